@@ -1,0 +1,141 @@
+// Shared immutable bytes. A Buffer is a view plus a share in whatever keeps the bytes alive: slicing
+// and passing on copies no payload. Thread-safe in the way shared_ptr<const T> is.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/check.h"
+#include "common/units.h"
+
+namespace stria {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  // `owner` keeps [data, data+size) alive and unchanged.
+  Buffer(std::shared_ptr<const void> owner, const uint8_t* data, size_t size)
+      : owner_(std::move(owner)), data_(data), size_(size) {}
+
+  static Buffer Copy(std::span<const uint8_t> bytes) {
+    auto s = std::make_shared<std::vector<uint8_t>>(bytes.begin(), bytes.end());
+    const uint8_t* p = s->data();
+    const size_t n = s->size();
+    return Buffer(std::move(s), p, n);
+  }
+  static Buffer FromString(std::string text) {
+    auto s = std::make_shared<std::string>(std::move(text));
+    const auto* p = reinterpret_cast<const uint8_t*>(s->data());
+    const size_t n = s->size();
+    return Buffer(std::move(s), p, n);
+  }
+
+  const uint8_t* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::span<const uint8_t> span() const { return {data_, size_}; }
+  std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  Buffer Slice(size_t offset, size_t length) const {
+    CHECK(offset <= size_ && length <= size_ - offset);
+    return Buffer(owner_, data_ + offset, length);
+  }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const uint8_t* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Bytes being filled, 4 KiB aligned (fit for O_DIRECT and ISA-L). Movable; Freeze() makes a Buffer of
+// the first `size` bytes without copying.
+class MutableBuffer {
+ public:
+  MutableBuffer() = default;
+  explicit MutableBuffer(size_t size)
+      : data_(static_cast<uint8_t*>(std::aligned_alloc(4096, AlignUp(size ? size : 1, 4096))), &std::free),
+        size_(size) {
+    CHECK(data_ != nullptr, "out of memory");
+  }
+  uint8_t* data() { return data_.get(); }
+  const uint8_t* data() const { return data_.get(); }
+  size_t size() const { return size_; }
+  std::span<uint8_t> span() { return {data_.get(), size_}; }
+  Buffer Freeze(size_t size) && {
+    CHECK(size <= size_);
+    const uint8_t* p = data_.get();
+    size_ = 0;
+    return Buffer(std::move(data_), p, size);
+  }
+  Buffer Freeze() && {
+    const size_t n = size_;
+    return std::move(*this).Freeze(n);
+  }
+
+ private:
+  std::shared_ptr<uint8_t> data_;
+  size_t size_ = 0;
+};
+
+// A byte string in pieces, e.g. the payload of a message.
+class BufferChain {
+ public:
+  BufferChain() = default;
+  explicit BufferChain(Buffer b) { Append(std::move(b)); }
+  void Append(Buffer b) {
+    if (b.empty()) return;
+    size_ += b.size();
+    parts_.push_back(std::move(b));
+  }
+  void Append(const BufferChain& other) {
+    for (const Buffer& b : other.parts_) Append(b);
+  }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const std::vector<Buffer>& parts() const { return parts_; }
+  // REQUIRES: offset + length <= size().
+  BufferChain Slice(size_t offset, size_t length) const {
+    CHECK(offset <= size_ && length <= size_ - offset);
+    BufferChain out;
+    for (const Buffer& b : parts_) {
+      if (length == 0) break;
+      if (offset >= b.size()) {
+        offset -= b.size();
+        continue;
+      }
+      const size_t n = std::min(length, b.size() - offset);
+      out.Append(b.Slice(offset, n));
+      length -= n;
+      offset = 0;
+    }
+    return out;
+  }
+  // REQUIRES: offset + length <= size(). Copies into `to`.
+  void CopyTo(size_t offset, size_t length, uint8_t* to) const {
+    for (const Buffer& b : Slice(offset, length).parts()) {
+      std::memcpy(to, b.data(), b.size());
+      to += b.size();
+    }
+  }
+  // One contiguous Buffer; copies only if there is more than one part.
+  Buffer Flatten() const {
+    if (parts_.empty()) return Buffer();
+    if (parts_.size() == 1) return parts_[0];
+    MutableBuffer out(size_);
+    CopyTo(0, size_, out.data());
+    return std::move(out).Freeze();
+  }
+
+ private:
+  std::vector<Buffer> parts_;
+  size_t size_ = 0;
+};
+
+}  // namespace stria

@@ -1,0 +1,67 @@
+// Pools run blocking calls (disk, RocksDB) and heavy pure computation (CRC, parity) off the
+// executor's thread.
+//
+// What runs on a pool owns everything it touches, or shares it immutably: the coroutine that waits
+// for it may be destroyed meanwhile, and the work still runs to its end.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/exec/executor.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+class Pool {
+ public:
+  virtual ~Pool() = default;
+  // Runs `work` once, some time, on some thread. Any thread may call. Unbounded: callers bound what
+  // they have in flight.
+  virtual void Submit(std::function<void()> work) = 0;
+};
+
+// Runs work inside Submit: for tests and the simulator.
+class InlinePool final : public Pool {
+ public:
+  void Submit(std::function<void()> work) override { work(); }
+};
+
+class ThreadPool final : public Pool {
+ public:
+  // REQUIRES: threads >= 1. `name` (<= 12 characters) shows in top and gdb.
+  ThreadPool(int threads, const std::string& name);
+  // Finishes everything submitted, then joins.
+  ~ThreadPool() override;
+  void Submit(std::function<void()> work) override;
+
+ private:
+  void Loop();
+  std::mutex mu_;
+  std::condition_variable cv_;
+  std::deque<std::function<void()>> queue_;  // guarded by mu_
+  bool stop_ = false;                        // guarded by mu_
+  std::vector<std::thread> threads_;
+};
+
+// co_await RunOn(pool, fn): fn's result, computed on the pool. fn returns non-void and owns its data.
+// The executor must outlive the pool's work.
+template <class F, class R = std::invoke_result_t<F>>
+Task<R> RunOn(Pool& pool, F fn) {
+  OneShot<R> result;
+  Executor* ex = &Executor::Current();
+  pool.Submit([ex, result, fn = std::move(fn)]() mutable {
+    auto value = std::make_shared<R>(fn());
+    ex->Post([result, value] { result.Set(std::move(*value)); });
+  });
+  co_return co_await result.Take();
+}
+
+}  // namespace stria
