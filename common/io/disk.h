@@ -1,0 +1,57 @@
+// One disk: a directory of files. The seam under the shard store. Implementations: PosixDisk (real),
+// SimDisk (virtual time, seeded faults, loses what was not synced on a simulated crash). One
+// conformance suite runs on both.
+//
+// Names are relative, "a/b"; directories are made as needed. No ".." and no leading '/': kBadRequest.
+// Errors are kDiskFailed for EIO and the like, kNoSpace for a full disk, kNoEnt for a missing file.
+// All calls are for the executor's thread; the work happens on the disk's own pool.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+struct DiskFile {
+  std::string name;  // full relative name
+  uint64_t size_bytes = 0;
+};
+
+struct DiskSpace {
+  uint64_t capacity_bytes = 0;
+  uint64_t free_bytes = 0;  // that an ordinary writer can still use
+};
+
+class Disk {
+ public:
+  virtual ~Disk() = default;
+
+  // Exactly `length` bytes, or fewer if the file ends before.
+  virtual Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) = 0;
+  // Creates the file if it is not there. Not durable before SyncFiles. Writes to distinct ranges of
+  // one file may overlap in time.
+  virtual Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) = 0;
+  // Hints that the file will grow to `size`, so that it is laid out in one piece. May do nothing.
+  virtual Task<Result<void>> Reserve(std::string name, uint64_t size) = 0;
+  // The content and the directory entries of these files survive a power cut when this returns. An
+  // error is final: what was written since the last success may be gone although a retry succeeds.
+  virtual Task<Result<void>> SyncFiles(std::vector<std::string> names) = 0;
+  // Not durable by itself; removing what is not there is kNoEnt.
+  virtual Task<Result<void>> Remove(std::string name) = 0;
+  virtual Task<Result<void>> Truncate(std::string name, uint64_t size) = 0;
+  // Replaces `name` as a whole with `content`, durable on return: old or new after a crash.
+  virtual Task<Result<void>> ReplaceFile(std::string name, Buffer content) = 0;
+  // All files below `directory` ("" for all), sorted by name.
+  virtual Task<Result<std::vector<DiskFile>>> List(std::string directory) = 0;
+  virtual Task<Result<DiskSpace>> Space() = 0;
+  // A read-only descriptor, for handing out to local readers; the caller closes it.
+  // kNotSupported where there is none (simulator).
+  virtual Result<int> OpenForRead(const std::string& name) = 0;
+};
+
+}  // namespace stria
