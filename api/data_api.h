@@ -1,0 +1,140 @@
+// The data server's service: shards on local disks. Implemented by server/ (the real thing) and by
+// proto/ (a client stub over a transport).
+//
+// A shard is written (any order of offsets, repeats allowed), sealed once, then immutable until it is
+// deleted. Block CRCs: CRC32C per 64 KiB block, seeded (stripe/checksum.h), computed by the writer,
+// checked by the server as it takes the bytes, kept in its index, returned with reads, checked by the
+// reader. Each item carries a token; the server checks it against shard, target and right.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "common/buffer.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxDataItems = 1024;  // of one request
+
+struct DataHeader {
+  uint32_t protocol = kProtocolVersion;
+  Uuid cluster;
+  uint64_t incarnation = 0;
+  int64_t timeout_ns = 10 * kSecond;
+  uint64_t trace_id = 0;
+};
+
+struct ShardWrite {
+  ShardId shard;
+  TargetId target;
+  std::string token;
+  uint64_t offset = 0;  // multiple of kChecksumBlockBytes
+  uint64_t length = 0;  // a multiple of it too, unless these are the shard's last bytes
+  std::vector<uint32_t> crcs;  // one per block of this write
+  bool seal = false;  // these are the last bytes and all others were acknowledged: seal at offset+length
+};
+struct WriteRequest {
+  DataHeader header;
+  std::vector<ShardWrite> items;
+  BufferChain payload;  // the items' bytes, one after another
+};
+struct SealResult {
+  ItemResult result;
+  uint64_t length = 0;
+  uint64_t digest = 0;  // TableDigest of the whole shard; compare with your own
+};
+// One per item; length and digest are set for those that asked to be sealed.
+struct WriteReply {
+  std::vector<SealResult> items;
+};
+
+struct ShardSeal {
+  ShardId shard;
+  TargetId target;
+  std::string token;
+  uint64_t length = 0;  // total; every byte below it must have been written
+};
+struct SealRequest {
+  DataHeader header;
+  std::vector<ShardSeal> items;
+};
+// Sealed items are durable: bytes, directory entry, index record. Sealing again gives the same answer.
+struct SealReply {
+  std::vector<SealResult> items;
+};
+
+struct ShardRead {
+  ShardId shard;
+  TargetId target;
+  std::string token;
+  uint64_t offset = 0;  // multiple of kChecksumBlockBytes
+  uint64_t length = 0;  // multiple of it, or to the shard's end
+};
+struct ReadRequest {
+  DataHeader header;
+  std::vector<ShardRead> items;  // at most kMaxPayloadBytes in all
+};
+struct ReadItem {
+  ItemResult result;
+  uint64_t length = 0;         // 0 on error: failed items have no bytes in the payload
+  std::vector<uint32_t> crcs;  // of its blocks
+};
+struct ReadReply {
+  std::vector<ReadItem> items;
+  BufferChain payload;
+};
+
+struct ShardDelete {
+  ShardId shard;
+  TargetId target;
+  std::string token;
+};
+struct DeleteRequest {
+  DataHeader header;
+  std::vector<ShardDelete> items;
+};
+// kOk also for shards that were not there.
+struct DeleteReply {
+  std::vector<ItemResult> items;
+};
+
+struct InventoryRequest {
+  DataHeader header;
+  TargetId target;
+  ShardId after;  // exclusive
+  uint32_t limit = 1000;
+};
+struct ShardStat {
+  ShardId shard;
+  uint64_t length = 0;
+  uint64_t digest = 0;
+  bool sealed = false;
+};
+struct InventoryReply {
+  std::vector<ShardStat> shards;  // by id
+  bool more = false;
+};
+
+class DataService {
+ public:
+  virtual ~DataService() = default;
+  virtual Task<Result<WriteReply>> Write(WriteRequest request) = 0;
+  virtual Task<Result<SealReply>> Seal(SealRequest request) = 0;
+  virtual Task<Result<ReadReply>> Read(ReadRequest request) = 0;
+  virtual Task<Result<DeleteReply>> Delete(DeleteRequest request) = 0;
+  virtual Task<Result<InventoryReply>> Inventory(InventoryRequest request) = 0;
+};
+
+// Gives connections to data servers by address ("host:port"). The returned service lives as long as
+// the shared_ptr; it reconnects by itself. Calls fail with kUnavailable or kDeadline.
+class DataConnector {
+ public:
+  virtual ~DataConnector() = default;
+  virtual std::shared_ptr<DataService> Connect(const std::string& address) = 0;
+};
+
+}  // namespace stria

@@ -1,0 +1,480 @@
+// The metadata service. Implemented by meta/ (the real thing) and by proto/ (a client stub over a
+// transport).
+//
+// Mutations are exactly once per (session, op_seq); repeating one gives the stored reply. Replies that
+// carry attributes or entries (also "not there") may be cached by the session until an event
+// invalidates them or its lease runs out.
+//
+// Durable: Commit with durable=true, Sync, SetLayout, RegisterNode, Admin are durable when they
+// return. Other mutations are durable at the next group sync; after a restart of the server the
+// session replays those it has not known durable (reply.seq > durable_seq).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+// ---- Sessions -------------------------------------------------------------------------------------
+
+struct HeldInode {  // what a session held before a server's restart
+  InodeId ino;
+  LeaseMode lease = LeaseMode::kNone;
+  bool for_write = false;
+};
+struct OpenSessionRequest {
+  OpHeader header;      // header.session/epoch set: reclaim that session
+  std::string client;   // for status: "mount /data on pc7 (pid 123)"
+  Uuid client_uuid;     // a restarted client with the same uuid fences its former session
+  std::string node_name;  // the node this client lives on, "" if none: for locality
+  std::vector<HeldInode> held;  // reclaim only
+};
+struct OpenSessionReply {
+  SessionId session;
+  Epoch epoch;
+  bool reclaimed = false;  // false on a reclaim: the old session is gone, everything held is lost
+  uint64_t term = 0;       // grows with every start of the server
+  int64_t lease_ns = 0;
+  uint64_t first_event = 1;  // number of the first event that Poll will give
+  ClusterMap map;
+};
+
+struct RenewRequest {
+  OpHeader header;
+  CommitSeq seen_seq;  // no read started before this commit is still running here (garbage grace)
+};
+struct RenewReply {
+  uint64_t term = 0;  // differs from the session's: reclaim before anything else
+  int64_t lease_ns = 0;
+  CommitSeq current_seq;
+  CommitSeq durable_seq;
+  uint64_t map_version = 0;
+};
+
+struct PollRequest {
+  OpHeader header;       // timeout_ns is the longest wait; the server answers sooner with events
+  uint64_t acked_event = 0;  // all up to this are processed
+};
+struct PollReply {
+  uint64_t term = 0;
+  std::vector<SessionEvent> events;  // in order, following acked_event; empty after a quiet wait
+};
+
+struct InodeRequest {
+  OpHeader header;
+  InodeId ino;
+};
+struct LeaseDoneRequest {
+  OpHeader header;
+  InodeId ino;
+  LeaseMode lease = LeaseMode::kNone;  // what the session now holds
+  uint64_t event_seq = 0;              // the recall or flush this answers; 0 for a voluntary change
+};
+struct Empty {};
+
+// ---- Namespace ------------------------------------------------------------------------------------
+
+struct NameRequest {  // lookup, unlink, rmdir
+  OpHeader header;
+  InodeId parent;
+  std::string name;
+};
+// The inode concerned, and the directories that changed.
+struct NodeReply {
+  Attr attr;
+  std::optional<Attr> parent;
+  std::optional<Attr> parent2;  // rename between directories
+  CommitSeq seq;                // of the mutation; 0 for reads
+};
+
+struct SetAttrRequest {
+  OpHeader header;
+  InodeId ino;
+  std::optional<uint32_t> mode;
+  std::optional<uint32_t> uid;
+  std::optional<uint32_t> gid;
+  std::optional<uint64_t> size;  // truncate; shrinking masks the range at once
+  std::optional<int64_t> atime_ns;
+  std::optional<int64_t> mtime_ns;
+  bool atime_now = false;
+  bool mtime_now = false;
+  bool kill_suid = false;  // a write by a non-owner happened
+};
+struct MakeNodeRequest {
+  OpHeader header;
+  InodeId parent;
+  std::string name;
+  FileType type = FileType::kFile;
+  uint32_t mode = 0;  // umask already applied
+  uint64_t rdev = 0;
+  std::string target;  // of a symlink
+  bool open = false;       // files: also open it for writing, as Open would
+  bool exclusive = false;  // kExist if there; otherwise an existing file is opened
+  bool truncate = false;   // an existing file is truncated
+};
+struct OpenRequest {
+  OpHeader header;
+  InodeId ino;
+  bool for_write = false;
+  bool truncate = false;
+  bool check_access = true;  // read and/or write permission of header's uid
+  bool for_read = true;
+};
+struct OpenReply {
+  NodeReply node;
+  bool created = false;
+  LeaseMode lease = LeaseMode::kNone;  // of a file
+  Layout layout;
+};
+struct RenameRequest {
+  OpHeader header;
+  InodeId parent;
+  std::string name;
+  InodeId new_parent;
+  std::string new_name;
+  bool no_replace = false;
+  bool exchange = false;
+};
+struct LinkRequest {
+  OpHeader header;
+  InodeId ino;
+  InodeId new_parent;
+  std::string new_name;
+};
+struct ReadLinkReply {
+  std::string target;
+};
+struct ReadDirRequest {
+  OpHeader header;
+  InodeId ino;
+  uint64_t cookie = 0;  // 0 from the start; else of the last entry seen
+  uint32_t limit = 1000;
+  bool with_attrs = false;
+};
+struct DirEntry {
+  std::string name;
+  InodeId ino;
+  FileType type = FileType::kFile;
+  uint64_t cookie = 0;  // > 0, stable while the entry exists; "." and ".." are not listed
+  std::optional<Attr> attr;
+};
+struct ReadDirReply {
+  std::vector<DirEntry> entries;
+  bool end = false;
+  InodeId parent;  // of the directory, for ".."
+};
+struct XattrRequest {
+  OpHeader header;
+  InodeId ino;
+  std::string name;
+  std::string value;     // set
+  bool create = false;   // set: kExist if there
+  bool replace = false;  // set: kNoData if not there
+};
+struct XattrReply {
+  std::string value;                // get
+  std::vector<std::string> names;   // list
+  CommitSeq seq;
+};
+struct StatFsReply {
+  uint64_t total_bytes = 0;  // that files can hold with the root's layout
+  uint64_t free_bytes = 0;
+  uint64_t files = 0;
+};
+struct LayoutRequest {
+  OpHeader header;
+  InodeId ino;
+  std::optional<Layout> layout;  // set; nullopt gets
+};
+struct LayoutReply {
+  Layout layout;
+  bool inherited = false;
+};
+
+// ---- Data -----------------------------------------------------------------------------------------
+
+struct GetExtentsRequest {
+  OpHeader header;
+  InodeId ino;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+struct GetExtentsReply {
+  Attr attr;
+  std::vector<Extent> extents;       // that intersect [offset, covered_to), whole, in order
+  std::vector<StripeGrant> stripes;  // those they refer to, by id, with read tokens
+  uint64_t covered_to = 0;           // less than asked when the reply would be too large
+  int64_t tokens_expire_ns = 0;      // wall clock
+};
+struct AllocateRequest {
+  OpHeader header;
+  InodeId ino;  // whose layout
+  uint32_t count = 1;  // stripes, at most 16
+  uint64_t payload_bytes = 0;  // of each, at most; 0 means a full stripe of the layout
+  std::vector<TargetId> avoid;  // the writer has just failed to write there
+};
+// Stripes to fill: info.shape has the columns to use (payload_bytes == 0), every column has shard and
+// target, tokens are for writing. Unused ones become garbage when the session ends or gives them back.
+struct AllocateReply {
+  std::vector<StripeGrant> stripes;
+  CommitSeq seq;
+};
+struct CommitRequest {
+  OpHeader header;
+  InodeId ino;
+  std::vector<StripeInfo> stripes;  // newly sealed ones, with lengths and digests
+  std::vector<Extent> extents;      // sorted, disjoint; stripes among the new ones, or inline
+  std::vector<std::pair<uint64_t, uint64_t>> punch;  // (offset, length) that become holes, first
+  std::optional<uint64_t> grow_to;  // size becomes at least this
+  std::optional<int64_t> mtime_ns;
+  bool append = false;   // the one extent goes to the end of the file as the server knows it
+  bool durable = false;  // wait until it survives a power cut
+  std::vector<StripeId> give_back;  // allocated and not used
+};
+struct CommitReply {
+  Attr attr;
+  uint64_t append_offset = 0;
+  CommitSeq seq;
+};
+struct ReportShardRequest {  // a reader could not use this shard
+  OpHeader header;
+  StripeId stripe;
+  uint16_t column = 0;
+  ShardId shard;
+  FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
+};
+struct StripeRequest {
+  OpHeader header;
+  StripeId stripe;
+};
+struct StripeReply {
+  std::optional<StripeGrant> grant;  // nullopt: no such stripe (any more)
+};
+struct PathsReply {
+  std::vector<std::string> paths;
+};
+
+// ---- Cluster --------------------------------------------------------------------------------------
+
+struct DiskHello {
+  Uuid uuid;
+  std::string label;
+  std::string channel;
+  TargetId target;  // 0 for a disk that was never registered
+  uint64_t capacity_bytes = 0;
+  uint64_t free_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t read_errors = 0;
+  uint64_t write_errors = 0;
+  uint64_t checksum_errors = 0;
+  bool failed = false;
+};
+struct RegisterNodeRequest {
+  OpHeader header;
+  Uuid uuid;
+  std::string name;
+  std::string address;
+  uint64_t incarnation = 0;  // as the node last knew it, 0 at first
+  std::string proof;         // HMAC with the cluster key over uuid and name (common/token.h)
+  std::vector<DiskHello> disks;
+};
+struct RegisterNodeReply {
+  NodeId node;
+  Epoch epoch;  // of this registration: older ones of the same node are fenced
+  std::vector<TargetId> targets;  // one per disk of the request
+  ClusterMap map;
+  int64_t beat_ns = 0;  // send a heartbeat this often
+};
+// Work for a data server. Given again with every heartbeat until its result is reported.
+struct DeleteWork {
+  ShardId shard;
+  TargetId target;
+  std::string token;
+};
+struct RebuildWork {
+  uint64_t task = 0;
+  StripeGrant stripe;           // with read tokens; columns as they are now
+  std::vector<uint16_t> lost;   // columns that cannot be read
+  uint16_t column = 0;          // to make again
+  bool copy = false;            // drain: the old shard can be read, copy it
+  ShardId new_shard;
+  TargetId new_target;          // of the node that gets this work
+  std::string write_token;
+};
+struct HeartbeatRequest {
+  OpHeader header;
+  NodeId node;
+  Epoch epoch;
+  std::vector<DiskHello> disks;
+  uint32_t rebuild_slots = 0;  // how many more rebuilds it would take on
+};
+struct HeartbeatReply {
+  uint64_t map_version = 0;
+  uint64_t term = 0;
+  bool register_again = false;
+  std::vector<DeleteWork> deletes;
+  std::vector<RebuildWork> rebuilds;
+};
+struct RebuildResult {
+  uint64_t task = 0;
+  ItemResult result;
+  uint64_t length = 0;
+  uint64_t digest = 0;  // of the new shard
+  uint64_t bytes_read = 0;
+  std::vector<uint16_t> bad_columns;  // sources that failed
+};
+struct ReportWorkRequest {
+  OpHeader header;
+  NodeId node;
+  Epoch epoch;
+  std::vector<ShardId> deleted;
+  std::vector<RebuildResult> rebuilt;
+};
+// For quarantine: which of these does the metadata not know (design section 3, garbage)?
+struct CheckShardsRequest {
+  OpHeader header;
+  TargetId target;
+  std::vector<ShardId> shards;
+};
+struct CheckShardsReply {
+  std::vector<ShardId> unknown;
+  uint64_t incarnation = 0;
+};
+
+struct RepairProgress {
+  TargetId target;        // the one being emptied
+  std::string reason;     // "n3 is out", "drain"
+  uint64_t stripes_total = 0;
+  uint64_t stripes_done = 0;
+  uint64_t bytes_total = 0;
+  uint64_t bytes_done = 0;
+  double bytes_per_s = 0;
+  int64_t eta_s = -1;     // -1 unknown
+  bool paused = false;
+  uint64_t stuck = 0;     // stripes with no place to go or too few survivors
+};
+struct LostFile {
+  InodeId ino;
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t length = 0;
+};
+struct SessionInfo {
+  SessionId id;
+  std::string client;
+  std::string node_name;
+  int64_t lease_left_ns = 0;
+};
+struct StatusReply {
+  ClusterMap map;
+  uint64_t files = 0;
+  uint64_t directories = 0;
+  uint64_t stripes = 0;
+  uint64_t live_bytes = 0;       // referenced by files
+  uint64_t inline_bytes = 0;
+  uint64_t degraded_stripes = 0; // miss at least one column
+  uint64_t narrow_stripes = 0;
+  uint64_t crowded_stripes = 0;
+  uint64_t lost_stripes = 0;     // cannot be read
+  uint64_t garbage_shards = 0;
+  std::vector<LostFile> lost_files;  // at most 100
+  std::vector<RepairProgress> repairs;
+  std::vector<SessionInfo> sessions;
+  int64_t repair_limit_bytes_per_s = 0;  // 0: no limit
+};
+enum class AdminVerb : uint8_t {
+  kDrain = 1,        // target or all of node: empty it
+  kUndrain = 2,
+  kReplaceTarget = 3,  // target's data goes elsewhere now; new_target takes its place for placement
+  kReplaceNode = 4,    // node -> new_node
+  kRemove = 5,         // an emptied target or node leaves the map
+  kOut = 6,            // do not wait for the grace period
+  kRepairPause = 7,
+  kRepairResume = 8,
+  kRepairLimit = 9,    // number = bytes/s
+};
+struct AdminRequest {
+  OpHeader header;
+  AdminVerb verb = AdminVerb::kDrain;
+  NodeId node;
+  TargetId target;
+  NodeId new_node;
+  TargetId new_target;
+  uint64_t number = 0;
+  bool dry_run = false;
+  bool force = false;  // never past the last recoverable copy
+};
+struct AdminReply {
+  std::string message;   // what was (or would be) done, one sentence
+  uint64_t stripes = 0;  // affected
+  uint64_t bytes = 0;
+};
+struct FsckReply {
+  std::vector<std::string> problems;  // at most 1,000, a sentence each; empty is clean
+  uint64_t inodes = 0;
+  uint64_t stripes = 0;
+  uint64_t extents = 0;
+};
+
+class MetaService {
+ public:
+  virtual ~MetaService() = default;
+
+  virtual Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) = 0;
+  virtual Task<Result<RenewReply>> Renew(RenewRequest r) = 0;
+  virtual Task<Result<PollReply>> Poll(PollRequest r) = 0;
+  virtual Task<Result<Empty>> CloseSession(InodeRequest r) = 0;  // ino unused
+
+  virtual Task<Result<NodeReply>> Lookup(NameRequest r) = 0;
+  virtual Task<Result<NodeReply>> GetAttr(InodeRequest r) = 0;
+  virtual Task<Result<NodeReply>> SetAttr(SetAttrRequest r) = 0;
+  virtual Task<Result<OpenReply>> MakeNode(MakeNodeRequest r) = 0;  // mknod, mkdir, symlink, create
+  virtual Task<Result<OpenReply>> Open(OpenRequest r) = 0;
+  virtual Task<Result<Empty>> Release(InodeRequest r) = 0;  // the session has ino open no more
+  virtual Task<Result<Empty>> LeaseDone(LeaseDoneRequest r) = 0;
+  virtual Task<Result<NodeReply>> Unlink(NameRequest r) = 0;
+  virtual Task<Result<NodeReply>> Rmdir(NameRequest r) = 0;
+  virtual Task<Result<NodeReply>> Rename(RenameRequest r) = 0;
+  virtual Task<Result<NodeReply>> Link(LinkRequest r) = 0;
+  virtual Task<Result<ReadLinkReply>> ReadLink(InodeRequest r) = 0;
+  virtual Task<Result<ReadDirReply>> ReadDir(ReadDirRequest r) = 0;
+  virtual Task<Result<XattrReply>> GetXattr(XattrRequest r) = 0;
+  virtual Task<Result<XattrReply>> ListXattr(XattrRequest r) = 0;
+  virtual Task<Result<XattrReply>> SetXattr(XattrRequest r) = 0;
+  virtual Task<Result<XattrReply>> RemoveXattr(XattrRequest r) = 0;
+  virtual Task<Result<StatFsReply>> StatFs(InodeRequest r) = 0;
+  virtual Task<Result<LayoutReply>> GetLayout(LayoutRequest r) = 0;
+  virtual Task<Result<LayoutReply>> SetLayout(LayoutRequest r) = 0;
+  virtual Task<Result<Empty>> Sync(InodeRequest r) = 0;  // all replied mutations are durable
+  virtual Task<Result<PathsReply>> Paths(InodeRequest r) = 0;
+
+  virtual Task<Result<GetExtentsReply>> GetExtents(GetExtentsRequest r) = 0;
+  virtual Task<Result<AllocateReply>> Allocate(AllocateRequest r) = 0;
+  virtual Task<Result<CommitReply>> Commit(CommitRequest r) = 0;
+  virtual Task<Result<Empty>> ReportShard(ReportShardRequest r) = 0;
+  virtual Task<Result<StripeReply>> GetStripe(StripeRequest r) = 0;
+
+  virtual Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) = 0;
+  virtual Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) = 0;
+  virtual Task<Result<Empty>> ReportWork(ReportWorkRequest r) = 0;
+  virtual Task<Result<CheckShardsReply>> CheckShards(CheckShardsRequest r) = 0;
+  virtual Task<Result<ClusterMap>> GetMap(InodeRequest r) = 0;
+  virtual Task<Result<StatusReply>> Status(InodeRequest r) = 0;
+  virtual Task<Result<AdminReply>> Admin(AdminRequest r) = 0;
+  virtual Task<Result<FsckReply>> Fsck(InodeRequest r) = 0;
+};
+
+// One connection to a metadata address. Calls fail with kUnavailable or kDeadline.
+class MetaConnector {
+ public:
+  virtual ~MetaConnector() = default;
+  virtual std::shared_ptr<MetaService> Connect(const std::string& address) = 0;
+};
+
+}  // namespace stria

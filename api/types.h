@@ -1,0 +1,161 @@
+// Values that cross service boundaries: attributes, cluster map, leases, call headers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "common/ids.h"
+#include "stripe/types.h"
+
+namespace stria {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr size_t kMaxNameBytes = 255;
+inline constexpr size_t kMaxSymlinkBytes = 4095;
+inline constexpr size_t kMaxXattrNameBytes = 255;
+inline constexpr size_t kMaxXattrValueBytes = 64 * kKiB;
+inline constexpr size_t kMaxXattrsBytes = 128 * kKiB;  // names and values of one inode
+inline constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 62);
+inline constexpr uint64_t kMaxMessageBytes = 8 * kMiB;  // one request or reply, payload included
+inline constexpr uint64_t kMaxPayloadBytes = 4 * kMiB;  // bulk bytes of one data request or reply
+
+// Numbers are on disk and on the wire.
+enum class FileType : uint8_t {
+  kFile = 1, kDirectory = 2, kSymlink = 3, kFifo = 4, kSocket = 5, kCharDevice = 6, kBlockDevice = 7,
+};
+
+struct Attr {
+  InodeId ino;
+  FileType type = FileType::kFile;
+  uint32_t mode = 0;  // permission bits, 07777
+  uint32_t nlink = 0;
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint64_t rdev = 0;
+  uint64_t size = 0;
+  uint64_t allocated_bytes = 0;  // mapped by extents (st_blocks * 512)
+  int64_t atime_ns = 0;  // wall clock
+  int64_t mtime_ns = 0;
+  int64_t ctime_ns = 0;
+  uint64_t version = 0;       // grows with every change of the inode
+  uint64_t data_version = 0;  // grows with every change of content or size
+  bool operator==(const Attr&) const = default;
+};
+
+// On every metadata request.
+struct OpHeader {
+  uint32_t protocol = kProtocolVersion;
+  Uuid cluster;        // 0 only before the client knows it
+  SessionId session;   // 0 for node and admin calls
+  Epoch epoch;         // of the session
+  OpSeq op_seq;        // > 0 on mutations: exactly once per (session, op_seq)
+  OpSeq acked_below;   // replies of all ops below this have arrived: the server may forget them
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups;  // supplementary, at most 65,536
+  int64_t timeout_ns = 30 * kSecond;  // how long the caller waits; every call has one
+  uint64_t trace_id = 0;
+};
+
+// What a session may do with an inode's data and size without asking (DESIGN.md section 3).
+enum class LeaseMode : uint8_t {
+  kNone = 0,
+  kRead = 1,       // cache data and attributes; several sessions
+  kExclusive = 2,  // also buffer writes; one session, nobody else holds anything
+  kShared = 3,     // someone writes while others use it: no caching, writes commit before reply
+};
+
+// Pushed by the metadata server to a session. Processed in order; acknowledged by number.
+struct SessionEvent {
+  enum class Kind : uint8_t {
+    kInvalidateAttr = 1,   // forget ino's attributes and its xattrs
+    kInvalidateData = 2,   // forget ino's extents and cached bytes (and attributes)
+    kInvalidateEntry = 3,  // forget (ino, name), positive or negative, and ino's listing
+    kRecall = 4,           // bring ino's lease down to `lease` (flush first), then call LeaseDone
+    kFlush = 5,            // commit dirty data of ino, keep the lease, then call LeaseDone
+    kClusterMap = 6,       // fetch the map again
+  };
+  uint64_t seq = 0;
+  Kind kind = Kind::kInvalidateAttr;
+  InodeId ino;
+  std::string name;
+  LeaseMode lease = LeaseMode::kNone;
+};
+
+enum class NodeState : uint8_t { kUp = 1, kSuspect = 2, kDown = 3, kOut = 4 };
+enum class TargetState : uint8_t {
+  kUp = 1,        // in use
+  kDraining = 2,  // readable; nothing new is placed; its shards move away
+  kFailed = 3,    // the disk returned errors or is lost; its shards are being rebuilt elsewhere
+  kOut = 4,       // nothing on it counts any more
+  kRemoved = 5,
+};
+
+struct NodeInfo {
+  NodeId id;
+  Uuid uuid;
+  std::string name;     // "n3"
+  std::string address;  // host:port
+  NodeState state = NodeState::kUp;
+  int64_t since_ns = 0;  // wall clock of the last change of state
+  bool operator==(const NodeInfo&) const = default;
+};
+
+struct TargetInfo {
+  TargetId id;
+  NodeId node;
+  Uuid disk_uuid;
+  std::string label;  // "d2", unique in its node
+  std::string channel;  // "" means a channel of its own
+  TargetState state = TargetState::kUp;
+  uint64_t capacity_bytes = 0;
+  uint64_t free_bytes = 0;   // net of the repair reserve
+  uint64_t used_bytes = 0;   // by shards
+  uint64_t read_errors = 0;
+  uint64_t write_errors = 0;
+  uint64_t checksum_errors = 0;
+  bool operator==(const TargetInfo&) const = default;
+};
+
+struct ClusterMap {
+  uint64_t version = 0;
+  Uuid cluster;
+  uint64_t incarnation = 0;  // bumped when metadata is restored from a backup
+  std::vector<NodeInfo> nodes;      // by id
+  std::vector<TargetInfo> targets;  // by id
+  const NodeInfo* FindNode(NodeId id) const {
+    for (const NodeInfo& n : nodes) if (n.id == id) return &n;
+    return nullptr;
+  }
+  const TargetInfo* FindTarget(TargetId id) const {
+    for (const TargetInfo& t : targets) if (t.id == id) return &t;
+    return nullptr;
+  }
+  // "n3:d2"
+  std::string TargetName(TargetId id) const {
+    const TargetInfo* t = FindTarget(id);
+    const NodeInfo* n = t ? FindNode(t->node) : nullptr;
+    return n ? n->name + ":" + t->label : "target " + std::to_string(id.v);
+  }
+};
+
+// The outcome of one item of a vector request.
+struct ItemResult {
+  FsError code = FsError::kOk;
+  std::string message;
+  Error error() const { return Error(code, message); }
+};
+
+// A stripe with a token for each column that has a shard (encoded ShardToken, common/token.h; opaque
+// to clients). tokens.size() == info.columns.size(); "" where there is no shard.
+struct StripeGrant {
+  StripeInfo info;
+  std::vector<std::string> tokens;
+};
+
+}  // namespace stria
