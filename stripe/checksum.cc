@@ -1,0 +1,130 @@
+#include "stripe/checksum.h"
+
+#include <isa-l.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "common/check.h"
+
+namespace stria {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "ids and tables are hashed as they lie in memory");
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // Castagnoli, bit-reflected: bit 31 is x^0
+constexpr uint32_t kOne = 0x80000000;         // x^0
+
+// The CRC register after `bytes`, without the inversions before and after: crc32_iscsi works on the bare
+// register, unlike ISA-L's other CRCs.
+uint32_t Advance(uint32_t reg, std::span<const uint8_t> bytes) {
+  CHECK(bytes.size() <= kChecksumBlockBytes);
+  return crc32_iscsi(const_cast<uint8_t*>(bytes.data()), static_cast<int>(bytes.size()), reg);
+}
+
+uint32_t AdvanceIds(uint32_t reg, uint64_t shard, uint64_t block_index) {
+  std::array<uint8_t, 16> prefix;
+  std::memcpy(prefix.data(), &shard, 8);
+  std::memcpy(prefix.data() + 8, &block_index, 8);
+  return Advance(reg, prefix);
+}
+
+uint32_t Seed(ShardId shard, uint64_t block_index) { return AdvanceIds(~0u, shard.v, block_index); }
+
+// Product of two polynomials modulo the CRC's.
+constexpr uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = kOne; bit != 0; bit >>= 1) {
+    if (a & bit) product ^= b;
+    b = b & 1 ? (b >> 1) ^ kPolynomial : b >> 1;
+  }
+  return product;
+}
+
+// [i] = x^(8 * 2^i): multiplying by it is what 2^i zero bytes do to the register.
+constexpr std::array<uint32_t, 32> kZeroBytes = [] {
+  std::array<uint32_t, 32> powers{};
+  powers[0] = kOne >> 8;
+  for (size_t i = 1; i < powers.size(); ++i) powers[i] = MultiplyModulo(powers[i - 1], powers[i - 1]);
+  return powers;
+}();
+
+// The operator of `bytes` zero bytes.
+uint32_t ZeroShift(uint64_t bytes) {
+  CHECK(bytes <= kChecksumBlockBytes);
+  uint32_t shift = kOne;
+  for (size_t i = 0; bytes != 0; ++i, bytes >>= 1) {
+    if (bytes & 1) shift = MultiplyModulo(shift, kZeroBytes[i]);
+  }
+  return shift;
+}
+
+// What a change of id changes in the register before the block's bytes. The block number cancels out.
+uint32_t SeedDifference(ShardId from, ShardId to) { return AdvanceIds(0, from.v ^ to.v, 0); }
+
+}  // namespace
+
+uint32_t BlockCrc(ShardId shard, uint64_t block_index, std::span<const uint8_t> block) {
+  return ~Advance(Seed(shard, block_index), block);
+}
+
+std::vector<uint32_t> ChecksumTable(ShardId shard, std::span<const uint8_t> bytes) {
+  ChecksumBuilder builder(shard);
+  builder.Append(bytes);
+  return builder.Table();
+}
+
+uint64_t TableDigest(std::span<const uint32_t> table, uint64_t shard_bytes) {
+  return XXH3_64bits_withSeed(table.data(), table.size_bytes(), shard_bytes);
+}
+
+void ChecksumBuilder::Append(std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const uint64_t in_block = length_bytes_ % kChecksumBlockBytes;
+    if (in_block == 0) register_ = Seed(shard_, length_bytes_ / kChecksumBlockBytes);
+    const uint64_t n = std::min<uint64_t>(bytes.size(), kChecksumBlockBytes - in_block);
+    register_ = Advance(register_, bytes.first(n));
+    length_bytes_ += n;
+    if (in_block + n == kChecksumBlockBytes) table_.push_back(~register_);
+    bytes = bytes.subspan(n);
+  }
+}
+
+std::vector<uint32_t> ChecksumBuilder::Table() const {
+  std::vector<uint32_t> table = table_;
+  if (length_bytes_ % kChecksumBlockBytes != 0) table.push_back(~register_);
+  return table;
+}
+
+std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
+                                      std::span<const uint32_t> table_part) {
+  for (size_t i = 0; i < ChecksumBlocks(bytes.size()); ++i) {
+    if (i >= table_part.size()) return first_block + i;
+    const uint64_t offset = i * kChecksumBlockBytes;
+    const auto block = bytes.subspan(offset, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - offset));
+    if (BlockCrc(shard, first_block + i, block) != table_part[i]) return first_block + i;
+  }
+  return std::nullopt;
+}
+
+uint32_t Reseed(uint32_t crc, ShardId from, ShardId to, uint64_t block_bytes) {
+  return crc ^ MultiplyModulo(SeedDifference(from, to), ZeroShift(block_bytes));
+}
+
+std::vector<uint32_t> ReseedTable(std::span<const uint32_t> table, ShardId from, ShardId to,
+                                  uint64_t shard_bytes) {
+  CHECK(table.size() == ChecksumBlocks(shard_bytes));
+  std::vector<uint32_t> out(table.begin(), table.end());
+  const uint32_t seed = SeedDifference(from, to);
+  const uint32_t full = MultiplyModulo(seed, ZeroShift(kChecksumBlockBytes));
+  for (uint32_t& crc : out) crc ^= full;
+  if (const uint64_t rest = shard_bytes % kChecksumBlockBytes; rest != 0) {
+    out.back() ^= full ^ MultiplyModulo(seed, ZeroShift(rest));
+  }
+  return out;
+}
+
+}  // namespace stria
