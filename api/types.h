@@ -20,7 +20,6 @@ inline constexpr size_t kMaxSymlinkBytes = 4095;
 inline constexpr size_t kMaxXattrNameBytes = 255;
 inline constexpr size_t kMaxXattrValueBytes = 64 * kKiB;
 inline constexpr size_t kMaxXattrsBytes = 128 * kKiB;  // names and values of one inode
-inline constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 62);
 inline constexpr uint64_t kMaxMessageBytes = 8 * kMiB;  // one request or reply, payload included
 inline constexpr uint64_t kMaxPayloadBytes = 4 * kMiB;  // bulk bytes of one data request or reply
 

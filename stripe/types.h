@@ -19,6 +19,7 @@ inline constexpr uint64_t kDefaultStripeBytes = 32 * kMiB;  // payload of a full
 inline constexpr uint64_t kMaxStripeBytes = 1 * kGiB;
 inline constexpr uint64_t kChecksumBlockBytes = 64 * kKiB;
 inline constexpr uint64_t kMaxInlineBytes = 64 * kKiB;      // of one inline extent
+inline constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 63) - 1;  // off_t
 
 // On disk and on the wire by number: append only.
 enum class Codec : uint8_t {

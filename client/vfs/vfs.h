@@ -1,0 +1,227 @@
+// The filesystem as a client sees it, without a protocol: FUSE (client/fuse) and the simulator's
+// workloads (test/sim) call the same methods.
+//
+// Owns the client's caches (attributes, entries, extents, stripe blocks, dirty bytes) under the leases
+// of one MetaSession. Executor's thread only. Methods return FsError that map to errno.
+//
+// Durable: Fsync, and Release/Flush with Options::sync_on_close (default), return ok only when every
+// byte written before through any handle of the inode survives a power cut of everything. A failed
+// flush keeps its bytes; they are retried by the next flush.
+//
+// Bounds: dirty bytes <= Options::dirty_limit_bytes, block cache <= block_cache_bytes, attributes and
+// entries <= max_cached_entries.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "client/cache/block_cache.h"
+#include "client/cache/dirty_buffer.h"
+#include "client/cache/extent_cache.h"
+#include "client/io/peers.h"
+#include "client/io/stripe_reader.h"
+#include "client/io/stripe_writer.h"
+#include "client/session/meta_session.h"
+#include "common/buffer.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+// What the kernel caches of ours. Called when it must forget; a no-op in the simulator.
+class KernelCache {
+ public:
+  virtual ~KernelCache() = default;
+  // Attributes, and with `data` also pages of [offset, offset+length) (length 0: to the end). Returns
+  // when the kernel has forgotten. Must not run on the executor's thread while it blocks.
+  virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
+};
+
+struct VfsOptions {
+  uint64_t dirty_limit_bytes = 192 * kMiB;
+  uint64_t block_cache_bytes = 96 * kMiB;
+  uint64_t readahead_bytes = 16 * kMiB;  // most that is fetched ahead of one sequential reader
+  size_t max_cached_entries = 200'000;
+  bool sync_on_close = true;  // close() returns after the bytes are durable
+  int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
+  size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
+};
+
+// Bytes by where they came from; for `stria stats` and tests.
+struct IoCounters {
+  uint64_t read_calls = 0, read_bytes = 0;
+  uint64_t write_calls = 0, write_bytes = 0;
+  uint64_t fetched_bytes = 0;        // payload asked from data servers
+  uint64_t reconstructed_bytes = 0;
+  uint64_t committed_bytes = 0;
+  uint64_t cache_hit_bytes = 0;
+};
+
+struct EntryOut {
+  Attr attr;
+  int64_t attr_valid_ns = 0;  // how long the kernel may keep attr
+};
+
+class VfsInode;
+
+// An open file. Created by Open/Create, ends with Release.
+struct VfsHandle {
+  std::shared_ptr<VfsInode> inode;
+  bool read = false;
+  bool write = false;
+  bool append = false;
+  bool sync = false;  // O_SYNC/O_DSYNC
+  bool page_cache = false;  // the kernel may cache its pages (read-only opens)
+  bool keep_cache = false;  // pages of earlier opens are still right
+  uint64_t generation = 0;  // of the session; older ones give EIO
+  // Readahead state.
+  uint64_t next_offset = 0;
+  uint64_t window_bytes = 0;
+  uint64_t ahead_to = 0;
+};
+using VfsHandlePtr = std::shared_ptr<VfsHandle>;
+
+struct SetAttrIn {
+  std::optional<uint32_t> mode, uid, gid;
+  std::optional<uint64_t> size;
+  std::optional<int64_t> atime_ns, mtime_ns;
+  bool atime_now = false, mtime_now = false;
+};
+
+class Vfs {
+ public:
+  Vfs(VfsOptions options, MetaSession& session, DataPeers& peers, StripeReader& reader, Pool& pool,
+      KernelCache& kernel);
+  ~Vfs();
+  // Starts background write-back.
+  void Start();
+  // Flushes everything and gives back what is held. Bounded by the session's timeout.
+  Task<Result<void>> Shutdown();
+
+  // ---- Names (namespace.cc)
+  Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
+  Task<Result<EntryOut>> GetAttr(Caller who, InodeId ino);
+  Task<Result<EntryOut>> SetAttr(Caller who, InodeId ino, SetAttrIn set);
+  Task<Result<EntryOut>> MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
+                                  uint64_t rdev, std::string target);
+  Task<Result<void>> Unlink(Caller who, InodeId parent, std::string name);
+  Task<Result<void>> Rmdir(Caller who, InodeId parent, std::string name);
+  Task<Result<void>> Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
+                            std::string new_name, bool no_replace, bool exchange);
+  Task<Result<EntryOut>> Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name);
+  Task<Result<std::string>> ReadLink(Caller who, InodeId ino);
+  Task<Result<ReadDirReply>> ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
+  Task<Result<void>> SyncDir(Caller who, InodeId ino);
+  Task<Result<std::string>> GetXattr(Caller who, InodeId ino, std::string name);
+  Task<Result<std::vector<std::string>>> ListXattr(Caller who, InodeId ino);
+  Task<Result<void>> SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
+                              bool replace);
+  Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
+  Task<Result<StatFsReply>> StatFs(Caller who);
+
+  // ---- Files (file.cc, flush.cc, read.cc)
+  struct Opened {
+    EntryOut entry;
+    VfsHandlePtr handle;
+  };
+  Task<Result<Opened>> Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
+                              bool truncate, VfsHandle flags);
+  Task<Result<Opened>> Open(Caller who, InodeId ino, bool truncate, VfsHandle flags);
+  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length);
+  // Bytes taken. The buffer is kept until committed: hand over one that is yours.
+  Task<Result<uint64_t>> Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
+  Task<Result<void>> Flush(Caller who, VfsHandlePtr h);  // close(2)
+  Task<Result<void>> Fsync(Caller who, VfsHandlePtr h);
+  Task<Result<void>> Release(Caller who, VfsHandlePtr h);
+  // Holes read as zeros; the size stays, or grows to the end of the range if !keep_size.
+  Task<Result<void>> Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size);
+  // Offset of the next data (or hole) at or after `offset`; kNxio beyond the end.
+  Task<Result<uint64_t>> Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole);
+
+  const IoCounters& counters() const { return counters_; }
+  uint64_t dirty_bytes() const { return dirty_bytes_; }
+
+ private:
+  friend class VfsInode;
+  struct Dentry {
+    InodeId ino;  // 0: known not to be there
+  };
+
+  // cache.cc: what may be remembered while the session's lease lasts.
+  int64_t AttrValidNs() const;
+  EntryOut Remember(const Attr& attr);
+  void RememberNode(const NodeReply& reply);
+  void ForgetAttr(InodeId ino);
+  void ForgetEntry(InodeId parent, const std::string& name);
+  std::optional<Attr> CachedAttr(InodeId ino);
+  void Trim();
+  std::shared_ptr<VfsInode> InodeOf(InodeId ino);
+
+  // events.cc: pushes of the metadata server.
+  Task<void> OnEvent(SessionEvent e);
+  Task<void> OnReclaimed(bool lost);
+  std::vector<HeldInode> Held();
+  Task<Result<void>> GiveUpLease(std::shared_ptr<VfsInode> inode, LeaseMode to);
+
+  // file.cc
+  Task<Result<Attr>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
+  Task<Result<void>> FinishOpen(std::shared_ptr<VfsInode> inode, const OpenReply& reply, bool for_write);
+  Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
+
+  // flush.cc
+  Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
+  void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
+  Task<void> WriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below);
+  Task<Result<void>> WriteBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
+  Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
+  Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
+                                         std::vector<Extent> extents, bool durable);
+  Task<Result<StripeInfo>> StoreStripe(std::shared_ptr<VfsInode> inode, BufferChain payload);
+  Task<void> PeriodicWriteBack();
+  void AccountDirty(VfsInode& inode);
+
+  // read.cc
+  Task<Result<void>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
+                               VfsHandle* h);
+  Task<Result<void>> ReadStripePart(std::shared_ptr<VfsInode> inode, StripeGrant grant, uint64_t stripe_offset,
+                                    std::span<uint8_t> out, bool via_cache);
+  Task<Result<void>> EnsureExtents(VfsInode& inode, uint64_t offset, uint64_t length);
+  void ReadAhead(const std::shared_ptr<VfsInode>& inode, VfsHandle& h, uint64_t offset, uint64_t length);
+  Task<void> Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
+  Task<Result<Buffer>> FetchBlock(StripeGrant grant, uint64_t block);
+
+  VfsOptions options_;
+  MetaSession& session_;
+  DataPeers& peers_;
+  StripeReader& reader_;
+  Pool& pool_;
+  KernelCache& kernel_;
+
+  // Attributes and entries, least recently used at the back of lru_.
+  struct CachedNode {
+    Attr attr;
+    std::list<InodeId>::iterator lru;
+  };
+  std::unordered_map<InodeId, CachedNode> attrs_;
+  std::list<InodeId> lru_;
+  std::map<InodeId, std::map<std::string, Dentry>> entries_;
+  size_t entry_count_ = 0;
+  std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
+  BlockCache blocks_;
+  uint64_t dirty_bytes_ = 0;
+  Event dirty_fell_;
+  IoCounters counters_;
+  uint64_t cache_generation_ = 0;  // bumped when everything was forgotten
+  TaskScope scope_;
+};
+
+}  // namespace stria
