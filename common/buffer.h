@@ -2,6 +2,7 @@
 // and passing on copies no payload. Thread-safe in the way shared_ptr<const T> is.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -119,7 +120,8 @@ class BufferChain {
   }
   // REQUIRES: offset + length <= size(). Copies into `to`.
   void CopyTo(size_t offset, size_t length, uint8_t* to) const {
-    for (const Buffer& b : Slice(offset, length).parts()) {
+    const BufferChain part = Slice(offset, length);  // a temporary would not outlive the loop's header
+    for (const Buffer& b : part.parts()) {
       std::memcpy(to, b.data(), b.size());
       to += b.size();
     }
