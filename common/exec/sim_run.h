@@ -16,9 +16,8 @@ template <class T>
 T RunSim(SimExecutor& ex, Task<T> task, int64_t limit_ns = kSimRunLimitNs) {
   std::optional<T> out;
   TaskScope scope;
-  scope.Spawn([](Task<T> t, std::optional<T>* to) -> Task<void> {
-    to->emplace(co_await std::move(t));
-  }(std::move(task), &out));
+  scope.Spawn([](Task<T> t, std::optional<T>* to) -> Task<void> { to->emplace(co_await std::move(t)); }(
+                                                      std::move(task), &out));
   CHECK(ex.RunUntil([&] { return out.has_value(); }, ex.NowNs() + limit_ns), "the task does not finish");
   return std::move(*out);
 }

@@ -50,7 +50,9 @@ class DiskConformance : public testing::TestWithParam<DiskMaker> {
     for (const DiskFile& f : *files) out += f.name + ":" + std::to_string(f.size_bytes) + " ";
     return out;
   }
-  Result<void> Sync(std::vector<std::string> names) { return RunSim(ex_, disk().SyncFiles(std::move(names))); }
+  Result<void> Sync(std::vector<std::string> names) {
+    return RunSim(ex_, disk().SyncFiles(std::move(names)));
+  }
 
   SimExecutor ex_{1};
   std::unique_ptr<DiskHarness> h_;
@@ -87,9 +89,9 @@ TEST_P(DiskConformance, WritesChains) {
 
 TEST_P(DiskConformance, RefusesNamesThatEscape) {
   const std::string nul("a\0b", 3);
-  for (const std::string& name : {std::string(), std::string("/etc"), std::string("a//b"), std::string("a/"),
-                                  std::string(".."), std::string("a/../b"), std::string("./a"), nul,
-                                  std::string(201, 'x'), std::string("a.new~")}) {
+  for (const std::string& name :
+       {std::string(), std::string("/etc"), std::string("a//b"), std::string("a/"), std::string(".."),
+        std::string("a/../b"), std::string("./a"), nul, std::string(201, 'x'), std::string("a.new~")}) {
     SCOPED_TRACE(name);
     EXPECT_EQ(Write(name, 0, "x").code(), FsError::kBadRequest);
     EXPECT_EQ(Read(name), "(BadRequest)");
@@ -139,7 +141,8 @@ TEST_P(DiskConformance, ReplacesAsAWhole) {
 TEST_P(DiskConformance, ListsInOrder) {
   EXPECT_EQ(List(""), "");
   EXPECT_EQ(List("nowhere"), "");
-  for (const char* name : {"b", "a/2", "a/10", "a/x/y", "a.b", "ab/1"}) ASSERT_TRUE(Write(name, 0, name).ok());
+  for (const char* name : {"b", "a/2", "a/10", "a/x/y", "a.b", "ab/1"})
+    ASSERT_TRUE(Write(name, 0, name).ok());
   EXPECT_EQ(List(""), "a.b:3 a/10:4 a/2:3 a/x/y:5 ab/1:4 b:1 ");
   EXPECT_EQ(List("a"), "a/10:4 a/2:3 a/x/y:5 ");
   EXPECT_EQ(List("a/x"), "a/x/y:5 ");
@@ -218,9 +221,9 @@ TEST_P(DiskConformance, AgreesWithAnOracle) {
         }
         case 3: {
           const uint64_t offset = rng.Below(25'000), length = rng.Below(9000);
-          ASSERT_EQ(Read(name, offset, length),
-                    !there ? "(NoEnt)"
-                           : (offset < oracle[name].size() ? oracle[name].substr(offset, length) : ""));
+          ASSERT_EQ(
+              Read(name, offset, length),
+              !there ? "(NoEnt)" : (offset < oracle[name].size() ? oracle[name].substr(offset, length) : ""));
           break;
         }
         case 4:

@@ -14,7 +14,9 @@ namespace {
 constexpr int64_t kHungPollNs = 10 * kMillisecond;
 constexpr uint64_t kTearBytes = 512;
 
-bool HasPrefix(const std::string& name, const std::string& prefix) { return name.compare(0, prefix.size(), prefix) == 0; }
+bool HasPrefix(const std::string& name, const std::string& prefix) {
+  return name.compare(0, prefix.size(), prefix) == 0;
+}
 
 }  // namespace
 
@@ -36,8 +38,8 @@ class SimDiskMedia::InFlight {
 };
 
 template <class T>
-Task<Result<T>> SimDiskMedia::Run(std::shared_ptr<SimDiskMedia> media, int64_t latency_ns, uint64_t bytes, bool change,
-                                  std::function<Result<T>()> apply) {
+Task<Result<T>> SimDiskMedia::Run(std::shared_ptr<SimDiskMedia> media, int64_t latency_ns, uint64_t bytes,
+                                  bool change, std::function<Result<T>()> apply) {
   Executor& ex = Executor::Current();
   media->RunOrphans(ex.NowNs());
   const int64_t due = media->DoneNs(ex.NowNs(), latency_ns, bytes);
@@ -51,7 +53,8 @@ Task<Result<T>> SimDiskMedia::Run(std::shared_ptr<SimDiskMedia> media, int64_t l
   co_return apply();
 }
 
-SimDiskMedia::SimDiskMedia(uint64_t seed, SimDiskOptions options) : options_(std::move(options)), rng_(seed) {}
+SimDiskMedia::SimDiskMedia(uint64_t seed, SimDiskOptions options)
+    : options_(std::move(options)), rng_(seed) {}
 
 Error SimDiskMedia::Failed(const char* what, const std::string& name) const {
   return Error(FsError::kDiskFailed, "disk " + options_.name + " failed to " + what + " '" + name + "'");
@@ -65,14 +68,17 @@ bool SimDiskMedia::Hits(uint32_t percent, uint32_t* countdown) {
 }
 
 int64_t SimDiskMedia::DoneNs(int64_t now_ns, int64_t latency_ns, uint64_t bytes) {
-  const auto scaled = [&](int64_t ns) { return static_cast<int64_t>(static_cast<double>(ns) * faults.slow_factor); };
+  const auto scaled = [&](int64_t ns) {
+    return static_cast<int64_t>(static_cast<double>(ns) * faults.slow_factor);
+  };
   int64_t start = now_ns;
   if (bytes > 0) {
     const uint64_t transfer_ns = bytes * 1000 / std::max<uint64_t>(options_.bytes_per_s / 1'000'000, 1);
     transfer_until_ns_ = std::max(now_ns, transfer_until_ns_) + scaled(static_cast<int64_t>(transfer_ns));
     start = transfer_until_ns_;
   }
-  const int64_t jitter = latency_ns / 2 + static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(latency_ns) + 1));
+  const int64_t jitter =
+      latency_ns / 2 + static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(latency_ns) + 1));
   return start + scaled(jitter);
 }
 
@@ -153,7 +159,8 @@ void SimDiskMedia::Store(Inode& inode, uint64_t offset, const BufferChain& data)
 
 void SimDiskMedia::Shrink(Inode& inode, uint64_t size) {
   std::vector<uint64_t> gone;
-  for (auto it = inode.pages.lower_bound(DivCeil(size, kPage)); it != inode.pages.end(); ++it) gone.push_back(it->first);
+  for (auto it = inode.pages.lower_bound(DivCeil(size, kPage)); it != inode.pages.end(); ++it)
+    gone.push_back(it->first);
   for (const uint64_t index : gone) SetPage(inode, index, nullptr);
   auto last = inode.pages.find(size / kPage);
   if (size % kPage != 0 && last != inode.pages.end()) {
@@ -428,8 +435,11 @@ Result<void> SimDiskMedia::DoReplace(const std::string& name, const Buffer& cont
 Task<Result<Buffer>> SimDisk::Read(std::string name, uint64_t offset, uint64_t length) {
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   SimDiskMedia* m = media_.get();
-  std::function<Result<Buffer>()> apply = [m, name, offset, length] { return m->DoRead(name, offset, length); };
-  co_return co_await SimDiskMedia::Run<Buffer>(media_, m->options_.op_latency_ns, length, false, std::move(apply));
+  std::function<Result<Buffer>()> apply = [m, name, offset, length] {
+    return m->DoRead(name, offset, length);
+  };
+  co_return co_await SimDiskMedia::Run<Buffer>(media_, m->options_.op_latency_ns, length, false,
+                                               std::move(apply));
 }
 
 Task<Result<void>> SimDisk::Write(std::string name, uint64_t offset, BufferChain data) {
@@ -437,7 +447,8 @@ Task<Result<void>> SimDisk::Write(std::string name, uint64_t offset, BufferChain
   SimDiskMedia* m = media_.get();
   const uint64_t bytes = data.size();
   std::function<Result<void>()> apply = [m, name, offset, data] { return m->DoWrite(name, offset, data); };
-  co_return co_await SimDiskMedia::Run<void>(media_, m->options_.op_latency_ns, bytes, true, std::move(apply));
+  co_return co_await SimDiskMedia::Run<void>(media_, m->options_.op_latency_ns, bytes, true,
+                                             std::move(apply));
 }
 
 Task<Result<void>> SimDisk::Reserve(std::string name, uint64_t size) {
@@ -502,7 +513,8 @@ Task<Result<DiskSpace>> SimDisk::Space() {
     const uint64_t used = m->used_bytes(), capacity = m->options_.capacity_bytes;
     return DiskSpace{capacity, capacity > used ? capacity - used : 0};
   };
-  co_return co_await SimDiskMedia::Run<DiskSpace>(media_, m->options_.op_latency_ns, 0, false, std::move(apply));
+  co_return co_await SimDiskMedia::Run<DiskSpace>(media_, m->options_.op_latency_ns, 0, false,
+                                                  std::move(apply));
 }
 
 Result<int> SimDisk::OpenForRead(const std::string& name) {

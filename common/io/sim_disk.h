@@ -30,7 +30,7 @@ namespace stria {
 struct SimDiskOptions {
   std::string name = "sim";  // in error messages
   uint64_t capacity_bytes = kTiB;
-  int64_t op_latency_ns = 80 * kMicrosecond;  // each operation takes 0.5 to 1.5 times this ...
+  int64_t op_latency_ns = 80 * kMicrosecond;     // each operation takes 0.5 to 1.5 times this ...
   int64_t sync_latency_ns = 250 * kMicrosecond;  // ... each sync this ...
   uint64_t bytes_per_s = 1'000'000'000;          // ... and then its share of the transfer rate
   // The kernel writes back what nobody syncs: after this a removal no longer comes back.
@@ -101,8 +101,8 @@ class SimDiskMedia {
   void RunOrphans(int64_t now_ns);  // those that are due, and old removals
   class InFlight;
   template <class T>
-  static Task<Result<T>> Run(std::shared_ptr<SimDiskMedia> media, int64_t latency_ns, uint64_t bytes, bool change,
-                             std::function<Result<T>()> apply);
+  static Task<Result<T>> Run(std::shared_ptr<SimDiskMedia> media, int64_t latency_ns, uint64_t bytes,
+                             bool change, std::function<Result<T>()> apply);
 
   Result<InodePtr> Find(const std::string& name) const;
   Result<InodePtr> FindOrCreate(const std::string& name);

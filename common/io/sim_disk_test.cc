@@ -19,9 +19,8 @@ class SimHarness final : public DiskHarness {
   std::unique_ptr<SimDisk> disk_ = std::make_unique<SimDisk>(media_);
 };
 
-INSTANTIATE_TEST_SUITE_P(Sim, DiskConformance, testing::Values(DiskMaker{"Sim", [] {
-                           return std::make_unique<SimHarness>();
-                         }}));
+INSTANTIATE_TEST_SUITE_P(Sim, DiskConformance,
+                         testing::Values(DiskMaker{"Sim", [] { return std::make_unique<SimHarness>(); }}));
 
 class SimDiskTest : public testing::Test {
  protected:

@@ -46,9 +46,7 @@ class KvConformance : public testing::TestWithParam<KvMaker> {
     b.Delete(f, key);
     ASSERT_TRUE(kv().Write(b).ok());
   }
-  std::string Get(KvFamily f, const std::string& key) {
-    return kv().Get(f, key).value().value_or("(none)");
-  }
+  std::string Get(KvFamily f, const std::string& key) { return kv().Get(f, key).value().value_or("(none)"); }
   std::string Keys(KvFamily f, const std::string& begin, const std::string& end, size_t limit = 1000) {
     std::string out;
     const auto entries = kv().Scan(f, begin, end, limit);

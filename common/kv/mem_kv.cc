@@ -162,7 +162,8 @@ Task<Result<void>> MemKv::Sync() {
     latched_ = Error(FsError::kIo, "the memory store failed a sync and takes no more writes");
   }
   if (!latched_.ok()) co_return latched_;
-  while (!media_->unsynced_.empty() && media_->unsynced_.front().seq <= covered) media_->unsynced_.pop_front();
+  while (!media_->unsynced_.empty() && media_->unsynced_.front().seq <= covered)
+    media_->unsynced_.pop_front();
   ++media_->syncs_;
   co_return Ok();
 }

@@ -20,9 +20,8 @@ class MemHarness final : public KvHarness {
   Random rng_{1};
 };
 
-INSTANTIATE_TEST_SUITE_P(Mem, KvConformance, testing::Values(KvMaker{"Mem", [] {
-                           return std::make_unique<MemHarness>();
-                         }}));
+INSTANTIATE_TEST_SUITE_P(Mem, KvConformance,
+                         testing::Values(KvMaker{"Mem", [] { return std::make_unique<MemHarness>(); }}));
 
 KvBatch One(std::string key, std::string value) {
   KvBatch b;

@@ -1,0 +1,341 @@
+#include "common/kv/rocks_kv.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/options.h>
+#include <rocksdb/slice_transform.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/checkpoint.h>
+#include <rocksdb/write_buffer_manager.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+namespace stria {
+namespace {
+
+constexpr double kBloomBitsPerKey = 10;
+constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
+constexpr uint64_t kMinMemoryBytes = 8 * kMiB;
+
+class Memory final : public RocksMemory {
+ public:
+  explicit Memory(uint64_t bytes)
+      : cache(rocksdb::NewLRUCache(bytes)),
+        buffers(std::make_shared<rocksdb::WriteBufferManager>(bytes / 4, cache)),
+        write_buffer_bytes(std::min(bytes / 8, kMaxWriteBufferBytes)) {}
+  uint64_t used_bytes() const override { return cache->GetUsage(); }
+
+  const std::shared_ptr<rocksdb::Cache> cache;
+  const std::shared_ptr<rocksdb::WriteBufferManager> buffers;
+  const uint64_t write_buffer_bytes;
+};
+
+rocksdb::Slice ToSlice(std::string_view s) { return rocksdb::Slice(s.data(), s.size()); }
+std::string_view ToView(const rocksdb::Slice& s) { return {s.data(), s.size()}; }
+
+Error ToError(const rocksdb::Status& s, const std::string& path) {
+  const std::string store = "the key-value store at " + path;
+  if (s.IsCorruption()) return Error(FsError::kCorrupt, store + " is damaged: " + s.ToString());
+  if (s.IsNoSpace()) return Error(FsError::kNoSpace, store + " found its disk full: " + s.ToString());
+  return Error(FsError::kIo, store + " failed: " + s.ToString());
+}
+
+Error OpenError(const rocksdb::Status& s, const std::string& path) {
+  const std::string text = s.ToString();
+  if (s.IsIOError() && text.find("lock") != std::string::npos) {
+    return Error(FsError::kBusy, "the key-value store at " + path + " is in use by another process: " + text);
+  }
+  if (s.IsInvalidArgument() && text.find("does not exist") != std::string::npos) {
+    return Error(FsError::kNoEnt, "there is no key-value store at " + path);
+  }
+  return ToError(s, path);
+}
+
+rocksdb::DBOptions DbOptions(const RocksKvOptions& options, const Memory& memory) {
+  rocksdb::DBOptions db;
+  db.create_if_missing = options.create_if_missing;
+  db.create_missing_column_families = true;
+  db.paranoid_checks = true;
+  // A power cut may leave garbage after the last synced record; what is before it is a prefix.
+  db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  if (options.wal_compression) db.wal_compression = rocksdb::kZSTD;
+  db.max_total_wal_size = options.max_wal_bytes;
+  db.write_buffer_manager = memory.buffers;
+  db.max_open_files = options.max_open_files;
+  db.max_background_jobs = options.max_background_jobs;
+  db.bytes_per_sync = kMiB;
+  db.avoid_flush_during_shutdown = true;  // the log has it
+  db.skip_stats_update_on_db_open = true;
+  db.max_bgerror_resume_count = 0;  // a failed fsync must never be forgotten
+  db.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  db.keep_log_file_num = 4;
+  db.max_log_file_size = 4 * kMiB;
+  db.stats_dump_period_sec = 0;
+  return db;
+}
+
+rocksdb::ColumnFamilyOptions FamilyOptions(const Memory& memory, size_t prefix_bytes) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = memory.cache;
+  table.cache_index_and_filter_blocks = true;
+  table.pin_l0_filter_and_index_blocks_in_cache = true;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(kBloomBitsPerKey));
+  table.format_version = 5;
+  table.checksum = rocksdb::kXXH3;
+  table.block_size = 8 * kKiB;
+  rocksdb::ColumnFamilyOptions family;
+  family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  family.write_buffer_size = memory.write_buffer_bytes;
+  family.compression = rocksdb::kLZ4Compression;
+  family.level_compaction_dynamic_level_bytes = true;
+  if (prefix_bytes > 0) family.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
+  return family;
+}
+
+}  // namespace
+
+std::shared_ptr<RocksMemory> RocksMemory::Make(uint64_t bytes) {
+  CHECK(bytes >= kMinMemoryBytes, "too little memory for RocksDB");
+  return std::make_shared<Memory>(bytes);
+}
+
+// The open database; outlives the pool's work on it (WaitIdle).
+class RocksKv::Db {
+ public:
+  Db(std::string path, size_t families) : path_(std::move(path)), prefix_bytes_(families, 0) {}
+  ~Db() {
+    for (rocksdb::ColumnFamilyHandle* h : all_) db_->DestroyColumnFamilyHandle(h);
+    if (db_) (void)db_->Close();
+  }
+
+  Result<void> Open(const std::vector<std::string>& names, const RocksKvOptions& options);
+  rocksdb::DB* operator->() const { return db_.get(); }
+  rocksdb::DB* get() const { return db_.get(); }
+  rocksdb::ColumnFamilyHandle* family(KvFamily f) const {
+    CHECK(f < families_.size(), "no such family");
+    return families_[f];
+  }
+  const std::vector<rocksdb::ColumnFamilyHandle*>& families() const { return families_; }
+  Error ErrorOf(const rocksdb::Status& s) const { return ToError(s, path_); }
+
+  // For reading keys that all start with begin's prefix if `other` does too.
+  rocksdb::ReadOptions ReadOptionsFor(KvFamily f, std::string_view begin, std::string_view other) const {
+    rocksdb::ReadOptions ro;
+    const size_t n = prefix_bytes_[f];
+    const bool one_prefix =
+        n > 0 && begin.size() >= n && other.size() >= n && begin.substr(0, n) == other.substr(0, n);
+    ro.total_order_seek = !one_prefix;
+    ro.prefix_same_as_start = one_prefix;
+    return ro;
+  }
+
+  // What no write or sync may follow.
+  Error latched() const {
+    if (!failed_.load(std::memory_order_acquire)) return Error();
+    std::lock_guard<std::mutex> lock(mu_);
+    return latched_;
+  }
+  Error Latch(const rocksdb::Status& s) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (latched_.ok()) latched_ = ToError(s, path_);
+    failed_.store(true, std::memory_order_release);
+    return latched_;
+  }
+
+  // On the pool.
+  Error SyncLog() {
+    const rocksdb::Status s = db_->SyncWAL();
+    Error e = s.ok() ? latched() : Latch(s);
+    syncs_.fetch_add(1, std::memory_order_relaxed);
+    return e;
+  }
+  void BeginWork() {
+    std::lock_guard<std::mutex> lock(mu_);
+    ++working_;
+  }
+  void EndWork() {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (--working_ == 0) idle_.notify_all();
+  }
+  void WaitIdle() {
+    std::unique_lock<std::mutex> lock(mu_);
+    idle_.wait(lock, [this] { return working_ == 0; });
+  }
+  uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }
+
+ private:
+  const std::string path_;
+  std::vector<size_t> prefix_bytes_;
+  std::shared_ptr<RocksMemory> memory_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> all_;       // owned, "default" first
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // ours, by number
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> syncs_{0};
+  mutable std::mutex mu_;
+  std::condition_variable idle_;
+  Error latched_;    // guarded by mu_
+  int working_ = 0;  // guarded by mu_: work on the pool
+};
+
+Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const RocksKvOptions& options) {
+  memory_ = options.memory ? options.memory : RocksMemory::Make();
+  const auto& memory = static_cast<const Memory&>(*memory_);
+  const rocksdb::DBOptions db_options = DbOptions(options, memory);
+  std::vector<std::string> existing;
+  // Fails if there is no store yet, which Open below handles.
+  (void)rocksdb::DB::ListColumnFamilies(db_options, path_, &existing);
+  for (const std::string& name : existing) {
+    if (name != rocksdb::kDefaultColumnFamilyName &&
+        std::find(names.begin(), names.end(), name) == names.end()) {
+      return Error(FsError::kVersion, "the key-value store at " + path_ + " has the family '" + name +
+                                          "', which a newer release made: install that release");
+    }
+  }
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  descriptors.emplace_back(rocksdb::kDefaultColumnFamilyName, FamilyOptions(memory, 0));
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i < options.prefix_bytes.size()) prefix_bytes_[i] = options.prefix_bytes[i];
+    descriptors.emplace_back(names[i], FamilyOptions(memory, prefix_bytes_[i]));
+  }
+  rocksdb::DB* raw = nullptr;
+  const rocksdb::Status s = rocksdb::DB::Open(db_options, path_, descriptors, &all_, &raw);
+  if (!s.ok()) return OpenError(s, path_);
+  db_.reset(raw);
+  families_.assign(all_.begin() + 1, all_.end());
+  return Ok();
+}
+
+// Syncs are numbered; a caller waits for the first that starts after it came.
+struct RocksKv::Syncs {
+  uint64_t started = 0;
+  uint64_t finished = 0;
+  Error failed;
+  Event changed;
+};
+
+RocksKv::RocksKv(std::unique_ptr<Db> db, Pool& sync_pool)
+    : db_(std::move(db)), sync_pool_(sync_pool), syncs_(std::make_shared<Syncs>()) {}
+
+RocksKv::~RocksKv() { db_->WaitIdle(); }
+
+Result<std::unique_ptr<RocksKv>> RocksKv::Open(const std::string& path,
+                                               const std::vector<std::string>& families,
+                                               RocksKvOptions options, Pool& sync_pool) {
+  CHECK(!families.empty() && families.size() <= 256, "1 to 256 families");
+  auto db = std::make_unique<Db>(path, families.size());
+  RETURN_IF_ERROR(db->Open(families, options));
+  return std::unique_ptr<RocksKv>(new RocksKv(std::move(db), sync_pool));
+}
+
+Result<std::optional<std::string>> RocksKv::Get(KvFamily family, std::string_view key) {
+  std::string value;
+  const rocksdb::Status s = (*db_)->Get(rocksdb::ReadOptions(), db_->family(family), ToSlice(key), &value);
+  if (s.IsNotFound()) return std::optional<std::string>();
+  if (!s.ok()) return db_->ErrorOf(s);
+  return std::optional(std::move(value));
+}
+
+Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view begin, std::string_view end,
+                                           size_t limit) {
+  std::vector<KvEntry> out;
+  rocksdb::ColumnFamilyHandle* handle = db_->family(family);
+  if (limit == 0 || (!end.empty() && begin >= end)) return out;
+  rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, end);
+  const rocksdb::Slice bound = ToSlice(end);
+  if (!end.empty()) ro.iterate_upper_bound = &bound;
+  std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, handle));
+  for (it->Seek(ToSlice(begin)); it->Valid() && out.size() < limit; it->Next()) {
+    out.emplace_back(ToView(it->key()), ToView(it->value()));
+  }
+  if (!it->status().ok()) return db_->ErrorOf(it->status());
+  return out;
+}
+
+Result<std::optional<KvEntry>> RocksKv::Last(KvFamily family, std::string_view begin, std::string_view at) {
+  std::unique_ptr<rocksdb::Iterator> it(
+      (*db_)->NewIterator(db_->ReadOptionsFor(family, begin, at), db_->family(family)));
+  it->SeekForPrev(ToSlice(at));
+  if (!it->Valid()) {
+    if (!it->status().ok()) return db_->ErrorOf(it->status());
+    return std::optional<KvEntry>();
+  }
+  if (ToView(it->key()) < begin) return std::optional<KvEntry>();
+  return std::optional(KvEntry(ToView(it->key()), ToView(it->value())));
+}
+
+Result<void> RocksKv::Write(const KvBatch& batch) {
+  if (Error e = db_->latched(); !e.ok()) return e;
+  rocksdb::WriteBatch wb(batch.bytes + 32 * batch.ops.size() + 16);
+  for (const KvOp& op : batch.ops) {
+    rocksdb::ColumnFamilyHandle* handle = db_->family(op.family);
+    const rocksdb::Status s =
+        op.value ? wb.Put(handle, ToSlice(op.key), ToSlice(*op.value)) : wb.Delete(handle, ToSlice(op.key));
+    if (!s.ok()) return db_->ErrorOf(s);  // nothing was applied
+  }
+  const rocksdb::Status s = (*db_)->Write(rocksdb::WriteOptions(), &wb);
+  if (!s.ok()) return db_->Latch(s);
+  return Ok();
+}
+
+void RocksKv::StartSync() {
+  const uint64_t number = ++syncs_->started;
+  db_->BeginWork();
+  sync_pool_.Submit([db = db_.get(), syncs = syncs_, number, ex = &Executor::Current()] {
+    const Error e = db->SyncLog();
+    ex->Post([syncs, number, e] {
+      syncs->finished = number;
+      if (!e.ok() && syncs->failed.ok()) syncs->failed = e;
+      syncs->changed.Pulse();
+    });
+    db->EndWork();
+  });
+}
+
+Task<Result<void>> RocksKv::Sync() {
+  const uint64_t mine = syncs_->started + 1;
+  while (true) {
+    if (!syncs_->failed.ok()) co_return syncs_->failed;
+    if (Error e = db_->latched(); !e.ok()) co_return e;
+    if (syncs_->finished >= mine) co_return Ok();
+    if (syncs_->started == syncs_->finished) StartSync();
+    co_await syncs_->changed.Wait();
+  }
+}
+
+Result<void> RocksKv::Checkpoint(const std::string& path) {
+  rocksdb::Checkpoint* raw = nullptr;
+  rocksdb::Status s = rocksdb::Checkpoint::Create(db_->get(), &raw);
+  if (!s.ok()) return db_->ErrorOf(s);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  s = checkpoint->CreateCheckpoint(path);
+  if (!s.ok()) return ToError(s, path);
+  return Ok();
+}
+
+Result<void> RocksKv::Flush() {
+  const rocksdb::Status s = (*db_)->Flush(rocksdb::FlushOptions(), db_->families());
+  if (!s.ok()) return db_->Latch(s);
+  return Ok();
+}
+
+Result<void> RocksKv::VerifyChecksums() {
+  const rocksdb::Status s = (*db_)->VerifyChecksum();
+  if (!s.ok()) return db_->ErrorOf(s);
+  return Ok();
+}
+
+uint64_t RocksKv::disk_bytes() const {
+  uint64_t bytes = 0;
+  (void)(*db_)->GetAggregatedIntProperty(rocksdb::DB::Properties::kTotalSstFilesSize, &bytes);
+  return bytes;
+}
+
+uint64_t RocksKv::syncs() const { return db_->syncs(); }
+
+}  // namespace stria

@@ -1,0 +1,262 @@
+#include "common/kv/rocks_kv.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/exec/loop_executor.h"
+#include "common/kv/kv_conformance.h"
+#include "common/temp_dir.h"
+
+namespace stria {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kFamilies = {"one", "two", "three"};
+
+RocksKvOptions SmallOptions(std::vector<size_t> prefix_bytes = {}, bool wal_compression = false) {
+  RocksKvOptions options;
+  options.memory = RocksMemory::Make(8 * kMiB);
+  options.prefix_bytes = std::move(prefix_bytes);
+  options.wal_compression = wal_compression;
+  return options;
+}
+
+class RocksHarness final : public KvHarness {
+ public:
+  explicit RocksHarness(RocksKvOptions options) : options_(std::move(options)) { Reopen(); }
+  KvStore& kv() override { return *kv_; }
+  void Reopen() override {
+    kv_.reset();
+    kv_ = RocksKv::Open(dir_.path() + "/kv", kFamilies, options_, pool_).value();
+  }
+
+ private:
+  TempDir dir_;
+  InlinePool pool_;
+  RocksKvOptions options_;
+  std::unique_ptr<RocksKv> kv_;
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Rocks, KvConformance,
+    testing::Values(KvMaker{"Plain", [] { return std::make_unique<RocksHarness>(SmallOptions()); }},
+                    KvMaker{"Prefixes",
+                            [] {
+                              return std::make_unique<RocksHarness>(SmallOptions({1, 2, 0}));
+                            }},
+                    KvMaker{"WalZstd",
+                            [] { return std::make_unique<RocksHarness>(SmallOptions({}, true)); }}),
+    [](const testing::TestParamInfo<KvMaker>& info) { return info.param.name; });
+
+class RocksKvTest : public testing::Test {
+ protected:
+  std::unique_ptr<RocksKv> Open(const std::string& name, RocksKvOptions options = SmallOptions({1})) {
+    return RocksKv::Open(Path(name), kFamilies, std::move(options), pool_).value();
+  }
+  std::string Path(const std::string& name) { return dir_.path() + "/" + name; }
+  static KvBatch One(std::string key, std::string value) {
+    KvBatch b;
+    b.Put(0, std::move(key), std::move(value));
+    return b;
+  }
+  static std::string Noise(Random& rng, size_t n) {
+    std::string s(n, 0);
+    for (char& c : s) c = static_cast<char>(rng.Below(256));
+    return s;
+  }
+  static std::vector<fs::path> FilesWith(const std::string& dir, const std::string& extension) {
+    std::vector<fs::path> out;
+    for (const auto& e : fs::directory_iterator(dir)) {
+      if (e.path().extension() == extension) out.push_back(e.path());
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  SimExecutor ex_{1};
+  TempDir dir_;
+  InlinePool pool_;
+};
+
+// Runs work when told to.
+class ManualPool final : public Pool {
+ public:
+  void Submit(std::function<void()> work) override { queue_.push_back(std::move(work)); }
+  size_t Run() {
+    const auto batch = std::move(queue_);
+    queue_.clear();
+    for (const auto& work : batch) work();
+    return batch.size();
+  }
+
+ private:
+  std::vector<std::function<void()>> queue_;
+};
+
+TEST_F(RocksKvTest, SyncsCoalesce) {
+  ManualPool pool;
+  auto kv = RocksKv::Open(Path("kv"), kFamilies, SmallOptions(), pool).value();
+  TaskScope scope;
+  for (int i = 0; i < 100; ++i) {
+    scope.Spawn([](RocksKv& store, int n) -> Task<void> {
+      EXPECT_TRUE(store.Write(One(std::to_string(n), "v")).ok());
+      EXPECT_TRUE((co_await store.Sync()).ok());
+    }(*kv, i));
+  }
+  ex_.RunFor(kSecond);
+  EXPECT_EQ(pool.Run(), 1u);  // the first caller's
+  ex_.RunFor(kSecond);
+  EXPECT_EQ(scope.running(), 99u);
+  EXPECT_EQ(pool.Run(), 1u);  // one for those who came while it ran
+  ex_.RunFor(kSecond);
+  EXPECT_EQ(scope.running(), 0u);
+  EXPECT_EQ(kv->syncs(), 2u);
+}
+
+TEST_F(RocksKvTest, ReadsTablesAndBuffersAlike) {
+  auto kv = Open("kv", SmallOptions({2}));
+  for (int i = 0; i < 300; ++i) {
+    const std::string key = {static_cast<char>('a' + i % 7), static_cast<char>('a' + i % 5), 'k',
+                             static_cast<char>(i % 256)};
+    ASSERT_TRUE(kv->Write(One(key, std::to_string(i))).ok());
+    if (i % 100 == 50) ASSERT_TRUE(kv->Flush().ok());
+  }
+  EXPECT_GT(kv->disk_bytes(), 0u);
+  EXPECT_TRUE(kv->VerifyChecksums().ok());
+  const auto all = kv->Scan(0, "", "", 1000).value();
+  EXPECT_EQ(all.size(), 300u);
+  size_t in_prefixes = 0;
+  for (char a = 'a'; a <= 'z'; ++a) {
+    for (char b = 'a'; b <= 'z'; ++b) {
+      const std::string prefix = {a, b};
+      const auto part = kv->Scan(0, prefix, prefix + "\xff", 1000).value();
+      in_prefixes += part.size();
+      const auto last = kv->Last(0, prefix, prefix + "\xff").value();
+      ASSERT_EQ(last.has_value(), !part.empty());
+      if (last) {
+        ASSERT_EQ(last->first, part.back().first);
+      }
+    }
+  }
+  EXPECT_EQ(in_prefixes, 300u);
+}
+
+// What the kernel has of a running store is what a kill -9 leaves.
+TEST_F(RocksKvTest, AKilledProcessLosesNothing) {
+  auto kv = Open("kv");
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(kv->Write(One(std::to_string(i), "v")).ok());
+  fs::copy(Path("kv"), Path("copy"));
+  EXPECT_EQ(Open("copy")->Scan(0, "", "", 1000)->size(), 100u);
+}
+
+// A power cut may shorten the log anywhere: what is left is a prefix over all families.
+TEST_F(RocksKvTest, AShorterLogIsAPrefix) {
+  {
+    auto kv = Open("kv");
+    for (int i = 1; i <= 200; ++i) {
+      KvBatch b;
+      b.Put(0, "count", std::to_string(i));
+      b.Put(static_cast<KvFamily>(i % 3), "k" + std::to_string(i), std::string(50, 'v'));
+      ASSERT_TRUE(kv->Write(b).ok());
+    }
+  }
+  Random rng(1);
+  for (int round = 0; round < 8; ++round) {
+    const std::string copy = "copy" + std::to_string(round);
+    fs::copy(Path("kv"), Path(copy));
+    const auto logs = FilesWith(Path(copy), ".log");
+    ASSERT_FALSE(logs.empty());
+    fs::resize_file(logs.back(), rng.Below(fs::file_size(logs.back())));
+    auto kv = Open(copy);
+    const int count = std::stoi(kv->Get(0, "count").value().value_or("0"));
+    EXPECT_LT(count, 200);
+    for (int i = 1; i <= 200; ++i) {
+      const bool there = kv->Get(static_cast<KvFamily>(i % 3), "k" + std::to_string(i)).value().has_value();
+      ASSERT_EQ(there, i <= count) << i;
+    }
+  }
+}
+
+TEST_F(RocksKvTest, DamageIsFoundAndNamed) {
+  Random rng(1);
+  {
+    auto kv = Open("kv");
+    for (int i = 0; i < 200; ++i) ASSERT_TRUE(kv->Write(One(std::to_string(i), Noise(rng, 1000))).ok());
+    ASSERT_TRUE(kv->Flush().ok());
+  }
+  const auto tables = FilesWith(Path("kv"), ".sst");
+  ASSERT_FALSE(tables.empty());
+  {
+    std::fstream f(tables.back(), std::ios::in | std::ios::out | std::ios::binary);
+    f.seekp(50'000);
+    f.write("damage", 6);
+  }
+  auto kv = Open("kv");
+  const auto r = kv->Scan(0, "", "", 1000);
+  EXPECT_EQ(r.code(), FsError::kCorrupt);
+  EXPECT_NE(r.error().message.find(Path("kv")), std::string::npos) << r.error();
+  EXPECT_EQ(kv->VerifyChecksums().code(), FsError::kCorrupt);
+}
+
+TEST_F(RocksKvTest, ADamagedManifestIsRefused) {
+  { auto kv = Open("kv"); }
+  for (const auto& e : fs::directory_iterator(Path("kv"))) {
+    if (e.path().filename().string().starts_with("MANIFEST")) {
+      std::ofstream(e.path(), std::ios::binary) << "garbage garbage garbage";
+    }
+  }
+  auto r = RocksKv::Open(Path("kv"), kFamilies, SmallOptions(), pool_);
+  EXPECT_EQ(r.code(), FsError::kCorrupt) << r.error();
+}
+
+TEST_F(RocksKvTest, RefusesToOpen) {
+  auto kv = Open("kv");
+  EXPECT_EQ(RocksKv::Open(Path("kv"), kFamilies, SmallOptions(), pool_).code(), FsError::kBusy);
+  kv.reset();
+  EXPECT_EQ(RocksKv::Open(Path("kv"), {"one"}, SmallOptions(), pool_).code(), FsError::kVersion);
+  RocksKvOptions options = SmallOptions();
+  options.create_if_missing = false;
+  EXPECT_EQ(RocksKv::Open(Path("none"), kFamilies, options, pool_).code(), FsError::kNoEnt);
+  EXPECT_TRUE(RocksKv::Open(Path("kv"), {"one", "two", "three", "four"}, SmallOptions(), pool_).ok());
+}
+
+TEST_F(RocksKvTest, CheckpointsAreStoresOfTheirOwn) {
+  auto kv = Open("kv");
+  ASSERT_TRUE(kv->Write(One("a", "1")).ok());
+  ASSERT_TRUE(kv->Checkpoint(Path("backup")).ok());
+  ASSERT_TRUE(kv->Write(One("a", "2")).ok());
+  EXPECT_EQ(Open("backup")->Get(0, "a").value(), "1");
+  EXPECT_EQ(kv->Checkpoint(Path("backup")).code(), FsError::kIo);
+}
+
+TEST(RocksKvLoop, SyncsOnAPool) {
+  TempDir dir;
+  LoopExecutor ex;
+  ThreadPool pool(1, "sync");
+  ex.MakeCurrent();
+  auto kv = RocksKv::Open(dir.path(), kFamilies, SmallOptions(), pool).value();
+  TaskScope scope;
+  for (int i = 0; i < 50; ++i) {
+    scope.Spawn([](RocksKv& store, int n) -> Task<void> {
+      KvBatch b;
+      b.Put(0, std::to_string(n), "v");
+      EXPECT_TRUE(store.Write(b).ok());
+      EXPECT_TRUE((co_await store.Sync()).ok());
+    }(*kv, i));
+  }
+  TaskScope stopper;
+  stopper.Spawn([](TaskScope& s, LoopExecutor& e) -> Task<void> {
+    co_await s.Join();
+    e.Stop();
+  }(scope, ex));
+  ex.Run();
+  EXPECT_EQ(scope.running(), 0u);
+  EXPECT_LE(kv->syncs(), 10u);
+  // Destroyed with a sync under way: waits for it.
+  scope.Spawn([](RocksKv& store) -> Task<void> { (void)co_await store.Sync(); }(*kv));
+  scope.CancelAll();
+  kv.reset();
+}
+
+}  // namespace
+}  // namespace stria
