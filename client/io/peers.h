@@ -1,0 +1,88 @@
+// The data servers as one client sees them: where a disk is, whether to ask it now, and calls with
+// header, time limit and bounded bytes in flight. Executor's thread only; outlives its calls.
+//
+// A dead node costs one time limit, not one per read: see Health. Nothing is retried here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "api/data_api.h"
+#include "client/io/health.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+struct DataPeersOptions {
+  int64_t read_timeout_ns = 5 * kSecond;    // of one request, waiting for its turn not included
+  int64_t write_timeout_ns = 10 * kSecond;
+  int64_t seal_timeout_ns = 20 * kSecond;   // a sync of a busy disk
+  int64_t inflight_bytes = 16 * kMiB;       // payload on its way to and from one node
+};
+
+// How promising it is to read from a disk.
+enum class Readiness : uint8_t {
+  kGood = 0,
+  kAvoided = 1,  // its node or the disk failed a short while ago
+  kDown = 2,     // the cluster map says that it does not answer
+  kGone = 3,     // not in the map, or removed: there is nobody to ask
+};
+
+class DataPeers {
+ public:
+  DataPeers(DataConnector& connector, DataPeersOptions options);
+  explicit DataPeers(DataConnector& connector);
+  ~DataPeers();
+  DataPeers(const DataPeers&) = delete;
+  DataPeers& operator=(const DataPeers&) = delete;
+
+  // A node whose address changed is connected anew. Wire to SessionHandlers::on_map.
+  void SetMap(std::shared_ptr<const ClusterMap> map);
+  const std::shared_ptr<const ClusterMap>& map() const { return map_; }
+
+  NodeId NodeOf(TargetId target) const;  // 0 if unknown
+  std::string TargetName(TargetId target) const { return map_->TargetName(target); }
+  Readiness ReadinessOf(TargetId target) const;
+  // A new stripe on it makes sense: it is up, and has not just failed.
+  bool Writable(TargetId target) const;
+
+  // Calls fill the header. Errors: kUnavailable, kDeadline, what the transport says, and kWrongCluster.
+  // A call that is destroyed early counts against the peer as a slow one if it had its time.
+  Task<Result<ReadReply>> Read(NodeId node, ReadRequest request);
+  Task<Result<WriteReply>> Write(NodeId node, WriteRequest request);
+  Task<Result<SealReply>> Seal(NodeId node, SealRequest request);
+  Task<Result<DeleteReply>> Delete(NodeId node, DeleteRequest request);
+
+  // A disk failed an item of a request that its node answered; or served one.
+  void TargetFailed(TargetId target);
+  void TargetServed(TargetId target);
+  // A read of this size that took longer is worth racing.
+  int64_t HedgeAfterNs(NodeId node, uint64_t bytes) const;
+
+ private:
+  struct Peer {
+    explicit Peer(int64_t inflight_bytes) : inflight(inflight_bytes) {}
+    std::string address;
+    std::shared_ptr<DataService> service;
+    Semaphore inflight;
+    Health health;
+    Latency reads;
+  };
+  class Watch;  // of one call
+
+  std::shared_ptr<Peer> Find(NodeId node);
+  template <class Req, class Rep>
+  Task<Result<Rep>> Run(NodeId node, Task<Result<Rep>> (DataService::*method)(Req), Req request,
+                        uint64_t bytes, int64_t timeout_ns, bool is_read);
+
+  DataConnector& connector_;
+  const DataPeersOptions options_;
+  std::shared_ptr<const ClusterMap> map_;
+  std::map<TargetId, NodeId> node_of_;
+  std::map<NodeId, std::shared_ptr<Peer>> peers_;
+  std::map<TargetId, Health> targets_;  // of those that failed lately
+};
+
+}  // namespace stria

@@ -1,0 +1,71 @@
+// Reads payload bytes of stripes, around whatever m columns per group are missing, slow or wrong.
+//
+// 1. The ranges asked for become block-aligned ranges of columns; columns whose disk is known bad are
+//    left out at once and k others of their group are asked instead (what is read anyway is used).
+// 2. One vector request per server and kMaxPayloadBytes, all at once; each block's CRC is verified.
+// 3. A column that fails (error, missing, wrong bytes) or takes longer than usual is reconstructed for just
+//    the asked range; a slow one may still win the race.
+// 4. Bytes go from network slices (or the decoder) straight into the caller's spans: one copy.
+//
+// Errors: kNoSuchShard or kTokenExpired when the bytes could not be had and a column said so: refetch the
+// extents and read again before it counts as loss. kUnavailable if too many columns' servers did not
+// answer; kIo, naming stripe and range, when more than m columns are gone or wrong.
+//
+// Executor's thread only. Destroying a read cancels it; spans must stay valid until it ends or is
+// destroyed, and hold nothing useful unless it is ok. Bounds: one request in flight per column and round;
+// DataPeers bounds the bytes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "api/types.h"
+#include "client/io/stripe_io.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+// A column that could not be used, for MetaService::ReportShard.
+struct BadShard {
+  StripeId stripe;
+  ColumnIndex column;
+  ShardId shard;
+  TargetId target;
+  FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
+};
+
+// A range of one stripe's payload and where its bytes go.
+struct StripeRange {
+  StripeGrant stripe;  // with read tokens
+  uint64_t payload_offset = 0;
+  std::span<uint8_t> out;  // [payload_offset, + out.size()) lies in the payload
+};
+
+struct StripeReaderStats {
+  uint64_t read_bytes = 0;           // asked for
+  uint64_t fetched_bytes = 0;        // from servers
+  uint64_t reconstructed_bytes = 0;  // of what was asked for
+  uint64_t hedged = 0;               // races started
+};
+
+class StripeReader {
+ public:
+  // `on_bad` is called at most once per column and read; it must not destroy the reader.
+  StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad) : io_(io), on_bad_(std::move(on_bad)) {}
+
+  Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out);
+  // All at once, requests to the same server shared; results in the order of `ranges`.
+  Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);
+
+  const StripeReaderStats& stats() const { return stats_; }
+
+ private:
+  StripeIo io_;
+  std::function<void(const BadShard&)> on_bad_;
+  StripeReaderStats stats_;
+};
+
+}  // namespace stria

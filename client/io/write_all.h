@@ -1,0 +1,42 @@
+// Writes payload of any length into as many stripes as it takes, around targets that fail.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "client/io/stripe_writer.h"
+
+namespace stria {
+
+// Where grants come from (StripePool, or MetaService::Allocate) and where unused ones go.
+class GrantSource {
+ public:
+  virtual ~GrantSource() = default;
+  // A stripe for up to `payload_bytes`; it may hold less (StripeCapacity) if it had to be narrower.
+  virtual Task<Result<StripeGrant>> Take(uint64_t payload_bytes, std::vector<TargetId> avoid) = 0;
+  // Will not be committed.
+  virtual void GiveBack(StripeId stripe) = 0;
+};
+
+// Payload [payload_offset, + info.shape.payload_bytes) is in this stripe from its start.
+struct WrittenPiece {
+  uint64_t payload_offset = 0;
+  StripeInfo info;
+};
+
+struct WriteAllOptions {
+  int64_t timeout_ns = 60 * kSecond;
+  size_t stripes_at_once = 2;  // in flight
+  size_t max_avoid = 64;       // targets; the oldest are forgiven
+  StripeWriterOptions writer;
+};
+
+// Tries until all is written, an error says that no try can help, or timeout_ns have passed. On error all
+// stripes it used are given back. Ok: pieces in order, without gaps; durable, not committed.
+// Errors: kNoSpace, kTooFewDomains, kFenced ... of the source; kTimedOut with the last reason.
+// `source` outlives the call.
+Task<Result<std::vector<WrittenPiece>>> WriteAll(StripeIo io, GrantSource& source, Layout layout,
+                                                 BufferChain payload, WriteAllOptions options = {});
+
+}  // namespace stria

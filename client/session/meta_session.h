@@ -1,0 +1,203 @@
+// The client's session with the metadata service: keeps the lease, delivers pushed events, survives
+// restarts of the server, and carries every call with retries.
+//
+// 1. Start() opens a session at one of the addresses; calls wait for it.
+// 2. The lease is renewed at a third of its length and counted from SENDING the renewal, on
+//    Executor::NowNs, less a margin. What is cached is good while LeaseLeftNs() > 0.
+// 3. Events are polled and handled: those of one inode one after another, those of different inodes at
+//    once. An event is acknowledged when it and all before it have been handled.
+// 4. A new term (the server restarted): calls wait, held inodes are reclaimed, mutations that were not
+//    known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
+// 5. Fenced (expired or replaced): calls fail with kFenced until a fresh session is open; then
+//    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
+//    crosses generations.
+//
+// Exactly once: a mutation keeps its op_seq over all its tries; acked_below stays under each op that is
+// unanswered or not known durable. Executor's thread only.
+//
+// Bounds: kMaxUndurableOps and kMaxUndurableBytes of mutations kept for replay (a Sync makes room),
+// kMaxEventsInHand events being handled.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "client/io/backoff.h"
+#include "client/session/op_log.h"
+#include "client/session/read_tracker.h"
+#include "common/exec/task.h"
+#include "common/random.h"
+
+namespace stria {
+
+struct MetaSessionOptions {
+  std::vector<std::string> addresses;  // host:port; at least one
+  std::string client_name;             // for status: "mount /data on pc7 (pid 123)"
+  Uuid client_uuid;                    // a restarted client with the same uuid fences its former session
+  std::string node_name;               // the node this client lives on, "" if none
+  int64_t timeout_ns = 60 * kSecond;   // of a call with all its retries (the mount's --timeout)
+  int64_t try_timeout_ns = 10 * kSecond;  // of one try
+  int64_t poll_ns = 10 * kSecond;      // longest wait of a quiet poll
+  int64_t lease_margin_ns = 1 * kSecond;  // taken off the lease: scheduling, clock rates
+  uint64_t seed = 1;                   // of the jitter
+};
+
+// On whose behalf a call is made.
+struct Caller {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups;
+};
+
+// All optional. Called on the executor's thread.
+struct SessionHandlers {
+  std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
+  std::function<std::vector<HeldInode>()> held;      // for a reclaim
+  // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet
+  // committed stripes may be. Must not make calls that wait for the session (they would wait for this).
+  std::function<Task<void>(bool lost)> on_reclaimed;
+  std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
+};
+
+class MetaSession {
+ public:
+  static constexpr size_t kMaxEventsInHand = 4096;
+
+  MetaSession(MetaConnector& connector, MetaSessionOptions options);
+  ~MetaSession();
+  MetaSession(const MetaSession&) = delete;
+  MetaSession& operator=(const MetaSession&) = delete;
+
+  // Before Start.
+  void SetHandlers(SessionHandlers handlers) { handlers_ = std::move(handlers); }
+  // Opens the session in the background and keeps it; WaitReady, or just call.
+  void Start();
+  // Ok when a session is open; the reason why not after timeout_ns.
+  Task<Result<void>> WaitReady();
+  // Ends the session at the server (best effort, at most one try) and stops. Calls fail with kCancelled.
+  Task<void> Close();
+
+  // A call that changes nothing, or whose repetition does no harm (Open without truncate, Release,
+  // LeaseDone, Sync, ReportShard):
+  //   co_await session.Call(&MetaService::Lookup, std::move(request), caller)
+  // Errors: the service's own; kTimedOut or kUnavailable when no server answered within timeout_ns; kFenced.
+  template <class Req, class Rep>
+  Task<Result<Rep>> Call(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
+    return Run(method, std::move(request), std::move(caller), false);
+  }
+  // A mutation: exactly once, and replayed after a restart of the server until known durable. Whether
+  // it was done is unknown after kTimedOut, kUnavailable and kFenced.
+  template <class Req, class Rep>
+  Task<Result<Rep>> Mutate(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
+    return Run(method, std::move(request), std::move(caller), true);
+  }
+
+  // How long what this session caches may still be used; <= 0 is not at all.
+  int64_t LeaseLeftNs() const;
+  // Grows when a session was lost: descriptors of older generations give EIO.
+  uint64_t generation() const { return generation_; }
+  bool fenced() const { return state_ == State::kFenced; }
+  uint64_t term() const { return term_; }
+  SessionId id() const { return session_; }
+  CommitSeq durable_seq() const { return durable_seq_; }
+  // Hold over a read, from before its extents are looked up: keeps garbage that it may need.
+  ReadGuard BeginRead() { return reads_.Begin(); }
+  // Never null; empty before the first session is open.
+  const std::shared_ptr<const ClusterMap>& map() const { return map_; }
+  const MetaSessionOptions& options() const { return options_; }
+
+ private:
+  // kSettling: open at the server, but replays and handlers are not through; calls wait.
+  enum class State { kOpening, kSettling, kReady, kReclaiming, kFenced, kClosed };
+  // What a try was sent under, to tell news from history when its answer comes.
+  struct Try {
+    std::shared_ptr<MetaService> service;
+    size_t address = 0;
+    Epoch epoch;
+    SessionId session;
+  };
+
+  template <class Req, class Rep>
+  Task<Result<Rep>> Run(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller, bool mutation);
+  // The answer to a mutation is there.
+  template <class Req, class Rep>
+  void Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq, OpTicket ticket);
+  // One try of a replay.
+  template <class Req, class Rep>
+  Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request);
+
+  // Ok once calls may go out; kFenced, kCancelled, or the reason why there is no session.
+  Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns);
+  Try BeginTry();
+  // Takes note of the error of a try (other address, fenced ...): true to try again.
+  bool Retry(const Error& error, const Try& t);
+  static Error FencedError();
+  Error GiveUp(const Error& last) const;
+  OpHeader Header(const Caller& caller, OpSeq op_seq) const;
+
+  Task<void> KeepOpen();                // opens, reclaims and reopens, for ever
+  Task<Result<void>> OpenFresh();
+  Task<Result<void>> Reclaim();
+  Task<Result<void>> Replay();
+  void Adopt(const OpenSessionReply& reply, int64_t sent_ns);
+  Task<void> KeepRenewed();
+  Task<bool> RenewOnce();
+  Task<void> KeepPolling();
+  void TakeEvents(PollReply reply);
+  Task<void> HandleEvents(InodeId ino, uint64_t epoch);
+  void Acknowledge(uint64_t seq, uint64_t epoch);
+  Task<void> RefreshMap();
+  Task<Result<void>> MakeRoom();
+  void SawTerm(uint64_t term);
+  void KnownDurable(CommitSeq seq);
+  void SetState(State s);
+  void Fence(const std::string& why);
+  void SetMap(ClusterMap map);
+
+  MetaConnector& connector_;
+  const MetaSessionOptions options_;
+  SessionHandlers handlers_;
+  Random rng_;
+
+  std::vector<std::shared_ptr<MetaService>> services_;  // by address, made on first use
+  size_t address_ = 0;                                  // where the next try goes
+  Error last_error_;                                    // why no session could be opened
+
+  State state_ = State::kOpening;
+  Event changed_;  // pulsed when state_ changes
+  SessionId session_;
+  Epoch epoch_;
+  uint64_t term_ = 0;
+  uint64_t generation_ = 1;
+  int64_t lease_until_ns_ = 0;
+  int64_t lease_ns_ = 0;
+  Event renew_now_;
+  CommitSeq durable_seq_;
+  ReadTracker reads_;
+  OpLog ops_;
+  AsyncMutex making_room_;
+
+  std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();
+  bool refreshing_map_ = false;
+
+  uint64_t event_epoch_ = 0;   // of the session's numbering of events; those of older ones are not acked
+  uint64_t acked_event_ = 0;   // it and all before are handled
+  uint64_t taken_event_ = 0;   // the last that was taken from a poll
+  std::set<uint64_t> handled_;  // above acked_event_
+  std::map<InodeId, std::deque<SessionEvent>> event_queues_;  // being handled, per inode
+  Event acked_;                // pulsed when acked_event_ grows
+
+  TaskScope scope_;   // the loops
+  TaskScope events_;  // handlers
+};
+
+}  // namespace stria
+
+#include "client/session/meta_session_call.h"  // IWYU pragma: export: the templates

@@ -1,0 +1,84 @@
+// The mutations of a session: numbers them, knows which the server may forget, and keeps those to be
+// replayed after a restart of the server. Pure; executor's thread only.
+//
+// An op is open from Begin until its ticket is dropped: unanswered, or answered and not known durable.
+// AckedBelow() is the lowest open op: the server keeps results from there on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxUndurableOps = 8192;
+inline constexpr uint64_t kMaxUndurableBytes = 32 * kMiB;
+
+// Keeps an op open. Movable; may outlive the log.
+class OpTicket {
+ public:
+  using OpenSet = std::set<OpSeq>;
+  OpTicket() = default;
+  OpTicket(std::shared_ptr<OpenSet> open, OpSeq seq) : open_(std::move(open)), seq_(seq) { open_->insert(seq); }
+  OpTicket(OpTicket&& o) noexcept : open_(std::exchange(o.open_, nullptr)), seq_(o.seq_) {}
+  OpTicket& operator=(OpTicket&& o) noexcept {
+    if (this != &o) {
+      Close();
+      open_ = std::exchange(o.open_, nullptr);
+      seq_ = o.seq_;
+    }
+    return *this;
+  }
+  ~OpTicket() { Close(); }
+  void Close() {
+    if (open_) open_->erase(seq_);
+    open_ = nullptr;
+  }
+  OpSeq seq() const { return seq_; }
+
+ private:
+  std::shared_ptr<OpenSet> open_;
+  OpSeq seq_;
+};
+
+class OpLog {
+ public:
+  // Sends the op again, as it was; the sequence of its (new) commit.
+  using Resend = std::function<Task<Result<CommitSeq>>()>;
+
+  OpTicket Begin() { return OpTicket(open_, OpSeq(next_++)); }
+  OpSeq AckedBelow() const { return open_->empty() ? OpSeq(next_) : *open_->begin(); }
+
+  // The op was answered with `seq`; keep it until that is durable.
+  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend);
+  // All up to `durable` survive a restart of the server.
+  void Durable(CommitSeq durable);
+  bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
+  bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
+  size_t undurable() const { return kept_.size(); }
+
+  struct Undurable {
+    OpTicket ticket;
+    uint64_t bytes = 0;
+    Resend resend;
+  };
+  // All that must be replayed, in the order of their commits; the log keeps none of them.
+  std::vector<Undurable> TakeAll();
+  // A new session: numbering starts again, nothing is replayed.
+  void Reset();
+
+ private:
+  uint64_t next_ = 1;
+  std::shared_ptr<OpTicket::OpenSet> open_ = std::make_shared<OpTicket::OpenSet>();
+  std::multimap<CommitSeq, Undurable> kept_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace stria
