@@ -1,0 +1,68 @@
+// Which session may have cached what: attributes, data, directory entries, listings. A change is pushed
+// to those sessions and answered only when they have processed it. Bounded: noting more evicts the
+// oldest entries, whose sessions are told to forget them. A pure state machine. Not thread-safe.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/types.h"
+#include "common/ids.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxInterests = 512 * 1024;  // (thing, session) pairs
+
+class InterestTable {
+ public:
+  // What to push to whom; `event.seq` is not set.
+  struct Notice {
+    SessionId session;
+    SessionEvent event;
+  };
+
+  explicit InterestTable(size_t max_interests = kMaxInterests) : max_(max_interests) {}
+
+  // The session may cache from now on. Notices of evictions, if any, are appended to `evicted`: push
+  // them, and let no mutation be answered before they are processed.
+  void NoteAttr(SessionId s, InodeId ino, std::vector<Notice>* evicted);
+  void NoteData(SessionId s, InodeId ino, std::vector<Notice>* evicted);
+  void NoteEntry(SessionId s, InodeId parent, const std::string& name, std::vector<Notice>* evicted);
+  void NoteListing(SessionId s, InodeId parent, std::vector<Notice>* evicted);
+
+  // The change happened: who must forget. The interest ends with it. Sessions equal to `except` are
+  // left alone and keep their interest (they learn of it from their reply).
+  std::vector<Notice> AttrChanged(InodeId ino, SessionId except);
+  std::vector<Notice> DataChanged(InodeId ino, SessionId except);  // covers attributes
+  std::vector<Notice> EntryChanged(InodeId parent, const std::string& name, SessionId except);
+
+  void Drop(SessionId s);
+  size_t size() const { return lru_.size(); }
+
+ private:
+  enum class What : uint8_t { kData = 1, kAttr = 2, kListing = 3, kEntry = 4 };
+  struct Key {
+    InodeId ino;
+    What what = What::kAttr;
+    std::string name;
+    SessionId session;
+    auto operator<=>(const Key&) const = default;
+  };
+  void Note(Key key, std::vector<Notice>* evicted);
+  void Collect(InodeId ino, What what, const std::string& name, SessionId except, std::vector<Notice>* out);
+  static SessionEvent EventFor(const Key& key);
+
+  using Map = std::map<Key, std::list<const Key*>::iterator>;
+  void Erase(Map::iterator it);
+
+  const size_t max_;
+  Map map_;
+  std::list<const Key*> lru_;  // oldest first; points to keys of map_
+};
+
+}  // namespace stria

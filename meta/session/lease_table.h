@@ -1,0 +1,123 @@
+// Data leases: what each session may do with an inode's bytes without asking, and which recalls and
+// flushes a new use of the inode needs first. A pure state machine; its owner pushes the demands it
+// returns as events, tells it the event numbers, and asks again after each answer. Nothing is locked
+// while it waits.
+//
+// Who gets what at an open (others = sessions that have the inode open, or are waiting to):
+//
+//   opener \ others |  none        readers only              some writer
+//   ----------------+--------------------------------------------------------
+//   reads           |  kRead       kRead                     kShared, others recalled to kShared
+//   writes          |  kExclusive  kShared, others recalled to kShared (readers may not cache)
+//
+// Invariants (CheckInvariants):
+//  1. If a session holds kExclusive, no other session holds anything.
+//  2. If a session that writes holds kShared, no other session holds kRead or kExclusive.
+//  3. kExclusive is held by writers only.
+//
+// Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never
+// weaker than the truth: a late answer to an old recall changes nothing, and an open that is answered
+// with less than the session has recalls the rest. In return the session:
+//  - has no Release or voluntary LeaseDone of an inode under way together with an Open of it;
+//  - answers a recall of an inode that it is opening at once (two openers may wait for each other), and
+//    takes no more from the reply to that open than the recall left it.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "common/error.h"
+#include "common/ids.h"
+
+namespace stria {
+
+// What must be pushed to a session before something else may go on.
+struct LeaseDemand {
+  SessionId session;
+  InodeId ino;
+  SessionEvent::Kind kind = SessionEvent::Kind::kRecall;  // or kFlush
+  LeaseMode to = LeaseMode::kNone;                        // kRecall
+  bool operator==(const LeaseDemand&) const = default;
+};
+
+class LeaseTable {
+ public:
+  struct OpenOutcome {
+    bool granted = false;
+    LeaseMode mode = LeaseMode::kNone;  // for the reply
+    std::vector<LeaseDemand> demands;   // to push now (those pushed before are not repeated)
+  };
+  // The session opens `ino`, or goes on opening it after an answer. Not granted: push the demands
+  // (NoteDemand each), wait for LeaseDone, Release or Drop of anyone, ask again; or AbandonOpen.
+  // `data` is false for what is not a regular file: it is just noted as open.
+  // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
+  OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first);
+  // Gives up an open that was not granted.
+  void AbandonOpen(SessionId s, InodeId ino);
+  // What a session held before the server's restart. False if it conflicts with what others claim.
+  bool Reclaim(SessionId s, InodeId ino, LeaseMode mode, bool for_write);
+
+  // Someone who is not `s` (0: anyone) is about to change ino's bytes or size without having it open:
+  // the recall needed first, if any. Ask again after each answer until nothing blocks.
+  struct Outcome {
+    bool clear = false;
+    std::vector<LeaseDemand> demands;
+  };
+  Outcome ClearForChange(SessionId s, InodeId ino);
+  // The session other than `s` that may have uncommitted bytes of ino; 0 if none.
+  SessionId DirtyHolder(SessionId s, InodeId ino) const;
+
+  // The demand was pushed as event number `event`.
+  void NoteDemand(const LeaseDemand& d, uint64_t event);
+  // Number of the newest unanswered flush of this holder, 0 if none.
+  uint64_t NewestFlush(SessionId s, InodeId ino) const;
+  // True when that flush was answered, or overtaken by a release, a recall, or the session's end.
+  bool FlushDone(SessionId s, InodeId ino, uint64_t event) const;
+
+  // The session's answer to `event`, or a voluntary change (event 0): it holds `now` from here on.
+  // kBadRequest if that is more than it was asked to keep, or more than it had.
+  Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event);
+  // The session has ino open no more. Fine if it had not.
+  void Release(SessionId s, InodeId ino);
+  // The session is gone; the inodes that it had open.
+  std::vector<InodeId> Drop(SessionId s);
+
+  LeaseMode ModeOf(SessionId s, InodeId ino) const;
+  bool IsOpen(InodeId ino) const;                         // by anyone, or being opened
+  bool IsOpenBy(SessionId s, InodeId ino) const;
+  bool IsWriter(SessionId s, InodeId ino) const;
+  std::vector<SessionId> HoldersExcept(SessionId s, InodeId ino) const;  // with any mode but kNone
+  size_t inodes() const { return inodes_.size(); }
+  // "" or the first violated invariant.
+  std::string CheckInvariants() const;
+
+ private:
+  struct Holder {
+    LeaseMode mode = LeaseMode::kNone;
+    bool open = false;
+    bool writes = false;           // as opened
+    uint32_t waiting = 0;          // opens in progress
+    bool wants_write = false;      // some open in progress does
+    uint64_t recall_event = 0;     // 0: none pending
+    LeaseMode recall_to = LeaseMode::kNone;
+    bool recall_unpushed = false;  // demanded, NoteDemand still to come
+    std::set<uint64_t> flushes;    // unanswered
+    bool used() const { return open || waiting > 0; }
+    bool writer() const { return writes || wants_write; }
+  };
+  using Holders = std::map<SessionId, Holder>;
+  const Holder* Find(SessionId s, InodeId ino) const;
+  void Demand(SessionId s, InodeId ino, Holder& h, LeaseMode to, std::vector<LeaseDemand>* out);
+  void EraseIfIdle(SessionId s, InodeId ino);
+
+  std::map<InodeId, Holders> inodes_;
+  std::map<SessionId, std::set<InodeId>> by_session_;
+};
+
+}  // namespace stria

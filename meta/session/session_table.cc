@@ -1,0 +1,269 @@
+#include "meta/session/session_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/codec.h"
+
+namespace stria {
+
+std::string EncodeSessionRecord(const SessionRecord& r) {
+  ByteWriter w;
+  w.U64(r.id.v);
+  w.U64(r.epoch.v);
+  w.U64(r.client_uuid.hi);
+  w.U64(r.client_uuid.lo);
+  w.Str(r.client);
+  w.Str(r.node_name);
+  w.U64(r.acked_below.v);
+  return SealRecord(1, w.str());
+}
+
+Result<SessionRecord> DecodeSessionRecord(std::string_view bytes) {
+  uint8_t version = 0;
+  std::string_view body;
+  if (!OpenRecord(bytes, 1, &version, &body)) return Error(FsError::kCorrupt, "a session record does not decode");
+  ByteReader r(body);
+  SessionRecord s;
+  s.id = SessionId(r.U64());
+  s.epoch = Epoch(r.U64());
+  s.client_uuid.hi = r.U64();
+  s.client_uuid.lo = r.U64();
+  s.client = std::string(r.Str());
+  s.node_name = std::string(r.Str());
+  s.acked_below = OpSeq(r.U64());
+  if (!r.ok() || !s.id) return Error(FsError::kCorrupt, "a session record does not decode");
+  return s;
+}
+
+SessionTable::Session& SessionTable::At(SessionId id) {
+  auto it = sessions_.find(id);
+  CHECK(it != sessions_.end(), "no such session");
+  return it->second;
+}
+const SessionTable::Session& SessionTable::At(SessionId id) const {
+  auto it = sessions_.find(id);
+  CHECK(it != sessions_.end(), "no such session");
+  return it->second;
+}
+
+void SessionTable::Load(SessionRecord record, int64_t now_ns) {
+  const SessionId id = record.id;
+  Session& s = sessions_[id];
+  s.record = std::move(record);
+  s.unclaimed = true;
+  s.expires_ns = now_ns + options_.lease_ns;
+}
+
+void SessionTable::LoadReply(SessionId id, OpSeq seq, std::string reply) {
+  Session& s = At(id);
+  if (seq < s.record.acked_below) s.forgotten.insert(seq);
+  else s.replies[seq] = std::move(reply);
+}
+
+void SessionTable::Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns) {
+  const SessionId id = record.id;
+  CHECK(!full() && sessions_.count(id) == 0);
+  Session& s = sessions_[id];
+  s.record = std::move(record);
+  s.open_nonce = open_nonce;
+  s.seen = seen;
+  s.expires_ns = now_ns + options_.lease_ns;
+}
+
+bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, int64_t now_ns) {
+  Session& s = At(id);
+  const bool first = s.unclaimed;
+  s.unclaimed = false;
+  s.expires_ns = now_ns + options_.lease_ns;
+  if (first) s.seen = seen;
+  AckReplies(id, acked_below);
+  return first;
+}
+
+Error SessionTable::Check(SessionId id, Epoch epoch) const {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second.record.epoch != epoch) {
+    return Error(FsError::kFenced, "session " + std::to_string(id.v) +
+                                       " has expired or was replaced; what it had not committed is lost");
+  }
+  return Error();
+}
+
+void SessionTable::Renew(SessionId id, CommitSeq seen, int64_t now_ns) {
+  Session& s = At(id);
+  s.expires_ns = std::max(s.expires_ns, now_ns + options_.lease_ns);
+  s.seen = std::max(s.seen, seen);
+}
+
+bool SessionTable::IsUnclaimed(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it != sessions_.end() && it->second.unclaimed;
+}
+
+bool SessionTable::reclaiming() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& e) { return e.second.unclaimed; });
+}
+
+std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {
+  std::vector<SessionId> out;
+  for (const auto& [id, s] : sessions_) {
+    if (now_ns >= s.expires_ns) out.push_back(id);
+  }
+  return out;
+}
+
+int64_t SessionTable::NextExpiryNs() const {
+  int64_t next = INT64_MAX;
+  for (const auto& [id, s] : sessions_) next = std::min(next, s.expires_ns);
+  return next;
+}
+
+int64_t SessionTable::LeaseLeftNs(SessionId id, int64_t now_ns) const {
+  auto it = sessions_.find(id);
+  return it == sessions_.end() ? 0 : std::max<int64_t>(0, it->second.expires_ns - now_ns);
+}
+
+const SessionRecord* SessionTable::Find(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it == sessions_.end() ? nullptr : &it->second.record;
+}
+
+std::optional<SessionId> SessionTable::FindByClient(const Uuid& client_uuid) const {
+  for (const auto& [id, s] : sessions_) {
+    if (s.record.client_uuid == client_uuid) return id;
+  }
+  return std::nullopt;
+}
+
+uint64_t SessionTable::OpenNonce(SessionId id) const { return At(id).open_nonce; }
+
+std::vector<SessionId> SessionTable::All() const {
+  std::vector<SessionId> out;
+  for (const auto& [id, s] : sessions_) out.push_back(id);
+  return out;
+}
+
+CommitSeq SessionTable::MinSeen() const {
+  CommitSeq least(UINT64_MAX);
+  for (const auto& [id, s] : sessions_) least = std::min(least, s.unclaimed ? CommitSeq() : s.seen);
+  return least;
+}
+
+uint64_t SessionTable::Push(SessionId id, SessionEvent e) {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end()) return 0;
+  Session& s = it->second;
+  if (s.events.size() >= options_.max_events) return 0;
+  e.seq = s.next_event++;
+  s.events.push_back(std::move(e));
+  return s.next_event - 1;
+}
+
+std::vector<SessionEvent> SessionTable::Take(SessionId id, size_t limit) {
+  Session& s = At(id);
+  std::vector<SessionEvent> out;
+  for (const SessionEvent& e : s.events) {
+    if (out.size() >= limit) break;
+    out.push_back(e);
+  }
+  if (!out.empty()) s.delivered = std::max(s.delivered, out.back().seq);
+  return out;
+}
+
+Error SessionTable::Ack(SessionId id, uint64_t event) {
+  Session& s = At(id);
+  if (event > s.delivered) {
+    return Error(FsError::kBadRequest, "event " + std::to_string(event) + " was acknowledged but never sent");
+  }
+  while (!s.events.empty() && s.events.front().seq <= event) s.events.pop_front();
+  return Error();
+}
+
+bool SessionTable::Acked(SessionId id, uint64_t event) const {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end()) return true;
+  const Session& s = it->second;
+  return s.events.empty() ? event < s.next_event : event < s.events.front().seq;
+}
+
+uint64_t SessionTable::delivered(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it == sessions_.end() ? 0 : it->second.delivered;
+}
+
+uint64_t SessionTable::first_event(SessionId id) const {
+  const Session& s = At(id);
+  return s.events.empty() ? s.next_event : s.events.front().seq;
+}
+
+bool SessionTable::HasEvents(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it != sessions_.end() && !it->second.events.empty();
+}
+
+void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {
+  Session& s = At(id);
+  if (acked_below <= s.record.acked_below) return;
+  s.record.acked_below = acked_below;
+  while (!s.replies.empty() && s.replies.begin()->first < acked_below) {
+    // An op whose reply has arrived does not run any more; one that does keeps its reply until Finish.
+    s.forgotten.insert(s.replies.begin()->first);
+    s.replies.erase(s.replies.begin());
+  }
+}
+
+OpState SessionTable::Lookup(SessionId id, OpSeq seq) const {
+  const Session& s = At(id);
+  if (s.running.count(seq)) return OpState::kRunning;
+  if (seq < s.record.acked_below) return OpState::kForgotten;
+  if (s.replies.count(seq)) return OpState::kDone;
+  if (s.replies.size() + s.running.size() >= options_.max_replies) return OpState::kTooMany;
+  return OpState::kNew;
+}
+
+const std::string& SessionTable::Reply(SessionId id, OpSeq seq) const {
+  const Session& s = At(id);
+  auto it = s.replies.find(seq);
+  CHECK(it != s.replies.end(), "no stored reply");
+  return it->second;
+}
+
+void SessionTable::Begin(SessionId id, OpSeq seq) { CHECK(At(id).running.insert(seq).second); }
+
+void SessionTable::Abandon(SessionId id, OpSeq seq) { Finish(id, seq); }
+
+void SessionTable::Commit(SessionId id, OpSeq seq, std::string reply) {
+  Session& s = At(id);
+  if (seq < s.record.acked_below) s.forgotten.insert(seq);
+  else s.replies[seq] = std::move(reply);
+}
+
+void SessionTable::Finish(SessionId id, OpSeq seq) {
+  auto it = sessions_.find(id);
+  if (it != sessions_.end()) it->second.running.erase(seq);
+}
+
+std::vector<OpSeq> SessionTable::ForgottenReplies(SessionId id, size_t limit) const {
+  std::vector<OpSeq> out;
+  for (OpSeq seq : At(id).forgotten) {
+    if (out.size() >= limit) break;
+    out.push_back(seq);
+  }
+  return out;
+}
+
+void SessionTable::RepliesDeleted(SessionId id, const std::vector<OpSeq>& seqs) {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  for (OpSeq seq : seqs) it->second.forgotten.erase(seq);
+}
+
+std::vector<OpSeq> SessionTable::StoredReplies(SessionId id) const {
+  const Session& s = At(id);
+  std::vector<OpSeq> out(s.forgotten.begin(), s.forgotten.end());
+  for (const auto& [seq, reply] : s.replies) out.push_back(seq);
+  return out;
+}
+
+}  // namespace stria

@@ -1,0 +1,158 @@
+// Sessions of the metadata server: leases, the queue of events of each, and what makes mutations
+// exactly once. A pure state machine: time comes in as nanoseconds that never jump, effects go out as
+// return values; whoever owns it pushes, persists and waits.
+//
+// Life of a session:
+//
+//                 Open                      Renew / Reclaim
+//     (nothing) --------> active <---------------------------.
+//                           |  lease over, Fence,             \
+//                           |  queue overflow                  \
+//                           v                                   \
+//     (gone: kFenced) <-- removed <--- lease over --- unclaimed --'   <--- Load (after a restart)
+//
+// Invariants:
+//  1. Event numbers of a session are dense; an event leaves the queue only when acknowledged.
+//  2. An op_seq is executed at most once: it is new, running, done (reply stored) or forgotten (below
+//     acked_below: its reply has arrived and it is refused).
+//  3. A session that is gone never comes back; its id is never used again.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/error.h"
+#include "common/ids.h"
+
+namespace stria {
+
+inline constexpr int64_t kDefaultLeaseNs = 15 * kSecond;
+inline constexpr size_t kMaxSessions = 4096;
+inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session is fenced
+inline constexpr size_t kMaxEventsPerPoll = 512;
+inline constexpr size_t kMaxUnackedReplies = 4096;    // stored, per session; then kRetryLater
+
+struct SessionTableOptions {
+  int64_t lease_ns = kDefaultLeaseNs;
+  size_t max_sessions = kMaxSessions;
+  size_t max_events = kMaxSessionEvents;
+  size_t max_replies = kMaxUnackedReplies;
+};
+
+// What survives a restart of the server.
+struct SessionRecord {
+  SessionId id;
+  Epoch epoch;
+  Uuid client_uuid;
+  std::string client;
+  std::string node_name;
+  OpSeq acked_below;
+  bool operator==(const SessionRecord&) const = default;
+};
+std::string EncodeSessionRecord(const SessionRecord& r);
+Result<SessionRecord> DecodeSessionRecord(std::string_view bytes);
+
+enum class OpState : uint8_t { kNew, kRunning, kDone, kForgotten, kTooMany };
+
+class SessionTable {
+ public:
+  explicit SessionTable(SessionTableOptions options = {}) : options_(options) {}
+
+  // ---- Life ----
+  // A session of before the restart: known, but it must reclaim within one lease.
+  void Load(SessionRecord record, int64_t now_ns);
+  void LoadReply(SessionId id, OpSeq seq, std::string reply);
+  // REQUIRES: !full(), and an id never used before.
+  void Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns);
+  // True if the session was unclaimed and is active from now on; false if it was active already.
+  // REQUIRES: Check(id, epoch) is ok.
+  bool Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, int64_t now_ns);
+  // kFenced if there is no such session.
+  Error Check(SessionId id, Epoch epoch) const;
+  // Extends the lease. REQUIRES: exists.
+  void Renew(SessionId id, CommitSeq seen, int64_t now_ns);
+  // Forgets the session: it is fenced from now on.
+  void Remove(SessionId id) { sessions_.erase(id); }
+
+  bool Exists(SessionId id) const { return sessions_.count(id) > 0; }
+  bool IsUnclaimed(SessionId id) const;
+  bool full() const { return sessions_.size() >= options_.max_sessions; }
+  // True while sessions of before the restart may still hold what they held then.
+  bool reclaiming() const;
+  std::vector<SessionId> Expired(int64_t now_ns) const;
+  // INT64_MAX without sessions.
+  int64_t NextExpiryNs() const;
+  int64_t LeaseLeftNs(SessionId id, int64_t now_ns) const;
+  int64_t lease_ns() const { return options_.lease_ns; }
+  const SessionRecord* Find(SessionId id) const;
+  std::optional<SessionId> FindByClient(const Uuid& client_uuid) const;
+  uint64_t OpenNonce(SessionId id) const;
+  std::vector<SessionId> All() const;
+  // The least that any session has seen (max value without sessions): garbage of commits up to it has
+  // no readers. Unclaimed sessions have seen nothing.
+  CommitSeq MinSeen() const;
+
+  // ---- Events ----
+  // Queues `e`; its number, or 0 if the queue is full (fence the session) or there is no such session.
+  uint64_t Push(SessionId id, SessionEvent e);
+  // The next events after `acked`, in order, and marks them delivered.
+  std::vector<SessionEvent> Take(SessionId id, size_t limit = kMaxEventsPerPoll);
+  // All up to `event` are processed. kBadRequest if it was never delivered.
+  Error Ack(SessionId id, uint64_t event);
+  // True if the session has processed `event`, or is gone.
+  bool Acked(SessionId id, uint64_t event) const;
+  uint64_t delivered(SessionId id) const;
+  uint64_t first_event(SessionId id) const;  // that Take would give first
+  bool HasEvents(SessionId id) const;
+
+  // ---- Exactly once ----
+  // Notes that replies below `acked_below` have arrived. REQUIRES: exists.
+  void AckReplies(SessionId id, OpSeq acked_below);
+  OpState Lookup(SessionId id, OpSeq seq) const;
+  // The stored reply. REQUIRES: kDone.
+  const std::string& Reply(SessionId id, OpSeq seq) const;
+  // REQUIRES: kNew.
+  void Begin(SessionId id, OpSeq seq);
+  // The op is over, without effect. Fine if the session is gone.
+  void Abandon(SessionId id, OpSeq seq);
+  // The op's effect and `reply` are in the store. The op still runs (its reply is not given to
+  // duplicates) until Finish.
+  void Commit(SessionId id, OpSeq seq, std::string reply);
+  void Finish(SessionId id, OpSeq seq);
+  // Replies in the store that are not needed any more, to delete with the next batch; at most `limit`.
+  std::vector<OpSeq> ForgottenReplies(SessionId id, size_t limit) const;
+  void RepliesDeleted(SessionId id, const std::vector<OpSeq>& seqs);
+  // All op_seqs with a reply in the store (to delete when the session goes).
+  std::vector<OpSeq> StoredReplies(SessionId id) const;
+
+ private:
+  struct Session {
+    SessionRecord record;
+    bool unclaimed = false;
+    uint64_t open_nonce = 0;
+    int64_t expires_ns = 0;
+    CommitSeq seen;
+    std::deque<SessionEvent> events;  // not yet acknowledged
+    uint64_t next_event = 1;
+    uint64_t delivered = 0;
+    std::set<OpSeq> running;
+    std::map<OpSeq, std::string> replies;
+    std::set<OpSeq> forgotten;  // below acked_below, still in the store
+  };
+  Session& At(SessionId id);
+  const Session& At(SessionId id) const;
+
+  SessionTableOptions options_;
+  std::map<SessionId, Session> sessions_;
+};
+
+}  // namespace stria
