@@ -1,0 +1,57 @@
+// What every operation gets besides its request: who asks, when, and where to note what others must be
+// told. An operation is a function Result<Reply> OpX(Txn&, const OpCtx&, const XRequest&): it checks,
+// writes into the transaction and notes; the caller commits (or drops the transaction on an error, also
+// if the commit gives kTooBig). Operations take nothing from the request's header; OpCtx has it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace stria {
+
+// Which inodes are open, as the session layer knows.
+class OpenTable {
+ public:
+  virtual ~OpenTable() = default;
+  // By any session.
+  virtual bool IsOpen(InodeId ino) const = 0;
+  // By this session (for_write: for writing). What is open needs no further check of permissions.
+  virtual bool HasOpen(SessionId session, InodeId ino, bool for_write) const = 0;
+};
+
+// What an operation changed, for invalidations, recalls and background work. Sorted sets: the order of
+// pushes is the same in every run.
+struct Touched {
+  std::set<InodeId> attrs;                            // attributes or xattrs
+  std::set<InodeId> data;                             // content or size
+  std::set<std::pair<InodeId, std::string>> entries;  // (directory, name) appeared, vanished or changed
+  std::set<StripeId> freed;                           // stripes that became garbage
+  std::set<InodeId> orphaned;                         // unlinked, still open
+  std::set<InodeId> trim;                             // have ranges to trim: call TrimStep
+};
+
+struct OpCtx {
+  uint32_t uid = 0;  // after root squash
+  uint32_t gid = 0;
+  std::vector<uint32_t> groups;  // supplementary
+  int64_t now_ns = 0;            // wall clock, of this operation
+  SessionId session;
+  const OpenTable* open = nullptr;  // null: nothing is open by others; the caller has all it asks for open
+  Touched* touched = nullptr;       // never null in mutations
+
+  bool IsRoot() const { return uid == 0; }
+  bool InGroup(uint32_t g) const {
+    if (g == gid) return true;
+    for (uint32_t x : groups) if (x == g) return true;
+    return false;
+  }
+  bool IsOpen(InodeId ino) const { return open && open->IsOpen(ino); }
+  bool HasOpen(InodeId ino, bool for_write) const { return !open || open->HasOpen(session, ino, for_write); }
+};
+
+}  // namespace stria

@@ -1,0 +1,160 @@
+// The operations of the metadata server, one per file of this folder. Conventions in op_ctx.h.
+//
+// Semantics are those of Linux on ext4: the order of checks too, as far as an application can see it.
+// Errors that every operation may give: kStale (the inode is gone), kNotDir, kAccess, kNameTooLong,
+// kInval (a name with '/' or NUL), kCorrupt, kIo. `reply.seq` is that of the transaction; 0 if nothing
+// was changed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/error.h"
+#include "meta/ops/op_ctx.h"
+#include "meta/store/txn.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxDirEntriesPerReply = 4096;
+inline constexpr size_t kMaxDirReplyBytes = 1 * kMiB;
+inline constexpr size_t kMaxExtentsPerReply = 4096;
+inline constexpr size_t kMaxStripesPerReply = 1024;
+inline constexpr size_t kMaxInlinePerReply = 2 * kMiB;
+inline constexpr size_t kMaxInlinePerInode = 1 * kMiB;  // more: kTooBig, write stripes
+inline constexpr size_t kMaxPathsPerReply = 64;
+inline constexpr size_t kMaxPathDepth = 4096;           // deeper ones are named by their tail
+inline constexpr size_t kMaxDirDepth = 65536;           // for rename of directories: kLoop
+inline constexpr size_t kMaxAllocateStripes = 16;
+// One step of background work leaves the batch at most half full, so that it never blocks others long.
+inline constexpr size_t kTrimRecords = kMaxBatchRecords / 2;
+inline constexpr size_t kTrimBytes = kMaxBatchBytes / 2;
+
+// ---- Store ----
+
+struct FormatParams {
+  Uuid cluster;
+  Uuid store;
+  Layout layout;  // of the root
+  int64_t now_ns = 0;
+};
+// The superblock and the root directory (root, 0755). kExist on a store that has one.
+Result<void> FormatStore(Txn& txn, const FormatParams& params);
+
+// ---- Names ----
+
+// "." and ".." too. kNoEnt.
+Result<NodeReply> OpLookup(Txn& txn, const OpCtx& ctx, const NameRequest& r);
+// mknod, mkdir, symlink, create. `open` of an existing file gives created=false. lease is not set.
+Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r);
+Result<NodeReply> OpUnlink(Txn& txn, const OpCtx& ctx, const NameRequest& r);
+Result<NodeReply> OpRmdir(Txn& txn, const OpCtx& ctx, const NameRequest& r);
+// The attr of the reply is the moved inode's.
+Result<NodeReply> OpRename(Txn& txn, const OpCtx& ctx, const RenameRequest& r);
+Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r);
+Result<ReadLinkReply> OpReadLink(Txn& txn, const OpCtx& ctx, const InodeRequest& r);
+Result<ReadDirReply> OpReadDir(Txn& txn, const OpCtx& ctx, const ReadDirRequest& r);
+// "/a/b": at most kMaxPathsPerReply names of an inode.
+Result<PathsReply> OpPaths(Txn& txn, InodeId ino);
+
+// ---- Attributes ----
+
+Result<NodeReply> OpGetAttr(Txn& txn, const OpCtx& ctx, const InodeRequest& r);
+Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r);
+// Checks access; truncates if asked. lease is not set. Marking it open is the session layer's.
+Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r);
+Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
+Result<XattrReply> OpListXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
+Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
+Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
+// Raw bytes of the targets in use; the reply is in bytes of files with the root's layout.
+Result<StatFsReply> OpStatFs(Txn& txn, uint64_t raw_total_bytes, uint64_t raw_free_bytes);
+// Set (owner or root): only on directories and empty files.
+Result<LayoutReply> OpGetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest& r);
+Result<LayoutReply> OpSetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest& r);
+
+// ---- Data ----
+
+// Masked ranges are holes. Grants have `info` and as many empty tokens as columns.
+Result<GetExtentsReply> OpGetExtents(Txn& txn, const OpCtx& ctx, const GetExtentsRequest& r);
+// The layout to allocate with: of a file that the caller may write.
+Result<Layout> OpAllocateLayout(Txn& txn, const OpCtx& ctx, InodeId ino);
+// Where the columns of a new stripe go: the decision of placement.
+struct NewStripe {
+  StripeShape shape;              // payload_bytes == 0
+  std::vector<TargetId> targets;  // shape.columns() of them
+  bool narrow = false;
+  bool crowded = false;
+};
+// Gives ids and records the stripes as allocated to ctx.session: what is not committed when the session
+// ends is collected (OpCollectSession). At most kMaxAllocateStripes.
+Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
+                                           const std::vector<NewStripe>& stripes);
+// Punches, then swaps in the extents, then grows. Stripes must be allocated to ctx.session and sealed:
+// shape and columns as allocated, lengths by the shape. Extents may also use stripes that this file
+// uses already (a commit split in two). kTooBig: split it, in write order. kConflict: a stripe is not
+// (any more) what the caller believes; write the bytes again. kRetryLater: trim first (touched.trim).
+Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
+
+// ---- Work that remains (by the server itself, no caller) ----
+
+// Removes a bounded part of what is masked; frees the inode when it is dead and nothing is left. True:
+// more to do, in another transaction.
+Result<bool> TrimStep(Txn& txn, InodeId ino, Touched* touched);
+// Inodes with work for TrimStep, after `after`.
+Result<std::vector<InodeId>> ListTrims(Txn& txn, InodeId after, size_t limit);
+// An unlinked inode that nobody has open any more: frees it (or leaves the rest to TrimStep).
+Result<void> OpReapOrphan(Txn& txn, InodeId ino, int64_t now_ns, Touched* touched);
+Result<std::vector<InodeId>> ListOrphans(Txn& txn, InodeId after, size_t limit);
+// Frees stripes allocated to a session that is no more, a bounded number. True: more to do.
+Result<bool> OpCollectSession(Txn& txn, SessionId session, Touched* touched);
+
+// ---- Stripes ----
+
+Result<std::optional<StripeRecord>> GetStripeRecord(Txn& txn, StripeId stripe);
+// Frees an allocated stripe: its shards become garbage. kConflict if it is live.
+Result<void> OpFreeStripe(Txn& txn, StripeId stripe, Touched* touched);
+// A new shard for `column` of a live stripe, to be made on `target`: known (CheckShards), not used yet.
+Result<ShardId> OpReserveShard(Txn& txn, StripeId stripe, uint16_t column, TargetId target);
+// The rebuild did not happen: the reserved shard becomes garbage. Nothing if it is not reserved.
+Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
+// The column's shard is replaced; the old one becomes garbage. kConflict if the column is not
+// `old_shard` any more or length and digest differ (the new shard is then still reserved), kNoEnt if
+// the stripe is gone. `crowded` is the stripe's new flag.
+Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
+                          const Column& new_column, bool crowded);
+// Files that use the stripe: (inode, file offset) of at most `limit` extents.
+struct StripeUse {
+  InodeId ino;
+  uint64_t file_offset = 0;
+};
+Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit);
+// Shards of a target, by shard id after `after`: live ones, those of stripes being filled, pending ones.
+struct TargetShard {
+  ShardId shard;
+  TargetStripeRecord record;
+};
+Result<std::vector<TargetShard>> ListTargetShards(Txn& txn, TargetId target, ShardId after, size_t limit);
+// True if the shard is used, being written or waiting to be deleted there.
+Result<bool> IsShardKnown(Txn& txn, TargetId target, ShardId shard);
+
+// ---- Garbage ----
+
+struct GarbageShard {
+  ShardId shard;
+  StripeId stripe;
+  CommitSeq seq;
+};
+// Looks at `limit` garbage shards of the target after `after`, gives those with seq <= acked.
+struct GarbagePage {
+  std::vector<GarbageShard> shards;
+  ShardId last;       // continue after this one
+  bool end = false;
+};
+Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, CommitSeq acked, size_t limit);
+// The data server has deleted it (or the target is gone for good).
+Result<void> OpGarbageDeleted(Txn& txn, TargetId target, ShardId shard);
+
+}  // namespace stria
