@@ -24,7 +24,6 @@
 
 namespace stria {
 
-inline constexpr uint64_t kMaxFileBytes = (uint64_t{1} << 63) - 1;  // off_t
 inline constexpr uint64_t kInlineMergeBytes = 4 * kKiB;
 
 // min(off + len, kMaxFileBytes) without overflow.
