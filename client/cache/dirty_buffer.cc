@@ -76,11 +76,13 @@ uint64_t PieceMap::FirstRun() const {
   return run;
 }
 
-std::vector<DirtyPiece> PieceMap::TakeFront(uint64_t limit_bytes) {
+std::vector<DirtyPiece> PieceMap::TakeFront(uint64_t limit_bytes, size_t max_runs) {
   std::vector<DirtyPiece> out;
+  size_t runs = 0;
   while (!pieces_.empty() && limit_bytes > 0) {
     auto first = pieces_.begin();
     const uint64_t offset = first->first;
+    if ((out.empty() || out.back().end() != offset) && ++runs > max_runs) break;
     Buffer bytes = std::move(first->second);
     pieces_.erase(first);
     const uint64_t n = std::min<uint64_t>(limit_bytes, bytes.size());
@@ -102,11 +104,11 @@ void DirtyBuffer::Punch(uint64_t offset, uint64_t length) {
   for (auto& [number, map] : batches_) map.Punch(offset, length);
 }
 
-DirtyBuffer::Batch DirtyBuffer::TakeBatch(uint64_t limit_bytes) {
+DirtyBuffer::Batch DirtyBuffer::TakeBatch(uint64_t limit_bytes, size_t max_runs) {
   CHECK(!fresh_.empty());
   Batch batch;
   batch.number = next_batch_++;
-  batch.pieces = fresh_.TakeFront(limit_bytes);
+  batch.pieces = fresh_.TakeFront(limit_bytes, max_runs);
   PieceMap& map = batches_[batch.number];
   for (const DirtyPiece& p : batch.pieces) {
     map.Insert(p.offset, p.bytes);

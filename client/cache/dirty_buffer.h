@@ -38,8 +38,9 @@ class PieceMap {
   std::vector<DirtyPiece> Find(uint64_t offset, uint64_t length) const;
   // Length of the contiguous run that starts with the first piece.
   uint64_t FirstRun() const;
-  // Removes and returns the first `limit_bytes` bytes (in file order), splitting a piece if need be.
-  std::vector<DirtyPiece> TakeFront(uint64_t limit_bytes);
+  // Removes and returns the first `limit_bytes` bytes (in file order) of the first `max_runs` contiguous
+  // runs, splitting a piece if need be.
+  std::vector<DirtyPiece> TakeFront(uint64_t limit_bytes, size_t max_runs);
   uint64_t end() const { return pieces_.empty() ? 0 : pieces_.rbegin()->first + pieces_.rbegin()->second.size(); }
 
  private:
@@ -60,8 +61,9 @@ class DirtyBuffer {
     std::vector<DirtyPiece> pieces;
     uint64_t bytes = 0;
   };
-  // The first up to `limit_bytes` of fresh as a batch. REQUIRES: !fresh_empty().
-  Batch TakeBatch(uint64_t limit_bytes);
+  // The first up to `limit_bytes` of the first `max_runs` runs of fresh as a batch.
+  // REQUIRES: !fresh_empty(), limits > 0.
+  Batch TakeBatch(uint64_t limit_bytes, size_t max_runs = SIZE_MAX);
   void Committed(uint64_t number);
   // The batch's bytes are fresh again (where nothing newer is), except what was truncated or punched
   // meanwhile.

@@ -28,9 +28,10 @@
 #include "client/cache/block_cache.h"
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
-#include "client/io/peers.h"
+#include "client/io/stripe_io.h"
+#include "client/io/stripe_pool.h"
 #include "client/io/stripe_reader.h"
-#include "client/io/stripe_writer.h"
+#include "client/io/write_all.h"
 #include "client/session/meta_session.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
@@ -61,7 +62,6 @@ struct IoCounters {
   uint64_t read_calls = 0, read_bytes = 0;
   uint64_t write_calls = 0, write_bytes = 0;
   uint64_t fetched_bytes = 0;        // payload asked from data servers
-  uint64_t reconstructed_bytes = 0;
   uint64_t committed_bytes = 0;
   uint64_t cache_hit_bytes = 0;
 };
@@ -85,6 +85,7 @@ struct VfsHandle {
   uint64_t generation = 0;  // of the session; older ones give EIO
   // Readahead state.
   uint64_t next_offset = 0;
+  uint64_t streak_bytes = 0;
   uint64_t window_bytes = 0;
   uint64_t ahead_to = 0;
 };
@@ -99,13 +100,20 @@ struct SetAttrIn {
 
 class Vfs {
  public:
-  Vfs(VfsOptions options, MetaSession& session, DataPeers& peers, StripeReader& reader, Pool& pool,
+  // All of them outlive the Vfs. Wire OnEvent, Held and OnReclaimed to the session's handlers.
+  Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
       KernelCache& kernel);
   ~Vfs();
   // Starts background write-back.
   void Start();
-  // Flushes everything and gives back what is held. Bounded by the session's timeout.
-  Task<Result<void>> Shutdown();
+  // Flushes everything; the first error is returned and the rest still tried. Bounded by the session's
+  // timeout per inode.
+  Task<Result<void>> FlushAll();
+
+  // ---- Handlers of the session (events.cc)
+  Task<void> OnEvent(SessionEvent e);
+  Task<void> OnReclaimed(bool lost);
+  std::vector<HeldInode> Held();
 
   // ---- Names (namespace.cc)
   Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
@@ -151,76 +159,100 @@ class Vfs {
   uint64_t dirty_bytes() const { return dirty_bytes_; }
 
  private:
-  friend class VfsInode;
   struct Dentry {
     InodeId ino;  // 0: known not to be there
+    uint64_t generation = 0;
   };
+  static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
+  static constexpr int kMaxFlushAttempts = 24;        // halving 32 MiB down to kMinBatchBytes, and runs to 1
+  static constexpr uint64_t kMinBatchBytes = 64 * kKiB;
+  static constexpr int kMaxPrefetches = 64;
 
-  // cache.cc: what may be remembered while the session's lease lasts.
+  // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
+  // before the call whose answer is remembered: what an invalidation overtook is not.
   int64_t AttrValidNs() const;
-  EntryOut Remember(const Attr& attr);
-  void RememberNode(const NodeReply& reply);
-  void ForgetAttr(InodeId ino);
-  void ForgetEntry(InodeId parent, const std::string& name);
+  EntryOut Overlay(Attr attr);
+  EntryOut Remember(const Attr& attr, uint64_t since);
+  EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   std::optional<Attr> CachedAttr(InodeId ino);
+  void ForgetAttr(InodeId ino);
+  void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);
+  void ForgetEntry(InodeId parent, const std::string& name);
+  std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
+  void ForgetEverything();
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
-  // events.cc: pushes of the metadata server.
-  Task<void> OnEvent(SessionEvent e);
-  Task<void> OnReclaimed(bool lost);
-  std::vector<HeldInode> Held();
-  Task<Result<void>> GiveUpLease(std::shared_ptr<VfsInode> inode, LeaseMode to);
+  // events.cc
+  Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
+  Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
+  Task<void> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq);
+  void DropState(VfsInode& n);
 
   // file.cc
-  Task<Result<Attr>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
-  Task<Result<void>> FinishOpen(std::shared_ptr<VfsInode> inode, const OpenReply& reply, bool for_write);
+  bool HoldsFor(const VfsInode& n, bool for_write) const;
+  void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write);
+  Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
+  Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
+  Result<void> CheckHandle(const VfsHandle& h) const;
+  Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
+  Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
+  void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
+  void GiveBackIdle();
 
   // flush.cc
-  Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
-  void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
+  static bool InlineRefused(FsError e);
+  void AccountDirty(VfsInode& n);
+  void StartWriteBack(const std::shared_ptr<VfsInode>& inode, uint64_t keep_below);
+  Task<void> BackgroundWriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below);
   Task<void> WriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below);
-  Task<Result<void>> WriteBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
-  Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
+  Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
+  Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
-                                         std::vector<Extent> extents, bool durable);
-  Task<Result<StripeInfo>> StoreStripe(std::shared_ptr<VfsInode> inode, BufferChain payload);
+                                         std::vector<Extent> extents, bool append, bool durable);
+  Task<Result<void>> StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
+                                    uint64_t generation);
+  Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
   Task<void> PeriodicWriteBack();
-  void AccountDirty(VfsInode& inode);
 
   // read.cc
+  Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<void>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
                                VfsHandle* h);
-  Task<Result<void>> ReadStripePart(std::shared_ptr<VfsInode> inode, StripeGrant grant, uint64_t stripe_offset,
-                                    std::span<uint8_t> out, bool via_cache);
-  Task<Result<void>> EnsureExtents(VfsInode& inode, uint64_t offset, uint64_t length);
-  void ReadAhead(const std::shared_ptr<VfsInode>& inode, VfsHandle& h, uint64_t offset, uint64_t length);
+  Task<Result<void>> ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
+                             bool sequential);
+  Task<Result<void>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, std::span<uint8_t> out,
+                                    bool via_cache);
+  void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block);
+  Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks);
+  bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
   Task<void> Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
-  Task<Result<Buffer>> FetchBlock(StripeGrant grant, uint64_t block);
 
   VfsOptions options_;
   MetaSession& session_;
-  DataPeers& peers_;
+  StripeIo io_;
+  StripePool& pool_;
   StripeReader& reader_;
-  Pool& pool_;
   KernelCache& kernel_;
 
-  // Attributes and entries, least recently used at the back of lru_.
+  // Attributes and entries; lru_ has the most recently used attributes first.
   struct CachedNode {
     Attr attr;
+    uint64_t generation = 0;
     std::list<InodeId>::iterator lru;
   };
   std::unordered_map<InodeId, CachedNode> attrs_;
   std::list<InodeId> lru_;
   std::map<InodeId, std::map<std::string, Dentry>> entries_;
   size_t entry_count_ = 0;
+  uint64_t cache_epoch_ = 1;  // bumped by every invalidation
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;
+  int prefetches_ = 0;
   IoCounters counters_;
-  uint64_t cache_generation_ = 0;  // bumped when everything was forgotten
   TaskScope scope_;
 };
 

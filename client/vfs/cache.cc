@@ -1,0 +1,142 @@
+// Attributes and entries that the session's lease lets us remember.
+#include <algorithm>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+namespace {
+// The kernel never keeps attributes longer than this, nor than the lease.
+constexpr int64_t kMaxAttrValidNs = 10 * kSecond;
+}  // namespace
+
+int64_t Vfs::AttrValidNs() const { return std::clamp<int64_t>(session_.LeaseLeftNs(), 0, kMaxAttrValidNs); }
+
+std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
+  auto& slot = inodes_[ino];
+  if (!slot) slot = std::make_shared<VfsInode>(ino);
+  return slot;
+}
+
+EntryOut Vfs::Overlay(Attr attr) {
+  EntryOut out;
+  auto it = inodes_.find(attr.ino);
+  if (it != inodes_.end() && it->second->attr_known && it->second->buffers_writes()) {
+    const VfsInode& n = *it->second;
+    // Our own unflushed writes are newer than what the server says.
+    if (!n.dirty.clean() || n.dirty_mtime_ns) {
+      attr.size = n.attr.size;
+      attr.mtime_ns = std::max(attr.mtime_ns, n.attr.mtime_ns);
+      attr.ctime_ns = std::max(attr.ctime_ns, n.attr.ctime_ns);
+    }
+  }
+  out.attr = attr;
+  out.attr_valid_ns = AttrValidNs();
+  return out;
+}
+
+EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
+  if (since != cache_epoch_) {
+    // Something was invalidated while this answer was on its way: use it once, keep it not.
+    EntryOut out = Overlay(attr);
+    out.attr_valid_ns = 0;
+    return out;
+  }
+  auto [it, fresh] = attrs_.try_emplace(attr.ino);
+  if (fresh) {
+    lru_.push_front(attr.ino);
+    it->second.lru = lru_.begin();
+    it->second.attr = attr;
+  } else {
+    lru_.splice(lru_.begin(), lru_, it->second.lru);
+    if (attr.version >= it->second.attr.version) it->second.attr = attr;
+  }
+  it->second.generation = session_.generation();
+  auto node = inodes_.find(attr.ino);
+  if (node != inodes_.end()) {
+    VfsInode& n = *node->second;
+    const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
+    if (!n.attr_known || (attr.version >= n.attr.version && !local_is_newer)) {
+      n.attr = attr;
+      n.attr_known = true;
+    } else if (local_is_newer && attr.version >= n.attr.version) {
+      const Attr mine = n.attr;
+      n.attr = attr;
+      n.attr.size = mine.size;
+      n.attr.mtime_ns = std::max(attr.mtime_ns, mine.mtime_ns);
+      n.attr.ctime_ns = std::max(attr.ctime_ns, mine.ctime_ns);
+    }
+  }
+  const Attr kept = it->second.attr;
+  Trim();
+  return Overlay(kept);
+}
+
+EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
+  if (reply.parent) (void)Remember(*reply.parent, since);
+  if (reply.parent2) (void)Remember(*reply.parent2, since);
+  return Remember(reply.attr, since);
+}
+
+std::optional<Attr> Vfs::CachedAttr(InodeId ino) {
+  if (session_.LeaseLeftNs() <= 0) return std::nullopt;
+  auto it = attrs_.find(ino);
+  if (it == attrs_.end() || it->second.generation != session_.generation()) return std::nullopt;
+  lru_.splice(lru_.begin(), lru_, it->second.lru);
+  return it->second.attr;
+}
+
+void Vfs::ForgetAttr(InodeId ino) {
+  auto it = attrs_.find(ino);
+  if (it == attrs_.end()) return;
+  lru_.erase(it->second.lru);
+  attrs_.erase(it);
+}
+
+void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {
+  if (since != cache_epoch_) return;
+  auto& dir = entries_[parent];
+  auto [it, fresh] = dir.insert_or_assign(name, Dentry{ino, session_.generation()});
+  if (fresh) ++entry_count_;
+  Trim();
+}
+
+void Vfs::ForgetEntry(InodeId parent, const std::string& name) {
+  auto dir = entries_.find(parent);
+  if (dir == entries_.end()) return;
+  entry_count_ -= dir->second.erase(name);
+  if (dir->second.empty()) entries_.erase(dir);
+}
+
+std::optional<InodeId> Vfs::CachedEntry(InodeId parent, const std::string& name) {
+  if (session_.LeaseLeftNs() <= 0) return std::nullopt;
+  auto dir = entries_.find(parent);
+  if (dir == entries_.end()) return std::nullopt;
+  auto it = dir->second.find(name);
+  if (it == dir->second.end() || it->second.generation != session_.generation()) return std::nullopt;
+  return it->second.ino;
+}
+
+void Vfs::ForgetEverything() {
+  ++cache_epoch_;
+  attrs_.clear();
+  lru_.clear();
+  entries_.clear();
+  entry_count_ = 0;
+}
+
+void Vfs::Trim() {
+  while (attrs_.size() > options_.max_cached_entries) {
+    attrs_.erase(lru_.back());
+    lru_.pop_back();
+  }
+  // Entries have no order of use; directories go whole, which a later listing fills again.
+  while (entry_count_ > options_.max_cached_entries) {
+    auto dir = entries_.begin();
+    entry_count_ -= dir->second.size();
+    entries_.erase(dir);
+  }
+}
+
+}  // namespace stria

@@ -1,0 +1,135 @@
+// What the metadata server pushes, and what happens when the session comes back or is lost.
+#include <algorithm>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+namespace {
+// A lease that cannot be given up because its bytes cannot be written is tried again until the session
+// is fenced; the pause grows with the server's patience in mind.
+constexpr int64_t kGiveUpPauseNs = 200 * kMillisecond;
+}  // namespace
+
+Task<void> Vfs::OnEvent(SessionEvent e) {
+  ++cache_epoch_;
+  auto it = inodes_.find(e.ino);
+  std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
+  switch (e.kind) {
+    case SessionEvent::Kind::kInvalidateAttr: {
+      const bool known = attrs_.contains(e.ino);
+      ForgetAttr(e.ino);
+      if (known || inode) co_await kernel_.InvalidateInode(e.ino, false, 0, 0);
+      co_return;
+    }
+    case SessionEvent::Kind::kInvalidateData: {
+      ForgetAttr(e.ino);
+      if (inode) {
+        ++inode->extent_epoch;
+        inode->extents.Clear();
+        inode->pages_version = 0;
+        if (!inode->buffers_writes()) inode->attr_known = false;
+      }
+      co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
+      co_return;
+    }
+    case SessionEvent::Kind::kInvalidateEntry:
+      ForgetEntry(e.ino, e.name);
+      co_return;
+    case SessionEvent::Kind::kRecall:
+      co_await GiveUpLease(std::move(inode), e);
+      co_return;
+    case SessionEvent::Kind::kFlush:
+      co_await AnswerFlush(std::move(inode), e);
+      co_return;
+    case SessionEvent::Kind::kClusterMap: co_return;  // the session refreshes it
+  }
+}
+
+Task<void> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq) {
+  LeaseDoneRequest r;
+  r.ino = ino;
+  r.lease = lease;
+  r.event_seq = event_seq;
+  (void)co_await session_.Call(&MetaService::LeaseDone, std::move(r), Caller());
+}
+
+Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
+  LeaseMode lease = LeaseMode::kNone;
+  if (inode) {
+    const uint64_t generation = session_.generation();
+    auto held = co_await inode->lease_mu.Lock();
+    while (!(co_await FlushInode(inode, false)).ok() && session_.generation() == generation) {
+      co_await Sleep(kGiveUpPauseNs);
+    }
+    if (session_.generation() != generation) co_return;
+    lease = inode->lease;
+  }
+  co_await SendLeaseDone(e.ino, lease, e.seq);
+}
+
+Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
+  if (!inode || inode->lease == LeaseMode::kNone) {
+    co_await SendLeaseDone(e.ino, LeaseMode::kNone, e.seq);
+    co_return;
+  }
+  VfsInode& n = *inode;
+  const uint64_t generation = session_.generation();
+  auto held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
+  while (!(co_await FlushInode(inode, false)).ok() && session_.generation() == generation) {
+    co_await Sleep(kGiveUpPauseNs);
+  }
+  if (session_.generation() != generation) co_return;
+  n.lease = e.lease;
+  if (e.lease == LeaseMode::kNone || e.lease == LeaseMode::kRead) n.for_write = false;
+  ++n.extent_epoch;
+  n.extents.Clear();
+  n.pages_version = 0;
+  n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
+  ++cache_epoch_;
+  ForgetAttr(n.ino);
+  co_await kernel_.InvalidateInode(n.ino, true, 0, 0);
+  co_await SendLeaseDone(n.ino, e.lease, e.seq);
+  held.Release();
+  DropIfIdle(inode);
+}
+
+std::vector<HeldInode> Vfs::Held() {
+  std::vector<HeldInode> out;
+  for (const auto& [ino, n] : inodes_) {
+    if (n->lease == LeaseMode::kNone || n->generation != session_.generation()) continue;
+    out.push_back({ino, n->lease, n->for_write});
+  }
+  return out;
+}
+
+Task<void> Vfs::OnReclaimed(bool lost) {
+  std::vector<InodeId> known;
+  for (const auto& [ino, a] : attrs_) known.push_back(ino);
+  std::sort(known.begin(), known.end());
+  ForgetEverything();
+  if (lost) {
+    for (auto& [ino, n] : inodes_) DropState(*n);
+    blocks_.Clear();
+  }
+  for (InodeId ino : known) co_await kernel_.InvalidateInode(ino, lost, 0, 0);
+}
+
+// Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
+void Vfs::DropState(VfsInode& n) {
+  n.dirty = DirtyBuffer();
+  n.resolved_batch = n.broken_until = 0;
+  n.flush_error = Error();
+  n.lease = LeaseMode::kNone;
+  n.for_write = false;
+  n.generation = session_.generation();
+  n.attr_known = false;
+  n.pages_version = 0;
+  ++n.extent_epoch;
+  n.extents.Clear();
+  AccountDirty(n);
+  n.batch_resolved.Pulse();
+}
+
+}  // namespace stria

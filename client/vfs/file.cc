@@ -1,0 +1,318 @@
+// Open files: leases, writes into the dirty buffer, closing.
+#include <algorithm>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/pieces.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+namespace {
+// Idle leased inodes kept for the next open; beyond this the oldest ids are given back.
+constexpr size_t kMaxIdleInodes = 20'000;
+}  // namespace
+
+bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
+  if (n.generation != session_.generation() || session_.LeaseLeftNs() <= 0) return false;
+  if (!for_write) return n.lease != LeaseMode::kNone;
+  return n.for_write && (n.lease == LeaseMode::kExclusive || n.lease == LeaseMode::kShared);
+}
+
+void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write) {
+  VfsInode& n = *inode;
+  if (n.generation != session_.generation()) {
+    // A former session's grant: what it buffered is lost, its handles give EIO.
+    n.dirty = DirtyBuffer();
+    AccountDirty(n);
+    n.for_write = false;
+    n.pages_version = 0;
+    n.attr_known = false;
+    n.resolved_batch = n.broken_until = 0;
+    n.generation = session_.generation();
+  }
+  n.lease = reply.lease;
+  n.for_write = n.for_write || for_write;
+  n.layout = reply.layout;
+  n.layout_known = true;
+  if (!n.attr_known || n.dirty.clean()) {
+    n.attr = reply.node.attr;
+    n.attr_known = true;
+  }
+  n.last_commit = std::max(n.last_commit, reply.node.seq);
+}
+
+Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate) {
+  auto held = co_await inode->lease_mu.Lock();
+  if (!truncate && inode->attr_known && inode->layout_known && HoldsFor(*inode, for_write)) co_return Ok();
+  if (truncate) {
+    inode->dirty.Truncate(0);
+    if (!inode->dirty.clean() || inode->dirty.batches_in_flight() > 0) {
+      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+    }
+  }
+  const uint64_t since = cache_epoch_;
+  OpenRequest r;
+  r.ino = inode->ino;
+  r.for_write = for_write;
+  r.for_read = !for_write;
+  r.truncate = truncate;
+  // Opening twice is opening once; only truncation must not be repeated.
+  auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
+                        : co_await session_.Call(&MetaService::Open, std::move(r), who);
+  if (!reply.ok()) co_return reply.error();
+  if (truncate) {
+    ++inode->extent_epoch;
+    inode->extents.Clear();
+    inode->pages_version = 0;
+    inode->attr_known = false;
+  }
+  TakeGrant(inode, *reply, for_write);
+  AccountDirty(*inode);
+  RememberNode(reply->node, since);
+  co_return Ok();
+}
+
+Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags) {
+  VfsInode& n = *inode;
+  auto h = std::make_shared<VfsHandle>(std::move(flags));
+  h->inode = inode;
+  h->generation = session_.generation();
+  if (h->write) {
+    ++n.writers;
+  } else {
+    ++n.readers;
+    h->page_cache = n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive;
+    if (h->page_cache) {
+      ++n.cached_opens;
+      h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.dirty.clean();
+      n.pages_version = n.attr.data_version;
+    }
+  }
+  Opened out;
+  out.entry = Overlay(n.attr);
+  out.handle = std::move(h);
+  return out;
+}
+
+Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
+                                      bool truncate, VfsHandle flags) {
+  if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  const uint64_t since = cache_epoch_;
+  MakeNodeRequest r;
+  r.parent = parent;
+  r.name = name;
+  r.type = FileType::kFile;
+  r.mode = mode;
+  r.open = true;
+  r.exclusive = exclusive;
+  r.truncate = truncate;
+  auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  if (!reply.ok()) {
+    if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
+    co_return reply.error();
+  }
+  auto inode = InodeOf(reply->node.attr.ino);
+  if (!reply->created && truncate) {
+    ++inode->extent_epoch;
+    inode->extents.Clear();
+    inode->dirty.Truncate(0);
+    inode->pages_version = 0;
+    inode->attr_known = false;
+  }
+  TakeGrant(inode, *reply, /*for_write=*/true);
+  AccountDirty(*inode);
+  RememberEntry(parent, name, reply->node.attr.ino, since);
+  RememberNode(reply->node, since);
+  co_return MakeHandle(inode, std::move(flags));
+}
+
+Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
+  auto inode = InodeOf(ino);
+  const bool for_write = flags.write;
+  auto r = co_await Acquire(std::move(who), inode, for_write || truncate, truncate);
+  if (!r.ok()) {
+    DropIfIdle(inode);
+    co_return r.error();
+  }
+  co_return MakeHandle(inode, std::move(flags));
+}
+
+Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
+  if (h.generation != session_.generation()) {
+    return Error(FsError::kIo, "this file was open when the mount lost its session: open it again");
+  }
+  return Ok();
+}
+
+Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes) {
+  while (dirty_bytes_ > 0 && dirty_bytes_ + bytes > options_.dirty_limit_bytes) {
+    const uint64_t failures = inode->failed_batches;
+    for (auto& [ino, n] : inodes_) {
+      if (!n->dirty.fresh_empty()) StartWriteBack(n, 0);
+    }
+    co_await dirty_fell_.Wait();
+    if (inode->failed_batches != failures && !inode->flush_error.ok()) co_return inode->flush_error;
+  }
+  co_return Ok();
+}
+
+Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  VfsInode& n = *inode;
+  const uint64_t length = bytes.size();
+  if (length == 0) co_return 0;
+  if (offset > kMaxFileBytes - length) co_return Error(FsError::kFBig);
+  while (true) {
+    CO_RETURN_IF_ERROR(CheckHandle(*h));
+    CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length));
+    if (n.lease_mu.locked()) {
+      (void)co_await n.lease_mu.Lock();  // a recall or truncate is running: write after it
+      continue;
+    }
+    if (!HoldsFor(n, true)) {
+      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+      continue;
+    }
+    break;
+  }
+  ++counters_.write_calls;
+  counters_.write_bytes += length;
+  if (!n.buffers_writes()) {
+    CO_ASSIGN_OR_RETURN(const uint64_t done, co_await WriteShared(who, h, offset, std::move(bytes)));
+    if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
+    co_return done;
+  }
+  // No await from the checks above to here: nobody recalled the lease.
+  if (h->append) offset = n.attr.size;
+  const int64_t now = Executor::Current().WallNs();
+  if (n.dirty.clean()) n.dirty_since_ns = Executor::Current().NowNs();
+  n.dirty.Write(offset, std::move(bytes));
+  n.attr.size = std::max(n.attr.size, offset + length);
+  n.attr.mtime_ns = n.attr.ctime_ns = now;
+  n.dirty_mtime_ns = now;
+  n.pages_version = 0;
+  AccountDirty(n);
+  const bool cached = n.cached_opens > 0;
+  if (n.dirty.fresh_bytes() >= n.layout.stripe_bytes) StartWriteBack(inode, n.layout.stripe_bytes - 1);
+  if (cached) co_await kernel_.InvalidateInode(n.ino, true, offset, length);
+  if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
+  co_return length;
+}
+
+Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  const uint64_t length = bytes.size();
+  std::vector<DirtyPiece> piece;
+  piece.push_back({offset, bytes});
+  bool inlined = length <= kMaxInlineBytes;
+  Result<CommitReply> reply = FsError::kIo;
+  while (true) {
+    std::vector<WrittenPiece> written;
+    if (!inlined) CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
+    auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
+    // The server places an append only as one extent; a narrow cluster may have needed two stripes.
+    if (h->append && extents.size() > 1) co_return Error(FsError::kIo, "an append does not fit into one stripe");
+    reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), h->append, false);
+    if (reply.ok() || !inlined || !InlineRefused(reply.code())) break;
+    inlined = false;
+  }
+  if (!reply.ok()) co_return reply.error();
+  if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(inode->ino, true, 0, 0);
+  co_return length;
+}
+
+Task<Result<void>> Vfs::Flush(Caller who, VfsHandlePtr h) {
+  if (!h->write || !options_.sync_on_close) co_return Ok();
+  co_return co_await Fsync(std::move(who), std::move(h));
+}
+
+Task<Result<void>> Vfs::Fsync(Caller who, VfsHandlePtr h) {
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  co_return co_await FlushInode(h->inode, true);
+}
+
+Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
+  std::shared_ptr<VfsInode> inode = std::move(h->inode);
+  VfsInode& n = *inode;
+  if (h->write) {
+    --n.writers;
+  } else {
+    --n.readers;
+    if (h->page_cache) --n.cached_opens;
+  }
+  if (n.readers + n.writers > 0) co_return Ok();
+  if (!n.dirty.clean()) StartWriteBack(inode, 0);
+  // A lease is kept for the next open, which then costs nothing; an unlinked file has no next open.
+  if (n.attr_known && n.attr.nlink == 0) {
+    if (n.dirty.batches_in_flight() == 0) n.dirty = DirtyBuffer();
+    AccountDirty(n);
+    co_await ReleaseInode(inode);
+  } else {
+    DropIfIdle(inode);
+  }
+  if (inodes_.size() > kMaxIdleInodes) GiveBackIdle();
+  co_return Ok();
+}
+
+Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
+  auto held = co_await inode->lease_mu.Lock();
+  VfsInode& n = *inode;
+  if (n.readers + n.writers > 0 || !n.dirty.clean()) co_return;
+  if (n.generation == session_.generation() && n.lease != LeaseMode::kNone) {
+    InodeRequest r;
+    r.ino = n.ino;
+    n.lease = LeaseMode::kNone;
+    n.for_write = false;
+    n.extents.Clear();
+    ++n.extent_epoch;
+    n.pages_version = 0;
+    (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
+  }
+  held.Release();
+  DropIfIdle(inode);
+}
+
+void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
+  if (inode->in_use()) return;
+  auto it = inodes_.find(inode->ino);
+  if (it != inodes_.end() && it->second == inode) inodes_.erase(it);
+}
+
+void Vfs::GiveBackIdle() {
+  size_t to_go = inodes_.size() / 10;
+  for (auto& [ino, n] : inodes_) {
+    if (to_go == 0) break;
+    if (n->readers + n->writers > 0 || !n->dirty.clean() || n->lease_mu.locked()) continue;
+    scope_.Spawn(ReleaseInode(n));
+    --to_go;
+  }
+}
+
+Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  if (length == 0 || offset > kMaxFileBytes - length) co_return Error(FsError::kInval);
+  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+  auto held = co_await inode->lease_mu.Lock();
+  inode->dirty.Punch(offset, length);
+  CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  CommitRequest r;
+  r.ino = inode->ino;
+  r.punch.emplace_back(offset, length);
+  if (!keep_size) r.grow_to = offset + length;
+  r.mtime_ns = Executor::Current().WallNs();
+  const uint64_t since = cache_epoch_;
+  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
+  if (!reply.ok()) co_return reply.error();
+  ++inode->extent_epoch;
+  inode->extents.Forget(offset, length);
+  inode->last_commit = std::max(inode->last_commit, reply->seq);
+  inode->pages_version = 0;
+  inode->attr = reply->attr;
+  AccountDirty(*inode);
+  (void)Remember(reply->attr, since);
+  if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
+  co_return Ok();
+}
+
+}  // namespace stria

@@ -1,0 +1,68 @@
+// What a client knows and holds of one inode that is open, leased or dirty. Owned by Vfs; executor's
+// thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "api/meta_api.h"
+#include "client/cache/dirty_buffer.h"
+#include "client/cache/extent_cache.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+class VfsInode {
+ public:
+  explicit VfsInode(InodeId id) : ino(id) {}
+
+  const InodeId ino;
+
+  // ---- What the server granted.
+  LeaseMode lease = LeaseMode::kNone;
+  bool for_write = false;      // the server has us as a writer
+  uint64_t generation = 0;     // of the session that granted it
+  Layout layout;
+  bool layout_known = false;
+  // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile.
+  AsyncMutex lease_mu;
+
+  // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
+  Attr attr;
+  bool attr_known = false;
+  std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
+
+  // ---- Who uses it here.
+  uint32_t readers = 0;
+  uint32_t writers = 0;
+  uint32_t cached_opens = 0;       // handles whose pages the kernel caches
+  uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
+
+  // ---- Data.
+  ExtentCache extents;
+  uint64_t extent_epoch = 0;  // bumped whenever cached extents may have become wrong
+  DirtyBuffer dirty;
+  uint64_t accounted_dirty = 0;    // what Vfs has counted of it
+  int64_t dirty_since_ns = 0;
+  uint64_t max_batch_bytes = UINT64_MAX;  // halved when the server calls a commit too big
+  size_t max_batch_runs = 512;
+
+  // Batches commit in order. A failure breaks the chain: later ones in flight fail too, so that what
+  // is committed is always a prefix of what was written.
+  uint64_t resolved_batch = 0;  // all up to this are committed or failed
+  uint64_t broken_until = 0;    // batches up to this were taken before the last break: they fail
+  uint64_t failed_batches = 0;  // ever
+  Event batch_resolved;
+  Error flush_error;            // of the last batch; ok after one that succeeded
+  bool writing_back = false;    // a background WriteBack runs
+  uint32_t durable_waiters = 0; // commits are asked to be durable
+  CommitSeq last_commit;        // of this inode by us
+  CommitSeq durable_commit;     // known durable up to this
+
+  bool in_use() const {
+    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked();
+  }
+  bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
+};
+
+}  // namespace stria

@@ -1,0 +1,261 @@
+// Names and attributes: each method asks the metadata server unless the lease lets us answer.
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+
+Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name) {
+  if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  if (auto known = CachedEntry(parent, name)) {
+    if (!*known) co_return Error(FsError::kNoEnt);
+    if (auto attr = CachedAttr(*known)) co_return Overlay(*attr);
+    auto fresh = co_await GetAttr(who, *known);
+    if (fresh.ok() || fresh.code() != FsError::kStale) co_return fresh;
+    ForgetEntry(parent, name);
+  }
+  const uint64_t since = cache_epoch_;
+  NameRequest r;
+  r.parent = parent;
+  r.name = name;
+  auto reply = co_await session_.Call(&MetaService::Lookup, std::move(r), who);
+  if (!reply.ok()) {
+    if (reply.code() == FsError::kNoEnt) RememberEntry(parent, name, InodeId(), since);
+    co_return reply.error();
+  }
+  if (name != "." && name != "..") RememberEntry(parent, name, reply->attr.ino, since);
+  co_return RememberNode(*reply, since);
+}
+
+Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
+  auto it = inodes_.find(ino);
+  if (it != inodes_.end() && it->second->buffers_writes() && it->second->attr_known &&
+      it->second->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
+    EntryOut out;
+    out.attr = it->second->attr;
+    out.attr_valid_ns = AttrValidNs();
+    co_return out;
+  }
+  if (auto attr = CachedAttr(ino)) co_return Overlay(*attr);
+  const uint64_t since = cache_epoch_;
+  InodeRequest r;
+  r.ino = ino;
+  CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), who));
+  co_return RememberNode(reply, since);
+}
+
+Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
+  std::shared_ptr<VfsInode> inode;
+  SemaphoreHold held;
+  auto it = inodes_.find(ino);
+  if (it != inodes_.end()) {
+    inode = it->second;
+    held = co_await inode->lease_mu.Lock();
+    // What was written before must not come after: sizes and times of older writes would win.
+    if (set.size) inode->dirty.Truncate(*set.size);
+    if (!inode->dirty.clean() || inode->dirty_mtime_ns) CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  }
+  SetAttrRequest r;
+  r.ino = ino;
+  r.mode = set.mode;
+  r.uid = set.uid;
+  r.gid = set.gid;
+  r.size = set.size;
+  r.atime_ns = set.atime_ns;
+  r.mtime_ns = set.mtime_ns;
+  r.atime_now = set.atime_now;
+  r.mtime_now = set.mtime_now;
+  const uint64_t since = cache_epoch_;
+  auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
+  if (!reply.ok()) co_return reply.error();
+  if (inode) {
+    inode->last_commit = std::max(inode->last_commit, reply->seq);
+    if (set.size) {
+      ++inode->extent_epoch;
+      inode->extents.Forget(*set.size, kMaxFileBytes);
+      inode->attr = reply->attr;
+      AccountDirty(*inode);
+      if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(ino, true, 0, 0);
+    }
+  }
+  co_return RememberNode(*reply, since);
+}
+
+Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
+                                     uint64_t rdev, std::string target) {
+  if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  if (target.size() > kMaxSymlinkBytes) co_return Error(FsError::kNameTooLong);
+  const uint64_t since = cache_epoch_;
+  MakeNodeRequest r;
+  r.parent = parent;
+  r.name = name;
+  r.type = type;
+  r.mode = mode;
+  r.rdev = rdev;
+  r.target = std::move(target);
+  r.exclusive = true;
+  auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  if (!reply.ok()) {
+    if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
+    co_return reply.error();
+  }
+  RememberEntry(parent, name, reply->node.attr.ino, since);
+  co_return RememberNode(reply->node, since);
+}
+
+Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
+  NameRequest r;
+  r.parent = parent;
+  r.name = name;
+  auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
+  ++cache_epoch_;
+  ForgetEntry(parent, name);
+  if (!reply.ok()) co_return reply.error();
+  RememberEntry(parent, name, InodeId(), cache_epoch_);
+  RememberNode(*reply, cache_epoch_);
+  if (reply->attr.nlink == 0) {
+    ForgetAttr(reply->attr.ino);
+    auto it = inodes_.find(reply->attr.ino);
+    if (it != inodes_.end()) {
+      it->second->attr.nlink = 0;
+      // Nobody can reach it any more: its lease need not be kept for a later open.
+      if (it->second->readers + it->second->writers == 0) scope_.Spawn(ReleaseInode(it->second));
+    }
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
+  NameRequest r;
+  r.parent = parent;
+  r.name = name;
+  auto reply = co_await session_.Mutate(&MetaService::Rmdir, std::move(r), who);
+  ++cache_epoch_;
+  ForgetEntry(parent, name);
+  if (!reply.ok()) co_return reply.error();
+  RememberNode(*reply, cache_epoch_);
+  ForgetAttr(reply->attr.ino);
+  co_return Ok();
+}
+
+Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
+                               std::string new_name, bool no_replace, bool exchange) {
+  if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  // The source's bytes go first: after a crash the new name never shows less than the rename saw.
+  if (auto known = CachedEntry(parent, name); known && *known) {
+    auto it = inodes_.find(*known);
+    if (it != inodes_.end() && !it->second->dirty.clean()) {
+      CO_RETURN_IF_ERROR(co_await FlushInode(it->second, false));
+    }
+  }
+  RenameRequest r;
+  r.parent = parent;
+  r.name = name;
+  r.new_parent = new_parent;
+  r.new_name = new_name;
+  r.no_replace = no_replace;
+  r.exchange = exchange;
+  auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
+  ++cache_epoch_;
+  const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
+  ForgetEntry(parent, name);
+  ForgetEntry(new_parent, new_name);
+  if (replaced && *replaced) ForgetAttr(*replaced);
+  if (!reply.ok()) co_return reply.error();
+  RememberNode(*reply, cache_epoch_);
+  co_return Ok();
+}
+
+Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name) {
+  if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  const uint64_t since = cache_epoch_;
+  LinkRequest r;
+  r.ino = ino;
+  r.new_parent = new_parent;
+  r.new_name = new_name;
+  auto reply = co_await session_.Mutate(&MetaService::Link, std::move(r), who);
+  if (!reply.ok()) {
+    if (reply.code() == FsError::kExist) ForgetEntry(new_parent, new_name);
+    co_return reply.error();
+  }
+  RememberEntry(new_parent, new_name, ino, since);
+  co_return RememberNode(*reply, since);
+}
+
+Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
+  InodeRequest r;
+  r.ino = ino;
+  CO_ASSIGN_OR_RETURN(ReadLinkReply reply, co_await session_.Call(&MetaService::ReadLink, std::move(r), who));
+  co_return std::move(reply.target);
+}
+
+Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
+  const uint64_t since = cache_epoch_;
+  ReadDirRequest r;
+  r.ino = ino;
+  r.cookie = cookie;
+  r.limit = limit;
+  r.with_attrs = attrs;
+  auto reply = co_await session_.Call(&MetaService::ReadDir, std::move(r), who);
+  if (!reply.ok()) co_return reply.error();
+  for (DirEntry& e : reply->entries) {
+    RememberEntry(ino, e.name, e.ino, since);
+    if (e.attr) e.attr = Remember(*e.attr, since).attr;
+  }
+  co_return std::move(*reply);
+}
+
+Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
+  InodeRequest r;
+  r.ino = ino;
+  CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), who));
+  co_return Ok();
+}
+
+Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
+  XattrRequest r;
+  r.ino = ino;
+  r.name = std::move(name);
+  CO_ASSIGN_OR_RETURN(XattrReply reply, co_await session_.Call(&MetaService::GetXattr, std::move(r), who));
+  co_return std::move(reply.value);
+}
+
+Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
+  XattrRequest r;
+  r.ino = ino;
+  CO_ASSIGN_OR_RETURN(XattrReply reply, co_await session_.Call(&MetaService::ListXattr, std::move(r), who));
+  co_return std::move(reply.names);
+}
+
+Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
+                                 bool replace) {
+  XattrRequest r;
+  r.ino = ino;
+  r.name = std::move(name);
+  r.value = std::move(value);
+  r.create = create;
+  r.replace = replace;
+  auto reply = co_await session_.Mutate(&MetaService::SetXattr, std::move(r), who);
+  ForgetAttr(ino);  // ctime moved
+  if (!reply.ok()) co_return reply.error();
+  co_return Ok();
+}
+
+Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
+  XattrRequest r;
+  r.ino = ino;
+  r.name = std::move(name);
+  auto reply = co_await session_.Mutate(&MetaService::RemoveXattr, std::move(r), who);
+  ForgetAttr(ino);
+  if (!reply.ok()) co_return reply.error();
+  co_return Ok();
+}
+
+Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
+  InodeRequest r;
+  r.ino = kRootInode;
+  co_return co_await session_.Call(&MetaService::StatFs, std::move(r), who);
+}
+
+}  // namespace stria
