@@ -261,7 +261,7 @@ std::string InodeRecord::Encode() const {
   w.U32(xattr_count);
   w.U32(xattr_bytes);
   w.U32(static_cast<uint32_t>(masks.size()));
-  for (const ByteRange& m : masks) {
+  for (const MaskRange& m : masks) {
     w.U64(m.begin);
     w.U64(m.end);
   }
@@ -288,7 +288,7 @@ Result<InodeRecord> InodeRecord::Decode(std::string_view key, std::string_view v
     if (r->Count(&n, 16) && n > kMaxMasks) r->Fail();
     uint64_t before = 0;
     for (uint32_t i = 0; i < n && r->ok(); ++i) {
-      ByteRange m;
+      MaskRange m;
       m.begin = r->U64();
       m.end = r->U64();
       if (m.begin >= m.end || m.begin < before || m.end > kMaxFileBytes) r->Fail();
@@ -447,31 +447,6 @@ Result<ReplyRecord> ReplyRecord::Decode(std::string_view key, std::string_view v
     rec->message = r->Str();
     rec->bytes = r->Str();
     rec->seq = CommitSeq(r->U64());
-  });
-}
-
-std::string SessionRecord::Encode() const {
-  ByteWriter w;
-  w.U64(epoch.v);
-  w.Str(client);
-  w.U64(client_uuid.hi);
-  w.U64(client_uuid.lo);
-  w.Str(node_name);
-  w.I64(opened_ns);
-  w.Bool(fenced);
-  return SealRecord(kVersion, w.str());
-}
-
-Result<SessionRecord> SessionRecord::Decode(std::string_view key, std::string_view value) {
-  return DecodeRecord(key, value, SessionRecord(), [&](ByteReader* r, SessionRecord* rec) {
-    if (!ParseKey64(key, &rec->id.v) || !rec->id) r->Fail();
-    rec->epoch = Epoch(r->U64());
-    rec->client = r->Str();
-    rec->client_uuid.hi = r->U64();
-    rec->client_uuid.lo = r->U64();
-    rec->node_name = r->Str();
-    rec->opened_ns = r->I64();
-    rec->fenced = r->Bool();
   });
 }
 

@@ -40,10 +40,10 @@ NodeInfo DecodeNode(ByteReader* r);
 void EncodeTarget(const TargetInfo& target, ByteWriter* w);
 TargetInfo DecodeTarget(ByteReader* r);
 
-struct ByteRange {
+struct MaskRange {
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool operator==(const ByteRange&) const = default;
+  bool operator==(const MaskRange&) const = default;
 };
 
 struct InodeRecord {
@@ -59,7 +59,7 @@ struct InodeRecord {
   uint32_t xattr_bytes = 0;    // names and values
   // Extents in these ranges are dead and wait to be trimmed (family intents): readers see holes. Sorted,
   // disjoint, at most kMaxMasks. attr.allocated_bytes, inline_bytes and extent_count still count them.
-  std::vector<ByteRange> masks;
+  std::vector<MaskRange> masks;
   bool dead() const { return attr.nlink == 0; }
   bool is_dir() const { return attr.type == FileType::kDirectory; }
   bool operator==(const InodeRecord&) const = default;
@@ -167,20 +167,6 @@ struct ReplyRecord {
   bool operator==(const ReplyRecord&) const = default;
   std::string Encode() const;
   static Result<ReplyRecord> Decode(std::string_view key, std::string_view value);
-};
-
-struct SessionRecord {
-  static constexpr Family kFamily = Family::kSessions;
-  SessionId id;
-  Epoch epoch;
-  std::string client;
-  Uuid client_uuid;
-  std::string node_name;
-  int64_t opened_ns = 0;   // wall clock
-  bool fenced = false;     // being collected
-  bool operator==(const SessionRecord&) const = default;
-  std::string Encode() const;
-  static Result<SessionRecord> Decode(std::string_view key, std::string_view value);
 };
 
 inline constexpr uint64_t kSuperMagic = 0x4174654d61697274;  // "triaMetA"
