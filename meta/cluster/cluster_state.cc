@@ -1,0 +1,429 @@
+#include "meta/cluster/cluster_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/codec.h"
+#include "meta/model/records.h"
+
+namespace stria {
+
+std::string EncodeNodeRecord(const NodeRecord& r) {
+  ByteWriter w;
+  EncodeNode(r.info, &w);
+  w.U64(r.epoch.v);
+  return SealRecord(1, w.str());
+}
+
+Result<NodeRecord> DecodeNodeRecord(std::string_view bytes) {
+  uint8_t version = 0;
+  std::string_view body;
+  NodeRecord out;
+  if (OpenRecord(bytes, 1, &version, &body)) {
+    ByteReader r(body);
+    out.info = DecodeNode(&r);
+    out.epoch = Epoch(r.U64());
+    if (r.ok() && out.info.id) return out;
+  }
+  return Error(FsError::kCorrupt, "a record of a node does not decode");
+}
+
+std::string EncodeTargetRecord(const TargetInfo& t) {
+  ByteWriter w;
+  EncodeTarget(t, &w);
+  return SealRecord(1, w.str());
+}
+
+Result<TargetInfo> DecodeTargetRecord(std::string_view bytes) {
+  uint8_t version = 0;
+  std::string_view body;
+  if (OpenRecord(bytes, 1, &version, &body)) {
+    ByteReader r(body);
+    TargetInfo out = DecodeTarget(&r);
+    if (r.ok() && out.id) return out;
+  }
+  return Error(FsError::kCorrupt, "a record of a target does not decode");
+}
+
+void ClusterState::LoadNode(NodeRecord record, int64_t now_ns) {
+  const NodeId id = record.info.id;
+  Node& n = nodes_[id];
+  n.record = std::move(record);
+  if (n.record.info.state != NodeState::kOut) n.record.info.state = NodeState::kSuspect;
+  n.last_beat_ns = now_ns;
+  n.unheard = n.record.info.state != NodeState::kOut;
+}
+
+bool ClusterState::AwaitsFirstBeats() const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [](const auto& e) { return e.second.unheard; });
+}
+
+Result<void> ClusterState::LoadTarget(TargetInfo target) {
+  if (!nodes_.count(target.node)) {
+    return Error(FsError::kCorrupt, "the node of target " + std::to_string(target.id.v) + " is not in the store");
+  }
+  const TargetId id = target.id;
+  Target& t = targets_[id];
+  t.raw_free_bytes = target.free_bytes + ReserveBytes(target);
+  t.info = std::move(target);
+  return Ok();
+}
+
+void ClusterState::SetState(Node& n, NodeState state, int64_t wall_ns) {
+  NodeInfo& info = n.record.info;
+  if (info.state == state) return;
+  if (info.state == NodeState::kOut || state == NodeState::kOut) dirty_nodes_.insert(info.id);
+  info.state = state;
+  info.since_ns = wall_ns;
+  ++version_;
+}
+
+void ClusterState::ChangeTarget(Target& t, TargetState state) {
+  if (t.info.state == state) return;
+  t.info.state = state;
+  dirty_targets_.insert(t.info.id);
+  ++version_;
+}
+
+void ClusterState::TakeDisk(Target& t, const DiskHello& d) {
+  TargetInfo& i = t.info;
+  i.capacity_bytes = d.capacity_bytes;
+  i.used_bytes = d.used_bytes;
+  i.read_errors = d.read_errors;
+  i.write_errors = d.write_errors;
+  i.checksum_errors = d.checksum_errors;
+  t.raw_free_bytes = d.free_bytes;
+  const uint64_t reserve = ReserveBytes(i);
+  i.free_bytes = d.free_bytes > reserve ? d.free_bytes - reserve : 0;
+  t.absent_since_ns.reset();
+  const bool bad = d.failed || d.read_errors + d.write_errors > options_.max_io_errors ||
+                   d.checksum_errors > options_.max_checksum_errors;
+  if (bad && (i.state == TargetState::kUp || i.state == TargetState::kDraining)) {
+    ChangeTarget(t, TargetState::kFailed);
+  }
+}
+
+std::string ClusterState::FreeLabel(NodeId node, TargetId self, const std::string& wanted) const {
+  std::set<std::string> taken;
+  for (const auto& [id, t] : targets_) {
+    if (t.info.node == node && id != self && t.info.state != TargetState::kRemoved) taken.insert(t.info.label);
+  }
+  const std::string base = wanted.empty() ? "d" + std::to_string(taken.size() + 1) : wanted;
+  std::string label = base;
+  for (int i = 2; taken.count(label); ++i) label = base + "-" + std::to_string(i);
+  return label;
+}
+
+Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeRequest& r, int64_t now_ns,
+                                                        int64_t wall_ns, const std::function<NodeId()>& new_node,
+                                                        const std::function<TargetId()>& new_target) {
+  if (!r.uuid || r.name.empty() || r.name.size() > kMaxNodeNameBytes || r.disks.size() > kMaxDisksPerNode) {
+    return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
+  }
+  Node* node = nullptr;
+  for (auto& [id, n] : nodes_) {
+    if (n.record.info.uuid == r.uuid) node = &n;
+    else if (n.record.info.name == r.name) {
+      return Error(FsError::kExist, "the name " + r.name + " belongs to another node (" +
+                                        n.record.info.uuid.ToString() + "); give this one another name");
+    }
+  }
+  std::set<Uuid> uuids;
+  for (const DiskHello& d : r.disks) {
+    if (!d.uuid || !uuids.insert(d.uuid).second) {
+      return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid or twice");
+    }
+  }
+  if ((node == nullptr && nodes_.size() >= kMaxNodes) || targets_.size() + r.disks.size() > kMaxTargets) {
+    return Error(FsError::kBadRequest, "the cluster has as many nodes or disks as it can have");
+  }
+  if (node == nullptr) {
+    const NodeId id = new_node();
+    node = &nodes_[id];
+    node->record.info.id = id;
+    node->record.info.uuid = r.uuid;
+    node->record.info.state = NodeState::kUp;
+    node->record.info.since_ns = wall_ns;
+  }
+  NodeInfo& info = node->record.info;
+  info.name = r.name;
+  info.address = r.address;
+  ++node->record.epoch.v;
+  dirty_nodes_.insert(info.id);
+  ++version_;
+  node->last_beat_ns = now_ns;
+  node->unheard = false;
+  if (info.state == NodeState::kOut || info.state == NodeState::kDown) {
+    SetState(*node, NodeState::kSuspect, wall_ns);
+    if (!node->down_since_ns) node->down_since_ns = now_ns;
+    node->heard_since_ns = now_ns;
+  }
+  Registered out{info.id, node->record.epoch, {}};
+  for (const DiskHello& d : r.disks) {
+    Target* target = nullptr;
+    for (auto& [id, t] : targets_) {
+      if (t.info.disk_uuid == d.uuid) target = &t;
+    }
+    if (target == nullptr) {
+      const TargetId id = new_target();
+      target = &targets_[id];
+      target->info.id = id;
+      target->info.disk_uuid = d.uuid;
+      target->info.state = TargetState::kUp;
+    }
+    const TargetId id = target->info.id;
+    target->info.node = info.id;  // a disk that was moved here keeps its number and its shards
+    target->info.label = FreeLabel(info.id, id, d.label);
+    target->info.channel = d.channel;
+    TakeDisk(*target, d);
+    dirty_targets_.insert(id);
+    out.targets.push_back(id);
+  }
+  for (auto& [id, t] : targets_) {
+    const bool here = std::find(out.targets.begin(), out.targets.end(), id) != out.targets.end();
+    if (t.info.node == info.id && !here && !t.absent_since_ns) t.absent_since_ns = now_ns;
+  }
+  return out;
+}
+
+Error ClusterState::CheckEpoch(NodeId node, Epoch epoch) const {
+  auto it = nodes_.find(node);
+  if (it == nodes_.end()) return Error(FsError::kNoEnt, "this node is not in the cluster; it must register");
+  if (it->second.record.epoch != epoch) {
+    return Error(FsError::kFenced, "another server has registered as " + it->second.record.info.name);
+  }
+  return Error();
+}
+
+Error ClusterState::Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>& disks, int64_t now_ns,
+                         int64_t wall_ns) {
+  if (Error e = CheckEpoch(node, epoch); !e.ok()) return e;
+  Node& n = nodes_.at(node);
+  if (n.record.info.state == NodeState::kOut) {
+    return Error(FsError::kNoEnt, n.record.info.name + " was taken out of the cluster; it must register again");
+  }
+  const bool gap = now_ns - n.last_beat_ns >= options_.suspect_ns;
+  n.last_beat_ns = now_ns;
+  n.unheard = false;
+  if (n.down_since_ns) {
+    if (!n.heard_since_ns || gap) n.heard_since_ns = now_ns;
+    if (now_ns - *n.heard_since_ns >= options_.settle_ns) {
+      n.down_since_ns.reset();
+      n.heard_since_ns.reset();
+      SetState(n, NodeState::kUp, wall_ns);
+    } else {
+      SetState(n, NodeState::kSuspect, wall_ns);
+    }
+  } else {
+    SetState(n, NodeState::kUp, wall_ns);
+  }
+  std::set<TargetId> seen;
+  for (const DiskHello& d : disks) {
+    auto t = targets_.find(d.target);
+    if (t == targets_.end() || t->second.info.disk_uuid != d.uuid || t->second.info.node != node) continue;
+    if (t->second.absent_since_ns) ++version_;
+    TakeDisk(t->second, d);
+    seen.insert(d.target);
+  }
+  for (auto& [id, t] : targets_) {
+    if (t.info.node != node || seen.count(id) || t.absent_since_ns) continue;
+    t.absent_since_ns = now_ns;
+    ++version_;
+  }
+  return Error();
+}
+
+void ClusterState::Tick(int64_t now_ns, int64_t wall_ns) {
+  size_t gone = 0;
+  for (auto& [id, n] : nodes_) {
+    const NodeState state = n.record.info.state;
+    if (state == NodeState::kOut) {
+      ++gone;
+      continue;
+    }
+    const int64_t silent = now_ns - n.last_beat_ns;
+    if (silent >= options_.down_ns) {
+      if (!n.down_since_ns) n.down_since_ns = n.last_beat_ns + options_.down_ns;
+      n.heard_since_ns.reset();
+      SetState(n, NodeState::kDown, wall_ns);
+      ++gone;
+    } else if (silent >= options_.suspect_ns && state == NodeState::kUp) {
+      SetState(n, NodeState::kSuspect, wall_ns);
+    }
+  }
+  for (auto& [id, n] : nodes_) {
+    if (n.record.info.state != NodeState::kDown || now_ns - *n.down_since_ns < options_.out_ns) continue;
+    if (gone * 2 < nodes_.size() || nodes_.size() == 1) SetState(n, NodeState::kOut, wall_ns);
+  }
+  for (auto& [id, t] : targets_) {
+    if (!t.absent_since_ns || now_ns - *t.absent_since_ns < options_.out_ns) continue;
+    const Node& n = nodes_.at(t.info.node);
+    const bool node_here = n.record.info.state == NodeState::kUp;
+    if (node_here && (t.info.state == TargetState::kUp || t.info.state == TargetState::kDraining)) {
+      ChangeTarget(t, TargetState::kFailed);
+    }
+  }
+}
+
+void ClusterState::SetNodeOut(NodeId node, int64_t wall_ns) {
+  auto it = nodes_.find(node);
+  if (it != nodes_.end()) SetState(it->second, NodeState::kOut, wall_ns);
+}
+
+void ClusterState::SetTargetState(TargetId target, TargetState state) {
+  auto it = targets_.find(target);
+  if (it != targets_.end()) ChangeTarget(it->second, state);
+}
+
+void ClusterState::RemoveNode(NodeId node) {
+  if (nodes_.erase(node) == 0) return;
+  removed_nodes_.push_back(node);
+  dirty_nodes_.erase(node);
+  for (auto it = targets_.begin(); it != targets_.end();) {
+    if (it->second.info.node != node) {
+      ++it;
+      continue;
+    }
+    removed_targets_.push_back(it->first);
+    dirty_targets_.erase(it->first);
+    it = targets_.erase(it);
+  }
+  ++version_;
+}
+
+ClusterMap ClusterState::Map() const {
+  ClusterMap m;
+  m.version = version_;
+  m.cluster = cluster_;
+  m.incarnation = incarnation_;
+  for (const auto& [id, n] : nodes_) m.nodes.push_back(n.record.info);
+  for (const auto& [id, t] : targets_) m.targets.push_back(t.info);
+  return m;
+}
+
+ClusterView ClusterState::View() const {
+  ClusterView v;
+  std::map<std::pair<NodeId, std::string>, uint32_t> channels;
+  for (const auto& [id, t] : targets_) {
+    TargetView o;
+    o.target = id;
+    o.node = t.info.node;
+    // A disk without a named channel has one of its own.
+    const std::string channel = t.info.channel.empty() ? "\n" + std::to_string(id.v) : t.info.channel;
+    o.channel = channels.try_emplace({t.info.node, channel}, static_cast<uint32_t>(channels.size())).first->second;
+    o.capacity_bytes = t.info.capacity_bytes;
+    o.free_bytes = t.info.free_bytes;
+    o.repair_reserve_bytes = t.raw_free_bytes - std::min(t.raw_free_bytes, t.info.free_bytes);
+    const ColumnState state = StateOf(id);
+    o.configured = state != ColumnState::kMissing;
+    o.readable = state == ColumnState::kOk || state == ColumnState::kDraining;
+    o.usable_for_new = state == ColumnState::kOk;
+    v.targets.push_back(o);
+  }
+  return v;
+}
+
+ColumnState ClusterState::StateOf(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end()) return ColumnState::kMissing;
+  const Target& t = it->second;
+  if (t.info.state != TargetState::kUp && t.info.state != TargetState::kDraining) return ColumnState::kMissing;
+  const NodeState node = nodes_.at(t.info.node).record.info.state;
+  if (node == NodeState::kOut) return ColumnState::kMissing;
+  if (node != NodeState::kUp || t.absent_since_ns) return ColumnState::kSuspect;
+  return t.info.state == TargetState::kDraining ? ColumnState::kDraining : ColumnState::kOk;
+}
+
+bool ClusterState::IsBeingEmptied(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end() || it->second.info.state == TargetState::kRemoved) return false;
+  return it->second.info.state != TargetState::kUp ||
+         nodes_.at(it->second.info.node).record.info.state == NodeState::kOut;
+}
+
+bool ClusterState::IsReachable(TargetId target) const {
+  const ColumnState s = StateOf(target);
+  return s == ColumnState::kOk || s == ColumnState::kDraining;
+}
+
+std::string ClusterState::EmptyingReason(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end()) return "";
+  const NodeInfo& n = nodes_.at(it->second.info.node).record.info;
+  switch (it->second.info.state) {
+    case TargetState::kFailed: return TargetName(target) + " failed";
+    case TargetState::kOut: return TargetName(target) + " is out";
+    case TargetState::kRemoved: return TargetName(target) + " was removed";
+    case TargetState::kDraining:
+    case TargetState::kUp: break;
+  }
+  if (n.state == NodeState::kOut) return n.name + " is out";
+  return it->second.info.state == TargetState::kDraining ? "drain" : "";
+}
+
+const NodeInfo* ClusterState::FindNode(NodeId id) const {
+  auto it = nodes_.find(id);
+  return it == nodes_.end() ? nullptr : &it->second.record.info;
+}
+const NodeInfo* ClusterState::FindNodeByName(const std::string& name) const {
+  for (const auto& [id, n] : nodes_) {
+    if (n.record.info.name == name) return &n.record.info;
+  }
+  return nullptr;
+}
+const TargetInfo* ClusterState::FindTarget(TargetId id) const {
+  auto it = targets_.find(id);
+  return it == targets_.end() ? nullptr : &it->second.info;
+}
+std::vector<TargetId> ClusterState::TargetsOf(NodeId node) const {
+  std::vector<TargetId> out;
+  for (const auto& [id, t] : targets_) {
+    if (t.info.node == node && t.info.state != TargetState::kRemoved) out.push_back(id);
+  }
+  return out;
+}
+std::vector<TargetId> ClusterState::AllTargets() const {
+  std::vector<TargetId> out;
+  for (const auto& [id, t] : targets_) {
+    if (t.info.state != TargetState::kRemoved) out.push_back(id);
+  }
+  return out;
+}
+std::string ClusterState::TargetName(TargetId id) const {
+  auto it = targets_.find(id);
+  if (it == targets_.end()) return "target " + std::to_string(id.v);
+  return nodes_.at(it->second.info.node).record.info.name + ":" + it->second.info.label;
+}
+uint64_t ClusterState::RawTotalBytes() const {
+  uint64_t sum = 0;
+  for (const auto& [id, t] : targets_) {
+    if (StateOf(id) == ColumnState::kOk || StateOf(id) == ColumnState::kSuspect) sum += t.info.capacity_bytes;
+  }
+  return sum;
+}
+uint64_t ClusterState::RawFreeBytes() const {
+  uint64_t sum = 0;
+  for (const auto& [id, t] : targets_) {
+    if (StateOf(id) == ColumnState::kOk) sum += t.info.free_bytes;
+  }
+  return sum;
+}
+
+ClusterState::Changes ClusterState::TakeChanges() {
+  Changes c;
+  for (NodeId id : dirty_nodes_) {
+    if (nodes_.count(id)) c.nodes.push_back(nodes_.at(id).record);
+  }
+  for (TargetId id : dirty_targets_) {
+    if (targets_.count(id)) c.targets.push_back(targets_.at(id).info);
+  }
+  c.nodes_removed = std::exchange(removed_nodes_, {});
+  c.targets_removed = std::exchange(removed_targets_, {});
+  c.version = version_ != saved_version_;
+  saved_version_ = version_;
+  dirty_nodes_.clear();
+  dirty_targets_.clear();
+  return c;
+}
+
+}  // namespace stria

@@ -1,0 +1,166 @@
+// The cluster as the metadata server sees it: nodes and their disks, who is up, where new shards may go.
+// A pure state machine: time comes in, changed records go out (TakeChanges), the owner persists them and
+// tells the sessions when version() grew.
+//
+// Life of a node (silent = time since its last heartbeat):
+//
+//             silent > suspect           silent > down             down for out_ns
+//      up ------------------> suspect ------------------> down ---------------------> out
+//       ^                      |   ^                        |      or an admin's word   |
+//       '---- heartbeat -------'   '------ heartbeat -------'                           |
+//             (after a down: only when it has been heard for settle_ns)                 |
+//                              ^----------------- registers again ----------------------'
+//
+// A node that flaps keeps its place in line for `out`: the clock of its first `down` stops only when it
+// has settled. No automatic `out` while half of the nodes or more are down: then it is more likely the
+// network, or this server, that is cut off.
+//
+// Up, suspect and down are not persisted: after a restart every node that is not out is suspect until it
+// is heard. Identity, address, epoch, out, and the states of targets are.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/error.h"
+#include "stripe/placement.h"
+#include "stripe/repair_plan.h"
+
+namespace stria {
+
+struct ClusterOptions {
+  int64_t beat_ns = 1 * kSecond;
+  int64_t suspect_ns = 3 * kSecond;
+  int64_t down_ns = 10 * kSecond;
+  int64_t out_ns = 600 * kSecond;
+  int64_t settle_ns = 5 * kSecond;
+  uint64_t max_io_errors = 16;         // of one disk (read + write), since its server started
+  uint64_t max_checksum_errors = 256;
+  uint64_t reserve_percent = 5;        // of each disk, for repair
+};
+inline constexpr size_t kMaxNodes = 1024;
+inline constexpr size_t kMaxTargets = 16384;
+inline constexpr size_t kMaxDisksPerNode = 256;
+inline constexpr size_t kMaxNodeNameBytes = 64;
+
+struct NodeRecord {
+  NodeInfo info;
+  Epoch epoch;
+  bool operator==(const NodeRecord&) const = default;
+};
+std::string EncodeNodeRecord(const NodeRecord& r);
+Result<NodeRecord> DecodeNodeRecord(std::string_view bytes);
+std::string EncodeTargetRecord(const TargetInfo& t);
+Result<TargetInfo> DecodeTargetRecord(std::string_view bytes);
+
+class ClusterState {
+ public:
+  ClusterState(ClusterOptions options, Uuid cluster, uint64_t incarnation)
+      : options_(options), cluster_(cluster), incarnation_(incarnation) {}
+
+  // ---- Restart ----
+  void LoadNode(NodeRecord record, int64_t now_ns);
+  // kCorrupt: its node is not there. REQUIRES: nodes are loaded first.
+  Result<void> LoadTarget(TargetInfo target);
+  void LoadVersion(uint64_t version) { version_ = version + 1; }
+
+  // ---- From the nodes ----
+  // Takes (or recognises, by uuid) a node and its disks. kExist: the name belongs to another node.
+  // `new_node`, `new_target` give ids never used before.
+  struct Registered {
+    NodeId node;
+    Epoch epoch;
+    std::vector<TargetId> targets;
+  };
+  Result<Registered> Register(const RegisterNodeRequest& r, int64_t now_ns, int64_t wall_ns,
+                              const std::function<NodeId()>& new_node, const std::function<TargetId()>& new_target);
+  // kFenced: a newer registration of this node exists. kNoEnt: register again.
+  Error Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>& disks, int64_t now_ns, int64_t wall_ns);
+  Error CheckEpoch(NodeId node, Epoch epoch) const;
+  // What time alone changes. Call about every beat.
+  void Tick(int64_t now_ns, int64_t wall_ns);
+
+  // ---- From admins (the owner has checked that it is safe) ----
+  void SetNodeOut(NodeId node, int64_t wall_ns);
+  void SetTargetState(TargetId target, TargetState state);
+  // The node leaves the map; its targets must be kRemoved.
+  void RemoveNode(NodeId node);
+
+  // ---- Views ----
+  // True after a restart while some node that is not out has not been heard yet.
+  bool AwaitsFirstBeats() const;
+  uint64_t version() const { return version_; }
+  ClusterMap Map() const;
+  ClusterView View() const;  // for placement and repair
+  // What repair must assume of a column on this target.
+  ColumnState StateOf(TargetId target) const;
+  // True if the target's shards are being moved elsewhere: draining, failed, out, or its node is out.
+  bool IsBeingEmptied(TargetId target) const;
+  // True if its node is up and it takes work.
+  bool IsReachable(TargetId target) const;
+  // "n3 is out", "n3:d2 failed", "drain"
+  std::string EmptyingReason(TargetId target) const;
+  const NodeInfo* FindNode(NodeId id) const;
+  const NodeInfo* FindNodeByName(const std::string& name) const;
+  const TargetInfo* FindTarget(TargetId id) const;
+  std::vector<TargetId> TargetsOf(NodeId node) const;
+  std::vector<TargetId> AllTargets() const;  // not removed
+  std::string TargetName(TargetId id) const;
+  uint64_t RawTotalBytes() const;  // of targets in use
+  uint64_t RawFreeBytes() const;
+  const ClusterOptions& options() const { return options_; }
+
+  // Records to persist since the last call.
+  struct Changes {
+    std::vector<NodeRecord> nodes;
+    std::vector<TargetInfo> targets;
+    std::vector<NodeId> nodes_removed;
+    std::vector<TargetId> targets_removed;
+    bool version = false;
+    bool empty() const {
+      return nodes.empty() && targets.empty() && nodes_removed.empty() && targets_removed.empty() && !version;
+    }
+  };
+  Changes TakeChanges();
+
+ private:
+  struct Node {
+    NodeRecord record;
+    int64_t last_beat_ns = 0;
+    std::optional<int64_t> down_since_ns;    // first down that it has not settled from
+    std::optional<int64_t> heard_since_ns;   // while settling
+    bool unheard = false;                    // since the restart
+  };
+  struct Target {
+    TargetInfo info;
+    uint64_t raw_free_bytes = 0;
+    std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
+  };
+  void SetState(Node& n, NodeState state, int64_t wall_ns);
+  void ChangeTarget(Target& t, TargetState state);
+  void TakeDisk(Target& t, const DiskHello& d);
+  std::string FreeLabel(NodeId node, TargetId self, const std::string& wanted) const;
+  uint64_t ReserveBytes(const TargetInfo& t) const { return t.capacity_bytes / 100 * options_.reserve_percent; }
+
+  const ClusterOptions options_;
+  const Uuid cluster_;
+  const uint64_t incarnation_;
+  uint64_t version_ = 1;
+  uint64_t saved_version_ = 0;
+  std::map<NodeId, Node> nodes_;
+  std::map<TargetId, Target> targets_;
+  std::set<NodeId> dirty_nodes_;
+  std::set<TargetId> dirty_targets_;
+  std::vector<NodeId> removed_nodes_;
+  std::vector<TargetId> removed_targets_;
+};
+
+}  // namespace stria

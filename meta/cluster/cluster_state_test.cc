@@ -1,0 +1,216 @@
+#include "meta/cluster/cluster_state.h"
+
+#include <gtest/gtest.h>
+
+namespace stria {
+namespace {
+
+constexpr int64_t kWall = 1'700'000'000 * kSecond;
+
+class ClusterTest : public testing::Test {
+ protected:
+  static DiskHello Disk(uint64_t n) {
+    DiskHello d;
+    d.uuid = Uuid{100, n};
+    d.label = "d" + std::to_string(n);
+    d.capacity_bytes = 1000;
+    d.free_bytes = 500;
+    return d;
+  }
+  Result<ClusterState::Registered> Register(uint64_t node, std::vector<DiskHello> disks, const std::string& name = "") {
+    RegisterNodeRequest r;
+    r.uuid = Uuid{1, node};
+    r.name = name.empty() ? "n" + std::to_string(node) : name;
+    r.address = "host:" + std::to_string(node);
+    r.disks = std::move(disks);
+    auto out = c_.Register(r, now_, kWall + now_, [&] { return NodeId(next_node_++); },
+                           [&] { return TargetId(next_target_++); });
+    if (out.ok()) {
+      for (size_t i = 0; i < r.disks.size(); ++i) r.disks[i].target = out->targets[i];
+      disks_[out->node] = r.disks;
+      epochs_[out->node] = out->epoch;
+    }
+    return out;
+  }
+  Error Beat(NodeId n) { return c_.Beat(n, epochs_[n], disks_[n], now_, kWall + now_); }
+  NodeState State(NodeId n) { return c_.FindNode(n)->state; }
+  // Lets time pass in steps of 1 s; `beating` nodes beat.
+  void Pass(int seconds, std::vector<NodeId> beating) {
+    for (int i = 0; i < seconds; ++i) {
+      now_ += kSecond;
+      for (NodeId n : beating) EXPECT_TRUE(Beat(n).ok());
+      c_.Tick(now_, kWall + now_);
+    }
+  }
+
+  ClusterState c_{ClusterOptions{}, Uuid{9, 9}, 1};
+  int64_t now_ = kSecond;
+  uint32_t next_node_ = 1, next_target_ = 1;
+  std::map<NodeId, std::vector<DiskHello>> disks_;
+  std::map<NodeId, Epoch> epochs_;
+};
+
+const NodeId kN1{1}, kN2{2}, kN3{3}, kN4{4};
+
+TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  ASSERT_TRUE(Register(2, {Disk(3)}).ok());
+  EXPECT_EQ(Register(3, {}, "n1").code(), FsError::kExist);
+  EXPECT_EQ(Register(3, {Disk(7), Disk(7)}).code(), FsError::kBadRequest);
+  const Epoch before = epochs_[kN1];
+  auto again = Register(1, {Disk(2), Disk(1)}, "renamed");
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->node, kN1);
+  EXPECT_EQ(again->targets, (std::vector<TargetId>{TargetId(2), TargetId(1)}));
+  EXPECT_EQ(c_.Beat(kN1, before, {}, now_, kWall).code, FsError::kFenced);
+  // Disk 2 is carried to node 2, whose label d2 is free.
+  auto moved = Register(2, {Disk(3), Disk(2)});
+  ASSERT_TRUE(moved.ok());
+  EXPECT_EQ(moved->targets[1], TargetId(2));
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->node, kN2);
+  EXPECT_EQ(c_.TargetName(TargetId(2)), "n2:d2");
+}
+
+TEST_F(ClusterTest, LabelsAreUniqueInANode) {
+  DiskHello a = Disk(1), b = Disk(2);
+  b.label = a.label;
+  ASSERT_TRUE(Register(1, {a, b}).ok());
+  EXPECT_EQ(c_.TargetName(TargetId(1)), "n1:d1");
+  EXPECT_EQ(c_.TargetName(TargetId(2)), "n1:d1-2");
+}
+
+TEST_F(ClusterTest, SilenceLeadsToSuspectDownOut) {
+  for (uint64_t n : {1, 2, 3, 4}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  const std::vector<NodeId> rest = {kN2, kN3, kN4};
+  Pass(2, rest);
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+  const uint64_t version = c_.version();
+  Pass(1, rest);
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+  EXPECT_GT(c_.version(), version);
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kSuspect);
+  Pass(7, rest);
+  EXPECT_EQ(State(kN1), NodeState::kDown);
+  EXPECT_FALSE(c_.IsBeingEmptied(TargetId(1)));
+  Pass(599, rest);
+  EXPECT_EQ(State(kN1), NodeState::kDown);
+  Pass(1, rest);
+  EXPECT_EQ(State(kN1), NodeState::kOut);
+  EXPECT_TRUE(c_.IsBeingEmptied(TargetId(1)));
+  EXPECT_EQ(c_.EmptyingReason(TargetId(1)), "n1 is out");
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kMissing);
+  EXPECT_EQ(Beat(kN1).code, FsError::kNoEnt) << "it must register again";
+  ASSERT_TRUE(Register(1, {Disk(1)}).ok());
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+  Pass(6, {kN1, kN2, kN3, kN4});
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+}
+
+TEST_F(ClusterTest, ShortSilenceEndsAtOnceALongOneAfterSettling) {
+  for (uint64_t n : {1, 2, 3}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  Pass(5, {kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+  Pass(1, {kN1, kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+  Pass(11, {kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kDown);
+  Pass(1, {kN1, kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+  Pass(4, {kN1, kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+  Pass(1, {kN1, kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+}
+
+TEST_F(ClusterTest, FlappingDoesNotResetTheGracePeriod) {
+  for (uint64_t n : {1, 2, 3}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  for (int i = 0; i < 50; ++i) {
+    Pass(11, {kN2, kN3});
+    if (State(kN1) == NodeState::kOut) break;
+    ASSERT_EQ(State(kN1), NodeState::kDown);
+    Pass(2, {kN1, kN2, kN3});
+    ASSERT_NE(State(kN1), NodeState::kUp);
+  }
+  EXPECT_EQ(State(kN1), NodeState::kOut);
+}
+
+TEST_F(ClusterTest, NoAutomaticOutWhenHalfTheClusterIsSilent) {
+  for (uint64_t n : {1, 2, 3, 4}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  Pass(2000, {kN1, kN2});
+  EXPECT_EQ(State(kN3), NodeState::kDown);
+  EXPECT_EQ(State(kN4), NodeState::kDown);
+  Pass(20, {kN1, kN2});
+  c_.SetNodeOut(kN3, kWall);  // an admin may
+  EXPECT_EQ(State(kN3), NodeState::kOut);
+}
+
+TEST_F(ClusterTest, DisksFail) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2), Disk(3), Disk(4)}).ok());
+  disks_[kN1][0].failed = true;
+  disks_[kN1][1].read_errors = 17;
+  disks_[kN1][2].checksum_errors = 10;
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kFailed);
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
+  EXPECT_EQ(c_.FindTarget(TargetId(3))->state, TargetState::kUp);
+  disks_[kN1].pop_back();  // pulled out
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.StateOf(TargetId(4)), ColumnState::kSuspect);
+  Pass(601, {kN1});
+  EXPECT_EQ(c_.FindTarget(TargetId(4))->state, TargetState::kFailed);
+  EXPECT_EQ(c_.EmptyingReason(TargetId(4)), "n1:d4 failed");
+}
+
+TEST_F(ClusterTest, ViewKeepsTheReserve) {
+  DiskHello d = Disk(1), e = Disk(2);
+  e.free_bytes = 20;
+  d.channel = e.channel = "sas0";
+  ASSERT_TRUE(Register(1, {d, e, Disk(3)}).ok());
+  const ClusterView v = c_.View();
+  ASSERT_EQ(v.targets.size(), 3u);
+  EXPECT_EQ(v.targets[0].free_bytes, 450u);
+  EXPECT_EQ(v.targets[0].repair_reserve_bytes, 50u);
+  EXPECT_EQ(v.targets[1].free_bytes, 0u);
+  EXPECT_EQ(v.targets[1].repair_reserve_bytes, 20u);
+  EXPECT_EQ(v.targets[0].channel, v.targets[1].channel);
+  EXPECT_NE(v.targets[0].channel, v.targets[2].channel);
+  EXPECT_TRUE(v.targets[0].usable_for_new);
+  c_.SetTargetState(TargetId(1), TargetState::kDraining);
+  EXPECT_FALSE(c_.View().targets[0].usable_for_new);
+  EXPECT_TRUE(c_.View().targets[0].readable);
+}
+
+TEST_F(ClusterTest, SurvivesARestart) {
+  ASSERT_TRUE(Register(1, {Disk(1)}).ok());
+  ASSERT_TRUE(Register(2, {Disk(2)}).ok());
+  c_.SetTargetState(TargetId(2), TargetState::kDraining);
+  c_.SetNodeOut(kN2, kWall);
+  auto changes = c_.TakeChanges();
+  EXPECT_TRUE(c_.TakeChanges().empty());
+  ASSERT_EQ(changes.nodes.size(), 2u);
+  ClusterState d(ClusterOptions{}, Uuid{9, 9}, 1);
+  for (const auto& n : changes.nodes) {
+    const std::string bytes = EncodeNodeRecord(n);
+    ASSERT_TRUE(DecodeNodeRecord(bytes).ok());
+    EXPECT_FALSE(DecodeNodeRecord(bytes.substr(0, bytes.size() - 1)).ok());
+    d.LoadNode(*DecodeNodeRecord(bytes), now_);
+  }
+  for (const auto& t : changes.targets) ASSERT_TRUE(d.LoadTarget(*DecodeTargetRecord(EncodeTargetRecord(t))).ok());
+  d.LoadVersion(c_.version());
+  EXPECT_GT(d.version(), c_.version());
+  EXPECT_EQ(d.FindNode(kN1)->state, NodeState::kSuspect);
+  EXPECT_EQ(d.FindNode(kN2)->state, NodeState::kOut);
+  EXPECT_EQ(d.FindTarget(TargetId(2))->state, TargetState::kDraining);
+  EXPECT_TRUE(d.AwaitsFirstBeats());
+  ASSERT_TRUE(d.Beat(kN1, epochs_[kN1], disks_[kN1], now_, kWall).ok());
+  EXPECT_FALSE(d.AwaitsFirstBeats());
+  EXPECT_EQ(d.FindNode(kN1)->state, NodeState::kUp);
+  d.RemoveNode(kN2);
+  EXPECT_EQ(d.FindTarget(TargetId(2)), nullptr);
+  changes = d.TakeChanges();
+  EXPECT_EQ(changes.nodes_removed, std::vector<NodeId>{kN2});
+  EXPECT_EQ(changes.targets_removed, std::vector<TargetId>{TargetId(2)});
+}
+
+}  // namespace
+}  // namespace stria
