@@ -1,0 +1,507 @@
+#include "common/io/posix_disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/io/disk_name.h"
+#include "common/io/open_files.h"
+
+namespace stria {
+namespace {
+
+// Directories known to be durable; beyond this many the knowledge is dropped and built anew.
+constexpr size_t kMaxDurableDirectories = 65536;
+constexpr size_t kMaxIovecs = IOV_MAX;
+
+std::string ParentOf(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string::npos ? "" : name.substr(0, slash);
+}
+
+class Fd {
+ public:
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(const Fd&) = delete;
+  ~Fd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+FsError CodeOf(int err) {
+  switch (err) {
+    case EIO:
+    case ENXIO:
+    case ENODEV:
+    case EREMOTEIO:
+    case EUCLEAN:  // the file system found itself damaged
+    case EROFS:    // ... and went read-only
+    case EBADF:    // ... while a file of it was open (OpenFiles::Get)
+    case ESHUTDOWN:
+    case ETIMEDOUT:
+      return FsError::kDiskFailed;
+    case EDQUOT:
+      return FsError::kNoSpace;
+    case EMFILE:
+    case ENFILE:
+      return FsError::kRetryLater;
+    default:
+      return FromErrno(err);
+  }
+}
+
+// 0 or an errno. `data` at `offset`, all of it.
+int WriteAll(int fd, uint64_t offset, const BufferChain& data) {
+  std::vector<iovec> iov;
+  for (const Buffer& b : data.parts()) iov.push_back({const_cast<uint8_t*>(b.data()), b.size()});
+  size_t next = 0;
+  while (next < iov.size()) {
+    const auto count = static_cast<int>(std::min(iov.size() - next, kMaxIovecs));
+    ssize_t n = pwritev(fd, &iov[next], count, static_cast<off_t>(offset));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return errno;
+    }
+    if (n == 0) return EIO;
+    offset += static_cast<uint64_t>(n);
+    while (n > 0) {
+      const size_t take = std::min(static_cast<size_t>(n), iov[next].iov_len);
+      iov[next].iov_base = static_cast<char*>(iov[next].iov_base) + take;
+      iov[next].iov_len -= take;
+      n -= static_cast<ssize_t>(take);
+      if (iov[next].iov_len == 0) ++next;
+    }
+  }
+  return 0;
+}
+
+bool OffsetsFit(uint64_t offset, uint64_t length) {
+  return offset <= INT64_MAX && length <= INT64_MAX - offset;
+}
+
+}  // namespace
+
+// The blocking half; runs on the pools.
+class PosixDisk::Files {
+ public:
+  Files(std::string root, int root_fd, size_t max_open)
+      : root_(std::move(root)), root_fd_(root_fd), open_(root_fd, max_open) {}
+
+  Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
+  Result<void> Write(const std::string& name, uint64_t offset, const BufferChain& data);
+  Result<void> Reserve(const std::string& name, uint64_t size);
+  // Starts writing back, so that the syncs of many files overlap.
+  void StartWriteback(const std::vector<std::string>& names);
+  Result<void> SyncData(const std::vector<std::string>& names);
+  Result<void> SyncEntries(const std::vector<std::string>& names);
+  Result<void> Remove(const std::string& name);
+  Result<void> Truncate(const std::string& name, uint64_t size);
+  Result<void> Replace(const std::string& name, const Buffer& content);
+  Result<std::vector<DiskFile>> List(const std::string& directory);
+  Result<DiskSpace> Space();
+  Result<int> OpenForRead(const std::string& name);
+
+ private:
+  Error Failed(int err, const char* what, const std::string& name) const {
+    return Error(CodeOf(err), std::string("cannot ") + what + " '" + name + "' on the disk at " + root_ +
+                                  ": " + strerror(err));
+  }
+  Error NoFile(const std::string& name) const {
+    return Error(FsError::kNoEnt, "there is no file '" + name + "' on the disk at " + root_);
+  }
+  Error Poisoned(const std::string& name) const {
+    return Error(FsError::kDiskFailed, "an earlier sync of '" + name + "' on the disk at " + root_ +
+                                           " failed: what was written since may be lost");
+  }
+  Result<std::shared_ptr<OpenFile>> Existing(const std::string& name);
+  Result<std::shared_ptr<OpenFile>> ExistingOrNew(const std::string& name);
+  // 0 or an errno. Syncs the directory and, the first time, all those above it: they may have been made
+  // by a process that was killed before it synced them.
+  int SyncDirectory(const std::string& directory);
+  int SyncOneDirectory(const std::string& directory);
+  Result<void> ListInto(int fd, const std::string& directory, std::vector<DiskFile>* out);
+
+  const std::string root_;
+  const Fd root_fd_;
+  OpenFiles open_;
+  std::mutex replace_mu_;  // one ReplaceFile at a time: their temporary files have fixed names
+  std::mutex directories_mu_;
+  std::set<std::string> durable_directories_;  // guarded by directories_mu_
+};
+
+Result<std::shared_ptr<OpenFile>> PosixDisk::Files::Existing(const std::string& name) {
+  std::shared_ptr<OpenFile> file;
+  const int err = open_.Get(name, false, &file);
+  if (err == ENOENT || err == EISDIR || err == ENOTDIR) return NoFile(name);
+  if (err != 0) return Failed(err, "open", name);
+  return file;
+}
+
+Result<std::shared_ptr<OpenFile>> PosixDisk::Files::ExistingOrNew(const std::string& name) {
+  std::shared_ptr<OpenFile> file;
+  const int err = open_.Get(name, true, &file);
+  if (err != 0) return Failed(err, "create", name);
+  return file;
+}
+
+Result<Buffer> PosixDisk::Files::Read(const std::string& name, uint64_t offset, uint64_t length) {
+  ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, Existing(name));
+  struct stat st;
+  if (fstat(file->fd(), &st) != 0) return Failed(errno, "stat", name);
+  const auto size = static_cast<uint64_t>(st.st_size);
+  if (offset >= size || length == 0) return Buffer();
+  MutableBuffer out(std::min(length, size - offset));
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t n =
+        pread(file->fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return Failed(errno, "read", name);
+    if (n == 0) break;  // it was truncated meanwhile
+    done += static_cast<size_t>(n);
+  }
+  return std::move(out).Freeze(done);
+}
+
+Result<void> PosixDisk::Files::Write(const std::string& name, uint64_t offset, const BufferChain& data) {
+  ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, ExistingOrNew(name));
+  const int err = WriteAll(file->fd(), offset, data);
+  file->dirty = true;
+  if (err != 0) return Failed(err, "write", name);
+  return Ok();
+}
+
+Result<void> PosixDisk::Files::Reserve(const std::string& name, uint64_t size) {
+  ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, ExistingOrNew(name));
+  if (size == 0) return Ok();
+  int err;
+  do {
+    err = fallocate(file->fd(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size)) == 0 ? 0 : errno;
+  } while (err == EINTR);
+  if (err == 0 || err == EOPNOTSUPP || err == ENOSYS) return Ok();
+  return Failed(err, "reserve space for", name);
+}
+
+void PosixDisk::Files::StartWriteback(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    std::shared_ptr<OpenFile> file;
+    if (open_.Get(name, false, &file) == 0 && file->dirty) {
+      (void)sync_file_range(file->fd(), 0, 0, SYNC_FILE_RANGE_WRITE);  // a hint: SyncData sees the errors
+    }
+  }
+}
+
+Result<void> PosixDisk::Files::SyncData(const std::vector<std::string>& names) {
+  Result<void> result;
+  const auto note = [&result](Error e) {
+    if (result.ok()) result = std::move(e);
+  };
+  for (const std::string& name : names) {
+    auto file = Existing(name);
+    if (!file.ok()) {
+      note(file.error());
+      continue;
+    }
+    (*file)->dirty = false;
+    if (fdatasync((*file)->fd()) != 0) {
+      const int err = errno;
+      open_.Poison(name);
+      note(Failed(err, "sync", name));
+    } else if (open_.IsPoisoned(name)) {
+      note(Poisoned(name));
+    }
+  }
+  return result;
+}
+
+Result<void> PosixDisk::Files::SyncEntries(const std::vector<std::string>& names) {
+  std::map<std::string, std::vector<std::pair<std::string, std::shared_ptr<OpenFile>>>> by_directory;
+  for (const std::string& name : names) {
+    std::shared_ptr<OpenFile> file;
+    if (open_.Get(name, false, &file) != 0) continue;  // SyncData has told
+    if (!file->entry_durable) by_directory[ParentOf(name)].emplace_back(name, std::move(file));
+  }
+  Result<void> result;
+  for (const auto& [directory, files] : by_directory) {
+    const int err = SyncDirectory(directory);
+    for (const auto& [name, file] : files) {
+      if (err == 0) {
+        file->entry_durable = true;
+      } else {
+        open_.Poison(name);
+      }
+    }
+    if (err != 0 && result.ok()) result = Failed(err, "sync the directory", directory);
+  }
+  return result;
+}
+
+int PosixDisk::Files::SyncOneDirectory(const std::string& directory) {
+  Fd fd(directory.empty() ? -1 : open_.OpenAt(directory, O_RDONLY | O_DIRECTORY));
+  if (!directory.empty() && fd.get() < 0) return errno;
+  return fsync(directory.empty() ? root_fd_.get() : fd.get()) == 0 ? 0 : errno;
+}
+
+int PosixDisk::Files::SyncDirectory(const std::string& directory) {
+  bool known;
+  {
+    std::lock_guard<std::mutex> lock(directories_mu_);
+    known = directory.empty() || durable_directories_.contains(directory);
+  }
+  std::vector<std::string> synced;
+  for (std::string at = directory;; at = ParentOf(at)) {
+    if (const int err = SyncOneDirectory(at); err != 0) return err;
+    if (known || at.empty()) break;
+    synced.push_back(at);
+  }
+  std::lock_guard<std::mutex> lock(directories_mu_);
+  if (durable_directories_.size() >= kMaxDurableDirectories) durable_directories_.clear();
+  durable_directories_.insert(synced.begin(), synced.end());
+  return 0;
+}
+
+Result<void> PosixDisk::Files::Remove(const std::string& name) {
+  const int err = open_.Remove(name);
+  if (err == ENOENT || err == EISDIR || err == ENOTDIR) return NoFile(name);
+  if (err != 0) return Failed(err, "remove", name);
+  return Ok();
+}
+
+Result<void> PosixDisk::Files::Truncate(const std::string& name, uint64_t size) {
+  ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, Existing(name));
+  int err;
+  do {
+    err = ftruncate(file->fd(), static_cast<off_t>(size)) == 0 ? 0 : errno;
+  } while (err == EINTR);
+  file->dirty = true;
+  if (err != 0) return Failed(err, "truncate", name);
+  return Ok();
+}
+
+Result<void> PosixDisk::Files::Replace(const std::string& name, const Buffer& content) {
+  const std::string temp = name + std::string(kDiskTempSuffix);
+  {
+    std::lock_guard<std::mutex> lock(replace_mu_);
+    const Fd fd(open_.OpenOrCreate(temp, O_WRONLY | O_TRUNC));
+    if (fd.get() < 0) return Failed(errno, "create", temp);
+    int err = WriteAll(fd.get(), 0, BufferChain(content));
+    if (err == 0 && fsync(fd.get()) != 0) err = errno;
+    if (err == 0) err = open_.Rename(temp, name);
+    if (err != 0) {
+      (void)open_.Remove(temp);
+      return Failed(err, "replace", name);
+    }
+  }
+  if (const int err = SyncDirectory(ParentOf(name)); err != 0) {
+    open_.Poison(name);
+    return Failed(err, "sync the directory of", name);
+  }
+  return Ok();
+}
+
+Result<void> PosixDisk::Files::ListInto(int fd, const std::string& directory, std::vector<DiskFile>* out) {
+  DIR* dir = fdopendir(fd);
+  if (dir == nullptr) {
+    const int err = errno;
+    close(fd);
+    return Failed(err, "list", directory);
+  }
+  const std::unique_ptr<DIR, int (*)(DIR*)> closer(dir, &closedir);
+  std::vector<std::string> below;
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(dir);
+    if (entry == nullptr) {
+      if (errno != 0) return Failed(errno, "list", directory);
+      break;
+    }
+    const std::string name = directory.empty() ? entry->d_name : directory + "/" + entry->d_name;
+    // What this class cannot have made is not listed: ".", "..", temporary files, lost+found.
+    if (name == "lost+found" || !CheckDiskName(name).ok()) continue;
+    if (entry->d_type == DT_DIR) {
+      below.push_back(name);
+      continue;
+    }
+    struct stat st;
+    if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return Failed(errno, "stat", name);
+    }
+    if (S_ISDIR(st.st_mode)) below.push_back(name);
+    if (S_ISREG(st.st_mode)) out->push_back({name, static_cast<uint64_t>(st.st_size)});
+  }
+  for (const std::string& name : below) {
+    const int sub = open_.OpenAt(name, O_RDONLY | O_DIRECTORY);
+    if (sub < 0 && errno == ENOENT) continue;
+    if (sub < 0) return Failed(errno, "list", name);
+    RETURN_IF_ERROR(ListInto(sub, name, out));
+  }
+  return Ok();
+}
+
+Result<std::vector<DiskFile>> PosixDisk::Files::List(const std::string& directory) {
+  std::vector<DiskFile> out;
+  const int fd = open_.OpenAt(directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY);
+  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return out;
+  if (fd < 0) return Failed(errno, "list", directory);
+  RETURN_IF_ERROR(ListInto(fd, directory, &out));
+  std::sort(out.begin(), out.end(), [](const DiskFile& a, const DiskFile& b) { return a.name < b.name; });
+  return out;
+}
+
+Result<DiskSpace> PosixDisk::Files::Space() {
+  struct statvfs st;
+  if (fstatvfs(root_fd_.get(), &st) != 0) return Failed(errno, "measure", "");
+  return DiskSpace{uint64_t{st.f_blocks} * st.f_frsize, uint64_t{st.f_bavail} * st.f_frsize};
+}
+
+Result<int> PosixDisk::Files::OpenForRead(const std::string& name) {
+  const int fd = open_.OpenAt(name, O_RDONLY);
+  if (fd >= 0) return fd;
+  if (errno == ENOENT || errno == ENOTDIR) return NoFile(name);
+  return Failed(errno, "open", name);
+}
+
+Result<std::unique_ptr<PosixDisk>> PosixDisk::Open(const std::string& root, PosixDiskOptions options) {
+  return Make(root, options, nullptr);
+}
+
+Result<std::unique_ptr<PosixDisk>> PosixDisk::OpenOn(Pool& pool, const std::string& root,
+                                                     PosixDiskOptions options) {
+  return Make(root, options, &pool);
+}
+
+Result<std::unique_ptr<PosixDisk>> PosixDisk::Make(const std::string& root, PosixDiskOptions options,
+                                                   Pool* pool) {
+  CHECK(options.threads >= 1 && options.sync_threads >= 1);
+  Fd fd(open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) {
+    return Error(CodeOf(errno), "cannot open the disk directory " + root + ": " + strerror(errno));
+  }
+  if (options.exclusive && flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) {
+      return Error(FsError::kBusy, "the disk directory " + root + " is in use by another process");
+    }
+    return Error(CodeOf(errno), "cannot lock the disk directory " + root + ": " + strerror(errno));
+  }
+  auto files = std::make_shared<Files>(root, fd.Release(), options.max_open_files);
+  return std::unique_ptr<PosixDisk>(new PosixDisk(std::move(files), options, pool));
+}
+
+PosixDisk::PosixDisk(std::shared_ptr<Files> files, const PosixDiskOptions& options, Pool* pool)
+    : files_(std::move(files)),
+      own_pool_(pool ? nullptr : std::make_unique<ThreadPool>(options.threads, "disk")),
+      own_sync_pool_(pool ? nullptr : std::make_unique<ThreadPool>(options.sync_threads, "disksync")),
+      pool_(pool ? pool : own_pool_.get()),
+      sync_pool_(pool ? pool : own_sync_pool_.get()),
+      sync_parallel_(static_cast<size_t>(options.sync_threads)) {}
+
+PosixDisk::~PosixDisk() = default;
+
+Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t length) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+    return files->Read(name, offset, length);
+  });
+}
+
+Task<Result<void>> PosixDisk::Write(std::string name, uint64_t offset, BufferChain data) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  if (!OffsetsFit(offset, data.size()))
+    co_return Error(FsError::kFBig, "a write beyond 8 EiB of '" + name + "'");
+  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, data = std::move(data)] {
+    return files->Write(name, offset, data);
+  });
+}
+
+Task<Result<void>> PosixDisk::Reserve(std::string name, uint64_t size) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  if (!OffsetsFit(0, size)) co_return Error(FsError::kFBig, "a size beyond 8 EiB for '" + name + "'");
+  co_return co_await RunOn(
+      *pool_, [files = files_, name = std::move(name), size] { return files->Reserve(name, size); });
+}
+
+Task<Result<void>> PosixDisk::SyncFiles(std::vector<std::string> names) {
+  for (const std::string& name : names) CO_RETURN_IF_ERROR(CheckDiskName(name));
+  const size_t parts = std::min(names.size(), sync_parallel_);
+  if (parts <= 1) {
+    co_return co_await RunOn(*sync_pool_, [files = files_, names = std::move(names)] {
+      Result<void> data = files->SyncData(names);
+      Result<void> entries = files->SyncEntries(names);
+      return data.ok() ? entries : data;
+    });
+  }
+  // 1. All files start writing back. 2. Their data becomes durable, on several threads, so that the
+  // file system can commit them together. 3. Then the directory entries.
+  co_await RunOn(*sync_pool_, [files = files_, names] {
+    files->StartWriteback(names);
+    return true;
+  });
+  std::vector<std::vector<std::string>> slices(parts);
+  for (size_t i = 0; i < names.size(); ++i) slices[i % parts].push_back(names[i]);
+  std::vector<Task<Result<void>>> syncs;
+  for (auto& slice : slices) {
+    syncs.push_back(
+        RunOn(*sync_pool_, [files = files_, slice = std::move(slice)] { return files->SyncData(slice); }));
+  }
+  Result<void> result;
+  for (auto& r : co_await WhenAll(std::move(syncs))) {
+    if (!r.ok() && result.ok()) result = std::move(r);
+  }
+  auto entries = co_await RunOn(
+      *sync_pool_, [files = files_, names = std::move(names)] { return files->SyncEntries(names); });
+  co_return result.ok() ? std::move(entries) : std::move(result);
+}
+
+Task<Result<void>> PosixDisk::Remove(std::string name) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name)] { return files->Remove(name); });
+}
+
+Task<Result<void>> PosixDisk::Truncate(std::string name, uint64_t size) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  if (!OffsetsFit(0, size)) co_return Error(FsError::kFBig, "a size beyond 8 EiB for '" + name + "'");
+  co_return co_await RunOn(
+      *pool_, [files = files_, name = std::move(name), size] { return files->Truncate(name, size); });
+}
+
+Task<Result<void>> PosixDisk::ReplaceFile(std::string name, Buffer content) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  co_return co_await RunOn(*sync_pool_,
+                           [files = files_, name = std::move(name), content = std::move(content)] {
+                             return files->Replace(name, content);
+                           });
+}
+
+Task<Result<std::vector<DiskFile>>> PosixDisk::List(std::string directory) {
+  if (!directory.empty()) CO_RETURN_IF_ERROR(CheckDiskName(directory));
+  co_return co_await RunOn(
+      *pool_, [files = files_, directory = std::move(directory)] { return files->List(directory); });
+}
+
+Task<Result<DiskSpace>> PosixDisk::Space() {
+  co_return co_await RunOn(*pool_, [files = files_] { return files->Space(); });
+}
+
+Result<int> PosixDisk::OpenForRead(const std::string& name) {
+  RETURN_IF_ERROR(CheckDiskName(name));
+  return files_->OpenForRead(name);
+}
+
+}  // namespace stria

@@ -1,0 +1,64 @@
+// PosixDisk: a Disk in a directory of a real file system.
+//
+// Calls run on the disk's own threads; syncs on threads of their own, so that they do not hold up
+// reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
+// replaced. Work that was cancelled still runs to its end.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/exec/pool.h"
+#include "common/io/disk.h"
+
+namespace stria {
+
+struct PosixDiskOptions {
+  int threads = 4;
+  int sync_threads = 2;
+  size_t max_open_files = 256;
+  // Locks the directory against other processes (and other PosixDisks): kBusy if it is taken.
+  bool exclusive = true;
+};
+
+class PosixDisk final : public Disk {
+ public:
+  // REQUIRES: the executor outlives the disk. `root` must exist: an empty mount point is not a disk.
+  static Result<std::unique_ptr<PosixDisk>> Open(const std::string& root, PosixDiskOptions options = {});
+  // All work on `pool`, which must outlive the disk; then the destructor does not wait.
+  static Result<std::unique_ptr<PosixDisk>> OpenOn(Pool& pool, const std::string& root,
+                                                   PosixDiskOptions options = {});
+  // Waits for what is under way; syncs nothing.
+  ~PosixDisk() override;
+
+  Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override;
+  Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) override;
+  Task<Result<void>> Reserve(std::string name, uint64_t size) override;
+  // Syncs the others even if one fails; the first error is returned.
+  Task<Result<void>> SyncFiles(std::vector<std::string> names) override;
+  Task<Result<void>> Remove(std::string name) override;
+  Task<Result<void>> Truncate(std::string name, uint64_t size) override;
+  Task<Result<void>> ReplaceFile(std::string name, Buffer content) override;
+  Task<Result<std::vector<DiskFile>>> List(std::string directory) override;
+  Task<Result<DiskSpace>> Space() override;
+  Result<int> OpenForRead(const std::string& name) override;
+
+ private:
+  class Files;
+  static Result<std::unique_ptr<PosixDisk>> Make(const std::string& root, PosixDiskOptions options,
+                                                 Pool* pool);
+  PosixDisk(std::shared_ptr<Files> files, const PosixDiskOptions& options, Pool* pool);
+
+  std::shared_ptr<Files> files_;  // shared with the work on the pools
+  std::unique_ptr<ThreadPool> own_pool_;
+  std::unique_ptr<ThreadPool> own_sync_pool_;
+  Pool* const pool_;
+  Pool* const sync_pool_;
+  const size_t sync_parallel_;
+};
+
+}  // namespace stria
