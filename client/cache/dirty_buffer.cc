@@ -36,22 +36,6 @@ void PieceMap::Insert(uint64_t offset, Buffer bytes) {
   pieces_.emplace(offset, std::move(bytes));
 }
 
-void PieceMap::InsertBelow(uint64_t offset, const Buffer& bytes) {
-  uint64_t at = offset;
-  const uint64_t end = offset + bytes.size();
-  for (const DirtyPiece& have : Find(offset, bytes.size())) {
-    if (have.offset > at) {
-      pieces_.emplace(at, bytes.Slice(at - offset, have.offset - at));
-      bytes_ += have.offset - at;
-    }
-    at = have.end();
-  }
-  if (at < end) {
-    pieces_.emplace(at, bytes.Slice(at - offset, end - at));
-    bytes_ += end - at;
-  }
-}
-
 std::vector<DirtyPiece> PieceMap::Find(uint64_t offset, uint64_t length) const {
   std::vector<DirtyPiece> out;
   const uint64_t end = offset + length;
@@ -65,89 +49,87 @@ std::vector<DirtyPiece> PieceMap::Find(uint64_t offset, uint64_t length) const {
   return out;
 }
 
-uint64_t PieceMap::FirstRun() const {
-  uint64_t run = 0;
-  uint64_t at = pieces_.empty() ? 0 : pieces_.begin()->first;
-  for (const auto& [offset, bytes] : pieces_) {
-    if (offset != at) break;
-    at += bytes.size();
-    run += bytes.size();
-  }
-  return run;
-}
-
-std::vector<DirtyPiece> PieceMap::TakeFront(uint64_t limit_bytes, size_t max_runs) {
-  std::vector<DirtyPiece> out;
-  size_t runs = 0;
-  while (!pieces_.empty() && limit_bytes > 0) {
+PieceMap PieceMap::SplitFront() {
+  CHECK(bytes_ >= 2);
+  PieceMap front;
+  const uint64_t want = bytes_ / 2;
+  while (front.bytes_ < want) {
     auto first = pieces_.begin();
     const uint64_t offset = first->first;
-    if ((out.empty() || out.back().end() != offset) && ++runs > max_runs) break;
-    Buffer bytes = std::move(first->second);
+    const Buffer bytes = std::move(first->second);
     pieces_.erase(first);
-    const uint64_t n = std::min<uint64_t>(limit_bytes, bytes.size());
+    const uint64_t n = std::min<uint64_t>(want - front.bytes_, bytes.size());
     bytes_ -= bytes.size();
-    out.push_back({offset, bytes.Slice(0, n)});
-    limit_bytes -= n;
-    if (n < bytes.size()) {
-      bytes_ += bytes.size() - n;
-      pieces_.emplace(offset + n, bytes.Slice(n, bytes.size() - n));
-    }
+    front.Insert(offset, bytes.Slice(0, n));
+    if (n < bytes.size()) Insert(offset + n, bytes.Slice(n, bytes.size() - n));
   }
-  return out;
+  return front;
 }
-
-void DirtyBuffer::Truncate(uint64_t size) { Punch(size, UINT64_MAX - size); }
 
 void DirtyBuffer::Punch(uint64_t offset, uint64_t length) {
   fresh_.Punch(offset, length);
-  for (auto& [number, map] : batches_) map.Punch(offset, length);
+  for (Sealed& b : batches_) b.map.Punch(offset, length);
 }
 
-DirtyBuffer::Batch DirtyBuffer::TakeBatch(uint64_t limit_bytes, size_t max_runs) {
-  CHECK(!fresh_.empty());
-  Batch batch;
-  batch.number = next_batch_++;
-  batch.pieces = fresh_.TakeFront(limit_bytes, max_runs);
-  PieceMap& map = batches_[batch.number];
-  for (const DirtyPiece& p : batch.pieces) {
-    map.Insert(p.offset, p.bytes);
-    batch.bytes += p.bytes.size();
-  }
-  return batch;
+void DirtyBuffer::Seal() {
+  if (fresh_.empty()) return;
+  batches_.push_back({++last_id_, ++seals_, false, std::exchange(fresh_, PieceMap())});
 }
 
-void DirtyBuffer::Committed(uint64_t number) { CHECK(batches_.erase(number) == 1); }
-
-void DirtyBuffer::Failed(uint64_t number) {
-  auto node = batches_.extract(number);
-  CHECK(!node.empty());
-  // Under fresh, and under every newer batch: those will be committed after us or fail into fresh
-  // themselves, and must win then.
-  PieceMap mine = std::move(node.mapped());
-  for (auto it = batches_.upper_bound(number); it != batches_.end(); ++it) {
-    for (const auto& [offset, bytes] : it->second.pieces()) mine.Punch(offset, bytes.size());
+std::optional<DirtyBuffer::Batch> DirtyBuffer::Take() {
+  for (Sealed& b : batches_) {
+    if (b.taken) continue;
+    b.taken = true;
+    ++taken_;
+    Batch out;
+    out.id = b.id;
+    out.bytes = b.map.bytes();
+    for (const auto& [offset, bytes] : b.map.pieces()) out.pieces.push_back({offset, bytes});
+    return out;
   }
-  for (const auto& [offset, bytes] : mine.pieces()) fresh_.InsertBelow(offset, bytes);
+  return std::nullopt;
+}
+
+void DirtyBuffer::PutBack(uint64_t id) {
+  for (Sealed& b : batches_) {
+    if (b.id != id) continue;
+    CHECK(b.taken);
+    b.taken = false;
+    --taken_;
+    return;
+  }
+  CHECK(false, "no such batch");
+}
+
+void DirtyBuffer::Committed(uint64_t id) {
+  CHECK(head() == id && batches_.front().taken);
+  batches_.pop_front();
+  --taken_;
+}
+
+bool DirtyBuffer::SplitHead(uint64_t id) {
+  CHECK(head() == id && batches_.front().taken);
+  Sealed& whole = batches_.front();
+  whole.taken = false;
+  --taken_;
+  if (whole.map.bytes() < 2) return false;
+  Sealed front{++last_id_, whole.seal, false, whole.map.SplitFront()};
+  whole.id = ++last_id_;
+  batches_.push_front(std::move(front));
+  return true;
 }
 
 uint64_t DirtyBuffer::bytes() const {
   uint64_t n = fresh_.bytes();
-  for (const auto& [number, map] : batches_) n += map.bytes();
+  for (const Sealed& b : batches_) n += b.map.bytes();
   return n;
-}
-
-uint64_t DirtyBuffer::end() const {
-  uint64_t e = fresh_.end();
-  for (const auto& [number, map] : batches_) e = std::max(e, map.end());
-  return e;
 }
 
 std::vector<DirtyPiece> DirtyBuffer::Find(uint64_t offset, uint64_t length) const {
   if (batches_.empty()) return fresh_.Find(offset, length);
   PieceMap merged;
-  for (const auto& [number, map] : batches_) {
-    for (DirtyPiece& p : map.Find(offset, length)) merged.Insert(p.offset, std::move(p.bytes));
+  for (const Sealed& b : batches_) {
+    for (DirtyPiece& p : b.map.Find(offset, length)) merged.Insert(p.offset, std::move(p.bytes));
   }
   for (DirtyPiece& p : fresh_.Find(offset, length)) merged.Insert(p.offset, std::move(p.bytes));
   return merged.Find(offset, length);

@@ -1,16 +1,21 @@
 // The bytes of one inode that were written and are not committed yet. Pure; executor's thread only.
 //
-// Two layers: `fresh` takes writes; TakeBatch moves a part of fresh into a numbered batch that a
-// flusher writes out. Reads see fresh over batches (newest first) over what is committed. A batch
-// leaves by Committed(); Failed() puts its bytes back under newer ones, so nothing is ever dropped
-// by a failure.
+// Layers, oldest first: a queue of sealed batches, then `fresh`, which takes writes. Seal() turns fresh
+// into the last batch. A batch is a window of time: everything in it was written after everything in
+// the batches before it. Batches are stored side by side but committed from the head, so what is
+// committed is always a prefix of what was written. A batch whose storing or commit failed stays where
+// it is and is taken again: nothing is dropped by a failure.
 //
-// Invariants: pieces of one layer are disjoint, sorted and not empty; bytes() is their total; each
-// written byte is in the newest layer that covers it until that layer is committed.
+// Reads see the newest layer that has a byte.
+//
+// Invariants: pieces of one layer are disjoint, sorted and not empty; each written byte is in the
+// newest layer that covers it until that layer is committed, truncated or punched.
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "common/buffer.h"
@@ -28,19 +33,15 @@ class PieceMap {
  public:
   // Newer bytes win.
   void Insert(uint64_t offset, Buffer bytes);
-  // Inserts only where nothing is there yet.
-  void InsertBelow(uint64_t offset, const Buffer& bytes);
   void Punch(uint64_t offset, uint64_t length);
   uint64_t bytes() const { return bytes_; }
   bool empty() const { return pieces_.empty(); }
   const std::map<uint64_t, Buffer>& pieces() const { return pieces_; }
   // Parts of [offset, offset+length) that are here, in order.
   std::vector<DirtyPiece> Find(uint64_t offset, uint64_t length) const;
-  // Length of the contiguous run that starts with the first piece.
-  uint64_t FirstRun() const;
-  // Removes and returns the first `limit_bytes` bytes (in file order) of the first `max_runs` contiguous
-  // runs, splitting a piece if need be.
-  std::vector<DirtyPiece> TakeFront(uint64_t limit_bytes, size_t max_runs);
+  size_t pieces_count() const { return pieces_.size(); }
+  // Moves the first half (by bytes, at least one piece or part of one) out. REQUIRES: bytes() >= 2.
+  PieceMap SplitFront();
   uint64_t end() const { return pieces_.empty() ? 0 : pieces_.rbegin()->first + pieces_.rbegin()->second.size(); }
 
  private:
@@ -52,40 +53,56 @@ class DirtyBuffer {
  public:
   void Write(uint64_t offset, Buffer bytes) { fresh_.Insert(offset, std::move(bytes)); }
   // All layers: bytes at or beyond `size` are forgotten.
-  void Truncate(uint64_t size);
+  void Truncate(uint64_t size) { Punch(size, UINT64_MAX - size); }
   // All layers.
   void Punch(uint64_t offset, uint64_t length);
 
+  // Fresh becomes the last batch; nothing happens if it is empty.
+  void Seal();
+  // Seals done so far; a flush waits until no batch of this number or below is left.
+  uint64_t seals() const { return seals_; }
+
   struct Batch {
-    uint64_t number = 0;  // dense, from 1: batches commit in this order
-    std::vector<DirtyPiece> pieces;
+    uint64_t id = 0;
+    std::vector<DirtyPiece> pieces;  // empty if all was truncated meanwhile
     uint64_t bytes = 0;
   };
-  // The first up to `limit_bytes` of the first `max_runs` runs of fresh as a batch.
-  // REQUIRES: !fresh_empty(), limits > 0.
-  Batch TakeBatch(uint64_t limit_bytes, size_t max_runs = SIZE_MAX);
-  void Committed(uint64_t number);
-  // The batch's bytes are fresh again (where nothing newer is), except what was truncated or punched
-  // meanwhile.
-  void Failed(uint64_t number);
+  // The oldest batch that nobody works on, marked as being worked on. nullopt if there is none.
+  std::optional<Batch> Take();
+  // The work failed: it can be taken again. REQUIRES: taken.
+  void PutBack(uint64_t id);
+  // REQUIRES: id == head().
+  void Committed(uint64_t id);
+  // The head was too big for one transaction: it becomes two, neither taken. False if it is down to one
+  // byte. REQUIRES: id == head(), taken.
+  bool SplitHead(uint64_t id);
 
-  bool fresh_empty() const { return fresh_.empty(); }
-  uint64_t fresh_bytes() const { return fresh_.bytes(); }
+  // Id of the oldest batch, 0 if there is none.
+  uint64_t head() const { return batches_.empty() ? 0 : batches_.front().id; }
+  // Seal number of the oldest batch, UINT64_MAX if there is none.
+  uint64_t head_seal() const { return batches_.empty() ? UINT64_MAX : batches_.front().seal; }
+  bool has_untaken() const { return taken_ < batches_.size(); }
+  size_t taken() const { return taken_; }
+  size_t batches() const { return batches_.size(); }
   const PieceMap& fresh() const { return fresh_; }
   bool clean() const { return fresh_.empty() && batches_.empty(); }
   uint64_t bytes() const;
-  size_t batches_in_flight() const { return batches_.size(); }
-  uint64_t last_batch() const { return next_batch_ - 1; }
-  // Highest dirty byte + 1, 0 if clean.
-  uint64_t end() const;
 
   // Parts of the range that are dirty: newest bytes, in order, disjoint.
   std::vector<DirtyPiece> Find(uint64_t offset, uint64_t length) const;
 
  private:
+  struct Sealed {
+    uint64_t id = 0;
+    uint64_t seal = 0;
+    bool taken = false;
+    PieceMap map;
+  };
   PieceMap fresh_;
-  std::map<uint64_t, PieceMap> batches_;  // number -> its bytes as reads see them
-  uint64_t next_batch_ = 1;
+  std::list<Sealed> batches_;
+  size_t taken_ = 0;
+  uint64_t seals_ = 0;
+  uint64_t last_id_ = 0;
 };
 
 }  // namespace stria

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "common/random.h"
@@ -22,10 +23,10 @@ Buffer Fill(uint8_t value, size_t n) {
 class Model {
  public:
   Layer fresh = Layer(kSpace, kClean);
-  std::map<uint64_t, Layer> batches;
+  std::vector<Layer> batches;  // oldest first
   Layer View() const {
     Layer out(kSpace, kClean);
-    for (const auto& [n, l] : batches) Over(&out, l);
+    for (const Layer& l : batches) Over(&out, l);
     Over(&out, fresh);
     return out;
   }
@@ -35,6 +36,12 @@ class Model {
     }
   }
 };
+
+uint64_t Count(const Layer& l) {
+  uint64_t n = 0;
+  for (int v : l) n += v != kClean;
+  return n;
+}
 
 Layer Read(const DirtyBuffer& d) {
   Layer out(kSpace, kClean);
@@ -53,11 +60,11 @@ TEST(DirtyBuffer, AgreesWithTheOracle) {
     Random rng(seed);
     DirtyBuffer d;
     Model m;
-    std::vector<uint64_t> open;
-    for (int step = 0; step < 100; ++step) {
+    std::vector<uint64_t> taken;  // ids
+    for (int step = 0; step < 120; ++step) {
       const uint64_t off = rng.Below(kSpace - 1);
       const uint64_t len = 1 + rng.Below(std::min<uint64_t>(40, kSpace - off));
-      switch (rng.Below(7)) {
+      switch (rng.Below(8)) {
         case 0:
         case 1:
         case 2: {
@@ -67,74 +74,85 @@ TEST(DirtyBuffer, AgreesWithTheOracle) {
           break;
         }
         case 3: {
-          if (d.fresh_empty()) break;
-          const uint64_t limit = 1 + rng.Below(60);
-          auto batch = d.TakeBatch(limit);
-          Layer l(kSpace, kClean);
-          uint64_t left = limit;
-          for (size_t i = 0; i < kSpace && left > 0; ++i) {
-            if (m.fresh[i] == kClean) continue;
-            l[i] = m.fresh[i];
-            m.fresh[i] = kClean;
-            --left;
+          if (Count(m.fresh) > 0) m.batches.push_back(m.fresh);
+          m.fresh = Layer(kSpace, kClean);
+          d.Seal();
+          break;
+        }
+        case 4: {
+          auto batch = d.Take();
+          EXPECT_EQ(batch.has_value(), taken.size() < m.batches.size());
+          if (batch) taken.push_back(batch->id);
+          break;
+        }
+        case 5: {  // the head commits
+          if (std::find(taken.begin(), taken.end(), d.head()) == taken.end()) break;
+          std::erase(taken, d.head());
+          d.Committed(d.head());
+          m.batches.erase(m.batches.begin());
+          break;
+        }
+        case 6: {  // any fails; the head may be split
+          if (taken.empty()) break;
+          const uint64_t id = taken[rng.Below(taken.size())];
+          std::erase(taken, id);
+          if (id == d.head() && rng.OneIn(2)) {
+            const uint64_t total = Count(m.batches[0]);
+            EXPECT_EQ(d.SplitHead(id), total >= 2);
+            if (total < 2) break;
+            Layer front(kSpace, kClean);
+            uint64_t want = total / 2;
+            for (size_t i = 0; i < kSpace && want > 0; ++i) {
+              if (m.batches[0][i] == kClean) continue;
+              std::swap(front[i], m.batches[0][i]);
+              --want;
+            }
+            m.batches.insert(m.batches.begin(), front);
+          } else {
+            d.PutBack(id);
           }
-          m.batches[batch.number] = l;
-          open.push_back(batch.number);
-          EXPECT_EQ(batch.bytes, limit - left);
           break;
         }
-        case 4: {  // the oldest commits
-          if (open.empty()) break;
-          d.Committed(open.front());
-          m.batches.erase(open.front());
-          open.erase(open.begin());
-          break;
-        }
-        case 5: {  // any fails
-          if (open.empty()) break;
-          const size_t i = rng.Below(open.size());
-          d.Failed(open[i]);
-          const Layer mine = m.batches[open[i]];
-          m.batches.erase(open[i]);
-          for (size_t b = 0; b < kSpace; ++b) {
-            if (mine[b] == kClean || m.fresh[b] != kClean) continue;
-            bool newer = false;
-            for (const auto& [n, l] : m.batches) newer = newer || (n > open[i] && l[b] != kClean);
-            if (!newer) m.fresh[b] = mine[b];
-          }
-          open.erase(open.begin() + static_cast<ptrdiff_t>(i));
-          break;
-        }
-        case 6: {
+        case 7: {
           const bool cut = rng.OneIn(4);
           if (cut) d.Truncate(off);
           else d.Punch(off, len);
           const uint64_t to = cut ? kSpace : off + len;
           for (uint64_t i = off; i < to; ++i) {
             m.fresh[i] = kClean;
-            for (auto& [n, l] : m.batches) l[i] = kClean;
+            for (Layer& l : m.batches) l[i] = kClean;
           }
           break;
         }
       }
       ASSERT_EQ(Read(d), m.View());
-      uint64_t total = 0;
-      for (int v : m.fresh) total += v != kClean;
-      ASSERT_EQ(d.fresh_bytes(), total);
-      for (const auto& [n, l] : m.batches) {
-        for (int v : l) total += v != kClean;
-      }
+      uint64_t total = Count(m.fresh);
+      ASSERT_EQ(d.fresh().bytes(), total);
+      for (const Layer& l : m.batches) total += Count(l);
       ASSERT_EQ(d.bytes(), total);
+      ASSERT_EQ(d.batches(), m.batches.size());
+      ASSERT_EQ(d.taken(), taken.size());
     }
   }
 }
 
-TEST(DirtyBuffer, FirstRunIsContiguous) {
-  PieceMap m;
-  m.Insert(10, Fill(1, 5));
-  m.Insert(15, Fill(2, 5));
-  m.Insert(30, Fill(3, 5));
-  EXPECT_EQ(m.FirstRun(), 10u);
+TEST(DirtyBuffer, FlushKnowsWhatItWaitsFor) {
+  DirtyBuffer d;
+  EXPECT_EQ(d.head_seal(), UINT64_MAX);
+  d.Write(0, Fill(1, 10));
+  d.Seal();
+  d.Write(5, Fill(2, 10));
+  d.Seal();
+  const uint64_t mine = d.seals();
+  d.Write(7, Fill(3, 1));
+  d.Seal();
+  EXPECT_LE(d.head_seal(), mine);
+  auto first = d.Take();
+  ASSERT_TRUE(d.SplitHead(first->id));
+  EXPECT_EQ(d.head_seal(), 1u);
+  for (int i = 0; i < 3; ++i) d.Committed(d.Take()->id);
+  EXPECT_GT(d.head_seal(), mine);
+  EXPECT_FALSE(d.clean());
 }
 
 }  // namespace

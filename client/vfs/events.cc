@@ -119,7 +119,6 @@ Task<void> Vfs::OnReclaimed(bool lost) {
 // Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
 void Vfs::DropState(VfsInode& n) {
   n.dirty = DirtyBuffer();
-  n.resolved_batch = n.broken_until = 0;
   n.flush_error = Error();
   n.lease = LeaseMode::kNone;
   n.for_write = false;
@@ -129,7 +128,7 @@ void Vfs::DropState(VfsInode& n) {
   ++n.extent_epoch;
   n.extents.Clear();
   AccountDirty(n);
-  n.batch_resolved.Pulse();
+  n.batch_done.Pulse();
 }
 
 }  // namespace stria

@@ -27,8 +27,8 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.for_write = false;
     n.pages_version = 0;
     n.attr_known = false;
-    n.resolved_batch = n.broken_until = 0;
     n.generation = session_.generation();
+    n.batch_done.Pulse();
   }
   n.lease = reply.lease;
   n.for_write = n.for_write || for_write;
@@ -46,9 +46,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (!truncate && inode->attr_known && inode->layout_known && HoldsFor(*inode, for_write)) co_return Ok();
   if (truncate) {
     inode->dirty.Truncate(0);
-    if (!inode->dirty.clean() || inode->dirty.batches_in_flight() > 0) {
-      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
-    }
+    CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   }
   const uint64_t since = cache_epoch_;
   OpenRequest r;
@@ -146,14 +144,35 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
 
 Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes) {
   while (dirty_bytes_ > 0 && dirty_bytes_ + bytes > options_.dirty_limit_bytes) {
-    const uint64_t failures = inode->failed_batches;
+    const uint64_t failures = inode->failures;
     for (auto& [ino, n] : inodes_) {
-      if (!n->dirty.fresh_empty()) StartWriteBack(n, 0);
+      n->dirty.Seal();
+      StartWriteBack(n);
     }
     co_await dirty_fell_.Wait();
-    if (inode->failed_batches != failures && !inode->flush_error.ok()) co_return inode->flush_error;
+    if (inode->failures != failures && !inode->flush_error.ok()) co_return inode->flush_error;
   }
   co_return Ok();
+}
+
+// Batches are cut at full stripes, so that a long stream makes stripes without a remainder, and at a
+// number of pieces that one transaction can take.
+void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes) {
+  if (offset != n.last_write_end) ++n.jumps;
+  n.last_write_end = offset + bytes.size();
+  uint64_t done = 0;
+  while (done < bytes.size()) {
+    const uint64_t room = n.layout.stripe_bytes - std::min(n.layout.stripe_bytes, n.dirty.fresh().bytes());
+    if (room == 0 || n.jumps >= kMaxBatchJumps || n.dirty.fresh().pieces_count() >= kMaxBatchPieces) {
+      n.dirty.Seal();
+      n.jumps = 0;
+      continue;
+    }
+    const uint64_t part = std::min<uint64_t>(room, bytes.size() - done);
+    n.dirty.Write(offset + done, bytes.Slice(done, part));
+    done += part;
+  }
+  if (n.dirty.fresh().bytes() >= n.layout.stripe_bytes) n.dirty.Seal();
 }
 
 Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
@@ -186,14 +205,14 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   if (h->append) offset = n.attr.size;
   const int64_t now = Executor::Current().WallNs();
   if (n.dirty.clean()) n.dirty_since_ns = Executor::Current().NowNs();
-  n.dirty.Write(offset, std::move(bytes));
+  TakeDirty(n, offset, std::move(bytes));
   n.attr.size = std::max(n.attr.size, offset + length);
   n.attr.mtime_ns = n.attr.ctime_ns = now;
   n.dirty_mtime_ns = now;
   n.pages_version = 0;
   AccountDirty(n);
   const bool cached = n.cached_opens > 0;
-  if (n.dirty.fresh_bytes() >= n.layout.stripe_bytes) StartWriteBack(inode, n.layout.stripe_bytes - 1);
+  StartWriteBack(inode);
   if (cached) co_await kernel_.InvalidateInode(n.ino, true, offset, length);
   if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
   co_return length;
@@ -208,7 +227,9 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
   Result<CommitReply> reply = FsError::kIo;
   while (true) {
     std::vector<WrittenPiece> written;
-    if (!inlined) CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
+    if (!inlined) {
+      CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
+    }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
     // The server places an append only as one extent; a narrow cluster may have needed two stripes.
     if (h->append && extents.size() > 1) co_return Error(FsError::kIo, "an append does not fit into one stripe");
@@ -241,10 +262,11 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
     if (h->page_cache) --n.cached_opens;
   }
   if (n.readers + n.writers > 0) co_return Ok();
-  if (!n.dirty.clean()) StartWriteBack(inode, 0);
+  n.dirty.Seal();
+  StartWriteBack(inode);
   // A lease is kept for the next open, which then costs nothing; an unlinked file has no next open.
   if (n.attr_known && n.attr.nlink == 0) {
-    if (n.dirty.batches_in_flight() == 0) n.dirty = DirtyBuffer();
+    if (n.dirty.batches() == 0) n.dirty = DirtyBuffer();
     AccountDirty(n);
     co_await ReleaseInode(inode);
   } else {

@@ -22,56 +22,34 @@ void Vfs::AccountDirty(VfsInode& n) {
   if (fell) dirty_fell_.Pulse();
 }
 
-void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode, uint64_t keep_below) {
-  if (inode->writing_back) return;
-  inode->writing_back = true;
-  scope_.Spawn(BackgroundWriteBack(inode, keep_below));
-}
-
-Task<void> Vfs::BackgroundWriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below) {
-  co_await WriteBack(inode, keep_below);
-  inode->writing_back = false;
-  DropIfIdle(inode);
-}
-
-Task<void> Vfs::WriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below) {
+void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
-  const uint64_t failures = n.failed_batches;
-  const uint64_t generation = n.generation;
-  while (n.dirty.fresh_bytes() > keep_below && n.failed_batches == failures && n.generation == generation) {
-    if (n.dirty.batches_in_flight() >= options_.max_batches_per_inode) {
-      co_await n.batch_resolved.Wait();
-      continue;
-    }
-    const uint64_t limit = std::max<uint64_t>(1, std::min(n.layout.stripe_bytes, n.max_batch_bytes));
-    scope_.Spawn(RunBatch(inode, n.dirty.TakeBatch(limit, n.max_batch_runs)));
+  while (n.dirty.has_untaken() && n.dirty.taken() < options_.max_batches_per_inode) {
+    scope_.Spawn(RunBatch(inode, *n.dirty.Take()));
   }
 }
 
 Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
   const uint64_t generation = n.generation;
+  const uint64_t failures = n.failures;
   if (durable) ++n.durable_waiters;
-  Error error;
-  // A batch that was too big for one transaction is cut smaller and tried again, a few times at most.
-  for (int attempt = 0; attempt < kMaxFlushAttempts; ++attempt) {
-    const uint64_t failures = n.failed_batches;
-    error = Error();
-    co_await WriteBack(inode, 0);
-    const uint64_t last = n.dirty.last_batch();
-    while (n.resolved_batch < last && n.generation == generation) co_await n.batch_resolved.Wait();
-    if (n.generation != generation) error = Error(FsError::kIo, "the mount lost its session before the flush");
-    if (n.failed_batches != failures) error = n.flush_error;
-    if (error.code != FsError::kTooBig) break;
+  n.dirty.Seal();
+  const uint64_t mine = n.dirty.seals();
+  while (n.dirty.head_seal() <= mine && n.generation == generation && n.failures == failures) {
+    StartWriteBack(inode);
+    co_await n.batch_done.Wait();
   }
   if (durable) --n.durable_waiters;
-  if (!error.ok()) co_return error;
+  if (n.generation != generation) {
+    co_return Error(FsError::kIo, "the mount lost its session before the bytes were written");
+  }
+  if (n.dirty.head_seal() <= mine) co_return n.flush_error;
   if (durable && n.last_commit > n.durable_commit) {
     const CommitSeq upto = n.last_commit;
     InodeRequest r;
     r.ino = n.ino;
-    auto synced = co_await session_.Call(&MetaService::Sync, std::move(r), Caller());
-    if (!synced.ok()) co_return synced.error();
+    CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), Caller()));
     n.durable_commit = std::max(n.durable_commit, upto);
   }
   co_return Ok();
@@ -125,27 +103,20 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
   VfsInode& n = *inode;
   bool inlined = batch.bytes <= kMaxInlineBytes;
   std::vector<WrittenPiece> written;
-  for (int attempt = 0;; ++attempt) {
+  while (true) {
     if (!inlined && written.empty()) {
       BufferChain payload;
       for (const DirtyPiece& p : batch.pieces) payload.Append(p.bytes);
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, std::move(payload)));
     }
-    while (n.generation == generation && n.resolved_batch + 1 != batch.number) co_await n.batch_resolved.Wait();
-    if (n.generation != generation) co_return Error(FsError::kIo, "the mount lost its session");
-    if (batch.number <= n.broken_until) {
-      // An earlier batch failed; ours may not overtake it.
-      for (const WrittenPiece& w : written) pool_.GiveBack(w.info.id);
-      co_return n.flush_error.ok() ? Error(FsError::kIo, "an earlier write failed") : n.flush_error;
-    }
+    while (n.generation == generation && n.dirty.head() != batch.id) co_await n.batch_done.Wait();
+    if (n.generation != generation) co_return Error(FsError::kFenced);
+    if (batch.pieces.empty()) co_return Ok();
     auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
     auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), false, n.durable_waiters > 0);
     if (reply.ok()) co_return Ok();
-    if (attempt == 0 && inlined && InlineRefused(reply.code())) {
-      inlined = false;
-      continue;
-    }
-    co_return reply.error();
+    if (!inlined || !InlineRefused(reply.code())) co_return reply.error();
+    inlined = false;
   }
 }
 
@@ -153,29 +124,24 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
   VfsInode& n = *inode;
   const uint64_t generation = n.generation;
   auto result = co_await StoreAndCommit(inode, batch, generation);
-  // A batch that fails while storing still waits for its turn, so that numbers resolve in order.
-  while (n.generation == generation && n.resolved_batch + 1 != batch.number) co_await n.batch_resolved.Wait();
-  if (n.generation != generation) co_return;  // TakeGrant dropped the buffer with the session
-  n.resolved_batch = batch.number;
+  if (n.generation != generation) co_return;  // the buffer was dropped with the session
   if (result.ok()) {
-    n.dirty.Committed(batch.number);
+    n.dirty.Committed(batch.id);
     n.flush_error = Error();
     if (n.dirty.clean()) n.dirty_since_ns = 0;
+    AccountDirty(n);
+    if (n.dirty.has_untaken() && n.failures_at_success == n.failures) StartWriteBack(inode);
+    n.failures_at_success = n.failures;
+  } else if (result.code() == FsError::kTooBig && n.dirty.head() == batch.id && n.dirty.SplitHead(batch.id)) {
+    StartWriteBack(inode);
   } else {
-    if (result.code() == FsError::kTooBig) {
-      n.max_batch_runs = std::max<size_t>(1, n.max_batch_runs / 2);
-      n.max_batch_bytes = std::max<uint64_t>(kMinBatchBytes, batch.bytes / 2);
-    }
-    if (batch.number > n.broken_until) {
-      n.flush_error = result.error();
-      n.broken_until = n.dirty.last_batch();
-    }
-    ++n.failed_batches;
-    n.dirty.Failed(batch.number);
+    if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
+    n.flush_error = result.error();
+    ++n.failures;
   }
-  AccountDirty(n);
-  n.batch_resolved.Pulse();
+  n.batch_done.Pulse();
   dirty_fell_.Pulse();
+  DropIfIdle(inode);
 }
 
 Task<void> Vfs::PeriodicWriteBack() {
@@ -183,8 +149,9 @@ Task<void> Vfs::PeriodicWriteBack() {
     co_await Sleep(kSecond);
     const int64_t now = Executor::Current().NowNs();
     for (auto& [ino, n] : inodes_) {
-      if (n->dirty.fresh_empty() || n->lease_mu.locked()) continue;
-      if (now - n->dirty_since_ns >= options_.write_back_delay_ns) StartWriteBack(n, 0);
+      if (n->dirty.clean() || now - n->dirty_since_ns < options_.write_back_delay_ns) continue;
+      n->dirty.Seal();
+      StartWriteBack(n);
     }
   }
 }

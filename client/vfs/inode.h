@@ -42,19 +42,14 @@ class VfsInode {
   ExtentCache extents;
   uint64_t extent_epoch = 0;  // bumped whenever cached extents may have become wrong
   DirtyBuffer dirty;
+  uint64_t last_write_end = 0;
+  uint32_t jumps = 0;              // writes into fresh that did not follow the one before
   uint64_t accounted_dirty = 0;    // what Vfs has counted of it
   int64_t dirty_since_ns = 0;
-  uint64_t max_batch_bytes = UINT64_MAX;  // halved when the server calls a commit too big
-  size_t max_batch_runs = 512;
-
-  // Batches commit in order. A failure breaks the chain: later ones in flight fail too, so that what
-  // is committed is always a prefix of what was written.
-  uint64_t resolved_batch = 0;  // all up to this are committed or failed
-  uint64_t broken_until = 0;    // batches up to this were taken before the last break: they fail
-  uint64_t failed_batches = 0;  // ever
-  Event batch_resolved;
-  Error flush_error;            // of the last batch; ok after one that succeeded
-  bool writing_back = false;    // a background WriteBack runs
+  Event batch_done;             // pulsed when a batch was committed or failed
+  uint64_t failures = 0;        // batches that failed, ever
+  uint64_t failures_at_success = 0;
+  Error flush_error;            // of the last failure; ok after a success
   uint32_t durable_waiters = 0; // commits are asked to be durable
   CommitSeq last_commit;        // of this inode by us
   CommitSeq durable_commit;     // known durable up to this

@@ -164,8 +164,8 @@ class Vfs {
     uint64_t generation = 0;
   };
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
-  static constexpr int kMaxFlushAttempts = 24;        // halving 32 MiB down to kMinBatchBytes, and runs to 1
-  static constexpr uint64_t kMinBatchBytes = 64 * kKiB;
+  static constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
+  static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
@@ -204,9 +204,8 @@ class Vfs {
   // flush.cc
   static bool InlineRefused(FsError e);
   void AccountDirty(VfsInode& n);
-  void StartWriteBack(const std::shared_ptr<VfsInode>& inode, uint64_t keep_below);
-  Task<void> BackgroundWriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below);
-  Task<void> WriteBack(std::shared_ptr<VfsInode> inode, uint64_t keep_below);
+  void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes);
+  void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
