@@ -1,0 +1,40 @@
+#include "test/sim/file_model.h"
+
+#include <gtest/gtest.h>
+
+namespace stria {
+namespace {
+
+TEST(FileModel, TakesPrefixesAndNothingElse) {
+  FileModel m;
+  m.Write(0, "aaaa");
+  m.Acknowledge();
+  m.Write(2, "bbbb");
+  m.Truncate(3);
+  m.Write(5, "cc");
+  EXPECT_EQ(m.now(), std::string("aab\0\0cc", 7));
+  for (const std::string& ok : {std::string("aaaa"), std::string("aabb"), std::string("aabbb"), std::string("aabbbb"),
+                                std::string("aab"), std::string("aab\0\0c", 6), std::string("aab\0\0cc", 7)}) {
+    FileModel copy = m;
+    EXPECT_EQ(copy.Recover(ok), std::nullopt) << ok;
+    EXPECT_EQ(copy.now(), ok);
+  }
+  for (const std::string& bad : {std::string("aaa"), std::string(""), std::string("aaab"), std::string("aaaa\0cc", 7),
+                                 std::string("aabbbc"), std::string("aab\0\0ccc", 8)}) {
+    FileModel copy = m;
+    EXPECT_TRUE(copy.Recover(bad).has_value()) << bad;
+  }
+}
+
+TEST(FileModel, AcknowledgedBytesMayNotBeLost) {
+  FileModel m;
+  m.Write(0, "old");
+  m.Acknowledge();
+  m.Write(0, "new");
+  m.Acknowledge();
+  EXPECT_TRUE(m.Recover("old").has_value());
+  EXPECT_FALSE(m.Recover("new").has_value());
+}
+
+}  // namespace
+}  // namespace stria
