@@ -103,6 +103,7 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
   VfsInode& n = *inode;
   bool inlined = batch.bytes <= kMaxInlineBytes;
   std::vector<WrittenPiece> written;
+  int rewrites = 0;
   while (true) {
     if (!inlined && written.empty()) {
       BufferChain payload;
@@ -115,6 +116,11 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
     auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
     auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), false, n.durable_waiters > 0);
     if (reply.ok()) co_return Ok();
+    if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) {
+      // The allocation did not survive a restart of the server: the bytes go into other stripes.
+      written.clear();
+      continue;
+    }
     if (!inlined || !InlineRefused(reply.code())) co_return reply.error();
     inlined = false;
   }

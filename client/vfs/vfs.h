@@ -167,6 +167,7 @@ class Vfs {
   static constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
   static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
+  static constexpr int kMaxRewrites = 3;  // of one batch whose stripes the server does not know
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
   // before the call whose answer is remembered: what an invalidation overtook is not.
