@@ -1,0 +1,130 @@
+// Group commit of seals (shard_store.h, steps 1 to 4).
+#include <algorithm>
+#include <utility>
+
+#include "server/shard_store.h"
+#include "stripe/checksum.h"
+
+namespace stria {
+
+Task<void> ShardStore::CommitLoop() {
+  while (true) {
+    co_await seal_waits_.Wait();
+    SemaphoreHold slot = co_await Hold(commit_slots_);
+    std::vector<Pending> batch = TakeBatch();
+    if (waiting_seals_.empty()) seal_waits_.Reset();
+    if (!batch.empty()) scope_.Spawn(CommitBatch(std::move(batch), std::move(slot)));
+  }
+}
+
+std::vector<ShardStore::Pending> ShardStore::TakeBatch() {
+  std::vector<Pending> batch;
+  uint64_t packed_bytes = 0;
+  while (!waiting_seals_.empty() && batch.size() < kMaxCommitShards && packed_bytes < kMaxCommitPackedBytes) {
+    Pending p;
+    p.shard = std::move(waiting_seals_.front());
+    waiting_seals_.pop_front();
+    p.length = p.shard->sealing->length;
+    p.table = p.shard->Table();
+    p.digest = TableDigest(p.table, p.length);
+    if (!p.shard->raw) packed_bytes += p.length;
+    batch.push_back(std::move(p));
+  }
+  return batch;
+}
+
+Task<void> ShardStore::CommitBatch(std::vector<Pending> batch, SemaphoreHold slot) {
+  co_await CommitSteps(&batch);
+  slot.Release();
+  // 4. replies
+  for (Pending& p : batch) {
+    const std::shared_ptr<SealAttempt> attempt = std::exchange(p.shard->sealing, nullptr);
+    if (p.error.ok()) {
+      buffered_bytes_ -= p.shard->buffered_bytes;
+      open_.erase(p.shard->id);
+      attempt->outcome = Sealed{p.length, p.digest};
+    } else {
+      attempt->outcome = p.error;  // stays open; sealing may be tried again
+    }
+    attempt->done.Set();
+  }
+}
+
+Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
+  auto fail_all = [batch](const Error& e) {
+    for (Pending& p : *batch) {
+      if (p.error.ok()) p.error = e;
+    }
+  };
+  if (failed()) co_return fail_all(failure_);
+  // 1. segment
+  std::vector<std::string> files;
+  bool packed = false;
+  SegmentWriter::Pin pin;
+  co_await AppendToSegment(batch, &files, &packed, &pin);
+  // 2. bytes and directory entries
+  if (!files.empty()) {
+    Result<void> synced = co_await disk_->SyncFiles(files);
+    if (!synced.ok()) {
+      CountWrite(synced.error());
+      Fence(synced.error());
+    }
+  }
+  if (failed()) co_return fail_all(failure_);
+  // 3. index
+  std::vector<IndexChange> changes;
+  for (Pending& p : *batch) {
+    if (!p.error.ok()) continue;
+    IndexChange c;
+    c.shard = p.shard->id;
+    c.record.kind = p.shard->raw ? ShardKind::kRaw : ShardKind::kPacked;
+    c.record.place = p.place;
+    c.record.length = p.length;
+    c.record.digest = p.digest;
+    c.record.crcs = p.table;
+    changes.push_back(std::move(c));
+  }
+  if (changes.empty()) co_return;
+  Result<std::vector<AppliedChange>> applied = co_await index_.Apply(std::move(changes));
+  if (!applied.ok()) {
+    CountWrite(applied.error());
+    Fence(applied.error());
+    fail_all(failure_);
+  }
+}
+
+// Small shards with their bytes, raw ones with their tables only. The latter are needed by a reindex
+// and nothing else: they are not worth a sync here, and a failure to write them is no failure.
+Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
+                                       bool* packed, SegmentWriter::Pin* pin) {
+  std::vector<SegmentWriter::Item> items;
+  for (Pending& p : *batch) {
+    SegmentWriter::Item item;
+    item.entry.shard = p.shard->id;
+    item.entry.kind = p.shard->raw ? ShardKind::kRaw : ShardKind::kPacked;
+    item.entry.length = p.length;
+    item.entry.digest = p.digest;
+    item.entry.crcs = p.table;
+    if (p.shard->raw) {
+      files->push_back(RawShardName(p.shard->id));
+    } else {
+      *packed = true;
+      for (const auto& [_, bytes] : p.shard->small) item.payload.Append(bytes);
+      CHECK(item.payload.size() == p.length, "a small shard is sealed without all its bytes");
+    }
+    items.push_back(std::move(item));
+  }
+  Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items));
+  if (!appended.ok()) {
+    const Error e = CountWrite(appended.error());
+    for (Pending& p : *batch) {
+      if (!p.shard->raw) p.error = e;
+    }
+    co_return;
+  }
+  for (size_t i = 0; i < batch->size(); ++i) (*batch)[i].place = appended->places[i];
+  if (*packed) files->push_back(appended->file);
+  *pin = std::move(appended->pin);
+}
+
+}  // namespace stria

@@ -1,0 +1,211 @@
+// The shards of one disk. A shard is open while it is written (in memory, and as raw file
+// shards/xx/<id> once it is larger than 256 KiB), then sealed for good, then deleted.
+//
+// Sealing (group commit; batches of whatever is waiting, two under way at most):
+//   1. small shards, and the checksum tables of raw ones, are appended to the active segment;
+//   2. one Disk::SyncFiles for all of the batch: bytes and directory entries;
+//   3. one index batch, synced;
+//   4. replies. So a record in the index means that the bytes are durable.
+// Deleting: 1. index batch, synced; 2. files removed. So a file without a record is garbage, and Open
+// starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
+//
+// A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported,
+// reads go on as far as they can. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair),
+// kChecksum (bytes or record are not what was written; counted, and listed for a report), kNoSuchShard,
+// kShardSealed, kConflict, kRetryLater (a bound was reached), kBadRequest.
+//
+// For the executor's thread. Tasks of Write, Seal and Delete must run to their end or end with the
+// store (detach.h); Read and the others may be cancelled.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/exec/pool.h"
+#include "common/io/disk.h"
+#include "server/open_shard.h"
+#include "server/segment_writer.h"
+#include "server/shard_index.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxOpenShards = 4096;                  // per disk
+inline constexpr uint64_t kMaxBufferedBytes = 32 * kMiB;        // of open small shards, per disk
+inline constexpr int64_t kOpenShardIdleNs = 15 * 60 * kSecond;  // then an unsealed shard is dropped
+inline constexpr size_t kMaxCommitBatches = 2;                  // group commits under way
+inline constexpr size_t kMaxCommitShards = 256;                 // per group commit
+inline constexpr uint64_t kMaxCommitPackedBytes = 16 * kMiB;    // per group commit
+inline constexpr uint64_t kRepairReservePercent = 5;
+inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
+inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
+inline constexpr size_t kMaxBadShards = 10000;                // remembered until reported
+inline constexpr int64_t kSpaceMaxAgeNs = 1 * kSecond;
+inline constexpr uint64_t kCheckInlineBytes = 128 * kKiB;  // more is checked on the pool
+
+struct ShardStoreOptions {
+  Uuid disk;                  // of the superblock
+  std::string name = "disk";  // for messages: "disk /srv/d2"
+  bool background = true;     // leftovers, ageing, lazy syncs, compaction
+  uint64_t compact_bytes_per_s = 32 * kMiB;
+};
+
+struct ShardBytes {
+  BufferChain bytes;
+  std::vector<uint32_t> crcs;
+};
+
+struct DiskUsage {
+  uint64_t capacity_bytes = 0;
+  uint64_t free_bytes = 0;  // net of the repair reserve
+  uint64_t used_bytes = 0;  // by sealed shards
+  uint64_t shards = 0;
+  uint64_t read_errors = 0;
+  uint64_t write_errors = 0;
+  uint64_t checksum_errors = 0;
+  bool failed = false;
+};
+
+struct StoredShard {
+  ShardId shard;
+  uint64_t length = 0;
+  uint64_t digest = 0;
+  bool sealed = false;
+  bool damaged = false;  // its index record is
+};
+
+class ShardStore {
+ public:
+  // All outlive the store. `index_pool` runs the index's blocking calls, `cpu_pool` checksums.
+  ShardStore(Disk* disk, KvStore* kv, Pool* index_pool, Pool* cpu_pool, ShardStoreOptions options);
+
+  // Loads the index and starts the background work. Before anything else.
+  Task<Result<void>> Open();
+
+  // `offset` in whole blocks; data in whole blocks but for the shard's last bytes; one CRC per block,
+  // checked here. Not durable. Repeating a write is fine, other bytes at the same place are kConflict.
+  // `repair` may use the reserve.
+  Task<Result<void>> Write(ShardId shard, uint64_t offset, BufferChain data, std::vector<uint32_t> crcs,
+                           bool repair);
+  // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
+  Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
+  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs.
+  Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length);
+  // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
+  Task<Result<void>> Delete(std::vector<ShardId> shards);
+  // By id, at most `limit`; `more` if there are others after.
+  struct Page {
+    std::vector<StoredShard> shards;
+    bool more = false;
+  };
+  Task<Result<Page>> Inventory(ShardId after, size_t limit);
+
+  // Reads and checks the whole shard.
+  Task<Result<void>> Verify(ShardId shard);
+  Task<Result<DiskUsage>> Usage();
+  // Shards found damaged since the last call, at most `limit`.
+  std::vector<ShardId> TakeBadShards(size_t limit);
+  void MarkBad(ShardId shard);
+
+  // One segment less than half live is emptied and removed; false if there was none.
+  Task<Result<bool>> CompactOne();
+
+  bool failed() const { return !failure_.ok(); }
+  const Error& failure() const { return failure_; }
+  ShardIndex& index() { return index_; }
+  const ShardStoreOptions& options() const { return options_; }
+  size_t open_shards() const { return open_.size(); }
+  bool leftovers_removed() const { return leftovers_removed_; }
+
+ private:
+  using OpenPtr = std::shared_ptr<OpenShard>;
+  struct Pending {
+    OpenPtr shard;
+    std::vector<uint32_t> table;
+    uint64_t length = 0;
+    uint64_t digest = 0;
+    SegmentPlace place;
+    Error error;
+  };
+
+  // shard_store.cc
+  Error NoSuchShard(ShardId shard) const;
+  Error CheckWrite(ShardId shard, uint64_t offset, uint64_t length, size_t crcs) const;
+  Task<Result<void>> CheckSpace(uint64_t bytes, bool repair);
+  Task<Result<void>> RefreshSpace();
+  // nullptr: it is sealed and has exactly these bytes.
+  Task<Result<OpenPtr>> FindOrOpen(ShardId shard, uint64_t offset, uint64_t length,
+                                   const std::vector<uint32_t>& crcs);
+  Task<Result<void>> WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair);
+  Task<Result<void>> Spill(OpenPtr shard);
+  void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data);
+  Task<Result<void>> CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data,
+                               std::vector<uint32_t> crcs);
+  Task<void> DropOpen(ShardId shard);  // also waits for a seal under way to end
+  Task<void> Drop(OpenPtr shard);
+  Error Damaged(ShardId shard, const std::string& how);
+  // Counts an error of the disk and gives it a name; fences if there were too many.
+  Error CountRead(Error e);
+  Error CountWrite(Error e);
+  void Fence(const Error& e);
+  void Block(ShardId shard) { blocked_.insert(shard); }
+  void Unblock(ShardId shard) {
+    blocked_.erase(shard);
+    unblocked_.Pulse();
+  }
+
+  // shard_commit.cc
+  Task<void> CommitLoop();
+  std::vector<Pending> TakeBatch();
+  Task<void> CommitBatch(std::vector<Pending> batch, SemaphoreHold slot);
+  Task<void> CommitSteps(std::vector<Pending>* batch);
+  Task<void> AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files, bool* packed,
+                             SegmentWriter::Pin* pin);
+
+  // shard_background.cc
+  Task<void> Background();
+  Task<Result<void>> RemoveLeftovers();
+  Task<void> DropIdle();
+  Task<void> SyncDirtySegments();
+  Task<Result<uint64_t>> MoveShards(uint64_t segment, std::vector<ShardId> shards);
+  Task<Result<void>> EmptySegment(uint64_t segment);
+  Task<void> RemoveSegment(uint64_t segment);
+
+  Disk* const disk_;
+  Pool* const cpu_pool_;
+  const ShardStoreOptions options_;
+  ShardIndex index_;
+  SegmentWriter segments_;
+
+  std::map<ShardId, OpenPtr> open_;
+  uint64_t buffered_bytes_ = 0;
+  // Shards whose file is being removed: nobody may begin them anew meanwhile.
+  std::set<ShardId> blocked_;
+  Event unblocked_;
+
+  std::deque<OpenPtr> waiting_seals_;
+  Event seal_waits_;
+  Semaphore commit_slots_{kMaxCommitBatches};
+
+  DiskSpace space_;
+  int64_t space_at_ns_ = INT64_MIN;
+  uint64_t written_since_space_ = 0;
+
+  Error failure_;
+  uint64_t read_errors_ = 0;
+  uint64_t write_errors_ = 0;
+  uint64_t checksum_errors_ = 0;
+  std::set<ShardId> bad_;
+  bool leftovers_removed_ = false;
+  AsyncMutex compacting_;
+  std::set<uint64_t> stuck_segments_;  // could not be emptied; not tried again before a restart
+
+  TaskScope scope_;  // last: its tasks use all of the above
+};
+
+}  // namespace stria

@@ -1,0 +1,293 @@
+#include "server/shard_store.h"
+
+#include <gtest/gtest.h>
+
+#include "server/shard_testing.h"
+
+namespace stria {
+namespace {
+
+constexpr uint64_t kBlock = kChecksumBlockBytes;
+
+class ShardStoreTest : public ::testing::Test {
+ protected:
+  ShardStoreTest() : ex_(1), sim_(1) { sim_.Start(ex_); }
+  ShardStore* store() { return sim_.store.get(); }
+  template <class T>
+  T Run(Task<T> task) {
+    return RunSim(ex_, std::move(task));
+  }
+  void Put(uint64_t id, uint64_t length) {
+    Result<Sealed> sealed = Run(StoreWhole(store(), ShardId(id), length));
+    ASSERT_TRUE(sealed.ok()) << sealed.error();
+    EXPECT_EQ(sealed->digest, DigestOf(ShardId(id), BytesOf(ShardId(id), length)));
+  }
+  FsError ReadCode(uint64_t id, uint64_t length) {
+    Result<ShardBytes> got = Run(store()->Read(ShardId(id), 0, length));
+    if (got.ok()) EXPECT_EQ(Flat(got->bytes), BytesOf(ShardId(id), length));
+    return got.code();
+  }
+  void Restart(bool power_cut = true) {
+    Random rng(99);
+    sim_.Crash(rng, power_cut);
+    sim_.Start(ex_);
+    ex_.RunFor(1 * kSecond);
+  }
+
+  SimExecutor ex_;
+  SimStore sim_;
+};
+
+TEST_F(ShardStoreTest, WritesSealsAndReadsShardsOfAllSizes) {
+  const std::vector<uint64_t> lengths = {1,          4095,       kBlock - 1,     kBlock,
+                                         kBlock + 1, 4 * kBlock, 4 * kBlock + 1, 20 * kBlock + 17};
+  for (size_t i = 0; i < lengths.size(); ++i) Put(i + 1, lengths[i]);
+  for (int round = 0; round < 2; ++round) {
+    uint64_t used = 0;
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      EXPECT_EQ(ReadCode(i + 1, lengths[i]), FsError::kOk) << lengths[i];
+      used += lengths[i];
+    }
+    EXPECT_EQ(Run(store()->Usage()).value().used_bytes, used);
+    Restart();
+  }
+  // Small ones are packed, large ones are files of nothing but payload.
+  EXPECT_EQ(sim_.disk_media->Files("shards/").size(), 2u);
+  EXPECT_EQ(sim_.disk_media->Content(RawShardName(ShardId(8))), BytesOf(ShardId(8), lengths[7]));
+  Result<ShardBytes> part = Run(store()->Read(ShardId(8), 2 * kBlock, 3 * kBlock));
+  EXPECT_EQ(Flat(part->bytes), BytesOf(ShardId(8), lengths[7]).substr(2 * kBlock, 3 * kBlock));
+  EXPECT_EQ(part->crcs.size(), 3u);
+}
+
+TEST_F(ShardStoreTest, RefusesMalformedRequests) {
+  Put(1, 3 * kBlock + 5);
+  auto code = [&](uint64_t offset, uint64_t length) {
+    return Run(store()->Read(ShardId(1), offset, length)).code();
+  };
+  EXPECT_EQ(code(1, kBlock), FsError::kBadRequest);
+  EXPECT_EQ(code(0, 10), FsError::kBadRequest);
+  EXPECT_EQ(code(0, 0), FsError::kBadRequest);
+  EXPECT_EQ(code(kBlock, UINT64_MAX - kBlock + 1), FsError::kBadRequest);
+  EXPECT_EQ(code(0, 4 * kBlock), FsError::kBadRequest);
+  EXPECT_EQ(code(3 * kBlock, 5), FsError::kOk);
+  EXPECT_EQ(Run(store()->Read(ShardId(2), 0, kBlock)).code(), FsError::kNoSuchShard);
+  const BufferChain data(Buffer::FromString(std::string(10, 'x')));
+  EXPECT_EQ(Run(store()->Write(ShardId(2), 5, data, {0}, false)).code(), FsError::kBadRequest);
+  EXPECT_EQ(Run(store()->Write(ShardId(2), 0, data, {0, 0}, false)).code(), FsError::kBadRequest);
+  EXPECT_EQ(Run(store()->Write(ShardId(2), 0, data, {0}, false)).code(), FsError::kChecksum);
+  EXPECT_EQ(Run(store()->Write(ShardId(2), kMaxStripeBytes, data, {0}, false)).code(), FsError::kBadRequest);
+  EXPECT_EQ(Run(store()->Seal(ShardId(2), 10)).code(), FsError::kNoSuchShard);
+}
+
+TEST_F(ShardStoreTest, RepeatsAreFineAndOtherBytesAreNot) {
+  const ShardId id(5);
+  const uint64_t length = 10 * kBlock + 3;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(Run(WriteBlocksOf(store(), id, length, 4, 7)).ok());
+    EXPECT_TRUE(Run(WriteBlocksOf(store(), id, length, 0, 2)).ok());
+  }
+  EXPECT_EQ(Run(store()->Seal(id, length)).code(), FsError::kNoSuchShard);  // blocks 2 and 3 are missing
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), id, length, 1, 4)).ok());
+  EXPECT_EQ(Run(store()->Seal(id, 10 * kBlock)).code(), FsError::kNoSuchShard);  // more was written
+  const std::string other(kBlock, 'o');
+  EXPECT_EQ(
+      Run(store()->Write(id, 0, BufferChain(Buffer::FromString(other)), TableOf(id, other), false)).code(),
+      FsError::kConflict);
+  const Result<Sealed> first = Run(store()->Seal(id, length));
+  const Result<Sealed> again = Run(store()->Seal(id, length));
+  EXPECT_EQ(first.value().digest, again.value().digest);
+  EXPECT_EQ(Run(store()->Seal(id, length - 1)).code(), FsError::kConflict);
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), id, length, 4, 7)).ok());  // a late repeat
+  EXPECT_EQ(
+      Run(store()->Write(id, 0, BufferChain(Buffer::FromString(other)), TableOf(id, other), false)).code(),
+      FsError::kShardSealed);
+  EXPECT_EQ(ReadCode(5, length), FsError::kOk);
+}
+
+TEST_F(ShardStoreTest, ConcurrentDuplicatesAndGroupCommit) {
+  std::vector<Task<Result<Sealed>>> tasks;
+  for (uint64_t i = 0; i < 200; ++i)
+    tasks.push_back(StoreWhole(store(), ShardId(1 + i / 2), 1000 * (1 + i / 2)));
+  const uint64_t syncs = sim_.kv_media->syncs();
+  for (const Result<Sealed>& r : Run(WhenAll(std::move(tasks)))) EXPECT_TRUE(r.ok()) << r.error();
+  EXPECT_LT(sim_.kv_media->syncs() - syncs, 20u);
+  for (uint64_t i = 1; i <= 100; ++i) EXPECT_EQ(ReadCode(i, 1000 * i), FsError::kOk);
+  EXPECT_EQ(Run(store()->Usage()).value().shards, 100u);
+}
+
+TEST_F(ShardStoreTest, DeletesAreIdempotentAndDurable) {
+  for (uint64_t i = 1; i <= 6; ++i) Put(i, i * 2 * kBlock);
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), ShardId(7), 9 * kBlock, 0, 9)).ok());  // unsealed
+  for (int i = 0; i < 2; ++i) {
+    std::vector<ShardId> all;
+    for (uint64_t s = 1; s <= 8; ++s) all.push_back(ShardId(s));
+    EXPECT_TRUE(Run(store()->Delete(all)).ok());
+  }
+  EXPECT_EQ(ReadCode(2, 4 * kBlock), FsError::kNoSuchShard);
+  EXPECT_EQ(Run(store()->Usage()).value().used_bytes, 0u);
+  EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
+  Restart();
+  EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
+  EXPECT_TRUE(Run(store()->Inventory(ShardId(), 10)).value().shards.empty());
+}
+
+TEST_F(ShardStoreTest, InventoryPagesSealedAndOpen) {
+  for (uint64_t i = 1; i <= 9; i += 2) Put(i, 100 * i);
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), ShardId(4), kBlock, 0, 1)).ok());
+  std::vector<uint64_t> seen;
+  ShardId after;
+  for (bool more = true; more;) {
+    const ShardStore::Page page = Run(store()->Inventory(after, 2)).value();
+    for (const StoredShard& s : page.shards) {
+      seen.push_back(s.shard.v);
+      EXPECT_EQ(s.sealed, s.shard.v != 4);
+      after = s.shard;
+    }
+    more = page.more;
+  }
+  EXPECT_EQ(seen, (std::vector<uint64_t>{1, 3, 4, 5, 7, 9}));
+}
+
+TEST_F(ShardStoreTest, UnsealedShardsDoNotSurvive) {
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), ShardId(1), 9 * kBlock, 0, 9)).ok());
+  Restart(false);
+  EXPECT_TRUE(store()->leftovers_removed());
+  EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
+  EXPECT_EQ(Run(store()->Seal(ShardId(1), 9 * kBlock)).code(), FsError::kNoSuchShard);
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), ShardId(2), 9 * kBlock, 0, 9)).ok());
+  ex_.RunFor(kOpenShardIdleNs + 2 * 60 * kSecond);
+  EXPECT_EQ(store()->open_shards(), 0u);
+  EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
+}
+
+TEST_F(ShardStoreTest, FlippedBitsAreFound) {
+  Put(1, 100);
+  Put(2, 9 * kBlock);
+  Put(3, 200);
+  Random rng(5);
+  const ShardRecord packed = *Run(store()->index().Get(ShardId(1))).value();
+  EXPECT_TRUE(sim_.disk_media->FlipBit(SegmentName(packed.place.segment),
+                                       SegmentPayloadOffset(packed.place, 100) + 50, 3));
+  EXPECT_TRUE(sim_.disk_media->FlipBit(RawShardName(ShardId(2)), 5 * kBlock + 77, 0));
+  EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexShards, ShardKey(ShardId(3)), rng));
+  Restart();
+  EXPECT_EQ(ReadCode(1, 100), FsError::kChecksum);
+  EXPECT_EQ(ReadCode(2, 9 * kBlock), FsError::kChecksum);
+  EXPECT_EQ(Run(store()->Read(ShardId(2), 0, 5 * kBlock)).code(), FsError::kOk);
+  EXPECT_EQ(ReadCode(3, 200), FsError::kChecksum);
+  EXPECT_EQ(Run(store()->Verify(ShardId(2))).code(), FsError::kChecksum);
+  EXPECT_EQ(Run(store()->Usage()).value().checksum_errors, 4u);
+  EXPECT_EQ(store()->TakeBadShards(10), (std::vector<ShardId>{ShardId(1), ShardId(2), ShardId(3)}));
+  EXPECT_TRUE(store()->TakeBadShards(10).empty());
+  EXPECT_TRUE(Run(store()->Delete({ShardId(1), ShardId(2), ShardId(3)})).ok());  // repair replaced them
+  EXPECT_TRUE(Run(store()->Inventory(ShardId(), 10)).value().shards.empty());
+}
+
+TEST_F(ShardStoreTest, DamagedTotalsAreCountedAgain) {
+  for (uint64_t i = 1; i <= 20; ++i) Put(i, 1000 * i);
+  const DiskUsage before = Run(store()->Usage()).value();
+  const auto live = store()->index().segment_live_bytes();
+  Random rng(6);
+  EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexState, "T", rng));
+  Restart();
+  EXPECT_EQ(Run(store()->Usage()).value().used_bytes, before.used_bytes);
+  EXPECT_EQ(Run(store()->Usage()).value().shards, before.shards);
+  EXPECT_EQ(store()->index().segment_live_bytes(), live);
+}
+
+TEST_F(ShardStoreTest, LostAndMisdirectedWritesAreFound) {
+  sim_.disk_media->faults.lose_write_in = 1;
+  Result<Sealed> sealed = Run(StoreWhole(store(), ShardId(1), 9 * kBlock));
+  sim_.disk_media->faults.lose_write_in = 0;
+  if (sealed.ok()) EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kChecksum);
+  Put(2, 9 * kBlock);
+  EXPECT_EQ(ReadCode(2, 9 * kBlock), FsError::kOk);
+}
+
+TEST_F(ShardStoreTest, AFailedSyncFencesTheDisk) {
+  Put(1, 9 * kBlock);
+  EXPECT_TRUE(Run(WriteBlocksOf(store(), ShardId(2), 9 * kBlock, 0, 9)).ok());
+  sim_.disk_media->faults.fail_sync_in = 1;
+  EXPECT_EQ(Run(store()->Seal(ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
+  EXPECT_EQ(Run(store()->Seal(ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
+  EXPECT_EQ(Run(StoreWhole(store(), ShardId(3), 5)).code(), FsError::kDiskFailed);
+  EXPECT_TRUE(Run(store()->Usage()).value().failed);
+  EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
+}
+
+TEST_F(ShardStoreTest, AFailedIndexSyncFencesTheDisk) {
+  sim_.kv_media->FailNextSync();
+  EXPECT_EQ(Run(StoreWhole(store(), ShardId(3), 5)).code(), FsError::kDiskFailed);
+  EXPECT_TRUE(store()->failed());
+}
+
+TEST_F(ShardStoreTest, AReadErrorFailsOnlyThatRead) {
+  Put(1, 9 * kBlock);
+  sim_.disk_media->faults.fail_read_in = 1;
+  EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kDiskFailed);
+  EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
+  EXPECT_EQ(Run(store()->Usage()).value().read_errors, 1u);
+  EXPECT_FALSE(store()->failed());
+  sim_.disk_media->faults.fail_write_in = 1;
+  EXPECT_EQ(Run(StoreWhole(store(), ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
+  Put(2, 9 * kBlock);
+}
+
+TEST(ShardStoreSpaceTest, RepairHasItsReserve) {
+  SimExecutor ex(1);
+  SimDiskOptions options;
+  options.capacity_bytes = 100 * kMiB;
+  SimStore sim(3, options);
+  sim.Start(ex);
+  uint64_t id = 1;
+  Result<Sealed> last = Sealed();
+  while (last.ok() && id < 200) last = RunSim(ex, StoreWhole(sim.store.get(), ShardId(id++), kMiB));
+  EXPECT_EQ(last.code(), FsError::kNoSpace);
+  EXPECT_GE(id, 93u);
+  EXPECT_LE(id, 97u);
+  EXPECT_EQ(RunSim(ex, sim.store->Usage()).value().free_bytes, 0u);
+  EXPECT_TRUE(RunSim(ex, StoreWhole(sim.store.get(), ShardId(1000), kMiB, true)).ok());
+  id = 1001;
+  last = Sealed();
+  while (last.ok() && id < 1100) last = RunSim(ex, StoreWhole(sim.store.get(), ShardId(id++), kMiB, true));
+  EXPECT_EQ(last.code(), FsError::kNoSpace);
+  EXPECT_TRUE(
+      RunSim(ex, sim.store->Delete({ShardId(1), ShardId(2), ShardId(3), ShardId(4), ShardId(5)})).ok());
+  EXPECT_FALSE(sim.store->failed());
+  EXPECT_TRUE(RunSim(ex, StoreWhole(sim.store.get(), ShardId(2000), 1000)).ok());
+}
+
+TEST(ShardStoreCompactionTest, KeepsLiveShardsAndFreesSpace) {
+  SimExecutor ex(1);
+  SimStore sim(4);
+  sim.Start(ex, false);
+  ShardStore* store = sim.store.get();
+  constexpr uint64_t kShards = 700, kLength = 200 * kKiB;  // more than two segments
+  for (uint64_t i = 1; i <= kShards; ++i)
+    ASSERT_TRUE(RunSim(ex, StoreWhole(store, ShardId(i), kLength)).ok());
+  ASSERT_TRUE(RunSim(ex, StoreWhole(store, ShardId(5000), 3 * kMiB)).ok());  // its table is in a segment
+  const uint64_t full = sim.disk_media->used_bytes();
+  EXPECT_FALSE(RunSim(ex, store->CompactOne()).value());
+  std::vector<ShardId> dead;
+  for (uint64_t i = 1; i <= kShards; ++i) {
+    if (i % 5 != 0) dead.push_back(ShardId(i));
+  }
+  ASSERT_TRUE(RunSim(ex, store->Delete(dead)).ok());
+  int compacted = 0;
+  while (RunSim(ex, store->CompactOne()).value()) ++compacted;
+  EXPECT_GE(compacted, 2);
+  EXPECT_LT(sim.disk_media->used_bytes(), full / 2);
+  Random rng(1);
+  sim.Crash(rng, true);
+  sim.Start(ex, true);
+  ex.RunFor(3600 * kSecond);
+  for (uint64_t i = 5; i <= kShards; i += 5) {
+    const Result<ShardBytes> got = RunSim(ex, sim.store->Read(ShardId(i), 0, kLength));
+    ASSERT_TRUE(got.ok()) << got.error();
+    ASSERT_EQ(Flat(got->bytes), BytesOf(ShardId(i), kLength));
+  }
+  EXPECT_TRUE(RunSim(ex, sim.store->Verify(ShardId(5000))).ok());
+}
+
+}  // namespace
+}  // namespace stria
