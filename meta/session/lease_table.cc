@@ -81,7 +81,7 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
   bool clear = true;
   for (auto& [id, h] : holders) {
     if (id == s || Rank(h.mode) <= Rank(LeaseMode::kShared)) continue;
-    clear = false;
+    clear = clear && h.mode == LeaseMode::kRead && h.waiting > 0;
     Demand(id, ino, h, LeaseMode::kShared, &out.demands);
   }
   if (clear) return grant(LeaseMode::kShared);
@@ -247,8 +247,10 @@ std::string LeaseTable::CheckInvariants() const {
       for (const auto& [b, hb] : holders) {
         if (a == b) continue;
         if (ha.mode == LeaseMode::kExclusive && hb.mode != LeaseMode::kNone) return who + ": exclusive, not alone";
-        if (ha.mode == LeaseMode::kShared && ha.writes &&
-            (hb.mode == LeaseMode::kRead || hb.mode == LeaseMode::kExclusive)) {
+        // kRead of a session that asked for a recall (it was opening) is on its way down.
+        const bool going = hb.mode == LeaseMode::kRead && (hb.recall_event != 0 || hb.recall_unpushed);
+        const bool caches = hb.mode == LeaseMode::kRead || hb.mode == LeaseMode::kExclusive;
+        if (ha.mode == LeaseMode::kShared && ha.writes && caches && !going) {
           return who + ": writes while another caches";
         }
       }

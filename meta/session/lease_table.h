@@ -12,15 +12,16 @@
 //
 // Invariants (CheckInvariants):
 //  1. If a session holds kExclusive, no other session holds anything.
-//  2. If a session that writes holds kShared, no other session holds kRead or kExclusive.
+//  2. If a session that writes holds kShared, no other session holds kExclusive, nor kRead unless it is
+//     opening the inode itself: its answer will take kRead away, and until then each write is pushed to
+//     it and acknowledged. (So openers never wait for each other.)
 //  3. kExclusive is held by writers only.
 //
 // Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never
 // weaker than the truth: a late answer to an old recall changes nothing, and an open that is answered
 // with less than the session has recalls the rest. In return the session:
 //  - has no Release or voluntary LeaseDone of an inode under way together with an Open of it;
-//  - answers a recall of an inode that it is opening at once (two openers may wait for each other), and
-//    takes no more from the reply to that open than the recall left it.
+//  - takes no more from the reply to an open than a recall that it answered meanwhile left it.
 //
 // Not thread-safe.
 #pragma once

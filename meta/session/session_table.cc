@@ -16,6 +16,7 @@ std::string EncodeSessionRecord(const SessionRecord& r) {
   w.Str(r.client);
   w.Str(r.node_name);
   w.U64(r.acked_below.v);
+  w.Bool(r.fenced);
   return SealRecord(1, w.str());
 }
 
@@ -32,6 +33,7 @@ Result<SessionRecord> DecodeSessionRecord(std::string_view bytes) {
   s.client = std::string(r.Str());
   s.node_name = std::string(r.Str());
   s.acked_below = OpSeq(r.U64());
+  s.fenced = r.Bool();
   if (!r.ok() || !s.id) return Error(FsError::kCorrupt, "a session record does not decode");
   return s;
 }

@@ -39,7 +39,7 @@ inline constexpr int64_t kDefaultLeaseNs = 15 * kSecond;
 inline constexpr size_t kMaxSessions = 4096;
 inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session is fenced
 inline constexpr size_t kMaxEventsPerPoll = 512;
-inline constexpr size_t kMaxUnackedReplies = 4096;    // stored, per session; then kRetryLater
+inline constexpr size_t kMaxUnackedReplies = 16384;   // stored, per session; then kRetryLater
 
 struct SessionTableOptions {
   int64_t lease_ns = kDefaultLeaseNs;
@@ -56,6 +56,7 @@ struct SessionRecord {
   std::string client;
   std::string node_name;
   OpSeq acked_below;
+  bool fenced = false;  // over; what it left is being collected
   bool operator==(const SessionRecord&) const = default;
 };
 std::string EncodeSessionRecord(const SessionRecord& r);
