@@ -1,0 +1,415 @@
+// For tests: random valid messages of every type, and their comparison. Independent of the codec's
+// field lists: it walks the structs' members themselves. A member added to a struct of api/ breaks the
+// build here until its count is corrected, and then the round-trip test until the codec has it too.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "api/data_api.h"
+#include "api/meta_api.h"
+#include "common/random.h"
+#include "stripe/layout.h"
+
+namespace stria::random_messages {
+
+// Number of members of each struct.
+template <class T>
+inline constexpr int kMembers = -1;
+#define MEMBERS(T, n) \
+  template <>         \
+  inline constexpr int kMembers<T> = n
+using OffsetLength = std::pair<uint64_t, uint64_t>;
+MEMBERS(OffsetLength, 2);
+MEMBERS(Uuid, 2);
+MEMBERS(Layout, 11);
+MEMBERS(StripeShape, 7);
+MEMBERS(Extent, 5);
+MEMBERS(Column, 4);
+MEMBERS(StripeInfo, 5);
+MEMBERS(StripeGrant, 2);
+MEMBERS(ItemResult, 2);
+MEMBERS(Attr, 14);
+MEMBERS(OpHeader, 11);
+MEMBERS(SessionEvent, 5);
+MEMBERS(NodeInfo, 6);
+MEMBERS(TargetInfo, 12);
+MEMBERS(ClusterMap, 5);
+MEMBERS(DataHeader, 5);
+MEMBERS(ShardWrite, 7);
+MEMBERS(WriteRequest, 3);
+MEMBERS(SealResult, 3);
+MEMBERS(WriteReply, 1);
+MEMBERS(ShardSeal, 4);
+MEMBERS(SealRequest, 2);
+MEMBERS(SealReply, 1);
+MEMBERS(ShardRead, 5);
+MEMBERS(ReadRequest, 2);
+MEMBERS(ReadItem, 3);
+MEMBERS(ReadReply, 2);
+MEMBERS(ShardDelete, 3);
+MEMBERS(DeleteRequest, 2);
+MEMBERS(DeleteReply, 1);
+MEMBERS(InventoryRequest, 4);
+MEMBERS(ShardStat, 4);
+MEMBERS(InventoryReply, 2);
+MEMBERS(HeldInode, 3);
+MEMBERS(OpenSessionRequest, 5);
+MEMBERS(OpenSessionReply, 7);
+MEMBERS(RenewRequest, 2);
+MEMBERS(RenewReply, 5);
+MEMBERS(PollRequest, 2);
+MEMBERS(PollReply, 2);
+MEMBERS(InodeRequest, 2);
+MEMBERS(LeaseDoneRequest, 4);
+MEMBERS(Empty, 0);
+MEMBERS(NameRequest, 3);
+MEMBERS(NodeReply, 4);
+MEMBERS(SetAttrRequest, 11);
+MEMBERS(MakeNodeRequest, 10);
+MEMBERS(OpenRequest, 6);
+MEMBERS(OpenReply, 4);
+MEMBERS(RenameRequest, 7);
+MEMBERS(LinkRequest, 4);
+MEMBERS(ReadLinkReply, 1);
+MEMBERS(ReadDirRequest, 5);
+MEMBERS(DirEntry, 5);
+MEMBERS(ReadDirReply, 3);
+MEMBERS(XattrRequest, 6);
+MEMBERS(XattrReply, 3);
+MEMBERS(StatFsReply, 3);
+MEMBERS(LayoutRequest, 3);
+MEMBERS(LayoutReply, 2);
+MEMBERS(GetExtentsRequest, 4);
+MEMBERS(GetExtentsReply, 5);
+MEMBERS(AllocateRequest, 5);
+MEMBERS(AllocateReply, 2);
+MEMBERS(CommitRequest, 10);
+MEMBERS(CommitReply, 3);
+MEMBERS(ReportShardRequest, 5);
+MEMBERS(StripeRequest, 2);
+MEMBERS(StripeReply, 1);
+MEMBERS(PathsReply, 1);
+MEMBERS(DiskHello, 11);
+MEMBERS(RegisterNodeRequest, 7);
+MEMBERS(RegisterNodeReply, 5);
+MEMBERS(DeleteWork, 3);
+MEMBERS(RebuildWork, 8);
+MEMBERS(HeartbeatRequest, 5);
+MEMBERS(HeartbeatReply, 5);
+MEMBERS(RebuildResult, 6);
+MEMBERS(ReportWorkRequest, 5);
+MEMBERS(CheckShardsRequest, 3);
+MEMBERS(CheckShardsReply, 2);
+MEMBERS(RepairProgress, 10);
+MEMBERS(LostFile, 4);
+MEMBERS(SessionInfo, 4);
+MEMBERS(StatusReply, 15);
+MEMBERS(AdminRequest, 9);
+MEMBERS(AdminReply, 3);
+MEMBERS(FsckReply, 4);
+#undef MEMBERS
+
+// All requests and replies, as arguments of X.
+#define STRIA_ALL_MESSAGES(X)                                                                           \
+  X(WriteRequest) X(WriteReply) X(SealRequest) X(SealReply) X(ReadRequest) X(ReadReply)                 \
+  X(DeleteRequest) X(DeleteReply) X(InventoryRequest) X(InventoryReply) X(ClusterMap)                   \
+  X(RegisterNodeRequest) X(RegisterNodeReply) X(HeartbeatRequest) X(HeartbeatReply)                     \
+  X(ReportWorkRequest) X(CheckShardsRequest) X(CheckShardsReply) X(StatusReply) X(AdminRequest)         \
+  X(AdminReply) X(FsckReply) X(Empty) X(OpenSessionRequest) X(OpenSessionReply) X(RenewRequest)         \
+  X(RenewReply) X(PollRequest) X(PollReply) X(InodeRequest) X(LeaseDoneRequest) X(NameRequest)          \
+  X(NodeReply) X(SetAttrRequest) X(MakeNodeRequest) X(OpenRequest) X(OpenReply) X(RenameRequest)        \
+  X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
+  X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
+  X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
+  X(StripeRequest) X(StripeReply) X(PathsReply)
+
+template <class S>
+auto Tie(S& s) {
+  constexpr int n = kMembers<std::remove_const_t<S>>;
+  static_assert(n >= 0, "this struct is not in the list above");
+#define TIE(count, ...)                \
+  else if constexpr (n == count) {     \
+    auto& [__VA_ARGS__] = s;           \
+    return std::tie(__VA_ARGS__);      \
+  }
+  if constexpr (n == 0) {
+    return std::tuple<>();
+  }
+  TIE(1, a)
+  TIE(2, a, b)
+  TIE(3, a, b, c)
+  TIE(4, a, b, c, d)
+  TIE(5, a, b, c, d, e)
+  TIE(6, a, b, c, d, e, f)
+  TIE(7, a, b, c, d, e, f, g)
+  TIE(8, a, b, c, d, e, f, g, h)
+  TIE(9, a, b, c, d, e, f, g, h, i)
+  TIE(10, a, b, c, d, e, f, g, h, i, j)
+  TIE(11, a, b, c, d, e, f, g, h, i, j, k)
+  TIE(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  TIE(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+  TIE(14, a, b, c, d, e, f, g, h, i, j, k, l, m, o)
+  TIE(15, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p)
+  TIE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)
+  TIE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r)
+  TIE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t)
+#undef TIE
+}
+
+// ---- Comparison ------------------------------------------------------------------------------------
+
+template <class T>
+inline constexpr bool kIsVector = false;
+template <class T>
+inline constexpr bool kIsVector<std::vector<T>> = true;
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool kIsId = false;
+template <class Tag, class Rep>
+inline constexpr bool kIsId<StrongId<Tag, Rep>> = true;
+
+template <class T>
+bool Same(const T& a, const T& b) {
+  if constexpr (kIsVector<T>) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return Same(x, y); });
+  } else if constexpr (kIsOptional<T>) {
+    return a.has_value() == b.has_value() && (!a || Same(*a, *b));
+  } else if constexpr (std::is_same_v<T, BufferChain>) {
+    return a.Flatten().view() == b.Flatten().view();
+  } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || kIsId<T> ||
+                       std::is_same_v<T, std::string>) {
+    return a == b;
+  } else {
+    return [&]<size_t... I>(std::index_sequence<I...>, const auto& x, const auto& y) {
+      return (Same(std::get<I>(x), std::get<I>(y)) && ...);
+    }(std::make_index_sequence<kMembers<T>>(), Tie(a), Tie(b));
+  }
+}
+
+// ---- Generation ------------------------------------------------------------------------------------
+
+inline std::string RandomBytes(Random& rng, size_t n) {
+  std::string s(n, 0);
+  for (char& c : s) c = static_cast<char>(rng.Next());
+  return s;
+}
+inline std::string RandomName(Random& rng) {
+  std::string s = RandomBytes(rng, rng.OneIn(50) ? kMaxNameBytes : rng.Between(1, 12));
+  for (char& c : s) if (c == '/' || c == 0) c = 'x';
+  return s;
+}
+// Small, large and round numbers, and the limits of T.
+template <class T>
+T RandomNumber(Random& rng) {
+  switch (rng.Below(4)) {
+    case 0:
+      return static_cast<T>(rng.Below(10));
+    case 1:
+      return static_cast<T>(rng.Next() >> rng.Below(64));
+    case 2:
+      return static_cast<T>(uint64_t{1} << rng.Below(64));
+    default:
+      return rng.OneIn(2) ? static_cast<T>(~uint64_t{0}) : T{};
+  }
+}
+
+template <class E>
+inline constexpr std::pair<int, int> kEnumRange = {1, 0};
+template <> inline constexpr std::pair<int, int> kEnumRange<Codec> = {0, 4};
+template <> inline constexpr std::pair<int, int> kEnumRange<Domain> = {1, 3};
+template <> inline constexpr std::pair<int, int> kEnumRange<Arrangement> = {1, 2};
+template <> inline constexpr std::pair<int, int> kEnumRange<Place> = {1, 3};
+template <> inline constexpr std::pair<int, int> kEnumRange<FileType> = {1, 7};
+template <> inline constexpr std::pair<int, int> kEnumRange<LeaseMode> = {0, 3};
+template <> inline constexpr std::pair<int, int> kEnumRange<SessionEvent::Kind> = {1, 6};
+template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
+template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
+template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 9};
+template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
+
+template <class T>
+void Fill(Random& rng, T& v);
+
+// ---- What makes a random struct a valid one --------------------------------------------------------
+
+inline void Fix(Random& rng, OpHeader& v) { v.timeout_ns = static_cast<int64_t>(rng.Next() >> 1); }
+inline void Fix(Random& rng, DataHeader& v) { v.timeout_ns = static_cast<int64_t>(rng.Next() >> 1); }
+inline void Fix(Random& rng, StripeShape& v) {
+  v = StripeShape();
+  v.k = static_cast<uint8_t>(rng.Between(1, 8));
+  v.m = static_cast<uint8_t>(rng.Below(kMaxParity + 1));
+  v.groups = static_cast<uint8_t>(rng.Between(1, kMaxColumns / (v.k + v.m)));
+  v.codec = DefaultCodec(v.k, v.m);
+  v.unit_bytes = static_cast<uint32_t>(rng.Between(1, 64) * 4 * kKiB);
+  if (rng.OneIn(4)) return;
+  v.payload_bytes = rng.Between(1, kMaxStripeBytes);
+  if (rng.OneIn(2)) return;
+  v.payload_bytes = 0;
+  for (uint32_t i = 0; i < v.data_columns(); ++i) {
+    v.column_bytes.push_back(rng.Between(1, kMaxStripeBytes / kMaxColumns));
+    v.payload_bytes += v.column_bytes.back();
+  }
+}
+inline void Fix(Random& rng, StripeInfo& v) {
+  v.columns.resize(v.shape.columns());
+  for (Column& c : v.columns) Fill(rng, c);
+}
+inline void Fix(Random& rng, StripeGrant& v) {
+  v.tokens.resize(v.info.columns.size());
+  for (std::string& t : v.tokens) t = RandomBytes(rng, rng.Below(60));
+}
+inline void Fix(Random& rng, Extent& v) {
+  v.file_offset = rng.Below(kMaxFileBytes - kMaxStripeBytes);
+  if (rng.OneIn(2)) {
+    v.length = rng.Between(1, rng.OneIn(10) ? kMaxInlineBytes : 30);
+    v.stripe = StripeId(0);
+    v.stripe_offset = 0;
+    v.inline_bytes = RandomBytes(rng, v.length);
+  } else {
+    v.length = rng.Between(1, kMaxStripeBytes);
+    v.stripe = StripeId(rng.Between(1, UINT64_MAX - 1));
+    v.stripe_offset = rng.Between(0, kMaxStripeBytes - v.length);
+    v.inline_bytes.clear();
+  }
+}
+template <class T, class Key>
+void SortUnique(std::vector<T>& list, Key key) {
+  std::sort(list.begin(), list.end(), [&](const T& a, const T& b) { return key(a) < key(b); });
+  list.erase(std::unique(list.begin(), list.end(), [&](const T& a, const T& b) { return key(a) == key(b); }),
+             list.end());
+}
+inline void FixExtents(Random& rng, std::vector<Extent>& list) {
+  uint64_t at = rng.Below(1000);
+  for (Extent& e : list) {
+    e.file_offset = at;
+    at = e.end() + (rng.OneIn(2) ? rng.Below(kGiB) : 0);
+  }
+}
+inline void Fix(Random& rng, ClusterMap& v) {
+  SortUnique(v.nodes, [](const NodeInfo& n) { return n.id; });
+  SortUnique(v.targets, [](const TargetInfo& t) { return t.id; });
+}
+inline std::vector<uint32_t> RandomCrcs(Random& rng, uint64_t length) {
+  std::vector<uint32_t> crcs(DivCeil(length, kChecksumBlockBytes));
+  for (uint32_t& c : crcs) c = static_cast<uint32_t>(rng.Next());
+  return crcs;
+}
+inline uint64_t RandomItemBytes(Random& rng) {
+  return rng.OneIn(3) ? 0 : rng.OneIn(20) ? rng.Below(200 * kKiB) : rng.Below(2000);
+}
+inline BufferChain RandomPayload(Random& rng, uint64_t size) {
+  BufferChain chain;
+  while (size > 0) {
+    const uint64_t n = rng.Between(1, size);
+    chain.Append(Buffer::FromString(RandomBytes(rng, n)));
+    size -= n;
+  }
+  return chain;
+}
+inline void Fix(Random& rng, ShardWrite& v) {
+  v.offset = rng.Below(1000) * kChecksumBlockBytes;
+  v.length = RandomItemBytes(rng);
+  v.crcs = RandomCrcs(rng, v.length);
+}
+inline void Fix(Random& rng, WriteRequest& v) {
+  uint64_t sum = 0;
+  for (const auto& i : v.items) sum += i.length;
+  v.payload = RandomPayload(rng, sum);
+}
+inline void Fix(Random& rng, ShardRead& v) {
+  v.offset = rng.Below(1000) * kChecksumBlockBytes;
+  v.length = rng.Between(0, kMaxPayloadBytes / 8);
+}
+inline void Fix(Random& rng, ReadItem& v) {
+  v.length = v.result.code == FsError::kOk ? RandomItemBytes(rng) : 0;
+  v.crcs = RandomCrcs(rng, v.length);
+}
+inline void Fix(Random& rng, ReadReply& v) {
+  uint64_t sum = 0;
+  for (const auto& i : v.items) sum += i.length;
+  v.payload = RandomPayload(rng, sum);
+}
+inline void Fix(Random& rng, InventoryReply& v) {
+  SortUnique(v.shards, [](const ShardStat& s) { return s.shard; });
+}
+inline void Fix(Random& rng, PollReply& v) {
+  SortUnique(v.events, [](const SessionEvent& e) { return e.seq; });
+}
+inline void Fix(Random& rng, NameRequest& v) { v.name = RandomName(rng); }
+inline void Fix(Random& rng, DirEntry& v) { v.name = RandomName(rng); }
+inline void Fix(Random& rng, MakeNodeRequest& v) { v.name = RandomName(rng); }
+inline void Fix(Random& rng, LinkRequest& v) { v.new_name = RandomName(rng); }
+inline void Fix(Random& rng, RenameRequest& v) {
+  v.name = RandomName(rng);
+  v.new_name = RandomName(rng);
+}
+inline void Fix(Random& rng, XattrRequest& v) { v.name = RandomName(rng); }
+inline void Fix(Random& rng, SetAttrRequest& v) {
+  if (v.size) v.size = *v.size % kMaxFileBytes;
+}
+inline void Fix(Random& rng, GetExtentsRequest& v) { v.offset %= kMaxFileBytes; }
+inline void Fix(Random& rng, GetExtentsReply& v) {
+  FixExtents(rng, v.extents);
+  SortUnique(v.stripes, [](const StripeGrant& g) { return g.info.id; });
+}
+inline void Fix(Random& rng, AllocateRequest& v) { v.payload_bytes %= kMaxStripeBytes; }
+inline void Fix(Random& rng, CommitRequest& v) {
+  FixExtents(rng, v.extents);
+  if (v.extents.size() != 1) v.append = false;
+  if (v.grow_to) v.grow_to = *v.grow_to % kMaxFileBytes;
+  for (auto& [offset, length] : v.punch) {
+    offset = rng.Below(kMaxFileBytes);
+    length = rng.Between(0, kMaxFileBytes - offset);
+  }
+}
+inline void Fix(Random& rng, RebuildWork& v) {
+  const size_t columns = v.stripe.info.columns.size();
+  v.column = static_cast<uint16_t>(rng.Below(columns));
+  for (uint16_t& c : v.lost) c = static_cast<uint16_t>(rng.Below(columns));
+}
+
+template <class T>
+void Fill(Random& rng, T& v) {
+  if constexpr (kIsVector<T>) {
+    v.resize(rng.Below(5));
+    for (auto& e : v) Fill(rng, e);
+  } else if constexpr (kIsOptional<T>) {
+    if (rng.OneIn(2)) Fill(rng, v.emplace());
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    v = RandomBytes(rng, rng.Below(20));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    v = rng.OneIn(2);
+  } else if constexpr (std::is_same_v<T, double>) {
+    v = rng.Unit() * 1e12;
+  } else if constexpr (std::is_enum_v<T>) {
+    const auto [lo, hi] = kEnumRange<T>;
+    CHECK(lo <= hi, "no range given for an enum");
+    v = static_cast<T>(rng.Between(static_cast<uint64_t>(lo), static_cast<uint64_t>(hi)));
+  } else if constexpr (std::is_integral_v<T>) {
+    v = RandomNumber<T>(rng);
+  } else if constexpr (kIsId<T>) {
+    Fill(rng, v.v);
+  } else if constexpr (!std::is_same_v<T, BufferChain>) {
+    std::apply([&](auto&... members) { (Fill(rng, members), ...); }, Tie(v));
+    if constexpr (requires { Fix(rng, v); }) Fix(rng, v);
+  }
+}
+
+template <class T>
+T RandomMessage(Random& rng) {
+  T v;
+  Fill(rng, v);
+  return v;
+}
+
+}  // namespace stria::random_messages

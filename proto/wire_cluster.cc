@@ -1,0 +1,61 @@
+// Messages of cluster.proto, and ClusterMap as a reply.
+#include "api/meta_api.h"
+#include "proto/cluster.pb.h"
+#include "proto/wire_types.h"
+
+namespace stria {
+namespace wire {
+
+WIRE_MESSAGE(DiskHello) {
+  F(uuid); F(label); F(channel); F(target); F(capacity_bytes); F(free_bytes); F(used_bytes);
+  F(read_errors); F(write_errors); F(checksum_errors); F(failed);
+}
+WIRE_MESSAGE(RegisterNodeRequest) {
+  F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
+}
+WIRE_MESSAGE(RegisterNodeReply) { F(node); F(epoch); F(targets); F(map); F(beat_ns); }
+
+WIRE_MESSAGE(DeleteWork) { F(shard); F(target); F(token); }
+WIRE_MESSAGE(RebuildWork) {
+  F(task); F(stripe); F(lost); F(column); F(copy); F(new_shard); F(new_target); F(write_token);
+}
+WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); }
+WIRE_MESSAGE(HeartbeatReply) { F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); }
+WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); }
+WIRE_MESSAGE(ReportWorkRequest) { F(header); F(node); F(epoch); F(deleted); F(rebuilt); }
+WIRE_MESSAGE(CheckShardsRequest) { F(header); F(target); F(shards); }
+WIRE_MESSAGE(CheckShardsReply) { F(unknown); F(incarnation); }
+
+WIRE_MESSAGE(RepairProgress) {
+  F(target); F(reason); F(stripes_total); F(stripes_done); F(bytes_total); F(bytes_done);
+  F(bytes_per_s); F(eta_s); F(paused); F(stuck);
+}
+WIRE_MESSAGE(LostFile) { F(ino); F(path); F(offset); F(length); }
+WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); }
+WIRE_MESSAGE(StatusReply) {
+  F(map); F(files); F(directories); F(stripes); F(live_bytes); F(inline_bytes); F(degraded_stripes);
+  F(narrow_stripes); F(crowded_stripes); F(lost_stripes); F(garbage_shards); F(lost_files); F(repairs);
+  F(sessions); F(repair_limit_bytes_per_s);
+}
+WIRE_MESSAGE(AdminRequest) {
+  F(header); F(verb); F(node); F(target); F(new_node); F(new_target); F(number); F(dry_run); F(force);
+}
+WIRE_MESSAGE(AdminReply) { F(message); F(stripes); F(bytes); }
+WIRE_MESSAGE(FsckReply) { F(problems); F(inodes); F(stripes); F(extents); }
+
+}  // namespace wire
+
+WIRE_CODEC(ClusterMap);
+WIRE_CODEC(RegisterNodeRequest);
+WIRE_CODEC(RegisterNodeReply);
+WIRE_CODEC(HeartbeatRequest);
+WIRE_CODEC(HeartbeatReply);
+WIRE_CODEC(ReportWorkRequest);
+WIRE_CODEC(CheckShardsRequest);
+WIRE_CODEC(CheckShardsReply);
+WIRE_CODEC(StatusReply);
+WIRE_CODEC(AdminRequest);
+WIRE_CODEC(AdminReply);
+WIRE_CODEC(FsckReply);
+
+}  // namespace stria

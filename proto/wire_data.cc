@@ -1,0 +1,45 @@
+#include "api/data_api.h"
+#include "proto/data.pb.h"
+#include "proto/wire_types.h"
+
+namespace stria {
+namespace wire {
+
+WIRE_MESSAGE(DataHeader) { F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); }
+
+WIRE_MESSAGE(ShardWrite) { F(shard); F(target); F(token); F(offset); F(length); F(crcs); F(seal); }
+WIRE_MESSAGE(WriteRequest) { F(header); F(items); }
+WIRE_MESSAGE(SealResult) { F(result); F(length); F(digest); }
+WIRE_MESSAGE(WriteReply) { F(items); }
+
+WIRE_MESSAGE(ShardSeal) { F(shard); F(target); F(token); F(length); }
+WIRE_MESSAGE(SealRequest) { F(header); F(items); }
+WIRE_MESSAGE(SealReply) { F(items); }
+
+WIRE_MESSAGE(ShardRead) { F(shard); F(target); F(token); F(offset); F(length); }
+WIRE_MESSAGE(ReadRequest) { F(header); F(items); }
+WIRE_MESSAGE(ReadItem) { F(result); F(length); F(crcs); }
+WIRE_MESSAGE(ReadReply) { F(items); }
+
+WIRE_MESSAGE(ShardDelete) { F(shard); F(target); F(token); }
+WIRE_MESSAGE(DeleteRequest) { F(header); F(items); }
+WIRE_MESSAGE(DeleteReply) { F(items); }
+
+WIRE_MESSAGE(InventoryRequest) { F(header); F(target); F(after); F(limit); }
+WIRE_MESSAGE(ShardStat) { F(shard); F(length); F(digest); F(sealed); }
+WIRE_MESSAGE(InventoryReply) { F(shards); F(more); }
+
+}  // namespace wire
+
+WIRE_CODEC(WriteRequest);
+WIRE_CODEC(WriteReply);
+WIRE_CODEC(SealRequest);
+WIRE_CODEC(SealReply);
+WIRE_CODEC(ReadRequest);
+WIRE_CODEC(ReadReply);
+WIRE_CODEC(DeleteRequest);
+WIRE_CODEC(DeleteReply);
+WIRE_CODEC(InventoryRequest);
+WIRE_CODEC(InventoryReply);
+
+}  // namespace stria

@@ -1,0 +1,99 @@
+#include "api/meta_api.h"
+#include "proto/meta.pb.h"
+#include "proto/wire_types.h"
+
+namespace stria {
+namespace wire {
+
+WIRE_MESSAGE(Empty) {}
+
+WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); }
+WIRE_MESSAGE(OpenSessionRequest) { F(header); F(client); F(client_uuid); F(node_name); F(held); }
+WIRE_MESSAGE(OpenSessionReply) {
+  F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map);
+}
+WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); }
+WIRE_MESSAGE(RenewReply) { F(term); F(lease_ns); F(current_seq); F(durable_seq); F(map_version); }
+WIRE_MESSAGE(PollRequest) { F(header); F(acked_event); }
+WIRE_MESSAGE(PollReply) { F(term); F(events); }
+WIRE_MESSAGE(InodeRequest) { F(header); F(ino); }
+WIRE_MESSAGE(LeaseDoneRequest) { F(header); F(ino); F(lease); F(event_seq); }
+
+WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }
+WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); }
+WIRE_MESSAGE(SetAttrRequest) {
+  F(header); F(ino); F(mode); F(uid); F(gid); F(size); F(atime_ns); F(mtime_ns); F(atime_now);
+  F(mtime_now); F(kill_suid);
+}
+WIRE_MESSAGE(MakeNodeRequest) {
+  F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
+}
+WIRE_MESSAGE(OpenRequest) { F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); }
+WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); }
+WIRE_MESSAGE(RenameRequest) {
+  F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange);
+}
+WIRE_MESSAGE(LinkRequest) { F(header); F(ino); F(new_parent); F(new_name); }
+WIRE_MESSAGE(ReadLinkReply) { F(target); }
+WIRE_MESSAGE(ReadDirRequest) { F(header); F(ino); F(cookie); F(limit); F(with_attrs); }
+WIRE_MESSAGE(DirEntry) { F(name); F(ino); F(type); F(cookie); F(attr); }
+WIRE_MESSAGE(ReadDirReply) { F(entries); F(end); F(parent); }
+WIRE_MESSAGE(XattrRequest) { F(header); F(ino); F(name); F(value); F(create); F(replace); }
+WIRE_MESSAGE(XattrReply) { F(value); F(names); F(seq); }
+WIRE_MESSAGE(StatFsReply) { F(total_bytes); F(free_bytes); F(files); }
+WIRE_MESSAGE(LayoutRequest) { F(header); F(ino); F(layout); }
+WIRE_MESSAGE(LayoutReply) { F(layout); F(inherited); }
+
+WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); }
+WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_expire_ns); }
+WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F(avoid); }
+WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
+WIRE_MESSAGE(CommitRequest) {
+  F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
+  F(give_back);
+}
+WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); }
+WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); }
+WIRE_MESSAGE(StripeRequest) { F(header); F(stripe); }
+WIRE_MESSAGE(StripeReply) { F(grant); }
+WIRE_MESSAGE(PathsReply) { F(paths); }
+
+}  // namespace wire
+
+WIRE_CODEC(Empty);
+WIRE_CODEC(OpenSessionRequest);
+WIRE_CODEC(OpenSessionReply);
+WIRE_CODEC(RenewRequest);
+WIRE_CODEC(RenewReply);
+WIRE_CODEC(PollRequest);
+WIRE_CODEC(PollReply);
+WIRE_CODEC(InodeRequest);
+WIRE_CODEC(LeaseDoneRequest);
+WIRE_CODEC(NameRequest);
+WIRE_CODEC(NodeReply);
+WIRE_CODEC(SetAttrRequest);
+WIRE_CODEC(MakeNodeRequest);
+WIRE_CODEC(OpenRequest);
+WIRE_CODEC(OpenReply);
+WIRE_CODEC(RenameRequest);
+WIRE_CODEC(LinkRequest);
+WIRE_CODEC(ReadLinkReply);
+WIRE_CODEC(ReadDirRequest);
+WIRE_CODEC(ReadDirReply);
+WIRE_CODEC(XattrRequest);
+WIRE_CODEC(XattrReply);
+WIRE_CODEC(StatFsReply);
+WIRE_CODEC(LayoutRequest);
+WIRE_CODEC(LayoutReply);
+WIRE_CODEC(GetExtentsRequest);
+WIRE_CODEC(GetExtentsReply);
+WIRE_CODEC(AllocateRequest);
+WIRE_CODEC(AllocateReply);
+WIRE_CODEC(CommitRequest);
+WIRE_CODEC(CommitReply);
+WIRE_CODEC(ReportShardRequest);
+WIRE_CODEC(StripeRequest);
+WIRE_CODEC(StripeReply);
+WIRE_CODEC(PathsReply);
+
+}  // namespace stria

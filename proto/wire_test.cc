@@ -1,0 +1,228 @@
+#include "proto/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "proto/data.pb.h"
+#include "proto/meta.pb.h"
+#include "proto/random_messages.h"
+#include "proto/validate.h"
+
+namespace stria {
+namespace {
+
+using random_messages::RandomBytes;
+using random_messages::RandomMessage;
+using random_messages::Same;
+
+std::string Flat(const WireMessage& m) { return std::string(m.Bytes().Flatten().view()); }
+
+// The bytes, cut into pieces at random places.
+WireMessage Pieces(Random& rng, const std::string& bytes) {
+  WireMessage m;
+  size_t at = 0;
+  while (at < bytes.size()) {
+    const size_t n = rng.Between(1, std::min<size_t>(bytes.size() - at, rng.OneIn(3) ? 3 : 10'000));
+    Buffer b = Buffer::FromString(bytes.substr(at, n));
+    if (at == 0 && rng.OneIn(2)) {
+      m.header = b;
+    } else {
+      m.payload.Append(b);
+    }
+    at += n;
+  }
+  return m;
+}
+
+template <class T>
+void RoundTrip(const char* type) {
+  SCOPED_TRACE(type);
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Random rng(seed);
+    const T sent = RandomMessage<T>(rng);
+    const WireMessage wire = Encode(sent);
+    Result<T> got = Decode<T>(wire);
+    ASSERT_TRUE(got.ok()) << got.error();
+    ASSERT_TRUE(Same(sent, got.value()));
+    Result<T> again = Decode<T>(Pieces(rng, Flat(wire)));
+    ASSERT_TRUE(again.ok()) << again.error();
+    ASSERT_TRUE(Same(sent, again.value()));
+  }
+}
+
+TEST(Wire, EveryMessageRoundTrips) {
+#define X(T) RoundTrip<T>(#T);
+  STRIA_ALL_MESSAGES(X)
+#undef X
+}
+
+// Cuts, flips, inserts and splices bytes: the decoder answers with a message or an error.
+template <class T>
+void Mutations(const char* type) {
+  SCOPED_TRACE(type);
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    SCOPED_TRACE(seed);
+    Random rng(seed * 7919);
+    std::string bytes = Flat(Encode(RandomMessage<T>(rng)));
+    if (bytes.size() > 20'000) bytes.resize(20'000);
+    for (uint64_t n = rng.Between(1, 4); n > 0; --n) {
+      const size_t at = rng.Below(bytes.size() + 1);
+      switch (rng.Below(5)) {
+        case 0:
+          bytes.resize(at);
+          break;
+        case 1:
+          if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << rng.Below(8)));
+          break;
+        case 2:
+          bytes.insert(at, RandomBytes(rng, rng.Between(1, 12)));
+          break;
+        case 3:
+          bytes.insert(at, std::string(rng.Between(1, 10), '\xff'));
+          break;
+        default:
+          bytes += bytes.substr(at, rng.Below(100));
+      }
+    }
+    Result<T> got = Decode<T>(Pieces(rng, bytes));
+    if (!got.ok()) {
+      ++refused;
+      ASSERT_FALSE(got.error().ok());
+    } else {
+      const WireMessage again = Encode(got.value());  // what was accepted is valid
+      ASSERT_TRUE(Decode<T>(again).ok());
+    }
+  }
+  if (random_messages::kMembers<T> > 0) {
+    EXPECT_GT(refused, 0);
+  }
+}
+
+TEST(Wire, HostileBytesNeverCrash) {
+#define X(T) Mutations<T>(#T);
+  STRIA_ALL_MESSAGES(X)
+#undef X
+}
+
+TEST(Wire, EveryTruncationIsHandled) {
+  Random rng(5);
+  WriteRequest request;
+  while (request.payload.size() < 100) request = RandomMessage<WriteRequest>(rng);
+  const std::string bytes = Flat(Encode(request));
+  for (size_t n = 0; n + 1 < bytes.size() && n < 3000; ++n) {
+    WireMessage m{Buffer(), BufferChain(Buffer::FromString(bytes.substr(0, n)))};
+    if (n == 0) continue;  // no bytes are an empty message
+    Result<WriteRequest> got = Decode<WriteRequest>(m);
+    if (got.ok()) EXPECT_TRUE(got.value().payload.empty());
+  }
+}
+
+TEST(Wire, PayloadIsSlicedNotCopied) {
+  WriteRequest request;
+  const Buffer bulk = Buffer::FromString(std::string(100'000, 'b'));
+  ShardWrite item;
+  item.length = bulk.size();
+  item.crcs = {1, 2};
+  request.items = {item};
+  request.payload = BufferChain(bulk);
+  const WireMessage wire = Encode(request);
+  ASSERT_EQ(wire.payload.parts().size(), 1u);
+  EXPECT_EQ(wire.payload.parts()[0].data(), bulk.data());
+  Result<WriteRequest> got = Decode<WriteRequest>(wire);
+  ASSERT_TRUE(got.ok()) << got.error();
+  EXPECT_EQ(got.value().payload.parts()[0].data(), bulk.data());
+}
+
+TEST(Wire, AnyProtobufClientCanReadAndWriteThePayload) {
+  Random rng(11);
+  const WriteRequest request = RandomMessage<WriteRequest>(rng);
+  v1::WriteRequest plain;
+  ASSERT_TRUE(plain.ParseFromString(Flat(Encode(request))));
+  EXPECT_EQ(plain.payload(), request.payload.Flatten().view());
+  Result<WriteRequest> got = Decode<WriteRequest>(Pieces(rng, plain.SerializeAsString()));
+  ASSERT_TRUE(got.ok()) << got.error();
+  EXPECT_TRUE(Same(request, got.value()));
+}
+
+TEST(Wire, ErrorsCrossExactly) {
+  const Error error(FsError::kTooFewDomains, "raid6:4+2 needs 6 nodes, \xff there are 3");
+  for (const Result<void>& r : {Result<void>(Decode<ReadReply>(EncodeError(error)).error()),
+                                Result<void>(Decode<StatusReply>(EncodeError(error)).error()),
+                                Result<void>(Decode<Empty>(EncodeError(error)).error())}) {
+    EXPECT_EQ(r.code(), error.code);
+    EXPECT_EQ(r.error().message, error.message);
+  }
+  v1::Empty newer;
+  newer.set_error(60'000);
+  const Result<Empty> got =
+      Decode<Empty>({Buffer(), BufferChain(Buffer::FromString(newer.SerializeAsString()))});
+  EXPECT_EQ(got.code(), FsError::kIo);
+}
+
+TEST(Wire, LongErrorTextIsCut) {
+  const Error error = Decode<Empty>(EncodeError(Error(FsError::kIo, std::string(kMiB, 'x')))).error();
+  EXPECT_EQ(error.message.size(), kMaxErrorTextBytes);
+}
+
+template <class Pb, class T = Empty>
+Error Refusal(const Pb& pb) {
+  return Decode<T>({Buffer::FromString(pb.SerializeAsString()), BufferChain()}).error();
+}
+
+TEST(Wire, RefusesWhatNoStructMayHold) {
+  v1::NameRequest name;
+  name.set_name("a/b");
+  EXPECT_EQ((Refusal<v1::NameRequest, NameRequest>(name)).code, FsError::kBadRequest);
+  name.set_name(std::string(256, 'n'));
+  EXPECT_EQ((Refusal<v1::NameRequest, NameRequest>(name)).code, FsError::kNameTooLong);
+  name.set_name("fine");
+  EXPECT_TRUE((Refusal<v1::NameRequest, NameRequest>(name)).ok());
+
+  v1::NodeReply node;  // type 0
+  EXPECT_EQ((Refusal<v1::NodeReply, NodeReply>(node)).code, FsError::kBadRequest);
+  node.mutable_attr()->set_type(static_cast<v1::FileType>(99));
+  EXPECT_EQ((Refusal<v1::NodeReply, NodeReply>(node)).ToString(),
+            Error(FsError::kBadRequest,
+                  "malformed NodeReply: attr: type has a number that is not in its list").ToString());
+
+  v1::CommitRequest commit;
+  auto* extent = commit.add_extents();
+  extent->set_file_offset(100);
+  extent->set_length(3);
+  extent->set_inline_bytes("abc");
+  EXPECT_TRUE((Refusal<v1::CommitRequest, CommitRequest>(commit)).ok());
+  *commit.add_extents() = *extent;
+  EXPECT_EQ((Refusal<v1::CommitRequest, CommitRequest>(commit)).code, FsError::kBadRequest);
+  commit.mutable_extents(1)->set_file_offset(UINT64_MAX);
+  EXPECT_FALSE((Refusal<v1::CommitRequest, CommitRequest>(commit)).ok());
+
+  v1::ReportShardRequest report;
+  report.set_column(70'000);
+  EXPECT_EQ((Refusal<v1::ReportShardRequest, ReportShardRequest>(report)).code, FsError::kBadRequest);
+
+  v1::ReadRequest read;
+  for (size_t i = 0; i <= kMaxDataItems; ++i) read.add_items();
+  EXPECT_EQ((Refusal<v1::ReadRequest, ReadRequest>(read)).code, FsError::kBadRequest);
+  read.clear_items();
+  for (int i = 0; i < 2; ++i) read.add_items()->set_length(3 * kMiB);
+  EXPECT_EQ((Refusal<v1::ReadRequest, ReadRequest>(read)).code, FsError::kBadRequest);
+}
+
+TEST(Wire, MillionsOfTinyFieldsAreRefusedUnparsed) {
+  std::string bytes;  // field 4 (extents) of CommitRequest, empty, over and over
+  for (size_t i = 0; i < 2 * kMaxWireFields; ++i) bytes += std::string("\x22\x00", 2);
+  const Error error = Decode<CommitRequest>({Buffer::FromString(bytes), BufferChain()}).error();
+  EXPECT_EQ(error.code, FsError::kBadRequest) << error;
+  EXPECT_NE(error.message.find("too many"), std::string::npos) << error;
+}
+
+TEST(Wire, OversizedMessagesAreRefused) {
+  const Buffer big = Buffer::FromString(std::string(kMaxMessageBytes + 1, 0));
+  EXPECT_EQ(Decode<Empty>({big, BufferChain()}).code(), FsError::kBadRequest);
+}
+
+}  // namespace
+}  // namespace stria

@@ -1,0 +1,44 @@
+// Field lists of the structs in api/types.h and stripe/types.h. Only the wire_*.cc files include this.
+#pragma once
+
+#include "api/types.h"
+#include "proto/wire_fields.h"
+
+namespace stria::wire {
+
+using OffsetLength = std::pair<uint64_t, uint64_t>;
+
+WIRE_MESSAGE(Uuid) { F(hi); F(lo); }
+WIRE_MESSAGE_AS(OffsetLength, v1::Range) { F2(first, offset); F2(second, length); }
+
+WIRE_MESSAGE(Layout) {
+  F(groups); F(k); F(m); F(codec); F(rotate); F(arrangement); F(domain); F(place); F(place_node);
+  F(unit_bytes); F(stripe_bytes);
+}
+WIRE_MESSAGE(StripeShape) {
+  F(groups); F(k); F(m); F(codec); F(unit_bytes); F(payload_bytes); F(column_bytes);
+}
+WIRE_MESSAGE(Extent) { F(file_offset); F(length); F(stripe); F(stripe_offset); F(inline_bytes); }
+WIRE_MESSAGE(Column) { F(shard); F(target); F(length); F(digest); }
+WIRE_MESSAGE(StripeInfo) { F(id); F(shape); F(columns); F(narrow); F(crowded); }
+WIRE_MESSAGE(StripeGrant) { F(info); F(tokens); }
+WIRE_MESSAGE(ItemResult) { F(code); F(message); }
+
+WIRE_MESSAGE(Attr) {
+  F(ino); F(type); F(mode); F(nlink); F(uid); F(gid); F(rdev); F(size); F(allocated_bytes);
+  F(atime_ns); F(mtime_ns); F(ctime_ns); F(version); F(data_version);
+}
+WIRE_MESSAGE(OpHeader) {
+  F(protocol); F(cluster); F(session); F(epoch); F(op_seq); F(acked_below); F(uid); F(gid); F(groups);
+  F(timeout_ns); F(trace_id);
+}
+WIRE_MESSAGE(SessionEvent) { F(seq); F(kind); F(ino); F(name); F(lease); }
+
+WIRE_MESSAGE(NodeInfo) { F(id); F(uuid); F(name); F(address); F(state); F(since_ns); }
+WIRE_MESSAGE(TargetInfo) {
+  F(id); F(node); F(disk_uuid); F(label); F(channel); F(state); F(capacity_bytes); F(free_bytes);
+  F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors);
+}
+WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); }
+
+}  // namespace stria::wire
