@@ -81,6 +81,7 @@ class DirtyBuffer {
   uint64_t head() const { return batches_.empty() ? 0 : batches_.front().id; }
   // Seal number of the oldest batch, UINT64_MAX if there is none.
   uint64_t head_seal() const { return batches_.empty() ? UINT64_MAX : batches_.front().seal; }
+  bool head_taken() const { return !batches_.empty() && batches_.front().taken; }
   bool has_untaken() const { return taken_ < batches_.size(); }
   size_t taken() const { return taken_; }
   size_t batches() const { return batches_.size(); }

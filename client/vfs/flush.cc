@@ -24,7 +24,8 @@ void Vfs::AccountDirty(VfsInode& n) {
 
 void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
-  while (n.dirty.has_untaken() && n.dirty.taken() < options_.max_batches_per_inode) {
+  // The head always goes: the others wait for it to commit.
+  while (n.dirty.has_untaken() && (n.dirty.taken() < options_.max_batches_per_inode || !n.dirty.head_taken())) {
     scope_.Spawn(RunBatch(inode, *n.dirty.Take()));
   }
 }

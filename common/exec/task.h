@@ -7,6 +7,7 @@
 
 #include <coroutine>
 #include <exception>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <optional>
@@ -322,8 +323,9 @@ class TaskScope {
   ~TaskScope() { CancelAll(); }
 
   void Spawn(Task<void> task) {
-    Sweep();
-    auto& root = roots_.emplace_back();
+    finished_.clear();  // frames that ended; not possible from within them
+    Root& root = roots_.emplace_back();
+    root.self = std::prev(roots_.end());
     ++running_;
     root.driver = Drive(std::move(task), this, &root);
     root.waiter.handle = root.driver.h;
@@ -339,6 +341,7 @@ class TaskScope {
   void CancelAll() {
     // Oldest first; a destructor may Spawn nothing, but may finish other roots' waits.
     while (!roots_.empty()) roots_.pop_front();
+    finished_.clear();
     running_ = 0;
   }
 
@@ -351,7 +354,7 @@ class TaskScope {
   struct Root {
     Driver driver;
     Waiter waiter;
-    bool done = false;
+    std::list<Root>::iterator self;
     Root() = default;
     Root(const Root&) = delete;
     ~Root() {
@@ -373,27 +376,12 @@ class TaskScope {
       Task<void> mine = std::move(task);
       co_await std::move(mine);
     }
-    root->done = true;
-    scope->finished_ = true;
+    scope->finished_.splice(scope->finished_.end(), scope->roots_, root->self);
     if (--scope->running_ == 0) scope->idle_.Pulse();
   }
-  // Frees finished frames; not possible from within them.
-  void Sweep() {
-    if (!finished_) return;
-    finished_ = false;
-    for (auto it = roots_.begin(); it != roots_.end();) {
-      if (it->done && it->driver.h.done()) {
-        it = roots_.erase(it);
-      } else {
-        finished_ = finished_ || it->done;
-        ++it;
-      }
-    }
-  }
-
-  std::list<Root> roots_;
+  std::list<Root> roots_;     // running
+  std::list<Root> finished_;  // at their end, to be freed
   size_t running_ = 0;
-  bool finished_ = false;
   Event idle_;
 };
 
