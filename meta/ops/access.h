@@ -1,0 +1,45 @@
+// Who may do what: pure functions of the caller and attributes, as Linux's VFS decides them.
+#pragma once
+
+#include <string_view>
+
+#include "api/types.h"
+#include "common/error.h"
+#include "meta/ops/op_ctx.h"
+
+namespace stria {
+
+inline constexpr uint32_t kMayExec = 1;
+inline constexpr uint32_t kMayWrite = 2;
+inline constexpr uint32_t kMayRead = 4;
+inline constexpr uint32_t kModeSuid = 04000;
+inline constexpr uint32_t kModeSgid = 02000;
+inline constexpr uint32_t kModeSticky = 01000;
+inline constexpr uint32_t kModeGroupExec = 00010;
+
+// `want` is kMay.. bits. Root may all but execute what nobody may execute.
+bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want);
+inline bool IsOwner(const OpCtx& ctx, const Attr& attr) { return ctx.IsRoot() || ctx.uid == attr.uid; }
+
+// A new name in the directory: kNoEnt (it was removed), kAccess.
+Error MayCreate(const OpCtx& ctx, const Attr& dir);
+// A name in the directory goes away (unlink, rmdir, either side of a rename); as_dir: the operation is
+// for directories. kAccess, kPerm (sticky), kNotDir, kIsDir.
+Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir);
+
+// What chown leaves of the mode of something that is not a directory, and what a write by someone
+// other than root leaves of a file's: no suid, and no sgid that means a group's rights.
+uint32_t DropPrivileges(uint32_t mode);
+
+// The group and mode of a new inode in `dir` (setgid directories pass on their group, and themselves).
+struct Creation {
+  uint32_t mode = 0;
+  uint32_t gid = 0;
+};
+Creation NewInodeRights(const OpCtx& ctx, const Attr& dir, FileType type, uint32_t mode);
+
+// kNoEnt (empty), kNameTooLong, kInval ('/' or NUL).
+Error CheckName(std::string_view name);
+inline bool IsDots(std::string_view name) { return name == "." || name == ".."; }
+
+}  // namespace stria

@@ -1,0 +1,167 @@
+// Commit: swaps extents of a file, all or nothing. The steps:
+//   1. the request is well-formed, the caller may write the file
+//   2. sealed stripes that were allocated to the session become live
+//   3. extents refer to those, or to stripes that this file uses already
+//   4. punched ranges become holes; then extents replace what is beneath them
+//   5. stripes without references become garbage
+//   6. size, times, version
+#include <algorithm>
+#include <set>
+
+#include "meta/ops/extents.h"
+#include "meta/ops/nodes.h"
+#include "meta/ops/stripes.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxCommitItems = kMaxBatchRecords / 2;
+constexpr size_t kMaxExistingPerRun = kMaxBatchRecords / 2;
+constexpr uint64_t kMaxInlineTotalBytes = 4 * kGiB;
+
+Error CheckRequest(const CommitRequest& r) {
+  if (r.extents.size() + r.stripes.size() + r.punch.size() + r.give_back.size() > kMaxCommitItems) {
+    return Error(FsError::kTooBig, "the commit has too many items; split it");
+  }
+  auto valid = ValidateExtents(r.extents, 0, kMaxFileBytes, FsError::kBadRequest);
+  if (!valid.ok()) return valid.error();
+  for (const auto& [offset, length] : r.punch) {
+    if (length == 0 || offset >= kMaxFileBytes) return Error(FsError::kBadRequest, "a punch is empty");
+  }
+  if (r.grow_to && *r.grow_to > kMaxFileBytes) return Error(FsError::kFBig);
+  if (!r.append) return Error();
+  if (r.extents.empty() || !r.punch.empty()) return Error(FsError::kBadRequest, "an append is one run of extents");
+  for (size_t i = 1; i < r.extents.size(); ++i) {
+    if (r.extents[i].file_offset != r.extents[i - 1].end()) {
+      return Error(FsError::kBadRequest, "an append is one run of extents");
+    }
+  }
+  return Error();
+}
+
+// Step 3. Run before anything is removed: "uses already" is as before this commit.
+Result<void> CheckStripesOf(Txn& txn, const CommitRequest& r) {
+  std::map<StripeId, uint64_t> payload;
+  for (const StripeInfo& s : r.stripes) payload[s.id] = s.shape.payload_bytes;
+  for (const Extent& e : r.extents) {
+    if (e.is_inline()) continue;
+    auto it = payload.find(e.stripe);
+    if (it == payload.end()) {
+      std::string refs = StripeRefKey(e.stripe, r.ino, 0);
+      refs.resize(16);
+      ASSIGN_OR_RETURN(auto used, txn.ScanPrefix(Family::kStripeRefs, refs, 1));
+      ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, e.stripe));
+      if (used.empty() || !rec) {
+        return Error(FsError::kConflict, "the file does not use stripe " + std::to_string(e.stripe.v) + " (any more)");
+      }
+      it = payload.emplace(e.stripe, rec->info.shape.payload_bytes).first;
+    }
+    if (e.stripe_offset > it->second || e.length > it->second - e.stripe_offset) {
+      return Error(FsError::kBadRequest, "an extent reaches beyond the end of its stripe");
+    }
+  }
+  return Ok();
+}
+
+Result<void> PunchRanges(Txn& txn, const OpCtx& ctx, const CommitRequest& r, InodeRecord* rec,
+                         StripeDeltas* deltas) {
+  for (const auto& [offset, length] : r.punch) {
+    const uint64_t end = RangeEnd(offset, length);
+    auto existing = ReadExtents(txn, r.ino, offset, end, kMaxExistingPerRun / 4);
+    if (existing.ok()) {
+      ApplyEdit(txn, rec, *existing, PlanOverwrite(*existing, {}, offset, end - offset), deltas);
+      rec->masks = SubtractMask(rec->masks, {offset, end});
+    } else if (existing.code() == FsError::kTooBig) {
+      rec->masks = AddMask(rec->masks, {offset, end});
+    } else {
+      return existing.error();
+    }
+  }
+  return Ok();
+}
+
+Result<void> PutExtents(Txn& txn, const std::vector<Extent>& extents, InodeRecord* rec, StripeDeltas* deltas) {
+  for (size_t i = 0; i < extents.size();) {
+    size_t n = i + 1;
+    while (n < extents.size() && extents[n].file_offset == extents[n - 1].end()) ++n;
+    const std::vector<Extent> run(extents.begin() + static_cast<ptrdiff_t>(i),
+                                  extents.begin() + static_cast<ptrdiff_t>(n));
+    const uint64_t begin = run.front().file_offset;
+    const uint64_t end = run.back().end();
+    ASSIGN_OR_RETURN(auto existing, ReadExtents(txn, rec->attr.ino, begin, end, kMaxExistingPerRun));
+    ApplyEdit(txn, rec, existing, PlanOverwrite(existing, run, begin, end - begin), deltas);
+    rec->masks = SubtractMask(rec->masks, {begin, end});
+    i = n;
+  }
+  return Ok();
+}
+
+Result<void> GiveBack(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
+  for (StripeId stripe : r.give_back) {
+    ASSIGN_OR_RETURN(const bool ours, txn.Has<SessionStripeRecord>(SessionStripeKey(ctx.session, stripe)));
+    if (ours) RETURN_IF_ERROR(DiscardStripe(txn, stripe, ctx.touched));
+  }
+  return Ok();
+}
+
+// The extents as they are to be stored.
+Result<std::vector<Extent>> PlaceExtents(const CommitRequest& r, uint64_t size) {
+  std::vector<Extent> extents = r.extents;
+  if (!r.append) return extents;
+  const uint64_t from = extents.front().file_offset;
+  const uint64_t length = extents.back().end() - from;
+  if (length > kMaxFileBytes - size) return Error(FsError::kFBig);
+  for (Extent& e : extents) e.file_offset = e.file_offset - from + size;
+  return extents;
+}
+
+}  // namespace
+
+Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
+  // 1.
+  if (Error e = CheckRequest(r); !e.ok()) return e;
+  RETURN_IF_ERROR(OpAllocateLayout(txn, ctx, r.ino));
+  ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  const uint64_t inline_before = rec.inline_bytes;
+  const bool had_masks = !rec.masks.empty();
+  // 2.
+  StripeDeltas deltas;
+  for (const StripeInfo& s : r.stripes) {
+    if (!deltas.emplace(s.id, 0).second) return Error(FsError::kBadRequest, "a stripe is committed twice");
+    RETURN_IF_ERROR(MakeStripeLive(txn, ctx.session, s));
+  }
+  // 3.
+  RETURN_IF_ERROR(CheckStripesOf(txn, r));
+  CommitReply reply;
+  reply.append_offset = r.append ? rec.attr.size : 0;
+  ASSIGN_OR_RETURN(std::vector<Extent> extents, PlaceExtents(r, rec.attr.size));
+  // 4.
+  RETURN_IF_ERROR(PunchRanges(txn, ctx, r, &rec, &deltas));
+  RETURN_IF_ERROR(PutExtents(txn, extents, &rec, &deltas));
+  if (rec.masks.size() > kMaxMasks) {
+    ctx.touched->trim.insert(r.ino);
+    return Error(FsError::kRetryLater, "the file is being trimmed; try again");
+  }
+  if (had_masks || !rec.masks.empty()) SetIntent(txn, rec, ctx.touched);
+  if (rec.inline_bytes > inline_before && (rec.inline_bytes > kMaxInlinePerInode ||
+                                           txn.Count(Counter::kInlineBytes) > kMaxInlineTotalBytes)) {
+    return Error(FsError::kTooBig, "too many inline bytes; write a stripe");
+  }
+  // 5.
+  RETURN_IF_ERROR(SettleStripes(txn, deltas, ctx.touched));
+  RETURN_IF_ERROR(GiveBack(txn, ctx, r));
+  // 6.
+  const bool data = !extents.empty() || !r.punch.empty() || (r.grow_to && *r.grow_to > rec.attr.size);
+  if (!extents.empty()) rec.attr.size = std::max(rec.attr.size, extents.back().end());
+  if (r.grow_to) rec.attr.size = std::max(rec.attr.size, *r.grow_to);
+  if (data || r.mtime_ns) {
+    rec.attr.mtime_ns = r.mtime_ns ? *r.mtime_ns : ctx.now_ns;
+    rec.attr.ctime_ns = ctx.now_ns;
+    RETURN_IF_ERROR(PutInode(txn, ctx, &rec, data));
+  }
+  reply.attr = rec.attr;
+  reply.seq = txn.seq();
+  return reply;
+}
+
+}  // namespace stria

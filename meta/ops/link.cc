@@ -1,0 +1,31 @@
+#include "meta/ops/nodes.h"
+
+namespace stria {
+
+Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
+  ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  ASSIGN_OR_RETURN(InodeRecord dir, GetSearchableDir(txn, ctx, r.new_parent));
+  if (IsDots(r.new_name)) return Error(FsError::kExist);
+  if (Error e = CheckName(r.new_name); !e.ok()) return e;
+  ASSIGN_OR_RETURN(std::optional<DentryRecord> there, FindDentry(txn, r.new_parent, r.new_name));
+  if (there) return Error(FsError::kExist);
+  if (Error e = MayCreate(ctx, dir.attr); !e.ok()) return e;
+  if (rec.is_dir()) return Error(FsError::kPerm, "directories have one name");
+  if (rec.attr.nlink == 0) return Error(FsError::kNoEnt, "the file was unlinked");
+  if (rec.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
+
+  RETURN_IF_ERROR(AddDentry(txn, ctx, &dir, r.new_name, r.ino, rec.attr.type));
+  ++rec.attr.nlink;
+  rec.attr.ctime_ns = ctx.now_ns;
+  RETURN_IF_ERROR(PutInode(txn, ctx, &rec));
+  RETURN_IF_ERROR(PutChangedDir(txn, ctx, &dir));
+  return NodeReply{rec.attr, dir.attr, std::nullopt, txn.seq()};
+}
+
+Result<ReadLinkReply> OpReadLink(Txn& txn, const OpCtx& ctx, const InodeRequest& r) {
+  ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  if (rec.attr.type != FileType::kSymlink) return Error(FsError::kInval, "not a symlink");
+  return ReadLinkReply{rec.symlink_target};
+}
+
+}  // namespace stria

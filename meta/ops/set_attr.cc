@@ -1,0 +1,81 @@
+#include "meta/ops/nodes.h"
+
+namespace stria {
+namespace {
+
+Error CheckSize(const OpCtx& ctx, const Attr& attr, uint64_t size) {
+  if (attr.type == FileType::kDirectory) return Error(FsError::kIsDir);
+  if (attr.type != FileType::kFile) return Error(FsError::kInval, "only files can be truncated");
+  if (size > kMaxFileBytes) return Error(FsError::kFBig);
+  // What was opened for writing may be truncated whatever its mode says.
+  const bool opened = ctx.open && ctx.HasOpen(attr.ino, true);
+  if (!opened && !MayAccess(ctx, attr, kMayWrite)) return Error(FsError::kAccess);
+  return Error();
+}
+
+Error CheckOwners(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
+  if (ctx.IsRoot()) return Error();
+  const bool owner = ctx.uid == attr.uid;
+  if (r.uid && !(owner && *r.uid == attr.uid)) return Error(FsError::kPerm);
+  if (r.gid && !(owner && (*r.gid == attr.gid || ctx.InGroup(*r.gid)))) return Error(FsError::kPerm);
+  return Error();
+}
+
+Error CheckTimes(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
+  if (!r.atime_ns && !r.mtime_ns && !r.atime_now && !r.mtime_now) return Error();
+  if (IsOwner(ctx, attr)) return Error();
+  // utimes(NULL) is for all who may write, anything else for the owner.
+  if (!r.atime_now || !r.mtime_now) return Error(FsError::kPerm);
+  if (!MayAccess(ctx, attr, kMayWrite)) return Error(FsError::kAccess);
+  return Error();
+}
+
+Error CheckMode(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
+  if (!r.mode) return Error();
+  if (!IsOwner(ctx, attr)) return Error(FsError::kPerm);
+  if (attr.type == FileType::kSymlink) return Error(FsError::kNotSupported, "symlinks have no mode");
+  return Error();
+}
+
+void ChangeMode(const OpCtx& ctx, const SetAttrRequest& r, Attr* attr) {
+  if (r.mode) {
+    attr->mode = *r.mode & 07777;
+    const uint32_t group = r.gid ? *r.gid : attr->gid;
+    if (!ctx.IsRoot() && !ctx.InGroup(group)) attr->mode &= ~kModeSgid;
+  }
+  const bool owners = r.uid || r.gid;
+  const bool write = r.size && !ctx.IsRoot();
+  if (attr->type != FileType::kDirectory && (owners || write || r.kill_suid)) {
+    attr->mode = DropPrivileges(attr->mode);
+  }
+}
+
+}  // namespace
+
+Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r) {
+  ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  Attr& attr = rec.attr;
+  if (r.size) {
+    if (Error e = CheckSize(ctx, attr, *r.size); !e.ok()) return e;
+  }
+  if (Error e = CheckOwners(ctx, attr, r); !e.ok()) return e;
+  if (Error e = CheckMode(ctx, attr, r); !e.ok()) return e;
+  if (Error e = CheckTimes(ctx, attr, r); !e.ok()) return e;
+
+  ChangeMode(ctx, r, &attr);
+  if (r.uid) attr.uid = *r.uid;
+  if (r.gid) attr.gid = *r.gid;
+  if (r.size) {
+    RETURN_IF_ERROR(SetSize(txn, &rec, *r.size, ctx.touched));
+    attr.mtime_ns = ctx.now_ns;
+  }
+  if (r.atime_now) attr.atime_ns = ctx.now_ns;
+  if (r.atime_ns) attr.atime_ns = *r.atime_ns;
+  if (r.mtime_now) attr.mtime_ns = ctx.now_ns;
+  if (r.mtime_ns) attr.mtime_ns = *r.mtime_ns;
+  attr.ctime_ns = ctx.now_ns;
+  RETURN_IF_ERROR(PutInode(txn, ctx, &rec, r.size.has_value()));
+  return NodeReply{attr, std::nullopt, std::nullopt, txn.seq()};
+}
+
+}  // namespace stria
