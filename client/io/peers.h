@@ -16,6 +16,7 @@
 namespace stria {
 
 struct DataPeersOptions {
+  std::string local_node;  // name of the node this client runs on, "" if none
   int64_t read_timeout_ns = 5 * kSecond;    // of one request, waiting for its turn not included
   int64_t write_timeout_ns = 10 * kSecond;
   int64_t seal_timeout_ns = 20 * kSecond;   // a sync of a busy disk
@@ -58,8 +59,15 @@ class DataPeers {
   // A disk failed an item of a request that its node answered; or served one.
   void TargetFailed(TargetId target);
   void TargetServed(TargetId target);
-  // A read of this size that took longer is worth racing.
+  // A read of this size that took longer is worth racing; what waits for the same node is allowed for.
   int64_t HedgeAfterNs(NodeId node, uint64_t bytes) const;
+  // Races are a small part of all reads, so that they never make a general slowness worse. True at most
+  // kHedgeBurst times, and once more per kReadsPerHedge reads.
+  bool MayHedge();
+  NodeId local_node() const { return local_node_; }  // 0 if none
+
+  static constexpr uint64_t kReadsPerHedge = 20;
+  static constexpr uint64_t kHedgeBurst = 32;
 
  private:
   struct Peer {
@@ -67,8 +75,14 @@ class DataPeers {
     std::string address;
     std::shared_ptr<DataService> service;
     Semaphore inflight;
+    uint64_t pending_bytes = 0;  // asked for, waiting or in flight
     Health health;
     Latency reads;
+  };
+  struct Place {
+    NodeId node;
+    Readiness by_map = Readiness::kGood;
+    bool takes_new = false;
   };
   class Watch;  // of one call
 
@@ -80,9 +94,11 @@ class DataPeers {
   DataConnector& connector_;
   const DataPeersOptions options_;
   std::shared_ptr<const ClusterMap> map_;
-  std::map<TargetId, NodeId> node_of_;
+  std::map<TargetId, Place> places_;
   std::map<NodeId, std::shared_ptr<Peer>> peers_;
   std::map<TargetId, Health> targets_;  // of those that failed lately
+  NodeId local_node_;
+  uint64_t hedge_credit_ = kHedgeBurst * kReadsPerHedge;  // in reads
 };
 
 }  // namespace stria

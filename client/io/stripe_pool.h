@@ -83,7 +83,9 @@ class StripePool {
   void Discard(Entry& e);
   void StartFill(const std::shared_ptr<Entry>& e);
   Task<void> Fill(std::shared_ptr<Entry> e, uint64_t epoch);
-  void MaybeSendGiveBack();
+  void Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from);
+  void ArmSweep();  // old grants go also if nobody takes any
+  Task<void> SendGiveBack();
 
   DataPeers& peers_;
   AllocateFn allocate_;
@@ -94,6 +96,7 @@ class StripePool {
   bool sending_ = false;
   bool closed_ = false;
   uint64_t epoch_ = 0;  // of Drop
+  Timer sweep_;
   TaskScope scope_;
 };
 

@@ -47,11 +47,12 @@ class StripeWriter {
 
   uint64_t capacity_bytes() const;
   uint64_t appended_bytes() const;
-  // Waits while too much is in flight. An error means the stripe has failed. REQUIRES: it fits.
+  // Waits while too much is in flight. An error means the stripe has failed; Finish then tells the same
+  // error and completes failed_targets(). REQUIRES: it fits.
   Task<Result<void>> Append(BufferChain payload);
   // Once, after at least one byte. Durable on return if ok.
   Task<Result<StripeInfo>> Finish();
-  // After an error: the targets that failed, ascending; empty if it was not their fault.
+  // After an error of Finish: the targets that failed, ascending; empty if it was not their fault.
   const std::vector<TargetId>& failed_targets() const;
 
  private:

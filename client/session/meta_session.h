@@ -15,7 +15,7 @@
 // Exactly once: a mutation keeps its op_seq over all its tries; acked_below stays under each op that is
 // unanswered or not known durable. Executor's thread only.
 //
-// Bounds: kMaxUndurableOps and kMaxUndurableBytes of mutations kept for replay (a Sync makes room),
+// Bounds: kMaxUndurableOps and kMaxUndurableBytes of mutations kept for replay (more wait until the server has synced),
 // kMaxEventsInHand events being handled.
 #pragma once
 
@@ -120,6 +120,7 @@ class MetaSession {
   struct Try {
     std::shared_ptr<MetaService> service;
     size_t address = 0;
+    uint64_t term = 0;
     Epoch epoch;
     SessionId session;
   };
@@ -142,23 +143,32 @@ class MetaSession {
   Error GiveUp(const Error& last) const;
   OpHeader Header(const Caller& caller, OpSeq op_seq) const;
 
-  Task<void> KeepOpen();                // opens, reclaims and reopens, for ever
+  // The life of the session (meta_session.cc).
+  Task<void> KeepOpen();
   Task<Result<void>> OpenFresh();
   Task<Result<void>> Reclaim();
+  Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
   Task<Result<void>> Replay();
+  Task<void> Settle(bool lost);
   void Adopt(const OpenSessionReply& reply, int64_t sent_ns);
   Task<void> KeepRenewed();
-  Task<bool> RenewOnce();
-  Task<void> KeepPolling();
-  void TakeEvents(PollReply reply);
-  Task<void> HandleEvents(InodeId ino, uint64_t epoch);
-  void Acknowledge(uint64_t seq, uint64_t epoch);
-  Task<void> RefreshMap();
-  Task<Result<void>> MakeRoom();
+  Task<Error> RenewOnce();
+  Task<Result<void>> MakeRoom(int64_t deadline_ns);
+  bool Live() const { return state_ == State::kReady || state_ == State::kSettling; }
   void SawTerm(uint64_t term);
   void KnownDurable(CommitSeq seq);
   void SetState(State s);
-  void Fence(const std::string& why);
+  void Fence();
+
+  // Events and the map (session_events.cc).
+  Task<void> KeepPolling();
+  Task<Result<PollReply>> PollOnce(Try t);
+  Task<bool> AckedPast(uint64_t seq);
+  bool TakeEvents(std::vector<SessionEvent> events);  // true if any was new
+  Task<void> HandleEvents(InodeId ino);
+  void Acknowledge(uint64_t seq, uint64_t numbering);
+  void ResetEvents(uint64_t first_event);
+  Task<void> KeepMap();
   void SetMap(ClusterMap map);
 
   MetaConnector& connector_;
@@ -175,6 +185,7 @@ class MetaSession {
   SessionId session_;
   Epoch epoch_;
   uint64_t term_ = 0;
+  bool opened_before_ = false;
   uint64_t generation_ = 1;
   int64_t lease_until_ns_ = 0;
   int64_t lease_ns_ = 0;
@@ -182,17 +193,22 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
-  AsyncMutex making_room_;
+  Event durable_grew_;  // pulsed
 
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();
-  bool refreshing_map_ = false;
+  bool map_stale_ = false;
+  Event map_wanted_;  // pulsed
 
-  uint64_t event_epoch_ = 0;   // of the session's numbering of events; those of older ones are not acked
-  uint64_t acked_event_ = 0;   // it and all before are handled
-  uint64_t taken_event_ = 0;   // the last that was taken from a poll
+  struct Queued {
+    SessionEvent event;
+    uint64_t numbering = 0;
+  };
+  uint64_t numbering_ = 0;      // of events; those of older ones are not acknowledged
+  uint64_t acked_event_ = 0;    // it and all before are handled
+  uint64_t taken_event_ = 0;    // the last that was taken from a poll
   std::set<uint64_t> handled_;  // above acked_event_
-  std::map<InodeId, std::deque<SessionEvent>> event_queues_;  // being handled, per inode
-  Event acked_;                // pulsed when acked_event_ grows
+  std::map<InodeId, std::deque<Queued>> event_queues_;  // being handled, per inode
+  Event acked_;                 // pulsed when acked_event_ grows
 
   TaskScope scope_;   // the loops
   TaskScope events_;  // handlers

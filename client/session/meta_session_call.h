@@ -54,7 +54,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   const uint64_t generation = generation_;
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
   if (state_ != State::kReady) CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns));
-  if (mutation && ops_.HalfFull()) CO_RETURN_IF_ERROR(co_await MakeRoom());
+  if (mutation && ops_.HalfFull()) CO_RETURN_IF_ERROR(co_await MakeRoom(deadline_ns));
   if (generation != generation_) co_return FencedError();
   OpTicket ticket;
   if (mutation) ticket = ops_.Begin();
@@ -67,12 +67,17 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     std::optional<Result<Rep>> reply = co_await WithTimeout(
         request.header.timeout_ns + session_internal::kTrySlackNs, (t.service.get()->*method)(request));
     if (generation != generation_) co_return FencedError();
-    if (reply && reply->ok()) {
+    // What a server said before its restart may be forgotten there by now: ask again.
+    const bool current = t.term == term_ && state_ == State::kReady;
+    if (reply && reply->ok() && current) {
       if (mutation) Done(method, std::move(request), session_internal::SeqOf(**reply), std::move(ticket));
       co_return std::move(*reply);
     }
-    const Error error = reply ? reply->error() : Error(FsError::kDeadline, "no answer in time");
-    if (!Retry(error, t)) co_return generation == generation_ ? error : FencedError();
+    Error error(FsError::kDeadline, "no answer in time");
+    if (reply) error = reply->ok() ? Error(FsError::kUnavailable, "the server restarted") : reply->error();
+    if (current || !reply || !reply->ok()) {
+      if (!Retry(error, t)) co_return generation == generation_ ? error : FencedError();
+    }
     const int64_t wait_ns = backoff.NextNs();
     if (ex.NowNs() + wait_ns >= deadline_ns) co_return GiveUp(error);
     co_await Sleep(wait_ns);

@@ -18,7 +18,7 @@
 
 namespace stria {
 
-inline constexpr size_t kMaxUndurableOps = 8192;
+inline constexpr size_t kMaxUndurableOps = 2048;
 inline constexpr uint64_t kMaxUndurableBytes = 32 * kMiB;
 
 // Keeps an op open. Movable; may outlive the log.
@@ -53,22 +53,27 @@ class OpLog {
   // Sends the op again, as it was; the sequence of its (new) commit.
   using Resend = std::function<Task<Result<CommitSeq>>()>;
 
+  struct Undurable {
+    OpTicket ticket;
+    CommitSeq seq;
+    uint64_t bytes = 0;
+    Resend resend;
+  };
+
   OpTicket Begin() { return OpTicket(open_, OpSeq(next_++)); }
   OpSeq AckedBelow() const { return open_->empty() ? OpSeq(next_) : *open_->begin(); }
 
   // The op was answered with `seq`; keep it until that is durable.
-  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend);
+  void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend) {
+    Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend)});
+  }
+  void Keep(Undurable op);
   // All up to `durable` survive a restart of the server.
   void Durable(CommitSeq durable);
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
 
-  struct Undurable {
-    OpTicket ticket;
-    uint64_t bytes = 0;
-    Resend resend;
-  };
   // All that must be replayed, in the order of their commits; the log keeps none of them.
   std::vector<Undurable> TakeAll();
   // A new session: numbering starts again, nothing is replayed.

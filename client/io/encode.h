@@ -1,0 +1,33 @@
+// The computing part of writing: payload cut into columns, parity, checksums. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/buffer.h"
+#include "stripe/checksum.h"
+#include "stripe/codec.h"
+#include "stripe/types.h"
+
+namespace stria {
+
+// Cuts payload that begins at `payload_offset` of the stripe into its data columns, without copying; each
+// column's part continues where its last one ended. `shape` has at least that payload.
+std::vector<BufferChain> CutIntoColumns(const StripeShape& shape, uint64_t payload_offset,
+                                        const BufferChain& payload);
+
+// m parity columns over k data columns (of one group, positions [0, length)); shorter ones count as zeros.
+std::vector<Buffer> EncodeParity(const ParityCodec& codec, std::vector<BufferChain> data, uint64_t length);
+
+// Parity and running checksums of one batch of rows: in, what arrived; out, all columns of the stripe.
+struct EncodeJob {
+  StripeShape shape;
+  CodecSet* codecs = nullptr;
+  std::vector<BufferChain> columns;        // data columns in; parity columns are appended
+  std::vector<ChecksumBuilder> checksums;  // one per column
+  bool with_parity = true;
+
+  void Run();
+};
+
+}  // namespace stria

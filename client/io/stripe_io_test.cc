@@ -1,0 +1,309 @@
+// Stripes written and read over fake data servers.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "client/io/io_test_env.h"
+#include "stripe/checksum.h"
+
+namespace stria {
+namespace {
+
+// Every column of the stripe is sealed on its target with the recorded length and digest.
+void ExpectFullyDurable(IoEnv& env, const StripeInfo& info) {
+  ASSERT_TRUE(ValidateStripe(info).ok()) << ValidateStripe(info);
+  for (const Column& c : info.columns) {
+    if (!c.shard) continue;
+    ASSERT_TRUE(env.cluster.IsSealed(c.shard));
+    const std::vector<uint8_t>& bytes = env.cluster.Bytes(c.shard);
+    EXPECT_EQ(bytes.size(), c.length);
+    EXPECT_EQ(TableDigest(ChecksumTable(c.shard, bytes), bytes.size()), c.digest);
+  }
+}
+
+std::vector<uint8_t> Part(const std::vector<uint8_t>& all, uint64_t offset, uint64_t length) {
+  const auto first = all.begin() + static_cast<std::ptrdiff_t>(offset);
+  return std::vector<uint8_t>(first, first + static_cast<std::ptrdiff_t>(length));
+}
+
+// Up to m columns of each group, at random.
+std::vector<uint16_t> RandomLosses(Random& rng, const StripeShape& shape) {
+  std::vector<uint16_t> lost;
+  for (uint32_t g = 0; g < shape.groups; ++g) {
+    for (uint64_t n = rng.Between(0, shape.m); n > 0; --n) {
+      lost.push_back(ColumnOf(shape, g, static_cast<uint32_t>(rng.Below(uint32_t{shape.k} + shape.m))).v);
+    }
+  }
+  return lost;
+}
+
+class EveryLayout : public testing::TestWithParam<size_t> {};
+
+TEST_P(EveryLayout, BytesComeBackUnderAnyMLosses) {
+  const auto [name, layout] = TestLayouts()[GetParam()];
+  SCOPED_TRACE(name);
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(seed * 100 + GetParam(), 10, 1);
+    const uint64_t capacity = layout.stripe_bytes;
+    const uint64_t sizes[] = {1, 4095, layout.unit_bytes, layout.unit_bytes + 1ull, capacity,
+                              env.rng.Between(1, capacity)};
+    const BufferChain payload = RandomPayload(env.rng, std::min(capacity, sizes[seed - 1]));
+    const std::vector<uint8_t> want = BytesOf(payload);
+    const StripeWritten w = env.Write(layout, payload);
+    ASSERT_TRUE(w.error.ok()) << w.error;
+    EXPECT_EQ(w.info.shape, ShapeFor(layout, payload.size()));
+    ExpectFullyDurable(env, w.info);
+    EXPECT_EQ(env.Read(w.info, 0, want.size()), want);
+    for (const uint16_t c : RandomLosses(env.rng, w.info.shape)) {
+      const Column& column = w.info.columns[c];
+      if (!column.shard) continue;
+      switch (env.rng.Below(4)) {
+        case 0: env.cluster.Erase(column.shard); break;
+        case 1: if (env.cluster.Has(column.shard)) env.cluster.FlipBit(column.shard, env.rng.Below(column.length)); break;
+        case 2: env.cluster.node(env.cluster.NodeOf(column.target)).down = true; break;
+        case 3: env.cluster.target(column.target).read = FsError::kDiskFailed; break;
+      }
+    }
+    for (int i = 0; i < 6; ++i) {
+      const uint64_t offset = env.rng.Below(want.size());
+      const uint64_t length = env.rng.Between(1, want.size() - offset);
+      Error error;
+      EXPECT_EQ(env.Read(w.info, offset, length, &error), Part(want, offset, length)) << error;
+    }
+    EXPECT_EQ(env.Read(w.info, 0, want.size()), want);
+    EXPECT_EQ(env.cluster.violations(), std::vector<std::string>());
+    EXPECT_EQ(env.cluster.in_service(), 0u);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, EveryLayout, testing::Range<size_t>(0, TestLayouts().size()));
+
+TEST(StripeWriter, DefaultGeometryIsPipelinedInLargeRequests) {
+  IoEnv env(7);
+  const Layout layout = MakeLayout(1, 4, 1, kDefaultUnitBytes, 8);  // 8 MiB
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  ASSERT_TRUE(w.error.ok()) << w.error;
+  EXPECT_EQ(env.cluster.Total().writes, 10u);  // 2 batches of 1 MiB per column
+  EXPECT_EQ(env.cluster.Total().seals, 5u);
+  EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+}
+
+TEST(StripeWriter, SmallStripeTakesOneRoundTrip) {
+  IoEnv env(8);
+  const Layout layout = MakeLayout(1, 4, 2, kDefaultUnitBytes, 8);
+  const BufferChain payload = RandomPayload(env.rng, 10'000);
+  const StripeWritten w = env.Write(layout, payload);
+  ASSERT_TRUE(w.error.ok()) << w.error;
+  EXPECT_EQ(env.cluster.Total().total(), 3u);  // one data column, two of parity, sealed at once
+  EXPECT_EQ(w.info.columns[1], Column());
+  ExpectFullyDurable(env, w.info);
+}
+
+TEST(StripeWriter, OneNodeGetsOneRequestForItsColumns) {
+  IoEnv env(9, 1, 5);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 1);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  ASSERT_TRUE(w.error.ok()) << w.error;
+  EXPECT_EQ(env.cluster.Total().total(), 1u);
+  EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+  EXPECT_EQ(env.cluster.Total().reads, 1u);
+}
+
+TEST(StripeWriter, NamesTheTargetsThatFailed) {
+  IoEnv env(10);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  Result<StripeGrant> grant = env.cluster.Allocate(ShapeFor(layout, layout.stripe_bytes));
+  const TargetId full = grant->info.columns[1].target, dead = grant->info.columns[3].target;
+  env.cluster.target(full).write = FsError::kNoSpace;
+  env.cluster.node(env.cluster.NodeOf(dead)).down = true;
+  const StripeWritten w = RunSim(
+      env.ex, WriteWholeStripe(env.io, *grant, layout, RandomPayload(env.rng, layout.stripe_bytes)));
+  EXPECT_EQ(w.error.code, FsError::kNoSpace) << w.error;
+  EXPECT_EQ(w.failed, (std::vector<TargetId>{full, dead}));
+}
+
+TEST(StripeWriter, ExpiredTokensAreNobodysFault) {
+  IoEnv env(11);
+  env.cluster.ExpireTokens(true);
+  const StripeWritten w = env.Write(MakeLayout(1, 2, 1, 64 * kKiB, 1), RandomPayload(env.rng, 1000));
+  EXPECT_EQ(w.error.code, FsError::kTokenExpired);
+  EXPECT_TRUE(w.failed.empty());
+}
+
+TEST(StripeWriter, ComparesWhatWasSealed) {
+  for (const uint64_t bytes : {uint64_t{1000}, 8 * kMiB}) {
+    IoEnv env(12);
+    const Layout layout = MakeLayout(1, 2, 1, kDefaultUnitBytes, 16);
+    Result<StripeGrant> grant = env.cluster.Allocate(ShapeFor(layout, layout.stripe_bytes));
+    const TargetId liar = grant->info.columns[2].target;
+    env.cluster.target(liar).lies_at_seal = true;
+    const StripeWritten w =
+        RunSim(env.ex, WriteWholeStripe(env.io, *grant, layout, RandomPayload(env.rng, bytes)));
+    EXPECT_EQ(w.error.code, FsError::kChecksum);
+    EXPECT_EQ(w.failed, std::vector<TargetId>{liar});
+  }
+}
+
+TEST(StripeWriter, LostAnswersAndDuplicatesDoNoHarm) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(seed);
+    for (uint32_t n = 1; n <= 10; ++n) {
+      env.cluster.node(NodeId(n)).lost_reply_percent = 20;
+      env.cluster.node(NodeId(n)).duplicate_percent = 20;
+      env.cluster.node(NodeId(n)).lost_request_percent = 10;
+      env.cluster.node(NodeId(n)).busy_percent = 10;
+    }
+    const Layout layout = MakeLayout(1, 3, 2, 64 * kKiB, 40);
+    const BufferChain payload = RandomPayload(env.rng, env.rng.Between(1, layout.stripe_bytes));
+    const StripeWritten w = env.Write(layout, payload);
+    ASSERT_TRUE(w.error.ok()) << w.error;
+    ExpectFullyDurable(env, w.info);
+    for (uint32_t n = 1; n <= 10; ++n) env.cluster.node(NodeId(n)) = {};
+    EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+    EXPECT_EQ(env.cluster.violations(), std::vector<std::string>());
+  }
+}
+
+TEST(StripeReader, CorruptionIsReportedAndNotSeen) {
+  IoEnv env(20);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  ASSERT_TRUE(w.error.ok());
+  env.cluster.FlipBit(w.info.columns[2].shard, 70'000);
+  EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+  ASSERT_EQ(env.bad.size(), 1u);
+  EXPECT_EQ(env.bad[0].column, ColumnIndex(2));
+  EXPECT_EQ(env.bad[0].reason, FsError::kChecksum);
+  // Nothing but the parity was fetched besides what was asked for.
+  EXPECT_EQ(env.reader.stats().fetched_bytes, layout.stripe_bytes + layout.stripe_bytes / 4);
+}
+
+TEST(StripeReader, FetchesOnlyTheBlocksItNeeds) {
+  IoEnv env(21);
+  const Layout layout = MakeLayout(1, 4, 1, kDefaultUnitBytes, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  EXPECT_EQ(env.Read(w.info, 300'000, 100).size(), 100u);
+  EXPECT_EQ(env.reader.stats().fetched_bytes, kChecksumBlockBytes);
+  EXPECT_EQ(env.cluster.Total().reads, 1u);
+}
+
+TEST(StripeReader, TooManyLossesSayWhatIsGone) {
+  IoEnv env(22);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const StripeWritten w = env.Write(layout, RandomPayload(env.rng, layout.stripe_bytes));
+  for (uint16_t c : {0, 1}) env.cluster.FlipBit(w.info.columns[c].shard, 0);
+  Error error;
+  env.Read(w.info, 0, layout.stripe_bytes, &error);
+  EXPECT_EQ(error.code, FsError::kIo);
+  EXPECT_NE(error.message.find("stripe " + std::to_string(w.info.id.v)), std::string::npos) << error;
+  // What is left can still be read.
+  EXPECT_EQ(env.Read(w.info, 128 * kKiB, 64 * kKiB, &error).size(), 64 * kKiB) << error;
+}
+
+TEST(StripeReader, MissingShardsAndOldTokensAskForFreshExtents) {
+  IoEnv env(23);
+  const Layout layout = MakeLayout(1, 2, 1, 64 * kKiB, 4);
+  const StripeWritten w = env.Write(layout, RandomPayload(env.rng, layout.stripe_bytes));
+  Error error;
+  env.cluster.ExpireTokens(true);
+  env.Read(w.info, 0, 1000, &error);
+  EXPECT_EQ(error.code, FsError::kTokenExpired) << error;
+  EXPECT_TRUE(env.bad.empty());
+  env.cluster.ExpireTokens(false);
+  for (const Column& c : w.info.columns) env.cluster.Erase(c.shard);
+  env.Read(w.info, 0, 1000, &error);
+  EXPECT_EQ(error.code, FsError::kNoSuchShard) << error;
+}
+
+TEST(StripeReader, UnreachableNodesAreNotLoss) {
+  IoEnv env(24);
+  const Layout layout = MakeLayout(1, 2, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (uint16_t c : {0, 1}) env.cluster.node(env.cluster.NodeOf(w.info.columns[c].target)).down = true;
+  Error error;
+  env.Read(w.info, 0, 1000, &error);
+  EXPECT_EQ(error.code, FsError::kUnavailable) << error;
+  // Back again, and read although the client still avoids them.
+  for (uint16_t c : {0, 1}) env.cluster.node(env.cluster.NodeOf(w.info.columns[c].target)).down = false;
+  EXPECT_EQ(env.Read(w.info, 0, payload.size(), &error), BytesOf(payload)) << error;
+}
+
+TEST(StripeReader, RacesASlowNode) {
+  IoEnv env(25);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (int i = 0; i < 5; ++i) env.Read(w.info, 0, payload.size());
+  env.cluster.node(env.cluster.NodeOf(w.info.columns[1].target)).delay_ns = 2 * kSecond;
+  const int64_t before = env.ex.NowNs();
+  EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+  EXPECT_LT(env.ex.NowNs() - before, 100 * kMillisecond);
+  EXPECT_EQ(env.reader.stats().hedged, 1u);
+  EXPECT_TRUE(env.bad.empty());
+}
+
+TEST(StripeReader, ADeadNodeCostsLittle) {
+  IoEnv env(26);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (int i = 0; i < 5; ++i) env.Read(w.info, 0, payload.size());
+  const NodeId dead = env.cluster.NodeOf(w.info.columns[1].target);
+  env.cluster.node(dead).hung = true;
+  const uint64_t asked = env.cluster.counters(dead).reads;
+  const int64_t before = env.ex.NowNs();
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+  EXPECT_LT(env.ex.NowNs() - before, kSecond);
+  EXPECT_LE(env.cluster.counters(dead).reads - asked, 4u);
+  // It is tried again when it is back.
+  env.cluster.node(dead).hung = false;
+  env.ex.RunFor(60 * kSecond);
+  for (int i = 0; i < 3; ++i) env.Read(w.info, 0, payload.size());
+  EXPECT_EQ(env.peers.ReadinessOf(w.info.columns[1].target), Readiness::kGood);
+}
+
+TEST(StripeReader, ReadsManyRangesWithFewRequests) {
+  IoEnv env(27, 5);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  std::vector<StripeInfo> stripes;
+  std::vector<std::vector<uint8_t>> want;
+  for (int i = 0; i < 3; ++i) {
+    const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+    stripes.push_back(env.Write(layout, payload).info);
+    want.push_back(BytesOf(payload));
+  }
+  const uint64_t before = env.cluster.Total().reads;
+  std::vector<std::vector<uint8_t>> out(12);
+  std::vector<StripeRange> ranges;
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].resize(5000);
+    ranges.push_back({env.cluster.ReadGrant(stripes[i % 3]), i * 70'000, out[i]});
+  }
+  for (const Result<void>& r : RunSim(env.ex, env.reader.ReadMany(ranges))) EXPECT_TRUE(r.ok()) << r.error();
+  for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], Part(want[i % 3], i * 70'000, 5000));
+  EXPECT_LE(env.cluster.Total().reads - before, 5u);
+}
+
+// One failed range does not spoil the others.
+TEST(StripeReader, ResultsAreOnePerRange) {
+  IoEnv env(28, 5);
+  const Layout layout = MakeLayout(1, 1, 0, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeInfo a = env.Write(layout, payload).info, b = env.Write(layout, payload).info;
+  env.cluster.Erase(a.columns[0].shard);
+  std::vector<uint8_t> out_a(100), out_b(100);
+  std::vector<StripeRange> ranges{{env.cluster.ReadGrant(a), 0, out_a}, {env.cluster.ReadGrant(b), 0, out_b}};
+  const std::vector<Result<void>> r = RunSim(env.ex, env.reader.ReadMany(ranges));
+  EXPECT_EQ(r[0].code(), FsError::kNoSuchShard);
+  EXPECT_TRUE(r[1].ok());
+  EXPECT_EQ(out_b, Part(BytesOf(payload), 0, 100));
+}
+
+}  // namespace
+}  // namespace stria

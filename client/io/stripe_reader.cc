@@ -1,0 +1,447 @@
+#include "client/io/stripe_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "stripe/checksum.h"
+#include "stripe/layout.h"
+#include "stripe/read_plan.h"
+
+namespace stria {
+
+namespace {
+
+// Columns are left out of a plan from this on; a stripe that cannot be read so is tried with more.
+enum class Doubt : uint8_t { kNone = 0, kSlow = 1, kAvoided = 2, kDown = 3, kBad = 4 };
+
+// Bytes of one column that were fetched and verified.
+struct Piece {
+  ColumnIndex column;
+  uint64_t shard_offset = 0;
+  BufferChain bytes;
+};
+
+// One stripe range being read.
+struct Job {
+  StripeRange range;
+  std::array<Doubt, kMaxColumns> doubt{};
+  std::array<FsError, kMaxColumns> failure{};  // of bad columns
+  std::optional<ReadPlan> plan;
+  std::vector<FetchRange> asked;  // sent and not failed
+  std::vector<Piece> pieces;
+  bool finished = false;
+  Result<void> result;
+
+  const StripeInfo& info() const { return range.stripe.info; }
+  const Column& column(ColumnIndex c) const { return info().columns[c.v]; }
+};
+
+// A part of a request: which job, which bytes.
+struct Item {
+  size_t job = 0;
+  FetchRange range;
+};
+
+struct Batch {
+  NodeId node;
+  std::vector<Item> items;
+  uint64_t bytes = 0;
+};
+
+FsError Blame(FsError code) {
+  switch (code) {
+    case FsError::kNoSuchShard:
+    case FsError::kChecksum:
+    case FsError::kDiskFailed:
+      return code;
+    case FsError::kIo:
+    case FsError::kCorrupt:
+      return FsError::kDiskFailed;
+    default:
+      return FsError::kUnavailable;
+  }
+}
+
+// A fresh token helps.
+bool TokenTrouble(FsError code) { return code == FsError::kTokenExpired || code == FsError::kBadToken; }
+
+Doubt DoubtOf(Readiness r) {
+  switch (r) {
+    case Readiness::kGood:
+      return Doubt::kNone;
+    case Readiness::kAvoided:
+      return Doubt::kAvoided;
+    case Readiness::kDown:
+      return Doubt::kDown;
+    case Readiness::kGone:
+      return Doubt::kBad;
+  }
+  return Doubt::kBad;
+}
+
+// Every block of `bytes`, which begin at a block of the shard, against its checksum.
+bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes, const std::vector<uint32_t>& crcs) {
+  if (crcs.size() != ChecksumBlocks(bytes.size())) return false;
+  if (bytes.parts().size() == 1) {
+    return !FirstBadBlock(shard, shard_offset / kChecksumBlockBytes, bytes.parts()[0].span(), crcs);
+  }
+  for (uint64_t at = 0, i = 0; at < bytes.size(); at += kChecksumBlockBytes, ++i) {
+    const Buffer block = bytes.Slice(at, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at)).Flatten();
+    if (BlockCrc(shard, shard_offset / kChecksumBlockBytes + i, block.span()) != crcs[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// All that belongs to one ReadMany. Fetches run in `scope`; the main coroutine plans and assembles.
+class ReadOp {
+ public:
+  ReadOp(StripeIo io, const std::function<void(const BadShard&)>& on_bad, StripeReaderStats* stats,
+         std::vector<StripeRange> ranges)
+      : io_(io), on_bad_(on_bad), stats_(stats), jobs_(ranges.size()) {
+    for (size_t i = 0; i < ranges.size(); ++i) jobs_[i].range = std::move(ranges[i]);
+  }
+
+  Task<std::vector<Result<void>>> Run() {
+    for (Job& job : jobs_) Start(job);
+    while (true) {
+      SendMissing();
+      bool all = true;
+      for (Job& job : jobs_) {
+        if (!job.finished && Complete(job)) co_await Finish(job);
+        all = all && job.finished;
+      }
+      if (all) break;
+      if (!std::exchange(news_, false)) co_await Wait();
+      news_ = false;
+    }
+    std::vector<Result<void>> out;
+    for (Job& job : jobs_) out.push_back(std::move(job.result));
+    co_return out;
+  }
+
+ private:
+  // A request that is on its way.
+  struct Flight {
+    Batch batch;
+    int64_t hedge_at_ns = 0;
+    bool hedged = false;
+    bool done = false;
+  };
+
+  void Start(Job& job) {
+    stats_->read_bytes += job.range.out.size();
+    const Error valid = ValidateStripe(job.info());
+    if (!valid.ok() || job.range.stripe.tokens.size() != job.info().columns.size()) {
+      End(job, valid.ok() ? Error(FsError::kCorrupt, "a stripe came with too few tokens") : valid);
+      return;
+    }
+    for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
+      const Column& column = job.info().columns[c];
+      if (!column.shard) continue;
+      job.doubt[c] = DoubtOf(io_.peers.ReadinessOf(column.target));
+      // A disk that the map does not know yet: the map is old.
+      if (!io_.peers.NodeOf(column.target)) job.failure[c] = FsError::kUnavailable;
+    }
+    Plan(job);
+  }
+
+  static void End(Job& job, Result<void> result) {
+    job.finished = true;
+    job.result = std::move(result);
+  }
+
+  // Plans around as many doubtful columns as possible: those in most doubt go first.
+  void Plan(Job& job) {
+    for (Doubt worst : {Doubt::kSlow, Doubt::kAvoided, Doubt::kDown, Doubt::kBad}) {
+      ReadOptions options;
+      options.cost = Costs(job);
+      for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
+        if (job.doubt[c] >= worst) options.unavailable.push_back(ColumnIndex(c));
+      }
+      Result<ReadPlan> plan = PlanRead(job.info(), job.range.payload_offset, job.range.out.size(), options);
+      if (!plan.ok()) return End(job, plan.error());
+      if (plan->lost.empty()) {
+        job.plan = std::move(*plan);
+        return;
+      }
+      if (worst == Doubt::kBad) return End(job, WhyLost(job, *plan));
+    }
+  }
+
+  // Disks of this client's own node first, where there is a choice.
+  std::vector<uint32_t> Costs(const Job& job) const {
+    std::vector<uint32_t> costs;
+    if (!io_.peers.local_node()) return costs;
+    for (const Column& c : job.info().columns) {
+      costs.push_back(io_.peers.NodeOf(c.target) == io_.peers.local_node() ? 0 : 1);
+    }
+    return costs;
+  }
+
+  // The caller refetches extents if a column told it to; otherwise says what is gone.
+  Error WhyLost(const Job& job, const ReadPlan& plan) const {
+    FsError code = FsError::kIo;
+    std::string columns;
+    for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
+      const FsError failure = job.failure[c];
+      if (job.doubt[c] != Doubt::kBad) continue;
+      columns += (columns.empty() ? "" : ", ") + io_.peers.TargetName(job.info().columns[c].target) + " (" +
+                 std::string(failure == FsError::kOk ? "gone" : FsErrorName(failure)) + ")";
+      if (failure == FsError::kNoSuchShard) {
+        code = failure;
+      } else if (TokenTrouble(failure) && code != FsError::kNoSuchShard) {
+        code = FsError::kTokenExpired;
+      } else if (code == FsError::kIo && (IsRetryable(failure) || failure == FsError::kFenced)) {
+        code = FsError::kUnavailable;
+      }
+    }
+    return Error(code, LostBytes(plan).message + "; without " + columns);
+  }
+
+  void MarkBad(Job& job, ColumnIndex c, FsError failure) {
+    if (job.doubt[c.v] == Doubt::kBad) return;
+    job.doubt[c.v] = Doubt::kBad;
+    job.failure[c.v] = failure;
+    std::erase_if(job.asked, [c](const FetchRange& r) { return r.column == c; });
+    const Column& column = job.column(c);
+    if (failure == FsError::kDiskFailed || failure == FsError::kIo) io_.peers.TargetFailed(column.target);
+    if (!TokenTrouble(failure) && on_bad_) {
+      on_bad_(BadShard{job.info().id, c, column.shard, column.target, Blame(failure)});
+    }
+    if (!job.finished) Plan(job);
+  }
+
+  // Sends what the plans need and nobody has asked for yet: one request per node and kMaxPayloadBytes.
+  void SendMissing() {
+    std::map<NodeId, std::vector<Item>> by_node;
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      Job& job = jobs_[j];
+      if (job.finished) continue;
+      for (FetchRange r : MissingRanges(job.plan->fetch, job.asked)) {
+        job.asked.push_back(r);
+        for (; r.length > 0;) {
+          FetchRange part = r;
+          part.length = std::min<uint64_t>(r.length, kMaxPayloadBytes);
+          by_node[io_.peers.NodeOf(job.column(r.column).target)].push_back({j, part});
+          r.shard_offset += part.length;
+          r.length -= part.length;
+        }
+      }
+    }
+    for (auto& [node, items] : by_node) {
+      Batch batch{node, {}, 0};
+      for (Item& item : items) {
+        if (batch.bytes + item.range.length > kMaxPayloadBytes || batch.items.size() == kMaxDataItems) {
+          Launch(std::exchange(batch, Batch{node, {}, 0}));
+        }
+        batch.bytes += item.range.length;
+        batch.items.push_back(item);
+      }
+      Launch(std::move(batch));
+    }
+  }
+
+  void Launch(Batch batch) {
+    Flight& flight = flights_.emplace_back();
+    flight.hedge_at_ns = Executor::Current().NowNs() + io_.peers.HedgeAfterNs(batch.node, batch.bytes);
+    flight.batch = std::move(batch);
+    scope_.Spawn(Fetch(&flight));
+  }
+
+  Task<void> Fetch(Flight* flight) {
+    ReadRequest request;
+    for (const Item& item : flight->batch.items) {
+      const Job& job = jobs_[item.job];
+      const Column& column = job.column(item.range.column);
+      request.items.push_back(ShardRead{column.shard, column.target, job.range.stripe.tokens[item.range.column.v],
+                                        item.range.shard_offset, item.range.length});
+    }
+    Result<ReadReply> reply = co_await io_.peers.Read(flight->batch.node, std::move(request));
+    if (reply.ok()) {
+      co_await Take(*flight, std::move(*reply));
+    } else {
+      for (const Item& item : flight->batch.items) MarkBad(jobs_[item.job], item.range.column, reply.code());
+    }
+    flight->done = true;
+    News();
+  }
+
+  // Checks every item; verified bytes become pieces, the rest bad columns.
+  Task<void> Take(const Flight& flight, ReadReply reply) {
+    stats_->fetched_bytes += reply.payload.size();
+    const std::vector<Item>& items = flight.batch.items;
+    std::vector<FsError> outcomes(items.size(), FsError::kChecksum);
+    std::vector<BufferChain> bytes(items.size());
+    uint64_t at = 0;
+    for (size_t i = 0; i < items.size() && i < reply.items.size(); ++i) {
+      const ReadItem& r = reply.items[i];
+      outcomes[i] = r.result.code;
+      if (r.result.code != FsError::kOk) continue;
+      const bool sound = r.length == items[i].range.length && r.length <= reply.payload.size() - at;
+      if (!sound) {
+        std::fill(outcomes.begin() + static_cast<std::ptrdiff_t>(i), outcomes.end(), FsError::kChecksum);
+        break;
+      }
+      bytes[i] = reply.payload.Slice(at, r.length);
+      at += r.length;
+    }
+    std::vector<ShardId> shards;
+    for (const Item& item : items) shards.push_back(jobs_[item.job].column(item.range.column).shard);
+    // Owns all it reads: it may run on after this coroutine is gone.
+    auto verify = [items, shards, bytes, outcomes, replies = std::move(reply.items)] {
+      std::vector<FsError> checked = outcomes;
+      for (size_t i = 0; i < items.size(); ++i) {
+        if (checked[i] != FsError::kOk) continue;
+        if (!Verified(shards[i], items[i].range.shard_offset, bytes[i], replies[i].crcs)) {
+          checked[i] = FsError::kChecksum;
+        }
+      }
+      return checked;
+    };
+    if (at <= kInlineComputeBytes) {
+      outcomes = verify();
+    } else {
+      outcomes = co_await RunOn(io_.pool, std::move(verify));
+    }
+    for (size_t i = 0; i < items.size(); ++i) {
+      Job& job = jobs_[items[i].job];
+      if (outcomes[i] != FsError::kOk) {
+        MarkBad(job, items[i].range.column, outcomes[i]);
+      } else if (!job.finished) {
+        job.pieces.push_back({items[i].range.column, items[i].range.shard_offset, std::move(bytes[i])});
+        if (job.doubt[items[i].range.column.v] != Doubt::kBad) Trust(job, items[i].range.column);
+      }
+    }
+  }
+
+  // It answered after all.
+  void Trust(Job& job, ColumnIndex c) {
+    io_.peers.TargetServed(job.column(c).target);
+    job.doubt[c.v] = Doubt::kNone;
+  }
+
+  static std::vector<FetchRange> Have(const Job& job) {
+    std::vector<FetchRange> have;
+    for (const Piece& p : job.pieces) have.push_back({p.column, p.shard_offset, p.bytes.size()});
+    return have;
+  }
+
+  // True if what was fetched serves the plan, or another plan: a racer may have won.
+  bool Complete(Job& job) {
+    const std::vector<FetchRange> have = Have(job);
+    if (MissingRanges(job.plan->fetch, have).empty()) return true;
+    if (!racing_) return false;
+    ReadOptions options;
+    for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
+      const bool some = std::any_of(have.begin(), have.end(), [c](const auto& h) { return h.column.v == c; });
+      if (!some) options.unavailable.push_back(ColumnIndex(c));
+    }
+    Result<ReadPlan> plan = PlanRead(job.info(), job.range.payload_offset, job.range.out.size(), options);
+    if (!plan.ok() || !plan->lost.empty() || !MissingRanges(plan->fetch, have).empty()) return false;
+    job.plan = std::move(*plan);
+    return true;
+  }
+
+  Task<void> Finish(Job& job) {
+    std::vector<FetchedBytes> fetched;
+    for (const Piece& p : job.pieces) {
+      uint64_t at = p.shard_offset;
+      for (const Buffer& b : p.bytes.parts()) {
+        fetched.push_back({p.column, at, b.span()});
+        at += b.size();
+      }
+    }
+    uint64_t decoded = 0;
+    for (const DecodeGroup& d : job.plan->decode) decoded += d.length * d.wanted.size();
+    stats_->reconstructed_bytes += decoded;
+    if (decoded <= kInlineComputeBytes) {
+      const Error e = AssembleRead(*job.plan, fetched, job.range.out, &io_.codecs);
+      End(job, e.ok() ? Result<void>() : Result<void>(e));
+      co_return;
+    }
+    // The pool may outlive this read, and with it the caller's span: decode into bytes of our own.
+    auto out = std::make_shared<MutableBuffer>(job.range.out.size());
+    auto pieces = std::make_shared<std::vector<Piece>>(job.pieces);
+    auto plan = std::make_shared<ReadPlan>(*job.plan);
+    CodecSet* codecs = &io_.codecs;
+    const Error e = co_await RunOn(io_.pool, [out, pieces, plan, fetched, codecs] {
+      return AssembleRead(*plan, fetched, out->span(), codecs);
+    });
+    if (e.ok()) std::copy_n(out->data(), job.range.out.size(), job.range.out.data());
+    End(job, e.ok() ? Result<void>() : Result<void>(e));
+  }
+
+  void News() {
+    news_ = true;
+    wake_.Pulse();
+  }
+
+  // Until something comes in, or a request has taken so long that racing it is worth while.
+  Task<void> Wait() {
+    int64_t next_ns = INT64_MAX;
+    for (const Flight& f : flights_) {
+      if (!f.done && !f.hedged) next_ns = std::min(next_ns, f.hedge_at_ns);
+    }
+    const int64_t now_ns = Executor::Current().NowNs();
+    if (next_ns > now_ns) {
+      auto news = [](Event* e) -> Task<bool> {
+        co_await e->Wait();
+        co_return true;
+      };
+      if (next_ns == INT64_MAX) {
+        co_await wake_.Wait();
+        co_return;
+      }
+      if (co_await WithTimeout(next_ns - now_ns, news(&wake_))) co_return;
+    }
+    Hedge(Executor::Current().NowNs());
+  }
+
+  void Hedge(int64_t now_ns) {
+    for (Flight& f : flights_) {
+      if (f.done || f.hedged || f.hedge_at_ns > now_ns) continue;
+      f.hedged = true;
+      if (!io_.peers.MayHedge()) continue;
+      for (const Item& item : f.batch.items) {
+        Job& job = jobs_[item.job];
+        Doubt& doubt = job.doubt[item.range.column.v];
+        if (job.finished || doubt != Doubt::kNone) continue;
+        doubt = Doubt::kSlow;
+        racing_ = true;
+        ++stats_->hedged;
+        Plan(job);
+      }
+    }
+  }
+
+  StripeIo io_;
+  const std::function<void(const BadShard&)>& on_bad_;
+  StripeReaderStats* stats_;
+  std::vector<Job> jobs_;
+  std::list<Flight> flights_;
+  bool racing_ = false;  // some plan leaves out a column that may yet answer
+  bool news_ = false;
+  Event wake_;
+  TaskScope scope_;
+};
+
+Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out) {
+  std::vector<StripeRange> ranges;
+  ranges.push_back({std::move(stripe), payload_offset, out});
+  std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
+  co_return std::move(results[0]);
+}
+
+Task<std::vector<Result<void>>> StripeReader::ReadMany(std::vector<StripeRange> ranges) {
+  ReadOp op(io_, on_bad_, &stats_, std::move(ranges));
+  co_return co_await op.Run();
+}
+
+}  // namespace stria

@@ -1,0 +1,442 @@
+#include "client/io/stripe_writer.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "client/io/backoff.h"
+#include "client/io/encode.h"
+#include "stripe/checksum.h"
+#include "stripe/layout.h"
+
+namespace stria {
+
+namespace {
+
+// Of one column in one request, and of all columns in one batch of rows, where the unit allows it.
+constexpr uint64_t kColumnBatchBytes = 1 * kMiB;
+constexpr uint64_t kRowsBatchBytes = 4 * kMiB;
+
+// Nobody's disk is to blame, and another stripe on other disks would not help.
+bool IsGeneral(FsError code) {
+  return code == FsError::kFenced || code == FsError::kWrongCluster || code == FsError::kVersion ||
+         code == FsError::kBadRequest || code == FsError::kTokenExpired || code == FsError::kBadToken ||
+         code == FsError::kCancelled;
+}
+// Bytes that arrived damaged may be sent again.
+bool WorthRepeating(FsError code) { return IsRetryable(code) || code == FsError::kChecksum; }
+
+uint64_t ColumnBatchBytes(const StripeShape& shape) {
+  const uint64_t step = std::lcm(uint64_t{shape.unit_bytes}, kChecksumBlockBytes);
+  const uint64_t want = std::min(kColumnBatchBytes, kRowsBatchBytes / shape.data_columns());
+  return std::max(step, AlignDown(want, step));
+}
+
+}  // namespace
+
+uint64_t StripeCapacity(const Layout& layout, const StripeShape& shape) {
+  return layout.stripe_bytes / layout.data_columns() * shape.data_columns();
+}
+
+class StripeWriter::Impl {
+ public:
+  Impl(StripeIo io, StripeGrant grant, const Layout& layout, StripeWriterOptions options)
+      : io_(io),
+        grant_(std::move(grant)),
+        gathered_shape_(layout.arrangement == Arrangement::kGathered),
+        gathered_(gathered_shape_ && grant_.info.shape.data_columns() > 1),
+        capacity_(StripeCapacity(layout, grant_.info.shape)),
+        options_(options),
+        rng_(options.seed),
+        inflight_(options.inflight_bytes),
+        shape_(grant_.info.shape) {
+    CHECK(grant_.info.columns.size() == shape_.columns() && grant_.tokens.size() == shape_.columns(),
+          "a grant has a shard and a token for each column");
+    for (const Column& c : grant_.info.columns) checksums_.emplace_back(c.shard);
+    sent_.resize(shape_.columns());
+    digests_.resize(shape_.columns());
+    sealed_.resize(shape_.columns());
+    shape_.column_bytes.clear();
+    SetPayload(capacity_);
+    batch_column_bytes_ = gathered_ ? kColumnBatchBytes : ColumnBatchBytes(shape_);
+    if (gathered_) kept_.resize(shape_.data_columns());
+  }
+
+  uint64_t capacity() const { return capacity_; }
+  uint64_t appended() const { return appended_; }
+  const std::vector<TargetId>& failed() const { return failed_list_; }
+
+  Task<Result<void>> Append(BufferChain payload) {
+    CHECK(!finished_ && payload.size() <= capacity_ - appended_, "more than the stripe can take");
+    appended_ += payload.size();
+    pending_.Append(payload);
+    // A full batch stays until more comes: if it is the last, Finish can seal with it.
+    while (error_.ok()) {
+      const uint64_t n = NextBatchBytes();
+      if (pending_.size() <= n) co_return Ok();
+      co_await SendBatch(n, false);
+    }
+    co_return error_;
+  }
+
+  Task<Result<StripeInfo>> Finish() {
+    CHECK(!finished_ && appended_ > 0, "Finish comes once, after some bytes");
+    finished_ = true;
+    SetPayload(appended_);
+    while (error_.ok() && !pending_.empty()) {
+      const uint64_t n = std::min<uint64_t>(NextBatchBytes(), pending_.size());
+      co_await SendBatch(n, true);
+    }
+    if (gathered_ && shape_.m > 0 && error_.ok()) co_await SendGatheredParity();
+    co_await Settle();
+    if (error_.ok()) SealRest();
+    co_await Settle();
+    if (!error_.ok()) {
+      failed_list_.assign(failed_.begin(), failed_.end());
+      co_return error_;
+    }
+    co_return Info();
+  }
+
+ private:
+  // A part of one column, ready to go.
+  struct Part {
+    uint16_t column = 0;
+    uint64_t offset = 0;
+    BufferChain bytes;
+    std::vector<uint32_t> crcs;
+    bool seal = false;
+  };
+  using Parts = std::vector<Part>;
+
+  void SetPayload(uint64_t payload_bytes) {
+    shape_.payload_bytes = payload_bytes;
+    if (!gathered_shape_) return;
+    const uint64_t each = capacity_ / shape_.data_columns();
+    shape_.column_bytes.assign(shape_.data_columns(), 0);
+    for (uint64_t& bytes : shape_.column_bytes) {
+      bytes = std::min(each, payload_bytes);
+      payload_bytes -= bytes;
+    }
+  }
+
+  // Spread: whole rows. Gathered: within one column.
+  uint64_t NextBatchBytes() const {
+    if (!gathered_) return batch_column_bytes_ * shape_.data_columns();
+    const uint64_t each = capacity_ / shape_.data_columns();
+    return std::min(batch_column_bytes_, each - sent_payload_ % each);
+  }
+
+  // Encodes and starts sending the next `n` bytes of payload; waits for room in flight.
+  Task<void> SendBatch(uint64_t n, bool finishing) {
+    BufferChain payload = pending_.Slice(0, n);
+    pending_ = pending_.Slice(n, pending_.size() - n);
+    std::vector<BufferChain> columns = CutIntoColumns(shape_, sent_payload_, payload);
+    sent_payload_ += n;
+    if (gathered_) {
+      for (size_t c = 0; c < columns.size(); ++c) kept_[c].Append(columns[c]);
+    }
+    co_await Encode(std::move(columns), !gathered_, n, finishing);
+  }
+
+  // Parity of a gathered stripe, a slice of all columns at a time.
+  Task<void> SendGatheredParity() {
+    for (uint64_t at = 0; at < GroupBytes(shape_, 0) && error_.ok(); at += batch_column_bytes_) {
+      std::vector<BufferChain> columns(shape_.columns());
+      for (uint32_t g = 0; g < shape_.groups; ++g) {
+        std::vector<BufferChain> data;
+        uint64_t length = 0;
+        for (uint32_t i = 0; i < shape_.k; ++i) {
+          const BufferChain& whole = kept_[ColumnOf(shape_, g, i).v];
+          const uint64_t begin = std::min<uint64_t>(at, whole.size());
+          data.push_back(whole.Slice(begin, std::min<uint64_t>(batch_column_bytes_, whole.size() - begin)));
+          length = std::max<uint64_t>(length, data.back().size());
+        }
+        const ParityCodec* codec = &io_.codecs.For(shape_);
+        std::vector<Buffer> parity = co_await RunOn(io_.pool, [codec, data = std::move(data), length]() mutable {
+          return EncodeParity(*codec, std::move(data), length);
+        });
+        for (uint32_t j = 0; j < shape_.m; ++j) {
+          columns[ColumnOf(shape_, g, shape_.k + j).v].Append(std::move(parity[j]));
+        }
+      }
+      for (size_t c = 0; c < columns.size(); ++c) {
+        for (const Buffer& b : columns[c].parts()) checksums_[c].Append(b.span());
+      }
+      co_await Launch(std::move(columns), true);
+    }
+  }
+
+  Task<void> Encode(std::vector<BufferChain> columns, bool with_parity, uint64_t bytes, bool finishing) {
+    EncodeJob job{shape_, &io_.codecs, std::move(columns), std::move(checksums_), with_parity};
+    if (bytes <= kInlineComputeBytes) {
+      job.Run();
+    } else {
+      job = co_await RunOn(io_.pool, [job = std::move(job)]() mutable {
+        job.Run();
+        return std::move(job);
+      });
+    }
+    checksums_ = std::move(job.checksums);
+    co_await Launch(std::move(job.columns), finishing);
+  }
+
+  // Cuts the batch into requests, per node, and lets them go.
+  Task<void> Launch(std::vector<BufferChain> columns, bool finishing) {
+    std::map<NodeId, std::vector<Parts>> by_node;
+    std::map<NodeId, uint64_t> open_bytes;
+    for (uint16_t c = 0; c < columns.size(); ++c) {
+      for (Part& part : CutColumn(c, columns[c], finishing)) {
+        const NodeId node = io_.peers.NodeOf(grant_.info.columns[c].target);
+        std::vector<Parts>& requests = by_node[node];
+        uint64_t& open = open_bytes[node];
+        if (requests.empty() || open + part.bytes.size() > kMaxPayloadBytes) {
+          requests.emplace_back();
+          open = 0;
+        }
+        open += part.bytes.size();
+        requests.back().push_back(std::move(part));
+      }
+    }
+    for (auto& [node, requests] : by_node) {
+      for (Parts& parts : requests) {
+        int64_t bytes = 0;
+        for (const Part& p : parts) bytes += static_cast<int64_t>(p.bytes.size());
+        SemaphoreHold held = co_await Hold(inflight_, std::min(bytes, options_.inflight_bytes));
+        if (!error_.ok()) co_return;
+        sends_.Spawn(Send(node, std::move(parts), std::move(held)));
+      }
+    }
+  }
+
+  Parts CutColumn(uint16_t c, const BufferChain& bytes, bool finishing) {
+    Parts parts;
+    if (bytes.empty()) return parts;
+    const std::vector<uint32_t> table = checksums_[c].Table();
+    const uint64_t length = finishing ? ColumnBytes(shape_, ColumnIndex(c)) : 0;
+    const bool whole = finishing && sent_[c] == 0 && bytes.size() == length && length <= kMaxPayloadBytes;
+    if (finishing && sent_[c] + bytes.size() == length) digests_[c] = TableDigest(table, length);
+    for (uint64_t at = 0; at < bytes.size();) {
+      const uint64_t n = std::min<uint64_t>(bytes.size() - at, kMaxPayloadBytes);
+      Part part{c, sent_[c], bytes.Slice(at, n), {}, whole};
+      const auto first = table.begin() + static_cast<std::ptrdiff_t>(sent_[c] / kChecksumBlockBytes);
+      part.crcs.assign(first, first + static_cast<std::ptrdiff_t>(ChecksumBlocks(n)));
+      sent_[c] += n;
+      at += n;
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+
+  // Sends until every part is taken or its target has failed for good.
+  Task<void> Send(NodeId node, Parts parts, SemaphoreHold held) {
+    Backoff backoff(&rng_);
+    int64_t give_up_ns = 0;  // set by the first failure
+    while (true) {
+      const Result<WriteReply> reply = co_await io_.peers.Write(node, MakeWrite(parts));
+      Parts again;
+      Error last;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        Part& p = parts[i];
+        Error e = !reply.ok() ? reply.error()
+                  : i < reply->items.size()
+                      ? reply->items[i].result.error()
+                      : Error(FsError::kBadRequest, "the reply has fewer items than the request");
+        if (e.ok()) {
+          suspects_.erase(p.column);
+          if (p.seal) Sealed(p.column, reply->items[i]);
+        } else if (p.seal && e.code == FsError::kShardSealed) {
+          // An earlier answer was lost. SealRest asks for it again, and compares.
+        } else if (WorthRepeating(e.code)) {
+          suspects_.insert(p.column);
+          last = std::move(e);
+          again.push_back(std::move(p));
+        } else {
+          Fail(p.column, e);
+        }
+      }
+      if (again.empty()) break;
+      const int64_t now_ns = Executor::Current().NowNs();
+      if (give_up_ns == 0) give_up_ns = now_ns + options_.retry_ns;
+      const int64_t wait_ns = backoff.NextNs();
+      if (now_ns + wait_ns >= give_up_ns) {
+        for (const Part& p : again) Fail(p.column, last);
+        break;
+      }
+      co_await Sleep(wait_ns);
+      parts = std::move(again);
+    }
+  }
+
+  WriteRequest MakeWrite(const Parts& parts) const {
+    WriteRequest request;
+    for (const Part& p : parts) {
+      const Column& column = grant_.info.columns[p.column];
+      request.items.push_back(ShardWrite{column.shard, column.target, grant_.tokens[p.column], p.offset,
+                                         p.bytes.size(), p.crcs, p.seal});
+      request.payload.Append(p.bytes);
+    }
+    return request;
+  }
+
+  // What was not sealed together with its bytes; all of them are acknowledged.
+  void SealRest() {
+    std::map<NodeId, std::vector<uint16_t>> by_node;
+    for (uint16_t c = 0; c < sent_.size(); ++c) {
+      if (sent_[c] == 0 || sealed_[c]) continue;
+      digests_[c] = TableDigest(checksums_[c].Table(), sent_[c]);
+      by_node[io_.peers.NodeOf(grant_.info.columns[c].target)].push_back(c);
+    }
+    for (auto& [node, columns] : by_node) sends_.Spawn(Seal(node, std::move(columns)));
+  }
+
+  Task<void> Seal(NodeId node, std::vector<uint16_t> columns) {
+    Backoff backoff(&rng_);
+    int64_t give_up_ns = 0;
+    while (true) {
+      SealRequest request;
+      for (uint16_t c : columns) {
+        const Column& column = grant_.info.columns[c];
+        request.items.push_back(ShardSeal{column.shard, column.target, grant_.tokens[c], sent_[c]});
+      }
+      const Result<SealReply> reply = co_await io_.peers.Seal(node, std::move(request));
+      std::vector<uint16_t> again;
+      Error last;
+      for (size_t i = 0; i < columns.size(); ++i) {
+        Error e = !reply.ok() ? reply.error()
+                  : i < reply->items.size()
+                      ? reply->items[i].result.error()
+                      : Error(FsError::kBadRequest, "the reply has fewer items than the request");
+        if (e.ok()) {
+          Sealed(columns[i], reply->items[i]);
+        } else if (IsRetryable(e.code)) {
+          suspects_.insert(columns[i]);
+          last = std::move(e);
+          again.push_back(columns[i]);
+        } else {
+          Fail(columns[i], e);
+        }
+      }
+      if (again.empty()) co_return;
+      const int64_t now_ns = Executor::Current().NowNs();
+      if (give_up_ns == 0) give_up_ns = now_ns + options_.retry_ns;
+      const int64_t wait_ns = backoff.NextNs();
+      if (now_ns + wait_ns >= give_up_ns) {
+        for (uint16_t c : again) Fail(c, last);
+        co_return;
+      }
+      co_await Sleep(wait_ns);
+      columns = std::move(again);
+    }
+  }
+
+  // The server says it is durable: is it what was written?
+  void Sealed(uint16_t c, const SealResult& r) {
+    if (r.length != sent_[c] || r.digest != digests_[c]) {
+      Fail(c, Error(FsError::kChecksum, "what was sealed is not what was written"));
+      return;
+    }
+    suspects_.erase(c);
+    sealed_[c] = true;
+  }
+
+  void Fail(uint16_t c, const Error& e) {
+    const TargetId target = grant_.info.columns[c].target;
+    if (!IsGeneral(e.code)) failed_.insert(target);
+    if (e.code == FsError::kDiskFailed || e.code == FsError::kIo) io_.peers.TargetFailed(target);
+    // General reasons win: they say what to do.
+    if (!error_.ok() && (IsGeneral(error_.code) || !IsGeneral(e.code))) return;
+    error_ = e.WithContext("writing stripe " + std::to_string(grant_.info.id.v) + " to " +
+                           io_.peers.TargetName(target));
+    failure_.Set();
+  }
+
+  // Until everything sent is answered. After a failure the others get retry_ns more, so that one failed
+  // stripe tells all targets to avoid.
+  Task<void> Settle() {
+    auto joined = [](TaskScope* scope) -> Task<bool> {
+      co_await scope->Join();
+      co_return true;
+    };
+    auto failed = [](Event* e) -> Task<bool> {
+      co_await e->Wait();
+      co_return true;
+    };
+    if (error_.ok()) {
+      co_await FirstOf(joined(&sends_), failed(&failure_));
+      if (error_.ok()) co_return;
+    }
+    co_await WithTimeout(options_.retry_ns, joined(&sends_));
+    sends_.CancelAll();
+    for (uint16_t c : suspects_) failed_.insert(grant_.info.columns[c].target);
+  }
+
+  StripeInfo Info() const {
+    StripeInfo info = grant_.info;
+    info.shape = shape_;
+    for (uint16_t c = 0; c < info.columns.size(); ++c) {
+      CHECK(sent_[c] == ColumnBytes(shape_, ColumnIndex(c)) && (sent_[c] == 0 || sealed_[c]));
+      Column& column = info.columns[c];
+      if (sent_[c] == 0) {
+        column = Column();
+        continue;
+      }
+      column.length = sent_[c];
+      column.digest = digests_[c];
+    }
+    const Error valid = ValidateStripe(info);
+    CHECK(valid.ok(), valid.message);
+    return info;
+  }
+
+  StripeIo io_;
+  const StripeGrant grant_;
+  const bool gathered_shape_;
+  const bool gathered_;  // columns fill one after another
+  const uint64_t capacity_;
+  const StripeWriterOptions options_;
+  Random rng_;
+  Semaphore inflight_;
+  StripeShape shape_;  // as if full, until Finish
+  uint64_t batch_column_bytes_ = 0;
+
+  BufferChain pending_;       // appended, not encoded
+  uint64_t appended_ = 0;
+  uint64_t sent_payload_ = 0;
+  bool finished_ = false;
+  std::vector<ChecksumBuilder> checksums_;  // per column, of what was sent
+  std::vector<uint64_t> sent_;              // per column, bytes
+  std::vector<uint64_t> digests_;           // per column, once it is complete
+  std::vector<bool> sealed_;                // per column, and compared
+  std::vector<BufferChain> kept_;           // gathered: the data columns, for parity
+  std::set<uint16_t> suspects_;             // columns whose last try failed
+  std::set<TargetId> failed_;
+  std::vector<TargetId> failed_list_;
+  Error error_;
+  Event failure_;
+  TaskScope sends_;
+};
+
+StripeWriter::StripeWriter(StripeIo io, StripeGrant grant, const Layout& layout, StripeWriterOptions options)
+    : impl_(std::make_unique<Impl>(io, std::move(grant), layout, options)) {}
+StripeWriter::~StripeWriter() = default;
+uint64_t StripeWriter::capacity_bytes() const { return impl_->capacity(); }
+uint64_t StripeWriter::appended_bytes() const { return impl_->appended(); }
+Task<Result<void>> StripeWriter::Append(BufferChain payload) { return impl_->Append(std::move(payload)); }
+Task<Result<StripeInfo>> StripeWriter::Finish() { return impl_->Finish(); }
+const std::vector<TargetId>& StripeWriter::failed_targets() const { return impl_->failed(); }
+
+Task<StripeWritten> WriteWholeStripe(StripeIo io, StripeGrant grant, Layout layout, BufferChain payload,
+                                     StripeWriterOptions options) {
+  StripeWriter writer(io, std::move(grant), layout, options);
+  (void)co_await writer.Append(std::move(payload));  // an error shows again in Finish
+  Result<StripeInfo> info = co_await writer.Finish();
+  if (info.ok()) co_return StripeWritten{Error(), std::move(*info), {}};
+  co_return StripeWritten{info.error(), StripeInfo(), writer.failed_targets()};
+}
+
+}  // namespace stria

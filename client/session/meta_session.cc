@@ -1,0 +1,333 @@
+#include "client/session/meta_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stria {
+
+namespace {
+
+// Not more of the lease than this is given up to the margin.
+constexpr int64_t kMarginPart = 4;
+constexpr int64_t kRenewParts = 3;  // renewals per lease
+
+Task<bool> Until(Event& event) {
+  co_await event.Wait();
+  co_return true;
+}
+
+}  // namespace
+
+MetaSession::MetaSession(MetaConnector& connector, MetaSessionOptions options)
+    : connector_(connector), options_(std::move(options)), rng_(options_.seed) {
+  CHECK(!options_.addresses.empty(), "a session needs the address of a metadata server");
+  services_.resize(options_.addresses.size());
+}
+
+MetaSession::~MetaSession() = default;
+
+void MetaSession::Start() {
+  CHECK(scope_.running() == 0, "started twice");
+  scope_.Spawn(KeepOpen());
+  scope_.Spawn(KeepRenewed());
+  scope_.Spawn(KeepPolling());
+  scope_.Spawn(KeepMap());
+}
+
+Task<Result<void>> MetaSession::WaitReady() {
+  return WaitOpen(generation_, Executor::Current().NowNs() + options_.timeout_ns);
+}
+
+Task<void> MetaSession::Close() {
+  if (state_ == State::kClosed) co_return;
+  const bool live = Live();
+  scope_.CancelAll();
+  events_.CancelAll();
+  SetState(State::kClosed);
+  if (live) {
+    const Try t = BeginTry();
+    InodeRequest request;
+    request.header = Header(Caller{}, OpSeq());
+    request.header.timeout_ns = options_.try_timeout_ns;
+    co_await WithTimeout(options_.try_timeout_ns, t.service->CloseSession(request));
+  }
+  lease_until_ns_ = 0;
+}
+
+int64_t MetaSession::LeaseLeftNs() const {
+  return state_ == State::kReady ? lease_until_ns_ - Executor::Current().NowNs() : 0;
+}
+
+// ---- One try ----------------------------------------------------------------------------------------
+
+MetaSession::Try MetaSession::BeginTry() {
+  std::shared_ptr<MetaService>& service = services_[address_];
+  if (!service) service = connector_.Connect(options_.addresses[address_]);
+  return Try{service, address_, term_, epoch_, session_};
+}
+
+OpHeader MetaSession::Header(const Caller& caller, OpSeq op_seq) const {
+  OpHeader h;
+  h.cluster = map_->cluster;
+  h.session = session_;
+  h.epoch = epoch_;
+  h.op_seq = op_seq;
+  h.acked_below = ops_.AckedBelow();
+  h.uid = caller.uid;
+  h.gid = caller.gid;
+  h.groups = caller.groups;
+  return h;
+}
+
+bool MetaSession::Retry(const Error& error, const Try& t) {
+  switch (error.code) {
+    case FsError::kFenced:
+      // An answer to what was sent before a reclaim says nothing of the session as it is now.
+      if (t.session == session_ && t.epoch == epoch_) Fence();
+      return t.session == session_;
+    case FsError::kUnavailable:
+    case FsError::kDeadline:
+    case FsError::kNotLeader:
+      if (address_ == t.address) address_ = (address_ + 1) % services_.size();
+      return true;
+    case FsError::kNotReady:
+    case FsError::kRetryLater:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Error MetaSession::FencedError() {
+  return Error(FsError::kFenced, "the session with the metadata server was lost, and what it had open with it");
+}
+
+Error MetaSession::GiveUp(const Error& last) const {
+  std::string where;
+  for (const std::string& a : options_.addresses) where += (where.empty() ? "" : ", ") + a;
+  const FsError code = last.code == FsError::kDeadline ? FsError::kTimedOut : FsError::kUnavailable;
+  return Error(code, "no metadata server served the call within " +
+                         std::to_string(options_.timeout_ns / kSecond) + " s (" + where + "): " + last.message);
+}
+
+Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_ns) {
+  while (true) {
+    if (state_ == State::kClosed) co_return Error(FsError::kCancelled, "the session is closed");
+    if (state_ == State::kFenced || generation != generation_) co_return FencedError();
+    if (state_ == State::kReady) co_return Ok();
+    const bool refused = !last_error_.ok() && !IsRetryable(last_error_.code);
+    if (state_ == State::kOpening && refused) co_return last_error_;  // waiting will not help
+    const int64_t left_ns = deadline_ns - Executor::Current().NowNs();
+    if (left_ns <= 0) {
+      if (refused) co_return last_error_;
+      co_return GiveUp(last_error_.ok() ? Error(FsError::kDeadline, "no answer in time") : last_error_);
+    }
+    co_await WithTimeout(left_ns, Until(changed_));
+  }
+}
+
+// ---- Open, reclaim, fenced ------------------------------------------------------------------------------
+
+void MetaSession::SetState(State s) {
+  state_ = s;
+  changed_.Pulse();
+}
+
+void MetaSession::Fence() {
+  if (!Live() && state_ != State::kReclaiming) return;
+  ++generation_;
+  session_ = SessionId();
+  epoch_ = Epoch();
+  lease_until_ns_ = 0;
+  durable_seq_ = CommitSeq();
+  ops_.Reset();
+  ResetEvents(1);
+  SetState(State::kFenced);
+}
+
+void MetaSession::SawTerm(uint64_t term) {
+  if (term == term_ || !Live()) return;
+  SetState(State::kReclaiming);
+}
+
+Task<void> MetaSession::KeepOpen() {
+  Backoff backoff(&rng_);
+  while (state_ != State::kClosed) {
+    if (Live()) {
+      backoff = Backoff(&rng_);
+      co_await changed_.Wait();
+      continue;
+    }
+    const Result<void> r = state_ == State::kReclaiming ? co_await Reclaim() : co_await OpenFresh();
+    last_error_ = r.error();
+    if (!r.ok()) co_await Sleep(backoff.NextNs());
+  }
+}
+
+Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request) {
+  const Try t = BeginTry();
+  request.header.timeout_ns = options_.try_timeout_ns;
+  request.client = options_.client_name;
+  request.client_uuid = options_.client_uuid;
+  request.node_name = options_.node_name;
+  std::optional<Result<OpenSessionReply>> reply =
+      co_await WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request)));
+  Result<OpenSessionReply> r =
+      reply ? std::move(*reply)
+            : Result<OpenSessionReply>(Error(FsError::kDeadline, "the metadata server does not answer"));
+  if (!r.ok() && r.code() != FsError::kFenced) Retry(r.error(), t);
+  co_return r;
+}
+
+Task<Result<void>> MetaSession::OpenFresh() {
+  const bool lost = state_ == State::kFenced;
+  OpenSessionRequest request;
+  request.header.cluster = map_->cluster;
+  // One number per open, so that a repeated message does not open a second session.
+  request.header.trace_id = rng_.Next();
+  const int64_t sent_ns = Executor::Current().NowNs();
+  CO_ASSIGN_OR_RETURN(const OpenSessionReply reply, co_await SendOpen(std::move(request)));
+  Adopt(reply, sent_ns);
+  co_await Settle(lost);
+  co_return Ok();
+}
+
+Task<Result<void>> MetaSession::Reclaim() {
+  OpenSessionRequest request;
+  request.header = Header(Caller{}, OpSeq());
+  if (handlers_.held) request.held = handlers_.held();
+  const int64_t sent_ns = Executor::Current().NowNs();
+  Result<OpenSessionReply> reply = co_await SendOpen(std::move(request));
+  if (reply.code() == FsError::kFenced) Fence();
+  CO_RETURN_IF_ERROR(reply);
+  const bool lost = !reply->reclaimed;
+  if (lost) Fence();
+  Adopt(*reply, sent_ns);
+  if (!lost) {
+    const Result<void> replayed = co_await Replay();
+    if (!replayed.ok() && state_ == State::kSettling) SetState(State::kReclaiming);
+    CO_RETURN_IF_ERROR(replayed);
+  }
+  co_await Settle(lost);
+  co_return Ok();
+}
+
+void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
+  session_ = reply.session;
+  epoch_ = reply.epoch;
+  term_ = reply.term;
+  lease_ns_ = reply.lease_ns;
+  lease_until_ns_ = sent_ns + lease_ns_ - std::min(options_.lease_margin_ns, lease_ns_ / kMarginPart);
+  ResetEvents(reply.first_event);
+  SetState(State::kSettling);
+  SetMap(reply.map);
+}
+
+Task<void> MetaSession::Settle(bool lost) {
+  const bool first = !std::exchange(opened_before_, true);
+  if (!first && handlers_.on_reclaimed) co_await handlers_.on_reclaimed(lost);
+  if (state_ == State::kSettling) SetState(State::kReady);
+}
+
+Task<Result<void>> MetaSession::Replay() {
+  std::vector<OpLog::Undurable> ops = ops_.TakeAll();
+  Backoff backoff(&rng_);
+  const uint64_t term = term_;
+  Error failed;
+  for (size_t i = 0; i < ops.size();) {
+    Result<CommitSeq> r = co_await ops[i].resend();
+    if (state_ == State::kFenced) co_return FencedError();
+    if (r.ok()) {
+      ops[i].seq = *r;
+      ops_.Keep(std::move(ops[i++]));
+      continue;
+    }
+    if (!IsRetryable(r.code())) {
+      ++i;  // what it was based on is gone; the server's answer stands
+      continue;
+    }
+    if (state_ != State::kSettling || term != term_) {
+      for (; i < ops.size(); ++i) ops_.Keep(std::move(ops[i]));
+      co_return r.error();
+    }
+    co_await Sleep(backoff.NextNs());
+  }
+  co_return Ok();
+}
+
+// ---- Lease ----------------------------------------------------------------------------------------------
+
+void MetaSession::KnownDurable(CommitSeq seq) {
+  if (seq <= durable_seq_) return;
+  durable_seq_ = seq;
+  ops_.Durable(seq);
+  durable_grew_.Pulse();
+}
+
+Task<Error> MetaSession::RenewOnce() {
+  const Try t = BeginTry();
+  const uint64_t generation = generation_;
+  const uint64_t term = term_;
+  RenewRequest request;
+  request.header = Header(Caller{}, OpSeq());
+  request.header.timeout_ns = std::min(options_.try_timeout_ns, std::max(lease_ns_ / kRenewParts, kMillisecond));
+  request.seen_seq = reads_.Seen();
+  const int64_t timeout_ns = request.header.timeout_ns;
+  const int64_t sent_ns = Executor::Current().NowNs();
+  std::optional<Result<RenewReply>> reply = co_await WithTimeout(timeout_ns, t.service->Renew(std::move(request)));
+  if (generation != generation_ || !Live() || term != term_) co_return Error();  // old news
+  if (!reply || !reply->ok()) {
+    const Error e = reply ? reply->error() : Error(FsError::kDeadline, "no answer to a renewal");
+    Retry(e, t);
+    co_return e;
+  }
+  const RenewReply& r = **reply;
+  if (r.term != term_) {
+    SawTerm(r.term);
+    co_return Error();
+  }
+  lease_ns_ = r.lease_ns;
+  const int64_t until = sent_ns + lease_ns_ - std::min(options_.lease_margin_ns, lease_ns_ / kMarginPart);
+  lease_until_ns_ = std::max(lease_until_ns_, until);
+  reads_.Advance(r.current_seq);
+  KnownDurable(r.durable_seq);
+  if (r.map_version != map_->version) {
+    map_stale_ = true;
+    map_wanted_.Pulse();
+  }
+  co_return Error();
+}
+
+Task<void> MetaSession::KeepRenewed() {
+  Backoff backoff(&rng_);
+  while (true) {
+    if (!Live()) {
+      co_await changed_.Wait();
+      continue;
+    }
+    const Error e = co_await RenewOnce();
+    if (!e.ok()) {
+      co_await Sleep(std::min(backoff.NextNs(), std::max(lease_ns_ / kRenewParts, kMillisecond)));
+      continue;
+    }
+    backoff = Backoff(&rng_);
+    co_await WithTimeout(lease_ns_ / kRenewParts, Until(renew_now_));
+  }
+}
+
+// Renewals tell what is durable: ask for one early, and wait only if there is no room at all.
+Task<Result<void>> MetaSession::MakeRoom(int64_t deadline_ns) {
+  renew_now_.Pulse();
+  const uint64_t generation = generation_;
+  while (ops_.Full()) {
+    const int64_t left_ns = deadline_ns - Executor::Current().NowNs();
+    if (left_ns <= 0) co_return Error(FsError::kTimedOut, "the metadata server makes nothing durable");
+    co_await WithTimeout(std::min(left_ns, kBackoffMinNs), Until(durable_grew_));
+    if (generation != generation_) co_return FencedError();
+    renew_now_.Pulse();
+  }
+  if (state_ != State::kReady) co_return co_await WaitOpen(generation, deadline_ns);
+  co_return Ok();
+}
+
+}  // namespace stria
