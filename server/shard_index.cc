@@ -314,17 +314,29 @@ Task<Result<std::vector<ShardIndex::Listed>>> ShardIndex::List(ShardId after, si
   });
 }
 
-Task<Result<std::optional<QuarantineMark>>> ShardIndex::GetMark(ShardId shard) {
-  const std::string key = StateKey('Q', shard.v);
-  CO_ASSIGN_OR_RETURN(const std::optional<std::string> value, co_await Load(kIndexState, key));
-  if (!value) co_return std::optional<QuarantineMark>();
-  const std::optional<std::string_view> body = OpenValue(key, *value);
-  if (!body) co_return std::optional<QuarantineMark>();  // damaged: the quarantine begins anew
-  ByteReader r(*body);
-  QuarantineMark mark;
-  mark.since_wall_ns = r.I64();
-  mark.incarnation = r.U64();
-  co_return r.ok() ? std::optional(mark) : std::nullopt;
+Task<Result<std::map<ShardId, QuarantineMark>>> ShardIndex::Marks(ShardId after, ShardId last) {
+  using Out = Result<std::map<ShardId, QuarantineMark>>;
+  KvStore* kv = kv_;
+  co_return co_await RunOn(*pool_, [kv, after, last]() -> Out {
+    std::map<ShardId, QuarantineMark> out;
+    // A key's successor is the key and a zero byte.
+    std::string begin = StateKey('Q', after.v) + std::string(1, '\0');
+    const std::string end = StateKey('Q', last.v) + std::string(1, '\0');
+    while (true) {
+      ASSIGN_OR_RETURN(const std::vector<KvEntry> entries, kv->Scan(kIndexState, begin, end, kListChunk));
+      for (const auto& [key, value] : entries) {
+        const std::optional<std::string_view> body = OpenValue(key, value);
+        if (!body || key.size() != 9) continue;  // damaged: the quarantine begins anew
+        ByteReader k(std::string_view(key).substr(1)), r(*body);
+        QuarantineMark mark;
+        mark.since_wall_ns = r.I64();
+        mark.incarnation = r.U64();
+        if (r.ok()) out[ShardId(k.Key64())] = mark;
+      }
+      if (entries.size() < kListChunk) return out;
+      begin = entries.back().first + std::string(1, '\0');
+    }
+  });
 }
 
 Task<Result<void>> ShardIndex::SetMarks(

@@ -118,7 +118,8 @@ class ShardIndex {
   };
   Task<Result<std::vector<Listed>>> List(ShardId after, size_t limit);
 
-  Task<Result<std::optional<QuarantineMark>>> GetMark(ShardId shard);
+  // Of the shards in (after, last].
+  Task<Result<std::map<ShardId, QuarantineMark>>> Marks(ShardId after, ShardId last);
   // nullopt removes. Not synced: losing a mark only prolongs the quarantine.
   Task<Result<void>> SetMarks(std::vector<std::pair<ShardId, std::optional<QuarantineMark>>> marks);
 

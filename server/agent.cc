@@ -1,0 +1,292 @@
+#include "server/agent.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kMinBeatNs = 20 * kMillisecond;  // even if results come faster
+
+Task<bool> WaitFor(Event* event) {
+  co_await event->Wait();
+  co_return true;
+}
+
+}  // namespace
+
+Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
+             CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options)
+    : meta_(meta),
+      connector_(connector),
+      server_(server),
+      verifier_(verifier),
+      codecs_(codecs),
+      cpu_pool_(cpu_pool),
+      disks_(std::move(disks)),
+      options_(std::move(options)) {}
+
+OpHeader Agent::Header() const {
+  OpHeader h;
+  h.cluster = options_.cluster;
+  h.timeout_ns = options_.call_timeout_ns;
+  return h;
+}
+
+Task<void> Agent::Run() {
+  if (options_.sweep) scope_.Spawn(SweepLoop());
+  for (const AgentDisk& d : disks_) {
+    if (options_.scrub) scope_.Spawn(ScrubForever(d.store, options_.scrub_options));
+  }
+  LogEvery limit(60 * kSecond);
+  while (true) {
+    Result<void> done = registered_ ? co_await Beat() : co_await Register();
+    if (!done.ok()) {
+      if (auto skipped = limit.Pass(Executor::Current().NowNs())) {
+        LogWarning("node {}: {} ({} more like this)", options_.name, done.error(), *skipped);
+      }
+      co_await Sleep(options_.retry_ns);
+      continue;
+    }
+    co_await Sleep(kMinBeatNs);
+    co_await WithTimeout(beat_ns_ - kMinBeatNs, WaitFor(&work_done_));
+    work_done_.Reset();
+  }
+}
+
+Task<std::vector<DiskHello>> Agent::Hellos() {
+  std::vector<DiskHello> out;
+  for (const AgentDisk& d : disks_) {
+    DiskHello h;
+    h.uuid = d.uuid;
+    h.label = d.label;
+    h.channel = d.channel;
+    h.target = d.target;
+    const Result<DiskUsage> usage = co_await d.store->Usage();
+    h.failed = d.store->failed() || usage.code() == FsError::kDiskFailed;
+    if (usage.ok()) {
+      h.capacity_bytes = usage->capacity_bytes;
+      h.free_bytes = usage->free_bytes;
+      h.used_bytes = usage->used_bytes;
+      h.read_errors = usage->read_errors;
+      h.write_errors = usage->write_errors;
+      h.checksum_errors = usage->checksum_errors;
+    }
+    out.push_back(std::move(h));
+  }
+  co_return out;
+}
+
+Task<Result<void>> Agent::Register() {
+  RegisterNodeRequest request;
+  request.header = Header();
+  request.uuid = options_.node;
+  request.name = options_.name;
+  request.address = options_.address;
+  request.incarnation = options_.incarnation;
+  request.proof = options_.proof;
+  request.disks = co_await Hellos();
+  CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
+                      co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
+  if (reply.targets.size() != disks_.size()) {
+    co_return Error(FsError::kBadRequest, "the metadata server gave a malformed registration");
+  }
+  if (options_.cluster && reply.map.cluster != options_.cluster) {
+    co_return Error(FsError::kWrongCluster, "the metadata server belongs to cluster " +
+                                                reply.map.cluster.ToString() + ", these disks to " +
+                                                options_.cluster.ToString());
+  }
+  if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
+  node_ = reply.node;
+  epoch_ = reply.epoch;
+  beat_ns_ = std::clamp<int64_t>(reply.beat_ns, 2 * kMinBeatNs, 60 * kSecond);
+  options_.cluster = reply.map.cluster;
+  options_.incarnation = reply.map.incarnation;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    AgentDisk& d = disks_[i];
+    d.target = reply.targets[i];
+    if (d.target) server_->SetTarget(d.target, d.store);
+    if (d.store->failed()) continue;
+    Result<void> kept =
+        co_await d.store->index().SetIdentity({d.target, reply.map.incarnation, options_.node});
+    if (!kept.ok()) LogWarning("{}: {}", d.store->options().name, kept.error());
+  }
+  server_->SetCluster(reply.map.cluster, reply.map.incarnation);
+  map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
+  registered_ = true;
+  LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
+  co_return Ok();
+}
+
+Task<Result<void>> Agent::RefreshMap(uint64_t version) {
+  if (map_->version == version) co_return Ok();
+  InodeRequest request;
+  request.header = Header();
+  CO_ASSIGN_OR_RETURN(ClusterMap map, co_await meta_->Call(&MetaService::GetMap, std::move(request)));
+  if (map.incarnation != options_.incarnation) registered_ = false;  // learn it properly
+  map_ = std::make_shared<const ClusterMap>(std::move(map));
+  co_return Ok();
+}
+
+Task<Result<void>> Agent::Beat() {
+  CO_RETURN_IF_ERROR(co_await ReportResults());
+  co_await ReportBadShards();
+  HeartbeatRequest request;
+  request.header = Header();
+  request.node = node_;
+  request.epoch = epoch_;
+  request.disks = co_await Hellos();
+  request.rebuild_slots =
+      static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
+  Result<HeartbeatReply> reply = co_await meta_->Call(&MetaService::Heartbeat, std::move(request));
+  if (reply.code() == FsError::kFenced || reply.code() == FsError::kStale ||
+      (reply.ok() && reply->register_again)) {
+    registered_ = false;
+    co_return Ok();
+  }
+  if (!reply.ok()) co_return reply.error();
+  CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
+  TakeDeletes(std::move(reply->deletes));
+  TakeRebuilds(std::move(reply->rebuilds));
+  co_return Ok();
+}
+
+Task<Result<void>> Agent::ReportResults() {
+  if (deleted_.empty() && rebuilt_.empty()) co_return Ok();
+  ReportWorkRequest request;
+  request.header = Header();
+  request.node = node_;
+  request.epoch = epoch_;
+  for (const ShardId shard : deleted_) {
+    if (request.deleted.size() == kMaxReportedShards) break;
+    request.deleted.push_back(shard);
+  }
+  request.rebuilt = rebuilt_;
+  const std::vector<ShardId> deleted = request.deleted;
+  const size_t rebuilt = rebuilt_.size();
+  Result<Empty> done = co_await meta_->Call(&MetaService::ReportWork, std::move(request));
+  if (done.code() == FsError::kFenced || done.code() == FsError::kStale) registered_ = false;
+  if (!done.ok()) co_return done.error();
+  for (const ShardId shard : deleted) {
+    deleted_.erase(shard);
+    deleting_.erase(shard);
+  }
+  for (size_t i = 0; i < rebuilt; ++i) tasks_.erase(rebuilt_[i].task);
+  rebuilt_.erase(rebuilt_.begin(), rebuilt_.begin() + static_cast<ptrdiff_t>(rebuilt));
+  co_return Ok();
+}
+
+// We do not know the stripe (0): the metadata server finds it by the shard.
+Task<void> Agent::ReportBadShards() {
+  size_t left = kMaxBadReports;
+  for (const AgentDisk& d : disks_) {
+    const std::vector<ShardId> bad = d.store->TakeBadShards(left);
+    left -= bad.size();
+    for (size_t i = 0; i < bad.size(); ++i) {
+      ReportShardRequest request;
+      request.header = Header();
+      request.shard = bad[i];
+      request.reason = FsError::kChecksum;
+      Result<Empty> done = co_await meta_->Call(&MetaService::ReportShard, std::move(request));
+      if (done.ok() || done.code() == FsError::kNoEnt || done.code() == FsError::kNoSuchShard) continue;
+      for (; i < bad.size(); ++i) d.store->MarkBad(bad[i]);  // again with the next heartbeat
+      co_return;
+    }
+  }
+}
+
+// ---- Deletes --------------------------------------------------------------------------------------
+
+void Agent::TakeDeletes(std::vector<DeleteWork> work) {
+  std::vector<DeleteWork> fresh;
+  for (DeleteWork& w : work) {
+    if (deleting_.size() >= kMaxPendingDeletes) break;
+    if (!deleting_.insert(w.shard).second) continue;
+    fresh.push_back(std::move(w));
+    if (fresh.size() == kMaxDataItems) scope_.Spawn(DeleteShards(std::exchange(fresh, {})));
+  }
+  if (!fresh.empty()) scope_.Spawn(DeleteShards(std::move(fresh)));
+}
+
+Task<void> Agent::DeleteShards(std::vector<DeleteWork> work) {
+  DeleteRequest request;
+  request.header.cluster = options_.cluster;
+  request.header.incarnation = options_.incarnation;
+  for (const DeleteWork& w : work) request.items.push_back({w.shard, w.target, w.token});
+  Result<DeleteReply> reply = co_await server_->Delete(std::move(request));
+  for (size_t i = 0; i < work.size(); ++i) {
+    const ShardId shard = work[i].shard;
+    if (reply.ok() && reply->items[i].code == FsError::kOk) {
+      deleted_.insert(shard);
+    } else {
+      deleting_.erase(shard);  // will be given again
+    }
+  }
+  if (!deleted_.empty()) work_done_.Set();
+}
+
+// ---- Rebuilds -------------------------------------------------------------------------------------
+
+void Agent::TakeRebuilds(std::vector<RebuildWork> work) {
+  for (RebuildWork& w : work) {
+    if (rebuilding_ >= options_.max_rebuilds) break;
+    if (!tasks_.insert(w.task).second) continue;
+    ++rebuilding_;
+    scope_.Spawn(RebuildOne(std::move(w)));
+  }
+}
+
+Task<void> Agent::RebuildOne(RebuildWork work) {
+  RebuildResult result;
+  result.task = work.task;
+  const int64_t now_s = Executor::Current().WallNs() / kSecond;
+  Result<void> allowed =
+      verifier_->Check(work.write_token, work.new_shard, work.new_target, kTokenWrite, now_s);
+  ShardStore* store = server_->FindStore(work.new_target);
+  if (allowed.ok() && store == nullptr) {
+    allowed =
+        Error(FsError::kNoSuchShard, "target " + std::to_string(work.new_target.v) + " is not on this node");
+  }
+  if (allowed.ok()) {
+    RebuildEnv env;
+    env.map = map_;
+    env.connector = connector_;
+    env.codecs = codecs_;
+    env.cpu_pool = cpu_pool_;
+    env.store = store;
+    result = co_await RunRebuild(std::move(work), std::move(env));
+  } else {
+    result.result = ItemResult{allowed.code(), allowed.error().message};
+  }
+  if (result.result.code != FsError::kOk) {
+    LogWarning("rebuild {} failed: {}", result.task, result.result.error());
+  }
+  --rebuilding_;
+  ++rebuilds_done_;
+  rebuilt_.push_back(std::move(result));
+  work_done_.Set();
+}
+
+// ---- Sweeps ---------------------------------------------------------------------------------------
+
+Task<void> Agent::SweepLoop() {
+  while (true) {
+    co_await Sleep(options_.sweep_period_ns);
+    if (!registered_) continue;
+    for (const AgentDisk& d : disks_) {
+      if (!d.target || d.store->failed()) continue;
+      Result<SweepResult> r =
+          co_await SweepUnknown(d.target, d.store, meta_, Header(), options_.quarantine_hold_ns);
+      if (!r.ok()) {
+        LogWarning("sweep of {}: {}", d.store->options().name, r.error());
+      } else if (r->unknown > 0) {
+        LogInfo("sweep of {}: {} of {} shards are unknown, {} deleted", d.store->options().name, r->unknown,
+                r->checked, r->deleted);
+      }
+    }
+  }
+}
+
+}  // namespace stria

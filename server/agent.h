@@ -1,0 +1,114 @@
+// The node's relation to the metadata server: registers, sends heartbeats with the state of its disks,
+// carries out the work that comes back (deletes, rebuilds), reports results, reports damaged shards,
+// and sweeps for shards that nobody knows. For the executor's thread.
+//
+// Work is given again with every heartbeat until its result has been reported, so nothing is kept over
+// a restart. Destroying the agent stops all of it where it stands.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "server/data_server.h"
+#include "server/meta_link.h"
+#include "server/quarantine.h"
+#include "server/rebuild.h"
+#include "server/scrubber.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxRebuilds = 2;           // at once, per node
+inline constexpr size_t kMaxPendingDeletes = 8192;  // taken on and not reported
+inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
+inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
+
+struct AgentDisk {
+  ShardStore* store = nullptr;
+  Uuid uuid;
+  std::string label;
+  std::string channel;
+  TargetId target;  // as last registered, 0 if never
+};
+
+struct AgentOptions {
+  Uuid cluster;  // 0 until the first registration
+  Uuid node;
+  std::string name;
+  std::string address;  // that others reach this node at
+  std::string proof;    // TokenSigner::ProveNode
+  uint64_t incarnation = 0;
+  int64_t call_timeout_ns = 10 * kSecond;
+  int64_t retry_ns = 1 * kSecond;  // after a failed registration or heartbeat
+  size_t max_rebuilds = kMaxRebuilds;
+  bool sweep = true;
+  int64_t sweep_period_ns = 3600 * kSecond;
+  int64_t quarantine_hold_ns = kQuarantineHoldNs;
+  bool scrub = true;
+  ScrubOptions scrub_options;
+  // Called with every registration before the disks serve under it: records the cluster in the
+  // superblocks. An error refuses the registration.
+  std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
+};
+
+class Agent {
+ public:
+  // All outlive the agent.
+  Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
+        CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options);
+
+  void Start() { scope_.Spawn(Run()); }
+
+  bool registered() const { return registered_; }
+  NodeId node() const { return node_; }
+  const std::shared_ptr<const ClusterMap>& map() const { return map_; }
+  uint64_t rebuilds_done() const { return rebuilds_done_; }
+
+ private:
+  OpHeader Header() const;
+  Task<void> Run();
+  Task<Result<void>> Register();
+  Task<Result<void>> Beat();
+  Task<Result<void>> ReportResults();
+  Task<void> ReportBadShards();
+  Task<std::vector<DiskHello>> Hellos();
+  Task<Result<void>> RefreshMap(uint64_t version);
+
+  void TakeDeletes(std::vector<DeleteWork> work);
+  Task<void> DeleteShards(std::vector<DeleteWork> work);
+  void TakeRebuilds(std::vector<RebuildWork> work);
+  Task<void> RebuildOne(RebuildWork work);
+  Task<void> SweepLoop();
+
+  MetaLink* const meta_;
+  DataConnector* const connector_;
+  DataServer* const server_;
+  const TokenVerifier* const verifier_;
+  CodecSet* const codecs_;
+  Pool* const cpu_pool_;
+  std::vector<AgentDisk> disks_;
+  AgentOptions options_;
+
+  bool registered_ = false;
+  NodeId node_;
+  Epoch epoch_;
+  int64_t beat_ns_ = 1 * kSecond;
+  std::shared_ptr<const ClusterMap> map_;
+  Event work_done_;  // something to report: the next heartbeat comes at once
+
+  std::set<ShardId> deleting_;  // under way, or done and not reported
+  std::set<ShardId> deleted_;   // done and not reported
+  std::set<uint64_t> tasks_;    // of rebuilds under way, or done and not reported
+  size_t rebuilding_ = 0;
+  std::vector<RebuildResult> rebuilt_;  // done and not reported; at most max_rebuilds per heartbeat
+  uint64_t rebuilds_done_ = 0;
+
+  TaskScope scope_;  // last
+};
+
+}  // namespace stria

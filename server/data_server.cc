@@ -1,0 +1,269 @@
+#include "server/data_server.h"
+
+#include <algorithm>
+#include <set>
+
+#include "server/detach.h"
+
+namespace stria {
+namespace {
+
+constexpr uint64_t kRequestBytes = 4 * kKiB;  // that a request without payload counts for
+constexpr uint32_t kMaxInventory = 10'000;
+
+ItemResult ToItem(const Error& e) { return ItemResult{e.code, e.message}; }
+
+// Sum of the items' lengths; nullopt beyond what one message may carry.
+template <class Item>
+std::optional<uint64_t> PayloadBytes(const std::vector<Item>& items) {
+  uint64_t total = 0;
+  for (const Item& item : items) {
+    if (item.length > kMaxPayloadBytes) return std::nullopt;
+    total += item.length;
+    if (total > kMaxPayloadBytes) return std::nullopt;
+  }
+  return total;
+}
+
+// Numbers of the items of each shard, in order.
+template <class Item>
+std::vector<std::vector<size_t>> ByShard(const std::vector<Item>& items) {
+  std::map<std::pair<TargetId, ShardId>, std::vector<size_t>> groups;
+  for (size_t i = 0; i < items.size(); ++i) groups[{items[i].target, items[i].shard}].push_back(i);
+  std::vector<std::vector<size_t>> out;
+  for (auto& [_, group] : groups) out.push_back(std::move(group));
+  return out;
+}
+
+// Runs `each` for the numbers of one group, one after another.
+template <class Each>
+Task<void> InOrder(std::vector<size_t> group, const Each* each) {
+  for (const size_t i : group) co_await (*each)(i);
+}
+
+}  // namespace
+
+DataServer::DataServer(const TokenVerifier* verifier, DataServerOptions options)
+    : verifier_(verifier),
+      options_(options),
+      write_bytes_(static_cast<int64_t>(options.max_write_bytes)),
+      read_bytes_(static_cast<int64_t>(options.max_read_bytes)),
+      requests_(options.max_requests) {}
+
+Result<void> DataServer::CheckHeader(const DataHeader& header) const {
+  if (header.protocol != kProtocolVersion) {
+    return Error(FsError::kVersion, "this data server speaks protocol " + std::to_string(kProtocolVersion) +
+                                        ", not " + std::to_string(header.protocol));
+  }
+  if (!cluster_ || incarnation_ == 0) {
+    return Error(FsError::kNotReady, "this data server is not registered yet");
+  }
+  if (header.cluster != cluster_) {
+    return Error(FsError::kWrongCluster, "this data server belongs to cluster " + cluster_.ToString());
+  }
+  if (header.incarnation > incarnation_) {
+    return Error(FsError::kRetryLater, "this data server has not heard of the new incarnation yet");
+  }
+  if (header.incarnation < incarnation_) {
+    return Error(FsError::kWrongCluster, "the cluster was restored from a backup: mount it again");
+  }
+  return Ok();
+}
+
+Result<DataServer::Admission> DataServer::Admit(const DataHeader& header, size_t items, uint64_t bytes,
+                                                Semaphore* pool) {
+  ++stats_.requests;
+  ++stats_.refused_requests;  // until it is not
+  RETURN_IF_ERROR(CheckHeader(header));
+  if (items > kMaxDataItems) return Error(FsError::kBadRequest, "too many items in one request");
+  const Error busy(FsError::kRetryLater, "this data server has too much to do");
+  Admission out;
+  if (!requests_.TryAcquire(1)) return busy;
+  out.request = SemaphoreHold(&requests_, 1);
+  const auto n = static_cast<int64_t>(std::max(bytes, kRequestBytes));
+  if (pool != nullptr) {
+    if (!pool->TryAcquire(n)) return busy;
+    out.bytes = SemaphoreHold(pool, n);
+  }
+  --stats_.refused_requests;
+  return out;
+}
+
+Result<ShardStore*> DataServer::CheckItem(ShardId shard, TargetId target, const std::string& token,
+                                          TokenRight right) {
+  const int64_t now_s = Executor::Current().WallNs() / kSecond;
+  Result<void> good = verifier_->Check(token, shard, target, right, now_s);
+  if (!good.ok()) {
+    ++stats_.refused_tokens;
+    return good.error();
+  }
+  ShardStore* store = FindStore(target);
+  if (store == nullptr) {
+    return Error(FsError::kNoSuchShard, "target " + std::to_string(target.v) + " is not on this node");
+  }
+  return store;
+}
+
+// ---- Write ----------------------------------------------------------------------------------------
+
+Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
+  const std::optional<uint64_t> bytes = PayloadBytes(request.items);
+  if (!bytes || *bytes != request.payload.size()) {
+    co_return Error(FsError::kBadRequest, "the payload of a write is too large or does not fit its items");
+  }
+  CO_ASSIGN_OR_RETURN(Admission admission,
+                      Admit(request.header, request.items.size(), *bytes, &write_bytes_));
+  co_return co_await RunIn(scope_, DoWrite(std::move(request), std::move(admission)));
+}
+
+Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes) {
+  SealResult out;
+  Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenWrite);
+  if (!store.ok()) {
+    out.result = ToItem(store.error());
+    co_return out;
+  }
+  Result<void> written =
+      co_await (*store)->Write(item.shard, item.offset, std::move(bytes), item.crcs, false);
+  out.result = ToItem(written.error());
+  if (!written.ok()) co_return out;
+  stats_.written_bytes += item.length;
+  if (!item.seal) co_return out;
+  Result<Sealed> sealed = co_await (*store)->Seal(item.shard, item.offset + item.length);
+  out.result = ToItem(sealed.error());
+  if (sealed.ok()) {
+    out.length = sealed->length;
+    out.digest = sealed->digest;
+  }
+  co_return out;
+}
+
+Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission admission) {
+  WriteReply reply;
+  reply.items.resize(request.items.size());
+  std::vector<uint64_t> starts;
+  uint64_t at = 0;
+  for (const ShardWrite& item : request.items) {
+    starts.push_back(at);
+    at += item.length;
+  }
+  const auto each = [&](size_t i) -> Task<void> {
+    const ShardWrite& item = request.items[i];
+    reply.items[i] = co_await WriteItem(item, request.payload.Slice(starts[i], item.length));
+  };
+  std::vector<Task<void>> tasks;
+  for (std::vector<size_t>& group : ByShard(request.items)) tasks.push_back(InOrder(std::move(group), &each));
+  co_await WhenAll(std::move(tasks));
+  co_return reply;
+}
+
+// ---- Seal -----------------------------------------------------------------------------------------
+
+Task<Result<SealReply>> DataServer::Seal(SealRequest request) {
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), 0, nullptr));
+  co_return co_await RunIn(scope_, DoSeal(std::move(request), std::move(admission)));
+}
+
+Task<SealResult> DataServer::SealItem(const ShardSeal& item) {
+  SealResult out;
+  Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenWrite);
+  if (!store.ok()) {
+    out.result = ToItem(store.error());
+    co_return out;
+  }
+  Result<Sealed> sealed = co_await (*store)->Seal(item.shard, item.length);
+  out.result = ToItem(sealed.error());
+  if (sealed.ok()) {
+    out.length = sealed->length;
+    out.digest = sealed->digest;
+  }
+  co_return out;
+}
+
+Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admission) {
+  std::vector<Task<SealResult>> tasks;
+  for (const ShardSeal& item : request.items) tasks.push_back(SealItem(item));
+  SealReply reply;
+  reply.items = co_await WhenAll(std::move(tasks));
+  co_return reply;
+}
+
+// ---- Read -----------------------------------------------------------------------------------------
+
+Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item) {
+  CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(item.shard, item.target, item.token, kTokenRead));
+  co_return co_await store->Read(item.shard, item.offset, item.length);
+}
+
+Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
+  const std::optional<uint64_t> bytes = PayloadBytes(request.items);
+  if (!bytes) co_return Error(FsError::kBadRequest, "a read asks for too much");
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), *bytes, &read_bytes_));
+  std::vector<Task<Result<ShardBytes>>> tasks;
+  for (const ShardRead& item : request.items) tasks.push_back(ReadItem(item));
+  std::vector<Result<ShardBytes>> results = co_await WhenAll(std::move(tasks));
+  ReadReply reply;
+  reply.items.resize(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    stria::ReadItem& out = reply.items[i];
+    out.result = ToItem(results[i].error());
+    if (!results[i].ok()) continue;
+    out.length = results[i]->bytes.size();
+    out.crcs = std::move(results[i]->crcs);
+    reply.payload.Append(results[i]->bytes);
+    stats_.read_bytes += out.length;
+  }
+  co_return reply;
+}
+
+// ---- Delete, Inventory ----------------------------------------------------------------------------
+
+Task<Result<DeleteReply>> DataServer::Delete(DeleteRequest request) {
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), 0, nullptr));
+  co_return co_await RunIn(scope_, DoDelete(std::move(request), std::move(admission)));
+}
+
+Task<void> DataServer::DeleteOn(ShardStore* store, std::vector<std::pair<size_t, ShardId>> shards,
+                                DeleteReply* reply) {
+  std::set<ShardId> ids;
+  for (const auto& [_, shard] : shards) ids.insert(shard);
+  Result<void> done = co_await store->Delete(std::vector<ShardId>(ids.begin(), ids.end()));
+  for (const auto& [i, _] : shards) reply->items[i] = ToItem(done.error());
+}
+
+Task<Result<DeleteReply>> DataServer::DoDelete(DeleteRequest request, Admission admission) {
+  DeleteReply reply;
+  reply.items.resize(request.items.size());
+  std::map<TargetId, std::vector<std::pair<size_t, ShardId>>> by_target;
+  for (size_t i = 0; i < request.items.size(); ++i) {
+    const ShardDelete& item = request.items[i];
+    Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenDelete);
+    if (store.ok()) {
+      by_target[item.target].emplace_back(i, item.shard);
+    } else {
+      reply.items[i] = ToItem(store.error());
+    }
+  }
+  std::vector<Task<void>> tasks;
+  for (auto& [target, shards] : by_target) {
+    tasks.push_back(DeleteOn(FindStore(target), std::move(shards), &reply));
+  }
+  co_await WhenAll(std::move(tasks));
+  co_return reply;
+}
+
+Task<Result<InventoryReply>> DataServer::Inventory(InventoryRequest request) {
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, 1, 0, nullptr));
+  ShardStore* store = FindStore(request.target);
+  if (store == nullptr) {
+    co_return Error(FsError::kNoEnt, "target " + std::to_string(request.target.v) + " is not on this node");
+  }
+  const uint32_t limit = std::clamp<uint32_t>(request.limit, 1, kMaxInventory);
+  CO_ASSIGN_OR_RETURN(const ShardStore::Page page, co_await store->Inventory(request.after, limit));
+  InventoryReply reply;
+  reply.more = page.more;
+  for (const StoredShard& s : page.shards) reply.shards.push_back({s.shard, s.length, s.digest, s.sealed});
+  co_return reply;
+}
+
+}  // namespace stria

@@ -1,0 +1,92 @@
+// The data service of one node over the shard stores of its disks. Checks every request (protocol,
+// cluster, incarnation, bounds) and every item (token, target), spreads items over disks in parallel
+// and gives a result per item. Items of one shard are done in their order.
+//
+// Writes, seals and deletes run to their end even if the caller goes away. For the executor's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "api/data_api.h"
+#include "common/token.h"
+#include "server/shard_store.h"
+
+namespace stria {
+
+struct DataServerOptions {
+  uint64_t max_write_bytes = 256 * kMiB;  // of requests being carried out; more are kRetryLater
+  uint64_t max_read_bytes = 256 * kMiB;
+  int64_t max_requests = 4096;  // being carried out, of all kinds
+};
+
+struct DataServerStats {
+  uint64_t requests = 0;
+  uint64_t refused_requests = 0;  // header, bounds, overload
+  uint64_t refused_tokens = 0;
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+};
+
+class DataServer final : public DataService {
+ public:
+  // `verifier` and the stores outlive the server.
+  explicit DataServer(const TokenVerifier* verifier, DataServerOptions options = {});
+
+  // Who we are; kNotReady before. Called again when the metadata server says otherwise.
+  void SetCluster(const Uuid& cluster, uint64_t incarnation) {
+    cluster_ = cluster;
+    incarnation_ = incarnation;
+  }
+  void SetTarget(TargetId target, ShardStore* store) { stores_[target] = store; }
+  // nullptr if it is not ours.
+  ShardStore* FindStore(TargetId target) const {
+    auto it = stores_.find(target);
+    return it == stores_.end() ? nullptr : it->second;
+  }
+  const std::map<TargetId, ShardStore*>& stores() const { return stores_; }
+  uint64_t incarnation() const { return incarnation_; }
+  const DataServerStats& stats() const { return stats_; }
+
+  Task<Result<WriteReply>> Write(WriteRequest request) override;
+  Task<Result<SealReply>> Seal(SealRequest request) override;
+  Task<Result<ReadReply>> Read(ReadRequest request) override;
+  Task<Result<DeleteReply>> Delete(DeleteRequest request) override;
+  // Carries no token: it tells ids and lengths, never bytes.
+  Task<Result<InventoryReply>> Inventory(InventoryRequest request) override;
+
+ private:
+  // What a request occupies while it is carried out.
+  struct Admission {
+    SemaphoreHold request;
+    SemaphoreHold bytes;
+  };
+  // The store for an item whose token is good.
+  Result<ShardStore*> CheckItem(ShardId shard, TargetId target, const std::string& token, TokenRight right);
+  Result<void> CheckHeader(const DataHeader& header) const;
+  Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
+
+  Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);
+  Task<SealResult> WriteItem(const ShardWrite& item, BufferChain bytes);
+  Task<Result<SealReply>> DoSeal(SealRequest request, Admission admission);
+  Task<SealResult> SealItem(const ShardSeal& item);
+  Task<Result<DeleteReply>> DoDelete(DeleteRequest request, Admission admission);
+  Task<void> DeleteOn(ShardStore* store, std::vector<std::pair<size_t, ShardId>> shards, DeleteReply* reply);
+  Task<Result<ShardBytes>> ReadItem(const ShardRead& item);
+
+  const TokenVerifier* const verifier_;
+  const DataServerOptions options_;
+  Uuid cluster_;
+  uint64_t incarnation_ = 0;
+  std::map<TargetId, ShardStore*> stores_;
+  Semaphore write_bytes_;
+  Semaphore read_bytes_;
+  Semaphore requests_;
+  DataServerStats stats_;
+  TaskScope scope_;  // last
+};
+
+}  // namespace stria

@@ -1,0 +1,209 @@
+#include "server/data_server.h"
+
+#include <gtest/gtest.h>
+
+#include "server/node_testing.h"
+
+namespace stria {
+namespace {
+
+constexpr uint64_t kBlock = kChecksumBlockBytes;
+
+class DataServerTest : public ::testing::Test {
+ protected:
+  DataServerTest() : ex_(1), nodes_(ex_, 1, 1), second_(77) {
+    second_.Start(ex_);
+    server()->SetTarget(TargetId(2), second_.store.get());
+  }
+  DataServer* server() { return nodes_.nodes.at(1).server.get(); }
+  template <class T>
+  T Run(Task<T> task) {
+    return RunSim(ex_, std::move(task));
+  }
+  ShardWrite WriteOf(uint64_t id, size_t target, uint64_t length, bool seal, BufferChain* payload) {
+    const std::string bytes = BytesOf(ShardId(id), length);
+    payload->Append(Buffer::FromString(bytes));
+    ShardWrite w;
+    w.shard = ShardId(id);
+    w.target = TargetId(static_cast<uint32_t>(target));
+    w.token = nodes_.Token(ShardId(id), target, kTokenWrite);
+    w.length = length;
+    w.crcs = TableOf(ShardId(id), bytes);
+    w.seal = seal;
+    return w;
+  }
+  WriteRequest OneWrite(uint64_t id, uint64_t length) {
+    WriteRequest r;
+    r.header = nodes_.Header();
+    r.items.push_back(WriteOf(id, 1, length, true, &r.payload));
+    return r;
+  }
+  ReadRequest OneRead(uint64_t id, uint64_t length) {
+    ReadRequest r;
+    r.header = nodes_.Header();
+    r.items.push_back({ShardId(id), TargetId(1), nodes_.Token(ShardId(id), 1, kTokenRead), 0, length});
+    return r;
+  }
+  FsError ReadCode(ReadRequest r) {
+    const Result<ReadReply> reply = Run(server()->Read(std::move(r)));
+    return reply.ok() ? reply->items[0].result.code : reply.code();
+  }
+
+  SimExecutor ex_;
+  SimNodes nodes_;
+  SimStore second_;
+};
+
+TEST_F(DataServerTest, VectorRequestsOverTwoDisks) {
+  WriteRequest w;
+  w.header = nodes_.Header();
+  for (uint64_t id = 1; id <= 8; ++id)
+    w.items.push_back(WriteOf(id, 1 + id % 2, 1000 * id, true, &w.payload));
+  const Result<WriteReply> written = Run(server()->Write(w));
+  ASSERT_TRUE(written.ok()) << written.error();
+  for (uint64_t id = 1; id <= 8; ++id) {
+    const SealResult& r = written->items[id - 1];
+    EXPECT_EQ(r.result.code, FsError::kOk) << r.result.message;
+    EXPECT_EQ(r.digest, DigestOf(ShardId(id), BytesOf(ShardId(id), 1000 * id)));
+  }
+  ReadRequest r;
+  r.header = nodes_.Header();
+  for (uint64_t id : {3, 99, 6}) {
+    r.items.push_back({ShardId(id), TargetId(static_cast<uint32_t>(1 + id % 2)),
+                       nodes_.Token(ShardId(id), 1 + id % 2, kTokenRead), 0, 1000 * id});
+  }
+  const Result<ReadReply> read = Run(server()->Read(r));
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->items[1].result.code, FsError::kNoSuchShard);
+  EXPECT_EQ(read->items[1].length, 0u);
+  EXPECT_EQ(Flat(read->payload), BytesOf(ShardId(3), 3000) + BytesOf(ShardId(6), 6000));
+  EXPECT_EQ(read->items[2].crcs, TableOf(ShardId(6), BytesOf(ShardId(6), 6000)));
+
+  DeleteRequest d;
+  d.header = nodes_.Header();
+  for (uint64_t id = 1; id <= 8; ++id) {
+    d.items.push_back({ShardId(id), TargetId(static_cast<uint32_t>(1 + id % 2)),
+                       nodes_.Token(ShardId(id), 1 + id % 2, kTokenDelete)});
+  }
+  d.items.push_back(d.items[0]);
+  const Result<DeleteReply> deleted = Run(server()->Delete(d));
+  for (const ItemResult& item : deleted.value().items) EXPECT_EQ(item.code, FsError::kOk);
+  EXPECT_EQ(ReadCode(OneRead(2, 2000)), FsError::kNoSuchShard);
+}
+
+TEST_F(DataServerTest, SealsSeparatelyAndListsWhatItHas) {
+  WriteRequest w;
+  w.header = nodes_.Header();
+  w.items.push_back(WriteOf(1, 1, 2 * kBlock, false, &w.payload));
+  EXPECT_TRUE(Run(server()->Write(w)).ok());
+  SealRequest s;
+  s.header = nodes_.Header();
+  s.items.push_back({ShardId(1), TargetId(1), nodes_.Token(ShardId(1), 1, kTokenWrite), 2 * kBlock});
+  s.items.push_back({ShardId(9), TargetId(1), nodes_.Token(ShardId(9), 1, kTokenWrite), 5});
+  const Result<SealReply> sealed = Run(server()->Seal(s));
+  EXPECT_EQ(sealed->items[0].digest, DigestOf(ShardId(1), BytesOf(ShardId(1), 2 * kBlock)));
+  EXPECT_EQ(sealed->items[1].result.code, FsError::kNoSuchShard);
+  InventoryRequest i;
+  i.header = nodes_.Header();
+  i.target = TargetId(1);
+  const Result<InventoryReply> inventory = Run(server()->Inventory(i));
+  ASSERT_EQ(inventory->shards.size(), 1u);
+  EXPECT_EQ(inventory->shards[0].length, 2 * kBlock);
+  i.target = TargetId(3);
+  EXPECT_EQ(Run(server()->Inventory(i)).code(), FsError::kNoEnt);
+}
+
+TEST_F(DataServerTest, RefusesWhatHasNoRight) {
+  ASSERT_TRUE(Run(server()->Write(OneWrite(1, 100))).ok());
+  auto with = [&](std::string token) {
+    ReadRequest r = OneRead(1, 100);
+    r.items[0].token = std::move(token);
+    return ReadCode(std::move(r));
+  };
+  EXPECT_EQ(ReadCode(OneRead(1, 100)), FsError::kOk);
+  EXPECT_EQ(with(""), FsError::kBadToken);
+  EXPECT_EQ(with("nonsense"), FsError::kBadToken);
+  EXPECT_EQ(with(nodes_.Token(ShardId(2), 1, kTokenRead)), FsError::kBadToken);   // another shard
+  EXPECT_EQ(with(nodes_.Token(ShardId(1), 2, kTokenRead)), FsError::kBadToken);   // another target
+  EXPECT_EQ(with(nodes_.Token(ShardId(1), 1, kTokenWrite)), FsError::kBadToken);  // another right
+  std::string forged = nodes_.Token(ShardId(1), 1, kTokenRead);
+  forged.back() = static_cast<char>(forged.back() ^ 1);
+  EXPECT_EQ(with(forged), FsError::kBadToken);
+  const std::string good = nodes_.Token(ShardId(1), 1, kTokenRead | kTokenDelete);
+  EXPECT_EQ(with(good), FsError::kOk);
+  DeleteRequest d;
+  d.header = nodes_.Header();
+  d.items.push_back({ShardId(1), TargetId(1), nodes_.Token(ShardId(1), 1, kTokenWrite)});
+  EXPECT_EQ(Run(server()->Delete(d))->items[0].code, FsError::kBadToken);
+  WriteRequest w = OneWrite(5, 100);
+  w.items[0].token = nodes_.Token(ShardId(5), 1, kTokenRead);
+  EXPECT_EQ(Run(server()->Write(w))->items[0].result.code, FsError::kBadToken);
+  ex_.RunFor(2 * 3600 * kSecond);
+  EXPECT_EQ(with(good), FsError::kTokenExpired);
+  EXPECT_EQ(ReadCode(OneRead(1, 100)), FsError::kOk);
+  EXPECT_GT(server()->stats().refused_tokens, 5u);
+}
+
+TEST_F(DataServerTest, RefusesStrangersAndMalformedRequests) {
+  ASSERT_TRUE(Run(server()->Write(OneWrite(1, 100))).ok());
+  ReadRequest r = OneRead(1, 100);
+  r.header.protocol = 2;
+  EXPECT_EQ(ReadCode(r), FsError::kVersion);
+  r = OneRead(1, 100);
+  r.header.cluster = Uuid{5, 5};
+  EXPECT_EQ(ReadCode(r), FsError::kWrongCluster);
+  r = OneRead(1, 100);
+  r.header.incarnation = kTestIncarnation - 1;
+  EXPECT_EQ(ReadCode(r), FsError::kWrongCluster);
+  r.header.incarnation = kTestIncarnation + 1;
+  EXPECT_EQ(ReadCode(r), FsError::kRetryLater);
+  r = OneRead(1, kMaxPayloadBytes + 1);
+  EXPECT_EQ(ReadCode(r), FsError::kBadRequest);
+  r = OneRead(1, UINT64_MAX);
+  r.items.push_back(r.items[0]);
+  EXPECT_EQ(ReadCode(r), FsError::kBadRequest);
+  r = OneRead(1, 100);
+  r.items.resize(kMaxDataItems + 1);
+  EXPECT_EQ(ReadCode(r), FsError::kBadRequest);
+  WriteRequest w = OneWrite(2, 100);
+  w.items[0].length = 101;
+  EXPECT_EQ(Run(server()->Write(w)).code(), FsError::kBadRequest);
+  w = OneWrite(2, 100);
+  w.items[0].crcs[0] ^= 1;
+  EXPECT_EQ(Run(server()->Write(w))->items[0].result.code, FsError::kChecksum);
+  DataServer fresh(&nodes_.verifier);
+  EXPECT_EQ(Run(fresh.Read(OneRead(1, 100))).code(), FsError::kNotReady);
+}
+
+TEST_F(DataServerTest, ShedsLoadBeyondItsMemory) {
+  DataServerOptions options;
+  options.max_write_bytes = 3 * kMiB;
+  DataServer small(&nodes_.verifier, options);
+  small.SetCluster(kTestCluster, kTestIncarnation);
+  small.SetTarget(TargetId(1), nodes_.store(1));
+  std::vector<Task<Result<WriteReply>>> tasks;
+  for (uint64_t id = 1; id <= 6; ++id) tasks.push_back(small.Write(OneWrite(id, kMiB)));
+  int done = 0, refused = 0;
+  for (const Result<WriteReply>& r : Run(WhenAll(std::move(tasks)))) {
+    if (r.ok()) ++done;
+    if (r.code() == FsError::kRetryLater) ++refused;
+  }
+  EXPECT_EQ(done, 3);
+  EXPECT_EQ(refused, 3);
+  EXPECT_TRUE(Run(small.Write(OneWrite(7, kMiB))).ok());
+}
+
+TEST_F(DataServerTest, AWriteEndsAlthoughTheCallerGoesAway) {
+  {
+    TaskScope scope;
+    scope.Spawn([](DataServer* s, WriteRequest w) -> Task<void> { (void)co_await s->Write(std::move(w)); }(
+                                                      server(), OneWrite(1, kMiB)));
+    ex_.RunFor(100 * kMicrosecond);
+  }
+  ex_.RunFor(kSecond);
+  EXPECT_EQ(ReadCode(OneRead(1, kMiB)), FsError::kOk);
+  EXPECT_EQ(Run(server()->Write(OneWrite(1, kMiB)))->items[0].result.code, FsError::kOk);  // the retry
+}
+
+}  // namespace
+}  // namespace stria

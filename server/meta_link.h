@@ -1,0 +1,46 @@
+// The metadata service over a list of addresses: a call goes to the one that answered last, and to the
+// others when that one is not there or is not the leader. For the executor's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+
+namespace stria {
+
+class MetaLink {
+ public:
+  // REQUIRES: at least one address. `connector` outlives the link.
+  MetaLink(MetaConnector* connector, std::vector<std::string> addresses)
+      : connector_(connector), addresses_(std::move(addresses)) {
+    CHECK(!addresses_.empty(), "no metadata address");
+  }
+
+  // Each address is tried once; the last error otherwise. A request may have been carried out although
+  // an error comes back.
+  template <class Reply, class Request>
+  Task<Result<Reply>> Call(Task<Result<Reply>> (MetaService::*method)(Request), Request request) {
+    Result<Reply> last = Error(FsError::kUnavailable);
+    for (size_t tries = 0; tries < addresses_.size(); ++tries) {
+      const size_t asked = current_;
+      const std::shared_ptr<MetaService> service = connector_->Connect(addresses_[asked]);
+      last = co_await (service.get()->*method)(request);
+      if (last.ok() || !IsElsewhere(last.code())) co_return last;
+      if (current_ == asked) current_ = (current_ + 1) % addresses_.size();
+    }
+    co_return last.error().WithContext("metadata server " + addresses_[current_]);
+  }
+
+ private:
+  static bool IsElsewhere(FsError code) {
+    return code == FsError::kUnavailable || code == FsError::kDeadline || code == FsError::kNotLeader;
+  }
+  MetaConnector* const connector_;
+  const std::vector<std::string> addresses_;
+  size_t current_ = 0;
+};
+
+}  // namespace stria
