@@ -1,0 +1,81 @@
+#include "client/client.h"
+
+namespace stria {
+namespace {
+constexpr int64_t kReportAgainNs = 60 * kSecond;
+constexpr size_t kMaxReported = 4096;
+constexpr size_t kMaxReportsUnderWay = 16;
+}  // namespace
+
+Client::Client(ClientOptions options, MetaConnector& meta, DataConnector& data, Pool& pool, KernelCache& kernel)
+    : session_(meta, options.session),
+      peers_(data, options.peers),
+      stripes_(
+          peers_, [this](AllocateRequest r) { return Allocate(std::move(r)); },
+          [this](std::vector<StripeId> s) { return GiveBack(std::move(s)); }, options.stripes),
+      reader_(StripeIo{peers_, codecs_, pool}, [this](const BadShard& bad) { Report(bad); }),
+      vfs_(options.vfs, session_, StripeIo{peers_, codecs_, pool}, stripes_, reader_, kernel) {
+  session_.SetHandlers(Handlers());
+}
+
+Client::~Client() { scope_.CancelAll(); }
+
+SessionHandlers Client::Handlers() {
+  SessionHandlers h;
+  h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
+  h.held = [this] { return vfs_.Held(); };
+  h.on_reclaimed = [this](bool lost) {
+    // Allocations may not have been durable when the server died.
+    stripes_.Drop();
+    return vfs_.OnReclaimed(lost);
+  };
+  h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
+    peers_.SetMap(map);
+    stripes_.OnMapChanged();
+  };
+  return h;
+}
+
+void Client::Start() {
+  session_.Start();
+  vfs_.Start();
+}
+
+Task<Result<void>> Client::Shutdown() {
+  auto flushed = co_await vfs_.FlushAll();
+  co_await stripes_.Close();
+  co_await session_.Close();
+  co_return flushed;
+}
+
+Task<Result<AllocateReply>> Client::Allocate(AllocateRequest r) {
+  return session_.Mutate(&MetaService::Allocate, std::move(r));
+}
+
+Task<void> Client::GiveBack(std::vector<StripeId> stripes) {
+  CommitRequest r;
+  r.ino = kRootInode;
+  r.give_back = std::move(stripes);
+  (void)co_await session_.Mutate(&MetaService::Commit, std::move(r));
+}
+
+void Client::Report(const BadShard& bad) {
+  const int64_t now = Executor::Current().NowNs();
+  auto it = reported_.find(bad.shard);
+  if (it != reported_.end() && now - it->second < kReportAgainNs) return;
+  if (scope_.running() >= kMaxReportsUnderWay) return;
+  if (reported_.size() >= kMaxReported) reported_.clear();
+  reported_[bad.shard] = now;
+  scope_.Spawn(SendReport(bad));
+}
+
+Task<void> Client::SendReport(BadShard bad) {
+  ReportShardRequest r;
+  r.stripe = bad.stripe;
+  r.column = bad.column.v;
+  r.shard = bad.shard;
+  r.reason = bad.reason;
+  (void)co_await session_.Call(&MetaService::ReportShard, std::move(r));
+}
+
+}  // namespace stria
