@@ -227,13 +227,13 @@ struct AllocateReply {
 };
 struct CommitRequest {
   OpHeader header;
-  InodeId ino;
+  InodeId ino;  // 0: only give_back is looked at
   std::vector<StripeInfo> stripes;  // newly sealed ones, with lengths and digests
   std::vector<Extent> extents;      // sorted, disjoint; stripes among the new ones, or inline
   std::vector<std::pair<uint64_t, uint64_t>> punch;  // (offset, length) that become holes, first
   std::optional<uint64_t> grow_to;  // size becomes at least this
   std::optional<int64_t> mtime_ns;
-  bool append = false;   // the one extent goes to the end of the file as the server knows it
+  bool append = false;   // the extents (one run) go to the end of the file as the server knows it
   bool durable = false;  // wait until it survives a power cut
   std::vector<StripeId> give_back;  // allocated and not used
 };

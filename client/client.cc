@@ -54,7 +54,6 @@ Task<Result<AllocateReply>> Client::Allocate(AllocateRequest r) {
 
 Task<void> Client::GiveBack(std::vector<StripeId> stripes) {
   CommitRequest r;
-  r.ino = kRootInode;
   r.give_back = std::move(stripes);
   (void)co_await session_.Mutate(&MetaService::Commit, std::move(r));
 }

@@ -231,8 +231,6 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
-    // The server places an append only as one extent; a narrow cluster may have needed two stripes.
-    if (h->append && extents.size() > 1) co_return Error(FsError::kIo, "an append does not fit into one stripe");
     reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), h->append, false);
     if (reply.ok() || !inlined || !InlineRefused(reply.code())) break;
     inlined = false;

@@ -120,6 +120,16 @@ Result<std::vector<Extent>> PlaceExtents(const CommitRequest& r, uint64_t size) 
 Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
   // 1.
   if (Error e = CheckRequest(r); !e.ok()) return e;
+  if (!r.ino) {
+    // Nothing but stripes given back.
+    if (!r.extents.empty() || !r.stripes.empty() || !r.punch.empty() || r.grow_to || r.mtime_ns) {
+      return Error(FsError::kBadRequest, "a commit without an inode may only give back stripes");
+    }
+    RETURN_IF_ERROR(GiveBack(txn, ctx, r));
+    CommitReply given;
+    given.seq = txn.seq();
+    return given;
+  }
   RETURN_IF_ERROR(OpAllocateLayout(txn, ctx, r.ino));
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
   const uint64_t inline_before = rec.inline_bytes;
