@@ -223,7 +223,7 @@ Result<void> Validate(const AllocateRequest& v) {
 }
 
 Result<void> Validate(const CommitRequest& v) {
-  if (v.append && v.extents.size() != 1) return Bad("an append takes exactly one extent");
+  if (v.append && v.extents.empty()) return Bad("an append without extents");
   RETURN_IF_ERROR(CheckSortedExtents(v.extents));
   for (const auto& [offset, length] : v.punch) RETURN_IF_ERROR(CheckFileRange(offset, length));
   return CheckFileRange(v.grow_to.value_or(0), 0);
