@@ -1,0 +1,122 @@
+// Types on both ends of a transport: stubs implement the services of api/ by calling a peer;
+// dispatchers answer a peer's calls from a service.
+//
+// No call is without a deadline: header.timeout_ns, kDefaultCallNs if that is 0, at most kMaxCallNs. A
+// Poll's timeout_ns is how long the server may wait, so its deadline is kPollSlackNs later.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "api/data_api.h"
+#include "api/meta_api.h"
+#include "proto/methods.h"
+#include "proto/transport.h"
+
+namespace stria {
+
+inline constexpr int64_t kDefaultCallNs = 30 * kSecond;
+inline constexpr int64_t kMaxCallNs = 300 * kSecond;
+inline constexpr int64_t kPollSlackNs = 5 * kSecond;
+inline constexpr size_t kMaxCachedPeers = 4096;
+
+inline constexpr char kMetaServiceName[] = "stria.v1.Meta";
+inline constexpr char kDataServiceName[] = "stria.v1.Data";
+
+// Tasks of a stub keep its transport; the stub itself may be destroyed while they run. Errors besides
+// the service's own: those of Transport::Call, and kBadRequest for a reply that does not decode or does
+// not fit the request.
+class MetaStub final : public MetaService {
+ public:
+  explicit MetaStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+#define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
+  STRIA_META_METHODS(X)
+#undef X
+
+ private:
+  std::shared_ptr<Transport> transport_;
+};
+
+class DataStub final : public DataService {
+ public:
+  explicit DataStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+#define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
+  STRIA_DATA_METHODS(X)
+#undef X
+
+ private:
+  std::shared_ptr<Transport> transport_;
+};
+
+// Refuse unknown methods and other protocol versions with kVersion, malformed requests with kBadRequest.
+class MetaDispatcher final : public Dispatcher {
+ public:
+  explicit MetaDispatcher(MetaService* service);  // must outlive this
+  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
+
+ private:
+  using Handler = Task<Result<WireMessage>> (*)(MetaService*, WireMessage);
+  MetaService* service_;
+  std::map<std::string, Handler> handlers_;
+};
+
+class DataDispatcher final : public Dispatcher {
+ public:
+  explicit DataDispatcher(DataService* service);  // must outlive this
+  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
+
+ private:
+  using Handler = Task<Result<WireMessage>> (*)(DataService*, WireMessage);
+  DataService* service_;
+  std::map<std::string, Handler> handlers_;
+};
+
+// One stub per address, least recently used ones dropped beyond kMaxCachedPeers (who still holds one
+// keeps it). The factory must outlive the cache.
+template <class Service, class Stub>
+class PeerCache {
+ public:
+  explicit PeerCache(TransportFactory* factory) : factory_(factory) {}
+  std::shared_ptr<Service> Get(const std::string& address) {
+    if (const auto it = by_address_.find(address); it != by_address_.end()) {
+      recent_.splice(recent_.begin(), recent_, it->second);
+      return it->second->second;
+    }
+    recent_.emplace_front(address, std::make_shared<Stub>(factory_->Make(address)));
+    by_address_[address] = recent_.begin();
+    if (recent_.size() > kMaxCachedPeers) {
+      by_address_.erase(recent_.back().first);
+      recent_.pop_back();
+    }
+    return recent_.front().second;
+  }
+
+ private:
+  using Entries = std::list<std::pair<std::string, std::shared_ptr<Service>>>;
+  TransportFactory* factory_;
+  Entries recent_;  // most recently used first
+  std::map<std::string, typename Entries::iterator> by_address_;
+};
+
+class TransportMetaConnector final : public MetaConnector {
+ public:
+  explicit TransportMetaConnector(TransportFactory* factory) : cache_(factory) {}
+  std::shared_ptr<MetaService> Connect(const std::string& address) override { return cache_.Get(address); }
+
+ private:
+  PeerCache<MetaService, MetaStub> cache_;
+};
+
+class TransportDataConnector final : public DataConnector {
+ public:
+  explicit TransportDataConnector(TransportFactory* factory) : cache_(factory) {}
+  std::shared_ptr<DataService> Connect(const std::string& address) override { return cache_.Get(address); }
+
+ private:
+  PeerCache<DataService, DataStub> cache_;
+};
+
+}  // namespace stria
