@@ -49,6 +49,22 @@ std::string_view FamilyName(Family f) {
   CHECK(false, "no such family");
 }
 
+std::vector<std::string> FamilyNames() {
+  std::vector<std::string> names;
+  for (size_t f = 0; f < kFamilies; ++f) names.emplace_back(FamilyName(static_cast<Family>(f)));
+  return names;
+}
+
+std::vector<size_t> FamilyPrefixBytes() {
+  std::vector<size_t> bytes(kFamilies, 0);
+  for (Family f : {Family::kDentries, Family::kParents, Family::kExtents, Family::kStripeRefs, Family::kXattrs,
+                   Family::kSessionStripes, Family::kReplies}) {
+    bytes[static_cast<size_t>(f)] = 8;
+  }
+  for (Family f : {Family::kTargetStripes, Family::kGarbage}) bytes[static_cast<size_t>(f)] = 4;
+  return bytes;
+}
+
 uint64_t NameHash(std::string_view name) {
   const uint64_t hash = (XXH3_64bits(name.data(), name.size()) >> 1) & ~uint64_t{0xff};
   return hash == 0 ? 0x100 : hash;

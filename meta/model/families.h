@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/kv/kv.h"
@@ -38,6 +39,9 @@ inline constexpr size_t kFamilies = 19;
 
 // "inodes"; also the name of the RocksDB column family.
 std::string_view FamilyName(Family f);
+// Names of all families by number, and the prefix that scans of each stay in (common/kv/rocks_kv.h).
+std::vector<std::string> FamilyNames();
+std::vector<size_t> FamilyPrefixBytes();
 
 // The name's place in its directory: 55 bits of XXH3 above 8 zero bits, never 0. The low bits are for
 // the slot that tells names of the same hash apart, so that hash | slot is a readdir cookie, in

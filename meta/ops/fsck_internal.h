@@ -1,0 +1,104 @@
+// Parts of fsck.cc.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "meta/model/records.h"
+#include "meta/ops/fsck.h"
+
+namespace stria::fsck {
+
+struct InodeFacts {
+  InodeRecord rec;
+  bool orphan = false;
+  bool intent = false;
+  uint64_t links = 0;    // dentries that name it
+  uint64_t subdirs = 0;
+  uint64_t entries = 0;
+  uint64_t extents = 0;
+  uint64_t allocated = 0;
+  uint64_t inline_bytes = 0;
+  uint32_t xattrs = 0;
+  size_t xattr_bytes = 0;
+};
+
+struct StripeFacts {
+  uint64_t bytes = 0;  // in extents
+  uint64_t refs = 0;   // extents
+};
+
+// One run. Functions return an error only if the store cannot be read.
+class Checker {
+ public:
+  explicit Checker(KvStore& kv) : kv_(kv) {}
+  Result<FsckReply> Run();
+
+ private:
+  void Problem(std::string sentence);
+  // Decodes every record of the family; one that does not decode is a problem and is skipped.
+  template <class R>
+  Result<void> ForEach(const std::function<Result<void>(const std::string& key, const R& record)>& fn) {
+    std::string from;
+    while (true) {
+      ASSIGN_OR_RETURN(auto rows, kv_.Scan(static_cast<KvFamily>(R::kFamily), from, {}, 1000));
+      for (const KvEntry& row : rows) {
+        Result<R> record = R::Decode(row.first, row.second);
+        if (!record.ok()) {
+          Problem(record.error().message);
+          continue;
+        }
+        RETURN_IF_ERROR(fn(row.first, *record));
+      }
+      if (rows.size() < 1000) return Ok();
+      from = rows.back().first + '\0';
+    }
+  }
+  template <class R>
+  Result<std::optional<R>> Find(const std::string& key) {
+    ASSIGN_OR_RETURN(auto value, kv_.Get(static_cast<KvFamily>(R::kFamily), key));
+    if (!value) return std::optional<R>();
+    Result<R> record = R::Decode(key, *value);
+    if (!record.ok()) return std::optional<R>();  // reported by ForEach
+    return std::optional<R>(*record);
+  }
+  InodeFacts* FindInode(InodeId ino);
+  void CheckId(IdKind kind, uint64_t id, const char* what);
+
+  // fsck.cc: names
+  Result<void> LoadState();
+  Result<void> LoadInodes();
+  Result<void> CheckQueues();
+  Result<void> CheckDentries();
+  Result<void> CheckParents();
+  Result<void> CheckXattrs();
+  void CheckLinks();
+  void CheckTree();
+  // fsck_data.cc
+  Result<void> CheckExtents();
+  Result<void> CheckRefs();
+  Result<void> CheckStripes();
+  Result<void> CheckStripe(const StripeRecord& rec);
+  Result<void> CheckShards();
+  Result<void> CheckGarbage();
+  void CheckSizes();
+  void CheckCounters();
+  void Count(Counter c, uint64_t by = 1) { counters_[static_cast<size_t>(c)] += by; }
+
+  KvStore& kv_;
+  FsckReply out_;
+  StateRecord state_;
+  std::map<InodeId, InodeFacts> inodes_;
+  std::map<StripeId, StripeFacts> stripes_;
+  std::array<uint64_t, kCounters> counters_{};
+};
+
+// "inode 7", "stripe 9 at 4096"
+std::string Name(InodeId ino);
+std::string Name(StripeId stripe);
+
+}  // namespace stria::fsck
