@@ -37,7 +37,7 @@ Result<void> CheckReply(const RegisterNodeRequest& request, const RegisterNodeRe
 template <class Request>
 int64_t CallNs(const Request& request) {
   const int64_t asked = request.header.timeout_ns;
-  const int64_t bounded = std::min(asked > 0 ? asked : kDefaultCallNs, kMaxCallNs);
+  const int64_t bounded = std::min(asked > 0 ? asked : kDefaultCallNs, kMaxRpcNs);
   return std::is_same_v<Request, PollRequest> ? bounded + kPollSlackNs : bounded;
 }
 

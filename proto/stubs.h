@@ -1,7 +1,7 @@
 // Types on both ends of a transport: stubs implement the services of api/ by calling a peer;
 // dispatchers answer a peer's calls from a service.
 //
-// No call is without a deadline: header.timeout_ns, kDefaultCallNs if that is 0, at most kMaxCallNs. A
+// No call is without a deadline: header.timeout_ns, kDefaultCallNs if that is 0, at most kMaxRpcNs. A
 // Poll's timeout_ns is how long the server may wait, so its deadline is kPollSlackNs later.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace stria {
 
 inline constexpr int64_t kDefaultCallNs = 30 * kSecond;
-inline constexpr int64_t kMaxCallNs = 300 * kSecond;
+inline constexpr int64_t kMaxRpcNs = 300 * kSecond;
 inline constexpr int64_t kPollSlackNs = 5 * kSecond;
 inline constexpr size_t kMaxCachedPeers = 4096;
 

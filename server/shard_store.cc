@@ -52,7 +52,7 @@ Error ShardStore::NoSuchShard(ShardId shard) const {
 }
 
 void ShardStore::MarkBad(ShardId shard) {
-  if (bad_.size() < kMaxBadShards) bad_.insert(shard);
+  if (bad_.size() < kMaxRememberedBadShards) bad_.insert(shard);
 }
 
 std::vector<ShardId> ShardStore::TakeBadShards(size_t limit) {

@@ -51,7 +51,7 @@ Result<RepairTaskRecord> DecodeRepairTask(std::string_view bytes) {
   return t;
 }
 
-std::string EncodeBadShard(const BadShard& b) {
+std::string EncodeBadShard(const ReportedShard& b) {
   ByteWriter w;
   w.U64(b.stripe.v);
   w.U16(b.column);
@@ -60,12 +60,12 @@ std::string EncodeBadShard(const BadShard& b) {
   return SealRecord(1, w.str());
 }
 
-Result<BadShard> DecodeBadShard(std::string_view bytes) {
+Result<ReportedShard> DecodeBadShard(std::string_view bytes) {
   uint8_t version = 0;
   std::string_view body;
   if (!OpenRecord(bytes, 1, &version, &body)) return Corrupt("a record of a bad shard");
   ByteReader r(body);
-  BadShard b;
+  ReportedShard b;
   b.stripe = StripeId(r.U64());
   b.column = r.U16();
   b.shard = ShardId(r.U64());
@@ -210,7 +210,7 @@ std::vector<RepairTaskRecord> RepairQueue::Where(const std::function<bool(const 
   return out;
 }
 
-bool RepairQueue::MarkBad(const BadShard& bad) {
+bool RepairQueue::MarkBad(const ReportedShard& bad) {
   auto it = bad_.find({bad.stripe, bad.column});
   if (it != bad_.end() && it->second.shard == bad.shard) return false;
   if (it == bad_.end() && bad_.size() >= kMaxBadShards) return false;

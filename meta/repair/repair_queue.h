@@ -52,15 +52,15 @@ struct RepairTaskRecord {
 std::string EncodeRepairTask(const RepairTaskRecord& t);
 Result<RepairTaskRecord> DecodeRepairTask(std::string_view bytes);
 
-struct BadShard {
+struct ReportedShard {
   StripeId stripe;
   uint16_t column = 0;
   ShardId shard;
   FsError reason = FsError::kChecksum;
-  bool operator==(const BadShard&) const = default;
+  bool operator==(const ReportedShard&) const = default;
 };
-std::string EncodeBadShard(const BadShard& b);
-Result<BadShard> DecodeBadShard(std::string_view bytes);
+std::string EncodeBadShard(const ReportedShard& b);
+Result<ReportedShard> DecodeBadShard(std::string_view bytes);
 
 struct RepairSettings {
   bool paused = false;
@@ -108,11 +108,11 @@ class RepairQueue {
 
   // ---- Bad shards ----
   // False if it is known already, or there are too many.
-  bool MarkBad(const BadShard& bad);
+  bool MarkBad(const ReportedShard& bad);
   void ClearBad(StripeId stripe, uint16_t column) { bad_.erase({stripe, column}); }
   bool IsBad(StripeId stripe, uint16_t column, ShardId shard) const;
   std::set<StripeId> BadStripes() const;
-  const std::map<std::pair<StripeId, uint16_t>, BadShard>& bad() const { return bad_; }
+  const std::map<std::pair<StripeId, uint16_t>, ReportedShard>& bad() const { return bad_; }
 
   // ---- Settings and throttle ----
   RepairSettings settings;
@@ -151,7 +151,7 @@ class RepairQueue {
   std::set<std::pair<int, StripeId>> order_;  // those not parked
   std::set<StripeId> parked_;
   std::map<uint64_t, InFlightTask> tasks_;
-  std::map<std::pair<StripeId, uint16_t>, BadShard> bad_;
+  std::map<std::pair<StripeId, uint16_t>, ReportedShard> bad_;
   int64_t next_start_ns_ = 0;
   std::map<TargetId, TargetProgress> progress_;
 };

@@ -26,7 +26,7 @@ TEST(RepairQueue, RecordsRoundTripAndRefuseNoise) {
   const std::string bytes = EncodeRepairTask(t);
   ASSERT_TRUE(DecodeRepairTask(bytes).ok());
   EXPECT_EQ(*DecodeRepairTask(bytes), t);
-  const BadShard b{StripeId(1), 3, ShardId(9), FsError::kDiskFailed};
+  const ReportedShard b{StripeId(1), 3, ShardId(9), FsError::kDiskFailed};
   EXPECT_EQ(*DecodeBadShard(EncodeBadShard(b)), b);
   const RepairSettings s{true, 1234};
   EXPECT_EQ(*DecodeRepairSettings(EncodeRepairSettings(s)), s);
