@@ -57,9 +57,9 @@ inline BufferChain RandomPayload(Random& rng, uint64_t bytes) {
   BufferChain chain;
   while (bytes > 0) {
     const uint64_t n = std::min(bytes, rng.OneIn(3) ? rng.Between(1, 9000) : rng.Between(1, 300'000));
-    std::vector<uint8_t> part(n);
-    for (uint8_t& b : part) b = static_cast<uint8_t>(rng.Next());
-    chain.Append(Buffer::Copy(part));
+    std::vector<uint64_t> words(DivCeil(n, 8));
+    for (uint64_t& w : words) w = rng.Next();
+    chain.Append(Buffer::Copy({reinterpret_cast<const uint8_t*>(words.data()), n}));
     bytes -= n;
   }
   return chain;

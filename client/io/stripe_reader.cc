@@ -383,6 +383,11 @@ class ReadOp {
     wake_.Pulse();
   }
 
+  Task<bool> AwaitNews() {
+    while (!news_) co_await wake_.Wait();
+    co_return true;
+  }
+
   // Until something comes in, or a request has taken so long that racing it is worth while.
   Task<void> Wait() {
     int64_t next_ns = INT64_MAX;
@@ -391,15 +396,11 @@ class ReadOp {
     }
     const int64_t now_ns = Executor::Current().NowNs();
     if (next_ns > now_ns) {
-      auto news = [](Event* e) -> Task<bool> {
-        co_await e->Wait();
-        co_return true;
-      };
       if (next_ns == INT64_MAX) {
         co_await wake_.Wait();
         co_return;
       }
-      if (co_await WithTimeout(next_ns - now_ns, news(&wake_))) co_return;
+      if (co_await WithTimeout(next_ns - now_ns, AwaitNews())) co_return;
     }
     Hedge(Executor::Current().NowNs());
   }

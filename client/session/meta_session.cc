@@ -122,8 +122,17 @@ Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_n
       if (refused) co_return last_error_;
       co_return GiveUp(last_error_.ok() ? Error(FsError::kDeadline, "no answer in time") : last_error_);
     }
-    co_await WithTimeout(left_ns, Until(changed_));
+    co_await WithTimeout(left_ns, NotWaiting(generation));
   }
+}
+
+// Looks before it waits: it starts later than it was made.
+Task<bool> MetaSession::NotWaiting(uint64_t generation) {
+  while (generation == generation_ && state_ != State::kReady && state_ != State::kFenced &&
+         state_ != State::kClosed && (state_ != State::kOpening || last_error_.ok() || IsRetryable(last_error_.code))) {
+    co_await changed_.Wait();
+  }
+  co_return true;
 }
 
 // ---- Open, reclaim, fenced ------------------------------------------------------------------------------
@@ -160,7 +169,9 @@ Task<void> MetaSession::KeepOpen() {
     }
     const Result<void> r = state_ == State::kReclaiming ? co_await Reclaim() : co_await OpenFresh();
     last_error_ = r.error();
-    if (!r.ok()) co_await Sleep(backoff.NextNs());
+    if (r.ok()) continue;
+    changed_.Pulse();
+    co_await Sleep(backoff.NextNs());
   }
 }
 
@@ -183,11 +194,16 @@ Task<Result<void>> MetaSession::OpenFresh() {
   const bool lost = state_ == State::kFenced;
   OpenSessionRequest request;
   request.header.cluster = map_->cluster;
-  // One number per open, so that a repeated message does not open a second session.
-  request.header.trace_id = rng_.Next();
-  const int64_t sent_ns = Executor::Current().NowNs();
+  // One number per open with all its tries: a try that comes late or twice opens no second session. The
+  // lease may run since the first of them.
+  if (open_nonce_ == 0) {
+    open_nonce_ = rng_.Next() | 1;
+    open_sent_ns_ = Executor::Current().NowNs();
+  }
+  request.header.trace_id = open_nonce_;
   CO_ASSIGN_OR_RETURN(const OpenSessionReply reply, co_await SendOpen(std::move(request)));
-  Adopt(reply, sent_ns);
+  open_nonce_ = 0;
+  Adopt(reply, open_sent_ns_);
   co_await Settle(lost);
   co_return Ok();
 }

@@ -136,6 +136,7 @@ class MetaSession {
 
   // Ok once calls may go out; kFenced, kCancelled, or the reason why there is no session.
   Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns);
+  Task<bool> NotWaiting(uint64_t generation);
   Try BeginTry();
   // Takes note of the error of a try (other address, fenced ...): true to try again.
   bool Retry(const Error& error, const Try& t);
@@ -186,6 +187,8 @@ class MetaSession {
   Epoch epoch_;
   uint64_t term_ = 0;
   bool opened_before_ = false;
+  uint64_t open_nonce_ = 0;   // of the open being tried
+  int64_t open_sent_ns_ = 0;  // its first try
   uint64_t generation_ = 1;
   int64_t lease_until_ns_ = 0;
   int64_t lease_ns_ = 0;

@@ -1,0 +1,84 @@
+// For tests of MetaSession: a metadata server in memory that keeps sessions, events and exactly-once
+// results, and loses its undurable tail at a restart. Of the namespace it knows one mutation, Unlink(name),
+// which notes the name, and Lookup, which fails. Everything else is kNoSys. Executor's thread only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/random.h"
+
+namespace stria {
+
+class FakeMeta final : public MetaConnector {
+ public:
+  struct Faults {
+    uint32_t lost_request_percent = 0;
+    uint32_t lost_reply_percent = 0;
+    uint32_t duplicate_percent = 0;
+    bool down = false;
+    bool hung = false;
+  };
+  explicit FakeMeta(uint64_t seed) : rng_(seed) { map_.version = 1, map_.cluster = Uuid{7, 7}; }
+
+  // "a" leads, "standby" answers kNotLeader, any other address is kUnavailable.
+  std::shared_ptr<MetaService> Connect(const std::string& address) override;
+
+  // A new term. Mutations after durable_seq() are forgotten; so are sessions if asked.
+  void Restart(bool forget_sessions);
+  void Sync() { durable_ = seq_; }
+  void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
+  void Fence();                                       // whatever sessions there are
+  // To the one session there is; the event's number.
+  uint64_t Push(SessionEvent::Kind kind, InodeId ino);
+  void SetMapVersion(uint64_t version) { map_.version = version; }
+
+  Faults faults;
+  int64_t lease_ns = 15 * kSecond;
+  uint64_t acked_event() const { return acked_; }
+  CommitSeq seen() const { return seen_; }
+  CommitSeq seq() const { return CommitSeq(seq_); }
+  void Advance(uint64_t n) { seq_ += n; }
+  // Names unlinked, in order, as far as the server remembers.
+  std::vector<std::string> log() const;
+  const std::vector<HeldInode>& reclaimed() const { return reclaimed_; }
+  size_t stored_results() const { return results_.size(); }
+  uint64_t renewals() const { return renewals_; }
+  uint64_t polls() const { return polls_; }
+  uint64_t sessions_opened() const { return next_session_ - 1; }
+
+ private:
+  class Service;
+  friend class Service;
+  Error Check(const OpHeader& h) const;
+
+  Random rng_;
+  ClusterMap map_;
+  uint64_t term_ = 1;
+  uint64_t next_session_ = 1;
+  SessionId session_;  // 0: none
+  bool unclaimed_ = false;
+  uint64_t open_nonce_ = 0;
+  uint64_t seq_ = 100;
+  uint64_t durable_ = 100;
+  bool auto_sync_ = true;
+  std::map<uint64_t, std::string> applied_;               // commit -> name
+  std::map<OpSeq, std::pair<uint64_t, std::string>> results_;  // of the session
+  OpSeq acked_below_;
+  std::deque<SessionEvent> events_;
+  uint64_t next_event_ = 1;
+  uint64_t acked_ = 0;
+  Event wake_;
+  CommitSeq seen_;
+  std::vector<HeldInode> reclaimed_;
+  uint64_t renewals_ = 0;
+  uint64_t polls_ = 0;
+};
+
+}  // namespace stria

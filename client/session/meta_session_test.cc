@@ -1,0 +1,354 @@
+#include "client/session/meta_session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "client/session/fake_meta.h"
+#include "common/exec/sim_run.h"
+
+namespace stria {
+namespace {
+
+class Env {
+ public:
+  explicit Env(uint64_t seed, std::vector<std::string> addresses = {"a"}, int64_t timeout_ns = 60 * kSecond)
+      : ex(seed, 4), rng(seed + 1), meta(seed + 2), session(meta, Options(seed, std::move(addresses), timeout_ns)) {
+    SessionHandlers h;
+    h.on_event = [this](SessionEvent e) { return OnEvent(e); };
+    h.held = [this] { return held; };
+    h.on_reclaimed = [this](bool lost) -> Task<void> {
+      reclaims.push_back(lost);
+      co_return;
+    };
+    h.on_map = [this](const std::shared_ptr<const ClusterMap>& m) { maps.push_back(m->version); };
+    session.SetHandlers(std::move(h));
+    session.Start();
+  }
+
+  static MetaSessionOptions Options(uint64_t seed, std::vector<std::string> addresses, int64_t timeout_ns) {
+    MetaSessionOptions o;
+    o.addresses = std::move(addresses);
+    o.client_uuid = Uuid{1, 2};
+    o.timeout_ns = timeout_ns;
+    o.seed = seed;
+    return o;
+  }
+
+  Task<void> OnEvent(SessionEvent e) {
+    started.push_back(e.seq);
+    co_await Sleep(handler_ns[e.ino]);
+    handled.push_back(e.seq);
+  }
+
+  Result<NodeReply> Unlink(const std::string& name) {
+    return RunSim(ex, session.Mutate(&MetaService::Unlink, Request(name)));
+  }
+  static NameRequest Request(const std::string& name) {
+    NameRequest r;
+    r.name = name;
+    return r;
+  }
+
+  SimExecutor ex;
+  Random rng;
+  FakeMeta meta;
+  std::vector<HeldInode> held;
+  std::vector<bool> reclaims;
+  std::vector<uint64_t> maps;
+  std::vector<uint64_t> started, handled;
+  std::map<InodeId, int64_t> handler_ns;
+  MetaSession session;
+};
+
+TEST(MetaSession, OpensRenewsAndCalls) {
+  Env env(1);
+  EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  EXPECT_EQ(env.maps, std::vector<uint64_t>{1});
+  EXPECT_TRUE(env.reclaims.empty());
+  EXPECT_EQ(RunSim(env.ex, env.session.Call(&MetaService::Lookup, Env::Request("x"))).code(), FsError::kNoEnt);
+  EXPECT_TRUE(env.Unlink("x").ok());
+  env.ex.RunFor(300 * kSecond);
+  EXPECT_GT(env.session.LeaseLeftNs(), 8 * kSecond);
+  EXPECT_LE(env.session.LeaseLeftNs(), 14 * kSecond);
+  EXPECT_NEAR(static_cast<double>(env.meta.renewals()), 60, 5);
+  EXPECT_LT(env.meta.polls(), 60u);
+}
+
+TEST(MetaSession, LeaseRunsFromSendingTheRenewal) {
+  Env env(2);
+  EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.meta.faults.down = true;
+  env.ex.RunFor(14 * kSecond);
+  EXPECT_LE(env.session.LeaseLeftNs(), 0);
+  env.meta.faults.down = false;
+  env.ex.RunFor(2 * kSecond);
+  EXPECT_GT(env.session.LeaseLeftNs(), 10 * kSecond);
+}
+
+TEST(MetaSession, FindsTheLeader) {
+  Env env(3, {"dead", "standby", "a"});
+  EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  EXPECT_TRUE(env.Unlink("x").ok());
+}
+
+TEST(MetaSession, GivesUpAfterTheTimeout) {
+  Env env(4, {"a", "dead"}, 5 * kSecond);
+  EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.meta.faults.down = true;
+  int64_t before = env.ex.NowNs();
+  const Result<NodeReply> r = env.Unlink("x");
+  EXPECT_EQ(r.code(), FsError::kUnavailable);
+  EXPECT_NE(r.error().message.find("a, dead"), std::string::npos) << r.error();
+  EXPECT_LE(env.ex.NowNs() - before, 5 * kSecond);
+  env.meta.faults.down = false;
+  env.meta.faults.hung = true;
+  before = env.ex.NowNs();
+  EXPECT_FALSE(env.Unlink("y").ok());
+  EXPECT_LE(env.ex.NowNs() - before, 7 * kSecond);
+}
+
+TEST(MetaSession, MutationsHappenOnce) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    env.meta.faults = {20, 20, 20};
+    std::vector<std::string> want;
+    for (int i = 0; i < 60; ++i) {
+      want.push_back("f" + std::to_string(i));
+      ASSERT_TRUE(env.Unlink(want.back()).ok());
+    }
+    EXPECT_EQ(env.meta.log(), want);
+    EXPECT_EQ(env.session.generation(), 1u);
+    // What was answered and is durable is not kept for us.
+    env.meta.faults = {};
+    env.ex.RunFor(20 * kSecond);
+    ASSERT_TRUE(env.Unlink("last").ok());
+    EXPECT_EQ(env.meta.stored_results(), 1u);
+  }
+}
+
+TEST(MetaSession, ReplaysWhatARestartLost) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    env.meta.SyncByItself(false);
+    env.held = {{InodeId(5), LeaseMode::kExclusive, true}};
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    std::vector<std::string> want;
+    for (int round = 0; round < 4; ++round) {
+      for (uint64_t i = env.rng.Below(30); i > 0; --i) {
+        want.push_back("f" + std::to_string(want.size()));
+        ASSERT_TRUE(env.Unlink(want.back()).ok());
+        if (env.rng.OneIn(10)) env.meta.Sync();
+        if (env.rng.OneIn(10)) env.ex.RunFor(6 * kSecond);
+      }
+      env.meta.Restart(false);
+      env.meta.faults = {static_cast<uint32_t>(env.rng.Below(20)), static_cast<uint32_t>(env.rng.Below(20)), 10};
+      env.ex.RunFor(20 * kSecond);
+      env.meta.faults = {};
+      ASSERT_EQ(env.meta.log(), want);
+      EXPECT_EQ(env.meta.reclaimed().size(), 1u);
+    }
+    EXPECT_EQ(env.reclaims, (std::vector<bool>{false, false, false, false}));
+    EXPECT_EQ(env.session.generation(), 1u);
+    EXPECT_GT(env.session.LeaseLeftNs(), 0);
+  }
+}
+
+// Calls under way while the server restarts, in any phase: each is done once, whatever was answered.
+TEST(MetaSession, RestartsInTheMiddleOfCalls) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    env.meta.SyncByItself(seed % 2 == 0);
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    TaskScope scope;
+    size_t done = 0;
+    std::vector<std::string> want;
+    for (int i = 0; i < 40; ++i) {
+      want.push_back("f" + std::to_string(i));
+      scope.Spawn([](Env* e, std::string name, int64_t wait, size_t* count) -> Task<void> {
+        co_await Sleep(wait);
+        const Result<NodeReply> r = co_await e->session.Mutate(&MetaService::Unlink, Env::Request(name));
+        EXPECT_TRUE(r.ok()) << r.error();
+        ++*count;
+      }(&env, want.back(), static_cast<int64_t>(env.rng.Below(3000)) * kMicrosecond, &done));
+    }
+    for (int i = 0; i < 3; ++i) {
+      env.ex.RunFor(static_cast<int64_t>(env.rng.Below(1200)) * kMicrosecond);
+      env.meta.Restart(false);
+    }
+    ASSERT_TRUE(env.ex.RunUntil([&] { return done == want.size(); }, env.ex.NowNs() + 60 * kSecond));
+    env.ex.RunFor(20 * kSecond);
+    std::vector<std::string> got = env.meta.log();
+    std::sort(got.begin(), got.end());
+    std::sort(want.begin(), want.end());
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST(MetaSession, FencedUntilAFreshSession) {
+  Env env(5);
+  EXPECT_TRUE(env.Unlink("a").ok());
+  env.meta.Fence();
+  EXPECT_EQ(env.Unlink("b").code(), FsError::kFenced);
+  EXPECT_EQ(env.session.generation(), 2u);
+  env.ex.RunFor(kSecond);
+  EXPECT_EQ(env.reclaims, std::vector<bool>{true});
+  EXPECT_FALSE(env.session.fenced());
+  EXPECT_TRUE(env.Unlink("c").ok());
+  EXPECT_EQ(env.meta.log(), (std::vector<std::string>{"a", "c"}));
+}
+
+TEST(MetaSession, RestartThatForgotUs) {
+  Env env(6);
+  EXPECT_TRUE(env.Unlink("a").ok());
+  env.ex.RunFor(10 * kSecond);
+  env.meta.Restart(true);
+  env.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(env.reclaims, std::vector<bool>{true});
+  EXPECT_EQ(env.session.generation(), 2u);
+  EXPECT_TRUE(env.Unlink("b").ok());
+}
+
+TEST(MetaSession, EventsAreHandledPerInodeInOrderAndAckedInOrder) {
+  Env env(7);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.handler_ns[InodeId(1)] = 3 * kSecond;  // a slow flush
+  using Kind = SessionEvent::Kind;
+  const uint64_t slow = env.meta.Push(Kind::kRecall, InodeId(1));
+  env.ex.RunFor(100 * kMillisecond);
+  const uint64_t quick = env.meta.Push(Kind::kInvalidateAttr, InodeId(2));
+  const uint64_t behind = env.meta.Push(Kind::kInvalidateAttr, InodeId(1));
+  const int64_t before = env.ex.NowNs();
+  ASSERT_TRUE(env.ex.RunUntil([&] { return !env.handled.empty(); }, before + 500 * kMillisecond));
+  EXPECT_EQ(env.handled, std::vector<uint64_t>{quick});
+  EXPECT_EQ(env.meta.acked_event(), 0u);
+  env.ex.RunFor(2 * kSecond);
+  EXPECT_EQ(env.started, (std::vector<uint64_t>{slow, quick}));
+  const uint64_t polls = env.meta.polls();
+  env.ex.RunFor(10 * kSecond);
+  EXPECT_EQ(env.handled, (std::vector<uint64_t>{quick, slow, behind}));
+  EXPECT_EQ(env.meta.acked_event(), behind);
+  EXPECT_LT(env.meta.polls() - polls, 90u);
+}
+
+TEST(MetaSession, AnEventIsAcknowledgedWithoutDelay) {
+  Env env(8);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  for (int i = 0; i < 100; ++i) {
+    const uint64_t e = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(env.rng.Below(5) + 1));
+    const int64_t before = env.ex.NowNs();
+    ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == e; }, before + 10 * kMillisecond))
+        << i << " " << env.meta.acked_event() << " " << e << " " << env.handled.size() << " " << env.meta.polls();
+  }
+  EXPECT_EQ(env.handled.size(), 100u);
+}
+
+TEST(MetaSession, EventsSurviveLossAndRestarts) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    env.meta.faults = {20, 20, 0};
+    for (uint64_t i = 1; i <= 4; ++i) env.handler_ns[InodeId(i)] = static_cast<int64_t>(i * i) * 10 * kMillisecond;
+    uint64_t last = 0;
+    for (int i = 0; i < 50; ++i) {
+      last = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(env.rng.Below(5) + 1));
+      env.ex.RunFor(static_cast<int64_t>(env.rng.Below(100)) * kMillisecond);
+    }
+    ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
+    std::vector<uint64_t> once = env.handled;
+    std::sort(once.begin(), once.end());
+    EXPECT_EQ(std::unique(once.begin(), once.end()), once.end());
+    EXPECT_EQ(once.size(), 50u);
+    // Events that a restart drops were pushed for leases that the reclaim renews.
+    env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(4));
+    env.meta.Restart(false);
+    env.ex.RunFor(20 * kSecond);
+    last = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(1));
+    ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
+  }
+}
+
+TEST(MetaSession, FollowsTheClusterMap) {
+  Env env(9);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.meta.SetMapVersion(4);
+  const uint64_t e = env.meta.Push(SessionEvent::Kind::kClusterMap, InodeId());
+  env.ex.RunFor(kSecond);
+  EXPECT_EQ(env.meta.acked_event(), e);
+  EXPECT_EQ(env.maps, (std::vector<uint64_t>{1, 4}));
+  env.meta.SetMapVersion(5);  // the event got lost; a renewal tells
+  env.ex.RunFor(10 * kSecond);
+  EXPECT_EQ(env.maps, (std::vector<uint64_t>{1, 4, 5}));
+}
+
+TEST(MetaSession, GarbageWaitsForReads) {
+  Env env(10);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.ex.RunFor(12 * kSecond);
+  ReadGuard read = env.session.BeginRead();
+  const CommitSeq began = env.meta.seq();
+  env.meta.Advance(50);
+  env.ex.RunFor(12 * kSecond);
+  ReadGuard later = env.session.BeginRead();
+  EXPECT_EQ(env.meta.seen(), began);
+  read = std::move(later);
+  env.ex.RunFor(12 * kSecond);
+  EXPECT_EQ(env.meta.seen(), env.meta.seq());
+}
+
+TEST(MetaSession, ManyMutationsWaitForTheServerToSync) {
+  Env env(11);
+  env.meta.SyncByItself(false);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  TaskScope scope;
+  size_t done = 0;
+  for (size_t i = 0; i < kMaxUndurableOps + 100; ++i) {
+    scope.Spawn([](Env* e, size_t* count) -> Task<void> {
+      (void)co_await e->session.Mutate(&MetaService::Unlink, Env::Request("x"));
+      if (++*count == kMaxUndurableOps) co_await Sleep(0);
+    }(&env, &done));
+    if (i % 100 == 0) env.ex.RunFor(10 * kMillisecond);
+  }
+  env.ex.RunFor(5 * kSecond);
+  EXPECT_LT(done, kMaxUndurableOps + 100);
+  env.meta.SyncByItself(true);
+  env.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(done, kMaxUndurableOps + 100);
+}
+
+TEST(MetaSession, ClosesAndStops) {
+  Env env(12);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  RunSim(env.ex, env.session.Close());
+  EXPECT_EQ(env.Unlink("x").code(), FsError::kCancelled);
+  EXPECT_LE(env.session.LeaseLeftNs(), 0);
+}
+
+// A crash: everything is destroyed in the middle of whatever it was doing.
+TEST(MetaSession, CanBeDestroyedAtAnyPoint) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    env.meta.faults = {10, 10, 10};
+    env.handler_ns[InodeId(1)] = kMillisecond;
+    TaskScope scope;
+    for (int i = 0; i < 5; ++i) {
+      scope.Spawn([](Env* e) -> Task<void> {
+        while ((co_await e->session.Mutate(&MetaService::Unlink, Env::Request("x"))).ok()) {
+        }
+      }(&env));
+    }
+    for (int i = 0; i < 3; ++i) {
+      env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(1));
+      env.ex.RunFor(static_cast<int64_t>(env.rng.Below(5000)) * kMicrosecond);
+      if (env.rng.OneIn(3)) env.meta.Restart(env.rng.OneIn(2));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stria
