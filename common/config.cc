@@ -1,18 +1,19 @@
 #include "common/config.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <set>
 #include <stdexcept>
-// toml++ 3.3 asserts on some malformed headers, such as "[=]" (and with NDEBUG has undefined behaviour):
-// an error of the file, not of ours.
+
+// toml++ 3.3 asserts on some malformed headers, such as "[=]" (with NDEBUG: undefined behaviour): an error of
+// the file, not of ours.
 #undef NDEBUG
 #define TOML_ASSERT(condition) \
   if (!(condition)) throw std::runtime_error("malformed")
 #define TOML_ENABLE_FORMATTERS 0
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <toml++/toml.h>
-
-#include <set>
 
 namespace stria {
 namespace {
@@ -20,6 +21,40 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 
 std::string Quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
+
+// The line of the first character beyond ASCII outside strings and comments, 0 if there is none. It is
+// never valid there, and toml++ 3.3 has undefined behaviour on some.
+int LineOfStrayLetter(std::string_view text) {
+  int line = 1;
+  std::string_view quote;  // of the string that we are in
+  bool comment = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++line;
+      comment = false;
+      if (quote.size() == 1) quote = {};  // malformed: the parser will say so
+    } else if (comment) {
+      continue;
+    } else if (!quote.empty()) {
+      if (c == '\\' && quote[0] == '"') {
+        if (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+      } else if (text.substr(i).starts_with(quote)) {
+        i += quote.size() - 1;
+        quote = {};
+      }
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == '"' || c == '\'') {
+      const size_t n = text.substr(i).starts_with(std::string(3, c)) ? 3 : 1;
+      quote = text.substr(i, n);
+      i += n - 1;
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      return line;
+    }
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -97,6 +132,10 @@ Result<Config> Config::Load(const std::string& path) {
 }
 
 Result<Config> Config::Parse(std::string_view text, const std::string& name) {
+  if (const int line = LineOfStrayLetter(text); line != 0) {
+    return Error(FsError::kInval,
+                 name + ", line " + std::to_string(line) + ": letters beyond ASCII must be in quotes");
+  }
   toml::table parsed;
   try {
     parsed = toml::parse(text);

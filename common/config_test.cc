@@ -146,6 +146,13 @@ TEST(Config, Files) {
   EXPECT_TRUE(Config::Load(dir.path() + "/good.toml").ok());
 }
 
+TEST(Config, LettersBeyondAscii) {
+  Config c = Config::Parse("label = 'J\u00fclich'  # \u00e4", "x").value();
+  EXPECT_EQ(c.String("label", ""), "J\u00fclich");
+  EXPECT_FALSE(Config::Parse("\u00e4 = 1", "x").ok());
+  EXPECT_FALSE(Config::Parse("a = \u00e4", "x").ok());
+}
+
 TEST(Config, SurvivesNoise) {
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 
 namespace stria {
 namespace log_internal {
@@ -14,13 +15,12 @@ std::atomic<LogLevel> lowest{LogLevel::kOff};
 
 namespace {
 
-struct Sink {
-  LogSink call;
-  void* context;
-};
 // A process has one log, as it has one stderr.
-std::atomic<const Sink*> g_sink{nullptr};
 std::atomic<spdlog::logger*> g_logger{nullptr};
+std::mutex g_sink_mu;
+LogSink g_sink = nullptr;        // guarded by g_sink_mu
+void* g_sink_context = nullptr;  // guarded by g_sink_mu
+std::atomic<bool> g_has_sink{false};
 
 spdlog::level::level_enum ToSpd(LogLevel level) {
   switch (level) {
@@ -42,8 +42,9 @@ spdlog::level::level_enum ToSpd(LogLevel level) {
 
 namespace log_internal {
 void Line(LogLevel level, std::string_view line) {
-  if (const Sink* sink = g_sink.load(std::memory_order_acquire)) {
-    sink->call(sink->context, level, line);
+  if (g_has_sink.load(std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(g_sink_mu);
+    if (g_sink) g_sink(g_sink_context, level, line);
   } else if (spdlog::logger* logger = g_logger.load(std::memory_order_acquire)) {
     logger->log(ToSpd(level), spdlog::string_view_t(line.data(), line.size()));
   }
@@ -90,8 +91,12 @@ void FlushLog() {
 }
 
 void SetLogSink(LogSink sink, void* context, LogLevel level) {
-  // Not freed: another thread may be using the old one. Tests set a few.
-  g_sink.store(sink ? new Sink{sink, context} : nullptr, std::memory_order_release);
+  {
+    std::lock_guard<std::mutex> lock(g_sink_mu);
+    g_sink = sink;
+    g_sink_context = context;
+    g_has_sink.store(sink != nullptr, std::memory_order_release);
+  }
   SetLogLevel(sink || g_logger.load() ? level : LogLevel::kOff);
 }
 

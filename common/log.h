@@ -29,8 +29,8 @@ inline constexpr size_t kLogFiles = 4;
 void SetLogLevel(LogLevel level);
 void FlushLog();
 
-// Sends lines of `level` and above to `sink` instead. Null: none. Takes effect at once; the caller
-// keeps `context` alive until another sink is set and no thread logs.
+// Sends lines of `level` and above to `sink` instead, one at a time; it may not log. Null: none. The old
+// sink is not called any more when this returns.
 using LogSink = void (*)(void* context, LogLevel level, std::string_view line);
 void SetLogSink(LogSink sink, void* context, LogLevel level = LogLevel::kDebug);
 
