@@ -1,0 +1,84 @@
+#include "tools/cli/cluster_client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace stria::cli {
+namespace {
+
+constexpr int64_t kFirstProgressNs = 2 * kSecond;
+constexpr int64_t kLineProgressNs = 10 * kSecond;  // where lines cannot be overwritten
+constexpr int64_t kGraceNs = 2 * kSecond;          // a transport that does not keep its own deadline
+
+}  // namespace
+
+ClusterClient::ClusterClient(ClientOptions options, ConnectorFactory make_connector) : options_(std::move(options)) {
+  CHECK(!options_.addresses.empty(), "no metadata address");
+  thread_ = std::thread([this, make = std::move(make_connector)]() mutable { RunThread(std::move(make)); });
+}
+
+ClusterClient::~ClusterClient() {
+  executor_.Stop();
+  thread_.join();
+}
+
+void ClusterClient::RunThread(ConnectorFactory make_connector) {
+  executor_.MakeCurrent();
+  connector_ = make_connector();
+  for (const std::string& a : options_.addresses) services_.push_back(connector_->Connect(a));
+  scope_.emplace();
+  executor_.Run();
+  executor_.MakeCurrent();
+  scope_.reset();
+  services_.clear();
+  connector_.reset();
+  Executor::ClearCurrent();
+}
+
+OpHeader ClusterClient::Header(int64_t timeout_ns) const {
+  OpHeader h;
+  h.uid = geteuid();
+  h.gid = getegid();
+  h.timeout_ns = std::max<int64_t>(timeout_ns, 1);
+  return h;
+}
+
+std::string ClusterClient::AddressList() const {
+  std::string out;
+  for (const std::string& a : options_.addresses) out += (out.empty() ? "" : ", ") + a;
+  return out;
+}
+
+Error ClusterClient::Explained(Error e) const {
+  const std::string why = e.message.empty() ? std::string(FsErrorName(e.code)) : e.message;
+  return Error(e.code, "stria-meta at " + AddressList() + " does not answer (" + why + "); is it running?");
+}
+
+void ClusterClient::Finish(uint64_t ticket) {
+  std::lock_guard lock(mu_);
+  done_ = ticket;
+  cv_.notify_all();
+}
+
+bool ClusterClient::AwaitDone(uint64_t ticket, const std::string& what) {
+  const int64_t start_ns = BoottimeNs();
+  const int64_t end_ns = start_ns + options_.timeout_ns + kGraceNs;
+  int64_t next_line_ns = start_ns + kFirstProgressNs;
+  bool shown = false;
+  std::unique_lock lock(mu_);
+  while (done_ != ticket && BoottimeNs() < end_ns) {
+    cv_.wait_for(lock, std::chrono::milliseconds(100), [&] { return done_ == ticket; });
+    const int64_t now_ns = BoottimeNs();
+    if (done_ == ticket || options_.progress == nullptr || now_ns < next_line_ns) continue;
+    *options_.progress << (options_.tty ? "\r\033[K" : "") << what << ": waiting for " << AddressList() << ", "
+                       << (now_ns - start_ns) / kSecond << " s" << (options_.tty ? "" : "\n") << std::flush;
+    shown = true;
+    next_line_ns = now_ns + (options_.tty ? kSecond : kLineProgressNs);
+  }
+  if (shown && options_.tty) *options_.progress << "\r\033[K" << std::flush;
+  return done_ == ticket;
+}
+
+}  // namespace stria::cli

@@ -1,0 +1,101 @@
+// Blocking calls to the metadata service, for a program that does one thing at a time. The executor and
+// the connections live on a thread of their own; nobody waits in the dark: after two seconds a line on
+// `progress` says what is being waited for.
+//
+// One caller at a time. Calls are made without a session (admin calls).
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/exec/loop_executor.h"
+
+namespace stria::cli {
+
+// Called once, on the executor's thread; what it gives is destroyed there.
+using ConnectorFactory = std::function<std::unique_ptr<MetaConnector>()>;
+
+struct ClientOptions {
+  std::vector<std::string> addresses;      // at least one
+  int64_t timeout_ns = 30 * kSecond;       // of a call, all addresses and retries together
+  std::ostream* progress = nullptr;        // nullptr: silent
+  bool tty = false;                        // progress is a terminal: one line that is overwritten
+};
+
+class ClusterClient {
+ public:
+  ClusterClient(ClientOptions options, ConnectorFactory make_connector);
+  ~ClusterClient();
+  ClusterClient(const ClusterClient&) = delete;
+  ClusterClient& operator=(const ClusterClient&) = delete;
+
+  // Asks one address after the other until one answers; one that is starting up is asked again until the
+  // time is over. Errors: what the service says, kUnavailable or kDeadline with the addresses.
+  template <class Reply>
+  Result<Reply> Call(const std::string& what, std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
+    struct Shared {
+      std::optional<Result<Reply>> reply;
+    };
+    auto shared = std::make_shared<Shared>();
+    const uint64_t ticket = ++ticket_;
+    executor_.Post([this, shared, call, ticket] { scope_->Spawn(RunCall<Reply>(call, shared, ticket)); });
+    if (!AwaitDone(ticket, what)) return Error(FsError::kDeadline, "no answer from " + AddressList());
+    return std::move(*shared->reply);
+  }
+
+  std::string AddressList() const;
+  void set_timeout_ns(int64_t ns) { options_.timeout_ns = ns; }
+  // nullptr: silent.
+  void set_progress(std::ostream* progress) { options_.progress = progress; }
+
+ private:
+  template <class Reply, class Shared>
+  Task<void> RunCall(std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call, std::shared_ptr<Shared> shared,
+                     uint64_t ticket) {
+    const int64_t end_ns = executor_.NowNs() + options_.timeout_ns;
+    std::optional<Result<Reply>> last;
+    while (!last || (AskAgain(last->code()) && executor_.NowNs() + kRetryNs < end_ns)) {
+      if (last) co_await Sleep(kRetryNs);
+      for (size_t i = 0; i < services_.size(); ++i) {
+        last.reset();
+        last.emplace(co_await call(*services_[i], Header(end_ns - executor_.NowNs())));
+        if (!AskNext(last->code())) break;
+      }
+    }
+    if (AskNext(last->code())) last = Explained(std::move(*last).error());
+    shared->reply = std::move(last);
+    Finish(ticket);
+  }
+
+  static constexpr int64_t kRetryNs = 200 * kMillisecond;
+  static bool AskNext(FsError e) { return e != FsError::kOk && IsRetryable(e); }
+  static bool AskAgain(FsError e) { return e == FsError::kNotReady || e == FsError::kRetryLater; }
+  OpHeader Header(int64_t timeout_ns) const;
+  Error Explained(Error e) const;
+  void RunThread(ConnectorFactory make_connector);
+  void Finish(uint64_t ticket);
+  bool AwaitDone(uint64_t ticket, const std::string& what);  // false: the time is over
+
+  ClientOptions options_;
+  LoopExecutor executor_;
+  uint64_t ticket_ = 0;
+  // Executor's thread only.
+  std::unique_ptr<MetaConnector> connector_;
+  std::vector<std::shared_ptr<MetaService>> services_;
+  std::optional<TaskScope> scope_;
+
+  std::mutex mu_;
+  std::condition_variable cv_;
+  uint64_t done_ = 0;  // guarded by mu_: the last ticket that has its reply
+  std::thread thread_;
+};
+
+}  // namespace stria::cli

@@ -1,0 +1,119 @@
+#include "tools/cli/context.h"
+
+namespace stria::cli {
+namespace {
+
+constexpr char kFooter[] =
+    "The cluster is the one of --meta, of $STRIA_META, or of the mount that the command is run in.\n"
+    "\n"
+    "Exit codes: 0 ok; 1 degraded, or the cluster refused; 2 data at risk, or problems found;\n"
+    "64 wrong usage; 66 no such file, node or disk; 69 cluster not found or no answer;\n"
+    "70 a program of Stria failed; 77 not allowed.\n"
+    "\n"
+    "Example, a whole cluster on this machine to try things out:\n"
+    "  stria dev up --dir /tmp/try --nodes 5 --disks 2 --mount /tmp/try/mnt\n"
+    "  eval \"$(stria dev env --dir /tmp/try)\"\n"
+    "  stria status";
+
+}  // namespace
+
+int ExitCodeFor(const Error& e) {
+  switch (e.code) {
+    case FsError::kOk: return kExitOk;
+    case FsError::kUnavailable:
+    case FsError::kDeadline:
+    case FsError::kNotReady:
+    case FsError::kRetryLater:
+    case FsError::kNotLeader: return kExitUnreachable;
+    case FsError::kNoEnt:
+    case FsError::kNotDir: return kExitNoInput;
+    case FsError::kPerm:
+    case FsError::kAccess: return kExitNoPermission;
+    case FsError::kInval: return kExitUsage;
+    case FsError::kVersion:
+    case FsError::kCorrupt:
+    case FsError::kBadRequest: return kExitSoftware;
+    default: return kExitNo;
+  }
+}
+
+int Context::Fail(int exit_code, const Error& e) const {
+  const std::string sentence = e.message.empty() ? e.ToString() : e.message;
+  *err << "stria: " << sentence << "\n";
+  if (json) *out << Dump(ErrorJson(e));
+  return exit_code;
+}
+int Context::Fail(const Error& e) const { return Fail(ExitCodeFor(e), e); }
+
+Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near) const {
+  std::vector<std::string> addresses = SplitAddresses(meta);
+  if (addresses.empty()) addresses = SplitAddresses(env_meta);
+  for (const std::string& place : {near, cwd}) {
+    if (!addresses.empty() || place.empty()) continue;
+    if (const StriaMount* m = MountOf(mounts, place)) addresses = m->addresses;
+  }
+  if (addresses.empty()) {
+    return Error(FsError::kUnavailable,
+                 "which cluster? Give --meta HOST:PORT, set STRIA_META, or run this inside a mount of Stria");
+  }
+  ClientOptions options;
+  options.addresses = std::move(addresses);
+  options.timeout_ns = timeout_s * kSecond;
+  options.progress = err;
+  options.tty = err_is_tty;
+  return std::make_unique<ClusterClient>(std::move(options), connector);
+}
+
+void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {
+  verb->add_flag("--json", ctx.json, "Print JSON");
+  verb->add_option("--meta", ctx.meta, "Metadata server, HOST:PORT[,HOST:PORT] (default: $STRIA_META, or this mount's)");
+  verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")->check(CLI::Range(1, 3600));
+  verb->footer("Example:\n  " + example);
+}
+
+Result<StatusReply> GetStatus(ClusterClient& client) {
+  return client.Call<StatusReply>("status", [](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    return meta.Status(std::move(r));
+  });
+}
+
+Result<NodeId> FindNode(const ClusterMap& map, const std::string& name) {
+  std::string names;
+  for (const NodeInfo& n : map.nodes) {
+    if (n.name == name) return n.id;
+    names += (names.empty() ? "" : ", ") + n.name;
+  }
+  return Error(FsError::kNoEnt, "no node is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
+}
+
+Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name) {
+  std::string names;
+  for (const TargetInfo& t : map.targets) {
+    if (t.state == TargetState::kRemoved) continue;
+    if (map.TargetName(t.id) == name) return t.id;
+    names += (names.empty() ? "" : ", ") + map.TargetName(t.id);
+  }
+  return Error(FsError::kNoEnt, "no disk is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
+}
+
+int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
+  CLI::App app("Stria: a striped, parity-protected filesystem over many PCs", "stria");
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  AddStatusVerb(app, ctx);
+  AddNodeVerbs(app, ctx);
+  AddRebuildVerbs(app, ctx);
+  AddFileVerbs(app, ctx);
+  AddDevVerbs(app, ctx);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e, *ctx.out, *ctx.err) == 0 ? kExitOk : kExitUsage;
+  }
+  CHECK(ctx.run, "a verb without an action");
+  return ctx.run();
+}
+
+}  // namespace stria::cli

@@ -1,0 +1,77 @@
+// What every verb works with: the options all share, where to print, and how to reach the cluster.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "tools/cli/cluster_client.h"
+#include "tools/cli/json.h"
+#include "tools/cli/mounts.h"
+
+namespace stria::cli {
+
+// The exit codes of every command (also in `stria --help`).
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitNo = 1,           // degraded; or the cluster refused
+  kExitAtRisk = 2,       // some data cannot be read; fsck found problems
+  kExitUsage = 64,       // the command line is wrong
+  kExitNoInput = 66,     // no such file, node, disk
+  kExitUnreachable = 69, // no answer from the cluster, or none found
+  kExitSoftware = 70,    // a program of Stria misbehaved
+  kExitNoPermission = 77,
+};
+int ExitCodeFor(const Error& e);
+
+struct Context {
+  // Set by main.
+  ConnectorFactory connector;
+  std::ostream* out = nullptr;
+  std::ostream* err = nullptr;
+  bool out_is_tty = false;
+  bool err_is_tty = false;
+  std::string cwd;       // without symlinks
+  std::string env_meta;  // $STRIA_META
+  std::vector<StriaMount> mounts;
+
+  // Options of the command.
+  bool json = false;
+  std::string meta;  // --meta
+  int timeout_s = 30;
+
+  // The verb that was asked for; gives the exit code.
+  std::function<int()> run;
+
+  // The cluster of --meta, $STRIA_META, the mount that `near` (a path without symlinks) lies in, or the
+  // one that the command is run in; in this order. kNoEnt with what to do when there is none.
+  Result<std::unique_ptr<ClusterClient>> Connect(const std::string& near = "") const;
+
+  // Prints the sentence (and the JSON object); gives the exit code.
+  int Fail(const Error& e) const;
+  int Fail(int exit_code, const Error& e) const;
+};
+
+// Adds --json, --meta, --timeout and an example to a verb.
+void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);
+
+// The calls that several verbs make.
+Result<StatusReply> GetStatus(ClusterClient& client);
+
+// "n3" or "n3:d2" -> id; kNoEnt that lists what there is.
+Result<NodeId> FindNode(const ClusterMap& map, const std::string& name);
+Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
+
+// One verb family per file.
+void AddStatusVerb(CLI::App& app, Context& ctx);
+void AddNodeVerbs(CLI::App& app, Context& ctx);     // node, disk
+void AddRebuildVerbs(CLI::App& app, Context& ctx);
+void AddFileVerbs(CLI::App& app, Context& ctx);     // where, layout, paths, fsck
+void AddDevVerbs(CLI::App& app, Context& ctx);
+
+// The whole command: parses, runs, gives the exit code.
+int RunCommandLine(int argc, const char* const* argv, Context& ctx);
+
+}  // namespace stria::cli

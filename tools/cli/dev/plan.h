@@ -1,0 +1,72 @@
+// A cluster on this machine, as `stria dev` keeps it: what D/cluster.json holds, and the decisions
+// (names, layouts, command lines) as pure functions.
+//
+//     D/cluster.json            what is here; rewritten atomically with every change
+//     D/cluster.key             the cluster key, for the owner's eyes only
+//     D/meta/                   the metadata server's data
+//     D/n1/d1/ ..               the disks of node n1
+//     D/log/meta.log ..         one log per process
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+
+namespace stria::cli {
+
+inline constexpr int kMaxDevNodes = 64;
+inline constexpr int kMaxDevDisks = 32;  // per node
+
+struct DevProcess {
+  enum class Kind : uint8_t { kMeta, kNode, kMount };
+  Kind kind = Kind::kMeta;
+  std::string name;         // "meta", "n3", "mount", "mount2"
+  pid_t pid = 0;            // 0: stopped
+  uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again is not ours
+  std::string address;      // 127.0.0.1:PORT; of a mount, its mount point
+  std::string log;
+  std::string node;         // mounts: the node they live on
+  int disks = 0;            // nodes
+  bool operator==(const DevProcess&) const = default;
+};
+
+struct DevCluster {
+  std::string dir;     // absolute
+  std::string layout;  // of the root directory
+  int disks = 2;       // of nodes that are added
+  std::vector<DevProcess> processes;  // in the order of starting: meta, nodes, mounts
+  bool operator==(const DevCluster&) const = default;
+
+  DevProcess* Find(const std::string& name);
+  std::string MetaAddress() const;
+  int Nodes() const;
+};
+
+std::string EncodeDevCluster(const DevCluster& c);
+// kCorrupt with the file's name and what is wrong.
+Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& file);
+
+// The layout of a new cluster when none is asked for: raid5:4+1 on five nodes or more; what fits on fewer
+// (raid5:3+1, raid5:2+1, raid1:2), with domain=disk on a single node.
+std::string DefaultDevLayout(int nodes, int disks);
+// kTooFewDomains with what to do, if `layout` cannot be held by so many nodes and disks; kInval if it is
+// not one.
+Result<void> CheckDevLayout(const std::string& layout, int nodes, int disks);
+
+// "n1".."n64".
+bool IsNodeName(const std::string& name);
+// "mount", "mount2", ..: the first one that is free.
+std::string FreeMountName(const DevCluster& c);
+
+// Program and arguments of a process; `binary` is its path.
+std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, const std::string& binary);
+
+// The last error that a log tells of, else its last line; "" if it is empty.
+std::string LastError(std::string_view log_tail);
+
+}  // namespace stria::cli

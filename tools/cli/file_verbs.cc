@@ -1,0 +1,254 @@
+// stria where FILE, stria layout get|set PATH, stria paths INO, stria fsck
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstdlib>
+#include <memory>
+
+#include "stripe/layout_spec.h"
+#include "tools/cli/context.h"
+
+namespace stria::cli {
+namespace {
+
+// What a PATH of the command line means.
+struct Resolved {
+  std::unique_ptr<ClusterClient> client;
+  Attr attr;
+};
+
+Result<NodeReply> LookUp(ClusterClient& client, InodeId parent, const std::string& name) {
+  return client.Call<NodeReply>("lookup", [parent, name](MetaService& meta, OpHeader header) {
+    NameRequest r;
+    r.header = std::move(header);
+    r.parent = parent;
+    r.name = name;
+    return meta.Lookup(std::move(r));
+  });
+}
+
+Result<Attr> GetAttr(ClusterClient& client, InodeId ino) {
+  auto reply = client.Call<NodeReply>("attributes", [ino](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    r.ino = ino;
+    return meta.GetAttr(std::move(r));
+  });
+  if (!reply.ok()) return reply.error();
+  return reply->attr;
+}
+
+// A path from the root of the filesystem, component by component; symlinks are not followed.
+Result<Attr> Walk(ClusterClient& client, const std::string& path) {
+  ASSIGN_OR_RETURN(Attr attr, GetAttr(client, kRootInode));
+  for (size_t at = 0; at < path.size();) {
+    const size_t slash = std::min(path.find('/', at), path.size());
+    const std::string name = path.substr(at, slash - at);
+    at = slash + 1;
+    if (name.empty() || name == ".") continue;
+    const auto next = LookUp(client, attr.ino, name);
+    if (next.code() == FsError::kNoEnt) {
+      return Error(FsError::kNoEnt, path + " is neither in a mount of Stria here nor a path from the root of " +
+                                        client.AddressList());
+    }
+    if (!next.ok()) return next.error();
+    attr = next->attr;
+  }
+  return attr;
+}
+
+// A file of a mount is asked by its inode number; its sizes are the mount's word (it may hold unwritten
+// bytes). Other paths are taken from the root of the cluster's filesystem, if one was named.
+Result<Resolved> Resolve(const Context& ctx, const std::string& path) {
+  Resolved out;
+  char real[PATH_MAX];
+  const bool exists = realpath(path.c_str(), real) != nullptr;
+  const StriaMount* mount = exists ? MountOf(ctx.mounts, real) : nullptr;
+  if (mount == nullptr && ctx.meta.empty() && ctx.env_meta.empty()) {
+    if (!exists) return Error(FsError::kNoEnt, "there is no " + path);
+    return Error(FsError::kNoEnt, path + " is not in a mount of Stria; name the cluster with --meta to use a path from its root");
+  }
+  ASSIGN_OR_RETURN(out.client, ctx.Connect(mount != nullptr ? real : ""));
+  if (mount == nullptr) {
+    ASSIGN_OR_RETURN(out.attr, Walk(*out.client, path));
+    return out;
+  }
+  struct stat st;
+  if (stat(real, &st) != 0) return ErrnoError(errno, "stat " + path);
+  ASSIGN_OR_RETURN(out.attr, GetAttr(*out.client, InodeId(st.st_ino)));
+  return out;
+}
+
+Result<LayoutReply> Layouts(ClusterClient& client, InodeId ino, std::optional<Layout> layout) {
+  return client.Call<LayoutReply>("layout", [ino, layout](MetaService& meta, OpHeader header) {
+    LayoutRequest r;
+    r.header = std::move(header);
+    r.ino = ino;
+    r.layout = layout;
+    return layout ? meta.SetLayout(std::move(r)) : meta.GetLayout(std::move(r));
+  });
+}
+
+// ---- where ----------------------------------------------------------------------------------------
+
+struct WhereArgs {
+  std::string file;
+  std::string range;
+  bool by_host = false;
+};
+
+Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, InodeId ino, uint64_t offset, uint64_t length) {
+  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
+  std::vector<Extent> extents;
+  std::vector<StripeGrant> stripes;
+  const uint64_t end = offset + length;
+  for (uint64_t at = offset; at < end;) {
+    auto reply = client.Call<GetExtentsReply>("extents", [ino, at, end](MetaService& meta, OpHeader header) {
+      GetExtentsRequest r;
+      r.header = std::move(header);
+      r.ino = ino;
+      r.offset = at;
+      r.length = end - at;
+      return meta.GetExtents(std::move(r));
+    });
+    if (!reply.ok()) return reply.error();
+    if (reply->covered_to <= at) return Error(FsError::kBadRequest, "stria-meta covers nothing of what was asked for");
+    for (Extent& e : reply->extents) {
+      if (extents.empty() || e.file_offset >= extents.back().end()) extents.push_back(std::move(e));
+    }
+    for (StripeGrant& g : reply->stripes) stripes.push_back(std::move(g));
+    at = reply->covered_to;
+  }
+  return WhereRows(extents, stripes, status.map, offset, length);
+}
+
+int RunWhere(const Context& ctx, const WhereArgs& args) {
+  auto found = Resolve(ctx, args.file);
+  if (!found.ok()) return ctx.Fail(found.error());
+  if (found->attr.type != FileType::kFile) {
+    return ctx.Fail(Error(FsError::kNoEnt, args.file + " is not a regular file"));
+  }
+  const auto range = ParseRange(args.range.empty() ? "0+" : args.range, found->attr.size);
+  if (!range.ok()) return ctx.Fail(range.error());
+  const auto rows = AskWhere(*found->client, found->attr.ino, range->first, range->second);
+  if (!rows.ok()) return ctx.Fail(rows.error());
+  if (ctx.json) {
+    const auto layout = Layouts(*found->client, found->attr.ino, std::nullopt);
+    Json j = {{"file", args.file},
+              {"inode", found->attr.ino.v},
+              {"size", found->attr.size},
+              {"layout", layout.ok() ? Json(LayoutToString(layout->layout)) : Json()}};
+    args.by_host ? j["hosts"] = HostsJson(ByHost(*rows)) : j["ranges"] = WhereJson(*rows);
+    *ctx.out << Dump(j);
+  } else {
+    *ctx.out << (args.by_host ? RenderByHost(ByHost(*rows)) : RenderWhere(*rows));
+  }
+  return kExitOk;
+}
+
+// ---- layout ---------------------------------------------------------------------------------------
+
+int PrintLayout(const Context& ctx, const std::string& path, const LayoutReply& reply) {
+  const std::string text = LayoutToString(reply.layout);
+  if (ctx.json) {
+    *ctx.out << Dump({{"path", path}, {"layout", text}, {"inherited", reply.inherited}});
+  } else {
+    *ctx.out << text << (reply.inherited ? " (inherited)" : "") << "\n";
+  }
+  return kExitOk;
+}
+
+int RunLayout(const Context& ctx, const std::string& path, const std::string& spec) {
+  std::optional<Layout> layout;
+  if (!spec.empty()) {
+    const auto parsed = ParseLayout(spec);
+    if (!parsed.ok()) return ctx.Fail(parsed.error());
+    layout = *parsed;
+  }
+  auto found = Resolve(ctx, path);
+  if (!found.ok()) return ctx.Fail(found.error());
+  const auto reply = Layouts(*found->client, found->attr.ino, layout);
+  if (!reply.ok()) return ctx.Fail(reply.error());
+  return PrintLayout(ctx, path, *reply);
+}
+
+// ---- paths, fsck ----------------------------------------------------------------------------------
+
+int RunPaths(const Context& ctx, uint64_t ino) {
+  auto client = ctx.Connect();
+  if (!client.ok()) return ctx.Fail(client.error());
+  const auto reply = (*client)->Call<PathsReply>("paths", [ino](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    r.ino = InodeId(ino);
+    return meta.Paths(std::move(r));
+  });
+  if (!reply.ok()) return ctx.Fail(reply.error());
+  if (ctx.json) {
+    *ctx.out << Dump({{"inode", ino}, {"paths", reply->paths}});
+  } else {
+    for (const std::string& p : reply->paths) *ctx.out << p << "\n";
+  }
+  return reply->paths.empty() ? kExitNo : kExitOk;
+}
+
+int RunFsck(const Context& ctx) {
+  auto client = ctx.Connect();
+  if (!client.ok()) return ctx.Fail(client.error());
+  const auto reply = (*client)->Call<FsckReply>("fsck", [](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    return meta.Fsck(std::move(r));
+  });
+  if (!reply.ok()) return ctx.Fail(reply.error());
+  if (ctx.json) {
+    *ctx.out << Dump(FsckJson(*reply));
+  } else {
+    for (const std::string& p : reply->problems) *ctx.out << p << "\n";
+    *ctx.out << "checked " << Count(reply->inodes, "inode", "inodes") << ", " << Count(reply->extents, "extent", "extents")
+             << ", " << Count(reply->stripes, "stripe", "stripes") << ": "
+             << (reply->problems.empty() ? "clean" : Count(reply->problems.size(), "problem", "problems")) << "\n";
+  }
+  return reply->problems.empty() ? kExitOk : kExitAtRisk;
+}
+
+}  // namespace
+
+void AddFileVerbs(CLI::App& app, Context& ctx) {
+  auto where_args = std::make_shared<WhereArgs>();
+  CLI::App* where = app.add_subcommand("where", "Which node and disk holds which bytes of a file");
+  where->add_option("FILE", where_args->file, "A file of a mount, or with --meta its path from the root")->required();
+  where->add_option("--range", where_args->range, "Only OFFSET+LENGTH (bytes, or K, M, G)");
+  where->add_flag("--by-host", where_args->by_host, "One line per node");
+  AddCommon(where, ctx, "stria where /data/run7.root --range 0+4M");
+  where->callback([&ctx, where_args] { ctx.run = [&ctx, where_args] { return RunWhere(ctx, *where_args); }; });
+
+  CLI::App* layout = app.add_subcommand("layout", "How files are striped and protected");
+  layout->require_subcommand(1);
+  auto path = std::make_shared<std::string>();
+  auto spec = std::make_shared<std::string>();
+  CLI::App* get = layout->add_subcommand("get", "Show the layout of a file or directory");
+  get->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
+  AddCommon(get, ctx, "stria layout get /data");
+  get->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunLayout(ctx, *path, ""); }; });
+  CLI::App* set = layout->add_subcommand("set", "Set it; for what is written from now on");
+  set->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
+  set->add_option("SPEC", *spec, "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
+                                 "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,..")
+      ->required();
+  AddCommon(set, ctx, "stria layout set /data/raw raid6:4+2,unit=1M");
+  set->callback([&ctx, path, spec] { ctx.run = [&ctx, path, spec] { return RunLayout(ctx, *path, *spec); }; });
+
+  auto ino = std::make_shared<uint64_t>(0);
+  CLI::App* paths = app.add_subcommand("paths", "All names of an inode (exit 1 if it has none)");
+  paths->add_option("INODE", *ino, "Its number, as in ls -i")->required();
+  AddCommon(paths, ctx, "stria paths $(stat -c %i /data/run7.root)");
+  paths->callback([&ctx, ino] { ctx.run = [&ctx, ino] { return RunPaths(ctx, *ino); }; });
+
+  CLI::App* fsck = app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");
+  AddCommon(fsck, ctx, "stria fsck --timeout 600");
+  fsck->callback([&ctx] { ctx.run = [&ctx] { return RunFsck(ctx); }; });
+}
+
+}  // namespace stria::cli

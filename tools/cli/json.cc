@@ -1,0 +1,139 @@
+#include "tools/cli/json.h"
+
+namespace stria::cli {
+
+std::string Dump(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+Json NodesJson(const ClusterMap& map) {
+  Json out = Json::array();
+  for (const NodeInfo& n : map.nodes) {
+    out.push_back({{"name", n.name},
+                   {"id", n.id.v},
+                   {"uuid", n.uuid.ToString()},
+                   {"address", n.address},
+                   {"state", NodeStateName(n.state)},
+                   {"since_ns", n.since_ns}});
+  }
+  return out;
+}
+
+Json DisksJson(const ClusterMap& map) {
+  Json out = Json::array();
+  for (const TargetInfo& t : map.targets) {
+    if (t.state == TargetState::kRemoved) continue;
+    const NodeInfo* n = map.FindNode(t.node);
+    out.push_back({{"name", map.TargetName(t.id)},
+                   {"id", t.id.v},
+                   {"node", n ? n->name : ""},
+                   {"label", t.label},
+                   {"uuid", t.disk_uuid.ToString()},
+                   {"channel", t.channel},
+                   {"state", TargetStateName(t.state)},
+                   {"health", TargetHealth(map, t.id)},
+                   {"capacity_bytes", t.capacity_bytes},
+                   {"free_bytes", t.free_bytes},
+                   {"used_bytes", t.used_bytes},
+                   {"read_errors", t.read_errors},
+                   {"write_errors", t.write_errors},
+                   {"checksum_errors", t.checksum_errors}});
+  }
+  return out;
+}
+
+Json RepairsJson(const StatusReply& s) {
+  Json out = Json::array();
+  for (const RepairProgress& p : s.repairs) {
+    const bool bytes = p.bytes_total > 0;
+    out.push_back({{"target", s.map.TargetName(p.target)},
+                   {"reason", p.reason},
+                   {"percent", Percent(bytes ? p.bytes_done : p.stripes_done, bytes ? p.bytes_total : p.stripes_total)},
+                   {"stripes_total", p.stripes_total},
+                   {"stripes_done", p.stripes_done},
+                   {"bytes_total", p.bytes_total},
+                   {"bytes_done", p.bytes_done},
+                   {"bytes_per_s", p.bytes_per_s},
+                   {"eta_s", p.eta_s < 0 ? Json() : Json(p.eta_s)},
+                   {"paused", p.paused},
+                   {"stuck", p.stuck}});
+  }
+  return out;
+}
+
+Json StatusJson(const StatusReply& s, int64_t now_ns) {
+  const std::vector<Finding> findings = Diagnose(s, now_ns);
+  Json f = Json::array(), lost = Json::array(), sessions = Json::array();
+  for (const Finding& x : findings) {
+    f.push_back({{"severity", HealthName(x.severity)}, {"what", x.what}, {"action", x.action}});
+  }
+  for (const LostFile& x : s.lost_files) {
+    lost.push_back({{"path", x.path}, {"inode", x.ino.v}, {"offset", x.offset}, {"length", x.length}});
+  }
+  for (const SessionInfo& x : s.sessions) {
+    sessions.push_back(
+        {{"id", x.id.v}, {"client", x.client}, {"node", x.node_name}, {"lease_left_ns", x.lease_left_ns}});
+  }
+  return {{"cluster", s.map.cluster.ToString()},
+          {"state", HealthName(HealthOf(findings))},
+          {"exit_code", static_cast<int>(HealthOf(findings))},
+          {"findings", f},
+          {"map_version", s.map.version},
+          {"files", s.files},
+          {"directories", s.directories},
+          {"live_bytes", s.live_bytes},
+          {"inline_bytes", s.inline_bytes},
+          {"stripes", s.stripes},
+          {"degraded_stripes", s.degraded_stripes},
+          {"narrow_stripes", s.narrow_stripes},
+          {"crowded_stripes", s.crowded_stripes},
+          {"lost_stripes", s.lost_stripes},
+          {"garbage_shards", s.garbage_shards},
+          {"repair_limit_bytes_per_s", s.repair_limit_bytes_per_s},
+          {"rebuilds", RepairsJson(s)},
+          {"nodes", NodesJson(s.map)},
+          {"disks", DisksJson(s.map)},
+          {"clients", sessions},
+          {"lost_files", lost}};
+}
+
+Json WhereJson(const std::vector<WhereRow>& rows) {
+  Json out = Json::array();
+  for (const WhereRow& r : rows) {
+    out.push_back({{"offset", r.offset},
+                   {"length", r.length},
+                   {"role", r.role},
+                   {"node", r.node},
+                   {"disk", r.disk},
+                   {"health", r.health},
+                   {"stripe", r.stripe.v}});
+  }
+  return out;
+}
+
+Json HostsJson(const std::vector<HostShare>& hosts) {
+  Json out = Json::array();
+  for (const HostShare& h : hosts) {
+    out.push_back({{"node", h.node},
+                   {"data_bytes", h.data_bytes},
+                   {"redundancy_ranges", h.redundancy_ranges},
+                   {"health", h.health}});
+  }
+  return out;
+}
+
+Json AdminJson(const AdminReply& r, bool dry_run) {
+  return {{"message", r.message}, {"stripes", r.stripes}, {"bytes", r.bytes}, {"dry_run", dry_run}};
+}
+
+Json FsckJson(const FsckReply& r) {
+  return {{"clean", r.problems.empty()},
+          {"problems", r.problems},
+          {"inodes", r.inodes},
+          {"stripes", r.stripes},
+          {"extents", r.extents}};
+}
+
+Json ErrorJson(const Error& e) {
+  return {{"error", {{"code", std::string(FsErrorName(e.code))}, {"message", e.message}}}};
+}
+
+}  // namespace stria::cli

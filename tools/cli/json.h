@@ -1,0 +1,29 @@
+// What --json prints. Key order is fixed, numbers are plain (bytes, nanoseconds), times are wall clock.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "tools/cli/render.h"
+#include "tools/cli/where.h"
+
+namespace stria::cli {
+
+using Json = nlohmann::ordered_json;
+
+Json StatusJson(const StatusReply& s, int64_t now_ns);
+Json NodesJson(const ClusterMap& map);
+Json DisksJson(const ClusterMap& map);
+Json RepairsJson(const StatusReply& s);
+Json WhereJson(const std::vector<WhereRow>& rows);
+Json HostsJson(const std::vector<HostShare>& hosts);
+Json AdminJson(const AdminReply& r, bool dry_run);
+Json FsckJson(const FsckReply& r);
+Json ErrorJson(const Error& e);
+
+// Two spaces of indent, a newline at the end. Bytes that are not UTF-8 (file names) are replaced.
+std::string Dump(const Json& j);
+
+}  // namespace stria::cli

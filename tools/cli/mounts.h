@@ -1,0 +1,34 @@
+// Mounts of Stria on this machine, as /proc/self/mountinfo tells.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+
+namespace stria::cli {
+
+struct StriaMount {
+  std::string path;                    // mount point, absolute
+  std::vector<std::string> addresses;  // of the metadata server
+  bool operator==(const StriaMount&) const = default;
+};
+
+// Lines of type fuse.stria, whose source is "ADDR[,ADDR]", with or without "stria:" before it; later
+// mounts last. Lines that are not understood are skipped.
+std::vector<StriaMount> ParseMountInfo(std::string_view text);
+// Those of this process's mount namespace.
+std::vector<StriaMount> ReadMounts();
+
+// The innermost mount that holds `path` (absolute, without symlinks); nullptr if none does.
+const StriaMount* MountOf(const std::vector<StriaMount>& mounts, const std::string& path);
+
+// "a:1,b:2" -> its parts, empty ones dropped.
+std::vector<std::string> SplitAddresses(std::string_view text);
+
+// Takes the mount away: as root by itself, else through fusermount3. `lazy`: also when it is in use or
+// its process is dead. Not an error if nothing is mounted there.
+Result<void> Unmount(const std::string& path, bool lazy);
+
+}  // namespace stria::cli

@@ -1,0 +1,366 @@
+#include "tools/cli/render.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/units.h"
+
+namespace stria::cli {
+namespace {
+
+constexpr int kBarCells = 20;
+
+std::string Printf(const char* format, auto... args) {
+  char text[512];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+uint64_t BytesOrStripesDone(const RepairProgress& p) { return p.bytes_total > 0 ? p.bytes_done : p.stripes_done; }
+uint64_t BytesOrStripesTotal(const RepairProgress& p) { return p.bytes_total > 0 ? p.bytes_total : p.stripes_total; }
+
+
+std::vector<const TargetInfo*> DisksOf(const ClusterMap& map, NodeId node) {
+  std::vector<const TargetInfo*> out;
+  for (const TargetInfo& t : map.targets) {
+    if (t.node == node && t.state != TargetState::kRemoved) out.push_back(&t);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string HumanBytes(uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1023.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  if (unit == 0 || value >= 9.95) return Printf("%.0f %s", value, kUnits[unit]);
+  return Printf("%.1f %s", value, kUnits[unit]);
+}
+
+std::string HumanDuration(int64_t s) {
+  s = std::max<int64_t>(s, 0);
+  const auto n = [](int64_t v) { return std::to_string(v); };
+  if (s < 60) return n(s) + " s";
+  if (s < 3600) return n(s / 60) + " min" + (s % 60 ? " " + n(s % 60) + " s" : "");
+  if (s < 86400) return n(s / 3600) + " h" + (s / 60 % 60 ? " " + n(s / 60 % 60) + " min" : "");
+  return n(s / 86400) + " d" + (s / 3600 % 24 ? " " + n(s / 3600 % 24) + " h" : "");
+}
+
+std::string Count(uint64_t n, std::string_view one, std::string_view many) {
+  return std::to_string(n) + " " + std::string(n == 1 ? one : many);
+}
+
+int Percent(uint64_t done, uint64_t total) {
+  if (done >= total) return 100;
+  return static_cast<int>(static_cast<unsigned __int128>(done) * 100 / total);
+}
+
+std::string ProgressBar(int percent, int width) {
+  const int full = std::clamp(percent, 0, 100) * width / 100;
+  return "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), '-') + "]";
+}
+
+std::string RenderTable(const Table& table, int indent) {
+  std::vector<size_t> width;
+  const auto measure = [&](const std::vector<std::string>& row) {
+    if (row.size() > width.size()) width.resize(row.size());
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  };
+  measure(table.header);
+  for (const auto& row : table.rows) measure(row);
+  std::string out;
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line(static_cast<size_t>(indent), ' ');
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(width[i] - row[i].size(), ' ');
+      const bool right = i < table.right.size() && table.right[i];
+      line += (i ? "  " : "") + (right ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  };
+  if (!table.header.empty()) print(table.header);
+  for (const auto& row : table.rows) print(row);
+  return out;
+}
+
+const char* HealthName(Health h) {
+  switch (h) {
+    case Health::kHealthy: return "HEALTHY";
+    case Health::kDegraded: return "DEGRADED";
+    case Health::kAtRisk: return "AT RISK";
+  }
+  return "?";
+}
+
+const char* NodeStateName(NodeState s) {
+  switch (s) {
+    case NodeState::kUp: return "up";
+    case NodeState::kSuspect: return "suspect";
+    case NodeState::kDown: return "down";
+    case NodeState::kOut: return "out";
+  }
+  return "?";
+}
+
+const char* TargetStateName(TargetState s) {
+  switch (s) {
+    case TargetState::kUp: return "up";
+    case TargetState::kDraining: return "draining";
+    case TargetState::kFailed: return "failed";
+    case TargetState::kOut: return "out";
+    case TargetState::kRemoved: return "removed";
+  }
+  return "?";
+}
+
+const char* TargetHealth(const ClusterMap& map, TargetId id) {
+  const TargetInfo* t = map.FindTarget(id);
+  const NodeInfo* n = t ? map.FindNode(t->node) : nullptr;
+  if (n == nullptr || t->state == TargetState::kRemoved) return "gone";
+  if (t->state == TargetState::kOut || n->state == NodeState::kOut) return "out";
+  if (t->state == TargetState::kFailed) return "failed";
+  if (n->state == NodeState::kDown) return "down";
+  if (n->state == NodeState::kSuspect) return "suspect";
+  return t->state == TargetState::kDraining ? "draining" : "ok";
+}
+
+namespace {
+
+void DiagnoseNodes(const StatusReply& s, int64_t now_ns, std::vector<Finding>* out) {
+  for (const NodeInfo& n : s.map.nodes) {
+    const bool used = !DisksOf(s.map, n.id).empty();
+    const std::string since = n.since_ns > 0 ? " (for " + HumanDuration((now_ns - n.since_ns) / kSecond) + ")" : "";
+    if (n.state == NodeState::kSuspect) {
+      out->push_back({Health::kDegraded, "Node " + n.name + " has not been heard from for some seconds" + since + ".",
+                      "Nothing yet: it comes back, or counts as down soon."});
+    } else if (n.state == NodeState::kDown) {
+      out->push_back({Health::kDegraded,
+                      "Node " + n.name + " is down" + since + "; what it holds is read through redundancy.",
+                      "Start stria-data on " + n.name + " again, or give its place to another node:  stria node replace " +
+                          n.name + " NEW"});
+    } else if (n.state == NodeState::kOut && used) {
+      out->push_back({Health::kDegraded, "Node " + n.name + " is out" + since + "; what it held is made again elsewhere.",
+                      "Watch it:  stria rebuild watch   Then forget the node:  stria node remove " + n.name});
+    }
+  }
+}
+
+void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
+  for (const TargetInfo& t : s.map.targets) {
+    const std::string name = s.map.TargetName(t.id);
+    const std::string errors = std::to_string(t.read_errors) + " read, " + std::to_string(t.write_errors) +
+                               " write and " + std::to_string(t.checksum_errors) + " checksum errors";
+    if (t.state == TargetState::kFailed) {
+      out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ").",
+                      "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
+    } else if (t.state == TargetState::kUp && t.read_errors + t.write_errors + t.checksum_errors > 0) {
+      out->push_back({Health::kDegraded, "Disk " + name + " has shown " + errors + "; the bytes came from redundancy.",
+                      "If it goes on, empty it while it can still be read:  stria disk drain " + name});
+    } else if (t.state == TargetState::kUp && t.capacity_bytes > 0 && t.free_bytes < t.capacity_bytes / 20) {
+      out->push_back({Health::kDegraded, "Disk " + name + " is nearly full (" + HumanBytes(t.free_bytes) + " free).",
+                      "Delete files or add a node with disks."});
+    }
+  }
+}
+
+std::string RepairNames(const StatusReply& s, bool stuck, bool paused) {
+  std::string names;
+  for (const RepairProgress& p : s.repairs) {
+    if ((stuck && p.stuck > 0) || (paused && p.paused)) names += (names.empty() ? "" : ", ") + s.map.TargetName(p.target);
+  }
+  return names;
+}
+
+void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
+  if (s.degraded_stripes > 0) {
+    out->push_back({Health::kDegraded, Count(s.degraded_stripes, "stripe misses", "stripes miss") +
+                                           " a column and can stand fewer failures than their layout asks for.",
+                    s.repairs.empty() ? "" : "It is being made again:  stria rebuild watch"});
+  }
+  if (const std::string names = RepairNames(s, true, false); !names.empty()) {
+    out->push_back({Health::kDegraded, "The rebuild of " + names + " has stripes that find no place or too few survivors.",
+                    "Add a node or disk, or bring back those that are down."});
+  }
+  if (const std::string names = RepairNames(s, false, true); !names.empty()) {
+    out->push_back({Health::kDegraded, "The rebuild of " + names + " is paused.", "Go on:  stria rebuild resume"});
+  }
+  if (s.narrow_stripes > 0) {
+    out->push_back({Health::kDegraded, Count(s.narrow_stripes, "stripe is", "stripes are") +
+                                           " narrower than their layout (written while nodes were down; fully protected).",
+                    ""});
+  }
+  if (s.crowded_stripes > 0) {
+    out->push_back({Health::kDegraded, Count(s.crowded_stripes, "stripe has", "stripes have") +
+                                           " two columns in one failure domain, for want of another.",
+                    "Add a node, or bring back those that are down; they move by themselves."});
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
+  std::vector<Finding> out;
+  if (s.lost_stripes > 0 || !s.lost_files.empty()) {
+    out.push_back({Health::kAtRisk,
+                   s.lost_stripes > 0 ? Count(s.lost_stripes, "stripe", "stripes") +
+                                            " cannot be read: more of their columns are away than their layout can stand."
+                                      : "Some ranges of files cannot be read.",
+                   "Bring back the nodes and disks that are down; do not remove any of them."});
+  }
+  if (s.map.targets.empty()) {
+    out.push_back({Health::kDegraded, "The cluster has no disks yet.", "Start stria-data on the nodes."});
+  }
+  DiagnoseNodes(s, now_ns, &out);
+  DiagnoseDisks(s, &out);
+  DiagnoseStripes(s, &out);
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
+  return out;
+}
+
+Health HealthOf(const std::vector<Finding>& findings) {
+  Health worst = Health::kHealthy;
+  for (const Finding& f : findings) worst = std::max(worst, f.severity);
+  return worst;
+}
+
+std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
+  const int percent = Percent(BytesOrStripesDone(p), BytesOrStripesTotal(p));
+  std::string line = map.TargetName(p.target) + "  " + ProgressBar(percent, kBarCells) + Printf(" %3d %%  ", percent);
+  line += p.bytes_total > 0 ? HumanBytes(p.bytes_done) + " of " + HumanBytes(p.bytes_total)
+                            : std::to_string(p.stripes_done) + " of " + Count(p.stripes_total, "stripe", "stripes");
+  if (p.paused) {
+    line += ", paused";
+  } else if (percent < 100) {
+    line += ", " + HumanBytes(static_cast<uint64_t>(std::max(p.bytes_per_s, 0.0))) + "/s";
+    if (p.eta_s >= 0) line += ", " + HumanDuration(p.eta_s) + " left";
+  }
+  if (p.stuck > 0) line += ", " + std::to_string(p.stuck) + " stuck";
+  if (!p.reason.empty()) line += " (" + p.reason + ")";
+  return line;
+}
+
+std::string RenderRepairs(const StatusReply& s) {
+  std::string out;
+  for (const RepairProgress& p : s.repairs) out += RenderRepairLine(p, s.map) + "\n";
+  if (s.repairs.empty()) {
+    out = s.degraded_stripes == 0 ? "nothing to rebuild\n"
+                                  : "no rebuild runs; " +
+                                        Count(s.degraded_stripes, "stripe misses", "stripes miss") + " a column\n";
+  }
+  if (s.repair_limit_bytes_per_s > 0) {
+    out += "limit: " + HumanBytes(static_cast<uint64_t>(s.repair_limit_bytes_per_s)) + "/s\n";
+  }
+  return out;
+}
+
+namespace {
+
+std::string RenderTree(const ClusterMap& map) {
+  Table t;
+  t.header = {"NAME", "STATE", "USED", "FREE", "READ", "WRITE", "CKSUM"};
+  t.right = {false, false, true, true, true, true, true};
+  for (const NodeInfo& n : map.nodes) {
+    const auto disks = DisksOf(map, n.id);
+    TargetInfo sum;
+    for (const TargetInfo* d : disks) {
+      sum.used_bytes += d->used_bytes;
+      sum.free_bytes += d->free_bytes;
+      sum.read_errors += d->read_errors;
+      sum.write_errors += d->write_errors;
+      sum.checksum_errors += d->checksum_errors;
+    }
+    const auto add = [&](const std::string& name, const char* state, const TargetInfo& d) {
+      t.rows.push_back({name, state, HumanBytes(d.used_bytes), HumanBytes(d.free_bytes), std::to_string(d.read_errors),
+                        std::to_string(d.write_errors), std::to_string(d.checksum_errors)});
+    };
+    add(n.name, NodeStateName(n.state), sum);
+    for (const TargetInfo* d : disks) add("  " + d->label, TargetStateName(d->state), *d);
+  }
+  return RenderTable(t, 4);
+}
+
+std::string RenderLostFiles(const StatusReply& s) {
+  if (s.lost_stripes == 0 && s.lost_files.empty()) return "errors: no known data errors\n";
+  std::string out = "errors: these ranges give EIO until their nodes or disks are back:\n";
+  for (const LostFile& f : s.lost_files) {
+    out += "    " + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) +
+           "+" + std::to_string(f.length) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
+  const std::vector<Finding> findings = Diagnose(s, now_ns);
+  std::string out = "cluster: " + s.map.cluster.ToString() + "\n";
+  out += "  state: " + std::string(HealthName(HealthOf(findings))) + "\n";
+  for (const Finding& f : findings) {
+    out += " status: " + f.what + "\n";
+    if (!f.action.empty()) out += " action: " + f.action + "\n";
+  }
+  for (const RepairProgress& p : s.repairs) out += "rebuild: " + RenderRepairLine(p, s.map) + "\n";
+  uint64_t used = 0, capacity = 0;
+  for (const TargetInfo& t : s.map.targets) {
+    if (t.state == TargetState::kRemoved) continue;
+    used += t.used_bytes;
+    capacity += t.capacity_bytes;
+  }
+  out += "   data: " + HumanBytes(s.live_bytes) + " in " + Count(s.files, "file", "files") + " and " +
+         Count(s.directories, "directory", "directories") + "; " + Count(s.stripes, "stripe", "stripes") + " (" +
+         std::to_string(s.degraded_stripes) + " degraded, " + std::to_string(s.narrow_stripes) + " narrow, " +
+         std::to_string(s.crowded_stripes) + " crowded, " + std::to_string(s.lost_stripes) + " lost); " +
+         HumanBytes(s.inline_bytes) + " inline\n";
+  out += "  disks: " + HumanBytes(used) + " used of " + HumanBytes(capacity) + "; " +
+         Count(s.garbage_shards, "shard", "shards") + " to be deleted\n\n";
+  out += RenderTree(s.map) + "\n";
+  if (!s.sessions.empty()) {
+    Table t;
+    t.header = {"CLIENT", "NODE", "LEASE"};
+    for (const SessionInfo& c : s.sessions) {
+      t.rows.push_back({c.client, c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
+    }
+    out += RenderTable(t, 4) + "\n";
+  }
+  return out + RenderLostFiles(s);
+}
+
+std::string RenderNodes(const StatusReply& s, int64_t now_ns) {
+  Table t;
+  t.header = {"NODE", "STATE", "SINCE", "ADDRESS", "DISKS", "USED", "FREE"};
+  t.right = {false, false, true, false, true, true, true};
+  for (const NodeInfo& n : s.map.nodes) {
+    uint64_t used = 0, free = 0;
+    const auto disks = DisksOf(s.map, n.id);
+    for (const TargetInfo* d : disks) {
+      used += d->used_bytes;
+      free += d->free_bytes;
+    }
+    t.rows.push_back({n.name, NodeStateName(n.state),
+                      n.since_ns > 0 ? HumanDuration((now_ns - n.since_ns) / kSecond) : "-", n.address,
+                      std::to_string(disks.size()), HumanBytes(used), HumanBytes(free)});
+  }
+  return RenderTable(t, 0);
+}
+
+std::string RenderDisks(const StatusReply& s) {
+  Table t;
+  t.header = {"DISK", "STATE", "CHANNEL", "CAPACITY", "USED", "FREE", "READ", "WRITE", "CKSUM"};
+  t.right = {false, false, false, true, true, true, true, true, true};
+  for (const TargetInfo& d : s.map.targets) {
+    if (d.state == TargetState::kRemoved) continue;
+    t.rows.push_back({s.map.TargetName(d.id), TargetHealth(s.map, d.id), d.channel.empty() ? "-" : d.channel,
+                      HumanBytes(d.capacity_bytes), HumanBytes(d.used_bytes), HumanBytes(d.free_bytes),
+                      std::to_string(d.read_errors), std::to_string(d.write_errors), std::to_string(d.checksum_errors)});
+  }
+  return RenderTable(t, 0);
+}
+
+}  // namespace stria::cli

@@ -1,0 +1,216 @@
+#include "tools/cli/render.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/cli/json.h"
+#include "tools/cli/rebuild_watch.h"
+#include "tools/cli/sample_status.h"
+
+namespace stria::cli {
+namespace {
+
+TEST(Render, Bytes) {
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(1023), "1023 B");
+  EXPECT_EQ(HumanBytes(1024), "1.0 KiB");
+  EXPECT_EQ(HumanBytes(1536 * kMiB), "1.5 GiB");
+  EXPECT_EQ(HumanBytes(kMiB - 1), "1.0 MiB");
+  EXPECT_EQ(HumanBytes(12 * kGiB), "12 GiB");
+  EXPECT_EQ(HumanBytes(UINT64_MAX), "16 EiB");
+}
+
+TEST(Render, Durations) {
+  EXPECT_EQ(HumanDuration(-5), "0 s");
+  EXPECT_EQ(HumanDuration(59), "59 s");
+  EXPECT_EQ(HumanDuration(125), "2 min 5 s");
+  EXPECT_EQ(HumanDuration(7200), "2 h");
+  EXPECT_EQ(HumanDuration(86400 + 3600 * 3), "1 d 3 h");
+}
+
+TEST(Render, OneHundredPercentIsAllOfIt) {
+  EXPECT_EQ(Percent(0, 0), 100);
+  EXPECT_EQ(Percent(999999, 1000000), 99);
+  EXPECT_EQ(Percent(UINT64_MAX - 1, UINT64_MAX), 99);
+  EXPECT_EQ(Percent(3, 2), 100);
+  EXPECT_EQ(ProgressBar(0, 4), "[----]");
+  EXPECT_EQ(ProgressBar(99, 4), "[###-]");
+  EXPECT_EQ(ProgressBar(100, 4), "[####]");
+}
+
+TEST(Render, HealthyStatus) {
+  EXPECT_EQ(RenderStatus(SampleStatus(), kSampleNowNs),
+            R"(cluster: 01234567-89ab-cdef-8000-000000000001
+  state: HEALTHY
+   data: 18 GiB in 12 files and 1 directory; 640 stripes (0 degraded, 0 narrow, 0 crowded, 0 lost); 3.0 KiB inline
+  disks: 23 GiB used of 400 GiB; 0 shards to be deleted
+
+    NAME  STATE     USED     FREE  READ  WRITE  CKSUM
+    n1    up      12 GiB  180 GiB     0      0      0
+      d1  up     5.5 GiB   90 GiB     0      0      0
+      d2  up     6.0 GiB   90 GiB     0      0      0
+    n2    up      12 GiB  180 GiB     0      0      0
+      d1  up     5.5 GiB   90 GiB     0      0      0
+      d2  up     6.0 GiB   90 GiB     0      0      0
+
+    CLIENT                        NODE  LEASE
+    mount /data on pc7 (pid 123)  n1    14 s
+
+errors: no known data errors
+)");
+  EXPECT_EQ(HealthOf(Diagnose(SampleStatus(), kSampleNowNs)), Health::kHealthy);
+}
+
+TEST(Render, DegradedStatus) {
+  StatusReply s = SampleStatus();
+  s.sessions.clear();
+  s.map.nodes[1].state = NodeState::kOut;
+  s.map.targets[0].checksum_errors = 3;
+  s.degraded_stripes = 320;
+  RepairProgress p;
+  p.target = TargetId(21);
+  p.reason = "n2 is out";
+  p.stripes_total = 320;
+  p.stripes_done = 160;
+  p.bytes_total = 2 * kGiB;
+  p.bytes_done = kGiB;
+  p.bytes_per_s = 100.0 * kMiB;
+  p.eta_s = 10;
+  s.repairs.push_back(p);
+  EXPECT_EQ(RenderStatus(s, kSampleNowNs),
+            R"(cluster: 01234567-89ab-cdef-8000-000000000001
+  state: DEGRADED
+ status: Node n2 is out (for 2 min 5 s); what it held is made again elsewhere.
+ action: Watch it:  stria rebuild watch   Then forget the node:  stria node remove n2
+ status: Disk n1:d1 has shown 0 read, 0 write and 3 checksum errors; the bytes came from redundancy.
+ action: If it goes on, empty it while it can still be read:  stria disk drain n1:d1
+ status: 320 stripes miss a column and can stand fewer failures than their layout asks for.
+ action: It is being made again:  stria rebuild watch
+rebuild: n2:d1  [##########----------]  50 %  1.0 GiB of 2.0 GiB, 100 MiB/s, 10 s left (n2 is out)
+   data: 18 GiB in 12 files and 1 directory; 640 stripes (320 degraded, 0 narrow, 0 crowded, 0 lost); 3.0 KiB inline
+  disks: 23 GiB used of 400 GiB; 0 shards to be deleted
+
+    NAME  STATE     USED     FREE  READ  WRITE  CKSUM
+    n1    up      12 GiB  180 GiB     0      0      3
+      d1  up     5.5 GiB   90 GiB     0      0      3
+      d2  up     6.0 GiB   90 GiB     0      0      0
+    n2    out     12 GiB  180 GiB     0      0      0
+      d1  up     5.5 GiB   90 GiB     0      0      0
+      d2  up     6.0 GiB   90 GiB     0      0      0
+
+errors: no known data errors
+)");
+  EXPECT_EQ(StatusJson(s, kSampleNowNs)["exit_code"], 1);
+}
+
+TEST(Render, LostDataIsFirstAndNamed) {
+  StatusReply s = SampleStatus();
+  s.map.nodes[0].state = NodeState::kDown;
+  s.lost_stripes = 1;
+  s.lost_files.push_back({InodeId(9), "/run7.root", 4096, 100});
+  s.lost_files.push_back({InodeId(10), "", 0, 1});
+  const auto findings = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].severity, Health::kAtRisk);
+  const std::string text = RenderStatus(s, kSampleNowNs);
+  EXPECT_NE(text.find("  state: AT RISK\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("    /run7.root  4096+100\n    inode 10  0+1\n"), std::string::npos) << text;
+  const Json j = StatusJson(s, kSampleNowNs);
+  EXPECT_EQ(j["state"], "AT RISK");
+  EXPECT_EQ(j["lost_files"][0]["path"], "/run7.root");
+}
+
+TEST(Render, EveryStateThatIsNotRightIsFound) {
+  const auto found = [](const std::function<void(StatusReply&)>& change) {
+    StatusReply s = SampleStatus();
+    change(s);
+    return HealthOf(Diagnose(s, kSampleNowNs));
+  };
+  EXPECT_EQ(found([](auto& s) { s.map.nodes[0].state = NodeState::kSuspect; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.nodes[0].state = NodeState::kDown; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.targets[0].state = TargetState::kFailed; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.targets[0].write_errors = 1; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.targets[0].free_bytes = kGiB; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.narrow_stripes = 1; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.crowded_stripes = 1; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.degraded_stripes = 1; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.targets.clear(); }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.lost_stripes = 1; }), Health::kAtRisk);
+  // An emptied node that is out asks for nothing.
+  EXPECT_EQ(found([](auto& s) {
+              s.map.nodes[0].state = NodeState::kOut;
+              s.map.targets[0].state = s.map.targets[1].state = TargetState::kRemoved;
+            }),
+            Health::kHealthy);
+}
+
+TEST(Render, Lists) {
+  StatusReply s = SampleStatus();
+  s.map.nodes[1].state = NodeState::kDown;
+  s.map.targets[1].state = TargetState::kRemoved;
+  s.map.targets[0].channel = "pci-3";
+  EXPECT_EQ(RenderNodes(s, kSampleNowNs),
+            "NODE  STATE      SINCE  ADDRESS         DISKS     USED     FREE\n"
+            "n1    up     2 min 5 s  127.0.0.1:7001      1  5.5 GiB   90 GiB\n"
+            "n2    down   2 min 5 s  127.0.0.1:7002      2   12 GiB  180 GiB\n");
+  EXPECT_EQ(RenderDisks(s),
+            "DISK   STATE  CHANNEL  CAPACITY     USED    FREE  READ  WRITE  CKSUM\n"
+            "n1:d1  ok     pci-3     100 GiB  5.5 GiB  90 GiB     0      0      0\n"
+            "n2:d1  down   -         100 GiB  5.5 GiB  90 GiB     0      0      0\n"
+            "n2:d2  down   -         100 GiB  6.0 GiB  90 GiB     0      0      0\n");
+  EXPECT_EQ(RenderRepairs(s), "nothing to rebuild\n");
+  s.degraded_stripes = 1;
+  s.repair_limit_bytes_per_s = 10 * kMiB;
+  EXPECT_EQ(RenderRepairs(s), "no rebuild runs; 1 stripe misses a column\nlimit: 10 MiB/s\n");
+}
+
+TEST(RebuildWatch, ToOneHundredPercent) {
+  StatusReply s = SampleStatus();
+  RebuildWatch watch;
+  s.degraded_stripes = 4;
+  auto view = watch.Update(s, 0);
+  EXPECT_EQ(view.end, RebuildWatch::End::kNotYet) << "it may not be listed yet";
+  RepairProgress p;
+  p.target = TargetId(11);
+  p.stripes_total = 4;
+  p.stripes_done = 1;
+  s.repairs = {p};
+  view = watch.Update(s, kSecond);
+  EXPECT_EQ(view.end, RebuildWatch::End::kNotYet);
+  ASSERT_EQ(view.lines.size(), 1u);
+  EXPECT_EQ(view.lines[0], "n1:d1  [#####---------------]  25 %  1 of 4 stripes, 0 B/s");
+  s.repairs.clear();
+  s.degraded_stripes = 0;
+  view = watch.Update(s, 2 * kSecond);
+  EXPECT_EQ(view.end, RebuildWatch::End::kDone);
+  EXPECT_EQ(view.lines[0], "n1:d1  [####################] 100 %  4 of 4 stripes");
+  EXPECT_EQ(view.sentence, "rebuilt: 100 %, every stripe has all its columns again");
+}
+
+TEST(RebuildWatch, EndsWhenNothingGoesOn) {
+  StatusReply s = SampleStatus();
+  s.degraded_stripes = 4;
+  s.map.nodes[1].state = NodeState::kDown;
+  RebuildWatch quiet;
+  EXPECT_EQ(quiet.Update(s, 0).end, RebuildWatch::End::kNotYet);
+  const auto view = quiet.Update(s, RebuildWatch::kQuietNs);
+  EXPECT_EQ(view.end, RebuildWatch::End::kQuiet);
+  EXPECT_NE(view.sentence.find("stria node out n2"), std::string::npos) << view.sentence;
+
+  RepairProgress p;
+  p.target = TargetId(11);
+  p.stripes_total = 4;
+  p.stripes_done = 3;
+  p.stuck = 1;
+  s.repairs = {p};
+  RebuildWatch stuck;
+  EXPECT_EQ(stuck.Update(s, 0).end, RebuildWatch::End::kNotYet);
+  EXPECT_EQ(stuck.Update(s, RebuildWatch::kQuietNs).end, RebuildWatch::End::kStuck);
+  s.repairs[0].stuck = 0;
+  EXPECT_EQ(stuck.Update(s, 2 * RebuildWatch::kQuietNs).end, RebuildWatch::End::kNotYet) << "it moves again";
+  s.repairs[0].paused = true;
+  EXPECT_EQ(stuck.Update(s, 2 * RebuildWatch::kQuietNs).end, RebuildWatch::End::kNotYet);
+  EXPECT_NE(stuck.Update(s, 3 * RebuildWatch::kQuietNs).sentence.find("stria rebuild resume"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace stria::cli
