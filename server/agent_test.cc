@@ -1,0 +1,302 @@
+#include "server/agent.h"
+
+#include <gtest/gtest.h>
+
+#include "server/node_testing.h"
+
+namespace stria {
+namespace {
+
+// A metadata server that knows nodes and nothing else.
+class FakeMeta final : public MetaService {
+ public:
+  explicit FakeMeta(SimNodes* nodes) : map(nodes->map) {}
+
+  Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
+    ++registrations;
+    hello = r;
+    RegisterNodeReply reply;
+    reply.node = NodeId(1);
+    reply.epoch = Epoch(++epoch);
+    for (size_t i = 0; i < r.disks.size(); ++i)
+      reply.targets.push_back(TargetId(static_cast<uint32_t>(i + 1)));
+    reply.map = map;
+    reply.beat_ns = beat_ns;
+    co_return reply;
+  }
+  Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override {
+    if (r.epoch.v != epoch) co_return Error(FsError::kFenced);
+    beat = r;
+    ++beats;
+    HeartbeatReply reply;
+    reply.map_version = map.version;
+    for (const auto& [_, w] : deletes) reply.deletes.push_back(w);
+    for (const auto& [_, w] : rebuilds) {
+      if (reply.rebuilds.size() < r.rebuild_slots) reply.rebuilds.push_back(w);
+    }
+    co_return reply;
+  }
+  Task<Result<Empty>> ReportWork(ReportWorkRequest r) override {
+    if (lose_reports > 0) {
+      --lose_reports;
+      co_return Error(FsError::kUnavailable);
+    }
+    for (const ShardId s : r.deleted) deletes.erase(s);
+    for (const RebuildResult& b : r.rebuilt) {
+      rebuilds.erase(b.task);
+      rebuilt.push_back(b);
+    }
+    co_return Empty{};
+  }
+  Task<Result<CheckShardsReply>> CheckShards(CheckShardsRequest r) override {
+    CheckShardsReply reply;
+    reply.incarnation = map.incarnation;
+    for (const ShardId s : r.shards) {
+      if (!known.contains(s)) reply.unknown.push_back(s);
+    }
+    co_return reply;
+  }
+  Task<Result<Empty>> ReportShard(ReportShardRequest r) override {
+    bad.insert(r.shard);
+    co_return Empty{};
+  }
+  Task<Result<ClusterMap>> GetMap(InodeRequest) override { co_return map; }
+
+#define STRIA_NOT_HERE(Reply, Name, Request) \
+  Task<Result<Reply>> Name(Request) override { co_return Error(FsError::kNoSys); }
+  STRIA_NOT_HERE(OpenSessionReply, OpenSession, OpenSessionRequest)
+  STRIA_NOT_HERE(RenewReply, Renew, RenewRequest)
+  STRIA_NOT_HERE(PollReply, Poll, PollRequest)
+  STRIA_NOT_HERE(Empty, CloseSession, InodeRequest)
+  STRIA_NOT_HERE(NodeReply, Lookup, NameRequest)
+  STRIA_NOT_HERE(NodeReply, GetAttr, InodeRequest)
+  STRIA_NOT_HERE(NodeReply, SetAttr, SetAttrRequest)
+  STRIA_NOT_HERE(OpenReply, MakeNode, MakeNodeRequest)
+  STRIA_NOT_HERE(OpenReply, Open, OpenRequest)
+  STRIA_NOT_HERE(Empty, Release, InodeRequest)
+  STRIA_NOT_HERE(Empty, LeaseDone, LeaseDoneRequest)
+  STRIA_NOT_HERE(NodeReply, Unlink, NameRequest)
+  STRIA_NOT_HERE(NodeReply, Rmdir, NameRequest)
+  STRIA_NOT_HERE(NodeReply, Rename, RenameRequest)
+  STRIA_NOT_HERE(NodeReply, Link, LinkRequest)
+  STRIA_NOT_HERE(ReadLinkReply, ReadLink, InodeRequest)
+  STRIA_NOT_HERE(ReadDirReply, ReadDir, ReadDirRequest)
+  STRIA_NOT_HERE(XattrReply, GetXattr, XattrRequest)
+  STRIA_NOT_HERE(XattrReply, ListXattr, XattrRequest)
+  STRIA_NOT_HERE(XattrReply, SetXattr, XattrRequest)
+  STRIA_NOT_HERE(XattrReply, RemoveXattr, XattrRequest)
+  STRIA_NOT_HERE(StatFsReply, StatFs, InodeRequest)
+  STRIA_NOT_HERE(LayoutReply, GetLayout, LayoutRequest)
+  STRIA_NOT_HERE(LayoutReply, SetLayout, LayoutRequest)
+  STRIA_NOT_HERE(Empty, Sync, InodeRequest)
+  STRIA_NOT_HERE(PathsReply, Paths, InodeRequest)
+  STRIA_NOT_HERE(GetExtentsReply, GetExtents, GetExtentsRequest)
+  STRIA_NOT_HERE(AllocateReply, Allocate, AllocateRequest)
+  STRIA_NOT_HERE(CommitReply, Commit, CommitRequest)
+  STRIA_NOT_HERE(StripeReply, GetStripe, StripeRequest)
+  STRIA_NOT_HERE(StatusReply, Status, InodeRequest)
+  STRIA_NOT_HERE(AdminReply, Admin, AdminRequest)
+  STRIA_NOT_HERE(FsckReply, Fsck, InodeRequest)
+#undef STRIA_NOT_HERE
+
+  ClusterMap map;
+  uint64_t epoch = 0;
+  int64_t beat_ns = kSecond;
+  int registrations = 0;
+  int beats = 0;
+  int lose_reports = 0;
+  RegisterNodeRequest hello;
+  HeartbeatRequest beat;
+  std::map<ShardId, DeleteWork> deletes;
+  std::map<uint64_t, RebuildWork> rebuilds;
+  std::vector<RebuildResult> rebuilt;
+  std::set<ShardId> known;
+  std::set<ShardId> bad;
+};
+
+class FakeMetaConnector final : public MetaConnector {
+ public:
+  explicit FakeMetaConnector(FakeMeta* meta) : meta_(meta) {}
+  std::shared_ptr<MetaService> Connect(const std::string&) override {
+    return {std::shared_ptr<void>(), meta_};
+  }
+
+ private:
+  FakeMeta* const meta_;
+};
+
+class AgentTest : public ::testing::Test {
+ protected:
+  AgentTest()
+      : ex_(1),
+        nodes_(ex_, 9, 4),
+        meta_(&nodes_),
+        meta_connector_(&meta_),
+        link_(&meta_connector_, {"meta"}),
+        connector_(&nodes_) {}
+
+  void Start() {
+    AgentDisk disk;
+    disk.store = nodes_.store(1);
+    disk.uuid = Uuid{7, 9};
+    disk.label = "d1";
+    AgentOptions options;
+    options.cluster = kTestCluster;
+    options.node = Uuid{1, 1};
+    options.name = "n1";
+    options.address = "node1";
+    options.proof = nodes_.signer.ProveNode(options.node, options.name);
+    options.scrub_options.first_after_ns = 600 * kSecond;
+    agent_ = std::make_unique<Agent>(&link_, &connector_, nodes_.nodes.at(1).server.get(), &nodes_.verifier,
+                                     &codecs_, &pool_, std::vector<AgentDisk>{disk}, options);
+    agent_->Start();
+  }
+  void Put(size_t node, uint64_t id, uint64_t length) {
+    ASSERT_TRUE(RunSim(ex_, StoreWhole(nodes_.store(node), ShardId(id), length)).ok());
+  }
+  bool Has(size_t node, uint64_t id) {
+    return RunSim(ex_, nodes_.store(node)->index().Get(ShardId(id))).value() != nullptr;
+  }
+
+  SimExecutor ex_;
+  SimNodes nodes_;
+  FakeMeta meta_;
+  FakeMetaConnector meta_connector_;
+  MetaLink link_;
+  SimConnector connector_;
+  CodecSet codecs_;
+  InlinePool pool_;
+  std::unique_ptr<Agent> agent_;
+};
+
+TEST_F(AgentTest, RegistersBeatsAndRegistersAgainWhenFenced) {
+  Put(1, 5, 100'000);
+  Start();
+  ex_.RunFor(5 * kSecond + kSecond / 2);
+  EXPECT_TRUE(agent_->registered());
+  EXPECT_EQ(meta_.registrations, 1);
+  EXPECT_GE(meta_.beats, 5);
+  EXPECT_LE(meta_.beats, 7);
+  EXPECT_TRUE(nodes_.verifier.CheckNode(meta_.hello.proof, meta_.hello.uuid, meta_.hello.name).ok());
+  EXPECT_EQ(meta_.beat.disks.at(0).used_bytes, 100'000u);
+  EXPECT_EQ(meta_.beat.disks[0].target, TargetId(1));
+  EXPECT_EQ(meta_.beat.rebuild_slots, kMaxRebuilds);
+  ++meta_.epoch;
+  ex_.RunFor(3 * kSecond);
+  EXPECT_EQ(meta_.registrations, 2);
+  const auto identity = RunSim(ex_, nodes_.store(1)->index().GetIdentity()).value();
+  ASSERT_TRUE(identity.has_value());
+  EXPECT_EQ(identity->target, TargetId(1));
+  EXPECT_EQ(identity->incarnation, kTestIncarnation);
+}
+
+TEST_F(AgentTest, DeletesAreDoneAndReportedOnce) {
+  for (uint64_t id = 1; id <= 50; ++id) {
+    Put(1, id, 1000 * id);
+    meta_.deletes[ShardId(id)] = {ShardId(id), TargetId(1), nodes_.Token(ShardId(id), 1, kTokenDelete)};
+  }
+  meta_.deletes[ShardId(99)] = {ShardId(99), TargetId(1),
+                                nodes_.Token(ShardId(99), 1, kTokenDelete)};  // not there
+  Put(1, 60, 10);
+  meta_.deletes[ShardId(60)] = {ShardId(60), TargetId(1), "forged"};
+  meta_.lose_reports = 1;
+  Start();
+  ex_.RunFor(5 * kSecond);
+  EXPECT_EQ(meta_.deletes.size(), 1u);
+  EXPECT_TRUE(Has(1, 60));
+  for (uint64_t id = 1; id <= 50; ++id) EXPECT_FALSE(Has(1, id));
+}
+
+TEST_F(AgentTest, RebuildsAreDoneAndReported) {
+  constexpr uint64_t kLength = 700'000;
+  for (uint64_t i = 0; i < 6; ++i) {  // mirrored stripes with one copy left, on node 2
+    const ShardId lost(100 + i), left(200 + i);
+    const std::string bytes = BytesOf(left, kLength);
+    Put(2, left.v, kLength);
+    RebuildWork w;
+    w.task = i + 1;
+    w.stripe.info.id = StripeId(i + 1);
+    w.stripe.info.shape.m = 1;
+    w.stripe.info.shape.codec = Codec::kCopy;
+    w.stripe.info.shape.payload_bytes = kLength;
+    w.stripe.info.columns = {Column{lost, TargetId(3), kLength, DigestOf(lost, bytes)},
+                             Column{left, TargetId(2), kLength, DigestOf(left, bytes)}};
+    w.stripe.tokens = {"", nodes_.Token(left, 2, kTokenRead)};
+    w.lost = {0};
+    w.new_shard = ShardId(300 + i);
+    w.new_target = TargetId(1);
+    w.write_token = i == 5 ? "forged" : nodes_.Token(w.new_shard, 1, kTokenWrite);
+    meta_.rebuilds[w.task] = w;
+  }
+  meta_.lose_reports = 2;
+  Start();
+  ex_.RunFor(20 * kSecond);
+  EXPECT_TRUE(meta_.rebuilds.empty());
+  ASSERT_EQ(meta_.rebuilt.size(), 6u);
+  for (const RebuildResult& r : meta_.rebuilt) {
+    if (r.task == 6) {
+      EXPECT_EQ(r.result.code, FsError::kBadToken);
+      continue;
+    }
+    EXPECT_EQ(r.result.code, FsError::kOk) << r.result.message;
+    EXPECT_EQ(r.digest, DigestOf(ShardId(299 + r.task), BytesOf(ShardId(199 + r.task), kLength)));
+    EXPECT_EQ(r.bytes_read, kLength);
+  }
+}
+
+TEST_F(AgentTest, UnknownShardsAreQuarantinedThenDeleted) {
+  Put(1, 1, 100);
+  Put(1, 2, 100);
+  meta_.known = {ShardId(1)};
+  meta_.beat_ns = 60 * kSecond;
+  Start();
+  ex_.RunFor(12 * 3600 * kSecond);
+  EXPECT_TRUE(Has(1, 2));
+  // The metadata is restored from a backup: the quarantine begins anew.
+  ++meta_.map.incarnation;
+  ++meta_.map.version;
+  ex_.RunFor(20 * 3600 * kSecond);
+  EXPECT_TRUE(Has(1, 2));
+  EXPECT_EQ(nodes_.nodes.at(1).server->incarnation(), kTestIncarnation + 1);
+  ex_.RunFor(6 * 3600 * kSecond);
+  EXPECT_FALSE(Has(1, 2));
+  EXPECT_TRUE(Has(1, 1));
+}
+
+TEST(QuarantineTest, Decisions) {
+  using S = QuarantineStep;
+  const QuarantineMark mark{100, 5};
+  EXPECT_EQ(DecideQuarantine(std::nullopt, false, 5, 1000, 50), S::kNothing);
+  EXPECT_EQ(DecideQuarantine(std::nullopt, true, 5, 1000, 50), S::kMark);
+  EXPECT_EQ(DecideQuarantine(mark, false, 5, 1000, 50), S::kUnmark);
+  EXPECT_EQ(DecideQuarantine(mark, true, 5, 149, 50), S::kNothing);
+  EXPECT_EQ(DecideQuarantine(mark, true, 5, 150, 50), S::kDelete);
+  EXPECT_EQ(DecideQuarantine(mark, true, 6, 150, 50), S::kMark);
+  EXPECT_EQ(DecideQuarantine(mark, true, 5, 99, 50), S::kMark);
+}
+
+TEST_F(AgentTest, ScrubFindsRotAndReportsIt) {
+  Put(1, 1, 500'000);
+  Put(1, 2, 500'000);
+  meta_.known = {ShardId(1), ShardId(2)};
+  nodes_.nodes.at(1).sim->disk_media->FlipBit(RawShardName(ShardId(2)), 123'456, 5);
+  Start();
+  ex_.RunFor(500 * kSecond);
+  EXPECT_TRUE(meta_.bad.empty());
+  ex_.RunFor(200 * kSecond);
+  EXPECT_EQ(meta_.bad, std::set<ShardId>{ShardId(2)});
+  EXPECT_EQ(meta_.beat.disks.at(0).checksum_errors, 1u);
+}
+
+TEST_F(AgentTest, AFailedDiskIsReported) {
+  Start();
+  ex_.RunFor(2 * kSecond);
+  EXPECT_FALSE(meta_.beat.disks.at(0).failed);
+  nodes_.nodes.at(1).sim->disk_media->faults.fail_sync_in = 1;
+  EXPECT_FALSE(RunSim(ex_, StoreWhole(nodes_.store(1), ShardId(1), 400'000)).ok());
+  ex_.RunFor(2 * kSecond);
+  EXPECT_TRUE(meta_.beat.disks.at(0).failed);
+}
+
+}  // namespace
+}  // namespace stria

@@ -1,0 +1,69 @@
+#include "server/disk_setup.h"
+
+#include <utility>
+#include <vector>
+
+namespace stria {
+
+Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup) {
+  Result<Buffer> block = co_await disk->Read(std::string(kSuperblockFile), 0, kSuperblockBytes);
+  if (block.ok()) {
+    CO_ASSIGN_OR_RETURN(Superblock sb, DecodeSuperblock(block->view(), setup.where));
+    const Uuid expected = sb.cluster && setup.cluster ? setup.cluster : sb.cluster;
+    CO_RETURN_IF_ERROR(CheckSuperblock(sb, StoreKind::kDataDisk, expected, setup.where));
+    if (sb.label != setup.label) {
+      co_return Error(FsError::kInval, setup.where + " is disk " + sb.label + ", not " + setup.label +
+                                           ": are two disks swapped, or a mount missing?");
+    }
+    if (sb.must_be_read_only()) {
+      co_return Error(FsError::kVersion,
+                      setup.where + " was written by a newer release; it may only be read");
+    }
+    co_return sb;
+  }
+  if (block.code() != FsError::kNoEnt) co_return block.error().WithContext(setup.where);
+  CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> files, co_await disk->List(""));
+  for (const DiskFile& f : files) {
+    if (f.name.starts_with("lost+found/")) continue;
+    co_return Error(FsError::kNotEmpty, setup.where + " has no superblock, and is not empty (" + f.name +
+                                            "): give an empty directory to make it a disk");
+  }
+  Superblock sb;
+  sb.kind = StoreKind::kDataDisk;
+  sb.own = setup.new_uuid();
+  sb.label = setup.label;
+  sb.created_s = setup.now_s;
+  CO_RETURN_IF_ERROR(
+      co_await disk->ReplaceFile(std::string(kSuperblockFile), Buffer::FromString(EncodeSuperblock(sb))));
+  co_return sb;
+}
+
+Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation) {
+  if (sb->cluster && sb->cluster != cluster) {
+    co_return Error(FsError::kWrongCluster, "disk " + sb->label + " belongs to cluster " +
+                                                sb->cluster.ToString() + ", not " + cluster.ToString());
+  }
+  if (sb->cluster == cluster && sb->incarnation == incarnation) co_return Ok();
+  Superblock next = *sb;
+  next.cluster = cluster;
+  next.incarnation = incarnation;
+  CO_RETURN_IF_ERROR(
+      co_await disk->ReplaceFile(std::string(kSuperblockFile), Buffer::FromString(EncodeSuperblock(next))));
+  *sb = next;
+  co_return Ok();
+}
+
+Result<Uuid> AgreeOnNode(const std::vector<std::pair<std::string, Uuid>>& disks) {
+  const std::pair<std::string, Uuid>* first = nullptr;
+  for (const auto& disk : disks) {
+    if (!disk.second) continue;
+    if (first == nullptr) first = &disk;
+    if (disk.second != first->second) {
+      return Error(FsError::kInval,
+                   "disks " + first->first + " and " + disk.first + " belong to different nodes");
+    }
+  }
+  return first == nullptr ? Uuid() : first->second;
+}
+
+}  // namespace stria

@@ -1,0 +1,83 @@
+#include "server/reindex.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "server/segment.h"
+#include "stripe/checksum.h"
+
+namespace stria {
+namespace {
+
+constexpr uint64_t kReadBytes = 1 * kMiB;
+constexpr size_t kPutsPerBatch = 256;
+
+// True if the entry's bytes are there and right; only disk errors are errors.
+Task<Result<bool>> IsWhole(Disk* disk, uint64_t segment, const SegmentEntry& e) {
+  const bool packed = e.kind == ShardKind::kPacked;
+  const std::string name = packed ? SegmentName(segment) : RawShardName(e.shard);
+  const uint64_t base = packed ? SegmentPayloadOffset({segment, e.offset}, e.length) : 0;
+  for (uint64_t at = 0; at < e.length; at += kReadBytes) {
+    const uint64_t n = std::min(kReadBytes, e.length - at);
+    Result<Buffer> bytes = co_await disk->Read(name, base + at, n);
+    if (bytes.code() == FsError::kNoEnt) co_return false;
+    if (!bytes.ok()) co_return bytes.error();
+    if (bytes->size() != n) co_return false;
+    const uint64_t first = at / kChecksumBlockBytes;
+    const auto table = std::span(e.crcs).subspan(first, ChecksumBlocks(n));
+    if (FirstBadBlock(e.shard, first, bytes->span(), table)) co_return false;
+  }
+  co_return true;
+}
+
+}  // namespace
+
+Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid disk_uuid) {
+  ReindexResult out;
+  ShardIndex index(kv, pool);
+  CO_RETURN_IF_ERROR(co_await index.Open());
+  if (index.totals().shards > 0)
+    co_return Error(FsError::kNotEmpty, "the index to be made has shards already");
+  CO_ASSIGN_OR_RETURN(std::vector<DiskFile> files, co_await disk->List("segments"));
+  std::reverse(files.begin(), files.end());  // newest first: where compaction put things last
+  for (const DiskFile& f : files) {
+    uint64_t segment = 0;
+    if (!ParseSegmentName(f.name, &segment)) continue;
+    index.NoteSegment(segment);
+    Result<std::vector<SegmentEntry>> entries = co_await ScanSegment(disk, disk_uuid, segment, f.size_bytes);
+    if (!entries.ok()) {
+      ++out.bad_segments;
+      continue;
+    }
+    ++out.segments;
+    std::vector<IndexChange> puts;
+    std::set<ShardId> in_batch;
+    for (size_t i = 0; i < entries->size(); ++i) {
+      const SegmentEntry& e = (*entries)[i];
+      CO_ASSIGN_OR_RETURN(const ShardRecordPtr known, co_await index.Get(e.shard, false));
+      if (!known && !in_batch.contains(e.shard)) {
+        const Result<bool> whole = co_await IsWhole(disk, segment, e);
+        if (whole.ok() && *whole) {
+          IndexChange c;
+          c.shard = e.shard;
+          c.record = ShardRecord{e.kind, {segment, e.offset}, e.length, e.digest, e.crcs};
+          puts.push_back(std::move(c));
+          in_batch.insert(e.shard);
+          ++out.shards;
+          out.bytes += e.length;
+        } else {
+          ++out.damaged;
+        }
+      }
+      if (puts.size() >= kPutsPerBatch || (i + 1 == entries->size() && !puts.empty())) {
+        CO_RETURN_IF_ERROR(co_await index.Apply(std::exchange(puts, {})));
+        in_batch.clear();
+      }
+    }
+  }
+  co_return out;
+}
+
+}  // namespace stria
