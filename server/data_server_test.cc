@@ -76,7 +76,7 @@ TEST_F(DataServerTest, VectorRequestsOverTwoDisks) {
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->items[1].result.code, FsError::kNoSuchShard);
   EXPECT_EQ(read->items[1].length, 0u);
-  EXPECT_EQ(Flat(read->payload), BytesOf(ShardId(3), 3000) + BytesOf(ShardId(6), 6000));
+  EXPECT_TRUE(Flat(read->payload) == BytesOf(ShardId(3), 3000) + BytesOf(ShardId(6), 6000));
   EXPECT_EQ(read->items[2].crcs, TableOf(ShardId(6), BytesOf(ShardId(6), 6000)));
 
   DeleteRequest d;

@@ -24,14 +24,16 @@ class MetaLink {
   template <class Reply, class Request>
   Task<Result<Reply>> Call(Task<Result<Reply>> (MetaService::*method)(Request), Request request) {
     Result<Reply> last = Error(FsError::kUnavailable);
+    std::string address;
     for (size_t tries = 0; tries < addresses_.size(); ++tries) {
       const size_t asked = current_;
-      const std::shared_ptr<MetaService> service = connector_->Connect(addresses_[asked]);
+      address = addresses_[asked];
+      const std::shared_ptr<MetaService> service = connector_->Connect(address);
       last = co_await (service.get()->*method)(request);
       if (last.ok() || !IsElsewhere(last.code())) co_return last;
       if (current_ == asked) current_ = (current_ + 1) % addresses_.size();
     }
-    co_return last.error().WithContext("metadata server " + addresses_[current_]);
+    co_return last.error().WithContext("metadata server " + address);
   }
 
  private:

@@ -93,7 +93,7 @@ class Workload {
       const uint64_t length = std::min(rng_.Between(1, blocks - first) * kBlock, model_[id].length - offset);
       Result<ShardBytes> got = co_await sim_.store->Read(id, offset, length);
       if (got.ok()) {
-        EXPECT_EQ(Flat(got->bytes), BytesOf(id, model_[id].length).substr(offset, length));
+        EXPECT_TRUE(Flat(got->bytes) == BytesOf(id, model_[id].length).substr(offset, length));
       } else if (before == State::kSealed && model_[id].state == State::kSealed) {
         ADD_FAILURE() << "shard " << id << ": " << got.error();
       } else {
@@ -138,7 +138,7 @@ class Workload {
       Result<ShardBytes> got = RunSim(ex_, store->Read(id, 0, m.length));
       if (got.ok()) {
         ASSERT_NE(m.state, State::kDeleted) << id;
-        ASSERT_EQ(Flat(got->bytes), BytesOf(id, m.length)) << id;
+        ASSERT_TRUE(Flat(got->bytes) == BytesOf(id, m.length)) << id;
         m.state = State::kSealed;  // if its reply was lost, it is there all the same
         used += m.length;
         ++shards;

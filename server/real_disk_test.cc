@@ -1,0 +1,130 @@
+// The shard store on a real file system and RocksDB, in real time.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "common/exec/loop_executor.h"
+#include "common/io/posix_disk.h"
+#include "common/kv/rocks_kv.h"
+#include "common/temp_dir.h"
+#include "server/disk_setup.h"
+#include "server/reindex.h"
+#include "server/shard_testing.h"
+
+namespace stria {
+namespace {
+
+// One start of the "process": opens everything, runs `body` on the executor, closes everything.
+class Process {
+ public:
+  Process(const std::string& root, const std::string& index, std::function<Task<void>(Process*)> body)
+      : sync_pool_(1, "sync") {
+    ex_.MakeCurrent();
+    disk_ = PosixDisk::Open(root).value();
+    RocksKvOptions options;
+    options.memory = RocksMemory::Make(16 * kMiB);
+    kv_ = RocksKv::Open(index, {"shards", "state"}, options, sync_pool_).value();
+    pool_ = std::make_unique<ThreadPool>(2, "index");
+    scope_.Spawn([](Process* p, std::function<Task<void>(Process*)> run) -> Task<void> {
+      co_await run(p);
+      p->ex_.Stop();
+    }(this, std::move(body)));
+    ex_.Run();
+  }
+  ~Process() {
+    scope_.CancelAll();
+    store_.reset();
+    pool_.reset();  // before what its work uses
+    kv_.reset();
+    disk_.reset();
+    Executor::ClearCurrent();
+  }
+  Task<ShardStore*> OpenStore() {
+    DiskSetup setup;
+    setup.where = "here";
+    setup.label = "d1";
+    setup.new_uuid = [] { return Uuid{7, 9}; };
+    ShardStoreOptions options;
+    Result<Superblock> sb = co_await OpenSuperblock(disk_.get(), setup);
+    options.disk = sb.value().own;
+    store_ = std::make_unique<ShardStore>(disk_.get(), kv_.get(), pool_.get(), pool_.get(), options);
+    Result<void> opened = co_await store_->Open();
+    opened.value();
+    co_return store_.get();
+  }
+  Disk* disk() { return disk_.get(); }
+  KvStore* kv() { return kv_.get(); }
+  Pool* pool() { return pool_.get(); }
+
+ private:
+  LoopExecutor ex_;
+  ThreadPool sync_pool_;
+  std::unique_ptr<PosixDisk> disk_;
+  std::unique_ptr<RocksKv> kv_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<ShardStore> store_;
+  TaskScope scope_;
+};
+
+constexpr uint64_t kShards = 60;
+
+uint64_t LengthOf(uint64_t id) { return id % 3 == 0 ? 300'000 + id * 7777 : 1 + id * 2221; }
+
+Task<void> ExpectShards(ShardStore* store) {
+  for (uint64_t id = 1; id <= kShards; ++id) {
+    const Result<ShardBytes> got = co_await store->Read(ShardId(id), 0, LengthOf(id));
+    if (id % 10 == 0) {
+      EXPECT_EQ(got.code(), FsError::kNoSuchShard);
+    } else {
+      EXPECT_TRUE(got.ok()) << got.error();
+      if (got.ok()) EXPECT_TRUE(Flat(got->bytes) == BytesOf(ShardId(id), LengthOf(id))) << id;
+    }
+  }
+}
+
+Task<void> DeleteTens(ShardStore* store) {
+  std::vector<ShardId> dead;
+  for (uint64_t id = 10; id <= kShards; id += 10) dead.push_back(ShardId(id));
+  Result<void> deleted = co_await store->Delete(dead);
+  EXPECT_TRUE(deleted.ok()) << deleted.error();
+}
+
+Task<void> FirstRun(Process* p) {
+  ShardStore* store = co_await p->OpenStore();
+  std::vector<Task<Result<Sealed>>> tasks;
+  for (uint64_t id = 1; id <= kShards; ++id) tasks.push_back(StoreWhole(store, ShardId(id), LengthOf(id)));
+  for (const Result<Sealed>& s : co_await WhenAll(std::move(tasks))) EXPECT_TRUE(s.ok()) << s.error();
+  co_await DeleteTens(store);
+  Result<void> unsealed = co_await WriteBlocksOf(store, ShardId(5000), 900'000, 0, 14);
+  EXPECT_TRUE(unsealed.ok()) << unsealed.error();
+  co_await ExpectShards(store);
+}
+
+Task<void> SecondRun(Process* p) {
+  ShardStore* store = co_await p->OpenStore();
+  co_await ExpectShards(store);
+  Result<Sealed> lost = co_await store->Seal(ShardId(5000), 900'000);
+  EXPECT_EQ(lost.code(), FsError::kNoSuchShard);
+  const Result<DiskUsage> usage = co_await store->Usage();
+  EXPECT_EQ(usage->shards, kShards - kShards / 10);
+  EXPECT_GT(usage->capacity_bytes, usage->free_bytes);
+}
+
+Task<void> ReindexRun(Process* p) {
+  const Result<ReindexResult> r = co_await Reindex(p->disk(), p->kv(), p->pool(), Uuid{7, 9});
+  EXPECT_GE(r.value().shards, kShards - kShards / 10);
+  ShardStore* store = co_await p->OpenStore();
+  co_await DeleteTens(store);  // packed ones have come back
+  co_await ExpectShards(store);
+}
+
+TEST(RealDiskTest, ShardsSurviveRestartsAndAreReindexed) {
+  TempDir dir, indexes;
+  { Process p(dir.path(), indexes.path() + "/1", FirstRun); }
+  { Process p(dir.path(), indexes.path() + "/1", SecondRun); }
+  { Process p(dir.path(), indexes.path() + "/2", ReindexRun); }
+}
+
+}  // namespace
+}  // namespace stria
