@@ -130,7 +130,8 @@ TEST(Records, Stripes) {
 }
 
 TEST(Records, Store) {
-  Check(ReplyRecord{3, FsError::kNoEnt, "gone", "xy", CommitSeq(5)}, ReplyKey(SessionId(1), OpSeq(2)), "reply");
+  Check(ReplyRecord{3, FsError::kNoEnt, "gone", "xy", CommitSeq(5)}, ReplyKey(SessionId(1), OpSeq(2)),
+        "reply");
   SuperRecord super{Uuid{1, 2}, Uuid{3, 4}, 5, 6, 7, 8, 9};
   Check(super, SuperKey(), "super");
   StateRecord state;
@@ -151,7 +152,8 @@ TEST(Records, NodesAndTargets) {
   NodeInfo node{NodeId(1), Uuid{1, 2}, "n1", "host:1", NodeState::kDown, 5};
   ByteWriter w;
   EncodeNode(node, &w);
-  TargetInfo target{TargetId(3), NodeId(1), Uuid{5, 6}, "d1", "sata", TargetState::kDraining, 1, 2, 3, 4, 5, 6};
+  TargetInfo target{TargetId(3), NodeId(1), Uuid{5, 6}, "d1", "sata", TargetState::kDraining,
+                    1,           2,         3,          4,    5,      6};
   EncodeTarget(target, &w);
   ByteReader r(w.str());
   EXPECT_EQ(DecodeNode(&r), node);

@@ -85,7 +85,8 @@ class DataTest : public testing::Test {
       r.ino = ino;
       r.stripes = {info};
       for (uint64_t i = 0; i < part; ++i) {
-        r.extents.push_back({.file_offset = (done + i) * 3, .length = 2, .stripe = info.id, .stripe_offset = i * 4});
+        r.extents.push_back(
+            {.file_offset = (done + i) * 3, .length = 2, .stripe = info.id, .stripe_offset = i * 4});
       }
       auto reply = Commit(r);
       ASSERT_TRUE(reply.ok()) << reply.error();
@@ -139,7 +140,8 @@ class DataTest : public testing::Test {
   uint64_t Count(Counter c) { return store_.store().Count(c); }
   std::vector<GarbageShard> Garbage(uint32_t target, uint64_t acked) {
     return Do([&](Txn& t) { return ListGarbage(t, TargetId(target), ShardId(), CommitSeq(acked), 1000); })
-        .value().shards;
+        .value()
+        .shards;
   }
 
   TestStore store_;

@@ -147,7 +147,8 @@ TEST_F(TxnTest, OverlayMatchesAMap) {
     std::map<std::string, std::string> model;
     auto key = [&] {
       std::string k;
-      for (uint64_t n = rng.Between(1, 3); n > 0; --n) k += static_cast<char>(rng.OneIn(3) ? 0 : rng.Below(4) + 253);
+      for (uint64_t n = rng.Between(1, 3); n > 0; --n)
+        k += static_cast<char>(rng.OneIn(3) ? 0 : rng.Below(4) + 253);
       return k;
     };
     {
@@ -182,7 +183,8 @@ TEST_F(TxnTest, OverlayMatchesAMap) {
         if (it != changed.begin() && std::prev(it)->first >= a) last = *std::prev(it);
         ASSERT_EQ(txn.Last(kF, a, at).value(), last);
         auto found = changed.find(at);
-        ASSERT_EQ(txn.Get(kF, at).value(), found == changed.end() ? std::nullopt : std::optional(found->second));
+        ASSERT_EQ(txn.Get(kF, at).value(),
+                  found == changed.end() ? std::nullopt : std::optional(found->second));
       }
       if (rng.OneIn(3)) continue;  // aborted
       ASSERT_TRUE(txn.Commit().ok());
