@@ -1,0 +1,189 @@
+#include "client/fuse/fuse_adapter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/check.h"
+
+namespace stria {
+namespace {
+
+constexpr int kFirstGroupsRoom = 64;
+constexpr int kMaxGroups = 65'536;
+thread_local ReaderSlot* reader_slot = nullptr;
+
+std::vector<uint32_t> AskGroups(fuse_req_t req) {
+  std::vector<gid_t> groups(kFirstGroupsRoom);
+  int n = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
+  if (n > static_cast<int>(groups.size())) {
+    groups.resize(std::min(n, kMaxGroups));
+    n = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
+  }
+  // A caller that has gone, or lives in another pid namespace, has no groups that we could know.
+  groups.resize(std::clamp(n, 0, static_cast<int>(groups.size())));
+  return std::vector<uint32_t>(groups.begin(), groups.end());
+}
+
+}  // namespace
+
+FuseAdapter::FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options)
+    : vfs_(vfs), executor_(executor), options_(std::move(options)), replies_(1, "reply") {}
+
+FuseAdapter::~FuseAdapter() {
+  while (!requests_.empty()) requests_.erase(requests_.begin());
+}
+
+fuse_lowlevel_ops FuseAdapter::Ops() {
+  fuse_lowlevel_ops ops = {};
+  AddNameOps(&ops);
+  AddFileOps(&ops);
+  AddDirOps(&ops);
+  return ops;
+}
+
+void FuseAdapter::SetFeatures(FuseFeatures features) {
+  direct_io_mmap_ = features.direct_io_mmap;
+  kill_priv_ = features.kill_priv;
+}
+
+FuseFeatures FuseAdapter::features() const { return {direct_io_mmap_, kill_priv_}; }
+
+void FuseAdapter::SetReaderSlot(ReaderSlot* slot) { reader_slot = slot; }
+
+Buffer FuseAdapter::TakePayload(const char* bytes, size_t size) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes);
+  CHECK(reader_slot != nullptr, "not on a reader's thread");
+  if (size < kCopyWritesBelowBytes) return Buffer::Copy({data, size});
+  reader_slot->taken = true;
+  return Buffer(reader_slot->buffer, data, size);
+}
+
+const uint8_t* FuseAdapter::RawArguments() {
+  CHECK(reader_slot != nullptr, "not on a reader's thread");
+  return reader_slot->buffer.get() + sizeof(fuse_in_header);
+}
+
+Caller FuseAdapter::CallerOf(fuse_req_t req) {
+  const fuse_ctx* ctx = fuse_req_ctx(req);
+  Caller who;
+  who.uid = ctx->uid;
+  who.gid = ctx->gid;
+  // Root is not asked for its groups by any check of permissions.
+  if (who.uid != 0 && ctx->pid != 0) {
+    who.groups = groups_.Get(ctx->pid, who.uid, who.gid, executor_.NowNs(), [req] { return AskGroups(req); });
+  }
+  return who;
+}
+
+void FuseAdapter::Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work) {
+  Caller caller;
+  if (identity == Identity::kCaller) caller = CallerOf(req);
+  executor_.Post([this, req, on_interrupt, caller = std::move(caller), work = std::move(work)]() mutable {
+    Run(req, on_interrupt, std::move(caller), std::move(work));
+  });
+}
+
+void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, Work work) {
+  Reap();
+  const uint64_t id = next_id_++;
+  auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(caller));
+  FuseRequest* r = owned.get();
+  requests_.emplace(id, std::move(owned));
+  if (on_interrupt != OnInterrupt::kIgnore) {
+    fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
+  }
+  r->task_.Spawn(Carry(this, r, std::move(work)));
+}
+
+Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
+  co_await work(*adapter, request);
+  CHECK(request->req_ == nullptr, "an operation ended without a reply");
+  request->grace_.Cancel();
+  adapter->finished_.push_back(request->id_);
+  if (adapter->running() == 0) adapter->idle_.Pulse();
+}
+
+void FuseAdapter::Reap() {
+  for (uint64_t id : finished_) requests_.erase(id);
+  finished_.clear();
+}
+
+// On a reader's thread, or inside fuse_req_interrupt_func.
+void FuseAdapter::OnInterrupted(fuse_req_t req, void* id) {
+  FuseAdapter* adapter = &Of(req);
+  adapter->executor_.Post([adapter, id = reinterpret_cast<uint64_t>(id)] { adapter->Interrupted(id); });
+}
+
+void FuseAdapter::Interrupted(uint64_t id) {
+  auto it = requests_.find(id);
+  if (it == requests_.end() || !it->second->req_) return;
+  executor_.StartTimer(&it->second->grace_, executor_.NowNs() + kInterruptGraceNs, [this, id] { GiveUp(id); });
+}
+
+void FuseAdapter::GiveUp(uint64_t id) {
+  auto it = requests_.find(id);
+  if (it == requests_.end() || !it->second->req_) return;
+  FuseRequest& r = *it->second;
+  r.Fail(FsError::kIntr);
+  if (r.on_interrupt_ != OnInterrupt::kCancel) return;
+  requests_.erase(it);
+  if (running() == 0) idle_.Pulse();
+}
+
+uint64_t FuseAdapter::AddFile(FuseFilePtr file) {
+  files_.emplace(next_handle_, std::move(file));
+  return next_handle_++;
+}
+
+FuseFilePtr FuseAdapter::File(uint64_t fh) const {
+  auto it = files_.find(fh);
+  return it == files_.end() ? nullptr : it->second;
+}
+
+uint64_t FuseAdapter::AddDir(FuseDirPtr dir) {
+  dirs_.emplace(next_handle_, std::move(dir));
+  return next_handle_++;
+}
+
+FuseDirPtr FuseAdapter::Dir(uint64_t fh) const {
+  auto it = dirs_.find(fh);
+  return it == dirs_.end() ? nullptr : it->second;
+}
+
+Task<void> FuseAdapter::Drain(int64_t timeout_ns) {
+  const int64_t until_ns = executor_.NowNs() + timeout_ns;
+  while (running() > 0 && executor_.NowNs() < until_ns) {
+    (void)co_await WithTimeout(until_ns - executor_.NowNs(), [](FuseAdapter* a) -> Task<bool> {
+      co_await a->idle_.Wait();
+      co_return true;
+    }(this));
+  }
+  Reap();
+  requests_.clear();
+  (void)co_await RunOn(replies_, [] { return true; });  // the last of them is out
+}
+
+Task<Result<void>> KillPrivileges(Vfs& vfs, InodeId ino, uint32_t mode) {
+  const std::optional<uint32_t> kept = ModeWithoutPrivileges(mode);
+  if (!kept) co_return Ok();
+  SetAttrIn in;
+  in.mode = kept;
+  CO_RETURN_IF_ERROR(co_await vfs.SetAttr(Caller(), ino, std::move(in)));
+  co_return Ok();
+}
+
+void FuseAdapter::Warn(const Error& error) {
+  if (!options_.warn) return;
+  const int64_t second = executor_.NowNs() / kSecond;
+  if (second != warn_second_) {
+    warn_second_ = second;
+    warnings_ = 0;
+  }
+  if (++warnings_ <= kMaxWarningsPerSecond) options_.warn(error.ToString());
+}
+
+void FuseAdapter::WarnFromReader(const Error& error) {
+  executor_.Post([this, error] { Warn(error); });
+}
+
+}  // namespace stria

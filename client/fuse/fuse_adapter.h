@@ -1,0 +1,176 @@
+// The FUSE low-level operations on a Vfs: one coroutine per kernel request.
+//
+// 1. A reader thread (fuse_mount.h) hands a request to libfuse, which calls an operation of Ops().
+// 2. The operation copies its arguments and Begin()s: who is asking is found out, the rest is posted.
+// 3. On the executor's thread a FuseRequest owns the coroutine that asks the Vfs and replies.
+// 4. An interrupt gives the request kInterruptGraceNs more (runtimes signal their own threads all the
+//    time, and few programs expect EINTR of a file); then OnInterrupt decides.
+//
+// Everything is the executor's thread's but Ops() and Begin(). The kernel's lookup counts are not kept:
+// Vfs has no state per name, and inode numbers are never used twice.
+#pragma once
+
+#include <fuse3/fuse_lowlevel.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "client/fuse/groups_cache.h"
+#include "client/fuse/request.h"
+#include "client/fuse/wire.h"
+#include "client/vfs/vfs.h"
+#include "common/exec/pool.h"
+
+namespace stria {
+
+struct FuseAdapterOptions {
+  RootMap roots;
+  // One line for an operator; at most kMaxWarningsPerSecond.
+  std::function<void(const std::string&)> warn;
+};
+
+// An open file of the kernel.
+struct FuseFile {
+  VfsHandlePtr handle;
+  // Reads and writes are on behalf of whoever opened the file, as POSIX has it.
+  Caller opener;
+  uint32_t running = 0;  // requests; an interrupted one may go on after the kernel's release
+  Event idle;            // pulsed when it falls to 0
+};
+using FuseFilePtr = std::shared_ptr<FuseFile>;
+
+// Held by a request of the file.
+class FuseFileUse {
+ public:
+  explicit FuseFileUse(FuseFilePtr file) : file_(std::move(file)) { ++file_->running; }
+  FuseFileUse(const FuseFileUse&) = delete;
+  FuseFileUse& operator=(const FuseFileUse&) = delete;
+  ~FuseFileUse() {
+    if (--file_->running == 0) file_->idle.Pulse();
+  }
+
+ private:
+  FuseFilePtr file_;
+};
+
+// An open directory, with entries read ahead of the kernel's small requests.
+struct FuseDir {
+  InodeId ino;
+  InodeId parent;  // as of the last ReadDir
+  Caller opener;
+  AsyncMutex mu;
+  std::vector<DirEntry> entries;  // of one ReadDir
+  size_t next = 0;                // of entries
+  uint64_t offset = 0;            // after entries[next - 1]
+  bool end = false;               // nothing follows `entries`
+};
+using FuseDirPtr = std::shared_ptr<FuseDir>;
+
+// The buffer of the request that the calling reader thread is processing.
+struct ReaderSlot {
+  std::shared_ptr<uint8_t> buffer;
+  bool taken = false;  // the operation keeps a share: read the next request elsewhere
+};
+
+class FuseAdapter {
+ public:
+  static constexpr int64_t kInterruptGraceNs = 1 * kSecond;
+  static constexpr int kMaxWarningsPerSecond = 10;
+  // Writes below this are copied, so that a few bytes do not pin a large buffer.
+  static constexpr uint32_t kCopyWritesBelowBytes = 64 * kKiB;
+  // The kernel's copy of larger replies is made by a thread of its own.
+  static constexpr size_t kReplyElsewhereBytes = 128 * kKiB;
+  static constexpr uint32_t kReadDirEntries = 1000;  // asked for at once
+
+  // All of them outlive the adapter.
+  FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options);
+  ~FuseAdapter();
+  FuseAdapter(const FuseAdapter&) = delete;
+  FuseAdapter& operator=(const FuseAdapter&) = delete;
+
+  // For fuse_session_new, with the adapter as its user data.
+  static fuse_lowlevel_ops Ops();
+
+  // Any thread.
+  void SetFeatures(FuseFeatures features);
+  FuseFeatures features() const;
+  // Whose requests are being processed on this thread; null when it stops.
+  static void SetReaderSlot(ReaderSlot* slot);
+
+  // After the last Begin: resumes when nothing runs any more. What takes longer than timeout_ns is cancelled.
+  Task<void> Drain(int64_t timeout_ns);
+  size_t running() const { return requests_.size() - finished_.size(); }
+
+  // ---- For the operations (ops_*.cc)
+  using Work = std::function<Task<void>(FuseAdapter&, FuseRequest*)>;
+  enum class Identity : uint8_t { kCaller, kNone };  // kNone: the operation does not need to know who asks
+  // Any thread. `work`'s coroutine owns its arguments, and replies.
+  void Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work);
+  static FuseAdapter& Of(fuse_req_t req) { return *static_cast<FuseAdapter*>(fuse_req_userdata(req)); }
+  // On a reader's thread: a Buffer of these bytes of the request being processed, copied only if few.
+  static Buffer TakePayload(const char* bytes, size_t size);
+  // On a reader's thread: the arguments of the request being processed, for what libfuse does not pass on.
+  template <class In>
+  static const In& RawArguments() {
+    return *reinterpret_cast<const In*>(RawArguments());
+  }
+
+  // Open files and directories by the number that the kernel has for them; null if there is none.
+  uint64_t AddFile(FuseFilePtr file);
+  FuseFilePtr File(uint64_t fh) const;
+  void RemoveFile(uint64_t fh) { files_.erase(fh); }
+  uint64_t AddDir(FuseDirPtr dir);
+  FuseDirPtr Dir(uint64_t fh) const;
+  void RemoveDir(uint64_t fh) { dirs_.erase(fh); }
+
+  Vfs& vfs() { return vfs_; }
+  const RootMap& roots() const { return options_.roots; }
+  Pool& replies() { return replies_; }
+  void Warn(const Error& error);
+  void WarnFromReader(const Error& error);  // any thread, while the executor runs
+
+ private:
+  friend class FuseRequest;
+  static const uint8_t* RawArguments();
+  Caller CallerOf(fuse_req_t req);
+  void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, Work work);
+  static Task<void> Carry(FuseAdapter* adapter, FuseRequest* request, Work work);
+  void Reap();
+  static void OnInterrupted(fuse_req_t req, void* id);
+  void Interrupted(uint64_t id);
+  void GiveUp(uint64_t id);
+
+  Vfs& vfs_;
+  Executor& executor_;
+  const FuseAdapterOptions options_;
+  std::atomic<bool> direct_io_mmap_ = false;
+  std::atomic<bool> kill_priv_ = false;
+  GroupsCache groups_;
+
+  uint64_t next_handle_ = 1;
+  std::unordered_map<uint64_t, FuseFilePtr> files_;
+  std::unordered_map<uint64_t, FuseDirPtr> dirs_;
+  uint64_t next_id_ = 1;
+  std::unordered_map<uint64_t, std::unique_ptr<FuseRequest>> requests_;
+  std::vector<uint64_t> finished_;  // their coroutines have ended; to be destroyed from outside of them
+  Event idle_;                      // pulsed when the last running one has ended
+  int64_t warn_second_ = 0;
+  int warnings_ = 0;
+  ThreadPool replies_;
+};
+
+// Takes suid and sgid (ModeWithoutPrivileges) from a file that has `mode`, as the system itself: the caller
+// need not own it.
+Task<Result<void>> KillPrivileges(Vfs& vfs, InodeId ino, uint32_t mode);
+
+// Filled in by the files of operations.
+void AddNameOps(fuse_lowlevel_ops* ops);
+void AddFileOps(fuse_lowlevel_ops* ops);
+void AddDirOps(fuse_lowlevel_ops* ops);
+
+}  // namespace stria

@@ -1,0 +1,51 @@
+// The command line of stria-mount. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/units.h"
+
+namespace stria {
+
+inline constexpr uint64_t kMinMountMemoryBytes = 128 * kMiB;
+
+struct MountConfig {
+  std::vector<std::string> addresses;  // host:port of metadata servers
+  std::string path = "/";              // of the directory that is mounted
+  std::string mountpoint;
+  std::string node;                    // the node this machine is, "" if none
+  int64_t timeout_ns = 60 * kSecond;
+  uint64_t memory_bytes = 288 * kMiB;  // dirty bytes, and the cache of stripes
+  bool async_close = false;
+  bool read_only = false;
+  bool foreground = false;
+  std::string log_file;
+  LogLevel log_level = LogLevel::kInfo;
+  std::vector<std::string> fuse_options;  // for libfuse and the kernel
+
+  uint64_t dirty_limit_bytes() const { return memory_bytes / 3 * 2; }
+  uint64_t block_cache_bytes() const { return memory_bytes - dirty_limit_bytes(); }
+};
+
+// "h1:7000,h2:7000:/sub/dir": addresses, and the path if there is one. IPv6 hosts stand in brackets.
+Result<void> ParseSource(std::string_view text, MountConfig* config);
+// The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they
+// can stand in fstab; what mount(8) keeps for itself is passed over; the rest is for libfuse.
+Result<void> ParseMountOptions(std::string_view text, MountConfig* config);
+// Adds what is on by default and checks that nothing is missing.
+Result<void> CompleteConfig(bool is_root, MountConfig* config);
+
+struct ParsedCommand {
+  MountConfig config;
+  bool exit_now = false;  // --help, --version, or a mistake:
+  int exit_code = 0;
+  std::string text;       // to be printed
+};
+ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root);
+
+}  // namespace stria

@@ -1,0 +1,141 @@
+#include "client/fuse/mount_table.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "common/units.h"
+
+namespace stria {
+namespace {
+
+// mountinfo writes space, tab, newline and backslash as \ooo.
+std::string Unescape(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && i + 3 < text.size() && text[i + 1] >= '0' && text[i + 1] <= '3') {
+      out.push_back(static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0')));
+      i += 3;
+    } else {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+std::vector<std::string_view> Split(std::string_view line, char by) {
+  std::vector<std::string_view> out;
+  while (!line.empty()) {
+    const size_t end = line.find(by);
+    if (end != 0) out.push_back(line.substr(0, end));
+    if (end == std::string_view::npos) break;
+    line.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+bool WriteFile(const std::string& path, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool ok = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(fd);
+  return ok;
+}
+
+// For those who may not call umount(2).
+bool RunFusermount(const std::string& mountpoint, bool lazily) {
+  const pid_t child = fork();
+  if (child < 0) return false;
+  if (child == 0) {
+    execlp("fusermount3", "fusermount3", lazily ? "-uqz" : "-uq", "--", mountpoint.c_str(), nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return false;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view mountpoint) {
+  // 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw; later lines lie on top of earlier ones.
+  std::optional<MountEntry> found;
+  for (std::string_view line : Split(mountinfo, '\n')) {
+    const std::vector<std::string_view> words = Split(line, ' ');
+    if (words.size() < 5 || Unescape(words[4]) != mountpoint) continue;
+    size_t dash = 5;
+    while (dash < words.size() && words[dash] != "-") ++dash;
+    if (dash + 2 >= words.size()) continue;
+    MountEntry e;
+    if (std::sscanf(std::string(words[2]).c_str(), "%u:%u", &e.dev_major, &e.dev_minor) != 2) continue;
+    e.type = Unescape(words[dash + 1]);
+    e.source = Unescape(words[dash + 2]);
+    found = e;
+  }
+  return found;
+}
+
+std::optional<MountEntry> FindMount(const std::string& mountpoint) {
+  std::ifstream in("/proc/self/mountinfo");
+  std::stringstream text;
+  text << in.rdbuf();
+  return FindMount(std::string_view(text.str()), mountpoint);
+}
+
+Result<std::string> PrepareMountpoint(const std::string& path) {
+  std::error_code ec;
+  // The last component may be a dead mount, which cannot be resolved itself.
+  std::filesystem::path given = std::filesystem::absolute(path, ec).lexically_normal();
+  if (ec) return Error(FsError::kInval, "no such path: " + path);
+  if (!given.has_filename()) given = given.parent_path();
+  std::filesystem::path parent = std::filesystem::canonical(given.parent_path(), ec);
+  if (ec) return Error(FsError::kNoEnt, "cannot mount on " + path + ": " + ec.message());
+  std::string full = parent / given.filename();
+  struct stat st;
+  if (stat(full.c_str(), &st) != 0 && errno == ENOTCONN) {
+    RETURN_IF_ERROR(Unmount(full, true));
+    if (stat(full.c_str(), &st) != 0) return ErrnoError(errno, "mount on " + path + " after clearing a dead mount");
+  } else if (stat(full.c_str(), &st) != 0) {
+    return ErrnoError(errno, "mount on " + path);
+  }
+  if (!S_ISDIR(st.st_mode)) return Error(FsError::kNotDir, "cannot mount on " + path + ": it is not a directory");
+  char resolved[PATH_MAX];
+  if (!realpath(full.c_str(), resolved)) return ErrnoError(errno, "mount on " + path);
+  return std::string(resolved);
+}
+
+Result<void> Unmount(const std::string& mountpoint, bool lazily) {
+  if (geteuid() == 0) {
+    // MNT_FORCE aborts the connection, so that nobody waits for answers that will not come.
+    const int flags = UMOUNT_NOFOLLOW | (lazily ? MNT_DETACH | MNT_FORCE : 0);
+    if (umount2(mountpoint.c_str(), flags) == 0) return Ok();
+    return ErrnoError(errno, "unmount " + mountpoint);
+  }
+  if (RunFusermount(mountpoint, lazily)) return Ok();
+  return Error(FsError::kBusy, "cannot unmount " + mountpoint + " with fusermount3");
+}
+
+void AbortConnection(const MountEntry& mount) {
+  (void)WriteFile("/sys/fs/fuse/connections/" + std::to_string(mount.dev_minor) + "/abort", "1");
+}
+
+bool SetReadAhead(const MountEntry& mount, uint64_t bytes) {
+  return WriteFile("/sys/class/bdi/" + std::to_string(mount.dev_major) + ":" + std::to_string(mount.dev_minor) +
+                       "/read_ahead_kb",
+                   std::to_string(bytes / kKiB));
+}
+
+}  // namespace stria

@@ -1,0 +1,252 @@
+// Operations on open files.
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "client/fuse/fuse_adapter.h"
+#include "client/vfs/inode.h"
+
+namespace stria {
+namespace {
+
+using Identity = FuseAdapter::Identity;
+
+// Suid and sgid go when someone writes or truncates who may not keep them. The kernel says so where it can;
+// otherwise everybody but root is such a one.
+bool MustKillPrivileges(FuseAdapter& a, fuse_req_t req, bool kernel_says) {
+  return a.features().kill_priv ? kernel_says : fuse_req_ctx(req)->uid != 0;
+}
+
+// ---- open, create, release
+
+// The file is the kernel's from here on, unless it does not want the answer any more.
+Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created) {
+  auto file = std::make_shared<FuseFile>();
+  file->handle = opened.handle;
+  file->opener = r->who;
+  const uint32_t flags = OpenReplyFlags(*opened.handle, a.features());
+  const uint64_t fh = a.AddFile(std::move(file));
+  if (r->Opened(created ? &opened.entry : nullptr, fh, flags)) co_return;
+  a.RemoveFile(fh);
+  (void)co_await a.vfs().Release(r->who, std::move(opened.handle));
+}
+
+Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kill_privileges) {
+  auto opened = co_await a.vfs().Open(r->who, ino, (flags & O_TRUNC) != 0, HandleFor(flags));
+  if (!opened.ok()) {
+    r->Fail(opened.error());
+    co_return;
+  }
+  if (kill_privileges && (flags & O_TRUNC)) {
+    (void)co_await KillPrivileges(a.vfs(), ino, opened->entry.attr.mode);
+  }
+  co_await GiveFile(a, r, std::move(*opened), false);
+}
+void LlOpen(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  const uint32_t asked = FuseAdapter::RawArguments<fuse_open_in>().open_flags;
+  const bool kill = MustKillPrivileges(a, req, (asked & FUSE_OPEN_KILL_SUIDGID) != 0);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [ino = a.roots().FromNode(node), flags = fi->flags, kill](FuseAdapter& ad, FuseRequest* r) {
+            return Open(ad, r, ino, flags, kill);
+          });
+}
+
+Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, uint32_t mode, int flags) {
+  auto opened = co_await a.vfs().Create(r->who, parent, std::move(name), mode, (flags & O_EXCL) != 0,
+                                        (flags & O_TRUNC) != 0, HandleFor(flags));
+  if (!opened.ok()) {
+    r->Fail(opened.error());
+    co_return;
+  }
+  co_await GiveFile(a, r, std::move(*opened), true);
+}
+void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [parent = a.roots().FromNode(parent), name = std::string(name), mode = mode & 07777, flags = fi->flags](
+              FuseAdapter& ad, FuseRequest* r) { return Create(ad, r, parent, name, mode, flags); });
+}
+
+Task<void> Release(FuseAdapter& a, FuseRequest* r, uint64_t fh) {
+  FuseFilePtr file = a.File(fh);
+  a.RemoveFile(fh);
+  // The kernel waits for nothing here; interrupted requests of the file may still run.
+  r->Ok();
+  if (!file) co_return;
+  while (file->running > 0) co_await file->idle.Wait();
+  (void)co_await a.vfs().Release(file->opener, std::move(file->handle));
+}
+void LlRelease(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kIgnore, Identity::kNone,
+                             [fh = fi->fh](FuseAdapter& ad, FuseRequest* r) { return Release(ad, r, fh); });
+}
+
+// ---- read, write
+
+Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, size_t size) {
+  FuseFilePtr file = a.File(fh);
+  if (!file) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  auto bytes = co_await a.vfs().Read(file->opener, file->handle, offset, size);
+  if (bytes.ok()) {
+    r->Data(std::move(*bytes));
+  } else {
+    r->Fail(bytes.error());
+  }
+}
+void LlRead(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* fi) {
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
+                             [fh = fi->fh, size, offset](FuseAdapter& ad, FuseRequest* r) {
+                               return Read(ad, r, fh, static_cast<uint64_t>(offset), size);
+                             });
+}
+
+Task<void> Write(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, Buffer bytes, bool append,
+                 bool kill_privileges) {
+  FuseFilePtr file = a.File(fh);
+  if (!file) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  if (kill_privileges) {
+    const VfsInode& inode = *file->handle->inode;
+    auto killed = co_await KillPrivileges(a.vfs(), inode.ino, inode.attr.mode);
+    if (!killed.ok()) {
+      r->Fail(killed.error());
+      co_return;
+    }
+  }
+  VfsHandlePtr handle = file->handle;
+  if (append != handle->append) {  // F_SETFL, or pages of a mapping that come with any file's handle
+    handle = std::make_shared<VfsHandle>(*handle);
+    handle->append = append;
+  }
+  auto done = co_await a.vfs().Write(file->opener, std::move(handle), offset, std::move(bytes));
+  if (done.ok()) {
+    r->Written(*done);
+  } else {
+    r->Fail(done.error());
+  }
+}
+void LlWrite(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, off_t offset, fuse_file_info* fi) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  const uint32_t asked = FuseAdapter::RawArguments<fuse_write_in>().write_flags;
+  // Pages of a mapping have their place, and nobody in particular writes them.
+  const bool by_call = !(asked & FUSE_WRITE_CACHE);
+  const bool append = by_call && (fi->flags & O_APPEND);
+  const bool kill = by_call && MustKillPrivileges(a, req, (asked & FUSE_WRITE_KILL_SUIDGID) != 0);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kNone,
+          [fh = fi->fh, offset, payload = FuseAdapter::TakePayload(bytes, size), append, kill](
+              FuseAdapter& ad, FuseRequest* r) {
+            return Write(ad, r, fh, static_cast<uint64_t>(offset), payload, append, kill);
+          });
+}
+
+// ---- flush, fsync
+
+Task<void> Sync(FuseAdapter& a, FuseRequest* r, uint64_t fh, bool closing) {
+  FuseFilePtr file = a.File(fh);
+  if (!file) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  if (closing) {
+    r->Status(co_await a.vfs().Flush(file->opener, file->handle));
+  } else {
+    r->Status(co_await a.vfs().Fsync(file->opener, file->handle));
+  }
+}
+void BeginSync(fuse_req_t req, fuse_file_info* fi, bool closing) {
+  FuseAdapter::Of(req).Begin(
+      req, OnInterrupt::kDetach, Identity::kNone,
+      [fh = fi->fh, closing](FuseAdapter& ad, FuseRequest* r) { return Sync(ad, r, fh, closing); });
+}
+void LlFlush(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) { BeginSync(req, fi, true); }
+void LlFsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* fi) { BeginSync(req, fi, false); }
+
+// ---- fallocate, lseek
+
+// Growth without bytes is a hole. Space is not set aside: stripes are placed when they are written.
+Task<Result<void>> GrowTo(FuseAdapter& a, FuseFile& file, uint64_t end) {
+  CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, file.handle->inode->ino));
+  if (now.attr.size >= end) co_return Ok();
+  // A hole of the last byte grows the file and, unlike a truncation, never shortens it if another client
+  // grows it meanwhile.
+  co_return co_await a.vfs().Punch(file.opener, file.handle, end - 1, 1, /*keep_size=*/false);
+}
+
+Task<void> Allocate(FuseAdapter& a, FuseRequest* r, uint64_t fh, int mode, uint64_t offset, uint64_t length) {
+  FuseFilePtr file = a.File(fh);
+  if (!file) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
+  if (length == 0 || offset > kMaxFileBytes || length > kMaxFileBytes - offset) {
+    r->Fail(length == 0 ? FsError::kInval : FsError::kFBig);
+    co_return;
+  }
+  switch (mode & ~FALLOC_FL_KEEP_SIZE) {
+    case 0: r->Status(keep_size ? Ok() : co_await GrowTo(a, *file, offset + length)); break;
+    case FALLOC_FL_PUNCH_HOLE:
+    case FALLOC_FL_ZERO_RANGE:
+      r->Status(co_await a.vfs().Punch(file->opener, file->handle, offset, length, keep_size));
+      break;
+    default: r->Fail(FsError::kNotSupported);
+  }
+}
+void LlAllocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info* fi) {
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kDetach, Identity::kNone,
+                             [fh = fi->fh, mode, offset, length](FuseAdapter& ad, FuseRequest* r) {
+                               return Allocate(ad, r, fh, mode, static_cast<uint64_t>(offset),
+                                               static_cast<uint64_t>(length));
+                             });
+}
+
+Task<void> Seek(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, int whence) {
+  FuseFilePtr file = a.File(fh);
+  if (!file || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
+    r->Fail(file ? FsError::kInval : FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  auto found = co_await a.vfs().Seek(file->opener, file->handle, offset, whence == SEEK_HOLE);
+  if (found.ok()) {
+    r->Offset(*found);
+  } else {
+    r->Fail(found.error());
+  }
+}
+void LlSeek(fuse_req_t req, fuse_ino_t node, off_t offset, int whence, fuse_file_info* fi) {
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
+                             [fh = fi->fh, offset, whence](FuseAdapter& ad, FuseRequest* r) {
+                               return Seek(ad, r, fh, static_cast<uint64_t>(offset), whence);
+                             });
+}
+
+}  // namespace
+
+void AddFileOps(fuse_lowlevel_ops* ops) {
+  ops->open = LlOpen;
+  ops->create = LlCreate;
+  ops->release = LlRelease;
+  ops->read = LlRead;
+  ops->write = LlWrite;
+  ops->flush = LlFlush;
+  ops->fsync = LlFsync;
+  ops->fallocate = LlAllocate;
+  ops->lseek = LlSeek;
+}
+
+}  // namespace stria

@@ -1,0 +1,283 @@
+// Operations on names and attributes.
+#include <linux/fs.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/fuse/fuse_adapter.h"
+
+// After linux/fs.h, which may define them too.
+#include <sys/xattr.h>
+
+namespace stria {
+namespace {
+
+using Identity = FuseAdapter::Identity;
+
+// ---- lookup, getattr, setattr
+
+Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
+  r->Entry(co_await a.vfs().Lookup(r->who, parent, std::move(name)));
+}
+void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kCancel, Identity::kCaller,
+          [parent = a.roots().FromNode(parent), name = std::string(name)](FuseAdapter& ad, FuseRequest* r) {
+            return Lookup(ad, r, parent, name);
+          });
+}
+
+Task<void> GetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino) {
+  r->Attributes(co_await a.vfs().GetAttr(r->who, ino));
+}
+void LlGetAttr(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kCancel, Identity::kNone,
+          [ino = a.roots().FromNode(node)](FuseAdapter& ad, FuseRequest* r) { return GetAttr(ad, r, ino); });
+}
+
+int64_t TimeNs(const timespec& t) { return int64_t{t.tv_sec} * kSecond + t.tv_nsec; }
+
+SetAttrIn ToSetAttr(const struct stat& attr, int to_set) {
+  SetAttrIn in;
+  if (to_set & FUSE_SET_ATTR_MODE) in.mode = attr.st_mode & 07777;
+  if (to_set & FUSE_SET_ATTR_UID) in.uid = attr.st_uid;
+  if (to_set & FUSE_SET_ATTR_GID) in.gid = attr.st_gid;
+  if (to_set & FUSE_SET_ATTR_SIZE) in.size = static_cast<uint64_t>(attr.st_size);
+  if (to_set & FUSE_SET_ATTR_ATIME_NOW) {
+    in.atime_now = true;
+  } else if (to_set & FUSE_SET_ATTR_ATIME) {
+    in.atime_ns = TimeNs(attr.st_atim);
+  }
+  if (to_set & FUSE_SET_ATTR_MTIME_NOW) {
+    in.mtime_now = true;
+  } else if (to_set & FUSE_SET_ATTR_MTIME) {
+    in.mtime_ns = TimeNs(attr.st_mtim);
+  }
+  return in;
+}
+
+Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bool kill_privileges,
+                   bool by_handle) {
+  Caller who = r->who;
+  // ftruncate needs no permission but that of the open file, which may be older than the file's mode.
+  if (by_handle && in.size) who = Caller();
+  if (kill_privileges && !in.mode) {
+    auto now = co_await a.vfs().GetAttr(who, ino);
+    if (now.ok()) {
+      auto killed = co_await KillPrivileges(a.vfs(), ino, now->attr.mode);
+      if (!killed.ok()) {
+        r->Fail(killed.error());
+        co_return;
+      }
+    }
+  }
+  r->Attributes(co_await a.vfs().SetAttr(std::move(who), ino, in));
+}
+void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, fuse_file_info* fi) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  // Truncation by someone who may not keep suid and sgid; changes of owner are the server's business.
+  const bool kill = (to_set & FUSE_SET_ATTR_SIZE) && (to_set & FUSE_SET_ATTR_KILL_SUID);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [ino = a.roots().FromNode(node), in = ToSetAttr(*attr, to_set), kill, by_handle = fi != nullptr](
+              FuseAdapter& ad, FuseRequest* r) { return SetAttr(ad, r, ino, in, kill, by_handle); });
+}
+
+// ---- making and removing names
+
+Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, FileType type, uint32_t mode,
+                    uint64_t rdev, std::string target) {
+  r->Entry(co_await a.vfs().MakeNode(r->who, parent, std::move(name), type, mode, rdev, std::move(target)));
+}
+void BeginMakeNode(fuse_req_t req, fuse_ino_t parent, const char* name, FileType type, uint32_t mode, uint64_t rdev,
+                   const char* target) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [parent = a.roots().FromNode(parent), name = std::string(name), type, mode = mode & 07777, rdev,
+           target = std::string(target)](FuseAdapter& ad, FuseRequest* r) {
+            return MakeNode(ad, r, parent, name, type, mode, rdev, target);
+          });
+}
+void LlMkNod(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, dev_t rdev) {
+  BeginMakeNode(req, parent, name, TypeOf(mode), mode, rdev, "");
+}
+void LlMkDir(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode) {
+  BeginMakeNode(req, parent, name, FileType::kDirectory, mode, 0, "");
+}
+void LlSymlink(fuse_req_t req, const char* target, fuse_ino_t parent, const char* name) {
+  BeginMakeNode(req, parent, name, FileType::kSymlink, 0777, 0, target);
+}
+
+Task<void> Remove(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, bool directory) {
+  if (directory) {
+    r->Status(co_await a.vfs().Rmdir(r->who, parent, std::move(name)));
+  } else {
+    r->Status(co_await a.vfs().Unlink(r->who, parent, std::move(name)));
+  }
+}
+void BeginRemove(fuse_req_t req, fuse_ino_t parent, const char* name, bool directory) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [parent = a.roots().FromNode(parent), name = std::string(name), directory](
+              FuseAdapter& ad, FuseRequest* r) { return Remove(ad, r, parent, name, directory); });
+}
+void LlUnlink(fuse_req_t req, fuse_ino_t parent, const char* name) { BeginRemove(req, parent, name, false); }
+void LlRmDir(fuse_req_t req, fuse_ino_t parent, const char* name) { BeginRemove(req, parent, name, true); }
+
+Task<void> Rename(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, InodeId new_parent,
+                  std::string new_name, unsigned flags) {
+  if (flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE)) {
+    r->Fail(FsError::kInval);
+    co_return;
+  }
+  r->Status(co_await a.vfs().Rename(r->who, parent, std::move(name), new_parent, std::move(new_name),
+                                    (flags & RENAME_NOREPLACE) != 0, (flags & RENAME_EXCHANGE) != 0));
+}
+void LlRename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
+              unsigned flags) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [parent = a.roots().FromNode(parent), name = std::string(name),
+           new_parent = a.roots().FromNode(new_parent), new_name = std::string(new_name),
+           flags](FuseAdapter& ad, FuseRequest* r) {
+            return Rename(ad, r, parent, name, new_parent, new_name, flags);
+          });
+}
+
+Task<void> Link(FuseAdapter& a, FuseRequest* r, InodeId ino, InodeId new_parent, std::string new_name) {
+  r->Entry(co_await a.vfs().Link(r->who, ino, new_parent, std::move(new_name)));
+}
+void LlLink(fuse_req_t req, fuse_ino_t node, fuse_ino_t new_parent, const char* new_name) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [ino = a.roots().FromNode(node), new_parent = a.roots().FromNode(new_parent),
+           new_name = std::string(new_name)](FuseAdapter& ad, FuseRequest* r) {
+            return Link(ad, r, ino, new_parent, new_name);
+          });
+}
+
+Task<void> ReadLink(FuseAdapter& a, FuseRequest* r, InodeId ino) {
+  auto target = co_await a.vfs().ReadLink(r->who, ino);
+  if (target.ok()) {
+    r->Link(*target);
+  } else {
+    r->Fail(target.error());
+  }
+}
+void LlReadLink(fuse_req_t req, fuse_ino_t node) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kCancel, Identity::kNone,
+          [ino = a.roots().FromNode(node)](FuseAdapter& ad, FuseRequest* r) { return ReadLink(ad, r, ino); });
+}
+
+// ---- statfs and extended attributes
+
+Task<void> StatFs(FuseAdapter& a, FuseRequest* r) {
+  auto reply = co_await a.vfs().StatFs(r->who);
+  if (reply.ok()) {
+    r->StatFs(*reply);
+  } else {
+    r->Fail(reply.error());
+  }
+}
+void LlStatFs(fuse_req_t req, fuse_ino_t node) {
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
+                             [](FuseAdapter& ad, FuseRequest* r) { return StatFs(ad, r); });
+}
+
+// POSIX ACLs are not kept; ls and cp ask for them with every file.
+bool IsUnsupportedXattr(std::string_view name) { return name.starts_with("system."); }
+
+Task<void> GetXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string name, size_t room) {
+  auto value = co_await a.vfs().GetXattr(r->who, ino, std::move(name));
+  if (value.ok()) {
+    r->Xattr(*value, room);
+  } else {
+    r->Fail(value.error());
+  }
+}
+void LlGetXattr(fuse_req_t req, fuse_ino_t node, const char* name, size_t size) {
+  if (IsUnsupportedXattr(name)) {
+    fuse_reply_err(req, EOPNOTSUPP);
+    return;
+  }
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kCancel, Identity::kCaller,
+          [ino = a.roots().FromNode(node), name = std::string(name), size](FuseAdapter& ad, FuseRequest* r) {
+            return GetXattr(ad, r, ino, name, size);
+          });
+}
+
+Task<void> ListXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, size_t room) {
+  auto names = co_await a.vfs().ListXattr(r->who, ino);
+  if (!names.ok()) {
+    r->Fail(names.error());
+    co_return;
+  }
+  std::string list;
+  for (const std::string& name : *names) list.append(name).push_back('\0');
+  r->Xattr(list, room);
+}
+void LlListXattr(fuse_req_t req, fuse_ino_t node, size_t size) {
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kCancel, Identity::kCaller,
+          [ino = a.roots().FromNode(node), size](FuseAdapter& ad, FuseRequest* r) {
+            return ListXattr(ad, r, ino, size);
+          });
+}
+
+Task<void> SetXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string name, std::string value, int flags) {
+  r->Status(co_await a.vfs().SetXattr(r->who, ino, std::move(name), std::move(value), (flags & XATTR_CREATE) != 0,
+                                      (flags & XATTR_REPLACE) != 0));
+}
+void LlSetXattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* value, size_t size, int flags) {
+  if (IsUnsupportedXattr(name)) {
+    fuse_reply_err(req, EOPNOTSUPP);
+    return;
+  }
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [ino = a.roots().FromNode(node), name = std::string(name), value = std::string(value, size), flags](
+              FuseAdapter& ad, FuseRequest* r) { return SetXattr(ad, r, ino, name, value, flags); });
+}
+
+Task<void> RemoveXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string name) {
+  r->Status(co_await a.vfs().RemoveXattr(r->who, ino, std::move(name)));
+}
+void LlRemoveXattr(fuse_req_t req, fuse_ino_t node, const char* name) {
+  if (IsUnsupportedXattr(name)) {
+    fuse_reply_err(req, EOPNOTSUPP);
+    return;
+  }
+  FuseAdapter& a = FuseAdapter::Of(req);
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+          [ino = a.roots().FromNode(node), name = std::string(name)](FuseAdapter& ad, FuseRequest* r) {
+            return RemoveXattr(ad, r, ino, name);
+          });
+}
+
+}  // namespace
+
+void AddNameOps(fuse_lowlevel_ops* ops) {
+  ops->lookup = LlLookup;
+  ops->getattr = LlGetAttr;
+  ops->setattr = LlSetAttr;
+  ops->readlink = LlReadLink;
+  ops->mknod = LlMkNod;
+  ops->mkdir = LlMkDir;
+  ops->symlink = LlSymlink;
+  ops->unlink = LlUnlink;
+  ops->rmdir = LlRmDir;
+  ops->rename = LlRename;
+  ops->link = LlLink;
+  ops->statfs = LlStatFs;
+  ops->getxattr = LlGetXattr;
+  ops->listxattr = LlListXattr;
+  ops->setxattr = LlSetXattr;
+  ops->removexattr = LlRemoveXattr;
+}
+
+}  // namespace stria

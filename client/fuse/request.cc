@@ -1,0 +1,124 @@
+#include "client/fuse/request.h"
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "client/fuse/fuse_adapter.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxReplyParts = 256;  // well below IOV_MAX
+
+// Errors that mean something to the application are its own affair; the others are the operator's.
+bool IsForTheOperator(FsError code) {
+  return code == FsError::kIo || code >= FsError::kTimedOut;
+}
+
+// What the kernel said to a reply: it may have given up waiting (ENOENT), or be gone.
+bool Wanted(int reply_result) { return reply_result == 0; }
+
+}  // namespace
+
+// Every fuse_req_t must be answered, or libfuse keeps it for ever: the mount is being torn down.
+FuseRequest::~FuseRequest() {
+  if (req_) fuse_reply_err(std::exchange(req_, nullptr), EIO);
+}
+
+fuse_req_t FuseRequest::Take() { return std::exchange(req_, nullptr); }
+
+bool FuseRequest::Fail(FsError code) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_err(req, ToErrno(code)));
+}
+
+bool FuseRequest::Fail(const Error& error) {
+  if (req_ && IsForTheOperator(error.code)) adapter_.Warn(error);
+  return Fail(error.code);
+}
+
+bool FuseRequest::Entry(const Result<EntryOut>& entry) {
+  if (!entry.ok()) return Fail(entry.error());
+  fuse_req_t req = Take();
+  if (!req) return false;
+  const fuse_entry_out out = MakeEntryOut(*entry, adapter_.roots());
+  return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+}
+
+bool FuseRequest::Attributes(const Result<EntryOut>& entry) {
+  if (!entry.ok()) return Fail(entry.error());
+  fuse_req_t req = Take();
+  if (!req) return false;
+  const fuse_attr_out out = MakeAttrOut(*entry);
+  return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+}
+
+// libfuse 3.14 does not know all flags of an open reply, so the replies are made here.
+bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags) {
+  fuse_req_t req = Take();
+  if (!req) return false;
+  struct {
+    fuse_entry_out entry;
+    fuse_open_out open;
+  } out = {};
+  static_assert(sizeof(out) == sizeof(fuse_entry_out) + sizeof(fuse_open_out));
+  out.open.fh = handle;
+  out.open.open_flags = open_flags;
+  if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
+  out.entry = MakeEntryOut(*entry, adapter_.roots());
+  return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+}
+
+bool FuseRequest::Bytes(std::string_view bytes) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_buf(req, bytes.data(), bytes.size()));
+}
+
+bool FuseRequest::Data(BufferChain bytes) {
+  fuse_req_t req = Take();
+  if (!req) return false;
+  const bool large = bytes.size() >= FuseAdapter::kReplyElsewhereBytes;
+  if (bytes.parts().size() > kMaxReplyParts) bytes = BufferChain(bytes.Flatten());
+  auto send = [req, bytes = std::move(bytes)] {
+    std::vector<iovec> parts;
+    parts.reserve(bytes.parts().size());
+    for (const Buffer& b : bytes.parts()) parts.push_back({const_cast<uint8_t*>(b.data()), b.size()});
+    return Wanted(fuse_reply_iov(req, parts.data(), static_cast<int>(parts.size())));
+  };
+  if (!large) return send();
+  adapter_.replies().Submit(std::move(send));
+  return true;
+}
+
+bool FuseRequest::Written(uint64_t bytes) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_write(req, bytes));
+}
+
+bool FuseRequest::Xattr(std::string_view value, size_t room) {
+  if (room != 0 && value.size() > room) return Fail(FsError::kRange);
+  fuse_req_t req = Take();
+  if (!req) return false;
+  if (room == 0) return Wanted(fuse_reply_xattr(req, value.size()));
+  return Wanted(fuse_reply_buf(req, value.data(), value.size()));
+}
+
+bool FuseRequest::StatFs(const StatFsReply& reply) {
+  fuse_req_t req = Take();
+  if (!req) return false;
+  const struct statvfs out = MakeStatVfs(reply);
+  return Wanted(fuse_reply_statfs(req, &out));
+}
+
+bool FuseRequest::Link(const std::string& target) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_readlink(req, target.c_str()));
+}
+
+bool FuseRequest::Offset(uint64_t offset) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_lseek(req, static_cast<off_t>(offset)));
+}
+
+}  // namespace stria

@@ -1,0 +1,71 @@
+// One request of the kernel while it is being carried out, and its one reply. Executor's thread only.
+//
+// Every reply method is final; after a reply (also one made because the caller was interrupted) further
+// ones do nothing and say so with `false`. `false` also if the kernel did not want the answer any more:
+// then an opened file will not be released by it.
+#pragma once
+
+#include <fuse3/fuse_lowlevel.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "client/fuse/wire.h"
+#include "client/session/meta_session.h"
+#include "common/buffer.h"
+#include "common/exec/pool.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+// What an interrupt (a signal to the caller) does to a request that has been running for a while.
+enum class OnInterrupt : uint8_t {
+  kCancel,  // changes nothing: its coroutine is destroyed
+  kDetach,  // the caller gets EINTR, the work goes on: a change half seen would leave caches wrong
+  kIgnore,  // nobody waits for it
+};
+
+class FuseAdapter;
+
+class FuseRequest {
+ public:
+  FuseRequest(FuseAdapter& adapter, fuse_req_t req, uint64_t id, OnInterrupt on_interrupt, Caller caller)
+      : who(std::move(caller)), adapter_(adapter), req_(req), id_(id), on_interrupt_(on_interrupt) {}
+  ~FuseRequest();
+  FuseRequest(const FuseRequest&) = delete;
+  FuseRequest& operator=(const FuseRequest&) = delete;
+
+  const Caller who;
+
+  bool Ok() { return Fail(FsError::kOk); }
+  bool Fail(FsError code);
+  bool Fail(const Error& error);  // logs what an application could not explain to itself
+  bool Status(const Result<void>& result) { return result.ok() ? Ok() : Fail(result.error()); }
+  bool Entry(const Result<EntryOut>& entry);
+  bool Attributes(const Result<EntryOut>& entry);
+  bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags);  // `entry` of create
+  bool Bytes(std::string_view bytes);
+  bool Data(BufferChain bytes);
+  bool Written(uint64_t bytes);
+  // For getxattr and listxattr: the length if the caller gave no room.
+  bool Xattr(std::string_view value, size_t room);
+  bool StatFs(const StatFsReply& reply);
+  bool Link(const std::string& target);
+  bool Offset(uint64_t offset);
+
+ private:
+  friend class FuseAdapter;
+  fuse_req_t Take();
+
+  FuseAdapter& adapter_;
+  fuse_req_t req_;
+  const uint64_t id_;
+  const OnInterrupt on_interrupt_;
+  Timer grace_;  // running since the interrupt
+  TaskScope task_;
+};
+
+}  // namespace stria

@@ -1,0 +1,40 @@
+// The memory that kernel requests are read into. The payload of a write stays where it was read: the
+// buffer becomes the owner of the Buffer that Vfs keeps until it is committed, and comes back here when
+// the last share of it ends. Thread-safe; buffers may outlive the pool.
+//
+// Bounds: `max_idle` free buffers are kept. With `max_out` in use, Take waits kMaxWaitMs for one to come
+// back (write-back is slower than the writers) and then makes another all the same: a reader that
+// stopped for good could hold up the very request that frees one.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "common/compiler.h"
+
+namespace stria {
+
+class RequestBuffers {
+ public:
+  static constexpr int kMaxWaitMs = 100;
+
+  // A request of `header_bytes` and then `payload_bytes` fits; payload is page-aligned.
+  RequestBuffers(size_t header_bytes, size_t payload_bytes, size_t max_idle, size_t max_out);
+  ~RequestBuffers();
+  RequestBuffers(const RequestBuffers&) = delete;
+  RequestBuffers& operator=(const RequestBuffers&) = delete;
+
+  // Where a request is to be read to; capacity_bytes() long.
+  std::shared_ptr<uint8_t> Take();
+  size_t capacity_bytes() const;
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace stria

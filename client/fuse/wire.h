@@ -1,0 +1,52 @@
+// Between Stria's values and the structures of the FUSE protocol (linux/fuse.h). Pure.
+#pragma once
+
+#include <linux/fuse.h>
+#include <sys/statvfs.h>
+
+#include <cstdint>
+
+#include "api/meta_api.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+
+// What was negotiated at INIT beyond what libfuse 3.14 knows.
+struct FuseFeatures {
+  bool direct_io_mmap = false;  // a direct_io file can be mapped (kernel >= 6.6)
+  bool kill_priv = false;       // the kernel says with each write whether suid and sgid must go
+};
+inline constexpr uint64_t kInitDirectIoAllowMmap = 1ULL << 36;  // FUSE_DIRECT_IO_ALLOW_MMAP
+
+// Which inode the kernel's number 1 is: the root, or the directory that is mounted as one.
+struct RootMap {
+  InodeId root = kRootInode;
+  InodeId FromNode(uint64_t node) const { return node == FUSE_ROOT_ID ? root : InodeId(node); }
+  uint64_t ToNode(InodeId ino) const { return ino == root ? FUSE_ROOT_ID : ino.v; }
+};
+
+uint32_t TypeBits(FileType type);          // S_IFREG ...
+FileType TypeOf(uint32_t mode);            // kFile if the mode names none
+// Files prefer requests of this size (st_blksize).
+inline constexpr uint32_t kPreferredIoBytes = 256 * kKiB;
+
+void FillAttr(const Attr& attr, fuse_attr* out);
+fuse_attr_out MakeAttrOut(const EntryOut& entry);
+// Names are never cached by the kernel (entry_valid 0): Vfs keeps them under the session's lease.
+fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots);
+struct statvfs MakeStatVfs(const StatFsReply& reply);
+
+// The handle that open(2) flags ask for.
+VfsHandle HandleFor(int open_flags);
+// FOPEN_* of an opened file.
+uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features);
+
+// A write by a caller without CAP_FSETID takes these away: suid, and sgid of what the group may execute.
+// nullopt if there is nothing to take.
+std::optional<uint32_t> ModeWithoutPrivileges(uint32_t mode);
+
+// The answer to INIT on its way to the kernel, of which libfuse made `out_bytes` bytes: adds what the kernel
+// offered (`in`) and libfuse does not know. Returns what is now in effect.
+FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t out_bytes);
+
+}  // namespace stria

@@ -1,0 +1,101 @@
+#include "client/fuse/wire.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+namespace stria {
+namespace {
+
+TEST(FuseWire, AttrAndTimesBefore1970) {
+  EntryOut e;
+  e.attr.ino = InodeId(77);
+  e.attr.mode = 04755;
+  e.attr.size = 5000;
+  e.attr.allocated_bytes = 513;
+  e.attr.mtime_ns = -1;
+  e.attr.rdev = makedev(259, 300);
+  e.attr_valid_ns = 2 * kSecond + 5;
+  const fuse_attr_out out = MakeAttrOut(e);
+  EXPECT_EQ(out.attr.mode, S_IFREG | 04755u);
+  EXPECT_EQ(out.attr.blocks, 2u);
+  EXPECT_EQ(static_cast<int64_t>(out.attr.mtime), -1);
+  EXPECT_EQ(out.attr.mtimensec, 999'999'999u);
+  EXPECT_EQ(out.attr_valid, 2u);
+  EXPECT_EQ(out.attr_valid_nsec, 5u);
+  EXPECT_EQ(out.attr.rdev, (300u & 0xff) | (259u << 8) | ((300u & ~0xffu) << 12));
+}
+
+TEST(FuseWire, EntriesAreNotCachedAndAMountedDirectoryIsNumberOne) {
+  EntryOut e;
+  e.attr.ino = InodeId(77);
+  e.attr.type = FileType::kDirectory;
+  e.attr_valid_ns = -5;
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).nodeid, 77u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap{InodeId(77)}).nodeid, 1u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid, 0u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).attr_valid, 0u);
+  EXPECT_EQ(RootMap{InodeId(77)}.FromNode(1), InodeId(77));
+  EXPECT_EQ(RootMap{InodeId(77)}.FromNode(5), InodeId(5));
+}
+
+TEST(FuseWire, TypesRoundTrip) {
+  for (int t = 1; t <= 7; ++t) EXPECT_EQ(TypeOf(TypeBits(static_cast<FileType>(t))), static_cast<FileType>(t));
+  EXPECT_EQ(TypeOf(0644), FileType::kFile);
+}
+
+TEST(FuseWire, HandlesOfOpenFlags) {
+  EXPECT_TRUE(HandleFor(O_RDONLY).read);
+  EXPECT_FALSE(HandleFor(O_RDONLY).write);
+  EXPECT_FALSE(HandleFor(O_WRONLY).read);
+  EXPECT_TRUE(HandleFor(O_RDWR).read && HandleFor(O_RDWR).write);
+  EXPECT_TRUE(HandleFor(O_WRONLY | O_APPEND).append);
+  EXPECT_TRUE(HandleFor(O_WRONLY | O_SYNC).sync);
+  EXPECT_TRUE(HandleFor(O_WRONLY | O_DSYNC).sync);
+}
+
+TEST(FuseWire, CacheModeOfOpenFiles) {
+  const FuseFeatures none, all{true, true};
+  VfsHandle h;
+  h.read = true;
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_DIRECT_IO | FOPEN_NOFLUSH});  // shared for writing
+  h.page_cache = true;
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_NOFLUSH});
+  h.keep_cache = true;
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_NOFLUSH | FOPEN_KEEP_CACHE});
+  VfsHandle rw;
+  rw.read = rw.write = true;
+  EXPECT_EQ(OpenReplyFlags(rw, none), 0u);
+  EXPECT_EQ(OpenReplyFlags(rw, all), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
+  VfsHandle w;
+  w.write = true;
+  EXPECT_EQ(OpenReplyFlags(w, none), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
+}
+
+TEST(FuseWire, PrivilegesGoWithAWrite) {
+  EXPECT_EQ(ModeWithoutPrivileges(0644), std::nullopt);
+  EXPECT_EQ(ModeWithoutPrivileges(04755), 0755u);
+  EXPECT_EQ(ModeWithoutPrivileges(06755), 0755u);
+  EXPECT_EQ(ModeWithoutPrivileges(02644), std::nullopt);
+  EXPECT_EQ(ModeWithoutPrivileges(06644), 02644u);
+}
+
+TEST(FuseWire, InitReplyIsExtendedByWhatTheKernelOffers) {
+  fuse_init_in in = {};
+  fuse_init_out out = {};
+  out.flags = FUSE_HANDLE_KILLPRIV;
+  FuseFeatures f = ExtendInitReply(in, &out, sizeof(out));
+  EXPECT_FALSE(f.direct_io_mmap || f.kill_priv);
+  EXPECT_EQ(out.flags, uint32_t{FUSE_HANDLE_KILLPRIV});
+  in.flags = FUSE_INIT_EXT | FUSE_HANDLE_KILLPRIV_V2;
+  in.flags2 = 1u << 4;
+  f = ExtendInitReply(in, &out, sizeof(out));
+  EXPECT_TRUE(f.direct_io_mmap && f.kill_priv);
+  EXPECT_EQ(out.flags, uint32_t{FUSE_INIT_EXT | FUSE_HANDLE_KILLPRIV_V2});
+  EXPECT_EQ(out.flags2, 1u << 4);
+  EXPECT_FALSE(ExtendInitReply(in, &out, FUSE_COMPAT_22_INIT_OUT_SIZE).direct_io_mmap);
+}
+
+}  // namespace
+}  // namespace stria
