@@ -32,7 +32,8 @@ class FakeDataCluster::Service final : public DataService {
     ++c_->counters_[node_].writes;
     const FsError arrived = co_await c_->Arrive(node_, r.header);
     if (arrived != FsError::kOk) co_return Error(arrived, "fake");
-    if (r.payload.size() > kMaxPayloadBytes || r.items.size() > kMaxDataItems) c_->Violation("write too large");
+    if (r.payload.size() > kMaxPayloadBytes || r.items.size() > kMaxDataItems)
+      c_->Violation("write too large");
     WriteReply reply;
     for (int times = c_->rng_.Percent(c_->nodes_[node_].duplicate_percent) ? 2 : 1; times > 0; --times) {
       reply.items.clear();
@@ -163,7 +164,8 @@ Result<StripeGrant> FakeDataCluster::Allocate(const StripeShape& shape, const st
       if (std::find(avoid.begin(), avoid.end(), t) == avoid.end()) order.push_back(t);
     }
   }
-  if (order.size() < shape.columns()) return Error(FsError::kTooFewDomains, "too few disks are left in the fake");
+  if (order.size() < shape.columns())
+    return Error(FsError::kTooFewDomains, "too few disks are left in the fake");
   StripeGrant g;
   g.info.id = StripeId(next_stripe_++);
   g.info.shape = shape;
@@ -207,7 +209,8 @@ Task<void> FakeDataCluster::Delay(NodeId node) {
 
 Task<FsError> FakeDataCluster::Arrive(NodeId node, const DataHeader& header) {
   NodeFaults& f = nodes_[node];
-  if (header.cluster != map_.cluster || header.incarnation != map_.incarnation) co_return FsError::kWrongCluster;
+  if (header.cluster != map_.cluster || header.incarnation != map_.incarnation)
+    co_return FsError::kWrongCluster;
   if (header.timeout_ns <= 0) Violation("a request without a time limit");
   if (f.down_after != UINT64_MAX && f.down_after-- == 0) f.down = true;
   if (f.down) co_return FsError::kUnavailable;

@@ -21,9 +21,9 @@ namespace stria {
 class FakeDataCluster final : public DataConnector {
  public:
   struct NodeFaults {
-    bool down = false;                // kUnavailable at once
-    bool hung = false;                // no answer, ever
-    int64_t delay_ns = 0;             // of each answer, on top of a random bit
+    bool down = false;                  // kUnavailable at once
+    bool hung = false;                  // no answer, ever
+    int64_t delay_ns = 0;               // of each answer, on top of a random bit
     uint32_t lost_request_percent = 0;  // not done, kUnavailable
     uint32_t lost_reply_percent = 0;    // done, kUnavailable
     uint32_t duplicate_percent = 0;     // done twice
@@ -31,9 +31,9 @@ class FakeDataCluster final : public DataConnector {
     uint64_t down_after = UINT64_MAX;   // requests until `down`
   };
   struct TargetFaults {
-    FsError read = FsError::kOk;   // of each item
+    FsError read = FsError::kOk;  // of each item
     FsError write = FsError::kOk;
-    bool lies_at_seal = false;     // answers with another digest
+    bool lies_at_seal = false;  // answers with another digest
   };
   struct Counters {
     uint64_t reads = 0, writes = 0, seals = 0, deletes = 0;  // requests, by node or in all
@@ -79,7 +79,7 @@ class FakeDataCluster final : public DataConnector {
   struct Shard {
     TargetId target;
     std::vector<uint8_t> bytes;
-    std::map<uint64_t, uint32_t> crcs;        // by block
+    std::map<uint64_t, uint32_t> crcs;         // by block
     std::map<uint64_t, uint64_t> block_bytes;  // by block
     bool sealed = false;
     uint64_t digest = 0;

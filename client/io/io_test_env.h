@@ -74,17 +74,22 @@ inline std::vector<uint8_t> BytesOf(const BufferChain& chain) {
 class IoEnv {
  public:
   explicit IoEnv(uint64_t seed, uint32_t nodes = 10, uint32_t disks = 1, DataPeersOptions options = {})
-      : ex(seed, 4), rng(seed + 1), cluster(seed + 2, nodes, disks), peers(cluster, options), io{peers, codecs, pool},
+      : ex(seed, 4),
+        rng(seed + 1),
+        cluster(seed + 2, nodes, disks),
+        peers(cluster, options),
+        io{peers, codecs, pool},
         reader(io, [this](const BadShard& b) { bad.push_back(b); }) {
     peers.SetMap(cluster.Map());
   }
 
   StripeWritten Write(const Layout& layout, const BufferChain& payload) {
-    return RunSim(ex, WriteWholeStripe(io, *cluster.Allocate(ShapeFor(layout, layout.stripe_bytes)), layout,
-                                       payload));
+    return RunSim(
+        ex, WriteWholeStripe(io, *cluster.Allocate(ShapeFor(layout, layout.stripe_bytes)), layout, payload));
   }
   // The bytes read, or empty and the error in `error`.
-  std::vector<uint8_t> Read(const StripeInfo& info, uint64_t offset, uint64_t length, Error* error = nullptr) {
+  std::vector<uint8_t> Read(const StripeInfo& info, uint64_t offset, uint64_t length,
+                            Error* error = nullptr) {
     std::vector<uint8_t> out(length, 0xee);
     const Result<void> r = RunSim(ex, reader.Read(cluster.ReadGrant(info), offset, out));
     if (error) *error = r.error();

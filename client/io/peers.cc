@@ -128,7 +128,8 @@ template <class Req, class Rep>
 Task<Result<Rep>> DataPeers::Run(NodeId node, Task<Result<Rep>> (DataService::*method)(Req), Req request,
                                  uint64_t bytes, int64_t timeout_ns, bool is_read) {
   const std::shared_ptr<Peer> peer = Find(node);
-  if (!peer) co_return Error(FsError::kUnavailable, "node " + std::to_string(node.v) + " is not in the cluster map");
+  if (!peer)
+    co_return Error(FsError::kUnavailable, "node " + std::to_string(node.v) + " is not in the cluster map");
   const std::shared_ptr<DataService> service = peer->service;
   const Pending pending(&peer->pending_bytes, bytes);
   const SemaphoreHold held =

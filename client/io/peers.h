@@ -16,11 +16,11 @@
 namespace stria {
 
 struct DataPeersOptions {
-  std::string local_node;  // name of the node this client runs on, "" if none
-  int64_t read_timeout_ns = 5 * kSecond;    // of one request, waiting for its turn not included
-  int64_t write_timeout_ns = 10 * kSecond;
-  int64_t seal_timeout_ns = 20 * kSecond;   // a sync of a busy disk
-  int64_t inflight_bytes = 16 * kMiB;       // payload on its way to and from one node
+  std::string local_node;                 // name of the node this client runs on, "" if none
+  int64_t read_timeout_ns = 5 * kSecond;  // of one request, waiting for its turn not included
+  int64_t write_timeout_ns = 8 * kSecond;
+  int64_t seal_timeout_ns = 15 * kSecond;  // a sync of a busy disk
+  int64_t inflight_bytes = 16 * kMiB;      // payload on its way to and from one node
 };
 
 // How promising it is to read from a disk.

@@ -46,8 +46,8 @@ TEST_P(EveryLayout, BytesComeBackUnderAnyMLosses) {
     SCOPED_TRACE(seed);
     IoEnv env(seed * 100 + GetParam(), 10, 1);
     const uint64_t capacity = layout.stripe_bytes;
-    const uint64_t sizes[] = {1, 4095, layout.unit_bytes, layout.unit_bytes + 1ull, capacity,
-                              env.rng.Between(1, capacity)};
+    const uint64_t sizes[] = {
+        1, 4095, layout.unit_bytes, layout.unit_bytes + 1ull, capacity, env.rng.Between(1, capacity)};
     const BufferChain payload = RandomPayload(env.rng, std::min(capacity, sizes[seed - 1]));
     const std::vector<uint8_t> want = BytesOf(payload);
     const StripeWritten w = env.Write(layout, payload);
@@ -59,10 +59,18 @@ TEST_P(EveryLayout, BytesComeBackUnderAnyMLosses) {
       const Column& column = w.info.columns[c];
       if (!column.shard) continue;
       switch (env.rng.Below(4)) {
-        case 0: env.cluster.Erase(column.shard); break;
-        case 1: if (env.cluster.Has(column.shard)) env.cluster.FlipBit(column.shard, env.rng.Below(column.length)); break;
-        case 2: env.cluster.node(env.cluster.NodeOf(column.target)).down = true; break;
-        case 3: env.cluster.target(column.target).read = FsError::kDiskFailed; break;
+        case 0:
+          env.cluster.Erase(column.shard);
+          break;
+        case 1:
+          if (env.cluster.Has(column.shard)) env.cluster.FlipBit(column.shard, env.rng.Below(column.length));
+          break;
+        case 2:
+          env.cluster.node(env.cluster.NodeOf(column.target)).down = true;
+          break;
+        case 3:
+          env.cluster.target(column.target).read = FsError::kDiskFailed;
+          break;
       }
     }
     for (int i = 0; i < 6; ++i) {
@@ -118,8 +126,8 @@ TEST(StripeWriter, NamesTheTargetsThatFailed) {
   const TargetId full = grant->info.columns[1].target, dead = grant->info.columns[3].target;
   env.cluster.target(full).write = FsError::kNoSpace;
   env.cluster.node(env.cluster.NodeOf(dead)).down = true;
-  const StripeWritten w = RunSim(
-      env.ex, WriteWholeStripe(env.io, *grant, layout, RandomPayload(env.rng, layout.stripe_bytes)));
+  const StripeWritten w =
+      RunSim(env.ex, WriteWholeStripe(env.io, *grant, layout, RandomPayload(env.rng, layout.stripe_bytes)));
   EXPECT_EQ(w.error.code, FsError::kNoSpace) << w.error;
   EXPECT_EQ(w.failed, (std::vector<TargetId>{full, dead}));
 }

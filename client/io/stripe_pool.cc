@@ -109,7 +109,8 @@ Task<Result<StripeGrant>> StripePool::Take(InodeId ino, Layout layout, uint64_t 
 
 void StripePool::Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from) {
   const int64_t now_ns = Executor::Current().NowNs();
-  const bool evicted = std::none_of(entries_.begin(), entries_.end(), [&](const auto& p) { return p.get() == &e; });
+  const bool evicted =
+      std::none_of(entries_.begin(), entries_.end(), [&](const auto& p) { return p.get() == &e; });
   for (size_t i = from; i < stripes.size(); ++i) {
     if (closed_ || evicted || e.ready.size() >= options_.max_ahead) {
       GiveBack(stripes[i].info.id);

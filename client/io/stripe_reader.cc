@@ -85,13 +85,15 @@ Doubt DoubtOf(Readiness r) {
 }
 
 // Every block of `bytes`, which begin at a block of the shard, against its checksum.
-bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes, const std::vector<uint32_t>& crcs) {
+bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes,
+              const std::vector<uint32_t>& crcs) {
   if (crcs.size() != ChecksumBlocks(bytes.size())) return false;
   if (bytes.parts().size() == 1) {
     return !FirstBadBlock(shard, shard_offset / kChecksumBlockBytes, bytes.parts()[0].span(), crcs);
   }
   for (uint64_t at = 0, i = 0; at < bytes.size(); at += kChecksumBlockBytes, ++i) {
-    const Buffer block = bytes.Slice(at, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at)).Flatten();
+    const Buffer block =
+        bytes.Slice(at, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at)).Flatten();
     if (BlockCrc(shard, shard_offset / kChecksumBlockBytes + i, block.span()) != crcs[i]) return false;
   }
   return true;
@@ -260,8 +262,9 @@ class ReadOp {
     for (const Item& item : flight->batch.items) {
       const Job& job = jobs_[item.job];
       const Column& column = job.column(item.range.column);
-      request.items.push_back(ShardRead{column.shard, column.target, job.range.stripe.tokens[item.range.column.v],
-                                        item.range.shard_offset, item.range.length});
+      request.items.push_back(ShardRead{column.shard, column.target,
+                                        job.range.stripe.tokens[item.range.column.v], item.range.shard_offset,
+                                        item.range.length});
     }
     Result<ReadReply> reply = co_await io_.peers.Read(flight->batch.node, std::move(request));
     if (reply.ok()) {

@@ -54,7 +54,8 @@ struct StripeReaderStats {
 class StripeReader {
  public:
   // `on_bad` is called at most once per column and read; it must not destroy the reader.
-  StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad) : io_(io), on_bad_(std::move(on_bad)) {}
+  StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad)
+      : io_(io), on_bad_(std::move(on_bad)) {}
 
   Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out);
   // All at once, requests to the same server shared; results in the order of `ranges`.

@@ -157,9 +157,10 @@ class StripeWriter::Impl {
           length = std::max<uint64_t>(length, data.back().size());
         }
         const ParityCodec* codec = &io_.codecs.For(shape_);
-        std::vector<Buffer> parity = co_await RunOn(io_.pool, [codec, data = std::move(data), length]() mutable {
-          return EncodeParity(*codec, std::move(data), length);
-        });
+        std::vector<Buffer> parity =
+            co_await RunOn(io_.pool, [codec, data = std::move(data), length]() mutable {
+              return EncodeParity(*codec, std::move(data), length);
+            });
         for (uint32_t j = 0; j < shape_.m; ++j) {
           columns[ColumnOf(shape_, g, shape_.k + j).v].Append(std::move(parity[j]));
         }
@@ -235,7 +236,8 @@ class StripeWriter::Impl {
   // Sends until every part is taken or its target has failed for good.
   Task<void> Send(NodeId node, Parts parts, SemaphoreHold held) {
     Backoff backoff(&rng_);
-    int64_t give_up_ns = 0;  // set by the first failure
+    const int64_t give_up_ns = Executor::Current().NowNs() + options_.retry_ns;
+    for (const Part& p : parts) unanswered_.insert(p.column);
     while (true) {
       const Result<WriteReply> reply = co_await io_.peers.Write(node, MakeWrite(parts));
       Parts again;
@@ -246,13 +248,12 @@ class StripeWriter::Impl {
                   : i < reply->items.size()
                       ? reply->items[i].result.error()
                       : Error(FsError::kBadRequest, "the reply has fewer items than the request");
+        if (!WorthRepeating(e.code)) Answered(p.column);
         if (e.ok()) {
-          suspects_.erase(p.column);
           if (p.seal) Sealed(p.column, reply->items[i]);
         } else if (p.seal && e.code == FsError::kShardSealed) {
           // An earlier answer was lost. SealRest asks for it again, and compares.
         } else if (WorthRepeating(e.code)) {
-          suspects_.insert(p.column);
           last = std::move(e);
           again.push_back(std::move(p));
         } else {
@@ -261,7 +262,6 @@ class StripeWriter::Impl {
       }
       if (again.empty()) break;
       const int64_t now_ns = Executor::Current().NowNs();
-      if (give_up_ns == 0) give_up_ns = now_ns + options_.retry_ns;
       const int64_t wait_ns = backoff.NextNs();
       if (now_ns + wait_ns >= give_up_ns) {
         for (const Part& p : again) Fail(p.column, last);
@@ -296,7 +296,8 @@ class StripeWriter::Impl {
 
   Task<void> Seal(NodeId node, std::vector<uint16_t> columns) {
     Backoff backoff(&rng_);
-    int64_t give_up_ns = 0;
+    const int64_t give_up_ns = Executor::Current().NowNs() + options_.retry_ns;
+    for (uint16_t c : columns) unanswered_.insert(c);
     while (true) {
       SealRequest request;
       for (uint16_t c : columns) {
@@ -311,10 +312,10 @@ class StripeWriter::Impl {
                   : i < reply->items.size()
                       ? reply->items[i].result.error()
                       : Error(FsError::kBadRequest, "the reply has fewer items than the request");
+        if (!IsRetryable(e.code)) Answered(columns[i]);
         if (e.ok()) {
           Sealed(columns[i], reply->items[i]);
         } else if (IsRetryable(e.code)) {
-          suspects_.insert(columns[i]);
           last = std::move(e);
           again.push_back(columns[i]);
         } else {
@@ -323,7 +324,6 @@ class StripeWriter::Impl {
       }
       if (again.empty()) co_return;
       const int64_t now_ns = Executor::Current().NowNs();
-      if (give_up_ns == 0) give_up_ns = now_ns + options_.retry_ns;
       const int64_t wait_ns = backoff.NextNs();
       if (now_ns + wait_ns >= give_up_ns) {
         for (uint16_t c : again) Fail(c, last);
@@ -340,9 +340,10 @@ class StripeWriter::Impl {
       Fail(c, Error(FsError::kChecksum, "what was sealed is not what was written"));
       return;
     }
-    suspects_.erase(c);
     sealed_[c] = true;
   }
+
+  void Answered(uint16_t c) { unanswered_.erase(unanswered_.find(c)); }
 
   void Fail(uint16_t c, const Error& e) {
     const TargetId target = grant_.info.columns[c].target;
@@ -355,8 +356,8 @@ class StripeWriter::Impl {
     failure_.Set();
   }
 
-  // Until everything sent is answered. After a failure the others get retry_ns more, so that one failed
-  // stripe tells all targets to avoid.
+  // Until everything sent is answered. After a failure the others get retry_ns more, and are to be avoided
+  // if that is not enough: so one failed stripe tells of all.
   Task<void> Settle() {
     auto joined = [](TaskScope* scope) -> Task<bool> {
       co_await scope->Join();
@@ -370,9 +371,10 @@ class StripeWriter::Impl {
       co_await FirstOf(joined(&sends_), failed(&failure_));
       if (error_.ok()) co_return;
     }
-    co_await WithTimeout(options_.retry_ns, joined(&sends_));
+    if (!IsGeneral(error_.code)) co_await WithTimeout(options_.retry_ns, joined(&sends_));
     sends_.CancelAll();
-    for (uint16_t c : suspects_) failed_.insert(grant_.info.columns[c].target);
+    if (IsGeneral(error_.code)) co_return;
+    for (uint16_t c : unanswered_) failed_.insert(grant_.info.columns[c].target);
   }
 
   StripeInfo Info() const {
@@ -404,7 +406,7 @@ class StripeWriter::Impl {
   StripeShape shape_;  // as if full, until Finish
   uint64_t batch_column_bytes_ = 0;
 
-  BufferChain pending_;       // appended, not encoded
+  BufferChain pending_;  // appended, not encoded
   uint64_t appended_ = 0;
   uint64_t sent_payload_ = 0;
   bool finished_ = false;
@@ -413,7 +415,7 @@ class StripeWriter::Impl {
   std::vector<uint64_t> digests_;           // per column, once it is complete
   std::vector<bool> sealed_;                // per column, and compared
   std::vector<BufferChain> kept_;           // gathered: the data columns, for parity
-  std::set<uint16_t> suspects_;             // columns whose last try failed
+  std::multiset<uint16_t> unanswered_;      // columns, one for each request on its way
   std::set<TargetId> failed_;
   std::vector<TargetId> failed_list_;
   Error error_;

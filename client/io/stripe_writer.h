@@ -8,8 +8,8 @@
 // column whose bytes fit one request is written and sealed in one round trip. Columns that stay empty
 // lose their shard. Gathered stripes send their parity at the end.
 //
-// A retryable failure is repeated for retry_ns; then the stripe fails, failed_targets() says where (write
-// the same bytes into another stripe that avoids them) and the stripe is given back. Nothing with less
+// What fails in a retryable way is repeated until retry_ns after its first try; then the stripe fails and
+// failed_targets() says where: the same bytes go into another stripe that avoids them. Nothing with less
 // than full m is ever returned. kTokenExpired: ask for a fresh stripe, nobody is to blame.
 //
 // Executor's thread only. Destroying a writer cancels it; shards that were written are garbage, collected
@@ -28,9 +28,9 @@
 namespace stria {
 
 struct StripeWriterOptions {
-  int64_t inflight_bytes = 16 * kMiB;    // of one stripe, payload and parity
-  int64_t retry_ns = 3 * kSecond;        // how long a target may go on failing in a retryable way
-  uint64_t seed = 1;                     // of the jitter
+  int64_t inflight_bytes = 16 * kMiB;  // of one stripe, payload and parity
+  int64_t retry_ns = 3 * kSecond;      // how long after the first try of a request it is repeated
+  uint64_t seed = 1;                   // of the jitter
 };
 
 // Payload that a stripe of this shape (as allocated) can take: the columns are as long as in a full stripe

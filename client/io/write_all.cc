@@ -69,7 +69,8 @@ class WriteAllOp {
       todo_.push_front(r);
       const int64_t wait_ns = backoff.NextNs();
       if (Executor::Current().NowNs() + wait_ns >= deadline_ns_) {
-        const FsError code = IsRetryable(e.code) || e.code == FsError::kTokenExpired ? FsError::kTimedOut : e.code;
+        const FsError code =
+            IsRetryable(e.code) || e.code == FsError::kTokenExpired ? FsError::kTimedOut : e.code;
         Stop(Error(code, "the data could not be written in time; last: " + e.message));
         co_return;
       }
@@ -79,7 +80,8 @@ class WriteAllOp {
 
   // Writes (the first part of) the range as one stripe. An error is worth another try, unless error_ is set.
   Task<Error> WriteOne(Range r) {
-    Result<StripeGrant> grant = co_await source_.Take(r.length, std::vector<TargetId>(avoid_.begin(), avoid_.end()));
+    Result<StripeGrant> grant =
+        co_await source_.Take(r.length, std::vector<TargetId>(avoid_.begin(), avoid_.end()));
     if (!grant.ok()) {
       const bool forgive = !avoid_.empty();  // there may be no place without them
       avoid_.clear();

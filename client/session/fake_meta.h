@@ -34,7 +34,7 @@ class FakeMeta final : public MetaConnector {
   void Restart(bool forget_sessions);
   void Sync() { durable_ = seq_; }
   void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
-  void Fence();                                       // whatever sessions there are
+  void Fence();                                      // whatever sessions there are
   // To the one session there is; the event's number.
   uint64_t Push(SessionEvent::Kind kind, InodeId ino);
   void SetMapVersion(uint64_t version) { map_.version = version; }
@@ -68,7 +68,7 @@ class FakeMeta final : public MetaConnector {
   uint64_t seq_ = 100;
   uint64_t durable_ = 100;
   bool auto_sync_ = true;
-  std::map<uint64_t, std::string> applied_;               // commit -> name
+  std::map<uint64_t, std::string> applied_;                    // commit -> name
   std::map<OpSeq, std::pair<uint64_t, std::string>> results_;  // of the session
   OpSeq acked_below_;
   std::deque<SessionEvent> events_;

@@ -99,7 +99,8 @@ bool MetaSession::Retry(const Error& error, const Try& t) {
 }
 
 Error MetaSession::FencedError() {
-  return Error(FsError::kFenced, "the session with the metadata server was lost, and what it had open with it");
+  return Error(FsError::kFenced,
+               "the session with the metadata server was lost, and what it had open with it");
 }
 
 Error MetaSession::GiveUp(const Error& last) const {
@@ -107,7 +108,8 @@ Error MetaSession::GiveUp(const Error& last) const {
   for (const std::string& a : options_.addresses) where += (where.empty() ? "" : ", ") + a;
   const FsError code = last.code == FsError::kDeadline ? FsError::kTimedOut : FsError::kUnavailable;
   return Error(code, "no metadata server served the call within " +
-                         std::to_string(options_.timeout_ns / kSecond) + " s (" + where + "): " + last.message);
+                         std::to_string(options_.timeout_ns / kSecond) + " s (" + where +
+                         "): " + last.message);
 }
 
 Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_ns) {
@@ -129,7 +131,8 @@ Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_n
 // Looks before it waits: it starts later than it was made.
 Task<bool> MetaSession::NotWaiting(uint64_t generation) {
   while (generation == generation_ && state_ != State::kReady && state_ != State::kFenced &&
-         state_ != State::kClosed && (state_ != State::kOpening || last_error_.ok() || IsRetryable(last_error_.code))) {
+         state_ != State::kClosed &&
+         (state_ != State::kOpening || last_error_.ok() || IsRetryable(last_error_.code))) {
     co_await changed_.Wait();
   }
   co_return true;
@@ -286,11 +289,13 @@ Task<Error> MetaSession::RenewOnce() {
   const uint64_t term = term_;
   RenewRequest request;
   request.header = Header(Caller{}, OpSeq());
-  request.header.timeout_ns = std::min(options_.try_timeout_ns, std::max(lease_ns_ / kRenewParts, kMillisecond));
+  request.header.timeout_ns =
+      std::min(options_.try_timeout_ns, std::max(lease_ns_ / kRenewParts, kMillisecond));
   request.seen_seq = reads_.Seen();
   const int64_t timeout_ns = request.header.timeout_ns;
   const int64_t sent_ns = Executor::Current().NowNs();
-  std::optional<Result<RenewReply>> reply = co_await WithTimeout(timeout_ns, t.service->Renew(std::move(request)));
+  std::optional<Result<RenewReply>> reply =
+      co_await WithTimeout(timeout_ns, t.service->Renew(std::move(request)));
   if (generation != generation_ || !Live() || term != term_) co_return Error();  // old news
   if (!reply || !reply->ok()) {
     const Error e = reply ? reply->error() : Error(FsError::kDeadline, "no answer to a renewal");

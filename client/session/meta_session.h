@@ -15,8 +15,8 @@
 // Exactly once: a mutation keeps its op_seq over all its tries; acked_below stays under each op that is
 // unanswered or not known durable. Executor's thread only.
 //
-// Bounds: kMaxUndurableOps and kMaxUndurableBytes of mutations kept for replay (more wait until the server has synced),
-// kMaxEventsInHand events being handled.
+// Bounds: kMaxUndurableOps and kMaxUndurableBytes of mutations kept for replay (more wait until the server
+// has synced), kMaxEventsInHand events being handled.
 #pragma once
 
 #include <deque>
@@ -38,15 +38,15 @@
 namespace stria {
 
 struct MetaSessionOptions {
-  std::vector<std::string> addresses;  // host:port; at least one
-  std::string client_name;             // for status: "mount /data on pc7 (pid 123)"
-  Uuid client_uuid;                    // a restarted client with the same uuid fences its former session
-  std::string node_name;               // the node this client lives on, "" if none
-  int64_t timeout_ns = 60 * kSecond;   // of a call with all its retries (the mount's --timeout)
+  std::vector<std::string> addresses;     // host:port; at least one
+  std::string client_name;                // for status: "mount /data on pc7 (pid 123)"
+  Uuid client_uuid;                       // a restarted client with the same uuid fences its former session
+  std::string node_name;                  // the node this client lives on, "" if none
+  int64_t timeout_ns = 60 * kSecond;      // of a call with all its retries (the mount's --timeout)
   int64_t try_timeout_ns = 10 * kSecond;  // of one try
-  int64_t poll_ns = 10 * kSecond;      // longest wait of a quiet poll
+  int64_t poll_ns = 10 * kSecond;         // longest wait of a quiet poll
   int64_t lease_margin_ns = 1 * kSecond;  // taken off the lease: scheduling, clock rates
-  uint64_t seed = 1;                   // of the jitter
+  uint64_t seed = 1;                      // of the jitter
 };
 
 // On whose behalf a call is made.
@@ -126,7 +126,8 @@ class MetaSession {
   };
 
   template <class Req, class Rep>
-  Task<Result<Rep>> Run(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller, bool mutation);
+  Task<Result<Rep>> Run(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller,
+                        bool mutation);
   // The answer to a mutation is there.
   template <class Req, class Rep>
   void Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq, OpTicket ticket);
@@ -206,12 +207,12 @@ class MetaSession {
     SessionEvent event;
     uint64_t numbering = 0;
   };
-  uint64_t numbering_ = 0;      // of events; those of older ones are not acknowledged
-  uint64_t acked_event_ = 0;    // it and all before are handled
-  uint64_t taken_event_ = 0;    // the last that was taken from a poll
-  std::set<uint64_t> handled_;  // above acked_event_
+  uint64_t numbering_ = 0;                              // of events; those of older ones are not acknowledged
+  uint64_t acked_event_ = 0;                            // it and all before are handled
+  uint64_t taken_event_ = 0;                            // the last that was taken from a poll
+  std::set<uint64_t> handled_;                          // above acked_event_
   std::map<InodeId, std::deque<Queued>> event_queues_;  // being handled, per inode
-  Event acked_;                 // pulsed when acked_event_ grows
+  Event acked_;                                         // pulsed when acked_event_ grows
 
   TaskScope scope_;   // the loops
   TaskScope events_;  // handlers

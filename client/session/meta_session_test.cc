@@ -13,7 +13,10 @@ namespace {
 class Env {
  public:
   explicit Env(uint64_t seed, std::vector<std::string> addresses = {"a"}, int64_t timeout_ns = 60 * kSecond)
-      : ex(seed, 4), rng(seed + 1), meta(seed + 2), session(meta, Options(seed, std::move(addresses), timeout_ns)) {
+      : ex(seed, 4),
+        rng(seed + 1),
+        meta(seed + 2),
+        session(meta, Options(seed, std::move(addresses), timeout_ns)) {
     SessionHandlers h;
     h.on_event = [this](SessionEvent e) { return OnEvent(e); };
     h.held = [this] { return held; };
@@ -66,7 +69,8 @@ TEST(MetaSession, OpensRenewsAndCalls) {
   EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
   EXPECT_EQ(env.maps, std::vector<uint64_t>{1});
   EXPECT_TRUE(env.reclaims.empty());
-  EXPECT_EQ(RunSim(env.ex, env.session.Call(&MetaService::Lookup, Env::Request("x"))).code(), FsError::kNoEnt);
+  EXPECT_EQ(RunSim(env.ex, env.session.Call(&MetaService::Lookup, Env::Request("x"))).code(),
+            FsError::kNoEnt);
   EXPECT_TRUE(env.Unlink("x").ok());
   env.ex.RunFor(300 * kSecond);
   EXPECT_GT(env.session.LeaseLeftNs(), 8 * kSecond);
@@ -144,7 +148,8 @@ TEST(MetaSession, ReplaysWhatARestartLost) {
         if (env.rng.OneIn(10)) env.ex.RunFor(6 * kSecond);
       }
       env.meta.Restart(false);
-      env.meta.faults = {static_cast<uint32_t>(env.rng.Below(20)), static_cast<uint32_t>(env.rng.Below(20)), 10};
+      env.meta.faults = {static_cast<uint32_t>(env.rng.Below(20)), static_cast<uint32_t>(env.rng.Below(20)),
+                         10};
       env.ex.RunFor(20 * kSecond);
       env.meta.faults = {};
       ASSERT_EQ(env.meta.log(), want);
@@ -241,7 +246,8 @@ TEST(MetaSession, AnEventIsAcknowledgedWithoutDelay) {
     const uint64_t e = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(env.rng.Below(5) + 1));
     const int64_t before = env.ex.NowNs();
     ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == e; }, before + 10 * kMillisecond))
-        << i << " " << env.meta.acked_event() << " " << e << " " << env.handled.size() << " " << env.meta.polls();
+        << i << " " << env.meta.acked_event() << " " << e << " " << env.handled.size() << " "
+        << env.meta.polls();
   }
   EXPECT_EQ(env.handled.size(), 100u);
 }
@@ -252,13 +258,15 @@ TEST(MetaSession, EventsSurviveLossAndRestarts) {
     Env env(seed);
     ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
     env.meta.faults = {20, 20, 0};
-    for (uint64_t i = 1; i <= 4; ++i) env.handler_ns[InodeId(i)] = static_cast<int64_t>(i * i) * 10 * kMillisecond;
+    for (uint64_t i = 1; i <= 4; ++i)
+      env.handler_ns[InodeId(i)] = static_cast<int64_t>(i * i) * 10 * kMillisecond;
     uint64_t last = 0;
     for (int i = 0; i < 50; ++i) {
       last = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(env.rng.Below(5) + 1));
       env.ex.RunFor(static_cast<int64_t>(env.rng.Below(100)) * kMillisecond);
     }
-    ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
+    ASSERT_TRUE(
+        env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
     std::vector<uint64_t> once = env.handled;
     std::sort(once.begin(), once.end());
     EXPECT_EQ(std::unique(once.begin(), once.end()), once.end());
@@ -268,7 +276,8 @@ TEST(MetaSession, EventsSurviveLossAndRestarts) {
     env.meta.Restart(false);
     env.ex.RunFor(20 * kSecond);
     last = env.meta.Push(SessionEvent::Kind::kInvalidateData, InodeId(1));
-    ASSERT_TRUE(env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
+    ASSERT_TRUE(
+        env.ex.RunUntil([&] { return env.meta.acked_event() == last; }, env.ex.NowNs() + 60 * kSecond));
   }
 }
 

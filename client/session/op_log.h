@@ -26,7 +26,9 @@ class OpTicket {
  public:
   using OpenSet = std::set<OpSeq>;
   OpTicket() = default;
-  OpTicket(std::shared_ptr<OpenSet> open, OpSeq seq) : open_(std::move(open)), seq_(seq) { open_->insert(seq); }
+  OpTicket(std::shared_ptr<OpenSet> open, OpSeq seq) : open_(std::move(open)), seq_(seq) {
+    open_->insert(seq);
+  }
   OpTicket(OpTicket&& o) noexcept : open_(std::exchange(o.open_, nullptr)), seq_(o.seq_) {}
   OpTicket& operator=(OpTicket&& o) noexcept {
     if (this != &o) {

@@ -56,7 +56,8 @@ class [[nodiscard]] ReadGuard {
 
  private:
   friend class ReadTracker;
-  explicit ReadGuard(std::shared_ptr<ReadTracker::State> state) : state_(std::move(state)), at_(state_->current) {
+  explicit ReadGuard(std::shared_ptr<ReadTracker::State> state)
+      : state_(std::move(state)), at_(state_->current) {
     ++state_->active[at_];
   }
   std::shared_ptr<ReadTracker::State> state_;

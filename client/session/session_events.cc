@@ -123,8 +123,8 @@ void MetaSession::Acknowledge(uint64_t seq, uint64_t numbering) {
 
 void MetaSession::SetMap(ClusterMap map) {
   if (map.version < map_->version && map.incarnation == map_->incarnation) return;
-  const bool same = map.version == map_->version && map.cluster == map_->cluster &&
-                    map.incarnation == map_->incarnation;
+  const bool same =
+      map.version == map_->version && map.cluster == map_->cluster && map.incarnation == map_->incarnation;
   if (same) return;
   map_ = std::make_shared<const ClusterMap>(std::move(map));
   if (handlers_.on_map) handlers_.on_map(map_);

@@ -57,8 +57,8 @@ std::vector<std::string> FamilyNames() {
 
 std::vector<size_t> FamilyPrefixBytes() {
   std::vector<size_t> bytes(kFamilies, 0);
-  for (Family f : {Family::kDentries, Family::kParents, Family::kExtents, Family::kStripeRefs, Family::kXattrs,
-                   Family::kSessionStripes, Family::kReplies}) {
+  for (Family f : {Family::kDentries, Family::kParents, Family::kExtents, Family::kStripeRefs,
+                   Family::kXattrs, Family::kSessionStripes, Family::kReplies}) {
     bytes[static_cast<size_t>(f)] = 8;
   }
   for (Family f : {Family::kTargetStripes, Family::kGarbage}) bytes[static_cast<size_t>(f)] = 4;

@@ -78,8 +78,8 @@ bool HasLayout(FileType t) { return t == FileType::kFile || t == FileType::kDire
 }  // namespace
 
 Error CorruptRecord(Family f, std::string_view key, std::string_view what) {
-  return Error(FsError::kCorrupt, "record " + KeyToString(f, key) + " of family " + std::string(FamilyName(f)) +
-                                      " is corrupt: " + std::string(what));
+  return Error(FsError::kCorrupt, "record " + KeyToString(f, key) + " of family " +
+                                      std::string(FamilyName(f)) + " is corrupt: " + std::string(what));
 }
 
 void EncodeLayout(const Layout& l, ByteWriter* w) {
@@ -333,9 +333,10 @@ Result<ExtentRecord> ExtentRecord::Decode(std::string_view key, std::string_view
     e.stripe_offset = r->U64();
     e.inline_bytes = r->Str();
     if (e.length == 0 || e.file_offset > kMaxFileBytes || e.length > kMaxFileBytes - e.file_offset) r->Fail();
-    if (e.is_inline() ? e.inline_bytes.size() != e.length || e.length > kMaxInlineBytes || e.stripe_offset != 0
-                      : !e.inline_bytes.empty() || e.length > kMaxStripeBytes ||
-                            e.stripe_offset > kMaxStripeBytes - e.length) {
+    if (e.is_inline()
+            ? e.inline_bytes.size() != e.length || e.length > kMaxInlineBytes || e.stripe_offset != 0
+            : !e.inline_bytes.empty() || e.length > kMaxStripeBytes ||
+                  e.stripe_offset > kMaxStripeBytes - e.length) {
       r->Fail();
     }
   });
@@ -365,7 +366,8 @@ Result<StripeRecord> StripeRecord::Decode(std::string_view key, std::string_view
     if (raw_state < 1 || raw_state > 2) r->Fail();
     rec->state = static_cast<StripeState>(raw_state);
     if (!r->ok()) return;
-    if (rec->state == StripeState::kLive ? !ValidateStripe(rec->info).ok() : rec->info.shape.payload_bytes != 0) {
+    if (rec->state == StripeState::kLive ? !ValidateStripe(rec->info).ok()
+                                         : rec->info.shape.payload_bytes != 0) {
       r->Fail();
     }
   });

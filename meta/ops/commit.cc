@@ -30,7 +30,8 @@ Error CheckRequest(const CommitRequest& r) {
   }
   if (r.grow_to && *r.grow_to > kMaxFileBytes) return Error(FsError::kFBig);
   if (!r.append) return Error();
-  if (r.extents.empty() || !r.punch.empty()) return Error(FsError::kBadRequest, "an append is one run of extents");
+  if (r.extents.empty() || !r.punch.empty())
+    return Error(FsError::kBadRequest, "an append is one run of extents");
   for (size_t i = 1; i < r.extents.size(); ++i) {
     if (r.extents[i].file_offset != r.extents[i - 1].end()) {
       return Error(FsError::kBadRequest, "an append is one run of extents");
@@ -52,7 +53,8 @@ Result<void> CheckStripesOf(Txn& txn, const CommitRequest& r) {
       ASSIGN_OR_RETURN(auto used, txn.ScanPrefix(Family::kStripeRefs, refs, 1));
       ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, e.stripe));
       if (used.empty() || !rec) {
-        return Error(FsError::kConflict, "the file does not use stripe " + std::to_string(e.stripe.v) + " (any more)");
+        return Error(FsError::kConflict,
+                     "the file does not use stripe " + std::to_string(e.stripe.v) + " (any more)");
       }
       it = payload.emplace(e.stripe, rec->info.shape.payload_bytes).first;
     }
@@ -80,7 +82,8 @@ Result<void> PunchRanges(Txn& txn, const OpCtx& ctx, const CommitRequest& r, Ino
   return Ok();
 }
 
-Result<void> PutExtents(Txn& txn, const std::vector<Extent>& extents, InodeRecord* rec, StripeDeltas* deltas) {
+Result<void> PutExtents(Txn& txn, const std::vector<Extent>& extents, InodeRecord* rec,
+                        StripeDeltas* deltas) {
   for (size_t i = 0; i < extents.size();) {
     size_t n = i + 1;
     while (n < extents.size() && extents[n].file_offset == extents[n - 1].end()) ++n;
@@ -153,8 +156,8 @@ Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r)
     return Error(FsError::kRetryLater, "the file is being trimmed; try again");
   }
   if (had_masks || !rec.masks.empty()) SetIntent(txn, rec, ctx.touched);
-  if (rec.inline_bytes > inline_before && (rec.inline_bytes > kMaxInlinePerInode ||
-                                           txn.Count(Counter::kInlineBytes) > kMaxInlineTotalBytes)) {
+  if (rec.inline_bytes > inline_before &&
+      (rec.inline_bytes > kMaxInlinePerInode || txn.Count(Counter::kInlineBytes) > kMaxInlineTotalBytes)) {
     return Error(FsError::kTooBig, "too many inline bytes; write a stripe");
   }
   // 5.

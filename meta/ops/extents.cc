@@ -72,7 +72,8 @@ Result<std::vector<Extent>> ReadExtents(Txn& txn, InodeId ino, uint64_t begin, u
       if (rec.extent.end() >= begin) out.push_back(std::move(rec.extent));
     }
   }
-  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(ino, begin), ExtentKey(ino, end + 1), limit + 1));
+  ASSIGN_OR_RETURN(auto rows,
+                   txn.Scan(Family::kExtents, ExtentKey(ino, begin), ExtentKey(ino, end + 1), limit + 1));
   if (rows.size() > limit) return Error(FsError::kTooBig, "the range has too many extents; split it");
   for (const KvEntry& row : rows) {
     ASSIGN_OR_RETURN(ExtentRecord rec, ExtentRecord::Decode(row.first, row.second));
@@ -121,7 +122,8 @@ Result<void> SettleStripes(Txn& txn, const StripeDeltas& deltas, Touched* touche
     const std::string key = StripeKey(stripe);
     ASSIGN_OR_RETURN(std::optional<RefBytesRecord> old, txn.Read<RefBytesRecord>(key));
     const int64_t bytes = (old ? static_cast<int64_t>(old->bytes) : 0) + delta;
-    if (bytes < 0) return CorruptRecord(Family::kRefBytes, key, "it counts less than the extents that use it");
+    if (bytes < 0)
+      return CorruptRecord(Family::kRefBytes, key, "it counts less than the extents that use it");
     txn.AddCount(Counter::kLiveBytes, delta);
     if (bytes > 0) {
       txn.Write(key, RefBytesRecord{static_cast<uint64_t>(bytes)});
@@ -145,7 +147,8 @@ Result<uint64_t> DropRange(Txn& txn, InodeRecord* rec, uint64_t begin, uint64_t 
     }
   }
   for (bool more = true; more;) {
-    ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(ino, at), ExtentKey(ino, end), kDropChunk));
+    ASSIGN_OR_RETURN(auto rows,
+                     txn.Scan(Family::kExtents, ExtentKey(ino, at), ExtentKey(ino, end), kDropChunk));
     more = rows.size() == kDropChunk;
     for (const KvEntry& row : rows) {
       ASSIGN_OR_RETURN(ExtentRecord r, ExtentRecord::Decode(row.first, row.second));

@@ -154,8 +154,8 @@ Result<void> Checker::CheckParents() {
     }
     ASSIGN_OR_RETURN(auto entry, Find<DentryRecord>(DentryKey(parts.parent, parts.name)));
     if (!entry || entry->ino != parts.ino) {
-      Problem(Name(parts.ino) + " is not '" + parts.name + "' of directory " + std::to_string(parts.parent.v) +
-              ", as family parents says");
+      Problem(Name(parts.ino) + " is not '" + parts.name + "' of directory " +
+              std::to_string(parts.parent.v) + ", as family parents says");
     }
     return Ok();
   });
@@ -184,7 +184,8 @@ void Checker::CheckLinks() {
     }
     if (!f.rec.is_dir()) {
       if (f.links != a.nlink) {
-        Problem(Name(ino) + " has " + std::to_string(a.nlink) + " links, but " + std::to_string(f.links) + " names");
+        Problem(Name(ino) + " has " + std::to_string(a.nlink) + " links, but " + std::to_string(f.links) +
+                " names");
       }
       continue;
     }
@@ -197,8 +198,8 @@ void Checker::CheckLinks() {
               std::to_string(f.subdirs) + " subdirectories");
     }
     if (a.size != f.entries) {
-      Problem("directory " + std::to_string(ino.v) + " has " + std::to_string(f.entries) + " entries, but counts " +
-              std::to_string(a.size));
+      Problem("directory " + std::to_string(ino.v) + " has " + std::to_string(f.entries) +
+              " entries, but counts " + std::to_string(a.size));
     }
   }
 }

@@ -33,7 +33,8 @@ Result<void> Checker::CheckExtents() {
     ++f->extents;
     f->allocated += e.length;
     for (const Extent& v : VisibleExtents({e}, f->rec.masks)) {
-      if (v.end() > f->rec.attr.size) Problem("an extent of " + Where(ino, offset) + " reaches beyond the file's end");
+      if (v.end() > f->rec.attr.size)
+        Problem("an extent of " + Where(ino, offset) + " reaches beyond the file's end");
     }
     if (e.is_inline()) {
       f->inline_bytes += e.length;
@@ -51,7 +52,8 @@ Result<void> Checker::CheckExtents() {
       Problem(Where(ino, offset) + " reaches beyond the end of " + Name(e.stripe));
     }
     ASSIGN_OR_RETURN(auto ref, Find<StripeRefRecord>(StripeRefKey(e.stripe, ino, offset)));
-    if (!ref) Problem(Where(ino, offset) + " uses " + Name(e.stripe) + " without a record in family stripe_refs");
+    if (!ref)
+      Problem(Where(ino, offset) + " uses " + Name(e.stripe) + " without a record in family stripe_refs");
     return Ok();
   });
 }
@@ -67,21 +69,23 @@ void Checker::CheckSizes() {
 
 Result<void> Checker::CheckRefs() {
   std::map<StripeId, uint64_t> refs;
-  RETURN_IF_ERROR(ForEach<StripeRefRecord>([&](const std::string& key, const StripeRefRecord&) -> Result<void> {
-    StripeRefKeyParts parts;
-    if (!ParseStripeRefKey(key, &parts)) {
-      Problem("a key of family stripe_refs does not decode: " + KeyToString(Family::kStripeRefs, key));
-      return Ok();
-    }
-    ++refs[parts.stripe];
-    return Ok();
-  }));
+  RETURN_IF_ERROR(
+      ForEach<StripeRefRecord>([&](const std::string& key, const StripeRefRecord&) -> Result<void> {
+        StripeRefKeyParts parts;
+        if (!ParseStripeRefKey(key, &parts)) {
+          Problem("a key of family stripe_refs does not decode: " + KeyToString(Family::kStripeRefs, key));
+          return Ok();
+        }
+        ++refs[parts.stripe];
+        return Ok();
+      }));
   // Each extent was found to have its reference, so equal numbers mean there are no others.
   for (const auto& [stripe, n] : refs) {
     auto it = stripes_.find(stripe);
     const uint64_t used = it == stripes_.end() ? 0 : it->second.refs;
     if (used != n) {
-      Problem(Name(stripe) + " has " + std::to_string(n) + " references, but " + std::to_string(used) + " extents");
+      Problem(Name(stripe) + " has " + std::to_string(n) + " references, but " + std::to_string(used) +
+              " extents");
     }
   }
   return ForEach<RefBytesRecord>([&](const std::string& key, const RefBytesRecord& rec) -> Result<void> {
@@ -96,10 +100,10 @@ Result<void> Checker::CheckRefs() {
 }
 
 Result<void> Checker::CheckStripes() {
-  RETURN_IF_ERROR(ForEach<StripeRecord>([&](const std::string& key, const StripeRecord& rec) -> Result<void> {
-    return CheckStripe(rec);
-  }));
-  return ForEach<SessionStripeRecord>([&](const std::string& key, const SessionStripeRecord&) -> Result<void> {
+  RETURN_IF_ERROR(ForEach<StripeRecord>(
+      [&](const std::string& key, const StripeRecord& rec) -> Result<void> { return CheckStripe(rec); }));
+  return ForEach<SessionStripeRecord>([&](const std::string& key,
+                                          const SessionStripeRecord&) -> Result<void> {
     SessionId session;
     StripeId stripe;
     ParseKey64x2(key, &session.v, &stripe.v);
@@ -133,14 +137,16 @@ Result<void> Checker::CheckStripe(const StripeRecord& rec) {
     CheckId(IdKind::kShard, c.shard.v, "shard");
     ASSIGN_OR_RETURN(auto on, Find<TargetStripeRecord>(TargetShardKey(c.target, c.shard)));
     if (!on || *on != TargetStripeRecord{id, static_cast<uint16_t>(i), false}) {
-      Problem(Shard(c.target, c.shard) + ", of " + Name(id) + ", has no right record in family target_stripes");
+      Problem(Shard(c.target, c.shard) + ", of " + Name(id) +
+              ", has no right record in family target_stripes");
     }
   }
   return Ok();
 }
 
 Result<void> Checker::CheckShards() {
-  return ForEach<TargetStripeRecord>([&](const std::string& key, const TargetStripeRecord& rec) -> Result<void> {
+  return ForEach<TargetStripeRecord>([&](const std::string& key,
+                                         const TargetStripeRecord& rec) -> Result<void> {
     TargetShardKeyParts parts;
     if (!ParseTargetShardKey(key, &parts)) {
       Problem("a key of family target_stripes does not decode: " + KeyToString(Family::kTargetStripes, key));
@@ -175,8 +181,8 @@ Result<void> Checker::CheckGarbage() {
 void Checker::CheckCounters() {
   for (size_t i = 0; i < kCounters; ++i) {
     if (state_.counters[i] == counters_[i]) continue;
-    Problem("counter " + std::to_string(i) + " is " + std::to_string(state_.counters[i]) + ", but should be " +
-            std::to_string(counters_[i]));
+    Problem("counter " + std::to_string(i) + " is " + std::to_string(state_.counters[i]) +
+            ", but should be " + std::to_string(counters_[i]));
   }
 }
 

@@ -1,8 +1,8 @@
-#include "meta/ops/extents.h"
-#include "meta/ops/nodes.h"
-
 #include <algorithm>
 #include <set>
+
+#include "meta/ops/extents.h"
+#include "meta/ops/nodes.h"
 
 namespace stria {
 namespace {
@@ -32,14 +32,13 @@ Result<GetExtentsReply> OpGetExtents(Txn& txn, const OpCtx& ctx, const GetExtent
 
   // One more extent than fits, for where the reply ends if there is more.
   std::vector<Extent> found;
-  ASSIGN_OR_RETURN(auto before,
-                   txn.Last(Family::kExtents, ExtentKey(r.ino, 0), ExtentKey(r.ino, r.offset)));
+  ASSIGN_OR_RETURN(auto before, txn.Last(Family::kExtents, ExtentKey(r.ino, 0), ExtentKey(r.ino, r.offset)));
   if (before) {
     ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(before->first, before->second));
     if (e.extent.end() > r.offset) found.push_back(std::move(e.extent));
   }
-  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(r.ino, r.offset + 1), ExtentKey(r.ino, end),
-                                       kMaxExtentsPerReply));
+  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(r.ino, r.offset + 1),
+                                       ExtentKey(r.ino, end), kMaxExtentsPerReply));
   for (const KvEntry& row : rows) {
     ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(row.first, row.second));
     found.push_back(std::move(e.extent));

@@ -12,8 +12,10 @@ bool ModelFs::May(const ModelCaller& c, const ModelNode& n, const char* rwx) {
       continue;
     }
     uint32_t shift = 0;
-    if (n.uid == c.uid) shift = 6;
-    else if (n.gid == c.gid || c.groups.contains(n.gid)) shift = 3;
+    if (n.uid == c.uid)
+      shift = 6;
+    else if (n.gid == c.gid || c.groups.contains(n.gid))
+      shift = 3;
     if (((n.mode >> shift) & bit) == 0) return false;
   }
   return true;
@@ -33,8 +35,10 @@ FsError ModelFs::Walk(const ModelCaller& c, InodeId dir, const std::string& name
 
 FsError ModelFs::Lookup(const ModelCaller& c, InodeId dir, const std::string& name, InodeId* out) {
   if (FsError e = Walk(c, dir, name, false); e != FsError::kOk) return e;
-  if (name == ".") *out = dir;
-  else if (name == "..") *out = nodes_[dir].parent;
+  if (name == ".")
+    *out = dir;
+  else if (name == "..")
+    *out = nodes_[dir].parent;
   else {
     auto it = nodes_[dir].entries.find(name);
     if (it == nodes_[dir].entries.end()) return FsError::kNoEnt;
@@ -312,7 +316,8 @@ FsError ModelFs::GetXattr(const ModelCaller& c, const XattrRequest& r, std::stri
   return FsError::kOk;
 }
 
-FsError ModelFs::Write(const ModelCaller& c, InodeId ino, uint64_t offset, const std::vector<ModelCell>& cells) {
+FsError ModelFs::Write(const ModelCaller& c, InodeId ino, uint64_t offset,
+                       const std::vector<ModelCell>& cells) {
   ModelNode* n = Find(ino);
   if (!n) return FsError::kStale;
   if (n->IsDir()) return FsError::kIsDir;

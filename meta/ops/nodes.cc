@@ -145,7 +145,8 @@ Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched
   ASSIGN_OR_RETURN(const uint64_t done_to, DropRange(txn, rec, size, kMaxFileBytes, touched));
   rec->masks = SubtractMask(rec->masks, {size, kMaxFileBytes});
   if (done_to < kMaxFileBytes) rec->masks.push_back({done_to, kMaxFileBytes});
-  if (rec->masks.size() > kMaxMasks) return Error(FsError::kRetryLater, "the file is being trimmed; try again");
+  if (rec->masks.size() > kMaxMasks)
+    return Error(FsError::kRetryLater, "the file is being trimmed; try again");
   if (had_masks || !rec->masks.empty()) SetIntent(txn, *rec, touched);
   return Ok();
 }

@@ -1,16 +1,17 @@
 // Thousands of random operations against the oracle (model_fs.h), on memory and on RocksDB; then the
 // whole trees are compared and the store is checked.
+#include "common/random.h"
+
 #include <gtest/gtest.h>
 
-#include "common/random.h"
 #include "meta/ops/model_fs.h"
 #include "meta/ops/test_store.h"
 
 namespace stria {
 namespace {
 
-constexpr SessionId kWriter{1};   // has everything open
-constexpr SessionId kOther{2};    // has nothing open
+constexpr SessionId kWriter{1};  // has everything open
+constexpr SessionId kOther{2};   // has nothing open
 constexpr uint64_t kMaxOffset = 3000;
 
 class ModelOpenTable final : public OpenTable {
@@ -124,11 +125,22 @@ class Workload {
 void Workload::Step(int i) {
   SCOPED_TRACE("step " + std::to_string(i));
   switch (rng_.Below(20)) {
-    case 0: case 1: case 2: case 3: case 4: return Make();
-    case 5: case 6: case 7: return Remove();
-    case 8: case 9: case 10: return Rename();
-    case 11: case 12: case 13: return SetAttr();
-    case 14: case 15: return Xattr();
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4: return Make();
+    case 5:
+    case 6:
+    case 7: return Remove();
+    case 8:
+    case 9:
+    case 10: return Rename();
+    case 11:
+    case 12:
+    case 13: return SetAttr();
+    case 14:
+    case 15: return Xattr();
     case 16: return Punch();
     case 17: return Open();
     default: return Write();
@@ -150,9 +162,9 @@ void Workload::Make() {
     }
     return;
   }
-  static constexpr FileType kTypes[] = {FileType::kFile, FileType::kFile, FileType::kFile, FileType::kDirectory,
-                                        FileType::kDirectory, FileType::kDirectory, FileType::kSymlink,
-                                        FileType::kFifo, FileType::kCharDevice};
+  static constexpr FileType kTypes[] = {FileType::kFile,      FileType::kFile,      FileType::kFile,
+                                        FileType::kDirectory, FileType::kDirectory, FileType::kDirectory,
+                                        FileType::kSymlink,   FileType::kFifo,      FileType::kCharDevice};
   MakeNodeRequest r;
   r.parent = rng_.OneIn(20) ? AnyNode() : AnyDir();
   r.name = AnyName(r.parent, rng_.OneIn(4));
@@ -191,7 +203,8 @@ void Workload::Remove() {
   }
   const bool dir = rng_.OneIn(2);
   auto result = dir ? OpRmdir(txn, ctx, r) : OpUnlink(txn, ctx, r);
-  Outcome(txn, result, dir ? model_.Rmdir(c, r.parent, r.name) : model_.Unlink(c, r.parent, r.name), "remove");
+  Outcome(txn, result, dir ? model_.Rmdir(c, r.parent, r.name) : model_.Unlink(c, r.parent, r.name),
+          "remove");
 }
 
 void Workload::Rename() {
@@ -224,10 +237,14 @@ void Workload::SetAttr() {
   if (rng_.OneIn(6)) r.uid = static_cast<uint32_t>(10 + rng_.Below(3));
   if (rng_.OneIn(5)) r.gid = static_cast<uint32_t>(100 + rng_.Below(4));
   if (rng_.OneIn(3)) r.size = rng_.Below(kMaxOffset);
-  if (rng_.OneIn(5)) r.atime_ns = static_cast<int64_t>(rng_.Below(1000));
-  else r.atime_now = rng_.OneIn(5);
-  if (rng_.OneIn(5)) r.mtime_ns = static_cast<int64_t>(rng_.Below(1000));
-  else r.mtime_now = rng_.OneIn(5);
+  if (rng_.OneIn(5))
+    r.atime_ns = static_cast<int64_t>(rng_.Below(1000));
+  else
+    r.atime_now = rng_.OneIn(5);
+  if (rng_.OneIn(5))
+    r.mtime_ns = static_cast<int64_t>(rng_.Below(1000));
+  else
+    r.mtime_now = rng_.OneIn(5);
   r.kill_suid = rng_.OneIn(10);
   auto result = OpSetAttr(txn, ctx, r);
   if (Outcome(txn, result, model_.SetAttr(c, r), "setattr")) CompareAttr(result->attr, *model_.Find(r.ino));
@@ -284,7 +301,8 @@ void Workload::Write() {
     r.extents.push_back(e);
   } else {
     NewStripe s;
-    s.shape = {.k = static_cast<uint8_t>(1 + rng_.Below(3)), .m = 1, .codec = Codec::kXor, .unit_bytes = 4096};
+    s.shape = {
+        .k = static_cast<uint8_t>(1 + rng_.Below(3)), .m = 1, .codec = Codec::kXor, .unit_bytes = 4096};
     if (s.shape.k == 1) s.shape.codec = Codec::kCopy;
     for (uint32_t i = 0; i < s.shape.columns(); ++i) s.targets.push_back(TargetId(1 + i));
     Txn txn(store_.store());
@@ -380,8 +398,10 @@ void Workload::CompareNode(InodeId ino, const ModelNode& n) {
     ASSERT_LE(e.end(), cells.size());
     for (uint64_t i = 0; i < e.length; ++i) {
       ModelCell& cell = cells[e.file_offset + i];
-      if (e.is_inline()) cell = {StripeId(), 0, static_cast<uint8_t>(e.inline_bytes[i])};
-      else cell = {e.stripe, e.stripe_offset + i, -1};
+      if (e.is_inline())
+        cell = {StripeId(), 0, static_cast<uint8_t>(e.inline_bytes[i])};
+      else
+        cell = {e.stripe, e.stripe_offset + i, -1};
     }
   }
   EXPECT_EQ(cells, n.bytes);

@@ -8,10 +8,11 @@ namespace stria {
 namespace {
 
 // Entries after the cookie, complete hashes only; `end` if there are no more.
-Result<std::vector<DirEntry>> EntriesAfter(Txn& txn, InodeId dir, uint64_t cookie, size_t rows_limit, bool* end) {
+Result<std::vector<DirEntry>> EntriesAfter(Txn& txn, InodeId dir, uint64_t cookie, size_t rows_limit,
+                                           bool* end) {
   const uint64_t from_hash = cookie & ~uint64_t{0xff};
-  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kDentries, DentryHashKey(dir, from_hash), PrefixEnd(InodeKey(dir)),
-                                       rows_limit));
+  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kDentries, DentryHashKey(dir, from_hash),
+                                       PrefixEnd(InodeKey(dir)), rows_limit));
   *end = rows.size() < rows_limit;
   std::vector<DirEntry> entries;
   uint64_t last_hash = 0;
@@ -25,7 +26,8 @@ Result<std::vector<DirEntry>> EntriesAfter(Txn& txn, InodeId dir, uint64_t cooki
     last_hash = key.hash;
   }
   // The rows may have stopped amid one hash.
-  if (!*end) std::erase_if(entries, [&](const DirEntry& e) { return (e.cookie & ~uint64_t{0xff}) == last_hash; });
+  if (!*end)
+    std::erase_if(entries, [&](const DirEntry& e) { return (e.cookie & ~uint64_t{0xff}) == last_hash; });
   std::erase_if(entries, [&](const DirEntry& e) { return e.cookie <= cookie; });
   std::sort(entries.begin(), entries.end(),
             [](const DirEntry& a, const DirEntry& b) { return a.cookie < b.cookie; });
@@ -43,7 +45,8 @@ Result<ReadDirReply> OpReadDir(Txn& txn, const OpCtx& ctx, const ReadDirRequest&
   ASSIGN_OR_RETURN(reply.entries, EntriesAfter(txn, r.ino, r.cookie, limit + 2, &reply.end));
   if (reply.entries.empty() && !reply.end) {
     // Many names of one hash: take enough to have one whole hash after this one.
-    ASSIGN_OR_RETURN(reply.entries, EntriesAfter(txn, r.ino, r.cookie, limit + 2 * kMaxSlots + 2, &reply.end));
+    ASSIGN_OR_RETURN(reply.entries,
+                     EntriesAfter(txn, r.ino, r.cookie, limit + 2 * kMaxSlots + 2, &reply.end));
   }
   if (reply.entries.size() > limit) {
     reply.entries.resize(limit);

@@ -37,7 +37,8 @@ Result<bool> IsAbove(Txn& txn, InodeId ancestor, InodeId ino) {
     if (ino == ancestor) return true;
     if (ino == kRootInode) return false;
     ASSIGN_OR_RETURN(std::optional<InodeRecord> rec, txn.Read<InodeRecord>(InodeKey(ino)));
-    if (!rec || !rec->is_dir()) return CorruptRecord(Family::kInodes, InodeKey(ino), "it should be a directory");
+    if (!rec || !rec->is_dir())
+      return CorruptRecord(Family::kInodes, InodeKey(ino), "it should be a directory");
     ino = rec->parent;
   }
   return Error(FsError::kLoop, "the directory is nested too deeply");
@@ -89,7 +90,8 @@ Error CheckRights(const OpCtx& ctx, Move& m, bool exchange) {
   }
   const bool target_dir = m.target && m.target->rec.is_dir();
   if (source_dir && !target_dir && m.to_dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
-  if (exchange && target_dir && !source_dir && m.from_dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
+  if (exchange && target_dir && !source_dir && m.from_dir.attr.nlink >= kMaxLinks)
+    return Error(FsError::kMLink);
   return Error();
 }
 

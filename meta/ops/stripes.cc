@@ -19,8 +19,8 @@ Error NoStripe(StripeId stripe) {
 bool FillsAllocation(const StripeInfo& allocated, const StripeInfo& sealed) {
   const StripeShape& a = allocated.shape;
   const StripeShape& s = sealed.shape;
-  if (a.groups != s.groups || a.k != s.k || a.m != s.m || a.codec != s.codec || a.unit_bytes != s.unit_bytes ||
-      sealed.columns.size() != allocated.columns.size()) {
+  if (a.groups != s.groups || a.k != s.k || a.m != s.m || a.codec != s.codec ||
+      a.unit_bytes != s.unit_bytes || sealed.columns.size() != allocated.columns.size()) {
     return false;
   }
   for (size_t i = 0; i < sealed.columns.size(); ++i) {

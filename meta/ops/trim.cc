@@ -9,7 +9,8 @@ Result<std::vector<InodeId>> ListInodes(Txn& txn, Family f, InodeId after, size_
   ASSIGN_OR_RETURN(auto rows, txn.Scan(f, InodeKey(InodeId(after.v + 1)), {}, limit));
   std::vector<InodeId> out(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (!ParseKey64(rows[i].first, &out[i].v)) return CorruptRecord(f, rows[i].first, "its key does not decode");
+    if (!ParseKey64(rows[i].first, &out[i].v))
+      return CorruptRecord(f, rows[i].first, "its key does not decode");
   }
   return out;
 }

@@ -78,8 +78,11 @@ Result<std::optional<KvEntry>> Txn::Last(Family f, std::string_view begin, std::
       --over;
       if (over->second) return std::optional<KvEntry>(KvEntry(over->first, *over->second));
       if (below && below->first == over->first) {
-        if (over->first.empty()) return std::optional<KvEntry>();
-        ASSIGN_OR_RETURN(below, store_.kv_->Last(Kv(f), begin, KeyBefore(over->first)));
+        const std::string before = over->first.empty() ? std::string() : KeyBefore(over->first);
+        below.reset();
+        if (before >= begin && !over->first.empty()) {
+          ASSIGN_OR_RETURN(below, store_.kv_->Last(Kv(f), begin, before));
+        }
       }
       continue;
     }

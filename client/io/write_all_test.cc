@@ -1,0 +1,320 @@
+// WriteAll, StripePool, health; and what is left when everything is destroyed.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "client/io/health.h"
+#include "client/io/io_test_env.h"
+#include "client/io/stripe_pool.h"
+
+namespace stria {
+namespace {
+
+// The pieces cover the payload, in order, fully durable; reading them gives it back.
+void ExpectWritten(IoEnv& env, const std::vector<WrittenPiece>& pieces, const BufferChain& payload) {
+  const std::vector<uint8_t> want = BytesOf(payload);
+  uint64_t at = 0;
+  for (const WrittenPiece& p : pieces) {
+    ASSERT_EQ(p.payload_offset, at);
+    ASSERT_TRUE(ValidateStripe(p.info).ok());
+    for (const Column& c : p.info.columns) {
+      if (c.shard) EXPECT_TRUE(env.cluster.IsSealed(c.shard));
+    }
+    Error error;
+    const std::vector<uint8_t> got = env.Read(p.info, 0, p.info.shape.payload_bytes, &error);
+    ASSERT_FALSE(got.empty()) << error;
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), want.begin() + static_cast<std::ptrdiff_t>(at)));
+    EXPECT_FALSE(env.cluster.IsGivenBack(p.info.id));
+    at += got.size();
+  }
+  EXPECT_EQ(at, want.size());
+}
+
+TEST(WriteAll, ManyStripes) {
+  IoEnv env(1);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 2);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes * 3 + 12'345);
+  FakeSource source(&env.cluster, layout);
+  Result<std::vector<WrittenPiece>> r = RunSim(env.ex, WriteAll(env.io, source, layout, payload));
+  ASSERT_TRUE(r.ok()) << r.error();
+  EXPECT_EQ(r->size(), 4u);
+  EXPECT_EQ(source.taken, 4u);
+  ExpectWritten(env, *r, payload);
+}
+
+// Nodes die, disks fill and messages get lost while it writes; m columns are lost after it.
+TEST(WriteAll, SurvivesFailingTargets) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(seed, 12);
+    const auto layouts = TestLayouts();
+    const auto& [name, layout] = layouts[env.rng.Below(layouts.size())];
+    SCOPED_TRACE(name);
+    const BufferChain payload = RandomPayload(env.rng, env.rng.Between(1, 2 * layout.stripe_bytes));
+    for (uint64_t i = env.rng.Below(4); i > 0; --i) {
+      const NodeId node(static_cast<uint32_t>(env.rng.Between(1, 12)));
+      switch (env.rng.Below(4)) {
+        case 0:
+          env.cluster.node(node).down_after = env.rng.Below(6);
+          break;
+        case 1:
+          env.cluster.target(TargetId(node.v)).write = FsError::kNoSpace;
+          break;
+        case 2:
+          env.cluster.node(node).hung = true;
+          break;
+        case 3:
+          env.cluster.target(TargetId(node.v)).lies_at_seal = true;
+          break;
+      }
+    }
+    for (uint32_t n = 1; n <= 12; ++n) {
+      env.cluster.node(NodeId(n)).lost_reply_percent = static_cast<uint32_t>(env.rng.Below(10));
+      env.cluster.node(NodeId(n)).duplicate_percent = 10;
+    }
+    FakeSource source(&env.cluster, layout);
+    Result<std::vector<WrittenPiece>> r = RunSim(env.ex, WriteAll(env.io, source, layout, payload));
+    ASSERT_TRUE(r.ok()) << r.error();
+    for (uint32_t n = 1; n <= 12; ++n) env.cluster.node(NodeId(n)) = {};
+    env.ex.RunFor(120 * kSecond);
+    for (const WrittenPiece& p : *r) {
+      for (uint32_t g = 0; g < p.info.shape.groups; ++g) {
+        for (uint32_t lost = 0; lost < p.info.shape.m; ++lost) {
+          const uint32_t i = static_cast<uint32_t>(env.rng.Below(uint32_t{layout.k} + layout.m));
+          const ShardId shard = p.info.columns[ColumnOf(p.info.shape, g, i).v].shard;
+          if (shard && env.cluster.Has(shard)) env.cluster.FlipBit(shard, 0);
+        }
+      }
+    }
+    ExpectWritten(env, *r, payload);
+    EXPECT_EQ(env.cluster.violations(), std::vector<std::string>());
+  }
+}
+
+TEST(WriteAll, NeverAcknowledgesLessThanFullM) {
+  IoEnv env(2, 5);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 2);
+  env.cluster.node(NodeId(3)).down = true;
+  FakeSource source(&env.cluster, layout);
+  WriteAllOptions options;
+  options.timeout_ns = 20 * kSecond;
+  const Result<std::vector<WrittenPiece>> r =
+      RunSim(env.ex, WriteAll(env.io, source, layout, RandomPayload(env.rng, layout.stripe_bytes), options));
+  EXPECT_FALSE(r.ok());
+}
+
+TEST(WriteAll, ErrorsGiveEverythingBack) {
+  IoEnv env(3);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 1);
+  class Source final : public GrantSource {
+   public:
+    Source(FakeDataCluster* c, const Layout& l) : fake_(c, l) {}
+    Task<Result<StripeGrant>> Take(uint64_t bytes, std::vector<TargetId> avoid) override {
+      if (ids.size() >= 3) co_return Error(FsError::kFenced, "fenced");
+      Result<StripeGrant> g = co_await fake_.Take(bytes, std::move(avoid));
+      ids.push_back(g->info.id);
+      co_return g;
+    }
+    void GiveBack(StripeId id) override { fake_.GiveBack(id); }
+    std::vector<StripeId> ids;
+
+   private:
+    FakeSource fake_;
+  } source(&env.cluster, layout);
+  const Result<std::vector<WrittenPiece>> r =
+      RunSim(env.ex, WriteAll(env.io, source, layout, RandomPayload(env.rng, 5 * layout.stripe_bytes)));
+  EXPECT_EQ(r.code(), FsError::kFenced);
+  for (const StripeId id : source.ids) EXPECT_TRUE(env.cluster.IsGivenBack(id));
+}
+
+TEST(WriteAll, UsesNarrowerStripes) {
+  IoEnv env(4, 4);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 2);
+  Layout narrow = layout;
+  narrow.k = 2;
+  FakeSource source(&env.cluster, [&] {
+    narrow.stripe_bytes = layout.stripe_bytes / 2;
+    return narrow;
+  }());
+  const BufferChain payload = RandomPayload(env.rng, 2 * layout.stripe_bytes - 5);
+  Result<std::vector<WrittenPiece>> r = RunSim(env.ex, WriteAll(env.io, source, layout, payload));
+  ASSERT_TRUE(r.ok()) << r.error();
+  EXPECT_EQ(r->size(), 4u);
+  ExpectWritten(env, *r, payload);
+}
+
+// A crash of the client at any step leaves nothing running and nothing held.
+TEST(Crash, DestroysEverythingAtAnyPoint) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(seed, 8);
+    const Layout layout = MakeLayout(1, 4, 2, 64 * kKiB, 8);
+    const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+    const StripeWritten w = env.Write(layout, payload);
+    ASSERT_TRUE(w.error.ok());
+    env.cluster.node(NodeId(2)).delay_ns = 300 * kMillisecond;
+    env.cluster.node(NodeId(3)).lost_reply_percent = 50;
+    FakeSource source(&env.cluster, layout);
+    std::vector<uint8_t> out(payload.size());
+    {
+      TaskScope scope;
+      scope.Spawn([](IoEnv* e, FakeSource* s, Layout l, BufferChain p) -> Task<void> {
+        (void)co_await WriteAll(e->io, *s, l, std::move(p));
+      }(&env, &source, layout, payload));
+      scope.Spawn([](IoEnv* e, StripeInfo info, std::span<uint8_t> to) -> Task<void> {
+        (void)co_await e->reader.Read(e->cluster.ReadGrant(info), 0, to);
+      }(&env, w.info, out));
+      uint64_t steps = env.rng.Below(400);
+      env.ex.RunUntil([&] { return steps-- == 0; }, env.ex.NowNs() + 60 * kSecond);
+    }
+    EXPECT_EQ(env.cluster.in_service(), 0u);
+    env.cluster.node(NodeId(2)) = env.cluster.node(NodeId(3)) = {};
+    env.ex.RunFor(60 * kSecond);
+    // Nothing that was in flight still holds its share.
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+    EXPECT_TRUE(env.Write(layout, payload).error.ok());
+  }
+}
+
+class PoolEnv : public IoEnv {
+ public:
+  explicit PoolEnv(uint64_t seed) : IoEnv(seed), layout(MakeLayout(1, 4, 1, 64 * kKiB, 2)), stripes(Make()) {}
+  std::unique_ptr<StripePool> Make() {
+    auto allocate = [this](AllocateRequest r) -> Task<Result<AllocateReply>> {
+      ++requests;
+      EXPECT_LE(r.count, 16u);
+      co_await Sleep(2 * kMillisecond);
+      AllocateReply reply;
+      for (uint32_t i = 0; i < r.count; ++i) {
+        Result<StripeGrant> g = cluster.Allocate(ShapeFor(layout, layout.stripe_bytes), r.avoid);
+        if (!g.ok()) co_return g.error();
+        allocated.insert(g->info.id);
+        reply.stripes.push_back(std::move(*g));
+      }
+      co_return reply;
+    };
+    auto give_back = [this](std::vector<StripeId> ids) -> Task<void> {
+      co_await Sleep(kMillisecond);
+      for (StripeId id : ids) EXPECT_TRUE(returned.insert(id).second);
+    };
+    return std::make_unique<StripePool>(peers, allocate, give_back);
+  }
+  StripeGrant Take(uint64_t bytes = 0, std::vector<TargetId> avoid = {}) {
+    Result<StripeGrant> g = RunSim(ex, stripes->Take(InodeId(9), layout, bytes, std::move(avoid)));
+    EXPECT_TRUE(g.ok()) << g.error();
+    EXPECT_TRUE(taken.insert(g->info.id).second);
+    return *g;
+  }
+  Layout layout;
+  size_t requests = 0;
+  std::set<StripeId> allocated, returned, taken;
+  std::unique_ptr<StripePool> stripes;
+};
+
+TEST(StripePool, AllocatesAheadOfNeed) {
+  PoolEnv env(5);
+  for (int i = 0; i < 200; ++i) {
+    env.Take();
+    env.ex.RunFor(3 * kMillisecond);
+  }
+  EXPECT_LT(env.requests, 60u);
+  const int64_t before = env.ex.NowNs();
+  env.Take();
+  EXPECT_EQ(env.ex.NowNs(), before);
+  RunSim(env.ex, env.stripes->Close());
+  EXPECT_EQ(env.taken.size() + env.returned.size(), env.allocated.size());
+}
+
+TEST(StripePool, PassesOverWhatIsToBeAvoided) {
+  PoolEnv env(6);
+  for (int i = 0; i < 20; ++i) env.Take();
+  for (int i = 0; i < 20; ++i) {
+    const StripeGrant g = env.Take(0, {TargetId(4)});
+    for (const Column& c : g.info.columns) EXPECT_NE(c.target, TargetId(4));
+  }
+}
+
+TEST(StripePool, DropsGrantsOnDeadNodes) {
+  PoolEnv env(7);
+  for (int i = 0; i < 20; ++i) env.Take();
+  env.ex.RunFor(kSecond);
+  ASSERT_GT(env.stripes->ready(), 4u);
+  env.cluster.SetState(NodeId(2), NodeState::kDown);
+  env.peers.SetMap(env.cluster.Map());
+  env.stripes->OnMapChanged();
+  for (size_t i = env.stripes->ready(); i > 0; --i) {
+    for (const Column& c : env.Take().info.columns) EXPECT_NE(env.cluster.NodeOf(c.target), NodeId(2));
+  }
+}
+
+TEST(StripePool, OldGrantsAreGivenBackByThemselves) {
+  PoolEnv env(8);
+  for (int i = 0; i < 20; ++i) env.Take();
+  env.ex.RunFor(200 * kSecond);
+  EXPECT_EQ(env.stripes->ready(), 0u);
+  const std::vector<StripeId> ids = env.stripes->TakeGiveBack(10'000);
+  EXPECT_EQ(ids.size() + env.taken.size(), env.allocated.size());
+}
+
+TEST(StripePool, ForgetsThoseOfALostSession) {
+  PoolEnv env(9);
+  for (int i = 0; i < 20; ++i) env.Take();
+  const std::set<StripeId> old = env.allocated;
+  env.stripes->Drop();
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(old.count(env.Take().info.id));
+  RunSim(env.ex, env.stripes->Close());
+  for (StripeId id : env.returned) EXPECT_FALSE(old.count(id));
+  EXPECT_EQ(RunSim(env.ex, env.stripes->Take(InodeId(9), env.layout, 0, {})).code(), FsError::kCancelled);
+}
+
+TEST(StripePool, FeedsWriteAll) {
+  PoolEnv env(10);
+  const BufferChain payload = RandomPayload(env.rng, 5 * env.layout.stripe_bytes);
+  env.cluster.node(NodeId(4)).down = true;
+  auto source = env.stripes->SourceFor(InodeId(9), env.layout);
+  Result<std::vector<WrittenPiece>> r = RunSim(env.ex, WriteAll(env.io, *source, env.layout, payload));
+  ASSERT_TRUE(r.ok()) << r.error();
+  ExpectWritten(env, *r, payload);
+  RunSim(env.ex, env.stripes->Close());
+  EXPECT_EQ(env.returned.size() + r->size(), env.allocated.size());
+}
+
+TEST(Health, AvoidsProbesAndForgives) {
+  Health h;
+  h.Sent(0);
+  EXPECT_FALSE(h.Avoided(0));
+  h.Failed(0);
+  EXPECT_TRUE(h.Avoided(Health::kAvoidMinNs - 1));
+  EXPECT_FALSE(h.Avoided(Health::kAvoidMinNs));
+  h.Sent(Health::kAvoidMinNs);  // the probe: others keep away
+  EXPECT_TRUE(h.Avoided(Health::kAvoidMinNs + kSecond));
+  h.Failed(2 * kSecond);
+  EXPECT_TRUE(h.Avoided(2 * kSecond + 2 * Health::kAvoidMinNs - 1));
+  h.Succeeded();
+  EXPECT_FALSE(h.Avoided(2 * kSecond));
+  for (int i = 0; i < 100; ++i) h.Failed(0);
+  EXPECT_FALSE(h.Avoided(Health::kAvoidMaxNs));
+}
+
+TEST(Health, SlownessCountsAfterSomeStrikes) {
+  Health h;
+  for (int i = 1; i < Health::kSlowStrikes; ++i) h.Slow(0);
+  EXPECT_FALSE(h.Avoided(0));
+  h.Slow(0);
+  EXPECT_TRUE(h.Avoided(0));
+}
+
+TEST(Latency, HedgesAfterWhatIsUnusual) {
+  Latency l;
+  EXPECT_EQ(l.HedgeAfterNs(0), Latency::kFirstNs);
+  for (int i = 0; i < 100; ++i) l.Add(kMillisecond, 0);
+  EXPECT_EQ(l.HedgeAfterNs(0), Latency::kMinNs);
+  for (int i = 0; i < 100; ++i) l.Add(100 * kMillisecond, 0);
+  EXPECT_GE(l.HedgeAfterNs(0), 100 * kMillisecond);
+  EXPECT_LE(l.HedgeAfterNs(0), 200 * kMillisecond);
+  for (int i = 0; i < 100; ++i) l.Add(20 * kSecond, 0);
+  EXPECT_EQ(l.HedgeAfterNs(0), Latency::kMaxNs);
+}
+
+}  // namespace
+}  // namespace stria

@@ -1,0 +1,455 @@
+// Allocation, commit, masks and trimming, garbage, columns.
+#include <gtest/gtest.h>
+
+#include "common/random.h"
+#include "meta/ops/extents.h"
+#include "meta/ops/test_store.h"
+
+namespace stria {
+namespace {
+
+class OpenSet final : public OpenTable {
+ public:
+  bool IsOpen(InodeId ino) const override { return open.contains(ino); }
+  bool HasOpen(SessionId, InodeId, bool) const override { return true; }
+  std::set<InodeId> open;
+};
+
+class DataTest : public testing::Test {
+ protected:
+  DataTest() {
+    ctx_.session = SessionId(7);
+    ctx_.now_ns = 5000;
+    ctx_.open = &open_;
+    ctx_.touched = &touched_;
+  }
+  void TearDown() override {
+    for (const std::string& problem : store_.Fsck()) ADD_FAILURE() << problem;
+  }
+  // Runs an operation in a transaction of its own; commits if it succeeds.
+  template <class F>
+  auto Do(F fn) {
+    touched_ = Touched();
+    Txn txn(store_.store());
+    auto result = fn(txn);
+    if (result.ok()) {
+      auto seq = txn.Commit();
+      if (!seq.ok()) return decltype(result)(seq.error());
+    }
+    return result;
+  }
+  InodeId MakeFile(const std::string& name) {
+    MakeNodeRequest r;
+    r.parent = kRootInode;
+    r.name = name;
+    r.mode = 0644;
+    return Do([&](Txn& t) { return OpMakeNode(t, ctx_, r); }).value().node.attr.ino;
+  }
+  NewStripe OneColumn(uint8_t copies = 1) {
+    NewStripe s;
+    s.shape = {.k = 1, .m = copies, .codec = copies ? Codec::kCopy : Codec::kNone, .unit_bytes = 4096};
+    for (uint32_t i = 0; i < s.shape.columns(); ++i) s.targets.push_back(TargetId(i + 1));
+    return s;
+  }
+  StripeInfo Allocate(InodeId ino, NewStripe s) {
+    return Do([&](Txn& t) { return OpAllocate(t, ctx_, ino, Layout(), {s}); }).value()[0];
+  }
+  static StripeInfo Sealed(StripeInfo info, uint64_t bytes) {
+    info.shape.payload_bytes = bytes;
+    for (Column& c : info.columns) {
+      c.length = bytes;
+      c.digest = c.shard.v * 3;
+    }
+    return info;
+  }
+  Result<CommitReply> Commit(const CommitRequest& r) {
+    return Do([&](Txn& t) { return OpCommit(t, ctx_, r); });
+  }
+  // Writes [offset, offset+bytes) with a stripe of its own.
+  StripeInfo Write(InodeId ino, uint64_t offset, uint64_t bytes) {
+    StripeInfo info = Sealed(Allocate(ino, OneColumn()), bytes);
+    CommitRequest r;
+    r.ino = ino;
+    r.stripes = {info};
+    r.extents = {{.file_offset = offset, .length = bytes, .stripe = info.id}};
+    auto reply = Commit(r);
+    EXPECT_TRUE(reply.ok()) << reply.error();
+    return info;
+  }
+  // `n` extents of one byte each with holes between, all in one stripe per 1000.
+  void Fragment(InodeId ino, uint64_t n) {
+    for (uint64_t done = 0; done < n;) {
+      const uint64_t part = std::min<uint64_t>(n - done, 500);
+      StripeInfo info = Sealed(Allocate(ino, OneColumn()), 4096);
+      CommitRequest r;
+      r.ino = ino;
+      r.stripes = {info};
+      for (uint64_t i = 0; i < part; ++i) {
+        r.extents.push_back(
+            {.file_offset = (done + i) * 3, .length = 2, .stripe = info.id, .stripe_offset = i * 4});
+      }
+      auto reply = Commit(r);
+      ASSERT_TRUE(reply.ok()) << reply.error();
+      done += part;
+    }
+  }
+  std::vector<Extent> Extents(InodeId ino) {
+    std::vector<Extent> all;
+    GetExtentsRequest r;
+    r.ino = ino;
+    while (r.offset < kMaxFileBytes) {
+      r.length = kMaxFileBytes;
+      auto reply = Do([&](Txn& t) { return OpGetExtents(t, ctx_, r); });
+      EXPECT_TRUE(reply.ok()) << reply.error();
+      EXPECT_GT(reply->covered_to, r.offset);
+      for (const Extent& e : reply->extents) {
+        if (all.empty() || e.file_offset >= all.back().end()) all.push_back(e);
+      }
+      r.offset = reply->covered_to;
+    }
+    return all;
+  }
+  Attr GetAttr(InodeId ino) {
+    InodeRequest r;
+    r.ino = ino;
+    return Do([&](Txn& t) { return OpGetAttr(t, ctx_, r); }).value().attr;
+  }
+  Result<NodeReply> Truncate(InodeId ino, uint64_t size) {
+    SetAttrRequest r;
+    r.ino = ino;
+    r.size = size;
+    return Do([&](Txn& t) { return OpSetAttr(t, ctx_, r); });
+  }
+  Result<NodeReply> Unlink(const std::string& name) {
+    NameRequest r;
+    r.parent = kRootInode;
+    r.name = name;
+    return Do([&](Txn& t) { return OpUnlink(t, ctx_, r); });
+  }
+  int TrimAll() {
+    int steps = 0;
+    while (true) {
+      auto work = Do([&](Txn& t) { return ListTrims(t, InodeId(), 10); }).value();
+      if (work.empty()) return steps;
+      for (InodeId ino : work) {
+        EXPECT_TRUE(Do([&](Txn& t) { return TrimStep(t, ino, &touched_); }).ok());
+        ++steps;
+      }
+    }
+  }
+  uint64_t Count(Counter c) { return store_.store().Count(c); }
+  std::vector<GarbageShard> Garbage(uint32_t target, uint64_t acked) {
+    return Do([&](Txn& t) { return ListGarbage(t, TargetId(target), ShardId(), CommitSeq(acked), 1000); })
+        .value()
+        .shards;
+  }
+
+  TestStore store_;
+  OpenSet open_;
+  Touched touched_;
+  OpCtx ctx_;
+};
+
+TEST_F(DataTest, CommitTakesOnlyWhatWasAllocatedToTheSession) {
+  const InodeId ino = MakeFile("f");
+  const StripeInfo info = Sealed(Allocate(ino, OneColumn()), 100);
+  CommitRequest r;
+  r.ino = ino;
+  r.stripes = {info};
+  r.extents = {{.length = 100, .stripe = info.id}};
+
+  ctx_.session = SessionId(8);
+  EXPECT_EQ(Commit(r).code(), FsError::kConflict);
+  ctx_.session = SessionId(7);
+
+  CommitRequest bad = r;
+  bad.stripes[0].columns[1].shard.v += 1;
+  EXPECT_EQ(Commit(bad).code(), FsError::kConflict);
+  bad = r;
+  bad.stripes[0].columns[1].length = 99;
+  EXPECT_EQ(Commit(bad).code(), FsError::kBadRequest);
+  bad = r;
+  bad.stripes[0].shape.unit_bytes = 8192;
+  EXPECT_EQ(Commit(bad).code(), FsError::kConflict);
+  bad = r;
+  bad.extents[0].length = 101;
+  EXPECT_EQ(Commit(bad).code(), FsError::kBadRequest);
+  bad = r;
+  bad.extents[0].stripe.v += 1;
+  EXPECT_EQ(Commit(bad).code(), FsError::kConflict);
+
+  EXPECT_EQ(Count(Counter::kAllocated), 1u);
+  auto reply = Commit(r);
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_EQ(reply->attr.size, 100u);
+  EXPECT_EQ(reply->attr.allocated_bytes, 100u);
+  EXPECT_EQ(touched_.data, std::set<InodeId>{ino});
+  EXPECT_EQ(Count(Counter::kAllocated), 0u);
+  EXPECT_EQ(Count(Counter::kStripes), 1u);
+  EXPECT_EQ(Commit(r).code(), FsError::kConflict) << "it is live already";
+}
+
+TEST_F(DataTest, ACommitMayBeSplitAndUseAStripeOfTheFileAgain) {
+  const InodeId ino = MakeFile("f");
+  const InodeId other = MakeFile("g");
+  const StripeInfo info = Write(ino, 0, 1000);
+  CommitRequest r;
+  r.ino = ino;
+  r.extents = {{.file_offset = 5000, .length = 10, .stripe = info.id, .stripe_offset = 990}};
+  EXPECT_TRUE(Commit(r).ok());
+  r.ino = other;
+  EXPECT_EQ(Commit(r).code(), FsError::kConflict) << "no other file may use it";
+  // The last old reference may go in the same commit that brings a new one.
+  r.ino = ino;
+  r.punch = {{0, 6000}};
+  EXPECT_TRUE(Commit(r).ok());
+  EXPECT_EQ(Extents(ino).size(), 1u);
+  EXPECT_TRUE(touched_.freed.empty());
+}
+
+TEST_F(DataTest, OverwrittenStripesBecomeGarbageOfThatCommit) {
+  const InodeId ino = MakeFile("f");
+  const StripeInfo a = Write(ino, 0, 1000);
+  Write(ino, 0, 500);
+  EXPECT_EQ(Count(Counter::kGarbageShards), 0u) << "half of it is still in use";
+  Write(ino, 500, 500);
+  EXPECT_EQ(Count(Counter::kGarbageShards), 2u);
+  const uint64_t seq = store_.store().last_seq().v;
+  EXPECT_TRUE(Garbage(1, seq - 1).empty());
+  const auto garbage = Garbage(1, seq);
+  ASSERT_EQ(garbage.size(), 1u);
+  EXPECT_EQ(garbage[0].shard, a.columns[0].shard);
+  EXPECT_EQ(garbage[0].stripe, a.id);
+  EXPECT_TRUE(Do([&](Txn& t) { return IsShardKnown(t, TargetId(1), garbage[0].shard); }).value());
+  ASSERT_TRUE(Do([&](Txn& t) { return OpGarbageDeleted(t, TargetId(1), garbage[0].shard); }).ok());
+  ASSERT_TRUE(Do([&](Txn& t) { return OpGarbageDeleted(t, TargetId(1), garbage[0].shard); }).ok());
+  EXPECT_FALSE(Do([&](Txn& t) { return IsShardKnown(t, TargetId(1), garbage[0].shard); }).value());
+  EXPECT_EQ(Count(Counter::kGarbageShards), 1u);
+}
+
+TEST_F(DataTest, AppendsGoToTheEnd) {
+  const InodeId ino = MakeFile("f");
+  CommitRequest r;
+  r.ino = ino;
+  r.append = true;
+  r.extents = {{.length = 3, .inline_bytes = "abc"}};
+  EXPECT_EQ(Commit(r)->append_offset, 0u);
+  auto second = Commit(r);
+  EXPECT_EQ(second->append_offset, 3u);
+  EXPECT_EQ(second->attr.size, 6u);
+  ASSERT_TRUE(Truncate(ino, 100).ok());
+  EXPECT_EQ(Commit(r)->append_offset, 100u);
+}
+
+TEST_F(DataTest, InlineBytesAreBounded) {
+  const InodeId ino = MakeFile("f");
+  CommitRequest r;
+  r.ino = ino;
+  r.append = true;
+  r.extents = {{.length = kMaxInlineBytes, .inline_bytes = std::string(kMaxInlineBytes, 'x')}};
+  uint64_t n = 0;
+  while (Commit(r).ok()) ++n;
+  EXPECT_EQ(n, kMaxInlinePerInode / kMaxInlineBytes);
+  EXPECT_EQ(Commit(r).code(), FsError::kTooBig);
+  EXPECT_EQ(Extents(ino).size(), n);
+}
+
+TEST_F(DataTest, ASessionThatEndsLeavesNothing) {
+  const InodeId ino = MakeFile("f");
+  std::vector<NewStripe> many(16, OneColumn());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(Do([&](Txn& t) { return OpAllocate(t, ctx_, ino, Layout(), many); }).ok());
+  }
+  CommitRequest r;
+  r.ino = ino;
+  const StripeInfo unused = Allocate(ino, OneColumn());
+  r.give_back = {unused.id, StripeId(12345)};
+  ASSERT_TRUE(Commit(r).ok());
+  EXPECT_EQ(touched_.freed, std::set<StripeId>{unused.id});
+  EXPECT_EQ(Count(Counter::kAllocated), 48u);
+  int steps = 1;
+  while (Do([&](Txn& t) { return OpCollectSession(t, ctx_.session, &touched_); }).value()) ++steps;
+  EXPECT_EQ(steps, 4);
+  EXPECT_EQ(Count(Counter::kAllocated), 0u);
+  EXPECT_EQ(Count(Counter::kGarbageShards), 98u);
+}
+
+TEST_F(DataTest, TruncateMasksAtOnceAndTrimsLater) {
+  const InodeId ino = MakeFile("f");
+  Fragment(ino, 8000);
+  ASSERT_EQ(Extents(ino).size(), 8000u);
+  ASSERT_TRUE(Truncate(ino, 31).ok());
+  EXPECT_EQ(touched_.trim, std::set<InodeId>{ino});
+  EXPECT_EQ(Extents(ino).size(), 11u);
+  EXPECT_GT(GetAttr(ino).allocated_bytes, 22u) << "not trimmed yet";
+  ASSERT_TRUE(Truncate(ino, 100000).ok());
+  EXPECT_EQ(Extents(ino).size(), 11u) << "what was cut off stays a hole";
+  // What is written into the masked range is seen; the rest of the range stays masked.
+  const StripeInfo info = Write(ino, 12000, 50);
+  auto extents = Extents(ino);
+  ASSERT_EQ(extents.size(), 12u);
+  EXPECT_EQ(extents.back(), (Extent{.file_offset = 12000, .length = 50, .stripe = info.id}));
+  for (const std::string& problem : store_.Fsck()) ADD_FAILURE() << problem;
+  store_.Crash(false);
+  EXPECT_GT(TrimAll(), 2);
+  EXPECT_EQ(Extents(ino), extents);
+  EXPECT_EQ(GetAttr(ino).allocated_bytes, 22u + 50u - 1);
+}
+
+TEST_F(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
+  const InodeId ino = MakeFile("f");
+  Fragment(ino, 6000);
+  ASSERT_TRUE(Unlink("f").ok());
+  InodeRequest r;
+  r.ino = ino;
+  EXPECT_EQ(Do([&](Txn& t) { return OpGetAttr(t, ctx_, r); }).code(), FsError::kStale);
+  EXPECT_EQ(Count(Counter::kFiles), 1u);
+  EXPECT_GT(TrimAll(), 1);
+  EXPECT_EQ(Count(Counter::kFiles), 0u);
+  EXPECT_EQ(Count(Counter::kStripes), 0u);
+  EXPECT_EQ(Count(Counter::kLiveBytes), 0u);
+}
+
+TEST_F(DataTest, UnlinkedButOpenStaysUntilClosed) {
+  const InodeId ino = MakeFile("f");
+  Write(ino, 0, 10);
+  open_.open.insert(ino);
+  ASSERT_TRUE(Unlink("f").ok());
+  EXPECT_EQ(touched_.orphaned, std::set<InodeId>{ino});
+  EXPECT_EQ(GetAttr(ino).nlink, 0u);
+  Write(ino, 10, 10);
+  EXPECT_EQ(Do([&](Txn& t) { return ListOrphans(t, InodeId(), 10); }).value(), std::vector<InodeId>{ino});
+  open_.open.clear();
+  ASSERT_TRUE(Do([&](Txn& t) { return OpReapOrphan(t, ino, 1, &touched_); }).ok());
+  ASSERT_TRUE(Do([&](Txn& t) { return OpReapOrphan(t, ino, 1, &touched_); }).ok());
+  EXPECT_EQ(Count(Counter::kStripes), 0u);
+  EXPECT_EQ(Count(Counter::kFiles), 0u);
+}
+
+TEST_F(DataTest, APunchTooFragmentedIsMasked) {
+  const InodeId ino = MakeFile("f");
+  Fragment(ino, 3000);
+  CommitRequest r;
+  r.ino = ino;
+  r.punch = {{30, 6000}};
+  ASSERT_TRUE(Commit(r).ok());
+  EXPECT_EQ(Extents(ino).size(), 3000u - 2000u);
+  EXPECT_GE(TrimAll(), 1);
+  EXPECT_EQ(Extents(ino).size(), 1000u);
+}
+
+TEST_F(DataTest, CommitsTooBigAreRefusedWhole) {
+  const InodeId ino = MakeFile("f");
+  Fragment(ino, 3000);
+  StripeInfo info = Sealed(Allocate(ino, OneColumn()), 9000);
+  CommitRequest r;
+  r.ino = ino;
+  r.stripes = {info};
+  r.extents = {{.length = 9000, .stripe = info.id}};
+  EXPECT_EQ(Commit(r).code(), FsError::kTooBig);
+  EXPECT_EQ(Extents(ino).size(), 3000u);
+  r.extents = {{.length = 3000, .stripe = info.id}};
+  EXPECT_TRUE(Commit(r).ok());
+  r.stripes.clear();
+  r.extents = {{.file_offset = 3000, .length = 3000, .stripe = info.id, .stripe_offset = 3000}};
+  EXPECT_TRUE(Commit(r).ok());
+  r.extents = {{.file_offset = 6000, .length = 3000, .stripe = info.id, .stripe_offset = 6000}};
+  EXPECT_TRUE(Commit(r).ok());
+  EXPECT_EQ(Extents(ino).size(), 1u) << "and merged";
+}
+
+TEST_F(DataTest, SwapColumn) {
+  const InodeId ino = MakeFile("f");
+  const StripeInfo info = Write(ino, 0, 1000);
+  const ShardId shard = Do([&](Txn& t) { return OpReserveShard(t, info.id, 1, TargetId(9)); }).value();
+  EXPECT_TRUE(Do([&](Txn& t) { return IsShardKnown(t, TargetId(9), shard); }).value());
+  Column c = info.columns[1];
+  c.shard = shard;
+  c.target = TargetId(9);
+  auto swap = [&](uint16_t column, ShardId old, Column to) {
+    return Do([&](Txn& t) { return OpSwapColumn(t, info.id, column, old, to, true); }).code();
+  };
+  Column bad = c;
+  bad.digest ^= 1;
+  EXPECT_EQ(swap(1, info.columns[1].shard, bad), FsError::kConflict);
+  EXPECT_EQ(swap(0, info.columns[0].shard, c), FsError::kConflict) << "reserved for another column";
+  EXPECT_EQ(swap(1, info.columns[0].shard, c), FsError::kConflict);
+  EXPECT_EQ(swap(1, info.columns[1].shard, c), FsError::kOk);
+  EXPECT_EQ(swap(1, info.columns[1].shard, c), FsError::kConflict) << "done already";
+  EXPECT_EQ(Count(Counter::kCrowded), 1u);
+  EXPECT_EQ(Garbage(2, UINT64_MAX).size(), 1u);
+  auto on = Do([&](Txn& t) { return ListTargetShards(t, TargetId(9), ShardId(), 10); }).value();
+  ASSERT_EQ(on.size(), 1u);
+  EXPECT_EQ(on[0].record, (TargetStripeRecord{info.id, 1, false}));
+  // One whose stripe goes meanwhile.
+  const ShardId late = Do([&](Txn& t) { return OpReserveShard(t, info.id, 0, TargetId(9)); }).value();
+  ASSERT_TRUE(Unlink("f").ok());
+  EXPECT_EQ(swap(0, info.columns[0].shard, {late, TargetId(9), 1000, 3}), FsError::kNoEnt);
+  ASSERT_TRUE(Do([&](Txn& t) { return OpDropReservedShard(t, TargetId(9), late); }).ok());
+  EXPECT_EQ(Garbage(9, UINT64_MAX).size(), 2u);
+}
+
+TEST_F(DataTest, StripeUsesAndPaths) {
+  const InodeId ino = MakeFile("f");
+  const StripeInfo info = Write(ino, 0, 100);
+  Write(ino, 40, 10);
+  auto uses = Do([&](Txn& t) { return ListStripeUses(t, info.id, 10); }).value();
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[1].file_offset, 50u);
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ino); })->paths, std::vector<std::string>{"/f"});
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, kRootInode); })->paths, std::vector<std::string>{"/"});
+}
+
+TEST_F(DataTest, LayoutsAreInheritedAndSetOnEmptyFilesOnly) {
+  Layout two{.k = 2, .m = 1};
+  two.stripe_bytes = 2 * kDefaultUnitBytes;
+  LayoutRequest set;
+  set.ino = kRootInode;
+  set.layout = two;
+  ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
+  const InodeId ino = MakeFile("f");
+  LayoutRequest get;
+  get.ino = ino;
+  auto got = Do([&](Txn& t) { return OpGetLayout(t, ctx_, get); }).value();
+  EXPECT_EQ(got.layout, two);
+  EXPECT_TRUE(got.inherited);
+  set.ino = ino;
+  set.layout->m = 77;
+  EXPECT_EQ(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).code(), FsError::kInval);
+  set.layout = two;
+  ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
+  Write(ino, 0, 10);
+  EXPECT_EQ(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).code(), FsError::kNotEmpty);
+  auto fs = Do([&](Txn& t) { return OpStatFs(t, 300, 30); }).value();
+  EXPECT_EQ(fs.total_bytes, 200u);
+  EXPECT_EQ(fs.free_bytes, 20u);
+  EXPECT_EQ(fs.files, 2u);
+}
+
+// Random edits of masks against one bit per byte.
+TEST(Masks, MatchBits) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random rng(seed);
+    std::vector<MaskRange> masks;
+    std::vector<bool> bits(200);
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t begin = rng.Below(199);
+      const MaskRange range{begin, rng.Between(begin + 1, 200)};
+      const bool add = rng.OneIn(2);
+      masks = add ? AddMask(masks, range) : SubtractMask(masks, range);
+      for (uint64_t b = range.begin; b < range.end; ++b) bits[b] = add;
+      const Extent all{.length = 200, .stripe = StripeId(1)};
+      std::vector<bool> seen(200, true);
+      for (const Extent& e : VisibleExtents({all}, masks)) {
+        EXPECT_EQ(e.stripe_offset, e.file_offset);
+        for (uint64_t b = e.file_offset; b < e.end(); ++b) seen[b] = false;
+      }
+      ASSERT_EQ(seen, bits);
+      for (size_t m = 1; m < masks.size(); ++m) ASSERT_GE(masks[m].begin, masks[m - 1].end);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stria
