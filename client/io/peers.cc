@@ -112,6 +112,11 @@ Readiness DataPeers::ReadinessOf(TargetId target) const {
   return Readiness::kGood;
 }
 
+bool DataPeers::DownByMap(TargetId target) const {
+  auto place = places_.find(target);
+  return place != places_.end() && place->second.by_map != Readiness::kGood;
+}
+
 bool DataPeers::Writable(TargetId target) const {
   auto place = places_.find(target);
   return place != places_.end() && place->second.takes_new && ReadinessOf(target) == Readiness::kGood;

@@ -46,6 +46,8 @@ class DataPeers {
   NodeId NodeOf(TargetId target) const;  // 0 if unknown
   std::string TargetName(TargetId target) const { return map_->TargetName(target); }
   Readiness ReadinessOf(TargetId target) const;
+  // The cluster map says that nobody will answer for it soon.
+  bool DownByMap(TargetId target) const;
   // A new stripe on it makes sense: it is up, and has not just failed.
   bool Writable(TargetId target) const;
 

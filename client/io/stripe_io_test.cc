@@ -235,11 +235,45 @@ TEST(StripeReader, UnreachableNodesAreNotLoss) {
   const StripeWritten w = env.Write(layout, payload);
   for (uint16_t c : {0, 1}) env.cluster.node(env.cluster.NodeOf(w.info.columns[c].target)).down = true;
   Error error;
+  int64_t before = env.ex.NowNs();
   env.Read(w.info, 0, 1000, &error);
   EXPECT_EQ(error.code, FsError::kUnavailable) << error;
+  EXPECT_GT(env.ex.NowNs() - before, 15 * kSecond);
+  // Once the map says that one is down, nobody waits for the other to be enough.
+  for (uint16_t c : {0, 1})
+    env.cluster.SetState(env.cluster.NodeOf(w.info.columns[c].target), NodeState::kDown);
+  env.peers.SetMap(env.cluster.Map());
+  before = env.ex.NowNs();
+  env.Read(w.info, 0, 1000, &error);
+  EXPECT_EQ(error.code, FsError::kUnavailable) << error;
+  EXPECT_LT(env.ex.NowNs() - before, 100 * kMillisecond);
   // Back again, and read although the client still avoids them.
   for (uint16_t c : {0, 1}) env.cluster.node(env.cluster.NodeOf(w.info.columns[c].target)).down = false;
   EXPECT_EQ(env.Read(w.info, 0, payload.size(), &error), BytesOf(payload)) << error;
+}
+
+TEST(StripeReader, WaitsForServersThatRestart) {
+  IoEnv env(29);
+  const Layout layout = MakeLayout(1, 4, 0, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  const NodeId node = env.cluster.NodeOf(w.info.columns[2].target);
+  env.cluster.node(node).down = true;
+  Timer back;
+  env.ex.StartTimer(&back, env.ex.NowNs() + 7 * kSecond, [&] { env.cluster.node(node).down = false; });
+  Error error;
+  EXPECT_EQ(env.Read(w.info, 0, payload.size(), &error), BytesOf(payload)) << error;
+  EXPECT_LT(env.ex.NowNs() - kSecond, 10 * kSecond);
+}
+
+TEST(StripeReader, GivesABusyServerTime) {
+  IoEnv env(30);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (uint32_t n = 1; n <= 10; ++n) env.cluster.node(NodeId(n)).busy_percent = 40;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
+  EXPECT_LT(env.bad.size(), 5u);
 }
 
 TEST(StripeReader, RacesASlowNode) {

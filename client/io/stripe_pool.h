@@ -24,8 +24,8 @@
 namespace stria {
 
 struct StripePoolOptions {
-  int64_t max_age_ns = 60 * kSecond;  // less than a write token lives
-  size_t max_ahead = 16;              // at most kMaxAhead
+  int64_t max_age_ns = 300 * kSecond;  // less than a write token lives
+  size_t max_ahead = 16;               // at most kMaxAhead
 };
 
 class StripePool {

@@ -4,10 +4,12 @@
 #include <array>
 #include <list>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "client/io/backoff.h"
 #include "stripe/checksum.h"
 #include "stripe/layout.h"
 #include "stripe/read_plan.h"
@@ -15,6 +17,9 @@
 namespace stria {
 
 namespace {
+
+constexpr int64_t kFirstWaitNs = 100 * kMillisecond;  // for servers to come back
+constexpr int64_t kMaxBusyWaitNs = 160 * kMillisecond;
 
 // Columns are left out of a plan from this on; a stripe that cannot be read so is tried with more.
 enum class Doubt : uint8_t { kNone = 0, kSlow = 1, kAvoided = 2, kDown = 3, kBad = 4 };
@@ -28,7 +33,7 @@ struct Piece {
 
 // One stripe range being read.
 struct Job {
-  StripeRange range;
+  const StripeRange* range = nullptr;
   std::array<Doubt, kMaxColumns> doubt{};
   std::array<FsError, kMaxColumns> failure{};  // of bad columns
   std::optional<ReadPlan> plan;
@@ -37,7 +42,9 @@ struct Job {
   bool finished = false;
   Result<void> result;
 
-  const StripeInfo& info() const { return range.stripe.info; }
+  bool worth_waiting = false;  // it failed for servers that may be back soon
+
+  const StripeInfo& info() const { return range->stripe.info; }
   const Column& column(ColumnIndex c) const { return info().columns[c.v]; }
 };
 
@@ -105,10 +112,12 @@ bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes,
 class ReadOp {
  public:
   ReadOp(StripeIo io, const std::function<void(const BadShard&)>& on_bad, StripeReaderStats* stats,
-         std::vector<StripeRange> ranges)
+         std::vector<const StripeRange*> ranges)
       : io_(io), on_bad_(on_bad), stats_(stats), jobs_(ranges.size()) {
-    for (size_t i = 0; i < ranges.size(); ++i) jobs_[i].range = std::move(ranges[i]);
+    for (size_t i = 0; i < ranges.size(); ++i) jobs_[i].range = ranges[i];
   }
+  // Of a range that could not be read: its servers may be back soon.
+  bool WorthWaiting(size_t range) const { return jobs_[range].worth_waiting; }
 
   Task<std::vector<Result<void>>> Run() {
     for (Job& job : jobs_) Start(job);
@@ -138,9 +147,9 @@ class ReadOp {
   };
 
   void Start(Job& job) {
-    stats_->read_bytes += job.range.out.size();
+    stats_->read_bytes += job.range->out.size();
     const Error valid = ValidateStripe(job.info());
-    if (!valid.ok() || job.range.stripe.tokens.size() != job.info().columns.size()) {
+    if (!valid.ok() || job.range->stripe.tokens.size() != job.info().columns.size()) {
       End(job, valid.ok() ? Error(FsError::kCorrupt, "a stripe came with too few tokens") : valid);
       return;
     }
@@ -167,7 +176,7 @@ class ReadOp {
       for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
         if (job.doubt[c] >= worst) options.unavailable.push_back(ColumnIndex(c));
       }
-      Result<ReadPlan> plan = PlanRead(job.info(), job.range.payload_offset, job.range.out.size(), options);
+      Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->out.size(), options);
       if (!plan.ok()) return End(job, plan.error());
       if (plan->lost.empty()) {
         job.plan = std::move(*plan);
@@ -188,7 +197,7 @@ class ReadOp {
   }
 
   // The caller refetches extents if a column told it to; otherwise says what is gone.
-  Error WhyLost(const Job& job, const ReadPlan& plan) const {
+  Error WhyLost(Job& job, const ReadPlan& plan) const {
     FsError code = FsError::kIo;
     std::string columns;
     for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
@@ -203,7 +212,10 @@ class ReadOp {
       } else if (code == FsError::kIo && (IsRetryable(failure) || failure == FsError::kFenced)) {
         code = FsError::kUnavailable;
       }
+      const TargetId target = job.info().columns[c].target;
+      if (IsRetryable(failure) && !io_.peers.DownByMap(target)) job.worth_waiting = true;
     }
+    job.worth_waiting = job.worth_waiting && code == FsError::kUnavailable;
     return Error(code, LostBytes(plan).message + "; without " + columns);
   }
 
@@ -263,10 +275,16 @@ class ReadOp {
       const Job& job = jobs_[item.job];
       const Column& column = job.column(item.range.column);
       request.items.push_back(ShardRead{column.shard, column.target,
-                                        job.range.stripe.tokens[item.range.column.v], item.range.shard_offset,
-                                        item.range.length});
+                                        job.range->stripe.tokens[item.range.column.v],
+                                        item.range.shard_offset, item.range.length});
     }
-    Result<ReadReply> reply = co_await io_.peers.Read(flight->batch.node, std::move(request));
+    // A busy server is given some time: reading around it would only make others busy.
+    Result<ReadReply> reply = co_await io_.peers.Read(flight->batch.node, request);
+    for (int64_t wait_ns = kBackoffMinNs; reply.code() == FsError::kRetryLater && wait_ns <= kMaxBusyWaitNs;
+         wait_ns *= 2) {
+      co_await Sleep(wait_ns);
+      reply = co_await io_.peers.Read(flight->batch.node, request);
+    }
     if (reply.ok()) {
       co_await Take(*flight, std::move(*reply));
     } else {
@@ -346,7 +364,7 @@ class ReadOp {
       const bool some = std::any_of(have.begin(), have.end(), [c](const auto& h) { return h.column.v == c; });
       if (!some) options.unavailable.push_back(ColumnIndex(c));
     }
-    Result<ReadPlan> plan = PlanRead(job.info(), job.range.payload_offset, job.range.out.size(), options);
+    Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->out.size(), options);
     if (!plan.ok() || !plan->lost.empty() || !MissingRanges(plan->fetch, have).empty()) return false;
     job.plan = std::move(*plan);
     return true;
@@ -365,19 +383,19 @@ class ReadOp {
     for (const DecodeGroup& d : job.plan->decode) decoded += d.length * d.wanted.size();
     stats_->reconstructed_bytes += decoded;
     if (decoded <= kInlineComputeBytes) {
-      const Error e = AssembleRead(*job.plan, fetched, job.range.out, &io_.codecs);
+      const Error e = AssembleRead(*job.plan, fetched, job.range->out, &io_.codecs);
       End(job, e.ok() ? Result<void>() : Result<void>(e));
       co_return;
     }
     // The pool may outlive this read, and with it the caller's span: decode into bytes of our own.
-    auto out = std::make_shared<MutableBuffer>(job.range.out.size());
+    auto out = std::make_shared<MutableBuffer>(job.range->out.size());
     auto pieces = std::make_shared<std::vector<Piece>>(job.pieces);
     auto plan = std::make_shared<ReadPlan>(*job.plan);
     CodecSet* codecs = &io_.codecs;
     const Error e = co_await RunOn(io_.pool, [out, pieces, plan, fetched, codecs] {
       return AssembleRead(*plan, fetched, out->span(), codecs);
     });
-    if (e.ok()) std::copy_n(out->data(), job.range.out.size(), job.range.out.data());
+    if (e.ok()) std::copy_n(out->data(), job.range->out.size(), job.range->out.data());
     End(job, e.ok() ? Result<void>() : Result<void>(e));
   }
 
@@ -444,8 +462,26 @@ Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offse
 }
 
 Task<std::vector<Result<void>>> StripeReader::ReadMany(std::vector<StripeRange> ranges) {
-  ReadOp op(io_, on_bad_, &stats_, std::move(ranges));
-  co_return co_await op.Run();
+  const int64_t give_up_ns = Executor::Current().NowNs() + options_.patience_ns;
+  std::vector<Result<void>> results(ranges.size());
+  std::vector<size_t> left(ranges.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  for (int64_t wait_ns = kFirstWaitNs;; wait_ns = std::min(2 * wait_ns, kBackoffMaxNs)) {
+    std::vector<const StripeRange*> todo;
+    for (const size_t i : left) todo.push_back(&ranges[i]);
+    std::vector<size_t> again;
+    {
+      ReadOp op(io_, on_bad_, &stats_, std::move(todo));
+      std::vector<Result<void>> got = co_await op.Run();
+      for (size_t i = 0; i < left.size(); ++i) {
+        if (op.WorthWaiting(i)) again.push_back(left[i]);
+        results[left[i]] = std::move(got[i]);
+      }
+    }
+    if (again.empty() || Executor::Current().NowNs() + wait_ns >= give_up_ns) co_return results;
+    left = std::move(again);
+    co_await Sleep(wait_ns);
+  }
 }
 
 }  // namespace stria

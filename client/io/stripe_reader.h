@@ -9,7 +9,8 @@
 //
 // Errors: kNoSuchShard or kTokenExpired when the bytes could not be had and a column said so: refetch the
 // extents and read again before it counts as loss. kUnavailable if too many columns' servers did not
-// answer; kIo, naming stripe and range, when more than m columns are gone or wrong.
+// answer, for patience_ns if they may be back soon (the map does not call them down); kIo, naming stripe and
+// range, when more than m columns are gone or wrong.
 //
 // Executor's thread only. Destroying a read cancels it; spans must stay valid until it ends or is
 // destroyed, and hold nothing useful unless it is ok. Bounds: one request in flight per column and round;
@@ -51,11 +52,15 @@ struct StripeReaderStats {
   uint64_t hedged = 0;               // races started
 };
 
+struct StripeReaderOptions {
+  int64_t patience_ns = 20 * kSecond;  // with servers that do not answer and are not known to be down
+};
+
 class StripeReader {
  public:
-  // `on_bad` is called at most once per column and read; it must not destroy the reader.
-  StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad)
-      : io_(io), on_bad_(std::move(on_bad)) {}
+  // `on_bad` is called at most once per column and try; it must not destroy the reader.
+  StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad, StripeReaderOptions options = {})
+      : io_(io), on_bad_(std::move(on_bad)), options_(options) {}
 
   Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out);
   // All at once, requests to the same server shared; results in the order of `ranges`.
@@ -66,6 +71,7 @@ class StripeReader {
  private:
   StripeIo io_;
   std::function<void(const BadShard&)> on_bad_;
+  StripeReaderOptions options_;
   StripeReaderStats stats_;
 };
 

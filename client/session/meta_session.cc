@@ -92,6 +92,7 @@ bool MetaSession::Retry(const Error& error, const Try& t) {
       return true;
     case FsError::kNotReady:
     case FsError::kRetryLater:
+      renew_now_.Pulse();  // it may have restarted: its term tells
       return true;
     default:
       return false;
