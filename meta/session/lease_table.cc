@@ -163,6 +163,11 @@ bool LeaseTable::FlushDone(SessionId s, InodeId ino, uint64_t event) const {
   return h == nullptr || h->mode != LeaseMode::kExclusive || h->flushes.count(event) == 0;
 }
 
+bool LeaseTable::Pending(SessionId s, InodeId ino, uint64_t event) const {
+  const Holder* h = Find(s, ino);
+  return h != nullptr && (h->recall_event == event || h->flushes.count(event) > 0);
+}
+
 Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event) {
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return Error();

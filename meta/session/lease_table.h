@@ -81,6 +81,9 @@ class LeaseTable {
   // True when that flush was answered, or overtaken by a release, a recall, or the session's end.
   bool FlushDone(SessionId s, InodeId ino, uint64_t event) const;
 
+  // True while that recall or flush waits for the session's answer.
+  bool Pending(SessionId s, InodeId ino, uint64_t event) const;
+
   // The session's answer to `event`, or a voluntary change (event 0): it holds `now` from here on.
   // kBadRequest if that is more than it was asked to keep, or more than it had.
   Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event);

@@ -1,0 +1,210 @@
+// What admins ask for. Every verb can be tried with dry_run; none takes the last recoverable copy of live
+// bytes: force does not change that.
+#include <algorithm>
+
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kWeighPage = 256;
+constexpr size_t kDropPage = 1024;
+
+std::string Plural(uint64_t n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Task<Result<std::pair<uint64_t, uint64_t>>> MetaServer::Weigh(std::vector<TargetId> targets) {
+  uint64_t stripes = 0, bytes = 0;
+  for (TargetId t : targets) {
+    for (ShardId after;;) {
+      size_t n = 0;
+      {
+        Txn txn(*store_);
+        CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, t, after, kWeighPage));
+        for (const TargetShard& s : page) {
+          after = s.shard;
+          if (s.record.pending) continue;
+          CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
+          if (!record || record->state != StripeState::kLive) continue;
+          ++stripes;
+          bytes += record->info.columns[s.record.column].length;
+        }
+        n = page.size();
+      }
+      if (n < kWeighPage) break;
+      co_await Yield();
+    }
+  }
+  co_return std::make_pair(stripes, bytes);
+}
+
+Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
+  if (const Result<void> saved = SaveCluster(); !saved.ok()) {
+    SetFatal(saved.error());
+    co_return saved.error();
+  }
+  PushMapEvents();
+  const Result<void> synced = co_await store_->Sync();
+  if (!synced.ok()) {
+    SetFatal(synced.error());
+    co_return synced.error();
+  }
+  repair_work_.Set();
+  co_return std::move(reply);
+}
+
+Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (r.header.uid != 0 && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
+  switch (r.verb) {
+    case AdminVerb::kRepairPause:
+    case AdminVerb::kRepairResume:
+    case AdminVerb::kRepairLimit: co_return co_await AdminRepair(std::move(r));
+    default: break;
+  }
+  std::vector<TargetId> targets;
+  if (r.target) {
+    const TargetInfo* t = cluster_->FindTarget(r.target);
+    if (t == nullptr || t->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
+    targets = {r.target};
+  } else {
+    if (cluster_->FindNode(r.node) == nullptr) co_return Error(FsError::kNoEnt, "no such node");
+    targets = cluster_->TargetsOf(r.node);
+  }
+  if (r.verb == AdminVerb::kRemove) co_return co_await AdminRemove(std::move(r), std::move(targets));
+  co_return co_await AdminTargets(std::move(r), std::move(targets));
+}
+
+Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
+  AdminReply reply;
+  RepairSettings next = repairs_.settings;
+  if (r.verb == AdminVerb::kRepairLimit) {
+    next.limit_bytes_per_s = r.number;
+    reply.message = r.number == 0 ? "repair runs without a limit"
+                                  : "repair writes at most " + std::to_string(r.number) + " bytes/s";
+  } else {
+    next.paused = r.verb == AdminVerb::kRepairPause;
+    reply.message = next.paused ? "repair is paused; rebuilds that run are finished" : "repair goes on";
+  }
+  if (r.dry_run) co_return std::move(reply);
+  repairs_.settings = next;
+  if (const Result<void> saved = SaveRepairSettings(); !saved.ok()) {
+    SetFatal(saved.error());
+    co_return saved.error();
+  }
+  co_return co_await FinishAdmin(std::move(reply));
+}
+
+// What to do with one target, or why not.
+Result<TargetState> MetaServer::NextState(const AdminRequest& r, const TargetInfo& t) const {
+  const std::string name = cluster_->TargetName(t.id);
+  switch (r.verb) {
+    case AdminVerb::kDrain:
+      if (t.state == TargetState::kUp) return TargetState::kDraining;
+      return t.state;  // its shards are on their way already
+    case AdminVerb::kUndrain:
+      if (t.state == TargetState::kDraining || t.state == TargetState::kUp) return TargetState::kUp;
+      return Error(FsError::kInval, name + " is not draining but has failed or is out; replace the disk");
+    case AdminVerb::kReplaceTarget:
+    case AdminVerb::kReplaceNode:
+      // Readable ones are copied from; what cannot be read is rebuilt from the others.
+      if (t.state == TargetState::kUp) return TargetState::kDraining;
+      return t.state;
+    case AdminVerb::kOut: return t.state == TargetState::kFailed ? TargetState::kFailed : TargetState::kOut;
+    default: return Error(FsError::kBadRequest, "no such verb");
+  }
+}
+
+Result<void> MetaServer::CheckReplacement(const AdminRequest& r) const {
+  if (r.verb == AdminVerb::kReplaceTarget) {
+    const TargetInfo* n = cluster_->FindTarget(r.new_target);
+    if (n == nullptr || n->state != TargetState::kUp || r.new_target == r.target || !r.target) {
+      return Error(FsError::kInval, "the new disk is not in use; add it to its node first");
+    }
+  }
+  if (r.verb == AdminVerb::kReplaceNode) {
+    const NodeInfo* n = cluster_->FindNode(r.new_node);
+    if (n == nullptr || n->state != NodeState::kUp || r.new_node == r.node || !r.node) {
+      return Error(FsError::kInval, "the new node is not up; start its data server first");
+    }
+  }
+  return Ok();
+}
+
+Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<TargetId> targets) {
+  CO_RETURN_IF_ERROR(CheckReplacement(r));
+  const bool whole_node = !r.target;
+  const NodeInfo* node = whole_node ? cluster_->FindNode(r.node) : nullptr;
+  if (r.verb == AdminVerb::kOut) {
+    const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_->IsReachable(t); });
+    if (answers && !r.force) {
+      co_return Error(FsError::kBusy, "it is up: drain it instead, which keeps its copies until others are made");
+    }
+    CO_ASSIGN_OR_RETURN(const Damage before, co_await SurveyDamage({}));
+    CO_ASSIGN_OR_RETURN(const Damage after, co_await SurveyDamage({targets.begin(), targets.end()}));
+    if (after.lost.size() > before.lost.size()) {
+      co_return Error(FsError::kBusy, "it has the last copy of parts of " +
+                                          Plural(after.lost.size() - before.lost.size(), "stripe") +
+                                          "; repair them first, or drain it");
+    }
+  }
+  CO_ASSIGN_OR_RETURN(const auto weight, co_await Weigh(targets));
+  AdminReply reply;
+  reply.stripes = weight.first;
+  reply.bytes = weight.second;
+  const std::string what = node != nullptr ? node->name : cluster_->TargetName(targets.front());
+  switch (r.verb) {
+    case AdminVerb::kDrain: reply.message = what + " is emptied"; break;
+    case AdminVerb::kUndrain: reply.message = what + " is in use again"; break;
+    case AdminVerb::kOut: reply.message = what + " is out: its shards are rebuilt elsewhere"; break;
+    default: reply.message = what + " is replaced: its shards move to the other disks, the new one among them";
+  }
+  reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + Plural(reply.bytes, "byte") + ")";
+  std::vector<std::pair<TargetId, TargetState>> next;
+  for (TargetId t : targets) {
+    const TargetInfo* info = cluster_->FindTarget(t);
+    if (info == nullptr) continue;
+    CO_ASSIGN_OR_RETURN(const TargetState state, NextState(r, *info));
+    next.emplace_back(t, state);
+  }
+  if (r.dry_run) co_return std::move(reply);
+  if (r.verb == AdminVerb::kOut && whole_node) {
+    cluster_->SetNodeOut(r.node, Wall());  // its disks keep their state: they count again if it returns
+  } else {
+    for (const auto& [t, state] : next) cluster_->SetTargetState(t, state);
+  }
+  co_return co_await FinishAdmin(std::move(reply));
+}
+
+Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<TargetId> targets) {
+  for (TargetId t : targets) {
+    Txn txn(*store_);
+    CO_ASSIGN_OR_RETURN(const auto left, ListTargetShards(txn, t, ShardId(), 1));
+    if (!left.empty()) {
+      co_return Error(FsError::kBusy, cluster_->TargetName(t) + " still has shards of live stripes; drain it first");
+    }
+  }
+  AdminReply reply;
+  const bool whole_node = !r.target;
+  reply.message = (whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target)) + " is removed";
+  if (r.dry_run) co_return std::move(reply);
+  // From here on nothing is placed there; nothing has been since the check, which did not wait.
+  for (TargetId t : targets) cluster_->SetTargetState(t, TargetState::kRemoved);
+  for (TargetId t : targets) {
+    for (bool more = true; more; co_await Yield()) {
+      Txn txn(*store_);
+      CO_ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, ShardId(), CommitSeq(UINT64_MAX), kDropPage));
+      for (const GarbageShard& g : page.shards) CO_RETURN_IF_ERROR(OpGarbageDeleted(txn, t, g.shard));
+      CO_RETURN_IF_ERROR(txn.Commit());
+      more = !page.end;
+    }
+    delete_cursors_.erase(t);
+  }
+  if (whole_node) cluster_->RemoveNode(r.node);
+  co_return co_await FinishAdmin(std::move(reply));
+}
+
+}  // namespace stria

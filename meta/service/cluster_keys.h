@@ -1,0 +1,48 @@
+// Keys of the families that are this layer's own: cluster and repairs. One letter, then big-endian
+// numbers. On disk (docs/formats.md).
+#pragma once
+
+#include <string>
+
+#include "common/codec.h"
+#include "common/ids.h"
+
+namespace stria {
+
+// Family cluster.
+inline std::string NodeRecordPrefix() { return "N"; }
+inline std::string NodeRecordKey(NodeId id) {
+  ByteWriter w;
+  w.Raw("N");
+  w.Key32(id.v);
+  return w.Take();
+}
+inline std::string TargetRecordPrefix() { return "T"; }
+inline std::string TargetRecordKey(TargetId id) {
+  ByteWriter w;
+  w.Raw("T");
+  w.Key32(id.v);
+  return w.Take();
+}
+inline std::string MapVersionKey() { return "V"; }
+inline std::string TermRecordKey() { return "E"; }
+
+// Family repairs.
+inline std::string RepairTaskPrefix() { return "T"; }
+inline std::string RepairTaskKey(uint64_t task) {
+  ByteWriter w;
+  w.Raw("T");
+  w.Key64(task);
+  return w.Take();
+}
+inline std::string BadShardPrefix() { return "B"; }
+inline std::string BadShardKey(StripeId stripe, uint16_t column) {
+  ByteWriter w;
+  w.Raw("B");
+  w.Key64(stripe.v);
+  w.Key32(column);
+  return w.Take();
+}
+inline std::string RepairSettingsKey() { return "S"; }
+
+}  // namespace stria

@@ -1,0 +1,229 @@
+// Headers, waiting, telling others.
+#include <algorithm>
+
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+
+MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng,
+                       std::vector<ClusterKey> keys)
+    : options_(std::move(options)),
+      kv_(std::move(kv)),
+      rng_(rng),
+      keys_(std::move(keys)),
+      signer_(std::make_unique<TokenSigner>(keys_.at(0))),
+      verifier_(std::make_unique<TokenVerifier>(keys_)),
+      sessions_(options_.sessions),
+      interests_(options_.max_interests) {}
+
+MetaServer::~MetaServer() { scope_.CancelAll(); }
+
+int64_t MetaServer::DeadlineOf(const OpHeader& h) const {
+  return Now() + std::clamp<int64_t>(h.timeout_ns, 0, kMaxCallNs);
+}
+
+Result<void> MetaServer::CheckHeader(const OpHeader& h) const {
+  if (!fatal_.ok()) return Error(FsError::kUnavailable, "the metadata store has failed: " + fatal_.message);
+  if (!ready_) return Error(FsError::kNotReady, "the metadata server is starting or stopping");
+  if (h.protocol != kProtocolVersion) {
+    return Error(FsError::kVersion, "protocol version " + std::to_string(h.protocol) + " is not spoken here");
+  }
+  if (h.cluster && h.cluster != store_->super()->cluster) {
+    return Error(FsError::kWrongCluster, "this is cluster " + store_->super()->cluster.ToString());
+  }
+  if (h.groups.size() > 65536) return Error(FsError::kBadRequest, "too many groups");
+  return Ok();
+}
+
+Result<void> MetaServer::CheckSession(const OpHeader& h) {
+  RETURN_IF_ERROR(CheckHeader(h));
+  if (Error e = sessions_.Check(h.session, h.epoch); !e.ok()) return e;
+  if (sessions_.IsUnclaimed(h.session)) {
+    return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
+  }
+  sessions_.AckReplies(h.session, h.acked_below);
+  return Ok();
+}
+
+Task<Result<void>> MetaServer::AwaitReclaims(const OpHeader& h) {
+  const int64_t deadline_ns = DeadlineOf(h);
+  while (sessions_.reclaiming()) {
+    if (Now() >= deadline_ns) {
+      co_return Error(FsError::kRetryLater, "waiting for clients to reclaim what they held before the restart");
+    }
+    co_await WaitProgress(deadline_ns);
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> MetaServer::Gate(const OpHeader& h) {
+  CO_RETURN_IF_ERROR(CheckSession(h));
+  if (sessions_.reclaiming()) {
+    CO_RETURN_IF_ERROR(co_await AwaitReclaims(h));
+    CO_RETURN_IF_ERROR(CheckSession(h));
+  }
+  co_return Ok();
+}
+
+OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
+  OpCtx ctx;
+  ctx.uid = h.uid;
+  ctx.gid = h.gid;
+  ctx.groups = h.groups;
+  if (options_.root_squash && h.uid == 0) {
+    ctx.uid = ctx.gid = options_.squash_id;
+    ctx.groups.clear();
+  }
+  ctx.now_ns = Wall();
+  ctx.session = h.session;
+  ctx.open = &opens_;
+  ctx.touched = touched;
+  return ctx;
+}
+
+Task<void> MetaServer::WaitProgress(int64_t until_ns) {
+  Timer timer;
+  executor_->StartTimer(&timer, until_ns, [this] { progress_.Pulse(); });
+  co_await progress_.Wait();
+}
+
+void MetaServer::SetFatal(Error e) {
+  if (!fatal_.ok()) return;
+  fatal_ = std::move(e);
+  fatal_event_.Set();
+  progress_.Pulse();
+  for (auto& [id, event] : polls_) event->Pulse();
+}
+
+Task<Error> MetaServer::WaitFatal() {
+  co_await fatal_event_.Wait();
+  co_return fatal_;
+}
+
+void MetaServer::NoteCommit(const Touched& touched) {
+  unsynced_.Set();
+  trims_.insert(touched.trim.begin(), touched.trim.end());
+  orphans_.insert(touched.orphaned.begin(), touched.orphaned.end());
+  for (InodeId ino : touched.orphaned) {
+    if (!leases_.IsOpen(ino)) reaps_.insert(ino);
+  }
+  if (!trims_.empty() || !reaps_.empty()) clean_work_.Set();
+}
+
+Task<Result<void>> MetaServer::MakeRoomFor(const Touched& touched) {
+  if (touched.trim.empty()) {
+    // The next range of ids becomes durable with a sync.
+    const Result<void> synced = co_await store_->Sync();
+    if (!synced.ok()) SetFatal(synced.error());
+    co_return synced;
+  }
+  for (InodeId ino : touched.trim) {
+    Touched more;
+    Txn txn(*store_);
+    CO_RETURN_IF_ERROR(TrimStep(txn, ino, &more));
+    const Result<CommitSeq> seq = txn.Commit();
+    if (!seq.ok()) {
+      SetFatal(seq.error());
+      co_return seq.error();
+    }
+    NoteCommit(more);
+    co_await Yield();
+  }
+  co_return Ok();
+}
+
+uint64_t MetaServer::PushEvent(SessionId s, SessionEvent e) {
+  const uint64_t event = sessions_.Push(s, std::move(e));
+  if (event != 0) {
+    if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
+  } else if (sessions_.Exists(s)) {
+    Fence(s);  // it does not take its events: everything it caches must be taken for stale
+  }
+  return event;
+}
+
+bool MetaServer::Push(const std::vector<InterestTable::Notice>& notices, Acks* acks) {
+  bool fenced = false;
+  for (const InterestTable::Notice& n : notices) {
+    if (!sessions_.Exists(n.session)) continue;
+    const uint64_t event = PushEvent(n.session, n.event);
+    if (event == 0) fenced = true;
+    else if (acks != nullptr) acks->emplace_back(n.session, event);
+  }
+  return fenced;
+}
+
+bool MetaServer::PushDemands(const std::vector<LeaseDemand>& demands) {
+  bool fenced = false;
+  for (const LeaseDemand& d : demands) {
+    SessionEvent e;
+    e.kind = d.kind;
+    e.ino = d.ino;
+    e.lease = d.to;
+    const uint64_t event = PushEvent(d.session, std::move(e));
+    if (event == 0) {
+      fenced = true;
+      continue;
+    }
+    leases_.NoteDemand(d, event);
+    demands_[{d.session, event}] = {d.ino, Now()};
+  }
+  return fenced;
+}
+
+Task<void> MetaServer::WaitAcks(Acks acks) {
+  // Who does not answer is fenced by its lease or by FenceSilent, so this ends.
+  while (fatal_.ok()) {
+    acks.erase(std::remove_if(acks.begin(), acks.end(),
+                              [&](const auto& a) { return sessions_.Acked(a.first, a.second); }),
+               acks.end());
+    if (acks.empty()) co_return;
+    co_await WaitProgress(Now() + options_.answer_timeout_ns);
+  }
+}
+
+Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered) {
+  std::vector<InterestTable::Notice> others, mine;
+  const auto sort = [&](std::vector<InterestTable::Notice> notices) {
+    for (InterestTable::Notice& n : notices) (n.session == from ? mine : others).push_back(std::move(n));
+  };
+  const auto except = [&](InodeId ino) {
+    return std::find(covered.begin(), covered.end(), ino) != covered.end() ? from : SessionId();
+  };
+  for (InodeId ino : touched.data) sort(interests_.DataChanged(ino, except(ino)));
+  for (InodeId ino : touched.attrs) {
+    if (!touched.data.count(ino)) sort(interests_.AttrChanged(ino, except(ino)));
+  }
+  for (const auto& [dir, name] : touched.entries) sort(interests_.EntryChanged(dir, name, from));
+  Acks acks;
+  Push(others, &acks);
+  Push(mine, nullptr);
+  for (auto it = evictions_.begin(); it != evictions_.end();) {
+    if (sessions_.Acked(it->first, it->second)) {
+      it = evictions_.erase(it);
+      continue;
+    }
+    if (it->first != from) acks.emplace_back(it->first, it->second);
+    ++it;
+  }
+  if (!acks.empty()) co_await WaitAcks(std::move(acks));
+}
+
+void MetaServer::NoteEvictions(const std::vector<InterestTable::Notice>& evicted) {
+  Acks acks;
+  Push(evicted, &acks);
+  for (const auto& [session, event] : acks) evictions_[session] = event;
+}
+
+void MetaServer::PushMapEvents() {
+  if (cluster_->version() == pushed_map_version_) return;
+  pushed_map_version_ = cluster_->version();
+  for (SessionId s : sessions_.All()) {
+    SessionEvent e;
+    e.kind = SessionEvent::Kind::kClusterMap;
+    PushEvent(s, std::move(e));
+  }
+  repair_work_.Set();
+}
+
+}  // namespace stria

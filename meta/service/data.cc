@@ -1,0 +1,213 @@
+// Extents, stripes, commits.
+#include <algorithm>
+
+#include "meta/service/cluster_keys.h"
+#include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
+
+namespace stria {
+namespace {
+
+// The layout of a stripe that is to hold no more than `payload_bytes` (0: a full one): a short one uses
+// few data columns, with the layout's full parity.
+Layout ForPayload(Layout layout, uint64_t payload_bytes) {
+  if (payload_bytes == 0 || layout.groups != 1 || layout.arrangement == Arrangement::kGathered) return layout;
+  const uint64_t units = DivCeil(payload_bytes, layout.unit_bytes);
+  if (units >= layout.k) return layout;
+  layout.k = static_cast<uint8_t>(std::max<uint64_t>(units, 1));
+  layout.codec = DefaultCodec(layout.k, layout.m);
+  layout.stripe_bytes = AlignUp(std::min(layout.stripe_bytes, payload_bytes), uint64_t{layout.k} * layout.unit_bytes);
+  return layout;
+}
+
+}  // namespace
+
+std::string MetaServer::Sign(ShardId shard, TargetId target, uint8_t rights) const {
+  const int64_t expiry_s = (Wall() + options_.token_ttl_ns) / kSecond;
+  return EncodeToken(signer_->Sign(shard, target, rights, expiry_s));
+}
+
+void MetaServer::SignGrant(StripeGrant* grant, uint8_t rights) const {
+  grant->tokens.assign(grant->info.columns.size(), "");
+  for (size_t i = 0; i < grant->info.columns.size(); ++i) {
+    const Column& c = grant->info.columns[i];
+    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights);
+  }
+}
+
+Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  std::optional<GetExtentsReply> reply;
+  {
+    Txn txn(*store_);
+    CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, Ctx(r.header, nullptr), r));
+  }
+  for (StripeGrant& g : reply->stripes) SignGrant(&g, kTokenRead);
+  reply->tokens_expire_ns = Wall() + options_.token_ttl_ns;
+  if (leases_.DirtyHolder(r.header.session, r.ino)) {
+    CO_RETURN_IF_ERROR(co_await MakeUncacheable(r.header.session, r.ino, deadline_ns));
+  } else {
+    std::vector<InterestTable::Notice> evicted;
+    interests_.NoteAttr(r.header.session, r.ino, &evicted);
+    interests_.NoteData(r.header.session, r.ino, &evicted);
+    NoteEvictions(evicted);
+  }
+  co_return std::move(*reply);
+}
+
+// ---- Allocation ----
+
+Task<Result<AllocateReply>> MetaServer::Allocate(AllocateRequest r) {
+  return Mutate<AllocateRequest, AllocateReply>(OpKind::kAllocate, std::move(r), &MetaServer::RunAllocate,
+                                                &MetaServer::AfterAllocate);
+}
+
+Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
+  ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
+  const Layout layout = ForPayload(asked, r.payload_bytes);
+  const ClusterView view = cluster_->View();
+  const SessionRecord* session = sessions_.Find(ctx.session);
+  const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);
+  std::vector<NewStripe> stripes;
+  for (uint32_t i = 0; i < std::max<uint32_t>(r.count, 1); ++i) {
+    PlaceRequest place;
+    place.seed = place_seed_ + i;
+    place.shard_bytes = layout.stripe_bytes / layout.data_columns();
+    place.preferred = near == nullptr ? NodeId() : near->id;
+    place.excluded = r.avoid;
+    ASSIGN_OR_RETURN(Placement p, PlaceStripe(view, layout, place));
+    NewStripe s;
+    s.shape.groups = p.groups;
+    s.shape.k = p.k;
+    s.shape.m = layout.m;
+    s.shape.codec = p.k == layout.k ? layout.codec : DefaultCodec(p.k, layout.m);
+    s.shape.unit_bytes = layout.unit_bytes;
+    s.narrow = p.narrow;
+    s.crowded = IsCrowded(view, s.shape, p.targets, layout.domain);
+    s.targets = std::move(p.targets);
+    stripes.push_back(std::move(s));
+  }
+  ASSIGN_OR_RETURN(std::vector<StripeInfo> infos, OpAllocate(txn, ctx, r.ino, asked, stripes));
+  place_seed_ += stripes.size();
+  AllocateReply reply;
+  for (StripeInfo& info : infos) {
+    StripeGrant g;
+    g.info = std::move(info);
+    reply.stripes.push_back(std::move(g));
+  }
+  reply.seq = txn.seq();
+  return reply;
+}
+
+Task<Result<AllocateReply>> MetaServer::RunAllocate(AllocateRequest r) {
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  if (r.count > kMaxAllocateStripes || r.avoid.size() > kMaxTargets) {
+    co_return Error(FsError::kBadRequest, "too many stripes or disks in one allocation");
+  }
+  // After a restart, not everyone who is there has been heard yet: no narrow stripes for that.
+  const int64_t heard_ns = started_ns_ + options_.cluster.suspect_ns;
+  while (cluster_->AwaitsFirstBeats() && Now() < heard_ns) co_await WaitProgress(heard_ns);
+  Touched touched;
+  co_return co_await Apply<AllocateReply>(
+      OpKind::kAllocate, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return AllocateInTxn(txn, ctx, r); });
+}
+
+Task<Result<AllocateReply>> MetaServer::AfterAllocate(AllocateRequest r, AllocateReply reply) {
+  for (StripeGrant& g : reply.stripes) SignGrant(&g, kTokenWrite);
+  co_return std::move(reply);
+}
+
+// ---- Commit ----
+
+Task<Result<CommitReply>> MetaServer::Commit(CommitRequest r) {
+  return Mutate<CommitRequest, CommitReply>(OpKind::kCommit, std::move(r), &MetaServer::RunCommit,
+                                            &MetaServer::AfterCommit);
+}
+
+Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
+  const SessionId s = r.header.session;
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
+  if (leases_.ModeOf(s, r.ino) != LeaseMode::kExclusive) {
+    CO_RETURN_IF_ERROR(co_await Gate(r.header));
+    if (r.ino) CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
+  }
+  Touched touched;
+  Result<CommitReply> reply = co_await Apply<CommitReply>(
+      OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpCommit(txn, ctx, r); });
+  if (!reply.ok() || !r.ino) co_return reply;
+  if (leases_.ModeOf(s, r.ino) == LeaseMode::kExclusive) {
+    // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:
+    // a recall's flush must not depend on others' events, which may wait for flushes themselves.
+    Push(interests_.DataChanged(r.ino, s), nullptr);
+  } else {
+    co_await Announce(s, touched, {r.ino});
+  }
+  if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteAttr(s, r.ino, &evicted);
+  interests_.NoteData(s, r.ino, &evicted);
+  NoteEvictions(evicted);
+  co_return reply;
+}
+
+Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
+  if (r.durable) {
+    const Result<void> synced = co_await store_->WaitDurable(reply.seq);
+    if (!synced.ok()) {
+      SetFatal(synced.error());
+      co_return synced.error();
+    }
+  }
+  co_return std::move(reply);
+}
+
+// ---- Stripes ----
+
+Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (r.header.session) CO_RETURN_IF_ERROR(CheckSession(r.header));
+  Txn txn(*store_);
+  CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
+  StripeReply reply;
+  if (record && record->state == StripeState::kLive) {
+    StripeGrant g;
+    g.info = std::move(record->info);
+    SignGrant(&g, kTokenRead);
+    reply.grant = std::move(g);
+  }
+  co_return std::move(reply);
+}
+
+Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (r.header.session) CO_RETURN_IF_ERROR(CheckSession(r.header));
+  // A server that does not answer is the cluster's business (heartbeats), not its shards'.
+  if (r.reason != FsError::kChecksum && r.reason != FsError::kNoSuchShard && r.reason != FsError::kDiskFailed) {
+    co_return Empty();
+  }
+  Txn txn(*store_);
+  CO_ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
+  if (!record || record->state != StripeState::kLive || r.column >= record->info.columns.size() ||
+      record->info.columns[r.column].shard != r.shard || !r.shard) {
+    co_return Empty();  // it has been replaced meanwhile
+  }
+  const ReportedShard bad{r.stripe, r.column, r.shard, r.reason};
+  if (!repairs_.MarkBad(bad)) co_return Empty();
+  txn.Put(Family::kRepairs, BadShardKey(r.stripe, r.column), EncodeBadShard(bad));
+  const Result<CommitSeq> seq = txn.Commit();
+  if (!seq.ok()) {
+    SetFatal(seq.error());
+    co_return seq.error();
+  }
+  unsynced_.Set();
+  damage_.reset();
+  repairs_.Add(r.stripe, 0);
+  repair_work_.Set();
+  co_return Empty();
+}
+
+}  // namespace stria

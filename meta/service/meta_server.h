@@ -1,0 +1,351 @@
+// The metadata service itself: sessions, leases and exactly-once around the operations of meta/ops, the
+// cluster, repair and garbage collection. One executor thread; blocking reads of the store happen on it.
+//
+// How a mutation runs:
+//   1. check header and session; a repeated op gets the stored reply, or joins the one that runs
+//   2. wait until nothing conflicts: reclaims after a restart, leases of others (recall, flush)
+//   3. run the operation in a transaction, together with its stored reply; commit
+//   4. push invalidations to the sessions that cached what changed; wait until each has acknowledged
+//      or is fenced
+//   5. reply (Commit with durable=true: after the sync)
+// Steps 2-5 run in a task of the server's own: a caller that goes away changes nothing. Nothing is locked
+// while waiting; every wait is bounded by the caller's timeout, or by fencing those who do not answer.
+//
+// What runs by itself: group sync, timers of sessions and nodes, trimming, orphans, what fenced
+// sessions left, repair. Destroying the server at any point is a crash; a new one on the same store
+// recovers. Destroy whoever holds its calls first.
+//
+// Durable: as meta_api.h says.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/exec/task.h"
+#include "common/kv/kv.h"
+#include "common/random.h"
+#include "common/token.h"
+#include "meta/cluster/cluster_state.h"
+#include "meta/ops/op_ctx.h"
+#include "meta/ops/ops.h"
+#include "meta/repair/repair_queue.h"
+#include "meta/service/reply_codec.h"
+#include "meta/session/interest_table.h"
+#include "meta/session/lease_table.h"
+#include "meta/session/session_table.h"
+#include "meta/store/txn.h"
+
+namespace stria {
+
+struct MetaServerOptions {
+  SessionTableOptions sessions;
+  ClusterOptions cluster;
+  RepairBudget repair;
+  size_t max_interests = kMaxInterests;
+  bool root_squash = false;  // uid 0 of clients becomes squash_id
+  uint32_t squash_id = 65534;
+  int64_t group_sync_ns = 5 * kMillisecond;
+  int64_t token_ttl_ns = 3600 * kSecond;
+  // A session that renews its lease but leaves an event unacknowledged, or a recall unanswered, for
+  // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
+  int64_t answer_timeout_ns = 90 * kSecond;
+  int64_t tick_ns = 500 * kMillisecond;
+};
+
+inline constexpr int64_t kMaxCallNs = 60 * kSecond;      // no call waits longer
+inline constexpr int kMaxTxnTries = 64;                  // of an operation that must trim or sync first
+inline constexpr size_t kReplyDeletesPerTxn = 8;         // acknowledged replies that go with a batch
+inline constexpr size_t kMaxRunningOps = 16384;          // more: kRetryLater
+inline constexpr size_t kDeletesPerBeat = 512;           // shards a node is told to delete at a time
+inline constexpr size_t kMaxLostFiles = 100;             // in a status
+
+class MetaServer final : public MetaService {
+ public:
+  // `keys`: the first signs. The store must be formatted (FormatMetaStore).
+  MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng, std::vector<ClusterKey> keys);
+  ~MetaServer() override;
+
+  // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
+  Task<Result<void>> Start();
+  // Makes everything durable and ends all tasks; calls give kNotReady again.
+  Task<Result<void>> Stop();
+  // Resumes when the store has failed: nothing can be written any more, the process must end.
+  Task<Error> WaitFatal();
+
+  // ---- MetaService ----
+  Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) override;
+  Task<Result<RenewReply>> Renew(RenewRequest r) override;
+  Task<Result<PollReply>> Poll(PollRequest r) override;
+  Task<Result<Empty>> CloseSession(InodeRequest r) override;
+  Task<Result<NodeReply>> Lookup(NameRequest r) override;
+  Task<Result<NodeReply>> GetAttr(InodeRequest r) override;
+  Task<Result<NodeReply>> SetAttr(SetAttrRequest r) override;
+  Task<Result<OpenReply>> MakeNode(MakeNodeRequest r) override;
+  Task<Result<OpenReply>> Open(OpenRequest r) override;
+  Task<Result<Empty>> Release(InodeRequest r) override;
+  Task<Result<Empty>> LeaseDone(LeaseDoneRequest r) override;
+  Task<Result<NodeReply>> Unlink(NameRequest r) override;
+  Task<Result<NodeReply>> Rmdir(NameRequest r) override;
+  Task<Result<NodeReply>> Rename(RenameRequest r) override;
+  Task<Result<NodeReply>> Link(LinkRequest r) override;
+  Task<Result<ReadLinkReply>> ReadLink(InodeRequest r) override;
+  Task<Result<ReadDirReply>> ReadDir(ReadDirRequest r) override;
+  Task<Result<XattrReply>> GetXattr(XattrRequest r) override;
+  Task<Result<XattrReply>> ListXattr(XattrRequest r) override;
+  Task<Result<XattrReply>> SetXattr(XattrRequest r) override;
+  Task<Result<XattrReply>> RemoveXattr(XattrRequest r) override;
+  Task<Result<StatFsReply>> StatFs(InodeRequest r) override;
+  Task<Result<LayoutReply>> GetLayout(LayoutRequest r) override;
+  Task<Result<LayoutReply>> SetLayout(LayoutRequest r) override;
+  Task<Result<Empty>> Sync(InodeRequest r) override;
+  Task<Result<PathsReply>> Paths(InodeRequest r) override;
+  Task<Result<GetExtentsReply>> GetExtents(GetExtentsRequest r) override;
+  Task<Result<AllocateReply>> Allocate(AllocateRequest r) override;
+  Task<Result<CommitReply>> Commit(CommitRequest r) override;
+  Task<Result<Empty>> ReportShard(ReportShardRequest r) override;
+  Task<Result<StripeReply>> GetStripe(StripeRequest r) override;
+  Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override;
+  Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override;
+  Task<Result<Empty>> ReportWork(ReportWorkRequest r) override;
+  Task<Result<CheckShardsReply>> CheckShards(CheckShardsRequest r) override;
+  Task<Result<ClusterMap>> GetMap(InodeRequest r) override;
+  Task<Result<StatusReply>> Status(InodeRequest r) override;
+  Task<Result<AdminReply>> Admin(AdminRequest r) override;
+  Task<Result<FsckReply>> Fsck(InodeRequest r) override;
+
+  // For tests and status.
+  const LeaseTable& leases() const { return leases_; }
+  const SessionTable& sessions() const { return sessions_; }
+  MetaStore* store() { return store_.get(); }
+  uint64_t term() const { return term_; }
+
+ private:
+  // What the operations may ask about open inodes.
+  class Opens final : public OpenTable {
+   public:
+    explicit Opens(const LeaseTable* leases) : leases_(leases) {}
+    bool IsOpen(InodeId ino) const override { return leases_->IsOpen(ino); }
+    bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
+      return for_write ? leases_->IsWriter(s, ino) : leases_->IsOpenBy(s, ino);
+    }
+
+   private:
+    const LeaseTable* leases_;
+  };
+  struct RunBase {
+    explicit RunBase(OpKind k) : kind(k) {}
+    virtual ~RunBase() = default;
+    const OpKind kind;
+    Event changed;
+  };
+  template <class Rep>
+  struct OpRun final : RunBase {
+    using RunBase::RunBase;
+    std::optional<Result<Rep>> result;
+  };
+  using Acks = std::vector<std::pair<SessionId, uint64_t>>;
+  template <class Req, class Rep>
+  using RunFn = Task<Result<Rep>> (MetaServer::*)(Req);
+  template <class Req, class Rep>
+  using AfterFn = Task<Result<Rep>> (MetaServer::*)(Req, Rep);
+
+  // ---- core.cc: headers, announcements; background.cc: what runs by itself; recovery.cc ----
+  int64_t Now() const { return executor_->NowNs(); }
+  int64_t Wall() const { return executor_->WallNs(); }
+  int64_t DeadlineOf(const OpHeader& h) const;
+  Result<void> CheckHeader(const OpHeader& h) const;   // protocol, cluster; the server is ready
+  Result<void> CheckSession(const OpHeader& h);        // and the session; notes acknowledged replies
+  // CheckSession, then waits for the end of the reclaim window.
+  Task<Result<void>> Gate(const OpHeader& h);
+  Task<Result<void>> AwaitReclaims(const OpHeader& h);
+  OpCtx Ctx(const OpHeader& h, Touched* touched);
+  Task<void> WaitProgress(int64_t until_ns);
+  void SetFatal(Error e);
+  void NoteCommit(const Touched& touched);
+  Task<Result<void>> MakeRoomFor(const Touched& touched);  // after kRetryLater of an operation
+  // Pushes; those whose queue is full are fenced. Appends what to wait for. True if some were fenced.
+  bool Push(const std::vector<InterestTable::Notice>& notices, Acks* acks);
+  // No mutation is answered before these are acknowledged.
+  void NoteEvictions(const std::vector<InterestTable::Notice>& evicted);
+  bool PushDemands(const std::vector<LeaseDemand>& demands);
+  uint64_t PushEvent(SessionId s, SessionEvent e);
+  Task<void> WaitAcks(Acks acks);
+  // Tells everybody but `from` what changed, and `from` what its reply does not cover; waits for the
+  // others.
+  Task<void> Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered);
+  void PushMapEvents();
+  Result<void> SaveCluster();
+  Result<void> SaveClusterIn(Txn& txn);  // and commits it
+  Task<void> GroupSyncLoop();
+  Task<void> TickLoop();
+  Task<void> CleanLoop();
+  Result<bool> CleanSome();
+  Result<void> LoadAll();
+  Result<void> LoadSessions(Txn& txn);
+  Result<void> LoadCluster(Txn& txn);
+  Result<void> LoadRepairs(Txn& txn);
+  Result<void> LoadWork(Txn& txn);
+
+  template <class Req, class Rep>
+  Task<Result<Rep>> Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after);
+  template <class Req, class Rep>
+  Task<void> RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after,
+                   std::optional<Rep> stored, bool begun);
+  template <class Rep>
+  Task<Result<Rep>> AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns);
+  template <class Rep, class F>
+  Task<Result<Rep>> Apply(OpKind kind, const OpHeader& h, Touched* touched, F f);
+
+  // ---- sessions.cc ----
+  Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
+  bool ReclaimHeld(const OpenSessionRequest& r);
+  OpenSessionReply SessionReply(SessionId s, bool reclaimed);
+  // Ends a session at once, durable with the next sync; what it left is collected later.
+  void Fence(SessionId s);
+  void ExpireSessions();
+  void FenceSilent();
+  Task<Result<LeaseMode>> AcquireLease(SessionId s, InodeId ino, bool for_write, bool data, int64_t deadline_ns);
+  Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
+  Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
+  // The session must not cache what its reply says about ino: somebody buffers writes to it.
+  Task<Result<void>> MakeUncacheable(SessionId s, InodeId ino, int64_t deadline_ns);
+
+  // ---- namespace.cc ----
+  std::vector<InodeId> Covered(const NodeReply& r) const;
+  Task<Result<NodeReply>> SettleNode(OpHeader h, NodeReply reply);
+  Task<Result<NodeReply>> RunSetAttr(SetAttrRequest r);
+  Task<Result<OpenReply>> RunMakeNode(MakeNodeRequest r);
+  Task<Result<OpenReply>> AfterMakeNode(MakeNodeRequest r, OpenReply reply);
+  Task<Result<OpenReply>> RunOpen(OpenRequest r);
+  Task<Result<OpenReply>> AfterOpen(OpenRequest r, OpenReply reply);
+  Task<Result<OpenReply>> TakeLease(OpHeader h, bool for_write, OpenReply reply);
+  Task<Result<NodeReply>> RunUnlink(NameRequest r);
+  Task<Result<NodeReply>> RunRmdir(NameRequest r);
+  Task<Result<NodeReply>> RunRename(RenameRequest r);
+  Task<Result<NodeReply>> RunLink(LinkRequest r);
+  Task<Result<XattrReply>> RunSetXattr(XattrRequest r);
+  Task<Result<XattrReply>> RunRemoveXattr(XattrRequest r);
+  Task<Result<LayoutReply>> RunSetLayout(LayoutRequest r);
+  Task<Result<LayoutReply>> AfterSetLayout(LayoutRequest r, LayoutReply reply);
+
+  // ---- data.cc ----
+  Task<Result<AllocateReply>> RunAllocate(AllocateRequest r);
+  Task<Result<AllocateReply>> AfterAllocate(AllocateRequest r, AllocateReply reply);
+  Result<AllocateReply> AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r);
+  Task<Result<CommitReply>> RunCommit(CommitRequest r);
+  Task<Result<CommitReply>> AfterCommit(CommitRequest r, CommitReply reply);
+  void SignGrant(StripeGrant* grant, uint8_t rights) const;
+  std::string Sign(ShardId shard, TargetId target, uint8_t rights) const;
+
+  // ---- cluster.cc ----
+  Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets);
+  Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
+
+  // ---- repair.cc ----
+  Task<void> RepairLoop();
+  void FollowMap();
+  Task<Result<void>> ScanTargets();
+  Result<bool> ScanPage();
+  std::optional<StripeHealth> HealthOf(const StripeRecord& record) const;
+  std::optional<int> NeedOf(const StripeHealth& health) const;
+  Result<void> PlanSome();
+  Result<bool> StartTask(const RepairTask& task);
+  Result<void> EndTask(const RepairTaskRecord& t);  // its shard is not going to be used
+  Result<void> CheckTasks();
+  Result<void> TakeRebuilt(const RebuildResult& result);
+  Result<void> TakeFailedRebuild(const RepairTaskRecord& t, const RebuildResult& result);
+  Result<void> SaveRepairSettings();
+  Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t);
+
+  // ---- status.cc, admin.cc ----
+  struct Damage {
+    uint64_t degraded = 0;
+    std::set<StripeId> lost;
+  };
+  bool IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const;
+  bool IsLost(const StripeInfo& info, const std::vector<bool>& unreadable) const;
+  Result<void> SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out);
+  // Of the cluster as it is, if `gone` were gone too.
+  Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
+  Result<std::vector<LostFile>> ListLostFiles(const std::set<StripeId>& lost);
+  Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
+  Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);
+  Task<Result<AdminReply>> AdminRepair(AdminRequest r);
+  Task<Result<AdminReply>> FinishAdmin(AdminReply reply);
+  // Stripes and bytes on these targets.
+  Task<Result<std::pair<uint64_t, uint64_t>>> Weigh(std::vector<TargetId> targets);
+  Result<TargetState> NextState(const AdminRequest& r, const TargetInfo& t) const;
+  Result<void> CheckReplacement(const AdminRequest& r) const;
+
+  const MetaServerOptions options_;
+  std::unique_ptr<KvStore> kv_;  // until Start
+  Random rng_;
+  const std::vector<ClusterKey> keys_;
+  const std::unique_ptr<TokenSigner> signer_;
+  const std::unique_ptr<TokenVerifier> verifier_;
+  Executor* executor_ = nullptr;
+
+  std::unique_ptr<MetaStore> store_;
+  bool ready_ = false;
+  Error fatal_;
+  Event fatal_event_;
+  uint64_t term_ = 0;
+  int64_t started_ns_ = 0;
+
+  SessionTable sessions_;
+  LeaseTable leases_;
+  InterestTable interests_;
+  Opens opens_{&leases_};
+  std::unique_ptr<ClusterState> cluster_;
+  RepairQueue repairs_;
+
+  Event progress_;  // pulsed when an event was acknowledged, a lease changed, a session came or went
+  std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
+  std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
+  std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
+  std::map<SessionId, uint64_t> evictions_;  // newest eviction notice: no mutation overtakes it
+  std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
+  size_t running_count_ = 0;
+
+  Event unsynced_;             // something waits for the group sync
+  Event clean_work_;           // trims_, reaps_ or ended_ have something
+  std::set<InodeId> trims_;    // have masked ranges
+  std::set<InodeId> orphans_;  // unlinked, not freed yet
+  std::set<InodeId> reaps_;    // of those: perhaps nobody has them open any more
+  bool window_over_ = false;   // of reclaims
+  std::set<SessionId> ended_;  // fenced; their stripes and replies are to be collected
+  uint64_t pushed_map_version_ = 0;
+  uint64_t place_seed_ = 0;
+  std::map<TargetId, ShardId> delete_cursors_;
+  std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
+
+  // Repair: the scan of targets being emptied.
+  struct Scan {
+    ShardId after;
+    uint64_t stripes = 0, bytes = 0;
+    bool left = false;  // something is there
+    bool done = false;
+    int64_t again_ns = 0;
+  };
+  std::map<TargetId, Scan> scans_;
+  uint64_t followed_version_ = 0;
+  Event repair_work_;
+
+  // Status: the survey of damage, good while nothing changes.
+  std::optional<Damage> damage_;
+  std::pair<uint64_t, CommitSeq> damage_of_;
+
+  TaskScope scope_;  // last: its tasks use everything above
+};
+
+// Makes an empty store a new cluster's: superblock and root directory. Durable on return.
+Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams params);
+
+}  // namespace stria

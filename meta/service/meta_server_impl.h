@@ -1,0 +1,132 @@
+// The templates of MetaServer, for its own .cc files.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "meta/service/meta_server.h"
+
+namespace stria {
+
+template <class Rep>
+Task<Result<Rep>> MetaServer::AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns) {
+  Timer timer;
+  executor_->StartTimer(&timer, deadline_ns, [op] { op->changed.Pulse(); });
+  while (!op->result) {
+    if (Now() >= deadline_ns) co_return Error(FsError::kDeadline, "the request did not finish in time");
+    co_await op->changed.Wait();
+  }
+  co_return *op->result;
+}
+
+template <class Req, class Rep>
+Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after,
+                             std::optional<Rep> stored, bool begun) {
+  const SessionId session = r.header.session;
+  const OpSeq seq = r.header.op_seq;
+  std::optional<Result<Rep>> result;
+  if (stored) result.emplace(std::move(*stored));
+  else result.emplace(co_await (this->*run)(r));
+  if (result->ok() && after != nullptr) {
+    Rep reply = std::move(**result);
+    result.emplace(co_await (this->*after)(r, std::move(reply)));
+  }
+  if (begun) sessions_.Finish(session, seq);
+  if (seq) running_.erase({session, seq});
+  --running_count_;
+  op->result = std::move(result);
+  op->changed.Pulse();
+}
+
+template <class Req, class Rep>
+Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after) {
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  const SessionId session = r.header.session;
+  const OpSeq seq = r.header.op_seq;
+  std::optional<Rep> stored;
+  bool begun = false;
+  if (seq) {
+    if (auto it = running_.find({session, seq}); it != running_.end()) {
+      auto same = std::dynamic_pointer_cast<OpRun<Rep>>(it->second);
+      if (!same || it->second->kind != kind) {
+        co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
+      }
+      co_return co_await AwaitRun<Rep>(std::move(same), deadline_ns);
+    }
+    switch (sessions_.Lookup(session, seq)) {
+      case OpState::kForgotten:
+        co_return Error(FsError::kBadRequest, "the reply to this op_seq was acknowledged already");
+      case OpState::kRunning:  // its task is gone only if the server is stopping
+      case OpState::kTooMany:
+        co_return Error(FsError::kRetryLater, "too many unacknowledged operations of this session");
+      case OpState::kDone: {
+        CO_ASSIGN_OR_RETURN(const ReplyRecord record, ReplyRecord::Decode(ReplyKey(session, seq),
+                                                                          sessions_.Reply(session, seq)));
+        if (record.kind != static_cast<uint16_t>(kind)) {
+          co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
+        }
+        CO_RETURN_IF_ERROR(DecodeReply(record.bytes, &stored.emplace()));
+        break;
+      }
+      case OpState::kNew: break;
+    }
+  }
+  if (running_count_ >= kMaxRunningOps) co_return Error(FsError::kRetryLater, "the metadata server is overloaded");
+  if (seq && !stored) {
+    sessions_.Begin(session, seq);
+    begun = true;
+  }
+  auto op = std::make_shared<OpRun<Rep>>(kind);
+  if (seq) running_[{session, seq}] = op;
+  ++running_count_;
+  scope_.Spawn(RunOp<Req, Rep>(op, std::move(r), run, after, std::move(stored), begun));
+  co_return co_await AwaitRun<Rep>(std::move(op), deadline_ns);
+}
+
+// `f(txn, ctx)` gives a Result<Rep>. Runs it until it needs no more room; commits with the stored reply.
+template <class Rep, class F>
+Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
+  for (int i = 0;; ++i) {
+    CO_RETURN_IF_ERROR(CheckSession(h));
+    *touched = Touched();
+    std::optional<Error> failed;
+    {
+      Txn txn(*store_);
+      const OpCtx ctx = Ctx(h, touched);
+      Result<Rep> reply = f(txn, ctx);
+      if (reply.ok()) {
+        std::string record;
+        std::vector<OpSeq> forgotten;
+        if (h.op_seq) {
+          ReplyRecord stored;
+          stored.kind = static_cast<uint16_t>(kind);
+          stored.bytes = EncodeReply(*reply);
+          stored.seq = txn.seq();
+          record = stored.Encode();
+          txn.Put(Family::kReplies, ReplyKey(h.session, h.op_seq), record);
+          forgotten = sessions_.ForgottenReplies(h.session, kReplyDeletesPerTxn);
+          for (OpSeq seq : forgotten) txn.Delete(Family::kReplies, ReplyKey(h.session, seq));
+        }
+        Result<CommitSeq> seq = txn.Commit();
+        if (!seq.ok()) {
+          if (seq.code() != FsError::kTooBig) SetFatal(seq.error());
+          co_return seq.error();
+        }
+        if (h.op_seq) {
+          sessions_.Commit(h.session, h.op_seq, std::move(record));
+          sessions_.RepliesDeleted(h.session, forgotten);
+        }
+        NoteCommit(*touched);
+        co_return std::move(reply);
+      }
+      failed = reply.error();
+    }
+    if (failed->code != FsError::kRetryLater || i >= kMaxTxnTries) co_return *failed;
+    CO_RETURN_IF_ERROR(co_await MakeRoomFor(*touched));
+  }
+}
+
+}  // namespace stria

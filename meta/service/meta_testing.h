@@ -1,0 +1,354 @@
+// For tests: a metadata server on a store in memory, in virtual time, with clients and data nodes that
+// talk to it directly.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/exec/sim_run.h"
+#include "common/kv/mem_kv.h"
+#include "meta/ops/fsck.h"
+#include "meta/service/meta_server.h"
+#include "stripe/layout.h"
+
+namespace stria {
+
+inline ClusterKey TestKey() {
+  ClusterKey key;
+  key.id = 1;
+  key.secret.fill(0x5a);
+  return key;
+}
+
+class MetaHarness {
+ public:
+  explicit MetaHarness(uint64_t seed = 1, MetaServerOptions o = {})
+      : options(std::move(o)), ex(seed, 4), rng(seed), media(std::make_shared<MemKvMedia>(kFamilies)) {
+    FormatParams params;
+    params.cluster = cluster;
+    params.store = Uuid{3, 4};
+    params.layout.k = 2;
+    params.layout.stripe_bytes = 2 * kDefaultUnitBytes * 4;
+    params.now_ns = ex.WallNs();
+    EXPECT_TRUE(RunSim(ex, FormatMetaStore(std::make_unique<MemKv>(media), params)).ok());
+    StartServer();
+  }
+  ~MetaHarness() { server.reset(); }
+
+  void StartServer() {
+    server = std::make_unique<MetaServer>(options, std::make_unique<MemKv>(media), Random(rng.Next()),
+                                          std::vector<ClusterKey>{TestKey()});
+    const Result<void> started = RunSim(ex, server->Start());
+    ASSERT_TRUE(started.ok()) << started.error();
+  }
+  // kill -9, or with lose_unsynced a power cut. Whoever has calls under way must have been cancelled.
+  void Crash(bool lose_unsynced) {
+    server.reset();
+    media->Crash(rng, lose_unsynced);
+    StartServer();
+  }
+  std::vector<std::string> Fsck() { return CheckStore(server->store()->kv()).value().problems; }
+
+  const Uuid cluster{1, 2};
+  MetaServerOptions options;
+  SimExecutor ex;
+  Random rng;
+  std::shared_ptr<MemKvMedia> media;
+  std::unique_ptr<MetaServer> server;
+};
+
+// A session. Polls by itself (unless told not to) and answers recalls and flushes after calling `flush`.
+class TestClient {
+ public:
+  TestClient(MetaHarness* h, uint64_t n, std::string node = "") : h_(h), uuid_{77, n}, node_(std::move(node)) {}
+
+  void Open() {
+    OpenSessionRequest r;
+    r.header = Header();
+    r.header.session = SessionId();
+    r.client_uuid = uuid_;
+    r.client = "client " + std::to_string(uuid_.lo);
+    r.node_name = node_;
+    Take(RunSim(h_->ex, h_->server->OpenSession(r)));
+    Loops();
+  }
+  // After a restart; false if the session is gone.
+  bool Reclaim(std::vector<HeldInode> held = {}) {
+    scope_ = std::make_unique<TaskScope>();
+    OpenSessionRequest r;
+    r.header = Header();
+    r.client_uuid = uuid_;
+    r.client = "client " + std::to_string(uuid_.lo);
+    r.held = std::move(held);
+    auto reply = RunSim(h_->ex, h_->server->OpenSession(r));
+    const bool reclaimed = reply.ok() && reply->reclaimed;
+    Take(std::move(reply));
+    Loops();
+    return reclaimed;
+  }
+  void Stop() { scope_ = std::make_unique<TaskScope>(); }
+  void Loops() {
+    if (polls) scope_->Spawn(PollLoop());
+    if (renews) scope_->Spawn(RenewLoop());
+  }
+
+  OpHeader Header() const {
+    OpHeader h;
+    h.cluster = h_->cluster;
+    h.session = session;
+    h.epoch = epoch;
+    h.acked_below = acked_below;
+    return h;
+  }
+  OpHeader Mutation() {
+    OpHeader h = Header();
+    h.op_seq = OpSeq(next_op_++);
+    return h;
+  }
+  template <class T>
+  T Run(Task<T> t) {
+    return RunSim(h_->ex, std::move(t));
+  }
+
+  // ---- Shorthands ----
+  Result<OpenReply> Make(InodeId parent, const std::string& name, FileType type = FileType::kFile, bool open = true) {
+    MakeNodeRequest r;
+    r.header = Mutation();
+    r.parent = parent;
+    r.name = name;
+    r.type = type;
+    r.mode = 0755;
+    r.open = open && type == FileType::kFile;
+    return Run(h_->server->MakeNode(r));
+  }
+  NameRequest Name(InodeId parent, const std::string& name, bool mutation = false) {
+    NameRequest r;
+    r.header = mutation ? Mutation() : Header();
+    r.parent = parent;
+    r.name = name;
+    return r;
+  }
+  Result<NodeReply> Lookup(const std::string& name) { return Run(h_->server->Lookup(Name(kRootInode, name))); }
+  Result<NodeReply> Unlink(const std::string& name) { return Run(h_->server->Unlink(Name(kRootInode, name, true))); }
+  InodeRequest Ino(InodeId ino) {
+    InodeRequest r;
+    r.header = Header();
+    r.ino = ino;
+    return r;
+  }
+  Result<NodeReply> GetAttr(InodeId ino) { return Run(h_->server->GetAttr(Ino(ino))); }
+  Task<Result<OpenReply>> OpenTask(InodeId ino, bool write) {
+    OpenRequest r;
+    r.header = Header();
+    r.ino = ino;
+    r.for_write = write;
+    return h_->server->Open(r);
+  }
+  Result<OpenReply> OpenFile(InodeId ino, bool write) { return Run(OpenTask(ino, write)); }
+  void Release(InodeId ino) { EXPECT_TRUE(Run(h_->server->Release(Ino(ino))).ok()); }
+  CommitRequest InlineCommit(InodeId ino, uint64_t offset, std::string bytes) {
+    CommitRequest r;
+    r.header = Mutation();
+    r.ino = ino;
+    Extent e;
+    e.file_offset = offset;
+    e.length = bytes.size();
+    e.inline_bytes = std::move(bytes);
+    r.extents.push_back(std::move(e));
+    return r;
+  }
+  Result<AllocateReply> Allocate(InodeId ino, uint32_t count = 1) {
+    AllocateRequest r;
+    r.header = Mutation();
+    r.ino = ino;
+    r.count = count;
+    return Run(h_->server->Allocate(r));
+  }
+  // A stripe as if its shards had been written and sealed.
+  static StripeInfo Sealed(StripeInfo info, uint64_t payload) {
+    info.shape.payload_bytes = payload;
+    for (uint16_t i = 0; i < info.columns.size(); ++i) {
+      Column& c = info.columns[i];
+      c.length = ColumnBytes(info.shape, ColumnIndex(i));
+      c.digest = c.length == 0 ? 0 : 1000 + c.shard.v;
+      if (c.length == 0) c = Column();
+    }
+    return info;
+  }
+  Result<CommitReply> WriteStripe(InodeId ino, uint64_t offset, uint64_t bytes) {
+    auto alloc = Allocate(ino);
+    if (!alloc.ok()) return alloc.error();
+    CommitRequest r;
+    r.header = Mutation();
+    r.ino = ino;
+    r.stripes = {Sealed(alloc->stripes[0].info, bytes)};
+    Extent e;
+    e.file_offset = offset;
+    e.length = bytes;
+    e.stripe = r.stripes[0].id;
+    r.extents = {e};
+    return Run(h_->server->Commit(r));
+  }
+
+  SessionId session;
+  Epoch epoch;
+  OpSeq acked_below;
+  bool polls = true;
+  bool renews = true;
+  bool reports_seen = true;  // RenewRequest.seen_seq follows the server
+  bool answers = true;       // recalls and flushes
+  std::function<Task<void>(SessionEvent)> flush;  // before the answer to a recall or flush
+  std::vector<SessionEvent> events;
+  bool fenced = false;
+  CommitSeq seen;
+
+ private:
+  void Take(Result<OpenSessionReply> reply) {
+    ASSERT_TRUE(reply.ok()) << reply.error();
+    session = reply->session;
+    epoch = reply->epoch;
+    acked_event_ = reply->first_event - 1;
+  }
+  Task<void> PollLoop() {
+    while (true) {
+      PollRequest r;
+      r.header = Header();
+      r.header.timeout_ns = 5 * kSecond;
+      r.acked_event = acked_event_;
+      auto reply = co_await h_->server->Poll(r);
+      if (!reply.ok()) {
+        fenced = reply.code() == FsError::kFenced;
+        co_return;
+      }
+      for (SessionEvent& e : reply->events) {
+        if (e.seq <= acked_event_) continue;
+        acked_event_ = e.seq;
+        events.push_back(e);
+        if (e.kind == SessionEvent::Kind::kRecall || e.kind == SessionEvent::Kind::kFlush) scope_->Spawn(Answer(e));
+      }
+    }
+  }
+  Task<void> Answer(SessionEvent e) {
+    if (!answers) co_return;
+    if (flush) co_await flush(e);
+    LeaseDoneRequest r;
+    r.header = Header();
+    r.ino = e.ino;
+    r.event_seq = e.seq;
+    r.lease = e.kind == SessionEvent::Kind::kRecall ? e.lease : LeaseMode::kExclusive;
+    (void)co_await h_->server->LeaseDone(r);
+  }
+  Task<void> RenewLoop() {
+    while (true) {
+      RenewRequest r;
+      r.header = Header();
+      r.seen_seq = seen;
+      auto reply = co_await h_->server->Renew(r);
+      if (!reply.ok()) co_return;
+      if (reports_seen) seen = reply->current_seq;
+      co_await Sleep(kSecond);
+    }
+  }
+
+  MetaHarness* h_;
+  const Uuid uuid_;
+  const std::string node_;
+  uint64_t next_op_ = 1;
+  uint64_t acked_event_ = 0;
+  std::unique_ptr<TaskScope> scope_ = std::make_unique<TaskScope>();
+};
+
+// A data server: registers, beats, and carries out what it is told (in name only).
+class TestNode {
+ public:
+  TestNode(MetaHarness* h, uint64_t n, int disks = 1) : h_(h), n_(n) {
+    for (int d = 1; d <= disks; ++d) {
+      DiskHello disk;
+      disk.uuid = Uuid{1000 + n, static_cast<uint64_t>(d)};
+      disk.label = "d" + std::to_string(d);
+      disk.capacity_bytes = 1000 * kGiB;
+      disk.free_bytes = 900 * kGiB;
+      disks_.push_back(disk);
+    }
+  }
+  // Begins to live; call again after Stop or a crash of the metadata server.
+  void Start() { scope_ = std::make_unique<TaskScope>(), scope_->Spawn(Live()); }
+  void Stop() { scope_ = std::make_unique<TaskScope>(); }
+
+  NodeId id;
+  Epoch epoch;
+  std::vector<TargetId> targets;
+  std::set<ShardId> deleted;
+  std::map<uint64_t, RebuildWork> rebuilt;  // by task
+  uint32_t slots = 4;
+  bool does_work = true;
+  FsError rebuild_result = FsError::kOk;
+  std::vector<DiskHello>& disks() { return disks_; }
+
+ private:
+  Task<void> Live() {
+    while (true) {
+      RegisterNodeRequest r;
+      r.header.cluster = h_->cluster;
+      r.uuid = Uuid{500, n_};
+      r.name = "n" + std::to_string(n_);
+      r.address = r.name + ":7001";
+      r.proof = TokenSigner(TestKey()).ProveNode(r.uuid, r.name);
+      r.disks = disks_;
+      auto reply = co_await h_->server->RegisterNode(r);
+      if (!reply.ok()) {
+        co_await Sleep(kSecond);
+        continue;
+      }
+      id = reply->node;
+      epoch = reply->epoch;
+      targets = reply->targets;
+      for (size_t i = 0; i < disks_.size(); ++i) disks_[i].target = targets[i];
+      while (co_await Beat()) co_await Sleep(kSecond);
+    }
+  }
+  Task<bool> Beat() {
+    HeartbeatRequest r;
+    r.header.cluster = h_->cluster;
+    r.node = id;
+    r.epoch = epoch;
+    r.disks = disks_;
+    r.rebuild_slots = slots;
+    auto reply = co_await h_->server->Heartbeat(r);
+    if (!reply.ok() || reply->register_again) co_return false;
+    if (!does_work) co_return true;
+    ReportWorkRequest report;
+    report.header.cluster = h_->cluster;
+    report.node = id;
+    report.epoch = epoch;
+    for (const DeleteWork& d : reply->deletes) {
+      deleted.insert(d.shard);
+      report.deleted.push_back(d.shard);
+    }
+    for (const RebuildWork& w : reply->rebuilds) {
+      rebuilt[w.task] = w;
+      RebuildResult result;
+      result.task = w.task;
+      result.result.code = rebuild_result;
+      result.length = w.stripe.info.columns[w.column].length;
+      result.digest = 1000 + w.new_shard.v;
+      report.rebuilt.push_back(result);
+    }
+    if (!report.deleted.empty() || !report.rebuilt.empty()) (void)co_await h_->server->ReportWork(report);
+    co_return true;
+  }
+
+  MetaHarness* h_;
+  const uint64_t n_;
+  std::vector<DiskHello> disks_;
+  std::unique_ptr<TaskScope> scope_ = std::make_unique<TaskScope>();
+};
+
+}  // namespace stria

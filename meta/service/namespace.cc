@@ -1,0 +1,373 @@
+// Names and attributes.
+#include <algorithm>
+
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+
+std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
+  std::vector<InodeId> out = {r.attr.ino};
+  if (r.parent) out.push_back(r.parent->ino);
+  if (r.parent2) out.push_back(r.parent2->ino);
+  return out;
+}
+
+// Notes what the session may cache of its reply, or keeps it from caching.
+Task<Result<NodeReply>> MetaServer::SettleNode(OpHeader h, NodeReply reply) {
+  if (!sessions_.Exists(h.session)) co_return Error(FsError::kFenced, "the session has ended");
+  std::vector<InterestTable::Notice> evicted;
+  if (reply.parent) interests_.NoteAttr(h.session, reply.parent->ino, &evicted);
+  if (reply.parent2) interests_.NoteAttr(h.session, reply.parent2->ino, &evicted);
+  const InodeId ino = reply.attr.ino;
+  const bool dirty = static_cast<bool>(leases_.DirtyHolder(h.session, ino));
+  if (!dirty) interests_.NoteAttr(h.session, ino, &evicted);
+  NoteEvictions(evicted);
+  if (dirty) CO_RETURN_IF_ERROR(co_await MakeUncacheable(h.session, ino, DeadlineOf(h)));
+  co_return std::move(reply);
+}
+
+Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  for (bool flushed = false;; flushed = true) {
+    std::optional<Result<NodeReply>> reply;
+    {
+      Txn txn(*store_);
+      reply.emplace(OpLookup(txn, Ctx(r.header, nullptr), r));
+    }
+    if (!reply->ok() && reply->code() != FsError::kNoEnt) co_return std::move(*reply);
+    const bool dirty = reply->ok() && leases_.DirtyHolder(r.header.session, (*reply)->attr.ino);
+    if (dirty && !flushed) {
+      CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
+      CO_RETURN_IF_ERROR(CheckSession(r.header));
+      continue;
+    }
+    std::vector<InterestTable::Notice> evicted;
+    interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
+    NoteEvictions(evicted);
+    if (!reply->ok()) co_return std::move(*reply);
+    co_return co_await SettleNode(r.header, std::move(**reply));
+  }
+}
+
+Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  std::optional<Result<NodeReply>> reply;
+  {
+    Txn txn(*store_);
+    reply.emplace(OpGetAttr(txn, Ctx(r.header, nullptr), r));
+  }
+  if (!reply->ok()) co_return std::move(*reply);
+  co_return co_await SettleNode(r.header, std::move(**reply));
+}
+
+// ---- Mutations of inodes ----
+
+Task<Result<NodeReply>> MetaServer::SetAttr(SetAttrRequest r) {
+  return Mutate<SetAttrRequest, NodeReply>(OpKind::kSetAttr, std::move(r), &MetaServer::RunSetAttr, nullptr);
+}
+
+Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  // A remote truncate ends buffering; other changes only need what was written before to be in order.
+  if (r.size) CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, deadline_ns));
+  else CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
+  Touched touched;
+  Result<NodeReply> reply = co_await Apply<NodeReply>(
+      OpKind::kSetAttr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetAttr(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_return co_await SettleNode(r.header, std::move(*reply));
+}
+
+Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
+  return Mutate<MakeNodeRequest, OpenReply>(OpKind::kMakeNode, std::move(r), &MetaServer::RunMakeNode,
+                                            &MetaServer::AfterMakeNode);
+}
+
+Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  while (r.open && r.truncate && !r.exclusive) {
+    // An existing file is about to be truncated: whoever buffers writes to it gives that up first.
+    InodeId there;
+    {
+      Txn txn(*store_);
+      NameRequest name;
+      name.parent = r.parent;
+      name.name = r.name;
+      const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
+      if (found.ok()) there = found->attr.ino;
+    }
+    if (!there || leases_.ClearForChange(r.header.session, there).clear) break;
+    CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, there, deadline_ns));
+  }
+  Touched touched;
+  Result<OpenReply> reply = co_await Apply<OpenReply>(
+      OpKind::kMakeNode, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpMakeNode(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
+  NoteEvictions(evicted);
+  co_await Announce(r.header.session, touched, Covered(reply->node));
+  co_return reply;
+}
+
+Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply reply) {
+  if (r.open && reply.node.attr.type == FileType::kFile) {
+    co_return co_await TakeLease(r.header, true, std::move(reply));
+  }
+  CO_ASSIGN_OR_RETURN(reply.node, co_await SettleNode(r.header, std::move(reply.node)));
+  co_return std::move(reply);
+}
+
+Task<Result<OpenReply>> MetaServer::Open(OpenRequest r) {
+  return Mutate<OpenRequest, OpenReply>(OpKind::kOpen, std::move(r), &MetaServer::RunOpen, &MetaServer::AfterOpen);
+}
+
+Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  if (!r.truncate) {
+    Txn txn(*store_);
+    co_return OpOpen(txn, Ctx(r.header, nullptr), r);
+  }
+  CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, DeadlineOf(r.header)));
+  Touched touched;
+  Result<OpenReply> reply = co_await Apply<OpenReply>(
+      OpKind::kOpen, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpOpen(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  co_await Announce(r.header.session, touched, Covered(reply->node));
+  co_return reply;
+}
+
+Task<Result<OpenReply>> MetaServer::AfterOpen(OpenRequest r, OpenReply reply) {
+  return TakeLease(r.header, r.for_write || r.truncate, std::move(reply));
+}
+
+// Marks the inode open and gets the lease; the attributes are read again, after what recalls flushed.
+Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenReply reply) {
+  CO_RETURN_IF_ERROR(co_await Gate(h));
+  const InodeId ino = reply.node.attr.ino;
+  const bool data = reply.node.attr.type == FileType::kFile;
+  const bool was_open = leases_.IsOpenBy(h.session, ino);
+  CO_ASSIGN_OR_RETURN(reply.lease, co_await AcquireLease(h.session, ino, for_write, data, DeadlineOf(h)));
+  {
+    Txn txn(*store_);
+    InodeRequest get;
+    get.ino = ino;
+    const Result<NodeReply> now = OpGetAttr(txn, Ctx(h, nullptr), get);
+    if (!now.ok()) {
+      if (!was_open) leases_.Release(h.session, ino);
+      co_return now.error();
+    }
+    reply.node.attr = now->attr;
+  }
+  CO_ASSIGN_OR_RETURN(reply.node, co_await SettleNode(h, std::move(reply.node)));
+  co_return std::move(reply);
+}
+
+// ---- Mutations of names ----
+
+Task<Result<NodeReply>> MetaServer::Unlink(NameRequest r) {
+  return Mutate<NameRequest, NodeReply>(OpKind::kUnlink, std::move(r), &MetaServer::RunUnlink, nullptr);
+}
+
+Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Touched touched;
+  Result<NodeReply> reply = co_await Apply<NodeReply>(
+      OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_return co_await SettleNode(r.header, std::move(*reply));
+}
+
+Task<Result<NodeReply>> MetaServer::Rmdir(NameRequest r) {
+  return Mutate<NameRequest, NodeReply>(OpKind::kRmdir, std::move(r), &MetaServer::RunRmdir, nullptr);
+}
+
+Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Touched touched;
+  Result<NodeReply> reply = co_await Apply<NodeReply>(
+      OpKind::kRmdir, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_return co_await SettleNode(r.header, std::move(*reply));
+}
+
+Task<Result<NodeReply>> MetaServer::Rename(RenameRequest r) {
+  return Mutate<RenameRequest, NodeReply>(OpKind::kRename, std::move(r), &MetaServer::RunRename, nullptr);
+}
+
+Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  // "write new, rename over old" must never show the new name without the new bytes.
+  InodeId moved;
+  {
+    Txn txn(*store_);
+    NameRequest name;
+    name.parent = r.parent;
+    name.name = r.name;
+    const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
+    if (found.ok()) moved = found->attr.ino;
+  }
+  if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, DeadlineOf(r.header)));
+  Touched touched;
+  Result<NodeReply> reply = co_await Apply<NodeReply>(
+      OpKind::kRename, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
+  NoteEvictions(evicted);
+  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_return co_await SettleNode(r.header, std::move(*reply));
+}
+
+Task<Result<NodeReply>> MetaServer::Link(LinkRequest r) {
+  return Mutate<LinkRequest, NodeReply>(OpKind::kLink, std::move(r), &MetaServer::RunLink, nullptr);
+}
+
+Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
+  Touched touched;
+  Result<NodeReply> reply = co_await Apply<NodeReply>(
+      OpKind::kLink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); });
+  if (!reply.ok()) co_return reply;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
+  NoteEvictions(evicted);
+  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_return co_await SettleNode(r.header, std::move(*reply));
+}
+
+// ---- Reads ----
+
+Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Txn txn(*store_);
+  co_return OpReadLink(txn, Ctx(r.header, nullptr), r);
+}
+
+Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Txn txn(*store_);
+  CO_ASSIGN_OR_RETURN(ReadDirReply reply, OpReadDir(txn, Ctx(r.header, nullptr), r));
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteListing(r.header.session, r.ino, &evicted);
+  for (DirEntry& e : reply.entries) {
+    interests_.NoteEntry(r.header.session, r.ino, e.name, &evicted);
+    // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr.
+    if (e.attr && leases_.DirtyHolder(r.header.session, e.ino)) e.attr.reset();
+    if (e.attr) interests_.NoteAttr(r.header.session, e.ino, &evicted);
+  }
+  NoteEvictions(evicted);
+  co_return std::move(reply);
+}
+
+Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  Txn txn(*store_);
+  co_return OpStatFs(txn, cluster_->RawTotalBytes(), cluster_->RawFreeBytes());
+}
+
+Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  Txn txn(*store_);
+  co_return OpPaths(txn, r.ino);
+}
+
+// ---- Extended attributes ----
+
+Task<Result<XattrReply>> MetaServer::GetXattr(XattrRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Txn txn(*store_);
+  Result<XattrReply> reply = OpGetXattr(txn, Ctx(r.header, nullptr), r);
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteAttr(r.header.session, r.ino, &evicted);
+  NoteEvictions(evicted);
+  co_return reply;
+}
+
+Task<Result<XattrReply>> MetaServer::ListXattr(XattrRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Txn txn(*store_);
+  Result<XattrReply> reply = OpListXattr(txn, Ctx(r.header, nullptr), r);
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteAttr(r.header.session, r.ino, &evicted);
+  NoteEvictions(evicted);
+  co_return reply;
+}
+
+Task<Result<XattrReply>> MetaServer::SetXattr(XattrRequest r) {
+  return Mutate<XattrRequest, XattrReply>(OpKind::kSetXattr, std::move(r), &MetaServer::RunSetXattr, nullptr);
+}
+
+Task<Result<XattrReply>> MetaServer::RunSetXattr(XattrRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Touched touched;
+  Result<XattrReply> reply = co_await Apply<XattrReply>(
+      OpKind::kSetXattr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); });
+  // The reply has no attributes: whatever the caller caches of the inode is old as well.
+  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  co_return reply;
+}
+
+Task<Result<XattrReply>> MetaServer::RemoveXattr(XattrRequest r) {
+  return Mutate<XattrRequest, XattrReply>(OpKind::kRemoveXattr, std::move(r), &MetaServer::RunRemoveXattr, nullptr);
+}
+
+Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Touched touched;
+  Result<XattrReply> reply = co_await Apply<XattrReply>(
+      OpKind::kRemoveXattr, r.header, &touched,
+      [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); });
+  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  co_return reply;
+}
+
+// ---- Layout ----
+
+Task<Result<LayoutReply>> MetaServer::GetLayout(LayoutRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  Txn txn(*store_);
+  co_return OpGetLayout(txn, Ctx(r.header, nullptr), r);
+}
+
+Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
+  return Mutate<LayoutRequest, LayoutReply>(OpKind::kSetLayout, std::move(r), &MetaServer::RunSetLayout,
+                                            &MetaServer::AfterSetLayout);
+}
+
+Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
+  CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->View(), *r.layout));
+  Touched touched;
+  Result<LayoutReply> reply = co_await Apply<LayoutReply>(
+      OpKind::kSetLayout, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetLayout(txn, ctx, r); });
+  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  co_return reply;
+}
+
+Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutReply reply) {
+  CO_RETURN_IF_ERROR(co_await store_->Sync());
+  co_return std::move(reply);
+}
+
+Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  const Result<void> synced = co_await store_->Sync();
+  if (!synced.ok()) {
+    SetFatal(synced.error());
+    co_return synced.error();
+  }
+  co_return Empty();
+}
+
+}  // namespace stria

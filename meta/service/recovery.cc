@@ -1,0 +1,202 @@
+// Start, stop, and what is read back from the store at the start.
+#include <algorithm>
+
+#include "common/codec.h"
+#include "meta/service/cluster_keys.h"
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kLoadPage = 1000;
+
+// Calls `take(key, value)` for every entry of the family whose key begins with `prefix`.
+template <class F>
+Result<void> ForEach(Txn& txn, Family family, std::string prefix, F take) {
+  const std::string end = PrefixEnd(prefix);
+  std::string from = prefix;
+  while (true) {
+    ASSIGN_OR_RETURN(const auto page, txn.Scan(family, from, end, kLoadPage));
+    for (const KvEntry& e : page) RETURN_IF_ERROR(take(e.first, e.second));
+    if (page.size() < kLoadPage) return Ok();
+    from = page.back().first + '\0';
+  }
+}
+
+}  // namespace
+
+Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams params) {
+  CO_ASSIGN_OR_RETURN(auto store, co_await MetaStore::Open(std::move(kv)));
+  {
+    Txn txn(*store);
+    CO_RETURN_IF_ERROR(FormatStore(txn, params));
+    CO_RETURN_IF_ERROR(txn.Commit());
+  }
+  co_return co_await store->Sync();
+}
+
+Task<Result<void>> MetaServer::Start() {
+  CHECK(kv_ != nullptr, "a MetaServer starts once");
+  executor_ = &Executor::Current();
+  CO_ASSIGN_OR_RETURN(store_, co_await MetaStore::Open(std::move(kv_)));
+  if (!store_->super()) {
+    co_return Error(FsError::kInval, "the metadata store is empty; create a cluster with --format");
+  }
+  started_ns_ = Now();
+  CO_RETURN_IF_ERROR(LoadAll());
+  // The term is durable before anybody hears of it, so that no two lives of the server share one.
+  CO_RETURN_IF_ERROR(co_await store_->Sync());
+  ready_ = true;
+  window_over_ = !sessions_.reclaiming();
+  if (window_over_) reaps_ = orphans_;
+  pushed_map_version_ = cluster_->version();
+  place_seed_ = rng_.Next() >> 16;
+  clean_work_.Set();
+  repair_work_.Set();
+  scope_.Spawn(GroupSyncLoop());
+  scope_.Spawn(TickLoop());
+  scope_.Spawn(CleanLoop());
+  scope_.Spawn(RepairLoop());
+  co_return Ok();
+}
+
+Task<Result<void>> MetaServer::Stop() {
+  ready_ = false;
+  progress_.Pulse();
+  for (auto& [id, event] : polls_) event->Pulse();
+  if (!store_) co_return Ok();
+  const Result<void> synced = co_await store_->Sync();
+  scope_.CancelAll();
+  running_.clear();
+  co_return synced;
+}
+
+Result<void> MetaServer::LoadAll() {
+  Txn txn(*store_);
+  RETURN_IF_ERROR(LoadCluster(txn));
+  RETURN_IF_ERROR(LoadSessions(txn));
+  RETURN_IF_ERROR(LoadRepairs(txn));
+  RETURN_IF_ERROR(LoadWork(txn));
+  ++term_;
+  ByteWriter term;
+  term.U64(term_);
+  txn.Put(Family::kCluster, TermRecordKey(), SealRecord(1, term.str()));
+  RETURN_IF_ERROR(txn.Commit());
+  return Ok();
+}
+
+Result<void> MetaServer::LoadCluster(Txn& txn) {
+  const SuperRecord& super = *store_->super();
+  cluster_ = std::make_unique<ClusterState>(options_.cluster, super.cluster, super.incarnation);
+  const auto number = [&](const std::string& key, uint64_t* out) -> Result<void> {
+    ASSIGN_OR_RETURN(const auto value, txn.Get(Family::kCluster, key));
+    if (!value) return Ok();
+    uint8_t version = 0;
+    std::string_view body;
+    if (!OpenRecord(*value, 1, &version, &body) || body.size() < 8) {
+      return CorruptRecord(Family::kCluster, key, "it does not decode");
+    }
+    *out = ByteReader(body).U64();
+    return Ok();
+  };
+  uint64_t version = 0;
+  RETURN_IF_ERROR(number(TermRecordKey(), &term_));
+  RETURN_IF_ERROR(number(MapVersionKey(), &version));
+  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, NodeRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(NodeRecord n, DecodeNodeRecord(v));
+    cluster_->LoadNode(std::move(n), Now());
+    return Ok();
+  }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, TargetRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(TargetInfo t, DecodeTargetRecord(v));
+    return cluster_->LoadTarget(std::move(t));
+  }));
+  cluster_->LoadVersion(version);
+  return Ok();
+}
+
+Result<void> MetaServer::LoadSessions(Txn& txn) {
+  RETURN_IF_ERROR(ForEach(txn, Family::kSessions, "", [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(SessionRecord s, DecodeSessionRecord(v));
+    if (s.fenced) {
+      ended_.insert(s.id);
+      return Ok();
+    }
+    polls_[s.id] = std::make_shared<stria::Event>();
+    sessions_.Load(std::move(s), Now());
+    return Ok();
+  }));
+  return ForEach(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
+    uint64_t session = 0, seq = 0;
+    if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
+    if (sessions_.Exists(SessionId(session))) sessions_.LoadReply(SessionId(session), OpSeq(seq), v);
+    else ended_.insert(SessionId(session));
+    return Ok();
+  });
+}
+
+Result<void> MetaServer::LoadRepairs(Txn& txn) {
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, RepairTaskPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(const RepairTaskRecord t, DecodeRepairTask(v));
+    RepairTask plan;
+    plan.stripe = t.stripe;
+    plan.kind = t.kind;
+    plan.column = ColumnIndex(t.column);
+    plan.old_shard = t.old_shard;
+    plan.old_target = t.old_target;
+    plan.shard_bytes = t.shard_bytes;
+    plan.new_target = t.new_target;
+    if (const TargetInfo* target = cluster_->FindTarget(t.new_target)) plan.executor = target->node;
+    repairs_.Start(t, std::move(plan));
+    return Ok();
+  }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, BadShardPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(const ReportedShard b, DecodeBadShard(v));
+    repairs_.MarkBad(b);
+    repairs_.Add(b.stripe, 0);
+    return Ok();
+  }));
+  ASSIGN_OR_RETURN(const auto settings, txn.Get(Family::kRepairs, RepairSettingsKey()));
+  if (settings) {
+    ASSIGN_OR_RETURN(repairs_.settings, DecodeRepairSettings(*settings));
+  }
+  return Ok();
+}
+
+Result<void> MetaServer::LoadWork(Txn& txn) {
+  for (InodeId after;;) {
+    ASSIGN_OR_RETURN(const auto page, ListOrphans(txn, after, kLoadPage));
+    orphans_.insert(page.begin(), page.end());
+    if (page.size() < kLoadPage) break;
+    after = page.back();
+  }
+  for (InodeId after;;) {
+    ASSIGN_OR_RETURN(const auto page, ListTrims(txn, after, kLoadPage));
+    trims_.insert(page.begin(), page.end());
+    if (page.size() < kLoadPage) break;
+    after = page.back();
+  }
+  return Ok();
+}
+
+Result<void> MetaServer::SaveCluster() {
+  Txn txn(*store_);
+  return SaveClusterIn(txn);
+}
+
+Result<void> MetaServer::SaveClusterIn(Txn& txn) {
+  const ClusterState::Changes c = cluster_->TakeChanges();
+  if (c.empty()) return Ok();
+  for (const NodeRecord& n : c.nodes) txn.Put(Family::kCluster, NodeRecordKey(n.info.id), EncodeNodeRecord(n));
+  for (const TargetInfo& t : c.targets) txn.Put(Family::kCluster, TargetRecordKey(t.id), EncodeTargetRecord(t));
+  for (NodeId id : c.nodes_removed) txn.Delete(Family::kCluster, NodeRecordKey(id));
+  for (TargetId id : c.targets_removed) txn.Delete(Family::kCluster, TargetRecordKey(id));
+  ByteWriter version;
+  version.U64(cluster_->version());
+  txn.Put(Family::kCluster, MapVersionKey(), SealRecord(1, version.str()));
+  RETURN_IF_ERROR(txn.Commit());
+  unsynced_.Set();
+  return Ok();
+}
+
+}  // namespace stria

@@ -1,0 +1,309 @@
+// Sessions, events, data leases.
+#include <algorithm>
+
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxClientNameBytes = 4096;
+constexpr size_t kMaxHeldInodes = 1 << 20;
+
+}  // namespace
+
+OpenSessionReply MetaServer::SessionReply(SessionId s, bool reclaimed) {
+  OpenSessionReply reply;
+  reply.session = s;
+  reply.epoch = sessions_.Find(s)->epoch;
+  reply.reclaimed = reclaimed;
+  reply.term = term_;
+  reply.lease_ns = sessions_.lease_ns();
+  reply.first_event = sessions_.first_event(s);
+  reply.map = cluster_->Map();
+  return reply;
+}
+
+bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
+  const SessionId s = r.header.session;
+  for (const HeldInode& h : r.held) {
+    if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) return false;
+  }
+  return true;
+}
+
+Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (!r.client_uuid || r.client.size() > kMaxClientNameBytes || r.node_name.size() > kMaxNodeNameBytes ||
+      r.held.size() > kMaxHeldInodes) {
+    co_return Error(FsError::kBadRequest, "a session opens without a client uuid, or with too much");
+  }
+  const SessionId s = r.header.session;
+  if (s && sessions_.Check(s, r.header.epoch).ok()) {
+    // What it has seen counts from its next renewal: reads of before the restart may still run.
+    const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), Now());
+    if (!first || ReclaimHeld(r)) {
+      progress_.Pulse();
+      co_return SessionReply(s, true);
+    }
+    Fence(s);  // two sessions claim what only one can have had: neither the lease nor its bytes are safe
+  }
+  co_return co_await OpenFresh(std::move(r));
+}
+
+Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
+  const uint64_t nonce = r.header.trace_id;
+  if (auto former = sessions_.FindByClient(r.client_uuid)) {
+    // The same attempt again (its answer was lost) gets the same session; anything else replaces it.
+    if (nonce != 0 && !sessions_.IsUnclaimed(*former) && sessions_.OpenNonce(*former) == nonce) {
+      CO_RETURN_IF_ERROR(co_await store_->Sync());
+      if (sessions_.Exists(*former)) co_return SessionReply(*former, false);
+    } else {
+      Fence(*former);
+    }
+  }
+  for (int i = 0; i < kMaxTxnTries; ++i) {
+    CO_RETURN_IF_ERROR(CheckHeader(r.header));
+    if (sessions_.full()) co_return Error(FsError::kRetryLater, "too many sessions; unmount unused clients");
+    std::optional<SessionId> opened;
+    {
+      Txn txn(*store_);
+      const Result<uint64_t> id = txn.NewId(IdKind::kSession);
+      if (id.ok()) {
+        SessionRecord record;
+        record.id = SessionId(*id);
+        record.epoch = Epoch(term_);
+        record.client_uuid = r.client_uuid;
+        record.client = r.client;
+        record.node_name = r.node_name;
+        txn.Put(Family::kSessions, SessionKey(record.id), EncodeSessionRecord(record));
+        const Result<CommitSeq> seq = txn.Commit();
+        if (!seq.ok()) {
+          SetFatal(seq.error());
+          co_return seq.error();
+        }
+        opened = record.id;
+        polls_[record.id] = std::make_shared<stria::Event>();
+        sessions_.Open(std::move(record), nonce, *seq, Now());
+      } else if (id.code() != FsError::kRetryLater) {
+        co_return id.error();
+      }
+    }
+    // Durable before the client buffers anything under it.
+    const Result<void> synced = co_await store_->Sync();
+    if (!synced.ok()) {
+      SetFatal(synced.error());
+      co_return synced.error();
+    }
+    if (!opened) continue;
+    if (!sessions_.Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
+    co_return SessionReply(*opened, false);
+  }
+  co_return Error(FsError::kRetryLater, "no session number was free");
+}
+
+Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  const SessionId s = r.header.session;
+  if (Error e = sessions_.Check(s, r.header.epoch); !e.ok()) co_return e;
+  RenewReply reply;
+  reply.term = term_;
+  reply.current_seq = store_->last_seq();
+  reply.durable_seq = store_->durable_seq();
+  reply.map_version = cluster_->version();
+  if (!sessions_.IsUnclaimed(s)) {
+    sessions_.Renew(s, std::min(r.seen_seq, store_->last_seq()), Now());
+    sessions_.AckReplies(s, r.header.acked_below);
+    reply.lease_ns = sessions_.lease_ns();
+  }
+  co_return reply;
+}
+
+Task<Result<PollReply>> MetaServer::Poll(PollRequest r) {
+  const SessionId s = r.header.session;
+  // A little less than the caller waits, so that a quiet answer still arrives.
+  const int64_t until_ns = Now() + std::clamp<int64_t>(r.header.timeout_ns, 0, kMaxCallNs) / 10 * 9;
+  PollReply reply;
+  reply.term = term_;
+  bool acked = false;
+  while (true) {
+    CO_RETURN_IF_ERROR(CheckHeader(r.header));
+    if (Error e = sessions_.Check(s, r.header.epoch); !e.ok()) co_return e;
+    if (sessions_.IsUnclaimed(s)) co_return reply;  // the new term says it all
+    if (!acked) {
+      acked = true;
+      if (Error e = sessions_.Ack(s, r.acked_event); !e.ok()) co_return e;
+      progress_.Pulse();
+    }
+    if (sessions_.HasEvents(s)) {
+      reply.events = sessions_.Take(s);
+      co_return reply;
+    }
+    if (Now() >= until_ns) co_return reply;
+    const std::shared_ptr<stria::Event> event = polls_.at(s);
+    Timer timer;
+    executor_->StartTimer(&timer, until_ns, [event] { event->Pulse(); });
+    co_await event->Wait();
+  }
+}
+
+Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) Fence(r.header.session);
+  co_return Empty();
+}
+
+void MetaServer::Fence(SessionId s) {
+  const SessionRecord* found = sessions_.Find(s);
+  if (found == nullptr) return;
+  SessionRecord record = *found;
+  sessions_.Remove(s);
+  interests_.Drop(s);
+  for (InodeId ino : leases_.Drop(s)) {
+    if (orphans_.count(ino)) reaps_.insert(ino);
+  }
+  oldest_event_.erase(s);
+  evictions_.erase(s);
+  demands_.erase(demands_.lower_bound({s, 0}), demands_.upper_bound({s, UINT64_MAX}));
+  record.fenced = true;
+  Txn txn(*store_);
+  txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(record));
+  if (const auto seq = txn.Commit(); !seq.ok()) SetFatal(seq.error());
+  unsynced_.Set();
+  ended_.insert(s);
+  clean_work_.Set();
+  if (auto it = polls_.find(s); it != polls_.end()) {
+    it->second->Pulse();
+    polls_.erase(it);
+  }
+  progress_.Pulse();
+}
+
+void MetaServer::ExpireSessions() {
+  for (SessionId s : sessions_.Expired(Now())) Fence(s);
+}
+
+// Sessions that renew their lease and do not answer.
+void MetaServer::FenceSilent() {
+  std::set<SessionId> silent;
+  const int64_t limit_ns = Now() - options_.answer_timeout_ns;
+  for (SessionId s : sessions_.All()) {
+    if (!sessions_.HasEvents(s)) {
+      oldest_event_.erase(s);
+      continue;
+    }
+    const uint64_t front = sessions_.first_event(s);
+    auto& [event, since_ns] = oldest_event_[s];
+    if (event != front) {
+      event = front;
+      since_ns = Now();
+    } else if (since_ns <= limit_ns) {
+      silent.insert(s);
+    }
+  }
+  for (auto it = demands_.begin(); it != demands_.end();) {
+    const auto& [key, demand] = *it;
+    if (!leases_.Pending(key.first, demand.first, key.second)) {
+      it = demands_.erase(it);
+      continue;
+    }
+    if (demand.second <= limit_ns) silent.insert(key.first);
+    ++it;
+  }
+  for (SessionId s : silent) Fence(s);
+}
+
+// ---- Data leases ----
+
+Task<Result<LeaseMode>> MetaServer::AcquireLease(SessionId s, InodeId ino, bool for_write, bool data,
+                                                 int64_t deadline_ns) {
+  const bool had_exclusive = leases_.ModeOf(s, ino) == LeaseMode::kExclusive;
+  bool first = true;
+  LeaseMode mode = LeaseMode::kNone;
+  while (true) {
+    if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
+    const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first);
+    first = false;
+    const bool fenced = PushDemands(o.demands);
+    if (o.granted) {
+      mode = o.mode;
+      break;
+    }
+    if (fenced) continue;
+    if (Now() >= deadline_ns || !fatal_.ok()) {
+      leases_.AbandonOpen(s, ino);
+      co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
+    }
+    co_await WaitProgress(deadline_ns);
+  }
+  if (mode == LeaseMode::kExclusive && !had_exclusive) {
+    // From now on only the holder knows size and times: nobody else may go on with what they cached.
+    Acks acks;
+    Push(interests_.DataChanged(ino, s), &acks);
+    co_await WaitAcks(std::move(acks));
+  }
+  co_return mode;
+}
+
+Task<Result<void>> MetaServer::ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns) {
+  while (true) {
+    const LeaseTable::Outcome o = leases_.ClearForChange(s, ino);
+    if (o.clear) co_return Ok();
+    if (PushDemands(o.demands)) continue;
+    if (Now() >= deadline_ns || !fatal_.ok()) {
+      co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
+    }
+    co_await WaitProgress(deadline_ns);
+  }
+}
+
+Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns) {
+  const SessionId holder = leases_.DirtyHolder(s, ino);
+  if (!holder) co_return Ok();
+  uint64_t event = leases_.NewestFlush(holder, ino);
+  if (event == 0 || event <= sessions_.delivered(holder)) {
+    // One that was delivered may have been carried out before the latest write.
+    if (PushDemands({{holder, ino, SessionEvent::Kind::kFlush, LeaseMode::kNone}})) co_return Ok();
+    event = leases_.NewestFlush(holder, ino);
+  }
+  while (!leases_.FlushDone(holder, ino, event)) {
+    if (Now() >= deadline_ns || !fatal_.ok()) {
+      co_return Error(FsError::kDeadline, "another client does not write back what it holds of the file");
+    }
+    co_await WaitProgress(deadline_ns);
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> MetaServer::MakeUncacheable(SessionId s, InodeId ino, int64_t deadline_ns) {
+  // A reply to a request that was sent before an event was processed is used once and not kept.
+  SessionEvent e;
+  e.kind = SessionEvent::Kind::kInvalidateAttr;
+  e.ino = ino;
+  const uint64_t event = PushEvent(s, std::move(e));
+  if (event == 0) co_return Error(FsError::kFenced, "the session has ended");
+  while (!sessions_.Acked(s, event)) {
+    if (Now() >= deadline_ns || !fatal_.ok()) co_return Error(FsError::kDeadline, "the client takes no events");
+    co_await WaitProgress(deadline_ns);
+  }
+  co_return Ok();
+}
+
+Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  leases_.Release(r.header.session, r.ino);
+  if (orphans_.count(r.ino) && !leases_.IsOpen(r.ino)) {
+    reaps_.insert(r.ino);
+    clean_work_.Set();
+  }
+  progress_.Pulse();
+  co_return Empty();
+}
+
+Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  if (Error e = leases_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq); !e.ok()) co_return e;
+  progress_.Pulse();
+  co_return Empty();
+}
+
+}  // namespace stria

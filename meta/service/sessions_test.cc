@@ -1,0 +1,259 @@
+// Sessions, leases, invalidations and exactly-once of the whole service.
+#include <gtest/gtest.h>
+
+#include "meta/service/meta_testing.h"
+
+namespace stria {
+namespace {
+
+using Kind = SessionEvent::Kind;
+
+size_t Count(const std::vector<SessionEvent>& events, Kind kind, InodeId ino) {
+  size_t n = 0;
+  for (const SessionEvent& e : events) n += e.kind == kind && e.ino == ino;
+  return n;
+}
+
+class ServiceTest : public testing::Test {
+ protected:
+  ServiceTest() { a.Open(), b.Open(); }
+  // Runs the task and returns how long it took.
+  template <class T>
+  int64_t Timed(Task<T> t, T* out) {
+    const int64_t start = h.ex.NowNs();
+    *out = RunSim(h.ex, std::move(t));
+    return h.ex.NowNs() - start;
+  }
+  MetaHarness h;
+  TestClient a{&h, 1}, b{&h, 2};
+};
+
+TEST_F(ServiceTest, CreateLookupUnlink) {
+  auto made = a.Make(kRootInode, "f");
+  ASSERT_TRUE(made.ok()) << made.error();
+  EXPECT_EQ(made->lease, LeaseMode::kExclusive);
+  EXPECT_TRUE(made->created);
+  EXPECT_EQ(b.Lookup("f")->attr.ino, made->node.attr.ino);
+  ASSERT_TRUE(a.Unlink("f").ok());
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kNoEnt);
+  a.Release(made->node.attr.ino);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(h.Fsck().empty());
+  EXPECT_EQ(a.GetAttr(made->node.attr.ino).code(), FsError::kStale);
+}
+
+TEST_F(ServiceTest, ChangesArePushedBeforeTheReply) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  EXPECT_TRUE(b.GetAttr(ino).ok());
+  b.events.clear();
+  SetAttrRequest r;
+  r.header = a.Mutation();
+  r.ino = ino;
+  r.mode = 0600;
+  ASSERT_TRUE(a.Run(h.server->SetAttr(r)).ok());
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u) << "processed by the time of the reply";
+  ASSERT_TRUE(a.Unlink("f").ok());
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateEntry, kRootInode), 1u);
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kNoEnt);
+  b.events.clear();
+  ASSERT_TRUE(a.Make(kRootInode, "f").ok());
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateEntry, kRootInode), 1u) << "also what is not there";
+}
+
+TEST_F(ServiceTest, ASilentSessionIsWaitedForOnlyUntilItsLeaseEnds) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  ASSERT_TRUE(b.Lookup("f").ok());
+  b.Stop();
+  Result<NodeReply> reply = FsError::kIo;
+  const int64_t took = Timed(h.server->Unlink(a.Name(kRootInode, "f", true)), &reply);
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_GT(took, 13 * kSecond);
+  EXPECT_LT(took, 17 * kSecond);
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kFenced);
+}
+
+TEST_F(ServiceTest, WhoRenewsButTakesNoEventsIsFenced) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  ASSERT_TRUE(b.Lookup("f").ok());
+  b.Stop();
+  b.polls = false;
+  b.Loops();
+  auto header = a.Mutation();
+  NameRequest r = a.Name(kRootInode, "f");
+  r.header = header;
+  EXPECT_EQ(a.Run(h.server->Unlink(r)).code(), FsError::kDeadline);
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_TRUE(a.Run(h.server->Unlink(r)).ok()) << "the same operation, done once";
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kFenced);
+}
+
+TEST_F(ServiceTest, SecondOpenerRecallsAndSeesWhatWasBuffered) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    CommitRequest r = a.InlineCommit(ino, 0, "hello");
+    EXPECT_TRUE((co_await h.server->Commit(r)).ok());
+  };
+  auto opened = b.OpenFile(ino, false);
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->lease, LeaseMode::kShared);
+  EXPECT_EQ(opened->node.attr.size, 5u);
+  EXPECT_EQ(Count(a.events, Kind::kRecall, ino), 1u);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kShared);
+  // Shared: the writer's commits reach the reader before they are answered.
+  EXPECT_TRUE(b.GetAttr(ino).ok());
+  b.events.clear();
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 5, " world"))).ok());
+  EXPECT_GE(Count(b.events, Kind::kInvalidateAttr, ino) + Count(b.events, Kind::kInvalidateData, ino), 1u);
+  EXPECT_EQ(b.GetAttr(ino)->attr.size, 11u);
+}
+
+TEST_F(ServiceTest, StatByOthersFlushesAndIsNotCached) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  uint64_t size = 0;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    EXPECT_EQ(e.kind, Kind::kFlush);
+    size += 3;
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, size - 3, "abc"))).ok());
+  };
+  EXPECT_EQ(b.GetAttr(ino)->attr.size, 3u);
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u) << "told not to keep what it gets";
+  EXPECT_EQ(b.Lookup("f")->attr.size, 6u);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kExclusive);
+  ReadDirRequest list;
+  list.header = b.Header();
+  list.ino = kRootInode;
+  list.with_attrs = true;
+  auto entries = b.Run(h.server->ReadDir(list));
+  ASSERT_EQ(entries->entries.size(), 1u);
+  EXPECT_FALSE(entries->entries[0].attr) << "unknown while somebody buffers";
+}
+
+TEST_F(ServiceTest, ExclusiveGrantDropsWhatOthersCached) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  b.events.clear();
+  EXPECT_EQ(a.OpenFile(ino, true)->lease, LeaseMode::kExclusive);
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u);
+}
+
+TEST_F(ServiceTest, RemoteTruncateRecalls) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  a.flush = [&](SessionEvent) -> Task<void> {
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, 0, "hello"))).ok());
+  };
+  SetAttrRequest r;
+  r.header = b.Mutation();
+  r.ino = ino;
+  r.size = 2;
+  auto reply = b.Run(h.server->SetAttr(r));
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_EQ(reply->attr.size, 2u);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kShared);
+}
+
+TEST_F(ServiceTest, DuplicatesGetOneResult) {
+  MakeNodeRequest r;
+  r.header = a.Mutation();
+  r.parent = kRootInode;
+  r.name = "d";
+  r.type = FileType::kDirectory;
+  // At the same time:
+  std::vector<Task<Result<OpenReply>>> both;
+  both.push_back(h.server->MakeNode(r));
+  both.push_back(h.server->MakeNode(r));
+  auto replies = RunSim(h.ex, WhenAll(std::move(both)));
+  ASSERT_TRUE(replies[0].ok() && replies[1].ok());
+  EXPECT_EQ(replies[0]->node.attr, replies[1]->node.attr);
+  EXPECT_EQ(replies[0]->node.seq, replies[1]->node.seq);
+  // Later, and after restarts of both kinds:
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0) {
+      EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+      a.Stop(), b.Stop();
+      h.Crash(i == 2);
+      EXPECT_TRUE(a.Reclaim());
+      EXPECT_TRUE(b.Reclaim());
+    }
+    r.header.session = a.session;
+    r.header.epoch = a.epoch;
+    auto again = a.Run(h.server->MakeNode(r));
+    ASSERT_TRUE(again.ok()) << again.error();
+    EXPECT_EQ(again->node.attr.ino, replies[0]->node.attr.ino);
+  }
+  // Another request under the same number is refused; an acknowledged one too.
+  NameRequest other = a.Name(kRootInode, "d");
+  other.header.op_seq = r.header.op_seq;
+  EXPECT_EQ(a.Run(h.server->Rmdir(other)).code(), FsError::kBadRequest);
+  r.header.acked_below = OpSeq(r.header.op_seq.v + 1);
+  EXPECT_EQ(a.Run(h.server->MakeNode(r)).code(), FsError::kBadRequest);
+}
+
+TEST_F(ServiceTest, RestartWaitsForReclaims) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  ASSERT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+  a.Stop(), b.Stop();
+  h.Crash(false);
+  TestClient c{&h, 3};
+  c.Open();
+  EXPECT_EQ(a.Lookup("f").code(), FsError::kRetryLater) << "reclaim first";
+  // A reclaims its exclusive lease; B does not come back. C must wait for B's lease, then recalls A.
+  EXPECT_TRUE(a.Reclaim({{ino, LeaseMode::kExclusive, true}}));
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "dirty"))).ok()) << "in nobody's way";
+  Result<OpenReply> opened = FsError::kIo;
+  const int64_t took = Timed(c.OpenTask(ino, false), &opened);
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_GT(took, 10 * kSecond);
+  EXPECT_EQ(opened->lease, LeaseMode::kShared);
+  EXPECT_EQ(opened->node.attr.size, 5u);
+  EXPECT_FALSE(b.Reclaim()) << "expired: everything it held is lost";
+}
+
+TEST_F(ServiceTest, ASecondSessionOfTheSameClientFencesTheFirst) {
+  auto made = a.Make(kRootInode, "f");
+  ASSERT_TRUE(made.ok());
+  TestClient again{&h, 1};
+  again.Open();
+  EXPECT_EQ(a.Lookup("f").code(), FsError::kFenced);
+  EXPECT_EQ(a.Run(h.server->Commit(a.InlineCommit(made->node.attr.ino, 0, "x"))).code(), FsError::kFenced);
+  EXPECT_FALSE(h.server->leases().IsOpen(made->node.attr.ino));
+  EXPECT_EQ(again.Lookup("f")->attr.size, 0u);
+}
+
+TEST_F(ServiceTest, UnlinkedFileLivesUntilClosed) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  ASSERT_TRUE(b.Unlink("f").ok());
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(a.GetAttr(ino).ok());
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "still here"))).ok());
+  // Its holder dies: it is freed.
+  a.Stop();
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(b.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, RefusesStrangers) {
+  InodeRequest r = a.Ino(kRootInode);
+  r.header.protocol = 9;
+  EXPECT_EQ(a.Run(h.server->GetAttr(r)).code(), FsError::kVersion);
+  r = a.Ino(kRootInode);
+  r.header.cluster = Uuid{8, 8};
+  EXPECT_EQ(a.Run(h.server->GetAttr(r)).code(), FsError::kWrongCluster);
+  r = a.Ino(kRootInode);
+  r.header.epoch = Epoch(99);
+  EXPECT_EQ(a.Run(h.server->GetAttr(r)).code(), FsError::kFenced);
+  RegisterNodeRequest n;
+  n.uuid = Uuid{5, 5};
+  n.name = "evil";
+  n.proof = "no";
+  EXPECT_EQ(a.Run(h.server->RegisterNode(n)).code(), FsError::kBadToken);
+}
+
+}  // namespace
+}  // namespace stria

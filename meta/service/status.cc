@@ -1,0 +1,142 @@
+// What status shows, and the consistency check.
+#include <algorithm>
+
+#include "meta/ops/fsck.h"
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kSurveyPage = 256;
+
+}  // namespace
+
+// True if the shard's bytes cannot be had now.
+bool MetaServer::IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const {
+  if (!c.shard) return false;
+  if (repairs_.IsBad(stripe, column, c.shard)) return true;
+  const ColumnState state = cluster_->StateOf(c.target);
+  if (state != ColumnState::kSuspect) return state == ColumnState::kMissing;
+  // A node that is merely late is expected back in seconds.
+  const TargetInfo* t = cluster_->FindTarget(c.target);
+  return cluster_->FindNode(t->node)->state != NodeState::kSuspect;
+}
+
+// Columns of the group with most losses beyond what it can decode without, > 0: the stripe is lost.
+bool MetaServer::IsLost(const StripeInfo& info, const std::vector<bool>& unreadable) const {
+  std::vector<ColumnState> states;
+  for (bool u : unreadable) states.push_back(u ? ColumnState::kMissing : ColumnState::kOk);
+  for (uint32_t g = 0; g < info.shape.groups; ++g) {
+    if (SpareShards(info, states, g) < 0) return true;
+  }
+  return false;
+}
+
+Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out) {
+  ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
+  if (!record || record->state != StripeState::kLive) return Ok();
+  std::vector<bool> unreadable;
+  bool any = false;
+  for (size_t i = 0; i < record->info.columns.size(); ++i) {
+    const Column& c = record->info.columns[i];
+    const bool u = (c.shard && gone.count(c.target)) || IsUnreadable(id, static_cast<uint16_t>(i), c);
+    unreadable.push_back(u);
+    any = any || u;
+  }
+  if (!any) return Ok();
+  ++out->degraded;
+  if (IsLost(record->info, unreadable)) out->lost.insert(id);
+  return Ok();
+}
+
+// Looks at every stripe with a shard on a target that cannot be read, or on one of `gone`.
+Task<Result<MetaServer::Damage>> MetaServer::SurveyDamage(std::set<TargetId> gone) {
+  Damage out;
+  std::set<TargetId> targets = gone;
+  for (TargetId t : cluster_->AllTargets()) {
+    if (!cluster_->IsReachable(t)) targets.insert(t);
+  }
+  std::set<StripeId> seen;
+  for (TargetId t : targets) {
+    for (ShardId after;;) {
+      size_t n = 0;
+      {
+        Txn txn(*store_);
+        CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, t, after, kSurveyPage));
+        for (const TargetShard& s : page) {
+          after = s.shard;
+          if (s.record.pending || !seen.insert(s.record.stripe).second) continue;
+          CO_RETURN_IF_ERROR(SurveyStripe(txn, s.record.stripe, gone, &out));
+        }
+        n = page.size();
+      }
+      if (n < kSurveyPage) break;
+      co_await Yield();
+    }
+  }
+  Txn txn(*store_);
+  for (StripeId id : repairs_.BadStripes()) {
+    if (seen.insert(id).second) CO_RETURN_IF_ERROR(SurveyStripe(txn, id, gone, &out));
+  }
+  co_return std::move(out);
+}
+
+Result<std::vector<LostFile>> MetaServer::ListLostFiles(const std::set<StripeId>& lost) {
+  std::vector<LostFile> out;
+  Txn txn(*store_);
+  for (StripeId id : lost) {
+    if (out.size() >= kMaxLostFiles) break;
+    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, kMaxLostFiles - out.size()));
+    for (const StripeUse& use : uses) {
+      LostFile f;
+      f.ino = use.ino;
+      f.offset = use.file_offset;
+      ASSIGN_OR_RETURN(const auto extent, txn.Read<ExtentRecord>(ExtentKey(use.ino, use.file_offset)));
+      if (extent) f.length = extent->extent.length;
+      const Result<PathsReply> paths = OpPaths(txn, use.ino);
+      if (paths.ok() && !paths->paths.empty()) f.path = paths->paths.front();
+      out.push_back(std::move(f));
+    }
+  }
+  return out;
+}
+
+Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  // The survey is good as long as the map and the store stay as they are.
+  const std::pair<uint64_t, CommitSeq> now_is = {cluster_->version(), store_->last_seq()};
+  if (!damage_ || damage_of_ != now_is) {
+    CO_ASSIGN_OR_RETURN(Damage fresh, co_await SurveyDamage({}));
+    damage_ = std::move(fresh);
+    damage_of_ = now_is;
+  }
+  const Damage damage = *damage_;
+  StatusReply s;
+  s.map = cluster_->Map();
+  s.files = store_->Count(Counter::kFiles);
+  s.directories = store_->Count(Counter::kDirectories);
+  s.stripes = store_->Count(Counter::kStripes);
+  s.live_bytes = store_->Count(Counter::kLiveBytes);
+  s.inline_bytes = store_->Count(Counter::kInlineBytes);
+  s.narrow_stripes = store_->Count(Counter::kNarrow);
+  s.crowded_stripes = store_->Count(Counter::kCrowded);
+  s.garbage_shards = store_->Count(Counter::kGarbageShards);
+  s.degraded_stripes = damage.degraded;
+  s.lost_stripes = damage.lost.size();
+  CO_ASSIGN_OR_RETURN(s.lost_files, ListLostFiles(damage.lost));
+  s.repairs = repairs_.Progress(Now());
+  for (SessionId id : sessions_.All()) {
+    const SessionRecord& record = *sessions_.Find(id);
+    s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, Now())});
+  }
+  s.repair_limit_bytes_per_s = static_cast<int64_t>(repairs_.settings.limit_bytes_per_s);
+  co_return std::move(s);
+}
+
+Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
+  co_return CheckStore(store_->kv());
+}
+
+}  // namespace stria
