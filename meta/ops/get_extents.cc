@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "meta/ops/extents.h"
 #include "meta/ops/nodes.h"
@@ -47,23 +47,26 @@ Result<GetExtentsReply> OpGetExtents(Txn& txn, const OpCtx& ctx, const GetExtent
     reply.covered_to = std::min(end, found.back().file_offset);
     found.pop_back();
   }
-  std::set<StripeId> stripes;
+  std::map<StripeId, StripeGrant> stripes;
   size_t inline_bytes = 0;
+  size_t columns = 0;
   for (Extent& e : VisibleExtents(found, rec.masks)) {
     if (e.end() <= r.offset || e.file_offset >= end) continue;
     inline_bytes += e.inline_bytes.size();
-    const bool new_stripe = !e.is_inline() && !stripes.contains(e.stripe);
-    if (inline_bytes > kMaxInlinePerReply || (new_stripe && stripes.size() == kMaxStripesPerReply)) {
+    std::optional<StripeGrant> grant;
+    if (!e.is_inline() && !stripes.contains(e.stripe)) {
+      ASSIGN_OR_RETURN(grant, GrantOf(txn, e.stripe));
+      columns += grant->tokens.size();
+    }
+    if (inline_bytes > kMaxInlinePerReply || columns > kMaxColumnsPerReply ||
+        (grant && stripes.size() == kMaxStripesPerReply)) {
       reply.covered_to = e.file_offset;
       break;
     }
-    if (new_stripe) stripes.insert(e.stripe);
+    if (grant) stripes.emplace(e.stripe, std::move(*grant));
     reply.extents.push_back(std::move(e));
   }
-  for (StripeId stripe : stripes) {
-    ASSIGN_OR_RETURN(StripeGrant grant, GrantOf(txn, stripe));
-    reply.stripes.push_back(std::move(grant));
-  }
+  for (auto& [id, grant] : stripes) reply.stripes.push_back(std::move(grant));
   return reply;
 }
 

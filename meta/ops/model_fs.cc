@@ -247,6 +247,7 @@ FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
   }
   if (r.uid && !root && (*r.uid != n->uid || c.uid != n->uid)) return FsError::kPerm;
   if (r.gid && !root && (c.uid != n->uid || (*r.gid != n->gid && !in_group(*r.gid)))) return FsError::kPerm;
+  if (r.kill_suid && !owner && !May(c, *n, "w")) return FsError::kPerm;
   if (r.mode && !owner) return FsError::kPerm;
   if (r.mode && n->type == FileType::kSymlink) return FsError::kNotSupported;
   if ((r.atime_ns || r.mtime_ns) && !owner) return FsError::kPerm;

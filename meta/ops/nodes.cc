@@ -33,7 +33,7 @@ Result<void> PutInode(Txn& txn, const OpCtx& ctx, InodeRecord* rec, bool data) {
   ASSIGN_OR_RETURN(rec->attr.version, txn.Stamp());
   if (data) {
     rec->attr.data_version = rec->attr.version;
-    ctx.touched->data.insert(rec->attr.ino);
+    if (!rec->is_dir()) ctx.touched->data.insert(rec->attr.ino);
   }
   ctx.touched->attrs.insert(rec->attr.ino);
   txn.Write(InodeKey(rec->attr.ino), *rec);
@@ -145,8 +145,10 @@ Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched
   ASSIGN_OR_RETURN(const uint64_t done_to, DropRange(txn, rec, size, kMaxFileBytes, touched));
   rec->masks = SubtractMask(rec->masks, {size, kMaxFileBytes});
   if (done_to < kMaxFileBytes) rec->masks.push_back({done_to, kMaxFileBytes});
-  if (rec->masks.size() > kMaxMasks)
+  if (rec->masks.size() > kMaxMasks) {
+    touched->trim.insert(rec->attr.ino);
     return Error(FsError::kRetryLater, "the file is being trimmed; try again");
+  }
   if (had_masks || !rec->masks.empty()) SetIntent(txn, *rec, touched);
   return Ok();
 }

@@ -22,6 +22,7 @@ inline constexpr size_t kMaxDirEntriesPerReply = 4096;
 inline constexpr size_t kMaxDirReplyBytes = 1 * kMiB;
 inline constexpr size_t kMaxExtentsPerReply = 4096;
 inline constexpr size_t kMaxStripesPerReply = 1024;
+inline constexpr size_t kMaxColumnsPerReply = 16384;  // of those stripes: each brings a token
 inline constexpr size_t kMaxInlinePerReply = 2 * kMiB;
 inline constexpr size_t kMaxInlinePerInode = 1 * kMiB;  // more: kTooBig, write stripes
 inline constexpr size_t kMaxPathsPerReply = 64;

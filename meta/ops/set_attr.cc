@@ -31,6 +31,10 @@ Error CheckTimes(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
 }
 
 Error CheckMode(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
+  if (r.kill_suid && !IsOwner(ctx, attr) && !MayAccess(ctx, attr, kMayWrite) &&
+      !(ctx.open && ctx.HasOpen(attr.ino, true))) {
+    return Error(FsError::kPerm, "only who may write a file drops its privileges");
+  }
   if (!r.mode) return Error();
   if (!IsOwner(ctx, attr)) return Error(FsError::kPerm);
   if (attr.type == FileType::kSymlink) return Error(FsError::kNotSupported, "symlinks have no mode");
