@@ -59,6 +59,8 @@ std::vector<StriaMount> ParseMountInfo(std::string_view text) {
     if (!(words >> type >> source) || type != "fuse.stria") continue;
     source = Unescape(source);
     if (source.starts_with("stria:")) source.erase(0, 6);
+    source = source.substr(0, source.find(":/"));  // the directory that is mounted, if not the root
+    for (char& c : source) c = c == '+' ? ',' : c;
     out.push_back({Unescape(mountpoint), SplitAddresses(source)});
   }
   return out;

@@ -1,0 +1,231 @@
+// The whole command line against a metadata service that answers from canned replies.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+
+#include "proto/methods.h"
+#include "stripe/layout_spec.h"
+#include "tools/cli/context.h"
+#include "tools/cli/sample_status.h"
+
+namespace stria::cli {
+namespace {
+
+class FakeMeta : public MetaService {
+ public:
+#define X(Name, Request, Reply)                                                      \
+  std::function<Result<Reply>(const Request&)> on##Name;                             \
+  Task<Result<Reply>> Name(Request request) override {                               \
+    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
+    co_return on##Name(request);                                                     \
+  }
+  STRIA_META_METHODS(X)
+#undef X
+};
+
+class FakeConnector : public MetaConnector {
+ public:
+  explicit FakeConnector(std::map<std::string, std::shared_ptr<FakeMeta>> metas) : metas_(std::move(metas)) {}
+  std::shared_ptr<MetaService> Connect(const std::string& address) override {
+    if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
+    auto dead = std::make_shared<FakeMeta>();
+#define X(Name, Request, Reply) \
+  dead->on##Name = [](const Request&) -> Result<Reply> { return Error(FsError::kUnavailable, "connection refused"); };
+    STRIA_META_METHODS(X)
+#undef X
+    return dead;
+  }
+
+ private:
+  std::map<std::string, std::shared_ptr<FakeMeta>> metas_;
+};
+
+class CliTest : public testing::Test {
+ protected:
+  CliTest() : meta_(std::make_shared<FakeMeta>()) {
+    meta_->onStatus = [this](const InodeRequest&) { return status_; };
+    meta_->onGetMap = [this](const InodeRequest&) { return status_.map; };
+  }
+  int Run(const std::string& line) {
+    Context ctx;
+    out_.str("");
+    err_.str("");
+    ctx.out = &out_;
+    ctx.err = &err_;
+    ctx.cwd = "/somewhere";
+    ctx.env_meta = env_;
+    ctx.mounts = {{"/mnt", {"live"}}};
+    ctx.connector = [this] {
+      return std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
+    };
+    std::vector<std::string> words = {"stria"};
+    std::istringstream in(line);
+    for (std::string w; in >> w;) words.push_back(w);
+    std::vector<const char*> argv;
+    for (const auto& w : words) argv.push_back(w.c_str());
+    return RunCommandLine(static_cast<int>(argv.size()), argv.data(), ctx);
+  }
+
+  std::shared_ptr<FakeMeta> meta_;
+  StatusReply status_ = SampleStatus();
+  std::string env_ = "live";
+  std::ostringstream out_, err_;
+};
+
+TEST_F(CliTest, StatusCodes) {
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_NE(out_.str().find("state: HEALTHY"), std::string::npos);
+  status_.degraded_stripes = 1;
+  EXPECT_EQ(Run("status --json"), 1);
+  EXPECT_EQ(Json::parse(out_.str())["degraded_stripes"], 1);
+  status_.lost_stripes = 1;
+  EXPECT_EQ(Run("status --watch --count 1"), 2);
+}
+
+TEST_F(CliTest, WhichCluster) {
+  env_ = "";
+  EXPECT_EQ(Run("status"), 69);
+  EXPECT_NE(err_.str().find("--meta"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("status --meta dead1,dead2"), 69);
+  EXPECT_NE(err_.str().find("dead1, dead2"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("connection refused"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("status --meta dead,live"), 0) << "the second one answers";
+  EXPECT_EQ(Run("status --json --meta dead"), 69);
+  EXPECT_EQ(Json::parse(out_.str())["error"]["code"], "Unavailable");
+}
+
+TEST_F(CliTest, WrongUsage) {
+  for (const char* line : {"", "frobnicate", "status --bogus", "node", "disk replace n1:d1", "rebuild limit 5x",
+                           "layout set / raid7", "dev up", "dev up --dir /tmp/x --nodes 0", "where"}) {
+    EXPECT_EQ(Run(line), 64) << line;
+    EXPECT_NE(err_.str(), "") << line;
+  }
+}
+
+TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
+  EXPECT_EQ(Run("--help"), 0);
+  EXPECT_NE(out_.str().find("Exit codes"), std::string::npos);
+  for (const char* verb :
+       {"status", "node ls", "node replace", "node drain", "node undrain", "node out", "node remove", "disk ls",
+        "disk replace", "disk drain", "disk undrain", "disk remove", "rebuild ls", "rebuild watch", "rebuild pause",
+        "rebuild resume", "rebuild limit", "where", "layout get", "layout set", "paths", "fsck", "dev up", "dev down",
+        "dev kill", "dev start", "dev add", "dev mount", "dev env", "dev status"}) {
+    EXPECT_EQ(Run(std::string(verb) + " --help"), 0) << verb;
+    EXPECT_NE(out_.str().find(std::string("Example:\n  ")), std::string::npos) << verb;
+    EXPECT_NE(out_.str().find("--json"), std::string::npos) << verb;
+  }
+}
+
+TEST_F(CliTest, AdminVerbsNameWhatTheyMean) {
+  AdminRequest seen;
+  meta_->onAdmin = [&](const AdminRequest& r) -> Result<AdminReply> {
+    seen = r;
+    return AdminReply{"n2:d1 takes the place of n1:d2", 7, 3 * kMiB};
+  };
+  EXPECT_EQ(Run("disk replace n1:d2 n2:d1 --dry-run"), 0) << err_.str();
+  EXPECT_EQ(seen.verb, AdminVerb::kReplaceTarget);
+  EXPECT_EQ(seen.target, TargetId(12));
+  EXPECT_EQ(seen.new_target, TargetId(21));
+  EXPECT_TRUE(seen.dry_run);
+  EXPECT_FALSE(seen.header.session);
+  EXPECT_GT(seen.header.timeout_ns, 0);
+  EXPECT_EQ(out_.str(), "would: n2:d1 takes the place of n1:d2\n7 stripes, 3.0 MiB\n");
+  EXPECT_EQ(Run("node replace n1 n2"), 0);
+  EXPECT_EQ(seen.verb, AdminVerb::kReplaceNode);
+  EXPECT_EQ(seen.node, NodeId(1));
+  EXPECT_EQ(seen.new_node, NodeId(2));
+  EXPECT_NE(out_.str().find("stria rebuild watch"), std::string::npos);
+  EXPECT_EQ(Run("node drain n9"), 66);
+  EXPECT_NE(err_.str().find("there are: n1, n2"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("rebuild limit 10M"), 0);
+  EXPECT_EQ(seen.number, 10 * kMiB);
+  EXPECT_EQ(Run("rebuild limit none"), 0);
+  EXPECT_EQ(seen.number, 0u);
+  meta_->onAdmin = [](const AdminRequest&) -> Result<AdminReply> {
+    return Error(FsError::kBusy, "n1 holds the last copy of 3 stripes");
+  };
+  EXPECT_EQ(Run("node remove n1 --json"), 1);
+  EXPECT_EQ(err_.str(), "stria: n1 holds the last copy of 3 stripes\n");
+}
+
+TEST_F(CliTest, WherePathsLayoutFsck) {
+  meta_->onGetAttr = [](const InodeRequest& r) -> Result<NodeReply> {
+    NodeReply reply;
+    reply.attr.ino = r.ino;
+    reply.attr.type = FileType::kDirectory;
+    return reply;
+  };
+  meta_->onLookup = [](const NameRequest& r) -> Result<NodeReply> {
+    if (r.name == "nothing") return Error(FsError::kNoEnt, "no such name");
+    NodeReply reply;
+    reply.attr.ino = InodeId(r.parent.v + 1);
+    reply.attr.size = 5;
+    return reply;
+  };
+  meta_->onGetExtents = [](const GetExtentsRequest& r) -> Result<GetExtentsReply> {  // two bytes a time
+    GetExtentsReply reply;
+    reply.covered_to = std::min(r.offset + 2, r.offset + r.length);
+    reply.extents.push_back({.file_offset = 0, .length = 5, .stripe = {}, .stripe_offset = 0, .inline_bytes = "12345"});
+    return reply;
+  };
+  meta_->onGetLayout = [](const LayoutRequest&) -> Result<LayoutReply> { return LayoutReply{Layout(), true}; };
+  meta_->onSetLayout = [](const LayoutRequest& r) -> Result<LayoutReply> { return LayoutReply{*r.layout, false}; };
+  EXPECT_EQ(Run("where dir/file"), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "RANGE  SIZE  NODE  DISK  ROLE  HEALTH\n0+5     5 B  meta  -     meta  ok\n");
+  EXPECT_EQ(Run("where dir/file --json --range 1+2"), 0);
+  EXPECT_EQ(Json::parse(out_.str())["ranges"][0]["length"], 2);
+  EXPECT_EQ(Run("where /nothing"), 66);
+  EXPECT_EQ(Run("layout get x"), 0);
+  EXPECT_EQ(out_.str(), "raid5:4+1 (inherited)\n");
+  EXPECT_EQ(Run("layout set x raid6:4+2,unit=1M"), 0);
+  EXPECT_EQ(out_.str(), "raid6:4+2,unit=1M\n");
+
+  meta_->onPaths = [](const InodeRequest& r) -> Result<PathsReply> {
+    return r.ino.v == 7 ? PathsReply{{"/a", "/b"}} : PathsReply{};
+  };
+  EXPECT_EQ(Run("paths 7"), 0);
+  EXPECT_EQ(out_.str(), "/a\n/b\n");
+  EXPECT_EQ(Run("paths 8"), 1);
+  FsckReply clean{{}, 10, 2, 5};
+  meta_->onFsck = [&](const InodeRequest&) -> Result<FsckReply> { return clean; };
+  EXPECT_EQ(Run("fsck"), 0);
+  EXPECT_EQ(out_.str(), "checked 10 inodes, 5 extents, 2 stripes: clean\n");
+  clean.problems = {"stripe 4 is referenced and does not exist"};
+  EXPECT_EQ(Run("fsck --json"), 2);
+  EXPECT_FALSE(Json::parse(out_.str())["clean"]);
+}
+
+TEST_F(CliTest, AServerThatStartsIsAskedAgain) {
+  int asked = 0;
+  meta_->onStatus = [&](const InodeRequest&) -> Result<StatusReply> {
+    if (++asked < 3) return Error(FsError::kNotReady, "reading its log");
+    return status_;
+  };
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(CliTest, NobodyWaitsInTheDark) {
+  meta_->onStatus = [&](const InodeRequest&) -> Result<StatusReply> { return Error(FsError::kNotReady, "reading its log"); };
+  EXPECT_EQ(Run("status --timeout 3"), 69);
+  EXPECT_NE(err_.str().find("status: waiting for live, 2 s"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("reading its log"), std::string::npos) << err_.str();
+}
+
+TEST_F(CliTest, RebuildWatchOfAHealthyCluster) {
+  EXPECT_EQ(Run("rebuild watch"), 0);
+  EXPECT_EQ(out_.str(), "nothing to rebuild: every stripe has all its columns\n");
+  EXPECT_EQ(Run("rebuild ls"), 0);
+  status_.degraded_stripes = 2;
+  EXPECT_EQ(Run("rebuild ls"), 1);
+}
+
+TEST_F(CliTest, DevWithoutACluster) {
+  EXPECT_EQ(Run("dev status --dir /nonexistent/d"), 66);
+  EXPECT_EQ(Run("dev down --dir /nonexistent/d"), 66);
+  EXPECT_NE(err_.str().find("stria dev up"), std::string::npos) << err_.str();
+}
+
+}  // namespace
+}  // namespace stria::cli
