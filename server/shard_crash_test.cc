@@ -60,13 +60,15 @@ class Workload {
       Model& m = model_[id];
       m.length = RandomLength();
       const uint64_t blocks = ChecksumBlocks(m.length);
+      const std::string bytes = BytesOf(id, m.length);
+      const std::vector<uint32_t> table = TableOf(id, bytes);
       std::vector<uint64_t> order(blocks);
       for (uint64_t i = 0; i < blocks; ++i) order[i] = i;
       for (uint64_t i = blocks - 1; i > 0; --i) std::swap(order[i], order[rng_.Below(i + 1)]);
       bool ok = true;
       for (const uint64_t b : order) {
         const uint64_t n = rng_.OneIn(4) ? 3 : 1;  // overlaps others now and then
-        Result<void> w = co_await WriteBlocksOf(sim_.store.get(), id, m.length, b, std::min(n, blocks - b));
+        Result<void> w = co_await WriteBlocks(sim_.store.get(), id, bytes, table, b, std::min(n, blocks - b));
         EXPECT_TRUE(w.ok()) << w.error();
         ok = ok && w.ok();
       }
@@ -74,7 +76,7 @@ class Workload {
       Result<Sealed> sealed = co_await sim_.store->Seal(id, m.length);
       EXPECT_TRUE(sealed.ok()) << sealed.error();
       if (!sealed.ok() || !ok) continue;
-      EXPECT_EQ(sealed->digest, DigestOf(id, BytesOf(id, m.length)));
+      EXPECT_EQ(sealed->digest, TableDigest(table, m.length));
       m.state = State::kSealed;
       ++sealed_;
     }

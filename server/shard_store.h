@@ -44,7 +44,7 @@ inline constexpr uint64_t kMaxCommitPackedBytes = 16 * kMiB;    // per group com
 inline constexpr uint64_t kRepairReservePercent = 5;
 inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
-inline constexpr size_t kMaxRememberedBadShards = 10000;                // remembered until reported
+inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered until reported
 inline constexpr int64_t kSpaceMaxAgeNs = 1 * kSecond;
 inline constexpr uint64_t kCheckInlineBytes = 128 * kKiB;  // more is checked on the pool
 

@@ -39,17 +39,22 @@ inline uint64_t DigestOf(ShardId shard, const std::string& bytes) {
 
 inline std::string Flat(const BufferChain& chain) { return std::string(chain.Flatten().view()); }
 
-// Writes blocks [first, first + count) of the shard, cut at its end.
-inline Task<Result<void>> WriteBlocksOf(ShardStore* store, ShardId shard, uint64_t length, uint64_t first,
-                                        uint64_t count, bool repair = false) {
-  const std::string bytes = BytesOf(shard, length);
+// Writes blocks [first, first + count) of a shard with this content and table, cut at its end.
+inline Task<Result<void>> WriteBlocks(ShardStore* store, ShardId shard, const std::string& bytes,
+                                      const std::vector<uint32_t>& table, uint64_t first, uint64_t count,
+                                      bool repair = false) {
   const uint64_t offset = first * kChecksumBlockBytes;
-  const uint64_t n = std::min(count * kChecksumBlockBytes, length - offset);
-  const std::vector<uint32_t> table = TableOf(shard, bytes);
+  const uint64_t n = std::min(count * kChecksumBlockBytes, bytes.size() - offset);
   std::vector<uint32_t> crcs(table.begin() + static_cast<ptrdiff_t>(first),
                              table.begin() + static_cast<ptrdiff_t>(first + ChecksumBlocks(n)));
   co_return co_await store->Write(shard, offset, BufferChain(Buffer::FromString(bytes.substr(offset, n))),
                                   std::move(crcs), repair);
+}
+inline Task<Result<void>> WriteBlocksOf(ShardStore* store, ShardId shard, uint64_t length, uint64_t first,
+                                        uint64_t count, bool repair = false) {
+  const std::string bytes = BytesOf(shard, length);
+  const std::vector<uint32_t> table = TableOf(shard, bytes);
+  co_return co_await WriteBlocks(store, shard, bytes, table, first, count, repair);
 }
 
 // Writes and seals all of it.
