@@ -108,10 +108,6 @@ Task<Result<void>> Agent::Register() {
     AgentDisk& d = disks_[i];
     d.target = reply.targets[i];
     if (d.target) server_->SetTarget(d.target, d.store);
-    if (d.store->failed()) continue;
-    Result<void> kept =
-        co_await d.store->index().SetIdentity({d.target, reply.map.incarnation, options_.node});
-    if (!kept.ok()) LogWarning("{}: {}", d.store->options().name, kept.error());
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));

@@ -51,8 +51,8 @@ struct AgentOptions {
   int64_t quarantine_hold_ns = kQuarantineHoldNs;
   bool scrub = true;
   ScrubOptions scrub_options;
-  // Called with every registration before the disks serve under it: records the cluster in the
-  // superblocks. An error refuses the registration.
+  // Called with every registration before the disks serve under it: records who they are on the disks.
+  // An error refuses the registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
 };
 

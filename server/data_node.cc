@@ -22,9 +22,9 @@ Task<Result<void>> DataNode::OpenStores(Pool* cpu_pool) {
     stores_.push_back(std::make_unique<ShardStore>(d.disk, d.kv, d.index_pool, cpu_pool, options));
     Result<void> opened = co_await stores_.back()->Open();
     if (!opened.ok()) co_return opened.error().WithContext(d.where);
-    Result<std::optional<DiskIdentity>> identity = co_await stores_.back()->index().GetIdentity();
+    Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
     if (!identity.ok()) co_return identity.error().WithContext(d.where);
-    identities_.push_back(identity->value_or(DiskIdentity()));
+    identities_.push_back(*identity);
     const DiskUsage usage = (co_await stores_.back()->Usage()).value();
     LogInfo("{}: label {}, {} shards, {} bytes used, {} free", d.where, d.superblock.label, usage.shards,
             usage.used_bytes, usage.free_bytes);
@@ -45,10 +45,18 @@ Result<Uuid> DataNode::AgreeOnCluster() const {
   return first == nullptr ? Uuid() : first->superblock.cluster;
 }
 
-Task<Result<void>> DataNode::Adopt(Uuid cluster, uint64_t incarnation) {
+// Superblocks and identities, where they have changed.
+Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   for (size_t i = 0; i < disks_.size(); ++i) {
     if (stores_[i]->failed()) continue;
-    CO_RETURN_IF_ERROR(co_await AdoptCluster(disks_[i].disk, &disks_[i].superblock, cluster, incarnation));
+    const DataNodeDisk& d = disks_[i];
+    CO_RETURN_IF_ERROR(
+        co_await AdoptCluster(d.disk, &disks_[i].superblock, reply.map.cluster, reply.map.incarnation));
+    const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_};
+    if (identity == identities_[i]) continue;
+    Result<void> kept = co_await WriteIdentity(d.disk, identity);
+    if (!kept.ok()) co_return kept.error().WithContext(d.where);
+    identities_[i] = identity;
   }
   co_return Ok();
 }
@@ -66,7 +74,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
 
   AgentOptions agent = node->options_.agent;
   agent.cluster = cluster;
-  agent.node = owner ? owner : node->options_.new_node;
+  agent.node = node->node_ = owner ? owner : node->options_.new_node;
   agent.name = node->options_.name;
   agent.address = node->options_.address;
   agent.proof = TokenSigner(node->options_.keys.at(0)).ProveNode(agent.node, agent.name);
@@ -81,9 +89,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   }
   if (cluster && agent.incarnation > 0) node->server_.SetCluster(cluster, agent.incarnation);
   DataNode* self = node.get();
-  agent.on_registered = [self](const RegisterNodeReply& reply) {
-    return self->Adopt(reply.map.cluster, reply.map.incarnation);
-  };
+  agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
   node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
   node->agent_ =
       std::make_unique<Agent>(node->link_.get(), env.data, &node->server_, &node->verifier_, &node->codecs_,

@@ -59,7 +59,7 @@ class DataNode {
  private:
   DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options);
   Task<Result<void>> OpenStores(Pool* cpu_pool);
-  Task<Result<void>> Adopt(Uuid cluster, uint64_t incarnation);
+  Task<Result<void>> Adopt(RegisterNodeReply reply);
   Result<Uuid> AgreeOnCluster() const;
 
   std::vector<DataNodeDisk> disks_;
@@ -68,6 +68,7 @@ class DataNode {
   CodecSet codecs_;
   std::vector<std::unique_ptr<ShardStore>> stores_;
   std::vector<DiskIdentity> identities_;
+  Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
   std::unique_ptr<MetaLink> link_;
   std::unique_ptr<Agent> agent_;

@@ -1,9 +1,19 @@
 #include "server/disk_setup.h"
 
+#include <xxhash.h>
+
 #include <utility>
 #include <vector>
 
+#include "common/codec.h"
+
 namespace stria {
+namespace {
+
+constexpr uint8_t kIdentityVersion = 1;
+constexpr uint64_t kMaxIdentityBytes = 4096;
+
+}  // namespace
 
 Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup) {
   Result<Buffer> block = co_await disk->Read(std::string(kSuperblockFile), 0, kSuperblockBytes);
@@ -51,6 +61,36 @@ Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64
       co_await disk->ReplaceFile(std::string(kSuperblockFile), Buffer::FromString(EncodeSuperblock(next))));
   *sb = next;
   co_return Ok();
+}
+
+Task<Result<DiskIdentity>> ReadIdentity(Disk* disk) {
+  DiskIdentity none;
+  Result<Buffer> bytes = co_await disk->Read(kIdentityFile, 0, kMaxIdentityBytes);
+  if (bytes.code() == FsError::kNoEnt) co_return none;
+  if (!bytes.ok()) co_return bytes.error();
+  uint8_t version = 0;
+  std::string_view body;
+  if (!OpenRecord(bytes->view(), kIdentityVersion, &version, &body)) co_return none;
+  ByteReader r(body);
+  DiskIdentity out;
+  out.target = TargetId(r.U32());
+  out.incarnation = r.U64();
+  out.node.hi = r.U64();
+  out.node.lo = r.U64();
+  const size_t hashed = body.size() - r.left();
+  const uint64_t hash = r.U64();
+  co_return r.ok() && hash == XXH3_64bits(body.data(), hashed) ? out : none;
+}
+
+Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity) {
+  ByteWriter w;
+  w.U32(identity.target.v);
+  w.U64(identity.incarnation);
+  w.U64(identity.node.hi);
+  w.U64(identity.node.lo);
+  w.U64(XXH3_64bits(w.str().data(), w.size()));
+  co_return co_await disk->ReplaceFile(kIdentityFile,
+                                       Buffer::FromString(SealRecord(kIdentityVersion, w.str())));
 }
 
 Result<Uuid> AgreeOnNode(const std::vector<std::pair<std::string, Uuid>>& disks) {

@@ -30,6 +30,19 @@ Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup);
 // the disk belongs to another.
 Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation);
 
+// What the metadata server called this disk at the last registration: the file `identity`. With it a
+// node serves readers although no metadata server is up.
+struct DiskIdentity {
+  TargetId target;
+  uint64_t incarnation = 0;
+  Uuid node;
+  bool operator==(const DiskIdentity&) const = default;
+};
+inline constexpr char kIdentityFile[] = "identity";
+// All zero if there is none or it is damaged: the next registration brings it back.
+Task<Result<DiskIdentity>> ReadIdentity(Disk* disk);
+Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity);  // durable on return
+
 // One node from the nodes that its disks name (0: a new disk). kInval if they differ.
 Result<Uuid> AgreeOnNode(const std::vector<std::pair<std::string, Uuid>>& disks);
 

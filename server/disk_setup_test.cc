@@ -32,6 +32,20 @@ TEST(DiskSetupTest, AnEmptyDirectoryBecomesADiskOnce) {
   EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1"))).code(), FsError::kCorrupt);
 }
 
+TEST(DiskSetupTest, IdentityIsKeptAndDamageIsNotBelieved) {
+  SimExecutor ex(1);
+  auto media = std::make_shared<SimDiskMedia>(1);
+  SimDisk disk(media);
+  EXPECT_EQ(RunSim(ex, ReadIdentity(&disk)).value(), DiskIdentity());
+  const DiskIdentity identity{TargetId(4), 2, Uuid{8, 9}};
+  ASSERT_TRUE(RunSim(ex, WriteIdentity(&disk, identity)).ok());
+  Random rng(1);
+  media->Crash(rng);
+  EXPECT_EQ(RunSim(ex, ReadIdentity(&disk)).value(), identity);
+  media->FlipBit(kIdentityFile, 8, 1);
+  EXPECT_EQ(RunSim(ex, ReadIdentity(&disk)).value(), DiskIdentity());
+}
+
 TEST(DiskSetupTest, RefusesADirectoryThatIsSomethingElse) {
   SimExecutor ex(1);
   auto media = std::make_shared<SimDiskMedia>(1);

@@ -358,34 +358,4 @@ Task<Result<void>> ShardIndex::SetMarks(
   co_return co_await WriteBatch(std::move(batch));
 }
 
-Task<Result<std::optional<DiskIdentity>>> ShardIndex::GetIdentity() {
-  const std::string key = StateKey('I', 0);
-  CO_ASSIGN_OR_RETURN(const std::optional<std::string> value, co_await Load(kIndexState, key));
-  if (!value) co_return std::optional<DiskIdentity>();
-  const std::optional<std::string_view> body = OpenValue(key, *value);
-  if (!body) co_return std::optional<DiskIdentity>();  // the next registration brings it back
-  ByteReader r(*body);
-  DiskIdentity identity;
-  identity.target = TargetId(r.U32());
-  identity.incarnation = r.U64();
-  identity.node.hi = r.U64();
-  identity.node.lo = r.U64();
-  co_return r.ok() ? std::optional(identity) : std::nullopt;
-}
-
-Task<Result<void>> ShardIndex::SetIdentity(DiskIdentity identity) {
-  {
-    SemaphoreHold lock = co_await write_mutex_.Lock();
-    ByteWriter w;
-    w.U32(identity.target.v);
-    w.U64(identity.incarnation);
-    w.U64(identity.node.hi);
-    w.U64(identity.node.lo);
-    KvBatch batch;
-    batch.Put(kIndexState, StateKey('I', 0), SealValue(StateKey('I', 0), std::move(w)));
-    CO_RETURN_IF_ERROR(co_await WriteBatch(std::move(batch)));
-  }
-  co_return co_await kv_->Sync();
-}
-
 }  // namespace stria

@@ -2,7 +2,7 @@
 //
 //   family kShards   ShardId (8 bytes, big-endian) -> ShardRecord
 //   family kState    'T' -> Totals | 'S' + segment id -> live bytes of the segment
-//                    'Q' + ShardId -> QuarantineMark | 'I' -> DiskIdentity
+//                    'Q' + ShardId -> QuarantineMark
 //
 // Every value is {version, length, body} whose body ends with a hash over key and body: a flipped bit
 // or a value under the wrong key does not decode (kCorrupt). Totals and live bytes are written in the
@@ -73,13 +73,6 @@ struct QuarantineMark {
   uint64_t incarnation = 0;
 };
 
-// What the metadata server called this disk at the last registration.
-struct DiskIdentity {
-  TargetId target;
-  uint64_t incarnation = 0;
-  Uuid node;
-};
-
 // One step of ShardIndex::Apply.
 struct IndexChange {
   enum class Kind : uint8_t { kPut, kRemove, kMove };
@@ -122,9 +115,6 @@ class ShardIndex {
   Task<Result<std::map<ShardId, QuarantineMark>>> Marks(ShardId after, ShardId last);
   // nullopt removes. Not synced: losing a mark only prolongs the quarantine.
   Task<Result<void>> SetMarks(std::vector<std::pair<ShardId, std::optional<QuarantineMark>>> marks);
-
-  Task<Result<std::optional<DiskIdentity>>> GetIdentity();
-  Task<Result<void>> SetIdentity(DiskIdentity identity);  // durable on return
 
   const IndexTotals& totals() const { return totals_; }
   // Segment id -> bytes of live entries; segments with none are not listed.

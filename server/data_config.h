@@ -1,0 +1,46 @@
+// Settings of stria-data: a TOML file, and flags that override it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/config.h"
+#include "common/error.h"
+#include "common/units.h"
+
+namespace stria {
+
+inline constexpr uint16_t kDefaultDataPort = 7402;
+
+struct DiskSpec {
+  std::string path;
+  std::string label;    // default: the path's last part
+  std::string channel;  // the controller or bus it shares with others; default: its own
+  bool operator==(const DiskSpec&) const = default;
+};
+
+struct DataConfig {
+  std::string node_name;  // default: the host's name
+  std::string listen = "0.0.0.0:" + std::to_string(kDefaultDataPort);
+  std::string address;  // that others reach this node at; default: from listen and the host's name
+  std::vector<std::string> meta;
+  std::string cluster_key_file = "/etc/stria/cluster.key";
+  std::vector<DiskSpec> disks;
+  std::string log_file;  // empty: stderr
+  std::string log_level = "info";
+  std::string metrics;  // IP:PORT, empty: none
+  uint64_t index_memory_bytes = 256 * kMiB;
+  uint64_t write_memory_bytes = 256 * kMiB;
+  uint64_t scrub_bytes_per_s = 20 * kMiB;  // per disk
+  int rebuilds = 2;
+  bool reindex = false;
+};
+
+// "PATH", "PATH,label=d1,channel=c0". kInval with a sentence.
+Result<DiskSpec> ParseDiskSpec(const std::string& text);
+Result<DataConfig> DataConfigFrom(Config file);
+// Fills in defaults that depend on the host and on others, and checks that nothing is missing or twice.
+Result<void> CompleteDataConfig(DataConfig* config, const std::string& host_name);
+
+}  // namespace stria

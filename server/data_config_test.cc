@@ -1,0 +1,65 @@
+#include "server/data_config.h"
+
+#include <gtest/gtest.h>
+
+namespace stria {
+namespace {
+
+Result<DataConfig> FromText(const std::string& text) {
+  Result<Config> file = Config::Parse(text, "test.toml");
+  if (!file.ok()) return file.error();
+  return DataConfigFrom(std::move(*file));
+}
+
+TEST(DataConfigTest, DiskSpecs) {
+  EXPECT_EQ(ParseDiskSpec("/srv/d1").value(), (DiskSpec{"/srv/d1", "d1", ""}));
+  EXPECT_EQ(ParseDiskSpec("/srv/d1/").value().label, "d1");
+  EXPECT_EQ(ParseDiskSpec("/a,channel=c0,label=x").value(), (DiskSpec{"/a", "x", "c0"}));
+  EXPECT_EQ(ParseDiskSpec("/a,lable=x").code(), FsError::kInval);
+  EXPECT_EQ(ParseDiskSpec(",label=x").code(), FsError::kInval);
+}
+
+TEST(DataConfigTest, FileWithDefaults) {
+  DataConfig c = FromText(R"(
+name = "pc3"
+meta = ["pc1:7401"]
+index_memory = "64MiB"
+[[disk]]
+path = "/srv/d1"
+[[disk]]
+path = "/srv/ssd"
+label = "fast"
+channel = "nvme0"
+)")
+                     .value();
+  ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
+  EXPECT_EQ(c.address, "pc3.lab:7402");
+  EXPECT_EQ(c.index_memory_bytes, 64 * kMiB);
+  EXPECT_EQ(c.disks, (std::vector<DiskSpec>{{"/srv/d1", "d1", ""}, {"/srv/ssd", "fast", "nvme0"}}));
+  c.address.clear();
+  c.listen = "10.0.0.3:9";
+  ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
+  EXPECT_EQ(c.address, "10.0.0.3:9");
+}
+
+TEST(DataConfigTest, WhatIsWrongIsSaid) {
+  EXPECT_EQ(FromText("nmae = \"x\"").code(), FsError::kInval);
+  EXPECT_EQ(FromText("[[disk]]\nlabel = \"x\"").code(), FsError::kInval);
+  DataConfig c;
+  c.node_name = "n1";
+  auto error = [&c] { return CompleteDataConfig(&c, "host").error().message; };
+  EXPECT_NE(error().find("--meta"), std::string::npos);
+  c.meta = {"m:1"};
+  EXPECT_NE(error().find("--disk"), std::string::npos);
+  c.disks = {{"/a", "d", ""}, {"/b", "d", ""}};
+  EXPECT_NE(error().find("label d"), std::string::npos);
+  c.disks = {{"/a", "d", ""}, {"/a", "e", ""}};
+  EXPECT_NE(error().find("twice"), std::string::npos);
+  c.disks = {{"/a", "d", ""}};
+  EXPECT_EQ(error(), "");
+  c.node_name = "n 1";
+  EXPECT_NE(error().find("node name"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace stria
