@@ -122,8 +122,9 @@ Result<ShardId> OpReserveShard(Txn& txn, StripeId stripe, uint16_t column, Targe
 // The rebuild did not happen: the reserved shard becomes garbage. Nothing if it is not reserved.
 Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
 // The column's shard is replaced; the old one becomes garbage. kConflict if the column is not
-// `old_shard` any more or length and digest differ (the new shard is then still reserved), kNoEnt if
-// the stripe is gone. `crowded` is the stripe's new flag.
+// `old_shard` any more or the length differs (the new shard is then still reserved), kNoEnt if the
+// stripe is gone. `crowded` is the stripe's new flag. The digest is a new one (checksums are seeded with
+// the ShardId): the node that made the shard has checked its bytes against the old one.
 Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
                           const Column& new_column, bool crowded);
 // Files that use the stripe: (inode, file offset) of at most `limit` extents.

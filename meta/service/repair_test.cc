@@ -1,0 +1,306 @@
+// Garbage, repair and the cluster, of the whole service.
+#include <gtest/gtest.h>
+
+#include "meta/service/meta_testing.h"
+
+namespace stria {
+namespace {
+
+class RepairTest : public testing::Test {
+ protected:
+  static MetaServerOptions Options() {
+    MetaServerOptions o;
+    o.cluster.out_ns = 60 * kSecond;
+    return o;
+  }
+  RepairTest() : h(7, Options()) {
+    for (uint64_t n = 1; n <= 5; ++n) {
+      nodes.push_back(std::make_unique<TestNode>(&h, n, 2));
+      nodes.back()->Start();
+    }
+    a.Open();
+    h.ex.RunFor(5 * kSecond);
+  }
+  ~RepairTest() override { nodes.clear(), a.Stop(); }
+
+  InodeId FileOf(int stripes, const std::string& name = "f") {
+    auto made = a.Make(kRootInode, name);
+    EXPECT_TRUE(made.ok()) << made.error();
+    for (int i = 0; i < stripes; ++i) {
+      auto c = a.WriteStripe(made->node.attr.ino, static_cast<uint64_t>(i) * kMiB, kMiB);
+      EXPECT_TRUE(c.ok()) << c.error();
+    }
+    return made->node.attr.ino;
+  }
+  StatusReply Status() {
+    auto s = a.Run(h.server->Status(a.Ino(InodeId())));
+    EXPECT_TRUE(s.ok()) << s.error();
+    return *s;
+  }
+  Result<AdminReply> Admin(AdminVerb verb, NodeId node, TargetId target = TargetId(), bool force = false,
+                           uint64_t number = 0) {
+    AdminRequest r;
+    r.header.cluster = h.cluster;
+    r.verb = verb;
+    r.node = node;
+    r.target = target;
+    r.force = force;
+    r.number = number;
+    return a.Run(h.server->Admin(r));
+  }
+  void RestartMeta(bool lose) {
+    EXPECT_TRUE(a.Run(h.server->Sync(a.Ino(InodeId()))).ok());
+    for (auto& n : nodes) n->Stop();
+    a.Stop();
+    h.Crash(lose);
+    for (auto& n : nodes) if (!dead.count(n.get())) n->Start();
+    EXPECT_TRUE(a.Reclaim());
+  }
+  size_t Deleted() {
+    size_t n = 0;
+    for (auto& node : nodes) n += node->deleted.size();
+    return n;
+  }
+
+  MetaHarness h;
+  TestClient a{&h, 1, "n3"};
+  std::vector<std::unique_ptr<TestNode>> nodes;
+  std::set<TestNode*> dead;  // RestartMeta leaves them so
+};
+
+TEST_F(RepairTest, GarbageWaitsForEverySession) {
+  FileOf(3);
+  TestClient b(&h, 2);
+  b.Open();
+  h.ex.RunFor(2 * kSecond);
+  b.reports_seen = false;  // a read that began before is still running
+  ASSERT_TRUE(a.Lookup("f").ok());
+  const InodeId ino = a.Lookup("f")->attr.ino;
+  ASSERT_TRUE(a.Unlink("f").ok());
+  a.Release(ino);
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().garbage_shards, 9u);
+  EXPECT_EQ(Deleted(), 0u);
+  b.reports_seen = true;
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(Status().garbage_shards, 0u);
+  EXPECT_EQ(Deleted(), 9u);
+  EXPECT_TRUE(h.Fsck().empty());
+  b.Stop();
+}
+
+TEST_F(RepairTest, FencedSessionsDoNotHoldGarbage) {
+  FileOf(2);
+  TestClient b(&h, 2);
+  b.Open();
+  b.Stop();
+  const InodeId ino = a.Lookup("f")->attr.ino;
+  ASSERT_TRUE(a.Unlink("f").ok());
+  a.Release(ino);
+  h.ex.RunFor(10 * kSecond);
+  EXPECT_EQ(Deleted(), 0u);
+  h.ex.RunFor(10 * kSecond);
+  EXPECT_EQ(Deleted(), 6u);
+}
+
+TEST_F(RepairTest, WhatADeadSessionAllocatedIsCollected) {
+  TestClient b(&h, 2);
+  b.Open();
+  auto made = b.Make(kRootInode, "g");
+  auto alloc = b.Allocate(made->node.attr.ino, 4);
+  ASSERT_TRUE(alloc.ok()) << alloc.error();
+  for (const StripeGrant& g : alloc->stripes) {
+    for (const std::string& t : g.tokens) EXPECT_FALSE(t.empty());
+    EXPECT_FALSE(g.info.narrow);
+  }
+  CheckShardsRequest check;
+  check.header.cluster = h.cluster;
+  const Column& c = alloc->stripes[0].info.columns[0];
+  check.target = c.target;
+  check.shards = {c.shard, ShardId(c.shard.v + 1'000'000)};
+  EXPECT_EQ(a.Run(h.server->CheckShards(check))->unknown, std::vector<ShardId>{check.shards[1]});
+  b.Stop();
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Deleted(), 12u);
+  EXPECT_EQ(a.Run(h.server->CheckShards(check))->unknown, check.shards);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(RepairTest, ReadTokensAreGoodForTheirShards) {
+  const InodeId ino = FileOf(1);
+  GetExtentsRequest r;
+  r.header = a.Header();
+  r.ino = ino;
+  r.length = kMiB;
+  auto extents = a.Run(h.server->GetExtents(r));
+  ASSERT_TRUE(extents.ok());
+  const StripeGrant& g = extents->stripes.at(0);
+  const TokenVerifier verifier({TestKey()});
+  const int64_t now_s = h.ex.WallNs() / kSecond;
+  const Column& c = g.info.columns[0];
+  EXPECT_TRUE(verifier.Check(g.tokens[0], c.shard, c.target, kTokenRead, now_s).ok());
+  EXPECT_FALSE(verifier.Check(g.tokens[0], c.shard, c.target, kTokenWrite, now_s).ok());
+  EXPECT_EQ(verifier.Check(g.tokens[0], c.shard, c.target, kTokenRead, now_s + 3700).code(), FsError::kTokenExpired);
+}
+
+TEST_F(RepairTest, ANodeThatIsGoneIsRebuiltElsewhere) {
+  FileOf(40);
+  const StatusReply before = Status();
+  EXPECT_EQ(before.degraded_stripes, 0u);
+  const std::vector<TargetId> gone = nodes[0]->targets;
+  nodes[0]->Stop();
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_GT(Status().degraded_stripes, 0u);
+  EXPECT_EQ(Status().lost_stripes, 0u);
+  EXPECT_TRUE(Status().repairs.empty()) << "the grace period runs";
+  h.ex.RunFor(60 * kSecond);
+  ASSERT_EQ(Status().repairs.size(), 2u);
+  EXPECT_EQ(Status().repairs[0].reason, "n1 is out");
+  dead.insert(nodes[0].get());
+  RestartMeta(false);
+  h.ex.RunFor(120 * kSecond);
+  const StatusReply after = Status();
+  EXPECT_EQ(after.degraded_stripes, 0u);
+  EXPECT_EQ(after.crowded_stripes, 0u);
+  EXPECT_TRUE(h.Fsck().empty());
+  size_t workers = 0;
+  for (auto& n : nodes) workers += !n->rebuilt.empty();
+  EXPECT_EQ(workers, 4u) << "every node takes part";
+  // The node returns: what it has is garbage, and is deleted there.
+  nodes[0]->Start();
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().garbage_shards, 0u);
+  EXPECT_FALSE(nodes[0]->deleted.empty());
+  EXPECT_TRUE(Status().repairs.empty());
+}
+
+TEST_F(RepairTest, RepairSurvivesRestartsAtAnyTime) {
+  FileOf(30);
+  for (auto& n : nodes) n->does_work = false;
+  nodes[1]->Stop();
+  dead.insert(nodes[1].get());
+  h.ex.RunFor(15 * kSecond);
+  ASSERT_TRUE(Admin(AdminVerb::kOut, nodes[1]->id).ok());
+  for (int i = 0; i < 6; ++i) {
+    h.ex.RunFor((1 + static_cast<int64_t>(h.rng.Below(5))) * kSecond);
+    RestartMeta(i % 2 == 0);
+    nodes[static_cast<size_t>(2 + i % 3)]->does_work = true;
+  }
+  for (auto& n : nodes) n->does_work = true;
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(RepairTest, DrainThenRemove) {
+  FileOf(30);
+  const TargetId t = nodes[2]->targets[0];
+  EXPECT_EQ(Admin(AdminVerb::kRemove, NodeId(), t).code(), FsError::kBusy);
+  EXPECT_EQ(Admin(AdminVerb::kOut, NodeId(), t).code(), FsError::kBusy) << "it is up";
+  auto drain = Admin(AdminVerb::kDrain, NodeId(), t);
+  ASSERT_TRUE(drain.ok());
+  EXPECT_GT(drain->stripes, 0u);
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  ASSERT_EQ(Status().repairs.size(), 1u);
+  EXPECT_EQ(Status().repairs[0].stripes_done, drain->stripes);
+  bool copied = false;
+  for (auto& n : nodes) {
+    for (const auto& [id, w] : n->rebuilt) copied = copied || w.copy;
+  }
+  EXPECT_TRUE(copied);
+  h.ex.RunFor(10 * kSecond);
+  ASSERT_TRUE(Admin(AdminVerb::kRemove, NodeId(), t).ok()) << Admin(AdminVerb::kRemove, NodeId(), t).error();
+  EXPECT_EQ(Status().map.FindTarget(t)->state, TargetState::kRemoved);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(RepairTest, PauseAndLimit) {
+  FileOf(20);
+  ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());
+  ASSERT_TRUE(Admin(AdminVerb::kDrain, nodes[0]->id).ok());
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().repairs[0].stripes_done, 0u);
+  EXPECT_TRUE(Status().repairs[0].paused);
+  RestartMeta(true);
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().repairs[0].stripes_done, 0u) << "still paused";
+  ASSERT_TRUE(Admin(AdminVerb::kRepairLimit, NodeId(), TargetId(), false, 64 * kKiB).ok());
+  ASSERT_TRUE(Admin(AdminVerb::kRepairResume, NodeId()).ok());
+  h.ex.RunFor(30 * kSecond);
+  uint64_t done = 0;
+  for (const RepairProgress& p : Status().repairs) done += p.bytes_done;
+  EXPECT_GT(done, 0u);
+  EXPECT_LE(done, 64 * kKiB * 30 + kMiB);
+  ASSERT_TRUE(Admin(AdminVerb::kRepairLimit, NodeId()).ok());
+  h.ex.RunFor(40 * kSecond);
+  for (const RepairProgress& p : Status().repairs) EXPECT_EQ(p.stripes_done, p.stripes_total);
+}
+
+TEST_F(RepairTest, ABadShardIsRebuiltAlthoughItsDiskIsUp) {
+  const InodeId ino = FileOf(1);
+  GetExtentsRequest get;
+  get.header = a.Header();
+  get.ino = ino;
+  get.length = kMiB;
+  const StripeInfo was = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  ReportShardRequest r;
+  r.header = a.Header();
+  r.stripe = was.id;
+  r.column = 1;
+  r.shard = was.columns[1].shard;
+  ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 1u);
+  RestartMeta(false);
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  get.header = a.Header();
+  const StripeInfo now = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  EXPECT_NE(now.columns[1].shard, was.columns[1].shard);
+  EXPECT_EQ(now.columns[0], was.columns[0]);
+  ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 0u) << "old news";
+}
+
+TEST_F(RepairTest, LostFilesAreListed) {
+  FileOf(12, "data");
+  std::vector<NodeId> gone;
+  for (int i = 0; i < 2; ++i) {
+    nodes[static_cast<size_t>(i)]->Stop();
+    gone.push_back(nodes[static_cast<size_t>(i)]->id);
+  }
+  h.ex.RunFor(15 * kSecond);
+  const StatusReply s = Status();
+  EXPECT_GT(s.lost_stripes, 0u);
+  ASSERT_FALSE(s.lost_files.empty());
+  EXPECT_EQ(s.lost_files[0].path, "/data");
+  EXPECT_EQ(s.lost_files[0].length, kMiB);
+  EXPECT_GT(s.degraded_stripes, s.lost_stripes);
+  // They come back before anything was given up.
+  for (auto& n : nodes) n->Start();
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(Status().lost_stripes, 0u);
+}
+
+TEST_F(RepairTest, FailedRebuildsAreTriedAgain) {
+  FileOf(10);
+  for (auto& n : nodes) n->rebuild_result = FsError::kIo;
+  ASSERT_TRUE(Admin(AdminVerb::kDrain, nodes[0]->id).ok());
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().repairs[0].stripes_done, 0u);
+  for (auto& n : nodes) n->rebuild_result = FsError::kOk;
+  h.ex.RunFor(90 * kSecond);
+  for (const RepairProgress& p : Status().repairs) EXPECT_EQ(p.stripes_done, p.stripes_total);
+  EXPECT_EQ(Status().garbage_shards, 0u) << "abandoned shards are collected too";
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(RepairTest, NarrowStripesAreCounted) {
+  for (size_t i = 0; i < 3; ++i) nodes[i]->Stop();
+  h.ex.RunFor(5 * kSecond);
+  FileOf(1);
+  EXPECT_EQ(Status().narrow_stripes, 1u);
+}
+
+}  // namespace
+}  // namespace stria
