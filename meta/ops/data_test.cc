@@ -15,7 +15,7 @@ class OpenSet final : public OpenTable {
   std::set<InodeId> open;
 };
 
-class DataTest : public testing::Test {
+class DataTest : public testing::TestWithParam<StoreKind> {
  protected:
   DataTest() {
     ctx_.session = SessionId(7);
@@ -144,13 +144,13 @@ class DataTest : public testing::Test {
         .shards;
   }
 
-  TestStore store_;
+  TestStore store_{GetParam()};
   OpenSet open_;
   Touched touched_;
   OpCtx ctx_;
 };
 
-TEST_F(DataTest, CommitTakesOnlyWhatWasAllocatedToTheSession) {
+TEST_P(DataTest, CommitTakesOnlyWhatWasAllocatedToTheSession) {
   const InodeId ino = MakeFile("f");
   const StripeInfo info = Sealed(Allocate(ino, OneColumn()), 100);
   CommitRequest r;
@@ -189,7 +189,7 @@ TEST_F(DataTest, CommitTakesOnlyWhatWasAllocatedToTheSession) {
   EXPECT_EQ(Commit(r).code(), FsError::kConflict) << "it is live already";
 }
 
-TEST_F(DataTest, ACommitMayBeSplitAndUseAStripeOfTheFileAgain) {
+TEST_P(DataTest, ACommitMayBeSplitAndUseAStripeOfTheFileAgain) {
   const InodeId ino = MakeFile("f");
   const InodeId other = MakeFile("g");
   const StripeInfo info = Write(ino, 0, 1000);
@@ -207,7 +207,7 @@ TEST_F(DataTest, ACommitMayBeSplitAndUseAStripeOfTheFileAgain) {
   EXPECT_TRUE(touched_.freed.empty());
 }
 
-TEST_F(DataTest, OverwrittenStripesBecomeGarbageOfThatCommit) {
+TEST_P(DataTest, OverwrittenStripesBecomeGarbageOfThatCommit) {
   const InodeId ino = MakeFile("f");
   const StripeInfo a = Write(ino, 0, 1000);
   Write(ino, 0, 500);
@@ -227,7 +227,7 @@ TEST_F(DataTest, OverwrittenStripesBecomeGarbageOfThatCommit) {
   EXPECT_EQ(Count(Counter::kGarbageShards), 1u);
 }
 
-TEST_F(DataTest, AppendsGoToTheEnd) {
+TEST_P(DataTest, AppendsGoToTheEnd) {
   const InodeId ino = MakeFile("f");
   CommitRequest r;
   r.ino = ino;
@@ -241,7 +241,7 @@ TEST_F(DataTest, AppendsGoToTheEnd) {
   EXPECT_EQ(Commit(r)->append_offset, 100u);
 }
 
-TEST_F(DataTest, InlineBytesAreBounded) {
+TEST_P(DataTest, InlineBytesAreBounded) {
   const InodeId ino = MakeFile("f");
   CommitRequest r;
   r.ino = ino;
@@ -254,7 +254,7 @@ TEST_F(DataTest, InlineBytesAreBounded) {
   EXPECT_EQ(Extents(ino).size(), n);
 }
 
-TEST_F(DataTest, ASessionThatEndsLeavesNothing) {
+TEST_P(DataTest, ASessionThatEndsLeavesNothing) {
   const InodeId ino = MakeFile("f");
   std::vector<NewStripe> many(16, OneColumn());
   for (int i = 0; i < 3; ++i) {
@@ -274,7 +274,7 @@ TEST_F(DataTest, ASessionThatEndsLeavesNothing) {
   EXPECT_EQ(Count(Counter::kGarbageShards), 98u);
 }
 
-TEST_F(DataTest, TruncateMasksAtOnceAndTrimsLater) {
+TEST_P(DataTest, TruncateMasksAtOnceAndTrimsLater) {
   const InodeId ino = MakeFile("f");
   Fragment(ino, 8000);
   ASSERT_EQ(Extents(ino).size(), 8000u);
@@ -296,7 +296,7 @@ TEST_F(DataTest, TruncateMasksAtOnceAndTrimsLater) {
   EXPECT_EQ(GetAttr(ino).allocated_bytes, 22u + 50u - 1);
 }
 
-TEST_F(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
+TEST_P(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
   const InodeId ino = MakeFile("f");
   Fragment(ino, 6000);
   ASSERT_TRUE(Unlink("f").ok());
@@ -310,7 +310,7 @@ TEST_F(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
   EXPECT_EQ(Count(Counter::kLiveBytes), 0u);
 }
 
-TEST_F(DataTest, UnlinkedButOpenStaysUntilClosed) {
+TEST_P(DataTest, UnlinkedButOpenStaysUntilClosed) {
   const InodeId ino = MakeFile("f");
   Write(ino, 0, 10);
   open_.open.insert(ino);
@@ -326,7 +326,7 @@ TEST_F(DataTest, UnlinkedButOpenStaysUntilClosed) {
   EXPECT_EQ(Count(Counter::kFiles), 0u);
 }
 
-TEST_F(DataTest, APunchTooFragmentedIsMasked) {
+TEST_P(DataTest, APunchTooFragmentedIsMasked) {
   const InodeId ino = MakeFile("f");
   Fragment(ino, 3000);
   CommitRequest r;
@@ -338,7 +338,7 @@ TEST_F(DataTest, APunchTooFragmentedIsMasked) {
   EXPECT_EQ(Extents(ino).size(), 1000u);
 }
 
-TEST_F(DataTest, CommitsTooBigAreRefusedWhole) {
+TEST_P(DataTest, CommitsTooBigAreRefusedWhole) {
   const InodeId ino = MakeFile("f");
   Fragment(ino, 3000);
   StripeInfo info = Sealed(Allocate(ino, OneColumn()), 9000);
@@ -358,7 +358,7 @@ TEST_F(DataTest, CommitsTooBigAreRefusedWhole) {
   EXPECT_EQ(Extents(ino).size(), 1u) << "and merged";
 }
 
-TEST_F(DataTest, SwapColumn) {
+TEST_P(DataTest, SwapColumn) {
   const InodeId ino = MakeFile("f");
   const StripeInfo info = Write(ino, 0, 1000);
   const ShardId shard = Do([&](Txn& t) { return OpReserveShard(t, info.id, 1, TargetId(9)); }).value();
@@ -389,7 +389,7 @@ TEST_F(DataTest, SwapColumn) {
   EXPECT_EQ(Garbage(9, UINT64_MAX).size(), 2u);
 }
 
-TEST_F(DataTest, StripeUsesAndPaths) {
+TEST_P(DataTest, StripeUsesAndPaths) {
   const InodeId ino = MakeFile("f");
   const StripeInfo info = Write(ino, 0, 100);
   Write(ino, 40, 10);
@@ -400,7 +400,7 @@ TEST_F(DataTest, StripeUsesAndPaths) {
   EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, kRootInode); })->paths, std::vector<std::string>{"/"});
 }
 
-TEST_F(DataTest, LayoutsAreInheritedAndSetOnEmptyFilesOnly) {
+TEST_P(DataTest, LayoutsAreInheritedAndSetOnEmptyFilesOnly) {
   Layout two{.k = 2, .m = 1};
   two.stripe_bytes = 2 * kDefaultUnitBytes;
   LayoutRequest set;
@@ -450,6 +450,11 @@ TEST(Masks, MatchBits) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, DataTest, testing::Values(StoreKind::kMemory, StoreKind::kRocks),
+                         [](const testing::TestParamInfo<StoreKind>& info) {
+                           return info.param == StoreKind::kMemory ? "Memory" : "Rocks";
+                         });
 
 }  // namespace
 }  // namespace stria

@@ -79,7 +79,7 @@ TEST(Access, SetgidAndPrivileges) {
   EXPECT_EQ(DropPrivileges(06745), 02745u);
 }
 
-class NamesTest : public testing::Test {
+class NamesTest : public testing::TestWithParam<StoreKind> {
  protected:
   NamesTest() { ctx_.touched = &touched_; }
   void TearDown() override {
@@ -111,12 +111,12 @@ class NamesTest : public testing::Test {
     return Do([&](Txn& t) { return OpReadDir(t, ctx_, r); }).value();
   }
 
-  TestStore store_;
+  TestStore store_{GetParam()};
   Touched touched_;
   OpCtx ctx_;
 };
 
-TEST_F(NamesTest, RenameTable) {
+TEST_P(NamesTest, RenameTable) {
   constexpr auto kDir = FileType::kDirectory;
   const InodeId a = Make(kRootInode, "a", kDir);
   const InodeId b = Make(a, "b", kDir);
@@ -146,7 +146,7 @@ TEST_F(NamesTest, RenameTable) {
   EXPECT_EQ(touched_.entries, (std::set<std::pair<InodeId, std::string>>{{kRootInode, "file"}, {a, "b"}}));
 }
 
-TEST_F(NamesTest, LinkBound) {
+TEST_P(NamesTest, LinkBound) {
   const InodeId ino = Make(kRootInode, "f");
   {
     Txn txn(store_.store());
@@ -167,7 +167,7 @@ TEST_F(NamesTest, LinkBound) {
 }
 
 // While entries come and go, those that stay are listed exactly once.
-TEST_F(NamesTest, CookiesAreStable) {
+TEST_P(NamesTest, CookiesAreStable) {
   Random rng(5);
   const InodeId dir = Make(kRootInode, "dir", FileType::kDirectory);
   std::set<std::string> stay;
@@ -202,7 +202,7 @@ TEST_F(NamesTest, CookiesAreStable) {
 }
 
 // Names of one hash: nobody has seen two, so they are put there by hand.
-TEST_F(NamesTest, NamesOfOneHash) {
+TEST_P(NamesTest, NamesOfOneHash) {
   const InodeId dir = Make(kRootInode, "dir", FileType::kDirectory);
   const uint64_t hash = NameHash("real");
   std::vector<std::string> names;
@@ -246,7 +246,7 @@ TEST_F(NamesTest, NamesOfOneHash) {
   EXPECT_EQ(OpMakeNode(txn, ctx_, r).code(), FsError::kNoSpace);
 }
 
-TEST_F(NamesTest, XattrLimits) {
+TEST_P(NamesTest, XattrLimits) {
   const InodeId ino = Make(kRootInode, "f");
   auto set = [&](const std::string& name, size_t bytes) {
     XattrRequest r;
@@ -265,7 +265,7 @@ TEST_F(NamesTest, XattrLimits) {
   EXPECT_EQ(set("user." + std::string(251, 'n'), 1), FsError::kRange);
 }
 
-TEST_F(NamesTest, TruncateOfWhatIsOpenNeedsNoPermission) {
+TEST_P(NamesTest, TruncateOfWhatIsOpenNeedsNoPermission) {
   class Open final : public OpenTable {
    public:
     bool IsOpen(InodeId) const override { return true; }
@@ -291,6 +291,11 @@ TEST_F(NamesTest, TruncateOfWhatIsOpenNeedsNoPermission) {
   r.size = kMaxFileBytes + 1;
   EXPECT_EQ(Do([&](Txn& t) { return OpSetAttr(t, ctx_, r); }).code(), FsError::kFBig);
 }
+
+INSTANTIATE_TEST_SUITE_P(Stores, NamesTest, testing::Values(StoreKind::kMemory, StoreKind::kRocks),
+                         [](const testing::TestParamInfo<StoreKind>& info) {
+                           return info.param == StoreKind::kMemory ? "Memory" : "Rocks";
+                         });
 
 }  // namespace
 }  // namespace stria
