@@ -36,9 +36,28 @@ EntryOut Vfs::Overlay(Attr attr) {
   return out;
 }
 
+void Vfs::UpdateInode(const Attr& attr) {
+  auto node = inodes_.find(attr.ino);
+  if (node == inodes_.end()) return;
+  VfsInode& n = *node->second;
+  if (n.attr_known && attr.version < n.attr.version) return;
+  const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
+  const Attr mine = n.attr;
+  n.attr = attr;
+  n.attr_known = true;
+  if (!local_is_newer) return;
+  n.attr.size = mine.size;
+  n.attr.mtime_ns = std::max(attr.mtime_ns, mine.mtime_ns);
+  n.attr.ctime_ns = std::max(attr.ctime_ns, mine.ctime_ns);
+}
+
 EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
+  UpdateInode(attr);
   if (since != cache_epoch_) {
-    // Something was invalidated while this answer was on its way: use it once, keep it not.
+    // Something was invalidated while this answer was on its way: use it once and keep it not. What is
+    // cached from before may be older still (the answer may be that of our own change).
+    auto it = attrs_.find(attr.ino);
+    if (it != attrs_.end() && it->second.attr.version < attr.version) ForgetAttr(attr.ino);
     EntryOut out = Overlay(attr);
     out.attr_valid_ns = 0;
     return out;
@@ -53,21 +72,6 @@ EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
     if (attr.version >= it->second.attr.version) it->second.attr = attr;
   }
   it->second.generation = session_.generation();
-  auto node = inodes_.find(attr.ino);
-  if (node != inodes_.end()) {
-    VfsInode& n = *node->second;
-    const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
-    if (!n.attr_known || (attr.version >= n.attr.version && !local_is_newer)) {
-      n.attr = attr;
-      n.attr_known = true;
-    } else if (local_is_newer && attr.version >= n.attr.version) {
-      const Attr mine = n.attr;
-      n.attr = attr;
-      n.attr.size = mine.size;
-      n.attr.mtime_ns = std::max(attr.mtime_ns, mine.mtime_ns);
-      n.attr.ctime_ns = std::max(attr.ctime_ns, mine.ctime_ns);
-    }
-  }
   const Attr kept = it->second.attr;
   Trim();
   return Overlay(kept);

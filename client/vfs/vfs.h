@@ -173,6 +173,7 @@ class Vfs {
   // before the call whose answer is remembered: what an invalidation overtook is not.
   int64_t AttrValidNs() const;
   EntryOut Overlay(Attr attr);
+  void UpdateInode(const Attr& attr);
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   std::optional<Attr> CachedAttr(InodeId ino);
