@@ -1,0 +1,271 @@
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_context.h>
+
+#include "proto/grpc_bytes.h"
+#include "proto/grpc_transport.h"
+#include "proto/grpc_tuning.h"
+
+namespace stria {
+namespace {
+
+// Calls that gRPC may hand over before we have asked for the next one.
+constexpr int kAcceptAhead = 64;
+constexpr int64_t kStopNs = 200 * kMillisecond;  // for the last replies to leave
+constexpr int64_t kJoinStepNs = 5 * kMillisecond;
+
+// One call. It belongs to one party at a time: to gRPC while an operation with its address as tag is
+// under way, to the inbox, or to the Responder of its handler.
+struct ServerCall {
+  enum class Step { kAccept, kRead, kFinish };
+  grpc::GenericServerContext context;
+  grpc::GenericServerAsyncReaderWriter stream{&context};
+  grpc::ByteBuffer bytes;
+  uint64_t size = 0;  // of the request, while it counts
+  Step step = Step::kAccept;
+
+  void Read() {
+    step = Step::kRead;
+    stream.Read(&bytes, this);
+  }
+  void Reply(const WireMessage& message) {
+    step = Step::kFinish;
+    bytes = ToByteBuffer(message);
+    stream.WriteAndFinish(bytes, grpc::WriteOptions(), grpc::Status::OK, this);
+  }
+  void Refuse(grpc::StatusCode code, const char* why) {
+    step = Step::kFinish;
+    stream.Finish(grpc::Status(code, why), this);
+  }
+};
+
+// Owns the call while its handler runs; a handler that is destroyed leaves an answer all the same.
+class Responder {
+ public:
+  explicit Responder(ServerCall* call) : call_(call) {}
+  Responder(Responder&& o) noexcept : call_(std::exchange(o.call_, nullptr)) {}
+  Responder& operator=(Responder&&) = delete;
+  ~Responder() {
+    if (call_) call_->Refuse(grpc::StatusCode::UNAVAILABLE, "the server has stopped");
+  }
+  ServerCall* call() { return call_; }
+  void Reply(const WireMessage& message) { std::exchange(call_, nullptr)->Reply(message); }
+
+ private:
+  ServerCall* call_;
+};
+
+}  // namespace
+
+class GrpcServer::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options)
+      : executor_(executor), dispatcher_(dispatcher), options_(options) {}
+
+  Result<std::string> Start(const std::string& address) {
+    CHECK(!server_ && threads_.empty(), "a server starts once");
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(kMaxGrpcMessageBytes);
+    builder.SetMaxSendMessageSize(kMaxGrpcMessageBytes);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on a port are a mistake
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kHttp2FrameBytes);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kHttp2LookaheadBytes);
+    builder.RegisterAsyncGenericService(&service_);
+    for (int i = 0; i < options_.pollers; ++i) queues_.push_back(builder.AddCompletionQueue());
+    server_ = builder.BuildAndStart();
+    const bool unix_socket = address.starts_with("unix:");
+    if (!server_ || (port == 0 && !unix_socket)) {
+      Stop();
+      return Error(FsError::kUnavailable,
+                   "cannot listen on " + address + "; is the port in use or the address not of this host?");
+    }
+    for (auto& queue : queues_) {
+      for (int i = 0; i < kAcceptAhead; ++i) Accept(queue.get());
+      threads_.emplace_back([this, q = queue.get()] { PollLoop(q); });
+    }
+    return unix_socket ? address : address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+  }
+
+  void Drain() {
+    std::lock_guard<std::mutex> lock(mu_);
+    draining_ = true;
+  }
+
+  void Stop() {
+    std::vector<ServerCall*> unserved;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      draining_ = stopped_ = true;
+      unserved.swap(inbox_);
+    }
+    for (ServerCall* call : unserved) Responder{call};
+    scope_.CancelAll();
+    if (server_) {
+      server_->Shutdown(GrpcDeadline(kStopNs));
+      // Pollers may still be between an event of a call and the next operation on it.
+      while (accepted_.load() > 0) gpr_sleep_until(GrpcDeadline(kJoinStepNs));
+    }
+    for (auto& queue : queues_) queue->Shutdown();
+    for (std::thread& t : threads_) t.join();
+    if (threads_.empty()) {  // never started: nobody has emptied the queues
+      void* tag;
+      bool ok;
+      for (auto& queue : queues_) while (queue->Next(&tag, &ok)) {}
+    }
+    threads_.clear();
+    server_.reset();
+    queues_.clear();
+  }
+
+  TaskScope& scope() { return scope_; }
+
+ private:
+  void Accept(grpc::ServerCompletionQueue* queue) {
+    auto* call = new ServerCall;
+    service_.RequestCall(&call->context, &call->stream, queue, queue, call);
+  }
+
+  void PollLoop(grpc::ServerCompletionQueue* queue) {
+    void* tag;
+    bool ok;
+    while (queue->Next(&tag, &ok)) {
+      auto* call = static_cast<ServerCall*>(tag);
+      switch (call->step) {
+        case ServerCall::Step::kAccept:
+          OnAccepted(call, queue, ok);
+          break;
+        case ServerCall::Step::kRead:
+          OnRead(call, ok);
+          break;
+        case ServerCall::Step::kFinish:
+          delete call;
+          accepted_.fetch_sub(1);
+          break;
+      }
+    }
+  }
+
+  void OnAccepted(ServerCall* call, grpc::ServerCompletionQueue* queue, bool ok) {
+    if (!ok) {  // shutting down
+      delete call;
+      return;
+    }
+    accepted_.fetch_add(1);
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (!stopped_) Accept(queue);
+    }
+    call->Read();
+  }
+
+  void OnRead(ServerCall* call, bool ok) {
+    if (!ok) return call->Refuse(grpc::StatusCode::INVALID_ARGUMENT, "a call without a request");
+    call->size = call->bytes.Length();
+    bool post = false;
+    enum { kServe, kBusy, kStopping } what = kServe;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (draining_) {
+        what = kStopping;
+      } else if (requests_ >= options_.max_requests ||
+                 request_bytes_ + call->size > options_.max_request_bytes) {
+        what = kBusy;
+      } else {
+        ++requests_;
+        request_bytes_ += call->size;
+        inbox_.push_back(call);
+        post = !std::exchange(posted_, true);
+      }
+    }
+    if (what == kStopping) return call->Refuse(grpc::StatusCode::UNAVAILABLE, "the server is stopping");
+    if (what == kBusy) {
+      return call->Reply(EncodeError(Error(FsError::kRetryLater, "the server has too much to do")));
+    }
+    if (post) executor_->Post([self = shared_from_this()] { self->TakeInbox(); });
+  }
+
+  void TakeInbox() {
+    std::vector<ServerCall*> calls;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      calls.swap(inbox_);
+      posted_ = false;
+    }
+    for (ServerCall* call : calls) scope_.Spawn(Serve(this, Responder(call)));
+  }
+
+  // In scope_, so `state` lives longer.
+  static Task<void> Serve(State* state, Responder responder) {
+    struct Count {
+      State* state;
+      uint64_t bytes;
+      ~Count() { state->Uncount(bytes); }
+    } count{state, responder.call()->size};
+    WireMessage request = FromByteBuffer(responder.call()->bytes);
+    responder.call()->bytes.Clear();
+    Result<WireMessage> reply =
+        co_await state->dispatcher_->Handle(responder.call()->context.method(), std::move(request));
+    responder.Reply(reply.ok() ? reply.value() : EncodeError(reply.error()));
+  }
+
+  void Uncount(uint64_t bytes) {
+    std::lock_guard<std::mutex> lock(mu_);
+    --requests_;
+    request_bytes_ -= bytes;
+  }
+
+  Executor* const executor_;
+  Dispatcher* const dispatcher_;
+  const GrpcServerOptions options_;
+  grpc::AsyncGenericService service_;
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::thread> threads_;
+  std::atomic<int64_t> accepted_{0};  // calls that are not finished
+  std::mutex mu_;
+  std::vector<ServerCall*> inbox_;  // guarded by mu_
+  bool posted_ = false;             // guarded by mu_
+  bool draining_ = false;           // guarded by mu_
+  bool stopped_ = false;            // guarded by mu_
+  size_t requests_ = 0;             // guarded by mu_
+  uint64_t request_bytes_ = 0;      // guarded by mu_
+  TaskScope scope_;
+};
+
+GrpcServer::GrpcServer(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options)
+    : state_(std::make_shared<State>(executor, dispatcher, options)) {
+  CHECK(options.pollers >= 1);
+}
+
+GrpcServer::~GrpcServer() { state_->Stop(); }
+
+Result<std::string> GrpcServer::Start(const std::string& address) { return state_->Start(address); }
+
+Task<void> GrpcServer::Shutdown(int64_t grace_ns) {
+  state_->Drain();
+  (void)co_await WithTimeout(grace_ns, [](TaskScope& scope) -> Task<bool> {
+    co_await scope.Join();
+    co_return true;
+  }(state_->scope()));
+  state_->Stop();
+}
+
+void GrpcServer::Stop() { state_->Stop(); }
+size_t GrpcServer::running() const { return state_->scope().running(); }
+
+}  // namespace stria

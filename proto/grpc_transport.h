@@ -1,0 +1,80 @@
+// The real transport: gRPC over TCP ("host:port", "[v6]:port") or a Unix socket ("unix:/path"), with the
+// generic API, so that payloads go in and out as slices without being parsed or copied by us.
+//
+// Threads: gRPC's events are taken by a few poller threads of each GrpcClient and GrpcServer, which
+// only move bytes; everything else happens on the executor's thread. Members are for that thread.
+// The executor outlives both.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/exec/executor.h"
+#include "proto/transport.h"
+
+namespace stria {
+
+// Connections to each peer; calls take turns. One TCP connection is served by one thread at a time on
+// either side, so a second one lets bulk transfers use a second core (proto/README.md has the numbers).
+inline constexpr int kConnectionsPerPeer = 2;
+inline constexpr int kMaxConnectionsPerPeer = 16;
+inline constexpr int kClientPollers = 2;
+inline constexpr int kServerPollers = 2;
+// A server answers kRetryLater beyond either. Waiting Polls count as requests, one per session.
+inline constexpr size_t kMaxServerRequests = 8192;
+inline constexpr uint64_t kMaxServerRequestBytes = 512 * kMiB;
+
+struct GrpcClientOptions {
+  int connections_per_peer = kConnectionsPerPeer;  // 1 .. kMaxConnectionsPerPeer
+  int pollers = kClientPollers;
+};
+
+// Makes transports to peers. A call: kUnavailable at once if the peer refuses, is unreachable, or the
+// connection breaks; kDeadline in time; kBadRequest if a message is too large. Connections that were
+// lost are made again after 0.1 to 1 s; dead peers are found by keepalive pings within 15 s.
+class GrpcClient final : public TransportFactory {
+ public:
+  explicit GrpcClient(Executor* executor, const GrpcClientOptions& options = {});
+  // Calls under way end with kUnavailable; transports remain valid and answer so from now on.
+  ~GrpcClient() override;
+  std::shared_ptr<Transport> Make(const std::string& address) override;
+
+ private:
+  class State;
+  class Peer;
+  std::shared_ptr<State> state_;
+  int connections_;
+};
+
+struct GrpcServerOptions {
+  int pollers = kServerPollers;
+  size_t max_requests = kMaxServerRequests;
+  uint64_t max_request_bytes = kMaxServerRequestBytes;
+};
+
+// Serves `dispatcher` (which outlives it) on one address.
+class GrpcServer {
+ public:
+  GrpcServer(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options = {});
+  // As Stop().
+  ~GrpcServer();
+
+  // Begins to listen and serve. Port 0 takes a free one. Gives the address with the port that was
+  // bound, or kUnavailable with a sentence if that is not possible. REQUIRES: called once.
+  Result<std::string> Start(const std::string& address);
+
+  // Refuses new calls, gives those under way up to grace_ns to end, then Stop().
+  Task<void> Shutdown(int64_t grace_ns);
+  // Destroys running handlers, tells their callers kUnavailable, closes all connections. Blocks for
+  // at most about a second. REQUIRES: not called from a handler.
+  void Stop();
+
+  size_t running() const;  // handlers
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace stria
