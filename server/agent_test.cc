@@ -2,135 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "server/fake_meta.h"
 #include "server/node_testing.h"
 
 namespace stria {
 namespace {
-
-// A metadata server that knows nodes and nothing else.
-class FakeMeta final : public MetaService {
- public:
-  explicit FakeMeta(SimNodes* nodes) : map(nodes->map) {}
-
-  Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
-    ++registrations;
-    hello = r;
-    RegisterNodeReply reply;
-    reply.node = NodeId(1);
-    reply.epoch = Epoch(++epoch);
-    for (size_t i = 0; i < r.disks.size(); ++i)
-      reply.targets.push_back(TargetId(static_cast<uint32_t>(i + 1)));
-    reply.map = map;
-    reply.beat_ns = beat_ns;
-    co_return reply;
-  }
-  Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override {
-    if (r.epoch.v != epoch) co_return Error(FsError::kFenced);
-    beat = r;
-    ++beats;
-    HeartbeatReply reply;
-    reply.map_version = map.version;
-    for (const auto& [_, w] : deletes) reply.deletes.push_back(w);
-    for (const auto& [_, w] : rebuilds) {
-      if (reply.rebuilds.size() < r.rebuild_slots) reply.rebuilds.push_back(w);
-    }
-    co_return reply;
-  }
-  Task<Result<Empty>> ReportWork(ReportWorkRequest r) override {
-    if (lose_reports > 0) {
-      --lose_reports;
-      co_return Error(FsError::kUnavailable);
-    }
-    for (const ShardId s : r.deleted) deletes.erase(s);
-    for (const RebuildResult& b : r.rebuilt) {
-      rebuilds.erase(b.task);
-      rebuilt.push_back(b);
-    }
-    co_return Empty{};
-  }
-  Task<Result<CheckShardsReply>> CheckShards(CheckShardsRequest r) override {
-    CheckShardsReply reply;
-    reply.incarnation = map.incarnation;
-    for (const ShardId s : r.shards) {
-      if (!known.contains(s)) reply.unknown.push_back(s);
-    }
-    co_return reply;
-  }
-  Task<Result<Empty>> ReportShard(ReportShardRequest r) override {
-    bad.insert(r.shard);
-    co_return Empty{};
-  }
-  Task<Result<ClusterMap>> GetMap(InodeRequest) override { co_return map; }
-
-#define STRIA_NOT_HERE(Reply, Name, Request) \
-  Task<Result<Reply>> Name(Request) override { co_return Error(FsError::kNoSys); }
-  STRIA_NOT_HERE(OpenSessionReply, OpenSession, OpenSessionRequest)
-  STRIA_NOT_HERE(RenewReply, Renew, RenewRequest)
-  STRIA_NOT_HERE(PollReply, Poll, PollRequest)
-  STRIA_NOT_HERE(Empty, CloseSession, InodeRequest)
-  STRIA_NOT_HERE(NodeReply, Lookup, NameRequest)
-  STRIA_NOT_HERE(NodeReply, GetAttr, InodeRequest)
-  STRIA_NOT_HERE(NodeReply, SetAttr, SetAttrRequest)
-  STRIA_NOT_HERE(OpenReply, MakeNode, MakeNodeRequest)
-  STRIA_NOT_HERE(OpenReply, Open, OpenRequest)
-  STRIA_NOT_HERE(Empty, Release, InodeRequest)
-  STRIA_NOT_HERE(Empty, LeaseDone, LeaseDoneRequest)
-  STRIA_NOT_HERE(NodeReply, Unlink, NameRequest)
-  STRIA_NOT_HERE(NodeReply, Rmdir, NameRequest)
-  STRIA_NOT_HERE(NodeReply, Rename, RenameRequest)
-  STRIA_NOT_HERE(NodeReply, Link, LinkRequest)
-  STRIA_NOT_HERE(ReadLinkReply, ReadLink, InodeRequest)
-  STRIA_NOT_HERE(ReadDirReply, ReadDir, ReadDirRequest)
-  STRIA_NOT_HERE(XattrReply, GetXattr, XattrRequest)
-  STRIA_NOT_HERE(XattrReply, ListXattr, XattrRequest)
-  STRIA_NOT_HERE(XattrReply, SetXattr, XattrRequest)
-  STRIA_NOT_HERE(XattrReply, RemoveXattr, XattrRequest)
-  STRIA_NOT_HERE(StatFsReply, StatFs, InodeRequest)
-  STRIA_NOT_HERE(LayoutReply, GetLayout, LayoutRequest)
-  STRIA_NOT_HERE(LayoutReply, SetLayout, LayoutRequest)
-  STRIA_NOT_HERE(Empty, Sync, InodeRequest)
-  STRIA_NOT_HERE(PathsReply, Paths, InodeRequest)
-  STRIA_NOT_HERE(GetExtentsReply, GetExtents, GetExtentsRequest)
-  STRIA_NOT_HERE(AllocateReply, Allocate, AllocateRequest)
-  STRIA_NOT_HERE(CommitReply, Commit, CommitRequest)
-  STRIA_NOT_HERE(StripeReply, GetStripe, StripeRequest)
-  STRIA_NOT_HERE(StatusReply, Status, InodeRequest)
-  STRIA_NOT_HERE(AdminReply, Admin, AdminRequest)
-  STRIA_NOT_HERE(FsckReply, Fsck, InodeRequest)
-#undef STRIA_NOT_HERE
-
-  ClusterMap map;
-  uint64_t epoch = 0;
-  int64_t beat_ns = kSecond;
-  int registrations = 0;
-  int beats = 0;
-  int lose_reports = 0;
-  RegisterNodeRequest hello;
-  HeartbeatRequest beat;
-  std::map<ShardId, DeleteWork> deletes;
-  std::map<uint64_t, RebuildWork> rebuilds;
-  std::vector<RebuildResult> rebuilt;
-  std::set<ShardId> known;
-  std::set<ShardId> bad;
-};
-
-class FakeMetaConnector final : public MetaConnector {
- public:
-  explicit FakeMetaConnector(FakeMeta* meta) : meta_(meta) {}
-  std::shared_ptr<MetaService> Connect(const std::string&) override {
-    return {std::shared_ptr<void>(), meta_};
-  }
-
- private:
-  FakeMeta* const meta_;
-};
 
 class AgentTest : public ::testing::Test {
  protected:
   AgentTest()
       : ex_(1),
         nodes_(ex_, 9, 4),
-        meta_(&nodes_),
+        meta_(nodes_.map),
         meta_connector_(&meta_),
         link_(&meta_connector_, {"meta"}),
         connector_(&nodes_) {}

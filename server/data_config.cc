@@ -77,7 +77,8 @@ Result<void> CompleteDataConfig(DataConfig* config, const std::string& host_name
   if (config->node_name.empty()) config->node_name = host_name;
   if (!IsName(config->node_name))
     return bad("'" + config->node_name + "' is not a node name (letters, digits, . - _)");
-  if (config->meta.empty()) return bad("no metadata server: give --meta HOST:PORT or meta = [..]");
+  if (config->meta.empty() && !config->reindex)
+    return bad("no metadata server: give --meta HOST:PORT or meta = [..]");
   const size_t colon = config->listen.rfind(':');
   if (colon == std::string::npos) return bad("listen address '" + config->listen + "' has no port");
   const std::string host = config->listen.substr(0, colon);

@@ -57,18 +57,22 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
     }
   };
   if (failed()) co_return fail_all(failure_);
-  // 1. segment
+  // 1. segment, 2. bytes and directory entries; side by side if the one does not need the other
   std::vector<std::string> files;
   bool packed = false;
+  for (const Pending& p : *batch) {
+    if (p.shard->raw) files.push_back(RawShardName(p.shard->id));
+    packed = packed || !p.shard->raw;
+  }
   SegmentWriter::Pin pin;
-  co_await AppendToSegment(batch, &files, &packed, &pin);
-  // 2. bytes and directory entries
-  if (!files.empty()) {
-    Result<void> synced = co_await disk_->SyncFiles(files);
-    if (!synced.ok()) {
-      CountWrite(synced.error());
-      Fence(synced.error());
-    }
+  if (packed) {
+    co_await AppendToSegment(batch, &files, &pin);
+    co_await SyncCommitted(std::move(files));
+  } else {
+    std::vector<Task<void>> both;
+    both.push_back(AppendToSegment(batch, nullptr, &pin));
+    both.push_back(SyncCommitted(std::move(files)));
+    co_await WhenAll(std::move(both));
   }
   if (failed()) co_return fail_all(failure_);
   // 3. index
@@ -93,10 +97,19 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
   }
 }
 
+Task<void> ShardStore::SyncCommitted(std::vector<std::string> files) {
+  if (files.empty()) co_return;
+  Result<void> synced = co_await disk_->SyncFiles(std::move(files));
+  if (synced.ok()) co_return;
+  CountWrite(synced.error());
+  Fence(synced.error());
+}
+
 // Small shards with their bytes, raw ones with their tables only. The latter are needed by a reindex
-// and nothing else: they are not worth a sync here, and a failure to write them is no failure.
+// and nothing else: they are not worth a sync here, and a failure to write them is no failure. Adds the
+// segment to `files`, if given.
 Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
-                                       bool* packed, SegmentWriter::Pin* pin) {
+                                       SegmentWriter::Pin* pin) {
   std::vector<SegmentWriter::Item> items;
   for (Pending& p : *batch) {
     SegmentWriter::Item item;
@@ -105,13 +118,8 @@ Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<
     item.entry.length = p.length;
     item.entry.digest = p.digest;
     item.entry.crcs = p.table;
-    if (p.shard->raw) {
-      files->push_back(RawShardName(p.shard->id));
-    } else {
-      *packed = true;
-      for (const auto& [_, bytes] : p.shard->small) item.payload.Append(bytes);
-      CHECK(item.payload.size() == p.length, "a small shard is sealed without all its bytes");
-    }
+    for (const auto& [_, bytes] : p.shard->small) item.payload.Append(bytes);
+    CHECK(item.payload.size() == (p.shard->raw ? 0 : p.length), "a small shard is sealed without its bytes");
     items.push_back(std::move(item));
   }
   Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items));
@@ -123,7 +131,7 @@ Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<
     co_return;
   }
   for (size_t i = 0; i < batch->size(); ++i) (*batch)[i].place = appended->places[i];
-  if (*packed) files->push_back(appended->file);
+  if (files != nullptr) files->push_back(appended->file);
   *pin = std::move(appended->pin);
 }
 

@@ -245,8 +245,12 @@ Task<Result<void>> ShardStore::Spill(OpenPtr shard) {
   const std::string name = RawShardName(shard->id);
   Result<void> removed = co_await disk_->Remove(name);
   if (!removed.ok() && removed.code() != FsError::kNoEnt) co_return CountWrite(removed.error());
-  for (const auto& [block, bytes] : shard->small) {
-    Result<void> written = co_await disk_->Write(name, block * kChecksumBlockBytes, BufferChain(bytes));
+  for (auto it = shard->small.begin(); it != shard->small.end();) {
+    const uint64_t first = it->first;
+    BufferChain run;
+    for (uint64_t next = first; it != shard->small.end() && it->first == next; ++it, ++next)
+      run.Append(it->second);
+    Result<void> written = co_await disk_->Write(name, first * kChecksumBlockBytes, std::move(run));
     if (!written.ok()) co_return CountWrite(written.error());
   }
   buffered_bytes_ -= shard->buffered_bytes;

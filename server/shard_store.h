@@ -164,7 +164,8 @@ class ShardStore {
   std::vector<Pending> TakeBatch();
   Task<void> CommitBatch(std::vector<Pending> batch, SemaphoreHold slot);
   Task<void> CommitSteps(std::vector<Pending>* batch);
-  Task<void> AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files, bool* packed,
+  Task<void> SyncCommitted(std::vector<std::string> files);
+  Task<void> AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
                              SegmentWriter::Pin* pin);
 
   // shard_background.cc
