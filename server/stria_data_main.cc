@@ -1,0 +1,388 @@
+// stria-data: serves the disks of one PC. Only wiring: settings, threads, disks, transport.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/exec/loop_executor.h"
+#include "common/io/posix_disk.h"
+#include "common/kv/rocks_kv.h"
+#include "common/log.h"
+#include "common/metrics.h"
+#include "common/metrics_server.h"
+#include "common/os_random.h"
+#include "proto/grpc_transport.h"
+#include "proto/stubs.h"
+#include "server/data_config.h"
+#include "server/data_node.h"
+#include "server/reindex.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kShutdownGraceNs = 5 * kSecond;
+constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
+constexpr int kIndexThreads = 2;  // per disk
+constexpr size_t kMaxKeyFileBytes = 64 * 1024;
+
+Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error(FsError::kNoEnt, "cannot read the cluster key " + path);
+  std::string text(kMaxKeyFileBytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  Result<std::vector<ClusterKey>> keys = ParseClusterKeys(text);
+  if (!keys.ok()) return keys.error().WithContext(path);
+  return keys;
+}
+
+// A mistake of whoever set this up, as opposed to a disk that is broken: refuse to start.
+bool IsWrongDisk(FsError code) {
+  return code == FsError::kWrongCluster || code == FsError::kInval || code == FsError::kNotEmpty ||
+         code == FsError::kVersion || code == FsError::kBusy;
+}
+
+// One disk of the configuration, opened.
+struct OpenDisk {
+  std::unique_ptr<PosixDisk> disk;
+  std::unique_ptr<RocksKv> index;
+  std::unique_ptr<ThreadPool> index_pool;  // destroyed first: its work uses the index
+  Superblock superblock;
+  DiskSpec spec;
+  std::string where;
+};
+
+class Daemon {
+ public:
+  Daemon(DataConfig config, std::vector<ClusterKey> keys)
+      : config_(std::move(config)),
+        keys_(std::move(keys)),
+        sync_pool_(2, "index-sync"),
+        cpu_pool_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency())), "cpu"),
+        memory_(RocksMemory::Make(config_.index_memory_bytes)) {
+    executor_.MakeCurrent();
+  }
+  ~Daemon() {
+    scope_.CancelAll();
+    metrics_server_.reset();
+    grpc_server_.reset();
+    node_.reset();
+    disks_.clear();
+  }
+
+  // Until a signal or a failure; the exit code.
+  int Run() {
+    std::thread signals([this] { WaitForSignals(); });
+    scope_.Spawn(config_.reindex ? ReindexAll() : Serve());
+    executor_.Run();
+    stopping_ = true;
+    pthread_kill(signals.native_handle(), SIGTERM);
+    signals.join();
+    return exit_code_;
+  }
+
+ private:
+  void Fail(const Error& e) {
+    LogError("{}", e.message.empty() ? e.ToString() : e.message);
+    exit_code_ = 1;
+    executor_.Stop();
+  }
+
+  // SIGTERM and SIGINT are blocked everywhere else.
+  void WaitForSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    while (true) {
+      int number = 0;
+      sigwait(&set, &number);
+      if (stopping_) return;
+      executor_.Post([this] {
+        if (shutting_down_) return;
+        shutting_down_ = true;
+        scope_.Spawn(Shutdown());
+      });
+    }
+  }
+
+  Task<void> Shutdown() {
+    LogInfo("stopping");
+    if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
+    LogInfo("stopped");
+    executor_.Stop();
+  }
+
+  Task<Result<OpenDisk>> OpenOne(DiskSpec spec) {
+    OpenDisk out;
+    out.where = "disk " + spec.path;
+    Result<std::unique_ptr<PosixDisk>> disk = PosixDisk::Open(spec.path);
+    if (!disk.ok()) co_return disk.error().WithContext(out.where);
+    out.disk = std::move(*disk);
+    DiskSetup setup;
+    setup.where = out.where;
+    setup.label = spec.label;
+    setup.new_uuid = NewUuid;
+    setup.now_s = executor_.WallNs() / kSecond;
+    CO_ASSIGN_OR_RETURN(out.superblock, co_await OpenSuperblock(out.disk.get(), std::move(setup)));
+    out.spec = std::move(spec);
+    co_return std::move(out);
+  }
+
+  Result<void> OpenIndex(OpenDisk* d, bool may_create) {
+    RocksKvOptions options;
+    options.memory = memory_;
+    options.create_if_missing = may_create;
+    Result<std::unique_ptr<RocksKv>> index =
+        RocksKv::Open(d->spec.path + "/index", {"shards", "state"}, options, sync_pool_);
+    if (!index.ok()) {
+      return index.error().WithContext(d->where +
+                                       " has no usable index (stria-data --reindex makes it again)");
+    }
+    d->index = std::move(*index);
+    d->index_pool = std::make_unique<ThreadPool>(kIndexThreads, "index");
+    return Ok();
+  }
+
+  // A new disk has no index yet; one with shards must have it.
+  Task<Result<void>> OpenExistingIndex(OpenDisk* d) {
+    CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> segments, co_await d->disk->List("segments"));
+    co_return OpenIndex(d, segments.empty());
+  }
+
+  Task<Result<void>> OpenDisks() {
+    for (const DiskSpec& spec : config_.disks) {
+      Result<OpenDisk> opened = co_await OpenOne(spec);
+      if (opened.ok()) {
+        Result<void> index = co_await OpenExistingIndex(&*opened);
+        if (!index.ok()) opened = index.error();
+      }
+      if (opened.ok()) {
+        disks_.push_back(std::move(*opened));
+      } else if (IsWrongDisk(opened.code())) {
+        co_return opened.error();
+      } else {
+        LogError("{}; going on without it", opened.error().message);
+      }
+    }
+    if (disks_.empty()) co_return Error(FsError::kDiskFailed, "no disk can be used");
+    co_return Ok();
+  }
+
+  Task<void> Serve() {
+    Result<void> started = co_await Start();
+    if (!started.ok()) co_return Fail(started.error());
+    scope_.Spawn(UpdateMetrics());
+  }
+
+  Task<Result<void>> Start() {
+    CO_RETURN_IF_ERROR(co_await OpenDisks());
+    std::vector<DataNodeDisk> disks;
+    for (OpenDisk& d : disks_) {
+      disks.push_back(
+          {d.disk.get(), d.index.get(), d.index_pool.get(), d.superblock, d.where, d.spec.channel});
+    }
+    grpc_client_ = std::make_unique<GrpcClient>(&executor_);
+    meta_connector_ = std::make_unique<TransportMetaConnector>(grpc_client_.get());
+    data_connector_ = std::make_unique<TransportDataConnector>(grpc_client_.get());
+    DataNodeOptions options;
+    options.name = config_.node_name;
+    options.address = config_.address;
+    options.meta_addresses = config_.meta;
+    options.keys = keys_;
+    options.new_node = NewUuid();
+    options.server.max_write_bytes = config_.write_memory_bytes;
+    options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
+    options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
+    DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_};
+    CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
+    dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
+    router_.Add(kDataServiceName, dispatcher_.get());
+    grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
+    CO_ASSIGN_OR_RETURN(const std::string bound, grpc_server_->Start(config_.listen));
+    if (!config_.metrics.empty()) {
+      CO_ASSIGN_OR_RETURN(metrics_server_,
+                          MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
+    }
+    node_->Start();
+    LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
+    co_return Ok();
+  }
+
+  Task<void> UpdateMetrics() {
+    auto set = [this](const char* name, const char* help, const Metrics::Labels& labels, uint64_t value) {
+      metrics_.GetGauge(name, help, labels).Set(static_cast<int64_t>(value));
+    };
+    while (true) {
+      for (size_t i = 0; i < disks_.size(); ++i) {
+        const Result<DiskUsage> u = co_await node_->stores()[i]->Usage();
+        const Metrics::Labels disk = {{"disk", disks_[i].spec.label}};
+        set("stria_disk_failed", "1 if the disk is fenced", disk, !u.ok() || u->failed);
+        if (!u.ok()) continue;
+        set("stria_disk_capacity_bytes", "Size of the disk", disk, u->capacity_bytes);
+        set("stria_disk_free_bytes", "Free, net of the repair reserve", disk, u->free_bytes);
+        set("stria_disk_used_bytes", "Taken by sealed shards", disk, u->used_bytes);
+        set("stria_disk_shards", "Sealed shards", disk, u->shards);
+        set("stria_disk_read_errors", "Reads that the disk failed", disk, u->read_errors);
+        set("stria_disk_write_errors", "Writes that the disk failed", disk, u->write_errors);
+        set("stria_disk_checksum_errors", "Shards found damaged", disk, u->checksum_errors);
+      }
+      const DataServerStats& s = node_->server().stats();
+      set("stria_data_requests", "Requests since the start", {}, s.requests);
+      set("stria_data_refused_requests", "Refused for header, bounds or load", {}, s.refused_requests);
+      set("stria_data_refused_tokens", "Items without a good token", {}, s.refused_tokens);
+      set("stria_data_read_bytes", "Payload sent", {}, s.read_bytes);
+      set("stria_data_written_bytes", "Payload taken", {}, s.written_bytes);
+      set("stria_data_rebuilds", "Columns made again or copied", {}, node_->agent().rebuilds_done());
+      co_await Sleep(kMetricsPeriodNs);
+    }
+  }
+
+  // Makes the index of every disk given again, and ends.
+  Task<void> ReindexAll() {
+    for (const DiskSpec& spec : config_.disks) {
+      Result<void> done = co_await ReindexOne(spec);
+      if (!done.ok()) co_return Fail(done.error());
+    }
+    executor_.Stop();
+  }
+
+  Task<Result<void>> ReindexOne(DiskSpec spec) {
+    CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenOne(std::move(spec)));
+    const std::string index = d.spec.path + "/index";
+    std::error_code ec;
+    std::filesystem::remove_all(index + ".old", ec);
+    if (std::filesystem::exists(index)) {
+      std::filesystem::rename(index, index + ".old", ec);
+      if (ec) co_return Error(FsError::kIo, "cannot rename " + index + ": " + ec.message());
+    }
+    CO_RETURN_IF_ERROR(OpenIndex(&d, true));
+    LogInfo("{}: reading everything", d.where);
+    Result<ReindexResult> r =
+        co_await Reindex(d.disk.get(), d.index.get(), d.index_pool.get(), d.superblock.own);
+    if (!r.ok()) co_return r.error().WithContext(d.where);
+    LogInfo(
+        "{}: {} shards, {} bytes found; {} damaged entries, {} bad segments of {}; the former index is "
+        "{}.old",
+        d.where, r->shards, r->bytes, r->damaged, r->bad_segments, r->segments + r->bad_segments, index);
+    co_return Ok();
+  }
+
+  const DataConfig config_;
+  const std::vector<ClusterKey> keys_;
+  LoopExecutor executor_;
+  ThreadPool sync_pool_;
+  ThreadPool cpu_pool_;
+  const std::shared_ptr<RocksMemory> memory_;
+  Metrics metrics_;
+  std::vector<OpenDisk> disks_;
+  std::unique_ptr<GrpcClient> grpc_client_;
+  std::unique_ptr<TransportMetaConnector> meta_connector_;
+  std::unique_ptr<TransportDataConnector> data_connector_;
+  std::unique_ptr<DataNode> node_;
+  std::unique_ptr<DataDispatcher> dispatcher_;
+  Router router_;
+  std::unique_ptr<GrpcServer> grpc_server_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+  bool shutting_down_ = false;
+  std::atomic<bool> stopping_{false};
+  int exit_code_ = 0;
+  TaskScope scope_;  // last
+};
+
+struct Flags {
+  std::string config_file, node_name, listen, address, cluster_key, log_file, log_level, metrics;
+  std::vector<std::string> meta, disks;
+  bool reindex = false;
+};
+
+Result<DataConfig> ConfigFrom(const Flags& flags) {
+  DataConfig c;
+  if (!flags.config_file.empty()) {
+    ASSIGN_OR_RETURN(Config file, Config::Load(flags.config_file));
+    ASSIGN_OR_RETURN(c, DataConfigFrom(std::move(file)));
+  }
+  auto override_with = [](const std::string& flag, std::string* setting) {
+    if (!flag.empty()) *setting = flag;
+  };
+  override_with(flags.node_name, &c.node_name);
+  override_with(flags.listen, &c.listen);
+  override_with(flags.address, &c.address);
+  override_with(flags.cluster_key, &c.cluster_key_file);
+  override_with(flags.log_file, &c.log_file);
+  override_with(flags.log_level, &c.log_level);
+  override_with(flags.metrics, &c.metrics);
+  if (!flags.meta.empty()) c.meta = flags.meta;
+  if (!flags.disks.empty()) c.disks.clear();
+  for (const std::string& text : flags.disks) {
+    ASSIGN_OR_RETURN(DiskSpec d, ParseDiskSpec(text));
+    c.disks.push_back(std::move(d));
+  }
+  c.reindex = flags.reindex;
+  char host[256] = "localhost";
+  gethostname(host, sizeof host - 1);
+  RETURN_IF_ERROR(CompleteDataConfig(&c, host));
+  return c;
+}
+
+int Refuse(const Error& e) {
+  std::fprintf(stderr, "stria-data: %s\n", e.message.empty() ? e.ToString().c_str() : e.message.c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Serves the disks of this PC to a Stria cluster.", "stria-data");
+  app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")
+      ->check(CLI::ExistingFile);
+  app.add_option("--node-name", flags.node_name, "Name of this node (default: the host's)");
+  app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7402)");
+  app.add_option("--address", flags.address, "HOST:PORT that others reach this node at");
+  app.add_option("--meta", flags.meta, "Metadata servers, HOST:PORT[,HOST:PORT]")->delimiter(',');
+  app.add_option("--disk", flags.disks, "PATH[,label=L][,channel=C]; an empty directory becomes a disk")
+      ->allow_extra_args(false);
+  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
+  app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
+  app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
+  app.add_flag("--reindex", flags.reindex, "Make the index of the disks again from their files, then end");
+  CLI11_PARSE(app, argc, argv);
+
+  Result<DataConfig> config = ConfigFrom(flags);
+  if (!config.ok()) return Refuse(config.error());
+  Result<std::vector<ClusterKey>> keys = LoadKeys(config->cluster_key_file);
+  if (!keys.ok()) return Refuse(keys.error());
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by all threads; one waits for them
+  Result<LogLevel> level = ParseLogLevel(config->log_level);
+  if (!level.ok()) return Refuse(level.error());
+  Result<void> log = InitLog("data", config->log_file, *level);
+  if (!log.ok()) return Refuse(log.error());
+
+  int code = 0;
+  {
+    Daemon daemon(std::move(*config), std::move(*keys));
+    code = daemon.Run();
+  }
+  FlushLog();
+  return code;
+}
+
+}  // namespace
+}  // namespace stria
+
+int main(int argc, char** argv) { return stria::Main(argc, argv); }
