@@ -14,11 +14,11 @@ namespace {
 
 class FakeMeta : public MetaService {
  public:
-#define X(Name, Request, Reply)                                                      \
-  std::function<Result<Reply>(const Request&)> on##Name;                             \
-  Task<Result<Reply>> Name(Request request) override {                               \
+#define X(Name, Request, Reply)                                                        \
+  std::function<Result<Reply>(const Request&)> on##Name;                               \
+  Task<Result<Reply>> Name(Request request) override {                                 \
     if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
-    co_return on##Name(request);                                                     \
+    co_return on##Name(request);                                                       \
   }
   STRIA_META_METHODS(X)
 #undef X
@@ -30,8 +30,10 @@ class FakeConnector : public MetaConnector {
   std::shared_ptr<MetaService> Connect(const std::string& address) override {
     if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
     auto dead = std::make_shared<FakeMeta>();
-#define X(Name, Request, Reply) \
-  dead->on##Name = [](const Request&) -> Result<Reply> { return Error(FsError::kUnavailable, "connection refused"); };
+#define X(Name, Request, Reply)                                \
+  dead->on##Name = [](const Request&) -> Result<Reply> {       \
+    return Error(FsError::kUnavailable, "connection refused"); \
+  };
     STRIA_META_METHODS(X)
 #undef X
     return dead;
@@ -57,7 +59,8 @@ class CliTest : public testing::Test {
     ctx.env_meta = env_;
     ctx.mounts = {{"/mnt", {"live"}}};
     ctx.connector = [this] {
-      return std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
+      return std::make_unique<FakeConnector>(
+          std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
     };
     std::vector<std::string> words = {"stria"};
     std::istringstream in(line);
@@ -96,8 +99,9 @@ TEST_F(CliTest, WhichCluster) {
 }
 
 TEST_F(CliTest, WrongUsage) {
-  for (const char* line : {"", "frobnicate", "status --bogus", "node", "disk replace n1:d1", "rebuild limit 5x",
-                           "layout set / raid7", "dev up", "dev up --dir /tmp/x --nodes 0", "where"}) {
+  for (const char* line :
+       {"", "frobnicate", "status --bogus", "node", "disk replace n1:d1", "rebuild limit 5x",
+        "layout set / raid7", "dev up", "dev up --dir /tmp/x --nodes 0", "where"}) {
     EXPECT_EQ(Run(line), 64) << line;
     EXPECT_NE(err_.str(), "") << line;
   }
@@ -107,10 +111,11 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_NE(out_.str().find("Exit codes"), std::string::npos);
   for (const char* verb :
-       {"status", "node ls", "node replace", "node drain", "node undrain", "node out", "node remove", "disk ls",
-        "disk replace", "disk drain", "disk undrain", "disk remove", "rebuild ls", "rebuild watch", "rebuild pause",
-        "rebuild resume", "rebuild limit", "where", "layout get", "layout set", "paths", "fsck", "dev up", "dev down",
-        "dev kill", "dev start", "dev add", "dev mount", "dev env", "dev status"}) {
+       {"status",      "node ls",       "node replace",  "node drain",     "node undrain",  "node out",
+        "node remove", "disk ls",       "disk replace",  "disk drain",     "disk undrain",  "disk remove",
+        "rebuild ls",  "rebuild watch", "rebuild pause", "rebuild resume", "rebuild limit", "where",
+        "layout get",  "layout set",    "paths",         "fsck",           "dev up",        "dev down",
+        "dev kill",    "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {
     EXPECT_EQ(Run(std::string(verb) + " --help"), 0) << verb;
     EXPECT_NE(out_.str().find(std::string("Example:\n  ")), std::string::npos) << verb;
     EXPECT_NE(out_.str().find("--json"), std::string::npos) << verb;
@@ -166,11 +171,16 @@ TEST_F(CliTest, WherePathsLayoutFsck) {
   meta_->onGetExtents = [](const GetExtentsRequest& r) -> Result<GetExtentsReply> {  // two bytes a time
     GetExtentsReply reply;
     reply.covered_to = std::min(r.offset + 2, r.offset + r.length);
-    reply.extents.push_back({.file_offset = 0, .length = 5, .stripe = {}, .stripe_offset = 0, .inline_bytes = "12345"});
+    reply.extents.push_back(
+        {.file_offset = 0, .length = 5, .stripe = {}, .stripe_offset = 0, .inline_bytes = "12345"});
     return reply;
   };
-  meta_->onGetLayout = [](const LayoutRequest&) -> Result<LayoutReply> { return LayoutReply{Layout(), true}; };
-  meta_->onSetLayout = [](const LayoutRequest& r) -> Result<LayoutReply> { return LayoutReply{*r.layout, false}; };
+  meta_->onGetLayout = [](const LayoutRequest&) -> Result<LayoutReply> {
+    return LayoutReply{Layout(), true};
+  };
+  meta_->onSetLayout = [](const LayoutRequest& r) -> Result<LayoutReply> {
+    return LayoutReply{*r.layout, false};
+  };
   EXPECT_EQ(Run("where dir/file"), 0) << err_.str();
   EXPECT_EQ(out_.str(), "RANGE  SIZE  NODE  DISK  ROLE  HEALTH\n0+5     5 B  meta  -     meta  ok\n");
   EXPECT_EQ(Run("where dir/file --json --range 1+2"), 0);
@@ -207,7 +217,9 @@ TEST_F(CliTest, AServerThatStartsIsAskedAgain) {
 }
 
 TEST_F(CliTest, NobodyWaitsInTheDark) {
-  meta_->onStatus = [&](const InodeRequest&) -> Result<StatusReply> { return Error(FsError::kNotReady, "reading its log"); };
+  meta_->onStatus = [&](const InodeRequest&) -> Result<StatusReply> {
+    return Error(FsError::kNotReady, "reading its log");
+  };
   EXPECT_EQ(Run("status --timeout 3"), 69);
   EXPECT_NE(err_.str().find("status: waiting for live, 2 s"), std::string::npos) << err_.str();
   EXPECT_NE(err_.str().find("reading its log"), std::string::npos) << err_.str();

@@ -14,7 +14,8 @@ constexpr int64_t kGraceNs = 2 * kSecond;          // a transport that does not 
 
 }  // namespace
 
-ClusterClient::ClusterClient(ClientOptions options, ConnectorFactory make_connector) : options_(std::move(options)) {
+ClusterClient::ClusterClient(ClientOptions options, ConnectorFactory make_connector)
+    : options_(std::move(options)) {
   CHECK(!options_.addresses.empty(), "no metadata address");
   thread_ = std::thread([this, make = std::move(make_connector)]() mutable { RunThread(std::move(make)); });
 }
@@ -72,8 +73,9 @@ bool ClusterClient::AwaitDone(uint64_t ticket, const std::string& what) {
     cv_.wait_for(lock, std::chrono::milliseconds(100), [&] { return done_ == ticket; });
     const int64_t now_ns = BoottimeNs();
     if (done_ == ticket || options_.progress == nullptr || now_ns < next_line_ns) continue;
-    *options_.progress << (options_.tty ? "\r\033[K" : "") << what << ": waiting for " << AddressList() << ", "
-                       << (now_ns - start_ns) / kSecond << " s" << (options_.tty ? "" : "\n") << std::flush;
+    *options_.progress << (options_.tty ? "\r\033[K" : "") << what << ": waiting for " << AddressList()
+                       << ", " << (now_ns - start_ns) / kSecond << " s" << (options_.tty ? "" : "\n")
+                       << std::flush;
     shown = true;
     next_line_ns = now_ns + (options_.tty ? kSecond : kLineProgressNs);
   }

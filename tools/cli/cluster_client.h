@@ -24,10 +24,10 @@ namespace stria::cli {
 using ConnectorFactory = std::function<std::unique_ptr<MetaConnector>()>;
 
 struct ClientOptions {
-  std::vector<std::string> addresses;      // at least one
-  int64_t timeout_ns = 30 * kSecond;       // of a call, all addresses and retries together
-  std::ostream* progress = nullptr;        // nullptr: silent
-  bool tty = false;                        // progress is a terminal: one line that is overwritten
+  std::vector<std::string> addresses;  // at least one
+  int64_t timeout_ns = 30 * kSecond;   // of a call, all addresses and retries together
+  std::ostream* progress = nullptr;    // nullptr: silent
+  bool tty = false;                    // progress is a terminal: one line that is overwritten
 };
 
 class ClusterClient {
@@ -40,7 +40,8 @@ class ClusterClient {
   // Asks one address after the other until one answers; one that is starting up is asked again until the
   // time is over. Errors: what the service says, kUnavailable or kDeadline with the addresses.
   template <class Reply>
-  Result<Reply> Call(const std::string& what, std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
+  Result<Reply> Call(const std::string& what,
+                     std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
     struct Shared {
       std::optional<Result<Reply>> reply;
     };
@@ -58,8 +59,8 @@ class ClusterClient {
 
  private:
   template <class Reply, class Shared>
-  Task<void> RunCall(std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call, std::shared_ptr<Shared> shared,
-                     uint64_t ticket) {
+  Task<void> RunCall(std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call,
+                     std::shared_ptr<Shared> shared, uint64_t ticket) {
     const int64_t end_ns = executor_.NowNs() + options_.timeout_ns;
     std::optional<Result<Reply>> last;
     while (!last || (AskAgain(last->code()) && executor_.NowNs() + kRetryNs < end_ns)) {

@@ -66,8 +66,10 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
 
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {
   verb->add_flag("--json", ctx.json, "Print JSON");
-  verb->add_option("--meta", ctx.meta, "Metadata server, HOST:PORT[,HOST:PORT] (default: $STRIA_META, or this mount's)");
-  verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")->check(CLI::Range(1, 3600));
+  verb->add_option("--meta", ctx.meta,
+                   "Metadata server, HOST:PORT[,HOST:PORT] (default: $STRIA_META, or this mount's)");
+  verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")
+      ->check(CLI::Range(1, 3600));
   verb->footer("Example:\n  " + example);
 }
 
@@ -85,7 +87,8 @@ Result<NodeId> FindNode(const ClusterMap& map, const std::string& name) {
     if (n.name == name) return n.id;
     names += (names.empty() ? "" : ", ") + n.name;
   }
-  return Error(FsError::kNoEnt, "no node is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
+  return Error(FsError::kNoEnt,
+               "no node is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
 }
 
 Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name) {
@@ -95,7 +98,8 @@ Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name) {
     if (map.TargetName(t.id) == name) return t.id;
     names += (names.empty() ? "" : ", ") + map.TargetName(t.id);
   }
-  return Error(FsError::kNoEnt, "no disk is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
+  return Error(FsError::kNoEnt,
+               "no disk is called '" + name + "'; there are: " + (names.empty() ? "none" : names));
 }
 
 int RunCommandLine(int argc, const char* const* argv, Context& ctx) {

@@ -16,12 +16,12 @@ namespace stria::cli {
 // The exit codes of every command (also in `stria --help`).
 enum ExitCode : int {
   kExitOk = 0,
-  kExitNo = 1,           // degraded; or the cluster refused
-  kExitAtRisk = 2,       // some data cannot be read; fsck found problems
-  kExitUsage = 64,       // the command line is wrong
-  kExitNoInput = 66,     // no such file, node, disk
-  kExitUnreachable = 69, // no answer from the cluster, or none found
-  kExitSoftware = 70,    // a program of Stria misbehaved
+  kExitNo = 1,            // degraded; or the cluster refused
+  kExitAtRisk = 2,        // some data cannot be read; fsck found problems
+  kExitUsage = 64,        // the command line is wrong
+  kExitNoInput = 66,      // no such file, node, disk
+  kExitUnreachable = 69,  // no answer from the cluster, or none found
+  kExitSoftware = 70,     // a program of Stria misbehaved
   kExitNoPermission = 77,
 };
 int ExitCodeFor(const Error& e);
@@ -66,9 +66,9 @@ Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
 
 // One verb family per file.
 void AddStatusVerb(CLI::App& app, Context& ctx);
-void AddNodeVerbs(CLI::App& app, Context& ctx);     // node, disk
+void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
-void AddFileVerbs(CLI::App& app, Context& ctx);     // where, layout, paths, fsck
+void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
 void AddDevVerbs(CLI::App& app, Context& ctx);
 
 // The whole command: parses, runs, gives the exit code.

@@ -17,13 +17,16 @@ Json ClusterJson(const DevCluster& c) {
 }
 
 // Opens D, acts, prints the cluster as it is then.
-int Act(const Context& ctx, const std::string& dir, bool create, const std::function<Result<void>(DevDir&)>& act,
+int Act(const Context& ctx, const std::string& dir, bool create,
+        const std::function<Result<void>(DevDir&)>& act,
         const std::function<std::string(const DevCluster&)>& sentence) {
   CatchInterrupts();
   auto d = DevDir::Open(ctx, dir, create);
   if (!d.ok()) return ctx.Fail(d.error());
   const auto done = act(**d);
-  if (!done.ok()) return ctx.Fail(done.code() == FsError::kUnavailable ? kExitSoftware : ExitCodeFor(done.error()), done.error());
+  if (!done.ok())
+    return ctx.Fail(done.code() == FsError::kUnavailable ? kExitSoftware : ExitCodeFor(done.error()),
+                    done.error());
   if (ctx.json) {
     *ctx.out << Dump(ClusterJson((*d)->cluster()));
   } else if (const std::string text = sentence((*d)->cluster()); !text.empty()) {
@@ -33,11 +36,13 @@ int Act(const Context& ctx, const std::string& dir, bool create, const std::func
 }
 
 std::string AfterUp(const DevCluster& c) {
-  std::string text = "the cluster runs: " + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") + ", layout " + c.layout;
+  std::string text = "the cluster runs: " + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") +
+                     ", layout " + c.layout;
   for (const DevProcess& p : c.processes) {
     if (p.kind == DevProcess::Kind::kMount) text += ", mounted at " + p.address;
   }
-  return text + "\nnext:  eval \"$(stria dev env --dir " + c.dir + ")\" && stria status\nstop:  stria dev down --dir " + c.dir;
+  return text + "\nnext:  eval \"$(stria dev env --dir " + c.dir +
+         ")\" && stria status\nstop:  stria dev down --dir " + c.dir;
 }
 
 int RunStatus(const Context& ctx, const std::string& dir) {
@@ -50,7 +55,8 @@ int RunStatus(const Context& ctx, const std::string& dir) {
   for (const DevProcess& p : c->processes) {
     const bool runs = IsRunning(p.pid, p.start_time);
     all = all && runs;
-    t.rows.push_back({p.name, runs ? "running" : "stopped", runs ? std::to_string(p.pid) : "-", p.address, p.log});
+    t.rows.push_back(
+        {p.name, runs ? "running" : "stopped", runs ? std::to_string(p.pid) : "-", p.address, p.log});
   }
   *ctx.out << (ctx.json ? Dump(ClusterJson(*c)) : RenderTable(t, 0));
   return all ? kExitOk : kExitNo;
@@ -74,8 +80,8 @@ struct DevArgs : DevUpArgs {
   int add_disks = 0;
 };
 
-CLI::App* AddVerb(CLI::App* dev, Context& ctx, DevArgs* args, const std::string& name, const std::string& help,
-                  const std::string& example) {
+CLI::App* AddVerb(CLI::App* dev, Context& ctx, DevArgs* args, const std::string& name,
+                  const std::string& help, const std::string& example) {
   CLI::App* verb = dev->add_subcommand(name, help);
   verb->add_option("--dir,-d", args->dir, "Where the cluster lives")->required();
   verb->add_flag("--json", ctx.json, "Print JSON");
@@ -84,12 +90,16 @@ CLI::App* AddVerb(CLI::App* dev, Context& ctx, DevArgs* args, const std::string&
 }
 
 void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
-  CLI::App* up = AddVerb(dev, ctx, args.get(), "up", "Make a cluster, or start one that is there; returns when it works",
-                         "stria dev up --dir /tmp/try --nodes 5 --disks 2 --mount /tmp/try/mnt --layout raid5:4+1");
-  up->add_option("--nodes", args->nodes, "Data servers, n1 .. (default 5)")->check(CLI::Range(1, kMaxDevNodes));
-  up->add_option("--disks", args->disks, "Disks (directories) of each (default 2)")->check(CLI::Range(1, kMaxDevDisks));
+  CLI::App* up =
+      AddVerb(dev, ctx, args.get(), "up", "Make a cluster, or start one that is there; returns when it works",
+              "stria dev up --dir /tmp/try --nodes 5 --disks 2 --mount /tmp/try/mnt --layout raid5:4+1");
+  up->add_option("--nodes", args->nodes, "Data servers, n1 .. (default 5)")
+      ->check(CLI::Range(1, kMaxDevNodes));
+  up->add_option("--disks", args->disks, "Disks (directories) of each (default 2)")
+      ->check(CLI::Range(1, kMaxDevDisks));
   up->add_option("--mount", args->mount, "Mount it here (as on node n1)");
-  up->add_option("--layout", args->layout, "Of the root directory (default raid5:4+1, or what fits on fewer nodes)");
+  up->add_option("--layout", args->layout,
+                 "Of the root directory (default raid5:4+1, or what fits on fewer nodes)");
   auto port = std::make_shared<std::string>("auto");
   up->add_option("--port-base", *port, "Port of meta, the nodes' follow (default: auto, any free ones)");
   up->callback([&ctx, args, port] {
@@ -97,11 +107,13 @@ void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
       if (*port != "auto") {
         const auto number = ParseBytes(*port);
         if (!number.ok() || *number < 1 || *number > 65535 - kMaxDevNodes) {
-          return ctx.Fail(Error(FsError::kInval, "--port-base is 'auto' or a port from 1 to " + std::to_string(65535 - kMaxDevNodes)));
+          return ctx.Fail(Error(FsError::kInval, "--port-base is 'auto' or a port from 1 to " +
+                                                     std::to_string(65535 - kMaxDevNodes)));
         }
         args->port_base = static_cast<int>(*number);
       }
-      return Act(ctx, args->dir, true, [args](DevDir& d) { return d.Up(*args); }, AfterUp);
+      return Act(
+          ctx, args->dir, true, [args](DevDir& d) { return d.Up(*args); }, AfterUp);
     };
   });
 }
@@ -114,40 +126,48 @@ void AddDevVerbs(CLI::App& app, Context& ctx) {
   auto args = std::make_shared<DevArgs>();
   AddUp(dev, ctx, args);
 
-  CLI::App* down = AddVerb(dev, ctx, args.get(), "down", "Stop everything; the data stays", "stria dev down --dir /tmp/try");
+  CLI::App* down = AddVerb(dev, ctx, args.get(), "down", "Stop everything; the data stays",
+                           "stria dev down --dir /tmp/try");
   down->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
-      return Act(ctx, args->dir, false, [](DevDir& d) { return d.Down(); },
-                 [](const DevCluster& c) { return "stopped; the data stays in " + c.dir; });
+      return Act(
+          ctx, args->dir, false, [](DevDir& d) { return d.Down(); },
+          [](const DevCluster& c) { return "stopped; the data stays in " + c.dir; });
     };
   });
 
-  CLI::App* kill = AddVerb(dev, ctx, args.get(), "kill", "kill -9 of one process", "stria dev kill n3 --dir /tmp/try");
+  CLI::App* kill =
+      AddVerb(dev, ctx, args.get(), "kill", "kill -9 of one process", "stria dev kill n3 --dir /tmp/try");
   kill->add_option("NAME", args->name, "meta, n1 .., mount ..")->required();
   kill->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
-      return Act(ctx, args->dir, false, [args](DevDir& d) { return d.Kill(args->name); },
-                 [](const DevCluster&) { return ""; });
+      return Act(
+          ctx, args->dir, false, [args](DevDir& d) { return d.Kill(args->name); },
+          [](const DevCluster&) { return ""; });
     };
   });
 
-  CLI::App* start = AddVerb(dev, ctx, args.get(), "start", "Start one process again; returns when it is in service",
-                            "stria dev start n3 --dir /tmp/try");
+  CLI::App* start =
+      AddVerb(dev, ctx, args.get(), "start", "Start one process again; returns when it is in service",
+              "stria dev start n3 --dir /tmp/try");
   start->add_option("NAME", args->name, "meta, n1 .., mount ..")->required();
   start->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
-      return Act(ctx, args->dir, false, [args](DevDir& d) { return d.Start(args->name); },
-                 [](const DevCluster&) { return ""; });
+      return Act(
+          ctx, args->dir, false, [args](DevDir& d) { return d.Start(args->name); },
+          [](const DevCluster&) { return ""; });
     };
   });
 
   CLI::App* add = AddVerb(dev, ctx, args.get(), "add", "Add a fresh node", "stria dev add n6 --dir /tmp/try");
   add->add_option("NAME", args->name, "n6, say")->required();
-  add->add_option("--disks", args->add_disks, "Its disks (default: as many as the others)")->check(CLI::Range(1, kMaxDevDisks));
+  add->add_option("--disks", args->add_disks, "Its disks (default: as many as the others)")
+      ->check(CLI::Range(1, kMaxDevDisks));
   add->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
-      return Act(ctx, args->dir, false, [args](DevDir& d) { return d.Add(args->name, args->add_disks); },
-                 [](const DevCluster&) { return ""; });
+      return Act(
+          ctx, args->dir, false, [args](DevDir& d) { return d.Add(args->name, args->add_disks); },
+          [](const DevCluster&) { return ""; });
     };
   });
 
@@ -157,13 +177,15 @@ void AddDevVerbs(CLI::App& app, Context& ctx) {
   mount->add_option("--node", args->node, "The node it lives on (default n1)");
   mount->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
-      return Act(ctx, args->dir, false, [args](DevDir& d) { return d.AddMount(args->at, args->node); },
-                 [](const DevCluster&) { return ""; });
+      return Act(
+          ctx, args->dir, false, [args](DevDir& d) { return d.AddMount(args->at, args->node); },
+          [](const DevCluster&) { return ""; });
     };
   });
 
-  CLI::App* env = AddVerb(dev, ctx, args.get(), "env", "Print the line that makes other commands find this cluster",
-                          "eval \"$(stria dev env --dir /tmp/try)\"");
+  CLI::App* env =
+      AddVerb(dev, ctx, args.get(), "env", "Print the line that makes other commands find this cluster",
+              "eval \"$(stria dev env --dir /tmp/try)\"");
   env->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunEnv(ctx, args->dir); }; });
 
   CLI::App* status = AddVerb(dev, ctx, args.get(), "status", "Which processes run (exit 0: all of them)",

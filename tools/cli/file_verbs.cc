@@ -49,8 +49,9 @@ Result<Attr> Walk(ClusterClient& client, const std::string& path) {
     if (name.empty() || name == ".") continue;
     const auto next = LookUp(client, attr.ino, name);
     if (next.code() == FsError::kNoEnt) {
-      return Error(FsError::kNoEnt, path + " is neither in a mount of Stria here nor a path from the root of " +
-                                        client.AddressList());
+      return Error(
+          FsError::kNoEnt,
+          path + " is neither in a mount of Stria here nor a path from the root of " + client.AddressList());
     }
     if (!next.ok()) return next.error();
     attr = next->attr;
@@ -67,7 +68,9 @@ Result<Resolved> Resolve(const Context& ctx, const std::string& path) {
   const StriaMount* mount = exists ? MountOf(ctx.mounts, real) : nullptr;
   if (mount == nullptr && ctx.meta.empty() && ctx.env_meta.empty()) {
     if (!exists) return Error(FsError::kNoEnt, "there is no " + path);
-    return Error(FsError::kNoEnt, path + " is not in a mount of Stria; name the cluster with --meta to use a path from its root");
+    return Error(
+        FsError::kNoEnt,
+        path + " is not in a mount of Stria; name the cluster with --meta to use a path from its root");
   }
   ASSIGN_OR_RETURN(out.client, ctx.Connect(mount != nullptr ? real : ""));
   if (mount == nullptr) {
@@ -113,7 +116,8 @@ Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, InodeId ino, uint6
       return meta.GetExtents(std::move(r));
     });
     if (!reply.ok()) return reply.error();
-    if (reply->covered_to <= at) return Error(FsError::kBadRequest, "stria-meta covers nothing of what was asked for");
+    if (reply->covered_to <= at)
+      return Error(FsError::kBadRequest, "stria-meta covers nothing of what was asked for");
     for (Extent& e : reply->extents) {
       if (extents.empty() || e.file_offset >= extents.back().end()) extents.push_back(std::move(e));
     }
@@ -206,9 +210,11 @@ int RunFsck(const Context& ctx) {
     *ctx.out << Dump(FsckJson(*reply));
   } else {
     for (const std::string& p : reply->problems) *ctx.out << p << "\n";
-    *ctx.out << "checked " << Count(reply->inodes, "inode", "inodes") << ", " << Count(reply->extents, "extent", "extents")
-             << ", " << Count(reply->stripes, "stripe", "stripes") << ": "
-             << (reply->problems.empty() ? "clean" : Count(reply->problems.size(), "problem", "problems")) << "\n";
+    *ctx.out << "checked " << Count(reply->inodes, "inode", "inodes") << ", "
+             << Count(reply->extents, "extent", "extents") << ", "
+             << Count(reply->stripes, "stripe", "stripes") << ": "
+             << (reply->problems.empty() ? "clean" : Count(reply->problems.size(), "problem", "problems"))
+             << "\n";
   }
   return reply->problems.empty() ? kExitOk : kExitAtRisk;
 }
@@ -218,11 +224,13 @@ int RunFsck(const Context& ctx) {
 void AddFileVerbs(CLI::App& app, Context& ctx) {
   auto where_args = std::make_shared<WhereArgs>();
   CLI::App* where = app.add_subcommand("where", "Which node and disk holds which bytes of a file");
-  where->add_option("FILE", where_args->file, "A file of a mount, or with --meta its path from the root")->required();
+  where->add_option("FILE", where_args->file, "A file of a mount, or with --meta its path from the root")
+      ->required();
   where->add_option("--range", where_args->range, "Only OFFSET+LENGTH (bytes, or K, M, G)");
   where->add_flag("--by-host", where_args->by_host, "One line per node");
   AddCommon(where, ctx, "stria where /data/run7.root --range 0+4M");
-  where->callback([&ctx, where_args] { ctx.run = [&ctx, where_args] { return RunWhere(ctx, *where_args); }; });
+  where->callback(
+      [&ctx, where_args] { ctx.run = [&ctx, where_args] { return RunWhere(ctx, *where_args); }; });
 
   CLI::App* layout = app.add_subcommand("layout", "How files are striped and protected");
   layout->require_subcommand(1);
@@ -234,11 +242,13 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   get->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunLayout(ctx, *path, ""); }; });
   CLI::App* set = layout->add_subcommand("set", "Set it; for what is written from now on");
   set->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
-  set->add_option("SPEC", *spec, "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
-                                 "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,..")
+  set->add_option("SPEC", *spec,
+                  "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
+                  "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,..")
       ->required();
   AddCommon(set, ctx, "stria layout set /data/raw raid6:4+2,unit=1M");
-  set->callback([&ctx, path, spec] { ctx.run = [&ctx, path, spec] { return RunLayout(ctx, *path, *spec); }; });
+  set->callback(
+      [&ctx, path, spec] { ctx.run = [&ctx, path, spec] { return RunLayout(ctx, *path, *spec); }; });
 
   auto ino = std::make_shared<uint64_t>(0);
   CLI::App* paths = app.add_subcommand("paths", "All names of an inode (exit 1 if it has none)");
@@ -246,7 +256,8 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   AddCommon(paths, ctx, "stria paths $(stat -c %i /data/run7.root)");
   paths->callback([&ctx, ino] { ctx.run = [&ctx, ino] { return RunPaths(ctx, *ino); }; });
 
-  CLI::App* fsck = app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");
+  CLI::App* fsck =
+      app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");
   AddCommon(fsck, ctx, "stria fsck --timeout 600");
   fsck->callback([&ctx] { ctx.run = [&ctx] { return RunFsck(ctx); }; });
 }

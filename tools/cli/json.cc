@@ -44,17 +44,18 @@ Json RepairsJson(const StatusReply& s) {
   Json out = Json::array();
   for (const RepairProgress& p : s.repairs) {
     const bool bytes = p.bytes_total > 0;
-    out.push_back({{"target", s.map.TargetName(p.target)},
-                   {"reason", p.reason},
-                   {"percent", Percent(bytes ? p.bytes_done : p.stripes_done, bytes ? p.bytes_total : p.stripes_total)},
-                   {"stripes_total", p.stripes_total},
-                   {"stripes_done", p.stripes_done},
-                   {"bytes_total", p.bytes_total},
-                   {"bytes_done", p.bytes_done},
-                   {"bytes_per_s", p.bytes_per_s},
-                   {"eta_s", p.eta_s < 0 ? Json() : Json(p.eta_s)},
-                   {"paused", p.paused},
-                   {"stuck", p.stuck}});
+    out.push_back(
+        {{"target", s.map.TargetName(p.target)},
+         {"reason", p.reason},
+         {"percent", Percent(bytes ? p.bytes_done : p.stripes_done, bytes ? p.bytes_total : p.stripes_total)},
+         {"stripes_total", p.stripes_total},
+         {"stripes_done", p.stripes_done},
+         {"bytes_total", p.bytes_total},
+         {"bytes_done", p.bytes_done},
+         {"bytes_per_s", p.bytes_per_s},
+         {"eta_s", p.eta_s < 0 ? Json() : Json(p.eta_s)},
+         {"paused", p.paused},
+         {"stuck", p.stuck}});
   }
   return out;
 }

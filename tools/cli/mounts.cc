@@ -90,7 +90,8 @@ Result<void> Unmount(const std::string& path, bool lazy) {
   if (lazy) argv.push_back("-z");
   argv.insert(argv.end(), {"--", path.c_str(), nullptr});
   pid_t pid = 0;
-  if (const int e = posix_spawnp(&pid, argv[0], nullptr, nullptr, const_cast<char**>(argv.data()), environ); e != 0) {
+  if (const int e = posix_spawnp(&pid, argv[0], nullptr, nullptr, const_cast<char**>(argv.data()), environ);
+      e != 0) {
     return ErrnoError(e, "run fusermount3 to unmount " + path);
   }
   int status = 0;

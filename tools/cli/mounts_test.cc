@@ -7,7 +7,8 @@ namespace {
 
 constexpr char kText[] =
     "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
-    "80 22 0:50 / /data rw,nosuid shared:40 master:3 - fuse.stria stria:10.0.0.1:7000+10.0.0.2:7000 rw,user_id=0\n"
+    "80 22 0:50 / /data rw,nosuid shared:40 master:3 - fuse.stria stria:10.0.0.1:7000+10.0.0.2:7000 "
+    "rw,user_id=0\n"
     "81 80 0:51 / /data/my\\040files rw - fuse.stria stria:[::1]:9:/sub/dir rw\n"
     "82 22 0:52 / /other rw - fuse.sshfs pc:/ rw\n"
     "83 22 0:53 / /cut rw -\n"

@@ -93,22 +93,31 @@ void AddAdmin(CLI::App* family, Context& ctx, bool is_node, AdminVerb admin, con
   auto args = std::make_shared<AdminArgs>();
   CLI::App* verb = family->add_subcommand(name, help);
   const bool replace = admin == AdminVerb::kReplaceNode || admin == AdminVerb::kReplaceTarget;
-  verb->add_option(replace ? "OLD" : is_node ? "NODE" : "DISK", args->name, is_node ? "A node, as n3" : "A disk, as n3:d2")
+  verb->add_option(replace   ? "OLD"
+                   : is_node ? "NODE"
+                             : "DISK",
+                   args->name, is_node ? "A node, as n3" : "A disk, as n3:d2")
       ->required();
-  if (replace) verb->add_option("NEW", args->new_name, "What takes its place; it must be up already")->required();
+  if (replace)
+    verb->add_option("NEW", args->new_name, "What takes its place; it must be up already")->required();
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say what would be done");
-  verb->add_flag("--force", args->force, "Overrule a warning; never takes the last recoverable copy of anything");
+  verb->add_flag("--force", args->force,
+                 "Overrule a warning; never takes the last recoverable copy of anything");
   const std::string what = is_node ? "n3" : "n3:d2";
   const std::string to = replace ? (is_node ? " n6" : " n3:d3") : "";
-  AddCommon(verb, ctx, std::string("stria ") + (is_node ? "node " : "disk ") + name + " " + what + to + " --dry-run");
+  AddCommon(verb, ctx,
+            std::string("stria ") + (is_node ? "node " : "disk ") + name + " " + what + to + " --dry-run");
   verb->callback([&ctx, args, is_node, admin] {
     ctx.run = [&ctx, args, is_node, admin] { return RunAdmin(ctx, admin, is_node, *args); };
   });
 }
 
 void AddList(CLI::App* family, Context& ctx, bool nodes) {
-  CLI::App* verb = family->add_subcommand("ls", nodes ? "List nodes" : "List disks with their error counters");
-  AddCommon(verb, ctx, nodes ? "stria node ls --json | jq -r '.[] | select(.state != \"up\") | .name'" : "stria disk ls");
+  CLI::App* verb =
+      family->add_subcommand("ls", nodes ? "List nodes" : "List disks with their error counters");
+  AddCommon(
+      verb, ctx,
+      nodes ? "stria node ls --json | jq -r '.[] | select(.state != \"up\") | .name'" : "stria disk ls");
   verb->callback([&ctx, nodes] { ctx.run = [&ctx, nodes] { return RunList(ctx, nodes); }; });
 }
 
@@ -118,16 +127,19 @@ void AddNodeVerbs(CLI::App& app, Context& ctx) {
   CLI::App* node = app.add_subcommand("node", "Nodes: list, replace, drain, remove");
   node->require_subcommand(1);
   AddList(node, ctx, true);
-  AddAdmin(node, ctx, true, AdminVerb::kReplaceNode, "replace", "Give the place of one node to another; rebuild starts now");
+  AddAdmin(node, ctx, true, AdminVerb::kReplaceNode, "replace",
+           "Give the place of one node to another; rebuild starts now");
   AddAdmin(node, ctx, true, AdminVerb::kDrain, "drain", "Move everything off a node");
   AddAdmin(node, ctx, true, AdminVerb::kUndrain, "undrain", "Stop draining; use the node again");
-  AddAdmin(node, ctx, true, AdminVerb::kOut, "out", "Give a dead node up now, without the grace period; rebuild starts");
+  AddAdmin(node, ctx, true, AdminVerb::kOut, "out",
+           "Give a dead node up now, without the grace period; rebuild starts");
   AddAdmin(node, ctx, true, AdminVerb::kRemove, "remove", "Forget an emptied node");
 
   CLI::App* disk = app.add_subcommand("disk", "Disks: list, replace, drain, remove");
   disk->require_subcommand(1);
   AddList(disk, ctx, false);
-  AddAdmin(disk, ctx, false, AdminVerb::kReplaceTarget, "replace", "Give the place of one disk to another; rebuild starts now");
+  AddAdmin(disk, ctx, false, AdminVerb::kReplaceTarget, "replace",
+           "Give the place of one disk to another; rebuild starts now");
   AddAdmin(disk, ctx, false, AdminVerb::kDrain, "drain", "Move everything off a disk");
   AddAdmin(disk, ctx, false, AdminVerb::kUndrain, "undrain", "Stop draining; use the disk again");
   AddAdmin(disk, ctx, false, AdminVerb::kOut, "out", "Give a dead disk up now; rebuild starts");

@@ -10,8 +10,8 @@ namespace stria::cli {
 namespace {
 
 constexpr int64_t kPollNs = 500 * kMillisecond;
-constexpr int64_t kLineNs = 10 * kSecond;      // between lines where they cannot be overwritten
-constexpr int64_t kUnreachedNs = 60 * kSecond; // watching goes on over a restart of stria-meta
+constexpr int64_t kLineNs = 10 * kSecond;       // between lines where they cannot be overwritten
+constexpr int64_t kUnreachedNs = 60 * kSecond;  // watching goes on over a restart of stria-meta
 
 int RunList(const Context& ctx) {
   auto client = ctx.Connect();
@@ -47,7 +47,8 @@ class WatchPrinter {
     for (const std::string& line : view.lines) *ctx_.out << line << "\n";
     lines_ = view.lines.size();
     if (view.lines.empty() && !last) {
-      *ctx_.out << "no rebuild is listed yet; " << Count(s.degraded_stripes, "stripe misses", "stripes miss") << " a column\n";
+      *ctx_.out << "no rebuild is listed yet; " << Count(s.degraded_stripes, "stripe misses", "stripes miss")
+                << " a column\n";
       lines_ = 1;
     }
     if (last) *ctx_.out << view.sentence << "\n";
@@ -70,7 +71,8 @@ int RunWatch(const Context& ctx, int limit_s) {
   while (true) {
     const auto status = GetStatus(**client);
     const int64_t now_ns = BoottimeNs();
-    if (!status.ok() && (heard_ns == start_ns || now_ns - heard_ns > kUnreachedNs)) return ctx.Fail(status.error());
+    if (!status.ok() && (heard_ns == start_ns || now_ns - heard_ns > kUnreachedNs))
+      return ctx.Fail(status.error());
     if (status.ok()) {
       heard_ns = now_ns;
       const auto view = watch.Update(*status, now_ns);
@@ -92,7 +94,9 @@ int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate) {
   if (!rate.empty() && rate != "none") {
     const auto bytes = ParseBytes(rate);
     if (!bytes.ok()) return ctx.Fail(bytes.error());
-    if (*bytes == 0) return ctx.Fail(Error(FsError::kInval, "a limit of 0 would stop it: use 'stria rebuild pause', or 'none'"));
+    if (*bytes == 0)
+      return ctx.Fail(
+          Error(FsError::kInval, "a limit of 0 would stop it: use 'stria rebuild pause', or 'none'"));
     request.number = *bytes;
   }
   auto client = ctx.Connect();
@@ -122,8 +126,10 @@ void AddRebuildVerbs(CLI::App& app, Context& ctx) {
   ls->callback([&ctx] { ctx.run = [&ctx] { return RunList(ctx); }; });
 
   auto limit_s = std::make_shared<int>(0);
-  CLI::App* watch = family->add_subcommand("watch", "Progress until all is whole again (exit 0), or nothing goes on (exit 1)");
-  watch->add_option("--limit", *limit_s, "Stop watching after so many seconds")->check(CLI::Range(1, 30 * 86400));
+  CLI::App* watch = family->add_subcommand(
+      "watch", "Progress until all is whole again (exit 0), or nothing goes on (exit 1)");
+  watch->add_option("--limit", *limit_s, "Stop watching after so many seconds")
+      ->check(CLI::Range(1, 30 * 86400));
   AddCommon(watch, ctx, "stria rebuild watch && echo whole again");
   watch->callback([&ctx, limit_s] { ctx.run = [&ctx, limit_s] { return RunWatch(ctx, *limit_s); }; });
 
@@ -139,7 +145,8 @@ void AddRebuildVerbs(CLI::App& app, Context& ctx) {
   CLI::App* limit = family->add_subcommand("limit", "Bound the rate of all rebuilds together");
   limit->add_option("RATE", *rate, "Bytes per second (K, M, G), or 'none'")->required();
   AddCommon(limit, ctx, "stria rebuild limit 100M");
-  limit->callback([&ctx, rate] { ctx.run = [&ctx, rate] { return RunControl(ctx, AdminVerb::kRepairLimit, *rate); }; });
+  limit->callback(
+      [&ctx, rate] { ctx.run = [&ctx, rate] { return RunControl(ctx, AdminVerb::kRepairLimit, *rate); }; });
 }
 
 }  // namespace stria::cli

@@ -15,7 +15,8 @@ bool Moves(const RepairProgress& p) {
 std::string WhoIsAway(const ClusterMap& map) {
   std::string names;
   for (const NodeInfo& n : map.nodes) {
-    if (n.state == NodeState::kDown || n.state == NodeState::kSuspect) names += (names.empty() ? "" : ", ") + n.name;
+    if (n.state == NodeState::kDown || n.state == NodeState::kSuspect)
+      names += (names.empty() ? "" : ", ") + n.name;
   }
   return names;
 }
@@ -52,19 +53,23 @@ RebuildWatch::View RebuildWatch::Update(const StatusReply& s, int64_t now_ns) {
     }
     if (stuck_since_ns_ < 0) stuck_since_ns_ = now_ns;
     if (now_ns - stuck_since_ns_ < kQuietNs) return view;
-    const bool paused = std::any_of(s.repairs.begin(), s.repairs.end(), [](const auto& p) { return p.paused; });
+    const bool paused =
+        std::any_of(s.repairs.begin(), s.repairs.end(), [](const auto& p) { return p.paused; });
     view.end = End::kStuck;
-    view.sentence = paused ? "paused; go on with:  stria rebuild resume"
-                           : "what is left finds no place or too few survivors: add a node or disk, or bring back "
-                             "those that are down";
+    view.sentence =
+        paused ? "paused; go on with:  stria rebuild resume"
+               : "what is left finds no place or too few survivors: add a node or disk, or bring back "
+                 "those that are down";
     return view;
   }
   if (quiet_since_ns_ < 0) quiet_since_ns_ = now_ns;
   if (now_ns - quiet_since_ns_ < kQuietNs) return view;
   view.end = End::kQuiet;
   const std::string away = WhoIsAway(s.map);
-  view.sentence = Count(s.degraded_stripes, "stripe misses", "stripes miss") + " a column and no rebuild runs" +
-                  (away.empty() ? "" : ": " + away + " is away and not given up yet; do it now with:  stria node out " + away);
+  view.sentence =
+      Count(s.degraded_stripes, "stripe misses", "stripes miss") + " a column and no rebuild runs" +
+      (away.empty() ? ""
+                    : ": " + away + " is away and not given up yet; do it now with:  stria node out " + away);
   return view;
 }
 

@@ -18,9 +18,9 @@ class RebuildWatch {
 
   enum class End : uint8_t {
     kNotYet,
-    kDone,    // every stripe has all its columns
-    kQuiet,   // stripes miss columns and nothing works on it
-    kStuck,   // all that is left has no place to go, or is paused
+    kDone,   // every stripe has all its columns
+    kQuiet,  // stripes miss columns and nothing works on it
+    kStuck,  // all that is left has no place to go, or is paused
   };
   struct View {
     End end = End::kNotYet;

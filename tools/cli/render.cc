@@ -16,9 +16,12 @@ std::string Printf(const char* format, auto... args) {
   return text;
 }
 
-uint64_t BytesOrStripesDone(const RepairProgress& p) { return p.bytes_total > 0 ? p.bytes_done : p.stripes_done; }
-uint64_t BytesOrStripesTotal(const RepairProgress& p) { return p.bytes_total > 0 ? p.bytes_total : p.stripes_total; }
-
+uint64_t BytesOrStripesDone(const RepairProgress& p) {
+  return p.bytes_total > 0 ? p.bytes_done : p.stripes_done;
+}
+uint64_t BytesOrStripesTotal(const RepairProgress& p) {
+  return p.bytes_total > 0 ? p.bytes_total : p.stripes_total;
+}
 
 std::vector<const TargetInfo*> DisksOf(const ClusterMap& map, NodeId node) {
   std::vector<const TargetInfo*> out;
@@ -62,7 +65,8 @@ int Percent(uint64_t done, uint64_t total) {
 
 std::string ProgressBar(int percent, int width) {
   const int full = std::clamp(percent, 0, 100) * width / 100;
-  return "[" + std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(width - full), '-') + "]";
+  return "[" + std::string(static_cast<size_t>(full), '#') +
+         std::string(static_cast<size_t>(width - full), '-') + "]";
 }
 
 std::string RenderTable(const Table& table, int indent) {
@@ -135,17 +139,21 @@ namespace {
 void DiagnoseNodes(const StatusReply& s, int64_t now_ns, std::vector<Finding>* out) {
   for (const NodeInfo& n : s.map.nodes) {
     const bool used = !DisksOf(s.map, n.id).empty();
-    const std::string since = n.since_ns > 0 ? " (for " + HumanDuration((now_ns - n.since_ns) / kSecond) + ")" : "";
+    const std::string since =
+        n.since_ns > 0 ? " (for " + HumanDuration((now_ns - n.since_ns) / kSecond) + ")" : "";
     if (n.state == NodeState::kSuspect) {
-      out->push_back({Health::kDegraded, "Node " + n.name + " has not been heard from for some seconds" + since + ".",
+      out->push_back({Health::kDegraded,
+                      "Node " + n.name + " has not been heard from for some seconds" + since + ".",
                       "Nothing yet: it comes back, or counts as down soon."});
     } else if (n.state == NodeState::kDown) {
       out->push_back({Health::kDegraded,
                       "Node " + n.name + " is down" + since + "; what it holds is read through redundancy.",
-                      "Start stria-data on " + n.name + " again, or give its place to another node:  stria node replace " +
-                          n.name + " NEW"});
+                      "Start stria-data on " + n.name +
+                          " again, or give its place to another node:  stria node replace " + n.name +
+                          " NEW"});
     } else if (n.state == NodeState::kOut && used) {
-      out->push_back({Health::kDegraded, "Node " + n.name + " is out" + since + "; what it held is made again elsewhere.",
+      out->push_back({Health::kDegraded,
+                      "Node " + n.name + " is out" + since + "; what it held is made again elsewhere.",
                       "Watch it:  stria rebuild watch   Then forget the node:  stria node remove " + n.name});
     }
   }
@@ -160,10 +168,12 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
       out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ").",
                       "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
     } else if (t.state == TargetState::kUp && t.read_errors + t.write_errors + t.checksum_errors > 0) {
-      out->push_back({Health::kDegraded, "Disk " + name + " has shown " + errors + "; the bytes came from redundancy.",
+      out->push_back({Health::kDegraded,
+                      "Disk " + name + " has shown " + errors + "; the bytes came from redundancy.",
                       "If it goes on, empty it while it can still be read:  stria disk drain " + name});
     } else if (t.state == TargetState::kUp && t.capacity_bytes > 0 && t.free_bytes < t.capacity_bytes / 20) {
-      out->push_back({Health::kDegraded, "Disk " + name + " is nearly full (" + HumanBytes(t.free_bytes) + " free).",
+      out->push_back({Health::kDegraded,
+                      "Disk " + name + " is nearly full (" + HumanBytes(t.free_bytes) + " free).",
                       "Delete files or add a node with disks."});
     }
   }
@@ -172,32 +182,38 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
 std::string RepairNames(const StatusReply& s, bool stuck, bool paused) {
   std::string names;
   for (const RepairProgress& p : s.repairs) {
-    if ((stuck && p.stuck > 0) || (paused && p.paused)) names += (names.empty() ? "" : ", ") + s.map.TargetName(p.target);
+    if ((stuck && p.stuck > 0) || (paused && p.paused))
+      names += (names.empty() ? "" : ", ") + s.map.TargetName(p.target);
   }
   return names;
 }
 
 void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
   if (s.degraded_stripes > 0) {
-    out->push_back({Health::kDegraded, Count(s.degraded_stripes, "stripe misses", "stripes miss") +
-                                           " a column and can stand fewer failures than their layout asks for.",
+    out->push_back({Health::kDegraded,
+                    Count(s.degraded_stripes, "stripe misses", "stripes miss") +
+                        " a column and can stand fewer failures than their layout asks for.",
                     s.repairs.empty() ? "" : "It is being made again:  stria rebuild watch"});
   }
   if (const std::string names = RepairNames(s, true, false); !names.empty()) {
-    out->push_back({Health::kDegraded, "The rebuild of " + names + " has stripes that find no place or too few survivors.",
+    out->push_back({Health::kDegraded,
+                    "The rebuild of " + names + " has stripes that find no place or too few survivors.",
                     "Add a node or disk, or bring back those that are down."});
   }
   if (const std::string names = RepairNames(s, false, true); !names.empty()) {
-    out->push_back({Health::kDegraded, "The rebuild of " + names + " is paused.", "Go on:  stria rebuild resume"});
+    out->push_back(
+        {Health::kDegraded, "The rebuild of " + names + " is paused.", "Go on:  stria rebuild resume"});
   }
   if (s.narrow_stripes > 0) {
-    out->push_back({Health::kDegraded, Count(s.narrow_stripes, "stripe is", "stripes are") +
-                                           " narrower than their layout (written while nodes were down; fully protected).",
+    out->push_back({Health::kDegraded,
+                    Count(s.narrow_stripes, "stripe is", "stripes are") +
+                        " narrower than their layout (written while nodes were down; fully protected).",
                     ""});
   }
   if (s.crowded_stripes > 0) {
-    out->push_back({Health::kDegraded, Count(s.crowded_stripes, "stripe has", "stripes have") +
-                                           " two columns in one failure domain, for want of another.",
+    out->push_back({Health::kDegraded,
+                    Count(s.crowded_stripes, "stripe has", "stripes have") +
+                        " two columns in one failure domain, for want of another.",
                     "Add a node, or bring back those that are down; they move by themselves."});
   }
 }
@@ -208,9 +224,10 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   std::vector<Finding> out;
   if (s.lost_stripes > 0 || !s.lost_files.empty()) {
     out.push_back({Health::kAtRisk,
-                   s.lost_stripes > 0 ? Count(s.lost_stripes, "stripe", "stripes") +
-                                            " cannot be read: more of their columns are away than their layout can stand."
-                                      : "Some ranges of files cannot be read.",
+                   s.lost_stripes > 0
+                       ? Count(s.lost_stripes, "stripe", "stripes") +
+                             " cannot be read: more of their columns are away than their layout can stand."
+                       : "Some ranges of files cannot be read.",
                    "Bring back the nodes and disks that are down; do not remove any of them."});
   }
   if (s.map.targets.empty()) {
@@ -232,9 +249,11 @@ Health HealthOf(const std::vector<Finding>& findings) {
 
 std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
   const int percent = Percent(BytesOrStripesDone(p), BytesOrStripesTotal(p));
-  std::string line = map.TargetName(p.target) + "  " + ProgressBar(percent, kBarCells) + Printf(" %3d %%  ", percent);
-  line += p.bytes_total > 0 ? HumanBytes(p.bytes_done) + " of " + HumanBytes(p.bytes_total)
-                            : std::to_string(p.stripes_done) + " of " + Count(p.stripes_total, "stripe", "stripes");
+  std::string line =
+      map.TargetName(p.target) + "  " + ProgressBar(percent, kBarCells) + Printf(" %3d %%  ", percent);
+  line += p.bytes_total > 0
+              ? HumanBytes(p.bytes_done) + " of " + HumanBytes(p.bytes_total)
+              : std::to_string(p.stripes_done) + " of " + Count(p.stripes_total, "stripe", "stripes");
   if (p.paused) {
     line += ", paused";
   } else if (percent < 100) {
@@ -250,9 +269,10 @@ std::string RenderRepairs(const StatusReply& s) {
   std::string out;
   for (const RepairProgress& p : s.repairs) out += RenderRepairLine(p, s.map) + "\n";
   if (s.repairs.empty()) {
-    out = s.degraded_stripes == 0 ? "nothing to rebuild\n"
-                                  : "no rebuild runs; " +
-                                        Count(s.degraded_stripes, "stripe misses", "stripes miss") + " a column\n";
+    out = s.degraded_stripes == 0
+              ? "nothing to rebuild\n"
+              : "no rebuild runs; " + Count(s.degraded_stripes, "stripe misses", "stripes miss") +
+                    " a column\n";
   }
   if (s.repair_limit_bytes_per_s > 0) {
     out += "limit: " + HumanBytes(static_cast<uint64_t>(s.repair_limit_bytes_per_s)) + "/s\n";
@@ -277,8 +297,9 @@ std::string RenderTree(const ClusterMap& map) {
       sum.checksum_errors += d->checksum_errors;
     }
     const auto add = [&](const std::string& name, const char* state, const TargetInfo& d) {
-      t.rows.push_back({name, state, HumanBytes(d.used_bytes), HumanBytes(d.free_bytes), std::to_string(d.read_errors),
-                        std::to_string(d.write_errors), std::to_string(d.checksum_errors)});
+      t.rows.push_back({name, state, HumanBytes(d.used_bytes), HumanBytes(d.free_bytes),
+                        std::to_string(d.read_errors), std::to_string(d.write_errors),
+                        std::to_string(d.checksum_errors)});
     };
     add(n.name, NodeStateName(n.state), sum);
     for (const TargetInfo* d : disks) add("  " + d->label, TargetStateName(d->state), *d);
@@ -290,8 +311,8 @@ std::string RenderLostFiles(const StatusReply& s) {
   if (s.lost_stripes == 0 && s.lost_files.empty()) return "errors: no known data errors\n";
   std::string out = "errors: these ranges give EIO until their nodes or disks are back:\n";
   for (const LostFile& f : s.lost_files) {
-    out += "    " + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) +
-           "+" + std::to_string(f.length) + "\n";
+    out += "    " + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " +
+           std::to_string(f.offset) + "+" + std::to_string(f.length) + "\n";
   }
   return out;
 }
@@ -314,10 +335,10 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
     capacity += t.capacity_bytes;
   }
   out += "   data: " + HumanBytes(s.live_bytes) + " in " + Count(s.files, "file", "files") + " and " +
-         Count(s.directories, "directory", "directories") + "; " + Count(s.stripes, "stripe", "stripes") + " (" +
-         std::to_string(s.degraded_stripes) + " degraded, " + std::to_string(s.narrow_stripes) + " narrow, " +
-         std::to_string(s.crowded_stripes) + " crowded, " + std::to_string(s.lost_stripes) + " lost); " +
-         HumanBytes(s.inline_bytes) + " inline\n";
+         Count(s.directories, "directory", "directories") + "; " + Count(s.stripes, "stripe", "stripes") +
+         " (" + std::to_string(s.degraded_stripes) + " degraded, " + std::to_string(s.narrow_stripes) +
+         " narrow, " + std::to_string(s.crowded_stripes) + " crowded, " + std::to_string(s.lost_stripes) +
+         " lost); " + HumanBytes(s.inline_bytes) + " inline\n";
   out += "  disks: " + HumanBytes(used) + " used of " + HumanBytes(capacity) + "; " +
          Count(s.garbage_shards, "shard", "shards") + " to be deleted\n\n";
   out += RenderTree(s.map) + "\n";
@@ -325,7 +346,8 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
     Table t;
     t.header = {"CLIENT", "NODE", "LEASE"};
     for (const SessionInfo& c : s.sessions) {
-      t.rows.push_back({c.client, c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
+      t.rows.push_back(
+          {c.client, c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
     }
     out += RenderTable(t, 4) + "\n";
   }
@@ -358,7 +380,8 @@ std::string RenderDisks(const StatusReply& s) {
     if (d.state == TargetState::kRemoved) continue;
     t.rows.push_back({s.map.TargetName(d.id), TargetHealth(s.map, d.id), d.channel.empty() ? "-" : d.channel,
                       HumanBytes(d.capacity_bytes), HumanBytes(d.used_bytes), HumanBytes(d.free_bytes),
-                      std::to_string(d.read_errors), std::to_string(d.write_errors), std::to_string(d.checksum_errors)});
+                      std::to_string(d.read_errors), std::to_string(d.write_errors),
+                      std::to_string(d.checksum_errors)});
   }
   return RenderTable(t, 0);
 }

@@ -11,8 +11,8 @@
 
 namespace stria::cli {
 
-std::string HumanBytes(uint64_t bytes);       // "0 B", "1.5 GiB", "12 GiB"
-std::string HumanDuration(int64_t seconds);   // "5 s", "2 min 5 s", "3 h 4 min", "2 d 3 h"
+std::string HumanBytes(uint64_t bytes);      // "0 B", "1.5 GiB", "12 GiB"
+std::string HumanDuration(int64_t seconds);  // "5 s", "2 min 5 s", "3 h 4 min", "2 d 3 h"
 std::string Count(uint64_t n, std::string_view one, std::string_view many);  // "1 file", "3 files"
 
 // Rounds down, so that 100 is only ever printed for all of it. 100 if total is 0.

@@ -209,7 +209,8 @@ TEST(RebuildWatch, EndsWhenNothingGoesOn) {
   EXPECT_EQ(stuck.Update(s, 2 * RebuildWatch::kQuietNs).end, RebuildWatch::End::kNotYet) << "it moves again";
   s.repairs[0].paused = true;
   EXPECT_EQ(stuck.Update(s, 2 * RebuildWatch::kQuietNs).end, RebuildWatch::End::kNotYet);
-  EXPECT_NE(stuck.Update(s, 3 * RebuildWatch::kQuietNs).sentence.find("stria rebuild resume"), std::string::npos);
+  EXPECT_NE(stuck.Update(s, 3 * RebuildWatch::kQuietNs).sentence.find("stria rebuild resume"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
     } else {
       code = static_cast<int>(HealthOf(Diagnose(*status, now_ns)));
       if (args.watch && ctx.out_is_tty && !ctx.json) *ctx.out << "\033[H\033[2J";
-      *ctx.out << (ctx.json ? Dump(StatusJson(*status, now_ns)) : RenderStatus(*status, now_ns)) << std::flush;
+      *ctx.out << (ctx.json ? Dump(StatusJson(*status, now_ns)) : RenderStatus(*status, now_ns))
+               << std::flush;
     }
     if (!args.watch || (args.count > 0 && round >= args.count)) return code;
     std::this_thread::sleep_for(std::chrono::seconds(args.interval_s));
@@ -40,7 +41,8 @@ void AddStatusVerb(CLI::App& app, Context& ctx) {
   auto args = std::make_shared<StatusArgs>();
   CLI::App* verb = app.add_subcommand("status", "Is everything all right, what does it mean, what to do");
   verb->add_flag("--watch,-w", args->watch, "Show it again and again");
-  verb->add_option("--interval", args->interval_s, "Seconds between, with --watch (default 2)")->check(CLI::Range(1, 3600));
+  verb->add_option("--interval", args->interval_s, "Seconds between, with --watch (default 2)")
+      ->check(CLI::Range(1, 3600));
   verb->add_option("--count", args->count, "How often, with --watch (default: until interrupted)")
       ->check(CLI::Range(1, 1000000));
   AddCommon(verb, ctx, "stria status || echo 'degraded (1), at risk (2) or not reached (69)'");

@@ -39,7 +39,8 @@ void AddStripe(const Extent& e, const StripeInfo& info, const ClusterMap& map, u
   const uint64_t payload = e.stripe_offset + (from - e.file_offset);
   std::vector<bool> groups(shape.groups, false);
   for (const ShardRange& r : MapRange(shape, payload, to - from)) {
-    WhereRow row = RowOn(map, info.columns[r.column.v].target, from + (r.payload_offset - payload), r.length, "data");
+    WhereRow row =
+        RowOn(map, info.columns[r.column.v].target, from + (r.payload_offset - payload), r.length, "data");
     row.stripe = info.id;
     Append(data, std::move(row));
     groups[GroupOf(shape, r.column)] = true;
@@ -47,7 +48,8 @@ void AddStripe(const Extent& e, const StripeInfo& info, const ClusterMap& map, u
   for (uint32_t c = shape.data_columns(); c < shape.columns(); ++c) {
     const ColumnIndex column(static_cast<uint16_t>(c));
     if (!groups[GroupOf(shape, column)] || !info.columns[c].shard) continue;
-    WhereRow row = RowOn(map, info.columns[c].target, from, to - from, shape.codec == Codec::kCopy ? "copy" : "parity");
+    WhereRow row =
+        RowOn(map, info.columns[c].target, from, to - from, shape.codec == Codec::kCopy ? "copy" : "parity");
     row.stripe = info.id;
     redundancy->push_back(std::move(row));
   }
@@ -72,8 +74,8 @@ std::vector<WhereRow> MergeRedundancy(std::vector<WhereRow> rows) {
 }
 
 int Badness(const std::string& health) {
-  static const std::map<std::string, int> kOrder = {{"ok", 0},     {"draining", 1}, {"suspect", 2}, {"down", 3},
-                                                    {"failed", 4}, {"out", 5},      {"gone", 6}};
+  static const std::map<std::string, int> kOrder = {
+      {"ok", 0}, {"draining", 1}, {"suspect", 2}, {"down", 3}, {"failed", 4}, {"out", 5}, {"gone", 6}};
   const auto it = kOrder.find(health);
   return it == kOrder.end() ? 0 : it->second;
 }
@@ -88,18 +90,27 @@ std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::v
   const uint64_t end = offset + length;
   uint64_t at = offset;
   const auto hole_to = [&](uint64_t to) {
-    if (to > at) Append(&data, {.offset = at, .length = to - at, .role = "hole", .node = "-", .disk = "-", .health = "ok"});
+    if (to > at)
+      Append(&data,
+             {.offset = at, .length = to - at, .role = "hole", .node = "-", .disk = "-", .health = "ok"});
   };
   for (const Extent& e : extents) {
     const uint64_t from = std::max(e.file_offset, at), to = std::min(e.end(), end);
     if (from >= to) continue;
     hole_to(from);
     if (e.is_inline()) {
-      Append(&data, {.offset = from, .length = to - from, .role = "meta", .node = "meta", .disk = "-", .health = "ok"});
+      Append(
+          &data,
+          {.offset = from, .length = to - from, .role = "meta", .node = "meta", .disk = "-", .health = "ok"});
     } else if (const auto it = by_id.find(e.stripe); it != by_id.end() && Fits(e, *it->second)) {
       AddStripe(e, *it->second, map, from, to, &data, &redundancy);
     } else {
-      Append(&data, {.offset = from, .length = to - from, .role = "data", .node = "?", .disk = "?", .health = "gone",
+      Append(&data, {.offset = from,
+                     .length = to - from,
+                     .role = "data",
+                     .node = "?",
+                     .disk = "?",
+                     .health = "gone",
                      .stripe = e.stripe});
     }
     at = to;
@@ -130,8 +141,8 @@ std::string RenderWhere(const std::vector<WhereRow>& rows) {
   t.header = {"RANGE", "SIZE", "NODE", "DISK", "ROLE", "HEALTH"};
   t.right = {false, true};
   for (const WhereRow& r : rows) {
-    t.rows.push_back({std::to_string(r.offset) + "+" + std::to_string(r.length), HumanBytes(r.length), r.node, r.disk,
-                      r.role, r.health});
+    t.rows.push_back({std::to_string(r.offset) + "+" + std::to_string(r.length), HumanBytes(r.length), r.node,
+                      r.disk, r.role, r.health});
   }
   return rows.empty() ? "the range is empty\n" : RenderTable(t, 0);
 }

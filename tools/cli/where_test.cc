@@ -11,7 +11,8 @@ namespace stria::cli {
 namespace {
 
 // A stripe of `layout` with its columns on targets[i % size].
-StripeGrant Stripe(uint64_t id, const std::string& layout, uint64_t payload, const std::vector<uint32_t>& targets) {
+StripeGrant Stripe(uint64_t id, const std::string& layout, uint64_t payload,
+                   const std::vector<uint32_t>& targets) {
   StripeGrant g;
   g.info.id = StripeId(id);
   g.info.shape = ShapeFor(*ParseLayout(layout), payload);
@@ -55,7 +56,8 @@ TEST(Where, SpreadStripeInlineTailAndHole) {
 TEST(Where, ByHostAndCopies) {
   const ClusterMap map = SampleMap();
   const StripeGrant g = Stripe(5, "raid1:2", 100, {11, 21});
-  const std::vector<Extent> extents = {{.file_offset = 0, .length = 100, .stripe = StripeId(5), .stripe_offset = 0}};
+  const std::vector<Extent> extents = {
+      {.file_offset = 0, .length = 100, .stripe = StripeId(5), .stripe_offset = 0}};
   const auto rows = WhereRows(extents, {g}, map, 10, 50);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0], (WhereRow{10, 50, "data", "n1", "d1", "ok", StripeId(5)}));
@@ -71,8 +73,10 @@ TEST(Where, EqualNeighboursAreMergedOverStripes) {
   std::vector<Extent> extents;
   std::vector<StripeGrant> stripes;
   for (uint64_t i = 0; i < 4; ++i) {
-    stripes.push_back(Stripe(i + 1, "raid1:2", 1000, i < 3 ? std::vector<uint32_t>{11, 21} : std::vector<uint32_t>{12, 21}));
-    extents.push_back({.file_offset = i * 1000, .length = 1000, .stripe = StripeId(i + 1), .stripe_offset = 0});
+    stripes.push_back(Stripe(i + 1, "raid1:2", 1000,
+                             i < 3 ? std::vector<uint32_t>{11, 21} : std::vector<uint32_t>{12, 21}));
+    extents.push_back(
+        {.file_offset = i * 1000, .length = 1000, .stripe = StripeId(i + 1), .stripe_offset = 0});
   }
   const auto rows = WhereRows(extents, stripes, map, 0, 4000);
   ASSERT_EQ(rows.size(), 3u);
@@ -83,7 +87,8 @@ TEST(Where, EqualNeighboursAreMergedOverStripes) {
 }
 
 TEST(Where, WhatTheServerForgetsIsGone) {
-  const std::vector<Extent> extents = {{.file_offset = 0, .length = 100, .stripe = StripeId(5), .stripe_offset = 0}};
+  const std::vector<Extent> extents = {
+      {.file_offset = 0, .length = 100, .stripe = StripeId(5), .stripe_offset = 0}};
   const auto rows = WhereRows(extents, {}, SampleMap(), 0, 100);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].health, "gone");
@@ -110,7 +115,8 @@ TEST(Where, RandomAgainstLocate) {
       stripes.push_back(Stripe(i, layouts[rng.Below(4)], payload, all));
       const uint64_t skip = rng.Below(payload);
       if (rng.OneIn(3)) at += rng.Below(5000);
-      extents.push_back({.file_offset = at, .length = payload - skip, .stripe = StripeId(i), .stripe_offset = skip});
+      extents.push_back(
+          {.file_offset = at, .length = payload - skip, .stripe = StripeId(i), .stripe_offset = skip});
       at += payload - skip;
     }
     const uint64_t offset = rng.Below(at), length = rng.Between(1, at - offset);
@@ -138,7 +144,8 @@ TEST(Where, RandomAgainstLocate) {
 TEST(Where, Ranges) {
   EXPECT_EQ(*ParseBytes("4k"), 4096u);
   EXPECT_EQ(*ParseBytes("2G"), 2 * kGiB);
-  for (const char* bad : {"", "x", "4X", "4KB", "-1", "99999999999999999999", "18446744073709551615T", " 4"}) {
+  for (const char* bad :
+       {"", "x", "4X", "4KB", "-1", "99999999999999999999", "18446744073709551615T", " 4"}) {
     EXPECT_EQ(ParseBytes(bad).code(), FsError::kInval) << bad;
   }
   using Pair = std::pair<uint64_t, uint64_t>;

@@ -15,10 +15,10 @@
 namespace stria::cli {
 namespace {
 
-constexpr int64_t kReadyNs = 90 * kSecond;       // from start to service, of one step
+constexpr int64_t kReadyNs = 90 * kSecond;  // from start to service, of one step
 constexpr int64_t kPollNs = 50 * kMillisecond;
 constexpr int64_t kProgressNs = 2 * kSecond;
-constexpr int64_t kProbeNs = 5 * kSecond;        // one look into the mount
+constexpr int64_t kProbeNs = 5 * kSecond;  // one look into the mount
 constexpr size_t kLogTailBytes = 64 * kKiB;
 
 std::string Seconds(int64_t ns) {
@@ -108,8 +108,8 @@ Result<void> DevDir::AwaitMeta() {
 Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
   std::vector<std::string> watched = names;
   watched.push_back("meta");
-  const std::string what =
-      names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address : std::to_string(names.size()) + " nodes";
+  const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address
+                                             : std::to_string(names.size()) + " nodes";
   return Await(what, watched, [this, &names](std::string* detail) {
     const auto map = Client().Call<ClusterMap>("map", [](MetaService& meta, OpHeader header) {
       InodeRequest r;

@@ -83,8 +83,8 @@ Result<DevCluster> DevDir::Peek(const std::string& dir) {
   ASSIGN_OR_RETURN(const std::string real, Absolute(dir));
   std::error_code ec;
   if (!fs::exists(JsonPath(real), ec)) {
-    return Error(FsError::kNoEnt, "there is no cluster in " + real + "; make one with:  stria dev up --dir " + real +
-                                      " --mount MOUNTPOINT");
+    return Error(FsError::kNoEnt, "there is no cluster in " + real + "; make one with:  stria dev up --dir " +
+                                      real + " --mount MOUNTPOINT");
   }
   ASSIGN_OR_RETURN(const std::string text, ReadAll(JsonPath(real)));
   ASSIGN_OR_RETURN(DevCluster c, DecodeDevCluster(text, JsonPath(real)));
@@ -119,7 +119,9 @@ Result<std::unique_ptr<DevDir>> DevDir::Open(const Context& ctx, const std::stri
   return out;
 }
 
-Result<void> DevDir::Save() const { return WriteFile(JsonPath(cluster_.dir), EncodeDevCluster(cluster_), 0644); }
+Result<void> DevDir::Save() const {
+  return WriteFile(JsonPath(cluster_.dir), EncodeDevCluster(cluster_), 0644);
+}
 
 bool DevDir::Running(const DevProcess& p) const { return IsRunning(p.pid, p.start_time); }
 
@@ -146,7 +148,8 @@ Result<std::string> DevDir::PickAddress(int wanted_port) const {
   }
   if (wanted_port > 0) {
     if (!PortIsFree(wanted_port)) {
-      return Error(FsError::kBusy, "port " + std::to_string(wanted_port) + " of 127.0.0.1 is in use; give another --port-base");
+      return Error(FsError::kBusy, "port " + std::to_string(wanted_port) +
+                                       " of 127.0.0.1 is in use; give another --port-base");
     }
     return "127.0.0.1:" + std::to_string(wanted_port);
   }
@@ -173,7 +176,8 @@ Result<void> DevDir::AddNodeEntry(const std::string& name, int disks, int port_b
 }
 
 Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& node) {
-  if (!cluster_.Find(node)) return Error(FsError::kNoEnt, "no node is called '" + node + "' in " + cluster_.dir);
+  if (!cluster_.Find(node))
+    return Error(FsError::kNoEnt, "no node is called '" + node + "' in " + cluster_.dir);
   DevProcess p;
   p.kind = DevProcess::Kind::kMount;
   p.name = FreeMountName(cluster_);
@@ -234,8 +238,9 @@ Result<void> DevDir::Up(const DevUpArgs& args) {
       RETURN_IF_ERROR(AddMountEntry(path, "n1"));
     } else if (first->address != path) {
       if (Running(*first)) {
-        return Error(FsError::kBusy, "'mount' is at " + first->address + "; for one more use:  stria dev mount --dir " +
-                                         cluster_.dir + " --at " + path);
+        return Error(FsError::kBusy, "'mount' is at " + first->address +
+                                         "; for one more use:  stria dev mount --dir " + cluster_.dir +
+                                         " --at " + path);
       }
       first->address = path;
     }
@@ -300,7 +305,9 @@ Result<void> DevDir::Launch(const std::string& name) {
 
 Result<void> DevDir::Kill(const std::string& name) {
   DevProcess* p = cluster_.Find(name);
-  if (p == nullptr) return Error(FsError::kNoEnt, "no process is called '" + name + "'; see:  stria dev status --dir " + cluster_.dir);
+  if (p == nullptr)
+    return Error(FsError::kNoEnt,
+                 "no process is called '" + name + "'; see:  stria dev status --dir " + cluster_.dir);
   if (!Running(*p)) return Error(FsError::kNxio, "'" + name + "' does not run");
   SendSignal(p->pid, p->start_time, SIGKILL);
   if (!WaitGone(p->pid, p->start_time, kStopNs)) return Error(FsError::kBusy, "'" + name + "' does not die");
@@ -311,7 +318,9 @@ Result<void> DevDir::Kill(const std::string& name) {
 
 Result<void> DevDir::Start(const std::string& name) {
   DevProcess* p = cluster_.Find(name);
-  if (p == nullptr) return Error(FsError::kNoEnt, "no process is called '" + name + "'; see:  stria dev status --dir " + cluster_.dir);
+  if (p == nullptr)
+    return Error(FsError::kNoEnt,
+                 "no process is called '" + name + "'; see:  stria dev status --dir " + cluster_.dir);
   if (Running(*p)) {
     Say("'" + name + "' runs already (pid " + std::to_string(p->pid) + ")");
     return {};
@@ -331,7 +340,9 @@ Result<void> DevDir::Start(const std::string& name) {
 }
 
 Result<void> DevDir::Add(const std::string& name, int disks) {
-  if (!IsNodeName(name)) return Error(FsError::kInval, "'" + name + "' is not a name for a node: use n1 to n" + std::to_string(kMaxDevNodes));
+  if (!IsNodeName(name))
+    return Error(FsError::kInval,
+                 "'" + name + "' is not a name for a node: use n1 to n" + std::to_string(kMaxDevNodes));
   if (cluster_.Find(name)) return Error(FsError::kExist, "'" + name + "' is there already");
   RETURN_IF_ERROR(AddNodeEntry(name, disks > 0 ? disks : cluster_.disks, 0));
   RETURN_IF_ERROR(Save());
@@ -359,7 +370,8 @@ Result<void> DevDir::Down() {
         const int64_t end_ns = BoottimeNs() + kUnmountNs;
         Result<void> gone = Unmount(p.address, false);
         for (bool said = false; !gone.ok() && BoottimeNs() < end_ns && Running(p); said = true) {
-          if (!said) Say(p.address + " is in use; waiting up to " + std::to_string(kUnmountNs / kSecond) + " s");
+          if (!said)
+            Say(p.address + " is in use; waiting up to " + std::to_string(kUnmountNs / kSecond) + " s");
           std::this_thread::sleep_for(std::chrono::milliseconds(200));
           gone = Unmount(p.address, false);
         }
@@ -377,7 +389,8 @@ Result<void> DevDir::Down() {
     }
   }
   RETURN_IF_ERROR(Save());
-  if (!stubborn.empty()) return Error(FsError::kBusy, "these processes do not end, not even by KILL: " + stubborn);
+  if (!stubborn.empty())
+    return Error(FsError::kBusy, "these processes do not end, not even by KILL: " + stubborn);
   return {};
 }
 

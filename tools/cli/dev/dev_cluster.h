@@ -54,7 +54,7 @@ class DevDir {
   Result<void> Save() const;
   bool Running(const DevProcess& p) const;
 
-  Result<void> Launch(const std::string& name);           // starts, does not wait
+  Result<void> Launch(const std::string& name);  // starts, does not wait
   Result<void> StopAfterFailure(const std::vector<std::string>& started, Error why);
   Result<void> StartAll(std::vector<std::string>* started);
   Result<void> AwaitMeta();

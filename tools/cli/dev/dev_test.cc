@@ -67,7 +67,8 @@ TEST(DevPlan, LayoutsThatFit) {
 
 TEST(DevPlan, Names) {
   EXPECT_TRUE(IsNodeName("n1") && IsNodeName("n64"));
-  for (const char* bad : {"", "n", "n0", "n65", "n01", "m1", "n1x", "n100", "../n1"}) EXPECT_FALSE(IsNodeName(bad)) << bad;
+  for (const char* bad : {"", "n", "n0", "n65", "n01", "m1", "n1x", "n100", "../n1"})
+    EXPECT_FALSE(IsNodeName(bad)) << bad;
   DevCluster c = Sample();
   EXPECT_EQ(FreeMountName(c), "mount2");
 }
@@ -75,9 +76,9 @@ TEST(DevPlan, Names) {
 TEST(DevPlan, CommandLines) {
   const DevCluster c = Sample();
   EXPECT_EQ(CommandLine(c, c.processes[1], "B"),
-            (std::vector<std::string>{"B", "--node-name", "n1", "--listen", "127.0.0.1:7001", "--meta", "127.0.0.1:7000",
-                                      "--cluster-key", "/d/cluster.key", "--disk", "/d/n1/d1,label=d1", "--disk",
-                                      "/d/n1/d2,label=d2"}));
+            (std::vector<std::string>{"B", "--node-name", "n1", "--listen", "127.0.0.1:7001", "--meta",
+                                      "127.0.0.1:7000", "--cluster-key", "/d/cluster.key", "--disk",
+                                      "/d/n1/d1,label=d1", "--disk", "/d/n1/d2,label=d2"}));
 }
 
 TEST(DevPlan, LastErrorOfALog) {
@@ -104,7 +105,8 @@ TEST(DevProcessTest, StartSignalAndReusedPids) {
 
 TEST(DevProcessTest, StubbornOnesAreKilled) {
   const TempDir dir;
-  const auto started = StartDetached({"/bin/sh", "-c", "trap '' TERM; echo set; while :; do sleep 0.05; done"}, dir.path() + "/log");
+  const auto started = StartDetached(
+      {"/bin/sh", "-c", "trap '' TERM; echo set; while :; do sleep 0.05; done"}, dir.path() + "/log");
   ASSERT_TRUE(started.ok());
   for (int i = 0; i < 500 && ReadTail(dir.path() + "/log", 10).empty(); ++i) usleep(10000);
   EXPECT_TRUE(StopProcess(started->pid, started->start_time, 200 * kMillisecond));

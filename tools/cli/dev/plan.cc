@@ -38,9 +38,10 @@ Result<DevProcess> DecodeProcess(const Json& j) {
   p.log = j.value("log", "");
   p.node = j.value("node", "");
   p.disks = j.value("disks", 0);
-  if (p.name.empty() || p.name.find('/') != std::string::npos || p.address.empty() || p.log.empty() || p.pid < 0 ||
-      p.pid == 1 || p.disks < 0 || p.disks > kMaxDevDisks) {
-    return Error(FsError::kCorrupt, "the process '" + p.name + "' has a wrong pid, address, log or number of disks");
+  if (p.name.empty() || p.name.find('/') != std::string::npos || p.address.empty() || p.log.empty() ||
+      p.pid < 0 || p.pid == 1 || p.disks < 0 || p.disks > kMaxDevDisks) {
+    return Error(FsError::kCorrupt,
+                 "the process '" + p.name + "' has a wrong pid, address, log or number of disks");
   }
   return p;
 }
@@ -62,14 +63,16 @@ std::string DevCluster::MetaAddress() const {
 }
 
 int DevCluster::Nodes() const {
-  return static_cast<int>(std::count_if(processes.begin(), processes.end(),
-                                        [](const DevProcess& p) { return p.kind == DevProcess::Kind::kNode; }));
+  return static_cast<int>(std::count_if(processes.begin(), processes.end(), [](const DevProcess& p) {
+    return p.kind == DevProcess::Kind::kNode;
+  }));
 }
 
 std::string EncodeDevCluster(const DevCluster& c) {
   Json processes = Json::array();
   for (const DevProcess& p : c.processes) {
-    Json j = {{"name", p.name}, {"kind", KindName(p.kind)}, {"pid", p.pid}, {"address", p.address}, {"log", p.log}};
+    Json j = {
+        {"name", p.name}, {"kind", KindName(p.kind)}, {"pid", p.pid}, {"address", p.address}, {"log", p.log}};
     j["start_time"] = p.start_time;
     if (p.kind == DevProcess::Kind::kMount) j["node"] = p.node;
     if (p.kind == DevProcess::Kind::kNode) j["disks"] = p.disks;
@@ -126,7 +129,8 @@ Result<void> CheckDevLayout(const std::string& layout, int nodes, int disks) {
                "the layout " + layout + " needs " + std::to_string(need) + " " + what + " and there are " +
                    std::to_string(have) + ": give --nodes " +
                    std::to_string(l.domain == Domain::kNode ? need : (need + disks - 1) / disks) +
-                   (l.domain == Domain::kNode ? ", a smaller layout, or add ,domain=disk" : ", more --disks, or a smaller layout"));
+                   (l.domain == Domain::kNode ? ", a smaller layout, or add ,domain=disk"
+                                              : ", more --disks, or a smaller layout"));
 }
 
 bool IsNodeName(const std::string& name) {
@@ -141,7 +145,8 @@ bool IsNodeName(const std::string& name) {
 
 std::string FreeMountName(const DevCluster& c) {
   const auto taken = [&](const std::string& name) {
-    return std::any_of(c.processes.begin(), c.processes.end(), [&](const DevProcess& p) { return p.name == name; });
+    return std::any_of(c.processes.begin(), c.processes.end(),
+                       [&](const DevProcess& p) { return p.name == name; });
   };
   if (!taken("mount")) return "mount";
   for (int i = 2;; ++i) {
@@ -155,7 +160,7 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
     case DevProcess::Kind::kMeta:
       return {binary, "--data", c.dir + "/meta", "--listen", p.address, "--cluster-key", key};
     case DevProcess::Kind::kNode: {
-      std::vector<std::string> args = {binary,   "--node-name",     p.name,         "--listen", p.address,
+      std::vector<std::string> args = {binary,   "--node-name",   p.name,          "--listen", p.address,
                                        "--meta", c.MetaAddress(), "--cluster-key", key};
       for (int d = 1; d <= p.disks; ++d) {
         const std::string label = "d" + std::to_string(d);

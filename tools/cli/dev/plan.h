@@ -30,15 +30,15 @@ struct DevProcess {
   uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again is not ours
   std::string address;      // 127.0.0.1:PORT; of a mount, its mount point
   std::string log;
-  std::string node;         // mounts: the node they live on
-  int disks = 0;            // nodes
+  std::string node;  // mounts: the node they live on
+  int disks = 0;     // nodes
   bool operator==(const DevProcess&) const = default;
 };
 
 struct DevCluster {
-  std::string dir;     // absolute
-  std::string layout;  // of the root directory
-  int disks = 2;       // of nodes that are added
+  std::string dir;                    // absolute
+  std::string layout;                 // of the root directory
+  int disks = 2;                      // of nodes that are added
   std::vector<DevProcess> processes;  // in the order of starting: meta, nodes, mounts
   bool operator==(const DevCluster&) const = default;
 

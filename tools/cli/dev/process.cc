@@ -138,7 +138,8 @@ Result<std::string> FindBinary(const std::string& name) {
   for (const std::string& p : places) {
     if (access(p.c_str(), X_OK) == 0) return p;
   }
-  return Error(FsError::kNoEnt, "there is no " + name + " in " + places.front().substr(0, places.front().rfind('/')) +
+  return Error(FsError::kNoEnt, "there is no " + name + " in " +
+                                    places.front().substr(0, places.front().rfind('/')) +
                                     " or where it is built: run ./tools/build, or set STRIA_BIN_DIR");
 }
 
