@@ -65,6 +65,12 @@ Task<Result<void>> MetaServer::Gate(const OpHeader& h) {
   co_return Ok();
 }
 
+Task<Result<void>> MetaServer::GateCaller(const OpHeader& h) {
+  if (h.session) co_return co_await Gate(h);
+  CO_RETURN_IF_ERROR(CheckHeader(h));
+  co_return co_await AwaitReclaims(h);
+}
+
 OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
   OpCtx ctx;
   ctx.uid = h.uid;

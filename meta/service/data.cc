@@ -36,10 +36,10 @@ void MetaServer::SignGrant(StripeGrant* grant, uint8_t rights) const {
 }
 
 Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
     Txn txn(*store_);
@@ -47,6 +47,7 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   }
   for (StripeGrant& g : reply->stripes) SignGrant(&g, kTokenRead);
   reply->tokens_expire_ns = Wall() + options_.token_ttl_ns;
+  if (!r.header.session) co_return std::move(*reply);
   if (leases_.DirtyHolder(r.header.session, r.ino)) {
     CO_RETURN_IF_ERROR(co_await MakeUncacheable(r.header.session, r.ino, deadline_ns));
   } else {

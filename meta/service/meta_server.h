@@ -162,8 +162,11 @@ class MetaServer final : public MetaService {
   int64_t DeadlineOf(const OpHeader& h) const;
   Result<void> CheckHeader(const OpHeader& h) const;   // protocol, cluster; the server is ready
   Result<void> CheckSession(const OpHeader& h);        // and the session; notes acknowledged replies
+  // As CheckSession; also without a session, for admins' calls, who read what is true now and keep nothing.
+  Result<void> CheckCaller(const OpHeader& h) { return h.session ? CheckSession(h) : CheckHeader(h); }
   // CheckSession, then waits for the end of the reclaim window.
   Task<Result<void>> Gate(const OpHeader& h);
+  Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   Task<void> WaitProgress(int64_t until_ns);

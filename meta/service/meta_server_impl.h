@@ -42,7 +42,8 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
 
 template <class Req, class Rep>
 Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after) {
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(r.header) : CheckSession(r.header));
+  if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   const int64_t deadline_ns = DeadlineOf(r.header);
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;
@@ -90,7 +91,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
 template <class Rep, class F>
 Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
   for (int i = 0;; ++i) {
-    CO_RETURN_IF_ERROR(CheckSession(h));
+    CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(h) : CheckSession(h));
     *touched = Touched();
     std::optional<Error> failed;
     {

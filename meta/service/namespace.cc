@@ -14,6 +14,7 @@ std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
 
 // Notes what the session may cache of its reply, or keeps it from caching.
 Task<Result<NodeReply>> MetaServer::SettleNode(OpHeader h, NodeReply reply) {
+  if (!h.session) co_return std::move(reply);
   if (!sessions_.Exists(h.session)) co_return Error(FsError::kFenced, "the session has ended");
   std::vector<InterestTable::Notice> evicted;
   if (reply.parent) interests_.NoteAttr(h.session, reply.parent->ino, &evicted);
@@ -27,7 +28,7 @@ Task<Result<NodeReply>> MetaServer::SettleNode(OpHeader h, NodeReply reply) {
 }
 
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
   for (bool flushed = false;; flushed = true) {
     std::optional<Result<NodeReply>> reply;
@@ -39,21 +40,23 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
     const bool dirty = reply->ok() && leases_.DirtyHolder(r.header.session, (*reply)->attr.ino);
     if (dirty && !flushed) {
       CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
-      CO_RETURN_IF_ERROR(CheckSession(r.header));
+      CO_RETURN_IF_ERROR(CheckCaller(r.header));
       continue;
     }
-    std::vector<InterestTable::Notice> evicted;
-    interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
-    NoteEvictions(evicted);
+    if (r.header.session) {
+      std::vector<InterestTable::Notice> evicted;
+      interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
+      NoteEvictions(evicted);
+    }
     if (!reply->ok()) co_return std::move(*reply);
     co_return co_await SettleNode(r.header, std::move(**reply));
   }
 }
 
 Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
     Txn txn(*store_);
@@ -334,7 +337,7 @@ Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
 // ---- Layout ----
 
 Task<Result<LayoutReply>> MetaServer::GetLayout(LayoutRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   Txn txn(*store_);
   co_return OpGetLayout(txn, Ctx(r.header, nullptr), r);
 }
@@ -345,7 +348,7 @@ Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
 }
 
 Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->View(), *r.layout));
   Touched touched;

@@ -238,6 +238,30 @@ TEST_F(ServiceTest, UnlinkedFileLivesUntilClosed) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+TEST_F(ServiceTest, AdminsReadAndSetLayoutsWithoutASession) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "abc"))).ok());
+  a.Release(ino);
+  OpHeader header;
+  header.cluster = h.cluster;
+  NameRequest name{header, kRootInode, "f"};
+  EXPECT_EQ(RunSim(h.ex, h.server->Lookup(name))->attr.ino, ino);
+  EXPECT_EQ(RunSim(h.ex, h.server->GetAttr({header, ino})).code(), FsError::kOk);
+  EXPECT_EQ(RunSim(h.ex, h.server->GetExtents({header, ino, 0, 3}))->extents.size(), 1u);
+  LayoutRequest set{header, kRootInode, Layout()};
+  set.layout->k = 1;
+  set.layout->m = 0;
+  set.layout->codec = Codec::kNone;
+  EXPECT_EQ(RunSim(h.ex, h.server->SetLayout(set)).code(), FsError::kTooFewDomains) << "no disks here";
+  EXPECT_EQ(RunSim(h.ex, h.server->GetLayout({header, ino, std::nullopt})).code(), FsError::kOk);
+  // Nothing else, and no op numbers, without a session.
+  EXPECT_EQ(RunSim(h.ex, h.server->Unlink(name)).code(), FsError::kFenced);
+  set.header.op_seq = OpSeq(1);
+  EXPECT_EQ(RunSim(h.ex, h.server->SetLayout(set)).code(), FsError::kBadRequest);
+  // Nobody waits for the admin's caches.
+  EXPECT_TRUE(a.Unlink("f").ok());
+}
+
 TEST_F(ServiceTest, RefusesStrangers) {
   InodeRequest r = a.Ino(kRootInode);
   r.header.protocol = 9;
