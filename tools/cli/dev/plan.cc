@@ -158,7 +158,8 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
   const std::string key = c.dir + "/cluster.key";
   switch (p.kind) {
     case DevProcess::Kind::kMeta:
-      return {binary, "--data", c.dir + "/meta", "--listen", p.address, "--cluster-key", key};
+      return {binary,          "--data", c.dir + "/meta", "--listen", p.address,
+              "--cluster-key", key,      "--format",      "--layout", c.layout};
     case DevProcess::Kind::kNode: {
       std::vector<std::string> args = {binary,   "--node-name",   p.name,          "--listen", p.address,
                                        "--meta", c.MetaAddress(), "--cluster-key", key};

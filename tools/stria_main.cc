@@ -1,0 +1,50 @@
+// stria: the command of users and admins. Wires the verbs to gRPC.
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include "proto/grpc_transport.h"
+#include "proto/stubs.h"
+#include "tools/cli/context.h"
+
+namespace stria {
+namespace {
+
+class GrpcMetaConnector final : public MetaConnector {
+ public:
+  GrpcMetaConnector() : client_(&Executor::Current(), OneConnection()), stubs_(&client_) {}
+  std::shared_ptr<MetaService> Connect(const std::string& address) override { return stubs_.Connect(address); }
+
+ private:
+  static GrpcClientOptions OneConnection() {
+    GrpcClientOptions options;
+    options.connections_per_peer = 1;
+    options.pollers = 1;
+    return options;
+  }
+  GrpcClient client_;
+  TransportMetaConnector stubs_;
+};
+
+}  // namespace
+}  // namespace stria
+
+int main(int argc, char** argv) {
+  signal(SIGPIPE, SIG_DFL);                // `stria where F | head` ends quietly
+  setenv("GRPC_VERBOSITY", "NONE", 0);     // errors are ours to explain
+  stria::cli::Context ctx;
+  ctx.connector = [] { return std::make_unique<stria::GrpcMetaConnector>(); };
+  ctx.out = &std::cout;
+  ctx.err = &std::cerr;
+  ctx.out_is_tty = isatty(STDOUT_FILENO) == 1;
+  ctx.err_is_tty = isatty(STDERR_FILENO) == 1;
+  char cwd[PATH_MAX];
+  if (getcwd(cwd, sizeof cwd) != nullptr) ctx.cwd = cwd;
+  if (const char* meta = std::getenv("STRIA_META")) ctx.env_meta = meta;
+  ctx.mounts = stria::cli::ReadMounts();
+  return stria::cli::RunCommandLine(argc, argv, ctx);
+}
