@@ -56,27 +56,25 @@ Task<void> Agent::Run() {
   }
 }
 
-Task<std::vector<DiskHello>> Agent::Hellos() {
+std::vector<DiskHello> Agent::Hellos() const {
   std::vector<DiskHello> out;
   for (const AgentDisk& d : disks_) {
+    const DiskUsage usage = d.store->Usage();
     DiskHello h;
     h.uuid = d.uuid;
     h.label = d.label;
     h.channel = d.channel;
     h.target = d.target;
-    const Result<DiskUsage> usage = co_await d.store->Usage();
-    h.failed = d.store->failed() || usage.code() == FsError::kDiskFailed;
-    if (usage.ok()) {
-      h.capacity_bytes = usage->capacity_bytes;
-      h.free_bytes = usage->free_bytes;
-      h.used_bytes = usage->used_bytes;
-      h.read_errors = usage->read_errors;
-      h.write_errors = usage->write_errors;
-      h.checksum_errors = usage->checksum_errors;
-    }
+    h.failed = usage.failed;
+    h.capacity_bytes = usage.capacity_bytes;
+    h.free_bytes = usage.free_bytes;
+    h.used_bytes = usage.used_bytes;
+    h.read_errors = usage.read_errors;
+    h.write_errors = usage.write_errors;
+    h.checksum_errors = usage.checksum_errors;
     out.push_back(std::move(h));
   }
-  co_return out;
+  return out;
 }
 
 Task<Result<void>> Agent::Register() {
@@ -87,7 +85,7 @@ Task<Result<void>> Agent::Register() {
   request.address = options_.address;
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
-  request.disks = co_await Hellos();
+  request.disks = Hellos();
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
   if (reply.targets.size() != disks_.size()) {
@@ -133,7 +131,7 @@ Task<Result<void>> Agent::Beat() {
   request.header = Header();
   request.node = node_;
   request.epoch = epoch_;
-  request.disks = co_await Hellos();
+  request.disks = Hellos();
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
   Result<HeartbeatReply> reply = co_await meta_->Call(&MetaService::Heartbeat, std::move(request));

@@ -76,7 +76,7 @@ class Agent {
   Task<Result<void>> Beat();
   Task<Result<void>> ReportResults();
   Task<void> ReportBadShards();
-  Task<std::vector<DiskHello>> Hellos();
+  std::vector<DiskHello> Hellos() const;
   Task<Result<void>> RefreshMap(uint64_t version);
 
   void TakeDeletes(std::vector<DeleteWork> work);

@@ -30,6 +30,8 @@ class AgentTest : public ::testing::Test {
     options.address = "node1";
     options.proof = nodes_.signer.ProveNode(options.node, options.name);
     options.scrub_options.first_after_ns = 600 * kSecond;
+    options.sweep_period_ns = 60 * kSecond;
+    options.quarantine_hold_ns = 24 * 60 * kSecond;
     agent_ = std::make_unique<Agent>(&link_, &connector_, nodes_.nodes.at(1).server.get(), &nodes_.verifier,
                                      &codecs_, &pool_, std::vector<AgentDisk>{disk}, options);
     agent_->Start();
@@ -127,17 +129,17 @@ TEST_F(AgentTest, UnknownShardsAreQuarantinedThenDeleted) {
   Put(1, 1, 100);
   Put(1, 2, 100);
   meta_.known = {ShardId(1)};
-  meta_.beat_ns = 60 * kSecond;
+  meta_.beat_ns = 10 * kSecond;
   Start();
-  ex_.RunFor(12 * 3600 * kSecond);
+  ex_.RunFor(12 * 60 * kSecond);
   EXPECT_TRUE(Has(1, 2));
   // The metadata is restored from a backup: the quarantine begins anew.
   ++meta_.map.incarnation;
   ++meta_.map.version;
-  ex_.RunFor(20 * 3600 * kSecond);
+  ex_.RunFor(20 * 60 * kSecond);
   EXPECT_TRUE(Has(1, 2));
   EXPECT_EQ(nodes_.nodes.at(1).server->incarnation(), kTestIncarnation + 1);
-  ex_.RunFor(6 * 3600 * kSecond);
+  ex_.RunFor(6 * 60 * kSecond);
   EXPECT_FALSE(Has(1, 2));
   EXPECT_TRUE(Has(1, 1));
 }

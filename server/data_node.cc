@@ -25,7 +25,7 @@ Task<Result<void>> DataNode::OpenStores(Pool* cpu_pool) {
     Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
     if (!identity.ok()) co_return identity.error().WithContext(d.where);
     identities_.push_back(*identity);
-    const DiskUsage usage = (co_await stores_.back()->Usage()).value();
+    const DiskUsage usage = stores_.back()->Usage();
     LogInfo("{}: label {}, {} shards, {} bytes used, {} free", d.where, d.superblock.label, usage.shards,
             usage.used_bytes, usage.free_bytes);
   }

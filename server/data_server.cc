@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint64_t kRequestBytes = 4 * kKiB;  // that a request without payload counts for
 constexpr uint32_t kMaxInventory = 10'000;
+constexpr int64_t kMinReadNs = 1 * kMillisecond;
+constexpr int64_t kMaxReadNs = 30 * kSecond;
 
 ItemResult ToItem(const Error& e) { return ItemResult{e.code, e.message}; }
 
@@ -195,13 +197,27 @@ Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item) {
   co_return co_await store->Read(item.shard, item.offset, item.length);
 }
 
+Task<bool> DataServer::ReadItems(const std::vector<ShardRead>* items,
+                                 std::vector<Result<ShardBytes>>* results) {
+  std::vector<Task<void>> tasks;
+  for (size_t i = 0; i < items->size(); ++i) {
+    tasks.push_back([](DataServer* s, const ShardRead* item, Result<ShardBytes>* out) -> Task<void> {
+      *out = co_await s->ReadItem(*item);
+    }(this, &(*items)[i], &(*results)[i]));
+  }
+  co_await WhenAll(std::move(tasks));
+  co_return true;
+}
+
 Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   const std::optional<uint64_t> bytes = PayloadBytes(request.items);
   if (!bytes) co_return Error(FsError::kBadRequest, "a read asks for too much");
   CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), *bytes, &read_bytes_));
-  std::vector<Task<Result<ShardBytes>>> tasks;
-  for (const ShardRead& item : request.items) tasks.push_back(ReadItem(item));
-  std::vector<Result<ShardBytes>> results = co_await WhenAll(std::move(tasks));
+  // A disk that hangs must not keep the others' answers.
+  std::vector<Result<ShardBytes>> results(request.items.size(),
+                                          Error(FsError::kDeadline, "the disk is too slow"));
+  const int64_t timeout_ns = std::clamp<int64_t>(request.header.timeout_ns, kMinReadNs, kMaxReadNs);
+  co_await WithTimeout(timeout_ns, ReadItems(&request.items, &results));
   ReadReply reply;
   reply.items.resize(results.size());
   for (size_t i = 0; i < results.size(); ++i) {

@@ -76,6 +76,7 @@ class DataServer final : public DataService {
   Task<Result<DeleteReply>> DoDelete(DeleteRequest request, Admission admission);
   Task<void> DeleteOn(ShardStore* store, std::vector<std::pair<size_t, ShardId>> shards, DeleteReply* reply);
   Task<Result<ShardBytes>> ReadItem(const ShardRead& item);
+  Task<bool> ReadItems(const std::vector<ShardRead>* items, std::vector<Result<ShardBytes>>* results);
 
   const TokenVerifier* const verifier_;
   const DataServerOptions options_;

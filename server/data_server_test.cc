@@ -193,6 +193,23 @@ TEST_F(DataServerTest, ShedsLoadBeyondItsMemory) {
   EXPECT_TRUE(Run(small.Write(OneWrite(7, kMiB))).ok());
 }
 
+TEST_F(DataServerTest, OneHungDiskDoesNotHoldUpTheOther) {
+  WriteRequest w;
+  w.header = nodes_.Header();
+  w.items.push_back(WriteOf(1, 1, 1000, true, &w.payload));
+  w.items.push_back(WriteOf(2, 2, 1000, true, &w.payload));
+  ASSERT_TRUE(Run(server()->Write(w)).ok());
+  second_.disk_media->faults.hung = true;
+  ReadRequest r = OneRead(1, 1000);
+  r.header.timeout_ns = 2 * kSecond;
+  r.items.push_back({ShardId(2), TargetId(2), nodes_.Token(ShardId(2), 2, kTokenRead), 0, 1000});
+  const Result<ReadReply> reply = Run(server()->Read(r));
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(reply->items[0].result.code, FsError::kOk);
+  EXPECT_EQ(reply->items[1].result.code, FsError::kDeadline);
+  EXPECT_TRUE(Flat(reply->payload) == BytesOf(ShardId(1), 1000));
+}
+
 TEST_F(DataServerTest, AWriteEndsAlthoughTheCallerGoesAway) {
   {
     TaskScope scope;

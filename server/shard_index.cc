@@ -102,7 +102,10 @@ Result<ShardRecord> DecodeShardRecord(ShardId shard, std::string_view value) {
 Task<Result<void>> ShardIndex::Open() {
   Result<void> loaded = co_await LoadCounts();
   if (loaded.code() == FsError::kCorrupt) co_return co_await Recount();
-  co_return loaded;
+  if (!loaded.ok()) co_return loaded;
+  // What a killed process wrote last can be read, but may not be durable yet; and a record that can be
+  // read is taken as proof that the shard is sealed.
+  co_return co_await kv_->Sync();
 }
 
 Task<Result<void>> ShardIndex::LoadCounts() {

@@ -41,6 +41,7 @@ Task<Result<void>> ShardStore::Open() {
   }
   CO_RETURN_IF_ERROR(co_await RefreshSpace());
   scope_.Spawn(CommitLoop());
+  scope_.Spawn(SpaceLoop());
   if (options_.background) scope_.Spawn(Background());
   co_return Ok();
 }
@@ -103,42 +104,71 @@ Task<Result<void>> ShardStore::CheckCrcs(ShardId shard, uint64_t first_block, Bu
 
 // ---- Space ----------------------------------------------------------------------------------------
 
+bool ShardStore::hung() const {
+  return asking_space_ && Executor::Current().NowNs() - asked_space_ns_ > kDiskHungNs;
+}
+
+Error ShardStore::Usable() const {
+  if (failed()) return failure_;
+  if (hung()) return Error(FsError::kDiskFailed, options_.name + " does not answer");
+  return {};
+}
+
+// Asks the disk, or waits for the answer to a question under way. The only question that is asked
+// without end: it tells whether the disk still answers.
 Task<Result<void>> ShardStore::RefreshSpace() {
-  space_at_ns_ = Executor::Current().NowNs();  // first: nobody else asks while this one does
-  written_since_space_ = 0;
-  Result<DiskSpace> space = co_await disk_->Space();
-  if (!space.ok()) co_return CountRead(space.error());
-  space_ = *space;
-  co_return Ok();
+  if (!asking_space_) {
+    asking_space_ = true;
+    asked_space_ns_ = Executor::Current().NowNs();
+    scope_.Spawn([](ShardStore* s) -> Task<void> {
+      s->written_since_space_ = 0;
+      Result<DiskSpace> space = co_await s->disk_->Space();
+      s->space_error_ = space.ok() ? Error() : s->CountRead(space.error());
+      if (space.ok()) s->space_ = *space;
+      s->asking_space_ = false;
+      s->space_answered_.Pulse();
+    }(this));
+  }
+  co_await space_answered_.Wait();
+  co_return space_error_;
+}
+
+Task<void> ShardStore::SpaceLoop() {
+  while (true) {
+    co_await Sleep(kSpacePeriodNs);
+    Result<void> asked = co_await RefreshSpace();
+    (void)asked;  // kept in space_error_, counted
+  }
+}
+
+Error ShardStore::HasRoom(uint64_t bytes, bool repair) const {
+  const uint64_t hard = std::min(space_.capacity_bytes / 100, kMaxHardReserveBytes);
+  const uint64_t reserve = repair ? hard : space_.capacity_bytes * kRepairReservePercent / 100;
+  if (space_.free_bytes >= written_since_space_ + bytes + reserve) return {};
+  return Error(FsError::kNoSpace, options_.name + " is full" + (repair ? "" : " (the rest is for repairs)"));
 }
 
 Task<Result<void>> ShardStore::CheckSpace(uint64_t bytes, bool repair) {
-  if (Executor::Current().NowNs() - space_at_ns_ > kSpaceMaxAgeNs) {
+  if (!HasRoom(bytes, repair).ok()) {  // as we last knew; perhaps there is more by now
     CO_RETURN_IF_ERROR(co_await RefreshSpace());
-  }
-  const uint64_t hard = std::min(space_.capacity_bytes / 100, kMaxHardReserveBytes);
-  const uint64_t reserve = repair ? hard : space_.capacity_bytes * kRepairReservePercent / 100;
-  if (space_.free_bytes < written_since_space_ + bytes + reserve) {
-    co_return Error(FsError::kNoSpace,
-                    options_.name + " is full" + (repair ? "" : " (the rest is for repairs)"));
+    CO_RETURN_IF_ERROR(Result<void>(HasRoom(bytes, repair)));
   }
   written_since_space_ += bytes;
   co_return Ok();
 }
 
-Task<Result<DiskUsage>> ShardStore::Usage() {
-  CO_RETURN_IF_ERROR(co_await RefreshSpace());
+DiskUsage ShardStore::Usage() const {
   DiskUsage out;
   out.capacity_bytes = space_.capacity_bytes;
-  const uint64_t reserve = space_.capacity_bytes * kRepairReservePercent / 100;
+  const uint64_t reserve = space_.capacity_bytes * kRepairReservePercent / 100 + written_since_space_;
   out.free_bytes = space_.free_bytes > reserve ? space_.free_bytes - reserve : 0;
   out.used_bytes = index_.totals().used_bytes;
   out.shards = index_.totals().shards;
   out.read_errors = read_errors_;
   out.write_errors = write_errors_;
   out.checksum_errors = checksum_errors_;
-  out.failed = failed();
-  co_return out;
+  out.failed = failed() || hung();
+  return out;
 }
 
 // ---- Writing --------------------------------------------------------------------------------------
@@ -182,7 +212,11 @@ Task<Result<void>> ShardStore::Write(ShardId shard, uint64_t offset, BufferChain
                                      std::vector<uint32_t> crcs, bool repair) {
   const uint64_t length = data.size();
   CO_RETURN_IF_ERROR(Result<void>(CheckWrite(shard, offset, length, crcs.size())));
-  if (failed()) co_return failure_;
+  CO_RETURN_IF_ERROR(Result<void>(Usable()));
+  if (!write_bytes_.TryAcquire(static_cast<int64_t>(length))) {
+    co_return Error(FsError::kRetryLater, options_.name + " has too much to write");
+  }
+  const SemaphoreHold hold(&write_bytes_, static_cast<int64_t>(length));
   const uint64_t first_block = offset / kChecksumBlockBytes;
   CO_RETURN_IF_ERROR(co_await CheckCrcs(shard, first_block, data, crcs));
   while (true) {
@@ -281,7 +315,7 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
       co_await open->changed.Wait();
       continue;
     }
-    if (failed()) co_return failure_;
+    CO_RETURN_IF_ERROR(Result<void>(Usable()));
     if (const std::optional<uint64_t> hole = open->FirstHole(length)) {
       co_return Error(FsError::kNoSuchShard, options_.name + ": shard " + std::to_string(shard.v) +
                                                  " was not written as sealed, see offset " +
@@ -305,6 +339,7 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
 // ---- Reading --------------------------------------------------------------------------------------
 
 Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length) {
+  if (hung()) co_return Usable();
   // Twice: compaction may move a packed shard between the look at the index and the read.
   for (int attempt = 0;; ++attempt) {
     Result<ShardRecordPtr> found = co_await index_.Get(shard);
@@ -409,7 +444,7 @@ Task<void> ShardStore::DropOpen(ShardId shard) {
 }
 
 Task<Result<void>> ShardStore::Delete(std::vector<ShardId> shards) {
-  if (failed()) co_return failure_;
+  CO_RETURN_IF_ERROR(Result<void>(Usable()));
   // Until its file is gone nobody may begin such a shard anew. In order of ids, so that two deletes
   // do not wait for each other.
   std::sort(shards.begin(), shards.end());
@@ -446,7 +481,6 @@ Task<Result<void>> ShardStore::Delete(std::vector<ShardId> shards) {
     if (!index_.segment_live_bytes().contains(segment)) co_await RemoveSegment(segment);
   }
   for (const ShardId shard : shards) bad_.erase(shard);
-  space_at_ns_ = INT64_MIN / 2;  // there is more room now
   co_return Ok();
 }
 

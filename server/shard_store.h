@@ -10,7 +10,8 @@
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
 // A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported,
-// reads go on as far as they can. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair),
+// reads go on as far as they can. A disk that hangs is refused work and reported likewise until it answers.
+// Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair),
 // kChecksum (bytes or record are not what was written; counted, and listed for a report), kNoSuchShard,
 // kShardSealed, kConflict, kRetryLater (a bound was reached), kBadRequest.
 //
@@ -45,7 +46,9 @@ inline constexpr uint64_t kRepairReservePercent = 5;
 inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
 inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered until reported
-inline constexpr int64_t kSpaceMaxAgeNs = 1 * kSecond;
+inline constexpr uint64_t kMaxDiskWriteBytes = 64 * kMiB;  // being written to one disk; more is kRetryLater
+inline constexpr int64_t kSpacePeriodNs = 1 * kSecond;     // the disk is asked for its space
+inline constexpr int64_t kDiskHungNs = 20 * kSecond;  // without an answer: treated as failed until it answers
 inline constexpr uint64_t kCheckInlineBytes = 128 * kKiB;  // more is checked on the pool
 
 struct ShardStoreOptions {
@@ -107,7 +110,8 @@ class ShardStore {
 
   // Reads and checks the whole shard.
   Task<Result<void>> Verify(ShardId shard);
-  Task<Result<DiskUsage>> Usage();
+  // As of kSpacePeriodNs ago at most; never waits for the disk.
+  DiskUsage Usage() const;
   // Shards found damaged since the last call, at most `limit`.
   std::vector<ShardId> TakeBadShards(size_t limit);
   void MarkBad(ShardId shard);
@@ -116,6 +120,7 @@ class ShardStore {
   Task<Result<bool>> CompactOne();
 
   bool failed() const { return !failure_.ok(); }
+  bool hung() const;
   const Error& failure() const { return failure_; }
   ShardIndex& index() { return index_; }
   const ShardStoreOptions& options() const { return options_; }
@@ -136,8 +141,11 @@ class ShardStore {
   // shard_store.cc
   Error NoSuchShard(ShardId shard) const;
   Error CheckWrite(ShardId shard, uint64_t offset, uint64_t length, size_t crcs) const;
+  Error Usable() const;  // kDiskFailed if it is fenced or hangs
+  Error HasRoom(uint64_t bytes, bool repair) const;
   Task<Result<void>> CheckSpace(uint64_t bytes, bool repair);
   Task<Result<void>> RefreshSpace();
+  Task<void> SpaceLoop();
   // nullptr: it is sealed and has exactly these bytes.
   Task<Result<OpenPtr>> FindOrOpen(ShardId shard, uint64_t offset, uint64_t length,
                                    const std::vector<uint32_t>& crcs);
@@ -194,8 +202,12 @@ class ShardStore {
   Semaphore commit_slots_{kMaxCommitBatches};
 
   DiskSpace space_;
-  int64_t space_at_ns_ = INT64_MIN;
   uint64_t written_since_space_ = 0;
+  bool asking_space_ = false;
+  int64_t asked_space_ns_ = 0;
+  Event space_answered_;
+  Error space_error_;  // of the last answer
+  Semaphore write_bytes_{static_cast<int64_t>(kMaxDiskWriteBytes)};
 
   Error failure_;
   uint64_t read_errors_ = 0;

@@ -48,7 +48,7 @@ TEST_F(ShardStoreTest, WritesSealsAndReadsShardsOfAllSizes) {
       EXPECT_EQ(ReadCode(i + 1, lengths[i]), FsError::kOk) << lengths[i];
       used += lengths[i];
     }
-    EXPECT_EQ(Run(store()->Usage()).value().used_bytes, used);
+    EXPECT_EQ(store()->Usage().used_bytes, used);
     Restart();
   }
   // Small ones are packed, large ones are files of nothing but payload.
@@ -112,7 +112,7 @@ TEST_F(ShardStoreTest, ConcurrentDuplicatesAndGroupCommit) {
   for (const Result<Sealed>& r : Run(WhenAll(std::move(tasks)))) EXPECT_TRUE(r.ok()) << r.error();
   EXPECT_LT(sim_.kv_media->syncs() - syncs, 20u);
   for (uint64_t i = 1; i <= 100; ++i) EXPECT_EQ(ReadCode(i, 1000 * i), FsError::kOk);
-  EXPECT_EQ(Run(store()->Usage()).value().shards, 100u);
+  EXPECT_EQ(store()->Usage().shards, 100u);
 }
 
 TEST_F(ShardStoreTest, DeletesAreIdempotentAndDurable) {
@@ -124,7 +124,7 @@ TEST_F(ShardStoreTest, DeletesAreIdempotentAndDurable) {
     EXPECT_TRUE(Run(store()->Delete(all)).ok());
   }
   EXPECT_EQ(ReadCode(2, 4 * kBlock), FsError::kNoSuchShard);
-  EXPECT_EQ(Run(store()->Usage()).value().used_bytes, 0u);
+  EXPECT_EQ(store()->Usage().used_bytes, 0u);
   EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
   Restart();
   EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
@@ -176,7 +176,7 @@ TEST_F(ShardStoreTest, FlippedBitsAreFound) {
   EXPECT_EQ(Run(store()->Read(ShardId(2), 0, 5 * kBlock)).code(), FsError::kOk);
   EXPECT_EQ(ReadCode(3, 200), FsError::kChecksum);
   EXPECT_EQ(Run(store()->Verify(ShardId(2))).code(), FsError::kChecksum);
-  EXPECT_EQ(Run(store()->Usage()).value().checksum_errors, 4u);
+  EXPECT_EQ(store()->Usage().checksum_errors, 4u);
   EXPECT_EQ(store()->TakeBadShards(10), (std::vector<ShardId>{ShardId(1), ShardId(2), ShardId(3)}));
   EXPECT_TRUE(store()->TakeBadShards(10).empty());
   EXPECT_TRUE(Run(store()->Delete({ShardId(1), ShardId(2), ShardId(3)})).ok());  // repair replaced them
@@ -185,13 +185,13 @@ TEST_F(ShardStoreTest, FlippedBitsAreFound) {
 
 TEST_F(ShardStoreTest, DamagedTotalsAreCountedAgain) {
   for (uint64_t i = 1; i <= 20; ++i) Put(i, 1000 * i);
-  const DiskUsage before = Run(store()->Usage()).value();
+  const DiskUsage before = store()->Usage();
   const auto live = store()->index().segment_live_bytes();
   Random rng(6);
   EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexState, "T", rng));
   Restart();
-  EXPECT_EQ(Run(store()->Usage()).value().used_bytes, before.used_bytes);
-  EXPECT_EQ(Run(store()->Usage()).value().shards, before.shards);
+  EXPECT_EQ(store()->Usage().used_bytes, before.used_bytes);
+  EXPECT_EQ(store()->Usage().shards, before.shards);
   EXPECT_EQ(store()->index().segment_live_bytes(), live);
 }
 
@@ -211,8 +211,23 @@ TEST_F(ShardStoreTest, AFailedSyncFencesTheDisk) {
   EXPECT_EQ(Run(store()->Seal(ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
   EXPECT_EQ(Run(store()->Seal(ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
   EXPECT_EQ(Run(StoreWhole(store(), ShardId(3), 5)).code(), FsError::kDiskFailed);
-  EXPECT_TRUE(Run(store()->Usage()).value().failed);
+  EXPECT_TRUE(store()->Usage().failed);
   EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
+}
+
+TEST_F(ShardStoreTest, ADiskThatHangsIsRefusedWorkUntilItAnswers) {
+  Put(1, 9 * kBlock);
+  sim_.disk_media->faults.hung = true;
+  ex_.RunFor(kDiskHungNs + 5 * kSecond);
+  EXPECT_TRUE(store()->Usage().failed);
+  EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kDiskFailed);
+  EXPECT_EQ(Run(StoreWhole(store(), ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
+  EXPECT_EQ(Run(store()->Delete({ShardId(1)})).code(), FsError::kDiskFailed);
+  sim_.disk_media->faults.hung = false;
+  ex_.RunFor(5 * kSecond);
+  EXPECT_FALSE(store()->Usage().failed);
+  EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
+  Put(2, 9 * kBlock);
 }
 
 TEST_F(ShardStoreTest, AFailedIndexSyncFencesTheDisk) {
@@ -226,7 +241,7 @@ TEST_F(ShardStoreTest, AReadErrorFailsOnlyThatRead) {
   sim_.disk_media->faults.fail_read_in = 1;
   EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kDiskFailed);
   EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
-  EXPECT_EQ(Run(store()->Usage()).value().read_errors, 1u);
+  EXPECT_EQ(store()->Usage().read_errors, 1u);
   EXPECT_FALSE(store()->failed());
   sim_.disk_media->faults.fail_write_in = 1;
   EXPECT_EQ(Run(StoreWhole(store(), ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
@@ -245,7 +260,7 @@ TEST(ShardStoreSpaceTest, RepairHasItsReserve) {
   EXPECT_EQ(last.code(), FsError::kNoSpace);
   EXPECT_GE(id, 93u);
   EXPECT_LE(id, 97u);
-  EXPECT_EQ(RunSim(ex, sim.store->Usage()).value().free_bytes, 0u);
+  EXPECT_EQ(sim.store->Usage().free_bytes, 0u);
   EXPECT_TRUE(RunSim(ex, StoreWhole(sim.store.get(), ShardId(1000), kMiB, true)).ok());
   id = 1001;
   last = Sealed();

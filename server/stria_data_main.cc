@@ -225,17 +225,16 @@ class Daemon {
     };
     while (true) {
       for (size_t i = 0; i < disks_.size(); ++i) {
-        const Result<DiskUsage> u = co_await node_->stores()[i]->Usage();
+        const DiskUsage u = node_->stores()[i]->Usage();
         const Metrics::Labels disk = {{"disk", disks_[i].spec.label}};
-        set("stria_disk_failed", "1 if the disk is fenced", disk, !u.ok() || u->failed);
-        if (!u.ok()) continue;
-        set("stria_disk_capacity_bytes", "Size of the disk", disk, u->capacity_bytes);
-        set("stria_disk_free_bytes", "Free, net of the repair reserve", disk, u->free_bytes);
-        set("stria_disk_used_bytes", "Taken by sealed shards", disk, u->used_bytes);
-        set("stria_disk_shards", "Sealed shards", disk, u->shards);
-        set("stria_disk_read_errors", "Reads that the disk failed", disk, u->read_errors);
-        set("stria_disk_write_errors", "Writes that the disk failed", disk, u->write_errors);
-        set("stria_disk_checksum_errors", "Shards found damaged", disk, u->checksum_errors);
+        set("stria_disk_failed", "1 if the disk is fenced", disk, u.failed);
+        set("stria_disk_capacity_bytes", "Size of the disk", disk, u.capacity_bytes);
+        set("stria_disk_free_bytes", "Free, net of the repair reserve", disk, u.free_bytes);
+        set("stria_disk_used_bytes", "Taken by sealed shards", disk, u.used_bytes);
+        set("stria_disk_shards", "Sealed shards", disk, u.shards);
+        set("stria_disk_read_errors", "Reads that the disk failed", disk, u.read_errors);
+        set("stria_disk_write_errors", "Writes that the disk failed", disk, u.write_errors);
+        set("stria_disk_checksum_errors", "Shards found damaged", disk, u.checksum_errors);
       }
       const DataServerStats& s = node_->server().stats();
       set("stria_data_requests", "Requests since the start", {}, s.requests);
