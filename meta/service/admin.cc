@@ -58,7 +58,7 @@ Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
 
 Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (r.header.uid != 0 && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
+  if (!options_.admin_uids.count(r.header.uid) && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:

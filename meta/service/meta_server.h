@@ -51,6 +51,7 @@ struct MetaServerOptions {
   size_t max_interests = kMaxInterests;
   bool root_squash = false;  // uid 0 of clients becomes squash_id
   uint32_t squash_id = 65534;
+  std::set<uint32_t> admin_uids = {0};  // who may change the cluster
   int64_t group_sync_ns = 5 * kMillisecond;
   int64_t token_ttl_ns = 3600 * kSecond;
   // A session that renews its lease but leaves an event unacknowledged, or a recall unanswered, for
@@ -125,6 +126,10 @@ class MetaServer final : public MetaService {
   const SessionTable& sessions() const { return sessions_; }
   MetaStore* store() { return store_.get(); }
   uint64_t term() const { return term_; }
+  struct RepairSummary {
+    size_t waiting = 0, parked = 0, in_flight = 0;
+  };
+  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight()}; }
 
  private:
   // What the operations may ask about open inodes.

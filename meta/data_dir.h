@@ -1,0 +1,24 @@
+// The directory of a metadata store: DIR/superblock (common/superblock.h) and DIR/kv (RocksDB). Blocking
+// calls of the operating system; for the main program.
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+#include "common/superblock.h"
+
+namespace stria {
+
+inline std::string MetaStorePath(const std::string& dir) { return dir + "/kv"; }
+
+enum class DataDirState { kEmpty, kStore };
+// kEmpty also if it does not exist. kNotEmpty: it has files, and no superblock among them.
+Result<DataDirState> LookAtDataDir(const std::string& dir);
+// Makes the directory, for its owner only.
+Result<void> PrepareDataDir(const std::string& dir);
+// Durable on return: the file and its name.
+Result<void> WriteDataDir(const std::string& dir, const Superblock& super);
+// kCorrupt, kVersion, kInval (of another kind); kRoFs if this release may only read it.
+Result<Superblock> ReadDataDir(const std::string& dir);
+
+}  // namespace stria

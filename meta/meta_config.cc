@@ -1,0 +1,60 @@
+#include "meta/meta_config.h"
+
+#include <utility>
+
+#include "stripe/layout_spec.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kHour = 3600 * kSecond;
+
+}  // namespace
+
+Result<MetaConfig> MetaConfigFrom(Config file) {
+  MetaConfig c;
+  c.data = file.String("data", c.data);
+  c.listen = file.String("listen", c.listen);
+  c.cluster_key_file = file.String("cluster_key", c.cluster_key_file);
+  c.log_file = file.String("log_file", c.log_file);
+  c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
+  c.metrics = file.String("metrics", c.metrics);
+  c.memory_bytes = file.Size("memory", c.memory_bytes, 16 * kMiB, kTiB);
+  if (file.Has("layout")) {
+    const Result<Layout> layout = ParseLayout(file.String("layout", ""));
+    if (layout.ok()) c.layout = *layout;
+    else file.Reject("layout", layout.error().message);
+  }
+  MetaServerOptions& s = c.server;
+  s.root_squash = file.Bool("root_squash", s.root_squash);
+  s.sessions.lease_ns = file.Duration("session.lease", s.sessions.lease_ns, kSecond, 600 * kSecond);
+  s.answer_timeout_ns = file.Duration("session.answer_timeout", s.answer_timeout_ns, kSecond, kHour);
+  s.cluster.suspect_ns = file.Duration("cluster.suspect", s.cluster.suspect_ns, kSecond, kHour);
+  s.cluster.down_ns = file.Duration("cluster.down", s.cluster.down_ns, kSecond, kHour);
+  s.cluster.out_ns = file.Duration("cluster.out", s.cluster.out_ns, kSecond, 30 * 24 * kHour);
+  s.cluster.settle_ns = file.Duration("cluster.settle", s.cluster.settle_ns, 0, kHour);
+  s.cluster.reserve_percent =
+      static_cast<uint64_t>(file.Int("cluster.reserve_percent", static_cast<int64_t>(s.cluster.reserve_percent), 0, 50));
+  s.repair.max_tasks = static_cast<uint32_t>(file.Int("repair.tasks", s.repair.max_tasks, 1, 4096));
+  s.repair.max_writes_per_node =
+      static_cast<uint32_t>(file.Int("repair.writes_per_node", s.repair.max_writes_per_node, 1, 256));
+  s.repair.max_reads_per_node =
+      static_cast<uint32_t>(file.Int("repair.reads_per_node", s.repair.max_reads_per_node, 1, 1024));
+  if (s.cluster.down_ns < s.cluster.suspect_ns) file.Reject("cluster.down", "must not be shorter than cluster.suspect");
+  if (s.answer_timeout_ns < s.sessions.lease_ns) {
+    file.Reject("session.answer_timeout", "must not be shorter than session.lease");
+  }
+  RETURN_IF_ERROR(file.Finish());
+  return c;
+}
+
+Result<void> CheckMetaConfig(const MetaConfig& config) {
+  if (config.data.empty()) return Error(FsError::kInval, "data is empty: name the directory of the metadata store");
+  if (config.listen.find(':') == std::string::npos) {
+    return Error(FsError::kInval, "listen is '" + config.listen + "', not IP:PORT");
+  }
+  if (config.cluster_key_file.empty()) return Error(FsError::kInval, "cluster_key is empty: name the key's file");
+  return Ok();
+}
+
+}  // namespace stria

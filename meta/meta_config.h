@@ -1,0 +1,36 @@
+// Settings of stria-meta: a TOML file, and flags that override it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/config.h"
+#include "common/error.h"
+#include "common/units.h"
+#include "meta/service/meta_server.h"
+#include "stripe/types.h"
+
+namespace stria {
+
+inline constexpr uint16_t kDefaultMetaPort = 7401;
+
+struct MetaConfig {
+  std::string data = "/var/lib/stria/meta";
+  std::string listen = "0.0.0.0:" + std::to_string(kDefaultMetaPort);
+  std::string cluster_key_file = "/etc/stria/cluster.key";
+  std::string log_file;  // empty: stderr
+  std::string log_level = "info";
+  std::string metrics;   // IP:PORT, empty: none
+  uint64_t memory_bytes = 512 * kMiB;  // of the store: block cache and write buffers
+  Layout layout;         // of a new cluster's root
+  MetaServerOptions server;
+};
+
+// Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, root_squash, and the
+// tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle, reserve_percent;
+// [repair] tasks, writes_per_node, reads_per_node.
+Result<MetaConfig> MetaConfigFrom(Config file);
+// That what is set together fits together; a sentence that names the key otherwise.
+Result<void> CheckMetaConfig(const MetaConfig& config);
+
+}  // namespace stria

@@ -1,0 +1,62 @@
+#include "meta/meta_config.h"
+
+#include <gtest/gtest.h>
+
+namespace stria {
+namespace {
+
+Result<MetaConfig> From(const std::string& text) {
+  Result<Config> c = Config::Parse(text, "meta.toml");
+  if (!c.ok()) return c.error();
+  return MetaConfigFrom(*std::move(c));
+}
+
+TEST(MetaConfig, Defaults) {
+  auto c = From("");
+  ASSERT_TRUE(c.ok()) << c.error();
+  EXPECT_EQ(c->listen, "0.0.0.0:7401");
+  EXPECT_EQ(c->server.sessions.lease_ns, 15 * kSecond);
+  EXPECT_TRUE(CheckMetaConfig(*c).ok());
+}
+
+TEST(MetaConfig, TakesWhatIsSet) {
+  auto c = From(R"(
+data = "/srv/meta"
+layout = "raid6:6+2"
+root_squash = true
+memory = "1GiB"
+[session]
+lease = "20s"
+[cluster]
+out = "1h"
+[repair]
+tasks = 10
+)");
+  ASSERT_TRUE(c.ok()) << c.error();
+  EXPECT_EQ(c->data, "/srv/meta");
+  EXPECT_EQ(c->layout.k, 6);
+  EXPECT_EQ(c->layout.m, 2);
+  EXPECT_TRUE(c->server.root_squash);
+  EXPECT_EQ(c->memory_bytes, kGiB);
+  EXPECT_EQ(c->server.cluster.out_ns, 3600 * kSecond);
+  EXPECT_EQ(c->server.repair.max_tasks, 10u);
+}
+
+TEST(MetaConfig, RefusesWithKeyAndFile) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"lisen = \"x\"", "lisen"},
+      {"layout = \"raid9\"", "layout"},
+      {"[cluster]\ndown = \"1s\"", "cluster.down"},
+      {"[session]\nlease = \"1h\"", "session.lease"},
+      {"[session]\nanswer_timeout = \"5s\"", "session.answer_timeout"},
+  };
+  for (const auto& [text, key] : bad) {
+    auto c = From(text);
+    ASSERT_FALSE(c.ok()) << text;
+    EXPECT_NE(c.error().message.find(key), std::string::npos) << c.error();
+    EXPECT_NE(c.error().message.find("meta.toml"), std::string::npos) << c.error();
+  }
+}
+
+}  // namespace
+}  // namespace stria

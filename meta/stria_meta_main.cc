@@ -1,0 +1,287 @@
+// stria-meta: the metadata server. Only wiring: settings, store, transport.
+#include <signal.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/exec/loop_executor.h"
+#include "common/exec/pool.h"
+#include "common/kv/rocks_kv.h"
+#include "common/log.h"
+#include "common/metrics_server.h"
+#include "common/os_random.h"
+#include "meta/data_dir.h"
+#include "meta/meta_config.h"
+#include "meta/meta_metrics.h"
+#include "proto/grpc_transport.h"
+#include "proto/stubs.h"
+#include "stripe/layout_spec.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kShutdownGraceNs = 5 * kSecond;
+constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
+constexpr size_t kMaxKeyFileBytes = 64 * 1024;
+
+Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error(FsError::kNoEnt, "cannot read the cluster key " + path);
+  std::string text(kMaxKeyFileBytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  Result<std::vector<ClusterKey>> keys = ParseClusterKeys(text);
+  if (!keys.ok()) return keys.error().WithContext(path);
+  return keys;
+}
+
+class Daemon {
+ public:
+  Daemon(MetaConfig config, std::vector<ClusterKey> keys, bool format)
+      : config_(std::move(config)), keys_(std::move(keys)), format_(format), sync_pool_(2, "meta-sync") {
+    executor_.MakeCurrent();
+    config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
+  }
+  ~Daemon() {
+    scope_.CancelAll();
+    metrics_server_.reset();
+    grpc_server_.reset();
+    server_.reset();
+  }
+
+  // Until a signal or a failure; the exit code.
+  int Run() {
+    std::thread signals([this] { WaitForSignals(); });
+    scope_.Spawn(Serve());
+    executor_.Run();
+    stopping_ = true;
+    pthread_kill(signals.native_handle(), SIGTERM);
+    signals.join();
+    return exit_code_;
+  }
+
+ private:
+  void Fail(const Error& e) {
+    LogError("{}", e.message.empty() ? e.ToString() : e.message);
+    exit_code_ = 1;
+    executor_.Stop();
+  }
+
+  // SIGTERM and SIGINT are blocked everywhere else.
+  void WaitForSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    while (true) {
+      int number = 0;
+      sigwait(&set, &number);
+      if (stopping_) return;
+      executor_.Post([this] {
+        if (shutting_down_) return;
+        shutting_down_ = true;
+        scope_.Spawn(Shutdown());
+      });
+    }
+  }
+
+  Task<void> Shutdown() {
+    LogInfo("stopping");
+    sd_notify(0, "STOPPING=1");
+    if (server_) {
+      const Result<void> stopped = co_await server_->Stop();
+      if (!stopped.ok()) LogError("{}", stopped.error());
+    }
+    if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
+    LogInfo("stopped");
+    executor_.Stop();
+  }
+
+  Task<void> Serve() {
+    const Result<void> started = co_await Start();
+    if (!started.ok()) co_return Fail(started.error());
+    scope_.Spawn(UpdateMetrics());
+    const Error fatal = co_await server_->WaitFatal();
+    Fail(fatal.WithContext("the metadata store cannot be written any more"));
+  }
+
+  Result<std::unique_ptr<KvStore>> OpenStore() {
+    RocksKvOptions options;
+    options.memory = RocksMemory::Make(config_.memory_bytes);
+    options.prefix_bytes = FamilyPrefixBytes();
+    options.create_if_missing = format_;
+    ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv,
+                     RocksKv::Open(MetaStorePath(config_.data), FamilyNames(), options, sync_pool_));
+    return std::unique_ptr<KvStore>(std::move(kv));
+  }
+
+  Task<Result<void>> Start() {
+    CO_ASSIGN_OR_RETURN(const DataDirState state, LookAtDataDir(config_.data));
+    if (state == DataDirState::kEmpty) {
+      if (!format_) {
+        co_return Error(FsError::kNoEnt, config_.data + " has no metadata store; create a new cluster with --format");
+      }
+      CO_RETURN_IF_ERROR(co_await Format());
+    }
+    format_ = false;
+    CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
+    CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
+    server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
+    CO_RETURN_IF_ERROR(co_await server_->Start());
+    if (server_->store()->super()->cluster != super.cluster) {
+      co_return Error(FsError::kWrongCluster, config_.data + " has the store of another cluster than its superblock");
+    }
+    dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
+    router_.Add(kMetaServiceName, dispatcher_.get());
+    grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
+    CO_ASSIGN_OR_RETURN(const std::string bound, grpc_server_->Start(config_.listen));
+    if (!config_.metrics.empty()) {
+      CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, [this] {
+                            std::lock_guard lock(metrics_mu_);
+                            return metrics_text_;
+                          }));
+    }
+    LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound, server_->term());
+    sd_notify(0, "READY=1");
+    co_return Ok();
+  }
+
+  // A new cluster. The superblock comes last: without it the directory does not count as a store, and
+  // an interrupted --format can be repeated after emptying it.
+  Task<Result<void>> Format() {
+    Superblock super;
+    super.kind = StoreKind::kMetadata;
+    super.cluster = NewUuid();
+    super.own = NewUuid();
+    super.incarnation = 1;
+    super.created_s = executor_.WallNs() / kSecond;
+    super.label = "metadata";
+    CO_RETURN_IF_ERROR(PrepareDataDir(config_.data));
+    CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
+    FormatParams params;
+    params.cluster = super.cluster;
+    params.store = super.own;
+    params.layout = config_.layout;
+    params.now_ns = executor_.WallNs();
+    CO_RETURN_IF_ERROR(co_await FormatMetaStore(std::move(kv), params));
+    CO_RETURN_IF_ERROR(WriteDataDir(config_.data, super));
+    LogInfo("created cluster {} with layout {}", super.cluster, LayoutToString(config_.layout));
+    co_return Ok();
+  }
+
+  Task<void> UpdateMetrics() {
+    while (true) {
+      std::string text = MetaMetricsText(*server_);
+      {
+        std::lock_guard lock(metrics_mu_);
+        metrics_text_ = std::move(text);
+      }
+      co_await Sleep(kMetricsPeriodNs);
+    }
+  }
+
+  MetaConfig config_;
+  const std::vector<ClusterKey> keys_;
+  bool format_;
+  LoopExecutor executor_;
+  ThreadPool sync_pool_;
+  std::mutex metrics_mu_;
+  std::string metrics_text_;  // guarded by metrics_mu_
+  std::unique_ptr<MetaServer> server_;
+  std::unique_ptr<MetaDispatcher> dispatcher_;
+  Router router_;
+  std::unique_ptr<GrpcServer> grpc_server_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+  bool shutting_down_ = false;
+  std::atomic<bool> stopping_{false};
+  int exit_code_ = 0;
+  TaskScope scope_;  // last
+};
+
+struct Flags {
+  std::string config_file, data, listen, cluster_key, layout, log_file, log_level, metrics;
+  bool format = false;
+};
+
+Result<MetaConfig> ConfigFrom(const Flags& flags) {
+  MetaConfig c;
+  if (!flags.config_file.empty()) {
+    ASSIGN_OR_RETURN(Config file, Config::Load(flags.config_file));
+    ASSIGN_OR_RETURN(c, MetaConfigFrom(std::move(file)));
+  }
+  auto override_with = [](const std::string& flag, std::string* setting) {
+    if (!flag.empty()) *setting = flag;
+  };
+  override_with(flags.data, &c.data);
+  override_with(flags.listen, &c.listen);
+  override_with(flags.cluster_key, &c.cluster_key_file);
+  override_with(flags.log_file, &c.log_file);
+  override_with(flags.log_level, &c.log_level);
+  override_with(flags.metrics, &c.metrics);
+  if (!flags.layout.empty()) {
+    const Result<Layout> layout = ParseLayout(flags.layout);
+    if (!layout.ok()) return layout.error().WithContext("--layout");
+    c.layout = *layout;
+  }
+  RETURN_IF_ERROR(CheckMetaConfig(c));
+  return c;
+}
+
+int Refuse(const Error& e) {
+  std::fprintf(stderr, "stria-meta: %s\n", e.message.empty() ? e.ToString().c_str() : e.message.c_str());
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("The metadata server of a Stria cluster.", "stria-meta");
+  app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")->check(CLI::ExistingFile);
+  app.add_option("--data", flags.data, "Directory of the metadata store (default /var/lib/stria/meta)");
+  app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7401)");
+  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
+  app.add_flag("--format", flags.format, "Create a new cluster if the directory is empty");
+  app.add_option("--layout", flags.layout, "Layout of a new cluster, such as raid5:4+1");
+  app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
+  app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
+  CLI11_PARSE(app, argc, argv);
+
+  Result<MetaConfig> config = ConfigFrom(flags);
+  if (!config.ok()) return Refuse(config.error());
+  Result<std::vector<ClusterKey>> keys = LoadKeys(config->cluster_key_file);
+  if (!keys.ok()) return Refuse(keys.error());
+  Result<LogLevel> level = ParseLogLevel(config->log_level);
+  if (!level.ok()) return Refuse(level.error());
+  Result<void> log = InitLog("meta", config->log_file, *level);
+  if (!log.ok()) return Refuse(log.error());
+
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by all threads; one waits for them
+  int code = 0;
+  {
+    Daemon daemon(std::move(*config), std::move(*keys), flags.format);
+    code = daemon.Run();
+  }
+  FlushLog();
+  return code;
+}
+
+}  // namespace
+}  // namespace stria
+
+int main(int argc, char** argv) { return stria::Main(argc, argv); }
