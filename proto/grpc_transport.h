@@ -15,12 +15,12 @@
 
 namespace stria {
 
-// Connections to each peer; calls take turns. One TCP connection is served by one thread at a time on
-// either side, so a second one lets bulk transfers use a second core (proto/README.md has the numbers).
+// Connections to each peer; calls take turns, so that small calls are not stuck behind bulk on one
+// connection. More, and more pollers, did not raise throughput where it was measured (README.md).
 inline constexpr int kConnectionsPerPeer = 2;
 inline constexpr int kMaxConnectionsPerPeer = 16;
-inline constexpr int kClientPollers = 2;
-inline constexpr int kServerPollers = 2;
+inline constexpr int kClientPollers = 1;
+inline constexpr int kServerPollers = 1;
 // A server answers kRetryLater beyond either. Waiting Polls count as requests, one per session.
 inline constexpr size_t kMaxServerRequests = 8192;
 inline constexpr uint64_t kMaxServerRequestBytes = 512 * kMiB;

@@ -19,6 +19,10 @@ inline constexpr int kMinPingIntervalMs = kKeepaliveMs / 2;  // servers bear pin
 inline constexpr int kHttp2FrameBytes = 4 * static_cast<int>(kMiB);
 // Flow control window of a stream, until gRPC's own measurements take over.
 inline constexpr int kHttp2LookaheadBytes = 4 * static_cast<int>(kMiB);
+// Bytes that one read of a socket asks for: at first, at least, at most.
+inline constexpr int kReadChunkBytes = 256 * static_cast<int>(kKiB);
+inline constexpr int kMinReadChunkBytes = 64 * static_cast<int>(kKiB);
+inline constexpr int kMaxReadChunkBytes = static_cast<int>(kMiB);
 
 inline gpr_timespec GrpcDeadline(int64_t ns_from_now) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(ns_from_now, GPR_TIMESPAN));

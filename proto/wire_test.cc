@@ -147,6 +147,25 @@ TEST(Wire, AnyProtobufClientCanReadAndWriteThePayload) {
   EXPECT_TRUE(Same(request, got.value()));
 }
 
+// The bytes that programs of version 1 exchange.
+TEST(Wire, GoldenBytes) {
+  NameRequest name;
+  name.header.session = SessionId(300);
+  name.header.groups = {4, 5};
+  name.header.timeout_ns = 1;
+  name.parent = kRootInode;
+  name.name = "ab";
+  EXPECT_EQ(Flat(Encode(name)),
+            std::string("\x0a\x0d\x08\x01\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
+                std::string("\x10\x01\x1a\x02" "ab", 6));
+  ReadReply read;
+  read.items.push_back({{}, 2, {7}});
+  read.payload = BufferChain(Buffer::FromString("xy"));
+  EXPECT_EQ(Flat(Encode(read)),
+            std::string("\x0a\x0a\x0a\x00\x10\x02\x1a\x04\x07\x00\x00\x00\x7a\x02xy", 16));
+  EXPECT_EQ(Flat(EncodeError(Error(FsError::kNoEnt, "no"))), "\x68\x02\x72\x02no");
+}
+
 TEST(Wire, ErrorsCrossExactly) {
   const Error error(FsError::kTooFewDomains, "raid6:4+2 needs 6 nodes, \xff there are 3");
   for (const Result<void>& r : {Result<void>(Decode<ReadReply>(EncodeError(error)).error()),
