@@ -257,6 +257,13 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
   CLI11_PARSE(app, argc, argv);
 
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread (the log has one): inherited by all
+
   Result<MetaConfig> config = ConfigFrom(flags);
   if (!config.ok()) return Refuse(config.error());
   Result<std::vector<ClusterKey>> keys = LoadKeys(config->cluster_key_file);
@@ -266,12 +273,6 @@ int Main(int argc, char** argv) {
   Result<void> log = InitLog("meta", config->log_file, *level);
   if (!log.ok()) return Refuse(log.error());
 
-  signal(SIGPIPE, SIG_IGN);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by all threads; one waits for them
   int code = 0;
   {
     Daemon daemon(std::move(*config), std::move(*keys), flags.format);
