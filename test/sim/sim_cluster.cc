@@ -1,0 +1,255 @@
+#include "test/sim/sim_cluster.h"
+
+#include <utility>
+
+#include "common/exec/pool.h"
+#include "meta/model/families.h"
+#include "stripe/layout_spec.h"
+
+namespace stria {
+namespace {
+constexpr char kMetaAddress[] = "meta:7";
+constexpr int64_t kBootLimitNs = 120 * kSecond;
+
+Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
+}  // namespace
+
+SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
+    : options_(std::move(options)), rng_(seed * 2654435761 + 1), ex_(seed, options_.shuffle),
+      net_(std::make_unique<SimNetwork>(&ex_, seed + 7)) {
+  key_.id = 1;
+  key_.secret.fill(static_cast<uint8_t>(seed | 1));
+  cluster_ = SeededUuid(rng_);
+  meta_.media = std::make_shared<MemKvMedia>(kFamilies);
+  for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
+  for (size_t c = 0; c < options_.clients; ++c) {
+    clients_.push_back(std::make_unique<ClientState>());
+    clients_.back()->uuid = SeededUuid(rng_);
+  }
+  admin_factory_ = net_->MakeFactory("admin");
+  admin_ = std::make_shared<MetaStub>(admin_factory_->Make(kMetaAddress));
+}
+
+SimCluster::~SimCluster() {
+  for (size_t c = 0; c < clients_.size(); ++c) CrashClient(c);
+  for (size_t n = 0; n < nodes_.size(); ++n) CrashNode(n, false);
+  CrashMeta(false);
+}
+
+std::unique_ptr<SimCluster::Node> SimCluster::MakeNode(size_t n) {
+  auto node = std::make_unique<Node>();
+  node->uuid = SeededUuid(rng_);
+  for (size_t d = 0; d < options_.disks; ++d) {
+    DiskState disk;
+    SimDiskOptions o;
+    o.name = node_host(n) + ":d" + std::to_string(d + 1);
+    disk.media = std::make_shared<SimDiskMedia>(rng_.Next(), o);
+    disk.index_media = std::make_shared<MemKvMedia>(kIndexFamilies);
+    disk.uuid = SeededUuid(rng_);
+    node->disks.push_back(std::move(disk));
+  }
+  return node;
+}
+
+size_t SimCluster::AddNode() {
+  nodes_.push_back(MakeNode(nodes_.size()));
+  StartNode(nodes_.size() - 1);
+  return nodes_.size() - 1;
+}
+
+void SimCluster::WipeNode(size_t n) {
+  CHECK(!node_up(n), "wipe a node that is down");
+  nodes_[n] = MakeNode(n);
+}
+
+OpHeader SimCluster::AdminHeader() const {
+  OpHeader h;
+  h.cluster = cluster_;
+  h.timeout_ns = 10 * kSecond;
+  return h;
+}
+
+bool SimCluster::Run(Task<void> task, int64_t limit_ns) {
+  TaskScope scope;
+  bool done = false;
+  auto body = [](Task<void> t, bool* flag) -> Task<void> {
+    co_await std::move(t);
+    *flag = true;
+  };
+  scope.Spawn(body(std::move(task), &done));
+  return ex_.RunUntil([&] { return done; }, ex_.NowNs() + limit_ns);
+}
+
+Result<void> SimCluster::Boot() {
+  Result<void> result = Ok();
+  auto format = [](SimCluster* self, Result<void>* out) -> Task<void> {
+    FormatParams p;
+    p.cluster = self->cluster_;
+    p.store = SeededUuid(self->rng_);
+    auto layout = ParseLayout(self->options_.layout);
+    if (!layout.ok()) {
+      *out = layout.error();
+      co_return;
+    }
+    p.layout = *layout;
+    p.now_ns = self->ex_.WallNs();
+    *out = co_await FormatMetaStore(std::make_unique<MemKv>(self->meta_.media), p);
+  };
+  if (!Run(format(this, &result), kBootLimitNs)) return Error(FsError::kTimedOut, "formatting took too long");
+  RETURN_IF_ERROR(result);
+  StartMeta();
+  for (size_t n = 0; n < nodes_.size(); ++n) StartNode(n);
+  for (size_t c = 0; c < clients_.size(); ++c) StartClient(c);
+  auto ready = [this] {
+    for (const auto& n : nodes_) {
+      if (!n->agent || !n->agent->registered()) return false;
+    }
+    for (const auto& c : clients_) {
+      if (c->client->session().map()->targets.size() < nodes_.size() * options_.disks) return false;
+    }
+    return true;
+  };
+  if (!ex_.RunUntil(ready, ex_.NowNs() + kBootLimitNs)) return Error(FsError::kTimedOut, "booting took too long");
+  return Ok();
+}
+
+// ---- Metadata server
+
+Task<void> SimCluster::OpenMeta() {
+  auto started = co_await meta_.server->Start();
+  CHECK(started.ok(), started.error().ToString());
+}
+
+void SimCluster::StartMeta() {
+  CHECK(!meta_up());
+  meta_.server = std::make_unique<MetaServer>(options_.meta, std::make_unique<MemKv>(meta_.media),
+                                              Random(rng_.Next()), std::vector<ClusterKey>{key_});
+  meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.server.get());
+  net_->Serve(kMetaAddress, meta_.dispatcher.get());
+  meta_.scope = std::make_unique<TaskScope>();
+  meta_.scope->Spawn(OpenMeta());
+}
+
+void SimCluster::CrashMeta(bool power_cut) {
+  if (!meta_up()) return;
+  net_->Stop(kMetaAddress);
+  meta_.scope.reset();
+  meta_.dispatcher.reset();
+  meta_.server.reset();
+  meta_.media->Crash(rng_, power_cut);
+}
+
+// ---- Data servers
+
+Task<void> SimCluster::OpenNode(size_t index) {
+  Node& node = *nodes_[index];
+  for (DiskState& d : node.disks) {
+    auto opened = co_await d.store->Open();
+    CHECK(opened.ok(), opened.error().ToString());
+  }
+  net_->Serve(node_address(index), node.dispatcher.get());
+  node.agent->Start();
+}
+
+void SimCluster::StartNode(size_t index) {
+  Node& node = *nodes_[index];
+  CHECK(!node_up(index));
+  node.factory = net_->MakeFactory(node_host(index));
+  node.meta_connector = std::make_unique<TransportMetaConnector>(node.factory.get());
+  node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());
+  node.codecs = std::make_unique<CodecSet>();
+  node.verifier = std::make_unique<TokenVerifier>(std::vector<ClusterKey>{key_});
+  node.link = std::make_unique<MetaLink>(node.meta_connector.get(), std::vector<std::string>{kMetaAddress});
+  node.server = std::make_unique<DataServer>(node.verifier.get());
+  node.dispatcher = std::make_unique<DataDispatcher>(node.server.get());
+  std::vector<AgentDisk> disks;
+  for (size_t i = 0; i < node.disks.size(); ++i) {
+    DiskState& d = node.disks[i];
+    d.disk = std::make_unique<SimDisk>(d.media);
+    d.index = std::make_unique<MemKv>(d.index_media);
+    ShardStoreOptions o;
+    o.disk = d.uuid;
+    o.name = node_host(index) + ":d" + std::to_string(i + 1);
+    d.store = std::make_unique<ShardStore>(d.disk.get(), d.index.get(), &pool_, &pool_, o);
+    AgentDisk a;
+    a.store = d.store.get();
+    a.uuid = d.uuid;
+    a.label = "d" + std::to_string(i + 1);
+    disks.push_back(std::move(a));
+  }
+  AgentOptions o;
+  o.cluster = node.cluster;
+  o.node = node.uuid;
+  o.name = node_host(index);
+  o.address = node_address(index);
+  o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
+  o.incarnation = node.incarnation;
+  o.sweep_period_ns = 60 * kSecond;
+  o.quarantine_hold_ns = 30 * kSecond;
+  o.on_registered = [&node](const RegisterNodeReply& r) -> Task<Result<void>> {
+    node.cluster = r.map.cluster;
+    node.incarnation = r.map.incarnation;
+    co_return Ok();
+  };
+  node.agent = std::make_unique<Agent>(node.link.get(), node.data_connector.get(), node.server.get(),
+                                       node.verifier.get(), node.codecs.get(), &pool_, std::move(disks), o);
+  node.scope = std::make_unique<TaskScope>();
+  node.scope->Spawn(OpenNode(index));
+}
+
+void SimCluster::CrashNode(size_t index, bool power_cut) {
+  Node& node = *nodes_[index];
+  if (!node_up(index)) return;
+  net_->Stop(node_address(index));
+  node.scope.reset();
+  node.agent.reset();
+  node.dispatcher.reset();
+  node.server.reset();
+  node.link.reset();
+  for (DiskState& d : node.disks) {
+    d.store.reset();
+    d.index.reset();
+    d.disk.reset();
+    d.media->Crash(rng_, power_cut);
+    d.index_media->Crash(rng_, power_cut);
+  }
+  node.data_connector.reset();
+  node.meta_connector.reset();
+  node.factory.reset();
+}
+
+// ---- Clients
+
+void SimCluster::StartClient(size_t c) {
+  ClientState& s = *clients_[c];
+  CHECK(!client_up(c));
+  s.factory = net_->MakeFactory(client_host(c));
+  s.meta_connector = std::make_unique<TransportMetaConnector>(s.factory.get());
+  s.data_connector = std::make_unique<TransportDataConnector>(s.factory.get());
+  ClientOptions o;
+  o.session.addresses = {kMetaAddress};
+  o.session.client_name = client_host(c);
+  o.session.client_uuid = s.uuid;
+  o.session.node_name = node_host(c % nodes_.size());
+  o.session.timeout_ns = options_.client_timeout_ns;
+  o.session.seed = rng_.Next();
+  o.vfs.dirty_limit_bytes = 8 * kMiB;
+  o.vfs.block_cache_bytes = 4 * kMiB;
+  o.vfs.readahead_bytes = 2 * kMiB;
+  s.client = std::make_unique<Client>(o, *s.meta_connector, *s.data_connector, pool_, kernel_);
+  s.scope = std::make_unique<TaskScope>();
+  s.client->Start();
+  ++s.starts;
+}
+
+void SimCluster::CrashClient(size_t c) {
+  ClientState& s = *clients_[c];
+  if (!client_up(c)) return;
+  s.scope.reset();
+  s.client.reset();
+  s.data_connector.reset();
+  s.meta_connector.reset();
+  s.factory.reset();
+}
+
+}  // namespace stria

@@ -1,0 +1,144 @@
+// A whole Stria in one process, on one thread, in virtual time: the real metadata server, data servers
+// and clients, over a simulated network (messages pass through the wire codecs), simulated disks and
+// key-value stores that survive the crash of their process as real ones would.
+//
+// Names: "meta", "n1".."nN", "c1".."cM".
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/client.h"
+#include "common/exec/sim_executor.h"
+#include "common/io/sim_disk.h"
+#include "common/kv/mem_kv.h"
+#include "meta/service/meta_server.h"
+#include "proto/sim_transport.h"
+#include "proto/stubs.h"
+#include "server/agent.h"
+#include "server/data_server.h"
+
+namespace stria {
+
+struct SimClusterOptions {
+  size_t nodes = 6;
+  size_t disks = 2;
+  size_t clients = 2;
+  std::string layout = "raid5:4+1,unit=64K,stripe=512K";
+  size_t shuffle = 4;  // ready coroutines that the seed chooses among
+  MetaServerOptions meta;
+  int64_t client_timeout_ns = 120 * kSecond;
+};
+
+class SimNoKernel final : public KernelCache {
+ public:
+  Task<void> InvalidateInode(InodeId, bool, uint64_t, uint64_t) override { co_return; }
+};
+
+class SimCluster {
+ public:
+  SimCluster(uint64_t seed, SimClusterOptions options);
+  ~SimCluster();
+
+  SimExecutor& executor() { return ex_; }
+  SimNetwork& network() { return *net_; }
+  Random& rng() { return rng_; }
+  const SimClusterOptions& options() const { return options_; }
+
+  // Starts everything; returns when the first client has a session and all nodes are registered.
+  Result<void> Boot();
+
+  // ---- Processes. Crash: power_cut loses what was not synced, else it is a kill -9.
+  void CrashMeta(bool power_cut);
+  void StartMeta();
+  bool meta_up() const { return meta_.server != nullptr; }
+  void CrashNode(size_t n, bool power_cut);
+  void StartNode(size_t n);
+  bool node_up(size_t n) const { return nodes_[n]->server != nullptr; }
+  void CrashClient(size_t c);
+  void StartClient(size_t c);
+  bool client_up(size_t c) const { return clients_[c]->client != nullptr; }
+  // A fresh node with empty disks; its index.
+  size_t AddNode();
+
+  size_t nodes() const { return nodes_.size(); }
+  Vfs& vfs(size_t c) { return clients_[c]->client->vfs(); }
+  Client& client(size_t c) { return *clients_[c]->client; }
+  // Where workloads of a client run; destroyed with it.
+  TaskScope& scope(size_t c) { return *clients_[c]->scope; }
+  SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
+  // Losing a node for good: its disks are emptied.
+  void WipeNode(size_t n);
+
+  // Runs `task` to its end; false if it takes longer than this in virtual time.
+  bool Run(Task<void> task, int64_t limit_ns);
+  // An administrator's call on the metadata server.
+  MetaService& admin() { return *admin_; }
+  OpHeader AdminHeader() const;
+
+  std::string node_address(size_t n) const { return "n" + std::to_string(n + 1) + ":7"; }
+  std::string node_host(size_t n) const { return "n" + std::to_string(n + 1); }
+  std::string client_host(size_t c) const { return "c" + std::to_string(c + 1); }
+  MetaServer* meta_server() { return meta_.server.get(); }
+
+ private:
+  struct Meta {
+    std::shared_ptr<MemKvMedia> media;
+    std::unique_ptr<MetaServer> server;
+    std::unique_ptr<MetaDispatcher> dispatcher;
+    std::unique_ptr<TaskScope> scope;
+  };
+  struct DiskState {
+    std::shared_ptr<SimDiskMedia> media;
+    std::shared_ptr<MemKvMedia> index_media;
+    Uuid uuid;
+    std::unique_ptr<SimDisk> disk;
+    std::unique_ptr<MemKv> index;
+    std::unique_ptr<ShardStore> store;
+  };
+  struct Node {
+    Uuid uuid;
+    Uuid cluster;  // as the superblocks of its disks have it
+    uint64_t incarnation = 0;
+    std::vector<DiskState> disks;
+    std::unique_ptr<TransportFactory> factory;
+    std::unique_ptr<TransportMetaConnector> meta_connector;
+    std::unique_ptr<TransportDataConnector> data_connector;
+    std::unique_ptr<CodecSet> codecs;
+    std::unique_ptr<TokenVerifier> verifier;
+    std::unique_ptr<MetaLink> link;
+    std::unique_ptr<DataServer> server;
+    std::unique_ptr<DataDispatcher> dispatcher;
+    std::unique_ptr<Agent> agent;
+    std::unique_ptr<TaskScope> scope;
+  };
+  struct ClientState {
+    Uuid uuid;
+    uint64_t starts = 0;
+    std::unique_ptr<TransportFactory> factory;
+    std::unique_ptr<TransportMetaConnector> meta_connector;
+    std::unique_ptr<TransportDataConnector> data_connector;
+    std::unique_ptr<Client> client;
+    std::unique_ptr<TaskScope> scope;
+  };
+  Task<void> OpenNode(size_t n);
+  Task<void> OpenMeta();
+  std::unique_ptr<Node> MakeNode(size_t n);
+
+  const SimClusterOptions options_;
+  Random rng_;
+  SimExecutor ex_;
+  std::unique_ptr<SimNetwork> net_;
+  InlinePool pool_;
+  SimNoKernel kernel_;
+  ClusterKey key_;
+  Uuid cluster_;
+  Meta meta_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<ClientState>> clients_;
+  std::unique_ptr<TransportFactory> admin_factory_;
+  std::shared_ptr<MetaService> admin_;
+};
+
+}  // namespace stria
