@@ -1,0 +1,334 @@
+#include <algorithm>
+
+#include "test/sim/world.h"
+
+namespace stria {
+namespace {
+const Caller kRoot;
+constexpr int64_t kRetryNs = 200 * kMillisecond;
+
+VfsHandle Flags(bool write) {
+  VfsHandle h;
+  h.read = true;
+  h.write = write;
+  return h;
+}
+Buffer ToBuffer(const std::string& s) { return Buffer::FromString(s); }
+}  // namespace
+
+// Runs before any fault: files and directories exist and are durable.
+Task<void> SimWorld::Setup() {
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    Vfs& vfs = cluster_.vfs(c);
+    auto dir = co_await vfs.MakeNode(kRoot, kRootInode, "d" + std::to_string(c), FileType::kDirectory, 0755, 0, "");
+    if (!dir.ok()) co_return Fail("setup mkdir: " + dir.error().ToString());
+    names_.push_back(std::make_unique<Names>());
+    names_.back()->dir = dir->attr.ino;
+    for (size_t i = 0; i < options_.files_per_client; ++i) {
+      auto file = std::make_unique<File>();
+      file->name = "f" + std::to_string(c) + "_" + std::to_string(i);
+      file->writer = c;
+      auto made = co_await vfs.Create(kRoot, kRootInode, file->name, 0644, true, false, Flags(true));
+      if (!made.ok()) co_return Fail("setup create: " + made.error().ToString());
+      auto synced = co_await vfs.Fsync(kRoot, made->handle);
+      if (!synced.ok()) co_return Fail("setup fsync: " + synced.error().ToString());
+      (void)co_await vfs.Release(kRoot, made->handle);
+      files_.push_back(std::move(file));
+    }
+    auto synced = co_await vfs.SyncDir(kRoot, kRootInode);
+    if (!synced.ok()) co_return Fail("setup sync: " + synced.error().ToString());
+  }
+}
+
+void SimWorld::StartActors(size_t client) {
+  for (auto& f : files_) {
+    if (f->writer == client) cluster_.scope(client).Spawn(Writer(client, f.get(), rng_.Next()));
+  }
+  cluster_.scope(client).Spawn(Reader(client, rng_.Next()));
+  cluster_.scope(client).Spawn(Namer(client, rng_.Next()));
+}
+
+Task<Result<std::string>> SimWorld::ReadAll(size_t client, VfsHandlePtr h, InodeId ino) {
+  Vfs& vfs = cluster_.vfs(client);
+  CO_ASSIGN_OR_RETURN(const EntryOut entry, co_await vfs.GetAttr(kRoot, ino));
+  std::string content;
+  while (content.size() < entry.attr.size) {
+    CO_ASSIGN_OR_RETURN(const BufferChain part, co_await vfs.Read(kRoot, h, content.size(), 256 * kKiB));
+    if (part.empty()) break;
+    content += std::string(part.Flatten().view());
+  }
+  if (content.size() != entry.attr.size) {
+    co_return Error(FsError::kConflict, "the size was " + std::to_string(entry.attr.size) + ", reading gave " +
+                                            std::to_string(content.size()));
+  }
+  co_return content;
+}
+
+Task<Result<SimWorld::Opened>> SimWorld::OpenAndRead(size_t client, File* file, bool for_write) {
+  Vfs& vfs = cluster_.vfs(client);
+  CO_ASSIGN_OR_RETURN(const EntryOut found, co_await vfs.Lookup(kRoot, kRootInode, file->name));
+  CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, found.attr.ino, false, Flags(for_write)));
+  auto content = co_await ReadAll(client, opened.handle, found.attr.ino);
+  if (!content.ok()) {
+    (void)co_await vfs.Release(kRoot, opened.handle);
+    co_return content.error();
+  }
+  co_return Opened{opened.handle, found.attr.ino, std::move(*content)};
+}
+
+bool SimWorld::CheckContent(size_t client, File* file, const std::string& content, const char* who) {
+  if (!file->unsure) {
+    if (content == file->model.now()) return true;
+    Fail(std::string(who) + " c" + std::to_string(client + 1) + " of " + file->name + ": " +
+         FirstDifference(file->model.now(), content));
+    return false;
+  }
+  auto wrong = file->model.Recover(content);
+  if (wrong) {
+    Fail(std::string(who) + " c" + std::to_string(client + 1) + " of " + file->name + " after a crash: " + *wrong);
+    return false;
+  }
+  file->unsure = false;
+  ++counts_["recovered files"];
+  return true;
+}
+
+Task<void> SimWorld::Writer(size_t client, File* file, uint64_t seed) {
+  Random rng(seed);
+  ++actors_;
+  while (!stopping()) {
+    const bool fine = co_await WriteSession(client, file, rng);
+    co_await Sleep(fine ? static_cast<int64_t>(rng.Below(500 * kMillisecond)) : kRetryNs);
+  }
+  --actors_;
+}
+
+Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
+  auto held = co_await file->mu.Lock();
+  Vfs& vfs = cluster_.vfs(client);
+  const uint64_t generation = cluster_.client(client).session().generation();
+  auto opened = co_await OpenAndRead(client, file, true);
+  if (!opened.ok()) {
+    if (cluster_.client(client).session().generation() != generation) file->unsure = true;
+    ++counts_["failed opens"];
+    co_return false;
+  }
+  // The session may have been lost since the last close, with bytes that were never acknowledged.
+  if (opened->handle->generation != file->opened_generation && file->opened_generation != 0) file->unsure = true;
+  file->opened_generation = opened->handle->generation;
+  if (!CheckContent(client, file, opened->content, "writer")) co_return false;
+  bool fine = true;
+  const uint64_t operations = 1 + rng.Below(12);
+  for (uint64_t i = 0; i < operations && fine && !stopping(); ++i) {
+    fine = co_await OneOperation(client, file, opened->handle, opened->ino, rng);
+  }
+  if (fine) {
+    auto closed = co_await vfs.Flush(kRoot, opened->handle);
+    if (closed.ok()) {
+      file->model.Acknowledge();
+      ++counts_["closes"];
+    } else {
+      fine = false;
+      ++counts_["failed closes"];
+    }
+  }
+  if (cluster_.client(client).session().generation() != opened->handle->generation) file->unsure = true;
+  (void)co_await vfs.Release(kRoot, opened->handle);
+  co_return fine;
+}
+
+Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, InodeId ino, Random& rng) {
+  Vfs& vfs = cluster_.vfs(client);
+  FileModel& model = file->model;
+  const uint64_t size = model.now().size();
+  const uint64_t kind = rng.Below(10);
+  if (kind < 6) {  // write: small or large, inside, at the end, beyond it
+    uint64_t length = rng.OneIn(3) ? 1 + rng.Below(300 * kKiB) : 1 + rng.Below(8 * kKiB);
+    const uint64_t offset = rng.OneIn(3) ? size : rng.Below(std::min(size + 50'000, options_.max_file_bytes) + 1);
+    length = std::min(length, options_.max_file_bytes + 64 * kKiB - std::min(offset, options_.max_file_bytes));
+    const std::string bytes = PatternBytes(rng, length);
+    auto done = co_await vfs.Write(kRoot, h, offset, ToBuffer(bytes));
+    ++counts_["writes"];
+    if (done.ok()) {
+      model.Write(offset, bytes);
+      co_return true;
+    }
+    // A write that went straight to the servers may have been done although the answer is an error.
+    model.Write(offset, bytes);
+    file->unsure = true;
+    ++counts_["failed writes"];
+    co_return false;
+  }
+  if (kind < 7) {
+    const uint64_t to = rng.Below(size + 10'000);
+    SetAttrIn set;
+    set.size = std::min(to, options_.max_file_bytes);
+    auto done = co_await vfs.SetAttr(kRoot, ino, set);
+    ++counts_["truncates"];
+    model.Truncate(*set.size);
+    if (done.ok()) co_return true;
+    file->unsure = true;
+    ++counts_["failed truncates"];
+    co_return false;
+  }
+  if (kind < 9) {
+    auto done = co_await vfs.Fsync(kRoot, h);
+    if (!done.ok()) {
+      ++counts_["failed fsyncs"];
+      co_return false;
+    }
+    model.Acknowledge();
+    ++counts_["fsyncs"];
+    co_return true;
+  }
+  if (size == 0) co_return true;
+  const uint64_t offset = rng.Below(size);
+  const uint64_t length = 1 + rng.Below(std::min<uint64_t>(size - offset, 200 * kKiB));
+  auto got = co_await vfs.Read(kRoot, h, offset, length);
+  ++counts_["reads"];
+  if (!got.ok()) {
+    ++counts_["failed reads"];
+    co_return false;
+  }
+  const std::string want = model.now().substr(offset, length);
+  const std::string bytes(got->Flatten().view());
+  if (bytes != want) {
+    Fail("read by writer c" + std::to_string(client + 1) + " of " + file->name + " at " + std::to_string(offset) +
+         ": " + FirstDifference(want, bytes));
+    co_return false;
+  }
+  co_return true;
+}
+
+Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
+  Random rng(seed);
+  ++actors_;
+  while (!stopping()) {
+    co_await Sleep(static_cast<int64_t>(rng.Below(2 * kSecond)));
+    File* file = files_[rng.Below(files_.size())].get();
+    auto held = co_await file->mu.Lock();
+    if (stopping()) break;
+    // What the writer's client may still lose is not ours to judge.
+    if (file->unsure || !cluster_.client_up(file->writer)) continue;
+    const uint64_t generation = cluster_.client(file->writer).session().generation();
+    auto opened = co_await OpenAndRead(client, file, false);
+    if (!opened.ok()) {
+      ++counts_["failed reader opens"];
+      continue;
+    }
+    const bool same_writer = cluster_.client_up(file->writer) && !file->unsure &&
+                             cluster_.client(file->writer).session().generation() == generation &&
+                             generation == file->opened_generation;
+    if (same_writer) {
+      ++counts_["reader checks"];
+      (void)CheckContent(client, file, opened->content, "reader");
+    }
+    (void)co_await cluster_.vfs(client).Release(kRoot, opened->handle);
+  }
+  --actors_;
+}
+
+// ---- Names
+
+Task<void> SimWorld::Namer(size_t client, uint64_t seed) {
+  Random rng(seed);
+  Names* names = names_[client].get();
+  ++actors_;
+  while (!stopping()) {
+    co_await Sleep(static_cast<int64_t>(rng.Below(300 * kMillisecond)));
+    if (names->all_unsure || !names->unsure.empty()) {
+      if (!co_await ResyncNames(client, names)) co_await Sleep(kRetryNs);
+      continue;
+    }
+    (void)co_await OneNameOperation(client, names, rng);
+  }
+  --actors_;
+}
+
+Task<bool> SimWorld::ResyncNames(size_t client, Names* names) {
+  std::map<std::string, bool> found;
+  uint64_t cookie = 0;
+  while (true) {
+    auto page = co_await cluster_.vfs(client).ReadDir(kRoot, names->dir, cookie, 7, false);
+    if (!page.ok()) co_return false;
+    for (const DirEntry& e : page->entries) {
+      found[e.name] = e.type == FileType::kDirectory;
+      cookie = e.cookie;
+    }
+    if (page->end) break;
+  }
+  for (const auto& [name, is_dir] : names->entries) {
+    if (names->all_unsure || names->unsure.contains(name)) continue;
+    if (!found.contains(name)) Fail("directory d" + std::to_string(client) + " lost the name " + name);
+  }
+  for (const auto& [name, is_dir] : found) {
+    if (names->all_unsure || names->unsure.contains(name)) continue;
+    if (!names->entries.contains(name)) Fail("directory d" + std::to_string(client) + " has a stray name " + name);
+  }
+  names->entries = found;
+  names->unsure.clear();
+  names->all_unsure = false;
+  co_return true;
+}
+
+Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) {
+  Vfs& vfs = cluster_.vfs(client);
+  auto pick = [&]() -> std::string {
+    auto it = names->entries.begin();
+    std::advance(it, static_cast<ptrdiff_t>(rng.Below(names->entries.size())));
+    return it->first;
+  };
+  const uint64_t kind = rng.Below(4);
+  const std::string fresh = "x" + std::to_string(names->next++);
+  Error error;
+  std::string a, b;
+  ++counts_["name operations"];
+  if (kind == 0 || names->entries.empty()) {
+    a = fresh;
+    names->unsure.insert(a);  // until the answer is known; survives a crash of this client
+    auto r = co_await vfs.MakeNode(kRoot, names->dir, a, FileType::kFile, 0644, 0, "");
+    if (r.ok()) names->entries[a] = false;
+    error = r.ok() ? Error() : r.error();
+  } else if (kind == 1) {
+    a = fresh;
+    names->unsure.insert(a);
+    auto r = co_await vfs.MakeNode(kRoot, names->dir, a, FileType::kDirectory, 0755, 0, "");
+    if (r.ok()) names->entries[a] = true;
+    error = r.ok() ? Error() : r.error();
+  } else if (kind == 2) {
+    a = pick();
+    names->unsure.insert(a);
+    const bool is_dir = names->entries[a];
+    Result<void> r = Ok();
+    if (is_dir) r = co_await vfs.Rmdir(kRoot, names->dir, a);
+    else r = co_await vfs.Unlink(kRoot, names->dir, a);
+    if (r.ok()) names->entries.erase(a);
+    error = r.error();
+  } else {
+    a = pick();
+    b = fresh;
+    names->unsure.insert(a);
+    names->unsure.insert(b);
+    const bool is_dir = names->entries[a];
+    auto r = co_await vfs.Rename(kRoot, names->dir, a, names->dir, b, false, false);
+    if (r.ok()) {
+      names->entries.erase(a);
+      names->entries[b] = is_dir;
+    }
+    error = r.error();
+  }
+  if (error.ok()) {
+    names->unsure.erase(a);
+    names->unsure.erase(b);
+    co_return true;
+  }
+  // Answers that only a repeated execution (or a lost one) would give.
+  if (error.code == FsError::kExist || error.code == FsError::kNoEnt || error.code == FsError::kNotEmpty) {
+    Fail("name operation " + std::to_string(kind) + " of c" + std::to_string(client + 1) + " on " + a + " " + b +
+         ": " + error.ToString());
+  }
+  ++counts_["failed name operations"];
+  co_return false;
+}
+
+}  // namespace stria
