@@ -1,16 +1,22 @@
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "test/sim/world.h"
 
 namespace stria {
 
 SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
-    : options_(options), cluster_(seed, options.cluster), rng_(seed * 7919 + 13) {}
+    : options_(options), tracing_(std::getenv("STRIA_SIM_TRACE") != nullptr), cluster_(seed, options.cluster), rng_(seed * 7919 + 13) {}
 
 SimWorld::~SimWorld() = default;
 
 void SimWorld::Fail(const std::string& what) {
   if (failure_.empty()) failure_ = "at " + Now() + ": " + what;
+}
+
+void SimWorld::Trace(const std::string& what) const {
+  if (tracing_) std::fprintf(stderr, "%s: %s\n", Now().c_str(), what.c_str());
 }
 
 std::string SimWorld::Now() const {
@@ -38,6 +44,7 @@ void SimWorld::After(int64_t ns, std::function<void()> fn) {
 void SimWorld::CrashClientNow(size_t c) {
   if (!cluster_.client_up(c)) return;
   ++counts_["client crashes"];
+  Trace("client c" + std::to_string(c + 1) + " crashes");
   // Its actors die with it.
   actors_ -= cluster_.scope(c).running();
   cluster_.CrashClient(c);
@@ -66,6 +73,7 @@ void SimWorld::OneFault() {
     case 1: {
       if (!plan.crash_meta || !cluster_.meta_up()) return;
       ++counts_[power ? "metadata power cuts" : "metadata kills"];
+      Trace(power ? "metadata power cut" : "metadata killed");
       // A client that died with what it alone could have replayed leaves room for loss.
       if (power) {
         for (size_t c = 0; c < names_.size(); ++c) {
@@ -84,6 +92,7 @@ void SimWorld::OneFault() {
       const size_t n = rng_.Below(cluster_.nodes());
       if (!cluster_.node_up(n) || lost_.contains(n)) return;
       ++counts_[power ? "node power cuts" : "node kills"];
+      Trace(cluster_.node_host(n) + (power ? " power cut" : " killed"));
       impaired_.insert(n);
       cluster_.CrashNode(n, power);
       After(static_cast<int64_t>(rng_.Below(25 * kSecond)), [this, n] {
@@ -106,6 +115,7 @@ void SimWorld::OneFault() {
       const std::string b = from_client && rng_.OneIn(2) ? cluster_.node_host(n) : "meta";
       const bool both = rng_.OneIn(2);
       ++counts_["partitions"];
+      Trace("partition " + a + (both ? " <-> " : " -> ") + b);
       if (both) cluster_.network().Partition({a}, {b});
       else cluster_.network().Block({a}, {b});
       After(static_cast<int64_t>(rng_.Below(25 * kSecond)), [this, a, b, from_client, n] {

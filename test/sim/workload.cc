@@ -108,6 +108,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
   const uint64_t generation = cluster_.client(client).session().generation();
   auto opened = co_await OpenAndRead(client, file, true);
+  Trace(file->name + " open: " + (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
   if (!opened.ok()) {
     if (cluster_.client(client).session().generation() != generation) file->unsure = true;
     ++counts_["failed opens"];
@@ -124,6 +125,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   }
   if (fine) {
     auto closed = co_await vfs.Flush(kRoot, opened->handle);
+    Trace(file->name + " close: " + closed.error().ToString());
     if (closed.ok()) {
       file->model.Acknowledge();
       ++counts_["closes"];
@@ -148,6 +150,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     length = std::min(length, options_.max_file_bytes + 64 * kKiB - std::min(offset, options_.max_file_bytes));
     const std::string bytes = PatternBytes(rng, length);
     auto done = co_await vfs.Write(kRoot, h, offset, ToBuffer(bytes));
+    Trace(file->name + " write " + std::to_string(offset) + "+" + std::to_string(length) + ": " + done.error().ToString());
     ++counts_["writes"];
     if (done.ok()) {
       model.Write(offset, bytes);
@@ -164,6 +167,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     SetAttrIn set;
     set.size = std::min(to, options_.max_file_bytes);
     auto done = co_await vfs.SetAttr(kRoot, ino, set);
+    Trace(file->name + " truncate " + std::to_string(*set.size) + ": " + done.error().ToString());
     ++counts_["truncates"];
     model.Truncate(*set.size);
     if (done.ok()) co_return true;
@@ -173,6 +177,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
   }
   if (kind < 9) {
     auto done = co_await vfs.Fsync(kRoot, h);
+    Trace(file->name + " fsync: " + done.error().ToString());
     if (!done.ok()) {
       ++counts_["failed fsyncs"];
       co_return false;
@@ -212,6 +217,8 @@ Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
     if (file->unsure || !cluster_.client_up(file->writer)) continue;
     const uint64_t generation = cluster_.client(file->writer).session().generation();
     auto opened = co_await OpenAndRead(client, file, false);
+    Trace(file->name + " read by c" + std::to_string(client + 1) + ": " +
+          (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
     if (!opened.ok()) {
       ++counts_["failed reader opens"];
       continue;

@@ -74,6 +74,8 @@ class SimWorld {
   };
 
   void Fail(const std::string& what);
+  // With STRIA_SIM_TRACE set: a line per step of the workload and per fault.
+  void Trace(const std::string& what) const;
   bool failed() const { return !failure_.empty(); }
   bool stopping() const { return stopping_ || failed(); }
   std::string Now() const;
@@ -105,6 +107,7 @@ class SimWorld {
   Task<void> FinalChecks();
 
   const SimRunOptions options_;
+  const bool tracing_;
   SimCluster cluster_;
   Random rng_;
   std::string failure_;
