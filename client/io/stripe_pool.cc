@@ -8,6 +8,7 @@ namespace stria {
 namespace {
 
 constexpr size_t kGiveBackBatch = 256;  // ids per message
+constexpr int64_t kGiveBackDelayNs = 5 * kSecond;
 
 bool Touches(const StripeGrant& grant, const std::vector<TargetId>& avoid) {
   return std::any_of(grant.info.columns.begin(), grant.info.columns.end(), [&](const Column& c) {
@@ -153,14 +154,15 @@ void StripePool::ArmSweep() {
 
 void StripePool::GiveBack(StripeId stripe) {
   if (returned_.size() < kMaxGiveBack) returned_.push_back(stripe);
-  if (!closed_ && !sending_ && returned_.size() >= kGiveBackBatch) {
-    sending_ = true;
-    scope_.Spawn(SendGiveBack());
-  }
+  if (closed_ || sending_) return;
+  sending_ = true;
+  scope_.Spawn(SendGiveBack());
 }
 
 Task<void> StripePool::SendGiveBack() {
-  co_await give_back_(TakeGiveBack(kGiveBackBatch));
+  // The next commits take them along for nothing; what they leave is sent.
+  if (returned_.size() < kGiveBackBatch) co_await Sleep(kGiveBackDelayNs);
+  while (!closed_ && !returned_.empty()) co_await give_back_(TakeGiveBack(kGiveBackBatch));
   sending_ = false;
 }
 

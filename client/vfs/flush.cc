@@ -81,6 +81,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.mtime_ns = n.dirty_mtime_ns ? *n.dirty_mtime_ns : Executor::Current().WallNs();
   r.durable = durable;
   r.give_back = pool_.TakeGiveBack();
+  const std::vector<StripeId> given_back = r.give_back;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const Extent& e : extents) ranges.emplace_back(e.file_offset, e.length);
   r.extents = std::move(extents);
@@ -92,7 +93,10 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   } else {
     for (const auto& [offset, length] : ranges) n.extents.Forget(offset, length);
   }
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    for (StripeId id : given_back) pool_.GiveBack(id);
+    co_return reply;
+  }
   n.last_commit = std::max(n.last_commit, reply->seq);
   if (durable) n.durable_commit = std::max(n.durable_commit, reply->seq);
   (void)Remember(reply->attr, since);

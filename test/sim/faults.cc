@@ -157,29 +157,36 @@ void SimWorld::OneFault() {
   }
 }
 
+Task<bool> SimWorld::AdminOnNode(AdminVerb verb, size_t n) {
+  InodeRequest ask;
+  ask.header = cluster_.AdminHeader();
+  auto map = co_await cluster_.admin().GetMap(ask);
+  if (!map.ok()) co_return false;
+  AdminRequest r;
+  r.header = cluster_.AdminHeader();
+  r.verb = verb;
+  for (const NodeInfo& i : map->nodes) {
+    if (i.name == cluster_.node_host(n)) r.node = i.id;
+  }
+  if (!r.node) co_return verb == AdminVerb::kRemove;  // an answer may have been lost
+  auto done = co_await cluster_.admin().Admin(r);
+  Trace("admin verb " + std::to_string(static_cast<int>(verb)) + " on " + cluster_.node_host(n) + ": " +
+        (done.ok() ? done->message : done.error().ToString()));
+  co_return done.ok();
+}
+
 // An administrator declares the node gone; a fresh one has joined.
 Task<void> SimWorld::ReplaceNode(size_t n) {
   (void)cluster_.AddNode();
-  while (true) {
+  do {
     co_await Sleep(2 * kSecond);
-    InodeRequest ask;
-    ask.header = cluster_.AdminHeader();
-    auto map = co_await cluster_.admin().GetMap(ask);
-    if (!map.ok()) continue;
-    NodeId id;
-    for (const NodeInfo& i : map->nodes) {
-      if (i.name == cluster_.node_host(n)) id = i.id;
-    }
-    AdminRequest r;
-    r.header = cluster_.AdminHeader();
-    r.verb = AdminVerb::kOut;
-    r.node = id;
-    auto done = co_await cluster_.admin().Admin(r);
-    if (done.ok()) co_return;
-  }
+  } while (!co_await AdminOnNode(AdminVerb::kOut, n));
 }
 
 bool SimWorld::Whole(const StatusReply& s) const {
+  for (const RepairProgress& p : s.repairs) {
+    if (p.stripes_done < p.stripes_total || p.stuck > 0) return false;
+  }
   return s.degraded_stripes == 0 && s.lost_stripes == 0 && s.garbage_shards == 0;
 }
 
@@ -230,6 +237,12 @@ void SimWorld::HealAll() {
 
 Task<void> SimWorld::Settle() {
   const int64_t end = cluster_.executor().NowNs() + options_.settle_ns;
+  // Nodes that never return are removed once nothing depends on them; their garbage goes with them.
+  for (size_t n : lost_) {
+    while (cluster_.executor().NowNs() < end && !co_await AdminOnNode(AdminVerb::kRemove, n)) {
+      co_await Sleep(2 * kSecond);
+    }
+  }
   std::string last = "no answer";
   while (cluster_.executor().NowNs() < end) {
     co_await Sleep(5 * kSecond);
@@ -240,7 +253,7 @@ Task<void> SimWorld::Settle() {
       last = s.error().ToString();
       continue;
     }
-    if (Whole(*s) && s->repairs.empty()) co_return;
+    if (Whole(*s)) co_return;
     last = std::to_string(s->degraded_stripes) + " stripes degraded, " + std::to_string(s->lost_stripes) +
            " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " + std::to_string(s->repairs.size()) +
            " repairs";

@@ -149,15 +149,13 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     const uint64_t offset = rng.OneIn(3) ? size : rng.Below(std::min(size + 50'000, options_.max_file_bytes) + 1);
     length = std::min(length, options_.max_file_bytes + 64 * kKiB - std::min(offset, options_.max_file_bytes));
     const std::string bytes = PatternBytes(rng, length);
+    // Before the answer: if this client dies meanwhile, it may have been done.
+    model.Write(offset, bytes);
     auto done = co_await vfs.Write(kRoot, h, offset, ToBuffer(bytes));
     Trace(file->name + " write " + std::to_string(offset) + "+" + std::to_string(length) + ": " + done.error().ToString());
     ++counts_["writes"];
-    if (done.ok()) {
-      model.Write(offset, bytes);
-      co_return true;
-    }
+    if (done.ok()) co_return true;
     // A write that went straight to the servers may have been done although the answer is an error.
-    model.Write(offset, bytes);
     file->unsure = true;
     ++counts_["failed writes"];
     co_return false;
@@ -166,10 +164,10 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     const uint64_t to = rng.Below(size + 10'000);
     SetAttrIn set;
     set.size = std::min(to, options_.max_file_bytes);
+    model.Truncate(*set.size);
     auto done = co_await vfs.SetAttr(kRoot, ino, set);
     Trace(file->name + " truncate " + std::to_string(*set.size) + ": " + done.error().ToString());
     ++counts_["truncates"];
-    model.Truncate(*set.size);
     if (done.ok()) co_return true;
     file->unsure = true;
     ++counts_["failed truncates"];

@@ -103,6 +103,7 @@ class SimWorld {
   bool Whole(const StatusReply& s) const;
   Task<void> FollowRepairs();
   Task<void> ReplaceNode(size_t n);
+  Task<bool> AdminOnNode(AdminVerb verb, size_t n);  // false: not done (yet)
   Task<void> Settle();
   Task<void> FinalChecks();
 
