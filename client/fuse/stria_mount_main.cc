@@ -1,0 +1,255 @@
+// stria-mount: wires a Client to the kernel, and lives as long as the mount.
+//
+// Start: 1 the metadata server answers, 2 the directory to be mounted is found, 3 the kernel mounts it,
+// 4 the starter is told.
+// End (SIGTERM, SIGINT, umount(8)): 1 everything is flushed, 2 the mount goes, 3 requests end, 4 what
+// came between is flushed and the session is closed.
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "client/client.h"
+#include "client/fuse/daemon.h"
+#include "client/fuse/executor_thread.h"
+#include "client/fuse/fuse_adapter.h"
+#include "client/fuse/fuse_mount.h"
+#include "client/fuse/kernel_cache.h"
+#include "client/fuse/mount_config.h"
+#include "client/fuse/mount_table.h"
+#include "common/log.h"
+#include "common/os_random.h"
+#include "proto/grpc_transport.h"
+#include "proto/stubs.h"
+
+namespace stria {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitFailed = 1;
+constexpr int kComputeThreads = 2;
+constexpr int64_t kDrainNs = 5 * kSecond;
+constexpr size_t kRequestBuffersBesidesDirty = 64;
+constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "?";
+}
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& p : parts) out += (out.empty() ? "" : "+") + p;  // commas part mount options
+  return out;
+}
+
+// Signals that end the mount become readable; no thread is interrupted by them.
+int BlockSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, s);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+void RaiseFileLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+ClientOptions MakeClientOptions(const MountConfig& config) {
+  ClientOptions o;
+  o.session.addresses = config.addresses;
+  o.session.client_name =
+      "mount " + config.mountpoint + " on " + HostName() + " (pid " + std::to_string(getpid()) + ")";
+  o.session.client_uuid = NewUuid();
+  o.session.node_name = config.node;
+  o.session.timeout_ns = config.timeout_ns;
+  o.session.seed = OsRandom64();
+  o.vfs.dirty_limit_bytes = config.dirty_limit_bytes();
+  o.vfs.block_cache_bytes = config.block_cache_bytes();
+  o.vfs.sync_on_close = !config.async_close;
+  return o;
+}
+
+// The inode of an absolute path.
+Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
+  InodeId at = kRootInode;
+  size_t from = 0;
+  while (from < path.size()) {
+    size_t to = path.find('/', from);
+    if (to == std::string::npos) to = path.size();
+    if (to > from) {
+      auto entry = co_await vfs.Lookup(Caller(), at, path.substr(from, to - from));
+      if (!entry.ok()) co_return entry.error().WithContext("cannot mount " + path);
+      if (entry->attr.type != FileType::kDirectory) {
+        co_return Error(FsError::kNotDir, "cannot mount " + path + ": it is not a directory");
+      }
+      at = entry->attr.ino;
+    }
+    from = to + 1;
+  }
+  co_return at;
+}
+
+class MountProgram {
+ public:
+  explicit MountProgram(MountConfig config)
+      : config_(std::move(config)), gone_fd_(eventfd(0, EFD_CLOEXEC)), compute_(kComputeThreads, "compute") {}
+  ~MountProgram() { close(gone_fd_); }
+
+  Result<void> Start();
+  // Until a signal comes or the mount is gone.
+  void Wait(int signal_fd);
+  // The exit code.
+  int End();
+
+ private:
+  Result<void> StartClient();
+
+  const MountConfig config_;
+  const int gone_fd_;
+  ThreadPool compute_;
+  FuseKernelCache kernel_;
+  ExecutorThread loop_;
+  // Of the executor's thread.
+  std::unique_ptr<GrpcClient> grpc_;
+  std::unique_ptr<TransportMetaConnector> meta_;
+  std::unique_ptr<TransportDataConnector> data_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<FuseAdapter> adapter_;
+  // Of the main thread.
+  std::unique_ptr<FuseMount> mount_;
+};
+
+Result<void> MountProgram::StartClient() {
+  loop_.Do([this] {
+    grpc_ = std::make_unique<GrpcClient>(&loop_.executor());
+    meta_ = std::make_unique<TransportMetaConnector>(grpc_.get());
+    data_ = std::make_unique<TransportDataConnector>(grpc_.get());
+    client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *data_, compute_, kernel_);
+    client_->Start();
+  });
+  return loop_.Run([this] { return client_->WaitReady(); });
+}
+
+Result<void> MountProgram::Start() {
+  RETURN_IF_ERROR(StartClient());
+  ASSIGN_OR_RETURN(const InodeId root, loop_.Run([this] { return Resolve(client_->vfs(), config_.path); }));
+  FuseAdapterOptions adapter;
+  adapter.roots.root = root;
+  adapter.warn = [](const std::string& line) { LogWarning("{}", line); };
+  kernel_.SetRoots(adapter.roots);
+  loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });
+  FuseMountOptions mount;
+  mount.mountpoint = config_.mountpoint;
+  mount.fsname = "stria:" + Joined(config_.addresses) + (config_.path == "/" ? "" : ":" + config_.path);
+  mount.options = config_.fuse_options;
+  mount.max_buffers = config_.dirty_limit_bytes() / FuseMount::kMaxWriteBytes + kRequestBuffersBesidesDirty;
+  ASSIGN_OR_RETURN(mount_, FuseMount::Mount(*adapter_, kernel_, std::move(mount), [fd = gone_fd_] {
+                     const uint64_t one = 1;
+                     (void)!write(fd, &one, sizeof(one));
+                   }));
+  return Ok();
+}
+
+void MountProgram::Wait(int signal_fd) {
+  pollfd fds[2] = {{signal_fd, POLLIN, 0}, {gone_fd_, POLLIN, 0}};
+  while (poll(fds, 2, -1) <= 0) {
+  }
+  LogInfo("{} ends: {}", config_.mountpoint, fds[1].revents ? "it was unmounted" : "a signal came");
+}
+
+int MountProgram::End() {
+  int code = kExitOk;
+  auto flush = [this, &code](bool close) {
+    std::optional<Result<void>> r = loop_.Run([this, close] {
+      return WithTimeout(config_.timeout_ns, close ? client_->Shutdown() : client_->vfs().FlushAll());
+    });
+    const Error error = !r ? Error(FsError::kTimedOut, "the servers did not take all bytes in time") : r->error();
+    if (error.ok()) return;
+    LogError("bytes that were written may be lost: {}", error);
+    code = kExitFailed;
+  };
+  if (mount_) {
+    flush(false);
+    if (!mount_->Stop()) {
+      LogError("{} is held by someone and could not be given up", config_.mountpoint);
+      FlushLog();
+      std::_Exit(kExitFailed);
+    }
+    loop_.Run([this] { return adapter_->Drain(kDrainNs); });
+    mount_.reset();
+  }
+  if (client_) flush(true);
+  loop_.Do([this] {
+    adapter_.reset();
+    client_.reset();
+    data_.reset();
+    meta_.reset();
+    grpc_.reset();
+  });
+  return code;
+}
+
+int RunMount(MountConfig config) {
+  auto mountpoint = PrepareMountpoint(config.mountpoint);
+  if (!mountpoint.ok()) {
+    std::fprintf(stderr, "stria-mount: %s\n", mountpoint.error().message.c_str());
+    return kExitFailed;
+  }
+  config.mountpoint = std::move(*mountpoint);
+  auto daemon = Daemon::Start(config.foreground);
+  if (!daemon.ok()) {
+    std::fprintf(stderr, "stria-mount: %s\n", daemon.error().message.c_str());
+    return kExitFailed;
+  }
+  const int signal_fd = BlockSignals();
+  RaiseFileLimit();
+  if (config.log_file.empty() && !config.foreground && geteuid() == 0) config.log_file = kDaemonLog;
+  if (auto r = InitLog("stria-mount", config.log_file, config.log_level); !r.ok()) {
+    daemon->Failed(r.error().message, kExitFailed);
+    return kExitFailed;
+  }
+  MountProgram program(config);
+  if (auto started = program.Start(); !started.ok()) {
+    LogError("cannot mount {}: {}", config.mountpoint, started.error());
+    program.End();
+    daemon->Failed(started.error().message.empty() ? started.error().ToString() : started.error().message,
+                   kExitFailed);
+    return kExitFailed;
+  }
+  LogInfo("{} is mounted", config.mountpoint);
+  daemon->Ready();
+  sd_notify(0, "READY=1");
+  program.Wait(signal_fd);
+  sd_notify(0, "STOPPING=1");
+  const int code = program.End();
+  FlushLog();
+  return code;
+}
+
+}  // namespace
+}  // namespace stria
+
+int main(int argc, char** argv) {
+  stria::ParsedCommand command = stria::ParseCommandLine(argc, argv, geteuid() == 0);
+  if (command.exit_now) {
+    std::fputs(command.text.c_str(), command.exit_code == 0 ? stdout : stderr);
+    return command.exit_code;
+  }
+  return stria::RunMount(std::move(command.config));
+}
