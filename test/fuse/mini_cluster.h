@@ -1,0 +1,188 @@
+// A whole cluster in one process and in real time, for tests that mount it: a metadata server on a store
+// in memory, data nodes of one disk each in a temporary directory, and clients that call them directly
+// (no network). Everything is on one executor's thread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/fuse/executor_thread.h"
+#include "client/fuse/fuse_adapter.h"
+#include "client/fuse/fuse_mount.h"
+#include "client/fuse/kernel_cache.h"
+#include "common/io/posix_disk.h"
+#include "common/kv/mem_kv.h"
+#include "common/temp_dir.h"
+#include "meta/service/meta_server.h"
+#include "server/data_node.h"
+#include "stripe/layout_spec.h"
+
+namespace stria {
+
+class MiniCluster {
+ public:
+  MiniCluster(size_t nodes, const std::string& layout) : pool_(2, "pool") {
+    key_.id = 1;
+    key_.secret.fill(7);
+    meta_ = std::make_unique<MetaDoor>(this);
+    data_ = std::make_unique<DataDoor>(this);
+    loop_.Run([&] { return StartAll(nodes, layout); });
+  }
+  ~MiniCluster() {
+    loop_.Do([this] {
+      nodes_.clear();
+      server_.reset();
+    });
+  }
+  ExecutorThread& loop() { return loop_; }
+  Pool& pool() { return pool_; }
+  MetaConnector& meta() { return *meta_; }
+  DataConnector& data() { return *data_; }
+  MetaServer& server() { return *server_; }
+
+ private:
+  struct Node {
+    TempDir dir;
+    std::unique_ptr<PosixDisk> disk;
+    std::unique_ptr<MemKv> kv;
+    std::unique_ptr<DataNode> node;
+  };
+  class MetaDoor final : public MetaConnector {
+   public:
+    explicit MetaDoor(MiniCluster* c) : c_(c) {}
+    std::shared_ptr<MetaService> Connect(const std::string&) override { return {std::shared_ptr<void>(), c_->server_.get()}; }
+
+   private:
+    MiniCluster* const c_;
+  };
+  class DataDoor final : public DataConnector {
+   public:
+    explicit DataDoor(MiniCluster* c) : c_(c) {}
+    std::shared_ptr<DataService> Connect(const std::string& address) override {
+      return {std::shared_ptr<void>(), &c_->nodes_.at(address)->node->server()};
+    }
+
+   private:
+    MiniCluster* const c_;
+  };
+
+  Task<void> StartAll(size_t nodes, std::string layout) {
+    Executor& ex = Executor::Current();
+    auto media = std::make_shared<MemKvMedia>(kFamilies);
+    FormatParams format;
+    format.cluster = Uuid{1, 2};
+    format.store = Uuid{3, 4};
+    format.layout = ParseLayout(layout).value();
+    format.now_ns = ex.WallNs();
+    (co_await FormatMetaStore(std::make_unique<MemKv>(media), format)).value();
+    MetaServerOptions options;
+    options.cluster.beat_ns = 100 * kMillisecond;
+    server_ = std::make_unique<MetaServer>(options, std::make_unique<MemKv>(media), Random(1),
+                                           std::vector<ClusterKey>{key_});
+    (co_await server_->Start()).value();
+    for (size_t i = 1; i <= nodes; ++i) co_await StartNode(i);
+    for (auto& [address, n] : nodes_) {
+      while (!n->node->agent().registered()) co_await Sleep(kMillisecond);
+    }
+  }
+
+  Task<void> StartNode(size_t i) {
+    const std::string name = "n" + std::to_string(i);
+    auto n = std::make_unique<Node>();
+    n->disk = PosixDisk::Open(n->dir.path()).value();
+    n->kv = std::make_unique<MemKv>(std::make_shared<MemKvMedia>(kIndexFamilies));
+    DiskSetup setup;
+    setup.where = "disk of " + name;
+    setup.label = "d1";
+    setup.new_uuid = [i] { return Uuid{100, i}; };
+    DataNodeDisk disk;
+    disk.disk = n->disk.get();
+    disk.kv = n->kv.get();
+    disk.index_pool = &pool_;
+    disk.superblock = (co_await OpenSuperblock(n->disk.get(), setup)).value();
+    disk.where = setup.where;
+    DataNodeEnv env{meta_.get(), data_.get(), &pool_};
+    DataNodeOptions options;
+    options.name = name;
+    options.address = name;
+    options.meta_addresses = {"meta"};
+    options.keys = {key_};
+    options.new_node = Uuid{200, i};
+    n->node = (co_await DataNode::Open({disk}, env, options)).value();
+    DataNode* node = n->node.get();
+    nodes_.emplace(name, std::move(n));
+    node->Start();
+  }
+
+  ThreadPool pool_;
+  ClusterKey key_;
+  ExecutorThread loop_;
+  std::unique_ptr<MetaDoor> meta_;
+  std::unique_ptr<DataDoor> data_;
+  std::unique_ptr<MetaServer> server_;
+  std::map<std::string, std::unique_ptr<Node>> nodes_;  // by address
+};
+
+// One mounted client of a cluster.
+class MiniMount {
+ public:
+  MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}) : cluster_(cluster), kernel_(roots) {
+    CHECK(mkdtemp(path_.data()) != nullptr);
+    ClientOptions options;
+    options.session.addresses = {"meta"};
+    options.session.client_name = "mount " + std::to_string(number);
+    options.session.client_uuid = Uuid{300, number};
+    options.session.timeout_ns = 20 * kSecond;
+    options.session.seed = number;
+    ExecutorThread& loop = cluster_->loop();
+    loop.Do([&] {
+      client_ = std::make_unique<Client>(options, cluster_->meta(), cluster_->data(), cluster_->pool(), kernel_);
+      client_->Start();
+      FuseAdapterOptions adapter;
+      adapter.roots = roots;
+      adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
+      adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
+    });
+    loop.Run([this] { return client_->WaitReady(); }).value();
+    FuseMountOptions mount;
+    mount.mountpoint = path_;
+    mount.fsname = "stria:test";
+    mount.options = {"default_permissions", "allow_other"};
+    mount_ = FuseMount::Mount(*adapter_, kernel_, mount, nullptr).value();
+  }
+  ~MiniMount() {
+    EXPECT_TRUE(mount_->Stop());
+    ExecutorThread& loop = cluster_->loop();
+    loop.Run([this] { return adapter_->Drain(5 * kSecond); });
+    mount_.reset();
+    auto ended = loop.Run([this] { return client_->Shutdown(); });
+    EXPECT_TRUE(ended.ok()) << ended.error();
+    loop.Do([this] {
+      adapter_.reset();
+      client_.reset();
+    });
+    rmdir(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+  FuseAdapter& adapter() { return *adapter_; }
+  Client& client() { return *client_; }
+
+ private:
+  MiniCluster* const cluster_;
+  // Not TEST_TMPDIR: users other than ours must get there.
+  std::string path_ = "/tmp/stria-mount.XXXXXX";
+  FuseKernelCache kernel_;
+  std::unique_ptr<Client> client_;
+  std::unique_ptr<FuseAdapter> adapter_;
+  std::unique_ptr<FuseMount> mount_;
+};
+
+}  // namespace stria
