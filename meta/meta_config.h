@@ -27,7 +27,7 @@ struct MetaConfig {
 };
 
 // Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, root_squash, and the
-// tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle, reserve_percent;
+// tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // That what is set together fits together; a sentence that names the key otherwise.

@@ -64,7 +64,6 @@ Result<void> ClusterState::LoadTarget(TargetInfo target) {
   }
   const TargetId id = target.id;
   Target& t = targets_[id];
-  t.raw_free_bytes = target.free_bytes + ReserveBytes(target);
   t.info = std::move(target);
   return Ok();
 }
@@ -92,9 +91,7 @@ void ClusterState::TakeDisk(Target& t, const DiskHello& d) {
   i.read_errors = d.read_errors;
   i.write_errors = d.write_errors;
   i.checksum_errors = d.checksum_errors;
-  t.raw_free_bytes = d.free_bytes;
-  const uint64_t reserve = ReserveBytes(i);
-  i.free_bytes = d.free_bytes > reserve ? d.free_bytes - reserve : 0;
+  i.free_bytes = d.free_bytes;
   t.absent_since_ns.reset();
   const bool bad = d.failed || d.read_errors + d.write_errors > options_.max_io_errors ||
                    d.checksum_errors > options_.max_checksum_errors;
@@ -233,6 +230,13 @@ Error ClusterState::Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>&
   return Error();
 }
 
+void ClusterState::Excuse(int64_t ns) {
+  for (auto& [id, n] : nodes_) n.last_beat_ns += ns;
+  for (auto& [id, t] : targets_) {
+    if (t.absent_since_ns) *t.absent_since_ns += ns;
+  }
+}
+
 void ClusterState::Tick(int64_t now_ns, int64_t wall_ns) {
   size_t gone = 0;
   for (auto& [id, n] : nodes_) {
@@ -313,7 +317,7 @@ ClusterView ClusterState::View() const {
     o.channel = channels.try_emplace({t.info.node, channel}, static_cast<uint32_t>(channels.size())).first->second;
     o.capacity_bytes = t.info.capacity_bytes;
     o.free_bytes = t.info.free_bytes;
-    o.repair_reserve_bytes = t.raw_free_bytes - std::min(t.raw_free_bytes, t.info.free_bytes);
+    o.repair_reserve_bytes = t.info.capacity_bytes / 100 * options_.repair_reserve_percent;
     const ColumnState state = StateOf(id);
     o.configured = state != ColumnState::kMissing;
     o.readable = state == ColumnState::kOk || state == ColumnState::kDraining;

@@ -44,7 +44,8 @@ struct ClusterOptions {
   int64_t settle_ns = 5 * kSecond;
   uint64_t max_io_errors = 16;         // of one disk (read + write), since its server started
   uint64_t max_checksum_errors = 256;
-  uint64_t reserve_percent = 5;        // of each disk, for repair
+  // Of each disk, what its server keeps for repair: beyond the free bytes that it reports.
+  uint64_t repair_reserve_percent = 4;
 };
 inline constexpr size_t kMaxNodes = 1024;
 inline constexpr size_t kMaxTargets = 16384;
@@ -85,6 +86,8 @@ class ClusterState {
   // kFenced: a newer registration of this node exists. kNoEnt: register again.
   Error Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>& disks, int64_t now_ns, int64_t wall_ns);
   Error CheckEpoch(NodeId node, Epoch epoch) const;
+  // This server did not run for `ns`: nobody was silent because of that.
+  void Excuse(int64_t ns);
   // What time alone changes. Call about every beat.
   void Tick(int64_t now_ns, int64_t wall_ns);
 
@@ -141,14 +144,12 @@ class ClusterState {
   };
   struct Target {
     TargetInfo info;
-    uint64_t raw_free_bytes = 0;
     std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void TakeDisk(Target& t, const DiskHello& d);
   std::string FreeLabel(NodeId node, TargetId self, const std::string& wanted) const;
-  uint64_t ReserveBytes(const TargetInfo& t) const { return t.capacity_bytes / 100 * options_.reserve_percent; }
 
   const ClusterOptions options_;
   const Uuid cluster_;

@@ -144,6 +144,16 @@ TEST_F(ClusterTest, NoAutomaticOutWhenHalfTheClusterIsSilent) {
   EXPECT_EQ(State(kN3), NodeState::kOut);
 }
 
+TEST_F(ClusterTest, OwnPausesAreNobodysFault) {
+  for (uint64_t n : {1, 2, 3}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  now_ += 100 * kSecond;
+  c_.Excuse(100 * kSecond);
+  c_.Tick(now_, kWall);
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+  Pass(3, {kN2, kN3});
+  EXPECT_EQ(State(kN1), NodeState::kSuspect);
+}
+
 TEST_F(ClusterTest, DisksFail) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2), Disk(3), Disk(4)}).ok());
   disks_[kN1][0].failed = true;
@@ -168,10 +178,9 @@ TEST_F(ClusterTest, ViewKeepsTheReserve) {
   ASSERT_TRUE(Register(1, {d, e, Disk(3)}).ok());
   const ClusterView v = c_.View();
   ASSERT_EQ(v.targets.size(), 3u);
-  EXPECT_EQ(v.targets[0].free_bytes, 450u);
-  EXPECT_EQ(v.targets[0].repair_reserve_bytes, 50u);
-  EXPECT_EQ(v.targets[1].free_bytes, 0u);
-  EXPECT_EQ(v.targets[1].repair_reserve_bytes, 20u);
+  EXPECT_EQ(v.targets[0].free_bytes, 500u);
+  EXPECT_EQ(v.targets[0].repair_reserve_bytes, 40u);
+  EXPECT_EQ(v.targets[1].free_bytes, 20u);
   EXPECT_EQ(v.targets[0].channel, v.targets[1].channel);
   EXPECT_NE(v.targets[0].channel, v.targets[2].channel);
   EXPECT_TRUE(v.targets[0].usable_for_new);

@@ -22,7 +22,14 @@ Task<void> MetaServer::GroupSyncLoop() {
 
 Task<void> MetaServer::TickLoop() {
   while (fatal_.ok()) {
+    const int64_t slept_ns = Now();
     co_await Sleep(options_.tick_ns);
+    if (const int64_t late_ns = Now() - slept_ns - options_.tick_ns; late_ns > options_.tick_ns) {
+      // A long check or a stopped process: what others sent meanwhile has not been read yet.
+      cluster_->Excuse(late_ns);
+      sessions_.Excuse(late_ns);
+      co_await Yield();
+    }
     cluster_->Tick(Now(), Wall());
     if (const auto saved = SaveCluster(); !saved.ok()) SetFatal(saved.error());
     PushMapEvents();

@@ -205,7 +205,6 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
     co_return seq.error();
   }
   unsynced_.Set();
-  damage_.reset();
   repairs_.Add(r.stripe, 0);
   repair_work_.Set();
   co_return Empty();

@@ -349,6 +349,7 @@ class MetaServer final : public MetaService {
   // Status: the survey of damage, good while nothing changes.
   std::optional<Damage> damage_;
   std::pair<uint64_t, CommitSeq> damage_of_;
+  int64_t damage_until_ns_ = 0;
 
   TaskScope scope_;  // last: its tasks use everything above
 };

@@ -42,7 +42,6 @@ void MetaServer::FollowMap() {
   repairs_.Unpark(Now());
   if (followed_version_ == cluster_->version()) return;
   followed_version_ = cluster_->version();
-  damage_.reset();
   repairs_.UnparkAll();
   std::set<TargetId> emptying;
   for (TargetId t : cluster_->AllTargets()) {
@@ -262,8 +261,7 @@ Result<void> MetaServer::TakeFailedRebuild(const RepairTaskRecord& t, const Rebu
       if (repairs_.MarkBad(bad)) txn.Put(Family::kRepairs, BadShardKey(t.stripe, column), EncodeBadShard(bad));
     }
     RETURN_IF_ERROR(txn.Commit());
-    damage_.reset();
-  }
+    }
   RETURN_IF_ERROR(EndTask(t));
   repairs_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
   return Ok();
@@ -292,7 +290,6 @@ Result<void> MetaServer::TakeRebuilt(const RebuildResult& result) {
   repairs_.End(t.task);
   repairs_.ClearBad(t.stripe, t.column);
   repairs_.Done(t.old_target, t.shard_bytes, Now());
-  damage_.reset();
   record->info.columns[t.column] = made;
   const std::optional<int> spare = NeedOf(*HealthOf(*record));
   if (spare) repairs_.Add(t.stripe, *spare);

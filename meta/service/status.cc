@@ -8,6 +8,8 @@ namespace stria {
 namespace {
 
 constexpr size_t kSurveyPage = 256;
+constexpr int64_t kSurveyAge = 10;  // times what it took
+constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 
 }  // namespace
 
@@ -103,12 +105,15 @@ Result<std::vector<LostFile>> MetaServer::ListLostFiles(const std::set<StripeId>
 
 Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  // The survey is good as long as the map and the store stay as they are.
+  // The survey is good as long as map and store stay as they are; one that took long is shown for a
+  // while even so, or watching a repair would cost more than the repair.
   const std::pair<uint64_t, CommitSeq> now_is = {cluster_->version(), store_->last_seq()};
-  if (!damage_ || damage_of_ != now_is) {
+  if (!damage_ || (damage_of_ != now_is && Now() >= damage_until_ns_)) {
+    const int64_t start_ns = Now();
     CO_ASSIGN_OR_RETURN(Damage fresh, co_await SurveyDamage({}));
     damage_ = std::move(fresh);
     damage_of_ = now_is;
+    damage_until_ns_ = Now() + std::min(kSurveyAge * (Now() - start_ns), kMaxSurveyAgeNs);
   }
   const Damage damage = *damage_;
   StatusReply s;

@@ -98,6 +98,10 @@ void SessionTable::Renew(SessionId id, CommitSeq seen, int64_t now_ns) {
   s.seen = std::max(s.seen, seen);
 }
 
+void SessionTable::Excuse(int64_t ns) {
+  for (auto& [id, s] : sessions_) s.expires_ns += ns;
+}
+
 bool SessionTable::IsUnclaimed(SessionId id) const {
   auto it = sessions_.find(id);
   return it != sessions_.end() && it->second.unclaimed;

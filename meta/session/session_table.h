@@ -81,6 +81,8 @@ class SessionTable {
   Error Check(SessionId id, Epoch epoch) const;
   // Extends the lease. REQUIRES: exists.
   void Renew(SessionId id, CommitSeq seen, int64_t now_ns);
+  // This server did not run for `ns`: all leases last that much longer here (clients count their own).
+  void Excuse(int64_t ns);
   // Forgets the session: it is fenced from now on.
   void Remove(SessionId id) { sessions_.erase(id); }
 
