@@ -99,7 +99,12 @@ void Vfs::ForgetAttr(InodeId ino) {
 }
 
 void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {
-  if (since != cache_epoch_) return;
+  if (since != cache_epoch_) {
+    // As in Remember: not kept, and what is cached may be older (a name that was not there before this
+    // answer to our own creating it).
+    ForgetEntry(parent, name);
+    return;
+  }
   auto& dir = entries_[parent];
   auto [it, fresh] = dir.insert_or_assign(name, Dentry{ino, session_.generation()});
   if (fresh) ++entry_count_;
