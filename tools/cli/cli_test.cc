@@ -135,7 +135,7 @@ TEST_F(CliTest, AdminVerbsNameWhatTheyMean) {
   EXPECT_TRUE(seen.dry_run);
   EXPECT_FALSE(seen.header.session);
   EXPECT_GT(seen.header.timeout_ns, 0);
-  EXPECT_EQ(out_.str(), "would: n2:d1 takes the place of n1:d2\n7 stripes, 3.0 MiB\n");
+  EXPECT_EQ(out_.str(), "would: n2:d1 takes the place of n1:d2\n");
   EXPECT_EQ(Run("node replace n1 n2"), 0);
   EXPECT_EQ(seen.verb, AdminVerb::kReplaceNode);
   EXPECT_EQ(seen.node, NodeId(1));

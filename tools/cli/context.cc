@@ -74,11 +74,13 @@ void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {
 }
 
 Result<StatusReply> GetStatus(ClusterClient& client) {
-  return client.Call<StatusReply>("status", [](MetaService& meta, OpHeader header) {
+  auto reply = client.Call<StatusReply>("status", [](MetaService& meta, OpHeader header) {
     InodeRequest r;
     r.header = std::move(header);
     return meta.Status(std::move(r));
   });
+  if (reply.ok()) reply->map = InOrder(std::move(reply->map));
+  return reply;
 }
 
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name) {

@@ -57,7 +57,7 @@ struct Context {
 // Adds --json, --meta, --timeout and an example to a verb.
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);
 
-// The calls that several verbs make.
+// The calls that several verbs make. The map is InOrder().
 Result<StatusReply> GetStatus(ClusterClient& client);
 
 // "n3" or "n3:d2" -> id; kNoEnt that lists what there is.

@@ -37,9 +37,6 @@ int Finish(const Context& ctx, const Result<AdminReply>& reply, bool dry_run, co
     return kExitOk;
   }
   *ctx.out << (dry_run ? "would: " : "") << reply->message << "\n";
-  if (reply->stripes > 0) {
-    *ctx.out << Count(reply->stripes, "stripe", "stripes") << ", " << HumanBytes(reply->bytes) << "\n";
-  }
   if (!dry_run && reply->stripes > 0 && !hint.empty()) *ctx.out << hint << "\n";
   return kExitOk;
 }

@@ -1,4 +1,5 @@
 // stria rebuild ls|watch|pause|resume|limit
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -23,7 +24,9 @@ int RunList(const Context& ctx) {
   } else {
     *ctx.out << RenderRepairs(*status);
   }
-  return status->degraded_stripes > 0 || !status->repairs.empty() ? kExitNo : kExitOk;
+  const bool whole = status->degraded_stripes == 0 &&
+                     std::all_of(status->repairs.begin(), status->repairs.end(), IsFinished);
+  return whole ? kExitOk : kExitNo;
 }
 
 // Prints views: on a terminal over the last one, else a line each ten seconds, as JSON one object a line.

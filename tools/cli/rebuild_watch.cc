@@ -39,7 +39,7 @@ RebuildWatch::View RebuildWatch::Update(const StatusReply& s, int64_t now_ns) {
     }
     view.lines.push_back(RenderRepairLine(p, s.map));
   }
-  if (s.repairs.empty() && s.degraded_stripes == 0) {
+  if (s.degraded_stripes == 0 && std::all_of(s.repairs.begin(), s.repairs.end(), IsFinished)) {
     view.end = End::kDone;
     view.sentence = seen_.empty() ? "nothing to rebuild: every stripe has all its columns"
                                   : "rebuilt: 100 %, every stripe has all its columns again";

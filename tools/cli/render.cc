@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <tuple>
 
 #include "common/units.h"
 
@@ -136,22 +138,40 @@ const char* TargetHealth(const ClusterMap& map, TargetId id) {
 
 namespace {
 
+// Nothing is on it that anyone misses: all its disks are given up or being emptied, and that is done.
+bool IsEmptied(const StatusReply& s, NodeId node) {
+  const auto disks = DisksOf(s.map, node);
+  const bool out = s.map.FindNode(node)->state == NodeState::kOut;
+  for (const TargetInfo* d : disks) {
+    if (d->state == TargetState::kUp && !out) return false;
+    for (const RepairProgress& p : s.repairs) {
+      if (p.target == d->id && !IsFinished(p)) return false;
+    }
+  }
+  return s.degraded_stripes == 0;
+}
+
 void DiagnoseNodes(const StatusReply& s, int64_t now_ns, std::vector<Finding>* out) {
   for (const NodeInfo& n : s.map.nodes) {
-    const bool used = !DisksOf(s.map, n.id).empty();
     const std::string since =
         n.since_ns > 0 ? " (for " + HumanDuration((now_ns - n.since_ns) / kSecond) + ")" : "";
+    if (n.state == NodeState::kUp) continue;
     if (n.state == NodeState::kSuspect) {
       out->push_back({Health::kDegraded,
                       "Node " + n.name + " has not been heard from for some seconds" + since + ".",
                       "Nothing yet: it comes back, or counts as down soon."});
+    } else if (IsEmptied(s, n.id)) {
+      out->push_back({Health::kHealthy,
+                      "Node " + n.name + " is " + NodeStateName(n.state) + since +
+                          "; all that it held is on other disks.",
+                      "Forget it:  stria node remove " + n.name});
     } else if (n.state == NodeState::kDown) {
       out->push_back({Health::kDegraded,
                       "Node " + n.name + " is down" + since + "; what it holds is read through redundancy.",
                       "Start stria-data on " + n.name +
                           " again, or give its place to another node:  stria node replace " + n.name +
                           " NEW"});
-    } else if (n.state == NodeState::kOut && used) {
+    } else {
       out->push_back({Health::kDegraded,
                       "Node " + n.name + " is out" + since + "; what it held is made again elsewhere.",
                       "Watch it:  stria rebuild watch   Then forget the node:  stria node remove " + n.name});
@@ -164,7 +184,14 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
     const std::string name = s.map.TargetName(t.id);
     const std::string errors = std::to_string(t.read_errors) + " read, " + std::to_string(t.write_errors) +
                                " write and " + std::to_string(t.checksum_errors) + " checksum errors";
-    if (t.state == TargetState::kFailed) {
+    const bool emptied = s.degraded_stripes == 0 &&
+                         std::all_of(s.repairs.begin(), s.repairs.end(),
+                                     [&](const auto& p) { return p.target != t.id || IsFinished(p); });
+    if (t.state == TargetState::kFailed && emptied) {
+      out->push_back({Health::kDegraded,
+                      "Disk " + name + " has failed (" + errors + "); all that it held is on other disks.",
+                      "Take it out, and forget it:  stria disk remove " + name});
+    } else if (t.state == TargetState::kFailed) {
       out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ").",
                       "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
     } else if (t.state == TargetState::kUp && t.read_errors + t.write_errors + t.checksum_errors > 0) {
@@ -247,6 +274,27 @@ Health HealthOf(const std::vector<Finding>& findings) {
   return worst;
 }
 
+bool IsFinished(const RepairProgress& p) { return p.stuck == 0 && p.stripes_done >= p.stripes_total; }
+
+ClusterMap InOrder(ClusterMap map) {
+  const auto key = [](const std::string& name) {  // "n10" -> ("n", 10, "n10")
+    const size_t digits = name.find_first_of("0123456789");
+    uint64_t number = 0;
+    for (size_t i = digits; i < name.size() && i < digits + 18 && name[i] >= '0' && name[i] <= '9'; ++i) {
+      number = number * 10 + static_cast<uint64_t>(name[i] - '0');
+    }
+    return std::make_tuple(name.substr(0, digits), number, name);
+  };
+  std::sort(map.nodes.begin(), map.nodes.end(),
+            [&](const NodeInfo& a, const NodeInfo& b) { return key(a.name) < key(b.name); });
+  std::map<NodeId, size_t> place;
+  for (size_t i = 0; i < map.nodes.size(); ++i) place[map.nodes[i].id] = i;
+  std::sort(map.targets.begin(), map.targets.end(), [&](const TargetInfo& a, const TargetInfo& b) {
+    return std::make_pair(place[a.node], key(a.label)) < std::make_pair(place[b.node], key(b.label));
+  });
+  return map;
+}
+
 std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
   const int percent = Percent(BytesOrStripesDone(p), BytesOrStripesTotal(p));
   std::string line =
@@ -267,8 +315,9 @@ std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
 
 std::string RenderRepairs(const StatusReply& s) {
   std::string out;
+  const bool any = !std::all_of(s.repairs.begin(), s.repairs.end(), IsFinished);
   for (const RepairProgress& p : s.repairs) out += RenderRepairLine(p, s.map) + "\n";
-  if (s.repairs.empty()) {
+  if (!any) {
     out = s.degraded_stripes == 0
               ? "nothing to rebuild\n"
               : "no rebuild runs; " + Count(s.degraded_stripes, "stripe misses", "stripes miss") +
@@ -324,10 +373,12 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
   std::string out = "cluster: " + s.map.cluster.ToString() + "\n";
   out += "  state: " + std::string(HealthName(HealthOf(findings))) + "\n";
   for (const Finding& f : findings) {
-    out += " status: " + f.what + "\n";
+    out += (f.severity == Health::kHealthy ? "   note: " : " status: ") + f.what + "\n";
     if (!f.action.empty()) out += " action: " + f.action + "\n";
   }
-  for (const RepairProgress& p : s.repairs) out += "rebuild: " + RenderRepairLine(p, s.map) + "\n";
+  for (const RepairProgress& p : s.repairs) {
+    if (!IsFinished(p)) out += "rebuild: " + RenderRepairLine(p, s.map) + "\n";
+  }
   uint64_t used = 0, capacity = 0;
   for (const TargetInfo& t : s.map.targets) {
     if (t.state == TargetState::kRemoved) continue;

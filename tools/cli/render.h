@@ -39,9 +39,15 @@ enum class Health : uint8_t {
 };
 const char* HealthName(Health h);  // "HEALTHY", "DEGRADED", "AT RISK"
 
+// The map with its nodes and disks in the order in which people count: n2 before n10.
+ClusterMap InOrder(ClusterMap map);
+
+// True if nothing of it is left to do.
+bool IsFinished(const RepairProgress& p);
+
 // Something that is not as it should be, and what to do about it.
 struct Finding {
-  Health severity = Health::kDegraded;
+  Health severity = Health::kDegraded;  // kHealthy: only a hint
   std::string what;    // one sentence
   std::string action;  // one sentence or a command to paste; "" if it heals by itself
 };

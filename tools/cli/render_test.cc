@@ -163,6 +163,50 @@ TEST(Render, Lists) {
   EXPECT_EQ(RenderRepairs(s), "no rebuild runs; 1 stripe misses a column\nlimit: 10 MiB/s\n");
 }
 
+TEST(Render, AReplacedNodeThatIsEmptyIsOnlyANote) {
+  StatusReply s = SampleStatus();
+  s.map.nodes[1].state = NodeState::kDown;
+  s.map.targets[2].state = s.map.targets[3].state = TargetState::kDraining;
+  RepairProgress p;
+  p.target = TargetId(21);
+  p.stripes_total = 4;
+  p.stripes_done = 3;
+  s.repairs.push_back(p);
+  EXPECT_EQ(HealthOf(Diagnose(s, kSampleNowNs)), Health::kDegraded);
+  RebuildWatch watch;
+  EXPECT_EQ(watch.Update(s, 0).end, RebuildWatch::End::kNotYet);
+  s.repairs[0].stripes_done = 4;
+  EXPECT_EQ(watch.Update(s, 1).end, RebuildWatch::End::kDone);
+  const auto findings = Diagnose(s, kSampleNowNs);
+  EXPECT_EQ(HealthOf(findings), Health::kHealthy);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].action, "Forget it:  stria node remove n2");
+  const std::string text = RenderStatus(s, kSampleNowNs);
+  EXPECT_NE(text.find("  state: HEALTHY\n   note: Node n2 is down"), std::string::npos) << text;
+  EXPECT_EQ(text.find("rebuild:"), std::string::npos) << text;
+}
+
+TEST(Render, PeoplesOrder) {
+  ClusterMap map;
+  for (const char* name : {"n10", "pc", "n2", "n1"}) {
+    NodeInfo n;
+    n.id = NodeId(static_cast<uint32_t>(map.nodes.size() + 1));
+    n.name = name;
+    map.nodes.push_back(n);
+    for (const char* label : {"d10", "d9"}) {
+      TargetInfo t;
+      t.id = TargetId(static_cast<uint32_t>(map.targets.size() + 1));
+      t.node = n.id;
+      t.label = label;
+      map.targets.push_back(t);
+    }
+  }
+  map = InOrder(map);
+  std::string all;
+  for (const TargetInfo& t : map.targets) all += map.TargetName(t.id) + " ";
+  EXPECT_EQ(all, "n1:d9 n1:d10 n2:d9 n2:d10 n10:d9 n10:d10 pc:d9 pc:d10 ");
+}
+
 TEST(RebuildWatch, ToOneHundredPercent) {
   StatusReply s = SampleStatus();
   RebuildWatch watch;

@@ -226,7 +226,9 @@ Result<void> DevDir::Extend(const DevUpArgs& args) {
 }
 
 Result<void> DevDir::Up(const DevUpArgs& args) {
-  for (const char* binary : {"stria-meta", "stria-data", "stria-mount"}) {
+  std::vector<const char*> binaries = {"stria-meta", "stria-data"};
+  if (!args.mount.empty() || cluster_.Find("mount")) binaries.push_back("stria-mount");
+  for (const char* binary : binaries) {
     const auto found = FindBinary(binary);
     if (!found.ok()) return found.error();
   }
