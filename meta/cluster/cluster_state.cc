@@ -334,8 +334,6 @@ ColumnState ClusterState::StateOf(TargetId target) const {
   if (t.info.state != TargetState::kUp && t.info.state != TargetState::kDraining) return ColumnState::kMissing;
   const NodeState node = nodes_.at(t.info.node).record.info.state;
   if (node == NodeState::kOut) return ColumnState::kMissing;
-  // An admin wants it empty and it does not answer: do not wait for it. Should it return, it counts again.
-  if (node == NodeState::kDown && t.info.state == TargetState::kDraining) return ColumnState::kMissing;
   if (node != NodeState::kUp || t.absent_since_ns) return ColumnState::kSuspect;
   return t.info.state == TargetState::kDraining ? ColumnState::kDraining : ColumnState::kOk;
 }

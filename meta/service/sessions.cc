@@ -1,7 +1,6 @@
 // Sessions, events, data leases.
 #include <algorithm>
 
-#include "common/log.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -46,8 +45,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       progress_.Pulse();
       co_return SessionReply(s, true);
     }
-    // Two sessions claim what only one can have had: neither the lease nor its bytes are safe.
-    Fence(s, "it claims a lease that another session has claimed");
+    Fence(s);  // two sessions claim what only one can have had: neither the lease nor its bytes are safe
   }
   co_return co_await OpenFresh(std::move(r));
 }
@@ -60,7 +58,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
       CO_RETURN_IF_ERROR(co_await store_->Sync());
       if (sessions_.Exists(*former)) co_return SessionReply(*former, false);
     } else {
-      Fence(*former, "its client has opened a new session");
+      Fence(*former);
     }
   }
   for (int i = 0; i < kMaxTxnTries; ++i) {
@@ -97,7 +95,6 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
       co_return synced.error();
     }
     if (!opened) continue;
-    LogInfo("session {} opened: {}", *opened, r.client);
     if (!sessions_.Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
     co_return SessionReply(*opened, false);
   }
@@ -151,18 +148,14 @@ Task<Result<PollReply>> MetaServer::Poll(PollRequest r) {
 
 Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) {
-    Fence(r.header.session, "");
-  }
+  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) Fence(r.header.session);
   co_return Empty();
 }
 
-void MetaServer::Fence(SessionId s, std::string_view why) {
+void MetaServer::Fence(SessionId s) {
   const SessionRecord* found = sessions_.Find(s);
   if (found == nullptr) return;
   SessionRecord record = *found;
-  if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
-  else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
   sessions_.Remove(s);
   interests_.Drop(s);
   for (InodeId ino : leases_.Drop(s)) {
@@ -186,7 +179,7 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
 }
 
 void MetaServer::ExpireSessions() {
-  for (SessionId s : sessions_.Expired(Now())) Fence(s, "its lease has run out");
+  for (SessionId s : sessions_.Expired(Now())) Fence(s);
 }
 
 // Sessions that renew their lease and do not answer.
@@ -216,7 +209,7 @@ void MetaServer::FenceSilent() {
     if (demand.second <= limit_ns) silent.insert(key.first);
     ++it;
   }
-  for (SessionId s : silent) Fence(s, "it renews its lease but does not answer recalls or take events");
+  for (SessionId s : silent) Fence(s);
 }
 
 // ---- Data leases ----

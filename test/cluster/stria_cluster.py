@@ -1,0 +1,223 @@
+"""A real cluster on this machine for scenario tests: daemons, kernel mounts, kill -9.
+
+    with Cluster(nodes=5, layout="raid5:4+1") as c:
+        data = c.write("dir/file", 1 << 20)
+        c.kill("n3")
+        c.fresh_mount()
+        c.verify()
+
+Everything goes through `stria dev` and the mount, as a user's would. Bytes come from seeds, so that nothing
+but (name, size, seed) must be remembered. Leaving the block stops everything, fails if a process or a mount
+is left, and removes the data; after a failure the ends of the logs are printed.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 1 << 20
+BLOCK = 1 * MIB
+CHUNK = 4 * MIB
+SIZES = [0, 1, 4096, 4097, MIB - 1, 100 * MIB + 3]
+if os.environ.get("STRIA_TEST_BIG"):
+    SIZES.append(2048 * MIB)
+COMMAND_S = 180
+LOG_TAIL_LINES = 40
+
+
+def find_stria():
+    here = pathlib.Path(__file__).absolute().parents[2]
+    for path in (os.environ.get("STRIA"), here / "tools/stria", here / "bazel-bin/tools/stria"):
+        if path and pathlib.Path(path).exists():
+            return str(path)
+    sys.exit("there is no bazel-bin/tools/stria; run ./tools/build")
+
+
+def say(text):
+    print(f"[{time.monotonic() - _BEGAN:6.1f} s] {text}", flush=True)
+
+
+_BEGAN = time.monotonic()
+
+
+def chunks_of(size, seed):
+    """The bytes of a file, in pieces: one random block, turned a little further each time (that is fast)."""
+    block = random.Random(seed).randbytes(min(size, BLOCK))
+    turn = 0
+    while size > 0:
+        piece = (block[turn:] + block[:turn])[:size]
+        yield piece
+        size -= len(piece)
+        turn = (turn + 4099) % BLOCK
+
+
+def digest_of_file(path):
+    h = hashlib.sha256()
+    with open(path, "rb", buffering=0) as f:
+        os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while piece := f.read(CHUNK):
+            h.update(piece)
+    return h.hexdigest()
+
+
+def wait_for(what, condition, timeout_s, poll_s=0.2):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {timeout_s} s: {what}")
+        time.sleep(poll_s)
+
+
+def write_file(mount, name, size, sync=True, counter=None):
+    """Writes a file of seeded bytes; gives (size, digest) when it was acknowledged. `counter`: a shared number
+    of bytes written. Whoever writes while other commands run should do so in another process: a command that
+    is started inherits open files, and closing them in the child waits until they are flushed."""
+    path = mount / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    h = hashlib.sha256()
+    with open(path, "wb", buffering=0) as f:
+        for piece in chunks_of(size, f"{name} {size}"):
+            h.update(piece)
+            view = memoryview(piece)
+            while view:
+                view = view[f.write(view):]
+            if counter is not None:
+                with counter.get_lock():
+                    counter.value += len(piece)
+        if sync:
+            os.fsync(f.fileno())
+    return size, h.hexdigest()
+
+
+def is_zombie(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def is_running(pid):
+    return pid > 0 and os.path.exists(f"/proc/{pid}") and not is_zombie(pid)
+
+
+class Cluster:
+    def __init__(self, nodes=5, disks=2, layout=None):
+        self.stria_path = find_stria()
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="stria-test-", dir=os.environ.get("STRIA_TEST_DIR", "/var/tmp")))
+        self.cluster = self.dir / "cluster"
+        self.mount = self.dir / "mnt"
+        self.shape = (nodes, disks, layout)
+        self.files = {}  # name -> (size, digest): what was acknowledged
+
+    # ---- Life ----
+
+    def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop (timeout?)"))
+        nodes, disks, layout = self.shape
+        try:
+            self.stria("dev", "up", "--dir", self.cluster, "--nodes", nodes, "--disks", disks, "--mount", self.mount,
+                       *(["--layout", layout] if layout else []))
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        say(f"{nodes} nodes with {disks} disks, {layout or 'default layout'}, at {self.mount}")
+        return self
+
+    def __exit__(self, kind, value, trace):
+        processes = []
+        with contextlib.suppress(Exception):
+            processes = self.processes()
+        down = self.stria("dev", "down", "--dir", self.cluster, check=False) if processes else None
+        left = [p["name"] for p in processes if is_running(p["pid"])]
+        mounts = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+                  if str(self.dir) in line]
+        if kind is not None:
+            self.print_logs()
+        for path in mounts:
+            subprocess.run(["umount", "-l", path], check=False)
+        shutil.rmtree(self.dir, ignore_errors=True)
+        if kind is None:
+            assert down is None or down.returncode == 0, f"dev down failed: {down.stderr}"
+            assert not left, f"these processes were left behind: {left}"
+            assert not mounts, f"these mounts were left behind: {mounts}"
+            say("stopped; nothing is left behind")
+
+    def print_logs(self):
+        for log in sorted(self.cluster.glob("log/*.log")):
+            lines = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            print(f"---- {log.name}", *lines, sep="\n", flush=True)
+
+    # ---- Commands ----
+
+    def stria(self, *args, check=True, timeout=COMMAND_S):
+        environment = dict(os.environ)
+        if (self.cluster / "cluster.json").exists():
+            environment["STRIA_META"] = json.loads((self.cluster / "cluster.json").read_text())["meta"]
+        done = subprocess.run([self.stria_path, *map(str, args)], env=environment, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=timeout)
+        if check and done.returncode != 0:
+            raise AssertionError(f"stria {' '.join(map(str, args))} gave {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done
+
+    def processes(self):
+        return json.loads((self.cluster / "cluster.json").read_text())["processes"]
+
+    def nodes(self):
+        return [p["name"] for p in self.processes() if p["kind"] == "node"]
+
+    def kill(self, name):
+        self.stria("dev", "kill", name, "--dir", self.cluster)
+
+    def start(self, name):
+        self.stria("dev", "start", name, "--dir", self.cluster)
+
+    def status(self):
+        return json.loads(self.stria("status", "--json", check=False).stdout)
+
+    def wait_whole(self, timeout_s=120):
+        def whole():
+            s = self.status()
+            return "error" not in s and s["degraded_stripes"] == 0 and s["lost_stripes"] == 0
+        wait_for("every stripe has all its columns", whole, timeout_s)
+
+    def fsck(self):
+        done = self.stria("fsck", check=False)
+        assert done.returncode == 0, f"fsck found problems:\n{done.stdout}{done.stderr}"
+        say(done.stdout.strip())
+
+    def fresh_mount(self):
+        """Mounts anew, so that nothing comes from a cache of the client or the kernel."""
+        pid = next(p["pid"] for p in self.processes() if p["name"] == "mount")
+        subprocess.run(["umount", self.mount], check=True, timeout=COMMAND_S)
+        wait_for("the old mount's process ends", lambda: not is_running(pid), 60, 0.05)
+        self.start("mount")
+
+    # ---- Files ----
+
+    def write(self, name, size):
+        """Writes a file of seeded bytes; remembered once it was acknowledged."""
+        self.files[name] = write_file(self.mount, name, size)
+
+    def verify(self, names=None):
+        for name in names or sorted(self.files):
+            size, digest = self.files[name]
+            path = self.mount / name
+            assert path.stat().st_size == size, f"{name} has {path.stat().st_size} bytes, not {size}"
+            assert digest_of_file(path) == digest, f"{name} ({size} bytes) has other bytes than were written"
+
+
+def main(scenario):
+    """Runs it, or says why it cannot run here."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        sys.exit("there is no /dev/fuse that can be used here")
+    scenario()
+    say("passed")
