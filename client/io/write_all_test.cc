@@ -253,7 +253,7 @@ TEST(StripePool, OldGrantsAreGivenBackByThemselves) {
   env.ex.RunFor(1000 * kSecond);
   EXPECT_EQ(env.stripes->ready(), 0u);
   const std::vector<StripeId> ids = env.stripes->TakeGiveBack(10'000);
-  EXPECT_EQ(ids.size() + env.taken.size(), env.allocated.size());
+  EXPECT_EQ(ids.size() + env.returned.size() + env.taken.size(), env.allocated.size());
 }
 
 TEST(StripePool, ForgetsThoseOfALostSession) {
