@@ -191,6 +191,16 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
     co_return Empty();
   }
   Txn txn(*store_);
+  if (!r.stripe && r.shard) {
+    // A data server's scrub knows only the shard.
+    for (TargetId t : cluster_->AllTargets()) {
+      CO_ASSIGN_OR_RETURN(const auto found, txn.Read<TargetStripeRecord>(TargetShardKey(t, r.shard)));
+      if (!found) continue;
+      r.stripe = found->stripe;
+      r.column = found->column;
+      break;
+    }
+  }
   CO_ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
   if (!record || record->state != StripeState::kLive || r.column >= record->info.columns.size() ||
       record->info.columns[r.column].shard != r.shard || !r.shard) {

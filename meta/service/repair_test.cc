@@ -262,6 +262,23 @@ TEST_F(RepairTest, ABadShardIsRebuiltAlthoughItsDiskIsUp) {
   EXPECT_EQ(Status().degraded_stripes, 0u) << "old news";
 }
 
+TEST_F(RepairTest, AScrubNamesOnlyTheShard) {
+  const InodeId ino = FileOf(1);
+  GetExtentsRequest get;
+  get.header = a.Header();
+  get.ino = ino;
+  get.length = kMiB;
+  const StripeInfo was = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  ReportShardRequest r;
+  r.header = a.Header();
+  r.header.session = SessionId();
+  r.shard = was.columns[2].shard;
+  ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 1u);
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+}
+
 TEST_F(RepairTest, LostFilesAreListed) {
   FileOf(12, "data");
   std::vector<NodeId> gone;

@@ -46,6 +46,9 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       co_return SessionReply(s, true);
     }
     Fence(s);  // two sessions claim what only one can have had: neither the lease nor its bytes are safe
+  } else if (const auto newer = sessions_.FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
+    // A reclaim that was long on its way: the client has a later session, which it must not end.
+    co_return Error(FsError::kFenced, "this session is over");
   }
   co_return co_await OpenFresh(std::move(r));
 }
