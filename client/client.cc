@@ -25,8 +25,7 @@ SessionHandlers Client::Handlers() {
   h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
   h.held = [this] { return vfs_.Held(); };
   h.on_reclaimed = [this](bool lost) {
-    // Allocations may not have been durable when the server died.
-    stripes_.Drop();
+    stripes_.Drop(lost);
     return vfs_.OnReclaimed(lost);
   };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {

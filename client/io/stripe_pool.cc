@@ -104,7 +104,11 @@ Task<Result<StripeGrant>> StripePool::Take(InodeId ino, Layout layout, uint64_t 
   Result<AllocateReply> reply = co_await allocate_(std::move(request));
   if (!reply.ok()) co_return reply.error();
   if (reply->stripes.empty()) co_return Error(FsError::kRetryLater, "no stripe was allocated");
-  if (epoch == epoch_) Keep(*e, std::move(reply->stripes), 1);
+  if (epoch == epoch_) {
+    Keep(*e, std::move(reply->stripes), 1);
+  } else {
+    for (size_t i = 1; i < reply->stripes.size(); ++i) GiveBack(reply->stripes[i].info.id);
+  }
   co_return std::move(reply->stripes.front());
 }
 
@@ -136,7 +140,12 @@ Task<void> StripePool::Fill(std::shared_ptr<Entry> e, uint64_t epoch) {
   Result<AllocateReply> reply = co_await allocate_(std::move(request));
   e->filling = false;
   // An error is for the one who needs a stripe to see.
-  if (reply.ok() && epoch == epoch_) Keep(*e, std::move(reply->stripes), 0);
+  if (!reply.ok()) co_return;
+  if (epoch == epoch_) {
+    Keep(*e, std::move(reply->stripes), 0);
+  } else {
+    for (const StripeGrant& g : reply->stripes) GiveBack(g.info.id);
+  }
 }
 
 void StripePool::ArmSweep() {
@@ -185,8 +194,12 @@ void StripePool::OnMapChanged() {
   }
 }
 
-void StripePool::Drop() {
+void StripePool::Drop(bool session_lost) {
   ++epoch_;
+  if (!session_lost) {
+    for (const auto& e : entries_) Discard(*e);
+    return;
+  }
   for (const auto& e : entries_) e->ready.clear();
   returned_.clear();
 }

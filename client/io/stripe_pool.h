@@ -53,9 +53,10 @@ class StripePool {
   std::vector<StripeId> TakeGiveBack(size_t limit = 64);
 
   void OnMapChanged();
-  // The session was lost (SessionHandlers::on_reclaimed): its grants are void. After a restart of the server
-  // too: an allocation may not have been durable.
-  void Drop();
+  // SessionHandlers::on_reclaimed. The session was lost: its grants are void, nothing is said. The server
+  // has restarted: an allocation may not have been durable, so all are given back and asked for anew (those
+  // that were durable would else stay allocated as long as the session lives).
+  void Drop(bool session_lost);
   // Gives everything back. Nothing may be taken any more.
   Task<void> Close();
 

@@ -260,11 +260,24 @@ TEST(StripePool, ForgetsThoseOfALostSession) {
   PoolEnv env(9);
   for (int i = 0; i < 20; ++i) env.Take();
   const std::set<StripeId> old = env.allocated;
-  env.stripes->Drop();
+  env.stripes->Drop(true);
   for (int i = 0; i < 40; ++i) EXPECT_FALSE(old.count(env.Take().info.id));
   RunSim(env.ex, env.stripes->Close());
   for (StripeId id : env.returned) EXPECT_FALSE(old.count(id));
   EXPECT_EQ(RunSim(env.ex, env.stripes->Take(InodeId(9), env.layout, 0, {})).code(), FsError::kCancelled);
+}
+
+TEST(StripePool, GivesBackWhatARestartOfTheServerMadeDoubtful) {
+  PoolEnv env(11);
+  for (int i = 0; i < 20; ++i) env.Take();
+  const size_t ready = env.stripes->ready();
+  ASSERT_GT(ready, 0u);
+  const std::set<StripeId> old = env.allocated;
+  env.stripes->Drop(false);
+  EXPECT_EQ(env.stripes->ready(), 0u);
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(old.count(env.Take().info.id));
+  RunSim(env.ex, env.stripes->Close());
+  EXPECT_EQ(env.returned.size() + env.taken.size(), env.allocated.size());
 }
 
 TEST(StripePool, FeedsWriteAll) {

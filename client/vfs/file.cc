@@ -232,6 +232,7 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
     reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), h->append, false);
+    if (!reply.ok()) GiveBack(written);
     if (reply.ok() || !inlined || !InlineRefused(reply.code())) break;
     inlined = false;
   }

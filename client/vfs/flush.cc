@@ -66,6 +66,10 @@ Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> ino
   co_return written;
 }
 
+void Vfs::GiveBack(const std::vector<WrittenPiece>& written) {
+  for (const WrittenPiece& w : written) pool_.GiveBack(w.info.id);
+}
+
 Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
                                             std::vector<Extent> extents, bool append, bool durable) {
   VfsInode& n = *inode;
@@ -117,10 +121,15 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
     }
     while (n.generation == generation && n.dirty.head() != batch.id) co_await n.batch_done.Wait();
     if (n.generation != generation) co_return Error(FsError::kFenced);
-    if (batch.pieces.empty()) co_return Ok();
+    if (batch.pieces.empty()) {
+      GiveBack(written);
+      co_return Ok();
+    }
     auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
     auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), false, n.durable_waiters > 0);
     if (reply.ok()) co_return Ok();
+    // Of no use any more; those that were committed although the answer is an error stay.
+    GiveBack(written);
     if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) {
       // The allocation did not survive a restart of the server: the bytes go into other stripes.
       written.clear();

@@ -210,6 +210,7 @@ class Vfs {
   void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
+  void GiveBack(const std::vector<WrittenPiece>& written);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
                                          std::vector<Extent> extents, bool append, bool durable);
   Task<Result<void>> StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,

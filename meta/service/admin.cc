@@ -179,20 +179,44 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   co_return co_await FinishAdmin(std::move(reply));
 }
 
-Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<TargetId> targets) {
-  for (TargetId t : targets) {
-    Txn txn(*store_);
-    CO_ASSIGN_OR_RETURN(const auto left, ListTargetShards(txn, t, ShardId(), 1));
-    if (!left.empty()) {
-      co_return Error(FsError::kBusy, cluster_->TargetName(t) + " still has shards of live stripes; drain it first");
+// The stripes that clients have been given to fill on this target; kBusy if there is anything else on it.
+Result<std::set<StripeId>> MetaServer::OnlyAllocatedOn(TargetId target) {
+  std::set<StripeId> out;
+  Txn txn(*store_);
+  for (ShardId after;;) {
+    ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, target, after, kWeighPage));
+    for (const TargetShard& s : page) {
+      after = s.shard;
+      ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
+      if (s.record.pending || !record || record->state != StripeState::kAllocated) {
+        return Error(FsError::kBusy, cluster_->TargetName(target) + " still has shards of live stripes; drain it first");
+      }
+      out.insert(s.record.stripe);
     }
+    if (page.size() < kWeighPage) return out;
+  }
+}
+
+Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<TargetId> targets) {
+  std::set<StripeId> allocated;
+  for (TargetId t : targets) {
+    CO_ASSIGN_OR_RETURN(const auto some, OnlyAllocatedOn(t));
+    allocated.insert(some.begin(), some.end());
   }
   AdminReply reply;
   const bool whole_node = !r.target;
   reply.message = (whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target)) + " is removed";
   if (r.dry_run) co_return std::move(reply);
-  // From here on nothing is placed there; nothing has been since the check, which did not wait.
+  // From here on nothing is placed there, nor committed; nothing has been since the check: none of this
+  // waits. Who still fills one of the stripes hears kConflict and writes its bytes elsewhere.
   for (TargetId t : targets) cluster_->SetTargetState(t, TargetState::kRemoved);
+  for (StripeId stripe : allocated) {
+    Touched touched;
+    Txn txn(*store_);
+    CO_RETURN_IF_ERROR(OpFreeStripe(txn, stripe, &touched));
+    CO_RETURN_IF_ERROR(txn.Commit());
+    NoteCommit(touched);
+  }
   for (TargetId t : targets) {
     for (bool more = true; more; co_await Yield()) {
       Txn txn(*store_);

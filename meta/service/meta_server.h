@@ -284,6 +284,7 @@ class MetaServer final : public MetaService {
   Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
   Result<std::vector<LostFile>> ListLostFiles(const std::set<StripeId>& lost);
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
+  Result<std::set<StripeId>> OnlyAllocatedOn(TargetId target);
   Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);
   Task<Result<AdminReply>> AdminRepair(AdminRequest r);
   Task<Result<AdminReply>> FinishAdmin(AdminReply reply);

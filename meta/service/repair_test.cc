@@ -215,6 +215,26 @@ TEST_F(RepairTest, DrainThenRemove) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+TEST_F(RepairTest, ADeadNodeIsRemovedAlthoughClientsHoldStripesToFillThere) {
+  const InodeId ino = FileOf(1);
+  auto held = a.Allocate(ino, 8);
+  ASSERT_TRUE(held.ok());
+  nodes[1]->Stop();
+  h.ex.RunFor(90 * kSecond);  // out, and what was live is rebuilt
+  ASSERT_TRUE(Admin(AdminVerb::kRemove, nodes[1]->id).ok()) << Admin(AdminVerb::kRemove, nodes[1]->id).error();
+  CommitRequest r;
+  r.header = a.Mutation();
+  r.ino = ino;
+  r.stripes = {TestClient::Sealed(held->stripes[0].info, kMiB)};
+  Extent e;
+  e.length = kMiB;
+  e.stripe = r.stripes[0].id;
+  r.extents = {e};
+  EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kConflict);
+  EXPECT_TRUE(a.WriteStripe(ino, 0, kMiB).ok());
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
 TEST_F(RepairTest, PauseAndLimit) {
   FileOf(20);
   ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());
