@@ -315,7 +315,7 @@ Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint6
   if (length == 0 || offset > kMaxFileBytes - length) co_return Error(FsError::kInval);
   if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
   auto held = co_await inode->lease_mu.Lock();
-  inode->dirty.Punch(offset, length);
+  // All that was written before, even what goes at once: commits are a prefix of the writes.
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   CommitRequest r;
   r.ino = inode->ino;

@@ -52,9 +52,17 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   if (it != inodes_.end()) {
     inode = it->second;
     held = co_await inode->lease_mu.Lock();
-    // What was written before must not come after: sizes and times of older writes would win.
-    if (set.size) inode->dirty.Truncate(*set.size);
-    if (!inode->dirty.clean() || inode->dirty_mtime_ns) CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+    // What was written before must not come after: sizes and times of older writes would win. All of it goes
+    // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
+    // of its writes made.
+    if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
+      auto flushed = co_await FlushInode(inode, false);
+      if (!flushed.ok() && set.size && inode->generation == session_.generation()) {
+        inode->dirty.Truncate(*set.size);  // cutting a file down must be possible when there is no space
+        flushed = co_await FlushInode(inode, false);
+      }
+      CO_RETURN_IF_ERROR(flushed);
+    }
   }
   SetAttrRequest r;
   r.ino = ino;
