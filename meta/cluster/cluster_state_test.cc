@@ -71,6 +71,20 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   EXPECT_EQ(c_.TargetName(TargetId(2)), "n2:d2");
 }
 
+TEST_F(ClusterTest, DrainingOnADeadNodeIsRebuiltWithoutGracePeriod) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  ASSERT_TRUE(Register(2, {Disk(3)}).ok());
+  ASSERT_TRUE(Register(3, {Disk(4)}).ok());
+  c_.SetTargetState(TargetId(1), TargetState::kDraining);
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kDraining);
+  Pass(5, {kN2, kN3});
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kSuspect) << "it may be back in seconds";
+  Pass(10, {kN2, kN3});
+  ASSERT_EQ(State(kN1), NodeState::kDown);
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kMissing);
+  EXPECT_EQ(c_.StateOf(TargetId(2)), ColumnState::kSuspect) << "nobody has given this one up";
+}
+
 TEST_F(ClusterTest, LabelsAreUniqueInANode) {
   DiskHello a = Disk(1), b = Disk(2);
   b.label = a.label;

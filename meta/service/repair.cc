@@ -55,6 +55,7 @@ void MetaServer::FollowMap() {
     repairs_.EndTarget(it->first);
     it = scans_.erase(it);
   }
+  for (auto& [t, scan] : scans_) scan.again_ns = 0;  // what had to wait may not have to any more
   for (TargetId t : emptying) {
     repairs_.BeginTarget(t, cluster_->EmptyingReason(t));
     scans_.try_emplace(t);
