@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -24,6 +25,10 @@ constexpr size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 // operations need; its hooks find the mount here. Other threads' replies need nothing of it.
 thread_local FuseMount* reading_mount = nullptr;
 
+// Does nothing, but ends a system call.
+constexpr int kKickSignal = SIGUSR2;
+void OnKick(int) {}
+
 bool MayTryAgain(int err) { return err == EINTR || err == EAGAIN || err == ENOENT; }
 
 }  // namespace
@@ -34,6 +39,7 @@ FuseMount::FuseMount(FuseAdapter& adapter, FuseKernelCache& kernel, FuseMountOpt
       buffers_(kHeaderBytes, kMaxWriteBytes, options_.max_idle_buffers, options_.max_buffers) {}
 
 FuseMount::~FuseMount() {
+  CHECK(threads_.empty() || stopped_, "Stop comes first");
   for (std::thread& t : threads_) t.join();
   if (session_) fuse_session_destroy(session_);
 }
@@ -43,7 +49,7 @@ Result<std::unique_ptr<FuseMount>> FuseMount::Mount(FuseAdapter& adapter, FuseKe
   std::unique_ptr<FuseMount> m(new FuseMount(adapter, kernel, std::move(options), std::move(on_gone)));
   auto started = m->Start();
   if (!started.ok()) {
-    CHECK(m->Stop(), started.error().ToString());
+    m->Stop();
     return started.error();
   }
   return m;
@@ -71,6 +77,9 @@ Result<void> FuseMount::Start() {
   };
   io.read = [](int fd, void* to, size_t room, void*) -> ssize_t { return read(fd, to, room); };
   CHECK(fuse_session_custom_io(session_, &io, fd_) == 0);
+  struct sigaction kick = {};
+  kick.sa_handler = OnKick;
+  sigaction(kKickSignal, &kick, nullptr);
   kernel_.Attach(session_);
   readers_ = options_.readers;
   for (int i = 0; i < options_.readers; ++i) {
@@ -112,8 +121,21 @@ bool FuseMount::WaitReadersEnd(int64_t timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return readers_ == 0; });
 }
 
-bool FuseMount::Stop() {
-  if (!session_ || threads_.empty()) return true;
+// Ends the connection whoever still has the filesystem mounted (a file that is open, a container that was
+// started meanwhile and got a copy of all mounts): the kernel does so when its last descriptor goes.
+void FuseMount::Disconnect() {
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  CHECK(null >= 0 && dup3(null, fd_, O_CLOEXEC) == fd_, "cannot replace a descriptor");
+  close(null);
+  // A reader that waits in read(2) keeps the old one; a signal takes it out of there.
+  while (!WaitReadersEnd(kKickPeriodMs)) {
+    for (std::thread& t : threads_) pthread_kill(t.native_handle(), kKickSignal);
+  }
+}
+
+void FuseMount::Stop() {
+  if (threads_.empty() || stopped_) return;
+  stopped_ = true;
   fuse_session_exit(session_);  // or libfuse complains of answers that nobody takes
   bool gone;
   {
@@ -126,12 +148,9 @@ bool FuseMount::Stop() {
   if (!gone && ours && !Unmount(options_.mountpoint, false).ok()) {
     (void)Unmount(options_.mountpoint, true);
   }
-  if (!WaitReadersEnd(kStopTimeoutMs)) {
-    if (entry_) AbortConnection(*entry_);
-    if (!WaitReadersEnd(kStopTimeoutMs)) return false;
-  }
+  (void)WaitReadersEnd(kStopTimeoutMs);
+  Disconnect();
   kernel_.Detach();
-  return true;
 }
 
 void FuseMount::ReadLoop() {
@@ -143,8 +162,8 @@ void FuseMount::ReadLoop() {
     if (!slot.buffer) slot.buffer = buffers_.Take();
     const ssize_t n = read(fd_, slot.buffer.get(), buffers_.capacity_bytes());
     if (n < 0 && MayTryAgain(errno)) continue;
-    if (n < 0) {
-      err = errno;
+    if (n <= 0) {
+      err = n < 0 ? errno : ENODEV;  // disconnected
       break;
     }
     if (n < static_cast<ssize_t>(sizeof(fuse_in_header))) continue;

@@ -46,25 +46,27 @@ class FuseMount {
  public:
   static constexpr uint32_t kMaxWriteBytes = 1 * kMiB;
   static constexpr int64_t kInitTimeoutMs = 10'000;
-  static constexpr int64_t kStopTimeoutMs = 5'000;
+  static constexpr int64_t kStopTimeoutMs = 1'000;
+  static constexpr int64_t kKickPeriodMs = 20;
 
   // `on_gone` is called once, by the last reader. Adapter and kernel cache outlive the mount. When this
   // returns, the mount answers.
   static Result<std::unique_ptr<FuseMount>> Mount(FuseAdapter& adapter, FuseKernelCache& kernel,
                                                   FuseMountOptions options, std::function<void()> on_gone);
-  // REQUIRES: Stop returned true.
+  // REQUIRES: Stop was called, and nothing of the adapter runs any more (Drain).
   ~FuseMount();
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
 
-  // Unmounts, even if files are open, and ends the readers: no request begins after it. False if they
-  // did not end (a mount that only root could abort); then the process can only exit.
-  bool Stop();
+  // Unmounts, even if files are open, ends the readers and the connection: no request begins after it, what
+  // is open fails from now on. Uses SIGUSR2.
+  void Stop();
 
  private:
   FuseMount(FuseAdapter& adapter, FuseKernelCache& kernel, FuseMountOptions options, std::function<void()> on_gone);
   Result<void> Start();
   void ChooseFeatures(fuse_conn_info* conn) const;
+  void Disconnect();
   bool WaitReadersEnd(int64_t timeout_ms);
   void ReadLoop();
   void Process(const uint8_t* request, size_t bytes);
@@ -78,6 +80,7 @@ class FuseMount {
   fuse_session* session_ = nullptr;
   int fd_ = -1;
   std::optional<MountEntry> entry_;  // as the system knows it
+  bool stopped_ = false;
 
   std::atomic<bool> init_done_ = false;
   fuse_init_in init_in_ = {};      // written before the answer is made, on the same thread

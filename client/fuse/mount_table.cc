@@ -128,10 +128,6 @@ Result<void> Unmount(const std::string& mountpoint, bool lazily) {
   return Error(FsError::kBusy, "cannot unmount " + mountpoint + " with fusermount3");
 }
 
-void AbortConnection(const MountEntry& mount) {
-  (void)WriteFile("/sys/fs/fuse/connections/" + std::to_string(mount.dev_minor) + "/abort", "1");
-}
-
 bool SetReadAhead(const MountEntry& mount, uint64_t bytes) {
   return WriteFile("/sys/class/bdi/" + std::to_string(mount.dev_major) + ":" + std::to_string(mount.dev_minor) +
                        "/read_ahead_kb",

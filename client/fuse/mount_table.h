@@ -30,8 +30,6 @@ Result<std::string> PrepareMountpoint(const std::string& path);
 
 // Ends a mount of ours whose bytes are safe. `lazily`: also if files are open, which then fail.
 Result<void> Unmount(const std::string& mountpoint, bool lazily);
-// Makes the kernel give up all requests of the connection, so that its readers end. Best effort.
-void AbortConnection(const MountEntry& mount);
 
 // How far the kernel reads ahead on this mount; needs root. False if it could not be set.
 bool SetReadAhead(const MountEntry& mount, uint64_t bytes);

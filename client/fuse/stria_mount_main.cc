@@ -122,9 +122,9 @@ class MountProgram {
 
   const MountConfig config_;
   const int gone_fd_;
+  ExecutorThread loop_;  // outlives the pools, whose work ends with a Post
   ThreadPool compute_;
   FuseKernelCache kernel_;
-  ExecutorThread loop_;
   // Of the executor's thread.
   std::unique_ptr<GrpcClient> grpc_;
   std::unique_ptr<TransportMetaConnector> meta_;
@@ -186,11 +186,7 @@ int MountProgram::End() {
   };
   if (mount_) {
     flush(false);
-    if (!mount_->Stop()) {
-      LogError("{} is held by someone and could not be given up", config_.mountpoint);
-      FlushLog();
-      std::_Exit(kExitFailed);
-    }
+    mount_->Stop();
     loop_.Run([this] { return adapter_->Drain(kDrainNs); });
     mount_.reset();
   }

@@ -5,6 +5,8 @@
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <linux/falloc.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -17,6 +19,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -510,12 +515,13 @@ TEST_F(Mount, ReadersAndWritersOnTwoMounts) {
 }
 
 TEST_F(Mount, AppendersOnTwoMounts) {
-  auto append = [](const std::string& path, char c) {
+  constexpr int kLines = 50;
+  auto line = [](char who, int i) { return std::string(1, who) + std::to_string(1000 + i) + std::string(94, '.') + "\n"; };
+  auto append = [&line](const std::string& path, char who) {
     Fd fd(path, O_WRONLY | O_APPEND);
     ASSERT_GE(fd, 0);
-    for (int i = 0; i < 50; ++i) {
-      const std::string line(99, c);
-      ASSERT_EQ(write(fd, (line + "\n").data(), 100), 100) << strerror(errno);
+    for (int i = 0; i < kLines; ++i) {
+      ASSERT_EQ(write(fd, line(who, i).data(), 100), 100) << strerror(errno);
     }
   };
   WriteAll(A("log"), "");
@@ -523,14 +529,15 @@ TEST_F(Mount, AppendersOnTwoMounts) {
   append(A("log"), 'a');
   other.join();
   const std::string all = ReadAll(A("log"));
-  ASSERT_EQ(all.size(), 100u * 100u);
-  int of_a = 0;
-  for (size_t i = 0; i < 100; ++i) {
-    const std::string line = all.substr(i * 100, 100);
-    EXPECT_TRUE(line == std::string(99, 'a') + "\n" || line == std::string(99, 'b') + "\n") << line;
-    of_a += line[0] == 'a';
+  std::map<char, int> next;
+  std::string order;  // of the writers' lines
+  for (size_t at = 0; at + 100 <= all.size(); at += 100) {
+    const char who = all[at];
+    order += all.substr(at, 5) + " ";
+    EXPECT_EQ(all.substr(at, 100), line(who, next[who]++)) << "at " << at;
   }
-  EXPECT_EQ(of_a, 50);
+  EXPECT_TRUE(next['a'] == kLines && next['b'] == kLines) << order;
+  EXPECT_EQ(all.size(), 200u * kLines);
 }
 
 TEST_F(Mount, ADirectoryCanBeMounted) {
@@ -541,6 +548,41 @@ TEST_F(Mount, ADirectoryCanBeMounted) {
   EXPECT_EQ(Stat(sub.path()).st_mode & 07777, 0750u);
   WriteAll(sub.path() + "/new", "from below");
   EXPECT_EQ(ReadAll(A("sub/new")), "from below");
+}
+
+TEST_F(Mount, EndsAlthoughFilesAreOpen) {
+  auto mounted = std::make_unique<MiniMount>(cluster_, 5);
+  Fd fd(mounted->path() + dir_ + "/f", O_RDWR | O_CREAT);
+  ASSERT_EQ(write(fd, "kept", 4), 4);
+  mounted.reset();
+  EXPECT_EQ(pwrite(fd, "x", 1, 0), -1);
+  EXPECT_EQ(ReadAll(A("f")), "kept");
+}
+
+// Whoever unshares the mount table, as containers do, keeps a copy of all mounts.
+TEST_F(Mount, EndsAlthoughSomeoneKeepsACopy) {
+  auto mounted = std::make_unique<MiniMount>(cluster_, 4);
+  WriteAll(mounted->path() + dir_ + "/f", "x");
+  int ready[2];
+  ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (int fd = 3; fd < 1024; ++fd) {
+      if (fd != ready[1]) close(fd);
+    }
+    const bool ok = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    (void)!write(ready[1], ok ? "y" : "n", 1);
+    pause();
+    _exit(0);
+  }
+  char answer = 0;
+  ASSERT_EQ(read(ready[0], &answer, 1), 1);
+  ASSERT_EQ(answer, 'y');
+  mounted.reset();
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST(MountPoint, ADeadMountIsClearedAway) {
