@@ -29,7 +29,7 @@ namespace stria {
 
 class MiniCluster {
  public:
-  MiniCluster(size_t nodes, const std::string& layout) : pool_(2, "pool") {
+  MiniCluster(size_t nodes, const std::string& layout) : pool_(std::make_unique<ThreadPool>(2, "pool")) {
     key_.id = 1;
     key_.secret.fill(7);
     meta_ = std::make_unique<MetaDoor>(this);
@@ -38,12 +38,14 @@ class MiniCluster {
   }
   ~MiniCluster() {
     loop_.Do([this] {
-      nodes_.clear();
+      for (auto& [address, n] : nodes_) n->node.reset();
       server_.reset();
     });
+    pool_.reset();  // before the stores that its work uses
+    loop_.Do([this] { nodes_.clear(); });
   }
   ExecutorThread& loop() { return loop_; }
-  Pool& pool() { return pool_; }
+  Pool& pool() { return *pool_; }
   MetaConnector& meta() { return *meta_; }
   DataConnector& data() { return *data_; }
   MetaServer& server() { return *server_; }
@@ -106,10 +108,10 @@ class MiniCluster {
     DataNodeDisk disk;
     disk.disk = n->disk.get();
     disk.kv = n->kv.get();
-    disk.index_pool = &pool_;
+    disk.index_pool = pool_.get();
     disk.superblock = (co_await OpenSuperblock(n->disk.get(), setup)).value();
     disk.where = setup.where;
-    DataNodeEnv env{meta_.get(), data_.get(), &pool_};
+    DataNodeEnv env{meta_.get(), data_.get(), pool_.get()};
     DataNodeOptions options;
     options.name = name;
     options.address = name;
@@ -123,7 +125,7 @@ class MiniCluster {
   }
 
   ExecutorThread loop_;  // outlives the pool, whose work ends with a Post
-  ThreadPool pool_;
+  std::unique_ptr<ThreadPool> pool_;
   ClusterKey key_;
   std::unique_ptr<MetaDoor> meta_;
   std::unique_ptr<DataDoor> data_;
