@@ -142,6 +142,8 @@ Task<Result<void>> Agent::Beat() {
   }
   if (!reply.ok()) co_return reply.error();
   CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
+  LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
+           reply->rebuilds.size(), rebuilding_);
   TakeDeletes(std::move(reply->deletes));
   TakeRebuilds(std::move(reply->rebuilds));
   co_return Ok();
@@ -256,6 +258,8 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   }
   if (result.result.code != FsError::kOk) {
     LogWarning("rebuild {} failed: {}", result.task, result.result.error());
+  } else {
+    LogDebug("rebuild {}: {} bytes made from {}", result.task, result.length, result.bytes_read);
   }
   --rebuilding_;
   ++rebuilds_done_;

@@ -30,6 +30,7 @@ class Workload {
         ex_.RunFor(static_cast<int64_t>(rng_.Between(1, 60)) * kMillisecond);
       }
       sim_.disk_media->faults = SimDiskFaults();
+      (void)RunSim(ex_, sim_.kv->Sync());  // takes a failure that is still waiting
       sim_.Crash(rng_, rng_.Percent(70));
     }
     EXPECT_GT(sealed_, (faults_ ? 5u : 20u) * static_cast<uint64_t>(rounds));

@@ -1,6 +1,7 @@
 // Headers, waiting, telling others.
 #include <algorithm>
 
+#include "common/log.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -95,6 +96,7 @@ Task<void> MetaServer::WaitProgress(int64_t until_ns) {
 
 void MetaServer::SetFatal(Error e) {
   if (!fatal_.ok()) return;
+  LogError("the metadata store has failed: {}", e);
   fatal_ = std::move(e);
   fatal_event_.Set();
   progress_.Pulse();
@@ -143,7 +145,7 @@ uint64_t MetaServer::PushEvent(SessionId s, SessionEvent e) {
   if (event != 0) {
     if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
   } else if (sessions_.Exists(s)) {
-    Fence(s);  // it does not take its events: everything it caches must be taken for stale
+    Fence(s, "it does not take its events");  // everything it caches must be taken for stale
   }
   return event;
 }
@@ -221,9 +223,32 @@ void MetaServer::NoteEvictions(const std::vector<InterestTable::Notice>& evicted
   for (const auto& [session, event] : acks) evictions_[session] = event;
 }
 
+void MetaServer::LogMapChanges() {
+  const ClusterMap map = cluster_->Map();
+  for (const NodeInfo& n : map.nodes) {
+    const NodeState before = std::exchange(logged_nodes_[n.id], n.state);
+    if (before == n.state) continue;
+    if (n.state == NodeState::kUp) LogInfo("node {} is up at {}", n.name, n.address);
+    else if (n.state == NodeState::kSuspect) LogInfo("node {} is not heard", n.name);
+    else if (n.state == NodeState::kDown) LogWarning("node {} is down", n.name);
+    else LogWarning("node {} is out: its shards are rebuilt on the others", n.name);
+  }
+  for (const TargetInfo& t : map.targets) {
+    const TargetState before = std::exchange(logged_targets_[t.id], t.state);
+    if (before == t.state) continue;
+    const std::string name = map.TargetName(t.id);
+    if (t.state == TargetState::kUp) LogInfo("disk {} is in use", name);
+    else if (t.state == TargetState::kDraining) LogInfo("disk {} is being emptied", name);
+    else if (t.state == TargetState::kFailed) LogWarning("disk {} has failed: its shards are rebuilt elsewhere", name);
+    else if (t.state == TargetState::kOut) LogWarning("disk {} is out: its shards are rebuilt elsewhere", name);
+    else LogInfo("disk {} is removed", name);
+  }
+}
+
 void MetaServer::PushMapEvents() {
   if (cluster_->version() == pushed_map_version_) return;
   pushed_map_version_ = cluster_->version();
+  LogMapChanges();
   for (SessionId s : sessions_.All()) {
     SessionEvent e;
     e.kind = SessionEvent::Kind::kClusterMap;

@@ -24,6 +24,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -188,6 +189,7 @@ class MetaServer final : public MetaService {
   // Tells everybody but `from` what changed, and `from` what its reply does not cover; waits for the
   // others.
   Task<void> Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered);
+  void LogMapChanges();
   void PushMapEvents();
   Result<void> SaveCluster();
   Result<void> SaveClusterIn(Txn& txn);  // and commits it
@@ -215,8 +217,9 @@ class MetaServer final : public MetaService {
   Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
   bool ReclaimHeld(const OpenSessionRequest& r);
   OpenSessionReply SessionReply(SessionId s, bool reclaimed);
-  // Ends a session at once, durable with the next sync; what it left is collected later.
-  void Fence(SessionId s);
+  // Ends a session at once, durable with the next sync; what it left is collected later. `why` is for
+  // the log; "" if it asked for it.
+  void Fence(SessionId s, std::string_view why);
   void ExpireSessions();
   void FenceSilent();
   Task<Result<LeaseMode>> AcquireLease(SessionId s, InodeId ino, bool for_write, bool data, int64_t deadline_ns);
@@ -331,6 +334,8 @@ class MetaServer final : public MetaService {
   bool window_over_ = false;   // of reclaims
   std::set<SessionId> ended_;  // fenced; their stripes and replies are to be collected
   uint64_t pushed_map_version_ = 0;
+  std::map<NodeId, NodeState> logged_nodes_;
+  std::map<TargetId, TargetState> logged_targets_;
   uint64_t place_seed_ = 0;
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats

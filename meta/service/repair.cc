@@ -9,6 +9,7 @@
 // A result that comes too late finds no task, or a column that is another by now: its shard is garbage.
 #include <algorithm>
 
+#include "common/log.h"
 #include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
 
@@ -131,6 +132,9 @@ Result<bool> MetaServer::ScanPage() {
     scan.done = true;
     scan.again_ns = Now() + kRescanNs;
     repairs_.SetRemaining(target, scan.stripes, scan.bytes);
+    if (!scan.left) LogInfo("{} is empty", cluster_->TargetName(target));
+    else LogInfo("{} still has {} stripes, {} bytes ({})", cluster_->TargetName(target), scan.stripes, scan.bytes,
+                 cluster_->EmptyingReason(target));
   }
   return true;
 }

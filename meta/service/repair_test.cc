@@ -235,6 +235,38 @@ TEST_F(RepairTest, ADeadNodeIsRemovedAlthoughClientsHoldStripesToFillThere) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+TEST_F(RepairTest, ADeadNodeIsReplacedWithoutWaiting) {
+  FileOf(20);
+  nodes[1]->Stop();
+  h.ex.RunFor(15 * kSecond);
+  const uint64_t degraded = Status().degraded_stripes;
+  EXPECT_GT(degraded, 0u);
+  TestNode fresh(&h, 6, 2);
+  fresh.Start();
+  h.ex.RunFor(2 * kSecond);
+  AdminRequest r;
+  r.header.cluster = h.cluster;
+  r.verb = AdminVerb::kReplaceNode;
+  r.node = nodes[1]->id;
+  r.new_node = fresh.id;
+  r.dry_run = true;
+  auto dry = a.Run(h.server->Admin(r));
+  ASSERT_TRUE(dry.ok()) << dry.error();
+  EXPECT_EQ(dry->stripes, degraded);
+  r.dry_run = false;
+  ASSERT_TRUE(a.Run(h.server->Admin(r)).ok());
+  h.ex.RunFor(40 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  ASSERT_TRUE(Admin(AdminVerb::kRemove, nodes[1]->id).ok());
+  EXPECT_EQ(Status().map.FindNode(nodes[1]->id), nullptr);
+  fresh.Stop();
+  RestartMeta(true);
+  fresh.Start();
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(h.Fsck().empty());
+  fresh.Stop();
+}
+
 TEST_F(RepairTest, PauseAndLimit) {
   FileOf(20);
   ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());

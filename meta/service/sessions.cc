@@ -1,6 +1,7 @@
 // Sessions, events, data leases.
 #include <algorithm>
 
+#include "common/log.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -45,7 +46,8 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       progress_.Pulse();
       co_return SessionReply(s, true);
     }
-    Fence(s);  // two sessions claim what only one can have had: neither the lease nor its bytes are safe
+    // Two sessions claim what only one can have had: neither the lease nor its bytes are safe.
+    Fence(s, "it claims a lease that another session has claimed");
   } else if (const auto newer = sessions_.FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
     // A reclaim that was long on its way: the client has a later session, which it must not end.
     co_return Error(FsError::kFenced, "this session is over");
@@ -61,7 +63,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
       CO_RETURN_IF_ERROR(co_await store_->Sync());
       if (sessions_.Exists(*former)) co_return SessionReply(*former, false);
     } else {
-      Fence(*former);
+      Fence(*former, "its client has opened a new session");
     }
   }
   for (int i = 0; i < kMaxTxnTries; ++i) {
@@ -98,6 +100,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
       co_return synced.error();
     }
     if (!opened) continue;
+    LogInfo("session {} opened: {}", *opened, r.client);
     if (!sessions_.Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
     co_return SessionReply(*opened, false);
   }
@@ -151,14 +154,18 @@ Task<Result<PollReply>> MetaServer::Poll(PollRequest r) {
 
 Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) Fence(r.header.session);
+  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) {
+    Fence(r.header.session, "");
+  }
   co_return Empty();
 }
 
-void MetaServer::Fence(SessionId s) {
+void MetaServer::Fence(SessionId s, std::string_view why) {
   const SessionRecord* found = sessions_.Find(s);
   if (found == nullptr) return;
   SessionRecord record = *found;
+  if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
+  else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
   sessions_.Remove(s);
   interests_.Drop(s);
   for (InodeId ino : leases_.Drop(s)) {
@@ -182,7 +189,7 @@ void MetaServer::Fence(SessionId s) {
 }
 
 void MetaServer::ExpireSessions() {
-  for (SessionId s : sessions_.Expired(Now())) Fence(s);
+  for (SessionId s : sessions_.Expired(Now())) Fence(s, "its lease has run out");
 }
 
 // Sessions that renew their lease and do not answer.
@@ -212,7 +219,7 @@ void MetaServer::FenceSilent() {
     if (demand.second <= limit_ns) silent.insert(key.first);
     ++it;
   }
-  for (SessionId s : silent) Fence(s);
+  for (SessionId s : silent) Fence(s, "it renews its lease but does not answer recalls or take events");
 }
 
 // ---- Data leases ----
