@@ -225,6 +225,7 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
   piece.push_back({offset, bytes});
   bool inlined = length <= kMaxInlineBytes;
   Result<CommitReply> reply = FsError::kIo;
+  int rewrites = 0;
   while (true) {
     std::vector<WrittenPiece> written;
     if (!inlined) {
@@ -232,8 +233,11 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
     reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), h->append, false);
-    if (!reply.ok()) GiveBack(written);
-    if (reply.ok() || !inlined || !InlineRefused(reply.code())) break;
+    if (reply.ok()) break;
+    GiveBack(written);
+    // Its stripes did not survive: a restart of the server, or a disk given up meanwhile.
+    if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) continue;
+    if (!inlined || !InlineRefused(reply.code())) break;
     inlined = false;
   }
   if (!reply.ok()) co_return reply.error();

@@ -128,6 +128,20 @@ Task<Result<CommitReply>> MetaServer::Commit(CommitRequest r) {
                                             &MetaServer::AfterCommit);
 }
 
+// Shards may be lost between their seal and this commit: nothing is acknowledged with less than full
+// redundancy.
+Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
+  for (const StripeInfo& s : r.stripes) {
+    for (const Column& c : s.columns) {
+      if (!c.shard || cluster_->FindTarget(c.target) == nullptr) continue;
+      if (cluster_->StateOf(c.target) != ColumnState::kMissing) continue;
+      return Error(FsError::kConflict, "stripe " + std::to_string(s.id.v) + " has a shard on " +
+                                           cluster_->TargetName(c.target) + ", which is gone; write it again");
+    }
+  }
+  return Ok();
+}
+
 Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(CheckSession(r.header));
@@ -138,7 +152,10 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   }
   Touched touched;
   Result<CommitReply> reply = co_await Apply<CommitReply>(
-      OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpCommit(txn, ctx, r); });
+      OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
+        RETURN_IF_ERROR(CheckDisksOf(r));
+        return OpCommit(txn, ctx, r);
+      });
   if (!reply.ok() || !r.ino) co_return reply;
   if (leases_.ModeOf(s, r.ino) == LeaseMode::kExclusive) {
     // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:

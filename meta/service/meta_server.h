@@ -250,6 +250,7 @@ class MetaServer final : public MetaService {
   Task<Result<AllocateReply>> RunAllocate(AllocateRequest r);
   Task<Result<AllocateReply>> AfterAllocate(AllocateRequest r, AllocateReply reply);
   Result<AllocateReply> AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r);
+  Result<void> CheckDisksOf(const CommitRequest& r) const;
   Task<Result<CommitReply>> RunCommit(CommitRequest r);
   Task<Result<CommitReply>> AfterCommit(CommitRequest r, CommitReply reply);
   void SignGrant(StripeGrant* grant, uint8_t rights) const;

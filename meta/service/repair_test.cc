@@ -267,6 +267,25 @@ TEST_F(RepairTest, ADeadNodeIsReplacedWithoutWaiting) {
   fresh.Stop();
 }
 
+TEST_F(RepairTest, NothingIsCommittedWithAShardThatIsLostAlready) {
+  const InodeId ino = FileOf(1);
+  auto held = a.Allocate(ino, 1);
+  ASSERT_TRUE(held.ok());
+  const StripeInfo sealed = TestClient::Sealed(held->stripes[0].info, kMiB);
+  nodes[1]->Stop();
+  h.ex.RunFor(90 * kSecond);  // out
+  CommitRequest r;
+  r.header = a.Mutation();
+  r.ino = ino;
+  r.stripes = {sealed};
+  Extent e;
+  e.length = kMiB;
+  e.stripe = sealed.id;
+  r.extents = {e};
+  EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kConflict);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+}
+
 TEST_F(RepairTest, PauseAndLimit) {
   FileOf(20);
   ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());
