@@ -56,8 +56,9 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
     if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
+      const uint64_t generation = session_.generation();
       auto flushed = co_await FlushInode(inode, false);
-      if (!flushed.ok() && set.size && inode->generation == session_.generation()) {
+      if (!flushed.ok() && set.size && generation == session_.generation()) {
         inode->dirty.Truncate(*set.size);  // cutting a file down must be possible when there is no space
         flushed = co_await FlushInode(inode, false);
       }
