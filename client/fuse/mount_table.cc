@@ -53,6 +53,14 @@ bool WriteFile(const std::string& path, const std::string& text) {
   return ok;
 }
 
+// Dead mounts on top of each other that are cleared away.
+constexpr int kMaxDeadMounts = 16;
+
+// errno. Asks the file system itself: for a while the kernel would answer for a dead one.
+int Ask(const std::string& path, struct statx* st) {
+  return statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_MODE, st) == 0 ? 0 : errno;
+}
+
 // For those who may not call umount(2).
 bool RunFusermount(const std::string& mountpoint, bool lazily) {
   const pid_t child = fork();
@@ -104,14 +112,14 @@ Result<std::string> PrepareMountpoint(const std::string& path) {
   std::filesystem::path parent = std::filesystem::canonical(given.parent_path(), ec);
   if (ec) return Error(FsError::kNoEnt, "cannot mount on " + path + ": " + ec.message());
   std::string full = parent / given.filename();
-  struct stat st;
-  if (stat(full.c_str(), &st) != 0 && errno == ENOTCONN) {
+  struct statx st;
+  int err = Ask(full, &st);
+  for (int i = 0; err == ENOTCONN && i < kMaxDeadMounts; ++i) {
     RETURN_IF_ERROR(Unmount(full, true));
-    if (stat(full.c_str(), &st) != 0) return ErrnoError(errno, "mount on " + path + " after clearing a dead mount");
-  } else if (stat(full.c_str(), &st) != 0) {
-    return ErrnoError(errno, "mount on " + path);
+    err = Ask(full, &st);
   }
-  if (!S_ISDIR(st.st_mode)) return Error(FsError::kNotDir, "cannot mount on " + path + ": it is not a directory");
+  if (err != 0) return ErrnoError(err, "mount on " + path);
+  if (!S_ISDIR(st.stx_mode)) return Error(FsError::kNotDir, "cannot mount on " + path + ": it is not a directory");
   char resolved[PATH_MAX];
   if (!realpath(full.c_str(), resolved)) return ErrnoError(errno, "mount on " + path);
   return std::string(resolved);

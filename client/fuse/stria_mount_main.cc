@@ -14,6 +14,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -213,6 +214,8 @@ int RunMount(MountConfig config) {
     std::fprintf(stderr, "stria-mount: %s\n", daemon.error().message.c_str());
     return kExitFailed;
   }
+  // It is opened again when it is rotated, from another working directory.
+  if (!config.log_file.empty()) config.log_file = std::filesystem::absolute(config.log_file);
   const int signal_fd = BlockSignals();
   RaiseFileLimit();
   if (config.log_file.empty() && !config.foreground && geteuid() == 0) config.log_file = kDaemonLog;
@@ -229,6 +232,7 @@ int RunMount(MountConfig config) {
     return kExitFailed;
   }
   LogInfo("{} is mounted", config.mountpoint);
+  FlushLog();
   daemon->Ready();
   sd_notify(0, "READY=1");
   program.Wait(signal_fd);
