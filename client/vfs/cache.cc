@@ -13,6 +13,12 @@ constexpr int64_t kMaxAttrValidNs = 10 * kSecond;
 
 int64_t Vfs::AttrValidNs() const { return std::clamp<int64_t>(session_.LeaseLeftNs(), 0, kMaxAttrValidNs); }
 
+uint64_t Vfs::EpochAfterChange(uint64_t since) {
+  const bool overtaken = since != cache_epoch_;
+  ++cache_epoch_;
+  return overtaken ? 0 : cache_epoch_;
+}
+
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
   if (!slot) slot = std::make_shared<VfsInode>(ino);

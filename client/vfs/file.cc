@@ -105,6 +105,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.exclusive = exclusive;
   r.truncate = truncate;
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
     co_return reply.error();

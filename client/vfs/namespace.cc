@@ -16,15 +16,16 @@ Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name)
     ForgetEntry(parent, name);
   }
   const uint64_t since = cache_epoch_;
+  const uint64_t made = names_made_;
   NameRequest r;
   r.parent = parent;
   r.name = name;
   auto reply = co_await session_.Call(&MetaService::Lookup, std::move(r), who);
   if (!reply.ok()) {
-    if (reply.code() == FsError::kNoEnt) RememberEntry(parent, name, InodeId(), since);
+    if (reply.code() == FsError::kNoEnt && made == names_made_) RememberEntry(parent, name, InodeId(), since);
     co_return reply.error();
   }
-  if (name != "." && name != "..") RememberEntry(parent, name, reply->attr.ino, since);
+  if (name != "." && name != ".." && made == names_made_) RememberEntry(parent, name, reply->attr.ino, since);
   co_return RememberNode(*reply, since);
 }
 
@@ -105,6 +106,7 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   r.target = std::move(target);
   r.exclusive = true;
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
     co_return reply.error();
@@ -117,12 +119,13 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   NameRequest r;
   r.parent = parent;
   r.name = name;
+  const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
-  ++cache_epoch_;
+  const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
-  RememberEntry(parent, name, InodeId(), cache_epoch_);
-  RememberNode(*reply, cache_epoch_);
+  RememberEntry(parent, name, InodeId(), now);
+  RememberNode(*reply, now);
   if (reply->attr.nlink == 0) {
     ForgetAttr(reply->attr.ino);
     auto it = inodes_.find(reply->attr.ino);
@@ -139,11 +142,12 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   NameRequest r;
   r.parent = parent;
   r.name = name;
+  const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Rmdir, std::move(r), who);
-  ++cache_epoch_;
+  const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
-  RememberNode(*reply, cache_epoch_);
+  RememberNode(*reply, now);
   ForgetAttr(reply->attr.ino);
   co_return Ok();
 }
@@ -165,14 +169,15 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.new_name = new_name;
   r.no_replace = no_replace;
   r.exchange = exchange;
+  const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
-  ++cache_epoch_;
+  const uint64_t now = EpochAfterChange(since);
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   ForgetEntry(parent, name);
   ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) ForgetAttr(*replaced);
   if (!reply.ok()) co_return reply.error();
-  RememberNode(*reply, cache_epoch_);
+  RememberNode(*reply, now);
   co_return Ok();
 }
 
@@ -184,6 +189,7 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
   r.new_parent = new_parent;
   r.new_name = new_name;
   auto reply = co_await session_.Mutate(&MetaService::Link, std::move(r), who);
+  ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(new_parent, new_name);
     co_return reply.error();
@@ -201,6 +207,7 @@ Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
 
 Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
   const uint64_t since = cache_epoch_;
+  const uint64_t made = names_made_;
   ReadDirRequest r;
   r.ino = ino;
   r.cookie = cookie;
@@ -209,7 +216,7 @@ Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie
   auto reply = co_await session_.Call(&MetaService::ReadDir, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
   for (DirEntry& e : reply->entries) {
-    RememberEntry(ino, e.name, e.ino, since);
+    if (made == names_made_) RememberEntry(ino, e.name, e.ino, since);
     if (e.attr) e.attr = Remember(*e.attr, since).attr;
   }
   co_return std::move(*reply);

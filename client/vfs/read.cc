@@ -124,6 +124,7 @@ Task<Result<void>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset
     }
     if (last.ok()) co_return Ok();
     if (!MappingIsOld(last.code)) break;
+    if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
     n.extents.Clear();
   }

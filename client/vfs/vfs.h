@@ -64,6 +64,7 @@ struct IoCounters {
   uint64_t fetched_bytes = 0;        // payload asked from data servers
   uint64_t committed_bytes = 0;
   uint64_t cache_hit_bytes = 0;
+  uint64_t lost_mappings = 0;  // reads that found their stripe gone and asked for the mapping again
 };
 
 struct EntryOut {
@@ -172,6 +173,8 @@ class Vfs {
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
   // before the call whose answer is remembered: what an invalidation overtook is not.
   int64_t AttrValidNs() const;
+  // After a change of ours: what to remember its answer with. What was asked before is not remembered.
+  uint64_t EpochAfterChange(uint64_t since);
   EntryOut Overlay(Attr attr);
   void UpdateInode(const Attr& attr);
   EntryOut Remember(const Attr& attr, uint64_t since);
@@ -249,6 +252,7 @@ class Vfs {
   std::map<InodeId, std::map<std::string, Dentry>> entries_;
   size_t entry_count_ = 0;
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation
+  uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
