@@ -558,17 +558,25 @@ bool IsCrowded(const ClusterView& view, std::span<const TargetId> targets, Domai
   return false;
 }
 
+std::vector<ColumnIndex> CrowdedColumns(const ClusterView& view, const StripeShape& shape,
+                                        std::span<const TargetId> targets, Domain domain) {
+  CHECK(targets.size() == shape.columns());
+  std::map<std::pair<uint32_t, DomainKey>, std::vector<ColumnIndex>> columns;
+  for (uint16_t c = 0; c < targets.size(); ++c) {
+    const TargetView* t = view.Find(targets[c]);
+    if (t != nullptr) columns[{GroupOf(shape, ColumnIndex(c)), KeyOf(*t, domain)}].push_back(ColumnIndex(c));
+  }
+  std::vector<ColumnIndex> out;
+  for (const auto& [place, there] : columns) {
+    if (there.size() > 1) out.insert(out.end(), there.begin(), there.end());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 bool IsCrowded(const ClusterView& view, const StripeShape& shape, std::span<const TargetId> targets,
                Domain domain) {
-  CHECK(targets.size() == shape.columns());
-  for (uint32_t group = 0; group < shape.groups; ++group) {
-    std::vector<TargetId> mine;
-    for (uint16_t c = 0; c < targets.size(); ++c) {
-      if (GroupOf(shape, ColumnIndex(c)) == group) mine.push_back(targets[c]);
-    }
-    if (IsCrowded(view, mine, domain)) return true;
-  }
-  return false;
+  return !CrowdedColumns(view, shape, targets, domain).empty();
 }
 
 }  // namespace stria

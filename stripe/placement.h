@@ -100,6 +100,10 @@ Result<RepairPlacement> PlaceRepair(const ClusterView& view, const StripeShape& 
                                     std::span<const TargetId> columns, const RepairRequest& request,
                                     uint64_t seed);
 
+// The columns that share a failure domain with another column of their group, ascending. `targets` as below.
+std::vector<ColumnIndex> CrowdedColumns(const ClusterView& view, const StripeShape& shape,
+                                        std::span<const TargetId> targets, Domain domain);
+
 // True if two of `targets` (the columns of one group; 0 and disks not in the view are skipped) are in one
 // failure domain.
 bool IsCrowded(const ClusterView& view, std::span<const TargetId> targets, Domain domain);

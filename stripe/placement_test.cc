@@ -417,6 +417,18 @@ TEST(PlaceRepairRandom, IsLegal) {
   }
 }
 
+TEST(IsCrowded, NamesTheColumns) {
+  const ClusterView view = Cluster(3, 2);
+  StripeShape shape;
+  shape.groups = 2;
+  shape.k = 1;
+  shape.m = 1;  // data 0, 1; parity 2 (of group 0), 3 (of group 1)
+  EXPECT_TRUE(CrowdedColumns(view, shape, Targets({101, 102, 201, 301}), Domain::kNode).empty());
+  EXPECT_EQ(CrowdedColumns(view, shape, Targets({101, 201, 102, 301}), Domain::kNode),
+            (std::vector<ColumnIndex>{ColumnIndex(0), ColumnIndex(2)}));
+  EXPECT_TRUE(CrowdedColumns(view, shape, Targets({101, 201, 102, 301}), Domain::kDisk).empty());
+}
+
 TEST(IsCrowded, LooksAtGroups) {
   const ClusterView view = Cluster(3, 3);
   EXPECT_FALSE(IsCrowded(view, Targets({101, 201, 301}), Domain::kNode));

@@ -304,7 +304,7 @@ RepairPlan PlanRepairs(const ClusterView& view, std::span<const StripeHealth> he
         ++deferred_in_a_row;
         break;
       case Outcome::kNoPlace:
-        if (job.kind != RepairKind::kMove) plan.homeless.push_back(job.stripe());
+        (job.kind == RepairKind::kMove ? plan.unmovable : plan.homeless).push_back(job.stripe());
         break;
     }
   }

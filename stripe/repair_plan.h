@@ -85,6 +85,7 @@ struct RepairPlan {
   std::vector<GroupLoss> unrepairable;  // fewer than k even if every suspect shard comes back
   std::vector<GroupLoss> waiting;       // fewer than k until suspect shards come back
   std::vector<StripeId> homeless;       // no disk in the cluster can take the shard: add space or disks
+  std::vector<StripeId> unmovable;      // nothing is at risk, but no better place has room
   uint64_t deferred = 0;                // stripes whose turn comes later
 };
 

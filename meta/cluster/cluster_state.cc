@@ -93,10 +93,15 @@ void ClusterState::TakeDisk(Target& t, const DiskHello& d) {
   i.checksum_errors = d.checksum_errors;
   i.free_bytes = d.free_bytes;
   t.absent_since_ns.reset();
-  const bool bad = d.failed || d.read_errors + d.write_errors > options_.max_io_errors ||
-                   d.checksum_errors > options_.max_checksum_errors;
-  if (bad && (i.state == TargetState::kUp || i.state == TargetState::kDraining)) {
+  const uint64_t io = d.read_errors + d.write_errors;
+  t.forgiven_io = std::min(t.forgiven_io, io);  // its server has started anew and counts from 0
+  t.forgiven_checksums = std::min(t.forgiven_checksums, d.checksum_errors);
+  t.too_many_errors = io - t.forgiven_io > options_.max_io_errors ||
+                      d.checksum_errors - t.forgiven_checksums > options_.max_checksum_errors;
+  if (d.failed && (i.state == TargetState::kUp || i.state == TargetState::kDraining)) {
     ChangeTarget(t, TargetState::kFailed);
+  } else if (t.too_many_errors && i.state == TargetState::kUp) {
+    ChangeTarget(t, TargetState::kDraining);  // most of it can still be read, and is copied away
   }
 }
 
@@ -276,7 +281,14 @@ void ClusterState::SetNodeOut(NodeId node, int64_t wall_ns) {
 
 void ClusterState::SetTargetState(TargetId target, TargetState state) {
   auto it = targets_.find(target);
-  if (it != targets_.end()) ChangeTarget(it->second, state);
+  if (it == targets_.end()) return;
+  Target& t = it->second;
+  if (state == TargetState::kUp) {
+    t.forgiven_io = t.info.read_errors + t.info.write_errors;
+    t.forgiven_checksums = t.info.checksum_errors;
+    t.too_many_errors = false;
+  }
+  ChangeTarget(t, state);
 }
 
 void ClusterState::RemoveNode(NodeId node) {
@@ -320,7 +332,7 @@ ClusterView ClusterState::View() const {
     o.repair_reserve_bytes = t.info.capacity_bytes / 100 * options_.repair_reserve_percent;
     const ColumnState state = StateOf(id);
     o.configured = state != ColumnState::kMissing;
-    o.readable = state == ColumnState::kOk || state == ColumnState::kDraining;
+    o.readable = state == ColumnState::kOk || state == ColumnState::kDraining || IsLastResort(id);
     o.usable_for_new = state == ColumnState::kOk;
     v.targets.push_back(o);
   }
@@ -347,6 +359,12 @@ bool ClusterState::IsBeingEmptied(TargetId target) const {
          nodes_.at(it->second.info.node).record.info.state == NodeState::kOut;
 }
 
+bool ClusterState::IsLastResort(TargetId target) const {
+  auto it = targets_.find(target);
+  return it != targets_.end() && it->second.info.state == TargetState::kFailed && !it->second.absent_since_ns &&
+         nodes_.at(it->second.info.node).record.info.state == NodeState::kUp;
+}
+
 bool ClusterState::IsReachable(TargetId target) const {
   const ColumnState s = StateOf(target);
   return s == ColumnState::kOk || s == ColumnState::kDraining;
@@ -364,7 +382,8 @@ std::string ClusterState::EmptyingReason(TargetId target) const {
     case TargetState::kUp: break;
   }
   if (n.state == NodeState::kOut) return n.name + " is out";
-  return it->second.info.state == TargetState::kDraining ? "drain" : "";
+  if (it->second.info.state != TargetState::kDraining) return "";
+  return it->second.too_many_errors ? "too many errors" : "drain";
 }
 
 const NodeInfo* ClusterState::FindNode(NodeId id) const {

@@ -42,7 +42,8 @@ struct ClusterOptions {
   int64_t down_ns = 10 * kSecond;
   int64_t out_ns = 600 * kSecond;
   int64_t settle_ns = 5 * kSecond;
-  uint64_t max_io_errors = 16;         // of one disk (read + write), since its server started
+  // Of one disk since its server started, or since an admin put it to use again; more, and it is drained.
+  uint64_t max_io_errors = 16;  // read + write
   uint64_t max_checksum_errors = 256;
   // Of each disk, what its server keeps for repair: beyond the free bytes that it reports.
   uint64_t repair_reserve_percent = 4;
@@ -107,6 +108,9 @@ class ClusterState {
   ColumnState StateOf(TargetId target) const;
   // True if the target's shards are being moved elsewhere: draining, failed, out, or its node is out.
   bool IsBeingEmptied(TargetId target) const;
+  // True for a disk that has failed but may still give bytes: its node is up and has it. What is on it
+  // counts as lost, and is read from there if nothing else is left.
+  bool IsLastResort(TargetId target) const;
   // True if its node is up and it takes work.
   bool IsReachable(TargetId target) const;
   // "n3 is out", "n3:d2 failed", "drain"
@@ -145,6 +149,8 @@ class ClusterState {
   struct Target {
     TargetInfo info;
     std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
+    uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors of before an admin put it to use again
+    bool too_many_errors = false;
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);

@@ -175,7 +175,10 @@ TEST_F(ClusterTest, DisksFail) {
   disks_[kN1][2].checksum_errors = 10;
   ASSERT_TRUE(Beat(kN1).ok());
   EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kFailed);
-  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
+  EXPECT_TRUE(c_.IsLastResort(TargetId(1)));
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kDraining) << "what it still gives is copied away";
+  EXPECT_EQ(c_.EmptyingReason(TargetId(2)), "too many errors");
+  EXPECT_FALSE(c_.IsLastResort(TargetId(2)));
   EXPECT_EQ(c_.FindTarget(TargetId(3))->state, TargetState::kUp);
   disks_[kN1].pop_back();  // pulled out
   ASSERT_TRUE(Beat(kN1).ok());
@@ -183,6 +186,24 @@ TEST_F(ClusterTest, DisksFail) {
   Pass(601, {kN1});
   EXPECT_EQ(c_.FindTarget(TargetId(4))->state, TargetState::kFailed);
   EXPECT_EQ(c_.EmptyingReason(TargetId(4)), "n1:d4 failed");
+  EXPECT_FALSE(c_.IsLastResort(TargetId(4))) << "it is not there";
+}
+
+TEST_F(ClusterTest, AnAdminForgivesErrors) {
+  ASSERT_TRUE(Register(1, {Disk(1)}).ok());
+  const auto state_after = [&](uint64_t errors) {
+    disks_[kN1][0].read_errors = errors;
+    EXPECT_TRUE(Beat(kN1).ok());
+    return c_.FindTarget(TargetId(1))->state;
+  };
+  EXPECT_EQ(state_after(16), TargetState::kUp);
+  EXPECT_EQ(state_after(17), TargetState::kDraining);
+  c_.SetTargetState(TargetId(1), TargetState::kUp);
+  EXPECT_EQ(state_after(33), TargetState::kUp);
+  EXPECT_EQ(state_after(34), TargetState::kDraining);
+  c_.SetTargetState(TargetId(1), TargetState::kUp);
+  EXPECT_EQ(state_after(3), TargetState::kUp) << "its server counts anew";
+  EXPECT_EQ(state_after(20), TargetState::kDraining);
 }
 
 TEST_F(ClusterTest, ViewKeepsTheReserve) {

@@ -94,6 +94,25 @@ Result<RepairSettings> DecodeRepairSettings(std::string_view bytes) {
   return s;
 }
 
+std::string EncodeRepairDone(const RepairDone& d) {
+  ByteWriter w;
+  w.U64(d.stripes);
+  w.U64(d.bytes);
+  return SealRecord(1, w.str());
+}
+
+Result<RepairDone> DecodeRepairDone(std::string_view bytes) {
+  uint8_t version = 0;
+  std::string_view body;
+  if (!OpenRecord(bytes, 1, &version, &body)) return Corrupt("the progress of a repair");
+  ByteReader r(body);
+  RepairDone d;
+  d.stripes = r.U64();
+  d.bytes = r.U64();
+  if (!r.ok()) return Corrupt("the progress of a repair");
+  return d;
+}
+
 bool RepairQueue::Add(StripeId stripe, int spare) {
   auto it = candidates_.find(stripe);
   if (it == candidates_.end()) {
@@ -240,6 +259,23 @@ void RepairQueue::Started(uint64_t bytes, int64_t now_ns) {
 
 void RepairQueue::BeginTarget(TargetId target, std::string reason) {
   progress_[target].reason = std::move(reason);
+}
+
+void RepairQueue::LoadDone(TargetId target, RepairDone done) {
+  TargetProgress& p = progress_[target];
+  p.stripes_done = done.stripes;
+  p.bytes_done = done.bytes;
+}
+
+RepairDone RepairQueue::DoneOf(TargetId target) const {
+  auto it = progress_.find(target);
+  return it == progress_.end() ? RepairDone() : RepairDone{it->second.stripes_done, it->second.bytes_done};
+}
+
+std::vector<TargetId> RepairQueue::Targets() const {
+  std::vector<TargetId> out;
+  for (const auto& [target, p] : progress_) out.push_back(target);
+  return out;
 }
 
 void RepairQueue::SetRemaining(TargetId target, uint64_t stripes, uint64_t bytes) {

@@ -3,7 +3,8 @@
 // (meta/service/repair.cc) feeds it from the store and carries out what PlanRepairs chooses.
 //
 // Persistent are only tasks (their reserved shards must not leak), bad shards (a reader's word is not
-// derivable) and settings. Everything else is derived again after a restart by walking target_stripes.
+// derivable), settings, and how much was done. Everything else is derived again after a restart by walking
+// target_stripes.
 //
 //     found by a scan / a reader        PlanRepairs            reported, column swapped
 //   ----------------------------> candidate ----> in flight ----------------------------> done
@@ -70,6 +71,15 @@ struct RepairSettings {
 std::string EncodeRepairSettings(const RepairSettings& s);
 Result<RepairSettings> DecodeRepairSettings(std::string_view bytes);
 
+// How far the emptying of a target has come.
+struct RepairDone {
+  uint64_t stripes = 0;
+  uint64_t bytes = 0;
+  bool operator==(const RepairDone&) const = default;
+};
+std::string EncodeRepairDone(const RepairDone& d);
+Result<RepairDone> DecodeRepairDone(std::string_view bytes);
+
 class RepairQueue {
  public:
   enum class Parked : uint8_t {
@@ -77,6 +87,7 @@ class RepairQueue {
     kWaiting,       // too few survivors until suspect nodes return
     kHomeless,      // no disk can take the shard
     kRetry,         // a task failed
+    kUnmovable,     // nothing is lost, and there is no better place now
   };
 
   // ---- Candidates ----
@@ -121,6 +132,9 @@ class RepairQueue {
 
   // ---- Progress of a target being emptied ----
   void BeginTarget(TargetId target, std::string reason);
+  void LoadDone(TargetId target, RepairDone done);  // after a restart
+  RepairDone DoneOf(TargetId target) const;
+  std::vector<TargetId> Targets() const;
   void EndTarget(TargetId target) { progress_.erase(target); }
   bool HasTarget(TargetId target) const { return progress_.count(target) > 0; }
   // A scan found this much still there.

@@ -118,6 +118,21 @@ TEST(RepairQueue, ProgressRateAndEta) {
   EXPECT_EQ(q.Progress(100 * kSecond)[0].eta_s, 0);
 }
 
+TEST(RepairQueue, ProgressGoesOnAfterARestart) {
+  RepairQueue q;
+  const RepairDone done{3, 300};
+  const std::string bytes = EncodeRepairDone(done);
+  EXPECT_FALSE(DecodeRepairDone(bytes.substr(0, bytes.size() - 1)).ok());
+  q.LoadDone(TargetId(1), *DecodeRepairDone(bytes));
+  q.BeginTarget(TargetId(1), "n1 is out");
+  q.SetRemaining(TargetId(1), 7, 700);
+  EXPECT_EQ(q.Progress(0)[0].stripes_done, 3u);
+  EXPECT_EQ(q.Progress(0)[0].bytes_total, 1000u);
+  q.Done(TargetId(1), 100, 0);
+  EXPECT_EQ(q.DoneOf(TargetId(1)), (RepairDone{4, 400}));
+  EXPECT_EQ(q.Targets(), std::vector<TargetId>{TargetId(1)});
+}
+
 TEST(RepairQueue, BadShardsAreOfOneShard) {
   RepairQueue q;
   EXPECT_TRUE(q.MarkBad({StripeId(1), 0, ShardId(5)}));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "common/codec.h"
 #include "common/ids.h"
@@ -44,5 +45,18 @@ inline std::string BadShardKey(StripeId stripe, uint16_t column) {
   return w.Take();
 }
 inline std::string RepairSettingsKey() { return "S"; }
+inline std::string RepairDonePrefix() { return "D"; }
+inline std::string RepairDoneKey(TargetId target) {
+  ByteWriter w;
+  w.Raw("D");
+  w.Key32(target.v);
+  return w.Take();
+}
+inline bool ParseRepairDoneKey(std::string_view key, uint32_t* target) {
+  if (key.size() != 5 || key[0] != 'D') return false;
+  *target = 0;
+  for (size_t i = 1; i < 5; ++i) *target = *target << 8 | static_cast<uint8_t>(key[i]);
+  return true;
+}
 
 }  // namespace stria

@@ -262,11 +262,15 @@ class MetaServer final : public MetaService {
 
   // ---- repair.cc ----
   Task<void> RepairLoop();
-  void FollowMap();
+  Result<void> FollowMap();
   Task<Result<void>> ScanTargets();
   Result<bool> ScanPage();
   std::optional<StripeHealth> HealthOf(const StripeRecord& record) const;
   std::optional<int> NeedOf(const StripeHealth& health) const;
+  void UseLastResorts(StripeHealth* h) const;
+  void MarkMisplaced(StripeHealth* h) const;
+  void FollowPlaces();
+  Task<Result<void>> ScanMisfits();
   Result<void> PlanSome();
   Result<bool> StartTask(const RepairTask& task);
   Result<void> EndTask(const RepairTaskRecord& t);  // its shard is not going to be used
@@ -350,6 +354,10 @@ class MetaServer final : public MetaService {
     int64_t again_ns = 0;
   };
   std::map<TargetId, Scan> scans_;
+  // The scan for stripes that are not placed as their layout wants.
+  std::set<TargetId> places_;  // disks that took new shards when it began
+  std::optional<StripeId> misfits_after_;
+  int64_t misfits_again_ns_ = 0;
   uint64_t followed_version_ = 0;
   Event repair_work_;
 

@@ -156,6 +156,13 @@ Result<void> MetaServer::LoadRepairs(Txn& txn) {
     repairs_.Add(b.stripe, 0);
     return Ok();
   }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, RepairDonePrefix(), [&](const auto& k, const auto& v) -> Result<void> {
+    uint32_t target = 0;
+    if (!ParseRepairDoneKey(k, &target)) return CorruptRecord(Family::kRepairs, k, "its key is malformed");
+    ASSIGN_OR_RETURN(const RepairDone done, DecodeRepairDone(v));
+    repairs_.LoadDone(TargetId(target), done);
+    return Ok();
+  }));
   ASSIGN_OR_RETURN(const auto settings, txn.Get(Family::kRepairs, RepairSettingsKey()));
   if (settings) {
     ASSIGN_OR_RETURN(repairs_.settings, DecodeRepairSettings(*settings));

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
@@ -22,6 +23,7 @@ constexpr size_t kPlanBatch = 512;
 constexpr int64_t kRescanNs = 30 * kSecond;     // of a target that is not empty yet
 constexpr int64_t kHomelessNs = 60 * kSecond;   // before space is looked for again
 constexpr size_t kRescanBelow = 1024;           // candidates
+constexpr int kMisplacedNeed = 1000;            // more than any number of spare shards
 
 }  // namespace
 
@@ -29,9 +31,10 @@ Task<void> MetaServer::RepairLoop() {
   while (fatal_.ok()) {
     co_await repair_work_.Wait();
     repair_work_.Reset();
-    FollowMap();
-    Result<void> done = CheckTasks();
+    Result<void> done = FollowMap();
+    if (done.ok()) done = CheckTasks();
     if (done.ok()) done = co_await ScanTargets();
+    if (done.ok()) done = co_await ScanMisfits();
     if (done.ok()) done = PlanSome();
     if (!done.ok() && done.code() == FsError::kRetryLater) unsynced_.Set();
     else if (!done.ok()) SetFatal(done.error());
@@ -39,28 +42,30 @@ Task<void> MetaServer::RepairLoop() {
   }
 }
 
-void MetaServer::FollowMap() {
+Result<void> MetaServer::FollowMap() {
   repairs_.Unpark(Now());
-  if (followed_version_ == cluster_->version()) return;
+  if (followed_version_ == cluster_->version()) return Ok();
   followed_version_ = cluster_->version();
   repairs_.UnparkAll();
   std::set<TargetId> emptying;
   for (TargetId t : cluster_->AllTargets()) {
     if (cluster_->IsBeingEmptied(t)) emptying.insert(t);
   }
-  for (auto it = scans_.begin(); it != scans_.end();) {
-    if (emptying.count(it->first)) {
-      ++it;
-      continue;
-    }
-    repairs_.EndTarget(it->first);
-    it = scans_.erase(it);
+  Txn txn(*store_);
+  for (TargetId t : repairs_.Targets()) {
+    if (emptying.count(t)) continue;
+    repairs_.EndTarget(t);
+    scans_.erase(t);
+    txn.Delete(Family::kRepairs, RepairDoneKey(t));
   }
+  RETURN_IF_ERROR(txn.Commit());
   for (auto& [t, scan] : scans_) scan.again_ns = 0;  // what had to wait may not have to any more
   for (TargetId t : emptying) {
     repairs_.BeginTarget(t, cluster_->EmptyingReason(t));
     scans_.try_emplace(t);
   }
+  FollowPlaces();
+  return Ok();
 }
 
 std::optional<StripeHealth> MetaServer::HealthOf(const StripeRecord& record) const {
@@ -77,15 +82,32 @@ std::optional<StripeHealth> MetaServer::HealthOf(const StripeRecord& record) con
     }
     h.columns.push_back(state);
   }
+  UseLastResorts(&h);
+  if (record.info.crowded) MarkMisplaced(&h);
   return h;
 }
 
-// How near to loss a stripe is that needs repair; nullopt if it needs none.
+// Where too little is left, what a failed disk still gives is better than nothing.
+void MetaServer::UseLastResorts(StripeHealth* h) const {
+  for (uint32_t g = 0; g < h->info.shape.groups; ++g) {
+    if (SpareShards(h->info, h->columns, g) >= 0) continue;
+    for (uint16_t i = 0; i < h->columns.size(); ++i) {
+      const Column& c = h->info.columns[i];
+      if (h->columns[i] != ColumnState::kMissing || GroupOf(h->info.shape, ColumnIndex(i)) != g) continue;
+      if (cluster_->IsLastResort(c.target) && !repairs_.IsBad(h->info.id, i, c.shard)) {
+        h->columns[i] = ColumnState::kDraining;
+      }
+    }
+  }
+}
+
+// How near to loss a stripe is that needs repair; nullopt if it needs none. Moving what is only misplaced
+// comes after everything else.
 std::optional<int> MetaServer::NeedOf(const StripeHealth& health) const {
-  const bool needs = std::any_of(health.columns.begin(), health.columns.end(), [](ColumnState s) {
-    return s == ColumnState::kMissing || s == ColumnState::kDraining;
-  });
-  if (!needs) return std::nullopt;
+  const auto has = [&](ColumnState s) { return std::ranges::count(health.columns, s) > 0; };
+  const bool lacks = has(ColumnState::kMissing) || has(ColumnState::kDraining);
+  if (!lacks && !has(ColumnState::kMisplaced)) return std::nullopt;
+  if (!lacks) return kMisplacedNeed;
   int spare = INT32_MAX;
   for (uint32_t g = 0; g < health.info.shape.groups; ++g) {
     spare = std::min(spare, SpareShards(health.info, health.columns, g));
@@ -168,6 +190,7 @@ Result<void> MetaServer::PlanSome() {
   };
   for (const GroupLoss& l : plan.waiting) park(l.stripe, RepairQueue::Parked::kWaiting, INT64_MAX);
   for (StripeId id : plan.homeless) park(id, RepairQueue::Parked::kHomeless, Now() + kHomelessNs);
+  for (StripeId id : plan.unmovable) repairs_.Forget(id);  // found again when there are new places
   for (const GroupLoss& l : plan.unrepairable) park(l.stripe, RepairQueue::Parked::kUnrepairable, INT64_MAX);
   for (const RepairTask& task : plan.tasks) {
     if (!repairs_.MayStart(Now())) break;
@@ -266,7 +289,7 @@ Result<void> MetaServer::TakeFailedRebuild(const RepairTaskRecord& t, const Rebu
       if (repairs_.MarkBad(bad)) txn.Put(Family::kRepairs, BadShardKey(t.stripe, column), EncodeBadShard(bad));
     }
     RETURN_IF_ERROR(txn.Commit());
-    }
+  }
   RETURN_IF_ERROR(EndTask(t));
   repairs_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
   return Ok();
@@ -290,6 +313,12 @@ Result<void> MetaServer::TakeRebuilt(const RebuildResult& result) {
   RETURN_IF_ERROR(swapped);
   txn.Delete(Family::kRepairs, RepairTaskKey(t.task));
   txn.Delete(Family::kRepairs, BadShardKey(t.stripe, t.column));
+  if (repairs_.HasTarget(t.old_target)) {
+    RepairDone sum = repairs_.DoneOf(t.old_target);
+    ++sum.stripes;
+    sum.bytes += t.shard_bytes;
+    txn.Put(Family::kRepairs, RepairDoneKey(t.old_target), EncodeRepairDone(sum));
+  }
   RETURN_IF_ERROR(txn.Commit());
   unsynced_.Set();
   repairs_.End(t.task);

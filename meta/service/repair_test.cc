@@ -383,6 +383,90 @@ TEST_F(RepairTest, FailedRebuildsAreTriedAgain) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+TEST_F(RepairTest, ProgressSurvivesARestart) {
+  FileOf(30);
+  ASSERT_TRUE(Admin(AdminVerb::kRepairLimit, NodeId(), TargetId(), false, 512 * kKiB).ok());
+  ASSERT_TRUE(Admin(AdminVerb::kDrain, NodeId(), nodes[0]->targets[0]).ok());
+  h.ex.RunFor(6 * kSecond);
+  ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());
+  h.ex.RunFor(5 * kSecond);
+  const RepairProgress before = Status().repairs.at(0);
+  EXPECT_GT(before.stripes_done, 0u);
+  EXPECT_LT(before.stripes_done, before.stripes_total);
+  RestartMeta(true);
+  h.ex.RunFor(5 * kSecond);
+  const RepairProgress after = Status().repairs.at(0);
+  EXPECT_EQ(after.stripes_done, before.stripes_done);
+  EXPECT_EQ(after.bytes_done, before.bytes_done);
+  EXPECT_EQ(after.stripes_total, before.stripes_total);
+  // The admin changes his mind: nothing of it is left.
+  ASSERT_TRUE(Admin(AdminVerb::kUndrain, NodeId(), nodes[0]->targets[0]).ok());
+  h.ex.RunFor(2 * kSecond);
+  EXPECT_TRUE(Status().repairs.empty());
+  RestartMeta(true);
+  h.ex.RunFor(2 * kSecond);
+  EXPECT_TRUE(Status().repairs.empty());
+}
+
+TEST_F(RepairTest, CrowdedStripesSpreadAgainWhenANodeComes) {
+  auto made = a.Make(kRootInode, "wide");
+  ASSERT_TRUE(made.ok());
+  LayoutRequest layout;
+  layout.header = a.Mutation();
+  layout.ino = made->node.attr.ino;
+  layout.layout.emplace();
+  layout.layout->k = 4;
+  layout.layout->stripe_bytes = 4 * kDefaultUnitBytes * 4;
+  ASSERT_TRUE(a.Run(h.server->SetLayout(layout)).ok());
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(a.WriteStripe(made->node.attr.ino, static_cast<uint64_t>(i) * kMiB, kMiB).ok());
+  }
+  nodes[4]->Stop();
+  h.ex.RunFor(120 * kSecond);  // out, and rebuilt where another column is
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  EXPECT_EQ(Status().crowded_stripes, 8u);
+  TestNode fresh(&h, 6, 2);
+  fresh.Start();
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().crowded_stripes, 0u);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  for (const auto& [id, w] : fresh.rebuilt) EXPECT_TRUE(w.copy) << "nothing needs decoding";
+  EXPECT_EQ(fresh.rebuilt.size(), 8u);
+  EXPECT_TRUE(h.Fsck().empty());
+  fresh.Stop();
+}
+
+TEST_F(RepairTest, WhatFailedDisksStillGiveIsTheLastResort) {
+  FileOf(30);
+  for (size_t n : {0, 1}) {
+    for (DiskHello& d : nodes[n]->disks()) d.failed = true;
+  }
+  h.ex.RunFor(3 * kSecond);
+  EXPECT_EQ(Status().lost_stripes, 0u);
+  EXPECT_GT(Status().degraded_stripes, 0u);
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  bool copied = false, decoded = false;
+  for (auto& n : nodes) {
+    for (const auto& [id, w] : n->rebuilt) (w.copy ? copied : decoded) = true;
+  }
+  EXPECT_TRUE(copied) << "of stripes with columns on both";
+  EXPECT_TRUE(decoded) << "the others do not touch the failed disks";
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(RepairTest, ADiskWithManyErrorsIsDrainedByItself) {
+  FileOf(20);
+  nodes[1]->disks()[0].checksum_errors = 300;
+  h.ex.RunFor(3 * kSecond);
+  const TargetId t = nodes[1]->targets[0];
+  EXPECT_EQ(Status().map.FindTarget(t)->state, TargetState::kDraining);
+  EXPECT_EQ(Status().repairs.at(0).reason, "too many errors");
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().repairs.at(0).stripes_done, Status().repairs.at(0).stripes_total);
+  EXPECT_TRUE(Admin(AdminVerb::kRemove, NodeId(), t).ok());
+}
+
 TEST_F(RepairTest, NarrowStripesAreCounted) {
   for (size_t i = 0; i < 3; ++i) nodes[i]->Stop();
   h.ex.RunFor(5 * kSecond);

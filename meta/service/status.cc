@@ -37,17 +37,20 @@ bool MetaServer::IsLost(const StripeInfo& info, const std::vector<bool>& unreada
 Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out) {
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
   if (!record || record->state != StripeState::kLive) return Ok();
-  std::vector<bool> unreadable;
+  std::vector<bool> unreadable, hopeless;
   bool any = false;
   for (size_t i = 0; i < record->info.columns.size(); ++i) {
     const Column& c = record->info.columns[i];
     const bool u = (c.shard && gone.count(c.target)) || IsUnreadable(id, static_cast<uint16_t>(i), c);
     unreadable.push_back(u);
+    const bool last = !gone.count(c.target) && cluster_->IsLastResort(c.target) &&
+                      !repairs_.IsBad(id, static_cast<uint16_t>(i), c.shard);
+    hopeless.push_back(u && !last);
     any = any || u;
   }
   if (!any) return Ok();
   ++out->degraded;
-  if (IsLost(record->info, unreadable)) out->lost.insert(id);
+  if (IsLost(record->info, hopeless)) out->lost.insert(id);
   return Ok();
 }
 

@@ -32,6 +32,7 @@ if os.environ.get("STRIA_TEST_BIG"):
     SIZES.append(2048 * MIB)
 COMMAND_S = 180
 LOG_TAIL_LINES = 40
+REST_POLLS = 8
 
 
 def find_stria():
@@ -70,11 +71,13 @@ def digest_of_file(path):
 
 
 def wait_for(what, condition, timeout_s, poll_s=0.2):
+    """Gives what the condition gave when it was true."""
     end = time.monotonic() + timeout_s
-    while not condition():
+    while not (value := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"not within {timeout_s} s: {what}")
         time.sleep(poll_s)
+    return value
 
 
 def write_file(mount, name, size, sync=True, counter=None):
@@ -182,6 +185,38 @@ class Cluster:
 
     def status(self):
         return json.loads(self.stria("status", "--json", check=False).stdout)
+
+    def node(self, name):
+        return next((n for n in self.status().get("nodes", []) if n["name"] == name), {"state": ""})
+
+    def disk(self, name):
+        return next((d for d in self.status().get("disks", []) if d["name"] == name), {})
+
+    def rebuilds(self):
+        return self.status().get("rebuilds", [])
+
+    def rebuild(self, disk):
+        """What `stria rebuild ls` says of one disk; {} if nothing."""
+        return next((r for r in self.rebuilds() if r["target"] == disk), {})
+
+    def wait_rebuild_rests(self, disk, timeout_s=60):
+        """Waits until nothing more is reported for a rebuild that was paused: what runs is finished."""
+        last = []
+
+        def rests():
+            last.append(self.rebuild(disk))
+            return len(last) > REST_POLLS and all(r == last[-1] for r in last[-REST_POLLS:]) and last[-1]
+        return wait_for(f"the rebuild of {disk} rests", rests, timeout_s, 0.5)
+
+    def give_up(self, name):
+        """The node dies, and the admin does not wait for the grace period."""
+        self.kill(name)
+        wait_for(f"{name} is missed", lambda: self.node(name)["state"] in ("suspect", "down"), 30)
+        self.stria("node", "out", name)
+
+    def shard_files(self, node):
+        """Raw shard files on its disks."""
+        return [p for p in self.cluster.glob(f"{node}/d*/shards/*/*") if p.is_file()]
 
     def wait_whole(self, timeout_s=120):
         def whole():
