@@ -34,6 +34,7 @@ struct OpenSessionRequest {
   Uuid client_uuid;     // a restarted client with the same uuid fences its former session
   std::string node_name;  // the node this client lives on, "" if none: for locality
   std::vector<HeldInode> held;  // reclaim only
+  std::vector<FileLock> locks;  // reclaim only
 };
 struct OpenSessionReply {
   SessionId session;
@@ -78,6 +79,29 @@ struct LeaseDoneRequest {
 };
 struct Empty {};
 
+// ---- Locks ----------------------------------------------------------------------------------------
+
+enum class LockOp : uint8_t {
+  kTest = 1,      // what keeps the owner from having it
+  kTry = 2,
+  kWait = 3,      // if it cannot be had: waits in line under `ticket`; ask again after kLockFree
+  kUnlock = 4,
+  kWithdraw = 5,  // `ticket` waits no more
+};
+struct LockRequest {
+  OpHeader header;
+  uint64_t term = 0;  // of the server as the client knows it: a request of before a restart is refused
+  LockOp op = LockOp::kTest;
+  uint64_t ticket = 0;  // kWait, kWithdraw: chosen by the client, > 0, once per session
+  FileLock lock;
+};
+// Locks are volatile: they end with their session, and sessions claim them again after a restart of the
+// server. kDeadlock: to wait would be for ever. kNoLock: too many of the session's.
+struct LockReply {
+  bool granted = false;
+  std::optional<FileLock> conflict;  // if not; pid and owner are 0 if another client holds it
+};
+
 // ---- Namespace ------------------------------------------------------------------------------------
 
 struct NameRequest {  // lookup, unlink, rmdir
@@ -111,7 +135,8 @@ struct MakeNodeRequest {
   InodeId parent;
   std::string name;
   FileType type = FileType::kFile;
-  uint32_t mode = 0;  // umask already applied
+  uint32_t mode = 0;
+  uint32_t umask = 0;  // taken off the mode, unless the directory has a default ACL
   uint64_t rdev = 0;
   std::string target;  // of a symlink
   bool open = false;       // files: also open it for writing, as Open would
@@ -438,6 +463,7 @@ class MetaService {
   virtual Task<Result<OpenReply>> Open(OpenRequest r) = 0;
   virtual Task<Result<Empty>> Release(InodeRequest r) = 0;  // the session has ino open no more
   virtual Task<Result<Empty>> LeaseDone(LeaseDoneRequest r) = 0;
+  virtual Task<Result<LockReply>> Lock(LockRequest r) = 0;
   virtual Task<Result<NodeReply>> Unlink(NameRequest r) = 0;
   virtual Task<Result<NodeReply>> Rmdir(NameRequest r) = 0;
   virtual Task<Result<NodeReply>> Rename(RenameRequest r) = 0;

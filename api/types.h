@@ -10,6 +10,7 @@
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/lock_ranges.h"
 #include "stripe/types.h"
 
 namespace stria {
@@ -28,6 +29,9 @@ enum class FileType : uint8_t {
   kFile = 1, kDirectory = 2, kSymlink = 3, kFifo = 4, kSocket = 5, kCharDevice = 6, kBlockDevice = 7,
 };
 
+inline constexpr uint8_t kAccessAcl = 1;
+inline constexpr uint8_t kDefaultAcl = 2;
+
 struct Attr {
   InodeId ino;
   FileType type = FileType::kFile;
@@ -43,6 +47,7 @@ struct Attr {
   int64_t ctime_ns = 0;
   uint64_t version = 0;       // grows with every change of the inode
   uint64_t data_version = 0;  // grows with every change of content or size
+  uint8_t acls = 0;           // kAccessAcl, kDefaultAcl: which POSIX ACLs there are (extended attributes)
   bool operator==(const Attr&) const = default;
 };
 
@@ -78,12 +83,34 @@ struct SessionEvent {
     kRecall = 4,           // bring ino's lease down to `lease` (flush first), then call LeaseDone
     kFlush = 5,            // commit dirty data of ino, keep the lease, then call LeaseDone
     kClusterMap = 6,       // fetch the map again
+    kLockFree = 7,         // a lock that is waited for (`ticket`) can perhaps be had now: ask again
   };
   uint64_t seq = 0;
   Kind kind = Kind::kInvalidateAttr;
   InodeId ino;
   std::string name;
   LeaseMode lease = LeaseMode::kNone;
+  uint64_t ticket = 0;
+};
+
+// Locks of the two kinds do not see each other, as in Linux.
+enum class LockKind : uint8_t {
+  kPosix = 1,  // fcntl(2): byte ranges, of a process or an open file (OFD)
+  kFlock = 2,  // flock(2): the whole file, of an open file
+};
+
+// A lock of a session, on behalf of one of its owners (a process or open file of the client; the client's
+// number for it).
+struct FileLock {
+  InodeId ino;
+  LockKind kind = LockKind::kPosix;
+  uint64_t owner = 0;
+  LockType type = LockType::kNone;
+  uint64_t first = 0;
+  uint64_t last = kLockToEnd;
+  uint32_t pid = 0;
+  LockRange range() const { return {first, last, type, pid}; }
+  bool operator==(const FileLock&) const = default;
 };
 
 enum class NodeState : uint8_t { kUp = 1, kSuspect = 2, kDown = 3, kOut = 4 };

@@ -24,6 +24,7 @@ SessionHandlers Client::Handlers() {
   SessionHandlers h;
   h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
   h.held = [this] { return vfs_.Held(); };
+  h.locks = [this] { return vfs_.HeldLocks(); };
   h.on_reclaimed = [this](bool lost) {
     stripes_.Drop(lost);
     return vfs_.OnReclaimed(lost);

@@ -13,6 +13,7 @@
   X(Open, OpenRequest, OpenReply)                              \
   X(Release, InodeRequest, Empty)                              \
   X(LeaseDone, LeaseDoneRequest, Empty)                        \
+  X(Lock, LockRequest, LockReply)                              \
   X(Unlink, NameRequest, NodeReply)                            \
   X(Rmdir, NameRequest, NodeReply)                             \
   X(Rename, RenameRequest, NodeReply)                          \

@@ -34,9 +34,10 @@ MEMBERS(Column, 4);
 MEMBERS(StripeInfo, 5);
 MEMBERS(StripeGrant, 2);
 MEMBERS(ItemResult, 2);
-MEMBERS(Attr, 14);
+MEMBERS(Attr, 15);
 MEMBERS(OpHeader, 11);
-MEMBERS(SessionEvent, 5);
+MEMBERS(SessionEvent, 6);
+MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(TargetInfo, 12);
 MEMBERS(ClusterMap, 5);
@@ -59,7 +60,7 @@ MEMBERS(InventoryRequest, 4);
 MEMBERS(ShardStat, 4);
 MEMBERS(InventoryReply, 2);
 MEMBERS(HeldInode, 3);
-MEMBERS(OpenSessionRequest, 5);
+MEMBERS(OpenSessionRequest, 6);
 MEMBERS(OpenSessionReply, 7);
 MEMBERS(RenewRequest, 2);
 MEMBERS(RenewReply, 5);
@@ -67,11 +68,13 @@ MEMBERS(PollRequest, 2);
 MEMBERS(PollReply, 2);
 MEMBERS(InodeRequest, 2);
 MEMBERS(LeaseDoneRequest, 4);
+MEMBERS(LockRequest, 5);
+MEMBERS(LockReply, 2);
 MEMBERS(Empty, 0);
 MEMBERS(NameRequest, 3);
 MEMBERS(NodeReply, 4);
 MEMBERS(SetAttrRequest, 11);
-MEMBERS(MakeNodeRequest, 10);
+MEMBERS(MakeNodeRequest, 11);
 MEMBERS(OpenRequest, 6);
 MEMBERS(OpenReply, 4);
 MEMBERS(RenameRequest, 7);
@@ -122,7 +125,7 @@ MEMBERS(FsckReply, 4);
   X(RegisterNodeRequest) X(RegisterNodeReply) X(HeartbeatRequest) X(HeartbeatReply)                     \
   X(ReportWorkRequest) X(CheckShardsRequest) X(CheckShardsReply) X(StatusReply) X(AdminRequest)         \
   X(AdminReply) X(FsckReply) X(Empty) X(OpenSessionRequest) X(OpenSessionReply) X(RenewRequest)         \
-  X(RenewReply) X(PollRequest) X(PollReply) X(InodeRequest) X(LeaseDoneRequest) X(NameRequest)          \
+  X(RenewReply) X(PollRequest) X(PollReply) X(InodeRequest) X(LeaseDoneRequest) X(LockRequest) X(LockReply) X(NameRequest)          \
   X(NodeReply) X(SetAttrRequest) X(MakeNodeRequest) X(OpenRequest) X(OpenReply) X(RenameRequest)        \
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
@@ -231,7 +234,10 @@ template <> inline constexpr std::pair<int, int> kEnumRange<Arrangement> = {1, 2
 template <> inline constexpr std::pair<int, int> kEnumRange<Place> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<FileType> = {1, 7};
 template <> inline constexpr std::pair<int, int> kEnumRange<LeaseMode> = {0, 3};
-template <> inline constexpr std::pair<int, int> kEnumRange<SessionEvent::Kind> = {1, 6};
+template <> inline constexpr std::pair<int, int> kEnumRange<SessionEvent::Kind> = {1, 7};
+template <> inline constexpr std::pair<int, int> kEnumRange<LockKind> = {1, 2};
+template <> inline constexpr std::pair<int, int> kEnumRange<LockType> = {0, 2};
+template <> inline constexpr std::pair<int, int> kEnumRange<LockOp> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 9};
@@ -344,6 +350,10 @@ inline void Fix(Random& rng, InventoryReply& v) {
 }
 inline void Fix(Random& rng, PollReply& v) {
   SortUnique(v.events, [](const SessionEvent& e) { return e.seq; });
+}
+inline void Fix(Random& rng, FileLock& v) {
+  v.first = rng.Below(kLockToEnd);
+  v.last = rng.Between(v.first, kLockToEnd);
 }
 inline void Fix(Random& rng, NameRequest& v) { v.name = RandomName(rng); }
 inline void Fix(Random& rng, DirEntry& v) { v.name = RandomName(rng); }

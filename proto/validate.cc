@@ -198,6 +198,11 @@ Result<void> Validate(const LinkRequest& v) { return CheckName(v.new_name); }
 Result<void> Validate(const ReadLinkReply& v) { return CheckSymlink(v.target); }
 Result<void> Validate(const DirEntry& v) { return CheckName(v.name); }
 
+Result<void> Validate(const FileLock& v) {
+  if (v.first > v.last || v.last > kLockToEnd) return Bad("a lock of no bytes, or beyond the end of any file");
+  return Ok();
+}
+
 Result<void> Validate(const XattrRequest& v) {
   if (v.name.size() > kMaxXattrNameBytes) {
     return Error(FsError::kRange, "an attribute name over " + Num(kMaxXattrNameBytes) + " bytes");

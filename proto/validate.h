@@ -20,6 +20,7 @@ Result<void> Validate(const StripeInfo& v);
 Result<void> Validate(const StripeGrant& v);
 Result<void> Validate(const Extent& v);
 Result<void> Validate(const ClusterMap& v);
+Result<void> Validate(const FileLock& v);
 
 // Data service.
 Result<void> Validate(const ShardWrite& v);

@@ -8,7 +8,7 @@ namespace wire {
 WIRE_MESSAGE(Empty) {}
 
 WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); }
-WIRE_MESSAGE(OpenSessionRequest) { F(header); F(client); F(client_uuid); F(node_name); F(held); }
+WIRE_MESSAGE(OpenSessionRequest) { F(header); F(client); F(client_uuid); F(node_name); F(held); F(locks); }
 WIRE_MESSAGE(OpenSessionReply) {
   F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map);
 }
@@ -19,6 +19,9 @@ WIRE_MESSAGE(PollReply) { F(term); F(events); }
 WIRE_MESSAGE(InodeRequest) { F(header); F(ino); }
 WIRE_MESSAGE(LeaseDoneRequest) { F(header); F(ino); F(lease); F(event_seq); }
 
+WIRE_MESSAGE(LockRequest) { F(header); F(term); F(op); F(ticket); F(lock); }
+WIRE_MESSAGE(LockReply) { F(granted); F(conflict); }
+
 WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }
 WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); }
 WIRE_MESSAGE(SetAttrRequest) {
@@ -27,6 +30,7 @@ WIRE_MESSAGE(SetAttrRequest) {
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
+  F(umask);
 }
 WIRE_MESSAGE(OpenRequest) { F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); }
 WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); }
@@ -69,6 +73,8 @@ WIRE_CODEC(PollRequest);
 WIRE_CODEC(PollReply);
 WIRE_CODEC(InodeRequest);
 WIRE_CODEC(LeaseDoneRequest);
+WIRE_CODEC(LockRequest);
+WIRE_CODEC(LockReply);
 WIRE_CODEC(NameRequest);
 WIRE_CODEC(NodeReply);
 WIRE_CODEC(SetAttrRequest);

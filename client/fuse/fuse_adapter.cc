@@ -38,6 +38,7 @@ fuse_lowlevel_ops FuseAdapter::Ops() {
   AddNameOps(&ops);
   AddFileOps(&ops);
   AddDirOps(&ops);
+  AddLockOps(&ops);
   return ops;
 }
 
@@ -117,6 +118,8 @@ void FuseAdapter::OnInterrupted(fuse_req_t req, void* id) {
 void FuseAdapter::Interrupted(uint64_t id) {
   auto it = requests_.find(id);
   if (it == requests_.end() || !it->second->req_) return;
+  it->second->interrupted_ = true;
+  if (it->second->when_interrupted_) it->second->when_interrupted_();
   executor_.StartTimer(&it->second->grace_, executor_.NowNs() + kInterruptGraceNs, [this, id] { GiveUp(id); });
 }
 
@@ -152,6 +155,10 @@ FuseDirPtr FuseAdapter::Dir(uint64_t fh) const {
 
 Task<void> FuseAdapter::Drain(int64_t timeout_ns) {
   const int64_t until_ns = executor_.NowNs() + timeout_ns;
+  for (auto& [id, r] : requests_) {
+    r->interrupted_ = true;
+    if (r->when_interrupted_) r->when_interrupted_();
+  }
   while (running() > 0 && executor_.NowNs() < until_ns) {
     (void)co_await WithTimeout(until_ns - executor_.NowNs(), [](FuseAdapter* a) -> Task<bool> {
       co_await a->idle_.Wait();

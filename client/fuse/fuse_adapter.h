@@ -16,8 +16,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "client/fuse/groups_cache.h"
@@ -37,6 +39,8 @@ struct FuseAdapterOptions {
 // An open file of the kernel.
 struct FuseFile {
   VfsHandlePtr handle;
+  // Who locked through it and has not been heard to close it.
+  std::set<std::pair<LockKind, uint64_t>> lock_owners;
   // Reads and writes are on behalf of whoever opened the file, as POSIX has it.
   Caller opener;
   uint32_t running = 0;  // requests; an interrupted one may go on after the kernel's release
@@ -172,5 +176,6 @@ Task<Result<void>> KillPrivileges(Vfs& vfs, InodeId ino, uint32_t mode);
 void AddNameOps(fuse_lowlevel_ops* ops);
 void AddFileOps(fuse_lowlevel_ops* ops);
 void AddDirOps(fuse_lowlevel_ops* ops);
+void AddLockOps(fuse_lowlevel_ops* ops);
 
 }  // namespace stria

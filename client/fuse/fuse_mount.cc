@@ -110,7 +110,8 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   // Requests are read into buffers of ours, replies are written from memory.
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // its second version is added by ExtendInitReply
-  want(FUSE_CAP_POSIX_ACL | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, false);
+  want(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, true);
+  want(FUSE_CAP_POSIX_ACL, false);
   conn->max_write = kMaxWriteBytes;
   conn->max_background = options_.max_background;
   conn->congestion_threshold = options_.max_background * 3 / 4;

@@ -79,6 +79,9 @@ Task<void> Release(FuseAdapter& a, FuseRequest* r, uint64_t fh) {
   r->Ok();
   if (!file) co_return;
   while (file->running > 0) co_await file->idle.Wait();
+  for (const auto& [kind, owner] : file->lock_owners) {
+    co_await a.vfs().DropLocks(file->handle->inode, kind, owner);
+  }
   (void)co_await a.vfs().Release(file->opener, std::move(file->handle));
 }
 void LlRelease(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
@@ -153,7 +156,8 @@ void LlWrite(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, of
 
 // ---- flush, fsync
 
-Task<void> Sync(FuseAdapter& a, FuseRequest* r, uint64_t fh, bool closing) {
+// `closing`: a process (`lock_owner`) closes a descriptor, and loses all its byte-range locks of the file.
+Task<void> Sync(FuseAdapter& a, FuseRequest* r, uint64_t fh, bool closing, uint64_t lock_owner) {
   FuseFilePtr file = a.File(fh);
   if (!file) {
     r->Fail(FsError::kBadF);
@@ -161,7 +165,10 @@ Task<void> Sync(FuseAdapter& a, FuseRequest* r, uint64_t fh, bool closing) {
   }
   FuseFileUse use(file);
   if (closing) {
-    r->Status(co_await a.vfs().Flush(file->opener, file->handle));
+    const auto flushed = co_await a.vfs().Flush(file->opener, file->handle);
+    co_await a.vfs().DropLocks(file->handle->inode, LockKind::kPosix, lock_owner);
+    file->lock_owners.erase({LockKind::kPosix, lock_owner});
+    r->Status(flushed);
   } else {
     r->Status(co_await a.vfs().Fsync(file->opener, file->handle));
   }
@@ -169,7 +176,9 @@ Task<void> Sync(FuseAdapter& a, FuseRequest* r, uint64_t fh, bool closing) {
 void BeginSync(fuse_req_t req, fuse_file_info* fi, bool closing) {
   FuseAdapter::Of(req).Begin(
       req, OnInterrupt::kDetach, Identity::kNone,
-      [fh = fi->fh, closing](FuseAdapter& ad, FuseRequest* r) { return Sync(ad, r, fh, closing); });
+      [fh = fi->fh, closing, owner = fi->lock_owner](FuseAdapter& ad, FuseRequest* r) {
+        return Sync(ad, r, fh, closing, owner);
+      });
 }
 void LlFlush(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) { BeginSync(req, fi, true); }
 void LlFsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* fi) { BeginSync(req, fi, false); }

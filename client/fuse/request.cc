@@ -116,6 +116,16 @@ bool FuseRequest::Link(const std::string& target) {
   return req && Wanted(fuse_reply_readlink(req, target.c_str()));
 }
 
+bool FuseRequest::Lock(const struct flock& lock) {
+  fuse_req_t req = Take();
+  return req && Wanted(fuse_reply_lock(req, &lock));
+}
+
+void FuseRequest::WhenInterrupted(std::function<void()> fn) {
+  when_interrupted_ = std::move(fn);
+  if (interrupted_) when_interrupted_();
+}
+
 bool FuseRequest::Offset(uint64_t offset) {
   fuse_req_t req = Take();
   return req && Wanted(fuse_reply_lseek(req, static_cast<off_t>(offset)));

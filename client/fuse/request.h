@@ -55,6 +55,11 @@ class FuseRequest {
   bool StatFs(const StatFsReply& reply);
   bool Link(const std::string& target);
   bool Offset(uint64_t offset);
+  bool Lock(const struct flock& lock);
+
+  // Called at once when the caller is interrupted, or was: an operation that waits for others (a lock) ends itself.
+  // When the mount ends it is called too.
+  void WhenInterrupted(std::function<void()> fn);
 
  private:
   friend class FuseAdapter;
@@ -65,6 +70,8 @@ class FuseRequest {
   const uint64_t id_;
   const OnInterrupt on_interrupt_;
   Timer grace_;  // running since the interrupt
+  bool interrupted_ = false;
+  std::function<void()> when_interrupted_;
   TaskScope task_;
 };
 

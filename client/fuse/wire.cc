@@ -113,9 +113,9 @@ VfsHandle HandleFor(int open_flags) {
 
 uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features) {
   if (!handle.write) {
-    // Nothing to flush: close(2) need not ask.
-    if (!handle.page_cache) return FOPEN_DIRECT_IO | FOPEN_NOFLUSH;
-    return FOPEN_NOFLUSH | (handle.keep_cache ? FOPEN_KEEP_CACHE : 0);
+    // Not FOPEN_NOFLUSH, although there is nothing to flush: close(2) gives up the process' locks.
+    if (!handle.page_cache) return FOPEN_DIRECT_IO;
+    return handle.keep_cache ? FOPEN_KEEP_CACHE : 0;
   }
   // A read-write file that could not be mapped otherwise goes through the page cache, written through.
   if (handle.read && !features.direct_io_mmap) return 0;

@@ -59,11 +59,11 @@ TEST(FuseWire, CacheModeOfOpenFiles) {
   const FuseFeatures none, all{true, true};
   VfsHandle h;
   h.read = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_DIRECT_IO | FOPEN_NOFLUSH});  // shared for writing
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_DIRECT_IO});  // shared for writing
   h.page_cache = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_NOFLUSH});
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{0});
   h.keep_cache = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_NOFLUSH | FOPEN_KEEP_CACHE});
+  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_KEEP_CACHE});
   VfsHandle rw;
   rw.read = rw.write = true;
   EXPECT_EQ(OpenReplyFlags(rw, none), 0u);

@@ -216,6 +216,7 @@ Task<Result<void>> MetaSession::Reclaim() {
   OpenSessionRequest request;
   request.header = Header(Caller{}, OpSeq());
   if (handlers_.held) request.held = handlers_.held();
+  if (handlers_.locks) request.locks = handlers_.locks();
   const int64_t sent_ns = Executor::Current().NowNs();
   Result<OpenSessionReply> reply = co_await SendOpen(std::move(request));
   if (reply.code() == FsError::kFenced) Fence();

@@ -60,6 +60,7 @@ struct Caller {
 struct SessionHandlers {
   std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
   std::function<std::vector<HeldInode>()> held;      // for a reclaim
+  std::function<std::vector<FileLock>()> locks;      // for a reclaim
   // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet
   // committed stripes may be. Must not make calls that wait for the session (they would wait for this).
   std::function<Task<void>(bool lost)> on_reclaimed;

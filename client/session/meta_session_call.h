@@ -63,6 +63,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     const Try t = BeginTry();
     const int64_t left_ns = std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
     request.header = Header(caller, ticket.seq());
+    if constexpr (requires { request.term; }) request.term = t.term;
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
     std::optional<Result<Rep>> reply = co_await WithTimeout(
         request.header.timeout_ns + session_internal::kTrySlackNs, (t.service.get()->*method)(request));

@@ -44,6 +44,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
       co_await AnswerFlush(std::move(inode), e);
       co_return;
     case SessionEvent::Kind::kClusterMap: co_return;  // the session refreshes it
+    case SessionEvent::Kind::kLockFree: WakeLockWait(e.ticket); co_return;
   }
 }
 
@@ -113,6 +114,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     for (auto& [ino, n] : inodes_) DropState(*n);
     blocks_.Clear();
   }
+  WakeLockWaits();  // who stood in line does so no more
   for (InodeId ino : known) co_await kernel_.InvalidateInode(ino, lost, 0, 0);
 }
 
@@ -129,6 +131,7 @@ void Vfs::DropState(VfsInode& n) {
   n.extents.Clear();
   AccountDirty(n);
   n.batch_done.Pulse();
+  n.locks.clear();
 }
 
 }  // namespace stria

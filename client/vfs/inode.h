@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "api/meta_api.h"
 #include "client/cache/dirty_buffer.h"
@@ -54,8 +56,13 @@ class VfsInode {
   CommitSeq last_commit;        // of this inode by us
   CommitSeq durable_commit;     // known durable up to this
 
+  // ---- Locks, by kind and owner (locks.cc). What may be held, if an answer was lost.
+  std::map<std::pair<LockKind, uint64_t>, LockRanges> locks;
+  AsyncMutex lock_mu;  // held over each request for a lock of this inode: they arrive in order
+
   bool in_use() const {
-    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked();
+    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
+           !locks.empty() || lock_mu.locked();
   }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
 };

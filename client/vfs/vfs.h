@@ -92,6 +92,19 @@ struct VfsHandle {
 };
 using VfsHandlePtr = std::shared_ptr<VfsHandle>;
 
+// A lock that an application asks for (FileLock without its inode).
+struct LockIn {
+  LockKind kind = LockKind::kPosix;
+  uint64_t owner = 0;
+  LockRange range;  // kNone unlocks
+};
+// Someone who waits for a lock. `interrupted` ends the wait; pulse `changed` after setting it.
+struct LockWait {
+  bool interrupted = false;
+  bool free = false;  // ask again
+  Event changed;
+};
+
 struct SetAttrIn {
   std::optional<uint32_t> mode, uid, gid;
   std::optional<uint64_t> size;
@@ -115,6 +128,7 @@ class Vfs {
   Task<void> OnEvent(SessionEvent e);
   Task<void> OnReclaimed(bool lost);
   std::vector<HeldInode> Held();
+  std::vector<FileLock> HeldLocks();
 
   // ---- Names (namespace.cc)
   Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
@@ -155,6 +169,15 @@ class Vfs {
   Task<Result<void>> Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size);
   // Offset of the next data (or hole) at or after `offset`; kNxio beyond the end.
   Task<Result<uint64_t>> Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole);
+
+  // ---- Locks (locks.cc)
+  // Takes or gives up a lock. kAgain if another owner has it; with `wait`, stands in line for it until it is
+  // free (no call is under way meanwhile), or kIntr. kDeadlock, kNoLock.
+  Task<Result<void>> SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait);
+  // What keeps the owner from having the lock.
+  Task<Result<std::optional<FileLock>>> TestLock(VfsHandlePtr h, LockIn lock);
+  // The owner is gone, and what it had locked of the inode with it. Without locks this asks nobody.
+  Task<void> DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64_t owner);
 
   const IoCounters& counters() const { return counters_; }
   uint64_t dirty_bytes() const { return dirty_bytes_; }
@@ -221,6 +244,13 @@ class Vfs {
   Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
   Task<void> PeriodicWriteBack();
 
+  // locks.cc
+  class LockLine;
+  Task<Result<LockReply>> AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket);
+  Task<Result<void>> Unlock(std::shared_ptr<VfsInode> inode, LockIn lock);
+  void WakeLockWait(uint64_t ticket);
+  void WakeLockWaits();
+
   // read.cc
   Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<void>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
@@ -258,6 +288,8 @@ class Vfs {
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;
   int prefetches_ = 0;
+  std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
+  uint64_t next_lock_ticket_ = 1;
   IoCounters counters_;
   TaskScope scope_;
 };

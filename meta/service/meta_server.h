@@ -40,6 +40,7 @@
 #include "meta/service/reply_codec.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/lease_table.h"
+#include "meta/session/lock_table.h"
 #include "meta/session/session_table.h"
 #include "meta/store/txn.h"
 
@@ -93,6 +94,7 @@ class MetaServer final : public MetaService {
   Task<Result<OpenReply>> Open(OpenRequest r) override;
   Task<Result<Empty>> Release(InodeRequest r) override;
   Task<Result<Empty>> LeaseDone(LeaseDoneRequest r) override;
+  Task<Result<LockReply>> Lock(LockRequest r) override;
   Task<Result<NodeReply>> Unlink(NameRequest r) override;
   Task<Result<NodeReply>> Rmdir(NameRequest r) override;
   Task<Result<NodeReply>> Rename(RenameRequest r) override;
@@ -124,6 +126,7 @@ class MetaServer final : public MetaService {
 
   // For tests and status.
   const LeaseTable& leases() const { return leases_; }
+  const LockTable& locks() const { return locks_; }
   const SessionTable& sessions() const { return sessions_; }
   MetaStore* store() { return store_.get(); }
   uint64_t term() const { return term_; }
@@ -246,6 +249,13 @@ class MetaServer final : public MetaService {
   Task<Result<LayoutReply>> RunSetLayout(LayoutRequest r);
   Task<Result<LayoutReply>> AfterSetLayout(LayoutRequest r, LayoutReply reply);
 
+  // ---- locks.cc ----
+  Task<Result<LockReply>> TestLock(LockRequest r);
+  Task<Result<LockReply>> RunLock(LockRequest r);
+  Result<void> CheckLock(const LockRequest& r) const;
+  static LockReply LockReplyOf(SessionId s, const LockTable::Answer& a);
+  void TellLocksFree(const std::vector<LockNotice>& notices);
+
   // ---- data.cc ----
   Task<Result<AllocateReply>> RunAllocate(AllocateRequest r);
   Task<Result<AllocateReply>> AfterAllocate(AllocateRequest r, AllocateReply reply);
@@ -318,6 +328,7 @@ class MetaServer final : public MetaService {
 
   SessionTable sessions_;
   LeaseTable leases_;
+  LockTable locks_;
   InterestTable interests_;
   Opens opens_{&leases_};
   std::unique_ptr<ClusterState> cluster_;

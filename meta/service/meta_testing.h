@@ -80,13 +80,14 @@ class TestClient {
     Loops();
   }
   // After a restart; false if the session is gone.
-  bool Reclaim(std::vector<HeldInode> held = {}) {
+  bool Reclaim(std::vector<HeldInode> held = {}, std::vector<FileLock> locks = {}) {
     scope_ = std::make_unique<TaskScope>();
     OpenSessionRequest r;
     r.header = Header();
     r.client_uuid = uuid_;
     r.client = "client " + std::to_string(uuid_.lo);
     r.held = std::move(held);
+    r.locks = std::move(locks);
     auto reply = RunSim(h_->ex, h_->server->OpenSession(r));
     const bool reclaimed = reply.ok() && reply->reclaimed;
     Take(std::move(reply));

@@ -24,6 +24,7 @@ void Write(const Attr& a, ByteWriter* w) {
   w->I64(a.ctime_ns);
   w->U64(a.version);
   w->U64(a.data_version);
+  w->U8(a.acls);
 }
 
 Attr ReadAttr(ByteReader* r) {
@@ -44,6 +45,7 @@ Attr ReadAttr(ByteReader* r) {
   a.ctime_ns = r->I64();
   a.version = r->U64();
   a.data_version = r->U64();
+  a.acls = r->U8();
   return a;
 }
 
@@ -169,6 +171,39 @@ Result<void> DecodeReply(std::string_view bytes, CommitReply* out) {
     out->attr = ReadAttr(r);
     out->append_offset = r->U64();
     out->seq = CommitSeq(r->U64());
+  });
+}
+
+std::string EncodeReply(const LockReply& r) {
+  ByteWriter w;
+  w.Bool(r.granted);
+  w.Bool(r.conflict.has_value());
+  if (const auto& c = r.conflict) {
+    w.U64(c->ino.v);
+    w.U8(static_cast<uint8_t>(c->kind));
+    w.U64(c->owner);
+    w.U8(static_cast<uint8_t>(c->type));
+    w.U64(c->first);
+    w.U64(c->last);
+    w.U32(c->pid);
+  }
+  return w.Take();
+}
+Result<void> DecodeReply(std::string_view bytes, LockReply* out) {
+  return Decode(bytes, [&](ByteReader* r) {
+    out->granted = r->Bool();
+    if (!r->Bool()) return;
+    FileLock& c = out->conflict.emplace();
+    c.ino = InodeId(r->U64());
+    const uint8_t kind = r->U8();
+    c.owner = r->U64();
+    const uint8_t type = r->U8();
+    c.first = r->U64();
+    c.last = r->U64();
+    c.pid = r->U32();
+    if (kind < 1 || kind > 2 || type > 2) r->Fail();
+    c.kind = static_cast<LockKind>(kind);
+    c.type = static_cast<LockType>(type);
   });
 }
 

@@ -24,6 +24,7 @@ enum class OpKind : uint16_t {
   kSetLayout = 10,
   kAllocate = 11,
   kCommit = 12,
+  kLock = 32,  // never stored: locks are in memory
 };
 
 std::string EncodeReply(const NodeReply& r);
@@ -32,6 +33,7 @@ std::string EncodeReply(const XattrReply& r);
 std::string EncodeReply(const LayoutReply& r);
 std::string EncodeReply(const AllocateReply& r);
 std::string EncodeReply(const CommitReply& r);
+std::string EncodeReply(const LockReply& r);
 
 // kCorrupt unless `bytes` are of such a reply.
 Result<void> DecodeReply(std::string_view bytes, NodeReply* out);
@@ -40,5 +42,6 @@ Result<void> DecodeReply(std::string_view bytes, XattrReply* out);
 Result<void> DecodeReply(std::string_view bytes, LayoutReply* out);
 Result<void> DecodeReply(std::string_view bytes, AllocateReply* out);
 Result<void> DecodeReply(std::string_view bytes, CommitReply* out);
+Result<void> DecodeReply(std::string_view bytes, LockReply* out);
 
 }  // namespace stria

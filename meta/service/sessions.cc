@@ -29,13 +29,16 @@ bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
   for (const HeldInode& h : r.held) {
     if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) return false;
   }
+  for (const FileLock& l : r.locks) {
+    if (l.type == LockType::kNone || l.first > l.last || !locks_.Reclaim(s, l)) return false;
+  }
   return true;
 }
 
 Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
   if (!r.client_uuid || r.client.size() > kMaxClientNameBytes || r.node_name.size() > kMaxNodeNameBytes ||
-      r.held.size() > kMaxHeldInodes) {
+      r.held.size() > kMaxHeldInodes || r.locks.size() > kMaxLocksPerSession) {
     co_return Error(FsError::kBadRequest, "a session opens without a client uuid, or with too much");
   }
   const SessionId s = r.header.session;
@@ -171,6 +174,7 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
   for (InodeId ino : leases_.Drop(s)) {
     if (orphans_.count(ino)) reaps_.insert(ino);
   }
+  const std::vector<LockNotice> free_locks = locks_.Drop(s);
   oldest_event_.erase(s);
   evictions_.erase(s);
   demands_.erase(demands_.lower_bound({s, 0}), demands_.upper_bound({s, UINT64_MAX}));
@@ -185,6 +189,7 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
     it->second->Pulse();
     polls_.erase(it);
   }
+  TellLocksFree(free_locks);
   progress_.Pulse();
 }
 

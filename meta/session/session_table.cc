@@ -214,7 +214,8 @@ void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {
   s.record.acked_below = acked_below;
   while (!s.replies.empty() && s.replies.begin()->first < acked_below) {
     // An op whose reply has arrived does not run any more; one that does keeps its reply until Finish.
-    s.forgotten.insert(s.replies.begin()->first);
+    const OpSeq seq = s.replies.begin()->first;
+    if (s.volatile_replies.erase(seq) == 0) s.forgotten.insert(seq);
     s.replies.erase(s.replies.begin());
   }
 }
@@ -243,6 +244,13 @@ void SessionTable::Commit(SessionId id, OpSeq seq, std::string reply) {
   Session& s = At(id);
   if (seq < s.record.acked_below) s.forgotten.insert(seq);
   else s.replies[seq] = std::move(reply);
+}
+
+void SessionTable::CommitVolatile(SessionId id, OpSeq seq, std::string reply) {
+  Session& s = At(id);
+  if (seq < s.record.acked_below) return;
+  s.replies[seq] = std::move(reply);
+  s.volatile_replies.insert(seq);
 }
 
 void SessionTable::Finish(SessionId id, OpSeq seq) {

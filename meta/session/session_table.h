@@ -130,6 +130,8 @@ class SessionTable {
   // The op's effect and `reply` are in the store. The op still runs (its reply is not given to
   // duplicates) until Finish.
   void Commit(SessionId id, OpSeq seq, std::string reply);
+  // The same for an op whose effect is in memory only, as its reply.
+  void CommitVolatile(SessionId id, OpSeq seq, std::string reply);
   void Finish(SessionId id, OpSeq seq);
   // Replies in the store that are not needed any more, to delete with the next batch; at most `limit`.
   std::vector<OpSeq> ForgottenReplies(SessionId id, size_t limit) const;
@@ -149,6 +151,7 @@ class SessionTable {
     uint64_t delivered = 0;
     std::set<OpSeq> running;
     std::map<OpSeq, std::string> replies;
+    std::set<OpSeq> volatile_replies;  // of `replies`: not in the store
     std::set<OpSeq> forgotten;  // below acked_below, still in the store
   };
   Session& At(SessionId id);

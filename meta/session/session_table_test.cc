@@ -119,5 +119,21 @@ TEST(SessionTable, ExactlyOnce) {
   EXPECT_TRUE(t.StoredReplies(kS1).empty());
 }
 
+TEST(SessionTable, VolatileRepliesAreNotDeletedFromTheStore) {
+  SessionTable t;
+  t.Open(Record(1), 0, CommitSeq(3), 0);
+  for (uint64_t i = 1; i <= 2; ++i) {
+    t.Begin(kS1, OpSeq(i));
+    if (i == 1) t.Commit(kS1, OpSeq(i), "stored");
+    else t.CommitVolatile(kS1, OpSeq(i), "in memory");
+    t.Finish(kS1, OpSeq(i));
+  }
+  EXPECT_EQ(t.Lookup(kS1, OpSeq(2)), OpState::kDone);
+  EXPECT_EQ(t.Reply(kS1, OpSeq(2)), "in memory");
+  t.AckReplies(kS1, OpSeq(3));
+  EXPECT_EQ(t.Lookup(kS1, OpSeq(2)), OpState::kForgotten);
+  EXPECT_EQ(t.ForgottenReplies(kS1, 10), std::vector<OpSeq>{OpSeq(1)});
+}
+
 }  // namespace
 }  // namespace stria

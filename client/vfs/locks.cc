@@ -1,0 +1,136 @@
+// Locks. The server grants them; what this client holds is noted per inode, to be claimed again after a restart
+// of the server and to know at close whether there is anything to give up.
+//
+// Who waits stands in line at the server under a ticket and has no call under way: an event (kLockFree) says
+// when to ask again. A lock is held only when a reply says so, so an interrupted wait leaves nothing behind but a
+// place in line, which is withdrawn.
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+namespace {
+
+FileLock ToFileLock(InodeId ino, const LockIn& in) {
+  return {ino, in.kind, in.owner, in.range.type, in.range.first, in.range.last, in.range.pid};
+}
+
+// Whether the server did it is not known.
+bool IsUnknown(FsError e) {
+  return e == FsError::kTimedOut || e == FsError::kUnavailable || e == FsError::kDeadline;
+}
+
+}  // namespace
+
+// A ticket, from before the first question until its owner is gone.
+class Vfs::LockLine {
+ public:
+  LockLine(Vfs* vfs, std::shared_ptr<LockWait> wait) : vfs_(vfs) {
+    if (!wait) return;
+    ticket_ = vfs_->next_lock_ticket_++;
+    vfs_->lock_waits_[ticket_] = std::move(wait);
+  }
+  LockLine(const LockLine&) = delete;
+  LockLine& operator=(const LockLine&) = delete;
+  ~LockLine() { vfs_->lock_waits_.erase(ticket_); }
+  uint64_t ticket() const { return ticket_; }
+
+ private:
+  Vfs* const vfs_;
+  uint64_t ticket_ = 0;
+};
+
+Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket) {
+  LockRequest r;
+  r.op = op;
+  r.ticket = ticket;
+  r.lock = ToFileLock(inode->ino, lock);
+  const uint64_t generation = session_.generation();
+  auto held = co_await inode->lock_mu.Lock();
+  if (op == LockOp::kTest) co_return co_await session_.Call(&MetaService::Lock, std::move(r));
+  auto reply = co_await session_.Mutate(&MetaService::Lock, std::move(r));
+  if (generation != session_.generation()) co_return reply;
+  if (op == LockOp::kWithdraw) co_return reply;
+  // flock(2) gives up its old lock even if it does not get the new one.
+  const bool done = reply.ok() && (reply->granted || lock.kind == LockKind::kFlock);
+  if (!done && !IsUnknown(reply.code())) co_return reply;
+  LockRange range = lock.range;
+  if (reply.ok() && !reply->granted) range.type = LockType::kNone;
+  // Unlocked or not is not known: it stays noted, and is unlocked again when its owner goes.
+  if (!reply.ok() && range.type == LockType::kNone) co_return reply;
+  const auto key = std::pair(lock.kind, lock.owner);
+  LockRanges& mine = inode->locks[key];
+  mine.Set(range);
+  if (mine.empty()) inode->locks.erase(key);
+  co_return reply;
+}
+
+Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  if (lock.range.type == LockType::kNone) co_return co_await Unlock(inode, lock);
+  const LockLine line(this, wait);
+  while (true) {
+    if (wait) wait->free = false;
+    CO_ASSIGN_OR_RETURN(const LockReply reply,
+                        co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket()));
+    CO_RETURN_IF_ERROR(CheckHandle(*h));
+    if (reply.granted) co_return Ok();
+    if (!wait) co_return Error(FsError::kAgain);
+    while (!wait->free && !wait->interrupted) co_await wait->changed.Wait();
+    CO_RETURN_IF_ERROR(CheckHandle(*h));
+    if (!wait->interrupted) continue;
+    (void)co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
+    co_return Error(FsError::kIntr);
+  }
+}
+
+Task<Result<void>> Vfs::Unlock(std::shared_ptr<VfsInode> inode, LockIn lock) {
+  CO_RETURN_IF_ERROR(co_await AskLock(inode, LockOp::kUnlock, lock, 0));
+  co_return Ok();
+}
+
+Task<Result<std::optional<FileLock>>> Vfs::TestLock(VfsHandlePtr h, LockIn lock) {
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  CO_ASSIGN_OR_RETURN(const LockReply reply, co_await AskLock(h->inode, LockOp::kTest, lock, 0));
+  co_return reply.conflict;
+}
+
+Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64_t owner) {
+  const auto key = std::pair(kind, owner);
+  // A request that is under way may bring the owner a lock.
+  if (inode->lock_mu.locked()) (void)co_await inode->lock_mu.Lock();
+  if (!inode->locks.contains(key)) co_return;
+  LockIn all;
+  all.kind = kind;
+  all.owner = owner;
+  if (!(co_await Unlock(inode, all)).ok()) co_return;  // the session's end unlocks it
+  DropIfIdle(inode);
+}
+
+std::vector<FileLock> Vfs::HeldLocks() {
+  std::vector<FileLock> out;
+  for (const auto& [ino, n] : inodes_) {
+    for (const auto& [key, ranges] : n->locks) {
+      for (const LockRange& r : ranges.All()) out.push_back(ToFileLock(ino, {key.first, key.second, r}));
+    }
+  }
+  return out;
+}
+
+void Vfs::WakeLockWait(uint64_t ticket) {
+  auto it = lock_waits_.find(ticket);
+  if (it == lock_waits_.end()) return;
+  it->second->free = true;
+  it->second->changed.Pulse();
+}
+
+void Vfs::WakeLockWaits() {
+  for (auto& [ticket, wait] : lock_waits_) {
+    wait->free = true;
+    wait->changed.Pulse();
+  }
+}
+
+}  // namespace stria

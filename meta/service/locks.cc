@@ -1,0 +1,81 @@
+// File locks (meta/session/lock_table.h). They are in memory: a session claims them again after a restart of
+// the server, and nobody is granted any before the window of reclaims is over.
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+
+Task<Result<LockReply>> MetaServer::Lock(LockRequest r) {
+  if (r.op == LockOp::kTest) return TestLock(std::move(r));
+  return Mutate<LockRequest, LockReply>(OpKind::kLock, std::move(r), &MetaServer::RunLock, nullptr);
+}
+
+Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(CheckLock(r));
+  co_return LockReplyOf(r.header.session, locks_.Test(r.header.session, r.lock));
+}
+
+// A request that was on its way while the server restarted says nothing of what its session claims now.
+Result<void> MetaServer::CheckLock(const LockRequest& r) const {
+  if (r.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted");
+  const bool asks = r.op == LockOp::kTest || r.op == LockOp::kTry || r.op == LockOp::kWait;
+  if ((asks && r.lock.type == LockType::kNone) || r.lock.first > r.lock.last || r.lock.last > kLockToEnd) {
+    return Error(FsError::kBadRequest, "a lock of no type or no bytes");
+  }
+  if ((r.op == LockOp::kWait || r.op == LockOp::kWithdraw) && r.ticket == 0) {
+    return Error(FsError::kBadRequest, "a wait for a lock without a ticket");
+  }
+  return Ok();
+}
+
+LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {
+  LockReply reply;
+  reply.granted = a.outcome == LockTable::Outcome::kGranted;
+  reply.conflict = a.conflict;
+  if (reply.conflict && a.holder != s) reply.conflict->pid = 0, reply.conflict->owner = 0;
+  return reply;
+}
+
+Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
+  // What gives something up is in nobody's way.
+  const bool asks = r.op == LockOp::kTry || r.op == LockOp::kWait;
+  if (asks) CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  else CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(CheckLock(r));
+  // No await from here on: what is done, its reply and who is told are one.
+  const SessionId s = r.header.session;
+  LockTable::Answer a;
+  switch (r.op) {
+    case LockOp::kTest: break;
+    case LockOp::kTry: a = locks_.Try(s, r.lock); break;
+    case LockOp::kWait: a = locks_.Wait(s, r.lock, r.ticket); break;
+    case LockOp::kUnlock: a.notices = locks_.Unlock(s, r.lock); break;
+    case LockOp::kWithdraw: a.notices = locks_.Withdraw(s, r.lock.ino, r.ticket); break;
+  }
+  const bool refused = a.outcome == LockTable::Outcome::kDeadlock || a.outcome == LockTable::Outcome::kTooMany;
+  const LockReply reply = LockReplyOf(s, a);
+  if (r.header.op_seq && !refused) {
+    ReplyRecord stored;
+    stored.kind = static_cast<uint16_t>(OpKind::kLock);
+    stored.bytes = EncodeReply(reply);
+    sessions_.CommitVolatile(s, r.header.op_seq, stored.Encode());
+  }
+  TellLocksFree(a.notices);  // last: it can fence sessions, this one too
+  if (a.outcome == LockTable::Outcome::kDeadlock) {
+    co_return Error(FsError::kDeadlock, "to wait for this lock would be for ever");
+  }
+  if (refused) co_return Error(FsError::kNoLock, "the client holds or waits for too many locks");
+  co_return reply;
+}
+
+void MetaServer::TellLocksFree(const std::vector<LockNotice>& notices) {
+  for (const LockNotice& n : notices) {
+    SessionEvent e;
+    e.kind = SessionEvent::Kind::kLockFree;
+    e.ino = n.ino;
+    e.ticket = n.ticket;
+    PushEvent(n.session, std::move(e));  // who cannot be told is fenced, and waits no more
+  }
+}
+
+}  // namespace stria

@@ -1,0 +1,135 @@
+// File locks of all sessions: fcntl(2) byte ranges and flock(2), who waits for which, and deadlocks. A pure
+// state machine: its owner pushes the notices that it returns. Nothing is granted to who waits: it is told
+// when it can have its lock, and asks again (so that who gives up waiting meanwhile leaves nothing behind).
+//
+// Who gets what:
+//  - Locks of different owners exclude each other as LockType says; kinds do not see each other.
+//  - Who waits stands in line: later ones that would exclude it get behind it, even if they could have their lock
+//    now. But an owner that holds some lock is only kept waiting by locks that are held: whoever is before it in
+//    line could be waiting for just that lock.
+//  - Who only tries takes what is free, also before those who wait.
+//  - A new flock(2) of an owner first takes away its old one, as in Linux; a byte range is replaced at once.
+//
+// Deadlock: a kWait of a byte range is refused if its owner would wait, over any number of others and files, for
+// a lock of its own. Owners are told apart by their client's numbers: threads of a process are one owner.
+//
+// Bounds: kMaxLocksPerSession ranges held and kMaxLockWaitsPerSession waits of a session.
+//
+// Invariants (CheckInvariants): no two owners hold ranges that exclude each other; who waits and was not told
+// cannot have its lock now; the indexes by owner agree.
+//
+// Not thread-safe.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "common/ids.h"
+#include "common/lock_ranges.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxLocksPerSession = 64 * 1024;
+inline constexpr size_t kMaxLockWaitsPerSession = 4096;  // well below kMaxSessionEvents: all may be told at once
+
+// Who must be told that it can ask again.
+struct LockNotice {
+  SessionId session;
+  InodeId ino;
+  uint64_t ticket = 0;
+  bool operator==(const LockNotice&) const = default;
+};
+
+class LockTable {
+ public:
+  enum class Outcome : uint8_t {
+    kGranted,
+    kConflict,  // somebody else has it
+    kWaits,     // and the asker stands in line
+    kDeadlock,
+    kTooMany,
+  };
+  struct Answer {
+    Outcome outcome = Outcome::kGranted;
+    std::optional<FileLock> conflict;
+    SessionId holder;  // of `conflict`
+    std::vector<LockNotice> notices;
+  };
+
+  // The lock if it can be had now. REQUIRES: lock.type is not kNone, here and in Wait and Test.
+  Answer Try(SessionId s, const FileLock& lock);
+  // The same, or a place in line under `ticket`; asking again keeps the place.
+  Answer Wait(SessionId s, const FileLock& lock, uint64_t ticket);
+  // kGranted or kConflict; changes nothing.
+  Answer Test(SessionId s, const FileLock& lock) const;
+  std::vector<LockNotice> Unlock(SessionId s, const FileLock& lock);
+  std::vector<LockNotice> Withdraw(SessionId s, InodeId ino, uint64_t ticket);
+  // What a session held before the server's restart. False if it excludes what another has claimed.
+  bool Reclaim(SessionId s, const FileLock& lock);
+  // The session is gone.
+  std::vector<LockNotice> Drop(SessionId s);
+
+  std::vector<FileLock> LocksOf(SessionId s) const;
+  size_t waits() const;
+  bool empty() const { return files_.empty(); }
+  // "" or the first violated invariant.
+  std::string CheckInvariants() const;
+
+ private:
+  struct Owner {
+    SessionId session;
+    LockKind kind = LockKind::kPosix;
+    uint64_t owner = 0;
+    auto operator<=>(const Owner&) const = default;
+  };
+  struct Waiter {
+    Owner owner;
+    uint64_t ticket = 0;
+    LockRange range;
+    bool told = false;
+  };
+  struct File {
+    std::map<Owner, LockRanges> held;
+    std::list<Waiter> line;  // first come first
+  };
+  // Where an owner holds something, and what it waits for.
+  struct Use {
+    std::set<InodeId> holds;
+    std::map<InodeId, size_t> waits;
+  };
+  static Owner OwnerOf(SessionId s, const FileLock& lock) { return {s, lock.kind, lock.owner}; }
+
+  struct Found {
+    Owner owner;
+    LockRange range;
+  };
+  std::optional<Found> HeldAgainst(const File& f, const Owner& o, const LockRange& r) const;
+  bool Holds(const Owner& o) const;
+  // Must get behind someone who stands in line before `until`.
+  bool BehindOthers(const File& f, const Owner& o, const LockRange& r, std::list<Waiter>::const_iterator until) const;
+  bool WouldDeadlock(const Owner& o, InodeId ino, const LockRange& r) const;
+  Answer Ask(SessionId s, const FileLock& lock, uint64_t ticket);  // ticket 0: does not wait
+  void SetHeld(const Owner& o, InodeId ino, const LockRange& r);
+  std::list<Waiter>::iterator FindWaiter(File& f, SessionId s, uint64_t ticket);
+  void EraseWaiter(File& f, InodeId ino, std::list<Waiter>::iterator it);
+  // Tells those who can have their lock now.
+  void Tell(InodeId ino, std::vector<LockNotice>* out);
+  void EraseIfIdle(InodeId ino);
+  void EraseIfIdle(const Owner& o);
+
+  std::map<InodeId, File> files_;
+  std::map<Owner, Use> uses_;  // by session first
+  struct Count {
+    size_t ranges = 0, waits = 0;
+  };
+  std::map<SessionId, Count> counts_;
+};
+
+}  // namespace stria
