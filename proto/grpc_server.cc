@@ -11,6 +11,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_context.h>
+#include <grpcpp/server_posix.h>
 
 #include "proto/grpc_bytes.h"
 #include "proto/grpc_transport.h"
@@ -72,11 +73,12 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
   State(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options)
       : executor_(executor), dispatcher_(dispatcher), options_(options) {}
 
+  // An empty address: only what is adopted.
   Result<std::string> Start(const std::string& address) {
     CHECK(!server_ && threads_.empty(), "a server starts once");
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    if (!address.empty()) builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     builder.SetMaxReceiveMessageSize(kMaxGrpcMessageBytes);
     builder.SetMaxSendMessageSize(kMaxGrpcMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on a port are a mistake
@@ -91,8 +93,8 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     builder.RegisterAsyncGenericService(&service_);
     for (int i = 0; i < options_.pollers; ++i) queues_.push_back(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
-    const bool unix_socket = address.starts_with("unix:");
-    if (!server_ || (port == 0 && !unix_socket)) {
+    const bool has_port = !address.empty() && !address.starts_with("unix:");
+    if (!server_ || (port == 0 && has_port)) {
       Stop();
       return Error(FsError::kUnavailable,
                    "cannot listen on " + address + "; is the port in use or the address not of this host?");
@@ -101,8 +103,10 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
       for (int i = 0; i < kAcceptAhead; ++i) Accept(queue.get());
       threads_.emplace_back([this, q = queue.get()] { PollLoop(q); });
     }
-    return unix_socket ? address : address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+    return has_port ? address.substr(0, address.rfind(':') + 1) + std::to_string(port) : address;
   }
+
+  void Adopt(int fd) { grpc::AddInsecureChannelFromFd(server_.get(), fd); }
 
   void Drain() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -258,6 +262,13 @@ GrpcServer::GrpcServer(Executor* executor, Dispatcher* dispatcher, const GrpcSer
 GrpcServer::~GrpcServer() { state_->Stop(); }
 
 Result<std::string> GrpcServer::Start(const std::string& address) { return state_->Start(address); }
+
+Result<void> GrpcServer::StartWithoutAddress() {
+  RETURN_IF_ERROR(state_->Start(""));
+  return Ok();
+}
+
+void GrpcServer::Adopt(int fd) { state_->Adopt(fd); }
 
 Task<void> GrpcServer::Shutdown(int64_t grace_ns) {
   state_->Drain();

@@ -63,6 +63,10 @@ class GrpcServer {
   // Begins to listen and serve. Port 0 takes a free one. Gives the address with the port that was
   // bound, or kUnavailable with a sentence if that is not possible. REQUIRES: called once.
   Result<std::string> Start(const std::string& address);
+  // Serves connections that someone else accepted, and no address. REQUIRES: called once, instead of Start.
+  Result<void> StartWithoutAddress();
+  // Takes the connected, non-blocking socket `fd`. Any thread. REQUIRES: started, not stopped.
+  void Adopt(int fd);
 
   // Refuses new calls, gives those under way up to grace_ns to end, then Stop().
   Task<void> Shutdown(int64_t grace_ns);

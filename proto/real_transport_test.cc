@@ -1,5 +1,4 @@
-#include "proto/grpc_transport.h"
-
+// Both real transports: the same tests for gRPC and for bulk, and the two on one port.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -13,7 +12,11 @@
 
 #include "common/exec/loop_executor.h"
 #include "common/random.h"
+#include "proto/bulk_connection.h"
+#include "proto/bulk_transport.h"
 #include "proto/echo_services.h"
+#include "proto/grpc_transport.h"
+#include "proto/socket_address.h"
 #include "proto/stubs.h"
 
 namespace stria {
@@ -50,13 +53,30 @@ class EchoDispatcher final : public Dispatcher {
   int finished = 0;
 };
 
-TEST(Grpc, LargePayloadsCrossUnharmed) {
+struct Grpc {
+  using Server = GrpcServer;
+  using Client = GrpcClient;
+  using ServerOptions = GrpcServerOptions;
+};
+struct Bulk {
+  using Server = BulkServer;
+  using Client = BulkClient;
+  using ServerOptions = BulkServerOptions;
+};
+template <class T>
+class RealTransport : public testing::Test {};
+using Both = testing::Types<Grpc, Bulk>;
+TYPED_TEST_SUITE(RealTransport, Both);
+
+TYPED_TEST(RealTransport, LargePayloadsCrossUnharmed) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServer server(ex, &echo);
+    Server server(ex, &echo);
     const Result<std::string> address = server.Start(kAnyPort);
     EXPECT_TRUE(address.ok()) << address.error();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address.value());
     constexpr uint64_t kSeed = 3;
     SCOPED_TRACE(kSeed);
@@ -81,7 +101,9 @@ TEST(Grpc, LargePayloadsCrossUnharmed) {
   });
 }
 
-TEST(Grpc, TypedCalls) {
+TYPED_TEST(RealTransport, TypedCalls) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     random_messages::EchoData data(1);
     random_messages::EchoMeta meta(1);
@@ -90,9 +112,9 @@ TEST(Grpc, TypedCalls) {
     Router router;
     router.Add(kMetaServiceName, &meta_dispatcher);
     router.Add(kDataServiceName, &data_dispatcher);
-    GrpcServer server(ex, &router);
+    Server server(ex, &router);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     TransportDataConnector data_connector(&client);
     TransportMetaConnector meta_connector(&client);
 
@@ -116,12 +138,14 @@ TEST(Grpc, TypedCalls) {
   });
 }
 
-TEST(Grpc, ErrorsAndDeadlines) {
+TYPED_TEST(RealTransport, ErrorsAndDeadlines) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServer server(ex, &echo);
+    Server server(ex, &echo);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     const Result<WireMessage> failed = co_await transport->Call("/fail", Text("x"), kSecond);
     EXPECT_TRUE(failed.ok());
@@ -139,21 +163,23 @@ TEST(Grpc, ErrorsAndDeadlines) {
   });
 }
 
-TEST(Grpc, RefusedAndRestarted) {
+TYPED_TEST(RealTransport, RefusedAndRestarted) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    auto server = std::make_unique<GrpcServer>(ex, &echo);
+    auto server = std::make_unique<Server>(ex, &echo);
     const std::string address = server->Start(kAnyPort).value();
-    GrpcServer second(ex, &echo);
+    Server second(ex, &echo);
     EXPECT_EQ(second.Start(address).code(), FsError::kUnavailable);  // in use
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     EXPECT_TRUE((co_await transport->Call("/echo", Text("1"), kSecond)).ok());
     server = nullptr;
     const int64_t stopped = ex->NowNs();
     EXPECT_EQ((co_await transport->Call("/echo", Text("2"), 10 * kSecond)).code(), FsError::kUnavailable);
     EXPECT_LT(ex->NowNs() - stopped, 3 * kSecond);
-    server = std::make_unique<GrpcServer>(ex, &echo);
+    server = std::make_unique<Server>(ex, &echo);
     const Result<std::string> again = server->Start(address);
     EXPECT_TRUE(again.ok()) << again.error();
     bool back = false;
@@ -165,12 +191,14 @@ TEST(Grpc, RefusedAndRestarted) {
   });
 }
 
-TEST(Grpc, StopEndsCallsUnderWay) {
+TYPED_TEST(RealTransport, StopEndsCallsUnderWay) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServer server(ex, &echo);
+    Server server(ex, &echo);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     std::vector<Result<WireMessage>> results;
     TaskScope scope;
@@ -190,13 +218,15 @@ TEST(Grpc, StopEndsCallsUnderWay) {
   });
 }
 
-TEST(Grpc, GracefulShutdownLetsCallsEnd) {
+TYPED_TEST(RealTransport, GracefulShutdownLetsCallsEnd) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
     echo.sleep_ns = 200 * kMillisecond;
-    GrpcServer server(ex, &echo);
+    Server server(ex, &echo);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     std::optional<Result<WireMessage>> result;
     TaskScope scope;
@@ -210,12 +240,14 @@ TEST(Grpc, GracefulShutdownLetsCallsEnd) {
   });
 }
 
-TEST(Grpc, AbandonedCallsHarmNobody) {
+TYPED_TEST(RealTransport, AbandonedCallsHarmNobody) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServer server(ex, &echo);
+    Server server(ex, &echo);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     for (int i = 0; i < 50; ++i) {
       (void)co_await WithTimeout(i * 50 * kMicrosecond, transport->Call("/sleep", Text("gone"), kSecond));
@@ -225,7 +257,7 @@ TEST(Grpc, AbandonedCallsHarmNobody) {
     // A transport and a client that die with calls under way.
     TaskScope scope;
     std::vector<FsError> codes;
-    auto other = std::make_unique<GrpcClient>(ex);
+    auto other = std::make_unique<Client>(ex);
     for (int i = 0; i < 3; ++i) {
       scope.Spawn([](std::shared_ptr<Transport> t, std::vector<FsError>* out) -> Task<void> {
         out->push_back((co_await t->Call("/sleep", Text("x"), 20 * kSecond)).code());
@@ -239,15 +271,17 @@ TEST(Grpc, AbandonedCallsHarmNobody) {
   });
 }
 
-TEST(Grpc, OverloadIsRetryLater) {
+TYPED_TEST(RealTransport, OverloadIsRetryLater) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServerOptions options;
+    typename TypeParam::ServerOptions options;
     options.max_requests = 2;
     options.max_request_bytes = kMiB;
-    GrpcServer server(ex, &echo, options);
+    Server server(ex, &echo, options);
     const std::string address = server.Start(kAnyPort).value();
-    GrpcClient client(ex);
+    Client client(ex);
     auto transport = client.Make(address);
     const Result<WireMessage> large =
         co_await transport->Call("/echo", Text(std::string(2 * kMiB, 'x')), kSecond);
@@ -264,30 +298,113 @@ TEST(Grpc, OverloadIsRetryLater) {
   });
 }
 
-TEST(Grpc, UnixSocket) {
+TYPED_TEST(RealTransport, UnixSocket) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
-    GrpcServer server(ex, &echo);
-    const std::string path = "unix:/tmp/stria_grpc_test_" + std::to_string(getpid());  // <= 107
+    Server server(ex, &echo);
+    const std::string path = "unix:/tmp/stria_transport_test_" + std::to_string(getpid());  // <= 107
     const Result<std::string> address = server.Start(path);
     EXPECT_TRUE(address.ok()) << address.error();
     EXPECT_EQ(address.value(), path);
-    GrpcClient client(ex);
+    Client client(ex);
     EXPECT_TRUE((co_await client.Make(path)->Call("/echo", Text("x"), kSecond)).ok());
   });
 }
 
-TEST(Grpc, NobodyThere) {
+TYPED_TEST(RealTransport, NobodyThere) {
+  using Server = typename TypeParam::Server;
+  using Client = typename TypeParam::Client;
   RunTest([](Executor* ex) -> Task<void> {
-    GrpcClient client(ex);
+    Client client(ex);
     const int64_t start = ex->NowNs();
     for (const char* address : {"127.0.0.1:1", "no address at all", ""}) {
       const Result<WireMessage> r = co_await client.Make(address)->Call("/x", Text(""), 10 * kSecond);
       EXPECT_EQ(r.code(), FsError::kUnavailable) << address << ": " << r.error();
     }
     EXPECT_LT(ex->NowNs() - start, 5 * kSecond);
-    GrpcServer server(ex, nullptr);
+    Server server(ex, nullptr);
     EXPECT_EQ(server.Start("256.1.1.1:99999").code(), FsError::kUnavailable);
+  });
+}
+
+// A socket to a server's address; -1 if there is none.
+int Dial(const std::string& address) {
+  const Result<int> fd = ConnectTo(address, 5000);
+  return fd.ok() ? *fd : -1;
+}
+
+TEST(BulkTransport, SharesItsPortWithGrpc) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo;
+    GrpcServer grpc(ex, &echo);
+    EXPECT_TRUE(grpc.StartWithoutAddress().ok());
+    BulkServerOptions options;
+    options.other = [&grpc](int fd) { grpc.Adopt(fd); };
+    BulkServer bulk(ex, &echo, options);
+    const std::string address = bulk.Start(kAnyPort).value();
+    GrpcClient grpc_client(ex);
+    BulkClient bulk_client(ex);
+    std::vector<std::shared_ptr<Transport>> transports = {grpc_client.Make(address), bulk_client.Make(address)};
+    for (int i = 0; i < 6; ++i) {
+      WireMessage m = Text("fields");
+      m.payload.Append(Buffer::FromString(std::string(kMiB + 1, 'p')));
+      const std::string sent = Flat(m);
+      const Result<WireMessage> got = co_await transports[i % 2]->Call("/echo", std::move(m), 10 * kSecond);
+      EXPECT_TRUE(got.ok()) << got.error();
+      if (got.ok()) EXPECT_EQ(Flat(got.value()), sent);
+    }
+    bulk.Stop();
+  });
+}
+
+TEST(BulkTransport, PayloadsArriveAlignedAndInOnePiece) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo;
+    BulkServer server(ex, &echo);
+    BulkClient client(ex);
+    auto transport = client.Make(server.Start(kAnyPort).value());
+    for (const uint64_t bytes : {uint64_t{1}, 100 * kKiB, 3 * kMiB + 5}) {
+      WireMessage m = Text("x");
+      for (uint64_t left = bytes; left > 0;) {
+        const uint64_t n = std::min<uint64_t>(left, 70'001);
+        m.payload.Append(Buffer::FromString(std::string(n, 'p')));
+        left -= n;
+      }
+      const Result<WireMessage> got = co_await transport->Call("/echo", std::move(m), 10 * kSecond);
+      EXPECT_TRUE(got.ok()) << got.error();
+      if (!got.ok()) continue;
+      EXPECT_EQ(got->payload.parts().size(), 1u);
+      EXPECT_EQ(got->payload.size(), bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(got->payload.parts()[0].data()) % 4096, 0u);
+    }
+  });
+}
+
+// Whatever strangers send, others are served.
+TEST(BulkTransport, GarbageHarmsNobody) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo;
+    BulkServer server(ex, &echo);
+    const std::string address = server.Start(kAnyPort).value();
+    BulkClient client(ex);
+    auto transport = client.Make(address);
+    constexpr uint64_t kSeed = 11;
+    SCOPED_TRACE(kSeed);
+    Random rng(kSeed);
+    for (int i = 0; i < 60; ++i) {
+      const int fd = Dial(address);
+      EXPECT_GE(fd, 0);
+      std::string bytes = random_messages::RandomBytes(rng, rng.Below(200));
+      if (rng.OneIn(2)) bytes = kBulkPreface + bytes;
+      if (rng.OneIn(2)) bytes = std::string(kBulkPreface) + "SBK1" + bytes;
+      EXPECT_EQ(write(fd, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+      const Result<WireMessage> r = co_await transport->Call("/echo", Text("here"), 10 * kSecond);
+      EXPECT_TRUE(r.ok()) << r.error();
+      close(fd);
+    }
+    EXPECT_EQ(echo.begun, 60);
   });
 }
 

@@ -1,14 +1,16 @@
 // Throughput and CPU of bulk calls over loopback: client and server in one process, each with its own
-// executor's thread. Usage: grpc_bench [seconds] [connections] [calls at once] [KiB per call]
+// executor's thread. Usage: transport_bench grpc|bulk [seconds] [connections] [calls at once] [KiB per call]
 #include <sys/resource.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
 #include "common/exec/loop_executor.h"
+#include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 
@@ -78,12 +80,21 @@ double CpuSeconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-Task<void> Measure(LoopExecutor* ex, std::string address, int64_t ns, int connections, int at_once,
-                   uint64_t bytes) {
+std::unique_ptr<TransportFactory> MakeClient(Executor* ex, bool bulk, int connections) {
+  if (bulk) {
+    BulkClientOptions options;
+    options.connections_per_peer = connections;
+    return std::make_unique<BulkClient>(ex, options);
+  }
   GrpcClientOptions options;
   options.connections_per_peer = connections;
-  GrpcClient client(ex, options);
-  TransportDataConnector connector(&client);
+  return std::make_unique<GrpcClient>(ex, options);
+}
+
+Task<void> Measure(LoopExecutor* ex, std::string address, bool bulk, int64_t ns, int connections, int at_once,
+                   uint64_t bytes) {
+  const std::unique_ptr<TransportFactory> client = MakeClient(ex, bulk, connections);
+  TransportDataConnector connector(client.get());
   const Buffer payload = Buffer::FromString(std::string(bytes, 'p'));
   struct Case {
     const char* name;
@@ -116,23 +127,25 @@ Task<void> Measure(LoopExecutor* ex, std::string address, int64_t ns, int connec
 
 int Main(int argc, char** argv) {
   const auto arg = [&](int i, int otherwise) { return argc > i ? std::atoi(argv[i]) : otherwise; };
-  const uint64_t bytes = static_cast<uint64_t>(arg(4, 1024)) * kKiB;
+  const bool bulk = argc > 1 && std::string(argv[1]) == "bulk";
+  const uint64_t bytes = static_cast<uint64_t>(arg(5, 1024)) * kKiB;
   std::promise<std::string> address;
   LoopExecutor server_loop;
   std::thread server_thread([&] {
     server_loop.MakeCurrent();
     NullData data(bytes);
     DataDispatcher dispatcher(&data);
-    GrpcServer server(&server_loop, &dispatcher);
-    address.set_value(server.Start("127.0.0.1:0").value());
+    GrpcServer grpc_server(&server_loop, &dispatcher);
+    BulkServer bulk_server(&server_loop, &dispatcher);
+    address.set_value((bulk ? bulk_server.Start("127.0.0.1:0") : grpc_server.Start("127.0.0.1:0")).value());
     server_loop.Run();
   });
   LoopExecutor loop;
   loop.MakeCurrent();
   {
     TaskScope scope;
-    scope.Spawn(Measure(&loop, address.get_future().get(), arg(1, 3) * kSecond, arg(2, kConnectionsPerPeer),
-                        arg(3, 16), bytes));
+    scope.Spawn(Measure(&loop, address.get_future().get(), bulk, arg(2, 3) * kSecond,
+                        arg(3, kConnectionsPerPeer), arg(4, 16), bytes));
     loop.Run();
   }
   server_loop.Stop();

@@ -1,0 +1,322 @@
+#include "proto/bulk_connection.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "api/types.h"
+
+namespace stria {
+namespace {
+
+constexpr uint32_t kFrameMagic = 0x314b4253;  // "SBK1"
+constexpr size_t kFrameBytes = 24;
+constexpr size_t kSmallBytes = 8 * kKiB;            // read at once when no payload is expected
+constexpr uint64_t kInlineSendBytes = 64 * kKiB;    // sent by the caller, if nobody is before it
+constexpr uint64_t kReadTurnBytes = 4 * kMiB;       // then others have their turn
+constexpr size_t kMaxSendParts = 64;
+constexpr uint64_t kMaxFrameMessageBytes = kMaxMessageBytes + kMiB;
+static_assert(kMaxFrameMessageBytes <= UINT32_MAX);
+
+template <class T>
+void Put(uint8_t* at, T v) {
+  memcpy(at, &v, sizeof v);
+}
+template <class T>
+T Take(const uint8_t* at) {
+  T v;
+  memcpy(&v, at, sizeof v);
+  return v;
+}
+
+Buffer EncodeHead(const BulkFrame& f) {
+  std::string out(kFrameBytes, '\0');
+  auto* p = reinterpret_cast<uint8_t*>(out.data());
+  Put<uint32_t>(p, kFrameMagic);
+  p[4] = static_cast<uint8_t>(f.kind);
+  Put<uint16_t>(p + 6, static_cast<uint16_t>(f.method.size()));
+  Put<uint64_t>(p + 8, f.id);
+  Put<uint32_t>(p + 16, static_cast<uint32_t>(f.message.header.size()));
+  Put<uint32_t>(p + 20, static_cast<uint32_t>(f.message.payload.size()));
+  return Buffer::FromString(std::move(out) + f.method);
+}
+
+Error Broken(const std::string& peer, const std::string& why) {
+  return Error(FsError::kUnavailable, "the connection to " + peer + " broke: " + why);
+}
+
+}  // namespace
+
+BulkConnection::BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkCallbacks callbacks)
+    : loop_(loop), fd_(fd), peer_(std::move(peer)), callbacks_(std::move(callbacks)), small_(kSmallBytes) {}
+
+BulkConnection::~BulkConnection() { close(fd_); }
+
+void BulkConnection::Start() { loop_->Watch(fd_, shared_from_this()); }
+
+// ---- Sending --------------------------------------------------------------------------------------
+
+void BulkConnection::SendPreface() {
+  Outgoing out;
+  out.parts.push_back(Buffer::FromString(kBulkPreface));
+  out.bytes = kBulkPrefaceBytes;
+  Enqueue(std::move(out));
+}
+
+void BulkConnection::Send(BulkFrame frame, std::shared_ptr<void> keep) {
+  Outgoing out;
+  out.parts.reserve(2 + frame.message.payload.parts().size());
+  out.parts.push_back(EncodeHead(frame));
+  if (!frame.message.header.empty()) out.parts.push_back(std::move(frame.message.header));
+  for (const Buffer& b : frame.message.payload.parts()) out.parts.push_back(b);
+  for (const Buffer& b : out.parts) out.bytes += b.size();
+  out.keep = std::move(keep);
+  Enqueue(std::move(out));
+}
+
+// Small messages are sent here and now, which saves a change of threads; large ones by the loop, so that
+// the copying does not hold up the caller.
+void BulkConnection::Enqueue(Outgoing out) {
+  Outgoing done;
+  bool broken = false;
+  {
+    std::unique_lock<std::mutex> lock(mu_);
+    if (closed_) return;
+    const bool now = out.bytes <= kInlineSendBytes && queue_.empty() && !sending_;
+    queue_.push_back(std::move(out));
+    if (now) {
+      sending_ = true;
+      Outgoing* front = &queue_.front();
+      lock.unlock();
+      bool blocked = false;
+      broken = !SendSome(front, &blocked);
+      lock.lock();
+      sending_ = false;
+      if (closed_) {
+        queue_.clear();
+        return;
+      }
+      if (!broken && !blocked) {
+        done = std::move(queue_.front());
+        queue_.pop_front();
+      }
+    }
+    if (!broken && (queue_.empty() || sending_ || flush_posted_)) return;
+    flush_posted_ = true;
+  }
+  loop_->Run([self = shared_from_this()] { self->Flush(); });
+}
+
+bool BulkConnection::SendSome(Outgoing* out, bool* blocked) {
+  while (out->next < out->parts.size()) {
+    std::array<iovec, kMaxSendParts> iov;
+    size_t count = 0;
+    size_t skip = out->offset;
+    for (size_t i = out->next; i < out->parts.size() && count < kMaxSendParts; ++i) {
+      const Buffer& b = out->parts[i];
+      iov[count++] = {const_cast<uint8_t*>(b.data()) + skip, b.size() - skip};
+      skip = 0;
+    }
+    msghdr message = {};
+    message.msg_iov = iov.data();
+    message.msg_iovlen = count;
+    const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      *blocked = errno == EAGAIN || errno == EWOULDBLOCK;
+      return *blocked;
+    }
+    out->offset += static_cast<size_t>(n);
+    while (out->next < out->parts.size() && out->offset >= out->parts[out->next].size()) {
+      out->offset -= out->parts[out->next].size();
+      out->parts[out->next] = Buffer();  // sent: its memory may go
+      ++out->next;
+    }
+  }
+  return true;
+}
+
+void BulkConnection::Flush() {
+  while (true) {
+    Outgoing done;
+    Outgoing* front;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      flush_posted_ = false;
+      if (closed_ || sending_ || queue_.empty()) return;
+      sending_ = true;
+      front = &queue_.front();
+    }
+    bool blocked = false;
+    const bool sound = SendSome(front, &blocked);
+    const int err = errno;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      sending_ = false;
+      if (sound && !blocked) {
+        done = std::move(queue_.front());
+        queue_.pop_front();
+      }
+    }
+    if (!sound) return Close(Broken(peer_, strerror(err)));
+    if (blocked) return;  // goes on when the socket takes more
+  }
+}
+
+// ---- Receiving ------------------------------------------------------------------------------------
+
+void BulkConnection::OnReady(bool readable, bool writable) {
+  if (writable) Flush();
+  if (readable) Read();
+}
+
+void BulkConnection::Read() {
+  read_posted_ = false;
+  for (uint64_t turn = 0; turn < kReadTurnBytes;) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_) return;
+    }
+    uint64_t got = 0;
+    bool blocked = false;
+    if (!ReadOnce(&got, &blocked)) return;
+    if (blocked) return;
+    turn += got;
+  }
+  if (std::exchange(read_posted_, true)) return;
+  loop_->Run([self = shared_from_this()] { self->Read(); });
+}
+
+// What is missing of the message under way goes where it belongs, what follows it to `small_`. False if
+// the connection was closed.
+bool BulkConnection::ReadOnce(uint64_t* got, bool* blocked) {
+  std::array<iovec, 3> iov;
+  size_t count = 0;
+  if (in_frame_) {
+    if (meta_have_ < meta_.size()) iov[count++] = {meta_.data() + meta_have_, meta_.size() - meta_have_};
+    if (!frame_.refused && payload_have_ < payload_bytes_) {
+      iov[count++] = {payload_.data() + payload_have_, payload_bytes_ - payload_have_};
+    }
+  }
+  CHECK(small_begin_ == 0, "all but a torn head was consumed");
+  iov[count++] = {small_.data() + small_end_, small_.size() - small_end_};
+  ssize_t n;
+  do {
+    n = readv(fd_, iov.data(), static_cast<int>(count));
+  } while (n < 0 && errno == EINTR);
+  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+    *blocked = true;
+    return true;
+  }
+  if (n <= 0) {
+    Close(Broken(peer_, n == 0 ? "it was closed" : strerror(errno)));
+    return false;
+  }
+  *got = static_cast<uint64_t>(n);
+  size_t left = static_cast<size_t>(n);
+  if (in_frame_) {
+    const size_t meta = std::min(left, meta_.size() - meta_have_);
+    meta_have_ += meta;
+    left -= meta;
+    if (!frame_.refused) {
+      const size_t payload = std::min(left, payload_bytes_ - payload_have_);
+      payload_have_ += payload;
+      left -= payload;
+    }
+  }
+  small_end_ += left;
+  return ConsumeSmall();
+}
+
+// Goes through what is in `small_`: heads of frames, and the beginnings of what follows them.
+bool BulkConnection::ConsumeSmall() {
+  while (true) {
+    const uint8_t* data = small_.data() + small_begin_;
+    const size_t have = small_end_ - small_begin_;
+    if (!in_frame_) {
+      if (have < kFrameBytes) break;
+      if (const char* why = BeginFrame(data)) {
+        Close(Broken(peer_, why));
+        return false;
+      }
+      small_begin_ += kFrameBytes;
+      continue;
+    }
+    const size_t meta = std::min(have, meta_.size() - meta_have_);
+    memcpy(meta_.data() + meta_have_, data, meta);
+    meta_have_ += meta;
+    const size_t payload = std::min(have - meta, payload_bytes_ - payload_have_);
+    if (!frame_.refused) memcpy(payload_.data() + payload_have_, data + meta, payload);
+    payload_have_ += payload;
+    small_begin_ += meta + payload;
+    if (meta_have_ < meta_.size() || payload_have_ < payload_bytes_) break;
+    EndFrame();
+  }
+  if (small_begin_ > 0) {
+    memmove(small_.data(), small_.data() + small_begin_, small_end_ - small_begin_);
+    small_end_ -= small_begin_;
+    small_begin_ = 0;
+  }
+  return true;
+}
+
+// nullptr, or what is wrong with it.
+const char* BulkConnection::BeginFrame(const uint8_t* head) {
+  frame_ = BulkFrame();
+  const uint8_t kind = head[4];
+  method_bytes_ = Take<uint16_t>(head + 6);
+  frame_.id = Take<uint64_t>(head + 8);
+  const uint64_t fields = Take<uint32_t>(head + 16);
+  payload_bytes_ = Take<uint32_t>(head + 20);
+  if (Take<uint32_t>(head) != kFrameMagic || head[5] != 0) return "it sent what is no frame";
+  if (kind != static_cast<uint8_t>(BulkKind::kRequest) && kind != static_cast<uint8_t>(BulkKind::kReply)) {
+    return "it sent a frame of an unknown kind";
+  }
+  frame_.kind = static_cast<BulkKind>(kind);
+  if (method_bytes_ > kMaxBulkMethodBytes || fields + payload_bytes_ > kMaxFrameMessageBytes) {
+    return "it sent a frame that is too large";
+  }
+  in_frame_ = true;
+  meta_have_ = payload_have_ = 0;
+  if (callbacks_.admit) {
+    frame_.admission = callbacks_.admit(fields + payload_bytes_);
+    frame_.refused = frame_.admission == nullptr;
+  }
+  meta_ = MutableBuffer(method_bytes_ + fields);
+  payload_ = frame_.refused || payload_bytes_ == 0 ? MutableBuffer() : MutableBuffer(payload_bytes_);
+  return nullptr;
+}
+
+void BulkConnection::EndFrame() {
+  in_frame_ = false;
+  const size_t fields = meta_.size() - method_bytes_;
+  const Buffer meta = std::exchange(meta_, MutableBuffer()).Freeze();
+  frame_.method = std::string(meta.view().substr(0, method_bytes_));
+  frame_.message.header = meta.Slice(method_bytes_, fields);
+  if (!frame_.refused && payload_bytes_ > 0) {
+    frame_.message.payload = BufferChain(std::exchange(payload_, MutableBuffer()).Freeze());
+  }
+  callbacks_.on_frame(std::exchange(frame_, BulkFrame()));
+}
+
+void BulkConnection::Close(const Error& why) {
+  std::deque<Outgoing> unsent;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return;
+    closed_ = true;
+    // Who is at the front ends with it.
+    if (!sending_) unsent.swap(queue_);
+  }
+  loop_->Forget(fd_);
+  shutdown(fd_, SHUT_RDWR);
+  const BulkCallbacks callbacks = std::exchange(callbacks_, BulkCallbacks());
+  if (callbacks.on_closed) callbacks.on_closed(why);
+}
+
+}  // namespace stria

@@ -1,0 +1,109 @@
+// One connection of the bulk transport: messages in frames over a stream socket, both ways.
+//
+//   client's first bytes: kBulkPreface
+//   frame:  magic u32 | kind u8, 0 u8, method bytes u16 | id u64 | fields bytes u32 | payload bytes u32
+//           method, fields, payload                                  (numbers little-endian)
+//
+// A payload is received into one page-aligned buffer and sent from where it lies: the socket's copies are
+// the only ones. Callbacks run on the loop's thread, which must not wait for anything in them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/error.h"
+#include "proto/bulk_loop.h"
+#include "proto/wire.h"
+
+namespace stria {
+
+inline constexpr char kBulkPreface[] = "StriaBk1";  // HTTP/2 begins with "PRI * HTTP/2.0"
+inline constexpr size_t kBulkPrefaceBytes = sizeof(kBulkPreface) - 1;
+inline constexpr size_t kMaxBulkMethodBytes = 256;
+
+enum class BulkKind : uint8_t { kRequest = 1, kReply = 2 };
+
+struct BulkFrame {
+  BulkKind kind = BulkKind::kRequest;
+  uint64_t id = 0;      // of the call, chosen by the client
+  std::string method;   // of a request
+  WireMessage message;
+  bool refused = false;              // not admitted: its bytes were dropped
+  std::shared_ptr<void> admission;   // what the bytes count against
+};
+
+struct BulkCallbacks {
+  // Before memory is taken for a message. nullptr refuses it. Empty: all are welcome.
+  std::function<std::shared_ptr<void>(uint64_t bytes)> admit;
+  std::function<void(BulkFrame)> on_frame;
+  std::function<void(Error)> on_closed;  // once, the last call
+};
+
+class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared_from_this<BulkConnection> {
+ public:
+  // Takes the connected, non-blocking socket `fd`. `peer` is for error sentences.
+  BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkCallbacks callbacks);
+  ~BulkConnection() override;
+  BulkConnection(const BulkConnection&) = delete;
+  BulkConnection& operator=(const BulkConnection&) = delete;
+
+  // The loop's thread, once.
+  void Start();
+  // Any thread. `keep` lives until the frame is sent or the connection closed. Dropped after a close.
+  void Send(BulkFrame frame, std::shared_ptr<void> keep = nullptr);
+  void SendPreface();
+  // The loop's thread: nothing more comes or goes; on_closed is called unless it was.
+  void Close(const Error& why);
+
+  void OnReady(bool readable, bool writable) override;
+
+ private:
+  struct Outgoing {
+    std::vector<Buffer> parts;
+    size_t next = 0;    // part
+    size_t offset = 0;  // in it
+    uint64_t bytes = 0;
+    std::shared_ptr<void> keep;
+  };
+  void Enqueue(Outgoing out);
+  // True if all is sent or the socket takes no more; false if the connection is broken.
+  bool SendSome(Outgoing* out, bool* blocked);
+  void Flush();
+  void Read();
+  bool ReadOnce(uint64_t* got, bool* blocked);
+  bool ConsumeSmall();
+  const char* BeginFrame(const uint8_t* head);
+  void EndFrame();
+
+  BulkLoop* const loop_;
+  const int fd_;
+  const std::string peer_;
+
+  std::mutex mu_;
+  std::deque<Outgoing> queue_;  // guarded by mu_
+  bool sending_ = false;        // guarded by mu_: someone is at the front of the queue
+  bool flush_posted_ = false;   // guarded by mu_
+  bool closed_ = false;         // guarded by mu_, set on the loop's thread
+
+  // The loop's thread.
+  BulkCallbacks callbacks_;
+  std::vector<uint8_t> small_;  // received, not yet consumed
+  size_t small_begin_ = 0, small_end_ = 0;
+  bool in_frame_ = false;
+  BulkFrame frame_;
+  size_t method_bytes_ = 0, fields_bytes_ = 0, payload_bytes_ = 0;
+  MutableBuffer meta_;     // method and fields
+  MutableBuffer payload_;
+  size_t meta_have_ = 0, payload_have_ = 0;
+  bool read_posted_ = false;
+};
+
+}  // namespace stria

@@ -1,0 +1,292 @@
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proto/bulk_connection.h"
+#include "proto/bulk_transport.h"
+#include "proto/socket_address.h"
+
+namespace stria {
+namespace {
+constexpr int64_t kSentPollNs = 2 * kMillisecond;
+}  // namespace
+
+class BulkServer::State : public std::enable_shared_from_this<State> {
+ public:
+  State(Executor* executor, Dispatcher* dispatcher, BulkServerOptions options)
+      : executor_(executor), dispatcher_(dispatcher), options_(std::move(options)) {}
+
+  Result<std::string> Start(const std::string& address) {
+    CHECK(loops_.empty(), "a server starts once");
+    std::string bound;
+    ASSIGN_OR_RETURN(const int fd, ListenOn(address, &bound));
+    for (int i = 0; i < options_.loops; ++i) {
+      loops_.push_back(std::make_unique<BulkLoop>("bulk-server" + std::to_string(i)));
+    }
+    auto listener = std::make_shared<Listener>(this, fd);
+    loops_[0]->Run([loop = loops_[0].get(), fd, listener] { loop->Watch(fd, listener); });
+    if (address.starts_with("unix:")) socket_path_ = address.substr(strlen("unix:"));
+    return bound;
+  }
+
+  void Drain() {
+    std::lock_guard<std::mutex> lock(mu_);
+    draining_ = true;
+  }
+
+  void Stop() {
+    Drain();
+    scope_.CancelAll();
+    for (auto& loop : loops_) loop->Stop();
+    std::set<std::shared_ptr<BulkConnection>> connections;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stopped_ = true;
+      inbox_.clear();
+      connections.swap(connections_);
+    }
+    connections.clear();
+    loops_.clear();
+    if (!socket_path_.empty()) (void)unlink(std::exchange(socket_path_, "").c_str());
+  }
+
+  // Of requests, and of replies on their way.
+  bool busy() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return requests_ > 0;
+  }
+  TaskScope& scope() { return scope_; }
+
+ private:
+  // Accepts connections.
+  class Listener final : public BulkLoop::Watcher {
+   public:
+    Listener(State* state, int fd) : state_(state), fd_(fd) {}
+    ~Listener() override { close(fd_); }
+    void OnReady(bool, bool) override {
+      while (true) {
+        const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+          state_->Accepted(fd);
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+          return;
+        }
+      }
+    }
+
+   private:
+    State* const state_;  // outlives the loops
+    const int fd_;
+  };
+
+  // Looks at a connection's first bytes, without taking them.
+  class Greeter final : public BulkLoop::Watcher {
+   public:
+    Greeter(State* state, BulkLoop* loop, int fd) : state_(state), loop_(loop), fd_(fd) {}
+    ~Greeter() override {
+      if (fd_ < 0) return;
+      close(fd_);
+      --state_->open_connections_;
+    }
+    void OnReady(bool, bool) override {
+      char bytes[kBulkPrefaceBytes];
+      const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+      const bool ours = n > 0 && memcmp(bytes, kBulkPreface, static_cast<size_t>(n)) == 0;
+      if (ours && static_cast<size_t>(n) < sizeof bytes) return;  // the rest is to come
+      loop_->Forget(fd_);
+      if (n <= 0) return;
+      if (ours) {
+        (void)!read(fd_, bytes, sizeof bytes);
+        state_->Greeted(loop_, std::exchange(fd_, -1));
+      } else if (state_->options_.other) {
+        --state_->open_connections_;
+        state_->options_.other(std::exchange(fd_, -1));
+      }
+    }
+
+   private:
+    State* const state_;
+    BulkLoop* const loop_;
+    int fd_;
+  };
+
+  // On the first loop's thread.
+  void Accepted(int fd) {
+    if (++open_connections_ > kMaxBulkConnections) {
+      --open_connections_;
+      close(fd);
+      return;
+    }
+    TuneSocket(fd);
+    BulkLoop* loop = loops_[next_loop_++ % loops_.size()].get();
+    auto greeter = std::make_shared<Greeter>(this, loop, fd);
+    loop->Run([loop, fd, greeter] { loop->Watch(fd, greeter); });
+  }
+
+  void Greeted(BulkLoop* loop, int fd) {
+    BulkCallbacks callbacks;
+    auto self = std::make_shared<std::weak_ptr<BulkConnection>>();
+    callbacks.admit = [this](uint64_t bytes) { return Admit(bytes); };
+    callbacks.on_frame = [this, self](BulkFrame frame) { Take(self->lock(), std::move(frame)); };
+    callbacks.on_closed = [this, self](const Error&) {
+      --open_connections_;
+      const std::shared_ptr<BulkConnection> closed = self->lock();  // goes after the lock
+      std::lock_guard<std::mutex> lock(mu_);
+      connections_.erase(closed);
+    };
+    auto connection = std::make_shared<BulkConnection>(loop, fd, "a client", std::move(callbacks));
+    *self = connection;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (stopped_) return;
+      connections_.insert(connection);
+    }
+    connection->Start();
+  }
+
+  // What a request or reply occupies while it lives.
+  class Share {
+   public:
+    Share(std::shared_ptr<State> state, size_t requests, uint64_t bytes)
+        : state_(std::move(state)), requests_(requests), bytes_(bytes) {}
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+    ~Share() {
+      std::lock_guard<std::mutex> lock(state_->mu_);
+      state_->requests_ -= requests_;
+      state_->bytes_ -= bytes_;
+    }
+
+   private:
+    std::shared_ptr<State> state_;
+    const size_t requests_;
+    const uint64_t bytes_;
+  };
+
+  std::shared_ptr<void> Admit(uint64_t bytes) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (requests_ >= options_.max_requests || bytes_ + bytes > options_.max_request_bytes) return nullptr;
+      ++requests_;
+      bytes_ += bytes;
+    }
+    return std::make_shared<Share>(shared_from_this(), 1, bytes);
+  }
+
+  struct Waiting {
+    std::shared_ptr<BulkConnection> connection;
+    BulkFrame frame;
+  };
+
+  static void Reply(BulkConnection* connection, uint64_t id, WireMessage message, std::shared_ptr<void> keep) {
+    BulkFrame reply;
+    reply.kind = BulkKind::kReply;
+    reply.id = id;
+    reply.message = std::move(message);
+    connection->Send(std::move(reply), std::move(keep));
+  }
+
+  // On a loop's thread.
+  void Take(std::shared_ptr<BulkConnection> connection, BulkFrame frame) {
+    if (!connection || frame.kind != BulkKind::kRequest) return;
+    if (frame.refused) {
+      return Reply(connection.get(), frame.id,
+                   EncodeError(Error(FsError::kRetryLater, "the server has too much to do")), nullptr);
+    }
+    bool post = false;
+    bool stopping;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      stopping = draining_;
+      if (!stopping) {
+        inbox_.push_back({connection, std::move(frame)});
+        post = !std::exchange(posted_, true);
+      }
+    }
+    if (stopping) {
+      Reply(connection.get(), frame.id, EncodeError(Error(FsError::kUnavailable, "the server is stopping")), nullptr);
+    } else if (post) {
+      executor_->Post([self = shared_from_this()] { self->TakeInbox(); });
+    }
+  }
+
+  void TakeInbox() {
+    std::vector<Waiting> calls;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      calls.swap(inbox_);
+      posted_ = false;
+      if (stopped_) return;
+    }
+    for (Waiting& call : calls) scope_.Spawn(Serve(this, std::move(call)));
+  }
+
+  // In scope_, so `state` lives longer.
+  static Task<void> Serve(State* state, Waiting call) {
+    const uint64_t id = call.frame.id;
+    const std::shared_ptr<void> admission = std::move(call.frame.admission);
+    Result<WireMessage> reply =
+        co_await state->dispatcher_->Handle(std::move(call.frame.method), std::move(call.frame.message));
+    WireMessage message = reply.ok() ? std::move(*reply) : EncodeError(reply.error());
+    Reply(call.connection.get(), id, std::move(message), state->Occupy(message.size(), admission));
+  }
+
+  // The reply's bytes, and with them the request, until they are sent.
+  std::shared_ptr<void> Occupy(uint64_t bytes, std::shared_ptr<void> admission) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      bytes_ += bytes;
+    }
+    auto share = std::make_shared<Share>(shared_from_this(), 0, bytes);
+    return std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(share),
+                                                                                     std::move(admission));
+  }
+
+  Executor* const executor_;
+  Dispatcher* const dispatcher_;
+  const BulkServerOptions options_;
+  std::string socket_path_;
+  std::vector<std::unique_ptr<BulkLoop>> loops_;
+  size_t next_loop_ = 0;  // the first loop's thread
+  std::atomic<size_t> open_connections_{0};
+  std::mutex mu_;
+  std::set<std::shared_ptr<BulkConnection>> connections_;  // guarded by mu_
+  std::vector<Waiting> inbox_;                             // guarded by mu_
+  bool posted_ = false;                                    // guarded by mu_
+  bool draining_ = false;                                  // guarded by mu_
+  bool stopped_ = false;                                   // guarded by mu_
+  size_t requests_ = 0;                                    // guarded by mu_
+  uint64_t bytes_ = 0;                                     // guarded by mu_
+  TaskScope scope_;
+};
+
+BulkServer::BulkServer(Executor* executor, Dispatcher* dispatcher, BulkServerOptions options)
+    : state_(std::make_shared<State>(executor, dispatcher, std::move(options))) {}
+
+BulkServer::~BulkServer() { state_->Stop(); }
+
+Result<std::string> BulkServer::Start(const std::string& address) { return state_->Start(address); }
+
+Task<void> BulkServer::Shutdown(int64_t grace_ns) {
+  state_->Drain();
+  const int64_t until_ns = Executor::Current().NowNs() + grace_ns;
+  (void)co_await WithTimeout(grace_ns, [](TaskScope& scope) -> Task<bool> {
+    co_await scope.Join();
+    co_return true;
+  }(state_->scope()));
+  while (state_->busy() && Executor::Current().NowNs() < until_ns) co_await Sleep(kSentPollNs);
+  state_->Stop();
+}
+
+void BulkServer::Stop() { state_->Stop(); }
+size_t BulkServer::running() const { return state_->scope().running(); }
+
+}  // namespace stria

@@ -1,0 +1,83 @@
+// The transport for bulk data: frames over plain TCP ("host:port", "[v6]:port") or a Unix socket
+// ("unix:/path"). Same messages, tokens and errors as gRPC, a third of its cost: a payload is received
+// into one page-aligned buffer, where checksums and direct I/O take it as it is (proto/README.md).
+//
+// It shares a port with gRPC: a connection's first bytes tell which it is (bulk_connection.h).
+//
+// Threads: a few loops move bytes; everything else happens on the executor's thread. Members are for
+// that thread. The executor outlives both.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/exec/executor.h"
+#include "proto/transport.h"
+
+namespace stria {
+
+// A server answers kRetryLater beyond either; replies count until they are sent.
+inline constexpr size_t kMaxBulkRequests = 8192;
+inline constexpr uint64_t kMaxBulkServerBytes = 512 * kMiB;
+inline constexpr size_t kMaxBulkConnections = 4096;  // of a server; more are closed at once
+inline constexpr int kBulkLoops = 2;
+
+struct BulkClientOptions {
+  int connections_per_peer = 2;  // calls take turns
+  int loops = kBulkLoops;
+};
+
+// Makes transports to peers. A call: kUnavailable at once if the peer refuses, is unreachable, or the
+// connection breaks; kDeadline in time; kBadRequest if a message is too large. A lost connection is made
+// again by the next call, 0.1 to 1 s after the last try; dead peers are found within about 15 s.
+class BulkClient final : public TransportFactory {
+ public:
+  explicit BulkClient(Executor* executor, const BulkClientOptions& options = {});
+  // Calls under way end with kUnavailable; transports remain valid and answer so from now on.
+  ~BulkClient() override;
+  std::shared_ptr<Transport> Make(const std::string& address) override;
+
+ private:
+  class State;
+  class Link;
+  class Peer;
+  std::shared_ptr<State> state_;
+  const int connections_;
+};
+
+struct BulkServerOptions {
+  int loops = kBulkLoops;
+  size_t max_requests = kMaxBulkRequests;
+  uint64_t max_request_bytes = kMaxBulkServerBytes;
+  // Takes connections that are not ours, with nothing read from them. Called on some thread. Empty: they
+  // are closed.
+  std::function<void(int fd)> other;
+};
+
+// Serves `dispatcher` (which outlives it) on one address. As GrpcServer.
+class BulkServer {
+ public:
+  BulkServer(Executor* executor, Dispatcher* dispatcher, BulkServerOptions options = {});
+  // As Stop().
+  ~BulkServer();
+
+  // Begins to listen and serve. Port 0 takes a free one. Gives the address with the port that was
+  // bound, or kUnavailable with a sentence if that is not possible. REQUIRES: called once.
+  Result<std::string> Start(const std::string& address);
+
+  // Refuses new calls, gives those under way up to grace_ns to end, then Stop().
+  Task<void> Shutdown(int64_t grace_ns);
+  // Destroys running handlers, closes all connections: their callers see kUnavailable. REQUIRES: not
+  // called from a handler.
+  void Stop();
+
+  size_t running() const;  // handlers
+
+ private:
+  class State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace stria

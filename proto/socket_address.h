@@ -1,0 +1,19 @@
+// Stream sockets by address: "host:port", "[v6]:port", "unix:/path".
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+
+namespace stria {
+
+// A listening, non-blocking socket; `bound` gets the address with its port. kUnavailable with a sentence.
+Result<int> ListenOn(const std::string& address, std::string* bound);
+
+// A connected, non-blocking socket, within timeout_ms. Blocks (for names, perhaps longer).
+Result<int> ConnectTo(const std::string& address, int timeout_ms);
+
+// For a connected TCP socket: no delay of small messages, dead peers are noticed in about 15 s.
+void TuneSocket(int fd);
+
+}  // namespace stria
