@@ -21,6 +21,7 @@
 #include "common/metrics.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 #include "server/data_config.h"
@@ -75,6 +76,7 @@ class Daemon {
   ~Daemon() {
     scope_.CancelAll();
     metrics_server_.reset();
+    bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     node_.reset();
     disks_.clear();
@@ -118,6 +120,7 @@ class Daemon {
 
   Task<void> Shutdown() {
     LogInfo("stopping");
+    if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
     LogInfo("stopped");
     executor_.Stop();
@@ -194,7 +197,8 @@ class Daemon {
     }
     grpc_client_ = std::make_unique<GrpcClient>(&executor_);
     meta_connector_ = std::make_unique<TransportMetaConnector>(grpc_client_.get());
-    data_connector_ = std::make_unique<TransportDataConnector>(grpc_client_.get());
+    bulk_client_ = std::make_unique<BulkClient>(&executor_);
+    data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
     DataNodeOptions options;
     options.name = config_.node_name;
     options.address = config_.address;
@@ -209,7 +213,11 @@ class Daemon {
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
     router_.Add(kDataServiceName, dispatcher_.get());
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
-    CO_ASSIGN_OR_RETURN(const std::string bound, grpc_server_->Start(config_.listen));
+    CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
+    BulkServerOptions bulk;
+    bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
+    bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
+    CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
     if (!config_.metrics.empty()) {
       CO_ASSIGN_OR_RETURN(metrics_server_,
                           MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
@@ -286,12 +294,14 @@ class Daemon {
   Metrics metrics_;
   std::vector<OpenDisk> disks_;
   std::unique_ptr<GrpcClient> grpc_client_;
+  std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<DataNode> node_;
   std::unique_ptr<DataDispatcher> dispatcher_;
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
+  std::unique_ptr<BulkServer> bulk_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
   bool shutting_down_ = false;
   std::atomic<bool> stopping_{false};

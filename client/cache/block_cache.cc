@@ -21,7 +21,7 @@ BlockCache::BlockPtr BlockCache::Add(const Key& key, uint64_t bytes) {
   return block;
 }
 
-void BlockCache::Filled(const BlockPtr& block, Buffer bytes) {
+void BlockCache::Filled(const BlockPtr& block, BufferChain bytes) {
   block->bytes = std::move(bytes);
   block->filled.Set();
 }

@@ -25,7 +25,7 @@ class BlockCache {
 
   struct Block {
     Event filled;  // set once, with either bytes or error
-    Buffer bytes;
+    BufferChain bytes;
     Error error;
   };
   using BlockPtr = std::shared_ptr<Block>;
@@ -37,7 +37,7 @@ class BlockCache {
   BlockPtr Find(const Key& key);
   // REQUIRES: Find(key) == nullptr. Counts `bytes` at once. The caller calls Filled or Failed.
   BlockPtr Add(const Key& key, uint64_t bytes);
-  void Filled(const BlockPtr& block, Buffer bytes);
+  void Filled(const BlockPtr& block, BufferChain bytes);
   // Waiters see the error; the block leaves the cache, so that a later read tries again.
   void Failed(const Key& key, const BlockPtr& block, Error error);
   // Makes it the first to go (a sequential reader has passed it).

@@ -30,6 +30,7 @@
 #include "client/fuse/mount_table.h"
 #include "common/log.h"
 #include "common/os_random.h"
+#include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 
@@ -128,6 +129,7 @@ class MountProgram {
   FuseKernelCache kernel_;
   // Of the executor's thread.
   std::unique_ptr<GrpcClient> grpc_;
+  std::unique_ptr<BulkClient> bulk_;
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<Client> client_;
@@ -140,7 +142,8 @@ Result<void> MountProgram::StartClient() {
   loop_.Do([this] {
     grpc_ = std::make_unique<GrpcClient>(&loop_.executor());
     meta_ = std::make_unique<TransportMetaConnector>(grpc_.get());
-    data_ = std::make_unique<TransportDataConnector>(grpc_.get());
+    bulk_ = std::make_unique<BulkClient>(&loop_.executor());
+    data_ = std::make_unique<TransportDataConnector>(bulk_.get());
     client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *data_, compute_, kernel_);
     client_->Start();
   });
@@ -197,6 +200,7 @@ int MountProgram::End() {
     client_.reset();
     data_.reset();
     meta_.reset();
+    bulk_.reset();
     grpc_.reset();
   });
   return code;

@@ -87,11 +87,18 @@ class IoEnv {
     return RunSim(
         ex, WriteWholeStripe(io, *cluster.Allocate(ShapeFor(layout, layout.stripe_bytes)), layout, payload));
   }
-  // The bytes read, or empty and the error in `error`.
+  // The bytes read, copied or shared by chance, or empty and the error in `error`.
   std::vector<uint8_t> Read(const StripeInfo& info, uint64_t offset, uint64_t length,
                             Error* error = nullptr) {
     std::vector<uint8_t> out(length, 0xee);
-    const Result<void> r = RunSim(ex, reader.Read(cluster.ReadGrant(info), offset, out));
+    Result<void> r;
+    if (rng.OneIn(2)) {
+      r = RunSim(ex, reader.Read(cluster.ReadGrant(info), offset, out));
+    } else {
+      const Result<BufferChain> shared = RunSim(ex, reader.ReadShared(cluster.ReadGrant(info), offset, length));
+      r = shared.error();
+      if (shared.ok()) out = BytesOf(*shared);
+    }
     if (error) *error = r.error();
     if (!r.ok()) out.clear();
     return out;

@@ -200,6 +200,28 @@ TEST(StripeReader, FetchesOnlyTheBlocksItNeeds) {
   EXPECT_EQ(env.cluster.Total().reads, 1u);
 }
 
+// What needs no decoding comes in the memory that it was received in; what does comes right all the same.
+TEST(StripeReader, SharesWhatNeedsNoDecoding) {
+  constexpr uint64_t kSeed = 29;
+  SCOPED_TRACE(kSeed);
+  IoEnv env(kSeed);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const std::vector<uint8_t> want = BytesOf(payload);
+  const StripeWritten w = env.Write(layout, payload);
+  for (const bool degraded : {false, true}) {
+    if (degraded) env.cluster.Erase(w.info.columns[1].shard);
+    for (int i = 0; i < 50; ++i) {
+      const uint64_t offset = env.rng.Below(layout.stripe_bytes);
+      const uint64_t length = env.rng.Between(1, layout.stripe_bytes - offset);
+      const Result<BufferChain> got =
+          RunSim(env.ex, env.reader.ReadShared(env.cluster.ReadGrant(w.info), offset, length));
+      ASSERT_TRUE(got.ok()) << got.error();
+      EXPECT_EQ(BytesOf(*got), Part(want, offset, length)) << offset << "+" << length;
+    }
+  }
+}
+
 TEST(StripeReader, TooManyLossesSayWhatIsGone) {
   IoEnv env(22);
   const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);

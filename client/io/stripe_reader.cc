@@ -147,7 +147,7 @@ class ReadOp {
   };
 
   void Start(Job& job) {
-    stats_->read_bytes += job.range->out.size();
+    stats_->read_bytes += job.range->bytes();
     const Error valid = ValidateStripe(job.info());
     if (!valid.ok() || job.range->stripe.tokens.size() != job.info().columns.size()) {
       End(job, valid.ok() ? Error(FsError::kCorrupt, "a stripe came with too few tokens") : valid);
@@ -176,7 +176,7 @@ class ReadOp {
       for (uint16_t c = 0; c < job.info().columns.size(); ++c) {
         if (job.doubt[c] >= worst) options.unavailable.push_back(ColumnIndex(c));
       }
-      Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->out.size(), options);
+      Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->bytes(), options);
       if (!plan.ok()) return End(job, plan.error());
       if (plan->lost.empty()) {
         job.plan = std::move(*plan);
@@ -364,13 +364,18 @@ class ReadOp {
       const bool some = std::any_of(have.begin(), have.end(), [c](const auto& h) { return h.column.v == c; });
       if (!some) options.unavailable.push_back(ColumnIndex(c));
     }
-    Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->out.size(), options);
+    Result<ReadPlan> plan = PlanRead(job.info(), job.range->payload_offset, job.range->bytes(), options);
     if (!plan.ok() || !plan->lost.empty() || !MissingRanges(plan->fetch, have).empty()) return false;
     job.plan = std::move(*plan);
     return true;
   }
 
   Task<void> Finish(Job& job) {
+    const StripeRange& range = *job.range;
+    if (range.chain && job.plan->decode.empty()) {
+      End(job, Share(job));
+      co_return;
+    }
     std::vector<FetchedBytes> fetched;
     for (const Piece& p : job.pieces) {
       uint64_t at = p.shard_offset;
@@ -382,21 +387,49 @@ class ReadOp {
     uint64_t decoded = 0;
     for (const DecodeGroup& d : job.plan->decode) decoded += d.length * d.wanted.size();
     stats_->reconstructed_bytes += decoded;
-    if (decoded <= kInlineComputeBytes) {
-      const Error e = AssembleRead(*job.plan, fetched, job.range->out, &io_.codecs);
+    if (!range.chain && decoded <= kInlineComputeBytes) {
+      const Error e = AssembleRead(*job.plan, fetched, range.out, &io_.codecs);
       End(job, e.ok() ? Result<void>() : Result<void>(e));
       co_return;
     }
     // The pool may outlive this read, and with it the caller's span: decode into bytes of our own.
-    auto out = std::make_shared<MutableBuffer>(job.range->out.size());
+    auto out = std::make_shared<MutableBuffer>(range.bytes());
     auto pieces = std::make_shared<std::vector<Piece>>(job.pieces);
     auto plan = std::make_shared<ReadPlan>(*job.plan);
     CodecSet* codecs = &io_.codecs;
     const Error e = co_await RunOn(io_.pool, [out, pieces, plan, fetched, codecs] {
       return AssembleRead(*plan, fetched, out->span(), codecs);
     });
-    if (e.ok()) std::copy_n(out->data(), job.range->out.size(), job.range->out.data());
+    if (e.ok() && range.chain) {
+      *range.chain = BufferChain(std::move(*out).Freeze());
+    } else if (e.ok()) {
+      std::copy_n(out->data(), range.out.size(), range.out.data());
+    }
     End(job, e.ok() ? Result<void>() : Result<void>(e));
+  }
+
+  // The pieces in the order of the payload. REQUIRES: nothing is to be decoded.
+  static Result<void> Share(const Job& job) {
+    BufferChain all;
+    for (DirectRange range : job.plan->direct) {
+      while (range.length > 0) {
+        const Piece* best = nullptr;
+        for (const Piece& p : job.pieces) {
+          const bool has = p.column == range.column && p.shard_offset <= range.shard_offset &&
+                           range.shard_offset < p.shard_offset + p.bytes.size();
+          if (has) best = &p;
+        }
+        if (!best) return Error(FsError::kIo, "a stripe's plan was not fetched");
+        const uint64_t in_piece = range.shard_offset - best->shard_offset;
+        const uint64_t n = std::min<uint64_t>(range.length, best->bytes.size() - in_piece);
+        all.Append(best->bytes.Slice(in_piece, n));
+        range.shard_offset += n;
+        range.length -= n;
+      }
+    }
+    CHECK(all.size() == job.range->length, "a plan's direct ranges are the payload's");
+    *job.range->chain = std::move(all);
+    return Ok();
   }
 
   void News() {
@@ -459,6 +492,15 @@ Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offse
   ranges.push_back({std::move(stripe), payload_offset, out});
   std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
   co_return std::move(results[0]);
+}
+
+Task<Result<BufferChain>> StripeReader::ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length) {
+  BufferChain chain;
+  std::vector<StripeRange> ranges;
+  ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length});
+  std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
+  if (!results[0].ok()) co_return results[0].error();
+  co_return chain;
 }
 
 Task<std::vector<Result<void>>> StripeReader::ReadMany(std::vector<StripeRange> ranges) {

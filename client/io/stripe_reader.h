@@ -5,14 +5,15 @@
 // 2. One vector request per server and kMaxPayloadBytes, all at once; each block's CRC is verified.
 // 3. A column that fails (error, missing, wrong bytes) or takes longer than usual is reconstructed for just
 //    the asked range; a slow one may still win the race.
-// 4. Bytes go from network slices (or the decoder) straight into the caller's spans: one copy.
+// 4. Bytes go from network slices (or the decoder) straight into the caller's spans: one copy; or the slices
+//    themselves are given, uncopied.
 //
 // Errors: kNoSuchShard or kTokenExpired when the bytes could not be had and a column said so: refetch the
 // extents and read again before it counts as loss. kUnavailable if too many columns' servers did not
 // answer, for patience_ns if they may be back soon (the map does not call them down); kIo, naming stripe and
 // range, when more than m columns are gone or wrong.
 //
-// Executor's thread only. Destroying a read cancels it; spans must stay valid until it ends or is
+// Executor's thread only. Destroying a read cancels it; spans and chains must stay valid until it ends or is
 // destroyed, and hold nothing useful unless it is ok. Bounds: one request in flight per column and round;
 // DataPeers bounds the bytes.
 #pragma once
@@ -25,6 +26,7 @@
 
 #include "api/types.h"
 #include "client/io/stripe_io.h"
+#include "common/buffer.h"
 #include "common/exec/task.h"
 
 namespace stria {
@@ -38,11 +40,15 @@ struct BadShard {
   FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
 };
 
-// A range of one stripe's payload and where its bytes go.
+// A range of one stripe's payload, which has it, and where its bytes go: to `out`, or, if `chain` is set,
+// `length` bytes become the chain's content.
 struct StripeRange {
   StripeGrant stripe;  // with read tokens
   uint64_t payload_offset = 0;
-  std::span<uint8_t> out;  // [payload_offset, + out.size()) lies in the payload
+  std::span<uint8_t> out;
+  BufferChain* chain = nullptr;
+  uint64_t length = 0;
+  uint64_t bytes() const { return chain ? length : out.size(); }
 };
 
 struct StripeReaderStats {
@@ -63,6 +69,8 @@ class StripeReader {
       : io_(io), on_bad_(std::move(on_bad)), options_(options) {}
 
   Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out);
+  // The bytes as they came from the network. The chain may hold more memory than it shows.
+  Task<Result<BufferChain>> ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length);
   // All at once, requests to the same server shared; results in the order of `ranges`.
   Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);
 

@@ -1,7 +1,7 @@
 // Reading: newest bytes win. Dirty pieces over extents; extents lead to stripes; stripes are read
 // through the block cache when the reader is sequential, else just the asked range.
 #include <algorithm>
-#include <cstring>
+#include <string>
 #include <utility>
 
 #include "client/vfs/inode.h"
@@ -18,6 +18,16 @@ constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // A range is asked again when its shards are gone or its tokens are old, and when the mapping changed
 // while it was being asked.
 constexpr int kMaxReadAttempts = 8;
+
+constexpr uint64_t kZeroBytes = 64 * kKiB;
+
+// A hole's bytes; all of them are the same memory.
+BufferChain Zeros(uint64_t length) {
+  static const Buffer zeros = Buffer::FromString(std::string(kZeroBytes, '\0'));
+  BufferChain out;
+  for (; length > 0; length -= std::min(length, kZeroBytes)) out.Append(zeros.Slice(0, std::min(length, kZeroBytes)));
+  return out;
+}
 
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
@@ -65,50 +75,52 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   if (offset >= size || length == 0) co_return BufferChain();
   length = std::min(length, size - offset);
   if (length > kMaxReadBytes) length = kMaxReadBytes;
-  MutableBuffer out(length);
-  CO_RETURN_IF_ERROR(co_await ReadRange(inode, offset, out.span(), h.get()));
+  CO_ASSIGN_OR_RETURN(BufferChain bytes, co_await ReadRange(inode, offset, length, h.get()));
+  CHECK(bytes.size() == length, "a read gives what was asked for");
   counters_.read_bytes += length;
-  co_return BufferChain(std::move(out).Freeze());
+  co_return bytes;
 }
 
-Task<Result<void>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
-                                  VfsHandle* h) {
+Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                         VfsHandle* h) {
   VfsInode& n = *inode;
-  const uint64_t end = offset + out.size();
+  const uint64_t end = offset + length;
   // Taken first: a batch that commits meanwhile is in here or in the mapping, never in neither.
-  const std::vector<DirtyPiece> dirty = n.dirty.Find(offset, out.size());
-  uint64_t at = offset;
-  std::vector<std::pair<uint64_t, uint64_t>> gaps;
-  for (const DirtyPiece& p : dirty) {
-    if (p.offset > at) gaps.emplace_back(at, p.offset);
-    at = p.end();
+  const std::vector<DirtyPiece> dirty = n.dirty.Find(offset, length);
+  const bool sequential = NoteSequence(inode, h, offset, length);
+  BufferChain out;
+  for (size_t i = 0; i <= dirty.size(); ++i) {
+    const uint64_t at = offset + out.size();
+    const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
+    if (next > at) {
+      CO_ASSIGN_OR_RETURN(const BufferChain gap, co_await ReadGap(inode, at, next - at, sequential));
+      out.Append(gap);
+    }
+    if (i < dirty.size()) out.Append(dirty[i].bytes);
   }
-  if (at < end) gaps.emplace_back(at, end);
-  const bool sequential = NoteSequence(inode, h, offset, out.size());
-  for (const auto& [from, to] : gaps) {
-    CO_RETURN_IF_ERROR(co_await ReadGap(inode, from, out.subspan(from - offset, to - from), sequential));
-  }
-  for (const DirtyPiece& p : dirty) std::memcpy(out.data() + (p.offset - offset), p.bytes.data(), p.bytes.size());
-  co_return Ok();
+  co_return out;
 }
 
-Task<Result<void>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
-                                bool sequential) {
+Task<Result<BufferChain>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                       bool sequential) {
   VfsInode& n = *inode;
   Error last;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     ReadGuard guard = session_.BeginRead();
-    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, out.size()));
-    std::vector<Task<Result<void>>> parts;
-    for (const Segment& s : n.extents.Lookup(offset, out.size())) {
-      std::span<uint8_t> to = out.subspan(s.file_offset - offset, s.length);
+    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, length));
+    std::vector<BufferChain> pieces;
+    std::vector<size_t> read_into;  // of pieces, for each of parts
+    std::vector<Task<Result<BufferChain>>> parts;
+    for (const Segment& s : n.extents.Lookup(offset, length)) {
+      BufferChain& piece = pieces.emplace_back();
       switch (s.kind) {
-        case Segment::Kind::kHole: std::memset(to.data(), 0, to.size()); break;
-        case Segment::Kind::kInline: std::memcpy(to.data(), s.inline_bytes.data(), to.size()); break;
+        case Segment::Kind::kHole: piece = Zeros(s.length); break;
+        case Segment::Kind::kInline: piece.Append(Buffer::FromString(s.inline_bytes)); break;
         case Segment::Kind::kStripe: {
           const StripeGrant* grant = n.extents.FindStripe(s.stripe);
           if (!grant) co_return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
-          parts.push_back(ReadStripePart(*grant, s.stripe_offset, to, sequential));
+          read_into.push_back(pieces.size() - 1);
+          parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential));
           break;
         }
       }
@@ -116,35 +128,48 @@ Task<Result<void>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset
     last = Error();
     if (parts.size() == 1) {
       auto one = co_await std::move(parts[0]);
-      if (!one.ok()) last = one.error();
+      if (!one.ok()) {
+        last = one.error();
+      } else {
+        pieces[read_into[0]] = std::move(*one);
+      }
     } else if (!parts.empty()) {
-      for (const auto& r : co_await WhenAll(std::move(parts))) {
-        if (!r.ok() && (last.ok() || MappingIsOld(last.code))) last = r.error();
+      std::vector<Result<BufferChain>> all = co_await WhenAll(std::move(parts));
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (all[i].ok()) {
+          pieces[read_into[i]] = std::move(*all[i]);
+        } else if (last.ok() || MappingIsOld(last.code)) {
+          last = all[i].error();
+        }
       }
     }
-    if (last.ok()) co_return Ok();
+    if (last.ok()) {
+      BufferChain out;
+      for (const BufferChain& piece : pieces) out.Append(piece);
+      co_return out;
+    }
     if (!MappingIsOld(last.code)) break;
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
     n.extents.Clear();
   }
   co_return Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " at " + std::to_string(offset) + "+" +
-                                    std::to_string(out.size()) + ": " + last.ToString());
+                                    std::to_string(length) + ": " + last.ToString());
 }
 
-Task<Result<void>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, std::span<uint8_t> out,
-                                       bool via_cache) {
+Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
+                                              bool via_cache) {
   const uint64_t payload = grant.info.shape.payload_bytes;
-  if (stripe_offset > payload || out.size() > payload - stripe_offset) {
+  if (stripe_offset > payload || length > payload - stripe_offset) {
     co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant.info.id.v));
   }
+  BufferChain out;
   uint64_t at = stripe_offset;
-  const uint64_t end = stripe_offset + out.size();
+  const uint64_t end = stripe_offset + length;
   while (at < end) {
     const BlockCache::Key key{grant.info.id, at / kBlock};
     BlockCache::BlockPtr block = blocks_.Find(key);
     const uint64_t block_end = std::min((at / kBlock + 1) * kBlock, payload);
-    std::span<uint8_t> to = out.subspan(at - stripe_offset, std::min(block_end, end) - at);
     if (!block && via_cache) {
       StartFetch(grant, at / kBlock, std::min<uint64_t>(DivCeil(end, kBlock), at / kBlock + kFetchBytes / kBlock));
       block = blocks_.Find(key);
@@ -153,22 +178,23 @@ Task<Result<void>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset
       // Just the asked range, as far as no cached block follows.
       uint64_t run = std::min(block_end, end);
       while (run < end && !blocks_.Find({grant.info.id, run / kBlock})) run = std::min(run + kBlock, end);
-      std::span<uint8_t> direct = out.subspan(at - stripe_offset, run - at);
-      counters_.fetched_bytes += direct.size();
-      CO_RETURN_IF_ERROR(co_await reader_.Read(grant, at, direct));
+      counters_.fetched_bytes += run - at;
+      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at));
+      out.Append(direct);
       at = run;
       continue;
     }
     co_await block->filled.Wait();
     if (!block->error.ok()) co_return block->error;
     const uint64_t in_block = at % kBlock;
-    if (in_block + to.size() > block->bytes.size()) co_return Error(FsError::kIo, "a cached block is too short");
-    std::memcpy(to.data(), block->bytes.data() + in_block, to.size());
-    counters_.cache_hit_bytes += to.size();
-    if (via_cache && at + to.size() == block_end) blocks_.Demote(key);
-    at += to.size();
+    const uint64_t n = std::min(block_end, end) - at;
+    if (in_block + n > block->bytes.size()) co_return Error(FsError::kIo, "a cached block is too short");
+    out.Append(block->bytes.Slice(in_block, n));
+    counters_.cache_hit_bytes += n;
+    if (via_cache && at + n == block_end) blocks_.Demote(key);
+    at += n;
   }
-  co_return Ok();
+  co_return out;
 }
 
 void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block) {
@@ -184,15 +210,13 @@ void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t en
 Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks) {
   const uint64_t from = first_block * kBlock;
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant.info.shape.payload_bytes);
-  MutableBuffer bytes(to - from);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
-  auto r = co_await reader_.Read(grant, from, bytes.span());
-  const Buffer all = std::move(bytes).Freeze();
+  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from);
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint64_t at = i * kBlock;
     if (r.ok()) {
-      blocks_.Filled(blocks[i], all.Slice(at, std::min<uint64_t>(kBlock, all.size() - at)));
+      blocks_.Filled(blocks[i], r->Slice(at, std::min<uint64_t>(kBlock, r->size() - at)));
     } else {
       blocks_.Failed({grant.info.id, first_block + i}, blocks[i], r.error());
     }

@@ -253,12 +253,13 @@ class Vfs {
 
   // read.cc
   Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
-  Task<Result<void>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
-                               VfsHandle* h);
-  Task<Result<void>> ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, std::span<uint8_t> out,
-                             bool sequential);
-  Task<Result<void>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, std::span<uint8_t> out,
-                                    bool via_cache);
+  // Exactly `length` bytes, uncopied as far as possible.
+  Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                      VfsHandle* h);
+  Task<Result<BufferChain>> ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                    bool sequential);
+  Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
+                                           bool via_cache);
   void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block);
   Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks);
   bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);

@@ -20,7 +20,17 @@ constexpr mode_t kDirectoryMode = 0750;
 
 OpenFile::~OpenFile() {
   if (dirty && fdatasync(fd_) != 0) owner_->Poison(name_);
+  if (direct_fd_ >= 0) close(direct_fd_);
   close(fd_);
+}
+
+int OpenFile::direct_fd() {
+  std::call_once(direct_once_, [this] {
+    // The same file, whatever its name means by now.
+    const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+    direct_fd_ = open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+  });
+  return direct_fd_;
 }
 
 OpenFiles::OpenFiles(int root_fd, size_t max_open)

@@ -27,6 +27,8 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   ~OpenFile();
   int fd() const { return fd_; }
+  // For writes past the page cache (O_DIRECT); -1 where the file system has no such thing.
+  int direct_fd();
 
   std::atomic<bool> dirty{false};          // written since the last sync
   std::atomic<bool> entry_durable{false};  // its directory was synced since it was made
@@ -35,6 +37,8 @@ class OpenFile {
   OpenFiles* const owner_;
   const std::string name_;
   const int fd_;
+  std::once_flag direct_once_;
+  int direct_fd_ = -1;
 };
 
 class OpenFiles {

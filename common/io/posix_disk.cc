@@ -24,6 +24,7 @@ namespace {
 // Directories known to be durable; beyond this many the knowledge is dropped and built anew.
 constexpr size_t kMaxDurableDirectories = 65536;
 constexpr size_t kMaxIovecs = IOV_MAX;
+constexpr uint64_t kPageBytes = 4096;  // what every file system takes directly
 
 std::string ParentOf(const std::string& name) {
   const size_t slash = name.rfind('/');
@@ -91,6 +92,18 @@ int WriteAll(int fd, uint64_t offset, const BufferChain& data) {
   return 0;
 }
 
+// How many bytes of `data`, from its start, can be written directly at `offset`.
+uint64_t DirectPrefix(uint64_t offset, const BufferChain& data) {
+  if (offset % kPageBytes != 0) return 0;
+  uint64_t bytes = 0;
+  for (const Buffer& b : data.parts()) {
+    if (reinterpret_cast<uintptr_t>(b.data()) % kPageBytes != 0) break;
+    bytes += AlignDown(b.size(), kPageBytes);
+    if (b.size() % kPageBytes != 0) break;
+  }
+  return bytes;
+}
+
 bool OffsetsFit(uint64_t offset, uint64_t length) {
   return offset <= INT64_MAX && length <= INT64_MAX - offset;
 }
@@ -100,11 +113,15 @@ bool OffsetsFit(uint64_t offset, uint64_t length) {
 // The blocking half; runs on the pools.
 class PosixDisk::Files {
  public:
-  Files(std::string root, int root_fd, size_t max_open)
-      : root_(std::move(root)), root_fd_(root_fd), open_(root_fd, max_open) {}
+  Files(std::string root, int root_fd, const PosixDiskOptions& options)
+      : root_(std::move(root)),
+        root_fd_(root_fd),
+        direct_write_bytes_(options.direct_write_bytes),
+        open_(root_fd, options.max_open_files) {}
 
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
   Result<void> Write(const std::string& name, uint64_t offset, const BufferChain& data);
+  int WriteTo(OpenFile& file, uint64_t offset, const BufferChain& data);
   Result<void> Reserve(const std::string& name, uint64_t size);
   // Starts writing back, so that the syncs of many files overlap.
   void StartWriteback(const std::vector<std::string>& names);
@@ -139,6 +156,8 @@ class PosixDisk::Files {
 
   const std::string root_;
   const Fd root_fd_;
+  const uint64_t direct_write_bytes_;
+  std::atomic<bool> direct_refused_{false};  // by the file system
   OpenFiles open_;
   std::mutex replace_mu_;  // one ReplaceFile at a time: their temporary files have fixed names
   std::mutex directories_mu_;
@@ -181,10 +200,23 @@ Result<Buffer> PosixDisk::Files::Read(const std::string& name, uint64_t offset, 
 
 Result<void> PosixDisk::Files::Write(const std::string& name, uint64_t offset, const BufferChain& data) {
   ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, ExistingOrNew(name));
-  const int err = WriteAll(file->fd(), offset, data);
+  const int err = WriteTo(*file, offset, data);
   file->dirty = true;
   if (err != 0) return Failed(err, "write", name);
   return Ok();
+}
+
+// 0 or an errno.
+int PosixDisk::Files::WriteTo(OpenFile& file, uint64_t offset, const BufferChain& data) {
+  const uint64_t direct = DirectPrefix(offset, data);
+  if (direct < direct_write_bytes_ || direct_refused_ || file.direct_fd() < 0) return WriteAll(file.fd(), offset, data);
+  const int err = WriteAll(file.direct_fd(), offset, data.Slice(0, direct));
+  if (err == EINVAL) {  // alignment is not all that it asks for: the same bytes once more, the ordinary way
+    direct_refused_ = true;
+    return WriteAll(file.fd(), offset, data);
+  }
+  if (err != 0 || direct == data.size()) return err;
+  return WriteAll(file.fd(), offset + direct, data.Slice(direct, data.size() - direct));
 }
 
 Result<void> PosixDisk::Files::Reserve(const std::string& name, uint64_t size) {
@@ -400,7 +432,7 @@ Result<std::unique_ptr<PosixDisk>> PosixDisk::Make(const std::string& root, Posi
     }
     return Error(CodeOf(errno), "cannot lock the disk directory " + root + ": " + strerror(errno));
   }
-  auto files = std::make_shared<Files>(root, fd.Release(), options.max_open_files);
+  auto files = std::make_shared<Files>(root, fd.Release(), options);
   return std::unique_ptr<PosixDisk>(new PosixDisk(std::move(files), options, pool));
 }
 

@@ -3,6 +3,9 @@
 // Calls run on the disk's own threads; syncs on threads of their own, so that they do not hold up
 // reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
 // replaced. Work that was cancelled still runs to its end.
+//
+// Large writes whose memory and place are page-aligned go past the page cache (O_DIRECT) where the file
+// system can: a copy and the later writing back are saved. What Write and SyncFiles promise is the same.
 #pragma once
 
 #include <atomic>
@@ -21,6 +24,7 @@ struct PosixDiskOptions {
   int threads = 4;
   int sync_threads = 2;
   size_t max_open_files = 256;
+  uint64_t direct_write_bytes = 128 * kKiB;  // from this size on; UINT64_MAX: never
   // Locks the directory against other processes (and other PosixDisks): kBusy if it is taken.
   bool exclusive = true;
 };

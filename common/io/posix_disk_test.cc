@@ -12,6 +12,7 @@
 
 #include "common/exec/loop_executor.h"
 #include "common/io/disk_conformance.h"
+#include "common/random.h"
 #include "common/temp_dir.h"
 
 // System calls that fail when told to: errno, for the next `times` calls. They take the place of libc's.
@@ -201,6 +202,46 @@ TEST_F(PosixDiskTest, ALeftoverTemporaryFileIsHarmless) {
   ASSERT_TRUE(RunSim(ex_, disk_->ReplaceFile("a", Buffer::FromString("new"))).ok());
   EXPECT_EQ(RunSim(ex_, disk_->Read("a", 0, 100))->view(), "new");
   EXPECT_FALSE(fs::exists(dir_.path() + "/a.new~"));
+}
+
+// Writes past the page cache mix with others: whatever their place and memory, the file is what was
+// written last, also after a reopening.
+TEST_F(PosixDiskTest, DirectWritesAreOrdinaryWrites) {
+  constexpr uint64_t kSeed = 5;
+  SCOPED_TRACE(kSeed);
+  Random rng(kSeed);
+  std::string want(2 * kMiB, '\0');
+  ASSERT_TRUE(Write("f", want).ok());
+  for (int i = 0; i < 200; ++i) {
+    const bool aligned = rng.OneIn(2);
+    const uint64_t offset = aligned ? 4096 * rng.Below(want.size() / 4096) : rng.Below(want.size());
+    const uint64_t length = rng.Between(1, std::min<uint64_t>(want.size() - offset, 600 * kKiB));
+    const uint64_t skew = rng.OneIn(4) ? rng.Below(100) : 0;  // of the memory
+    MutableBuffer memory(length + skew);
+    for (uint64_t b = 0; b < length; ++b) memory.data()[skew + b] = static_cast<uint8_t>(rng.Next());
+    const Buffer bytes = std::move(memory).Freeze().Slice(skew, length);
+    const uint64_t cut = rng.OneIn(2) ? AlignDown(rng.Below(length), 4096) : rng.Below(length);
+    BufferChain chain(bytes.Slice(0, cut));
+    chain.Append(bytes.Slice(cut, length - cut));
+    ASSERT_TRUE(RunSim(ex_, disk_->Write("f", offset, std::move(chain))).ok());
+    want.replace(offset, length, bytes.view());
+    if (rng.OneIn(10)) ASSERT_TRUE(RunSim(ex_, disk_->SyncFiles({"f"})).ok());
+    if (rng.OneIn(20)) {
+      disk_.reset();
+      disk_ = PosixDisk::OpenOn(pool_, dir_.path()).value();
+    }
+    if (rng.OneIn(4)) ASSERT_EQ(RunSim(ex_, disk_->Read("f", 0, want.size()))->view(), want) << i;
+  }
+  EXPECT_EQ(RunSim(ex_, disk_->Read("f", 0, want.size()))->view(), want);
+}
+
+TEST_F(PosixDiskTest, ARefusedDirectWriteIsDoneTheOrdinaryWay) {
+  fail_pwritev = {EINVAL, 1};
+  MutableBuffer memory(kMiB);
+  std::fill_n(memory.data(), memory.size(), uint8_t{'x'});
+  ASSERT_TRUE(RunSim(ex_, disk_->Write("f", 0, BufferChain(std::move(memory).Freeze()))).ok());
+  EXPECT_EQ(RunSim(ex_, disk_->Read("f", 0, kMiB))->view(), std::string(kMiB, 'x'));
+  EXPECT_EQ(fail_pwritev.times, 0);
 }
 
 TEST_F(PosixDiskTest, RefusesOffsetsBeyondTheFileSystem) {

@@ -1,0 +1,249 @@
+"""The work: functions that do the same on any mount, and tell Results what they measured."""
+
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+import subprocess
+import tarfile
+import time
+
+from results import CPU_PER_GB, CPU_PER_OP, Measure
+from systems import run
+
+MIB = 1 << 20
+KIB = 1 << 10
+
+
+def drop_caches():
+    run("sync")
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+def write_file(path, total, block, truncate=True):
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if truncate else 0)
+    fd = os.open(path, flags, 0o644)
+    try:
+        view = memoryview(block)
+        left = total
+        while left > 0:
+            left -= os.write(fd, view[:min(left, len(view))])
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_file(path, size, buffer):
+    view = memoryview(buffer)
+    done = 0
+    with open(path, "rb", buffering=0) as f:
+        while n := f.readinto(view):
+            done += n
+    if done != size:
+        raise RuntimeError(f"{path}: read {done} of {size} bytes")
+
+
+def verify(path, size, block):
+    """A sample of the bytes: a fast wrong answer is none."""
+    with open(path, "rb", buffering=0) as f:
+        for offset in range(0, size - len(block) + 1, 64 * len(block)):
+            f.seek(offset)
+            got = b""
+            while len(got) < len(block):
+                got += f.read(len(block) - len(got))
+            if got != block:
+                raise RuntimeError(f"{path}: wrong bytes at {offset}")
+
+
+def sequential(system, mount, args, results):
+    size = args.size_mib * MIB
+    block = os.urandom(4 * MIB)
+    buffer = bytearray(1 * MIB)
+    path = mount / "sequential"
+
+    def timed(what, work):
+        with Measure() as m:
+            work()
+        results.add(what, "MB/s", system.name, size / 1e6 / m.seconds, m, CPU_PER_GB, size / 1e9)
+
+    drop_caches()
+    timed("sequential write, fsync at the end", lambda: write_file(path, size, block))
+    timed("rewrite in place, fsync at the end", lambda: write_file(path, size, block, truncate=False))
+    drop_caches()
+    timed("cold sequential read", lambda: read_file(path, size, buffer))
+    timed("warm sequential read", lambda: read_file(path, size, buffer))
+    verify(path, size, block)
+    path.unlink()
+
+
+def parallel(system, mount, args, results):
+    block = os.urandom(4 * MIB)
+    for streams in (2, 4):
+        size = args.size_mib * MIB // streams
+        paths = [mount / f"parallel{i}" for i in range(streams)]
+
+        def timed(what, target, arguments):
+            drop_caches()
+            workers = [multiprocessing.Process(target=target, args=(p, size, *arguments)) for p in paths]
+            with Measure() as m:
+                for w in workers:
+                    w.start()
+                for w in workers:
+                    w.join()
+            if any(w.exitcode for w in workers):
+                raise RuntimeError(f"{what}: a worker failed")
+            results.add(what, "MB/s", system.name, streams * size / 1e6 / m.seconds, m, CPU_PER_GB, streams * size / 1e9)
+
+        timed(f"{streams} writers, fsync at the end", write_file, (block,))
+        timed(f"{streams} cold readers", read_file, (bytearray(1 * MIB),))
+        for p in paths:
+            p.unlink()
+
+
+def fio(directory, name, size, extra):
+    job = ["fio", f"--name={name}", f"--directory={directory}", f"--size={size}", "--output-format=json", "--randrepeat=1",
+           "--group_reporting", "--fallocate=none", "--thread", *extra]
+    done = subprocess.run(job, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(job)}: {done.stderr.strip()[-1000:]}")
+    text = done.stdout
+    return json.loads(text[text.index("{"):])["jobs"][0]
+
+
+def random_io(system, mount, args, results):
+    """Offsets at random in one laid-out file; runs are bounded by time, except for those that sync at the end."""
+    folder = mount / "random"
+    folder.mkdir()
+    size = min(args.size_mib, 1024) * MIB
+    write_file(folder / "r.0.0", size, os.urandom(4 * MIB))
+    bounded = [f"--runtime={args.fio_seconds}", "--time_based=1"]
+    few = max(64, size // (64 * KIB) // 4)
+    cases = [
+        ("random read 64 KiB, cold", "read", ["--rw=randread", "--bs=64k", "--invalidate=0", *bounded]),
+        ("random read 4 KiB x 8, direct", "read",
+         ["--rw=randread", "--bs=4k", "--direct=1", "--numjobs=8", f"--filename={folder}/r.0.0", *bounded]),
+        ("random read 4 KiB, cold", "read", ["--rw=randread", "--bs=4k", "--invalidate=0", *bounded]),
+        ("random write 4 KiB, fsync at the end", "write",
+         ["--rw=randwrite", "--bs=4k", f"--io_size={few * 4 * KIB}", "--end_fsync=1"]),
+        ("random write 64 KiB, fsync each 16", "write",
+         ["--rw=randwrite", "--bs=64k", f"--io_size={few * 64 * KIB}", "--fsync=16", *bounded]),
+    ]
+    for what, side, extra in cases:
+        drop_caches()
+        if "--filename" not in " ".join(extra):
+            extra = extra + [f"--filename={folder}/r.0.0"]
+        with Measure() as m:
+            done = fio(folder, "r", size, extra)
+        operations = done[side]["total_ios"]
+        # With the sync at the end: fio's own rate leaves it out.
+        rate = operations / m.seconds if "end" in what else done[side]["iops"]
+        results.add(what, "/s", system.name, rate, m, CPU_PER_OP, operations)
+    shutil.rmtree(folder)
+
+
+def column_scan(system, mount, args, results):
+    """As a ROOT file's one branch is read: its end, its head, then a basket of 32 KiB every 512 KiB."""
+    size = args.size_mib * MIB
+    path = mount / "columns"
+    write_file(path, size, os.urandom(4 * MIB))
+    drop_caches()
+    with Measure() as m:
+        fd = os.open(path, os.O_RDONLY)
+        os.pread(fd, 64 * KIB, size - 64 * KIB)
+        os.pread(fd, 4 * KIB, 0)
+        done = 0
+        for offset in range(0, size - 32 * KIB, 512 * KIB):
+            done += len(os.pread(fd, 32 * KIB, offset))
+        os.close(fd)
+    results.add("column scan, cold", "MB/s", system.name, done / 1e6 / m.seconds, m, CPU_PER_GB, done / 1e9)
+    path.unlink()
+
+
+def small(system, mount, args, results):
+    folder = mount / "small"
+    folder.mkdir()
+    data = os.urandom(4096)
+    count = args.files
+
+    def each(what, work, cold=False):
+        if cold:
+            drop_caches()
+        with Measure() as m:
+            work()
+        results.add(what, "/s", system.name, count / m.seconds, m, CPU_PER_OP, count)
+
+    def create():
+        for i in range(count):
+            with open(folder / f"f{i}", "wb", buffering=0) as f:
+                f.write(data)
+
+    def read():
+        for i in range(count):
+            if len((folder / f"f{i}").read_bytes()) != len(data):
+                raise RuntimeError(f"{folder}/f{i} is short")
+
+    def look():
+        for entry in os.scandir(folder):
+            entry.stat()
+
+    each("create 4 KiB and close", create)
+    each("open, read, close 4 KiB", read, cold=True)
+    each("readdir and stat", look, cold=True)
+    each("rename", lambda: [os.rename(folder / f"f{i}", folder / f"g{i}") for i in range(count)])
+    each("unlink", lambda: [os.unlink(folder / f"g{i}") for i in range(count)])
+    folder.rmdir()
+
+
+def untar(system, mount, args, results):
+    """A tree of many small files, made from /usr/include, unpacked by tar."""
+    archive = pathlib.Path(args.dir) / "tree.tar"
+    if not archive.exists():
+        left = args.files
+        with tarfile.open(archive, "w") as out:
+            for path in sorted(pathlib.Path("/usr/include").rglob("*.h")):
+                if left == 0:
+                    break
+                if path.is_file() and not path.is_symlink():
+                    out.add(path, arcname=str(path.relative_to("/usr/include")))
+                    left -= 1
+    with tarfile.open(archive) as a:
+        members = len(a.getnames())
+    folder = mount / "tree"
+    folder.mkdir()
+    with Measure() as m:
+        run("tar", "-xf", archive, "-C", folder)
+        run("sync", "-f", folder)
+    results.add("untar a source tree", "files/s", system.name, members / m.seconds, m, CPU_PER_OP, members)
+    shutil.rmtree(folder)
+
+
+def degraded(system, mount, args, results):
+    """Last: the node stays dead."""
+    size = args.size_mib * MIB
+    block = os.urandom(4 * MIB)
+    buffer = bytearray(1 * MIB)
+    path = mount / "degraded"
+    write_file(path, size, block)
+    drop_caches()
+    if not system.lose_a_node():
+        path.unlink()
+        return
+    time.sleep(1)  # the first to ask pays for finding out; that is not what is measured
+    with open(path, "rb", buffering=0) as f:
+        f.read(1)
+    with Measure() as m:
+        read_file(path, size, buffer)
+    results.add("cold sequential read, one node dead", "MB/s", system.name, size / 1e6 / m.seconds, m, CPU_PER_GB, size / 1e9)
+    verify(path, size, block)
+
+
+WORK = {
+    "sequential": sequential,
+    "parallel": parallel,
+    "random": random_io,
+    "columns": column_scan,
+    "small": small,
+    "untar": untar,
+    "degraded": degraded,
+}
