@@ -24,6 +24,7 @@
 #include "meta/data_dir.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
+#include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 #include "stripe/layout_spec.h"
@@ -56,6 +57,7 @@ class Daemon {
   ~Daemon() {
     scope_.CancelAll();
     metrics_server_.reset();
+    bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     server_.reset();
   }
@@ -103,6 +105,7 @@ class Daemon {
       const Result<void> stopped = co_await server_->Stop();
       if (!stopped.ok()) LogError("{}", stopped.error());
     }
+    if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
     LogInfo("stopped");
     executor_.Stop();
@@ -145,7 +148,11 @@ class Daemon {
     dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
     router_.Add(kMetaServiceName, dispatcher_.get());
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
-    CO_ASSIGN_OR_RETURN(const std::string bound, grpc_server_->Start(config_.listen));
+    CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
+    BulkServerOptions bulk;
+    bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
+    bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
+    CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
     if (!config_.metrics.empty()) {
       CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, [this] {
                             std::lock_guard lock(metrics_mu_);
@@ -202,6 +209,7 @@ class Daemon {
   std::unique_ptr<MetaDispatcher> dispatcher_;
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
+  std::unique_ptr<BulkServer> bulk_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
   bool shutting_down_ = false;
   std::atomic<bool> stopping_{false};

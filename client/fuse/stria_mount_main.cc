@@ -31,7 +31,6 @@
 #include "common/log.h"
 #include "common/os_random.h"
 #include "proto/bulk_transport.h"
-#include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 
 namespace stria {
@@ -128,8 +127,7 @@ class MountProgram {
   ThreadPool compute_;
   FuseKernelCache kernel_;
   // Of the executor's thread.
-  std::unique_ptr<GrpcClient> grpc_;
-  std::unique_ptr<BulkClient> bulk_;
+  std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<Client> client_;
@@ -140,10 +138,9 @@ class MountProgram {
 
 Result<void> MountProgram::StartClient() {
   loop_.Do([this] {
-    grpc_ = std::make_unique<GrpcClient>(&loop_.executor());
-    meta_ = std::make_unique<TransportMetaConnector>(grpc_.get());
-    bulk_ = std::make_unique<BulkClient>(&loop_.executor());
-    data_ = std::make_unique<TransportDataConnector>(bulk_.get());
+    peers_ = std::make_unique<BulkClient>(&loop_.executor());
+    meta_ = std::make_unique<TransportMetaConnector>(peers_.get());
+    data_ = std::make_unique<TransportDataConnector>(peers_.get());
     client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *data_, compute_, kernel_);
     client_->Start();
   });
@@ -200,8 +197,7 @@ int MountProgram::End() {
     client_.reset();
     data_.reset();
     meta_.reset();
-    bulk_.reset();
-    grpc_.reset();
+    peers_.reset();
   });
   return code;
 }
