@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/sabotage.h"
 #include "stripe/checksum.h"
 #include "stripe/layout.h"
 
@@ -62,6 +63,11 @@ Buffer Decode(const ParityCodec& codec, const Inputs& in, uint32_t wanted, uint6
       b = std::move(whole).Freeze();
     }
     pointers.push_back(b.empty() ? nullptr : b.data());
+  }
+  if (Sabotaged(Sabotage::kRebuildWrongColumn)) {
+    for (const Buffer& b : padded) {
+      if (b.size() >= length) return b.Slice(0, length);
+    }
   }
   MutableBuffer out(length);
   uint8_t* outputs[] = {out.data()};
@@ -146,6 +152,7 @@ class Rebuild {
         co_return made.error();
       }
       if (TableDigest(old_table_, old_.length) == old_.digest) break;
+      if (Sabotaged(Sabotage::kRebuildWrongColumn)) break;
       co_await Discard();
       copying_ = false;
       const size_t bad = result_.bad_columns.size();
@@ -320,7 +327,7 @@ class Rebuild {
     auto crcs = std::make_shared<std::vector<uint32_t>>(std::move(got.crcs));
     const bool good = co_await RunOn(*env_.cpu_pool, [shard = s->info.shard, first, bytes, crcs] {
       return crcs->size() == ChecksumBlocks(bytes.size()) &&
-             !FirstBadBlock(shard, first, bytes.span(), *crcs);
+             (Sabotaged(Sabotage::kSkipChecksum) || !FirstBadBlock(shard, first, bytes.span(), *crcs));
     });
     if (!good) co_return wrong;
     for (size_t i = 0; i < crcs->size(); ++i) s->table[first + i] = (*crcs)[i];

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/sabotage.h"
 #include "server/shard_store.h"
 #include "stripe/checksum.h"
 
@@ -98,7 +99,7 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
 }
 
 Task<void> ShardStore::SyncCommitted(std::vector<std::string> files) {
-  if (files.empty()) co_return;
+  if (files.empty() || Sabotaged(Sabotage::kSealBeforeSync)) co_return;
   Result<void> synced = co_await disk_->SyncFiles(std::move(files));
   if (synced.ok()) co_return;
   CountWrite(synced.error());

@@ -10,6 +10,7 @@
 
 #include "client/io/backoff.h"
 #include "client/io/encode.h"
+#include "common/sabotage.h"
 #include "stripe/checksum.h"
 #include "stripe/layout.h"
 
@@ -219,7 +220,8 @@ class StripeWriter::Impl {
     if (bytes.empty()) return parts;
     const std::vector<uint32_t> table = checksums_[c].Table();
     const uint64_t length = finishing ? ColumnBytes(shape_, ColumnIndex(c)) : 0;
-    const bool whole = finishing && sent_[c] == 0 && bytes.size() == length && length <= kMaxPayloadBytes;
+    const bool whole = finishing && sent_[c] == 0 && bytes.size() == length && length <= kMaxPayloadBytes &&
+                       !Sabotaged(Sabotage::kCommitBeforeSeal);
     if (finishing && sent_[c] + bytes.size() == length) digests_[c] = TableDigest(table, length);
     for (uint64_t at = 0; at < bytes.size();) {
       const uint64_t n = std::min<uint64_t>(bytes.size() - at, kMaxPayloadBytes);
@@ -289,6 +291,10 @@ class StripeWriter::Impl {
     for (uint16_t c = 0; c < sent_.size(); ++c) {
       if (sent_[c] == 0 || sealed_[c]) continue;
       digests_[c] = TableDigest(checksums_[c].Table(), sent_[c]);
+      if (Sabotaged(Sabotage::kCommitBeforeSeal)) {
+        sealed_[c] = true;
+        continue;
+      }
       by_node[io_.peers.NodeOf(grant_.info.columns[c].target)].push_back(c);
     }
     for (auto& [node, columns] : by_node) sends_.Spawn(Seal(node, std::move(columns)));

@@ -1,6 +1,7 @@
 // Nodes: registration, heartbeats, the work they are given and report.
 #include <algorithm>
 
+#include "common/sabotage.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -94,7 +95,8 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
 Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetId>& targets) {
   std::vector<DeleteWork> out;
   if (store_->Count(Counter::kGarbageShards) == 0) return out;
-  const CommitSeq seen = sessions_.MinSeen();
+  const CommitSeq seen =
+      Sabotaged(Sabotage::kCollectAtOnce) ? CommitSeq(UINT64_MAX) : sessions_.MinSeen();
   Txn txn(*store_);
   for (TargetId t : targets) {
     if (out.size() >= kDeletesPerBeat) break;

@@ -203,6 +203,7 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
     if (!touched.data.count(ino)) sort(interests_.AttrChanged(ino, except(ino)));
   }
   for (const auto& [dir, name] : touched.entries) sort(interests_.EntryChanged(dir, name, from));
+  if (Sabotaged(Sabotage::kLoseInvalidation)) others.clear();
   Acks acks;
   Push(others, &acks);
   Push(mine, nullptr);

@@ -173,7 +173,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
 }
 
 Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
-  if (r.durable) {
+  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) {
     const Result<void> synced = co_await store_->WaitDurable(reply.seq);
     if (!synced.ok()) {
       SetFatal(synced.error());

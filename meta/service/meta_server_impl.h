@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/sabotage.h"
 #include "meta/service/meta_server.h"
 
 namespace stria {
@@ -44,6 +45,7 @@ template <class Req, class Rep>
 Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after) {
   CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(r.header) : CheckSession(r.header));
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
+  if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
   const int64_t deadline_ns = DeadlineOf(r.header);
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;

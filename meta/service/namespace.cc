@@ -365,6 +365,7 @@ Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutRepl
 
 Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (Sabotaged(Sabotage::kAckBeforeSync)) co_return Empty();
   const Result<void> synced = co_await store_->Sync();
   if (!synced.ok()) {
     SetFatal(synced.error());

@@ -21,6 +21,7 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   key_.secret.fill(static_cast<uint8_t>(seed | 1));
   cluster_ = SeededUuid(rng_);
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
+  meta_contents_ = std::make_unique<MemKv>(meta_.media);
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
   for (size_t c = 0; c < options_.clients; ++c) {
     clients_.push_back(std::make_unique<ClientState>());
@@ -39,16 +40,19 @@ SimCluster::~SimCluster() {
 std::unique_ptr<SimCluster::Node> SimCluster::MakeNode(size_t n) {
   auto node = std::make_unique<Node>();
   node->uuid = SeededUuid(rng_);
-  for (size_t d = 0; d < options_.disks; ++d) {
-    DiskState disk;
-    SimDiskOptions o;
-    o.name = node_host(n) + ":d" + std::to_string(d + 1);
-    disk.media = std::make_shared<SimDiskMedia>(rng_.Next(), o);
-    disk.index_media = std::make_shared<MemKvMedia>(kIndexFamilies);
-    disk.uuid = SeededUuid(rng_);
-    node->disks.push_back(std::move(disk));
-  }
+  for (size_t d = 0; d < options_.disks; ++d) node->disks.push_back(MakeDisk(n, d));
   return node;
+}
+
+SimCluster::DiskState SimCluster::MakeDisk(size_t n, size_t d) {
+  DiskState disk;
+  SimDiskOptions o;
+  o.name = node_host(n) + ":d" + std::to_string(d + 1);
+  disk.media = std::make_shared<SimDiskMedia>(rng_.Next(), o);
+  disk.index_media = std::make_shared<MemKvMedia>(kIndexFamilies);
+  disk.contents = std::make_unique<MemKv>(disk.index_media);
+  disk.uuid = SeededUuid(rng_);
+  return disk;
 }
 
 size_t SimCluster::AddNode() {
@@ -57,9 +61,9 @@ size_t SimCluster::AddNode() {
   return nodes_.size() - 1;
 }
 
-void SimCluster::WipeNode(size_t n) {
-  CHECK(!node_up(n), "wipe a node that is down");
-  nodes_[n] = MakeNode(n);
+void SimCluster::ReplaceDisk(size_t n, size_t d) {
+  CHECK(!node_up(n), "disks are replaced while the node is down");
+  nodes_[n]->disks[d] = MakeDisk(n, d);
 }
 
 OpHeader SimCluster::AdminHeader() const {
@@ -116,8 +120,15 @@ Result<void> SimCluster::Boot() {
 // ---- Metadata server
 
 Task<void> SimCluster::OpenMeta() {
-  auto started = co_await meta_.server->Start();
-  CHECK(started.ok(), started.error().ToString());
+  MetaServer* const server = meta_.server.get();
+  auto started = co_await server->Start();
+  if (started.ok()) co_return;
+  // Its store failed a sync: the process ends and is started again.
+  ex_.Post([this, server] {
+    if (meta_.server.get() != server) return;
+    CrashMeta(true);
+    StartMeta();
+  });
 }
 
 void SimCluster::StartMeta() {
@@ -141,14 +152,48 @@ void SimCluster::CrashMeta(bool power_cut) {
 
 // ---- Data servers
 
+// A disk that cannot be opened is left out, as an administrator would take it out of the configuration.
 Task<void> SimCluster::OpenNode(size_t index) {
   Node& node = *nodes_[index];
-  for (DiskState& d : node.disks) {
-    auto opened = co_await d.store->Open();
-    CHECK(opened.ok(), opened.error().ToString());
-  }
+  for (DiskState& d : node.disks) d.left_out = !(co_await d.store->Open()).ok();
+  node.agent = MakeAgent(index);
   net_->Serve(node_address(index), node.dispatcher.get());
   node.agent->Start();
+}
+
+std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
+  Node& node = *nodes_[index];
+  std::vector<AgentDisk> disks;
+  std::vector<DiskState*> given;
+  for (size_t i = 0; i < node.disks.size(); ++i) {
+    DiskState& d = node.disks[i];
+    if (d.left_out) continue;
+    AgentDisk a;
+    a.store = d.store.get();
+    a.uuid = d.uuid;
+    a.label = "d" + std::to_string(i + 1);
+    disks.push_back(std::move(a));
+    given.push_back(&d);
+  }
+  AgentOptions o;
+  o.cluster = node.cluster;
+  o.node = node.uuid;
+  o.name = node_host(index);
+  o.address = node_address(index);
+  o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
+  o.incarnation = node.incarnation;
+  o.sweep_period_ns = 40 * kSecond;
+  o.quarantine_hold_ns = 30 * kSecond;
+  o.scrub = options_.scrub_pause_ns > 0;
+  o.scrub_options.first_after_ns = o.scrub_options.pause_ns = options_.scrub_pause_ns;
+  o.on_registered = [&node, given](const RegisterNodeReply& r) -> Task<Result<void>> {
+    node.cluster = r.map.cluster;
+    node.incarnation = r.map.incarnation;
+    for (size_t i = 0; i < given.size(); ++i) given[i]->target = r.targets[i];
+    co_return Ok();
+  };
+  return std::make_unique<Agent>(node.link.get(), node.data_connector.get(), node.server.get(),
+                                 node.verifier.get(), node.codecs.get(), &pool_, std::move(disks), std::move(o));
 }
 
 void SimCluster::StartNode(size_t index) {
@@ -162,7 +207,6 @@ void SimCluster::StartNode(size_t index) {
   node.link = std::make_unique<MetaLink>(node.meta_connector.get(), std::vector<std::string>{kMetaAddress});
   node.server = std::make_unique<DataServer>(node.verifier.get());
   node.dispatcher = std::make_unique<DataDispatcher>(node.server.get());
-  std::vector<AgentDisk> disks;
   for (size_t i = 0; i < node.disks.size(); ++i) {
     DiskState& d = node.disks[i];
     d.disk = std::make_unique<SimDisk>(d.media);
@@ -171,28 +215,7 @@ void SimCluster::StartNode(size_t index) {
     o.disk = d.uuid;
     o.name = node_host(index) + ":d" + std::to_string(i + 1);
     d.store = std::make_unique<ShardStore>(d.disk.get(), d.index.get(), &pool_, &pool_, o);
-    AgentDisk a;
-    a.store = d.store.get();
-    a.uuid = d.uuid;
-    a.label = "d" + std::to_string(i + 1);
-    disks.push_back(std::move(a));
   }
-  AgentOptions o;
-  o.cluster = node.cluster;
-  o.node = node.uuid;
-  o.name = node_host(index);
-  o.address = node_address(index);
-  o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
-  o.incarnation = node.incarnation;
-  o.sweep_period_ns = 60 * kSecond;
-  o.quarantine_hold_ns = 30 * kSecond;
-  o.on_registered = [&node](const RegisterNodeReply& r) -> Task<Result<void>> {
-    node.cluster = r.map.cluster;
-    node.incarnation = r.map.incarnation;
-    co_return Ok();
-  };
-  node.agent = std::make_unique<Agent>(node.link.get(), node.data_connector.get(), node.server.get(),
-                                       node.verifier.get(), node.codecs.get(), &pool_, std::move(disks), o);
   node.scope = std::make_unique<TaskScope>();
   node.scope->Spawn(OpenNode(index));
 }

@@ -29,6 +29,7 @@ struct SimClusterOptions {
   size_t shuffle = 4;  // ready coroutines that the seed chooses among
   MetaServerOptions meta;
   int64_t client_timeout_ns = 120 * kSecond;
+  int64_t scrub_pause_ns = 0;  // 0: no scrub
 };
 
 class SimNoKernel final : public KernelCache {
@@ -62,14 +63,30 @@ class SimCluster {
   // A fresh node with empty disks; its index.
   size_t AddNode();
 
+  // The disk's place gets a fresh, empty one. REQUIRES: the node is down.
+  void ReplaceDisk(size_t n, size_t d);
+
   size_t nodes() const { return nodes_.size(); }
+  size_t disks() const { return options_.disks; }
   Vfs& vfs(size_t c) { return clients_[c]->client->vfs(); }
   Client& client(size_t c) { return *clients_[c]->client; }
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
-  // Losing a node for good: its disks are emptied.
-  void WipeNode(size_t n);
+  MemKvMedia& index(size_t n, size_t d) { return *nodes_[n]->disks[d].index_media; }
+  // The target that the disk was last registered as; 0 before.
+  TargetId target(size_t n, size_t d) const { return nodes_[n]->disks[d].target; }
+  // True if the running data server could not open the disk and does without it.
+  bool left_out(size_t n, size_t d) const { return nodes_[n]->disks[d].left_out; }
+  // True if the running data server has given the disk up.
+  bool fenced(size_t n, size_t d) const {
+    const auto& store = nodes_[n]->disks[d].store;
+    return store && store->failed();
+  }
+  // What a process started now would find.
+  KvStore& MetaContents() { return *meta_contents_; }
+  KvStore& IndexContents(size_t n, size_t d) { return *nodes_[n]->disks[d].contents; }
+  MemKvMedia& meta_media() { return *meta_.media; }
 
   // Runs `task` to its end; false if it takes longer than this in virtual time.
   bool Run(Task<void> task, int64_t limit_ns);
@@ -92,7 +109,10 @@ class SimCluster {
   struct DiskState {
     std::shared_ptr<SimDiskMedia> media;
     std::shared_ptr<MemKvMedia> index_media;
+    std::unique_ptr<MemKv> contents;  // for looking at index_media
     Uuid uuid;
+    TargetId target;
+    bool left_out = false;
     std::unique_ptr<SimDisk> disk;
     std::unique_ptr<MemKv> index;
     std::unique_ptr<ShardStore> store;
@@ -124,6 +144,8 @@ class SimCluster {
   };
   Task<void> OpenNode(size_t n);
   Task<void> OpenMeta();
+  DiskState MakeDisk(size_t n, size_t d);
+  std::unique_ptr<Agent> MakeAgent(size_t n);
   std::unique_ptr<Node> MakeNode(size_t n);
 
   const SimClusterOptions options_;
@@ -135,6 +157,7 @@ class SimCluster {
   ClusterKey key_;
   Uuid cluster_;
   Meta meta_;
+  std::unique_ptr<MemKv> meta_contents_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<ClientState>> clients_;
   std::unique_ptr<TransportFactory> admin_factory_;

@@ -1,11 +1,13 @@
 // What a simulation runs and checks: files with one writer each, read by everyone; names in a directory
-// per client; a fault driver within a budget; the state that must come back by itself.
+// per client; values that are looked at while they change (watched.cc); a fault driver within a budget;
+// the state that must come back by itself.
 //
-// A check that fails stops the run; failure() says what, where and when. The same seed gives the same
-// run, step by step (trace()).
+// A check that fails stops the run; RunAll says what, where and when. The same seed gives the same run,
+// step by step (trace()).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,31 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "meta/cluster/cluster_state.h"
+#include "test/sim/audit.h"
 #include "test/sim/file_model.h"
+#include "test/sim/plans.h"
 #include "test/sim/sim_cluster.h"
 
 namespace stria {
-
-struct SimFaultPlan {
-  bool network = true;       // delays, losses, duplicates
-  bool crash_clients = true;
-  bool crash_meta = true;
-  bool crash_nodes = true;   // and bring them back
-  bool power_cuts = true;    // crashes may lose what was not synced
-  bool partitions = true;
-  bool lose_nodes = false;   // for good; a fresh one comes
-  bool bit_rot = false;
-  bool slow_disks = true;
-};
-
-struct SimRunOptions {
-  SimClusterOptions cluster;
-  SimFaultPlan faults;
-  size_t files_per_client = 2;
-  uint64_t max_file_bytes = 1 * kMiB;
-  int64_t duration_ns = 60 * kSecond;  // of the time with faults
-  int64_t settle_ns = 900 * kSecond;   // at most, until everything is whole again
-};
 
 class SimWorld {
  public:
@@ -67,11 +51,31 @@ class SimWorld {
     bool all_unsure = false;
     uint64_t next = 0;
   };
+  struct Watched {
+    enum class Kind { kBytes, kTime, kName };
+    Kind kind = Kind::kBytes;
+    std::string name;
+    InodeId ino;  // kName: of the directory
+    size_t writer = 0;
+    uint64_t length = 0;   // kBytes
+    uint64_t started = 0;  // the newest number whose write began
+    uint64_t acked = 0;    // the newest whose write was answered, in this session
+    uint64_t durable = 0;  // survives any crash
+    SessionId session;
+    bool unsure = false;  // kName: the last change may or may not have been done
+  };
   struct Opened {
     VfsHandlePtr handle;
     InodeId ino;
     std::string content;
   };
+  // Why a node counts against the budget.
+  struct Trouble {
+    int active = 0;       // faults that last
+    bool rotten = false;  // its disks may hold less than the metadata says
+    int64_t quiet_ns = 0;  // rotten at least until then
+  };
+  using Fault = void (SimWorld::*)();
 
   void Fail(const std::string& what);
   // With STRIA_SIM_TRACE set: a line per step of the workload and per fault.
@@ -80,6 +84,15 @@ class SimWorld {
   bool stopping() const { return stopping_ || failed(); }
   std::string Now() const;
 
+  // run.cc
+  void SetNetworkFaults();
+  void HealAll();
+  bool Whole(const StatusReply& s) const;
+  Task<void> Settle();
+  Task<std::string> WhatIsLeft();  // empty: all is whole
+  Task<void> FinalChecks();
+  void CheckMappings();
+
   // workload.cc
   Task<void> Setup();
   void StartActors(size_t client);
@@ -87,25 +100,81 @@ class SimWorld {
   Task<bool> WriteSession(size_t client, File* file, Random& rng);
   Task<bool> OneOperation(size_t client, File* file, VfsHandlePtr h, InodeId ino, Random& rng);
   Task<void> Reader(size_t client, uint64_t seed);
-  Task<void> Namer(size_t client, uint64_t seed);
-  Task<bool> OneNameOperation(size_t client, Names* names, Random& rng);
-  Task<bool> ResyncNames(size_t client, Names* names);
   Task<Result<Opened>> OpenAndRead(size_t client, File* file, bool for_write);
   Task<Result<std::string>> ReadAll(size_t client, VfsHandlePtr h, InodeId ino);
   bool CheckContent(size_t client, File* file, const std::string& content, const char* who);
 
-  // faults.cc
+  // names.cc
+  Task<void> Namer(size_t client, uint64_t seed);
+  Task<bool> OneNameOperation(size_t client, Names* names, Random& rng);
+  Task<bool> ResyncNames(size_t client, Names* names);
+
+  // watched.cc
+  Task<Result<void>> MakeWatched(size_t client);
+  uint64_t FloorOf(const Watched& w);
+  void Acked(Watched* w, uint64_t number, SessionId session);
+  Task<void> Updater(size_t client, uint64_t seed);
+  Task<void> UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Random& rng);
+  Task<void> UpdateTime(size_t client, Watched* w, Random& rng);
+  Task<void> UpdateName(size_t client, Watched* w, Random& rng);
+  Task<Result<uint64_t>> ReadNumber(size_t client, Watched* w);
+  Task<void> Watcher(size_t client, uint64_t seed);
+  Task<Result<uint64_t>> Look(size_t client, Watched* w, VfsHandlePtr* h);
+  Task<Result<uint64_t>> LookAtBytes(size_t client, Watched* w, VfsHandlePtr* h);
+  Task<Result<uint64_t>> LookAtTime(size_t client, Watched* w);
+  Task<Result<uint64_t>> LookAtName(size_t client, Watched* w, uint64_t floor);
+  Task<void> CheckWatched();
+
+  // faults.cc: processes and the network
+  std::vector<std::pair<uint32_t, Fault>> Faults() const;
   Task<void> Driver();
   void OneFault();
-  void CrashClientNow(size_t c);
   void After(int64_t ns, std::function<void()> fn);
-  void HealAll();
-  bool Whole(const StatusReply& s) const;
-  Task<void> FollowRepairs();
-  Task<void> ReplaceNode(size_t n);
-  Task<bool> AdminOnNode(AdminVerb verb, size_t n);  // false: not done (yet)
-  Task<void> Settle();
-  Task<void> FinalChecks();
+  // Something was just acknowledged, or is under way: perhaps the worst moment for a crash.
+  void Strike();
+  void StrikeClient(size_t c);
+  void CrashClientNow(size_t c);
+  void CrashMetaNow(bool power_cut, int64_t down_ns);
+  void RestartNodeAfter(size_t n, int64_t ns);
+  void CrashClient();
+  void CrashMeta();
+  void CrashNode();
+  void PartitionSome();
+  void Isolate();
+  void BlackOut();
+  void SlowDisk();
+  void FailMetaSync();
+
+  // disk_faults.cc, and who counts against the budget
+  bool Room() const { return troubles_.size() < options_.budget; }
+  std::optional<size_t> PickNode();  // up and sound, if there is room in the budget
+  std::optional<size_t> PickForDiskFault();
+  SimDiskFaults& DiskTrouble(size_t n, size_t d, const std::string& what, int64_t lasts_ns);
+  void FlipBit();
+  void BadWrites();
+  void DiskErrors();
+  void KillDisk();
+  void HangDisk();
+  void FillDisk();
+  std::map<TargetId, TargetState> StatesInMeta();
+  bool Broken(size_t n, size_t d, const std::map<TargetId, TargetState>& states);
+  void CheckSound(const ClusterAudit& audit);
+  Task<void> FollowTroubles();
+  Task<bool> Recovered(size_t n, NodeAudit audit);
+
+  // members.cc
+  void LoseNode();
+  void StaleNode();
+  void Drain();
+  void AddOne();
+  Task<void> DeclareOut(size_t n);
+  Task<void> OutAndBack(size_t n, int64_t away_ns);
+  Task<void> DrainAndBack(size_t n, std::optional<size_t> disk, bool for_good);
+  // False: not done (yet).
+  Task<bool> AdminCall(AdminRequest r, const std::string& what);
+  Task<bool> AdminOnNode(AdminVerb verb, size_t n);
+  Task<bool> AdminOnTarget(AdminVerb verb, TargetId target);
+  Task<bool> AdminOnEither(AdminVerb verb, size_t n, std::optional<size_t> disk);
 
   const SimRunOptions options_;
   const bool tracing_;
@@ -113,13 +182,18 @@ class SimWorld {
   Random rng_;
   std::string failure_;
   bool stopping_ = false;
+  bool faults_over_ = false;
+  bool struck_ = false;  // a strike is on its way
   std::vector<std::unique_ptr<File>> files_;
   std::vector<std::unique_ptr<Names>> names_;
+  std::vector<std::unique_ptr<Watched>> watched_;
+  std::vector<int64_t> client_died_ns_;
   size_t actors_ = 0;
-  // Nodes whose shards may be missing or wrong now: at most m at a time.
-  std::set<size_t> impaired_;
-  std::set<size_t> lost_;      // never come back
-  std::set<size_t> must_heal_;  // impaired until the cluster is whole again
+  std::map<size_t, Trouble> troubles_;  // by node: at most options_.budget
+  std::set<size_t> gone_;               // nodes that never come back
+  std::set<size_t> away_;               // nodes that OutAndBack brings back
+  std::set<size_t> draining_;
+  std::vector<TargetId> to_remove_;     // of disks that are not there any more
   std::map<std::string, uint64_t> counts_;
   std::vector<std::unique_ptr<Timer>> timers_;
   TaskScope scope_;

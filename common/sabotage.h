@@ -1,0 +1,32 @@
+// Bugs that tests switch on to prove that the simulator's checkers find them (test/sim/sabotage_test).
+// Production code asks Sabotaged() at the one place where each would be; nothing but
+// common/sabotage_testing.h switches one on. Costs a relaxed load.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace stria {
+
+enum class Sabotage : uint8_t {
+  kNone,
+  kCommitBeforeSeal,    // a writer commits a stripe without having sealed its shards
+  kSealBeforeSync,      // a data server says "sealed" without having synced the bytes
+  kSkipChecksum,        // nobody compares what was read with its checksums
+  kCollectAtOnce,       // garbage is deleted although readers may still need it
+  kRebuildWrongColumn,  // a rebuild makes another column's bytes and does not compare them
+  kReuseShardIds,       // a restarted metadata server gives out shard ids again
+  kRetryTwice,          // a repeated request is carried out again
+  kLoseInvalidation,    // others are not told of changes
+  kAckBeforeSync,       // fsync returns before the journal is synced
+};
+
+namespace sabotage_internal {
+inline std::atomic<Sabotage> active{Sabotage::kNone};
+}  // namespace sabotage_internal
+
+inline bool Sabotaged(Sabotage s) {
+  return sabotage_internal::active.load(std::memory_order_relaxed) == s;
+}
+
+}  // namespace stria

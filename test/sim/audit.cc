@@ -1,0 +1,146 @@
+#include "test/sim/audit.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "meta/model/families.h"
+#include "meta/model/records.h"
+#include "server/segment.h"
+#include "server/shard_index.h"
+#include "stripe/checksum.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kAll = SIZE_MAX;
+
+std::vector<KvEntry> AllOf(KvStore& kv, KvFamily family) {
+  auto rows = kv.Scan(family, "", "", kAll);
+  CHECK(rows.ok(), rows.error().ToString());
+  return std::move(*rows);
+}
+
+// One disk, with the files that have been looked at.
+class DiskView {
+ public:
+  DiskView(SimDiskMedia* media, KvStore* index) : media_(media) {
+    for (const KvEntry& row : AllOf(*index, kIndexShards)) {
+      uint64_t id = 0;
+      CHECK(ParseKey64(row.first, &id), "a key of the index is malformed");
+      auto record = DecodeShardRecord(ShardId(id), row.second);
+      if (record.ok()) records_[ShardId(id)] = std::move(*record);
+      else records_[ShardId(id)] = std::nullopt;
+    }
+  }
+  // Nullopt: its record is damaged.
+  const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }
+
+  bool Intact(ShardId shard, const ShardRecord& r) {
+    const bool packed = r.kind == ShardKind::kPacked;
+    const std::string& file = File(packed ? SegmentName(r.place.segment) : RawShardName(shard));
+    const uint64_t from = packed ? SegmentPayloadOffset(r.place, r.length) : 0;
+    if (from + r.length > file.size()) return false;
+    const auto* bytes = reinterpret_cast<const uint8_t*>(file.data()) + from;
+    return TableDigest(r.crcs, r.length) == r.digest && !FirstBadBlock(shard, 0, {bytes, r.length}, r.crcs);
+  }
+
+ private:
+  const std::string& File(const std::string& name) {
+    auto it = files_.find(name);
+    if (it == files_.end()) it = files_.emplace(name, media_->Content(name).value_or("")).first;
+    return it->second;
+  }
+  SimDiskMedia* const media_;
+  std::map<ShardId, std::optional<ShardRecord>> records_;
+  std::map<std::string, std::string> files_;
+};
+
+std::string Name(const SimCluster& cluster, size_t n, size_t d, ShardId shard) {
+  return "shard " + std::to_string(shard.v) + " on " + cluster.node_host(n) + ":d" + std::to_string(d + 1);
+}
+
+void Note(size_t* count, std::string* first, std::string what) {
+  if ((*count)++ == 0) *first = std::move(what);
+}
+
+struct DiskPlace {
+  size_t node = 0;
+  size_t disk = 0;
+};
+
+// One disk by itself, and against the shards that the metadata knows there.
+void AuditDisk(SimCluster& cluster, DiskPlace p, DiskView* disk, const std::set<std::string>& known, NodeAudit* out) {
+  const TargetId target = cluster.target(p.node, p.disk);
+  for (const auto& [shard, record] : disk->records()) {
+    if (!record || !disk->Intact(shard, *record)) ++out->rotten;
+    if (!known.contains(TargetShardKey(target, shard))) {
+      Note(&out->unknown, &out->first_unknown, Name(cluster, p.node, p.disk, shard));
+    }
+  }
+  for (const DiskFile& f : cluster.disk(p.node, p.disk).Files("shards/")) {
+    ShardId shard;
+    if (!ParseRawShardName(f.name, &shard) || disk->records().contains(shard)) continue;
+    Note(&out->strays, &out->first_stray, f.name + " on " + cluster.node_host(p.node));
+  }
+}
+
+}  // namespace
+
+ClusterAudit AuditCluster(SimCluster& cluster) {
+  ClusterAudit out;
+  out.nodes.resize(cluster.nodes());
+  for (NodeAudit& n : out.nodes) n.named_on.resize(cluster.disks());
+  KvStore& meta = cluster.MetaContents();
+  std::set<std::string> known;
+  for (Family f : {Family::kTargetStripes, Family::kGarbage}) {
+    for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(f))) known.insert(row.first);
+  }
+  std::map<TargetId, DiskPlace> places;
+  std::map<TargetId, DiskView> disks;
+  for (size_t n = 0; n < cluster.nodes(); ++n) {
+    for (size_t d = 0; d < cluster.disks(); ++d) {
+      const TargetId t = cluster.target(n, d);
+      if (!t) continue;
+      places[t] = {n, d};
+      DiskView& view = disks.try_emplace(t, &cluster.disk(n, d), &cluster.IndexContents(n, d)).first->second;
+      AuditDisk(cluster, {n, d}, &view, known, &out.nodes[n]);
+    }
+  }
+  std::set<std::pair<TargetId, ShardId>> used;
+  for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(Family::kStripes))) {
+    auto stripe = StripeRecord::Decode(row.first, row.second);
+    if (!stripe.ok()) {
+      out.problems.push_back("a stripe record does not decode: " + stripe.error().message);
+      continue;
+    }
+    for (const Column& c : stripe->info.columns) {
+      if (!c.shard) continue;
+      if (!used.emplace(c.target, c.shard).second) {
+        out.problems.push_back("shard " + std::to_string(c.shard.v) + " belongs to two columns");
+      }
+      if (stripe->state != StripeState::kLive) continue;
+      auto place = places.find(c.target);
+      if (place == places.end()) {
+        ++out.homeless;
+        continue;
+      }
+      NodeAudit& node = out.nodes[place->second.node];
+      ++node.named;
+      ++node.named_on[place->second.disk];
+      DiskView& disk = disks.at(c.target);
+      auto found = disk.records().find(c.shard);
+      std::string wrong;
+      if (found == disk.records().end()) wrong = "is not there";
+      else if (!found->second) wrong = "has a damaged index record";
+      else if (found->second->length != c.length || found->second->digest != c.digest) wrong = "is not what was committed";
+      else if (!disk.Intact(c.shard, *found->second)) wrong = "is damaged";
+      if (wrong.empty()) continue;
+      Note(&node.damaged, &node.first_damaged,
+           Name(cluster, place->second.node, place->second.disk, c.shard) + " of stripe " +
+               std::to_string(stripe->info.id.v) + " " + wrong);
+    }
+  }
+  return out;
+}
+
+}  // namespace stria

@@ -1,0 +1,214 @@
+// Disks that fail, and the fault budget: a node whose disks may hold less than the metadata says counts
+// until an audit finds everything there again, on this node or elsewhere.
+#include <algorithm>
+
+#include "test/sim/world.h"
+
+namespace stria {
+namespace {
+constexpr int64_t kFollowNs = 2 * kSecond;
+// After the last fault of a disk: what was being written then has been sealed or given up.
+constexpr int64_t kQuietNs = 10 * kSecond;
+constexpr uint64_t kPlenty = kTiB;
+}  // namespace
+
+std::optional<size_t> SimWorld::PickNode() {
+  const size_t n = rng_.Below(cluster_.nodes());
+  if (!Room() || troubles_.contains(n) || gone_.contains(n) || !cluster_.node_up(n)) return std::nullopt;
+  return n;
+}
+
+std::optional<size_t> SimWorld::PickForDiskFault() {
+  for (auto& [n, t] : troubles_) {
+    if (t.rotten && !gone_.contains(n) && cluster_.node_up(n)) return n;  // what is bad becomes worse
+  }
+  return PickNode();
+}
+
+SimDiskFaults& SimWorld::DiskTrouble(size_t n, size_t d, const std::string& what, int64_t lasts_ns) {
+  ++counts_[what];
+  Trace(what + " on " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
+  Trouble& t = troubles_[n];
+  t.rotten = true;
+  t.quiet_ns = cluster_.executor().NowNs() + lasts_ns + kQuietNs;
+  if (lasts_ns > 0) {
+    ++t.active;
+    After(lasts_ns, [this, n, d] {
+      --troubles_[n].active;
+      SimDiskFaults& f = cluster_.disk(n, d).faults;
+      const bool dead = f.dead;
+      f = SimDiskFaults();
+      f.dead = dead;
+    });
+  }
+  return cluster_.disk(n, d).faults;
+}
+
+// ---- Faults
+
+void SimWorld::FlipBit() {
+  const std::optional<size_t> n = PickForDiskFault();
+  if (!n) return;
+  const size_t d = rng_.Below(cluster_.disks());
+  (void)DiskTrouble(*n, d, "flipped bits", 0);
+  if (!rng_.OneIn(3)) {
+    (void)cluster_.disk(*n, d).FlipRandomBit(rng_);
+    return;
+  }
+  const KvFamily family = rng_.OneIn(5) ? kIndexState : kIndexShards;
+  auto rows = cluster_.IndexContents(*n, d).Scan(family, "", "", SIZE_MAX);
+  if (!rows.ok() || rows->empty()) return;
+  (void)cluster_.index(*n, d).CorruptValue(family, (*rows)[rng_.Below(rows->size())].first, rng_);
+}
+
+void SimWorld::BadWrites() {
+  const std::optional<size_t> n = PickForDiskFault();
+  if (!n) return;
+  const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(10 * kSecond));
+  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.disks()), "lost or misdirected writes", lasts_ns + 1);
+  (rng_.OneIn(2) ? f.lost_write_percent : f.misdirected_write_percent) = 1 + static_cast<uint32_t>(rng_.Below(30));
+}
+
+void SimWorld::DiskErrors() {
+  const std::optional<size_t> n = PickForDiskFault();
+  if (!n) return;
+  const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(12 * kSecond));
+  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.disks()), "disk errors", lasts_ns + 1);
+  const uint32_t percent = 1 + static_cast<uint32_t>(rng_.Below(40));
+  switch (rng_.Below(4)) {
+    case 0: f.read_error_percent = percent; break;
+    case 1: f.write_error_percent = percent; break;
+    case 2: f.sync_error_percent = percent; break;
+    default: f.fail_sync_in = f.fail_write_in = 1 + static_cast<uint32_t>(rng_.Below(20));
+  }
+}
+
+void SimWorld::KillDisk() {
+  const std::optional<size_t> n = PickForDiskFault();
+  if (!n) return;
+  DiskTrouble(*n, rng_.Below(cluster_.disks()), "dead disks", 0).dead = true;
+}
+
+void SimWorld::HangDisk() {
+  const std::optional<size_t> n = PickForDiskFault();
+  if (!n) return;
+  const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(40 * kSecond));
+  DiskTrouble(*n, rng_.Below(cluster_.disks()), "hung disks", lasts_ns + 1).hung = true;
+}
+
+// Costs no redundancy, so the budget does not matter: every disk may be full.
+void SimWorld::FillDisk() {
+  ++counts_["full disks"];
+  const bool all = rng_.OneIn(4);
+  const size_t one = rng_.Below(cluster_.nodes());
+  Trace(all ? "all disks are full" : "full disks on " + cluster_.node_host(one));
+  for (size_t n = 0; n < cluster_.nodes(); ++n) {
+    if (!all && n != one) continue;
+    for (size_t d = 0; d < cluster_.disks(); ++d) {
+      SimDiskMedia& disk = cluster_.disk(n, d);
+      disk.set_capacity_bytes(disk.used_bytes() + rng_.Below(2 * kMiB));
+      After(static_cast<int64_t>(rng_.Below(15 * kSecond)),
+            [this, n, d] { cluster_.disk(n, d).set_capacity_bytes(kPlenty); });
+    }
+  }
+}
+
+// ---- The budget
+
+std::map<TargetId, TargetState> SimWorld::StatesInMeta() {
+  std::map<TargetId, TargetState> out;
+  auto rows = cluster_.MetaContents().Scan(static_cast<KvFamily>(Family::kCluster), "T", "U", SIZE_MAX);
+  for (const KvEntry& row : *rows) {
+    auto t = DecodeTargetRecord(row.second);
+    if (t.ok()) out[t->id] = t->state;
+  }
+  return out;
+}
+
+// Given up by its server, by the metadata server, or dead.
+bool SimWorld::Broken(size_t n, size_t d, const std::map<TargetId, TargetState>& states) {
+  if (cluster_.disk(n, d).faults.dead || cluster_.fenced(n, d) || cluster_.left_out(n, d)) return true;
+  auto state = states.find(cluster_.target(n, d));
+  return state != states.end() && state->second != TargetState::kUp && state->second != TargetState::kDraining;
+}
+
+// What holds on nodes without a disk fault, at any moment.
+void SimWorld::CheckSound(const ClusterAudit& audit) {
+  for (const std::string& p : audit.problems) Fail("audit: " + p);
+  if (audit.homeless > 0) Fail("audit: " + std::to_string(audit.homeless) + " columns are on disks that left");
+  for (size_t n = 0; n < audit.nodes.size(); ++n) {
+    const NodeAudit& a = audit.nodes[n];
+    auto trouble = troubles_.find(n);
+    if (gone_.contains(n) || (trouble != troubles_.end() && trouble->second.rotten)) continue;
+    if (a.damaged > 0) Fail("audit: " + a.first_damaged + "; no disk fault there");
+    if (a.rotten > 0) Fail("audit: " + std::to_string(a.rotten) + " sealed shards are damaged on " +
+                           cluster_.node_host(n) + ", no disk fault there");
+  }
+}
+
+Task<void> SimWorld::FollowTroubles() {
+  while (true) {
+    co_await Sleep(kFollowNs);
+    const ClusterAudit audit = AuditCluster(cluster_);
+    CheckSound(audit);
+    std::vector<size_t> nodes;
+    for (auto& [n, t] : troubles_) {
+      if (t.active == 0) nodes.push_back(n);
+    }
+    for (size_t n : nodes) {
+      if (co_await Recovered(n, audit.nodes[n])) {
+        Trace(cluster_.node_host(n) + " is out of trouble");
+        troubles_.erase(n);
+      }
+    }
+    std::vector<TargetId> left;
+    for (TargetId t : std::exchange(to_remove_, {})) {
+      if (!co_await AdminOnTarget(AdminVerb::kRemove, t)) left.push_back(t);
+    }
+    to_remove_.insert(to_remove_.end(), left.begin(), left.end());
+  }
+}
+
+Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
+  const Trouble trouble = troubles_[n];
+  if (gone_.contains(n)) co_return audit.named == 0;
+  if (!trouble.rotten) co_return true;
+  if (!cluster_.node_up(n)) co_return false;
+  const std::map<TargetId, TargetState> states = StatesInMeta();
+  std::vector<size_t> replace;
+  bool broken = false;
+  for (size_t d = 0; d < cluster_.disks(); ++d) {
+    const TargetId target = cluster_.target(n, d);
+    auto state = states.find(target);
+    const bool drains = state != states.end() && state->second == TargetState::kDraining;
+    if (!Broken(n, d, states)) {
+      // It had too many errors and is drained by itself; an administrator forgives it.
+      if (drains && !draining_.contains(n)) {
+        broken = true;
+        (void)co_await AdminOnTarget(AdminVerb::kUndrain, target);
+      }
+      continue;
+    }
+    broken = true;
+    if (state != states.end() && state->second == TargetState::kUp) {
+      (void)co_await AdminOnTarget(AdminVerb::kOut, target);
+    } else if (audit.named_on[d] == 0) {
+      replace.push_back(d);
+    }
+  }
+  // Nothing needs what is on them any more: an administrator puts fresh disks in.
+  if (!replace.empty() && cluster_.node_up(n) && troubles_[n].active == 0) {
+    cluster_.CrashNode(n, false);
+    for (size_t d : replace) {
+      ++counts_["replaced disks"];
+      Trace("fresh disk for " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
+      if (cluster_.target(n, d)) to_remove_.push_back(cluster_.target(n, d));
+      cluster_.ReplaceDisk(n, d);
+    }
+    cluster_.StartNode(n);
+  }
+  co_return !broken && audit.damaged == 0 && audit.rotten == 0 &&
+      cluster_.executor().NowNs() >= trouble.quiet_ns;
+}
+
+}  // namespace stria

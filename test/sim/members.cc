@@ -1,0 +1,149 @@
+// Nodes that join, leave, and come back.
+#include <algorithm>
+
+#include "test/sim/world.h"
+
+namespace stria {
+namespace {
+constexpr size_t kMaxSimNodes = 11;
+constexpr int64_t kDrainPatienceNs = 60 * kSecond;
+}  // namespace
+
+Task<bool> SimWorld::AdminCall(AdminRequest r, const std::string& what) {
+  r.header = cluster_.AdminHeader();
+  auto done = co_await cluster_.admin().Admin(r);
+  Trace("admin verb " + std::to_string(static_cast<int>(r.verb)) + " on " + what + ": " +
+        (done.ok() ? done->message : done.error().ToString()));
+  // It is not there any more: an answer may have been lost.
+  co_return done.ok() || (r.verb == AdminVerb::kRemove && done.code() == FsError::kNoEnt);
+}
+
+Task<bool> SimWorld::AdminOnTarget(AdminVerb verb, TargetId target) {
+  AdminRequest r;
+  r.verb = verb;
+  r.target = target;
+  co_return co_await AdminCall(r, "target " + std::to_string(target.v));
+}
+
+Task<bool> SimWorld::AdminOnNode(AdminVerb verb, size_t n) {
+  InodeRequest ask;
+  ask.header = cluster_.AdminHeader();
+  auto map = co_await cluster_.admin().GetMap(ask);
+  if (!map.ok()) co_return false;
+  AdminRequest r;
+  r.verb = verb;
+  for (const NodeInfo& i : map->nodes) {
+    if (i.name == cluster_.node_host(n)) r.node = i.id;
+  }
+  if (!r.node) co_return verb == AdminVerb::kRemove;
+  co_return co_await AdminCall(r, cluster_.node_host(n));
+}
+
+// ---- Lost for good; a fresh one has joined
+
+void SimWorld::LoseNode() {
+  if (cluster_.nodes() >= kMaxSimNodes || !cluster_.meta_up()) return;
+  const std::optional<size_t> n = PickNode();
+  if (!n || draining_.contains(*n)) return;
+  ++counts_["lost nodes"];
+  Trace(cluster_.node_host(*n) + " is lost for good");
+  troubles_[*n].rotten = true;
+  gone_.insert(*n);
+  cluster_.CrashNode(*n, true);
+  (void)cluster_.AddNode();
+  scope_.Spawn(DeclareOut(*n));
+}
+
+Task<void> SimWorld::DeclareOut(size_t n) {
+  do {
+    co_await Sleep(2 * kSecond);
+  } while (!co_await AdminOnNode(AdminVerb::kOut, n));
+}
+
+// ---- Away, given up, and back with everything that it had
+
+void SimWorld::StaleNode() {
+  const std::optional<size_t> n = PickNode();
+  if (!n || draining_.contains(*n)) return;
+  ++counts_["stale nodes"];
+  Trace(cluster_.node_host(*n) + " is away");
+  ++troubles_[*n].active;
+  cluster_.CrashNode(*n, options_.faults.power_cuts && rng_.OneIn(2));
+  away_.insert(*n);
+  scope_.Spawn(OutAndBack(*n, static_cast<int64_t>(rng_.Below(40 * kSecond))));
+}
+
+Task<void> SimWorld::OutAndBack(size_t n, int64_t away_ns) {
+  const int64_t back_ns = cluster_.executor().NowNs() + away_ns;
+  bool out = false;
+  while (!out && !faults_over_ && cluster_.executor().NowNs() < back_ns) {
+    co_await Sleep(kSecond);
+    out = co_await AdminOnNode(AdminVerb::kOut, n);
+  }
+  while (!faults_over_ && cluster_.executor().NowNs() < back_ns) co_await Sleep(kSecond);
+  away_.erase(n);
+  --troubles_[n].active;
+  Trace(cluster_.node_host(n) + " is back");
+  if (!cluster_.node_up(n)) cluster_.StartNode(n);
+}
+
+// ---- Emptied while it works
+
+void SimWorld::Drain() {
+  size_t in_use = 0;
+  for (size_t i = 0; i < cluster_.nodes(); ++i) in_use += !gone_.contains(i) && !draining_.contains(i);
+  const size_t n = rng_.Below(cluster_.nodes());
+  if (!cluster_.node_up(n) || troubles_.contains(n) || gone_.contains(n) || !draining_.insert(n).second) return;
+  // With one drained and one in trouble a stripe must still find its domains.
+  std::optional<size_t> disk;
+  if (in_use < 7 || rng_.OneIn(2)) disk = rng_.Below(cluster_.disks());
+  ++counts_[disk ? "drained disks" : "drained nodes"];
+  Trace("drain of " + cluster_.node_host(n) + (disk ? ":d" + std::to_string(*disk + 1) : ""));
+  scope_.Spawn(DrainAndBack(n, disk, rng_.OneIn(2)));
+}
+
+Task<bool> SimWorld::AdminOnEither(AdminVerb verb, size_t n, std::optional<size_t> disk) {
+  if (disk) co_return co_await AdminOnTarget(verb, cluster_.target(n, *disk));
+  co_return co_await AdminOnNode(verb, n);
+}
+
+Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for_good) {
+  const int64_t end = cluster_.executor().NowNs() + kDrainPatienceNs;
+  bool begun = false, empty = false;
+  while (!faults_over_ && !empty && cluster_.executor().NowNs() < end && !gone_.contains(n)) {
+    co_await Sleep(kSecond);
+    if (!begun) begun = co_await AdminOnEither(AdminVerb::kDrain, n, disk);
+    const NodeAudit audit = AuditCluster(cluster_).nodes[n];
+    empty = begun && (disk ? audit.named_on[*disk] : audit.named) == 0;
+  }
+  if (empty) ++counts_["emptied"];
+  if (empty && for_good && !disk && !troubles_.contains(n) && cluster_.nodes() < kMaxSimNodes) {
+    ++counts_["removed nodes"];
+    gone_.insert(n);
+    cluster_.CrashNode(n, false);
+    (void)cluster_.AddNode();
+    while (!co_await AdminOnNode(AdminVerb::kRemove, n)) co_await Sleep(kSecond);
+  }
+  // Also if nobody knows whether it was begun. A disk that failed meanwhile stays out.
+  while (!gone_.contains(n)) {
+    const auto states = StatesInMeta();
+    bool draining = false;
+    for (size_t d = 0; d < cluster_.disks(); ++d) {
+      auto state = states.find(cluster_.target(n, d));
+      if (state == states.end() || state->second != TargetState::kDraining) continue;
+      draining = true;
+      (void)co_await AdminOnTarget(AdminVerb::kUndrain, cluster_.target(n, d));
+    }
+    if (!draining) break;
+    co_await Sleep(kSecond);
+  }
+  draining_.erase(n);
+}
+
+void SimWorld::AddOne() {
+  if (cluster_.nodes() >= kMaxSimNodes) return;
+  ++counts_["added nodes"];
+  (void)cluster_.AddNode();
+}
+
+}  // namespace stria

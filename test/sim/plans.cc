@@ -1,0 +1,126 @@
+#include "test/sim/plans.h"
+
+namespace stria {
+namespace {
+
+SimFaultPlan NoFaults() {
+  SimFaultPlan p;
+  p.network = p.power_cuts = false;
+  p.client_crash = p.meta_crash = p.node_crash = p.partition = p.slow_disk = 0;
+  return p;
+}
+
+SimPlan Calm() {
+  SimPlan p{"Calm", {}};
+  p.options.faults = NoFaults();
+  p.options.duration_ns = 8 * kSecond;
+  return p;
+}
+
+SimPlan Network() {
+  SimPlan p{"Network", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.network = true;
+  p.options.faults.partition = 1;
+  return p;
+}
+
+SimPlan Crashes() {
+  SimPlan p{"Crashes", {}};
+  p.options.faults.strike_percent = 3;
+  return p;
+}
+
+// Clients that die in the middle of writes; servers that die right after an answer.
+SimPlan Strikes() {
+  SimPlan p{"Strikes", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.network = p.options.faults.power_cuts = true;
+  p.options.faults.client_crash = p.options.faults.meta_crash = p.options.faults.node_crash = 1;
+  p.options.faults.strike_percent = 12;
+  p.options.fault_pause_ns = 20 * kSecond;
+  return p;
+}
+
+// Two nodes in trouble at once, of any kind.
+SimPlan Raid6() {
+  SimPlan p{"Raid6", {}};
+  p.options.cluster.nodes = 8;
+  p.options.cluster.layout = "raid6:4+2,unit=64K,stripe=512K";
+  p.options.budget = 2;
+  p.options.faults.node_crash = 5;
+  p.options.faults.lose_node = 1;
+  p.options.faults.bit_rot = 1;
+  p.options.faults.dead_disk = 1;
+  p.options.cluster.scrub_pause_ns = 5 * kSecond;
+  return p;
+}
+
+SimPlan Losses() {
+  SimPlan p{"Losses", {}};
+  p.options.cluster.nodes = 7;
+  p.options.faults.lose_node = 2;
+  p.options.faults.stale_node = 2;
+  p.options.duration_ns = 40 * kSecond;
+  return p;
+}
+
+SimPlan BitRot() {
+  SimPlan p{"BitRot", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.bit_rot = 4;
+  p.options.faults.bad_writes = 1;
+  p.options.faults.meta_crash = p.options.faults.client_crash = 1;
+  p.options.cluster.scrub_pause_ns = 5 * kSecond;
+  return p;
+}
+
+SimPlan Disks() {
+  SimPlan p{"Disks", {}};
+  SimFaultPlan& f = p.options.faults;
+  f.partition = 0;
+  f.disk_errors = 3;
+  f.dead_disk = f.hung_disk = f.full_disk = f.bad_writes = f.bit_rot = f.meta_disk = 1;
+  p.options.cluster.scrub_pause_ns = 8 * kSecond;
+  p.options.duration_ns = 40 * kSecond;
+  return p;
+}
+
+SimPlan Blackouts() {
+  SimPlan p{"Blackouts", {}};
+  p.options.faults.blackout = 2;
+  p.options.faults.isolation = 2;
+  p.options.duration_ns = 40 * kSecond;
+  p.options.fault_pause_ns = 12 * kSecond;
+  return p;
+}
+
+// Everything that changes who is a member, with scrubs and crashes.
+SimPlan Members() {
+  SimPlan p{"Members", {}};
+  SimFaultPlan& f = p.options.faults;
+  p.options.cluster.nodes = 7;
+  f.drain = 3;
+  f.lose_node = f.stale_node = f.dead_disk = f.add_node = 1;
+  p.options.cluster.scrub_pause_ns = 10 * kSecond;
+  p.options.duration_ns = 60 * kSecond;
+  p.options.fault_pause_ns = 6 * kSecond;
+  return p;
+}
+
+}  // namespace
+
+const std::vector<SimPlan>& SimPlans() {
+  static const std::vector<SimPlan> plans = {Calm(),   Network(), Crashes(), Strikes(),   Raid6(),
+                                             Losses(), BitRot(),  Disks(),   Blackouts(), Members()};
+  return plans;
+}
+
+const SimPlan& FindSimPlan(const std::string& name) {
+  for (const SimPlan& p : SimPlans()) {
+    if (p.name == name) return p;
+  }
+  CHECK(false, "there is no plan " + name);
+}
+
+}  // namespace stria

@@ -1,0 +1,67 @@
+// The plans that the simulator runs: which cluster, which faults, how often. Shared by sim_test (a few
+// seeds of each), sabotage_test and sim-soak (thousands).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "test/sim/sim_cluster.h"
+
+namespace stria {
+
+// How often each thing happens, against the others; 0: never. Budget: together they never leave a
+// stripe with fewer shards than it can be decoded from (World::Trouble).
+struct SimFaultPlan {
+  bool network = true;     // delays, losses, duplicates, all the time
+  bool power_cuts = true;  // crashes may lose what was not synced
+  uint32_t client_crash = 1;
+  uint32_t meta_crash = 1;
+  uint32_t node_crash = 2;  // and back
+  uint32_t partition = 1;   // up to 25 s, one way or both
+  uint32_t isolation = 0;   // all clients from the metadata server or from all nodes, up to 60 s
+  uint32_t blackout = 0;    // everything down at once, and back
+  uint32_t slow_disk = 1;
+  // Processes or hosts are struck right after they acknowledged something, or in the middle of a write:
+  // of 100 such moments.
+  uint32_t strike_percent = 0;
+  // A node's disks misbehave for a while; then what they damaged must heal.
+  uint32_t bit_rot = 0;     // a flipped bit in any file or index record
+  uint32_t bad_writes = 0;  // writes that are lost or land elsewhere
+  uint32_t disk_errors = 0;  // EIO of some reads, writes or syncs; one that was given up is replaced
+  uint32_t dead_disk = 0;    // and replaced by a fresh one later
+  uint32_t hung_disk = 0;
+  uint32_t full_disk = 0;
+  uint32_t meta_disk = 0;  // the metadata store fails a sync; the server ends and starts again
+  // Membership.
+  uint32_t lose_node = 0;    // for good; a fresh one comes
+  uint32_t stale_node = 0;   // comes back after an administrator declared it out
+  uint32_t drain = 0;        // a disk or node is emptied, and used again or removed
+  uint32_t add_node = 0;
+
+  bool has_disk_faults() const {
+    return bit_rot + bad_writes + disk_errors + dead_disk + hung_disk + full_disk > 0;
+  }
+};
+
+struct SimRunOptions {
+  SimClusterOptions cluster;
+  SimFaultPlan faults;
+  size_t budget = 1;  // nodes in trouble at a time; at most the layout's m
+  size_t files_per_client = 2;
+  uint64_t max_file_bytes = 512 * kKiB;
+  int64_t duration_ns = 25 * kSecond;  // of the time with faults
+  int64_t fault_pause_ns = 3 * kSecond;  // between two faults, at most
+  int64_t settle_ns = 900 * kSecond;   // at most, until everything is whole again
+};
+
+struct SimPlan {
+  std::string name;
+  SimRunOptions options;
+};
+
+const std::vector<SimPlan>& SimPlans();
+// CHECK: there is one of that name.
+const SimPlan& FindSimPlan(const std::string& name);
+
+}  // namespace stria

@@ -1,0 +1,183 @@
+// One run from boot to the final checks.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "test/sim/world.h"
+
+namespace stria {
+
+SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
+    : options_(std::move(options)),
+      tracing_(std::getenv("STRIA_SIM_TRACE") != nullptr),
+      cluster_(seed, options_.cluster),
+      rng_(seed * 7919 + 13),
+      client_died_ns_(options_.cluster.clients, INT64_MIN / 2) {}
+
+SimWorld::~SimWorld() = default;
+
+void SimWorld::Fail(const std::string& what) {
+  if (failure_.empty()) failure_ = "at " + Now() + ": " + what;
+}
+
+void SimWorld::Trace(const std::string& what) const {
+  if (tracing_) std::fprintf(stderr, "%s: %s\n", Now().c_str(), what.c_str());
+}
+
+std::string SimWorld::Now() const {
+  return std::to_string(const_cast<SimWorld*>(this)->cluster_.executor().NowNs() / kMillisecond) + " ms";
+}
+
+uint64_t SimWorld::trace() const {
+  auto& cluster = const_cast<SimCluster&>(cluster_);
+  return cluster.network().trace_hash() * 31 + cluster.executor().steps();
+}
+
+std::string SimWorld::Summary() const {
+  std::string out;
+  for (const auto& [name, n] : counts_) out += (out.empty() ? "" : ", ") + std::to_string(n) + " " + name;
+  return out;
+}
+
+void SimWorld::SetNetworkFaults() {
+  SimFaults f;
+  f.max_latency_ns = rng_.OneIn(3) ? 5 * kMillisecond : 300 * kMicrosecond;
+  f.drop_request_ppm = static_cast<uint32_t>(rng_.Below(3000));
+  f.drop_reply_ppm = static_cast<uint32_t>(rng_.Below(3000));
+  f.duplicate_request_ppm = static_cast<uint32_t>(rng_.Below(20000));
+  f.straggle_ppm = static_cast<uint32_t>(rng_.Below(5000));
+  cluster_.network().SetFaults(f);
+}
+
+void SimWorld::HealAll() {
+  faults_over_ = true;
+  timers_.clear();
+  cluster_.network().Heal();
+  cluster_.network().SetFaults(SimFaults());
+  if (!cluster_.meta_up()) cluster_.StartMeta();
+  for (size_t n = 0; n < cluster_.nodes(); ++n) {
+    for (size_t d = 0; d < cluster_.disks(); ++d) {
+      SimDiskFaults& f = cluster_.disk(n, d).faults;
+      const bool dead = f.dead;
+      f = SimDiskFaults();
+      f.dead = dead;
+      cluster_.disk(n, d).set_capacity_bytes(kTiB);
+    }
+    if (gone_.contains(n) || away_.contains(n)) continue;
+    if (auto t = troubles_.find(n); t != troubles_.end()) t->second.active = 0;
+    if (!cluster_.node_up(n)) cluster_.StartNode(n);
+  }
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    if (!cluster_.client_up(c)) cluster_.StartClient(c);
+  }
+}
+
+bool SimWorld::Whole(const StatusReply& s) const {
+  for (const RepairProgress& p : s.repairs) {
+    if (p.stripes_done < p.stripes_total || p.stuck > 0) return false;
+  }
+  return s.degraded_stripes == 0 && s.lost_stripes == 0 && s.garbage_shards == 0;
+}
+
+Task<std::string> SimWorld::WhatIsLeft() {
+  InodeRequest r;
+  r.header = cluster_.AdminHeader();
+  auto s = co_await cluster_.admin().Status(r);
+  if (!s.ok()) co_return s.error().ToString();
+  if (!Whole(*s)) {
+    co_return std::to_string(s->degraded_stripes) + " stripes degraded, " + std::to_string(s->lost_stripes) +
+        " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " + std::to_string(s->repairs.size()) +
+        " repairs";
+  }
+  if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
+  if (!to_remove_.empty()) co_return "a disk that left cannot be removed";
+  if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
+  const ClusterAudit audit = AuditCluster(cluster_);
+  for (size_t n = 0; n < audit.nodes.size(); ++n) {
+    const NodeAudit& a = audit.nodes[n];
+    if (gone_.contains(n)) continue;
+    if (a.damaged > 0) co_return a.first_damaged;
+    if (a.rotten > 0) co_return "damaged garbage on " + cluster_.node_host(n);
+    if (a.unknown > 0) co_return a.first_unknown + " is not known to the metadata";
+    if (a.strays > 0) co_return a.first_stray + " belongs to no shard";
+  }
+  co_return "";
+}
+
+Task<void> SimWorld::Settle() {
+  const int64_t end = cluster_.executor().NowNs() + options_.settle_ns;
+  // Nodes that never return are removed once nothing depends on them; their garbage goes with them.
+  for (size_t n : std::set<size_t>(gone_)) {
+    while (cluster_.executor().NowNs() < end && !co_await AdminOnNode(AdminVerb::kRemove, n)) {
+      co_await Sleep(2 * kSecond);
+    }
+  }
+  std::string left = "no answer";
+  while (cluster_.executor().NowNs() < end && !left.empty() && !failed()) {
+    co_await Sleep(5 * kSecond);
+    left = co_await WhatIsLeft();
+  }
+  if (!left.empty()) Fail("the cluster did not become whole again: " + left);
+}
+
+// A reader keeps what it may need from being collected: with its first session it never has to ask for
+// a mapping again because the shards are gone.
+void SimWorld::CheckMappings() {
+  if (options_.faults.has_disk_faults()) return;
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    if (cluster_.client(c).session().generation() > 1) continue;
+    const uint64_t lost = cluster_.vfs(c).counters().lost_mappings;
+    if (lost == 0) continue;
+    Fail("c" + std::to_string(c + 1) + " found the shards of " + std::to_string(lost) + " mappings gone");
+  }
+}
+
+Task<void> SimWorld::FinalChecks() {
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    for (auto& f : files_) {
+      auto opened = co_await OpenAndRead(c, f.get(), false);
+      if (!opened.ok()) {
+        Fail("final read of " + f->name + " by c" + std::to_string(c + 1) + ": " + opened.error().ToString());
+        co_return;
+      }
+      if (!CheckContent(c, f.get(), opened->content, "final read by")) co_return;
+      (void)co_await cluster_.vfs(c).Release(Caller(), opened->handle);
+    }
+    if (!co_await ResyncNames(c, names_[c].get())) Fail("final listing failed");
+  }
+  co_await CheckWatched();
+  InodeRequest r;
+  r.header = cluster_.AdminHeader();
+  auto fsck = co_await cluster_.admin().Fsck(r);
+  if (!fsck.ok()) {
+    Fail("fsck: " + fsck.error().ToString());
+  } else if (!fsck->problems.empty()) {
+    Fail("fsck: " + std::to_string(fsck->problems.size()) + " problems, first: " + fsck->problems[0]);
+  }
+}
+
+std::string SimWorld::RunAll() {
+  auto booted = cluster_.Boot();
+  if (!booted.ok()) return "boot: " + booted.error().ToString();
+  if (!cluster_.Run(Setup(), 60 * kSecond)) Fail("setup took too long");
+  if (failed()) return failure_;
+  if (options_.faults.network) SetNetworkFaults();
+  for (size_t c = 0; c < options_.cluster.clients; ++c) StartActors(c);
+  scope_.Spawn(FollowTroubles());
+  if (!cluster_.Run(Driver(), 2 * options_.duration_ns + kSecond) && !failed()) Fail("the driver hangs");
+  if (failed()) return failure_;
+  Trace("faults end");
+  HealAll();
+  stopping_ = true;
+  if (!cluster_.executor().RunUntil([this] { return actors_ == 0 || failed(); },
+                                    cluster_.executor().NowNs() + 600 * kSecond)) {
+    Fail(std::to_string(actors_) + " actors hang");
+  }
+  if (!failed()) CheckMappings();
+  if (!failed() && !cluster_.Run(Settle(), 2 * options_.settle_ns)) Fail("settling hangs");
+  if (!failed() && !cluster_.Run(FinalChecks(), 600 * kSecond)) Fail("the final checks hang");
+  scope_.CancelAll();
+  return failure_;
+}
+
+}  // namespace stria

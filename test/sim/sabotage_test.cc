@@ -1,0 +1,56 @@
+// Do the checkers bite? Each bug of common/sabotage.h is switched on, and seeds run until a check fails.
+// Without the bug the same seeds pass.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "common/sabotage_testing.h"
+#include "test/sim/world.h"
+
+namespace stria {
+namespace {
+
+struct Bug {
+  const char* name;
+  Sabotage sabotage;
+  const char* plan;
+  uint64_t seeds;  // that are enough to see it
+};
+
+const Bug kBugs[] = {
+    {"CommitBeforeSeal", Sabotage::kCommitBeforeSeal, "Calm", 1},
+    {"SealBeforeSync", Sabotage::kSealBeforeSync, "Blackouts", 4},
+    {"SkipChecksum", Sabotage::kSkipChecksum, "BitRot", 4},
+    {"CollectAtOnce", Sabotage::kCollectAtOnce, "Network", 4},
+    {"RebuildWrongColumn", Sabotage::kRebuildWrongColumn, "Losses", 4},
+    {"ReuseShardIds", Sabotage::kReuseShardIds, "Strikes", 4},
+    {"RetryTwice", Sabotage::kRetryTwice, "Network", 4},
+    {"LoseInvalidation", Sabotage::kLoseInvalidation, "Calm", 2},
+    {"AckBeforeSync", Sabotage::kAckBeforeSync, "Strikes", 6},
+};
+
+class SabotageTest : public testing::TestWithParam<Bug> {};
+
+TEST_P(SabotageTest, IsCaught) {
+  const Bug& bug = GetParam();
+  const SimRunOptions options = FindSimPlan(bug.plan).options;
+  for (uint64_t seed = 1; seed <= bug.seeds; ++seed) {
+    std::string failure;
+    {
+      const ScopedSabotage on(bug.sabotage);
+      SimWorld world(seed, options);
+      failure = world.RunAll();
+    }
+    if (failure.empty()) continue;
+    std::cout << bug.plan << " seed " << seed << ": " << failure << std::endl;
+    SimWorld sound(seed, options);
+    EXPECT_EQ(sound.RunAll(), "") << bug.plan << " seed " << seed << " fails without the bug";
+    return;
+  }
+  ADD_FAILURE() << bug.seeds << " seeds of " << bug.plan << " did not see it";
+}
+
+INSTANTIATE_TEST_SUITE_P(Bug, SabotageTest, testing::ValuesIn(kBugs), [](const auto& i) { return i.param.name; });
+
+}  // namespace
+}  // namespace stria
