@@ -5,7 +5,7 @@
 // carry attributes or entries (also "not there") may be cached by the session until an event
 // invalidates them or its lease runs out.
 //
-// Durable: Commit with durable=true, Sync, SetLayout, RegisterNode, Admin are durable when they
+// Durable: Commit with durable=true, Clone, Sync, SetLayout, RegisterNode, Admin are durable when they
 // return. Other mutations are durable at the next group sync; after a restart of the server the
 // session replays those it has not known durable (reply.seq > durable_seq).
 #pragma once
@@ -257,6 +257,7 @@ struct CommitRequest {
   std::vector<Extent> extents;      // sorted, disjoint; stripes among the new ones, or inline
   std::vector<std::pair<uint64_t, uint64_t>> punch;  // (offset, length) that become holes, first
   std::optional<uint64_t> grow_to;  // size becomes at least this
+  bool clip = false;  // extents do not grow the file beyond grow_to: what of them lies behind is dropped
   std::optional<int64_t> mtime_ns;
   bool append = false;   // the extents (one run) go to the end of the file as the server knows it
   bool durable = false;  // wait until it survives a power cut
@@ -265,6 +266,20 @@ struct CommitRequest {
 struct CommitReply {
   Attr attr;
   uint64_t append_offset = 0;
+  CommitSeq seq;
+};
+// Bytes and holes of a range appear in another file, or elsewhere in the same, and share its stripes.
+struct CloneRequest {
+  OpHeader header;
+  InodeId from;
+  uint64_t from_offset = 0;
+  InodeId to;
+  uint64_t to_offset = 0;
+  uint64_t length = 0;  // > 0
+};
+struct CloneReply {
+  Attr attr;            // of `to`
+  uint64_t cloned = 0;  // of the range, from its front: less when the source ends or one transaction is full
   CommitSeq seq;
 };
 struct ReportShardRequest {  // a reader could not use this shard
@@ -483,6 +498,7 @@ class MetaService {
   virtual Task<Result<GetExtentsReply>> GetExtents(GetExtentsRequest r) = 0;
   virtual Task<Result<AllocateReply>> Allocate(AllocateRequest r) = 0;
   virtual Task<Result<CommitReply>> Commit(CommitRequest r) = 0;
+  virtual Task<Result<CloneReply>> Clone(CloneRequest r) = 0;  // ask again for what is not cloned
   virtual Task<Result<Empty>> ReportShard(ReportShardRequest r) = 0;
   virtual Task<Result<StripeReply>> GetStripe(StripeRequest r) = 0;
 

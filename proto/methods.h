@@ -32,6 +32,7 @@
   X(GetExtents, GetExtentsRequest, GetExtentsReply)            \
   X(Allocate, AllocateRequest, AllocateReply)                  \
   X(Commit, CommitRequest, CommitReply)                        \
+  X(Clone, CloneRequest, CloneReply)                           \
   X(ReportShard, ReportShardRequest, Empty)                    \
   X(GetStripe, StripeRequest, StripeReply)                     \
   X(RegisterNode, RegisterNodeRequest, RegisterNodeReply)      \

@@ -92,8 +92,10 @@ MEMBERS(GetExtentsRequest, 4);
 MEMBERS(GetExtentsReply, 5);
 MEMBERS(AllocateRequest, 5);
 MEMBERS(AllocateReply, 2);
-MEMBERS(CommitRequest, 10);
+MEMBERS(CommitRequest, 11);
 MEMBERS(CommitReply, 3);
+MEMBERS(CloneRequest, 6);
+MEMBERS(CloneReply, 3);
 MEMBERS(ReportShardRequest, 5);
 MEMBERS(StripeRequest, 2);
 MEMBERS(StripeReply, 1);
@@ -130,7 +132,7 @@ MEMBERS(FsckReply, 4);
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
   X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
-  X(StripeRequest) X(StripeReply) X(PathsReply)
+  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -381,6 +383,10 @@ inline void Fix(Random& rng, CommitRequest& v) {
     offset = rng.Below(kMaxFileBytes);
     length = rng.Between(0, kMaxFileBytes - offset);
   }
+}
+inline void Fix(Random& rng, CloneRequest& v) {
+  v.from_offset %= kMaxFileBytes;
+  v.to_offset %= kMaxFileBytes;
 }
 inline void Fix(Random& rng, RebuildWork& v) {
   const size_t columns = v.stripe.info.columns.size();

@@ -234,6 +234,12 @@ Result<void> Validate(const CommitRequest& v) {
   return CheckFileRange(v.grow_to.value_or(0), 0);
 }
 
+Result<void> Validate(const CloneRequest& v) {
+  // A length "to the end of any file" is fine.
+  RETURN_IF_ERROR(CheckFileRange(v.from_offset, 0));
+  return CheckFileRange(v.to_offset, 0);
+}
+
 Result<void> Validate(const RebuildWork& v) {
   const size_t columns = v.stripe.info.columns.size();
   if (v.column >= columns) return Bad("column " + Num(v.column) + " of " + Num(columns));

@@ -50,6 +50,7 @@ Result<void> Validate(const GetExtentsRequest& v);
 Result<void> Validate(const GetExtentsReply& v);
 Result<void> Validate(const AllocateRequest& v);
 Result<void> Validate(const CommitRequest& v);
+Result<void> Validate(const CloneRequest& v);
 Result<void> Validate(const RebuildWork& v);
 
 }  // namespace stria

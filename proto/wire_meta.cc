@@ -54,9 +54,11 @@ WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
 WIRE_MESSAGE(CommitRequest) {
   F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
-  F(give_back);
+  F(give_back); F(clip);
 }
 WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); }
+WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
+WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); }
 WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); }
 WIRE_MESSAGE(StripeRequest) { F(header); F(stripe); }
 WIRE_MESSAGE(StripeReply) { F(grant); }
@@ -97,6 +99,8 @@ WIRE_CODEC(AllocateRequest);
 WIRE_CODEC(AllocateReply);
 WIRE_CODEC(CommitRequest);
 WIRE_CODEC(CommitReply);
+WIRE_CODEC(CloneRequest);
+WIRE_CODEC(CloneReply);
 WIRE_CODEC(ReportShardRequest);
 WIRE_CODEC(StripeRequest);
 WIRE_CODEC(StripeReply);

@@ -32,11 +32,10 @@ Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_d
   return Error();
 }
 
-uint32_t DropPrivileges(uint32_t mode) {
-  mode &= ~kModeSuid;
-  // Without group execution setgid marks mandatory locking, not a right.
-  if ((mode & kModeGroupExec) != 0) mode &= ~kModeSgid;
-  return mode;
+uint32_t DropPrivileges(const OpCtx& ctx, const Attr& attr) {
+  // Without group execution setgid is no right to run as the group: members may keep it.
+  const bool keep_sgid = (attr.mode & kModeGroupExec) == 0 && (ctx.IsRoot() || ctx.InGroup(attr.gid));
+  return attr.mode & ~(keep_sgid ? kModeSuid : kModeSuid | kModeSgid);
 }
 
 Creation NewInodeRights(const OpCtx& ctx, const Attr& dir, FileType type, uint32_t mode) {

@@ -28,8 +28,9 @@ Error MayCreate(const OpCtx& ctx, const Attr& dir);
 Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir);
 
 // What chown leaves of the mode of something that is not a directory, and what a write by someone
-// other than root leaves of a file's: no suid, and no sgid that means a group's rights.
-uint32_t DropPrivileges(uint32_t mode);
+// other than root leaves of a file's: no suid; no sgid, unless the group may not execute it and the caller is
+// a member or root.
+uint32_t DropPrivileges(const OpCtx& ctx, const Attr& attr);
 
 // The group and mode of a new inode in `dir` (setgid directories pass on their group, and themselves).
 struct Creation {

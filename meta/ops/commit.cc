@@ -30,6 +30,7 @@ Error CheckRequest(const CommitRequest& r) {
   }
   if (r.grow_to && *r.grow_to > kMaxFileBytes) return Error(FsError::kFBig);
   if (!r.append) return Error();
+  if (r.clip) return Error(FsError::kBadRequest, "an append is not clipped");
   if (r.extents.empty() || !r.punch.empty())
     return Error(FsError::kBadRequest, "an append is one run of extents");
   for (size_t i = 1; i < r.extents.size(); ++i) {
@@ -110,6 +111,14 @@ Result<void> GiveBack(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
 // The extents as they are to be stored.
 Result<std::vector<Extent>> PlaceExtents(const CommitRequest& r, uint64_t size) {
   std::vector<Extent> extents = r.extents;
+  if (r.clip) {
+    const uint64_t end = std::max(size, r.grow_to.value_or(0));
+    while (!extents.empty() && extents.back().file_offset >= end) extents.pop_back();
+    if (!extents.empty() && extents.back().end() > end) {
+      const uint64_t from = extents.back().file_offset;
+      extents.back() = SliceExtent(extents.back(), from, end - from);
+    }
+  }
   if (!r.append) return extents;
   const uint64_t from = extents.front().file_offset;
   const uint64_t length = extents.back().end() - from;

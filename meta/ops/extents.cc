@@ -82,6 +82,28 @@ Result<std::vector<Extent>> ReadExtents(Txn& txn, InodeId ino, uint64_t begin, u
   return out;
 }
 
+Result<ExtentPage> ReadExtentPage(Txn& txn, InodeId ino, uint64_t begin, uint64_t end, size_t limit) {
+  ExtentPage page;
+  page.covered_to = end;
+  ASSIGN_OR_RETURN(auto before, txn.Last(Family::kExtents, ExtentKey(ino, 0), ExtentKey(ino, begin)));
+  if (before) {
+    ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(before->first, before->second));
+    if (e.extent.end() > begin) page.extents.push_back(std::move(e.extent));
+  }
+  // One more than fits, for where the page ends if there is more.
+  ASSIGN_OR_RETURN(auto rows,
+                   txn.Scan(Family::kExtents, ExtentKey(ino, begin + 1), ExtentKey(ino, end), limit));
+  for (const KvEntry& row : rows) {
+    ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(row.first, row.second));
+    page.extents.push_back(std::move(e.extent));
+  }
+  if (rows.size() == limit) {
+    page.covered_to = page.extents.back().file_offset;
+    page.extents.pop_back();
+  }
+  return page;
+}
+
 void ApplyEdit(Txn& txn, InodeRecord* rec, const std::vector<Extent>& existing, const ExtentEdit& edit,
                StripeDeltas* deltas) {
   const InodeId ino = rec->attr.ino;

@@ -28,6 +28,13 @@ std::vector<Extent> VisibleExtents(const std::vector<Extent>& extents, const std
 // Those that overlap or touch [begin, end), whole, in order, masked ones too. kTooBig beyond `limit`.
 Result<std::vector<Extent>> ReadExtents(Txn& txn, InodeId ino, uint64_t begin, uint64_t end, size_t limit);
 
+// The first `limit` (> 1) at most of those that overlap [begin, end), whole, in order, masked ones too.
+struct ExtentPage {
+  std::vector<Extent> extents;
+  uint64_t covered_to = 0;  // > begin (if end is): none before it is left out
+};
+Result<ExtentPage> ReadExtentPage(Txn& txn, InodeId ino, uint64_t begin, uint64_t end, size_t limit);
+
 // Change of each stripe's live bytes over a whole transaction: stripes are freed only when all edits
 // are in, since one edit may drop the last reference and the next bring one.
 using StripeDeltas = std::map<StripeId, int64_t>;

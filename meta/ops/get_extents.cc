@@ -30,27 +30,12 @@ Result<GetExtentsReply> OpGetExtents(Txn& txn, const OpCtx& ctx, const GetExtent
   reply.covered_to = end;
   if (r.offset >= end || rec.extent_count == 0) return reply;
 
-  // One more extent than fits, for where the reply ends if there is more.
-  std::vector<Extent> found;
-  ASSIGN_OR_RETURN(auto before, txn.Last(Family::kExtents, ExtentKey(r.ino, 0), ExtentKey(r.ino, r.offset)));
-  if (before) {
-    ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(before->first, before->second));
-    if (e.extent.end() > r.offset) found.push_back(std::move(e.extent));
-  }
-  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(r.ino, r.offset + 1),
-                                       ExtentKey(r.ino, end), kMaxExtentsPerReply));
-  for (const KvEntry& row : rows) {
-    ASSIGN_OR_RETURN(ExtentRecord e, ExtentRecord::Decode(row.first, row.second));
-    found.push_back(std::move(e.extent));
-  }
-  if (rows.size() == kMaxExtentsPerReply) {
-    reply.covered_to = std::min(end, found.back().file_offset);
-    found.pop_back();
-  }
+  ASSIGN_OR_RETURN(const ExtentPage page, ReadExtentPage(txn, r.ino, r.offset, end, kMaxExtentsPerReply));
+  reply.covered_to = page.covered_to;
   std::map<StripeId, StripeGrant> stripes;
   size_t inline_bytes = 0;
   size_t columns = 0;
-  for (Extent& e : VisibleExtents(found, rec.masks)) {
+  for (Extent& e : VisibleExtents(page.extents, rec.masks)) {
     if (e.end() <= r.offset || e.file_offset >= end) continue;
     inline_bytes += e.inline_bytes.size();
     std::optional<StripeGrant> grant;

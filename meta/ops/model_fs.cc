@@ -21,6 +21,12 @@ bool ModelFs::May(const ModelCaller& c, const ModelNode& n, const char* rwx) {
   return true;
 }
 
+void ModelFs::DropRights(const ModelCaller& c, ModelNode& n) {
+  n.mode &= ~04000u;
+  const bool member = c.uid == 0 || n.gid == c.gid || c.groups.contains(n.gid);
+  if ((n.mode & 010) || !member) n.mode &= ~02000u;
+}
+
 // What path resolution does up to the last component.
 FsError ModelFs::Walk(const ModelCaller& c, InodeId dir, const std::string& name, bool creating) {
   const ModelNode* d = Find(dir);
@@ -60,7 +66,7 @@ FsError ModelFs::Make(const ModelCaller& c, const MakeNodeRequest& r, InodeId in
     if (r.truncate && f.type == FileType::kFile) {
       f.bytes.clear();
       f.mtime = f.ctime = c.now;
-      if (c.uid != 0) f.mode &= (f.mode & 010) ? ~06000u : ~04000u;
+      if (c.uid != 0) DropRights(c, f);
     }
     *existing = it->second;
     return FsError::kOk;
@@ -259,7 +265,7 @@ FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
     if (!root && !in_group(r.gid.value_or(n->gid))) n->mode &= ~02000u;
   }
   if (!n->IsDir() && (r.uid || r.gid || r.kill_suid || (r.size && !root))) {
-    n->mode &= (n->mode & 010) ? ~06000u : ~04000u;
+    DropRights(c, *n);
   }
   if (r.uid) n->uid = *r.uid;
   if (r.gid) n->gid = *r.gid;
@@ -290,7 +296,6 @@ FsError ModelFs::XattrRights(const ModelCaller& c, const XattrRequest& r, bool w
 }
 
 FsError ModelFs::SetXattr(const ModelCaller& c, const XattrRequest& r) {
-  if (r.create && r.replace) return FsError::kInval;
   if (FsError e = XattrRights(c, r, true); e != FsError::kOk) return e;
   ModelNode& n = nodes_[r.ino];
   const bool there = n.xattrs.contains(r.name);
@@ -337,6 +342,25 @@ FsError ModelFs::Punch(const ModelCaller& c, InodeId ino, uint64_t offset, uint6
   for (uint64_t i = offset; i < offset + length && i < n->bytes.size(); ++i) n->bytes[i] = ModelCell();
   n->mtime = n->ctime = c.now;
   return FsError::kOk;
+}
+
+FsError ModelFs::Clone(const ModelCaller& c, const CloneRequest& r, uint64_t* cloned) {
+  *cloned = 0;
+  for (InodeId ino : {r.to, r.from}) {
+    const ModelNode* n = Find(ino);
+    if (!n) return FsError::kStale;
+    if (n->IsDir()) return FsError::kIsDir;
+    if (n->type != FileType::kFile) return FsError::kInval;
+  }
+  const std::vector<ModelCell> source = nodes_[r.from].bytes;
+  if (r.from_offset >= source.size()) return FsError::kOk;
+  const uint64_t length = std::min<uint64_t>(r.length, source.size() - r.from_offset);
+  if (r.from == r.to && r.from_offset < r.to_offset + length && r.to_offset < r.from_offset + length) {
+    return FsError::kInval;
+  }
+  *cloned = length;
+  const auto first = source.begin() + static_cast<ptrdiff_t>(r.from_offset);
+  return Write(c, r.to, r.to_offset, std::vector<ModelCell>(first, first + static_cast<ptrdiff_t>(length)));
 }
 
 }  // namespace stria

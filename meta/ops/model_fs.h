@@ -77,11 +77,14 @@ class ModelFs {
   FsError GetXattr(const ModelCaller& c, const XattrRequest& r, std::string* value);
   FsError Write(const ModelCaller& c, InodeId ino, uint64_t offset, const std::vector<ModelCell>& cells);
   FsError Punch(const ModelCaller& c, InodeId ino, uint64_t offset, uint64_t length);
+  // *cloned: bytes up to the end of the source.
+  FsError Clone(const ModelCaller& c, const CloneRequest& r, uint64_t* cloned);
   // The last one who had it open closes it.
   void Close(InodeId ino);
 
  private:
   bool May(const ModelCaller& c, const ModelNode& n, const char* rwx);
+  void DropRights(const ModelCaller& c, ModelNode& n);
   FsError Walk(const ModelCaller& c, InodeId dir, const std::string& name, bool creating);
   FsError MayRemove(const ModelCaller& c, InodeId dir, const ModelNode& victim, bool as_dir);
   bool Beneath(InodeId ino, InodeId top);

@@ -75,8 +75,18 @@ TEST(Access, SetgidAndPrivileges) {
   EXPECT_EQ(NewInodeRights(As(10, 20), dir, FileType::kSymlink, 0).mode, 0777u);
   dir.mode = 0775;
   EXPECT_EQ(NewInodeRights(As(10, 20), dir, FileType::kFile, 06770).gid, 20u);
-  EXPECT_EQ(DropPrivileges(06755), 0755u);
-  EXPECT_EQ(DropPrivileges(06745), 02745u);
+  OpCtx member, stranger;
+  member.uid = stranger.uid = 1000;
+  member.gid = 100;
+  stranger.gid = 101;
+  Attr f;
+  f.gid = 100;
+  f.mode = 06755;
+  EXPECT_EQ(DropPrivileges(member, f), 0755u);
+  f.mode = 06745;
+  EXPECT_EQ(DropPrivileges(member, f), 02745u);
+  EXPECT_EQ(DropPrivileges(OpCtx(), f), 02745u);
+  EXPECT_EQ(DropPrivileges(stranger, f), 0745u);
 }
 
 class NamesTest : public testing::TestWithParam<StoreKind> {

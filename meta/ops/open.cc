@@ -21,7 +21,7 @@ Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r) {
   OpenReply reply;
   if (r.truncate && rec.attr.type == FileType::kFile) {
     RETURN_IF_ERROR(SetSize(txn, &rec, 0, ctx.touched));
-    if (!ctx.IsRoot()) rec.attr.mode = DropPrivileges(rec.attr.mode);
+    if (!ctx.IsRoot()) rec.attr.mode = DropPrivileges(ctx, rec.attr);
     rec.attr.mtime_ns = ctx.now_ns;
     rec.attr.ctime_ns = ctx.now_ns;
     RETURN_IF_ERROR(PutInode(txn, ctx, &rec, true));

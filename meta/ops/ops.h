@@ -98,6 +98,9 @@ Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId i
 // uses already (a commit split in two). kTooBig: split it, in write order. kConflict: a stripe is not
 // (any more) what the caller believes; write the bytes again. kRetryLater: trim first (touched.trim).
 Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
+// kInval: the ranges overlap. kNotSupported: the files have different layouts. kTooBig: the target cannot
+// take the source's inline bytes. Copy the bytes in both cases. kFBig. kRetryLater: as for OpCommit.
+Result<CloneReply> OpClone(Txn& txn, const OpCtx& ctx, const CloneRequest& r);
 
 // ---- Work that remains (by the server itself, no caller) ----
 

@@ -46,6 +46,7 @@ class Workload {
   void Xattr();
   void Write();
   void Punch();
+  void Clone();
   void Open();
 
   OpCtx Caller(ModelCaller* c, SessionId session) {
@@ -124,7 +125,7 @@ class Workload {
 
 void Workload::Step(int i) {
   SCOPED_TRACE("step " + std::to_string(i));
-  switch (rng_.Below(20)) {
+  switch (rng_.Below(22)) {
     case 0:
     case 1:
     case 2:
@@ -143,6 +144,8 @@ void Workload::Step(int i) {
     case 15: return Xattr();
     case 16: return Punch();
     case 17: return Open();
+    case 18:
+    case 19: return Clone();
     default: return Write();
   }
 }
@@ -291,6 +294,10 @@ void Workload::Write() {
   const uint64_t length = 1 + rng_.Below(600);
   const uint64_t offset = rng_.Below(kMaxOffset);
   r.append = n.bytes.size() < kMaxOffset && rng_.OneIn(5);
+  if (!r.append && rng_.OneIn(3)) {
+    r.clip = true;
+    if (rng_.OneIn(2)) r.grow_to = rng_.Below(kMaxOffset);
+  }
   std::vector<ModelCell> cells(length);
   if (rng_.OneIn(3)) {
     Extent e{.file_offset = offset, .length = length};
@@ -329,7 +336,16 @@ void Workload::Write() {
   auto result = OpCommit(txn, ctx, r);
   const uint64_t at = r.append ? n.bytes.size() : offset;
   if (r.append && result.ok()) EXPECT_EQ(result->append_offset, at);
-  if (Outcome(txn, result, model_.Write(c, r.ino, at, cells), "commit")) CompareAttr(result->attr, n);
+  if (r.clip) {
+    const uint64_t end = std::max<uint64_t>(n.bytes.size(), r.grow_to.value_or(0));
+    cells.resize(std::min(length, end - std::min(end, offset)));
+  }
+  FsError expected = FsError::kOk;
+  if (!cells.empty()) expected = model_.Write(c, r.ino, at, cells);
+  if (r.grow_to && *r.grow_to > n.bytes.size()) {
+    expected = model_.Write(c, r.ino, n.bytes.size(), std::vector<ModelCell>(*r.grow_to - n.bytes.size()));
+  }
+  if (Outcome(txn, result, expected, "commit")) CompareAttr(result->attr, n);
 }
 
 void Workload::Punch() {
@@ -341,6 +357,25 @@ void Workload::Punch() {
   Txn txn(store_.store());
   auto result = OpCommit(txn, ctx, r);
   Outcome(txn, result, model_.Punch(c, r.ino, r.punch[0].first, r.punch[0].second), "punch");
+}
+
+void Workload::Clone() {
+  ModelCaller c;
+  const OpCtx ctx = Caller(&c, kWriter);
+  CloneRequest r;
+  r.from = AnyNode();
+  r.to = rng_.OneIn(4) ? r.from : AnyNode();
+  r.from_offset = rng_.Below(kMaxOffset);
+  r.to_offset = rng_.Below(kMaxOffset);
+  r.length = rng_.OneIn(5) ? kMaxFileBytes : 1 + rng_.Below(1000);
+  if (model_.Find(r.from)->bytes.size() > 4 * kMaxOffset) return;
+  Txn txn(store_.store());
+  auto result = OpClone(txn, ctx, r);
+  uint64_t cloned = 0;
+  const FsError expected = model_.Clone(c, r, &cloned);
+  if (!Outcome(txn, result, expected, "clone")) return;
+  EXPECT_EQ(result->cloned, cloned);
+  CompareAttr(result->attr, *model_.Find(r.to));
 }
 
 void Workload::Open() {

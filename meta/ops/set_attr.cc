@@ -50,7 +50,7 @@ void ChangeMode(const OpCtx& ctx, const SetAttrRequest& r, Attr* attr) {
   const bool owners = r.uid || r.gid;
   const bool write = r.size && !ctx.IsRoot();
   if (attr->type != FileType::kDirectory && (owners || write || r.kill_suid)) {
-    attr->mode = DropPrivileges(attr->mode);
+    attr->mode = DropPrivileges(ctx, *attr);
   }
 }
 

@@ -75,7 +75,6 @@ Result<XattrReply> OpListXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r
 }
 
 Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
-  if (r.create && r.replace) return Error(FsError::kInval, "create and replace exclude each other");
   if (r.value.size() > kMaxXattrValueBytes) {
     return Error(FsError::kTooBig, "an extended attribute has at most 64 KiB");
   }

@@ -157,29 +157,63 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
         return OpCommit(txn, ctx, r);
       });
   if (!reply.ok() || !r.ino) co_return reply;
-  if (leases_.ModeOf(s, r.ino) == LeaseMode::kExclusive) {
-    // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:
-    // a recall's flush must not depend on others' events, which may wait for flushes themselves.
-    Push(interests_.DataChanged(r.ino, s), nullptr);
-  } else {
-    co_await Announce(s, touched, {r.ino});
-  }
-  if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteAttr(s, r.ino, &evicted);
-  interests_.NoteData(s, r.ino, &evicted);
-  NoteEvictions(evicted);
+  CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   co_return reply;
 }
 
-Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
-  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) {
-    const Result<void> synced = co_await store_->WaitDurable(reply.seq);
-    if (!synced.ok()) {
-      SetFatal(synced.error());
-      co_return synced.error();
-    }
+// The bytes of ino have changed: others forget them, the session may keep what it is told.
+Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
+  if (leases_.ModeOf(s, ino) == LeaseMode::kExclusive) {
+    // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:
+    // a recall's flush must not depend on others' events, which may wait for flushes themselves.
+    Push(interests_.DataChanged(ino, s), nullptr);
+  } else {
+    co_await Announce(s, touched, {ino});
   }
+  if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteAttr(s, ino, &evicted);
+  interests_.NoteData(s, ino, &evicted);
+  NoteEvictions(evicted);
+  co_return Ok();
+}
+
+Task<Result<void>> MetaServer::WaitDurable(CommitSeq seq) {
+  Result<void> synced = co_await store_->WaitDurable(seq);
+  if (!synced.ok()) SetFatal(synced.error());
+  co_return synced;
+}
+
+Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
+  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) CO_RETURN_IF_ERROR(co_await WaitDurable(reply.seq));
+  co_return std::move(reply);
+}
+
+// ---- Clone ----
+
+Task<Result<CloneReply>> MetaServer::Clone(CloneRequest r) {
+  return Mutate<CloneRequest, CloneReply>(OpKind::kClone, std::move(r), &MetaServer::RunClone,
+                                          &MetaServer::AfterClone);
+}
+
+Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
+  const SessionId s = r.header.session;
+  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_RETURN_IF_ERROR(co_await FlushOthers(s, r.from, deadline_ns));
+  CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.to, deadline_ns));
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  Touched touched;
+  Result<CloneReply> reply = co_await Apply<CloneReply>(
+      OpKind::kClone, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); });
+  if (!reply.ok() || reply->cloned == 0) co_return reply;
+  CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.to, touched));
+  co_return reply;
+}
+
+// Durable before the answer: done again after a restart, it might find another source.
+Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply) {
+  if (reply.seq) CO_RETURN_IF_ERROR(co_await WaitDurable(reply.seq));
   co_return std::move(reply);
 }
 

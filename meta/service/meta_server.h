@@ -113,6 +113,7 @@ class MetaServer final : public MetaService {
   Task<Result<GetExtentsReply>> GetExtents(GetExtentsRequest r) override;
   Task<Result<AllocateReply>> Allocate(AllocateRequest r) override;
   Task<Result<CommitReply>> Commit(CommitRequest r) override;
+  Task<Result<CloneReply>> Clone(CloneRequest r) override;
   Task<Result<Empty>> ReportShard(ReportShardRequest r) override;
   Task<Result<StripeReply>> GetStripe(StripeRequest r) override;
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override;
@@ -263,6 +264,10 @@ class MetaServer final : public MetaService {
   Result<void> CheckDisksOf(const CommitRequest& r) const;
   Task<Result<CommitReply>> RunCommit(CommitRequest r);
   Task<Result<CommitReply>> AfterCommit(CommitRequest r, CommitReply reply);
+  Task<Result<void>> AnnounceData(SessionId s, InodeId ino, const Touched& touched);
+  Task<Result<void>> WaitDurable(CommitSeq seq);
+  Task<Result<CloneReply>> RunClone(CloneRequest r);
+  Task<Result<CloneReply>> AfterClone(CloneRequest r, CloneReply reply);
   void SignGrant(StripeGrant* grant, uint8_t rights) const;
   std::string Sign(ShardId shard, TargetId target, uint8_t rights) const;
 

@@ -207,4 +207,19 @@ Result<void> DecodeReply(std::string_view bytes, LockReply* out) {
   });
 }
 
+std::string EncodeReply(const CloneReply& r) {
+  ByteWriter w;
+  Write(r.attr, &w);
+  w.U64(r.cloned);
+  w.U64(r.seq.v);
+  return w.Take();
+}
+Result<void> DecodeReply(std::string_view bytes, CloneReply* out) {
+  return Decode(bytes, [&](ByteReader* r) {
+    out->attr = ReadAttr(r);
+    out->cloned = r->U64();
+    out->seq = CommitSeq(r->U64());
+  });
+}
+
 }  // namespace stria

@@ -24,6 +24,7 @@ enum class OpKind : uint16_t {
   kSetLayout = 10,
   kAllocate = 11,
   kCommit = 12,
+  kClone = 13,
   kLock = 32,  // never stored: locks are in memory
 };
 
@@ -34,6 +35,7 @@ std::string EncodeReply(const LayoutReply& r);
 std::string EncodeReply(const AllocateReply& r);
 std::string EncodeReply(const CommitReply& r);
 std::string EncodeReply(const LockReply& r);
+std::string EncodeReply(const CloneReply& r);
 
 // kCorrupt unless `bytes` are of such a reply.
 Result<void> DecodeReply(std::string_view bytes, NodeReply* out);
@@ -43,5 +45,6 @@ Result<void> DecodeReply(std::string_view bytes, LayoutReply* out);
 Result<void> DecodeReply(std::string_view bytes, AllocateReply* out);
 Result<void> DecodeReply(std::string_view bytes, CommitReply* out);
 Result<void> DecodeReply(std::string_view bytes, LockReply* out);
+Result<void> DecodeReply(std::string_view bytes, CloneReply* out);
 
 }  // namespace stria

@@ -81,6 +81,13 @@ TEST(ReplyCodec, RoundTrips) {
   commit.attr = SomeAttr(1);
   commit.append_offset = 12;
   EXPECT_EQ(Back(commit).append_offset, 12u);
+
+  CloneReply clone;
+  clone.attr = SomeAttr(2);
+  clone.cloned = 13;
+  clone.seq = CommitSeq(5);
+  EXPECT_EQ(Back(clone).cloned, 13u);
+  EXPECT_EQ(Back(clone).seq, CommitSeq(5));
 }
 
 }  // namespace
