@@ -66,6 +66,18 @@ PieceMap PieceMap::SplitFront() {
   return front;
 }
 
+void DirtyBuffer::Write(uint64_t offset, Buffer bytes, bool grows) {
+  if (bytes.empty()) return;
+  if (grows) fresh_grow_to_ = std::max(fresh_grow_to_, offset + bytes.size());
+  fresh_.Insert(offset, std::move(bytes));
+}
+
+void DirtyBuffer::Truncate(uint64_t size) {
+  Punch(size, UINT64_MAX - size);
+  fresh_grow_to_ = std::min(fresh_grow_to_, size);
+  for (Sealed& b : batches_) b.grow_to = std::min(b.grow_to, size);
+}
+
 void DirtyBuffer::Punch(uint64_t offset, uint64_t length) {
   fresh_.Punch(offset, length);
   for (Sealed& b : batches_) b.map.Punch(offset, length);
@@ -73,7 +85,8 @@ void DirtyBuffer::Punch(uint64_t offset, uint64_t length) {
 
 void DirtyBuffer::Seal() {
   if (fresh_.empty()) return;
-  batches_.push_back({++last_id_, ++seals_, false, std::exchange(fresh_, PieceMap())});
+  batches_.push_back({++last_id_, ++seals_, false, std::exchange(fresh_, PieceMap()),
+                      std::exchange(fresh_grow_to_, 0)});
 }
 
 std::optional<DirtyBuffer::Batch> DirtyBuffer::Take() {
@@ -84,6 +97,7 @@ std::optional<DirtyBuffer::Batch> DirtyBuffer::Take() {
     Batch out;
     out.id = b.id;
     out.bytes = b.map.bytes();
+    out.grow_to = b.grow_to;
     for (const auto& [offset, bytes] : b.map.pieces()) out.pieces.push_back({offset, bytes});
     return out;
   }
@@ -113,7 +127,8 @@ bool DirtyBuffer::SplitHead(uint64_t id) {
   whole.taken = false;
   --taken_;
   if (whole.map.bytes() < 2) return false;
-  Sealed front{++last_id_, whole.seal, false, whole.map.SplitFront()};
+  Sealed front{++last_id_, whole.seal, false, whole.map.SplitFront(), 0};
+  front.grow_to = std::min(whole.grow_to, front.map.end());
   whole.id = ++last_id_;
   batches_.push_front(std::move(front));
   return true;

@@ -51,9 +51,10 @@ class PieceMap {
 
 class DirtyBuffer {
  public:
-  void Write(uint64_t offset, Buffer bytes) { fresh_.Insert(offset, std::move(bytes)); }
+  // `grows`: the file ends behind these bytes at least. Pages of mappings do not grow it.
+  void Write(uint64_t offset, Buffer bytes, bool grows = true);
   // All layers: bytes at or beyond `size` are forgotten.
-  void Truncate(uint64_t size) { Punch(size, UINT64_MAX - size); }
+  void Truncate(uint64_t size);
   // All layers.
   void Punch(uint64_t offset, uint64_t length);
 
@@ -66,6 +67,7 @@ class DirtyBuffer {
     uint64_t id = 0;
     std::vector<DirtyPiece> pieces;  // empty if all was truncated meanwhile
     uint64_t bytes = 0;
+    uint64_t grow_to = 0;  // the file has at least this size after these writes
   };
   // The oldest batch that nobody works on, marked as being worked on. nullopt if there is none.
   std::optional<Batch> Take();
@@ -98,8 +100,10 @@ class DirtyBuffer {
     uint64_t seal = 0;
     bool taken = false;
     PieceMap map;
+    uint64_t grow_to = 0;
   };
   PieceMap fresh_;
+  uint64_t fresh_grow_to_ = 0;
   std::list<Sealed> batches_;
   size_t taken_ = 0;
   uint64_t seals_ = 0;

@@ -136,6 +136,31 @@ TEST(DirtyBuffer, AgreesWithTheOracle) {
   }
 }
 
+TEST(DirtyBuffer, PagesOfMappingsDoNotGrowTheFile) {
+  DirtyBuffer d;
+  d.Write(50, Fill(1, 50));
+  d.Write(90, Fill(2, 60), /*grows=*/false);
+  d.Seal();
+  auto batch = d.Take();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->grow_to, 100u);
+  ASSERT_TRUE(d.SplitHead(batch->id));
+  auto front = d.Take();
+  auto back = d.Take();
+  ASSERT_TRUE(front && back);
+  EXPECT_EQ(front->pieces.back().end(), 100u);
+  EXPECT_EQ(front->grow_to, 100u);
+  EXPECT_EQ(back->grow_to, 100u);
+  d.PutBack(front->id);
+  d.PutBack(back->id);
+  d.Truncate(70);
+  EXPECT_EQ(d.Take()->grow_to, 70u);
+  d.Write(80, Fill(3, 10), /*grows=*/false);
+  d.Seal();
+  EXPECT_EQ(d.Take()->grow_to, 70u) << "the second half, of which nothing is left";
+  EXPECT_EQ(d.Take()->grow_to, 0u);
+}
+
 TEST(DirtyBuffer, FlushKnowsWhatItWaitsFor) {
   DirtyBuffer d;
   EXPECT_EQ(d.head_seal(), UINT64_MAX);

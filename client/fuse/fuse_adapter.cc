@@ -1,5 +1,7 @@
 #include "client/fuse/fuse_adapter.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -170,12 +172,11 @@ Task<void> FuseAdapter::Drain(int64_t timeout_ns) {
   (void)co_await RunOn(replies_, [] { return true; });  // the last of them is out
 }
 
-Task<Result<void>> KillPrivileges(Vfs& vfs, InodeId ino, uint32_t mode) {
-  const std::optional<uint32_t> kept = ModeWithoutPrivileges(mode);
-  if (!kept) co_return Ok();
+Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode) {
+  if ((mode & (S_ISUID | S_ISGID)) == 0) co_return Ok();
   SetAttrIn in;
-  in.mode = kept;
-  CO_RETURN_IF_ERROR(co_await vfs.SetAttr(Caller(), ino, std::move(in)));
+  in.kill_suid = true;
+  CO_RETURN_IF_ERROR(co_await vfs.SetAttr(std::move(who), ino, std::move(in)));
   co_return Ok();
 }
 

@@ -168,9 +168,8 @@ class FuseAdapter {
   ThreadPool replies_;
 };
 
-// Takes suid and sgid (ModeWithoutPrivileges) from a file that has `mode`, as the system itself: the caller
-// need not own it.
-Task<Result<void>> KillPrivileges(Vfs& vfs, InodeId ino, uint32_t mode);
+// Who may not keep them takes suid and sgid from a file that has `mode` by writing to it.
+Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode);
 
 // Filled in by the files of operations.
 void AddNameOps(fuse_lowlevel_ops* ops);

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -15,10 +17,30 @@ namespace {
 
 using Identity = FuseAdapter::Identity;
 
+// The reply to a copy has 32 bits for the length.
+constexpr uint64_t kMaxCopyBytes = 4 * kGiB - kMiB;
+
 // Suid and sgid go when someone writes or truncates who may not keep them. The kernel says so where it can;
 // otherwise everybody but root is such a one.
 bool MustKillPrivileges(FuseAdapter& a, fuse_req_t req, bool kernel_says) {
   return a.features().kill_priv ? kernel_says : fuse_req_ctx(req)->uid != 0;
+}
+
+// Whoever writes may have to take suid and sgid away (MustKillPrivileges).
+Task<Result<void>> KillPrivilegesOf(FuseAdapter& a, const FuseFile& file, Caller who) {
+  const VfsInode& inode = *file.handle->inode;
+  uint32_t mode = inode.attr.mode;
+  if (inode.attr_stale) {
+    CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, inode.ino));
+    mode = now.attr.mode;
+  }
+  co_return co_await KillPrivileges(a.vfs(), std::move(who), inode.ino, mode);
+}
+// The kernel leaves this to us with fallocate and copy_file_range, without saying whose they are: everybody's
+// but root's.
+Task<Result<void>> KillPrivilegesOfUsers(FuseAdapter& a, const FuseFile& file, Caller who) {
+  if (who.uid == 0) co_return Ok();
+  co_return co_await KillPrivilegesOf(a, file, std::move(who));
 }
 
 // ---- open, create, release
@@ -29,6 +51,7 @@ Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool cre
   file->handle = opened.handle;
   file->opener = r->who;
   const uint32_t flags = OpenReplyFlags(*opened.handle, a.features());
+  opened.handle->writes_through = opened.handle->write && !(flags & FOPEN_DIRECT_IO);
   const uint64_t fh = a.AddFile(std::move(file));
   if (r->Opened(created ? &opened.entry : nullptr, fh, flags)) co_return;
   a.RemoveFile(fh);
@@ -42,7 +65,7 @@ Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kil
     co_return;
   }
   if (kill_privileges && (flags & O_TRUNC)) {
-    (void)co_await KillPrivileges(a.vfs(), ino, opened->entry.attr.mode);
+    (void)co_await KillPrivileges(a.vfs(), r->who, ino, opened->entry.attr.mode);
   }
   co_await GiveFile(a, r, std::move(*opened), false);
 }
@@ -112,6 +135,21 @@ void LlRead(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_fil
                              });
 }
 
+Task<void> WritePages(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, Buffer bytes) {
+  FuseFilePtr file = a.File(fh);
+  if (!file) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use(file);
+  auto done = co_await a.vfs().WritePages(file->handle, offset, std::move(bytes));
+  if (done.ok()) {
+    r->Written(*done);
+  } else {
+    r->Fail(done.error());
+  }
+}
+
 Task<void> Write(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, Buffer bytes, bool append,
                  bool kill_privileges) {
   FuseFilePtr file = a.File(fh);
@@ -121,15 +159,14 @@ Task<void> Write(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, B
   }
   FuseFileUse use(file);
   if (kill_privileges) {
-    const VfsInode& inode = *file->handle->inode;
-    auto killed = co_await KillPrivileges(a.vfs(), inode.ino, inode.attr.mode);
+    auto killed = co_await KillPrivilegesOf(a, *file, r->who);
     if (!killed.ok()) {
       r->Fail(killed.error());
       co_return;
     }
   }
   VfsHandlePtr handle = file->handle;
-  if (append != handle->append) {  // F_SETFL, or pages of a mapping that come with any file's handle
+  if (append != handle->append) {  // F_SETFL
     handle = std::make_shared<VfsHandle>(*handle);
     handle->append = append;
   }
@@ -143,11 +180,17 @@ Task<void> Write(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, B
 void LlWrite(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, off_t offset, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
   const uint32_t asked = FuseAdapter::RawArguments<fuse_write_in>().write_flags;
-  // Pages of a mapping have their place, and nobody in particular writes them.
-  const bool by_call = !(asked & FUSE_WRITE_CACHE);
-  const bool append = by_call && (fi->flags & O_APPEND);
-  const bool kill = by_call && MustKillPrivileges(a, req, (asked & FUSE_WRITE_KILL_SUIDGID) != 0);
-  a.Begin(req, OnInterrupt::kDetach, Identity::kNone,
+  if (asked & FUSE_WRITE_CACHE) {
+    // Pages of a mapping have their place, and nobody in particular writes them: any handle may bring them.
+    a.Begin(req, OnInterrupt::kDetach, Identity::kNone,
+            [fh = fi->fh, offset, payload = FuseAdapter::TakePayload(bytes, size)](FuseAdapter& ad, FuseRequest* r) {
+              return WritePages(ad, r, fh, static_cast<uint64_t>(offset), payload);
+            });
+    return;
+  }
+  const bool append = (fi->flags & O_APPEND) != 0;
+  const bool kill = MustKillPrivileges(a, req, (asked & FUSE_WRITE_KILL_SUIDGID) != 0);
+  a.Begin(req, OnInterrupt::kDetach, kill ? Identity::kCaller : Identity::kNone,
           [fh = fi->fh, offset, payload = FuseAdapter::TakePayload(bytes, size), append, kill](
               FuseAdapter& ad, FuseRequest* r) {
             return Write(ad, r, fh, static_cast<uint64_t>(offset), payload, append, kill);
@@ -189,9 +232,7 @@ void LlFsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* fi) 
 Task<Result<void>> GrowTo(FuseAdapter& a, FuseFile& file, uint64_t end) {
   CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, file.handle->inode->ino));
   if (now.attr.size >= end) co_return Ok();
-  // A hole of the last byte grows the file and, unlike a truncation, never shortens it if another client
-  // grows it meanwhile.
-  co_return co_await a.vfs().Punch(file.opener, file.handle, end - 1, 1, /*keep_size=*/false);
+  co_return co_await a.vfs().Grow(file.opener, file.handle, end);
 }
 
 Task<void> Allocate(FuseAdapter& a, FuseRequest* r, uint64_t fh, int mode, uint64_t offset, uint64_t length) {
@@ -201,6 +242,10 @@ Task<void> Allocate(FuseAdapter& a, FuseRequest* r, uint64_t fh, int mode, uint6
     co_return;
   }
   FuseFileUse use(file);
+  if (auto killed = co_await KillPrivilegesOfUsers(a, *file, r->who); !killed.ok()) {
+    r->Fail(killed.error());
+    co_return;
+  }
   const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
   if (length == 0 || offset > kMaxFileBytes || length > kMaxFileBytes - offset) {
     r->Fail(length == 0 ? FsError::kInval : FsError::kFBig);
@@ -216,11 +261,46 @@ Task<void> Allocate(FuseAdapter& a, FuseRequest* r, uint64_t fh, int mode, uint6
   }
 }
 void LlAllocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info* fi) {
-  FuseAdapter::Of(req).Begin(req, OnInterrupt::kDetach, Identity::kNone,
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kDetach, Identity::kCaller,
                              [fh = fi->fh, mode, offset, length](FuseAdapter& ad, FuseRequest* r) {
                                return Allocate(ad, r, fh, mode, static_cast<uint64_t>(offset),
                                                static_cast<uint64_t>(length));
                              });
+}
+
+Task<void> CopyRange(FuseAdapter& a, FuseRequest* r, uint64_t fh_from, uint64_t from, uint64_t fh_to, uint64_t to,
+                     uint64_t length) {
+  FuseFilePtr source = a.File(fh_from);
+  FuseFilePtr target = a.File(fh_to);
+  if (!source || !target) {
+    r->Fail(FsError::kBadF);
+    co_return;
+  }
+  FuseFileUse use_source(source);
+  FuseFileUse use_target(target);
+  if (auto killed = co_await KillPrivilegesOfUsers(a, *target, r->who); !killed.ok()) {
+    r->Fail(killed.error());
+    co_return;
+  }
+  auto done = co_await a.vfs().CopyRange(target->opener, source->handle, from, target->handle, to, length);
+  if (done.ok()) {
+    r->Written(*done);
+  } else {
+    r->Fail(done.error());
+  }
+}
+void LlCopyRange(fuse_req_t req, fuse_ino_t node_from, off_t from, fuse_file_info* fi_from, fuse_ino_t node_to,
+                 off_t to, fuse_file_info* fi_to, size_t length, int flags) {
+  if (flags != 0) {
+    fuse_reply_err(req, EINVAL);
+    return;
+  }
+  FuseAdapter::Of(req).Begin(
+      req, OnInterrupt::kDetach, Identity::kCaller,
+      [fh_from = fi_from->fh, from, fh_to = fi_to->fh, to,
+       length = std::min<uint64_t>(length, kMaxCopyBytes)](FuseAdapter& ad, FuseRequest* r) {
+        return CopyRange(ad, r, fh_from, static_cast<uint64_t>(from), fh_to, static_cast<uint64_t>(to), length);
+      });
 }
 
 Task<void> Seek(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, int whence) {
@@ -255,6 +335,7 @@ void AddFileOps(fuse_lowlevel_ops* ops) {
   ops->flush = LlFlush;
   ops->fsync = LlFsync;
   ops->fallocate = LlAllocate;
+  ops->copy_file_range = LlCopyRange;
   ops->lseek = LlSeek;
 }
 

@@ -2,6 +2,7 @@
 #include <linux/fs.h>
 #include <sys/stat.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +40,13 @@ void LlGetAttr(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
           [ino = a.roots().FromNode(node)](FuseAdapter& ad, FuseRequest* r) { return GetAttr(ad, r, ino); });
 }
 
-int64_t TimeNs(const timespec& t) { return int64_t{t.tv_sec} * kSecond + t.tv_nsec; }
+// From 1677 to 2262: what 64 bits of nanoseconds can say.
+int64_t TimeNs(const timespec& t) {
+  constexpr int64_t kMaxSeconds = std::numeric_limits<int64_t>::max() / kSecond - 1;
+  if (t.tv_sec > kMaxSeconds) return kMaxSeconds * kSecond;
+  if (t.tv_sec < -kMaxSeconds) return -kMaxSeconds * kSecond;
+  return int64_t{t.tv_sec} * kSecond + t.tv_nsec;
+}
 
 SetAttrIn ToSetAttr(const struct stat& attr, int to_set) {
   SetAttrIn in;
@@ -68,7 +75,7 @@ Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bo
   if (kill_privileges && !in.mode) {
     auto now = co_await a.vfs().GetAttr(who, ino);
     if (now.ok()) {
-      auto killed = co_await KillPrivileges(a.vfs(), ino, now->attr.mode);
+      auto killed = co_await KillPrivileges(a.vfs(), r->who, ino, now->attr.mode);
       if (!killed.ok()) {
         r->Fail(killed.error());
         co_return;

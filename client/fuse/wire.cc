@@ -122,14 +122,6 @@ uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features) {
   return FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
 }
 
-std::optional<uint32_t> ModeWithoutPrivileges(uint32_t mode) {
-  uint32_t kept = mode & ~static_cast<uint32_t>(S_ISUID);
-  // sgid without group execution means mandatory locking, not a privilege.
-  if (kept & S_IXGRP) kept &= ~static_cast<uint32_t>(S_ISGID);
-  if (kept == mode) return std::nullopt;
-  return kept;
-}
-
 FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t out_bytes) {
   FuseFeatures have;
   if (out_bytes < sizeof(fuse_init_out)) return have;

@@ -41,10 +41,6 @@ VfsHandle HandleFor(int open_flags);
 // FOPEN_* of an opened file.
 uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features);
 
-// A write by a caller without CAP_FSETID takes these away: suid, and sgid of what the group may execute.
-// nullopt if there is nothing to take.
-std::optional<uint32_t> ModeWithoutPrivileges(uint32_t mode);
-
 // The answer to INIT on its way to the kernel, of which libfuse made `out_bytes` bytes: adds what the kernel
 // offered (`in`) and libfuse does not know. Returns what is now in effect.
 FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t out_bytes);

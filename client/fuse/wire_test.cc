@@ -73,14 +73,6 @@ TEST(FuseWire, CacheModeOfOpenFiles) {
   EXPECT_EQ(OpenReplyFlags(w, none), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
 }
 
-TEST(FuseWire, PrivilegesGoWithAWrite) {
-  EXPECT_EQ(ModeWithoutPrivileges(0644), std::nullopt);
-  EXPECT_EQ(ModeWithoutPrivileges(04755), 0755u);
-  EXPECT_EQ(ModeWithoutPrivileges(06755), 0755u);
-  EXPECT_EQ(ModeWithoutPrivileges(02644), std::nullopt);
-  EXPECT_EQ(ModeWithoutPrivileges(06644), 02644u);
-}
-
 TEST(FuseWire, InitReplyIsExtendedByWhatTheKernelOffers) {
   fuse_init_in in = {};
   fuse_init_out out = {};

@@ -42,11 +42,12 @@ EntryOut Vfs::Overlay(Attr attr) {
   return out;
 }
 
-void Vfs::UpdateInode(const Attr& attr) {
+void Vfs::UpdateInode(const Attr& attr, bool current) {
   auto node = inodes_.find(attr.ino);
   if (node == inodes_.end()) return;
   VfsInode& n = *node->second;
   if (n.attr_known && attr.version < n.attr.version) return;
+  if (current) n.attr_stale = false;
   const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
   const Attr mine = n.attr;
   n.attr = attr;
@@ -58,7 +59,7 @@ void Vfs::UpdateInode(const Attr& attr) {
 }
 
 EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
-  UpdateInode(attr);
+  UpdateInode(attr, since == cache_epoch_);
   if (since != cache_epoch_) {
     // Something was invalidated while this answer was on its way: use it once and keep it not. What is
     // cached from before may be older still (the answer may be that of our own change).
@@ -102,6 +103,12 @@ void Vfs::ForgetAttr(InodeId ino) {
   if (it == attrs_.end()) return;
   lru_.erase(it->second.lru);
   attrs_.erase(it);
+}
+
+void Vfs::AttrChanged(InodeId ino) {
+  ForgetAttr(ino);
+  auto node = inodes_.find(ino);
+  if (node != inodes_.end()) node->second->attr_stale = true;
 }
 
 void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {

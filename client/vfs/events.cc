@@ -19,19 +19,23 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
   switch (e.kind) {
     case SessionEvent::Kind::kInvalidateAttr: {
       const bool known = attrs_.contains(e.ino);
-      ForgetAttr(e.ino);
+      AttrChanged(e.ino);
       if (known || inode) co_await kernel_.InvalidateInode(e.ino, false, 0, 0);
       co_return;
     }
     case SessionEvent::Kind::kInvalidateData: {
-      ForgetAttr(e.ino);
+      AttrChanged(e.ino);
       if (inode) {
         ++inode->extent_epoch;
         inode->extents.Clear();
         inode->pages_version = 0;
         if (!inode->buffers_writes()) inode->attr_known = false;
       }
-      co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
+      if (inode) {
+        co_await ForgetPages(std::move(inode), 0, 0);
+      } else {
+        co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
+      }
       co_return;
     }
     case SessionEvent::Kind::kInvalidateEntry:
@@ -90,9 +94,13 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
   ++cache_epoch_;
   ForgetAttr(n.ino);
-  co_await kernel_.InvalidateInode(n.ino, true, 0, 0);
-  co_await SendLeaseDone(n.ino, e.lease, e.seq);
+  // The server believes in the old lease until LeaseDone: nobody else has anything yet. What the kernel
+  // gives back of mappings goes before what comes after; it is theirs to sync what they want to be sure of.
   held.Release();
+  co_await ForgetPages(inode, 0, 0);
+  (void)co_await FlushInode(inode, false);
+  if (session_.generation() != generation) co_return;
+  co_await SendLeaseDone(n.ino, e.lease, e.seq);
   DropIfIdle(inode);
 }
 

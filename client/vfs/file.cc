@@ -61,6 +61,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (truncate) {
     ++inode->extent_epoch;
     inode->extents.Clear();
+    inode->dirty.Truncate(0);  // pages of mappings that came meanwhile
     inode->pages_version = 0;
     inode->attr_known = false;
   }
@@ -143,8 +144,11 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
   return Ok();
 }
 
-Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes) {
+// `pages` are let through while the kernel forgets pages of the inode: it waits for them, and the commits
+// that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
+Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
   while (dirty_bytes_ > 0 && dirty_bytes_ + bytes > options_.dirty_limit_bytes) {
+    if (pages && inode->forgetting > 0) break;
     const uint64_t failures = inode->failures;
     for (auto& [ino, n] : inodes_) {
       n->dirty.Seal();
@@ -158,7 +162,12 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
 
 // Batches are cut at full stripes, so that a long stream makes stripes without a remainder, and at a
 // number of pieces that one transaction can take.
-void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes) {
+void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows) {
+  const int64_t now = Executor::Current().WallNs();
+  if (n.dirty.clean()) n.dirty_since_ns = Executor::Current().NowNs();
+  n.attr.mtime_ns = n.attr.ctime_ns = now;
+  n.dirty_mtime_ns = now;
+  n.pages_version = 0;
   if (offset != n.last_write_end) ++n.jumps;
   n.last_write_end = offset + bytes.size();
   uint64_t done = 0;
@@ -170,10 +179,40 @@ void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes) {
       continue;
     }
     const uint64_t part = std::min<uint64_t>(room, bytes.size() - done);
-    n.dirty.Write(offset + done, bytes.Slice(done, part));
+    n.dirty.Write(offset + done, bytes.Slice(done, part), grows);
     done += part;
   }
   if (n.dirty.fresh().bytes() >= n.layout.stripe_bytes) n.dirty.Seal();
+  AccountDirty(n);
+}
+
+Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  VfsInode& n = *inode;
+  const uint64_t length = bytes.size();
+  CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, true));
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  ++counters_.write_calls;
+  counters_.write_bytes += length;
+  // The file may have been cut meanwhile. Where others write too, only the server knows its size, and cuts.
+  const uint64_t end = n.buffers_writes() ? std::max(n.attr.size, offset) : offset + length;
+  if (end < offset + length) bytes = bytes.Slice(0, end - offset);
+  if (!bytes.empty()) TakeDirty(n, offset, std::move(bytes), /*grows=*/false);
+  StartWriteBack(inode);
+  co_return length;
+}
+
+// See KernelCache.
+Task<void> Vfs::ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
+  struct Count {
+    explicit Count(VfsInode& inode) : n(inode) { ++n.forgetting; }
+    Count(const Count&) = delete;
+    ~Count() { --n.forgetting; }
+    VfsInode& n;
+  };
+  const Count count(*inode);
+  dirty_fell_.Pulse();  // pages that wait for room do so no more
+  co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
 }
 
 Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
@@ -184,7 +223,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   if (offset > kMaxFileBytes - length) co_return Error(FsError::kFBig);
   while (true) {
     CO_RETURN_IF_ERROR(CheckHandle(*h));
-    CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length));
+    CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
     if (n.lease_mu.locked()) {
       (void)co_await n.lease_mu.Lock();  // a recall or truncate is running: write after it
       continue;
@@ -204,17 +243,11 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   }
   // No await from the checks above to here: nobody recalled the lease.
   if (h->append) offset = n.attr.size;
-  const int64_t now = Executor::Current().WallNs();
-  if (n.dirty.clean()) n.dirty_since_ns = Executor::Current().NowNs();
-  TakeDirty(n, offset, std::move(bytes));
+  TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
-  n.attr.mtime_ns = n.attr.ctime_ns = now;
-  n.dirty_mtime_ns = now;
-  n.pages_version = 0;
-  AccountDirty(n);
-  const bool cached = n.cached_opens > 0;
+  const bool cached = n.cached_opens > 0 && !h->writes_through;
   StartWriteBack(inode);
-  if (cached) co_await kernel_.InvalidateInode(n.ino, true, offset, length);
+  if (cached) co_await ForgetPages(inode, offset, length);
   if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
   co_return length;
 }
@@ -233,7 +266,8 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
-    reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), h->append, false);
+    const std::optional<uint64_t> grow_to = h->append ? std::nullopt : std::optional(offset + length);
+    reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), grow_to, false);
     if (reply.ok()) break;
     GiveBack(written);
     // Its stripes did not survive: a restart of the server, or a disk given up meanwhile.
@@ -242,7 +276,9 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     inlined = false;
   }
   if (!reply.ok()) co_return reply.error();
-  if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(inode->ino, true, 0, 0);
+  if (inode->cached_opens > 0 && !h->writes_through) {
+    co_await ForgetPages(inode, h->append ? reply->append_offset : offset, length);
+  }
   co_return length;
 }
 
@@ -312,33 +348,6 @@ void Vfs::GiveBackIdle() {
     scope_.Spawn(ReleaseInode(n));
     --to_go;
   }
-}
-
-Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {
-  std::shared_ptr<VfsInode> inode = h->inode;
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (length == 0 || offset > kMaxFileBytes - length) co_return Error(FsError::kInval);
-  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
-  auto held = co_await inode->lease_mu.Lock();
-  // All that was written before, even what goes at once: commits are a prefix of the writes.
-  CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
-  CommitRequest r;
-  r.ino = inode->ino;
-  r.punch.emplace_back(offset, length);
-  if (!keep_size) r.grow_to = offset + length;
-  r.mtime_ns = Executor::Current().WallNs();
-  const uint64_t since = cache_epoch_;
-  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
-  if (!reply.ok()) co_return reply.error();
-  ++inode->extent_epoch;
-  inode->extents.Forget(offset, length);
-  inode->last_commit = std::max(inode->last_commit, reply->seq);
-  inode->pages_version = 0;
-  inode->attr = reply->attr;
-  AccountDirty(*inode);
-  (void)Remember(reply->attr, since);
-  if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
-  co_return Ok();
 }
 
 }  // namespace stria

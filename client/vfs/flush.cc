@@ -71,16 +71,15 @@ void Vfs::GiveBack(const std::vector<WrittenPiece>& written) {
 }
 
 Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
-                                            std::vector<Extent> extents, bool append, bool durable) {
+                                            std::vector<Extent> extents, std::optional<uint64_t> grow_to,
+                                            bool durable) {
   VfsInode& n = *inode;
+  const bool append = !grow_to;
   CommitRequest r;
   r.ino = n.ino;
   r.stripes = std::move(stripes);
-  if (!append) {
-    uint64_t end = 0;
-    for (const Extent& e : extents) end = std::max(end, e.end());
-    r.grow_to = end;
-  }
+  r.grow_to = grow_to;
+  r.clip = !append;
   r.append = append;
   r.mtime_ns = n.dirty_mtime_ns ? *n.dirty_mtime_ns : Executor::Current().WallNs();
   r.durable = durable;
@@ -126,7 +125,8 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
       co_return Ok();
     }
     auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
-    auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), false, n.durable_waiters > 0);
+    auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), batch.grow_to,
+                                       n.durable_waiters > 0);
     if (reply.ok()) co_return Ok();
     // Of no use any more; those that were committed although the answer is an error stay.
     GiveBack(written);

@@ -26,12 +26,14 @@ class VfsInode {
   uint64_t generation = 0;     // of the session that granted it
   Layout layout;
   bool layout_known = false;
-  // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile.
+  // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile (but
+  // WritePages). Never held while the kernel forgets pages.
   AsyncMutex lease_mu;
 
   // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
   Attr attr;
   bool attr_known = false;
+  bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
 
   // ---- Who uses it here.
@@ -39,6 +41,7 @@ class VfsInode {
   uint32_t writers = 0;
   uint32_t cached_opens = 0;       // handles whose pages the kernel caches
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
+  uint32_t forgetting = 0;         // the kernel is being told to forget pages
 
   // ---- Data.
   ExtentCache extents;

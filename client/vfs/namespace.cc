@@ -31,7 +31,7 @@ Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name)
 
 Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   auto it = inodes_.find(ino);
-  if (it != inodes_.end() && it->second->buffers_writes() && it->second->attr_known &&
+  if (it != inodes_.end() && it->second->buffers_writes() && it->second->attr_known && !it->second->attr_stale &&
       it->second->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
     EntryOut out;
     out.attr = it->second->attr;
@@ -39,6 +39,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
     co_return out;
   }
   if (auto attr = CachedAttr(ino)) co_return Overlay(*attr);
+  if (auto removed = removed_dirs_.find(ino); removed != removed_dirs_.end()) co_return Overlay(removed->second);
   const uint64_t since = cache_epoch_;
   InodeRequest r;
   r.ino = ino;
@@ -76,6 +77,7 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   r.mtime_ns = set.mtime_ns;
   r.atime_now = set.atime_now;
   r.mtime_now = set.mtime_now;
+  r.kill_suid = set.kill_suid;
   const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
@@ -84,9 +86,9 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     if (set.size) {
       ++inode->extent_epoch;
       inode->extents.Forget(*set.size, kMaxFileBytes);
+      inode->dirty.Truncate(*set.size);  // pages of mappings that came meanwhile
       inode->attr = reply->attr;
       AccountDirty(*inode);
-      if (inode->cached_opens > 0) co_await kernel_.InvalidateInode(ino, true, 0, 0);
     }
   }
   co_return RememberNode(*reply, since);
@@ -149,6 +151,11 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   if (!reply.ok()) co_return reply.error();
   RememberNode(*reply, now);
   ForgetAttr(reply->attr.ino);
+  // The server keeps nothing of it, but who has it open, or works in it, may still ask.
+  Attr& removed = removed_dirs_[reply->attr.ino];
+  removed = reply->attr;
+  removed.nlink = 0;
+  if (removed_dirs_.size() > kMaxRemovedDirs) removed_dirs_.erase(removed_dirs_.begin());
   co_return Ok();
 }
 
@@ -169,13 +176,13 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.new_name = new_name;
   r.no_replace = no_replace;
   r.exchange = exchange;
+  const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
   const uint64_t now = EpochAfterChange(since);
-  const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   ForgetEntry(parent, name);
   ForgetEntry(new_parent, new_name);
-  if (replaced && *replaced) ForgetAttr(*replaced);
+  if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
   if (!reply.ok()) co_return reply.error();
   RememberNode(*reply, now);
   co_return Ok();
@@ -253,7 +260,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
   r.create = create;
   r.replace = replace;
   auto reply = co_await session_.Mutate(&MetaService::SetXattr, std::move(r), who);
-  ForgetAttr(ino);  // ctime moved
+  AttrChanged(ino);  // its ctime
   if (!reply.ok()) co_return reply.error();
   co_return Ok();
 }
@@ -263,7 +270,7 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   r.ino = ino;
   r.name = std::move(name);
   auto reply = co_await session_.Mutate(&MetaService::RemoveXattr, std::move(r), who);
-  ForgetAttr(ino);
+  AttrChanged(ino);
   if (!reply.ok()) co_return reply.error();
   co_return Ok();
 }

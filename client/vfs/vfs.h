@@ -44,6 +44,11 @@ class KernelCache {
   virtual ~KernelCache() = default;
   // Attributes, and with `data` also pages of [offset, offset+length) (length 0: to the end). Returns
   // when the kernel has forgotten. Must not run on the executor's thread while it blocks.
+  //
+  // With `data` the kernel first writes back dirty pages of mappings (WritePages), and waits for pages that
+  // it is reading. So whoever calls this holds nothing that those wait for: no lease_mu above all. What the
+  // kernel itself asked for (truncate, fallocate, copy_file_range) needs no call: it drops the pages when
+  // it has the answer, and until then holds back pages that would be written.
   virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
 };
 
@@ -83,6 +88,7 @@ struct VfsHandle {
   bool sync = false;  // O_SYNC/O_DSYNC
   bool page_cache = false;  // the kernel may cache its pages (read-only opens)
   bool keep_cache = false;  // pages of earlier opens are still right
+  bool writes_through = false;  // the kernel's pages have what is written with this handle
   uint64_t generation = 0;  // of the session; older ones give EIO
   // Readahead state.
   uint64_t next_offset = 0;
@@ -110,6 +116,7 @@ struct SetAttrIn {
   std::optional<uint64_t> size;
   std::optional<int64_t> atime_ns, mtime_ns;
   bool atime_now = false, mtime_now = false;
+  bool kill_suid = false;  // suid and sgid go, if the caller may not keep them when it writes
 };
 
 class Vfs {
@@ -151,7 +158,7 @@ class Vfs {
   Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
   Task<Result<StatFsReply>> StatFs(Caller who);
 
-  // ---- Files (file.cc, flush.cc, read.cc)
+  // ---- Files (file.cc, ranges.cc, flush.cc, read.cc)
   struct Opened {
     EntryOut entry;
     VfsHandlePtr handle;
@@ -162,11 +169,22 @@ class Vfs {
   Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length);
   // Bytes taken. The buffer is kept until committed: hand over one that is yours.
   Task<Result<uint64_t>> Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
+  // Pages of a shared mapping, which the kernel writes back. They are buffered whatever the lease, and
+  // committed by Fsync, Flush or when their time has come; they never grow the file. Waits for no lease, and
+  // for room only while the kernel is not being told to forget pages of the inode, which waits for this.
+  Task<Result<uint64_t>> WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes);
   Task<Result<void>> Flush(Caller who, VfsHandlePtr h);  // close(2)
   Task<Result<void>> Fsync(Caller who, VfsHandlePtr h);
   Task<Result<void>> Release(Caller who, VfsHandlePtr h);
   // Holes read as zeros; the size stays, or grows to the end of the range if !keep_size.
   Task<Result<void>> Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size);
+  // Bytes and holes of a range of one file appear in another, or elsewhere in the same; the stripes are
+  // shared. Bytes done from the front of the range: less at the source's end, or if there are many pieces.
+  // kNotSupported: these two cannot share, copy the bytes.
+  Task<Result<uint64_t>> CopyRange(Caller who, VfsHandlePtr from, uint64_t from_offset, VfsHandlePtr to,
+                                   uint64_t to_offset, uint64_t length);
+  // The file has at least this size; what is new is a hole.
+  Task<Result<void>> Grow(Caller who, VfsHandlePtr h, uint64_t size);
   // Offset of the next data (or hole) at or after `offset`; kNxio beyond the end.
   Task<Result<uint64_t>> Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole);
 
@@ -191,6 +209,7 @@ class Vfs {
   static constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
   static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
+  static constexpr size_t kMaxRemovedDirs = 1000;
   static constexpr int kMaxRewrites = 3;  // of one batch whose stripes the server does not know
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
@@ -199,7 +218,8 @@ class Vfs {
   // After a change of ours: what to remember its answer with. What was asked before is not remembered.
   uint64_t EpochAfterChange(uint64_t since);
   EntryOut Overlay(Attr attr);
-  void UpdateInode(const Attr& attr);
+  void UpdateInode(const Attr& attr, bool current);
+  void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   std::optional<Attr> CachedAttr(InodeId ino);
@@ -223,22 +243,28 @@ class Vfs {
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
-  Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes);
+  Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
+  Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
   void GiveBackIdle();
 
+  // ranges.cc
+  void RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq, uint64_t since);
+  Task<Result<void>> Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length);
+
   // flush.cc
   static bool InlineRefused(FsError e);
   void AccountDirty(VfsInode& n);
-  void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes);
+  void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows);
   void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   void GiveBack(const std::vector<WrittenPiece>& written);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
-                                         std::vector<Extent> extents, bool append, bool durable);
+                                         std::vector<Extent> extents, std::optional<uint64_t> grow_to,
+                                         bool durable);  // no grow_to: append
   Task<Result<void>> StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
                                     uint64_t generation);
   Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
@@ -285,6 +311,7 @@ class Vfs {
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation
   uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
+  std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;

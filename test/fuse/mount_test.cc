@@ -359,6 +359,40 @@ TEST_F(Mount, MappedFiles) {
   EXPECT_EQ(ReadAll(B("f")).substr(0, 5), "front");
 }
 
+TEST_F(Mount, CopiesShareStripes) {
+  const std::string bytes = RandomBytes(31, 3 << 20);
+  Fd from(A("from"), O_RDWR | O_CREAT), to(A("to"), O_RDWR | O_CREAT);
+  ASSERT_EQ(pwrite(from, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(fsync(from), 0);
+  ASSERT_EQ(pwrite(to, "beneath", 7, 100), 7);
+  auto stored = [] {
+    uint64_t n = 0;
+    cluster_->loop().Do([&n] { n = a_->client().vfs().counters().committed_bytes; });
+    return n;
+  };
+  const uint64_t before = stored();
+  auto copy = [](int in, off_t in_at, int out, off_t out_at, size_t length) {
+    while (length > 0) {
+      const ssize_t n = copy_file_range(in, &in_at, out, &out_at, length, 0);
+      ASSERT_GT(n, 0) << strerror(errno);
+      length -= static_cast<size_t>(n);
+    }
+  };
+  copy(from, 1000, to, 7, bytes.size() - 1000);
+  EXPECT_EQ(stored(), before) << "bytes were written again";
+  const std::string want = std::string(7, '\0') + bytes.substr(1000);
+  EXPECT_TRUE(ReadAll(A("to")) == want);
+  EXPECT_TRUE(ReadAll(B("to")) == want);
+  // What is only buffered is copied too, as it is now.
+  ASSERT_EQ(pwrite(from, "newer", 5, 2000), 5);
+  copy(from, 2000, to, 0, 5);
+  ASSERT_EQ(pwrite(from, "again", 5, 2000), 5);
+  EXPECT_EQ(ReadAll(B("to")).substr(0, 5), "newer");
+  ASSERT_EQ(unlink(A("from").c_str()), 0);
+  ASSERT_EQ(from.Close(), 0);
+  EXPECT_TRUE(ReadAll(B("to")).substr(5) == want.substr(5));
+}
+
 TEST_F(Mount, ProgramsRunFromIt) {
   WriteAll(A("run.sh"), "#!/bin/sh\nexit 7\n");
   ASSERT_EQ(chmod(A("run.sh").c_str(), 0755), 0);

@@ -1,0 +1,82 @@
+// Ranges of a file that change without bytes being written: holes, growth, clones. The server does it, after
+// all that was written before: commits are a prefix of the writes.
+#include <algorithm>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+
+// What [offset, offset+length) was here is not so any more. Kernel pages are the kernel's business, which
+// asked for the change.
+void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq,
+                       uint64_t since) {
+  ++n.extent_epoch;
+  n.extents.Forget(offset, length);
+  n.last_commit = std::max(n.last_commit, seq);
+  n.pages_version = 0;
+  n.attr = attr;
+  AccountDirty(n);
+  (void)Remember(attr, since);
+}
+
+Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
+  std::shared_ptr<VfsInode> inode = h->inode;
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+  auto held = co_await inode->lease_mu.Lock();
+  CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  r.ino = inode->ino;
+  const uint64_t since = cache_epoch_;
+  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
+  if (!reply.ok()) co_return reply.error();
+  RangeChanged(*inode, offset, length, reply->attr, reply->seq, since);
+  co_return Ok();
+}
+
+Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {
+  if (length == 0 || offset > kMaxFileBytes - length) co_return Error(FsError::kInval);
+  CommitRequest r;
+  r.punch.emplace_back(offset, length);
+  if (!keep_size) r.grow_to = offset + length;
+  r.mtime_ns = Executor::Current().WallNs();
+  co_return co_await Reshape(std::move(who), std::move(h), std::move(r), offset, length);
+}
+
+Task<Result<void>> Vfs::Grow(Caller who, VfsHandlePtr h, uint64_t size) {
+  if (size > kMaxFileBytes) co_return Error(FsError::kFBig);
+  CommitRequest r;
+  r.grow_to = size;
+  co_return co_await Reshape(std::move(who), std::move(h), std::move(r), size, kMaxFileBytes - size);
+}
+
+Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t from_offset, VfsHandlePtr to,
+                                      uint64_t to_offset, uint64_t length) {
+  std::shared_ptr<VfsInode> source = from->inode;
+  std::shared_ptr<VfsInode> target = to->inode;
+  CO_RETURN_IF_ERROR(CheckHandle(*from));
+  CO_RETURN_IF_ERROR(CheckHandle(*to));
+  if (!from->read || !to->write) co_return Error(FsError::kBadF);
+  if (length == 0) co_return 0;
+  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false));
+  // The server makes the clone, of what it has.
+  if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
+  auto held = co_await target->lease_mu.Lock();
+  CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
+  CloneRequest r;
+  r.from = source->ino;
+  r.from_offset = from_offset;
+  r.to = target->ino;
+  r.to_offset = to_offset;
+  r.length = length;
+  const uint64_t since = cache_epoch_;
+  auto reply = co_await session_.Mutate(&MetaService::Clone, std::move(r), who);
+  if (reply.code() == FsError::kTooBig) co_return Error(FsError::kNotSupported, reply.error().message);
+  if (!reply.ok()) co_return reply.error();
+  RangeChanged(*target, to_offset, reply->cloned, reply->attr, reply->seq, since);
+  target->durable_commit = std::max(target->durable_commit, reply->seq);
+  co_return reply->cloned;
+}
+
+}  // namespace stria
