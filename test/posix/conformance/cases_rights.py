@@ -1,0 +1,345 @@
+"""Who may do what; owners, modes, times."""
+
+import os
+import stat
+import time
+
+from trace import Trace
+
+ROOT_CAPS = "as root"
+
+
+def opening(t: Trace):
+    for mode in (0o000, 0o100, 0o200, 0o400, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006):
+        path = t.file(f"f{mode:03o}", b"x", mode)
+        os.chown(path, 1000, 2000)
+
+    def tries(u):
+        for mode in (0o000, 0o100, 0o200, 0o400, 0o600, 0o040, 0o020, 0o060, 0o004, 0o002, 0o006):
+            for flags, what in ((os.O_RDONLY, "r"), (os.O_WRONLY, "w"), (os.O_RDWR, "rw")):
+                fd = u.do(f"{mode:03o} {what}", os.open, u.path(f"f{mode:03o}"), flags)
+                if fd:
+                    os.close(fd)
+            u.get(f"{mode:03o} access", lambda: [os.access(u.path(f"f{mode:03o}"), m) for m in (os.R_OK, os.W_OK, os.X_OK)])
+
+    t.user("owner", tries, 1000, 1000)
+    t.user("group", tries, 1001, 2000)
+    t.user("supplementary group", tries, 1001, 1001, [5, 6, 7, 2000])
+    t.user("other", tries, 1001, 1001, [5])
+    t.user("owner in group", tries, 1000, 2000)
+    tries(t)
+
+
+def directories(t: Trace):
+    for mode in range(8):
+        os.mkdir(t.path(f"d{mode}"))
+        t.file(f"d{mode}/f", b"x", 0o666)
+        os.mkdir(t.path(f"d{mode}/sub"))
+        os.chmod(t.path(f"d{mode}"), mode)
+
+    def tries(u):
+        for mode in range(8):
+            d = f"d{mode}"
+            u.get(f"{mode} list", lambda: sorted(os.listdir(u.path(d))))
+            u.do(f"{mode} stat in", os.stat, u.path(d, "f"))
+            u.do(f"{mode} open in", lambda: os.close(os.open(u.path(d, "f"), os.O_RDWR)))
+            u.do(f"{mode} create in", lambda: os.close(os.open(u.path(d, "g"), os.O_CREAT | os.O_RDWR)))
+            u.do(f"{mode} mkdir in", os.mkdir, u.path(d, "dir"))
+            u.do(f"{mode} symlink in", os.symlink, "x", u.path(d, "s"))
+            u.do(f"{mode} link in", os.link, u.path(d, "f"), u.path(d, "l"))
+            u.do(f"{mode} rename in", os.rename, u.path(d, "f"), u.path(d, "r"))
+            u.do(f"{mode} unlink in", os.unlink, u.path(d, "r"))
+            u.do(f"{mode} rmdir in", os.rmdir, u.path(d, "sub"))
+            u.do(f"{mode} chdir", os.chdir, u.path(d))
+
+    t.user("other", tries, 1001, 1001)
+
+
+def owners(t: Trace):
+    f = t.file("f", b"x", 0o644)
+    os.chown(f, 1000, 1000)
+
+    def owner(u):
+        u.do("chmod", os.chmod, f, 0o600)
+        u.do("chown to self", os.chown, f, 1000, 1000)
+        u.do("chown away", os.chown, f, 1001, -1)
+        u.do("chgrp to own group", os.chown, f, -1, 2000)
+        u.do("chgrp to another", os.chown, f, -1, 3000)
+        u.do("utime", os.utime, f, (1, 2))
+        u.do("chmod sgid of own group", os.chmod, f, 0o2755)
+        u.mode("mode then", "f")
+
+    def other(u):
+        u.do("chmod", os.chmod, f, 0o666)
+        u.do("chown", os.chown, f, 1001, -1)
+        u.do("chgrp", os.chown, f, -1, 1001)
+        u.do("chown of nothing", os.chown, f, -1, -1)
+        u.do("utime set", os.utime, f, (1, 2))
+        u.do("utime now", os.utime, f)
+
+    t.user("owner", owner, 1000, 1000, [2000])
+    t.user("other", other, 1001, 1001)
+    os.chmod(f, 0o666)
+    t.user("other who may write", other, 1001, 1001)
+    os.chown(f, 1000, 3000)
+    t.user("sgid of a foreign group", lambda u: (u.do("chmod", os.chmod, f, 0o2755), u.mode("mode", "f")), 1000, 1000)
+
+
+def suid_goes(t: Trace):
+    """setuid and setgid go when the file is written or changes its owner."""
+    def write(u):
+        fd = os.open(u.path("f"), os.O_WRONLY)
+        u.do("write", os.write, fd, b"x")
+        os.close(fd)
+
+    def allocate(u):
+        fd = os.open(u.path("f"), os.O_WRONLY)
+        u.do("fallocate", os.posix_fallocate, fd, 0, 100)
+        os.close(fd)
+
+    def copy(u):
+        fd = os.open(u.path("f"), os.O_RDWR)
+        u.do("copy_file_range", os.copy_file_range, fd, fd, 5, 0, 100)
+        os.close(fd)
+
+    changes = {
+        "write": write,
+        "truncate": lambda u: u.do("truncate", os.truncate, u.path("f"), 3),
+        "O_TRUNC": lambda u: u.do("open", lambda: os.close(os.open(u.path("f"), os.O_WRONLY | os.O_TRUNC))),
+        "fallocate": allocate,
+        "copy": copy,
+        "chmod": lambda u: u.do("chmod", os.chmod, u.path("f"), 0o6777),
+        "chown": lambda u: u.do("chown", os.chown, u.path("f"), 1000, 1000),
+        "utime": lambda u: u.do("utime", os.utime, u.path("f")),
+        "rename": lambda u: (os.rename(u.path("f"), u.path("g")), os.rename(u.path("g"), u.path("f"))),
+    }
+    os.chmod(t.dir, 0o777)
+    for mode in (0o6777, 0o4777, 0o2777, 0o6767, 0o6666):
+        for name, change in changes.items():
+            for uid in (0, 1000, 1001):
+                if uid == 1001 and name in ("chmod", "chown", "utime"):
+                    continue
+                t.file("f", b"0123456789")
+                os.chown(t.path("f"), 1000, 1000)
+                os.chmod(t.path("f"), mode)
+                if uid == 0:
+                    change(t)
+                else:
+                    t.user(f"{mode:o} {uid}", change, uid, uid)
+                t.mode(f"{mode:o} {name} by {uid}", "f")
+    # Chown by root clears them for programs, not for directories.
+    os.mkdir(t.path("d"))
+    os.chmod(t.path("d"), 0o6755)
+    os.chown(t.path("d"), 5, 5)
+    t.mode("chown of a directory", "d")
+
+
+def sticky(t: Trace):
+    d = t.path("tmp")
+    os.mkdir(d)
+    os.chmod(d, 0o1777)
+    for i in range(8):
+        t.file(f"tmp/of-1000-{i}", b"", 0o666)
+        os.chown(t.path(f"tmp/of-1000-{i}"), 1000, 1000)
+    os.mkdir(t.path("tmp/dir"))
+    os.chown(t.path("tmp/dir"), 1000, 1000)
+    os.chmod(t.path("tmp/dir"), 0o777)
+
+    def other(u):
+        u.do("unlink", os.unlink, u.path("tmp/of-1000-0"))
+        u.do("rename", os.rename, u.path("tmp/of-1000-0"), u.path("tmp/x"))
+        u.do("rmdir", os.rmdir, u.path("tmp/dir"))
+        u.do("rename over", lambda: (u.file("tmp/mine"), os.rename(u.path("tmp/mine"), u.path("tmp/of-1000-1"))))
+        u.do("own", os.unlink, u.path("tmp/mine"))
+        u.do("move a file out of a directory in it", lambda: os.rename(u.file("tmp/dir/m"), u.path("tmp/m")))
+
+    t.user("other", other, 1001, 1001)
+    t.user("owner", lambda u: u.do("unlink", os.unlink, u.path("tmp/of-1000-2")), 1000, 1000)
+    os.chown(d, 1002, 1002)
+    t.user("owner of the directory", lambda u: u.do("unlink", os.unlink, u.path("tmp/of-1000-3")), 1002, 1002)
+    t.do("root", os.unlink, t.path("tmp/of-1000-4"))
+    t.see("left", sorted(os.listdir(d)))
+
+
+def inherited_groups(t: Trace):
+    d = t.path("d")
+    os.mkdir(d)
+    os.chown(d, 1000, 2000)
+    os.chmod(d, 0o2777)
+
+    def make(u):
+        os.umask(0)
+        u.file("d/f")
+        os.mkdir(u.path("d/sub"))
+        fd = os.open(u.path("d/sgid"), os.O_CREAT | os.O_WRONLY, 0o2775)
+        os.close(fd)
+        os.mkfifo(u.path("d/p"), 0o2770)
+        for n in ("f", "sub", "sgid", "p"):
+            u.see(f"{n} group", os.lstat(u.path("d", n)).st_gid)
+            u.mode(f"{n} mode", f"d/{n}")
+
+    t.user("stranger to the group", make, 1001, 1001)
+    for n in ("f", "sgid", "p"):
+        os.unlink(t.path("d", n))
+    os.rmdir(t.path("d/sub"))
+    t.user("member", make, 1001, 1001, [2000])
+
+
+def umasks(t: Trace):
+    for mask in (0, 0o22, 0o77, 0o777):
+        old = os.umask(mask)
+        try:
+            name = f"{mask:o}"
+            os.close(os.open(t.path("f" + name), os.O_CREAT | os.O_WRONLY, 0o7777))
+            os.mkdir(t.path("d" + name), 0o7777)
+            os.mkfifo(t.path("p" + name), 0o666)
+            os.symlink("x", t.path("s" + name))
+        finally:
+            os.umask(old)
+        for kind in "fdps":
+            t.mode(f"{kind} {name}", kind + name)
+    for mode in (0, 0o7777, 0o1000, 0o4755):
+        os.chmod(t.path("f0"), mode)
+        t.mode(f"chmod {mode:o} file", "f0")
+        os.chmod(t.path("d0"), mode)
+        t.mode(f"chmod {mode:o} dir", "d0")
+    # A mode without write permission is for later opens only.
+    fd = t.do("create read-only", os.open, t.path("ro"), os.O_CREAT | os.O_RDWR, 0o444)
+    t.do("write it", os.write, fd, b"x")
+    os.close(fd)
+
+    def user(u):
+        fd = u.do("create without permission", os.open, u.path("none"), os.O_CREAT | os.O_RDWR, 0)
+        u.do("write", os.write, fd, b"x")
+        u.do("truncate", os.ftruncate, fd, 0)
+        u.do("open again", os.open, u.path("none"), os.O_RDONLY)
+        os.fchmod(fd, 0o400)
+        u.do("write on", os.write, fd, b"x")
+        os.close(fd)
+
+    os.chmod(t.dir, 0o777)
+    t.user("user", user)
+
+
+def times_are_kept(t: Trace):
+    t.file("f")
+    for label, ns in {
+        "now": 1763700000_123456789,
+        "one": 1_000000001,
+        "almost": 999999999,
+        "zero": 0,
+        "before 1970": -1_000000001,
+        "1901": -2147483647_000000000,
+        "2038": 2147483648_000000000,
+        "2106": 4294967296_000000001,
+        "2400": 13569465600_000000000,
+    }.items():
+        t.do(f"set {label}", os.utime, t.path("f"), ns=(ns, ns + 1))
+        t.get(f"atime {label}", lambda: os.stat(t.path("f")).st_atime_ns)
+        t.get(f"mtime {label}", lambda: os.stat(t.path("f")).st_mtime_ns)
+    os.symlink("f", t.path("s"))
+    t.do("of a symlink", os.utime, t.path("s"), ns=(5, 6), follow_symlinks=False)
+    t.see("symlink's", (os.lstat(t.path("s")).st_mtime_ns, os.stat(t.path("s")).st_mtime_ns == 6))
+    os.mkdir(t.path("d"))
+    t.do("of a directory", os.utime, t.path("d"), ns=(7, 8))
+    t.see("directory's", os.stat(t.path("d")).st_mtime_ns)
+
+
+def times_move(t: Trace):
+    """Which of a file's and its directory's times each call moves."""
+    d = t.path("d")
+    os.mkdir(d)
+    f = t.file("d/f", b"content")
+    old = 1_000_000_000_000_000_000
+
+    def moved(label, fn, path=f):
+        try:
+            os.utime(path, ns=(old, old))
+            os.utime(d, ns=(old, old))
+        except OSError:
+            pass
+        before, dir_before = os.lstat(path), os.stat(d)
+        time.sleep(0.011)  # a clock tick of the kernel: the times of two calls differ
+        try:
+            fn()
+        except OSError as e:
+            t.see(label, e.strerror)
+            return
+        after, dir_after = os.lstat(path), os.stat(d)
+        t.see(label, "".join(c for c, a, b in (
+            ("m", before.st_mtime_ns, after.st_mtime_ns), ("c", before.st_ctime_ns, after.st_ctime_ns),
+            ("M", dir_before.st_mtime_ns, dir_after.st_mtime_ns), ("C", dir_before.st_ctime_ns, dir_after.st_ctime_ns))
+            if a != b))
+
+    def with_fd(flags, fn):
+        fd = os.open(f, flags)
+        try:
+            fn(fd)
+        finally:
+            os.close(fd)
+
+    moved("read", lambda: with_fd(os.O_RDONLY, lambda fd: os.read(fd, 10)))
+    moved("open for writing", lambda: with_fd(os.O_RDWR, lambda fd: None))
+    moved("write", lambda: with_fd(os.O_WRONLY, lambda fd: os.write(fd, b"x")))
+    moved("write of nothing", lambda: with_fd(os.O_WRONLY, lambda fd: os.write(fd, b"")))
+    moved("truncate shorter", lambda: os.truncate(f, 3))
+    moved("truncate longer", lambda: os.truncate(f, 300))
+    moved("truncate to the same", lambda: os.truncate(f, 300))
+    moved("ftruncate to the same", lambda: with_fd(os.O_WRONLY, lambda fd: os.ftruncate(fd, 300)))
+    moved("O_TRUNC", lambda: with_fd(os.O_WRONLY | os.O_TRUNC, lambda fd: None))
+    moved("O_TRUNC of an empty file", lambda: with_fd(os.O_WRONLY | os.O_TRUNC, lambda fd: None))
+    moved("fallocate", lambda: with_fd(os.O_WRONLY, lambda fd: os.posix_fallocate(fd, 0, 9000)))
+    moved("chmod", lambda: os.chmod(f, 0o600))
+    moved("chown", lambda: os.chown(f, 3, 3))
+    moved("setxattr", lambda: os.setxattr(f, "user.a", b"1"))
+    moved("removexattr", lambda: os.removexattr(f, "user.a"))
+    moved("link", lambda: os.link(f, d + "/l"))
+    moved("unlink", lambda: os.unlink(d + "/l"))
+    moved("rename", lambda: (os.rename(f, d + "/g"), os.rename(d + "/g", f)))
+    moved("create", lambda: t.file("d/new"))
+    moved("open of what is there", lambda: with_fd(os.O_CREAT | os.O_RDWR, lambda fd: None))
+    moved("mkdir", lambda: os.mkdir(d + "/sub"))
+    moved("rmdir", lambda: os.rmdir(d + "/sub"))
+    moved("symlink", lambda: os.symlink("x", d + "/s"))
+    moved("failed create", lambda: os.mkdir(d + "/s"))
+    moved("rename of a directory", lambda: (os.mkdir(d + "/x"), os.rename(d + "/x", d + "/y")))
+    moved("listing", lambda: os.listdir(d))
+    moved("utime of the mtime", lambda: os.utime(f, ns=(old, old + 5)))
+
+
+def times_of_writers(t: Trace):
+    """A size or time that was set is not overtaken by an earlier write."""
+    fd = os.open(t.path("f"), os.O_CREAT | os.O_RDWR)
+    os.write(fd, b"x" * 100000)
+    t.do("utime after a write", os.utime, t.path("f"), ns=(5, 6))
+    t.see("mtime", os.fstat(fd).st_mtime_ns)
+    os.fsync(fd)
+    t.see("mtime after fsync", os.fstat(fd).st_mtime_ns)
+    os.close(fd)
+    t.see("mtime after close", os.stat(t.path("f")).st_mtime_ns)
+    before = time.time_ns()
+    fd = os.open(t.path("f"), os.O_WRONLY)
+    os.write(fd, b"y")
+    t.see("mtime of a later write", before - 10**9 < os.fstat(fd).st_mtime_ns < time.time_ns() + 10**9)
+    os.close(fd)
+    now = os.stat(t.path("f"))
+    t.see("ctime is not before mtime", now.st_ctime_ns >= now.st_mtime_ns)
+
+
+def atime(t: Trace):
+    f = t.file("f", b"x")
+    os.utime(f, ns=(1, 2))
+    with open(f, "rb") as g:
+        g.read()
+    t.see("relatime: read after a write moves atime", os.stat(f).st_atime_ns > 2)
+    at = os.stat(f).st_atime_ns
+    with open(f, "rb") as g:
+        g.read()
+    t.see("relatime: a second read does not", os.stat(f).st_atime_ns == at)
+    fd = os.open(f, os.O_RDONLY | os.O_NOATIME)
+    t.do("O_NOATIME", os.read, fd, 1)
+    os.close(fd)
+
+
+CASES = [opening, directories, owners, suid_goes, sticky, inherited_groups, umasks, times_are_kept, times_move,
+         times_of_writers, atime]

@@ -1,0 +1,31 @@
+"""Where Stria differs from ext4, and why (docs/posix.md has the same list in prose).
+
+(case, label): (ext4's outcome, Stria's outcome, reason). An entry that does not apply any more is a failure
+too, so that this list stays true.
+"""
+
+NO_ATIME = "reading does not change a file's atime, as with -o noatime: it would cost a transaction"
+NOT_IN_FUSE = "the FUSE protocol has no such operation"
+NOT_IN_LIBFUSE = "libfuse 3.14 does not know FUSE_TMPFILE"
+FAR = "ext4's files end at 16 TiB"
+NODEV = "mounted nosuid,nodev, as all FUSE filesystems are unless root says otherwise"
+
+DIFFERENCES = {
+    ("rights.atime", "relatime: read after a write moves atime"): ("True", "False", NO_ATIME),
+    ("rights.times_are_kept", "atime 2400"): ("13569465600000000000", "9223372035000000000", "times end in 2262"),
+    ("rights.times_are_kept", "mtime 2400"): ("13569465600000000001", "9223372035000000000", "times end in 2262"),
+    ("rights.owners", "other: chown of nothing"): ("EPERM", "ok", "the kernel does not ask a FUSE filesystem"),
+    ("names.renames", "whiteout"): ("ok", "EINVAL", "only overlayfs needs it, and it refuses FUSE"),
+    ("names.special_files", "open null"): ("ok", "EACCES", NODEV),
+    ("files.opening_flags", "O_TMPFILE"): ("ok", "EOPNOTSUPP", NOT_IN_LIBFUSE),
+    ("files.allocation", "collapse"): ("ok", "EOPNOTSUPP", NOT_IN_FUSE),
+    ("files.allocation", "insert"): ("ok", "EOPNOTSUPP", NOT_IN_FUSE),
+}
+for at in (20, 1000):
+    DIFFERENCES |= {
+        ("files.far_away", f"write at {at} TiB"): ("EFBIG", "ok", FAR),
+        ("files.far_away", f"size at {at} TiB"): ("False", "True", FAR),
+        ("files.far_away", f"read at {at} TiB"): ("b''", "b'\\x00far away'", FAR),
+    }
+DIFFERENCES[("files.far_away", "truncate to 17 TiB")] = ("EFBIG", "ok", FAR)
+DIFFERENCES[("files.sizes", "truncate to the largest size")] = ("EFBIG", "ok", FAR)
