@@ -1,0 +1,21 @@
+"""Every stress by its name. Each is a module with HELP, add_options(parser) and run(args, place)."""
+
+import bonnie
+import dbench
+import fio
+import fsx
+import git_build
+import rocksdb
+import sqlite
+import stress_ng
+
+ALL = {
+    "fsx": fsx,
+    "fio": fio,
+    "sqlite": sqlite,
+    "rocksdb": rocksdb,
+    "git": git_build,
+    "dbench": dbench,
+    "bonnie": bonnie,
+    "stress-ng": stress_ng,
+}
