@@ -50,7 +50,7 @@ class Mapped : public TwoMounts {
     bool done = false;
     std::thread watch([&] {
       std::unique_lock<std::mutex> lock(mu);
-      if (changed.wait_for(lock, std::chrono::seconds(60), [&] { return done; })) return;
+      if (changed.wait_for(lock, std::chrono::minutes(4), [&] { return done; })) return;
       ADD_FAILURE() << "it hangs";
       for (MiniMount* m : {a_, b_}) (void)umount2(m->path().c_str(), MNT_FORCE);
     });
@@ -96,7 +96,7 @@ TEST_F(Mapped, PagesAreWrittenWhileTheFileIsCutAndPunched) {
     ASSERT_TRUE(m.ok());
     Scribbler low(m.at(), 0, 16);  // never cut off: that would be SIGBUS
     char got[kPage];
-    for (int i = 0; i < 30; ++i) {
+    for (int i = 0; i < 15; ++i) {
       low.WaitRounds(1);
       ASSERT_EQ(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 100, 40 * kPage), 0) << strerror(errno);
       ASSERT_EQ(ftruncate(fd, 17 * kPage + i), 0) << strerror(errno);
