@@ -198,6 +198,7 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
   const uint64_t end = n.buffers_writes() ? std::max(n.attr.size, offset) : offset + length;
   if (end < offset + length) bytes = bytes.Slice(0, end - offset);
   if (!bytes.empty()) TakeDirty(n, offset, std::move(bytes), /*grows=*/false);
+  if (!n.buffers_writes()) n.dirty.Seal();  // others wait for nothing, but should not wait long to see it
   StartWriteBack(inode);
   co_return length;
 }
@@ -221,6 +222,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   const uint64_t length = bytes.size();
   if (length == 0) co_return 0;
   if (offset > kMaxFileBytes - length) co_return Error(FsError::kFBig);
+  bool pages_went = false;
   while (true) {
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
@@ -230,6 +232,11 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     }
     if (!HoldsFor(n, true)) {
       CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+      continue;
+    }
+    if (!n.buffers_writes() && !n.dirty.clean() && !pages_went) {
+      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));  // pages that came before this write go before it
+      pages_went = true;
       continue;
     }
     break;

@@ -174,6 +174,25 @@ TEST_F(Mapped, AfterMsyncTheOtherMountReadsIt) {
   }
 }
 
+// Both mounts have it open, so each write is committed by itself: a page that came before must not come after.
+TEST_F(Mapped, AWriteComesAfterThePagesBeforeIt) {
+  WriteAll(A("f"), std::string(kBytes, 'a'));
+  Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
+  Mapping m(fa, kBytes);
+  ASSERT_TRUE(m.ok());
+  for (int i = 0; i < 20; ++i) {
+    const char c = static_cast<char>('b' + i);
+    m.at()[0] = c;
+    // The kernel writes the page back before it passes on a write into it.
+    ASSERT_EQ(pwrite(fa, &c, 1, 100), 1) << strerror(errno);
+    ASSERT_EQ(fsync(fa), 0);
+    char got[101] = {};
+    ASSERT_EQ(pread(fb, got, sizeof(got), 0), static_cast<ssize_t>(sizeof(got)));
+    EXPECT_EQ(got[0], c);
+    EXPECT_EQ(got[100], c);
+  }
+}
+
 TEST_F(Mapped, PagesDoNotGrowAFileThatAnotherMountHasCut) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
   Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
