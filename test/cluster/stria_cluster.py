@@ -119,6 +119,7 @@ class Cluster:
         self.cluster = self.dir / "cluster"
         self.mount = self.dir / "mnt"
         self.shape = (nodes, disks, layout)
+        self.own = {}  # name -> process of a node that was started with other arguments
         self.files = {}  # name -> (size, digest): what was acknowledged
 
     # ---- Life ----
@@ -139,6 +140,8 @@ class Cluster:
         processes = []
         with contextlib.suppress(Exception):
             processes = self.processes()
+        for name in list(self.own):
+            self.end_own(name)
         down = self.stria("dev", "down", "--dir", self.cluster, check=False) if processes else None
         left = [p["name"] for p in processes if is_running(p["pid"])]
         mounts = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
@@ -182,6 +185,24 @@ class Cluster:
 
     def start(self, name):
         self.stria("dev", "start", name, "--dir", self.cluster)
+
+    def arguments(self, name):
+        """The command line of a process that runs."""
+        pid = next(p["pid"] for p in self.processes() if p["name"] == name)
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+
+    def start_with(self, name, arguments, await_up=True):
+        """Starts a node (that does not run) with other arguments than `stria dev` gives it."""
+        with open(self.cluster / "log" / f"{name}.log", "ab") as log:
+            self.own[name] = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if await_up:
+            wait_for(f"{name} is up", lambda: self.node(name)["state"] == "up", 60)
+
+    def end_own(self, name):
+        """Kills a node of start_with."""
+        process = self.own.pop(name)
+        process.kill()
+        process.wait(60)
 
     def status(self):
         return json.loads(self.stria("status", "--json", check=False).stdout)
