@@ -251,7 +251,7 @@ bool BulkConnection::ConsumeSmall() {
     memcpy(meta_.data() + meta_have_, data, meta);
     meta_have_ += meta;
     const size_t payload = std::min(have - meta, payload_bytes_ - payload_have_);
-    if (!frame_.refused) memcpy(payload_.data() + payload_have_, data + meta, payload);
+    if (payload > 0 && !frame_.refused) memcpy(payload_.data() + payload_have_, data + meta, payload);
     payload_have_ += payload;
     small_begin_ += meta + payload;
     if (meta_have_ < meta_.size() || payload_have_ < payload_bytes_) break;
