@@ -179,6 +179,12 @@ void DiagnoseNodes(const StatusReply& s, int64_t now_ns, std::vector<Finding>* o
   }
 }
 
+// Drained by itself, not by an admin.
+bool IsRetired(const StatusReply& s, TargetId target) {
+  return std::any_of(s.repairs.begin(), s.repairs.end(),
+                     [&](const auto& p) { return p.target == target && p.reason == "too many errors"; });
+}
+
 void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
   for (const TargetInfo& t : s.map.targets) {
     const std::string name = s.map.TargetName(t.id);
@@ -194,6 +200,12 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
     } else if (t.state == TargetState::kFailed) {
       out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ").",
                       "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
+    } else if (t.state == TargetState::kDraining && IsRetired(s, t.id)) {
+      out->push_back({Health::kDegraded,
+                      "Disk " + name + " returns too many errors (" + errors + ") and is " +
+                          (emptied ? "emptied." : "being emptied."),
+                      emptied ? "Take it out, and forget it:  stria disk remove " + name
+                              : "Watch it:  stria rebuild watch   Then take it out:  stria disk remove " + name});
     } else if (t.state == TargetState::kUp && t.read_errors + t.write_errors + t.checksum_errors > 0) {
       out->push_back({Health::kDegraded,
                       "Disk " + name + " has shown " + errors + "; the bytes came from redundancy.",
@@ -331,27 +343,37 @@ std::string RenderRepairs(const StatusReply& s) {
 
 namespace {
 
+TargetInfo SumOf(const std::vector<const TargetInfo*>& disks) {
+  TargetInfo sum;
+  for (const TargetInfo* d : disks) {
+    sum.used_bytes += d->used_bytes;
+    sum.free_bytes += d->free_bytes;
+    sum.read_errors += d->read_errors;
+    sum.write_errors += d->write_errors;
+    sum.checksum_errors += d->checksum_errors;
+  }
+  return sum;
+}
+
 std::string RenderTree(const ClusterMap& map) {
   Table t;
   t.header = {"NAME", "STATE", "USED", "FREE", "READ", "WRITE", "CKSUM"};
   t.right = {false, false, true, true, true, true, true};
+  const auto add = [&](const std::string& name, const char* state, const TargetInfo& d) {
+    t.rows.push_back({name, state, HumanBytes(d.used_bytes), HumanBytes(d.free_bytes), std::to_string(d.read_errors),
+                      std::to_string(d.write_errors), std::to_string(d.checksum_errors)});
+  };
   for (const NodeInfo& n : map.nodes) {
     const auto disks = DisksOf(map, n.id);
-    TargetInfo sum;
-    for (const TargetInfo* d : disks) {
-      sum.used_bytes += d->used_bytes;
-      sum.free_bytes += d->free_bytes;
-      sum.read_errors += d->read_errors;
-      sum.write_errors += d->write_errors;
-      sum.checksum_errors += d->checksum_errors;
+    add(n.name, NodeStateName(n.state), SumOf(disks));
+    std::map<std::string, std::vector<const TargetInfo*>> channels;
+    for (const TargetInfo* d : disks) channels[d->channel].push_back(d);
+    for (const auto& [channel, there] : channels) {
+      if (!channel.empty()) add("  " + channel, "", SumOf(there));  // without a name each has one of its own
+      for (const TargetInfo* d : there) {
+        add((channel.empty() ? "  " : "    ") + d->label, TargetStateName(d->state), *d);
+      }
     }
-    const auto add = [&](const std::string& name, const char* state, const TargetInfo& d) {
-      t.rows.push_back({name, state, HumanBytes(d.used_bytes), HumanBytes(d.free_bytes),
-                        std::to_string(d.read_errors), std::to_string(d.write_errors),
-                        std::to_string(d.checksum_errors)});
-    };
-    add(n.name, NodeStateName(n.state), sum);
-    for (const TargetInfo* d : disks) add("  " + d->label, TargetStateName(d->state), *d);
   }
   return RenderTable(t, 4);
 }

@@ -186,6 +186,32 @@ TEST(Render, AReplacedNodeThatIsEmptyIsOnlyANote) {
   EXPECT_EQ(text.find("rebuild:"), std::string::npos) << text;
 }
 
+TEST(Render, ChannelsAreShown) {
+  StatusReply s = SampleStatus();
+  s.map.targets[0].channel = s.map.targets[1].channel = "sata0";
+  const std::string text = RenderStatus(s, kSampleNowNs);
+  EXPECT_NE(text.find("    n1       up      12 GiB  180 GiB     0      0      0\n"
+                      "      sata0          12 GiB  180 GiB     0      0      0\n"
+                      "        d1   up     5.5 GiB   90 GiB     0      0      0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("      d1     up     5.5 GiB"), std::string::npos) << "of n2, without a channel: " << text;
+}
+
+TEST(Render, ADiskThatRetiresIsExplained) {
+  StatusReply s = SampleStatus();
+  s.map.targets[0].state = TargetState::kDraining;
+  s.map.targets[0].read_errors = 17;
+  RepairProgress p;
+  p.target = s.map.targets[0].id;
+  p.reason = "too many errors";
+  p.stripes_total = 4;
+  s.repairs = {p};
+  auto findings = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].what, "Disk n1:d1 returns too many errors (17 read, 0 write and 0 checksum errors) and is being emptied.");
+  s.repairs[0].stripes_done = 4;
+  EXPECT_EQ(Diagnose(s, kSampleNowNs)[0].action, "Take it out, and forget it:  stria disk remove n1:d1");
+}
+
 TEST(Render, PeoplesOrder) {
   ClusterMap map;
   for (const char* name : {"n10", "pc", "n2", "n1"}) {
