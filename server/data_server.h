@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/data_api.h"
+#include "api/local_api.h"
 #include "common/token.h"
 #include "server/shard_store.h"
 
@@ -31,7 +32,7 @@ struct DataServerStats {
   uint64_t written_bytes = 0;
 };
 
-class DataServer final : public DataService {
+class DataServer final : public DataService, public LocalShards {
  public:
   // `verifier` and the stores outlive the server.
   explicit DataServer(const TokenVerifier* verifier, DataServerOptions options = {});
@@ -55,6 +56,7 @@ class DataServer final : public DataService {
   Task<Result<SealReply>> Seal(SealRequest request) override;
   Task<Result<ReadReply>> Read(ReadRequest request) override;
   Task<Result<DeleteReply>> Delete(DeleteRequest request) override;
+  Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
   // Carries no token: it tells ids and lengths, never bytes.
   Task<Result<InventoryReply>> Inventory(InventoryRequest request) override;
 

@@ -23,6 +23,7 @@
 #include "common/os_random.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
+#include "proto/local_server.h"
 #include "proto/stubs.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
@@ -76,6 +77,7 @@ class Daemon {
   ~Daemon() {
     scope_.CancelAll();
     metrics_server_.reset();
+    local_server_.reset();
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     node_.reset();
@@ -120,6 +122,7 @@ class Daemon {
 
   Task<void> Shutdown() {
     LogInfo("stopping");
+    local_server_.reset();
     if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
     LogInfo("stopped");
@@ -222,6 +225,10 @@ class Daemon {
       CO_ASSIGN_OR_RETURN(metrics_server_,
                           MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
     }
+    local_server_ = std::make_unique<LocalServer>(&executor_, &node_->server());
+    if (!local_server_->Start(config_.address)) {
+      LogWarning("readers on this machine use the network: the local socket of {} cannot be had", config_.address);
+    }
     node_->Start();
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
     co_return Ok();
@@ -302,6 +309,7 @@ class Daemon {
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
+  std::unique_ptr<LocalServer> local_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
   bool shutting_down_ = false;
   std::atomic<bool> stopping_{false};

@@ -31,6 +31,7 @@
 #include "common/log.h"
 #include "common/os_random.h"
 #include "proto/bulk_transport.h"
+#include "proto/local_client.h"
 #include "proto/stubs.h"
 
 namespace stria {
@@ -39,6 +40,7 @@ namespace {
 constexpr int kExitOk = 0;
 constexpr int kExitFailed = 1;
 constexpr int kComputeThreads = 2;
+constexpr int kLocalReadThreads = 4;
 constexpr int64_t kDrainNs = 5 * kSecond;
 constexpr size_t kRequestBuffersBesidesDirty = 64;
 constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
@@ -80,6 +82,7 @@ ClientOptions MakeClientOptions(const MountConfig& config) {
   o.session.node_name = config.node;
   o.session.timeout_ns = config.timeout_ns;
   o.session.seed = OsRandom64();
+  o.peers.local_node = config.node;
   o.vfs.dirty_limit_bytes = config.dirty_limit_bytes();
   o.vfs.block_cache_bytes = config.block_cache_bytes();
   o.vfs.sync_on_close = !config.async_close;
@@ -109,7 +112,8 @@ Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
 class MountProgram {
  public:
   explicit MountProgram(MountConfig config)
-      : config_(std::move(config)), gone_fd_(eventfd(0, EFD_CLOEXEC)), compute_(kComputeThreads, "compute") {}
+      : config_(std::move(config)), gone_fd_(eventfd(0, EFD_CLOEXEC)), compute_(kComputeThreads, "compute"),
+        local_reads_(kLocalReadThreads, "local") {}
   ~MountProgram() { close(gone_fd_); }
 
   Result<void> Start();
@@ -120,16 +124,25 @@ class MountProgram {
 
  private:
   Result<void> StartClient();
+  // Whether this is the data server of the node that the mount is said to be on.
+  bool IsLocal(const std::string& address) const {
+    for (const NodeInfo& n : client_->peers().map()->nodes) {
+      if (n.address == address) return !config_.node.empty() && n.name == config_.node;
+    }
+    return false;
+  }
 
   const MountConfig config_;
   const int gone_fd_;
   ExecutorThread loop_;  // outlives the pools, whose work ends with a Post
   ThreadPool compute_;
+  ThreadPool local_reads_;  // from disks of the own node
   FuseKernelCache kernel_;
   // Of the executor's thread.
   std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportDataConnector> data_;
+  std::unique_ptr<LocalDataConnector> local_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<FuseAdapter> adapter_;
   // Of the main thread.
@@ -141,7 +154,9 @@ Result<void> MountProgram::StartClient() {
     peers_ = std::make_unique<BulkClient>(&loop_.executor());
     meta_ = std::make_unique<TransportMetaConnector>(peers_.get());
     data_ = std::make_unique<TransportDataConnector>(peers_.get());
-    client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *data_, compute_, kernel_);
+    local_ = std::make_unique<LocalDataConnector>(&loop_.executor(), data_.get(), &local_reads_,
+                                                  [this](const std::string& address) { return IsLocal(address); });
+    client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *local_, compute_, kernel_);
     client_->Start();
   });
   return loop_.Run([this] { return client_->WaitReady(); });
@@ -195,6 +210,7 @@ int MountProgram::End() {
   loop_.Do([this] {
     adapter_.reset();
     client_.reset();
+    local_.reset();
     data_.reset();
     meta_.reset();
     peers_.reset();

@@ -1,0 +1,48 @@
+// Reads shards of the own node from its disks: a DataConnector that gives, for the own node's data server, a
+// service that asks it for descriptors (local_wire.h), preads them, and does everything else, and what
+// cannot be had that way, over the network. What is read is checked by the reader as ever: the checksums come
+// with the descriptor.
+//
+// At most kMaxLocalShards descriptors are kept, each for kKeepLocalNs at most, and none once the data server
+// has gone: a deleted shard's space is not held for long. Executor's thread; the executor outlives it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "api/data_api.h"
+#include "common/exec/executor.h"
+#include "common/exec/pool.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxLocalShards = 1024;
+inline constexpr int64_t kKeepLocalNs = 30 * kSecond;
+
+struct LocalStats {
+  uint64_t opened = 0;       // descriptors that came
+  uint64_t local_bytes = 0;  // read from them
+};
+
+class LocalDataConnector final : public DataConnector {
+ public:
+  // Whether the data server at this address is of the own node.
+  using IsLocal = std::function<bool(const std::string& address)>;
+  // `network` and `pool` (for blocking reads) outlive it.
+  LocalDataConnector(Executor* executor, DataConnector* network, Pool* pool, IsLocal is_local);
+  ~LocalDataConnector() override;
+  std::shared_ptr<DataService> Connect(const std::string& address) override;
+  const LocalStats& stats() const;
+
+ private:
+  class State;
+  class Link;
+  class Service;
+  DataConnector* const network_;
+  const IsLocal is_local_;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace stria
