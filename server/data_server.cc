@@ -232,11 +232,6 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   co_return reply;
 }
 
-Task<Result<LocalShard>> DataServer::OpenLocal(ShardId shard, TargetId target, std::string token) {
-  CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(shard, target, token, kTokenRead));
-  co_return co_await store->OpenLocal(shard);
-}
-
 // ---- Delete, Inventory ----------------------------------------------------------------------------
 
 Task<Result<DeleteReply>> DataServer::Delete(DeleteRequest request) {

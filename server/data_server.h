@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "api/data_api.h"
-#include "api/local_api.h"
 #include "common/token.h"
 #include "server/shard_store.h"
 
@@ -32,7 +31,7 @@ struct DataServerStats {
   uint64_t written_bytes = 0;
 };
 
-class DataServer final : public DataService, public LocalShards {
+class DataServer final : public DataService {
  public:
   // `verifier` and the stores outlive the server.
   explicit DataServer(const TokenVerifier* verifier, DataServerOptions options = {});
@@ -56,7 +55,6 @@ class DataServer final : public DataService, public LocalShards {
   Task<Result<SealReply>> Seal(SealRequest request) override;
   Task<Result<ReadReply>> Read(ReadRequest request) override;
   Task<Result<DeleteReply>> Delete(DeleteRequest request) override;
-  Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
   // Carries no token: it tells ids and lengths, never bytes.
   Task<Result<InventoryReply>> Inventory(InventoryRequest request) override;
 

@@ -1,6 +1,8 @@
 // The shard store on a real file system and RocksDB, in real time.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <functional>
 #include <memory>
 
@@ -8,7 +10,9 @@
 #include "common/io/posix_disk.h"
 #include "common/kv/rocks_kv.h"
 #include "common/temp_dir.h"
+#include "common/token.h"
 #include "server/disk_setup.h"
+#include "server/local_opener.h"
 #include "server/reindex.h"
 #include "server/shard_testing.h"
 
@@ -117,6 +121,52 @@ Task<void> ReindexRun(Process* p) {
   ShardStore* store = co_await p->OpenStore();
   co_await DeleteTens(store);  // packed ones have come back
   co_await ExpectShards(store);
+}
+
+// A raw shard's file is its bytes; packed ones, and who may not read, get none.
+Task<void> LocalRun(Process* p) {
+  ShardStore* store = co_await p->OpenStore();
+  constexpr uint64_t kLength = 700'001;
+  const ShardId raw(1), packed(2), deleted(3);
+  for (const ShardId s : {raw, deleted}) EXPECT_TRUE((co_await StoreWhole(store, s, kLength)).ok());
+  EXPECT_TRUE((co_await StoreWhole(store, packed, 1000)).ok());
+  std::vector<ShardId> gone = {deleted};
+  EXPECT_TRUE((co_await store->Delete(gone)).ok());
+  const ClusterKey key{1, {42}};
+  const TokenVerifier verifier({key});
+  const TokenSigner signer(key);
+  DataServer server(&verifier);
+  server.SetTarget(TargetId(5), store);
+  LocalOpener opener(&verifier, &server, {{store, p->disk()}});
+  const int64_t later_s = Executor::Current().WallNs() / kSecond + 3600;
+  const auto token = [&](ShardId s, uint32_t target, uint8_t rights) {
+    return EncodeToken(signer.Sign(s, TargetId(target), rights, later_s));
+  };
+  Result<LocalShard> got = co_await opener.OpenLocal(raw, TargetId(5), token(raw, 5, kTokenRead));
+  EXPECT_TRUE(got.ok()) << got.error();
+  if (got.ok()) {
+    const std::string want = BytesOf(raw, kLength);
+    EXPECT_EQ(got->length, kLength);
+    EXPECT_EQ(got->crcs, TableOf(raw, want));
+    std::string bytes(kLength + 10, ' ');
+    EXPECT_EQ(pread(got->file->get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(kLength));
+    EXPECT_TRUE(bytes.substr(0, kLength) == want);
+    EXPECT_LT(write(got->file->get(), "x", 1), 0);
+  }
+  const auto code = [&](ShardId s, uint32_t target, std::string t) -> Task<FsError> {
+    co_return (co_await opener.OpenLocal(s, TargetId(target), std::move(t))).code();
+  };
+  EXPECT_EQ(co_await code(packed, 5, token(packed, 5, kTokenRead)), FsError::kNotSupported);
+  EXPECT_EQ(co_await code(deleted, 5, token(deleted, 5, kTokenRead)), FsError::kNoSuchShard);
+  EXPECT_EQ(co_await code(raw, 6, token(raw, 6, kTokenRead)), FsError::kNoSuchShard);
+  EXPECT_EQ(co_await code(raw, 5, token(raw, 5, kTokenWrite)), FsError::kBadToken);
+  EXPECT_EQ(co_await code(raw, 5, token(packed, 5, kTokenRead)), FsError::kBadToken);
+  EXPECT_EQ(co_await code(raw, 5, "nonsense"), FsError::kBadToken);
+}
+
+TEST(RealDiskTest, ReadersOnThisMachineGetDescriptors) {
+  TempDir dir, index;
+  Process p(dir.path(), index.path() + "/1", LocalRun);
 }
 
 TEST(RealDiskTest, ShardsSurviveRestartsAndAreReindexed) {

@@ -376,22 +376,6 @@ Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64
   }
 }
 
-Task<Result<LocalShard>> ShardStore::OpenLocal(ShardId shard) {
-  if (hung()) co_return Usable();
-  Result<ShardRecordPtr> found = co_await index_.Get(shard);
-  if (found.code() == FsError::kCorrupt) co_return Damaged(shard, "has a damaged index record");
-  if (!found.ok()) co_return CountRead(found.error());
-  const ShardRecordPtr record = *found;
-  if (!record) co_return NoSuchShard(shard);
-  if (record->kind != ShardKind::kRaw || record->crcs.size() > kMaxLocalCrcs) {
-    co_return Error(FsError::kNotSupported, "shard " + std::to_string(shard.v) + " is no file of its own");
-  }
-  const Result<int> fd = disk_->OpenForRead(RawShardName(shard));
-  if (fd.code() == FsError::kNoEnt) co_return Damaged(shard, "has lost its file");
-  if (!fd.ok()) co_return fd.error();
-  co_return LocalShard{std::make_shared<const UniqueFd>(*fd), record->length, record->crcs};
-}
-
 Task<Result<void>> ShardStore::Verify(ShardId shard) {
   CO_ASSIGN_OR_RETURN(const ShardRecordPtr record, co_await index_.Get(shard, false));
   if (!record) co_return NoSuchShard(shard);

@@ -27,7 +27,6 @@
 #include <string>
 #include <vector>
 
-#include "api/local_api.h"
 #include "common/buffer.h"
 #include "common/exec/pool.h"
 #include "common/io/disk.h"
@@ -100,8 +99,6 @@ class ShardStore {
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
   // Whole blocks, or to the shard's end. What is returned was checked against its CRCs.
   Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length);
-  // A raw shard's file, to be read by others; kNotSupported for packed ones.
-  Task<Result<LocalShard>> OpenLocal(ShardId shard);
   // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
   Task<Result<void>> Delete(std::vector<ShardId> shards);
   // By id, at most `limit`; `more` if there are others after.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -27,6 +28,7 @@
 #include "proto/stubs.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
+#include "server/local_opener.h"
 #include "server/reindex.h"
 
 namespace stria {
@@ -69,6 +71,7 @@ class Daemon {
   Daemon(DataConfig config, std::vector<ClusterKey> keys)
       : config_(std::move(config)),
         keys_(std::move(keys)),
+        verifier_(keys_),
         sync_pool_(2, "index-sync"),
         cpu_pool_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency())), "cpu"),
         memory_(RocksMemory::Make(config_.index_memory_bytes)) {
@@ -225,7 +228,10 @@ class Daemon {
       CO_ASSIGN_OR_RETURN(metrics_server_,
                           MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
     }
-    local_server_ = std::make_unique<LocalServer>(&executor_, &node_->server());
+    std::map<const ShardStore*, Disk*> files;
+    for (size_t i = 0; i < disks_.size(); ++i) files[node_->stores()[i].get()] = disks_[i].disk.get();
+    local_opener_ = std::make_unique<LocalOpener>(&verifier_, &node_->server(), std::move(files));
+    local_server_ = std::make_unique<LocalServer>(&executor_, local_opener_.get());
     if (!local_server_->Start(config_.address)) {
       LogWarning("readers on this machine use the network: the local socket of {} cannot be had", config_.address);
     }
@@ -294,6 +300,7 @@ class Daemon {
 
   const DataConfig config_;
   const std::vector<ClusterKey> keys_;
+  const TokenVerifier verifier_;  // of local readers
   LoopExecutor executor_;
   ThreadPool sync_pool_;
   ThreadPool cpu_pool_;
@@ -309,6 +316,7 @@ class Daemon {
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
+  std::unique_ptr<LocalOpener> local_opener_;
   std::unique_ptr<LocalServer> local_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
   bool shutting_down_ = false;

@@ -1,0 +1,30 @@
+#include "server/local_opener.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/segment.h"
+
+namespace stria {
+
+Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, std::string token) {
+  const int64_t now_s = Executor::Current().WallNs() / kSecond;
+  CO_RETURN_IF_ERROR(verifier_->Check(token, shard, target, kTokenRead, now_s));
+  ShardStore* store = server_->FindStore(target);
+  const auto disk = disks_.find(store);
+  if (store == nullptr || disk == disks_.end()) {
+    co_return Error(FsError::kNoSuchShard, "target " + std::to_string(target.v) + " is not on this node");
+  }
+  if (store->hung()) co_return Error(FsError::kDiskFailed, "the disk does not answer");
+  // What is wrong with a record or a file is counted and reported by the read that comes instead.
+  CO_ASSIGN_OR_RETURN(const ShardRecordPtr record, co_await store->index().Get(shard));
+  if (!record) co_return Error(FsError::kNoSuchShard);
+  if (record->kind != ShardKind::kRaw || record->crcs.size() > kMaxLocalCrcs) {
+    co_return Error(FsError::kNotSupported, "shard " + std::to_string(shard.v) + " is no file of its own");
+  }
+  CO_ASSIGN_OR_RETURN(const int fd, disk->second->OpenForRead(RawShardName(shard)));
+  co_return LocalShard{std::make_shared<const UniqueFd>(fd), record->length, record->crcs};
+}
+
+}  // namespace stria

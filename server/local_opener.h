@@ -1,0 +1,29 @@
+// Gives readers on the same machine the files of sealed raw shards (api/local_api.h). Tokens are checked as
+// for a read. For the executor's thread.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "api/local_api.h"
+#include "common/io/disk.h"
+#include "common/token.h"
+#include "server/data_server.h"
+
+namespace stria {
+
+class LocalOpener final : public LocalShards {
+ public:
+  // `disks`: what each store of the server keeps its files on. All outlive it.
+  LocalOpener(const TokenVerifier* verifier, const DataServer* server, std::map<const ShardStore*, Disk*> disks)
+      : verifier_(verifier), server_(server), disks_(std::move(disks)) {}
+
+  Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
+
+ private:
+  const TokenVerifier* const verifier_;
+  const DataServer* const server_;
+  const std::map<const ShardStore*, Disk*> disks_;
+};
+
+}  // namespace stria
