@@ -71,6 +71,11 @@ Caller FuseAdapter::CallerOf(fuse_req_t req) {
   Caller who;
   who.uid = ctx->uid;
   who.gid = ctx->gid;
+  if (options_.owner.IsOwner(who.uid)) {
+    who.uid = options_.owner.as_uid;
+    who.gid = options_.owner.as_gid;
+    return who;
+  }
   // Root is not asked for its groups by any check of permissions.
   if (who.uid != 0 && ctx->pid != 0) {
     who.groups = groups_.Get(ctx->pid, who.uid, who.gid, executor_.NowNs(), [req] { return AskGroups(req); });

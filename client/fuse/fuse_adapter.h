@@ -32,6 +32,7 @@ namespace stria {
 
 struct FuseAdapterOptions {
   RootMap roots;
+  OwnerMap owner;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
 };
@@ -134,6 +135,7 @@ class FuseAdapter {
 
   Vfs& vfs() { return vfs_; }
   const RootMap& roots() const { return options_.roots; }
+  const OwnerMap& owner() const { return options_.owner; }
   Pool& replies() { return replies_; }
   void Warn(const Error& error);
   void WarnFromReader(const Error& error);  // any thread, while the executor runs

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <sstream>
 #include <utility>
 
@@ -15,8 +16,9 @@ namespace {
 constexpr int kUsageExit = 2;
 
 // Of mount(8) and its helpers; nothing for a filesystem to do.
-constexpr std::array<std::string_view, 13> kNotOurs = {"defaults", "auto", "noauto",  "user",  "nouser", "users", "owner",
-                                                       "group",    "_netdev", "nofail", "async", "rw",     "silent"};
+constexpr std::array<std::string_view, 19> kNotOurs = {
+    "defaults", "auto",   "noauto", "user", "nouser", "users",    "owner",    "group",    "_netdev", "nofail",
+    "async",    "rw",     "silent", "loud", "atime",  "relatime", "diratime", "nomand", "remount"};
 
 std::vector<std::string> SplitComma(std::string_view text) {
   std::vector<std::string> out;
@@ -27,6 +29,13 @@ std::vector<std::string> SplitComma(std::string_view text) {
     text.remove_prefix(end + 1);
   }
   return out;
+}
+
+// With a port. The last colon of an address in brackets may belong to it.
+std::string WithPort(std::string text) {
+  const size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string::npos && (text.back() != ']');
+  return has_port ? text : text + ":" + std::to_string(kDefaultMetaPort);
 }
 
 bool IsAddress(std::string_view text) {
@@ -41,7 +50,8 @@ bool IsAddress(std::string_view text) {
 
 Result<void> SetAddresses(std::string_view text, MountConfig* config) {
   std::vector<std::string> all = SplitComma(text);
-  for (const std::string& a : all) {
+  for (std::string& a : all) {
+    a = WithPort(std::move(a));
     if (!IsAddress(a)) return Error(FsError::kInval, "'" + a + "' is not an address: write host:port");
   }
   if (all.empty()) return Error(FsError::kInval, "no metadata server is named: write host:port");
@@ -60,6 +70,16 @@ Result<void> SetMemory(std::string_view text, MountConfig* config) {
   if (config->memory_bytes < kMinMountMemoryBytes) {
     return Error(FsError::kInval, "memory is at least " + FormatSize(kMinMountMemoryBytes));
   }
+  return Ok();
+}
+
+Result<void> SetId(std::string_view name, std::string_view text, std::optional<uint32_t>* id) {
+  uint32_t value = 0;
+  const auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (err != std::errc() || end != text.data() + text.size() || value == UINT32_MAX) {
+    return Error(FsError::kInval, std::string(name) + "= needs a number, not '" + std::string(text) + "'");
+  }
+  *id = value;
   return Ok();
 }
 
@@ -92,6 +112,10 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetMemory(value, config));
     } else if (key == "loglevel") {
       RETURN_IF_ERROR(SetLogLevel(value, config));
+    } else if (key == "uid") {
+      RETURN_IF_ERROR(SetId(key, value, &config->uid));
+    } else if (key == "gid") {
+      RETURN_IF_ERROR(SetId(key, value, &config->gid));
     } else if (key == "node") {
       config->node = value;
     } else if (key == "log") {
@@ -103,6 +127,7 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
     } else if (key.starts_with("x-") || key == "comment" ||
                std::find(kNotOurs.begin(), kNotOurs.end(), option) != kNotOurs.end()) {
       if (option == "rw") config->read_only = false;
+      if (option == "remount") config->verb = MountVerb::kRemount;
     } else {
       if (option == "ro") config->read_only = true;
       config->fuse_options.push_back(option);
@@ -123,29 +148,68 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
   return Ok();
 }
 
+namespace {
+
+constexpr char kAbout[] =
+    "Mounts a Stria filesystem.\n\n"
+    "  stria-mount pc1:/ /data                              port 7000 unless another is named\n"
+    "  stria-mount pc1:7000,pc2:7000:/atlas /data -o ro     one directory of it, to be read\n"
+    "  stria-mount --meta pc1 --node pc7 /data              on the node pc7: what lies here is read from disk\n"
+    "  mount -t fuse.stria pc1:/atlas /data -o ro,timeout=2m\n"
+    "  umount /data                                         returns when all bytes are written\n\n"
+    "In /etc/fstab:\n"
+    "  pc1:/  /data  fuse.stria  _netdev,nofail,noauto,x-systemd.automount  0  0";
+
+constexpr char kOptions[] =
+    "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "
+    "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
+    "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec";
+
+std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+// umount.fuse.stria DIR [-lfvnr] [-N NS] [-t TYPE]
+void UmountForm(CLI::App& app, MountConfig& config, std::vector<std::string>& positional) {
+  app.add_option("where", positional, "MOUNTPOINT")->expected(1)->required();
+  app.add_flag("-l,--lazy", config.lazy, "detach it now, even if files are open; do not wait");
+  app.add_flag("-f,--force", config.force, "also if the servers do not answer: what is under way fails");
+}
+
+}  // namespace
+
 ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) {
   ParsedCommand out;
   MountConfig& config = out.config;
-  CLI::App app("Mounts a Stria filesystem.\n\n"
-               "  stria-mount --meta pc1:7000 /data\n"
-               "  stria-mount pc1:7000,pc2:7000:/atlas /data -o ro");
-  app.name("stria-mount");
+  const std::string name = argc > 0 ? BaseName(argv[0]) : "stria-mount";
+  const bool umount = name.starts_with("umount.");
+  config.by_mount8 = umount || name.starts_with("mount.");
+  CLI::App app(umount ? "Unmounts a Stria filesystem, and returns when all its bytes are written." : kAbout);
+  app.name(config.by_mount8 ? name : "stria-mount");
   std::vector<std::string> positional, options;
   std::string meta, timeout, memory, level;
-  app.add_option("where", positional, "[HOST:PORT[,HOST:PORT...][:/PATH]] MOUNTPOINT")->expected(1, 2)->required();
-  app.add_option("--meta", meta, "metadata servers: HOST:PORT[,HOST:PORT...]");
-  app.add_option("--node", config.node, "name of the node that this machine is");
-  app.add_option("--timeout", timeout, "how long a call waits for servers before it fails (60s)");
-  app.add_option("-o", options, "mount options: ro, allow_other, async_close, ...")->allow_extra_args(false);
-  app.add_option("--memory", memory, "for bytes to be written and stripes read (288MiB)");
-  app.add_option("--log", config.log_file, "write the log to this file");
-  app.add_option("--log-level", level, "debug, info, warning, error, off");
-  app.add_flag("-f,--foreground", config.foreground, "stay in the foreground, log to stderr");
-  app.add_flag("--async-close", config.async_close, "close(2) does not wait for the disks; fsync(2) does");
-  // What mount(8) passes to its helpers.
+  bool fake = false;
+  if (umount) {
+    config.verb = MountVerb::kUnmount;
+    UmountForm(app, config, positional);
+  } else {
+    app.add_option("where", positional, "[HOST[:PORT][,HOST...][:/PATH]] MOUNTPOINT")->expected(1, 2)->required();
+    app.add_option("--meta", meta, "metadata servers: HOST[:PORT][,HOST...]");
+    app.add_option("--node", config.node, "name of the node that this machine is");
+    app.add_option("--timeout", timeout, "how long a call waits for servers before it fails (60s)");
+    app.add_option("-o", options, kOptions)->allow_extra_args(false);
+    app.add_option("--memory", memory, "for bytes to be written and stripes read (288MiB)");
+    app.add_option("--log", config.log_file, "write the log to this file");
+    app.add_option("--log-level", level, "debug, info, warning, error, off");
+    app.add_flag("--async-close", config.async_close, "close(2) does not wait for the disks; fsync(2) does");
+    if (config.by_mount8) {
+      app.add_flag("-f", fake, "do nothing");
+    } else {
+      app.add_flag("-f,--foreground", config.foreground, "stay in the foreground, log to stderr");
+    }
+  }
+  // What mount(8) and umount(8) pass to their helpers.
   bool ignored = false;
   std::string ignored_text;
-  app.add_flag("-n,-s,-v", ignored, "")->group("");
+  app.add_flag("-n,-s,-v,-r", ignored, "")->group("");
   app.add_option("-N,-t", ignored_text, "")->group("");
   try {
     app.parse(argc, argv);
@@ -158,13 +222,17 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   }
   auto apply = [&]() -> Result<void> {
     config.mountpoint = positional.back();
+    if (umount) return Ok();
+    for (const std::string& o : options) RETURN_IF_ERROR(ParseMountOptions(o, &config));
+    if (config.verb == MountVerb::kRemount) return Ok();  // the source may be as the mount table shows it
     if (positional.size() == 2) RETURN_IF_ERROR(ParseSource(positional[0], &config));
     if (!meta.empty()) RETURN_IF_ERROR(SetAddresses(meta, &config));
-    for (const std::string& o : options) RETURN_IF_ERROR(ParseMountOptions(o, &config));
     if (!timeout.empty()) RETURN_IF_ERROR(SetTimeout(timeout, &config));
     if (!memory.empty()) RETURN_IF_ERROR(SetMemory(memory, &config));
     if (!level.empty()) RETURN_IF_ERROR(SetLogLevel(level, &config));
-    return CompleteConfig(is_root, &config);
+    RETURN_IF_ERROR(CompleteConfig(is_root, &config));
+    if (fake) config.verb = MountVerb::kNothing;
+    return Ok();
   };
   if (auto r = apply(); !r.ok()) {
     out.exit_now = true;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,17 @@ namespace stria {
 
 inline constexpr uint64_t kMinMountMemoryBytes = 128 * kMiB;
 
+// What the command line asks for. As mount.stria or mount.fuse.stria the program is a helper of mount(8), as
+// umount.fuse.stria one of umount(8).
+enum class MountVerb : uint8_t { kMount, kRemount, kUnmount, kNothing };
+
+inline constexpr uint16_t kDefaultMetaPort = 7000;
+
 struct MountConfig {
+  MountVerb verb = MountVerb::kMount;
+  bool by_mount8 = false;
+  bool lazy = false, force = false;    // of kUnmount
+  std::optional<uint32_t> uid, gid;    // whose all files seem to be
   std::vector<std::string> addresses;  // host:port of metadata servers
   std::string path = "/";              // of the directory that is mounted
   std::string mountpoint;
@@ -32,7 +43,8 @@ struct MountConfig {
   uint64_t block_cache_bytes() const { return memory_bytes - dirty_limit_bytes(); }
 };
 
-// "h1:7000,h2:7000:/sub/dir": addresses, and the path if there is one. IPv6 hosts stand in brackets.
+// "h1:7000,h2:/sub/dir": addresses (without a port, the default one), and the path if there is one. IPv6 hosts
+// stand in brackets.
 Result<void> ParseSource(std::string_view text, MountConfig* config);
 // The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they
 // can stand in fstab; what mount(8) keeps for itself is passed over; the rest is for libfuse.

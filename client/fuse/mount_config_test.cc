@@ -7,9 +7,13 @@
 namespace stria {
 namespace {
 
-ParsedCommand Parse(std::vector<const char*> args, bool is_root = true) {
-  args.insert(args.begin(), "stria-mount");
+ParsedCommand ParseAs(const char* name, std::vector<const char*> args, bool is_root = true) {
+  args.insert(args.begin(), name);
   return ParseCommandLine(static_cast<int>(args.size()), args.data(), is_root);
+}
+
+ParsedCommand Parse(std::vector<const char*> args, bool is_root = true) {
+  return ParseAs("stria-mount", std::move(args), is_root);
 }
 
 bool Has(const MountConfig& c, const std::string& option) {
@@ -51,10 +55,45 @@ TEST(MountConfig, Ipv6) {
   EXPECT_TRUE(Parse({"fe80::1:7000", "/d"}).exit_now);
 }
 
+TEST(MountConfig, PortMayBeLeftOut) {
+  EXPECT_EQ(Parse({"pc1:/x", "/d"}).config.addresses, std::vector<std::string>{"pc1:7000"});
+  EXPECT_EQ(Parse({"pc1:/x", "/d"}).config.path, "/x");
+  EXPECT_EQ(Parse({"pc1,pc2:7001", "/d"}).config.addresses, (std::vector<std::string>{"pc1:7000", "pc2:7001"}));
+  EXPECT_EQ(Parse({"[fe80::1]:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7000"});
+}
+
+TEST(MountConfig, HelperOfMount8) {
+  auto p = ParseAs("/sbin/mount.fuse.stria", {"pc1:/a", "/d", "-n", "-o", "rw,relatime,uid=1000,gid=100", "-t", "fuse.stria"});
+  ASSERT_FALSE(p.exit_now) << p.text;
+  EXPECT_TRUE(p.config.by_mount8 && p.config.verb == MountVerb::kMount);
+  EXPECT_EQ(p.config.uid, 1000u);
+  EXPECT_EQ(p.config.gid, 100u);
+  EXPECT_FALSE(Has(p.config, "relatime") || Has(p.config, "uid=1000"));
+  // -f is "fake" there, "foreground" here.
+  EXPECT_EQ(ParseAs("mount.stria", {"pc1:/a", "/d", "-f"}).config.verb, MountVerb::kNothing);
+  EXPECT_TRUE(Parse({"pc1:/a", "/d", "-f"}).config.foreground);
+  p = ParseAs("mount.stria", {"pc1:/a", "/d", "-o", "remount,ro,nosuid"});
+  EXPECT_EQ(p.config.verb, MountVerb::kRemount);
+  EXPECT_TRUE(p.config.read_only && Has(p.config, "nosuid") && !Has(p.config, "remount"));
+  // mount(8) takes the source from the mount table.
+  p = ParseAs("mount.fuse.stria", {"stria:pc1:7000+pc2:7000:/a", "/d", "-o", "ro,remount,rw"});
+  ASSERT_FALSE(p.exit_now) << p.text;
+  EXPECT_TRUE(p.config.verb == MountVerb::kRemount && !p.config.read_only);
+}
+
+TEST(MountConfig, HelperOfUmount8) {
+  auto p = ParseAs("/sbin/umount.fuse.stria", {"/d", "-l", "-v"});
+  ASSERT_FALSE(p.exit_now) << p.text;
+  EXPECT_EQ(p.config.verb, MountVerb::kUnmount);
+  EXPECT_EQ(p.config.mountpoint, "/d");
+  EXPECT_TRUE(p.config.lazy && !p.config.force);
+}
+
 TEST(MountConfig, MistakesAreExplained) {
   EXPECT_NE(Parse({"/data"}).text.find("--meta"), std::string::npos);
   EXPECT_EQ(Parse({"/data"}).exit_code, 2);
-  EXPECT_NE(Parse({"--meta", "pc1", "/data"}).text.find("host:port"), std::string::npos);
+  EXPECT_NE(Parse({"--meta", "pc1:x", "/data"}).text.find("host:port"), std::string::npos);
+  EXPECT_NE(Parse({"pc1", "/data", "-o", "uid=joe"}).text.find("uid="), std::string::npos);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--timeout", "soon", "/data"}).exit_now);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--memory", "1MiB", "/data"}).exit_now);
   EXPECT_TRUE(Parse({"--nonsense", "/data"}).exit_now);

@@ -7,14 +7,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "client/fuse/mount_state.h"
 #include "common/units.h"
 
 namespace stria {
@@ -56,9 +61,27 @@ bool WriteFile(const std::string& path, const std::string& text) {
 // Dead mounts on top of each other that are cleared away.
 constexpr int kMaxDeadMounts = 16;
 
-// errno. Asks the file system itself: for a while the kernel would answer for a dead one.
-int Ask(const std::string& path, struct statx* st) {
-  return statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_TYPE | STATX_MODE, st) == 0 ? 0 : errno;
+// A mount whose program is stopped does not answer; one whose servers are gone does, from what it knows.
+constexpr auto kAnswerTime = std::chrono::seconds(10);
+
+struct Answer {
+  int err = 0;
+  bool is_directory = false;
+};
+
+// Asks the file system itself: for a while the kernel would answer for a dead one. On a thread of its own, which
+// stays behind as long as there is no answer.
+std::future<Answer> Ask(const std::string& path) {
+  std::packaged_task<Answer()> question([path] {
+    struct statx st = {};
+    Answer a;
+    if (statx(AT_FDCWD, path.c_str(), AT_STATX_FORCE_SYNC, STATX_TYPE, &st) != 0) a.err = errno;
+    a.is_directory = a.err == 0 && S_ISDIR(st.stx_mode);
+    return a;
+  });
+  std::future<Answer> answer = question.get_future();
+  std::thread(std::move(question)).detach();
+  return answer;
 }
 
 // For those who may not call umount(2).
@@ -103,23 +126,47 @@ std::optional<MountEntry> FindMount(const std::string& mountpoint) {
   return FindMount(std::string_view(text.str()), mountpoint);
 }
 
-Result<std::string> PrepareMountpoint(const std::string& path) {
+bool IsMountedAnywhere(const MountEntry& mount) {
+  std::ifstream in("/proc/self/mountinfo");
+  const std::string device = std::to_string(mount.dev_major) + ":" + std::to_string(mount.dev_minor);
+  for (std::string line; std::getline(in, line);) {
+    const std::vector<std::string_view> words = Split(line, ' ');
+    if (words.size() > 2 && words[2] == device) return true;
+  }
+  return false;
+}
+
+Result<std::string> MountpointPath(const std::string& path) {
   std::error_code ec;
   // The last component may be a dead mount, which cannot be resolved itself.
   std::filesystem::path given = std::filesystem::absolute(path, ec).lexically_normal();
   if (ec) return Error(FsError::kInval, "no such path: " + path);
   if (!given.has_filename()) given = given.parent_path();
-  std::filesystem::path parent = std::filesystem::canonical(given.parent_path(), ec);
-  if (ec) return Error(FsError::kNoEnt, "cannot mount on " + path + ": " + ec.message());
-  std::string full = parent / given.filename();
-  struct statx st;
-  int err = Ask(full, &st);
-  for (int i = 0; err == ENOTCONN && i < kMaxDeadMounts; ++i) {
-    RETURN_IF_ERROR(Unmount(full, true));
-    err = Ask(full, &st);
+  const std::filesystem::path parent = std::filesystem::canonical(given.parent_path(), ec);
+  if (ec) return Error(FsError::kNoEnt, "no directory " + path + ": " + ec.message());
+  return (parent / given.filename()).string();
+}
+
+Result<std::string> PrepareMountpoint(const std::string& path, std::optional<Uuid>* former) {
+  ASSIGN_OR_RETURN(const std::string full, MountpointPath(path));
+  Answer answer;
+  for (int i = 0; i < kMaxDeadMounts; ++i) {
+    std::future<Answer> asked = Ask(full);
+    const bool silent = asked.wait_for(kAnswerTime) != std::future_status::ready;
+    if (!silent) answer = asked.get();
+    if (!silent && answer.err != ENOTCONN) break;
+    const std::optional<MountEntry> there = FindMount(full);
+    const std::optional<MountWatch> program = there ? MountWatch::Find(*there) : std::nullopt;
+    // One that only waits for its servers has bytes to write yet.
+    if (silent && (!program || (program->ProgramRuns() && !program->ProgramStopped()))) {
+      return Error(FsError::kBusy, "cannot mount on " + path + ": what is mounted there does not answer");
+    }
+    if (former && program && !program->ProgramRuns()) *former = program->state().client;
+    RETURN_IF_ERROR(Unmount(full, true));  // answers the question too
+    if (silent) (void)asked.wait_for(kAnswerTime);
   }
-  if (err != 0) return ErrnoError(err, "mount on " + path);
-  if (!S_ISDIR(st.stx_mode)) return Error(FsError::kNotDir, "cannot mount on " + path + ": it is not a directory");
+  if (answer.err != 0) return ErrnoError(answer.err, "mount on " + path);
+  if (!answer.is_directory) return Error(FsError::kNotDir, "cannot mount on " + path + ": it is not a directory");
   char resolved[PATH_MAX];
   if (!realpath(full.c_str(), resolved)) return ErrnoError(errno, "mount on " + path);
   return std::string(resolved);

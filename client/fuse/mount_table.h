@@ -8,8 +8,11 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/ids.h"
 
 namespace stria {
+
+inline constexpr char kMountType[] = "fuse.stria";
 
 struct MountEntry {
   uint32_t dev_major = 0;
@@ -23,10 +26,15 @@ struct MountEntry {
 std::optional<MountEntry> FindMount(std::string_view mountinfo, std::string_view mountpoint);
 // The same with /proc/self/mountinfo.
 std::optional<MountEntry> FindMount(const std::string& mountpoint);
+// Also by a bind mount: whether this namespace shows it at all.
+bool IsMountedAnywhere(const MountEntry& mount);
 
-// A directory to mount on: made absolute, free of the dead mount of a program that crashed ("Transport
-// endpoint is not connected"), which is unmounted lazily. Errors say what is wrong with it.
-Result<std::string> PrepareMountpoint(const std::string& path);
+// A directory to mount on: made absolute, free of the mount of a stria-mount that crashed ("Transport endpoint
+// is not connected") or is stopped, which is disconnected and unmounted lazily. Errors say what is wrong with it.
+// `former`: the client whose mount was cleared away because its program had crashed; leases can be taken over.
+Result<std::string> PrepareMountpoint(const std::string& path, std::optional<Uuid>* former = nullptr);
+// A path made absolute without asking what is mounted there: only its parent directories are looked at.
+Result<std::string> MountpointPath(const std::string& path);
 
 // Ends a mount of ours whose bytes are safe. `lazily`: also if files are open, which then fail.
 Result<void> Unmount(const std::string& mountpoint, bool lazily);

@@ -88,6 +88,10 @@ void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, f
   FuseAdapter& a = FuseAdapter::Of(req);
   // Truncation by someone who may not keep suid and sgid; changes of owner are the server's business.
   const bool kill = (to_set & FUSE_SET_ATTR_SIZE) && (to_set & FUSE_SET_ATTR_KILL_SUID);
+  if (((to_set & FUSE_SET_ATTR_UID) && a.owner().uid) || ((to_set & FUSE_SET_ATTR_GID) && a.owner().gid)) {
+    fuse_reply_err(req, EPERM);
+    return;
+  }
   a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
           [ino = a.roots().FromNode(node), in = ToSetAttr(*attr, to_set), kill, by_handle = fi != nullptr](
               FuseAdapter& ad, FuseRequest* r) { return SetAttr(ad, r, ino, in, kill, by_handle); });

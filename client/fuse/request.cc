@@ -30,7 +30,8 @@ fuse_req_t FuseRequest::Take() { return std::exchange(req_, nullptr); }
 
 bool FuseRequest::Fail(FsError code) {
   fuse_req_t req = Take();
-  return req && Wanted(fuse_reply_err(req, ToErrno(code)));
+  // Servers that do not answer are what EIO is for: programs do not expect ETIMEDOUT of a file.
+  return req && Wanted(fuse_reply_err(req, ToErrno(code == FsError::kTimedOut ? FsError::kIo : code)));
 }
 
 bool FuseRequest::Fail(const Error& error) {
@@ -42,7 +43,8 @@ bool FuseRequest::Entry(const Result<EntryOut>& entry) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  const fuse_entry_out out = MakeEntryOut(*entry, adapter_.roots());
+  fuse_entry_out out = MakeEntryOut(*entry, adapter_.roots());
+  adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 
@@ -50,7 +52,8 @@ bool FuseRequest::Attributes(const Result<EntryOut>& entry) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  const fuse_attr_out out = MakeAttrOut(*entry);
+  fuse_attr_out out = MakeAttrOut(*entry);
+  adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 
@@ -67,6 +70,7 @@ bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_f
   out.open.open_flags = open_flags;
   if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
   out.entry = MakeEntryOut(*entry, adapter_.roots());
+  adapter_.owner().Apply(&out.entry.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 

@@ -27,7 +27,9 @@
 #include "client/fuse/fuse_mount.h"
 #include "client/fuse/kernel_cache.h"
 #include "client/fuse/mount_config.h"
+#include "client/fuse/mount_state.h"
 #include "client/fuse/mount_table.h"
+#include "client/fuse/mount_verbs.h"
 #include "common/log.h"
 #include "common/os_random.h"
 #include "proto/bulk_transport.h"
@@ -73,12 +75,17 @@ void RaiseFileLimit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-ClientOptions MakeClientOptions(const MountConfig& config) {
+// What df(1) and mount(8) show.
+std::string SourceName(const MountConfig& config) {
+  return "stria:" + Joined(config.addresses) + (config.path == "/" ? "" : ":" + config.path);
+}
+
+ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   ClientOptions o;
   o.session.addresses = config.addresses;
   o.session.client_name =
       "mount " + config.mountpoint + " on " + HostName() + " (pid " + std::to_string(getpid()) + ")";
-  o.session.client_uuid = NewUuid();
+  o.session.client_uuid = client;
   o.session.node_name = config.node;
   o.session.timeout_ns = config.timeout_ns;
   o.session.seed = OsRandom64();
@@ -86,6 +93,7 @@ ClientOptions MakeClientOptions(const MountConfig& config) {
   o.vfs.dirty_limit_bytes = config.dirty_limit_bytes();
   o.vfs.block_cache_bytes = config.block_cache_bytes();
   o.vfs.sync_on_close = !config.async_close;
+  o.vfs.show_last_known = true;
   return o;
 }
 
@@ -98,6 +106,9 @@ Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
     if (to == std::string::npos) to = path.size();
     if (to > from) {
       auto entry = co_await vfs.Lookup(Caller(), at, path.substr(from, to - from));
+      if (entry.code() == FsError::kNoEnt) {
+        co_return Error(FsError::kNoEnt, "cannot mount " + path + ": there is no such directory in the filesystem");
+      }
       if (!entry.ok()) co_return entry.error().WithContext("cannot mount " + path);
       if (entry->attr.type != FileType::kDirectory) {
         co_return Error(FsError::kNotDir, "cannot mount " + path + ": it is not a directory");
@@ -111,9 +122,10 @@ Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
 
 class MountProgram {
  public:
-  explicit MountProgram(MountConfig config)
-      : config_(std::move(config)), gone_fd_(eventfd(0, EFD_CLOEXEC)), compute_(kComputeThreads, "compute"),
-        local_reads_(kLocalReadThreads, "local") {}
+  // `former`: a crashed client that this one takes the place of.
+  MountProgram(MountConfig config, std::optional<Uuid> former)
+      : config_(std::move(config)), uuid_(former ? *former : NewUuid()), gone_fd_(eventfd(0, EFD_CLOEXEC)),
+        compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local") {}
   ~MountProgram() { close(gone_fd_); }
 
   Result<void> Start();
@@ -124,6 +136,7 @@ class MountProgram {
 
  private:
   Result<void> StartClient();
+  void MakeStateFile();
   // Whether this is the data server of the node that the mount is said to be on.
   bool IsLocal(const std::string& address) const {
     for (const NodeInfo& n : client_->peers().map()->nodes) {
@@ -133,6 +146,7 @@ class MountProgram {
   }
 
   const MountConfig config_;
+  const Uuid uuid_;
   const int gone_fd_;
   ExecutorThread loop_;  // outlives the pools, whose work ends with a Post
   ThreadPool compute_;
@@ -147,6 +161,7 @@ class MountProgram {
   std::unique_ptr<FuseAdapter> adapter_;
   // Of the main thread.
   std::unique_ptr<FuseMount> mount_;
+  std::optional<MountStateFile> state_;  // the last to go
 };
 
 Result<void> MountProgram::StartClient() {
@@ -156,7 +171,7 @@ Result<void> MountProgram::StartClient() {
     data_ = std::make_unique<TransportDataConnector>(peers_.get());
     local_ = std::make_unique<LocalDataConnector>(&loop_.executor(), data_.get(), &local_reads_,
                                                   [this](const std::string& address) { return IsLocal(address); });
-    client_ = std::make_unique<Client>(MakeClientOptions(config_), *meta_, *local_, compute_, kernel_);
+    client_ = std::make_unique<Client>(MakeClientOptions(config_, uuid_), *meta_, *local_, compute_, kernel_);
     client_->Start();
   });
   return loop_.Run([this] { return client_->WaitReady(); });
@@ -165,21 +180,40 @@ Result<void> MountProgram::StartClient() {
 Result<void> MountProgram::Start() {
   RETURN_IF_ERROR(StartClient());
   ASSIGN_OR_RETURN(const InodeId root, loop_.Run([this] { return Resolve(client_->vfs(), config_.path); }));
+  (void)loop_.Run([this] { return client_->vfs().StatFs(Caller()); });  // df(1) has something to show from now on
   FuseAdapterOptions adapter;
   adapter.roots.root = root;
+  adapter.owner = {config_.uid, config_.gid, geteuid(), getegid()};
   adapter.warn = [](const std::string& line) { LogWarning("{}", line); };
   kernel_.SetRoots(adapter.roots);
   loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });
   FuseMountOptions mount;
   mount.mountpoint = config_.mountpoint;
-  mount.fsname = "stria:" + Joined(config_.addresses) + (config_.path == "/" ? "" : ":" + config_.path);
+  mount.fsname = SourceName(config_);
   mount.options = config_.fuse_options;
   mount.max_buffers = config_.dirty_limit_bytes() / FuseMount::kMaxWriteBytes + kRequestBuffersBesidesDirty;
   ASSIGN_OR_RETURN(mount_, FuseMount::Mount(*adapter_, kernel_, std::move(mount), [fd = gone_fd_] {
                      const uint64_t one = 1;
                      (void)!write(fd, &one, sizeof(one));
                    }));
+  MakeStateFile();
   return Ok();
+}
+
+// umount(8) of root waits for the program by it; a mount without it works all the same.
+void MountProgram::MakeStateFile() {
+  const std::optional<MountEntry> entry = FindMount(config_.mountpoint);
+  if (!entry || geteuid() != 0) return;
+  MountState state;
+  state.pid = getpid();
+  state.client = uuid_;
+  state.timeout_s = config_.timeout_ns / kSecond;
+  auto made = MountStateFile::Make(*entry, state);
+  if (made.ok()) {
+    state_.emplace(std::move(*made));
+  } else {
+    LogWarning("umount will not wait for what is to be written: {}", made.error());
+  }
 }
 
 void MountProgram::Wait(int signal_fd) {
@@ -199,6 +233,7 @@ int MountProgram::End() {
     if (error.ok()) return;
     LogError("bytes that were written may be lost: {}", error);
     code = kExitFailed;
+    if (state_) state_->SetLostBytes();
   };
   if (mount_) {
     flush(false);
@@ -219,7 +254,12 @@ int MountProgram::End() {
 }
 
 int RunMount(MountConfig config) {
-  auto mountpoint = PrepareMountpoint(config.mountpoint);
+  if (config.by_mount8 && IsMountedAlready(config.mountpoint, SourceName(config))) {
+    std::fprintf(stderr, "stria-mount: %s is mounted already\n", config.mountpoint.c_str());
+    return kMountOk;
+  }
+  std::optional<Uuid> former;
+  auto mountpoint = PrepareMountpoint(config.mountpoint, &former);
   if (!mountpoint.ok()) {
     std::fprintf(stderr, "stria-mount: %s\n", mountpoint.error().message.c_str());
     return kExitFailed;
@@ -239,7 +279,7 @@ int RunMount(MountConfig config) {
     daemon->Failed(r.error().message, kExitFailed);
     return kExitFailed;
   }
-  MountProgram program(config);
+  MountProgram program(config, former);
   if (auto started = program.Start(); !started.ok()) {
     LogError("cannot mount {}: {}", config.mountpoint, started.error());
     program.End();
@@ -255,7 +295,7 @@ int RunMount(MountConfig config) {
   sd_notify(0, "STOPPING=1");
   const int code = program.End();
   FlushLog();
-  return code;
+  return code;  // the state file goes with `program`: now umount(8) returns
 }
 
 }  // namespace
@@ -267,5 +307,10 @@ int main(int argc, char** argv) {
     std::fputs(command.text.c_str(), command.exit_code == 0 ? stdout : stderr);
     return command.exit_code;
   }
-  return stria::RunMount(std::move(command.config));
+  switch (command.config.verb) {
+    case stria::MountVerb::kMount: return stria::RunMount(std::move(command.config));
+    case stria::MountVerb::kRemount: return stria::RemountMount(command.config);
+    case stria::MountVerb::kUnmount: return stria::UnmountAndWait(command.config);
+    case stria::MountVerb::kNothing: return stria::kMountOk;
+  }
 }

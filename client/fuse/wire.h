@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "api/meta_api.h"
 #include "client/vfs/vfs.h"
@@ -23,6 +24,18 @@ struct RootMap {
   InodeId root = kRootInode;
   InodeId FromNode(uint64_t node) const { return node == FUSE_ROOT_ID ? root : InodeId(node); }
   uint64_t ToNode(InodeId ino) const { return ino == root ? FUSE_ROOT_ID : ino.v; }
+};
+
+// -o uid=,gid=: every file seems to be theirs. Who has that uid acts as who mounted, so that the servers, which
+// know the true owners, let it; owners cannot be changed through such a mount.
+struct OwnerMap {
+  std::optional<uint32_t> uid, gid;
+  uint32_t as_uid = 0, as_gid = 0;  // who mounted
+  bool IsOwner(uint32_t caller) const { return uid && caller == *uid; }
+  void Apply(fuse_attr* attr) const {
+    if (uid) attr->uid = *uid;
+    if (gid) attr->gid = *gid;
+  }
 };
 
 uint32_t TypeBits(FileType type);          // S_IFREG ...

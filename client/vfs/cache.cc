@@ -145,6 +145,7 @@ void Vfs::ForgetEverything() {
   attrs_.clear();
   lru_.clear();
   entries_.clear();
+  listings_.clear();
   entry_count_ = 0;
 }
 

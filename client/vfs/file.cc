@@ -41,8 +41,20 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.last_commit = std::max(n.last_commit, reply.node.seq);
 }
 
+// Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
+// session is lost; and lost it is only once a server can be asked again.
+Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
+  while (true) {
+    auto held = co_await WithTimeout(session_.options().timeout_ns, inode->lease_mu.Lock());
+    if (held) co_return std::move(*held);
+    if (session_.LeaseLeftNs() <= 0) {
+      co_return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
+    }
+  }
+}
+
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate) {
-  auto held = co_await inode->lease_mu.Lock();
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   if (!truncate && inode->attr_known && inode->layout_known && HoldsFor(*inode, for_write)) co_return Ok();
   if (truncate) {
     inode->dirty.Truncate(0);
@@ -144,17 +156,32 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
   return Ok();
 }
 
+Task<bool> Vfs::DirtyFell() {
+  co_await dirty_fell_.Wait();
+  co_return true;
+}
+
 // `pages` are let through while the kernel forgets pages of the inode: it waits for them, and the commits
 // that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
+// Not longer than the timeout without any byte leaving: it may be other files that cannot be written.
 Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
+  const int64_t timeout_ns = session_.options().timeout_ns;
+  int64_t until_ns = Executor::Current().NowNs() + timeout_ns;
+  uint64_t committed = counters_.committed_bytes;
   while (dirty_bytes_ > 0 && dirty_bytes_ + bytes > options_.dirty_limit_bytes) {
     if (pages && inode->forgetting > 0) break;
+    if (counters_.committed_bytes != committed) {
+      committed = counters_.committed_bytes;
+      until_ns = Executor::Current().NowNs() + timeout_ns;
+    }
+    const int64_t left_ns = until_ns - Executor::Current().NowNs();
+    if (left_ns <= 0) co_return Error(FsError::kTimedOut, "the servers take no bytes, and there is no room for more");
     const uint64_t failures = inode->failures;
     for (auto& [ino, n] : inodes_) {
       n->dirty.Seal();
       StartWriteBack(n);
     }
-    co_await dirty_fell_.Wait();
+    (void)co_await WithTimeout(left_ns, DirtyFell());
     if (inode->failures != failures && !inode->flush_error.ok()) co_return inode->flush_error;
   }
   co_return Ok();
@@ -227,7 +254,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
     if (n.lease_mu.locked()) {
-      (void)co_await n.lease_mu.Lock();  // a recall or truncate is running: write after it
+      CO_RETURN_IF_ERROR(co_await LockLease(inode));  // a recall or truncate is running: write after it
       continue;
     }
     if (!HoldsFor(n, true)) {

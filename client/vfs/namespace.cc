@@ -20,7 +20,8 @@ Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name)
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  auto reply = co_await session_.Call(&MetaService::Lookup, std::move(r), who);
+  auto reply = co_await OrLastKnown(session_.Call(&MetaService::Lookup, std::move(r), who),
+                                    LastKnownEntry(parent, name));
   if (!reply.ok()) {
     if (reply.code() == FsError::kNoEnt && made == names_made_) RememberEntry(parent, name, InodeId(), since);
     co_return reply.error();
@@ -43,7 +44,9 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   const uint64_t since = cache_epoch_;
   InodeRequest r;
   r.ino = ino;
-  CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), who));
+  CO_ASSIGN_OR_RETURN(const NodeReply reply,
+                      co_await OrLastKnown(session_.Call(&MetaService::GetAttr, std::move(r), who),
+                                           LastKnownDirectory(ino)));
   co_return RememberNode(reply, since);
 }
 
@@ -53,7 +56,7 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   auto it = inodes_.find(ino);
   if (it != inodes_.end()) {
     inode = it->second;
-    held = co_await inode->lease_mu.Lock();
+    CO_ASSIGN_OR_RETURN(held, co_await LockLease(inode));
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
@@ -213,6 +216,10 @@ Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
 }
 
 Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
+  return OrLastKnown(FetchListing(std::move(who), ino, cookie, limit, attrs), LastKnownListing(ino, cookie));
+}
+
+Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
   const uint64_t since = cache_epoch_;
   const uint64_t made = names_made_;
   ReadDirRequest r;
@@ -226,6 +233,7 @@ Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie
     if (made == names_made_) RememberEntry(ino, e.name, e.ino, since);
     if (e.attr) e.attr = Remember(*e.attr, since).attr;
   }
+  NoteListing(ino, cookie, *reply);
   co_return std::move(*reply);
 }
 
@@ -273,12 +281,6 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   AttrChanged(ino);
   if (!reply.ok()) co_return reply.error();
   co_return Ok();
-}
-
-Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
-  InodeRequest r;
-  r.ino = kRootInode;
-  co_return co_await session_.Call(&MetaService::StatFs, std::move(r), who);
 }
 
 }  // namespace stria

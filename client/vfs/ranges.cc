@@ -25,7 +25,7 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
-  auto held = co_await inode->lease_mu.Lock();
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
   const uint64_t since = cache_epoch_;
@@ -62,7 +62,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
-  auto held = co_await target->lease_mu.Lock();
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(target));
   CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
   CloneRequest r;
   r.from = source->ino;

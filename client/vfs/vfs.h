@@ -60,6 +60,8 @@ struct VfsOptions {
   bool sync_on_close = true;  // close() returns after the bytes are durable
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
+  // Directories are shown as last seen when the servers are gone for good and the lease has run out (last_known.cc).
+  bool show_last_known = false;
 };
 
 // Bytes by where they came from; for `stria stats` and tests.
@@ -231,6 +233,24 @@ class Vfs {
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
+  // last_known.cc
+  Task<bool> ServersGone();
+  static bool ServerSilent(FsError e) { return e == FsError::kTimedOut || e == FsError::kUnavailable; }
+  // The call's answer; if the servers are gone, what is known.
+  template <class T>
+  Task<Result<T>> OrLastKnown(Task<Result<T>> call, std::optional<T> known) {
+    if (!known) co_return co_await std::move(call);
+    auto [reply, gone] = co_await FirstOf(std::move(call), ServersGone());
+    if (reply && (reply->ok() || !ServerSilent(reply->code()))) co_return std::move(*reply);
+    co_return std::move(*known);
+  }
+  std::optional<NodeReply> LastKnownDirectory(InodeId ino) const;
+  std::optional<NodeReply> LastKnownEntry(InodeId parent, const std::string& name) const;
+  std::optional<ReadDirReply> LastKnownListing(InodeId ino, uint64_t cookie) const;
+  void NoteListing(InodeId ino, uint64_t cookie, const ReadDirReply& reply);
+  Task<Result<ReadDirReply>> FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
+  Task<Result<StatFsReply>> FetchStatFs(Caller who);
+
   // events.cc
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
@@ -243,6 +263,9 @@ class Vfs {
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
+  // Waits as long as the servers answer, and the session's timeout if they do not.
+  Task<Result<SemaphoreHold>> LockLease(std::shared_ptr<VfsInode> inode);
+  Task<bool> DirtyFell();
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
   Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
@@ -315,6 +338,8 @@ class Vfs {
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;
+  std::map<InodeId, ReadDirReply> listings_;  // as last seen; at most kMaxListings
+  std::optional<StatFsReply> last_statfs_;
   int prefetches_ = 0;
   std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
   uint64_t next_lock_ticket_ = 1;

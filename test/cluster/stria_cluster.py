@@ -174,6 +174,14 @@ class Cluster:
             raise AssertionError(f"stria {' '.join(map(str, args))} gave {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
 
+    def program(self, name):
+        """One of the daemons, as `stria dev` starts them."""
+        stria = pathlib.Path(self.stria_path)
+        built = {"stria-mount": "client/fuse", "stria-meta": "meta", "stria-data": "server"}[name]
+        places = [pathlib.Path(os.environ.get("STRIA_BIN_DIR", stria.parent))]
+        places += [s.parent.parent / built for s in (stria, stria.resolve())]
+        return next(p / name for p in [*places, stria.resolve().parent] if (p / name).exists())
+
     def processes(self):
         return json.loads((self.cluster / "cluster.json").read_text())["processes"]
 

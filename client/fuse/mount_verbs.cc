@@ -1,0 +1,93 @@
+#include "client/fuse/mount_verbs.h"
+
+#include <signal.h>
+#include <sys/mount.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "client/fuse/mount_state.h"
+#include "client/fuse/mount_table.h"
+
+namespace stria {
+namespace {
+
+struct Flag {
+  std::string_view option;
+  unsigned long flag;
+};
+constexpr Flag kFlags[] = {{"nosuid", MS_NOSUID},         {"nodev", MS_NODEV},       {"noexec", MS_NOEXEC},
+                           {"noatime", MS_NOATIME},       {"sync", MS_SYNCHRONOUS},  {"dirsync", MS_DIRSYNC},
+                           {"nodiratime", MS_NODIRATIME}};
+
+int Failed(const std::string& sentence) {
+  std::fprintf(stderr, "stria-mount: %s\n", sentence.c_str());
+  return kMountFailed;
+}
+
+std::string WhyNot(int err, const std::string& mountpoint) {
+  if (err == EBUSY) return mountpoint + " is in use: close what is open on it (fuser -vm shows it), or umount -l";
+  return "cannot change " + mountpoint + ": " + std::strerror(err);
+}
+
+// The mount of ours there; says what is wrong if there is none.
+std::optional<MountEntry> OurMount(const std::string& given, std::string* mountpoint) {
+  auto path = MountpointPath(given);
+  if (path.ok()) {
+    *mountpoint = *path;
+    std::optional<MountEntry> mount = FindMount(*mountpoint);
+    if (mount && mount->type == kMountType) return mount;
+  }
+  (void)Failed("no Stria filesystem is mounted on " + given);
+  return std::nullopt;
+}
+
+}  // namespace
+
+int RemountMount(const MountConfig& config) {
+  std::string mountpoint;
+  if (!OurMount(config.mountpoint, &mountpoint)) return kMountFailed;
+  unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0);  // the last of ro and rw
+  for (const std::string& option : config.fuse_options) {
+    for (const Flag& f : kFlags) {
+      if (f.option == option) flags |= f.flag;
+    }
+  }
+  if (mount(nullptr, mountpoint.c_str(), nullptr, flags, nullptr) != 0) return Failed(WhyNot(errno, mountpoint));
+  return kMountOk;
+}
+
+int UnmountAndWait(const MountConfig& config) {
+  const auto path = MountpointPath(config.mountpoint);
+  if (!path.ok()) return Failed(path.error().message);
+  const std::string& mountpoint = *path;
+  const std::optional<MountEntry> mount = FindMount(mountpoint);
+  if (!mount) return Failed("nothing is mounted on " + mountpoint);
+  // umount(8) asks the helper of "fuse" where it does not look for the subtype: others' mounts are just unmounted.
+  std::optional<MountWatch> program = mount->type == kMountType ? MountWatch::Find(*mount) : std::nullopt;
+  const int flags = UMOUNT_NOFOLLOW | (config.lazy ? MNT_DETACH : 0) | (config.force ? MNT_FORCE : 0);
+  if (umount2(mountpoint.c_str(), flags) != 0) return Failed(WhyNot(errno, mountpoint));
+  if (!program || config.lazy || IsMountedAnywhere(*mount)) return kMountOk;
+  // It ends by itself, unless a container got a copy of all mounts when it was started.
+  if (program->ProgramRuns()) (void)kill(program->state().pid, SIGTERM);
+  const auto end = program->WaitForEnd();
+  if (!end.ok()) {
+    return Failed(mountpoint + " is unmounted, but its bytes may not all be written: " + end.error().message);
+  }
+  if (end->lost_bytes) return Failed(mountpoint + " is unmounted, but not all of its bytes could be written: see its log");
+  return kMountOk;
+}
+
+bool IsMountedAlready(const std::string& mountpoint, const std::string& fsname) {
+  auto path = MountpointPath(mountpoint);
+  const std::optional<MountEntry> there = path.ok() ? FindMount(*path) : std::nullopt;
+  if (!there || there->type != kMountType || there->source != fsname) return false;
+  const std::optional<MountWatch> program = MountWatch::Find(*there);
+  return program && program->ProgramRuns() && !program->ProgramStopped();
+}
+
+}  // namespace stria

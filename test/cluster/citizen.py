@@ -1,0 +1,178 @@
+"""stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, a subdirectory as root,
+uid=, default_permissions, `mount -a` twice, and an umount that returns when all bytes are on the servers.
+
+It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin."""
+
+import errno
+import mmap
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from stria_cluster import MIB, Cluster, is_running, main, say, write_file
+
+USER = 54_321
+COMMAND_S = 120
+INSIDE = "STRIA_TEST_NAMESPACE"
+
+
+def run(*command, ok=0, user=None):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=COMMAND_S, user=user,
+                          group=user, extra_groups=[] if user else None, stdin=subprocess.DEVNULL)
+    if ok is not None:
+        assert done.returncode == ok, f"{command} gave {done.returncode}: {done.stdout}{done.stderr}"
+    return done
+
+
+def fails_with(code, do, *args):
+    try:
+        do(*args)
+    except OSError as e:
+        assert e.errno == code, e
+        return
+    raise AssertionError(f"{do.__name__}{args} should fail with {errno.errorcode[code]}")
+
+
+def enter_namespace():
+    """mount(8) looks for its helpers in /sbin only. What this sees is nobody else's."""
+    if os.environ.get(INSIDE):
+        return
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+
+
+def install_helpers(program, directory):
+    upper, work = directory / "upper", directory / "work"
+    for d in (upper, work):
+        d.mkdir()
+    for name in ("mount.stria", "mount.fuse.stria", "umount.fuse.stria", "umount.fuse"):
+        (upper / name).symlink_to(program)
+    run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/usr/sbin,upperdir={upper},workdir={work}", "/usr/sbin")
+
+
+def mounted(path):
+    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return [line.split() for line in lines if line.split()[4] == str(path)]
+
+
+def pid_of(path):
+    device = mounted(path)[0][2]
+    return int(pathlib.Path(f"/run/stria-mount/{device}").read_text().split()[0])
+
+
+def read_only_and_remount(meta, at):
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "ro,noatime,timeout=30s")
+    fails_with(errno.EROFS, (at / "new").write_bytes, b"x")
+    run("mount", "-o", "remount,rw", at)
+    (at / "new").write_bytes(b"x")
+    run("mount", "-o", "remount,ro", at)
+    fails_with(errno.EROFS, (at / "new").unlink)
+    run("umount", at)
+    assert not mounted(at)
+    say("ro, remount,rw, remount,ro")
+
+
+def fstab_twice(meta, at, directory):
+    fstab = directory / "fstab"
+    fstab.write_text(f"{meta}:/ {at} stria _netdev,nofail,timeout=30s 0 0\n")
+    for _ in range(2):
+        run("mount", "-a", "-T", fstab)
+        assert len(mounted(at)) == 1, "mount -a mounted it twice"
+    run("umount", at)
+    say("fstab, twice")
+
+
+def subdirectory(c, meta, at):
+    (c.mount / "sub/deep").mkdir(parents=True)
+    (c.mount / "sub/deep/file").write_bytes(b"deep")
+    run("mount", "-t", "fuse.stria", f"{meta}:/sub", at)
+    assert os.listdir(at) == ["deep"] and (at / "deep/file").read_bytes() == b"deep"
+    (at / "deep/file").rename(at / "up")
+    assert (c.mount / "sub/up").read_bytes() == b"deep"
+    assert "/sub" in run("df", at).stdout
+    run("umount", at)
+    assert "no such" in run("mount", "-t", "fuse.stria", f"{meta}:/nothing", at, ok=None).stderr.lower()
+    assert not mounted(at)
+    say("a subdirectory as root")
+
+
+def owners(c, meta, at):
+    (c.mount / "secret").write_bytes(b"s")
+    (c.mount / "secret").chmod(0o600)
+    assert run("cat", c.mount / "secret", user=USER, ok=None).returncode != 0, "anybody may read what is root's"
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", f"uid={USER},gid={USER}")
+    assert (at / "secret").stat().st_uid == USER
+    assert run("cat", at / "secret", user=USER).stdout == "s"
+    run("sh", "-c", f"echo mine > {at}/mine", user=USER)
+    assert (at / "mine").stat().st_uid == USER and (c.mount / "mine").stat().st_uid == 0
+    fails_with(errno.EPERM, os.chown, at / "mine", 1, 1)
+    assert run("cat", at / "secret", user=USER + 1, ok=None).returncode != 0
+    run("umount", at)
+    say("uid= and permissions")
+
+
+def flushed_at_umount(c, meta, at):
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "async_close,timeout=60s")
+    pid = pid_of(at)
+    written = {f"many/{i}": write_file(at, f"many/{i}", 3 * MIB + i, sync=False) for i in range(6)}
+    with open(at / "mapped", "w+b") as f:
+        f.truncate(2 * MIB)
+        with mmap.mmap(f.fileno(), 2 * MIB) as m:
+            m[MIB:MIB + 6] = b"mapped"
+    held = open(at / "mapped", "rb")
+    busy = run("umount", at, ok=32)
+    assert "in use" in busy.stderr and mounted(at), busy.stderr
+    held.close()
+    run("umount", at)
+    assert not is_running(pid), "umount did not wait for its program"
+    c.files.update(written)
+    c.verify(list(written))
+    assert (c.mount / "mapped").read_bytes()[MIB:MIB + 6] == b"mapped"
+    say("umount waited for all bytes")
+
+
+def said_if_lost(c, meta, at):
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "async_close,timeout=3s")
+    (at / "warm").write_bytes(b"w")
+    servers = [p["pid"] for p in c.processes() if p["kind"] == "node"]
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        (at / "doomed").write_bytes(os.urandom(MIB))
+        told = run("umount", at, ok=32)
+        assert "not all of its bytes could be written" in told.stderr, told.stderr
+    finally:
+        for pid in servers:
+            os.kill(pid, signal.SIGCONT)
+    assert not mounted(at)
+    say("an umount that loses bytes says so")
+
+
+def scenario():
+    enter_namespace()
+    with tempfile.TemporaryDirectory(prefix="stria-citizen-") as d, Cluster(nodes=3, disks=1) as c:
+        directory = pathlib.Path(d)
+        for shared in (directory, c.dir):
+            shared.chmod(0o755)
+        program = c.program("stria-mount")
+        assert "/etc/fstab" in run(program, "--help").stdout
+        install_helpers(program, directory)
+        meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
+        at = directory / "mnt"
+        at.mkdir()
+        try:
+            read_only_and_remount(meta, at)
+            fstab_twice(meta, at, directory)
+            subdirectory(c, meta, at)
+            owners(c, meta, at)
+            flushed_at_umount(c, meta, at)
+            said_if_lost(c, meta, at)
+        finally:
+            subprocess.run(["umount", "-l", at], check=False, capture_output=True)
+            run("umount", "-l", "/usr/sbin", ok=None)
+
+
+main(scenario)
