@@ -169,6 +169,19 @@ TEST_F(AgentTest, ScrubFindsRotAndReportsIt) {
   EXPECT_EQ(meta_.beat.disks.at(0).checksum_errors, 1u);
 }
 
+TEST_F(AgentTest, ScrubFindsADamagedIndexRecordThoughACopyIsInMemory) {
+  Put(1, 5, 100'000);
+  Put(1, 6, 100'000);
+  meta_.known = {ShardId(5), ShardId(6)};
+  Start();
+  ex_.RunFor(2 * kSecond);
+  Random rng(4);
+  ASSERT_TRUE(nodes_.nodes.at(1).sim->kv_media->CorruptValue(kIndexShards, ShardKey(ShardId(6)), rng));
+  ASSERT_TRUE(Has(1, 6)) << "in memory";
+  ex_.RunFor(700 * kSecond);
+  EXPECT_EQ(meta_.bad, std::set<ShardId>{ShardId(6)});
+}
+
 TEST_F(AgentTest, AFailedDiskIsReported) {
   Start();
   ex_.RunFor(2 * kSecond);

@@ -104,6 +104,7 @@ class FakeMeta final : public MetaService {
   STRIA_NOT_HERE(StatusReply, Status, InodeRequest)
   STRIA_NOT_HERE(AdminReply, Admin, AdminRequest)
   STRIA_NOT_HERE(FsckReply, Fsck, InodeRequest)
+  STRIA_NOT_HERE(LockReply, Lock, LockRequest)
 #undef STRIA_NOT_HERE
 
   ClusterMap map;

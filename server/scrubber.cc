@@ -18,6 +18,11 @@ Task<Result<ScrubResult>> ScrubOnce(ShardStore* store, uint64_t bytes_per_s) {
     for (const StoredShard& s : page.shards) {
       after = s.shard;
       if (!s.sealed) continue;
+      if (s.damaged) {  // as stored; a copy in memory may hide it until the next start
+        ++out.damaged;
+        store->NoteDamagedRecord(s.shard);
+        continue;
+      }
       Result<void> good = co_await store->Verify(s.shard);
       if (good.code() == FsError::kNoSuchShard) continue;  // deleted meanwhile
       ++out.shards;

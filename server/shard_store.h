@@ -115,6 +115,8 @@ class ShardStore {
   // Shards found damaged since the last call, at most `limit`.
   std::vector<ShardId> TakeBadShards(size_t limit);
   void MarkBad(ShardId shard);
+  // As MarkBad, and counted: its index record does not decode.
+  void NoteDamagedRecord(ShardId shard) { (void)Damaged(shard, "has a damaged index record"); }
 
   // One segment less than half live is emptied and removed; false if there was none.
   Task<Result<bool>> CompactOne();

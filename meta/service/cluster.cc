@@ -95,8 +95,9 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
 Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetId>& targets) {
   std::vector<DeleteWork> out;
   if (store_->Count(Counter::kGarbageShards) == 0) return out;
-  const CommitSeq seen =
-      Sabotaged(Sabotage::kCollectAtOnce) ? CommitSeq(UINT64_MAX) : sessions_.MinSeen();
+  // Only what no power cut brings back: the shards would be named again, and gone.
+  CommitSeq seen = std::min(sessions_.MinSeen(), store_->durable_seq());
+  if (Sabotaged(Sabotage::kCollectAtOnce)) seen = CommitSeq(UINT64_MAX);
   Txn txn(*store_);
   for (TargetId t : targets) {
     if (out.size() >= kDeletesPerBeat) break;

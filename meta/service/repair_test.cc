@@ -13,7 +13,7 @@ class RepairTest : public testing::Test {
     o.cluster.out_ns = 60 * kSecond;
     return o;
   }
-  RepairTest() : h(7, Options()) {
+  explicit RepairTest(MetaServerOptions options = Options()) : h(7, options) {
     for (uint64_t n = 1; n <= 5; ++n) {
       nodes.push_back(std::make_unique<TestNode>(&h, n, 2));
       nodes.back()->Start();
@@ -87,6 +87,30 @@ TEST_F(RepairTest, GarbageWaitsForEverySession) {
   EXPECT_EQ(Deleted(), 9u);
   EXPECT_TRUE(h.Fsck().empty());
   b.Stop();
+}
+
+class SlowSyncTest : public RepairTest {
+ protected:
+  static MetaServerOptions Slow() {
+    MetaServerOptions o = Options();
+    o.group_sync_ns = 30 * kSecond;
+    return o;
+  }
+  SlowSyncTest() : RepairTest(Slow()) {}
+};
+
+TEST_F(SlowSyncTest, GarbageThatAPowerCutWouldBringBackIsNotDeleted) {
+  FileOf(2);
+  ASSERT_TRUE(a.Run(h.server->Sync(a.Ino(InodeId()))).ok());
+  const InodeId ino = a.Lookup("f")->attr.ino;
+  ASSERT_TRUE(a.Unlink("f").ok());
+  a.Release(ino);
+  h.ex.RunFor(100 * kMillisecond);
+  ASSERT_EQ(Status().garbage_shards, 6u);
+  const CommitSeq freed = h.server->store()->last_seq();
+  for (int i = 0; i < 1000 && Deleted() == 0; ++i) h.ex.RunFor(100 * kMillisecond);
+  EXPECT_GT(Deleted(), 0u);
+  EXPECT_GE(h.server->store()->durable_seq(), freed);
 }
 
 TEST_F(RepairTest, FencedSessionsDoNotHoldGarbage) {

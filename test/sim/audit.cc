@@ -20,10 +20,13 @@ std::vector<KvEntry> AllOf(KvStore& kv, KvFamily family) {
   return std::move(*rows);
 }
 
+}  // namespace
+
 // One disk, with the files that have been looked at.
 class DiskView {
  public:
-  DiskView(SimDiskMedia* media, KvStore* index) : media_(media) {
+  DiskView(SimDiskMedia* media, KvStore* index, AuditMemory* memory, size_t node, TargetId target)
+      : media_(media), good_(&memory->good_[node]), target_(target) {
     for (const KvEntry& row : AllOf(*index, kIndexShards)) {
       uint64_t id = 0;
       CHECK(ParseKey64(row.first, &id), "a key of the index is malformed");
@@ -36,6 +39,14 @@ class DiskView {
   const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }
 
   bool Intact(ShardId shard, const ShardRecord& r) {
+    if (good_->contains({target_, shard})) return true;
+    if (!Check(shard, r)) return false;
+    good_->emplace(target_, shard);
+    return true;
+  }
+
+ private:
+  bool Check(ShardId shard, const ShardRecord& r) {
     const bool packed = r.kind == ShardKind::kPacked;
     const std::string& file = File(packed ? SegmentName(r.place.segment) : RawShardName(shard));
     const uint64_t from = packed ? SegmentPayloadOffset(r.place, r.length) : 0;
@@ -43,17 +54,19 @@ class DiskView {
     const auto* bytes = reinterpret_cast<const uint8_t*>(file.data()) + from;
     return TableDigest(r.crcs, r.length) == r.digest && !FirstBadBlock(shard, 0, {bytes, r.length}, r.crcs);
   }
-
- private:
   const std::string& File(const std::string& name) {
     auto it = files_.find(name);
     if (it == files_.end()) it = files_.emplace(name, media_->Content(name).value_or("")).first;
     return it->second;
   }
   SimDiskMedia* const media_;
+  std::set<std::pair<TargetId, ShardId>>* const good_;
+  const TargetId target_;
   std::map<ShardId, std::optional<ShardRecord>> records_;
   std::map<std::string, std::string> files_;
 };
+
+namespace {
 
 std::string Name(const SimCluster& cluster, size_t n, size_t d, ShardId shard) {
   return "shard " + std::to_string(shard.v) + " on " + cluster.node_host(n) + ":d" + std::to_string(d + 1);
@@ -86,7 +99,7 @@ void AuditDisk(SimCluster& cluster, DiskPlace p, DiskView* disk, const std::set<
 
 }  // namespace
 
-ClusterAudit AuditCluster(SimCluster& cluster) {
+ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
   ClusterAudit out;
   out.nodes.resize(cluster.nodes());
   for (NodeAudit& n : out.nodes) n.named_on.resize(cluster.disks());
@@ -102,7 +115,8 @@ ClusterAudit AuditCluster(SimCluster& cluster) {
       const TargetId t = cluster.target(n, d);
       if (!t) continue;
       places[t] = {n, d};
-      DiskView& view = disks.try_emplace(t, &cluster.disk(n, d), &cluster.IndexContents(n, d)).first->second;
+      DiskView& view =
+          disks.try_emplace(t, &cluster.disk(n, d), &cluster.IndexContents(n, d), memory, n, t).first->second;
       AuditDisk(cluster, {n, d}, &view, known, &out.nodes[n]);
     }
   }

@@ -32,6 +32,16 @@ struct ClusterAudit {
   std::vector<std::string> problems;
 };
 
-ClusterAudit AuditCluster(SimCluster& cluster);
+// Shards whose bytes were looked at and found right: nothing but a disk fault or a power cut changes them.
+class AuditMemory {
+ public:
+  void Forget(size_t node) { good_[node].clear(); }
+
+ private:
+  friend class DiskView;
+  std::map<size_t, std::set<std::pair<TargetId, ShardId>>> good_;
+};
+
+ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory);
 
 }  // namespace stria

@@ -132,6 +132,15 @@ bool SimWorld::Broken(size_t n, size_t d, const std::map<TargetId, TargetState>&
   return state != states.end() && state->second != TargetState::kUp && state->second != TargetState::kDraining;
 }
 
+ClusterAudit SimWorld::Audit() {
+  for (size_t n = 0; n < cluster_.nodes(); ++n) {
+    auto trouble = troubles_.find(n);
+    const bool sound = cluster_.node_up(n) && (trouble == troubles_.end() || !trouble->second.rotten);
+    if (!sound) audited_.Forget(n);
+  }
+  return AuditCluster(cluster_, &audited_);
+}
+
 // What holds on nodes without a disk fault, at any moment.
 void SimWorld::CheckSound(const ClusterAudit& audit) {
   for (const std::string& p : audit.problems) Fail("audit: " + p);
@@ -149,7 +158,7 @@ void SimWorld::CheckSound(const ClusterAudit& audit) {
 Task<void> SimWorld::FollowTroubles() {
   while (true) {
     co_await Sleep(kFollowNs);
-    const ClusterAudit audit = AuditCluster(cluster_);
+    const ClusterAudit audit = Audit();
     CheckSound(audit);
     std::vector<size_t> nodes;
     for (auto& [n, t] : troubles_) {

@@ -128,6 +128,7 @@ void SimWorld::CrashNode() {
   ++counts_[power ? "node power cuts" : "node kills"];
   Trace(cluster_.node_host(*n) + (power ? " power cut" : " killed"));
   ++troubles_[*n].active;
+  audited_.Forget(*n);
   cluster_.CrashNode(*n, power);
   RestartNodeAfter(*n, static_cast<int64_t>(rng_.Below(25 * kSecond)));
 }
@@ -155,7 +156,10 @@ void SimWorld::BlackOut() {
   const int64_t down_ns = static_cast<int64_t>(rng_.Below(60 * kSecond));
   Trace("blackout");
   for (size_t c = 0; clients_too && c < options_.cluster.clients; ++c) CrashClientNow(c);
-  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.CrashNode(n, true);
+  for (size_t n = 0; n < cluster_.nodes(); ++n) {
+    audited_.Forget(n);
+    cluster_.CrashNode(n, true);
+  }
   CrashMetaNow(true, down_ns + static_cast<int64_t>(rng_.Below(5 * kSecond)));
   for (size_t n = 0; n < cluster_.nodes(); ++n) {
     After(down_ns + static_cast<int64_t>(rng_.Below(10 * kSecond)), [this, n] {

@@ -68,6 +68,7 @@ void SimWorld::StaleNode() {
   ++counts_["stale nodes"];
   Trace(cluster_.node_host(*n) + " is away");
   ++troubles_[*n].active;
+  audited_.Forget(*n);
   cluster_.CrashNode(*n, options_.faults.power_cuts && rng_.OneIn(2));
   away_.insert(*n);
   scope_.Spawn(OutAndBack(*n, static_cast<int64_t>(rng_.Below(40 * kSecond))));
@@ -113,7 +114,7 @@ Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for
   while (!faults_over_ && !empty && cluster_.executor().NowNs() < end && !gone_.contains(n)) {
     co_await Sleep(kSecond);
     if (!begun) begun = co_await AdminOnEither(AdminVerb::kDrain, n, disk);
-    const NodeAudit audit = AuditCluster(cluster_).nodes[n];
+    const NodeAudit audit = Audit().nodes[n];
     empty = begun && (disk ? audit.named_on[*disk] : audit.named) == 0;
   }
   if (empty) ++counts_["emptied"];

@@ -89,10 +89,9 @@ Task<std::string> SimWorld::WhatIsLeft() {
         " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " + std::to_string(s->repairs.size()) +
         " repairs";
   }
-  if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
   if (!to_remove_.empty()) co_return "a disk that left cannot be removed";
   if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
-  const ClusterAudit audit = AuditCluster(cluster_);
+  const ClusterAudit audit = Audit();
   for (size_t n = 0; n < audit.nodes.size(); ++n) {
     const NodeAudit& a = audit.nodes[n];
     if (gone_.contains(n)) continue;
@@ -101,6 +100,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
     if (a.unknown > 0) co_return a.first_unknown + " is not known to the metadata";
     if (a.strays > 0) co_return a.first_stray + " belongs to no shard";
   }
+  if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
   co_return "";
 }
 

@@ -156,6 +156,7 @@ class SimWorld {
   void KillDisk();
   void HangDisk();
   void FillDisk();
+  ClusterAudit Audit();
   std::map<TargetId, TargetState> StatesInMeta();
   bool Broken(size_t n, size_t d, const std::map<TargetId, TargetState>& states);
   void CheckSound(const ClusterAudit& audit);
@@ -189,6 +190,7 @@ class SimWorld {
   std::vector<std::unique_ptr<Watched>> watched_;
   std::vector<int64_t> client_died_ns_;
   size_t actors_ = 0;
+  AuditMemory audited_;
   std::map<size_t, Trouble> troubles_;  // by node: at most options_.budget
   std::set<size_t> gone_;               // nodes that never come back
   std::set<size_t> away_;               // nodes that OutAndBack brings back
