@@ -25,6 +25,16 @@ SimPlan Network() {
   return p;
 }
 
+// Whatever can be overtaken is: mappings that come when their stripes are gone, events after answers.
+SimPlan Overtaken() {
+  SimPlan p{"Overtaken", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.network = true;
+  p.options.faults.straggle_ppm = 60'000;
+  p.options.watchers_per_client = 5;
+  return p;
+}
+
 SimPlan Crashes() {
   SimPlan p{"Crashes", {}};
   p.options.faults.strike_percent = 3;
@@ -111,8 +121,8 @@ SimPlan Members() {
 }  // namespace
 
 const std::vector<SimPlan>& SimPlans() {
-  static const std::vector<SimPlan> plans = {Calm(),   Network(), Crashes(), Strikes(),   Raid6(),
-                                             Losses(), BitRot(),  Disks(),   Blackouts(), Members()};
+  static const std::vector<SimPlan> plans = {Calm(),  Network(), Overtaken(), Crashes(),   Strikes(), Raid6(),
+                                             Losses(), BitRot(), Disks(),     Blackouts(), Members()};
   return plans;
 }
 

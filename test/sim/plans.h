@@ -14,6 +14,7 @@ namespace stria {
 // stripe with fewer shards than it can be decoded from (World::Trouble).
 struct SimFaultPlan {
   bool network = true;     // delays, losses, duplicates, all the time
+  uint32_t straggle_ppm = 0;  // of messages that are late by up to 2 s; 0: some, by the seed
   bool power_cuts = true;  // crashes may lose what was not synced
   uint32_t client_crash = 1;
   uint32_t meta_crash = 1;
@@ -49,6 +50,7 @@ struct SimRunOptions {
   SimFaultPlan faults;
   size_t budget = 1;  // nodes in trouble at a time; at most the layout's m
   size_t files_per_client = 2;
+  size_t watchers_per_client = 1;
   uint64_t max_file_bytes = 512 * kKiB;
   int64_t duration_ns = 25 * kSecond;  // of the time with faults
   int64_t fault_pause_ns = 3 * kSecond;  // between two faults, at most

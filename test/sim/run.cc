@@ -46,6 +46,7 @@ void SimWorld::SetNetworkFaults() {
   f.drop_reply_ppm = static_cast<uint32_t>(rng_.Below(3000));
   f.duplicate_request_ppm = static_cast<uint32_t>(rng_.Below(20000));
   f.straggle_ppm = static_cast<uint32_t>(rng_.Below(5000));
+  if (options_.faults.straggle_ppm > 0) f.straggle_ppm = options_.faults.straggle_ppm;
   cluster_.network().SetFaults(f);
 }
 

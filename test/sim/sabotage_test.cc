@@ -20,13 +20,13 @@ struct Bug {
 const Bug kBugs[] = {
     {"CommitBeforeSeal", Sabotage::kCommitBeforeSeal, "Calm", 1},
     {"SealBeforeSync", Sabotage::kSealBeforeSync, "Blackouts", 4},
-    {"SkipChecksum", Sabotage::kSkipChecksum, "BitRot", 4},
-    {"CollectAtOnce", Sabotage::kCollectAtOnce, "Network", 4},
-    {"RebuildWrongColumn", Sabotage::kRebuildWrongColumn, "Losses", 4},
+    {"SkipChecksum", Sabotage::kSkipChecksum, "BitRot", 3},
+    {"CollectAtOnce", Sabotage::kCollectAtOnce, "Overtaken", 6},
+    {"RebuildWrongColumn", Sabotage::kRebuildWrongColumn, "Losses", 6},
     {"ReuseShardIds", Sabotage::kReuseShardIds, "Strikes", 4},
     {"RetryTwice", Sabotage::kRetryTwice, "Network", 4},
     {"LoseInvalidation", Sabotage::kLoseInvalidation, "Calm", 2},
-    {"AckBeforeSync", Sabotage::kAckBeforeSync, "Strikes", 6},
+    {"AckBeforeSync", Sabotage::kAckBeforeSync, "Strikes", 10},
 };
 
 class SabotageTest : public testing::TestWithParam<Bug> {};

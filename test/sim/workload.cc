@@ -50,7 +50,9 @@ void SimWorld::StartActors(size_t client) {
   cluster_.scope(client).Spawn(Reader(client, rng_.Next()));
   cluster_.scope(client).Spawn(Namer(client, rng_.Next()));
   cluster_.scope(client).Spawn(Updater(client, rng_.Next()));
-  cluster_.scope(client).Spawn(Watcher(client, rng_.Next()));
+  for (size_t i = 0; i < options_.watchers_per_client; ++i) {
+    cluster_.scope(client).Spawn(Watcher(client, rng_.Next()));
+  }
 }
 
 Task<Result<std::string>> SimWorld::ReadAll(size_t client, VfsHandlePtr h, InodeId ino) {
