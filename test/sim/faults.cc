@@ -6,7 +6,7 @@
 namespace stria {
 namespace {
 // What the metadata server has answered is durable after this, whatever becomes of its client.
-constexpr int64_t kSyncedNs = 500 * kMillisecond;
+constexpr int64_t kSyncedNs = 3 * kSecond;
 }  // namespace
 
 void SimWorld::After(int64_t ns, std::function<void()> fn) {
@@ -145,8 +145,12 @@ void SimWorld::FailMetaSync() {
   ++counts_["failed metadata syncs"];
   Trace("the metadata store fails a sync");
   cluster_.meta_media().FailNextSync();
+  meta_failing_ = true;
   // Nothing is acknowledged any more; the process ends and is started again.
-  After(static_cast<int64_t>(rng_.Below(2 * kSecond)), [this] { CrashMetaNow(true, kSecond); });
+  After(static_cast<int64_t>(rng_.Below(2 * kSecond)), [this] {
+    meta_failing_ = false;
+    CrashMetaNow(true, kSecond);
+  });
 }
 
 // Everybody at once, at any moment. What was acknowledged is there when they come back.

@@ -52,6 +52,7 @@ void SimWorld::SetNetworkFaults() {
 
 void SimWorld::HealAll() {
   faults_over_ = true;
+  if (meta_failing_) CrashMetaNow(true, 0);
   timers_.clear();
   cluster_.network().Heal();
   cluster_.network().SetFaults(SimFaults());

@@ -74,6 +74,9 @@ int Main(int argc, char** argv) {
   for (const SimPlan& p : SimPlans()) {
     if (names.empty() || std::find(names.begin(), names.end(), p.name) != names.end()) plans.push_back(p);
   }
+  for (const std::string& name : names) {
+    if (name == "Overtaken" || name == "MetaDisk") plans.push_back(FindSimPlan(name));
+  }
   if (plans.empty()) {
     std::fprintf(stderr, "sim-soak: no such plan; there are:");
     for (const SimPlan& p : SimPlans()) std::fprintf(stderr, " %s", p.name.c_str());

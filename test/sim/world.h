@@ -184,6 +184,7 @@ class SimWorld {
   std::string failure_;
   bool stopping_ = false;
   bool faults_over_ = false;
+  bool meta_failing_ = false;  // its store has failed and it was not restarted yet
   bool struck_ = false;  // a strike is on its way
   std::vector<std::unique_ptr<File>> files_;
   std::vector<std::unique_ptr<Names>> names_;
