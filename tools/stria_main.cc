@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <string>
 
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
@@ -30,6 +31,13 @@ class GrpcMetaConnector final : public MetaConnector {
   TransportMetaConnector stubs_;
 };
 
+// What would be done is shown, and whoever sits at the terminal says whether it is.
+bool Confirm(const std::string& what) {
+  std::cerr << "would: " << what << "\nGo on? [y/N] " << std::flush;
+  std::string answer;
+  return std::getline(std::cin, answer) && (answer == "y" || answer == "Y" || answer == "yes");
+}
+
 }  // namespace
 }  // namespace stria
 
@@ -42,6 +50,7 @@ int main(int argc, char** argv) {
   ctx.err = &std::cerr;
   ctx.out_is_tty = isatty(STDOUT_FILENO) == 1;
   ctx.err_is_tty = isatty(STDERR_FILENO) == 1;
+  if (isatty(STDIN_FILENO) == 1 && ctx.err_is_tty) ctx.confirm = stria::Confirm;
   char cwd[PATH_MAX];
   if (getcwd(cwd, sizeof cwd) != nullptr) ctx.cwd = cwd;
   if (const char* meta = std::getenv("STRIA_META")) ctx.env_meta = meta;

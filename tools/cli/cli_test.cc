@@ -62,6 +62,7 @@ class CliTest : public testing::Test {
       return std::make_unique<FakeConnector>(
           std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
     };
+    ctx.confirm = confirm_;
     std::vector<std::string> words = {"stria"};
     std::istringstream in(line);
     for (std::string w; in >> w;) words.push_back(w);
@@ -71,10 +72,47 @@ class CliTest : public testing::Test {
   }
 
   std::shared_ptr<FakeMeta> meta_;
+  std::function<bool(const std::string&)> confirm_;
   StatusReply status_ = SampleStatus();
   std::string env_ = "live";
   std::ostringstream out_, err_;
 };
+
+TEST_F(CliTest, ATerminalIsAsked) {
+  std::vector<std::string> questions;
+  bool answer = false;
+  confirm_ = [&](const std::string& what) {
+    questions.push_back(what);
+    return answer;
+  };
+  int done = 0;
+  meta_->onAdmin = [&](const AdminRequest& r) {
+    done += !r.dry_run;
+    AdminReply reply;
+    reply.message = "n2 is emptied";
+    return reply;
+  };
+  EXPECT_EQ(Run("node drain n2"), 1);
+  EXPECT_EQ(questions, std::vector<std::string>{"n2 is emptied"});
+  EXPECT_EQ(done, 0);
+  answer = true;
+  EXPECT_EQ(Run("node drain n2"), 0);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(Run("node drain n2 --yes"), 0);
+  EXPECT_EQ(Run("node drain n2 --dry-run"), 0);
+  EXPECT_EQ(questions.size(), 2u);
+  EXPECT_EQ(done, 2);
+}
+
+TEST_F(CliTest, Adding) {
+  EXPECT_EQ(Run("node add n2"), 0);
+  EXPECT_NE(out_.str().find("n2 is in use: 2 disks, 200 GiB"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("disk add n2:d1"), 0);
+  EXPECT_EQ(Run("node add n7"), 1);
+  EXPECT_NE(out_.str().find("stria-data --node-name n7 --meta live"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("disk add n2:d9"), 1);
+  EXPECT_NE(out_.str().find("label = \"d9\""), std::string::npos) << out_.str();
+}
 
 TEST_F(CliTest, StatusCodes) {
   EXPECT_EQ(Run("status"), 0);

@@ -36,6 +36,8 @@ struct Context {
   std::string cwd;       // without symlinks
   std::string env_meta;  // $STRIA_META
   std::vector<StriaMount> mounts;
+  // Shows what would be done and asks; null where nobody can be asked (a script has said what it wants).
+  std::function<bool(const std::string& what)> confirm;
 
   // Options of the command.
   bool json = false;

@@ -1,5 +1,8 @@
-// stria node|disk ls|replace|drain|undrain|out|remove
+// stria node|disk ls|add|replace|drain|undrain|out|remove
+#include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "tools/cli/context.h"
 
@@ -11,7 +14,10 @@ struct AdminArgs {
   std::string new_name;
   bool dry_run = false;
   bool force = false;
+  bool yes = false;
+  int wait_s = 0;
 };
+constexpr int64_t kAddPollNs = 500 * kMillisecond;
 
 Result<ClusterMap> GetMap(ClusterClient& client) {
   return client.Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
@@ -68,6 +74,13 @@ int RunAdmin(const Context& ctx, AdminVerb verb, bool is_node, const AdminArgs& 
     if (!target.ok()) return ctx.Fail(target.error());
     r.new_target = *target;
   }
+  if (!args.dry_run && !args.yes && ctx.confirm) {
+    AdminRequest dry = r;
+    dry.dry_run = true;
+    const auto would = Send(**client, dry);
+    if (!would.ok()) return ctx.Fail(would.error());
+    if (!ctx.confirm(would->message)) return kExitNo;
+  }
   const bool moves = verb != AdminVerb::kUndrain && verb != AdminVerb::kRemove;
   return Finish(ctx, Send(**client, r), args.dry_run, moves ? "Watch it:  stria rebuild watch" : "");
 }
@@ -98,6 +111,7 @@ void AddAdmin(CLI::App* family, Context& ctx, bool is_node, AdminVerb admin, con
   if (replace)
     verb->add_option("NEW", args->new_name, "What takes its place; it must be up already")->required();
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say what would be done");
+  verb->add_flag("--yes,-y", args->yes, "Do not ask, on a terminal");
   verb->add_flag("--force", args->force,
                  "Overrule a warning; never takes the last recoverable copy of anything");
   const std::string what = is_node ? "n3" : "n3:d2";
@@ -107,6 +121,63 @@ void AddAdmin(CLI::App* family, Context& ctx, bool is_node, AdminVerb admin, con
   verb->callback([&ctx, args, is_node, admin] {
     ctx.run = [&ctx, args, is_node, admin] { return RunAdmin(ctx, admin, is_node, *args); };
   });
+}
+
+// "n6: 2 disks, 1.2 TiB" if it is in use; "" otherwise.
+std::string InUse(const ClusterMap& map, bool is_node, const std::string& name) {
+  uint64_t disks = 0, bytes = 0;
+  for (const TargetInfo& t : map.targets) {
+    const NodeInfo* n = map.FindNode(t.node);
+    const bool meant = is_node ? n->name == name : map.TargetName(t.id) == name;
+    if (!meant || t.state != TargetState::kUp || n->state != NodeState::kUp) continue;
+    ++disks;
+    bytes += t.capacity_bytes;
+  }
+  return disks == 0 ? "" : name + " is in use: " + Count(disks, "disk", "disks") + ", " + HumanBytes(bytes);
+}
+
+std::string HowToAdd(bool is_node, const std::string& name, const std::string& meta) {
+  const size_t colon = name.find(':');
+  if (is_node) {
+    return "On the new machine, with this cluster's key file:\n  stria-data --node-name " + name + " --meta " + meta +
+           " --cluster-key /etc/stria/cluster.key --disk /srv/d1,label=d1";
+  }
+  const std::string label = colon == std::string::npos ? name : name.substr(colon + 1);
+  return "On " + name.substr(0, colon) + ", add to the settings of stria-data, and start it again:\n  [[disk]]\n  path = \"/srv/" +
+         label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # what it shares with others, if anything";
+}
+
+// Nodes and disks come by themselves, when stria-data runs with them; this says how, and waits for it.
+int RunAdd(const Context& ctx, bool is_node, const AdminArgs& args) {
+  auto client = ctx.Connect();
+  if (!client.ok()) return ctx.Fail(client.error());
+  const int64_t end_ns = BoottimeNs() + args.wait_s * kSecond;
+  for (bool said = false;; said = true) {
+    const auto status = GetStatus(**client);
+    if (!status.ok()) return ctx.Fail(status.error());
+    const std::string in_use = InUse(status->map, is_node, args.name);
+    if (ctx.json && (!in_use.empty() || BoottimeNs() >= end_ns)) {
+      *ctx.out << Dump({{"name", args.name}, {"in_use", !in_use.empty()}});
+      return in_use.empty() ? kExitNo : kExitOk;
+    }
+    if (!in_use.empty()) {
+      *ctx.out << in_use << "\nWhat is there already may be spread over it too:  stria rebalance start\n";
+      return kExitOk;
+    }
+    if (!said && !ctx.json) *ctx.out << HowToAdd(is_node, args.name, (*client)->AddressList()) << std::endl;
+    if (args.dry_run || BoottimeNs() >= end_ns) return kExitNo;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kAddPollNs));
+  }
+}
+
+void AddAdd(CLI::App* family, Context& ctx, bool is_node) {
+  auto args = std::make_shared<AdminArgs>();
+  CLI::App* verb = family->add_subcommand("add", "How to add one; exit 0 once it is in use");
+  verb->add_option(is_node ? "NODE" : "DISK", args->name, is_node ? "Its name, as n6" : "Its name, as n3:d4")->required();
+  verb->add_option("--wait", args->wait_s, "Seconds to wait for it (default 0)")->check(CLI::Range(0, 86400));
+  verb->add_flag("--dry-run,-n", args->dry_run, "Only say how");
+  AddCommon(verb, ctx, is_node ? "stria node add n6 --wait 60" : "stria disk add n3:d4 --wait 60");
+  verb->callback([&ctx, args, is_node] { ctx.run = [&ctx, args, is_node] { return RunAdd(ctx, is_node, *args); }; });
 }
 
 void AddList(CLI::App* family, Context& ctx, bool nodes) {
@@ -124,6 +195,7 @@ void AddNodeVerbs(CLI::App& app, Context& ctx) {
   CLI::App* node = app.add_subcommand("node", "Nodes: list, replace, drain, remove");
   node->require_subcommand(1);
   AddList(node, ctx, true);
+  AddAdd(node, ctx, true);
   AddAdmin(node, ctx, true, AdminVerb::kReplaceNode, "replace",
            "Give the place of one node to another; rebuild starts now");
   AddAdmin(node, ctx, true, AdminVerb::kDrain, "drain", "Move everything off a node");
@@ -135,6 +207,7 @@ void AddNodeVerbs(CLI::App& app, Context& ctx) {
   CLI::App* disk = app.add_subcommand("disk", "Disks: list, replace, drain, remove");
   disk->require_subcommand(1);
   AddList(disk, ctx, false);
+  AddAdd(disk, ctx, false);
   AddAdmin(disk, ctx, false, AdminVerb::kReplaceTarget, "replace",
            "Give the place of one disk to another; rebuild starts now");
   AddAdmin(disk, ctx, false, AdminVerb::kDrain, "drain", "Move everything off a disk");

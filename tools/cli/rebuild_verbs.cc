@@ -91,9 +91,10 @@ int RunWatch(const Context& ctx, int limit_s) {
   }
 }
 
-int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate) {
+int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate, bool dry_run) {
   AdminRequest request;
   request.verb = verb;
+  request.dry_run = dry_run;
   if (!rate.empty() && rate != "none") {
     const auto bytes = ParseBytes(rate);
     if (!bytes.ok()) return ctx.Fail(bytes.error());
@@ -111,9 +112,9 @@ int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate) {
   });
   if (!reply.ok()) return ctx.Fail(reply.error());
   if (ctx.json) {
-    *ctx.out << Dump(AdminJson(*reply, false));
+    *ctx.out << Dump(AdminJson(*reply, dry_run));
   } else {
-    *ctx.out << reply->message << "\n";
+    *ctx.out << (dry_run ? "would: " : "") << reply->message << "\n";
   }
   return kExitOk;
 }
@@ -136,20 +137,22 @@ void AddRebuildVerbs(CLI::App& app, Context& ctx) {
   AddCommon(watch, ctx, "stria rebuild watch && echo whole again");
   watch->callback([&ctx, limit_s] { ctx.run = [&ctx, limit_s] { return RunWatch(ctx, *limit_s); }; });
 
-  CLI::App* pause = family->add_subcommand("pause", "Stop rebuilding for now");
-  AddCommon(pause, ctx, "stria rebuild pause");
-  pause->callback([&ctx] { ctx.run = [&ctx] { return RunControl(ctx, AdminVerb::kRepairPause, ""); }; });
-
-  CLI::App* resume = family->add_subcommand("resume", "Go on after a pause");
-  AddCommon(resume, ctx, "stria rebuild resume");
-  resume->callback([&ctx] { ctx.run = [&ctx] { return RunControl(ctx, AdminVerb::kRepairResume, ""); }; });
-
   auto rate = std::make_shared<std::string>();
-  CLI::App* limit = family->add_subcommand("limit", "Bound the rate of all rebuilds together");
-  limit->add_option("RATE", *rate, "Bytes per second (K, M, G), or 'none'")->required();
-  AddCommon(limit, ctx, "stria rebuild limit 100M");
-  limit->callback(
-      [&ctx, rate] { ctx.run = [&ctx, rate] { return RunControl(ctx, AdminVerb::kRepairLimit, *rate); }; });
+  auto dry_run = std::make_shared<bool>(false);
+  const auto add = [&](AdminVerb verb, const std::string& name, const std::string& help, const std::string& example) {
+    CLI::App* sub = family->add_subcommand(name, help);
+    if (verb == AdminVerb::kRepairLimit) {
+      sub->add_option("RATE", *rate, "Bytes per second (K, M, G), or 'none'")->required();
+    }
+    sub->add_flag("--dry-run,-n", *dry_run, "Only say what would be done");
+    AddCommon(sub, ctx, example);
+    sub->callback([&ctx, verb, rate, dry_run] {
+      ctx.run = [&ctx, verb, rate, dry_run] { return RunControl(ctx, verb, *rate, *dry_run); };
+    });
+  };
+  add(AdminVerb::kRepairPause, "pause", "Stop rebuilding for now", "stria rebuild pause");
+  add(AdminVerb::kRepairResume, "resume", "Go on after a pause", "stria rebuild resume");
+  add(AdminVerb::kRepairLimit, "limit", "Bound the rate of all rebuilds together", "stria rebuild limit 100M");
 }
 
 }  // namespace stria::cli
