@@ -5,11 +5,18 @@ namespace {
 constexpr int64_t kReportAgainNs = 60 * kSecond;
 constexpr size_t kMaxReported = 4096;
 constexpr size_t kMaxReportsUnderWay = 16;
+
+// The data servers of the session's node are local.
+DataPeersOptions PeersOf(const ClientOptions& options) {
+  DataPeersOptions peers = options.peers;
+  if (peers.local_node.empty()) peers.local_node = options.session.node_name;
+  return peers;
+}
 }  // namespace
 
 Client::Client(ClientOptions options, MetaConnector& meta, DataConnector& data, Pool& pool, KernelCache& kernel)
     : session_(meta, options.session),
-      peers_(data, options.peers),
+      peers_(data, PeersOf(options)),
       stripes_(
           peers_, [this](AllocateRequest r) { return Allocate(std::move(r)); },
           [this](std::vector<StripeId> s) { return GiveBack(std::move(s)); }, options.stripes),

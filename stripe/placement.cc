@@ -421,15 +421,19 @@ class Roles {
   std::vector<TargetId> targets_;
 };
 
+// The node that a data column is wanted on; 0: none.
+NodeId WishOf(const Layout& layout, const PlaceRequest& request) {
+  if (layout.place == Place::kNode) return layout.place_node;
+  return layout.place == Place::kLocal ? request.preferred : NodeId();
+}
+
 std::vector<TargetId> Arrange(std::vector<Candidate> candidates, const Layout& layout,
-                              const PlaceRequest& request, Width width, uint32_t per_domain) {
+                              const PlaceRequest& request, Width width, uint32_t per_domain, bool at_wish) {
   const uint32_t columns = width.groups * (width.k + layout.m);
   const Turn turn = TurnOf(request.seed, columns, candidates.size());
   std::vector<TargetId> parity;
-  if (!layout.rotate && width.groups == 1) parity = ForceParity(&candidates, layout.m);
-  NodeId wish;
-  if (layout.place == Place::kNode) wish = layout.place_node;
-  if (layout.place == Place::kLocal) wish = request.preferred;
+  if (!layout.rotate && width.groups == 1 && !at_wish) parity = ForceParity(&candidates, layout.m);
+  const NodeId wish = WishOf(layout, request);
   TargetId near;
   if (Candidate* c = wish ? PickOnNode(&candidates, wish, turn) : nullptr) {
     c->forced = true;
@@ -472,19 +476,27 @@ Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, con
   };
   auto is_candidate = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= request.shard_bytes; };
   const std::vector<uint32_t> disks = DisksPerDomain(view, layout.domain, is_candidate);
-  const std::optional<Width> width = Widest(disks, layout);
+  std::optional<Width> width = Widest(disks, layout);
   if (!width) {
     const std::vector<uint32_t> up = DisksPerDomain(view, layout.domain, is_up);
     if (Widest(up, layout)) return TooFull(layout, disks.size(), up.size());
     return TooFewUp(layout, up.size(), DisksPerDomain(view, layout.domain, IsConfigured).size());
   }
+  const bool narrow = width->groups < layout.groups || width->k < layout.k;
+  const NodeId wish = WishOf(layout, request);
+  const bool at_wish = layout.arrangement == Arrangement::kGathered && wish &&
+                       std::ranges::any_of(view.targets, [&](const TargetView& t) {
+                         return t.node == wish && is_candidate(t);
+                       });
+  if (at_wish) width = Width{1, 1};
   const uint32_t columns = width->groups * (width->k + layout.m);
   const uint32_t per_domain = disks.size() >= columns ? 1 : width->groups;
   Placement out;
-  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, *width, per_domain);
+  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, *width, per_domain,
+                        at_wish);
   out.groups = static_cast<uint8_t>(width->groups);
   out.k = static_cast<uint8_t>(width->k);
-  out.narrow = width->groups < layout.groups || width->k < layout.k;
+  out.narrow = narrow && !at_wish;
   return out;
 }
 

@@ -6,7 +6,9 @@
 //   2. no two columns of one group in one failure domain; groups share domains only if there are too
 //      few for the whole stripe;
 //   3. full m: a stripe may be narrower (k' < k), never less protected.
-// As far as possible, in this order: the writer's node holds a data column (place=local or node); each
+// With a wish for a node and gathered columns (place=local or node), the stripe is one data column on that node
+// and m copies elsewhere: so a file lies on its node, whole. If the node cannot take it, or else:
+// as far as possible, in this order: the writer's node holds a data column (place=local or node); each
 // disk takes its share by free space; the disks of a node take turns; a stripe is spread over as many
 // nodes as it can be, whatever its domain; parity visits all (rotate) or always the same disk (raid4).
 //
@@ -61,7 +63,7 @@ struct Placement {
   std::vector<TargetId> targets;  // one per column of a stripe of groups x (k + m) columns (types.h)
   uint8_t groups = 1;
   uint8_t k = 1;        // <= the layout's; the codec is DefaultCodec(k, m)
-  bool narrow = false;  // groups or k are less than the layout's
+  bool narrow = false;  // groups or k are less than the layout's, for want of domains
 };
 
 // kTooFewDomains: the cluster as configured can never hold the layout; says what to do.

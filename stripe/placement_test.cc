@@ -55,13 +55,17 @@ StripeShape ShapeOf(const Layout& layout, const Placement& p) {
 
 // Every rule of placement.h that holds always.
 void ExpectLegal(const ClusterView& view, const Layout& layout, const PlaceRequest& request,
-                 const Placement& p) {
+                 const Placement& p, bool at_one_node) {
   const StripeShape shape = ShapeOf(layout, p);
   ASSERT_EQ(p.targets.size(), shape.columns());
   ASSERT_GE(p.k, 1);
   ASSERT_LE(p.k, layout.k);
   ASSERT_LE(p.groups, layout.groups);
-  ASSERT_EQ(p.narrow, p.k < layout.k || p.groups < layout.groups);
+  if (at_one_node) {
+    ASSERT_EQ(std::tuple(p.k, p.groups, p.narrow), std::tuple(1, 1, false));
+  } else {
+    ASSERT_EQ(p.narrow, p.k < layout.k || p.groups < layout.groups);
+  }
   std::set<TargetId> disks(p.targets.begin(), p.targets.end());
   ASSERT_EQ(disks.size(), p.targets.size()) << "one disk twice";
   std::set<std::pair<uint32_t, uint64_t>> in_group;
@@ -83,7 +87,7 @@ void ExpectLegal(const ClusterView& view, const Layout& layout, const PlaceReque
     }
   }
   if (available.size() >= p.targets.size()) ASSERT_EQ(in_stripe.size(), p.targets.size());
-  if (layout.groups == 1) ASSERT_EQ(p.k, std::min<size_t>(layout.k, available.size() - layout.m));
+  if (layout.groups == 1 && !at_one_node) ASSERT_EQ(p.k, std::min<size_t>(layout.k, available.size() - layout.m));
 }
 
 const char* const kLayouts[] = {"linear",    "raid0:4",   "raid1:2",      "raid1:3",
@@ -115,9 +119,6 @@ TEST(PlaceStripeRandom, IsLegalOrRefusedForAReason) {
       ASSERT_EQ(placed.code() == FsError::kTooFewDomains, !CheckLayoutFits(view, layout).ok());
       continue;
     }
-    ExpectLegal(view, layout, request, *placed);
-    if (HasFatalFailure()) return;
-    ASSERT_EQ(PlaceStripe(view, layout, request)->targets, placed->targets);
     const NodeId wish = layout.place == Place::kNode    ? layout.place_node
                         : layout.place == Place::kLocal ? request.preferred
                                                         : NodeId();
@@ -125,9 +126,13 @@ TEST(PlaceStripeRandom, IsLegalOrRefusedForAReason) {
       return t.node == wish && t.configured && t.usable_for_new && t.free_bytes >= request.shard_bytes &&
              !std::ranges::count(request.excluded, t.target);
     });
-    if (!possible || !layout.rotate) continue;
+    const bool gathered = layout.arrangement == Arrangement::kGathered;
+    ExpectLegal(view, layout, request, *placed, gathered && possible);
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(PlaceStripe(view, layout, request)->targets, placed->targets);
+    if (!possible || (!layout.rotate && !gathered)) continue;
     auto on_wish = [&](TargetId id) { return view.Find(id)->node == wish; };
-    if (layout.arrangement == Arrangement::kGathered) {
+    if (gathered) {
       ASSERT_TRUE(on_wish(placed->targets[0]));
     } else {
       ASSERT_TRUE(std::any_of(placed->targets.begin(), placed->targets.begin() + placed->k * placed->groups,
@@ -187,7 +192,7 @@ TEST(PlaceStripe, NarrowAndRefused) {
     EXPECT_EQ(placed->k, row.k);
     EXPECT_EQ(placed->groups, row.groups);
     EXPECT_EQ(placed->narrow, row.narrow);
-    ExpectLegal(view, layout, {}, *placed);
+    ExpectLegal(view, layout, {}, *placed, false);
   }
 }
 

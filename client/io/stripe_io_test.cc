@@ -97,6 +97,33 @@ TEST(StripeWriter, DefaultGeometryIsPipelinedInLargeRequests) {
   EXPECT_EQ(env.Read(w.info, 0, payload.size()), BytesOf(payload));
 }
 
+TEST(StripeWriter, ColumnsMayEndWhereTheCallerWants) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(500 + seed);
+    const Layout layout = MakeLayout(1, 4, 2, 64 * kKiB, 4, Arrangement::kGathered);
+    StripeWriterOptions options;
+    uint64_t total = 0;
+    for (uint64_t c = 0; c < env.rng.Between(1, 4); ++c) {
+      options.columns.push_back(env.rng.OneIn(3) ? env.rng.Between(1, 5000) : env.rng.Between(1, 3'000'000));
+      total += options.columns.back();
+    }
+    const BufferChain payload = RandomPayload(env.rng, total);
+    const StripeGrant grant = *env.cluster.Allocate(ShapeFor(layout, layout.stripe_bytes));
+    const StripeWritten w = RunSim(env.ex, WriteWholeStripe(env.io, grant, layout, payload, options));
+    ASSERT_TRUE(w.error.ok()) << w.error;
+    for (size_t c = 0; c < 4; ++c) {
+      EXPECT_EQ(w.info.columns[c].length, c < options.columns.size() ? options.columns[c] : 0);
+    }
+    const std::vector<uint8_t> bytes = BytesOf(payload);
+    EXPECT_EQ(env.Read(w.info, 0, total), bytes);
+    const std::vector<uint8_t>& first = env.cluster.Bytes(w.info.columns[0].shard);
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), bytes.begin())) << "a column is a run of the payload";
+    for (size_t c = 0; c < options.columns.size() && c < 2; ++c) env.cluster.Erase(w.info.columns[c].shard);
+    EXPECT_EQ(env.Read(w.info, 0, total), bytes);
+  }
+}
+
 TEST(StripeWriter, SmallStripeTakesOneRoundTrip) {
   IoEnv env(8);
   const Layout layout = MakeLayout(1, 4, 2, kDefaultUnitBytes, 8);
@@ -187,7 +214,7 @@ TEST(StripeReader, CorruptionIsReportedAndNotSeen) {
   EXPECT_EQ(env.bad[0].column, ColumnIndex(2));
   EXPECT_EQ(env.bad[0].reason, FsError::kChecksum);
   // Nothing but the parity was fetched besides what was asked for.
-  EXPECT_EQ(env.reader.stats().fetched_bytes, layout.stripe_bytes + layout.stripe_bytes / 4);
+  EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), layout.stripe_bytes + layout.stripe_bytes / 4);
 }
 
 TEST(StripeReader, FetchesOnlyTheBlocksItNeeds) {
@@ -196,7 +223,7 @@ TEST(StripeReader, FetchesOnlyTheBlocksItNeeds) {
   const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
   const StripeWritten w = env.Write(layout, payload);
   EXPECT_EQ(env.Read(w.info, 300'000, 100).size(), 100u);
-  EXPECT_EQ(env.reader.stats().fetched_bytes, kChecksumBlockBytes);
+  EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), kChecksumBlockBytes);
   EXPECT_EQ(env.cluster.Total().reads, 1u);
 }
 
@@ -220,6 +247,38 @@ TEST(StripeReader, SharesWhatNeedsNoDecoding) {
       EXPECT_EQ(BytesOf(*got), Part(want, offset, length)) << offset << "+" << length;
     }
   }
+}
+
+TEST(StripeReader, TellsLocalBytesFromThoseOfTheNetwork) {
+  IoEnv env(62, 10, 1, DataPeersOptions{.local_node = "n3"});
+  const NodeId local = env.peers.local_node();
+  ASSERT_TRUE(local);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
+  uint64_t mine = 0, others = 0;
+  const auto read = [&](const StripeInfo& info) {
+    auto tally = std::make_shared<ReadTally>();
+    std::vector<uint8_t> out(info.shape.payload_bytes);
+    EXPECT_TRUE(RunSim(env.ex, env.reader.Read(env.cluster.ReadGrant(info), 0, out, tally)).ok());
+    return *tally;
+  };
+  StripeInfo last;
+  for (int i = 0; i < 10; ++i) {
+    const StripeWritten w = env.Write(layout, RandomPayload(env.rng, layout.stripe_bytes));
+    ASSERT_TRUE(w.error.ok());
+    uint64_t here = 0;
+    for (uint32_t c = 0; c < 4; ++c) {
+      if (env.peers.NodeOf(w.info.columns[c].target) == local) here += w.info.columns[c].length;
+    }
+    EXPECT_EQ(read(w.info), (ReadTally{here, layout.stripe_bytes - here, 0}));
+    mine += here;
+    others += layout.stripe_bytes - here;
+    last = w.info;
+  }
+  EXPECT_GT(mine, 0u);
+  EXPECT_EQ(env.reader.stats().tally, (ReadTally{mine, others, 0}));
+  // A column is gone: as many bytes are fetched from others, and its own are decoded.
+  env.cluster.FlipBit(last.columns[1].shard, 5);
+  EXPECT_EQ(read(last).reconstructed_bytes, last.columns[1].length);
 }
 
 TEST(StripeReader, TooManyLossesSayWhatIsGone) {

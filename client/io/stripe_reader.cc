@@ -298,8 +298,8 @@ class ReadOp {
 
   // Checks every item; verified bytes become pieces, the rest bad columns.
   Task<void> Take(const Flight& flight, ReadReply reply) {
-    stats_->fetched_bytes += reply.payload.size();
     const std::vector<Item>& items = flight.batch.items;
+    const bool local = flight.batch.node && flight.batch.node == io_.peers.local_node();
     std::vector<FsError> outcomes(items.size(), FsError::kChecksum);
     std::vector<BufferChain> bytes(items.size());
     uint64_t at = 0;
@@ -307,6 +307,7 @@ class ReadOp {
       const ReadItem& r = reply.items[i];
       outcomes[i] = r.result.code;
       if (r.result.code != FsError::kOk) continue;
+      Count(jobs_[items[i].job], local ? ReadTally{.local_bytes = r.length} : ReadTally{.network_bytes = r.length});
       const bool sound = r.length == items[i].range.length && r.length <= reply.payload.size() - at;
       if (!sound) {
         std::fill(outcomes.begin() + static_cast<std::ptrdiff_t>(i), outcomes.end(), FsError::kChecksum);
@@ -341,6 +342,15 @@ class ReadOp {
         job.pieces.push_back({items[i].range.column, items[i].range.shard_offset, std::move(bytes[i])});
         if (job.doubt[items[i].range.column.v] != Doubt::kBad) Trust(job, items[i].range.column);
       }
+    }
+  }
+
+  void Count(const Job& job, const ReadTally& more) {
+    for (ReadTally* t : {&stats_->tally, job.range->tally.get()}) {
+      if (t == nullptr) continue;
+      t->local_bytes += more.local_bytes;
+      t->network_bytes += more.network_bytes;
+      t->reconstructed_bytes += more.reconstructed_bytes;
     }
   }
 
@@ -388,7 +398,7 @@ class ReadOp {
     }
     uint64_t decoded = 0;
     for (const DecodeGroup& d : job.plan->decode) decoded += d.length * d.wanted.size();
-    stats_->reconstructed_bytes += decoded;
+    Count(job, ReadTally{.reconstructed_bytes = decoded});
     if (!range.chain && decoded <= kInlineComputeBytes) {
       const Error e = AssembleRead(*job.plan, fetched, range.out, &io_.codecs);
       End(job, e.ok() ? Result<void>() : Result<void>(e));
@@ -489,17 +499,19 @@ class ReadOp {
   TaskScope scope_;
 };
 
-Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out) {
+Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
+                                      std::shared_ptr<ReadTally> tally) {
   std::vector<StripeRange> ranges;
-  ranges.push_back({std::move(stripe), payload_offset, out});
+  ranges.push_back({std::move(stripe), payload_offset, out, nullptr, 0, std::move(tally)});
   std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
   co_return std::move(results[0]);
 }
 
-Task<Result<BufferChain>> StripeReader::ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length) {
+Task<Result<BufferChain>> StripeReader::ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length,
+                                                     std::shared_ptr<ReadTally> tally) {
   BufferChain chain;
   std::vector<StripeRange> ranges;
-  ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length});
+  ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length, std::move(tally)});
   std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
   if (!results[0].ok()) co_return results[0].error();
   co_return chain;

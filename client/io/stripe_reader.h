@@ -28,6 +28,7 @@
 #include "client/io/stripe_io.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
@@ -48,14 +49,14 @@ struct StripeRange {
   std::span<uint8_t> out;
   BufferChain* chain = nullptr;
   uint64_t length = 0;
+  std::shared_ptr<ReadTally> tally = nullptr;  // what it took is added here, also by a read that failed
   uint64_t bytes() const { return chain ? length : out.size(); }
 };
 
 struct StripeReaderStats {
-  uint64_t read_bytes = 0;           // asked for
-  uint64_t fetched_bytes = 0;        // from servers
-  uint64_t reconstructed_bytes = 0;  // of what was asked for
-  uint64_t hedged = 0;               // races started
+  uint64_t read_bytes = 0;  // asked for
+  ReadTally tally;          // of all reads: fetched from servers, and decoded of what was asked for
+  uint64_t hedged = 0;      // races started
 };
 
 struct StripeReaderOptions {
@@ -68,9 +69,11 @@ class StripeReader {
   StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad, StripeReaderOptions options = {})
       : io_(io), on_bad_(std::move(on_bad)), options_(options) {}
 
-  Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out);
+  Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
+                          std::shared_ptr<ReadTally> tally = nullptr);
   // The bytes as they came from the network. The chain may hold more memory than it shows.
-  Task<Result<BufferChain>> ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length);
+  Task<Result<BufferChain>> ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length,
+                                       std::shared_ptr<ReadTally> tally = nullptr);
   // All at once, requests to the same server shared; results in the order of `ranges`.
   Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);
 

@@ -37,6 +37,17 @@ uint64_t ColumnBatchBytes(const StripeShape& shape) {
   return std::max(step, AlignDown(want, step));
 }
 
+// Where in the payload each gathered data column ends.
+std::vector<uint64_t> ColumnEnds(const Layout& layout, const StripeShape& shape, const StripeWriterOptions& options) {
+  if (layout.arrangement != Arrangement::kGathered) return {StripeCapacity(layout, shape)};
+  CHECK(options.columns.size() <= shape.data_columns(), "more columns than the grant has");
+  std::vector<uint64_t> ends;
+  for (const uint64_t bytes : options.columns) ends.push_back((ends.empty() ? 0 : ends.back()) + bytes);
+  const uint64_t each = StripeCapacity(layout, shape) / shape.data_columns();
+  while (options.columns.empty() && ends.size() < shape.data_columns()) ends.push_back((ends.size() + 1) * each);
+  return ends;
+}
+
 }  // namespace
 
 uint64_t StripeCapacity(const Layout& layout, const StripeShape& shape) {
@@ -50,7 +61,8 @@ class StripeWriter::Impl {
         grant_(std::move(grant)),
         gathered_shape_(layout.arrangement == Arrangement::kGathered),
         gathered_(gathered_shape_ && grant_.info.shape.data_columns() > 1),
-        capacity_(StripeCapacity(layout, grant_.info.shape)),
+        ends_(ColumnEnds(layout, grant_.info.shape, options)),
+        capacity_(ends_.back()),
         options_(options),
         rng_(options.seed),
         inflight_(options.inflight_bytes),
@@ -63,7 +75,10 @@ class StripeWriter::Impl {
     sealed_.resize(shape_.columns());
     shape_.column_bytes.clear();
     SetPayload(capacity_);
-    batch_column_bytes_ = gathered_ ? kColumnBatchBytes : ColumnBatchBytes(shape_);
+    // A unit of a gathered stripe may be as long as its columns: it is no step to send in.
+    batch_column_bytes_ = gathered_        ? kColumnBatchBytes
+                          : gathered_shape_ ? kRowsBatchBytes
+                                            : ColumnBatchBytes(shape_);
     if (gathered_) kept_.resize(shape_.data_columns());
   }
 
@@ -117,19 +132,18 @@ class StripeWriter::Impl {
   void SetPayload(uint64_t payload_bytes) {
     shape_.payload_bytes = payload_bytes;
     if (!gathered_shape_) return;
-    const uint64_t each = capacity_ / shape_.data_columns();
     shape_.column_bytes.assign(shape_.data_columns(), 0);
-    for (uint64_t& bytes : shape_.column_bytes) {
-      bytes = std::min(each, payload_bytes);
-      payload_bytes -= bytes;
+    uint64_t begin = 0;
+    for (size_t c = 0; c < ends_.size() && begin < payload_bytes; begin = ends_[c++]) {
+      shape_.column_bytes[c] = std::min(ends_[c], payload_bytes) - begin;
     }
   }
 
   // Spread: whole rows. Gathered: within one column.
   uint64_t NextBatchBytes() const {
     if (!gathered_) return batch_column_bytes_ * shape_.data_columns();
-    const uint64_t each = capacity_ / shape_.data_columns();
-    return std::min(batch_column_bytes_, each - sent_payload_ % each);
+    const auto end = std::ranges::upper_bound(ends_, sent_payload_);
+    return end == ends_.end() ? batch_column_bytes_ : std::min(batch_column_bytes_, *end - sent_payload_);
   }
 
   // Encodes and starts sending the next `n` bytes of payload; waits for room in flight.
@@ -146,7 +160,9 @@ class StripeWriter::Impl {
 
   // Parity of a gathered stripe, a slice of all columns at a time.
   Task<void> SendGatheredParity() {
-    for (uint64_t at = 0; at < GroupBytes(shape_, 0) && error_.ok(); at += batch_column_bytes_) {
+    uint64_t longest = 0;
+    for (uint32_t g = 0; g < shape_.groups; ++g) longest = std::max(longest, GroupBytes(shape_, g));
+    for (uint64_t at = 0; at < longest && error_.ok(); at += batch_column_bytes_) {
       std::vector<BufferChain> columns(shape_.columns());
       for (uint32_t g = 0; g < shape_.groups; ++g) {
         std::vector<BufferChain> data;
@@ -405,6 +421,7 @@ class StripeWriter::Impl {
   const StripeGrant grant_;
   const bool gathered_shape_;
   const bool gathered_;  // columns fill one after another
+  const std::vector<uint64_t> ends_;  // of data columns in the payload; of a spread one only the last
   const uint64_t capacity_;
   const StripeWriterOptions options_;
   Random rng_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -11,14 +12,16 @@
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
 class VfsInode {
  public:
-  explicit VfsInode(InodeId id) : ino(id) {}
+  VfsInode(InodeId id, std::shared_ptr<ReadTally> reads) : ino(id), tally(std::move(reads)) {}
 
   const InodeId ino;
+  const std::shared_ptr<ReadTally> tally;  // of this file's reads, kept after the inode is not in use
 
   // ---- What the server granted.
   LeaseMode lease = LeaseMode::kNone;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "client/vfs/inode.h"
+#include "client/vfs/virtual_xattr.h"
 #include "client/vfs/vfs.h"
 
 namespace stria {
@@ -245,6 +246,7 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 }
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
+  if (IsVirtualXattr(name)) co_return co_await VirtualXattr(std::move(who), ino, std::move(name));
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);
@@ -261,6 +263,8 @@ Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
 
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                                  bool replace) {
+  if (name == kGatherXattr) co_return co_await Gather(std::move(who), ino, std::move(value));
+  if (name == kLayoutXattr) co_return co_await SetLayout(std::move(who), ino, std::move(value));
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);

@@ -6,6 +6,7 @@
 
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
@@ -120,7 +121,7 @@ Task<Result<BufferChain>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t
           const StripeGrant* grant = n.extents.FindStripe(s.stripe);
           if (!grant) co_return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
           read_into.push_back(pieces.size() - 1);
-          parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential));
+          parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential, n.tally));
           break;
         }
       }
@@ -158,7 +159,7 @@ Task<Result<BufferChain>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t
 }
 
 Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
-                                              bool via_cache) {
+                                              bool via_cache, std::shared_ptr<ReadTally> tally) {
   const uint64_t payload = grant.info.shape.payload_bytes;
   if (stripe_offset > payload || length > payload - stripe_offset) {
     co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant.info.id.v));
@@ -171,7 +172,8 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
     BlockCache::BlockPtr block = blocks_.Find(key);
     const uint64_t block_end = std::min((at / kBlock + 1) * kBlock, payload);
     if (!block && via_cache) {
-      StartFetch(grant, at / kBlock, std::min<uint64_t>(DivCeil(end, kBlock), at / kBlock + kFetchBytes / kBlock));
+      const uint64_t end_block = std::min<uint64_t>(DivCeil(end, kBlock), at / kBlock + kFetchBytes / kBlock);
+      StartFetch(grant, at / kBlock, end_block, tally);
       block = blocks_.Find(key);
     }
     if (!block) {
@@ -179,7 +181,7 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
       uint64_t run = std::min(block_end, end);
       while (run < end && !blocks_.Find({grant.info.id, run / kBlock})) run = std::min(run + kBlock, end);
       counters_.fetched_bytes += run - at;
-      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at));
+      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at, tally));
       out.Append(direct);
       at = run;
       continue;
@@ -197,22 +199,24 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
   co_return out;
 }
 
-void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block) {
+void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
+                     std::shared_ptr<ReadTally> tally) {
   const uint64_t payload = grant.info.shape.payload_bytes;
   std::vector<BlockCache::BlockPtr> blocks;
   for (uint64_t b = first_block; b < end_block; ++b) {
     if (b * kBlock >= payload || blocks_.Find({grant.info.id, b})) break;
     blocks.push_back(blocks_.Add({grant.info.id, b}, std::min(kBlock, payload - b * kBlock)));
   }
-  if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks)));
+  if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks), std::move(tally)));
 }
 
-Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks) {
+Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
+                            std::shared_ptr<ReadTally> tally) {
   const uint64_t from = first_block * kBlock;
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant.info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
-  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from);
+  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally));
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint64_t at = i * kBlock;
     if (r.ok()) {
@@ -257,20 +261,38 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
   return true;
 }
 
+// The byte is in a gathered column of this client's node. What is not known does not lie here.
+bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
+  const NodeId local = io_.peers.local_node();
+  if (!local) return false;
+  for (const Segment& s : n.extents.Lookup(offset, 1)) {
+    const StripeGrant* grant = s.kind == Segment::Kind::kStripe ? n.extents.FindStripe(s.stripe) : nullptr;
+    if (!grant || !grant->info.shape.gathered() || s.stripe_offset >= grant->info.shape.payload_bytes) return false;
+    const Location at = Locate(grant->info.shape, s.stripe_offset);
+    return io_.peers.NodeOf(grant->info.columns[at.column.v].target) == local;
+  }
+  return false;
+}
+
 Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
   auto known = co_await EnsureExtents(inode, offset, length);
   --prefetches_;
   if (!known.ok()) co_return;
+  // A reader of what lies here is likely to stop where that ends: others read the rest where it lies.
+  const bool here = offset > 0 && LiesHere(*inode, offset - 1);
   for (const Segment& s : inode->extents.Lookup(offset, length)) {
+    if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
     if (!grant) continue;
-    const uint64_t end = DivCeil(s.stripe_offset + s.length, kBlock);
+    uint64_t stripe_end = s.stripe_offset + s.length;
+    if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
+    const uint64_t end = DivCeil(stripe_end, kBlock);
     for (uint64_t b = s.stripe_offset / kBlock; b < end;) {
       const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);
       // A part may be there already: fetch the runs between.
       for (uint64_t i = b; i < next; ++i) {
-        if (!blocks_.Find({s.stripe, i})) StartFetch(*grant, i, next);
+        if (!blocks_.Find({s.stripe, i})) StartFetch(*grant, i, next, inode->tally);
       }
       b = next;
     }

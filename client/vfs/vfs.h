@@ -35,6 +35,7 @@
 #include "client/session/meta_session.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
@@ -153,6 +154,7 @@ class Vfs {
   Task<Result<std::string>> ReadLink(Caller who, InodeId ino);
   Task<Result<ReadDirReply>> ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
   Task<Result<void>> SyncDir(Caller who, InodeId ino);
+  // user.stria.* are made up here (virtual_xattr.cc).
   Task<Result<std::string>> GetXattr(Caller who, InodeId ino, std::string name);
   Task<Result<std::vector<std::string>>> ListXattr(Caller who, InodeId ino);
   Task<Result<void>> SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
@@ -212,6 +214,7 @@ class Vfs {
   static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
   static constexpr size_t kMaxRemovedDirs = 1000;
+  static constexpr size_t kMaxTallies = 50'000;
   static constexpr int kMaxRewrites = 3;  // of one batch whose stripes the server does not know
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
@@ -293,6 +296,21 @@ class Vfs {
   Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
   Task<void> PeriodicWriteBack();
 
+  // virtual_xattr.cc
+  std::shared_ptr<ReadTally> TallyOf(InodeId ino);
+  struct Residence;
+  Task<Result<Residence>> WhereIs(Caller who, InodeId ino, uint64_t offset, uint64_t length, size_t max_rows);
+  Task<Result<std::string>> VirtualXattr(Caller who, InodeId ino, std::string name);
+  Task<Result<std::string>> ResidenceXattr(Caller who, InodeId ino, std::string name);
+  Task<Result<std::string>> TreeXattr(Caller who, InodeId ino, bool bytes);
+  Task<Result<void>> SetLayout(Caller who, InodeId ino, std::string text);
+
+  // gather.cc
+  Task<Result<void>> Gather(Caller who, InodeId ino, std::string text);
+  Task<Result<void>> GatherColumns(std::shared_ptr<VfsInode> inode, uint64_t offset, std::vector<uint64_t> columns);
+  Task<Result<size_t>> GatherOneStripe(std::shared_ptr<VfsInode> inode, uint64_t offset,
+                                       std::vector<uint64_t> columns);
+
   // locks.cc
   class LockLine;
   Task<Result<LockReply>> AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket);
@@ -308,10 +326,13 @@ class Vfs {
   Task<Result<BufferChain>> ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
                                     bool sequential);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
-                                           bool via_cache);
-  void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block);
-  Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks);
+                                           bool via_cache, std::shared_ptr<ReadTally> tally);
+  void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
+                  std::shared_ptr<ReadTally> tally);
+  Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
+                         std::shared_ptr<ReadTally> tally);
   bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
+  bool LiesHere(const VfsInode& n, uint64_t offset) const;
   Task<void> Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
 
   VfsOptions options_;
@@ -344,6 +365,7 @@ class Vfs {
   std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
   uint64_t next_lock_ticket_ = 1;
   IoCounters counters_;
+  std::map<InodeId, std::shared_ptr<ReadTally>> tallies_;  // of files in use and, up to kMaxTallies, others
   TaskScope scope_;
 };
 

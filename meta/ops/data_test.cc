@@ -258,7 +258,7 @@ TEST_P(DataTest, StripeUsesAndPaths) {
   EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, kRootInode); })->paths, std::vector<std::string>{"/"});
 }
 
-TEST_P(DataTest, LayoutsAreInheritedAndSetOnEmptyFilesOnly) {
+TEST_P(DataTest, LayoutsAreInheritedAndSetForWhatIsWrittenNext) {
   Layout two{.k = 2, .m = 1};
   two.stripe_bytes = 2 * kDefaultUnitBytes;
   LayoutRequest set;
@@ -277,7 +277,9 @@ TEST_P(DataTest, LayoutsAreInheritedAndSetOnEmptyFilesOnly) {
   set.layout = two;
   ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
   Write(ino, 0, 10);
-  EXPECT_EQ(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).code(), FsError::kNotEmpty);
+  set.layout->arrangement = Arrangement::kGathered;
+  ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
+  EXPECT_EQ(Do([&](Txn& t) { return OpGetLayout(t, ctx_, get); })->layout, *set.layout);
   auto fs = Do([&](Txn& t) { return OpStatFs(t, 300, 30); }).value();
   EXPECT_EQ(fs.total_bytes, 200u);
   EXPECT_EQ(fs.free_bytes, 20u);

@@ -24,9 +24,6 @@ Result<LayoutReply> OpSetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest&
   ASSIGN_OR_RETURN(InodeRecord rec, GetWithLayout(txn, r.ino));
   if (!IsOwner(ctx, rec.attr)) return Error(FsError::kPerm);
   if (Error e = ValidateLayout(*r.layout); !e.ok()) return e;
-  if (!rec.is_dir() && rec.attr.size > 0) {
-    return Error(FsError::kNotEmpty, "the layout of a file can be set only while it is empty");
-  }
   rec.layout = *r.layout;
   rec.layout_inherited = false;
   rec.attr.ctime_ns = ctx.now_ns;

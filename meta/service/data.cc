@@ -9,9 +9,19 @@ namespace stria {
 namespace {
 
 // The layout of a stripe that is to hold no more than `payload_bytes` (0: a full one): a short one uses
-// few data columns, with the layout's full parity.
+// few data columns, with the layout's full parity. Columns of a gathered one fill one after another: they keep
+// their length.
 Layout ForPayload(Layout layout, uint64_t payload_bytes) {
-  if (payload_bytes == 0 || layout.groups != 1 || layout.arrangement == Arrangement::kGathered) return layout;
+  if (payload_bytes == 0 || layout.groups != 1) return layout;
+  if (layout.arrangement == Arrangement::kGathered) {
+    const uint64_t column = layout.stripe_bytes / layout.data_columns();
+    const uint64_t columns = DivCeil(payload_bytes, column);
+    if (columns >= layout.k) return layout;
+    layout.k = static_cast<uint8_t>(columns);
+    layout.codec = DefaultCodec(layout.k, layout.m);
+    layout.stripe_bytes = columns * column;
+    return layout;
+  }
   const uint64_t units = DivCeil(payload_bytes, layout.unit_bytes);
   if (units >= layout.k) return layout;
   layout.k = static_cast<uint8_t>(std::max<uint64_t>(units, 1));

@@ -49,6 +49,8 @@ class MiniCluster {
   MetaConnector& meta() { return *meta_; }
   DataConnector& data() { return *data_; }
   MetaServer& server() { return *server_; }
+  // The directory of a node's disk.
+  const std::string& disk_dir(const std::string& node) { return nodes_.at(node)->dir.path(); }
 
  private:
   struct Node {
@@ -133,15 +135,17 @@ class MiniCluster {
   std::map<std::string, std::unique_ptr<Node>> nodes_;  // by address
 };
 
-// One mounted client of a cluster.
+// One mounted client of a cluster, on `node` if that is not "".
 class MiniMount {
  public:
-  MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}) : cluster_(cluster), kernel_(roots) {
+  MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}, const std::string& node = "")
+      : cluster_(cluster), kernel_(roots) {
     CHECK(mkdtemp(path_.data()) != nullptr);
     ClientOptions options;
     options.session.addresses = {"meta"};
     options.session.client_name = "mount " + std::to_string(number);
     options.session.client_uuid = Uuid{300, number};
+    options.session.node_name = node;
     options.session.timeout_ns = 20 * kSecond;
     options.session.seed = number;
     ExecutorThread& loop = cluster_->loop();

@@ -1,4 +1,4 @@
-"""Makes ROOT files of muon pairs: make_events.py DIR [--mib 560]
+"""Makes ROOT files of muon pairs: make_events.py DIR [--mib 560] [--files 6]
 
 Half of them hold a TTree, half an RNTuple, both called "Events", with the two muons' pt, eta, phi and
 charge (float32 and int32, uncompressed). Masses have the peaks of J/psi, Upsilon and Z over a falling
@@ -12,9 +12,8 @@ import time
 import numpy as np
 import uproot
 
-FILES = 6
 BYTES_PER_EVENT = 8 * 4
-CHUNK_EVENTS = 500_000
+CHUNK_EVENTS = 500_000  # of a cluster
 TYPES = {"mu1_pt": "float32", "mu1_eta": "float32", "mu1_phi": "float32", "mu1_charge": "int32",
          "mu2_pt": "float32", "mu2_eta": "float32", "mu2_phi": "float32", "mu2_charge": "int32"}
 # Mass and width (GeV), share of the events.
@@ -47,17 +46,17 @@ def events(rng, n):
     return {name: value.astype(kind) for (name, kind), value in zip(TYPES.items(), values)}
 
 
-def write(path, kind, n, seed):
+def write(path, kind, n, seed, chunk):
     rng = np.random.default_rng(seed)
     partial = path.with_suffix(".part")
     with uproot.recreate(partial, compression=None) as out:
         make = out.mktree if kind == "ttree" else out.mkrntuple
-        first = events(rng, min(n, CHUNK_EVENTS))
+        first = events(rng, min(n, chunk))
         table = make("Events", TYPES if kind == "ttree" else first)
         if kind == "ttree":
             table.extend(first)
-        for done in range(CHUNK_EVENTS, n, CHUNK_EVENTS):
-            table.extend(events(rng, min(n - done, CHUNK_EVENTS)))
+        for done in range(chunk, n, chunk):
+            table.extend(events(rng, min(n - done, chunk)))
     partial.rename(path)
 
 
@@ -65,15 +64,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--mib", type=int, default=560, help="size of all files together (default %(default)s)")
+    parser.add_argument("--files", type=int, default=6, help="how many (default %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first of them (default %(default)s)")
+    parser.add_argument("--chunk", type=int, default=CHUNK_EVENTS, help="events of a cluster (default %(default)s)")
     args = parser.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)
-    n = args.mib * (1 << 20) // FILES // BYTES_PER_EVENT
-    for i in range(FILES):
+    n = args.mib * (1 << 20) // args.files // BYTES_PER_EVENT
+    for i in range(args.first, args.first + args.files):
         kind = "ttree" if i % 2 == 0 else "rntuple"
         path = args.dir / f"dimuon_{kind}_{i // 2 + 1}.root"
         began = time.time()
         if not path.exists():
-            write(path, kind, n, seed=1000 + i)
+            write(path, kind, n, 1000 + i, args.chunk)
         size = path.stat().st_size
         print(f"  {path.name}: {n:,} events, {size / (1 << 20):.0f} MiB, {time.time() - began:.1f} s", flush=True)
 

@@ -152,7 +152,7 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
        {"status",      "node ls",       "node replace",  "node drain",     "node undrain",  "node out",
         "node remove", "disk ls",       "disk replace",  "disk drain",     "disk undrain",  "disk remove",
         "rebuild ls",  "rebuild watch", "rebuild pause", "rebuild resume", "rebuild limit", "where",
-        "layout get",  "layout set",    "paths",         "fsck",           "dev up",        "dev down",
+        "layout get",  "layout set",    "paths",         "fsck",          "stats",         "run",           "split",         "gather",           "dev up",        "dev down",
         "dev kill",    "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {
     EXPECT_EQ(Run(std::string(verb) + " --help"), 0) << verb;
     EXPECT_NE(out_.str().find(std::string("Example:\n  ")), std::string::npos) << verb;
@@ -242,6 +242,31 @@ TEST_F(CliTest, WherePathsLayoutFsck) {
   clean.problems = {"stripe 4 is referenced and does not exist"};
   EXPECT_EQ(Run("fsck --json"), 2);
   EXPECT_FALSE(Json::parse(out_.str())["clean"]);
+}
+
+TEST_F(CliTest, LayoutsNameNodes) {
+  meta_->onGetAttr = [](const InodeRequest& r) -> Result<NodeReply> {
+    NodeReply reply;
+    reply.attr.ino = r.ino;
+    reply.attr.type = FileType::kDirectory;
+    return reply;
+  };
+  Layout is = ParseLayout("raid6:4+2,arrange=gathered,place=local").value();
+  meta_->onGetLayout = [&](const LayoutRequest&) -> Result<LayoutReply> { return LayoutReply{is, false}; };
+  meta_->onSetLayout = [&](const LayoutRequest& r) -> Result<LayoutReply> { return LayoutReply{is = *r.layout, false}; };
+  EXPECT_EQ(Run("layout set / --place node:n2"), 0) << err_.str();
+  EXPECT_EQ(is.place_node, NodeId(2));
+  EXPECT_EQ(out_.str(), "raid6:4+2,arrange=gathered,place=node:n2\n");
+  EXPECT_EQ(Run("layout get /"), 0);
+  EXPECT_EQ(out_.str(), "raid6:4+2,arrange=gathered,place=node:n2\n");
+  EXPECT_EQ(Run("layout set / raid5:4+1,place=node:n1"), 0);
+  EXPECT_EQ(is.place_node, NodeId(1));
+  EXPECT_EQ(Run("layout set / --place spread"), 0);
+  EXPECT_EQ(out_.str(), "raid5:4+1\n");
+  EXPECT_EQ(Run("layout set / --place node:n9"), 66);
+  EXPECT_NE(err_.str().find("there are: n1, n2"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("layout set / --place nowhere"), 64);
+  EXPECT_EQ(Run("layout set /"), 64);
 }
 
 TEST_F(CliTest, AServerThatStartsIsAskedAgain) {

@@ -112,6 +112,9 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddNodeVerbs(app, ctx);
   AddRebuildVerbs(app, ctx);
   AddFileVerbs(app, ctx);
+  AddLocalityVerbs(app, ctx);
+  AddSplitVerb(app, ctx);
+  AddGatherVerb(app, ctx);
   AddDevVerbs(app, ctx);
   try {
     app.parse(argc, argv);

@@ -71,6 +71,9 @@ void AddStatusVerb(CLI::App& app, Context& ctx);
 void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
 void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
+void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
+void AddSplitVerb(CLI::App& app, Context& ctx);
+void AddGatherVerb(CLI::App& app, Context& ctx);
 void AddDevVerbs(CLI::App& app, Context& ctx);
 
 // The whole command: parses, runs, gives the exit code.

@@ -6,17 +6,13 @@
 #include <cstdlib>
 #include <memory>
 
+#include "locality/place.h"
 #include "stripe/layout_spec.h"
 #include "tools/cli/context.h"
+#include "tools/cli/files.h"
 
 namespace stria::cli {
 namespace {
-
-// What a PATH of the command line means.
-struct Resolved {
-  std::unique_ptr<ClusterClient> client;
-  Attr attr;
-};
 
 Result<NodeReply> LookUp(ClusterClient& client, InodeId parent, const std::string& name) {
   return client.Call<NodeReply>("lookup", [parent, name](MetaService& meta, OpHeader header) {
@@ -59,8 +55,8 @@ Result<Attr> Walk(ClusterClient& client, const std::string& path) {
   return attr;
 }
 
-// A file of a mount is asked by its inode number; its sizes are the mount's word (it may hold unwritten
-// bytes). Other paths are taken from the root of the cluster's filesystem, if one was named.
+}  // namespace
+
 Result<Resolved> Resolve(const Context& ctx, const std::string& path) {
   Resolved out;
   char real[PATH_MAX];
@@ -83,6 +79,8 @@ Result<Resolved> Resolve(const Context& ctx, const std::string& path) {
   return out;
 }
 
+namespace {
+
 Result<LayoutReply> Layouts(ClusterClient& client, InodeId ino, std::optional<Layout> layout) {
   return client.Call<LayoutReply>("layout", [ino, layout](MetaService& meta, OpHeader header) {
     LayoutRequest r;
@@ -93,6 +91,14 @@ Result<LayoutReply> Layouts(ClusterClient& client, InodeId ino, std::optional<La
   });
 }
 
+// The map is asked for only if the layout names a node.
+Result<std::string> Spelled(ClusterClient& client, const Layout& layout) {
+  const std::string text = LayoutToString(layout);
+  if (layout.place != Place::kNode) return text;
+  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
+  return NodeNameForNumber(text, status.map);
+}
+
 // ---- where ----------------------------------------------------------------------------------------
 
 struct WhereArgs {
@@ -101,8 +107,10 @@ struct WhereArgs {
   bool by_host = false;
 };
 
-Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, InodeId ino, uint64_t offset, uint64_t length) {
-  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
+}  // namespace
+
+Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, const ClusterMap& map, InodeId ino, uint64_t offset,
+                                       uint64_t length) {
   std::vector<Extent> extents;
   std::vector<StripeGrant> stripes;
   const uint64_t end = offset + length;
@@ -124,8 +132,10 @@ Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, InodeId ino, uint6
     for (StripeGrant& g : reply->stripes) stripes.push_back(std::move(g));
     at = reply->covered_to;
   }
-  return WhereRows(extents, stripes, status.map, offset, length);
+  return WhereRows(extents, stripes, map, offset, length);
 }
+
+namespace {
 
 int RunWhere(const Context& ctx, const WhereArgs& args) {
   auto found = Resolve(ctx, args.file);
@@ -135,14 +145,17 @@ int RunWhere(const Context& ctx, const WhereArgs& args) {
   }
   const auto range = ParseRange(args.range.empty() ? "0+" : args.range, found->attr.size);
   if (!range.ok()) return ctx.Fail(range.error());
-  const auto rows = AskWhere(*found->client, found->attr.ino, range->first, range->second);
+  const auto status = GetStatus(*found->client);
+  if (!status.ok()) return ctx.Fail(status.error());
+  const auto rows = AskWhere(*found->client, status->map, found->attr.ino, range->first, range->second);
   if (!rows.ok()) return ctx.Fail(rows.error());
   if (ctx.json) {
     const auto layout = Layouts(*found->client, found->attr.ino, std::nullopt);
+    const auto spelled = layout.ok() ? Spelled(*found->client, layout->layout) : layout.error();
     Json j = {{"file", args.file},
               {"inode", found->attr.ino.v},
               {"size", found->attr.size},
-              {"layout", layout.ok() ? Json(LayoutToString(layout->layout)) : Json()}};
+              {"layout", spelled.ok() ? Json(*spelled) : Json()}};
     args.by_host ? j["hosts"] = HostsJson(ByHost(*rows)) : j["ranges"] = WhereJson(*rows);
     *ctx.out << Dump(j);
   } else {
@@ -153,8 +166,10 @@ int RunWhere(const Context& ctx, const WhereArgs& args) {
 
 // ---- layout ---------------------------------------------------------------------------------------
 
-int PrintLayout(const Context& ctx, const std::string& path, const LayoutReply& reply) {
-  const std::string text = LayoutToString(reply.layout);
+int PrintLayout(const Context& ctx, const std::string& path, ClusterClient& client, const LayoutReply& reply) {
+  const Result<std::string> spelled = Spelled(client, reply.layout);
+  if (!spelled.ok()) return ctx.Fail(spelled.error());
+  const std::string& text = *spelled;
   if (ctx.json) {
     *ctx.out << Dump({{"path", path}, {"layout", text}, {"inherited", reply.inherited}});
   } else {
@@ -163,18 +178,43 @@ int PrintLayout(const Context& ctx, const std::string& path, const LayoutReply& 
   return kExitOk;
 }
 
-int RunLayout(const Context& ctx, const std::string& path, const std::string& spec) {
-  std::optional<Layout> layout;
-  if (!spec.empty()) {
-    const auto parsed = ParseLayout(spec);
-    if (!parsed.ok()) return ctx.Fail(parsed.error());
-    layout = *parsed;
+int RunGetLayout(const Context& ctx, const std::string& path) {
+  auto found = Resolve(ctx, path);
+  if (!found.ok()) return ctx.Fail(found.error());
+  const auto reply = Layouts(*found->client, found->attr.ino, std::nullopt);
+  if (!reply.ok()) return ctx.Fail(reply.error());
+  return PrintLayout(ctx, path, *found->client, *reply);
+}
+
+// Without a spec, the layout that is there with another place.
+Result<LayoutReply> SetLayout(ClusterClient& client, InodeId ino, std::string spec, const std::string& place) {
+  if (spec.empty()) {
+    ASSIGN_OR_RETURN(LayoutReply now, Layouts(client, ino, std::nullopt));
+    now.layout.place = Place::kSpread;
+    now.layout.place_node = NodeId();
+    spec = LayoutToString(now.layout);
+  }
+  if (!place.empty()) spec += ",place=" + place;
+  if (spec.find("place=node:") != spec.npos) {
+    ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
+    ASSIGN_OR_RETURN(spec, NodeNumberForName(spec, status.map));
+  }
+  ASSIGN_OR_RETURN(const Layout layout, ParseLayout(spec));
+  return Layouts(client, ino, layout);
+}
+
+int RunSetLayout(const Context& ctx, const std::string& path, const std::string& spec, const std::string& place) {
+  if (spec.empty() && place.empty()) {
+    return ctx.Fail(Error(FsError::kInval, "give a layout, --place, or both"));
+  }
+  if (spec.find("place=node:") == spec.npos && !spec.empty()) {
+    if (const auto parsed = ParseLayout(spec); !parsed.ok()) return ctx.Fail(parsed.error());
   }
   auto found = Resolve(ctx, path);
   if (!found.ok()) return ctx.Fail(found.error());
-  const auto reply = Layouts(*found->client, found->attr.ino, layout);
+  const auto reply = SetLayout(*found->client, found->attr.ino, spec, place);
   if (!reply.ok()) return ctx.Fail(reply.error());
-  return PrintLayout(ctx, path, *reply);
+  return PrintLayout(ctx, path, *found->client, *reply);
 }
 
 // ---- paths, fsck ----------------------------------------------------------------------------------
@@ -239,16 +279,20 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   CLI::App* get = layout->add_subcommand("get", "Show the layout of a file or directory");
   get->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
   AddCommon(get, ctx, "stria layout get /data");
-  get->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunLayout(ctx, *path, ""); }; });
+  get->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunGetLayout(ctx, *path); }; });
   CLI::App* set = layout->add_subcommand("set", "Set it; for what is written from now on");
   set->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
   set->add_option("SPEC", *spec,
                   "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
-                  "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,..")
-      ->required();
-  AddCommon(set, ctx, "stria layout set /data/raw raid6:4+2,unit=1M");
+                  "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,arrange=gathered ,.. "
+                  "(without it: the one that is there)");
+  auto place = std::make_shared<std::string>();
+  set->add_option("--place", *place, "Where data columns go: spread, local (the writer's node), node:NAME");
+  AddCommon(set, ctx, "stria layout set /data/raw raid6:4+2,arrange=gathered,unit=64M --place local");
   set->callback(
-      [&ctx, path, spec] { ctx.run = [&ctx, path, spec] { return RunLayout(ctx, *path, *spec); }; });
+      [&ctx, path, spec, place] {
+        ctx.run = [&ctx, path, spec, place] { return RunSetLayout(ctx, *path, *spec, *place); };
+      });
 
   auto ino = std::make_shared<uint64_t>(0);
   CLI::App* paths = app.add_subcommand("paths", "All names of an inode (exit 1 if it has none)");

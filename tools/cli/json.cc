@@ -110,6 +110,12 @@ Json WhereJson(const std::vector<WhereRow>& rows) {
   return out;
 }
 
+Json ReadsJson(const ReadTally& tally) {
+  return {{"local_bytes", tally.local_bytes},
+          {"network_bytes", tally.network_bytes},
+          {"reconstructed_bytes", tally.reconstructed_bytes}};
+}
+
 Json HostsJson(const std::vector<HostShare>& hosts) {
   Json out = Json::array();
   for (const HostShare& h : hosts) {

@@ -18,6 +18,7 @@ Json NodesJson(const ClusterMap& map);
 Json DisksJson(const ClusterMap& map);
 Json RepairsJson(const StatusReply& s);
 Json WhereJson(const std::vector<WhereRow>& rows);
+Json ReadsJson(const ReadTally& tally);
 Json HostsJson(const std::vector<HostShare>& hosts);
 Json AdminJson(const AdminReply& r, bool dry_run);
 Json FsckJson(const FsckReply& r);

@@ -60,6 +60,12 @@ std::string Count(uint64_t n, std::string_view one, std::string_view many) {
   return std::to_string(n) + " " + std::string(n == 1 ? one : many);
 }
 
+std::string ShellQuoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
+  return out + "'";
+}
+
 int Percent(uint64_t done, uint64_t total) {
   if (done >= total) return 100;
   return static_cast<int>(static_cast<unsigned __int128>(done) * 100 / total);
@@ -123,17 +129,6 @@ const char* TargetStateName(TargetState s) {
     case TargetState::kRemoved: return "removed";
   }
   return "?";
-}
-
-const char* TargetHealth(const ClusterMap& map, TargetId id) {
-  const TargetInfo* t = map.FindTarget(id);
-  const NodeInfo* n = t ? map.FindNode(t->node) : nullptr;
-  if (n == nullptr || t->state == TargetState::kRemoved) return "gone";
-  if (t->state == TargetState::kOut || n->state == NodeState::kOut) return "out";
-  if (t->state == TargetState::kFailed) return "failed";
-  if (n->state == NodeState::kDown) return "down";
-  if (n->state == NodeState::kSuspect) return "suspect";
-  return t->state == TargetState::kDraining ? "draining" : "ok";
 }
 
 namespace {

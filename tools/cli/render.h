@@ -8,12 +8,16 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "locality/where.h"
 
 namespace stria::cli {
 
 std::string HumanBytes(uint64_t bytes);      // "0 B", "1.5 GiB", "12 GiB"
 std::string HumanDuration(int64_t seconds);  // "5 s", "2 min 5 s", "3 h 4 min", "2 d 3 h"
 std::string Count(uint64_t n, std::string_view one, std::string_view many);  // "1 file", "3 files"
+
+// One word of a shell, whatever is in it.
+std::string ShellQuoted(std::string_view text);
 
 // Rounds down, so that 100 is only ever printed for all of it. 100 if total is 0.
 int Percent(uint64_t done, uint64_t total);
@@ -57,8 +61,6 @@ Health HealthOf(const std::vector<Finding>& findings);
 
 const char* NodeStateName(NodeState s);
 const char* TargetStateName(TargetState s);
-// How a target stands for a reader: "ok", "suspect", "down", "draining", "failed", "out", "gone".
-const char* TargetHealth(const ClusterMap& map, TargetId id);
 
 // ---- Reports --------------------------------------------------------------------------------------
 

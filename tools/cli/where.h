@@ -1,50 +1,16 @@
-// Which node holds which bytes of a file: pure. Ranges are of the file, in bytes.
+// What `stria where` prints: pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "api/meta_api.h"
+#include "locality/read_tally.h"
+#include "locality/where.h"
 
 namespace stria::cli {
 
-struct WhereRow {
-  uint64_t offset = 0;
-  uint64_t length = 0;
-  std::string role;    // "data", "parity", "copy", "meta" (inline bytes), "hole"
-  std::string node;    // "n3", or "meta", "-"
-  std::string disk;    // "d2", or "-"
-  std::string health;  // TargetHealth()
-  StripeId stripe;     // 0 for meta and hole
-  bool operator==(const WhereRow&) const = default;
-};
-
-// The rows of [offset, offset + length), which lies in the file: first what holds the bytes themselves,
-// in file order and without gaps, then the redundancy that covers them, one stripe after another. A row
-// of redundancy has the range of the file's bytes of its stripe that it helps to restore. Neighbours
-// that differ in nothing but the range are merged (also over stripes).
-// REQUIRES: `extents` sorted and disjoint; `stripes` has those they refer to (others give health "gone").
-std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,
-                                const ClusterMap& map, uint64_t offset, uint64_t length);
-
-// What each host holds of them: bytes of data, and of redundancy's ranges, per node.
-struct HostShare {
-  std::string node;
-  uint64_t data_bytes = 0;
-  uint64_t redundancy_ranges = 0;  // rows of parity or copies
-  std::string health;              // the worst of its rows
-  bool operator==(const HostShare&) const = default;
-};
-std::vector<HostShare> ByHost(const std::vector<WhereRow>& rows);
-
 std::string RenderWhere(const std::vector<WhereRow>& rows);
 std::string RenderByHost(const std::vector<HostShare>& hosts);
-
-// "OFF+LEN", "OFF+" (to the end); numbers are bytes or have K, M, G, T behind them. The result is cut at
-// `file_bytes`. kInval with a sentence otherwise.
-Result<std::pair<uint64_t, uint64_t>> ParseRange(const std::string& text, uint64_t file_bytes);
-// "4K" -> 4096.
-Result<uint64_t> ParseBytes(const std::string& text);
+std::string RenderReads(const ReadTally& tally);
 
 }  // namespace stria::cli

@@ -1,0 +1,94 @@
+"""Analysis next to the data: files stay on the node that writes them, are read from its disks, and move when told to;
+where, split, stats and run agree on it."""
+
+import json
+import os
+import stat
+
+from stria_cluster import MIB, Cluster, digest_of_file, main, say, write_file
+
+SIZE = 20 * MIB + 12345
+
+
+def hosts_of(c, path):
+    answer = json.loads(c.stria("where", path, "--by-host", "--json").stdout)
+    return {h["node"]: h["data_bytes"] for h in answer["hosts"] if h["data_bytes"] > 0}
+
+
+def io_of(c, path):
+    s = json.loads(c.stria("stats", path, "--json").stdout)
+    return s["local_bytes"], s["network_bytes"]
+
+
+def scenario():
+    with Cluster(nodes=5, disks=2, layout="raid5:4+1") as c:
+        mounts = {"n1": c.mount}
+        for node in ("n2", "n3"):
+            mounts[node] = c.dir / f"mnt-{node}"
+            mounts[node].mkdir()
+            c.stria("dev", "mount", "--dir", c.cluster, "--at", mounts[node], "--node", node)
+        (c.mount / "data").mkdir()
+        c.stria("layout", "set", c.mount / "data", "raid5:4+1,arrange=gathered,unit=8M", "--place", "local")
+        written = {}
+        for node, mount in mounts.items():
+            written[node] = write_file(mount, f"data/by-{node}", SIZE)
+            assert hosts_of(c, mount / f"data/by-{node}") == {node: SIZE}, f"{node}'s file is elsewhere"
+        say("each file lies on the node that wrote it")
+
+        for node, mount in mounts.items():
+            for name in mounts:
+                before = io_of(c, mount)
+                assert digest_of_file(mount / f"data/by-{name}") == written[name][1]
+                local, network = io_of(c, mount / f"data/by-{name}")
+                if name == node:
+                    assert local >= SIZE and network == 0, f"{node} read its own file from elsewhere: {local}, {network}"
+                else:
+                    assert local + network >= SIZE, f"{node} read {name}'s file from nowhere"
+                after = io_of(c, mount)
+                assert sum(after) - sum(before) == local + network, "a mount's count is not that of its files"
+        say("each node reads its own file from its own disks")
+
+        plan = json.loads(c.stria("split", c.mount / "data", "--by", "host", "--align", "file", "--nodes", "n1,n2,n3").stdout)
+        got = {h["host"]: [w["path"].rsplit("-", 1)[1] for w in h["work"]] for h in plan["hosts"]}
+        assert got == {"n1": ["n1"], "n2": ["n2"], "n3": ["n3"]} and plan["local_percent"] == 100, plan
+        parts = json.loads(c.stria("split", c.mount / "data").stdout)
+        assert sum(h["bytes"] for h in parts["hosts"]) == 3 * SIZE
+        assert max(h["bytes"] for h in parts["hosts"]) <= 1.1 * 3 * SIZE / 5 + MIB, parts
+        say("split gives each node its own file, and five nodes equal parts")
+
+        here = c.stria("run", "--near", c.mount / "data/by-n1", "--dry-run").stdout
+        assert here.startswith("here"), here
+        ssh = c.dir / "ssh"
+        ssh.write_text('#!/bin/sh\nwhile [ "$1" = -o ]; do shift 2; done\nshift\nexec sh -c "$*"\n')
+        ssh.chmod(ssh.stat().st_mode | stat.S_IXUSR)
+        os.environ["STRIA_SSH"] = str(ssh)
+        ran = c.stria("run", "--near", c.mount / "data/by-n3", "--", "sh", "-c", "echo on $STRIA_NODE it\\'s; exit 3", check=False)
+        assert (ran.returncode, ran.stdout) == (3, "on n3 it's\n"), ran
+        os.environ["STRIA_SSH"] = "/bin/false"
+        soft = c.stria("run", "--near", c.mount / "data/by-n3", "--", "echo", "anywhere")
+        assert soft.stdout == "anywhere\n" and "cannot be reached" in soft.stderr, soft
+        strict = c.stria("run", "--strict", "--near", c.mount / "data/by-n3", "--", "echo", "anywhere", check=False)
+        assert strict.returncode == 69 and strict.stdout == "", strict
+        say("run goes to the data, and only insists when told to")
+
+        c.write("striped", SIZE)
+        assert len(hosts_of(c, c.mount / "striped")) >= 4
+        c.stria("gather", "--place", "node:n2", "--column", "8M", c.mount / "striped")
+        assert hosts_of(c, c.mount / "striped") == {"n2": SIZE}
+        assert "place=node:n2" in c.stria("layout", "get", c.mount / "striped").stdout
+        c.stria("gather", "--place", "spread", "--column", "4M", c.mount / "striped")
+        assert len(hosts_of(c, c.mount / "striped")) >= 4
+        c.fresh_mount()
+        c.verify()
+        say("gather moved a striped file to one node, and to columns of all, and every byte is right")
+
+        c.kill("n3")
+        c.fresh_mount()
+        c.verify()
+        assert digest_of_file(c.mount / "data/by-n3") == written["n3"][1]
+        say("without n3 its file is read from copies")
+        c.start("n3")
+        c.fsck()
+
+
+main(scenario)

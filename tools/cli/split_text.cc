@@ -1,0 +1,124 @@
+#include "tools/cli/split_text.h"
+
+#include "tools/cli/render.h"
+
+namespace stria::cli {
+namespace {
+
+Json ItemJson(const SplitPlan& plan, const SplitPiece& p) {
+  if (plan.entries) return {{"path", plan.paths[p.file]}, {"entry_start", p.begin}, {"entry_stop", p.end}};
+  return {{"path", plan.paths[p.file]}, {"offset", p.begin}, {"length", p.end - p.begin}};
+}
+
+std::string ListOf(const std::string& dir, const HostWork& w) { return dir + "/" + w.host + ".json"; }
+
+constexpr char kSlurmHead[] =
+    "#!/bin/bash\n"
+    "# One job for each node that has work. Slurm prefers the node that holds the bytes, and takes another one\n"
+    "# when it is busy or dead; for that each node has its name as a feature (slurm.conf: NodeName=n1 Feature=n1).\n"
+    "#   usage: bash THIS COMMAND [ARGUMENT..]    a job runs  COMMAND ARGUMENT.. LIST\n"
+    "#   SBATCH_OPTIONS are passed on; STRIA_STRICT=1 insists on the node\n"
+    "set -eu\n"
+    "[ $# -gt 0 ] || { sed -n '2,5s/^# //p' \"$0\"; exit 64; }\n"
+    "command=$(printf '%q ' \"$@\")\n"
+    "job() {  # NODE LIST\n"
+    "  local where=--prefer=$1\n"
+    "  [ -z \"${STRIA_STRICT:-}\" ] || where=--nodelist=$1\n"
+    "  sbatch --parsable --job-name=\"stria-$1\" \"$where\" ${SBATCH_OPTIONS:-} --wrap=\"$command $(printf %q \"$2\")\"\n"
+    "}\n";
+
+std::string Slurm(const SplitPlan& plan, const std::string& dir) {
+  std::string text = kSlurmHead;
+  for (const HostWork& w : plan.work) {
+    if (!w.pieces.empty()) text += "job " + ShellQuoted(w.host) + " " + ShellQuoted(ListOf(dir, w)) + "\n";
+  }
+  return text;
+}
+
+std::string Condor(const SplitPlan& plan, const std::string& dir) {
+  std::string text =
+      "# condor_submit THIS executable=/path/of/your/program    a job runs  program LIST\n"
+      "arguments = $(list)\n"
+      "rank = (TARGET.Machine == \"$(node)\") || regexp(\"^$(node)[.]\", TARGET.Machine)\n"
+      "queue node, list from (\n";
+  for (const HostWork& w : plan.work) {
+    if (!w.pieces.empty()) text += "  " + w.host + ", " + ListOf(dir, w) + "\n";
+  }
+  return text + ")\n";
+}
+
+std::string Parallel(const SplitPlan& plan, const std::string& dir) {
+  std::string text =
+      "#!/bin/bash\n"
+      "#   usage: bash THIS COMMAND [ARGUMENT..]    each node runs  COMMAND ARGUMENT.. LIST\n"
+      "set -eu\n"
+      "[ $# -gt 0 ] || { sed -n '2s/^# //p' \"$0\"; exit 64; }\n";
+  for (const HostWork& w : plan.work) {
+    if (w.pieces.empty()) continue;
+    text += "parallel --quote -S " + ShellQuoted(w.host) + " \"$@\" ::: " + ShellQuoted(ListOf(dir, w)) + " &\n";
+  }
+  return text + "wait\n";
+}
+
+// Strings of JSON are strings of Python.
+std::string Dask(const SplitPlan& plan) {
+  std::string text = std::string("# (path, ") + (plan.entries ? "entry_start, entry_stop" : "offset, end") +
+                     ", workers, allow_other_workers)\nwork = [\n";
+  for (const HostWork& w : plan.work) {
+    for (const SplitPiece& p : w.pieces) {
+      text += "    (" + Json(plan.paths[p.file]).dump(-1, ' ', true, Json::error_handler_t::replace) + ", " +
+              std::to_string(p.begin) + ", " + std::to_string(p.end) + ", [" + Json(w.host).dump() + "], True),\n";
+    }
+  }
+  return text + "]\n";
+}
+
+}  // namespace
+
+uint64_t SplitPlan::bytes() const {
+  uint64_t sum = 0;
+  for (const HostWork& w : work) sum += w.bytes;
+  return sum;
+}
+uint64_t SplitPlan::local_bytes() const {
+  uint64_t sum = 0;
+  for (const HostWork& w : work) sum += w.local_bytes;
+  return sum;
+}
+
+Json HostWorkJson(const SplitPlan& plan, const HostWork& work) {
+  Json items = Json::array();
+  for (const SplitPiece& p : work.pieces) items.push_back(ItemJson(plan, p));
+  return {{"host", work.host}, {"bytes", work.bytes}, {"local_bytes", work.local_bytes}, {"work", items}};
+}
+
+Json SplitJson(const SplitPlan& plan) {
+  Json hosts = Json::array();
+  for (const HostWork& w : plan.work) hosts.push_back(HostWorkJson(plan, w));
+  return {{"unit", plan.entries ? "entries" : "bytes"},
+          {"bytes", plan.bytes()},
+          {"local_percent", Percent(plan.local_bytes(), plan.bytes())},
+          {"hosts", hosts}};
+}
+
+Result<SplitFormat> ParseSplitFormat(const std::string& name) {
+  if (name == "json") return SplitFormat::kJson;
+  if (name == "slurm") return SplitFormat::kSlurm;
+  if (name == "condor") return SplitFormat::kCondor;
+  if (name == "dask") return SplitFormat::kDask;
+  if (name == "parallel") return SplitFormat::kParallel;
+  return Error(FsError::kInval, "'" + name + "' is no format of work lists: json, slurm, condor, dask or parallel");
+}
+
+std::string RenderSplit(const SplitPlan& plan, SplitFormat format, const std::string& list_dir) {
+  switch (format) {
+    case SplitFormat::kJson: return Dump(SplitJson(plan));
+    case SplitFormat::kSlurm: return Slurm(plan, list_dir);
+    case SplitFormat::kCondor: return Condor(plan, list_dir);
+    case SplitFormat::kDask: return Dask(plan);
+    case SplitFormat::kParallel: return Parallel(plan, list_dir);
+  }
+  return "";
+}
+
+}  // namespace stria::cli
