@@ -71,6 +71,7 @@ Caller FuseAdapter::CallerOf(fuse_req_t req) {
   Caller who;
   who.uid = ctx->uid;
   who.gid = ctx->gid;
+  who.umask = ctx->umask;
   if (options_.owner.IsOwner(who.uid)) {
     who.uid = options_.owner.as_uid;
     who.gid = options_.owner.as_gid;

@@ -111,7 +111,8 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // its second version is added by ExtendInitReply
   want(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, true);
-  want(FUSE_CAP_POSIX_ACL, false);
+  // The umask is ours to heed: a directory may have a default access control list in its place.
+  want(FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK, true);
   conn->max_write = kMaxWriteBytes;
   conn->max_background = options_.max_background;
   conn->congestion_threshold = options_.max_background * 3 / 4;

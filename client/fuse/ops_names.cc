@@ -21,7 +21,7 @@ using Identity = FuseAdapter::Identity;
 // ---- lookup, getattr, setattr
 
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
-  r->Entry(co_await a.vfs().Lookup(r->who, parent, std::move(name)));
+  r->Entry(co_await a.vfs().Lookup(r->who, parent, std::move(name)), false);
 }
 void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -32,7 +32,7 @@ void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
 }
 
 Task<void> GetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino) {
-  r->Attributes(co_await a.vfs().GetAttr(r->who, ino));
+  r->Attributes(co_await a.vfs().GetAttr(r->who, ino), false);
 }
 void LlGetAttr(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -82,7 +82,7 @@ Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bo
       }
     }
   }
-  r->Attributes(co_await a.vfs().SetAttr(std::move(who), ino, in));
+  r->Attributes(co_await a.vfs().SetAttr(std::move(who), ino, in), true);
 }
 void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -101,7 +101,7 @@ void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, f
 
 Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, FileType type, uint32_t mode,
                     uint64_t rdev, std::string target) {
-  r->Entry(co_await a.vfs().MakeNode(r->who, parent, std::move(name), type, mode, rdev, std::move(target)));
+  r->Entry(co_await a.vfs().MakeNode(r->who, parent, std::move(name), type, mode, rdev, std::move(target)), true);
 }
 void BeginMakeNode(fuse_req_t req, fuse_ino_t parent, const char* name, FileType type, uint32_t mode, uint64_t rdev,
                    const char* target) {
@@ -159,7 +159,7 @@ void LlRename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t ne
 }
 
 Task<void> Link(FuseAdapter& a, FuseRequest* r, InodeId ino, InodeId new_parent, std::string new_name) {
-  r->Entry(co_await a.vfs().Link(r->who, ino, new_parent, std::move(new_name)));
+  r->Entry(co_await a.vfs().Link(r->who, ino, new_parent, std::move(new_name)), true);
 }
 void LlLink(fuse_req_t req, fuse_ino_t node, fuse_ino_t new_parent, const char* new_name) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -199,8 +199,10 @@ void LlStatFs(fuse_req_t req, fuse_ino_t node) {
                              [](FuseAdapter& ad, FuseRequest* r) { return StatFs(ad, r); });
 }
 
-// POSIX ACLs are not kept; ls and cp ask for them with every file.
-bool IsUnsupportedXattr(std::string_view name) { return name.starts_with("system."); }
+// Of the system's own attributes only POSIX ACLs are kept.
+bool IsUnsupportedXattr(std::string_view name) {
+  return name.starts_with("system.") && !name.starts_with("system.posix_acl_");
+}
 
 Task<void> GetXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string name, size_t room) {
   auto value = co_await a.vfs().GetXattr(r->who, ino, std::move(name));

@@ -39,20 +39,27 @@ bool FuseRequest::Fail(const Error& error) {
   return Fail(error.code);
 }
 
-bool FuseRequest::Entry(const Result<EntryOut>& entry) {
+namespace {
+EntryOut Unkept(EntryOut entry) {
+  entry.attr_valid_ns = 0;
+  return entry;
+}
+}  // namespace
+
+bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  fuse_entry_out out = MakeEntryOut(*entry, adapter_.roots());
+  fuse_entry_out out = MakeEntryOut(changed ? Unkept(*entry) : *entry, adapter_.roots());
   adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 
-bool FuseRequest::Attributes(const Result<EntryOut>& entry) {
+bool FuseRequest::Attributes(const Result<EntryOut>& entry, bool changed) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  fuse_attr_out out = MakeAttrOut(*entry);
+  fuse_attr_out out = MakeAttrOut(changed ? Unkept(*entry) : *entry);
   adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
@@ -69,7 +76,7 @@ bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_f
   out.open.fh = handle;
   out.open.open_flags = open_flags;
   if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
-  out.entry = MakeEntryOut(*entry, adapter_.roots());
+  out.entry = MakeEntryOut(Unkept(*entry), adapter_.roots());
   adapter_.owner().Apply(&out.entry.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }

@@ -44,8 +44,10 @@ class FuseRequest {
   bool Fail(FsError code);
   bool Fail(const Error& error);  // logs what an application could not explain to itself
   bool Status(const Result<void>& result) { return result.ok() ? Ok() : Fail(result.error()); }
-  bool Entry(const Result<EntryOut>& entry);
-  bool Attributes(const Result<EntryOut>& entry);
+  // `changed`: the reply to something that changes the inode. The kernel takes its attributes without asking whether
+  // it was told to forget them meanwhile (as it does for LOOKUP and GETATTR), so it may not keep them.
+  bool Entry(const Result<EntryOut>& entry, bool changed);
+  bool Attributes(const Result<EntryOut>& entry, bool changed);
   bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags);  // `entry` of create
   bool Bytes(std::string_view bytes);
   bool Data(BufferChain bytes);

@@ -54,6 +54,7 @@ struct Caller {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<uint32_t> groups;
+  uint32_t umask = 0;  // for what the caller creates
 };
 
 // All optional. Called on the executor's thread.

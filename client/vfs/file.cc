@@ -114,6 +114,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.name = name;
   r.type = FileType::kFile;
   r.mode = mode;
+  r.umask = who.umask;
   r.open = true;
   r.exclusive = exclusive;
   r.truncate = truncate;

@@ -110,6 +110,7 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   r.mode = mode;
   r.rdev = rdev;
   r.target = std::move(target);
+  r.umask = who.umask;
   r.exclusive = true;
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   ++names_made_;
@@ -247,6 +248,11 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
   if (IsVirtualXattr(name)) co_return co_await VirtualXattr(std::move(who), ino, std::move(name));
+  // The kernel asks for the lists of whatever it checks; most inodes have none, as their attributes say.
+  const uint8_t acl = name == "system.posix_acl_access" ? kAccessAcl : name == "system.posix_acl_default" ? kDefaultAcl : 0;
+  if (acl) {
+    if (const auto attr = CachedAttr(ino); attr && (attr->acls & acl) == 0) co_return Error(FsError::kNoData);
+  }
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);

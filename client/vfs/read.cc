@@ -32,6 +32,17 @@ BufferChain Zeros(uint64_t length) {
 
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
+// All that is not dirty is mapped.
+bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
+  const int64_t now_ns = Executor::Current().WallNs();
+  uint64_t at = offset;
+  for (const DirtyPiece& p : n.dirty.Find(offset, end - offset)) {
+    if (p.offset > at && !n.extents.Covers(at, p.offset - at, now_ns)) return false;
+    at = p.end();
+  }
+  return at >= end || n.extents.Covers(at, end - at, now_ns);
+}
+
 }  // namespace
 
 Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
@@ -67,88 +78,22 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   VfsInode& n = *inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false));
-  uint64_t size = n.attr.size;
-  if (n.lease == LeaseMode::kShared || n.lease == LeaseMode::kNone) {
-    CO_ASSIGN_OR_RETURN(const EntryOut now, co_await GetAttr(who, n.ino));
-    size = now.attr.size;
-  }
   ++counters_.read_calls;
-  if (offset >= size || length == 0) co_return BufferChain();
-  length = std::min(length, size - offset);
-  if (length > kMaxReadBytes) length = kMaxReadBytes;
-  CO_ASSIGN_OR_RETURN(BufferChain bytes, co_await ReadRange(inode, offset, length, h.get()));
-  CHECK(bytes.size() == length, "a read gives what was asked for");
-  counters_.read_bytes += length;
-  co_return bytes;
-}
-
-Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                         VfsHandle* h) {
-  VfsInode& n = *inode;
-  const uint64_t end = offset + length;
-  // Taken first: a batch that commits meanwhile is in here or in the mapping, never in neither.
-  const std::vector<DirtyPiece> dirty = n.dirty.Find(offset, length);
-  const bool sequential = NoteSequence(inode, h, offset, length);
-  BufferChain out;
-  for (size_t i = 0; i <= dirty.size(); ++i) {
-    const uint64_t at = offset + out.size();
-    const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
-    if (next > at) {
-      CO_ASSIGN_OR_RETURN(const BufferChain gap, co_await ReadGap(inode, at, next - at, sequential));
-      out.Append(gap);
-    }
-    if (i < dirty.size()) out.Append(dirty[i].bytes);
-  }
-  co_return out;
-}
-
-Task<Result<BufferChain>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                       bool sequential) {
-  VfsInode& n = *inode;
+  if (length == 0) co_return BufferChain();
+  length = std::min(length, kMaxReadBytes);
   Error last;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     ReadGuard guard = session_.BeginRead();
-    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, length));
-    std::vector<BufferChain> pieces;
-    std::vector<size_t> read_into;  // of pieces, for each of parts
-    std::vector<Task<Result<BufferChain>>> parts;
-    for (const Segment& s : n.extents.Lookup(offset, length)) {
-      BufferChain& piece = pieces.emplace_back();
-      switch (s.kind) {
-        case Segment::Kind::kHole: piece = Zeros(s.length); break;
-        case Segment::Kind::kInline: piece.Append(Buffer::FromString(s.inline_bytes)); break;
-        case Segment::Kind::kStripe: {
-          const StripeGrant* grant = n.extents.FindStripe(s.stripe);
-          if (!grant) co_return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
-          read_into.push_back(pieces.size() - 1);
-          parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential, n.tally));
-          break;
-        }
-      }
+    ReadParts now;
+    CO_ASSIGN_OR_RETURN(const bool gathered,
+                        co_await MapRead(inode, h.get(), offset, length, attempt + 1 == kMaxReadAttempts, &now));
+    if (!gathered) continue;
+    Result<BufferChain> bytes = co_await Fetch(std::move(now));
+    if (bytes.ok()) {
+      counters_.read_bytes += bytes->size();
+      co_return bytes;
     }
-    last = Error();
-    if (parts.size() == 1) {
-      auto one = co_await std::move(parts[0]);
-      if (!one.ok()) {
-        last = one.error();
-      } else {
-        pieces[read_into[0]] = std::move(*one);
-      }
-    } else if (!parts.empty()) {
-      std::vector<Result<BufferChain>> all = co_await WhenAll(std::move(parts));
-      for (size_t i = 0; i < all.size(); ++i) {
-        if (all[i].ok()) {
-          pieces[read_into[i]] = std::move(*all[i]);
-        } else if (last.ok() || MappingIsOld(last.code)) {
-          last = all[i].error();
-        }
-      }
-    }
-    if (last.ok()) {
-      BufferChain out;
-      for (const BufferChain& piece : pieces) out.Append(piece);
-      co_return out;
-    }
+    last = bytes.error();
     if (!MappingIsOld(last.code)) break;
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
@@ -156,6 +101,105 @@ Task<Result<BufferChain>> Vfs::ReadGap(std::shared_ptr<VfsInode> inode, uint64_t
   }
   co_return Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " at " + std::to_string(offset) + "+" +
                                     std::to_string(length) + ": " + last.ToString());
+}
+
+// Size, dirty bytes and mapping of one moment; stripes never change, so their bytes can be fetched later. False:
+// something came between, try again. `any`: take what is there, for a file that changes all the time.
+Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
+                                bool any, ReadParts* out) {
+  VfsInode& n = *inode;
+  const LeaseMode lease = n.lease;
+  if (lease == LeaseMode::kShared || lease == LeaseMode::kNone) {
+    // Size and mapping are the server's, and in one answer.
+    const bool was_clean = n.dirty.clean();
+    const uint64_t epoch = n.extent_epoch;
+    uint64_t end = RangeEnd(offset, length);
+    ExtentCache mapping;
+    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, any, &end, &mapping));
+    // What was committed meanwhile may be in neither; what is buffered under a new lease is of another moment.
+    const bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
+    if (!whole || (moved && !any)) co_return false;
+    if (offset >= end) co_return true;
+    CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out));
+    co_return true;
+  }
+  if (offset >= n.attr.size) co_return true;
+  uint64_t end = offset + std::min(length, n.attr.size - offset);
+  const bool sequential = NoteSequence(inode, h, offset, end - offset);
+  if (!IsKnown(n, offset, end)) {
+    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, end - offset));
+    if (n.lease != lease && !any) co_return false;
+    if (offset >= n.attr.size) co_return true;
+    if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
+    end = std::min(end, n.attr.size);
+  }
+  CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out));
+  co_return true;
+}
+
+// The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
+// answers (unless `any`).
+Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping) {
+  std::optional<uint64_t> version;
+  for (uint64_t at = offset; at < *end;) {
+    GetExtentsRequest r;
+    r.ino = ino;
+    r.offset = at;
+    r.length = *end - at;
+    CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
+                        co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
+    if (!any && version && *version != reply.attr.data_version) co_return false;
+    version = reply.attr.data_version;
+    *end = std::min(*end, reply.attr.size);
+    if (at >= *end) break;
+    if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
+    mapping->Add(at, reply);
+    at = reply.covered_to;
+  }
+  co_return true;
+}
+
+// Dirty bytes over the mapping, which covers what they do not.
+Result<void> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset,
+                           uint64_t end, bool sequential, const std::shared_ptr<ReadTally>& tally,
+                           ReadParts* out) {
+  uint64_t at = offset;
+  for (size_t i = 0; i <= dirty.size(); ++i) {
+    const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
+    for (const Segment& s : next > at ? extents.Lookup(at, next - at) : std::vector<Segment>()) {
+      BufferChain& piece = out->pieces.emplace_back();
+      switch (s.kind) {
+        case Segment::Kind::kHole: piece = Zeros(s.length); break;
+        case Segment::Kind::kInline: piece.Append(Buffer::FromString(s.inline_bytes)); break;
+        case Segment::Kind::kStripe: {
+          const StripeGrant* grant = extents.FindStripe(s.stripe);
+          if (!grant) return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
+          out->read_into.push_back(out->pieces.size() - 1);
+          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential, tally));
+          break;
+        }
+      }
+    }
+    if (i == dirty.size()) break;
+    out->pieces.emplace_back().Append(dirty[i].bytes);
+    at = dirty[i].end();
+  }
+  return Ok();
+}
+
+Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
+  Error first;
+  std::vector<Result<BufferChain>> all;
+  if (g.parts.size() == 1) all.push_back(co_await std::move(g.parts[0]));
+  else if (!g.parts.empty()) all = co_await WhenAll(std::move(g.parts));
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].ok()) g.pieces[g.read_into[i]] = std::move(*all[i]);
+    else if (first.ok() || MappingIsOld(first.code)) first = all[i].error();
+  }
+  if (!first.ok()) co_return first;
+  BufferChain out;
+  for (const BufferChain& piece : g.pieces) out.Append(piece);
+  co_return out;
 }
 
 Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,

@@ -320,11 +320,18 @@ class Vfs {
 
   // read.cc
   Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
-  // Exactly `length` bytes, uncopied as far as possible.
-  Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                      VfsHandle* h);
-  Task<Result<BufferChain>> ReadGap(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                    bool sequential);
+  // What a range has at one moment, uncopied as far as possible.
+  struct ReadParts {
+    std::vector<BufferChain> pieces;                // in order
+    std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
+    std::vector<size_t> read_into;                  // of pieces, for each of parts
+  };
+  Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
+                             bool any, ReadParts* out);
+  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping);
+  Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
+                      bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
+  Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
                                            bool via_cache, std::shared_ptr<ReadTally> tally);
   void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,

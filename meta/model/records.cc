@@ -6,6 +6,7 @@ namespace stria {
 namespace {
 
 constexpr uint8_t kVersion = 1;
+constexpr int kAclShift = 16;  // above the permission bits: which ACLs there are
 
 bool IsFileType(uint8_t t) {
   return t >= static_cast<uint8_t>(FileType::kFile) && t <= static_cast<uint8_t>(FileType::kBlockDevice);
@@ -33,7 +34,7 @@ Result<R> DecodeRecord(std::string_view key, std::string_view value, R record, F
 
 void EncodeAttr(const Attr& a, ByteWriter* w) {
   w->U8(static_cast<uint8_t>(a.type));
-  w->U32(a.mode);
+  w->U32(a.mode | uint32_t{a.acls} << kAclShift);
   w->U32(a.nlink);
   w->U32(a.uid);
   w->U32(a.gid);
@@ -50,7 +51,9 @@ void EncodeAttr(const Attr& a, ByteWriter* w) {
 Attr DecodeAttr(ByteReader* r) {
   Attr a;
   a.type = DecodeType(r);
-  a.mode = r->U32();
+  const uint32_t mode = r->U32();
+  a.mode = mode & ((1U << kAclShift) - 1);
+  a.acls = static_cast<uint8_t>(mode >> kAclShift);
   a.nlink = r->U32();
   a.uid = r->U32();
   a.gid = r->U32();
@@ -62,7 +65,7 @@ Attr DecodeAttr(ByteReader* r) {
   a.ctime_ns = r->I64();
   a.version = r->U64();
   a.data_version = r->U64();
-  if (a.mode > 07777 || a.size > kMaxFileBytes || a.allocated_bytes > kMaxFileBytes) r->Fail();
+  if (a.mode > 07777 || mode >> kAclShift > (kAccessAcl | kDefaultAcl) || a.size > kMaxFileBytes || a.allocated_bytes > kMaxFileBytes) r->Fail();
   return a;
 }
 

@@ -1,10 +1,16 @@
 #include "meta/ops/access.h"
 
+#include "meta/ops/acl.h"
+
 namespace stria {
 
-bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want) {
+bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want, std::string_view acl) {
   if (ctx.IsRoot()) {
     return (want & kMayExec) == 0 || attr.type == FileType::kDirectory || (attr.mode & 0111) != 0;
+  }
+  if (!acl.empty()) {
+    const Result<std::optional<Acl>> list = Acl::Parse(acl);
+    return list.ok() && *list && (*list)->Allows(ctx, attr, want);  // one that does not decode allows nothing
   }
   uint32_t rights = attr.mode & 7;
   if (ctx.uid == attr.uid) {
@@ -15,14 +21,14 @@ bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want) {
   return (rights & want) == want;
 }
 
-Error MayCreate(const OpCtx& ctx, const Attr& dir) {
+Error MayCreate(const OpCtx& ctx, const Attr& dir, std::string_view acl) {
   if (dir.nlink == 0) return Error(FsError::kNoEnt, "the directory was removed");
-  if (!MayAccess(ctx, dir, kMayWrite | kMayExec)) return Error(FsError::kAccess);
+  if (!MayAccess(ctx, dir, kMayWrite | kMayExec, acl)) return Error(FsError::kAccess);
   return Error();
 }
 
-Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir) {
-  if (!MayAccess(ctx, dir, kMayWrite | kMayExec)) return Error(FsError::kAccess);
+Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir, std::string_view acl) {
+  if (!MayAccess(ctx, dir, kMayWrite | kMayExec, acl)) return Error(FsError::kAccess);
   if ((dir.mode & kModeSticky) != 0 && !ctx.IsRoot() && ctx.uid != victim.uid && ctx.uid != dir.uid) {
     return Error(FsError::kPerm, "the directory is sticky");
   }

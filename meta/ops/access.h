@@ -17,15 +17,15 @@ inline constexpr uint32_t kModeSgid = 02000;
 inline constexpr uint32_t kModeSticky = 01000;
 inline constexpr uint32_t kModeGroupExec = 00010;
 
-// `want` is kMay.. bits. Root may all but execute what nobody may execute.
-bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want);
+// `acl`: the access control list (AclIn), "" if there is none. `want` is kMay.. bits. Root may all but execute what nobody may execute.
+bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want, std::string_view acl = {});
 inline bool IsOwner(const OpCtx& ctx, const Attr& attr) { return ctx.IsRoot() || ctx.uid == attr.uid; }
 
 // A new name in the directory: kNoEnt (it was removed), kAccess.
-Error MayCreate(const OpCtx& ctx, const Attr& dir);
+Error MayCreate(const OpCtx& ctx, const Attr& dir, std::string_view acl);
 // A name in the directory goes away (unlink, rmdir, either side of a rename); as_dir: the operation is
 // for directories. kAccess, kPerm (sticky), kNotDir, kIsDir.
-Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir);
+Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir, std::string_view acl = {});
 
 // What chown leaves of the mode of something that is not a directory, and what a write by someone
 // other than root leaves of a file's: no suid; no sgid, unless the group may not execute it and the caller is

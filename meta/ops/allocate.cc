@@ -6,7 +6,7 @@ Result<Layout> OpAllocateLayout(Txn& txn, const OpCtx& ctx, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, ino));
   if (rec.is_dir()) return Error(FsError::kIsDir);
   if (rec.attr.type != FileType::kFile) return Error(FsError::kInval, "only files have bytes");
-  if (!ctx.HasOpen(ino, true) && !MayAccess(ctx, rec.attr, kMayWrite)) return Error(FsError::kAccess);
+  if (!ctx.HasOpen(ino, true) && !MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec))) return Error(FsError::kAccess);
   return rec.layout;
 }
 

@@ -22,7 +22,7 @@ Result<InodeRecord> GetSource(Txn& txn, const OpCtx& ctx, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, ino));
   if (rec.is_dir()) return Error(FsError::kIsDir);
   if (rec.attr.type != FileType::kFile) return Error(FsError::kInval, "only files have bytes");
-  if (!ctx.HasOpen(ino, false) && !MayAccess(ctx, rec.attr, kMayRead)) return Error(FsError::kAccess);
+  if (!ctx.HasOpen(ino, false) && !MayAccess(ctx, rec.attr, kMayRead, AclIn(txn, rec))) return Error(FsError::kAccess);
   return rec;
 }
 

@@ -9,7 +9,7 @@ Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
   if (Error e = CheckName(r.new_name); !e.ok()) return e;
   ASSIGN_OR_RETURN(std::optional<DentryRecord> there, FindDentry(txn, r.new_parent, r.new_name));
   if (there) return Error(FsError::kExist);
-  if (Error e = MayCreate(ctx, dir.attr); !e.ok()) return e;
+  if (Error e = MayCreate(ctx, dir.attr, AclIn(txn, dir)); !e.ok()) return e;
   if (rec.is_dir()) return Error(FsError::kPerm, "directories have one name");
   if (rec.attr.nlink == 0) return Error(FsError::kNoEnt, "the file was unlinked");
   if (rec.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);

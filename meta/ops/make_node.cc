@@ -60,13 +60,14 @@ Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& 
     if (r.exclusive || !r.open || r.type != FileType::kFile) return Error(FsError::kExist);
     return OpenExisting(txn, ctx, r, there->ino);
   }
-  if (Error e = MayCreate(ctx, dir.attr); !e.ok()) return e;
+  if (Error e = MayCreate(ctx, dir.attr, AclIn(txn, dir)); !e.ok()) return e;
   if (IsDevice(r.type) && !ctx.IsRoot()) return Error(FsError::kPerm, "only root makes devices");
   const bool is_dir = r.type == FileType::kDirectory;
   if (is_dir && dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 
   ASSIGN_OR_RETURN(const InodeId ino, txn.NewInode());
   InodeRecord rec = NewInodeRecord(ctx, r, dir, ino);
+  RETURN_IF_ERROR(Inherit(txn, dir, r.umask, &rec));
   RETURN_IF_ERROR(AddDentry(txn, ctx, &dir, r.name, ino, r.type));
   if (is_dir) ++dir.attr.nlink;
   RETURN_IF_ERROR(PutInode(txn, ctx, &rec, true));

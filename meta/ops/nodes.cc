@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "meta/ops/acl.h"
 #include "meta/ops/extents.h"
 
 namespace stria {
@@ -25,7 +26,7 @@ Result<InodeRecord> GetDir(Txn& txn, InodeId ino) {
 
 Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetDir(txn, ino));
-  if (!MayAccess(ctx, rec.attr, kMayExec)) return Error(FsError::kAccess);
+  if (!MayAccess(ctx, rec.attr, kMayExec, AclIn(txn, rec))) return Error(FsError::kAccess);
   return rec;
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "meta/ops/access.h"
+#include "meta/ops/acl.h"
 #include "meta/ops/ops.h"
 
 namespace stria {
@@ -35,6 +36,21 @@ void RemoveDentry(Txn& txn, const OpCtx& ctx, InodeRecord* dir, std::string_view
 
 // One name of the inode is gone (a directory: its only one). Orphans or frees it if it was the last.
 Result<void> DropLink(Txn& txn, const OpCtx& ctx, InodeRecord* rec);
+
+// ---- Access control lists (acl_ops.cc)
+// Which list the extended attribute of this name is: kAccessAcl, kDefaultAcl, 0 none.
+uint8_t AclOf(std::string_view xattr);
+Result<std::optional<Acl>> GetAcl(Txn& txn, const InodeRecord& rec, uint8_t which);
+// The access list for MayAccess and its like: "" if there is none; one that allows nothing if it cannot be read.
+std::string AclIn(Txn& txn, const InodeRecord& rec);
+// Sets or takes away a list with what counts it; the caller writes the record.
+Result<void> PutAcl(Txn& txn, InodeRecord* rec, uint8_t which, const std::optional<Acl>& acl);
+// Extended attributes that are lists. No value: no list.
+Result<XattrReply> OpGetAcl(Txn& txn, const XattrRequest& r);
+Result<XattrReply> OpSetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
+// Mode and lists of a new inode: `mode` as asked for, without what the umask takes away unless `dir` has a default
+// list, which is then inherited.
+Result<void> Inherit(Txn& txn, const InodeRecord& dir, uint32_t umask, InodeRecord* rec);
 
 // Frees a dead inode with all it has; what is too much for this transaction is left masked to TrimStep.
 Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched);

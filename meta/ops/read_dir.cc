@@ -38,7 +38,7 @@ Result<std::vector<DirEntry>> EntriesAfter(Txn& txn, InodeId dir, uint64_t cooki
 
 Result<ReadDirReply> OpReadDir(Txn& txn, const OpCtx& ctx, const ReadDirRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord dir, GetDir(txn, r.ino));
-  if (!ctx.HasOpen(r.ino, false) && !MayAccess(ctx, dir.attr, kMayRead)) return Error(FsError::kAccess);
+  if (!ctx.HasOpen(r.ino, false) && !MayAccess(ctx, dir.attr, kMayRead, AclIn(txn, dir))) return Error(FsError::kAccess);
   ReadDirReply reply;
   reply.parent = dir.parent;
   const size_t limit = std::clamp<size_t>(r.limit, 1, kMaxDirEntriesPerReply);

@@ -73,21 +73,21 @@ Result<Move> Resolve(Txn& txn, const OpCtx& ctx, const RenameRequest& r) {
   return m;
 }
 
-Error CheckRights(const OpCtx& ctx, Move& m, bool exchange) {
+Error CheckRights(Txn& txn, const OpCtx& ctx, Move& m, bool exchange) {
   const bool source_dir = m.source.rec.is_dir();
-  if (Error e = MayDelete(ctx, m.from_dir.attr, m.source.rec.attr, source_dir); !e.ok()) return e;
+  const std::string from_acl = AclIn(txn, m.from_dir), to_acl = AclIn(txn, m.to());
+  if (Error e = MayDelete(ctx, m.from_dir.attr, m.source.rec.attr, source_dir, from_acl); !e.ok()) return e;
   if (!m.target) {
-    if (Error e = MayCreate(ctx, m.to().attr); !e.ok()) return e;
+    if (Error e = MayCreate(ctx, m.to().attr, to_acl); !e.ok()) return e;
   } else {
     const bool as_dir = exchange ? m.target->rec.is_dir() : source_dir;
-    if (Error e = MayDelete(ctx, m.to().attr, m.target->rec.attr, as_dir); !e.ok()) return e;
+    if (Error e = MayDelete(ctx, m.to().attr, m.target->rec.attr, as_dir, to_acl); !e.ok()) return e;
   }
   if (m.same_dir) return Error();
   // Its ".." changes.
-  if (source_dir && !MayAccess(ctx, m.source.rec.attr, kMayWrite)) return Error(FsError::kAccess);
-  if (exchange && m.target->rec.is_dir() && !MayAccess(ctx, m.target->rec.attr, kMayWrite)) {
-    return Error(FsError::kAccess);
-  }
+  const auto may_write = [&](const InodeRecord& rec) { return MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec)); };
+  if (source_dir && !may_write(m.source.rec)) return Error(FsError::kAccess);
+  if (exchange && m.target->rec.is_dir() && !may_write(m.target->rec)) return Error(FsError::kAccess);
   const bool target_dir = m.target && m.target->rec.is_dir();
   if (source_dir && !target_dir && m.to_dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
   if (exchange && target_dir && !source_dir && m.from_dir.attr.nlink >= kMaxLinks)
@@ -139,7 +139,7 @@ Result<NodeReply> OpRename(Txn& txn, const OpCtx& ctx, const RenameRequest& r) {
     if (!m.same_dir) reply.parent2 = m.to_dir.attr;
     return reply;
   }
-  if (Error e = CheckRights(ctx, m, r.exchange); !e.ok()) return e;
+  if (Error e = CheckRights(txn, ctx, m, r.exchange); !e.ok()) return e;
   if (r.exchange) return Exchange(txn, ctx, r, m);
 
   const InodeId ino = m.source.rec.attr.ino;

@@ -3,13 +3,14 @@
 namespace stria {
 namespace {
 
-Error CheckSize(const OpCtx& ctx, const Attr& attr, uint64_t size) {
+Error CheckSize(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, uint64_t size) {
+  const Attr& attr = rec.attr;
   if (attr.type == FileType::kDirectory) return Error(FsError::kIsDir);
   if (attr.type != FileType::kFile) return Error(FsError::kInval, "only files can be truncated");
   if (size > kMaxFileBytes) return Error(FsError::kFBig);
   // What was opened for writing may be truncated whatever its mode says.
   const bool opened = ctx.open && ctx.HasOpen(attr.ino, true);
-  if (!opened && !MayAccess(ctx, attr, kMayWrite)) return Error(FsError::kAccess);
+  if (!opened && !MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec))) return Error(FsError::kAccess);
   return Error();
 }
 
@@ -21,17 +22,19 @@ Error CheckOwners(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
   return Error();
 }
 
-Error CheckTimes(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
+Error CheckTimes(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAttrRequest& r) {
+  const Attr& attr = rec.attr;
   if (!r.atime_ns && !r.mtime_ns && !r.atime_now && !r.mtime_now) return Error();
   if (IsOwner(ctx, attr)) return Error();
   // utimes(NULL) is for all who may write, anything else for the owner.
   if (!r.atime_now || !r.mtime_now) return Error(FsError::kPerm);
-  if (!MayAccess(ctx, attr, kMayWrite)) return Error(FsError::kAccess);
+  if (!MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec))) return Error(FsError::kAccess);
   return Error();
 }
 
-Error CheckMode(const OpCtx& ctx, const Attr& attr, const SetAttrRequest& r) {
-  if (r.kill_suid && !IsOwner(ctx, attr) && !MayAccess(ctx, attr, kMayWrite) &&
+Error CheckMode(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAttrRequest& r) {
+  const Attr& attr = rec.attr;
+  if (r.kill_suid && !IsOwner(ctx, attr) && !MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec)) &&
       !(ctx.open && ctx.HasOpen(attr.ino, true))) {
     return Error(FsError::kPerm, "only who may write a file drops its privileges");
   }
@@ -60,13 +63,18 @@ Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r)
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
   Attr& attr = rec.attr;
   if (r.size) {
-    if (Error e = CheckSize(ctx, attr, *r.size); !e.ok()) return e;
+    if (Error e = CheckSize(txn, ctx, rec, *r.size); !e.ok()) return e;
   }
   if (Error e = CheckOwners(ctx, attr, r); !e.ok()) return e;
-  if (Error e = CheckMode(ctx, attr, r); !e.ok()) return e;
-  if (Error e = CheckTimes(ctx, attr, r); !e.ok()) return e;
+  if (Error e = CheckMode(txn, ctx, rec, r); !e.ok()) return e;
+  if (Error e = CheckTimes(txn, ctx, rec, r); !e.ok()) return e;
 
   ChangeMode(ctx, r, &attr);
+  if (r.mode && (attr.acls & kAccessAcl) != 0) {
+    ASSIGN_OR_RETURN(std::optional<Acl> acl, GetAcl(txn, rec, kAccessAcl));
+    if (acl) acl->SetMode(attr.mode);
+    RETURN_IF_ERROR(PutAcl(txn, &rec, kAccessAcl, acl));
+  }
   if (r.uid) attr.uid = *r.uid;
   if (r.gid) attr.gid = *r.gid;
   if (r.size) {

@@ -16,7 +16,7 @@ Result<NodeReply> RemoveName(Txn& txn, const OpCtx& ctx, const NameRequest& r, b
   ASSIGN_OR_RETURN(std::optional<DentryRecord> entry, FindDentry(txn, r.parent, r.name));
   if (!entry) return Error(FsError::kNoEnt);
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, entry->ino));
-  if (Error e = MayDelete(ctx, dir.attr, rec.attr, as_dir); !e.ok()) return e;
+  if (Error e = MayDelete(ctx, dir.attr, rec.attr, as_dir, AclIn(txn, dir)); !e.ok()) return e;
   if (as_dir) {
     ASSIGN_OR_RETURN(const bool empty, IsEmptyDir(txn, rec.attr.ino));
     if (!empty) return Error(FsError::kNotEmpty);

@@ -18,7 +18,8 @@ Error CheckXattrName(const std::string& name) {
   return Error(FsError::kNotSupported, "extended attributes are of user.*, trusted.* or security.*");
 }
 
-Error CheckRights(const OpCtx& ctx, const Attr& attr, const std::string& name, bool write) {
+Error CheckRights(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const std::string& name, bool write) {
+  const Attr& attr = rec.attr;
   if (StartsWith(name, "trusted.")) {
     if (ctx.IsRoot()) return Error();
     return Error(write ? FsError::kPerm : FsError::kNoData);
@@ -33,7 +34,7 @@ Error CheckRights(const OpCtx& ctx, const Attr& attr, const std::string& name, b
   if (write && attr.type == FileType::kDirectory && (attr.mode & kModeSticky) != 0 && !IsOwner(ctx, attr)) {
     return Error(FsError::kPerm);
   }
-  if (!MayAccess(ctx, attr, write ? kMayWrite : kMayRead)) return Error(FsError::kAccess);
+  if (!MayAccess(ctx, attr, write ? kMayWrite : kMayRead, AclIn(txn, rec))) return Error(FsError::kAccess);
   if (write && StartsWith(name, "user.stria.")) {
     return Error(FsError::kPerm, "user.stria.* says what is, it cannot be set");
   }
@@ -43,13 +44,14 @@ Error CheckRights(const OpCtx& ctx, const Attr& attr, const std::string& name, b
 Result<InodeRecord> CheckedInode(Txn& txn, const OpCtx& ctx, const XattrRequest& r, bool write) {
   if (Error e = CheckXattrName(r.name); !e.ok()) return e;
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
-  if (Error e = CheckRights(ctx, rec.attr, r.name, write); !e.ok()) return e;
+  if (Error e = CheckRights(txn, ctx, rec, r.name, write); !e.ok()) return e;
   return rec;
 }
 
 }  // namespace
 
 Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
+  if (AclOf(r.name)) return OpGetAcl(txn, r);
   RETURN_IF_ERROR(CheckedInode(txn, ctx, r, false));
   ASSIGN_OR_RETURN(std::optional<XattrRecord> x, txn.Read<XattrRecord>(XattrKey(r.ino, r.name)));
   if (!x) return Error(FsError::kNoData);
@@ -78,6 +80,7 @@ Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r)
   if (r.value.size() > kMaxXattrValueBytes) {
     return Error(FsError::kTooBig, "an extended attribute has at most 64 KiB");
   }
+  if (AclOf(r.name)) return OpSetAcl(txn, ctx, r);
   ASSIGN_OR_RETURN(InodeRecord rec, CheckedInode(txn, ctx, r, true));
   const std::string key = XattrKey(r.ino, r.name);
   ASSIGN_OR_RETURN(std::optional<XattrRecord> old, txn.Read<XattrRecord>(key));
@@ -100,6 +103,11 @@ Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r)
 }
 
 Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
+  if (AclOf(r.name)) {
+    XattrRequest none = r;
+    none.value.clear();
+    return OpSetAcl(txn, ctx, none);
+  }
   ASSIGN_OR_RETURN(InodeRecord rec, CheckedInode(txn, ctx, r, true));
   const std::string key = XattrKey(r.ino, r.name);
   ASSIGN_OR_RETURN(std::optional<XattrRecord> old, txn.Read<XattrRecord>(key));

@@ -191,6 +191,13 @@ Task<void> MetaServer::WaitAcks(Acks acks) {
 }
 
 Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered) {
+  // `from` may keep what its reply says, and others may change it while this is announced: noted first, so that it
+  // is told of that.
+  if (sessions_.Exists(from)) {
+    std::vector<InterestTable::Notice> evicted;
+    for (InodeId ino : covered) interests_.NoteAttr(from, ino, &evicted);
+    NoteEvictions(evicted);
+  }
   std::vector<InterestTable::Notice> others, mine;
   const auto sort = [&](std::vector<InterestTable::Notice> notices) {
     for (InterestTable::Notice& n : notices) (n.session == from ? mine : others).push_back(std::move(n));

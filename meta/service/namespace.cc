@@ -184,6 +184,9 @@ Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
   if (!reply.ok()) co_return reply;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);  // it knows that the name is gone
+  NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(*reply));
   co_return co_await SettleNode(r.header, std::move(*reply));
 }

@@ -139,6 +139,30 @@ TEST_F(ServiceTest, ExclusiveGrantDropsWhatOthersCached) {
   EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u);
 }
 
+// While a change is announced, another one comes: who made the first may keep its reply, so it hears of the second.
+TEST_F(ServiceTest, AReplyThatAnotherChangeOvertakesIsNotKept) {
+  TestClient c{&h, 3};
+  c.Open();
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(b.OpenFile(ino, true).ok() && c.OpenFile(ino, true).ok());
+  ASSERT_TRUE(c.Run(h.server->Commit(c.InlineCommit(ino, 0, "1"))).ok()) << "takes A's interest away";
+  ASSERT_TRUE(b.GetAttr(ino).ok());
+  b.Stop();  // announcements take as long as its lease
+  a.events.clear();
+  std::optional<Result<CommitReply>> first;
+  TaskScope scope;
+  scope.Spawn([](MetaServer* server, CommitRequest r, std::optional<Result<CommitReply>>* out) -> Task<void> {
+    out->emplace(co_await server->Commit(std::move(r)));
+  }(h.server.get(), a.InlineCommit(ino, 0, "22"), &first));
+  h.ex.RunFor(10 * kMillisecond);
+  ASSERT_FALSE(first) << "B has not answered";
+  ASSERT_TRUE(c.Run(h.server->Commit(c.InlineCommit(ino, 0, "333"))).ok());
+  h.ex.RunFor(20 * kSecond);  // until B is fenced
+  ASSERT_TRUE(first && first->ok());
+  EXPECT_EQ((*first)->attr.size, 2u);
+  EXPECT_GE(Count(a.events, Kind::kInvalidateAttr, ino) + Count(a.events, Kind::kInvalidateData, ino), 1u);
+}
+
 TEST_F(ServiceTest, RemoteTruncateRecalls) {
   auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;
