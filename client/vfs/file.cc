@@ -226,7 +226,6 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
   const uint64_t end = n.buffers_writes() ? std::max(n.attr.size, offset) : offset + length;
   if (end < offset + length) bytes = bytes.Slice(0, end - offset);
   if (!bytes.empty()) TakeDirty(n, offset, std::move(bytes), /*grows=*/false);
-  if (!n.buffers_writes()) n.dirty.Seal();  // others wait for nothing, but should not wait long to see it
   StartWriteBack(inode);
   co_return length;
 }

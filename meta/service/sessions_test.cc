@@ -109,6 +109,32 @@ TEST_F(ServiceTest, SecondOpenerRecallsAndSeesWhatWasBuffered) {
   EXPECT_EQ(b.GetAttr(ino)->attr.size, 11u);
 }
 
+TEST_F(ServiceTest, ACloneHasWhatOthersBufferedAndIsMadeOnce) {
+  const InodeId from = a.Make(kRootInode, "from")->node.attr.ino;
+  const InodeId to = b.Make(kRootInode, "to")->node.attr.ino;
+  int flushes = 0;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    ++flushes;
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(from, 0, "hello"))).ok());
+  };
+  CloneRequest r;
+  r.header = b.Mutation();
+  r.from = from;
+  r.from_offset = 1;
+  r.to = to;
+  r.to_offset = 10;
+  r.length = kMaxFileBytes;
+  auto first = b.Run(h.server->Clone(r));
+  ASSERT_TRUE(first.ok()) << first.error();
+  EXPECT_EQ(first->cloned, 4u);
+  EXPECT_EQ(flushes, 1);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, from), LeaseMode::kExclusive) << "reading takes nothing away";
+  auto again = b.Run(h.server->Clone(r));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(again->seq, first->seq) << "the stored answer";
+  EXPECT_EQ(b.GetAttr(to)->attr.size, 14u);
+}
+
 TEST_F(ServiceTest, StatByOthersFlushesAndIsNotCached) {
   auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;
