@@ -129,6 +129,7 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(Allocate, AllocateRequest, AllocateReply)
   STRIA_FAKE_NOSYS(Commit, CommitRequest, CommitReply)
   STRIA_FAKE_NOSYS(Clone, CloneRequest, CloneReply)
+  STRIA_FAKE_NOSYS(Lock, LockRequest, LockReply)
   STRIA_FAKE_NOSYS(ReportShard, ReportShardRequest, Empty)
   STRIA_FAKE_NOSYS(GetStripe, StripeRequest, StripeReply)
   STRIA_FAKE_NOSYS(RegisterNode, RegisterNodeRequest, RegisterNodeReply)

@@ -107,9 +107,10 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
     }
     BufferChain bytes;
     if (readable.ok()) {
-      auto read = co_await ReadGap(inode, offset, total, /*sequential=*/false);
+      auto read = co_await ReadRange(inode, nullptr, offset, total);
       readable = read.ok() ? Result<void>() : Result<void>(read.error());
       if (read.ok()) bytes = std::move(*read);
+      if (readable.ok() && bytes.size() != total) readable = Error(FsError::kAgain, "the file became shorter meanwhile");
     }
     if (!readable.ok()) {
       source->GiveBack(id);

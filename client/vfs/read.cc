@@ -80,19 +80,23 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
-  length = std::min(length, kMaxReadBytes);
+  auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes));
+  if (bytes.ok()) counters_.read_bytes += bytes->size();
+  co_return bytes;
+}
+
+Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset,
+                                         uint64_t length) {
+  VfsInode& n = *inode;
   Error last;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     ReadGuard guard = session_.BeginRead();
     ReadParts now;
-    CO_ASSIGN_OR_RETURN(const bool gathered,
-                        co_await MapRead(inode, h.get(), offset, length, attempt + 1 == kMaxReadAttempts, &now));
-    if (!gathered) continue;
+    CO_ASSIGN_OR_RETURN(const bool mapped,
+                        co_await MapRead(inode, h, offset, length, attempt + 1 == kMaxReadAttempts, &now));
+    if (!mapped) continue;
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
-    if (bytes.ok()) {
-      counters_.read_bytes += bytes->size();
-      co_return bytes;
-    }
+    if (bytes.ok()) co_return bytes;
     last = bytes.error();
     if (!MappingIsOld(last.code)) break;
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;

@@ -326,6 +326,8 @@ class Vfs {
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts
   };
+  // Short if the file ends sooner. `h`, whose readahead is used, may be null.
+  Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                              bool any, ReadParts* out);
   Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping);
