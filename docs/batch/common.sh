@@ -125,3 +125,11 @@ for p in json.load(open(sys.argv[1]))["processes"]:
     if p["kind"] == "mount": print(p["node"], p["name"], p["pid"])' "$dir/cluster/cluster.json")
   mount --bind "$dir/mnt/n1" "$data"
 }
+
+await_no_work_for() {  # NODE: it counts as dead, and what it holds is others' work
+  local end=$((SECONDS + 120))
+  while "$stria" split "$data/gathered" --by host | grep -q "\"$1\""; do
+    ((SECONDS < end)) || die "$1 still counts as alive after two minutes"
+    sleep 1
+  done
+}

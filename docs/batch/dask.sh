@@ -46,11 +46,7 @@ run gathered gathered 90
 echo "== n3 is dead: its data server and its worker"
 "$stria" dev kill n3 --dir "$dir/cluster"
 kill -9 "${worker_pid[n3]}"
-end=$((SECONDS + 120))
-while "$stria" split "$data/gathered" --by host | grep -q '"n3"'; do
-  ((SECONDS < end)) || die "n3 still counts as alive after two minutes"
-  sleep 1
-done
+await_no_work_for n3
 run spread-without-n3 spread 0
 run gathered-without-n3 gathered 0
 echo "== Done"
