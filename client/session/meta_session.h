@@ -101,6 +101,10 @@ class MetaSession {
     return Run(method, std::move(request), std::move(caller), true);
   }
 
+  // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
+  // request has one already. Of calls about one inode the server tells by it which began later.
+  uint64_t NumberCall() { return ++calls_; }
+
   // How long what this session caches may still be used; <= 0 is not at all.
   int64_t LeaseLeftNs() const;
   // Grows when a session was lost: descriptors of older generations give EIO.
@@ -118,6 +122,8 @@ class MetaSession {
  private:
   // kSettling: open at the server, but replays and handlers are not through; calls wait.
   enum class State { kOpening, kSettling, kReady, kReclaiming, kFenced, kClosed };
+  // Answers later than this after the time limit that the request carries are not waited for.
+  static constexpr int64_t kTrySlackNs = 500 * kMillisecond;
   // What a try was sent under, to tell news from history when its answer comes.
   struct Try {
     std::shared_ptr<MetaService> service;
@@ -127,6 +133,7 @@ class MetaSession {
     SessionId session;
   };
 
+  // Defined in session_calls.cc for the calls that there are.
   template <class Req, class Rep>
   Task<Result<Rep>> Run(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller,
                         bool mutation);
@@ -190,6 +197,7 @@ class MetaSession {
   Epoch epoch_;
   uint64_t term_ = 0;
   bool opened_before_ = false;
+  uint64_t calls_ = 0;
   uint64_t open_nonce_ = 0;   // of the open being tried
   int64_t open_sent_ns_ = 0;  // its first try
   uint64_t generation_ = 1;
@@ -221,5 +229,3 @@ class MetaSession {
 };
 
 }  // namespace stria
-
-#include "client/session/meta_session_call.h"  // IWYU pragma: export: the templates

@@ -28,7 +28,7 @@ Task<Result<PollReply>> MetaSession::PollOnce(Try t) {
   request.header.timeout_ns = options_.poll_ns;
   request.acked_event = acked_event_;
   std::optional<Result<PollReply>> reply = co_await WithTimeout(
-      options_.poll_ns + session_internal::kTrySlackNs, t.service->Poll(std::move(request)));
+      options_.poll_ns + kTrySlackNs, t.service->Poll(std::move(request)));
   if (!reply) co_return Error(FsError::kDeadline, "no answer to a poll");
   co_return std::move(*reply);
 }

@@ -1,6 +1,4 @@
-// The templates of meta_session.h: one call with its retries. Include that instead.
-#pragma once
-
+// MetaSession: one call with its retries. All its forms are made here, once: they take long to compile.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,42 +8,39 @@
 
 namespace stria {
 
-namespace session_internal {
-
-// Answers later than this after the time limit that the request carries are not waited for.
-inline constexpr int64_t kTrySlackNs = 500 * kMillisecond;
+namespace {
 
 // The commit to be replayed if the server loses it; 0 for replies that are durable or need no replay.
 // Allocations are not replayed: other stripes would come out of it (on_reclaimed tells the pool).
-inline CommitSeq SeqOf(const NodeReply& r) { return r.seq; }
-inline CommitSeq SeqOf(const OpenReply& r) { return r.node.seq; }
-inline CommitSeq SeqOf(const XattrReply& r) { return r.seq; }
-inline CommitSeq SeqOf(const CommitReply& r) { return r.seq; }
+CommitSeq SeqOf(const NodeReply& r) { return r.seq; }
+CommitSeq SeqOf(const OpenReply& r) { return r.node.seq; }
+CommitSeq SeqOf(const XattrReply& r) { return r.seq; }
+CommitSeq SeqOf(const CommitReply& r) { return r.seq; }
 template <class Rep>
 CommitSeq SeqOf(const Rep&) {
   return {};
 }
 
 // What a request costs to keep.
-inline uint64_t BytesOf(const CommitRequest& r) {
+uint64_t BytesOf(const CommitRequest& r) {
   uint64_t n = 512 + r.stripes.size() * 1024;
   for (const Extent& e : r.extents) n += sizeof(Extent) + e.inline_bytes.size();
   return n;
 }
-inline uint64_t BytesOf(const XattrRequest& r) { return 512 + r.value.size(); }
+uint64_t BytesOf(const XattrRequest& r) { return 512 + r.value.size(); }
 template <class Req>
 uint64_t BytesOf(const Req&) {
   return 1024;
 }
 
 // A commit that was answered after its own sync: everything before it is durable too.
-inline bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
+bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
 template <class Req>
 bool AnsweredDurable(const Req&) {
   return false;
 }
 
-}  // namespace session_internal
+}  // namespace
 
 template <class Req, class Rep>
 Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller,
@@ -58,20 +53,22 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   if (generation != generation_) co_return FencedError();
   OpTicket ticket;
   if (mutation) ticket = ops_.Begin();
+  const uint64_t number = request.header.trace_id != 0 ? request.header.trace_id : NumberCall();
   Backoff backoff(&rng_);
   while (true) {
     const Try t = BeginTry();
     const int64_t left_ns = std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
     request.header = Header(caller, ticket.seq());
+    request.header.trace_id = number;
     if constexpr (requires { request.term; }) request.term = t.term;
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
     std::optional<Result<Rep>> reply = co_await WithTimeout(
-        request.header.timeout_ns + session_internal::kTrySlackNs, (t.service.get()->*method)(request));
+        request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
     if (generation != generation_) co_return FencedError();
     // What a server said before its restart may be forgotten there by now: ask again.
     const bool current = t.term == term_ && state_ == State::kReady;
     if (reply && reply->ok() && current) {
-      if (mutation) Done(method, std::move(request), session_internal::SeqOf(**reply), std::move(ticket));
+      if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
       co_return std::move(*reply);
     }
     Error error(FsError::kDeadline, "no answer in time");
@@ -91,12 +88,12 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
 template <class Req, class Rep>
 void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq,
                        OpTicket ticket) {
-  if (session_internal::AnsweredDurable(request)) {
+  if (AnsweredDurable(request)) {
     KnownDurable(seq);
     return;
   }
   if (!seq || seq <= durable_seq_) return;
-  const uint64_t bytes = session_internal::BytesOf(request);
+  const uint64_t bytes = BytesOf(request);
   ops_.Keep(std::move(ticket), seq, bytes,
             [this, method, request = std::move(request)] { return Resend(method, request); });
 }
@@ -109,11 +106,37 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   request.header.acked_below = ops_.AckedBelow();
   request.header.timeout_ns = options_.try_timeout_ns;
   std::optional<Result<Rep>> reply = co_await WithTimeout(
-      request.header.timeout_ns + session_internal::kTrySlackNs, (t.service.get()->*method)(request));
-  if (reply && reply->ok()) co_return session_internal::SeqOf(**reply);
+      request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
+  if (reply && reply->ok()) co_return SeqOf(**reply);
   const Error error = reply ? reply->error() : Error(FsError::kDeadline, "no answer in time");
   Retry(error, t);
   co_return error;
 }
+
+// Every kind of call that a client makes.
+#define STRIA_SESSION_CALL(Rep, Req) \
+  template Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*)(Req), Req, Caller, bool)
+STRIA_SESSION_CALL(NodeReply, NameRequest);
+STRIA_SESSION_CALL(NodeReply, InodeRequest);
+STRIA_SESSION_CALL(NodeReply, SetAttrRequest);
+STRIA_SESSION_CALL(OpenReply, MakeNodeRequest);
+STRIA_SESSION_CALL(OpenReply, OpenRequest);
+STRIA_SESSION_CALL(Empty, InodeRequest);
+STRIA_SESSION_CALL(Empty, LeaseDoneRequest);
+STRIA_SESSION_CALL(LockReply, LockRequest);
+STRIA_SESSION_CALL(NodeReply, RenameRequest);
+STRIA_SESSION_CALL(NodeReply, LinkRequest);
+STRIA_SESSION_CALL(ReadLinkReply, InodeRequest);
+STRIA_SESSION_CALL(ReadDirReply, ReadDirRequest);
+STRIA_SESSION_CALL(XattrReply, XattrRequest);
+STRIA_SESSION_CALL(StatFsReply, InodeRequest);
+STRIA_SESSION_CALL(LayoutReply, LayoutRequest);
+STRIA_SESSION_CALL(GetExtentsReply, GetExtentsRequest);
+STRIA_SESSION_CALL(AllocateReply, AllocateRequest);
+STRIA_SESSION_CALL(CommitReply, CommitRequest);
+STRIA_SESSION_CALL(CloneReply, CloneRequest);
+STRIA_SESSION_CALL(Empty, ReportShardRequest);
+STRIA_SESSION_CALL(ClusterMap, InodeRequest);
+#undef STRIA_SESSION_CALL
 
 }  // namespace stria
