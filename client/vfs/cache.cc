@@ -51,7 +51,7 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
   const Attr mine = n.attr;
   n.attr = attr;
-  n.attr_known = true;
+  n.attr_known = n.attr_known || current;
   if (!local_is_newer) return;
   n.attr.size = mine.size;
   n.attr.mtime_ns = std::max(attr.mtime_ns, mine.mtime_ns);
@@ -108,7 +108,10 @@ void Vfs::ForgetAttr(InodeId ino) {
 void Vfs::AttrChanged(InodeId ino) {
   ForgetAttr(ino);
   auto node = inodes_.find(ino);
-  if (node != inodes_.end()) node->second->attr_stale = true;
+  if (node == inodes_.end()) return;
+  node->second->attr_stale = true;
+  // The server pushes once: what comes after, also of the size, is asked for.
+  if (!node->second->buffers_writes()) node->second->attr_known = false;
 }
 
 void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {

@@ -10,16 +10,30 @@ namespace {
 // A lease that cannot be given up because its bytes cannot be written is tried again until the session
 // is fenced; the pause grows with the server's patience in mind.
 constexpr int64_t kGiveUpPauseNs = 200 * kMillisecond;
+
+bool AboutInode(SessionEvent::Kind k) {
+  return k == SessionEvent::Kind::kInvalidateAttr || k == SessionEvent::Kind::kInvalidateData ||
+         k == SessionEvent::Kind::kRecall;
+}
 }  // namespace
 
 Task<void> Vfs::OnEvent(SessionEvent e) {
   ++cache_epoch_;
+  ++events_seen_;
   auto it = inodes_.find(e.ino);
   std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
+  // The answer to a Create may be on its way: it is to find what was said of its inode before.
+  if (!inode && !creates_.empty() && AboutInode(e.kind)) {
+    inode = InodeOf(e.ino);
+    inode->met_creating = true;
+    met_creating_.push_back(inode);
+  }
+  if (inode) inode->told_at = events_seen_;
   switch (e.kind) {
     case SessionEvent::Kind::kInvalidateAttr: {
       const bool known = attrs_.contains(e.ino);
       AttrChanged(e.ino);
+      if (inode && inode->idle()) scope_.Spawn(ReleaseInode(inode));
       if (known || inode) co_await kernel_.InvalidateInode(e.ino, false, 0, 0);
       co_return;
     }
@@ -29,7 +43,6 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
         ++inode->extent_epoch;
         inode->extents.Clear();
         inode->pages_version = 0;
-        if (!inode->buffers_writes()) inode->attr_known = false;
       }
       if (inode) {
         co_await ForgetPages(std::move(inode), 0, 0);
@@ -76,7 +89,13 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 
 Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   if (!inode || inode->lease == LeaseMode::kNone) {
-    co_await SendLeaseDone(e.ino, LeaseMode::kNone, e.seq);
+    // If the grant has not arrived yet, what is left of it is kept when it does.
+    const bool coming = inode && (inode->opening > 0 || !creates_.empty());
+    if (coming) {
+      inode->recalled_at = events_seen_;
+      inode->recalled_to = e.lease;
+    }
+    co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
     co_return;
   }
   VfsInode& n = *inode;
@@ -87,6 +106,8 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   }
   if (session_.generation() != generation) co_return;
   n.lease = e.lease;
+  n.recalled_at = events_seen_;
+  n.recalled_to = e.lease;
   if (e.lease == LeaseMode::kNone || e.lease == LeaseMode::kRead) n.for_write = false;
   ++n.extent_epoch;
   n.extents.Clear();
@@ -118,10 +139,25 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   for (const auto& [ino, a] : attrs_) known.push_back(ino);
   std::sort(known.begin(), known.end());
   ForgetEverything();
-  if (lost) {
-    for (auto& [ino, n] : inodes_) DropState(*n);
-    blocks_.Clear();
+  ++events_seen_;
+  std::vector<std::shared_ptr<VfsInode>> shown;
+  for (auto& [ino, n] : inodes_) {
+    if (lost) {
+      DropState(*n);
+      continue;
+    }
+    // What others had changed and we had seen may be lost, if they died with the server.
+    n->told_at = events_seen_;
+    if (n->buffers_writes()) continue;
+    n->attr_known = false;
+    n->pages_version = 0;
+    ++n->extent_epoch;
+    n->extents.Clear();
+    if (n->cached_opens > 0) shown.push_back(n);
   }
+  if (lost) blocks_.Clear();
+  // Not waited for: the kernel waits for reads, which wait for the session.
+  for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
   for (InodeId ino : known) co_await kernel_.InvalidateInode(ino, lost, 0, 0);
 }

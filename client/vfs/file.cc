@@ -18,7 +18,8 @@ bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
   return n.for_write && (n.lease == LeaseMode::kExclusive || n.lease == LeaseMode::kShared);
 }
 
-void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write) {
+void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write,
+                    uint64_t asked) {
   VfsInode& n = *inode;
   if (n.generation != session_.generation()) {
     // A former session's grant: what it buffered is lost, its handles give EIO.
@@ -31,14 +32,30 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.batch_done.Pulse();
   }
   n.lease = reply.lease;
+  // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
+  if (n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
   n.for_write = n.for_write || for_write;
   n.layout = reply.layout;
   n.layout_known = true;
-  if (!n.attr_known || n.dirty.clean()) {
+  if (!n.attr_known || (n.dirty.clean() && reply.node.attr.version >= n.attr.version)) {
     n.attr = reply.node.attr;
-    n.attr_known = true;
+    n.attr_known = n.told_at <= asked;
   }
   n.last_commit = std::max(n.last_commit, reply.node.seq);
+}
+
+Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode) {
+  VfsInode& n = *inode;
+  while (!n.attr_known && HoldsFor(n, false) && n.lease != LeaseMode::kShared) {
+    const uint64_t asked = events_seen_;
+    const uint64_t since = cache_epoch_;
+    InodeRequest r;
+    r.ino = n.ino;
+    CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
+    if (n.told_at <= asked) UpdateInode(reply.attr, true);
+    (void)RememberNode(reply, since);
+  }
+  co_return Ok();
 }
 
 // Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
@@ -55,20 +72,23 @@ Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
 
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
-  if (!truncate && inode->attr_known && inode->layout_known && HoldsFor(*inode, for_write)) co_return Ok();
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) co_return co_await KnowAttr(inode);
   if (truncate) {
     inode->dirty.Truncate(0);
     CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   }
   const uint64_t since = cache_epoch_;
+  const uint64_t asked = events_seen_;
   OpenRequest r;
   r.ino = inode->ino;
   r.for_write = for_write;
   r.for_read = !for_write;
   r.truncate = truncate;
   // Opening twice is opening once; only truncation must not be repeated.
+  ++inode->opening;
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
                         : co_await session_.Call(&MetaService::Open, std::move(r), who);
+  --inode->opening;
   if (!reply.ok()) co_return reply.error();
   if (truncate) {
     ++inode->extent_epoch;
@@ -77,10 +97,10 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     inode->pages_version = 0;
     inode->attr_known = false;
   }
-  TakeGrant(inode, *reply, for_write);
+  TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
   RememberNode(reply->node, since);
-  co_return Ok();
+  co_return co_await KnowAttr(inode);
 }
 
 Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags) {
@@ -105,10 +125,22 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
   return out;
 }
 
+void Vfs::CreateEnded(uint64_t call) {
+  creates_.erase(call);
+  create_ended_.Pulse();
+  while (!met_creating_.empty() && (creates_.empty() || met_creating_.front()->told_at <= creates_.begin()->second)) {
+    const std::shared_ptr<VfsInode> inode = std::move(met_creating_.front());
+    met_creating_.pop_front();
+    inode->met_creating = false;
+    DropIfIdle(inode);
+  }
+}
+
 Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   const uint64_t since = cache_epoch_;
+  const uint64_t asked = events_seen_;
   MakeNodeRequest r;
   r.parent = parent;
   r.name = name;
@@ -118,9 +150,13 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.open = true;
   r.exclusive = exclusive;
   r.truncate = truncate;
+  const uint64_t call = session_.NumberCall();
+  r.header.trace_id = call;
+  creates_.emplace(call, asked);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   ++names_made_;
   if (!reply.ok()) {
+    CreateEnded(call);
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
     co_return reply.error();
   }
@@ -132,10 +168,12 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     inode->pages_version = 0;
     inode->attr_known = false;
   }
-  TakeGrant(inode, *reply, /*for_write=*/true);
+  TakeGrant(inode, *reply, /*for_write=*/true, asked);
+  CreateEnded(call);
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, since);
+  if (!inode->attr_known) CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
   co_return MakeHandle(inode, std::move(flags));
 }
 
@@ -261,6 +299,10 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
       continue;
     }
+    if (n.buffers_writes() && !n.attr_known) {
+      CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
+      continue;
+    }
     if (!n.buffers_writes() && !n.dirty.clean() && !pages_went) {
       CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));  // pages that came before this write go before it
       pages_went = true;
@@ -338,8 +380,9 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   if (n.readers + n.writers > 0) co_return Ok();
   n.dirty.Seal();
   StartWriteBack(inode);
-  // A lease is kept for the next open, which then costs nothing; an unlinked file has no next open.
-  if (n.attr_known && n.attr.nlink == 0) {
+  // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, and what
+  // somebody else has changed may be that.
+  if (!n.attr_known || n.attr_stale || n.attr.nlink == 0) {
     if (n.dirty.batches() == 0) n.dirty = DirtyBuffer();
     AccountDirty(n);
     co_await ReleaseInode(inode);
@@ -357,6 +400,11 @@ Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
   if (n.generation == session_.generation() && n.lease != LeaseMode::kNone) {
     InodeRequest r;
     r.ino = n.ino;
+    // A Create that began before may open it again before this arrives: then the server would take for given back
+    // what the Create's answer grants. One that begins later has a higher number, and outlasts this.
+    r.header.trace_id = session_.NumberCall();
+    while (!creates_.empty() && creates_.begin()->first < r.header.trace_id) co_await create_ended_.Wait();
+    if (n.readers + n.writers > 0) co_return;
     n.lease = LeaseMode::kNone;
     n.for_write = false;
     n.extents.Clear();

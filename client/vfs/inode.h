@@ -32,10 +32,17 @@ class VfsInode {
   // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile (but
   // WritePages). Never held while the kernel forgets pages.
   AsyncMutex lease_mu;
+  uint32_t opening = 0;        // Opens of it under way
+  // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
+  // what. Answers to what was asked before either say less than they seem to.
+  uint64_t told_at = 0;
+  uint64_t recalled_at = 0;
+  LeaseMode recalled_to = LeaseMode::kNone;
+  bool met_creating = false;  // one of Vfs::met_creating_
 
   // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
   Attr attr;
-  bool attr_known = false;
+  bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
 
@@ -68,8 +75,10 @@ class VfsInode {
 
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           !locks.empty() || lock_mu.locked();
+           !locks.empty() || lock_mu.locked() || met_creating;
   }
+  // Kept for the next open only.
+  bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !lease_mu.locked(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
 };
 

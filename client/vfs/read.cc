@@ -127,12 +127,16 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out));
     co_return true;
   }
+  if (!n.attr_known) {
+    CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
+    if (n.lease != lease && !any) co_return false;
+  }
   if (offset >= n.attr.size) co_return true;
   uint64_t end = offset + std::min(length, n.attr.size - offset);
   const bool sequential = NoteSequence(inode, h, offset, end - offset);
   if (!IsKnown(n, offset, end)) {
     CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, end - offset));
-    if (n.lease != lease && !any) co_return false;
+    if ((n.lease != lease || !n.attr_known) && !any) co_return false;
     if (offset >= n.attr.size) co_return true;
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);

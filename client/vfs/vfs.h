@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -262,8 +263,12 @@ class Vfs {
 
   // file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
-  void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write);
+  // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
+  void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write, uint64_t asked);
+  // Size and times, which a caching lease lets us keep, are known afterwards.
+  Task<Result<void>> KnowAttr(std::shared_ptr<VfsInode> inode);
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
+  void CreateEnded(uint64_t call);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
   // Waits as long as the servers answer, and the session's timeout if they do not.
@@ -362,6 +367,13 @@ class Vfs {
   std::map<InodeId, std::map<std::string, Dentry>> entries_;
   size_t entry_count_ = 0;
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation
+  uint64_t events_seen_ = 0;  // by the server's pushes alone
+  // Creates under way, by the number of the call, with events_seen_ when they were sent: events since may be about
+  // their inodes, which we do not know yet. What the events said is kept with such inodes until those Creates have
+  // ended.
+  std::map<uint64_t, uint64_t> creates_;
+  Event create_ended_;
+  std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
   uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them

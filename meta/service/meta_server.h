@@ -226,7 +226,8 @@ class MetaServer final : public MetaService {
   void Fence(SessionId s, std::string_view why);
   void ExpireSessions();
   void FenceSilent();
-  Task<Result<LeaseMode>> AcquireLease(SessionId s, InodeId ino, bool for_write, bool data, int64_t deadline_ns);
+  Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
+  void ReapIfUnused(InodeId ino);
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
   // The session must not cache what its reply says about ino: somebody buffers writes to it.

@@ -156,7 +156,7 @@ Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenRe
   const InodeId ino = reply.node.attr.ino;
   const bool data = reply.node.attr.type == FileType::kFile;
   const bool was_open = leases_.IsOpenBy(h.session, ino);
-  CO_ASSIGN_OR_RETURN(reply.lease, co_await AcquireLease(h.session, ino, for_write, data, DeadlineOf(h)));
+  CO_ASSIGN_OR_RETURN(reply.lease, co_await AcquireLease(h, ino, for_write, data));
   {
     Txn txn(*store_);
     InodeRequest get;

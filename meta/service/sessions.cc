@@ -26,9 +26,14 @@ OpenSessionReply MetaServer::SessionReply(SessionId s, bool reclaimed) {
 
 bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
   const SessionId s = r.header.session;
+  std::vector<InterestTable::Notice> evicted;
   for (const HeldInode& h : r.held) {
     if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) return false;
+    // It may show what it has read of it, and is told of changes as before.
+    interests_.NoteAttr(s, h.ino, &evicted);
+    interests_.NoteData(s, h.ino, &evicted);
   }
+  NoteEvictions(evicted);
   for (const FileLock& l : r.locks) {
     if (l.type == LockType::kNone || l.first > l.last || !locks_.Reclaim(s, l)) return false;
   }
@@ -229,14 +234,16 @@ void MetaServer::FenceSilent() {
 
 // ---- Data leases ----
 
-Task<Result<LeaseMode>> MetaServer::AcquireLease(SessionId s, InodeId ino, bool for_write, bool data,
-                                                 int64_t deadline_ns) {
+Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data) {
+  const SessionId s = h.session;
+  const int64_t deadline_ns = DeadlineOf(h);
+  const uint64_t call = h.trace_id;
   const bool had_exclusive = leases_.ModeOf(s, ino) == LeaseMode::kExclusive;
   bool first = true;
   LeaseMode mode = LeaseMode::kNone;
   while (true) {
     if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
-    const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first);
+    const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
     first = false;
     const bool fenced = PushDemands(o.demands);
     if (o.granted) {
@@ -305,20 +312,24 @@ Task<Result<void>> MetaServer::MakeUncacheable(SessionId s, InodeId ino, int64_t
 
 Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
-  leases_.Release(r.header.session, r.ino);
-  if (orphans_.count(r.ino) && !leases_.IsOpen(r.ino)) {
-    reaps_.insert(r.ino);
-    clean_work_.Set();
-  }
+  leases_.Release(r.header.session, r.ino, r.header.trace_id);
+  ReapIfUnused(r.ino);
   progress_.Pulse();
   co_return Empty();
 }
 
 Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
-  if (Error e = leases_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq); !e.ok()) co_return e;
+  if (Error e = leases_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq, r.header.trace_id); !e.ok()) co_return e;
+  ReapIfUnused(r.ino);
   progress_.Pulse();
   co_return Empty();
+}
+
+void MetaServer::ReapIfUnused(InodeId ino) {
+  if (!orphans_.count(ino) || leases_.IsOpen(ino)) return;
+  reaps_.insert(ino);
+  clean_work_.Set();
 }
 
 }  // namespace stria

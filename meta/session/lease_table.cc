@@ -1,5 +1,7 @@
 #include "meta/session/lease_table.h"
 
+#include <algorithm>
+
 namespace stria {
 namespace {
 
@@ -43,7 +45,8 @@ void LeaseTable::EraseIfIdle(SessionId s, InodeId ino) {
   if (b->second.empty()) by_session_.erase(b);
 }
 
-LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_write, bool data, bool first) {
+LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_write, bool data, bool first,
+                                         uint64_t call) {
   Holders& holders = inodes_[ino];
   by_session_[s].insert(ino);
   Holder& mine = holders[s];
@@ -53,6 +56,7 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
   const auto grant = [&](LeaseMode mode) {
     if (mine.waiting > 0 && --mine.waiting == 0) mine.wants_write = false;
     mine.open = true;
+    mine.opened_by = std::max(mine.opened_by, call);
     mine.writes = mine.writes || for_write;
     if (Rank(mode) < Rank(mine.mode)) {
       // The session acts on the higher mode until this reply arrives: believe it until it says so.
@@ -168,7 +172,7 @@ bool LeaseTable::Pending(SessionId s, InodeId ino, uint64_t event) const {
   return h != nullptr && (h->recall_event == event || h->flushes.count(event) > 0);
 }
 
-Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event) {
+Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event, uint64_t call) {
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return Error();
   auto it = i->second.find(s);
@@ -188,18 +192,26 @@ Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t ev
       return Error(FsError::kBadRequest, "a recalled lease of inode " + std::to_string(ino.v) + " was not given back");
     }
   }
+  const bool opened_since = call != 0 && call < h.opened_by;
+  if (opened_since && event == 0) return Error();
+  if (opened_since && Rank(now) < Rank(h.recall_to)) now = h.recall_to;
+  if (now == LeaseMode::kNone) {
+    Release(s, ino, call);
+    return Error();
+  }
   h.mode = now;
   if (h.recall_event != 0 && Rank(now) <= Rank(h.recall_to)) h.recall_event = 0;
   if (h.mode != LeaseMode::kExclusive) h.flushes.clear();
   return Error();
 }
 
-void LeaseTable::Release(SessionId s, InodeId ino) {
+void LeaseTable::Release(SessionId s, InodeId ino, uint64_t call) {
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return;
   auto it = i->second.find(s);
   if (it == i->second.end()) return;
   Holder& h = it->second;
+  if (call != 0 && call < h.opened_by) return;
   h.open = h.writes = h.recall_unpushed = false;
   h.mode = LeaseMode::kNone;
   h.recall_event = 0;

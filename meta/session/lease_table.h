@@ -20,7 +20,8 @@
 // Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never
 // weaker than the truth: a late answer to an old recall changes nothing, and an open that is answered
 // with less than the session has recalls the rest. In return the session:
-//  - has no Release or voluntary LeaseDone of an inode under way together with an Open of it;
+//  - has no voluntary LeaseDone of an inode under way together with an Open of it, and no Release with an Open that
+//    began before it (of those that begin later, their number tells);
 //  - takes no more from the reply to an open than a recall that it answered meanwhile left it.
 //
 // Not thread-safe.
@@ -58,7 +59,8 @@ class LeaseTable {
   // (NoteDemand each), wait for LeaseDone, Release or Drop of anyone, ask again; or AbandonOpen.
   // `data` is false for what is not a regular file: it is just noted as open.
   // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
-  OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first);
+  // `call`: the session numbers its calls as they begin; 0 if not.
+  OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0);
   // Gives up an open that was not granted.
   void AbandonOpen(SessionId s, InodeId ino);
   // What a session held before the server's restart. False if it conflicts with what others claim.
@@ -86,9 +88,11 @@ class LeaseTable {
 
   // The session's answer to `event`, or a voluntary change (event 0): it holds `now` from here on.
   // kBadRequest if that is more than it was asked to keep, or more than it had.
-  Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event);
-  // The session has ino open no more. Fine if it had not.
-  void Release(SessionId s, InodeId ino);
+  // kNone says that it has not got ino open either. An answer of before its latest open (by `call`) does not
+  // lower what that granted below what was asked.
+  Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event, uint64_t call = 0);
+  // The session has ino open no more. Fine if it had not. Does nothing if an open that began later was granted.
+  void Release(SessionId s, InodeId ino, uint64_t call = 0);
   // The session is gone; the inodes that it had open.
   std::vector<InodeId> Drop(SessionId s);
 
@@ -106,6 +110,7 @@ class LeaseTable {
     LeaseMode mode = LeaseMode::kNone;
     bool open = false;
     bool writes = false;           // as opened
+    uint64_t opened_by = 0;        // the latest call that opened it
     uint32_t waiting = 0;          // opens in progress
     bool wants_write = false;      // some open in progress does
     uint64_t recall_event = 0;     // 0: none pending

@@ -162,6 +162,37 @@ TEST(LeaseTable, ChangeByAStrangerRecalls) {
   EXPECT_TRUE(t.ClearForChange(kB, kIno).clear);
 }
 
+TEST(LeaseTable, WhatBeganBeforeAnOpenDoesNotUndoIt) {
+  LeaseTable t;
+  EXPECT_TRUE(t.Open(kA, kIno, false, true, true, 10).granted);
+  t.Release(kA, kIno, 9);
+  EXPECT_EQ(t.ModeOf(kA, kIno), LeaseMode::kRead);
+  t.Release(kA, kIno, 11);
+  EXPECT_FALSE(t.IsOpen(kIno));
+  // A recall answered with "I have nothing" by a client that then opened the inode.
+  EXPECT_TRUE(t.Open(kA, kIno, false, true, true, 12).granted);
+  const auto demanded = t.Open(kB, kIno, true, true, true, 1);
+  ASSERT_EQ(demanded.demands.size(), 1u);
+  t.NoteDemand(demanded.demands[0], 7);
+  EXPECT_TRUE(t.Open(kA, kIno, false, true, true, 14).granted);
+  EXPECT_TRUE(t.LeaseDone(kA, kIno, LeaseMode::kNone, 7, 13).ok());
+  EXPECT_TRUE(t.IsOpenBy(kA, kIno));
+  EXPECT_EQ(t.ModeOf(kA, kIno), LeaseMode::kShared);
+}
+
+TEST(LeaseTable, AnsweringARecallWithNothingReleases) {
+  LeaseTable t;
+  EXPECT_TRUE(t.Open(kA, kIno, false, true, true, 1).granted);
+  const auto demanded = t.Open(kB, kIno, true, true, true, 1);
+  ASSERT_EQ(demanded.demands.size(), 1u);
+  t.NoteDemand(demanded.demands[0], 7);
+  EXPECT_TRUE(t.LeaseDone(kA, kIno, LeaseMode::kNone, 7, 2).ok());
+  EXPECT_FALSE(t.IsOpenBy(kA, kIno));
+  const auto alone = t.Open(kB, kIno, true, true, false, 1);
+  EXPECT_TRUE(alone.granted);
+  EXPECT_EQ(alone.mode, LeaseMode::kExclusive);
+}
+
 TEST(LeaseTable, ReclaimRefusesConflicts) {
   LeaseTable t;
   EXPECT_TRUE(t.Reclaim(kA, kIno, LeaseMode::kRead, false));
@@ -180,13 +211,14 @@ class Model {
   void Step() {
     const SessionId s(1 + rng_.Below(4));
     Client& c = clients_[s];
-    switch (rng_.Below(6)) {
+    switch (rng_.Below(7)) {
       case 0: StartOpen(s, c); break;
       case 1: DeliverReply(c); break;
       case 2: DeliverEvent(s, c); break;
       case 3: DeliverAnswer(s, c); break;
       case 4: Release(s, c); break;
       case 5: Retry(s, c); break;
+      case 6: DeliverRelease(s, c); break;
     }
     ASSERT_EQ(t_.CheckInvariants(), "");
     CheckBeliefs();
@@ -200,7 +232,15 @@ class Model {
     LeaseMode reply = LeaseMode::kNone;
     LeaseMode cap = LeaseMode::kExclusive;
     std::deque<std::pair<uint64_t, LeaseMode>> events;
-    std::deque<std::pair<uint64_t, LeaseMode>> answers;
+    struct Answer {
+      uint64_t event = 0;
+      LeaseMode mode = LeaseMode::kNone;
+      uint64_t call = 0;
+    };
+    std::deque<Answer> answers;
+    uint64_t calls = 0;       // begun
+    uint64_t open_call = 0;   // of the open under way
+    std::deque<uint64_t> releases;  // under way, by their calls
   };
   static int Rank(LeaseMode m) {
     return m == LeaseMode::kNone ? 0 : m == LeaseMode::kShared ? 1 : m == LeaseMode::kRead ? 2 : 3;
@@ -208,7 +248,7 @@ class Model {
   static LeaseMode Min(LeaseMode a, LeaseMode b) { return Rank(a) < Rank(b) ? a : b; }
 
   void Ask(SessionId s, Client& c, bool first) {
-    auto o = t_.Open(s, kIno, c.want_write, true, first);
+    auto o = t_.Open(s, kIno, c.want_write, true, first, c.open_call);
     for (const LeaseDemand& d : o.demands) {
       t_.NoteDemand(d, ++event_);
       clients_[d.session].events.emplace_back(event_, d.to);
@@ -222,6 +262,7 @@ class Model {
     if (c.opening) return;
     c.opening = true;
     c.granted = false;
+    c.open_call = ++c.calls;
     c.cap = LeaseMode::kExclusive;
     c.want_write = rng_.OneIn(2);
     Ask(s, c, true);
@@ -245,22 +286,30 @@ class Model {
     if (c.events.empty()) return;
     auto [event, to] = c.events.front();
     c.events.pop_front();
-    c.mode = Min(c.mode, to);
     if (c.opening) c.cap = Min(c.cap, to);
-    c.answers.emplace_back(event, c.mode);
+    const bool coming = c.opening && c.mode == LeaseMode::kNone;
+    c.mode = Min(c.mode, to);
+    c.answers.push_back({event, coming ? to : c.mode, ++c.calls});
   }
   void DeliverAnswer(SessionId s, Client& c) {
     if (c.answers.empty()) return;
     const size_t i = rng_.Below(c.answers.size());
-    auto [event, mode] = c.answers[i];
+    const auto [event, mode, call] = c.answers[i];
     c.answers.erase(c.answers.begin() + static_cast<ptrdiff_t>(i));
-    EXPECT_TRUE(t_.LeaseDone(s, kIno, mode, event).ok());
+    EXPECT_TRUE(t_.LeaseDone(s, kIno, mode, event, call).ok());
   }
-  void Release(SessionId s, Client& c) {
+  void Release(SessionId, Client& c) {
     if (c.opening || c.mode == LeaseMode::kNone) return;
     c.mode = LeaseMode::kNone;
     c.writes = false;
-    t_.Release(s, kIno);
+    c.releases.push_back(++c.calls);
+  }
+  // Some come twice, and any of them late.
+  void DeliverRelease(SessionId s, Client& c) {
+    if (c.releases.empty()) return;
+    const size_t i = rng_.Below(c.releases.size());
+    t_.Release(s, kIno, c.releases[i]);
+    if (!rng_.OneIn(3)) c.releases.erase(c.releases.begin() + static_cast<ptrdiff_t>(i));
   }
   void CheckBeliefs() {
     for (auto& [a, ca] : clients_) {

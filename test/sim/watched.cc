@@ -19,6 +19,9 @@ std::string ValueBytes(uint64_t number, uint64_t salt, uint64_t length) {
   std::memcpy(bytes.data(), &number, sizeof number);
   return bytes;
 }
+// A file that gets shorter: whoever shows an old size shows too many bytes.
+constexpr uint64_t kFirstSize = 300'000;
+
 std::string NameOf(uint64_t number) { return "v" + std::to_string(number); }
 
 VfsHandle Flags(bool write) {
@@ -35,6 +38,7 @@ Task<Result<void>> SimWorld::MakeWatched(size_t client) {
   const std::pair<Kind, uint64_t> all[] = {{Kind::kBytes, kInlineValueBytes},
                                            {Kind::kBytes, kStripedValueBytes},
                                            {Kind::kTime, 0},
+                                           {Kind::kSize, 0},
                                            {Kind::kName, 0}};
   for (const auto& [kind, length] : all) {
     auto w = std::make_unique<Watched>();
@@ -53,6 +57,11 @@ Task<Result<void>> SimWorld::MakeWatched(size_t client) {
     if (kind == Kind::kTime) {
       SetAttrIn set;
       set.mtime_ns = 0;
+      CO_RETURN_IF_ERROR(co_await vfs.SetAttr(kRoot, w->ino, set));
+    }
+    if (kind == Kind::kSize) {
+      SetAttrIn set;
+      set.size = kFirstSize;
       CO_RETURN_IF_ERROR(co_await vfs.SetAttr(kRoot, w->ino, set));
     }
     watched_.push_back(std::move(w));
@@ -89,7 +98,7 @@ Task<void> SimWorld::Updater(size_t client, uint64_t seed) {
     Watched* w = mine[rng.Below(mine.size())];
     ++counts_["updates"];
     if (w->kind == Watched::Kind::kBytes) co_await UpdateBytes(client, w, &handles[w], rng);
-    else if (w->kind == Watched::Kind::kTime) co_await UpdateTime(client, w, rng);
+    else if (w->kind == Watched::Kind::kTime || w->kind == Watched::Kind::kSize) co_await UpdateAttr(client, w, rng);
     else co_await UpdateName(client, w, rng);
   }
   --actors_;
@@ -121,14 +130,21 @@ Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Ran
   (void)co_await vfs.Release(kRoot, old);
 }
 
-Task<void> SimWorld::UpdateTime(size_t client, Watched* w, Random& rng) {
+Task<void> SimWorld::UpdateAttr(size_t client, Watched* w, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
   const SessionId id = cluster_.client(client).session().id();
-  const uint64_t number = ++w->started;
   SetAttrIn set;
-  set.mtime_ns = static_cast<int64_t>(number);
+  if (w->kind == Watched::Kind::kSize && rng.OneIn(2)) {
+    // Who has been told of this must be told of the size, too.
+    set.mode = 0600 + static_cast<uint32_t>(rng.Below(0100));
+    if (!(co_await vfs.SetAttr(kRoot, w->ino, set)).ok()) co_return;
+    set = SetAttrIn();
+  }
+  const uint64_t number = ++w->started;
+  if (w->kind == Watched::Kind::kTime) set.mtime_ns = static_cast<int64_t>(number);
+  else set.size = kFirstSize - number;
   auto done = co_await vfs.SetAttr(kRoot, w->ino, set);
-  Trace(w->name + " time " + std::to_string(number) + ": " + (done.ok() ? "ok" : done.error().ToString()));
+  Trace(w->name + " attr " + std::to_string(number) + ": " + (done.ok() ? "ok" : done.error().ToString()));
   if (!done.ok()) co_return;
   Acked(w, number, id);
   if (!rng.OneIn(4) || !(co_await vfs.SyncDir(kRoot, kRootInode)).ok()) co_return;
@@ -205,6 +221,7 @@ Task<Result<uint64_t>> SimWorld::Look(size_t client, Watched* w, VfsHandlePtr* h
   const SessionId session = w->session;
   Result<uint64_t> seen = w->kind == Watched::Kind::kBytes  ? co_await LookAtBytes(client, w, h)
                           : w->kind == Watched::Kind::kTime ? co_await LookAtTime(client, w)
+                          : w->kind == Watched::Kind::kSize ? co_await LookAtSize(client, w, h)
                                                             : co_await LookAtName(client, w, floor);
   if (!seen.ok()) co_return seen;
   // If the writer's session was lost meanwhile, so may be what it had not made durable.
@@ -234,6 +251,17 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
   Fail("c" + std::to_string(client + 1) + " read " + w->name + ", begins as " + std::to_string(number) +
        ", is not what was written: " + FirstDifference(want, bytes));
   co_return Error(FsError::kIo);
+}
+
+// By how much can be read, through a file that may be open for long.
+Task<Result<uint64_t>> SimWorld::LookAtSize(size_t client, Watched* w, VfsHandlePtr* h) {
+  Vfs& vfs = cluster_.vfs(client);
+  if (!*h) {
+    CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
+    *h = opened.handle;
+  }
+  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await vfs.Read(kRoot, *h, 0, kFirstSize + 1));
+  co_return kFirstSize - got.size();
 }
 
 Task<Result<uint64_t>> SimWorld::LookAtTime(size_t client, Watched* w) {

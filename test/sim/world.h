@@ -52,7 +52,7 @@ class SimWorld {
     uint64_t next = 0;
   };
   struct Watched {
-    enum class Kind { kBytes, kTime, kName };
+    enum class Kind { kBytes, kTime, kSize, kName };
     Kind kind = Kind::kBytes;
     std::string name;
     InodeId ino;  // kName: of the directory
@@ -115,12 +115,13 @@ class SimWorld {
   void Acked(Watched* w, uint64_t number, SessionId session);
   Task<void> Updater(size_t client, uint64_t seed);
   Task<void> UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Random& rng);
-  Task<void> UpdateTime(size_t client, Watched* w, Random& rng);
+  Task<void> UpdateAttr(size_t client, Watched* w, Random& rng);
   Task<void> UpdateName(size_t client, Watched* w, Random& rng);
   Task<Result<uint64_t>> ReadNumber(size_t client, Watched* w);
   Task<void> Watcher(size_t client, uint64_t seed);
   Task<Result<uint64_t>> Look(size_t client, Watched* w, VfsHandlePtr* h);
   Task<Result<uint64_t>> LookAtBytes(size_t client, Watched* w, VfsHandlePtr* h);
+  Task<Result<uint64_t>> LookAtSize(size_t client, Watched* w, VfsHandlePtr* h);
   Task<Result<uint64_t>> LookAtTime(size_t client, Watched* w);
   Task<Result<uint64_t>> LookAtName(size_t client, Watched* w, uint64_t floor);
   Task<void> CheckWatched();
