@@ -85,6 +85,11 @@ void SimWorld::CrashClientNow(size_t c) {
   Trace("client c" + std::to_string(c + 1) + " crashes");
   // Its actors die with it.
   actors_ -= cluster_.scope(c).running();
+  // What the metadata server has lost, or cannot make durable, this client alone could have replayed.
+  MetaSession& session = cluster_.client(c).session();
+  const bool replayed = cluster_.meta_up() && !meta_failing_ && session.LeaseLeftNs() > 0 &&
+                        session.term() == cluster_.meta_server()->term();
+  if (!replayed) names_[c]->all_unsure = true;
   cluster_.CrashClient(c);
   client_died_ns_[c] = cluster_.executor().NowNs();
   for (auto& f : files_) {
