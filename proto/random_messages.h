@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/admin_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "common/random.h"
@@ -118,6 +119,17 @@ MEMBERS(StatusReply, 15);
 MEMBERS(AdminRequest, 9);
 MEMBERS(AdminReply, 3);
 MEMBERS(FsckReply, 4);
+MEMBERS(ScrubProgress, 9);
+MEMBERS(ScrubOrder, 4);
+MEMBERS(ReportScrubRequest, 4);
+MEMBERS(HeldShard, 2);
+MEMBERS(CompareShardsRequest, 5);
+MEMBERS(CompareShardsReply, 2);
+MEMBERS(UpkeepRequest, 4);
+MEMBERS(UpkeepReply, 7);
+MEMBERS(CanRemoveRequest, 2);
+MEMBERS(AffectedFile, 5);
+MEMBERS(CanRemoveReply, 4);
 #undef MEMBERS
 
 // All requests and replies, as arguments of X.
@@ -132,7 +144,9 @@ MEMBERS(FsckReply, 4);
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
   X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
-  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply)
+  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest) X(ScrubOrder)                     \
+  X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
+  X(CanRemoveReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -243,6 +257,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<LockOp> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 9};
+template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 7};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/admin_stubs.h"
+
 namespace stria {
 namespace {
 
@@ -82,6 +84,7 @@ Error UnknownMethod(const std::string& method) {
 
 constexpr char kMetaPrefix[] = "/stria.v1.Meta/";
 constexpr char kDataPrefix[] = "/stria.v1.Data/";
+constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
 
 }  // namespace
 
@@ -97,6 +100,13 @@ STRIA_META_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kDataPrefix) + #Name, std::move(request)); \
   }
 STRIA_DATA_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                \
+  Task<Result<Reply>> AdminStub::Name(Request request) {                                       \
+    return CallMethod<Reply>(transport_, std::string(kAdminPrefix) + #Name, std::move(request)); \
+  }
+STRIA_ADMIN_METHODS(X)
 #undef X
 
 MetaDispatcher::MetaDispatcher(MetaService* service) : service_(service) {
@@ -122,6 +132,20 @@ DataDispatcher::DataDispatcher(DataService* service) : service_(service) {
 }
 
 Task<Result<WireMessage>> DataDispatcher::Handle(std::string method, WireMessage request) {
+  const auto it = handlers_.find(method);
+  if (it == handlers_.end()) co_return UnknownMethod(method);
+  co_return co_await it->second(service_, std::move(request));
+}
+
+AdminDispatcher::AdminDispatcher(AdminService* service) : service_(service) {
+#define X(Name, Request, Reply) \
+  handlers_[std::string(kAdminPrefix) + #Name] = \
+      &HandleMethod<AdminService, Request, Reply, &AdminService::Name>;
+  STRIA_ADMIN_METHODS(X)
+#undef X
+}
+
+Task<Result<WireMessage>> AdminDispatcher::Handle(std::string method, WireMessage request) {
   const auto it = handlers_.find(method);
   if (it == handlers_.end()) co_return UnknownMethod(method);
   co_return co_await it->second(service_, std::move(request));

@@ -1,0 +1,123 @@
+// Upkeep: what admins start and ask beyond api/meta_api.h, and what data servers report of it. Served by
+// the metadata server; apart from MetaService because clients need nothing of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "common/exec/task.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxAffectedFiles = 1000;   // of one reply
+inline constexpr size_t kMaxComparedShards = 4096;  // of one request
+
+// One pass over a disk: every sealed shard is compared with the metadata, read, and checked.
+struct ScrubProgress {
+  TargetId target;
+  bool running = false;
+  uint64_t bytes_done = 0;
+  uint64_t bytes_total = 0;  // as of the pass's beginning
+  uint64_t shards = 0;
+  uint64_t damaged = 0;      // found by the pass, and reported for repair
+  int64_t started_s = 0;     // wall clock, 0: never since the server started
+  int64_t finished_s = 0;    // of the last whole pass, 0: none
+  int64_t order_s = 0;       // ScrubOrder::start_s that the last pass began for, 0: by itself
+  bool operator==(const ScrubProgress&) const = default;
+};
+
+// What a data server is to do with the disks it reported of.
+struct ScrubOrder {
+  bool paused = false;
+  uint64_t bytes_per_s = 0;     // per disk; 0: as the server is configured
+  int64_t start_s = 0;          // begin a pass of `targets`, unless one began for this order already
+  std::vector<TargetId> targets;
+};
+
+struct ReportScrubRequest {
+  OpHeader header;
+  NodeId node;
+  Epoch epoch;
+  std::vector<ScrubProgress> disks;
+};
+
+// Sealed shards of a disk with after < id <= last, all of them, by id.
+struct HeldShard {
+  ShardId shard;
+  uint64_t digest = 0;  // of its checksum table
+};
+struct CompareShardsRequest {
+  OpHeader header;
+  TargetId target;
+  ShardId after;
+  ShardId last;
+  std::vector<HeldShard> held;
+};
+struct CompareShardsReply {
+  std::vector<ShardId> missing;  // live stripes have them there; look again, they may be newer than the list
+  std::vector<ShardId> wrong;    // they are not what was written
+};
+
+enum class UpkeepVerb : uint8_t {
+  kStatus = 1,
+  kScrubStart = 2,      // every disk in use, now; number: bytes/s per disk, 0 as configured
+  kScrubPause = 3,
+  kScrubResume = 4,
+  kRebalanceStart = 5,  // move shards until all disks are filled alike
+  kRebalanceStop = 6,
+  kRepairStart = 7,     // nodes that are down are given up now, what waits is tried again
+};
+struct UpkeepRequest {
+  OpHeader header;
+  UpkeepVerb verb = UpkeepVerb::kStatus;
+  uint64_t number = 0;
+  bool dry_run = false;
+};
+struct UpkeepReply {
+  std::string message;  // what was (or would be) done, one sentence
+  bool scrub_paused = false;
+  uint64_t scrub_bytes_per_s = 0;     // 0: as the servers are configured
+  std::vector<ScrubProgress> scrubs;  // as last reported; disks not yet heard of are missing
+  bool rebalancing = false;
+  uint64_t rebalance_bytes_done = 0;
+  uint64_t rebalance_bytes_left = 0;  // estimate
+};
+
+// What pulling out these disks, all of them at once and now, would cost.
+struct CanRemoveRequest {
+  OpHeader header;
+  std::vector<TargetId> targets;
+};
+struct AffectedFile {
+  InodeId ino;
+  std::string path;  // one of them, from the root; "" if it has none
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool lost = false;  // else only with less redundancy until it is rebuilt
+};
+struct CanRemoveReply {
+  uint64_t lost_stripes = 0;      // beyond those that cannot be read already
+  uint64_t degraded_stripes = 0;  // that have a shard there, and would stay readable
+  std::vector<AffectedFile> files;  // lost ones first; at most kMaxAffectedFiles
+  bool more = false;                // there are more than these
+};
+
+class AdminService {
+ public:
+  virtual ~AdminService() = default;
+  virtual Task<Result<UpkeepReply>> Upkeep(UpkeepRequest r) = 0;
+  virtual Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest r) = 0;
+  virtual Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest r) = 0;
+  virtual Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) = 0;
+};
+
+class AdminConnector {
+ public:
+  virtual ~AdminConnector() = default;
+  virtual std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) = 0;
+};
+
+}  // namespace stria
