@@ -24,6 +24,7 @@
 #include "meta/data_dir.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
+#include "proto/admin_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
@@ -147,6 +148,8 @@ class Daemon {
     }
     dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
     router_.Add(kMetaServiceName, dispatcher_.get());
+    admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get());
+    router_.Add(kAdminServiceName, admin_dispatcher_.get());
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
@@ -207,6 +210,7 @@ class Daemon {
   std::string metrics_text_;  // guarded by metrics_mu_
   std::unique_ptr<MetaServer> server_;
   std::unique_ptr<MetaDispatcher> dispatcher_;
+  std::unique_ptr<AdminDispatcher> admin_dispatcher_;
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;

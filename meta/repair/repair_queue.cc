@@ -79,6 +79,7 @@ std::string EncodeRepairSettings(const RepairSettings& s) {
   ByteWriter w;
   w.Bool(s.paused);
   w.U64(s.limit_bytes_per_s);
+  w.Bool(s.rebalance);
   return SealRecord(1, w.str());
 }
 
@@ -90,6 +91,7 @@ Result<RepairSettings> DecodeRepairSettings(std::string_view bytes) {
   RepairSettings s;
   s.paused = r.Bool();
   s.limit_bytes_per_s = r.U64();
+  s.rebalance = r.left() > 0 && r.Bool();  // the first release had none
   if (!r.ok()) return Corrupt("the record of repair settings");
   return s;
 }

@@ -66,6 +66,7 @@ Result<ReportedShard> DecodeBadShard(std::string_view bytes);
 struct RepairSettings {
   bool paused = false;
   uint64_t limit_bytes_per_s = 0;  // 0: no limit
+  bool rebalance = false;          // until it is done
   bool operator==(const RepairSettings&) const = default;
 };
 std::string EncodeRepairSettings(const RepairSettings& s);

@@ -209,7 +209,10 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   if (r.dry_run) co_return std::move(reply);
   // From here on nothing is placed there, nor committed; nothing has been since the check: none of this
   // waits. Who still fills one of the stripes hears kConflict and writes its bytes elsewhere.
-  for (TargetId t : targets) cluster_->SetTargetState(t, TargetState::kRemoved);
+  for (TargetId t : targets) {
+    cluster_->SetTargetState(t, TargetState::kRemoved);
+    scrubs_.Forget(t);
+  }
   for (StripeId stripe : allocated) {
     Touched touched;
     Txn txn(*store_);

@@ -45,6 +45,7 @@ inline std::string BadShardKey(StripeId stripe, uint16_t column) {
   return w.Take();
 }
 inline std::string RepairSettingsKey() { return "S"; }
+inline std::string ScrubOrdersKey() { return "C"; }
 inline std::string RepairDonePrefix() { return "D"; }
 inline std::string RepairDoneKey(TargetId target) {
   ByteWriter w;

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/admin_api.h"
 #include "api/meta_api.h"
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
@@ -36,7 +37,9 @@
 #include "meta/cluster/cluster_state.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
+#include "meta/repair/rebalance.h"
 #include "meta/repair/repair_queue.h"
+#include "meta/repair/scrub_orders.h"
 #include "meta/service/reply_codec.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/lease_table.h"
@@ -69,7 +72,7 @@ inline constexpr size_t kMaxRunningOps = 16384;          // more: kRetryLater
 inline constexpr size_t kDeletesPerBeat = 512;           // shards a node is told to delete at a time
 inline constexpr size_t kMaxLostFiles = 100;             // in a status
 
-class MetaServer final : public MetaService {
+class MetaServer final : public MetaService, public AdminService {
  public:
   // `keys`: the first signs. The store must be formatted (FormatMetaStore).
   MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng, std::vector<ClusterKey> keys);
@@ -124,6 +127,12 @@ class MetaServer final : public MetaService {
   Task<Result<StatusReply>> Status(InodeRequest r) override;
   Task<Result<AdminReply>> Admin(AdminRequest r) override;
   Task<Result<FsckReply>> Fsck(InodeRequest r) override;
+
+  // ---- AdminService ----
+  Task<Result<UpkeepReply>> Upkeep(UpkeepRequest r) override;
+  Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest r) override;
+  Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest r) override;
+  Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override;
 
   // For tests and status.
   const LeaseTable& leases() const { return leases_; }
@@ -287,6 +296,16 @@ class MetaServer final : public MetaService {
   void MarkMisplaced(StripeHealth* h) const;
   void FollowPlaces();
   Task<Result<void>> ScanMisfits();
+
+  // ---- upkeep.cc, rebalance.cc ----
+  Result<void> SaveScrubOrders();
+  Result<std::string> StartRepair(bool dry_run);
+  Result<std::string> OrderScrub(const UpkeepRequest& r);
+  Task<Result<std::string>> OrderRebalance(UpkeepRequest r);
+  Task<Result<void>> BeginRebalance();
+  Task<Result<void>> RebalanceSome();
+  Result<bool> MoveOne(TargetId from, const TargetShard& shard);
+  Result<void> EndRebalance();
   Result<void> PlanSome();
   Result<bool> StartTask(const RepairTask& task);
   Result<void> EndTask(const RepairTaskRecord& t);  // its shard is not going to be used
@@ -300,13 +319,14 @@ class MetaServer final : public MetaService {
   struct Damage {
     uint64_t degraded = 0;
     std::set<StripeId> lost;
+    std::set<StripeId> hit;  // have a shard on one of those that were asked about; at most kMaxHitStripes
   };
   bool IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const;
   bool IsLost(const StripeInfo& info, const std::vector<bool>& unreadable) const;
   Result<void> SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out);
   // Of the cluster as it is, if `gone` were gone too.
   Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
-  Result<std::vector<LostFile>> ListLostFiles(const std::set<StripeId>& lost);
+  Result<std::vector<LostFile>> ListFilesOf(const std::set<StripeId>& stripes, size_t limit);
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
   Result<std::set<StripeId>> OnlyAllocatedOn(TargetId target);
   Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);
@@ -376,6 +396,12 @@ class MetaServer final : public MetaService {
   std::optional<StripeId> misfits_after_;
   int64_t misfits_again_ns_ = 0;
   uint64_t followed_version_ = 0;
+  ScrubOrders scrubs_;
+  // Rebalancing: givers are walked in turns; a pass without a move is the last.
+  std::optional<Rebalance> rebalance_;
+  std::map<TargetId, ShardId> rebalance_cursors_;
+  uint64_t rebalance_moves_ = 0;  // begun in this pass
+  uint64_t rebalance_bytes_ = 0;  // moved since it was started
   Event repair_work_;
 
   // Status: the survey of damage, good while nothing changes.

@@ -163,6 +163,8 @@ Result<void> MetaServer::LoadRepairs(Txn& txn) {
     repairs_.LoadDone(TargetId(target), done);
     return Ok();
   }));
+  ASSIGN_OR_RETURN(const auto scrubs, txn.Get(Family::kRepairs, ScrubOrdersKey()));
+  if (scrubs) RETURN_IF_ERROR(scrubs_.Decode(*scrubs));
   ASSIGN_OR_RETURN(const auto settings, txn.Get(Family::kRepairs, RepairSettingsKey()));
   if (settings) {
     ASSIGN_OR_RETURN(repairs_.settings, DecodeRepairSettings(*settings));

@@ -36,6 +36,7 @@ Task<void> MetaServer::RepairLoop() {
     if (done.ok()) done = co_await ScanTargets();
     if (done.ok()) done = co_await ScanMisfits();
     if (done.ok()) done = PlanSome();
+    if (done.ok()) done = co_await RebalanceSome();
     if (!done.ok() && done.code() == FsError::kRetryLater) unsynced_.Set();
     else if (!done.ok()) SetFatal(done.error());
     co_await Yield();
@@ -324,6 +325,7 @@ Result<void> MetaServer::TakeRebuilt(const RebuildResult& result) {
   repairs_.End(t.task);
   repairs_.ClearBad(t.stripe, t.column);
   repairs_.Done(t.old_target, t.shard_bytes, Now());
+  if (t.kind == RepairKind::kMove && rebalance_) rebalance_bytes_ += t.shard_bytes;
   record->info.columns[t.column] = made;
   const std::optional<int> spare = NeedOf(*HealthOf(*record));
   if (spare) repairs_.Add(t.stripe, *spare);

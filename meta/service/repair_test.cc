@@ -491,6 +491,114 @@ TEST_F(RepairTest, ADiskWithManyErrorsIsDrainedByItself) {
   EXPECT_TRUE(Admin(AdminVerb::kRemove, NodeId(), t).ok());
 }
 
+TEST_F(RepairTest, CanRemoveNamesFiles) {
+  FileOf(12, "data");
+  CanRemoveRequest r;
+  r.header.cluster = h.cluster;
+  r.targets = {nodes[0]->targets[0]};
+  auto one = a.Run(h.server->CanRemove(r));
+  ASSERT_TRUE(one.ok()) << one.error();
+  EXPECT_EQ(one->lost_stripes, 0u);
+  EXPECT_GT(one->degraded_stripes, 0u);
+  ASSERT_EQ(one->files.size(), one->degraded_stripes);
+  EXPECT_EQ(one->files[0].path, "/data");
+  EXPECT_FALSE(one->files[0].lost);
+  for (size_t n : {0, 1, 2}) r.targets.insert(r.targets.end(), nodes[n]->targets.begin(), nodes[n]->targets.end());
+  auto many = a.Run(h.server->CanRemove(r));
+  EXPECT_GT(many->lost_stripes, 0u);
+  EXPECT_TRUE(many->files[0].lost);
+  EXPECT_EQ(Status().degraded_stripes, 0u) << "nothing was done";
+  // An emptied disk can go.
+  ASSERT_TRUE(Admin(AdminVerb::kDrain, NodeId(), nodes[0]->targets[0]).ok());
+  h.ex.RunFor(60 * kSecond);
+  r.targets = {nodes[0]->targets[0]};
+  EXPECT_EQ(a.Run(h.server->CanRemove(r))->degraded_stripes, 0u);
+  r.targets = {TargetId(999)};
+  EXPECT_EQ(a.Run(h.server->CanRemove(r)).code(), FsError::kNoEnt);
+}
+
+TEST_F(RepairTest, RebalancingFillsNewDisks) {
+  FileOf(1200);
+  TestNode fresh(&h, 6, 2);
+  fresh.Start();
+  h.ex.RunFor(10 * kSecond);
+  UpkeepRequest r;
+  r.header.cluster = h.cluster;
+  r.verb = UpkeepVerb::kRebalanceStart;
+  r.dry_run = true;
+  ASSERT_TRUE(a.Run(h.server->Upkeep(r)).ok());
+  EXPECT_FALSE(a.Run(h.server->Upkeep(r))->rebalancing);
+  r.dry_run = false;
+  auto begun = a.Run(h.server->Upkeep(r));
+  ASSERT_TRUE(begun.ok()) << begun.error();
+  EXPECT_TRUE(begun->rebalancing);
+  EXPECT_GT(begun->rebalance_bytes_left, 0u);
+  h.ex.RunFor(3 * kSecond);
+  fresh.Stop();
+  RestartMeta(true);
+  fresh.Start();
+  r.verb = UpkeepVerb::kStatus;
+  EXPECT_TRUE(a.Run(h.server->Upkeep(r))->rebalancing) << "it goes on after a restart";
+  h.ex.RunFor(400 * kSecond);
+  EXPECT_FALSE(a.Run(h.server->Upkeep(r))->rebalancing) << "it ends";
+  CanRemoveRequest weigh;
+  weigh.header.cluster = h.cluster;
+  size_t least = SIZE_MAX, most = 0;
+  for (const TargetInfo& t : Status().map.targets) {
+    weigh.targets = {t.id};
+    const size_t stripes = a.Run(h.server->CanRemove(weigh))->degraded_stripes;
+    least = std::min(least, stripes);
+    most = std::max(most, stripes);
+  }
+  EXPECT_GT(least, 180u);
+  EXPECT_LE(most, 330u) << "300 each, and a tolerance of 8 MiB in shards of 512 KiB";
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  EXPECT_EQ(Status().crowded_stripes, 0u);
+  EXPECT_TRUE(h.Fsck().empty());
+  fresh.Stop();
+}
+
+TEST_F(RepairTest, ScrubsAreOrderedAndCompared) {
+  const InodeId ino = FileOf(1);
+  UpkeepRequest r;
+  r.header.cluster = h.cluster;
+  r.verb = UpkeepVerb::kScrubStart;
+  r.number = 1000;
+  ASSERT_TRUE(a.Run(h.server->Upkeep(r)).ok());
+  ReportScrubRequest report;
+  report.header.cluster = h.cluster;
+  report.node = nodes[0]->id;
+  report.epoch = nodes[0]->epoch;
+  report.disks.resize(1);
+  report.disks[0].target = nodes[0]->targets[0];
+  auto order = a.Run(h.server->ReportScrub(report));
+  ASSERT_TRUE(order.ok()) << order.error();
+  EXPECT_EQ(order->targets, std::vector<TargetId>{nodes[0]->targets[0]});
+  report.disks[0].order_s = order->start_s;
+  report.disks[0].finished_s = order->start_s + 5;
+  EXPECT_TRUE(a.Run(h.server->ReportScrub(report))->targets.empty()) << "done";
+  report.disks[0].target = nodes[1]->targets[0];
+  EXPECT_EQ(a.Run(h.server->ReportScrub(report)).code(), FsError::kBadRequest);
+
+  GetExtentsRequest get;
+  get.header = a.Header();
+  get.ino = ino;
+  get.length = kMiB;
+  const Column c = a.Run(h.server->GetExtents(get))->stripes.at(0).info.columns[1];
+  CompareShardsRequest compare;
+  compare.header.cluster = h.cluster;
+  compare.target = c.target;
+  compare.last = ShardId(UINT64_MAX);
+  EXPECT_EQ(a.Run(h.server->CompareShards(compare))->missing, std::vector<ShardId>{c.shard});
+  compare.held = {{c.shard, c.digest}};
+  EXPECT_TRUE(a.Run(h.server->CompareShards(compare))->missing.empty());
+  EXPECT_TRUE(a.Run(h.server->CompareShards(compare))->wrong.empty());
+  compare.held = {{c.shard, c.digest + 1}};
+  EXPECT_EQ(a.Run(h.server->CompareShards(compare))->wrong, std::vector<ShardId>{c.shard});
+  compare.after = c.shard;
+  EXPECT_TRUE(a.Run(h.server->CompareShards(compare))->wrong.empty()) << "not asked for";
+}
+
 TEST_F(RepairTest, NarrowStripesAreCounted) {
   for (size_t i = 0; i < 3; ++i) nodes[i]->Stop();
   h.ex.RunFor(5 * kSecond);

@@ -8,6 +8,7 @@ namespace stria {
 namespace {
 
 constexpr size_t kSurveyPage = 256;
+constexpr size_t kMaxHitStripes = 100'000;
 constexpr int64_t kSurveyAge = 10;  // times what it took
 constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 
@@ -43,6 +44,7 @@ Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<Targ
     const Column& c = record->info.columns[i];
     const bool u = (c.shard && gone.count(c.target)) || IsUnreadable(id, static_cast<uint16_t>(i), c);
     unreadable.push_back(u);
+    if (c.shard && gone.count(c.target) && out->hit.size() < kMaxHitStripes) out->hit.insert(id);
     const bool last = !gone.count(c.target) && cluster_->IsLastResort(c.target) &&
                       !repairs_.IsBad(id, static_cast<uint16_t>(i), c.shard);
     hopeless.push_back(u && !last);
@@ -86,12 +88,12 @@ Task<Result<MetaServer::Damage>> MetaServer::SurveyDamage(std::set<TargetId> gon
   co_return std::move(out);
 }
 
-Result<std::vector<LostFile>> MetaServer::ListLostFiles(const std::set<StripeId>& lost) {
+Result<std::vector<LostFile>> MetaServer::ListFilesOf(const std::set<StripeId>& stripes, size_t limit) {
   std::vector<LostFile> out;
   Txn txn(*store_);
-  for (StripeId id : lost) {
-    if (out.size() >= kMaxLostFiles) break;
-    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, kMaxLostFiles - out.size()));
+  for (StripeId id : stripes) {
+    if (out.size() >= limit) break;
+    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, limit - out.size()));
     for (const StripeUse& use : uses) {
       LostFile f;
       f.ino = use.ino;
@@ -131,7 +133,7 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   s.garbage_shards = store_->Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  CO_ASSIGN_OR_RETURN(s.lost_files, ListLostFiles(damage.lost));
+  CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles));
   s.repairs = repairs_.Progress(Now());
   for (SessionId id : sessions_.All()) {
     const SessionRecord& record = *sessions_.Find(id);

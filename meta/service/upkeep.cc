@@ -1,0 +1,174 @@
+// Upkeep (api/admin_api.h): scrubbing, what removing disks would cost, repairs begun at once.
+#include <algorithm>
+
+#include "meta/service/cluster_keys.h"
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kComparePage = 1024;
+
+AffectedFile Affected(const LostFile& f, bool lost) { return {f.ino, f.path, f.offset, f.length, lost}; }
+
+}  // namespace
+
+Result<void> MetaServer::SaveScrubOrders() {
+  Txn txn(*store_);
+  txn.Put(Family::kRepairs, ScrubOrdersKey(), scrubs_.Encode());
+  RETURN_IF_ERROR(txn.Commit());
+  unsynced_.Set();
+  return Ok();
+}
+
+Result<std::string> MetaServer::OrderScrub(const UpkeepRequest& r) {
+  std::string message;
+  std::vector<TargetId> targets;
+  for (TargetId t : cluster_->AllTargets()) {
+    const TargetState state = cluster_->FindTarget(t)->state;
+    if (state == TargetState::kUp || state == TargetState::kDraining) targets.push_back(t);
+  }
+  switch (r.verb) {
+    case UpkeepVerb::kScrubStart:
+      message = "every shard on " + std::to_string(targets.size()) + " disks is read and checked";
+      break;
+    case UpkeepVerb::kScrubPause: message = "scrubbing is paused"; break;
+    default: message = "scrubbing goes on";
+  }
+  if (r.dry_run) return message;
+  if (r.verb == UpkeepVerb::kScrubStart) scrubs_.Start(Wall() / kSecond, r.number, targets);
+  else scrubs_.SetPaused(r.verb == UpkeepVerb::kScrubPause);
+  RETURN_IF_ERROR(SaveScrubOrders());
+  return message;
+}
+
+// Does not wait for grace periods any more, nor for those that were parked.
+Result<std::string> MetaServer::StartRepair(bool dry_run) {
+  std::string names;
+  std::vector<NodeId> down;
+  for (const NodeInfo& n : cluster_->Map().nodes) {
+    if (n.state != NodeState::kDown) continue;
+    down.push_back(n.id);
+    names += (names.empty() ? "" : ", ") + n.name;
+  }
+  if (!dry_run) {
+    for (NodeId n : down) cluster_->SetNodeOut(n, Wall());
+    repairs_.UnparkAll();
+    for (auto& [t, scan] : scans_) scan.again_ns = 0;
+    RETURN_IF_ERROR(SaveCluster());
+    PushMapEvents();
+    repair_work_.Set();
+  }
+  if (down.empty()) return std::string("no node is down; what waited is tried again");
+  return names + " given up: what was there is made again elsewhere, and counts again if it returns before that";
+}
+
+Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
+  if (changes && !options_.admin_uids.count(r.header.uid)) co_return Error(FsError::kPerm, "only root changes the cluster");
+  Result<std::string> message = std::string();
+  switch (r.verb) {
+    case UpkeepVerb::kStatus: break;
+    case UpkeepVerb::kScrubStart:
+    case UpkeepVerb::kScrubPause:
+    case UpkeepVerb::kScrubResume: message = OrderScrub(r); break;
+    case UpkeepVerb::kRebalanceStart:
+    case UpkeepVerb::kRebalanceStop: message = co_await OrderRebalance(r); break;
+    case UpkeepVerb::kRepairStart: message = StartRepair(r.dry_run); break;
+  }
+  if (!message.ok()) {
+    SetFatal(message.error());
+    co_return message.error();
+  }
+  if (changes) {
+    const Result<void> synced = co_await store_->Sync();
+    if (!synced.ok()) {
+      SetFatal(synced.error());
+      co_return synced.error();
+    }
+  }
+  UpkeepReply reply;
+  reply.message = *std::move(message);
+  reply.scrub_paused = scrubs_.paused();
+  reply.scrub_bytes_per_s = scrubs_.bytes_per_s();
+  reply.scrubs = scrubs_.Progress();
+  for (ScrubProgress& p : reply.scrubs) p.running = p.running || scrubs_.owing().count(p.target) > 0;
+  reply.rebalancing = repairs_.settings.rebalance;
+  reply.rebalance_bytes_done = rebalance_bytes_;
+  reply.rebalance_bytes_left = rebalance_ ? rebalance_->BytesLeft() : 0;
+  co_return std::move(reply);
+}
+
+Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  for (TargetId t : r.targets) {
+    const TargetInfo* info = cluster_->FindTarget(t);
+    if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
+  }
+  CO_ASSIGN_OR_RETURN(const Damage before, co_await SurveyDamage({}));
+  CO_ASSIGN_OR_RETURN(const Damage after, co_await SurveyDamage({r.targets.begin(), r.targets.end()}));
+  std::set<StripeId> lost, degraded;
+  std::ranges::set_difference(after.lost, before.lost, std::inserter(lost, lost.end()));
+  std::ranges::set_difference(after.hit, after.lost, std::inserter(degraded, degraded.end()));
+  CanRemoveReply reply;
+  reply.lost_stripes = lost.size();
+  reply.degraded_stripes = degraded.size();
+  for (const bool is_lost : {true, false}) {
+    const size_t room = kMaxAffectedFiles + 1 - reply.files.size();
+    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(is_lost ? lost : degraded, room));
+    for (const LostFile& f : files) reply.files.push_back(Affected(f, is_lost));
+  }
+  reply.more = reply.files.size() > kMaxAffectedFiles;
+  if (reply.more) reply.files.resize(kMaxAffectedFiles);
+  co_return std::move(reply);
+}
+
+Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
+  bool changed = false;
+  for (const ScrubProgress& p : r.disks) {
+    const TargetInfo* t = cluster_->FindTarget(p.target);
+    if (t == nullptr || t->node != r.node) co_return Error(FsError::kBadRequest, "a scrub of a disk of another node");
+    changed = scrubs_.Take(p) || changed;
+  }
+  if (changed) {
+    if (const Result<void> saved = SaveScrubOrders(); !saved.ok()) {
+      SetFatal(saved.error());
+      co_return saved.error();
+    }
+  }
+  co_return scrubs_.For(r.disks);
+}
+
+// Only live stripes count: their shards were sealed before they were committed, and have the digests that
+// were committed. Who holds the shards looks again before it believes that one is missing.
+Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (r.held.size() > kMaxComparedShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
+  std::map<ShardId, uint64_t> held;
+  for (const HeldShard& h : r.held) held[h.shard] = h.digest;
+  CompareShardsReply reply;
+  for (ShardId after = r.after; after < r.last;) {
+    Txn txn(*store_);
+    CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, r.target, after, kComparePage));
+    for (const TargetShard& s : page) {
+      after = s.shard;
+      if (s.shard > r.last) break;
+      if (s.record.pending) continue;
+      CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
+      if (!record || record->state != StripeState::kLive) continue;
+      const Column& c = record->info.columns[s.record.column];
+      const auto it = held.find(s.shard);
+      if (it == held.end()) reply.missing.push_back(s.shard);
+      else if (it->second != c.digest) reply.wrong.push_back(s.shard);
+      if (reply.missing.size() + reply.wrong.size() >= kMaxComparedShards) co_return std::move(reply);
+    }
+    if (page.size() < kComparePage) break;
+    co_await Yield();
+  }
+  co_return std::move(reply);
+}
+
+}  // namespace stria
