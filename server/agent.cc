@@ -37,9 +37,11 @@ OpHeader Agent::Header() const {
 
 Task<void> Agent::Run() {
   if (options_.sweep) scope_.Spawn(SweepLoop());
-  for (const AgentDisk& d : disks_) {
-    if (options_.scrub) scope_.Spawn(ScrubForever(d.store, options_.scrub_options));
+  for (size_t i = 0; options_.scrub && i < disks_.size(); ++i) {
+    scrubbers_.push_back(MakeScrubber(i));
+    scope_.Spawn(scrubbers_.back()->Run());
   }
+  if (options_.admin != nullptr && options_.scrub) scope_.Spawn(ScrubReportLoop());
   LogEvery limit(60 * kSecond);
   while (true) {
     Result<void> done = registered_ ? co_await Beat() : co_await Register();
@@ -265,6 +267,67 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   ++rebuilds_done_;
   rebuilt_.push_back(std::move(result));
   work_done_.Set();
+}
+
+// ---- Scrubs ---------------------------------------------------------------------------------------
+
+std::unique_ptr<Scrubber> Agent::MakeScrubber(size_t disk) {
+  ShardStore* store = disks_[disk].store;
+  if (options_.admin == nullptr) return std::make_unique<Scrubber>(store, options_.scrub_options);
+  return std::make_unique<Scrubber>(
+      store, options_.scrub_options,
+      [this, disk](ShardId after, ShardId last, std::vector<HeldShard> held) {
+        return CompareShards(disk, after, last, std::move(held));
+      },
+      [this](ShardId shard) { return ReportLost(shard); });
+}
+
+Task<Result<CompareShardsReply>> Agent::CompareShards(size_t disk, ShardId after, ShardId last,
+                                                      std::vector<HeldShard> held) {
+  CompareShardsRequest request;
+  request.header = Header();
+  request.target = disks_[disk].target;
+  request.after = after;
+  request.last = last;
+  request.held = std::move(held);
+  if (!registered_ || !request.target) co_return Error(FsError::kNotReady, "not registered");
+  co_return co_await options_.admin->Call(&AdminService::CompareShards, std::move(request));
+}
+
+Task<Result<void>> Agent::ReportLost(ShardId shard) {
+  ReportShardRequest request;
+  request.header = Header();
+  request.shard = shard;
+  request.reason = FsError::kNoSuchShard;
+  Result<Empty> done = co_await meta_->Call(&MetaService::ReportShard, std::move(request));
+  if (!done.ok()) co_return done.error();
+  co_return Ok();
+}
+
+Task<Result<void>> Agent::ReportScrubs() {
+  ReportScrubRequest request;
+  request.header = Header();
+  request.node = node_;
+  request.epoch = epoch_;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (!disks_[i].target) continue;
+    request.disks.push_back(scrubbers_[i]->progress());
+    request.disks.back().target = disks_[i].target;
+  }
+  CO_ASSIGN_OR_RETURN(const ScrubOrder order, co_await options_.admin->Call(&AdminService::ReportScrub, std::move(request)));
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    scrubbers_[i]->Obey(order, std::ranges::count(order.targets, disks_[i].target) > 0);
+  }
+  co_return Ok();
+}
+
+Task<void> Agent::ScrubReportLoop() {
+  while (true) {
+    co_await Sleep(options_.scrub_report_ns);
+    if (!registered_) continue;
+    const Result<void> done = co_await ReportScrubs();
+    if (!done.ok()) LogDebug("node {}: scrubs were not reported: {}", options_.name, done.error());
+  }
 }
 
 // ---- Sweeps ---------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // The node's relation to the metadata server: registers, sends heartbeats with the state of its disks,
 // carries out the work that comes back (deletes, rebuilds), reports results, reports damaged shards,
-// and sweeps for shards that nobody knows. For the executor's thread.
+// scrubs, and sweeps for shards that nobody knows. For the executor's thread.
 //
 // Work is given again with every heartbeat until its result has been reported, so nothing is kept over
 // a restart. Destroying the agent stops all of it where it stands.
@@ -51,6 +51,9 @@ struct AgentOptions {
   int64_t quarantine_hold_ns = kQuarantineHoldNs;
   bool scrub = true;
   ScrubOptions scrub_options;
+  // Outlives the agent. Without it scrubs go by their own schedule only, and compare nothing.
+  AdminLink* admin = nullptr;
+  int64_t scrub_report_ns = 2 * kSecond;  // between two reports of progress, which bring orders
   // Called with every registration before the disks serve under it: records who they are on the disks.
   // An error refuses the registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
@@ -84,6 +87,11 @@ class Agent {
   void TakeRebuilds(std::vector<RebuildWork> work);
   Task<void> RebuildOne(RebuildWork work);
   Task<void> SweepLoop();
+  std::unique_ptr<Scrubber> MakeScrubber(size_t disk);
+  Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
+  Task<Result<void>> ReportLost(ShardId shard);
+  Task<void> ScrubReportLoop();
+  Task<Result<void>> ReportScrubs();
 
   MetaLink* const meta_;
   DataConnector* const connector_;
@@ -107,6 +115,7 @@ class Agent {
   size_t rebuilding_ = 0;
   std::vector<RebuildResult> rebuilt_;  // done and not reported; at most max_rebuilds per heartbeat
   uint64_t rebuilds_done_ = 0;
+  std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk, if it scrubs
 
   TaskScope scope_;  // last
 };

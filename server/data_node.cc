@@ -91,6 +91,10 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   DataNode* self = node.get();
   agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
   node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
+  if (env.admin != nullptr) {
+    node->admin_link_ = std::make_unique<AdminLink>(env.admin, node->options_.meta_addresses);
+    agent.admin = node->admin_link_.get();
+  }
   node->agent_ =
       std::make_unique<Agent>(node->link_.get(), env.data, &node->server_, &node->verifier_, &node->codecs_,
                               env.cpu_pool, std::move(agent_disks), std::move(agent));

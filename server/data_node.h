@@ -30,6 +30,7 @@ struct DataNodeEnv {
   MetaConnector* meta = nullptr;
   DataConnector* data = nullptr;
   Pool* cpu_pool = nullptr;
+  AdminConnector* admin = nullptr;  // may be missing: nobody orders scrubs then
 };
 
 struct DataNodeOptions {
@@ -71,6 +72,7 @@ class DataNode {
   Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
   std::unique_ptr<MetaLink> link_;
+  std::unique_ptr<AdminLink> admin_link_;  // may be null
   std::unique_ptr<Agent> agent_;
 };
 

@@ -1,34 +1,38 @@
-// The metadata service over a list of addresses: a call goes to the one that answered last, and to the
-// others when that one is not there or is not the leader. For the executor's thread.
+// A service of the metadata servers over a list of addresses: a call goes to the one that answered last, and to
+// the others when that one is not there or is not the leader. For the executor's thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "api/admin_api.h"
 #include "api/meta_api.h"
 
 namespace stria {
 
-class MetaLink {
+template <class Service>
+class ServiceLink {
  public:
-  // REQUIRES: at least one address. `connector` outlives the link.
-  MetaLink(MetaConnector* connector, std::vector<std::string> addresses)
-      : connector_(connector), addresses_(std::move(addresses)) {
+  using ConnectFn = std::function<std::shared_ptr<Service>(const std::string& address)>;
+  // REQUIRES: at least one address.
+  ServiceLink(ConnectFn connect, std::vector<std::string> addresses)
+      : connect_(std::move(connect)), addresses_(std::move(addresses)) {
     CHECK(!addresses_.empty(), "no metadata address");
   }
 
   // Each address is tried once; the last error otherwise. A request may have been carried out although
   // an error comes back.
   template <class Reply, class Request>
-  Task<Result<Reply>> Call(Task<Result<Reply>> (MetaService::*method)(Request), Request request) {
+  Task<Result<Reply>> Call(Task<Result<Reply>> (Service::*method)(Request), Request request) {
     Result<Reply> last = Error(FsError::kUnavailable);
     std::string address;
     for (size_t tries = 0; tries < addresses_.size(); ++tries) {
       const size_t asked = current_;
       address = addresses_[asked];
-      const std::shared_ptr<MetaService> service = connector_->Connect(address);
+      const std::shared_ptr<Service> service = connect_(address);
       last = co_await (service.get()->*method)(request);
       if (last.ok() || !IsElsewhere(last.code())) co_return last;
       if (current_ == asked) current_ = (current_ + 1) % addresses_.size();
@@ -40,9 +44,22 @@ class MetaLink {
   static bool IsElsewhere(FsError code) {
     return code == FsError::kUnavailable || code == FsError::kDeadline || code == FsError::kNotLeader;
   }
-  MetaConnector* const connector_;
+  const ConnectFn connect_;
   const std::vector<std::string> addresses_;
   size_t current_ = 0;
+};
+
+class MetaLink : public ServiceLink<MetaService> {
+ public:
+  // `connector` outlives the link.
+  MetaLink(MetaConnector* connector, std::vector<std::string> addresses)
+      : ServiceLink([connector](const std::string& a) { return connector->Connect(a); }, std::move(addresses)) {}
+};
+
+class AdminLink : public ServiceLink<AdminService> {
+ public:
+  AdminLink(AdminConnector* connector, std::vector<std::string> addresses)
+      : ServiceLink([connector](const std::string& a) { return connector->ConnectAdmin(a); }, std::move(addresses)) {}
 };
 
 }  // namespace stria

@@ -1,52 +1,126 @@
 #include "server/scrubber.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "common/log.h"
 
 namespace stria {
 namespace {
 
-constexpr size_t kScrubPage = 64;
+constexpr size_t kScrubPage = 256;
+constexpr int64_t kRetryNs = 60 * kSecond;  // after a pass that the disk has broken off
+
+Task<bool> WaitFor(Event* event) {
+  co_await event->Wait();
+  co_return true;
+}
 
 }  // namespace
 
-Task<Result<ScrubResult>> ScrubOnce(ShardStore* store, uint64_t bytes_per_s) {
-  ScrubResult out;
-  ShardId after;
-  for (bool more = true; more;) {
-    CO_ASSIGN_OR_RETURN(const ShardStore::Page page, co_await store->Inventory(after, kScrubPage));
-    more = page.more;
-    for (const StoredShard& s : page.shards) {
-      after = s.shard;
-      if (!s.sealed) continue;
-      if (s.damaged) {  // as stored; a copy in memory may hide it until the next start
-        ++out.damaged;
-        store->NoteDamagedRecord(s.shard);
-        continue;
-      }
-      Result<void> good = co_await store->Verify(s.shard);
-      if (good.code() == FsError::kNoSuchShard) continue;  // deleted meanwhile
-      ++out.shards;
-      out.bytes += s.length;
-      if (!good.ok()) ++out.damaged;
-      co_await Sleep(
-          static_cast<int64_t>(static_cast<double>(s.length) * 1e9 / static_cast<double>(bytes_per_s)));
-    }
-  }
-  co_return out;
+void Scrubber::Obey(const ScrubOrder& order, bool start) {
+  const int64_t ordered_s = start ? order.start_s : ordered_s_;
+  if (order.paused == paused_ && order.bytes_per_s == bytes_per_s_ && ordered_s == ordered_s_) return;
+  paused_ = order.paused;
+  bytes_per_s_ = order.bytes_per_s;
+  ordered_s_ = ordered_s;
+  changed_.Set();
 }
 
-Task<void> ScrubForever(ShardStore* store, ScrubOptions options) {
-  co_await Sleep(options.first_after_ns);
+// Until the time has come or a pass was ordered, and nothing is paused.
+Task<void> Scrubber::AwaitTurn(int64_t until_ns) {
   while (true) {
-    const Result<ScrubResult> r = co_await ScrubOnce(store, options.bytes_per_s);
-    const std::string& name = store->options().name;
-    if (!r.ok()) {
-      LogWarning("scrub of {} stopped: {}", name, r.error());
-    } else {
-      LogInfo("scrub of {}: {} shards, {} bytes, {} damaged", name, r->shards, r->bytes, r->damaged);
-    }
-    co_await Sleep(options.pause_ns);
+    const int64_t now = Executor::Current().NowNs();
+    const bool due = now >= until_ns || ordered_s_ > progress_.order_s;
+    if (due && !paused_) co_return;
+    changed_.Reset();
+    if (due) co_await changed_.Wait();
+    else co_await WithTimeout(until_ns - now, WaitFor(&changed_));
   }
+}
+
+Task<void> Scrubber::Pace(uint64_t bytes) {
+  co_await Sleep(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate())));
+  while (paused_) {
+    changed_.Reset();
+    co_await changed_.Wait();
+  }
+}
+
+Task<void> Scrubber::Run() {
+  int64_t next_ns = Executor::Current().NowNs() + options_.first_after_ns;
+  while (true) {
+    co_await AwaitTurn(next_ns);
+    const Result<void> done = co_await Pass();
+    const std::string& name = store_->options().name;
+    next_ns = Executor::Current().NowNs() + (done.ok() ? options_.pause_ns : kRetryNs);
+    if (!done.ok()) LogWarning("scrub of {} stopped: {}", name, done.error());
+    else LogInfo("scrub of {}: {} shards, {} bytes, {} damaged", name, progress_.shards, progress_.bytes_done, progress_.damaged);
+  }
+}
+
+Task<Result<void>> Scrubber::Compare(ShardId after, ShardId last, const std::vector<StoredShard>& page) {
+  std::vector<HeldShard> held;
+  for (const StoredShard& s : page) {
+    if (s.sealed && !s.damaged) held.push_back({s.shard, s.digest});
+  }
+  CO_ASSIGN_OR_RETURN(const CompareShardsReply reply, co_await compare_(after, last, std::move(held)));
+  for (const ShardId shard : reply.wrong) {
+    const Result<ShardRecordPtr> record = co_await store_->index().Get(shard, false);
+    if (!record.ok() || !*record) continue;  // deleted meanwhile, or damaged and found below
+    ++progress_.damaged;
+    store_->MarkBad(shard);
+  }
+  for (const ShardId shard : reply.missing) {
+    const Result<ShardRecordPtr> record = co_await store_->index().Get(shard, false);
+    if (!record.ok() || *record) continue;  // damaged and found below, or newer than the list
+    ++progress_.damaged;
+    if (lost_) CO_RETURN_IF_ERROR(co_await lost_(shard));
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> Scrubber::Pass() {
+  progress_ = ScrubProgress{.running = true,
+                            .bytes_total = store_->Usage().used_bytes,
+                            .started_s = Executor::Current().WallNs() / kSecond,
+                            .finished_s = progress_.finished_s,
+                            .order_s = ordered_s_};
+  ShardId after;
+  Result<void> result = Ok();
+  for (bool more = true; more && result.ok();) {
+    Result<ShardStore::Page> page = co_await store_->Inventory(after, kScrubPage);
+    if (!page.ok()) {
+      result = page.error();
+      break;
+    }
+    more = page->more;
+    const ShardId last = more ? page->shards.back().shard : ShardId(UINT64_MAX);
+    if (compare_) {
+      const Result<void> compared = co_await Compare(after, last, page->shards);
+      if (!compared.ok()) LogDebug("scrub of {}: not compared: {}", store_->options().name, compared.error());
+    }
+    for (const StoredShard& s : page->shards) {
+      if (!s.sealed) continue;
+      if (s.damaged) {  // as stored; a copy in memory may hide it until the next start
+        ++progress_.damaged;
+        store_->NoteDamagedRecord(s.shard);
+        continue;
+      }
+      const Result<void> good = co_await store_->Verify(s.shard);
+      if (good.code() == FsError::kNoSuchShard) continue;  // deleted meanwhile
+      ++progress_.shards;
+      progress_.bytes_done += s.length;
+      if (!good.ok()) ++progress_.damaged;
+      if (good.code() == FsError::kDiskFailed && store_->failed()) result = good;
+      co_await Pace(s.length);
+    }
+    after = last;
+  }
+  progress_.running = false;
+  progress_.bytes_total = progress_.bytes_done;
+  if (result.ok()) progress_.finished_s = Executor::Current().WallNs() / kSecond;
+  co_return result;
 }
 
 }  // namespace stria

@@ -1,9 +1,15 @@
-// Reads every sealed shard of a disk at a gentle pace and checks it. What is found damaged is listed by
-// the store (TakeBadShards) and reported by the agent; repair replaces it from parity.
+// Reads every sealed shard of a disk at a set pace and checks it: against the metadata, which knows what was
+// written where (so that a lost or stale record is found), and against its checksums (so that a flipped bit is
+// found). What is wrong is reported; repair makes it again from parity.
+//
+// A pass begins by itself from time to time, and when one was ordered. For the executor's thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
+#include "api/admin_api.h"
 #include "common/exec/task.h"
 #include "server/shard_store.h"
 
@@ -14,15 +20,42 @@ struct ScrubOptions {
   int64_t pause_ns = 7 * 24 * 3600 * kSecond;  // between two passes
   int64_t first_after_ns = 3600 * kSecond;     // of the start
 };
-struct ScrubResult {
-  uint64_t shards = 0;
-  uint64_t bytes = 0;
-  uint64_t damaged = 0;
-};
 
-// One pass.
-Task<Result<ScrubResult>> ScrubOnce(ShardStore* store, uint64_t bytes_per_s);
-// Passes for ever.
-Task<void> ScrubForever(ShardStore* store, ScrubOptions options);
+class Scrubber {
+ public:
+  // What the metadata says of the shards in (after, last]; these are all that are there.
+  using CompareFn =
+      std::function<Task<Result<CompareShardsReply>>(ShardId after, ShardId last, std::vector<HeldShard> held)>;
+  using LostFn = std::function<Task<Result<void>>(ShardId)>;  // reports one that should be there and is not
+
+  // `store` outlives the scrubber. Without `compare` shards are only read and checked.
+  Scrubber(ShardStore* store, ScrubOptions options, CompareFn compare = nullptr, LostFn lost = nullptr)
+      : store_(store), options_(options), compare_(std::move(compare)), lost_(std::move(lost)) {}
+
+  // Passes for ever.
+  Task<void> Run();
+  // One pass.
+  Task<Result<void>> Pass();
+  // What the metadata server wants. `start`: this disk is to begin a pass for the order, unless one has.
+  void Obey(const ScrubOrder& order, bool start);
+  // Without its target.
+  const ScrubProgress& progress() const { return progress_; }
+
+ private:
+  Task<void> AwaitTurn(int64_t until_ns);
+  Task<void> Pace(uint64_t bytes);
+  Task<Result<void>> Compare(ShardId after, ShardId last, const std::vector<StoredShard>& page);
+  uint64_t rate() const { return bytes_per_s_ > 0 ? bytes_per_s_ : options_.bytes_per_s; }
+
+  ShardStore* const store_;
+  const ScrubOptions options_;
+  const CompareFn compare_;
+  const LostFn lost_;
+  ScrubProgress progress_;
+  bool paused_ = false;
+  uint64_t bytes_per_s_ = 0;
+  int64_t ordered_s_ = 0;  // the newest order to begin a pass
+  Event changed_;
+};
 
 }  // namespace stria

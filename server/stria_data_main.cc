@@ -22,6 +22,7 @@
 #include "common/metrics.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "proto/admin_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/local_server.h"
@@ -214,7 +215,8 @@ class Daemon {
     options.server.max_write_bytes = config_.write_memory_bytes;
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
-    DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_};
+    admin_connector_ = std::make_unique<TransportAdminConnector>(grpc_client_.get());
+    const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
     router_.Add(kDataServiceName, dispatcher_.get());
@@ -311,6 +313,7 @@ class Daemon {
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
+  std::unique_ptr<TransportAdminConnector> admin_connector_;
   std::unique_ptr<DataNode> node_;
   std::unique_ptr<DataDispatcher> dispatcher_;
   Router router_;
