@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "proto/admin_stubs.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
 #include "tools/cli/context.h"
@@ -15,10 +16,13 @@
 namespace stria {
 namespace {
 
-class GrpcMetaConnector final : public MetaConnector {
+class GrpcConnector final : public cli::ClusterConnector {
  public:
-  GrpcMetaConnector() : client_(&Executor::Current(), OneConnection()), stubs_(&client_) {}
+  GrpcConnector() : client_(&Executor::Current(), OneConnection()), stubs_(&client_), admin_stubs_(&client_) {}
   std::shared_ptr<MetaService> Connect(const std::string& address) override { return stubs_.Connect(address); }
+  std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override {
+    return admin_stubs_.ConnectAdmin(address);
+  }
 
  private:
   static GrpcClientOptions OneConnection() {
@@ -29,6 +33,7 @@ class GrpcMetaConnector final : public MetaConnector {
   }
   GrpcClient client_;
   TransportMetaConnector stubs_;
+  TransportAdminConnector admin_stubs_;
 };
 
 // What would be done is shown, and whoever sits at the terminal says whether it is.
@@ -45,7 +50,7 @@ int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_DFL);                // `stria where F | head` ends quietly
   setenv("GRPC_VERBOSITY", "NONE", 0);     // errors are ours to explain
   stria::cli::Context ctx;
-  ctx.connector = [] { return std::make_unique<stria::GrpcMetaConnector>(); };
+  ctx.connector = [] { return std::make_unique<stria::GrpcConnector>(); };
   ctx.out = &std::cout;
   ctx.err = &std::cerr;
   ctx.out_is_tty = isatty(STDOUT_FILENO) == 1;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <sstream>
 
+#include "proto/admin_stubs.h"
 #include "proto/methods.h"
 #include "stripe/layout_spec.h"
 #include "tools/cli/context.h"
@@ -24,8 +25,22 @@ class FakeMeta : public MetaService {
 #undef X
 };
 
-class FakeConnector : public MetaConnector {
+class FakeAdmin : public AdminService {
  public:
+#define X(Name, Request, Reply)                                                        \
+  std::function<Result<Reply>(const Request&)> on##Name;                               \
+  Task<Result<Reply>> Name(Request request) override {                                 \
+    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
+    co_return on##Name(request);                                                       \
+  }
+  STRIA_ADMIN_METHODS(X)
+#undef X
+};
+
+class FakeConnector : public ClusterConnector {
+ public:
+  std::shared_ptr<FakeAdmin> admin = std::make_shared<FakeAdmin>();
+  std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return admin; }
   explicit FakeConnector(std::map<std::string, std::shared_ptr<FakeMeta>> metas) : metas_(std::move(metas)) {}
   std::shared_ptr<MetaService> Connect(const std::string& address) override {
     if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
@@ -46,6 +61,10 @@ class FakeConnector : public MetaConnector {
 class CliTest : public testing::Test {
  protected:
   CliTest() : meta_(std::make_shared<FakeMeta>()) {
+    admin_->onUpkeep = [this](const UpkeepRequest& r) {
+      asked_.push_back(r);
+      return upkeep_;
+    };
     meta_->onStatus = [this](const InodeRequest&) { return status_; };
     meta_->onGetMap = [this](const InodeRequest&) { return status_.map; };
   }
@@ -59,8 +78,9 @@ class CliTest : public testing::Test {
     ctx.env_meta = env_;
     ctx.mounts = {{"/mnt", {"live"}}};
     ctx.connector = [this] {
-      return std::make_unique<FakeConnector>(
-          std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
+      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
+      c->admin = admin_;
+      return c;
     };
     ctx.confirm = confirm_;
     std::vector<std::string> words = {"stria"};
@@ -72,11 +92,33 @@ class CliTest : public testing::Test {
   }
 
   std::shared_ptr<FakeMeta> meta_;
+  std::shared_ptr<FakeAdmin> admin_ = std::make_shared<FakeAdmin>();
+  UpkeepReply upkeep_;
+  std::vector<UpkeepRequest> asked_;
   std::function<bool(const std::string&)> confirm_;
   StatusReply status_ = SampleStatus();
   std::string env_ = "live";
   std::ostringstream out_, err_;
 };
+
+TEST_F(CliTest, ScrubAndRebalance) {
+  EXPECT_EQ(Run("scrub start --rate 50M"), 0);
+  ASSERT_EQ(asked_.size(), 1u);
+  EXPECT_EQ(asked_[0].verb, UpkeepVerb::kScrubStart);
+  EXPECT_EQ(asked_[0].number, 50 * kMiB);
+  EXPECT_EQ(Run("scrub start --rate 0"), 64);
+  EXPECT_EQ(Run("rebalance start --dry-run"), 0);
+  EXPECT_TRUE(asked_.back().dry_run);
+  EXPECT_EQ(Run("rebuild start"), 0);
+  EXPECT_EQ(asked_.back().verb, UpkeepVerb::kRepairStart);
+  upkeep_.scrubs = {{.target = TargetId(11), .running = true, .bytes_done = 30, .bytes_total = 100, .damaged = 2}};
+  EXPECT_EQ(Run("scrub status"), 0);
+  EXPECT_NE(out_.str().find("n1:d1  running  30 %"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("rebalance status"), 0);
+  EXPECT_EQ(out_.str(), "no rebalancing goes on\n");
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_NE(out_.str().find("  scrub: 1 disk of 1 being read, 30 % of 100 B; 2 damaged shards found\n"), std::string::npos) << out_.str();
+}
 
 TEST_F(CliTest, ATerminalIsAsked) {
   std::vector<std::string> questions;
@@ -102,6 +144,31 @@ TEST_F(CliTest, ATerminalIsAsked) {
   EXPECT_EQ(Run("node drain n2 --dry-run"), 0);
   EXPECT_EQ(questions.size(), 2u);
   EXPECT_EQ(done, 2);
+  answer = false;
+  EXPECT_EQ(Run("rebalance start"), 1);
+  EXPECT_EQ(asked_.size(), 1u) << "only the dry run";
+  EXPECT_EQ(Run("rebalance start -y"), 0);
+}
+
+TEST_F(CliTest, CanRemove) {
+  CanRemoveReply reply;
+  std::vector<TargetId> targets;
+  admin_->onCanRemove = [&](const CanRemoveRequest& r) {
+    targets = r.targets;
+    return reply;
+  };
+  EXPECT_EQ(Run("disk can-remove n1 n2:d2"), 0);
+  EXPECT_EQ(targets, (std::vector<TargetId>{TargetId(11), TargetId(12), TargetId(22)}));
+  EXPECT_EQ(Run("disk can-remove n9"), 66);
+  reply.degraded_stripes = 1;
+  reply.files = {{InodeId(5), "/a", 0, 100, false}};
+  EXPECT_EQ(Run("disk can-remove n1:d1"), 1);
+  EXPECT_NE(out_.str().find("    degraded  /a  0+100\n"), std::string::npos) << out_.str();
+  reply.lost_stripes = 2;
+  reply.files.insert(reply.files.begin(), {InodeId(6), "", 7, 8, true});
+  EXPECT_EQ(Run("disk can-remove n1:d1"), 2);
+  EXPECT_NE(out_.str().find("NO: 2 stripes would be lost"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("    lost      inode 6  7+8\n"), std::string::npos) << out_.str();
 }
 
 TEST_F(CliTest, Adding) {

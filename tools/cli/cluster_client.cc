@@ -28,12 +28,16 @@ ClusterClient::~ClusterClient() {
 void ClusterClient::RunThread(ConnectorFactory make_connector) {
   executor_.MakeCurrent();
   connector_ = make_connector();
-  for (const std::string& a : options_.addresses) services_.push_back(connector_->Connect(a));
+  for (const std::string& a : options_.addresses) {
+    services_.push_back(connector_->Connect(a));
+    admin_services_.push_back(connector_->ConnectAdmin(a));
+  }
   scope_.emplace();
   executor_.Run();
   executor_.MakeCurrent();
   scope_.reset();
   services_.clear();
+  admin_services_.clear();
   connector_.reset();
   Executor::ClearCurrent();
 }

@@ -15,13 +15,16 @@
 #include <thread>
 #include <vector>
 
+#include "api/admin_api.h"
 #include "api/meta_api.h"
 #include "common/exec/loop_executor.h"
 
 namespace stria::cli {
 
+// To both services of the metadata servers.
+class ClusterConnector : public MetaConnector, public AdminConnector {};
 // Called once, on the executor's thread; what it gives is destroyed there.
-using ConnectorFactory = std::function<std::unique_ptr<MetaConnector>()>;
+using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
 struct ClientOptions {
   std::vector<std::string> addresses;  // at least one
@@ -42,14 +45,12 @@ class ClusterClient {
   template <class Reply>
   Result<Reply> Call(const std::string& what,
                      std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
-    struct Shared {
-      std::optional<Result<Reply>> reply;
-    };
-    auto shared = std::make_shared<Shared>();
-    const uint64_t ticket = ++ticket_;
-    executor_.Post([this, shared, call, ticket] { scope_->Spawn(RunCall<Reply>(call, shared, ticket)); });
-    if (!AwaitDone(ticket, what)) return Error(FsError::kDeadline, "no answer from " + AddressList());
-    return std::move(*shared->reply);
+    return CallOf<Reply, MetaService>(what, &services_, std::move(call));
+  }
+  template <class Reply>
+  Result<Reply> CallAdmin(const std::string& what,
+                          std::function<Task<Result<Reply>>(AdminService&, OpHeader)> call) {
+    return CallOf<Reply, AdminService>(what, &admin_services_, std::move(call));
   }
 
   std::string AddressList() const;
@@ -58,16 +59,33 @@ class ClusterClient {
   void set_progress(std::ostream* progress) { options_.progress = progress; }
 
  private:
-  template <class Reply, class Shared>
-  Task<void> RunCall(std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call,
-                     std::shared_ptr<Shared> shared, uint64_t ticket) {
+  template <class Reply>
+  struct Shared {
+    std::optional<Result<Reply>> reply;
+  };
+  template <class Service>
+  using Services = std::vector<std::shared_ptr<Service>>;
+  template <class Reply, class Service>
+  Result<Reply> CallOf(const std::string& what, const Services<Service>* services,
+                       std::function<Task<Result<Reply>>(Service&, OpHeader)> call) {
+    auto shared = std::make_shared<Shared<Reply>>();
+    const uint64_t ticket = ++ticket_;
+    executor_.Post([this, shared, services, call, ticket] {
+      scope_->Spawn(RunCall<Reply, Service>(call, services, shared, ticket));
+    });
+    if (!AwaitDone(ticket, what)) return Error(FsError::kDeadline, "no answer from " + AddressList());
+    return std::move(*shared->reply);
+  }
+  template <class Reply, class Service>
+  Task<void> RunCall(std::function<Task<Result<Reply>>(Service&, OpHeader)> call, const Services<Service>* services,
+                     std::shared_ptr<Shared<Reply>> shared, uint64_t ticket) {
     const int64_t end_ns = executor_.NowNs() + options_.timeout_ns;
     std::optional<Result<Reply>> last;
     while (!last || (AskAgain(last->code()) && executor_.NowNs() + kRetryNs < end_ns)) {
       if (last) co_await Sleep(kRetryNs);
-      for (size_t i = 0; i < services_.size(); ++i) {
+      for (size_t i = 0; i < services->size(); ++i) {
         last.reset();
-        last.emplace(co_await call(*services_[i], Header(end_ns - executor_.NowNs())));
+        last.emplace(co_await call(*(*services)[i], Header(end_ns - executor_.NowNs())));
         if (!AskNext(last->code())) break;
       }
     }
@@ -89,8 +107,9 @@ class ClusterClient {
   LoopExecutor executor_;
   uint64_t ticket_ = 0;
   // Executor's thread only.
-  std::unique_ptr<MetaConnector> connector_;
-  std::vector<std::shared_ptr<MetaService>> services_;
+  std::unique_ptr<ClusterConnector> connector_;
+  Services<MetaService> services_;
+  Services<AdminService> admin_services_;
   std::optional<TaskScope> scope_;
 
   std::mutex mu_;

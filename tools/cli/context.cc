@@ -111,6 +111,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddStatusVerb(app, ctx);
   AddNodeVerbs(app, ctx);
   AddRebuildVerbs(app, ctx);
+  AddUpkeepVerbs(app, ctx);
   AddFileVerbs(app, ctx);
   AddLocalityVerbs(app, ctx);
   AddSplitVerb(app, ctx);

@@ -61,6 +61,7 @@ void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);
 
 // The calls that several verbs make. The map is InOrder().
 Result<StatusReply> GetStatus(ClusterClient& client);
+Result<UpkeepReply> CallUpkeep(ClusterClient& client, const UpkeepRequest& request);
 
 // "n3" or "n3:d2" -> id; kNoEnt that lists what there is.
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name);
@@ -70,6 +71,8 @@ Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
 void AddStatusVerb(CLI::App& app, Context& ctx);
 void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
+// scrub, rebalance, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
+void AddUpkeepVerbs(CLI::App& app, Context& ctx);
 void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
 void AddSplitVerb(CLI::App& app, Context& ctx);

@@ -385,7 +385,7 @@ std::string RenderLostFiles(const StatusReply& s) {
 
 }  // namespace
 
-std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
+std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep) {
   const std::vector<Finding> findings = Diagnose(s, now_ns);
   std::string out = "cluster: " + s.map.cluster.ToString() + "\n";
   out += "  state: " + std::string(HealthName(HealthOf(findings))) + "\n";
@@ -408,7 +408,7 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns) {
          " narrow, " + std::to_string(s.crowded_stripes) + " crowded, " + std::to_string(s.lost_stripes) +
          " lost); " + HumanBytes(s.inline_bytes) + " inline\n";
   out += "  disks: " + HumanBytes(used) + " used of " + HumanBytes(capacity) + "; " +
-         Count(s.garbage_shards, "shard", "shards") + " to be deleted\n\n";
+         Count(s.garbage_shards, "shard", "shards") + " to be deleted\n" + upkeep + "\n";
   out += RenderTree(s.map) + "\n";
   if (!s.sessions.empty()) {
     Table t;

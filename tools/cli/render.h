@@ -64,7 +64,8 @@ const char* TargetStateName(TargetState s);
 
 // ---- Reports --------------------------------------------------------------------------------------
 
-std::string RenderStatus(const StatusReply& s, int64_t now_ns);
+// `upkeep`: lines about what goes on besides repair (upkeep.h).
+std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep = "");
 std::string RenderNodes(const StatusReply& s, int64_t now_ns);
 std::string RenderDisks(const StatusReply& s);
 // "n3:d1  [####----]  52 %  1.2 GiB of 2.3 GiB, 110 MiB/s, 10 s left (n3 is out)"

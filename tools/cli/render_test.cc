@@ -189,7 +189,8 @@ TEST(Render, AReplacedNodeThatIsEmptyIsOnlyANote) {
 TEST(Render, ChannelsAreShown) {
   StatusReply s = SampleStatus();
   s.map.targets[0].channel = s.map.targets[1].channel = "sata0";
-  const std::string text = RenderStatus(s, kSampleNowNs);
+  const std::string text = RenderStatus(s, kSampleNowNs, "  scrub: x\n");
+  EXPECT_NE(text.find("  scrub: x\n"), std::string::npos);
   EXPECT_NE(text.find("    n1       up      12 GiB  180 GiB     0      0      0\n"
                       "      sata0          12 GiB  180 GiB     0      0      0\n"
                       "        d1   up     5.5 GiB   90 GiB     0      0      0\n"), std::string::npos) << text;

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tools/cli/context.h"
+#include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
@@ -18,16 +19,24 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
   if (!client.ok()) return ctx.Fail(client.error());
   for (int round = 1;; ++round) {
     const auto status = GetStatus(**client);
+    const auto upkeep = status.ok() ? CallUpkeep(**client, UpkeepRequest()) : Result<UpkeepReply>(status.error());
     const int64_t now_ns = WallclockNs();
     int code = kExitUnreachable;
-    if (!status.ok()) {
-      code = ctx.Fail(status.error());
+    if (!upkeep.ok()) {
+      code = ctx.Fail(upkeep.error());
       if (!args.watch) return code;
     } else {
       code = static_cast<int>(HealthOf(Diagnose(*status, now_ns)));
       if (args.watch && ctx.out_is_tty && !ctx.json) *ctx.out << "\033[H\033[2J";
-      *ctx.out << (ctx.json ? Dump(StatusJson(*status, now_ns)) : RenderStatus(*status, now_ns))
-               << std::flush;
+      if (ctx.json) {
+        Json j = StatusJson(*status, now_ns);
+        j["upkeep"] = UpkeepJson(*upkeep, status->map);
+        *ctx.out << Dump(j) << std::flush;
+      } else {
+        *ctx.out << RenderStatus(*status, now_ns,
+                                 RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep))
+                 << std::flush;
+      }
     }
     if (!args.watch || (args.count > 0 && round >= args.count)) return code;
     std::this_thread::sleep_for(std::chrono::seconds(args.interval_s));

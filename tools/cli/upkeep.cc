@@ -1,0 +1,133 @@
+#include "tools/cli/upkeep.h"
+
+#include <algorithm>
+
+#include "tools/cli/render.h"
+
+namespace stria::cli {
+namespace {
+
+// All disks together.
+struct ScrubSum {
+  size_t running = 0;
+  uint64_t done = 0, total = 0, damaged = 0;
+  int64_t oldest_s = 0;  // of the last passes of all disks, 0: one has none
+};
+ScrubSum Sum(const UpkeepReply& u) {
+  ScrubSum out;
+  bool never = u.scrubs.empty();
+  for (const ScrubProgress& p : u.scrubs) {
+    out.running += p.running;
+    out.done += p.bytes_done;
+    out.total += std::max(p.bytes_total, p.bytes_done);
+    out.damaged += p.damaged;
+    never = never || p.finished_s == 0;
+    if (out.oldest_s == 0 || p.finished_s < out.oldest_s) out.oldest_s = p.finished_s;
+  }
+  if (never) out.oldest_s = 0;
+  return out;
+}
+
+std::string Ago(int64_t then_s, int64_t now_s) {
+  return then_s == 0 ? "never" : HumanDuration(now_s - then_s) + " ago";
+}
+
+}  // namespace
+
+std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s) {
+  const ScrubSum s = Sum(u);
+  std::string out = "  scrub: ";
+  if (s.running > 0) {
+    out += Count(s.running, "disk", "disks") + " of " + std::to_string(u.scrubs.size()) + " being read, " +
+           std::to_string(Percent(s.done, s.total)) + " % of " + HumanBytes(s.total) + (u.scrub_paused ? " (paused)" : "");
+  } else if (u.scrub_paused) {
+    out += "paused; go on:  stria scrub resume";
+  } else if (s.oldest_s == 0) {
+    out += "not every disk has been read since its server started";
+  } else {
+    out += "every disk was read, the last time " + Ago(s.oldest_s, now_s);
+  }
+  if (s.damaged > 0) out += "; " + Count(s.damaged, "damaged shard", "damaged shards") + " found";
+  return out + "\n";
+}
+
+std::string RenderRebalanceLine(const UpkeepReply& u) {
+  if (!u.rebalancing) return "";
+  return "rebalance: " + HumanBytes(u.rebalance_bytes_done) + " moved, about " + HumanBytes(u.rebalance_bytes_left) +
+         " to go\n";
+}
+
+std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
+  Table t;
+  t.header = {"DISK", "STATE", "DONE", "READ", "OF", "DAMAGED", "LAST PASS"};
+  t.right = {false, false, true, true, true, true, false};
+  std::vector<ScrubProgress> scrubs;
+  for (const TargetInfo& d : map.targets) {  // in people's order
+    for (const ScrubProgress& p : u.scrubs) {
+      if (p.target == d.id) scrubs.push_back(p);
+    }
+  }
+  for (const ScrubProgress& p : scrubs) {
+    const char* state = !p.running ? "idle" : u.scrub_paused ? "paused" : "running";
+    t.rows.push_back({map.TargetName(p.target), state, p.running ? std::to_string(Percent(p.bytes_done, p.bytes_total)) + " %" : "-",
+                      HumanBytes(p.bytes_done), HumanBytes(p.bytes_total), std::to_string(p.damaged), Ago(p.finished_s, now_s)});
+  }
+  std::string out = RenderTable(t, 0);
+  if (u.scrub_bytes_per_s > 0) out += "pace: " + HumanBytes(u.scrub_bytes_per_s) + "/s per disk\n";
+  return out;
+}
+
+int CanRemoveCode(const CanRemoveReply& r) { return r.lost_stripes > 0 ? 2 : r.degraded_stripes > 0 ? 1 : 0; }
+
+std::string RenderCanRemove(const CanRemoveReply& r) {
+  std::string out;
+  if (r.lost_stripes > 0) {
+    out = "NO: " + Count(r.lost_stripes, "stripe", "stripes") + " would be lost";
+    if (r.degraded_stripes > 0) out += ", " + std::to_string(r.degraded_stripes) + " more degraded";
+    out += ". Drain them first.\n";
+  } else if (r.degraded_stripes > 0) {
+    out = "nothing would be lost; " + Count(r.degraded_stripes, "stripe", "stripes") +
+          " would be degraded until they are rebuilt. Drain them first, to keep full redundancy.\n";
+  } else {
+    return "yes: nothing that counts is on them\n";
+  }
+  for (const AffectedFile& f : r.files) {
+    out += std::string(f.lost ? "    lost      " : "    degraded  ") +
+           (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) + "+" +
+           std::to_string(f.length) + "\n";
+  }
+  if (r.more) out += "    .. and more\n";
+  return out;
+}
+
+Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map) {
+  Json disks = Json::array();
+  for (const ScrubProgress& p : u.scrubs) {
+    disks.push_back({{"disk", map.TargetName(p.target)},
+                     {"running", p.running},
+                     {"bytes_done", p.bytes_done},
+                     {"bytes_total", p.bytes_total},
+                     {"shards", p.shards},
+                     {"damaged", p.damaged},
+                     {"started_s", p.started_s},
+                     {"finished_s", p.finished_s}});
+  }
+  return {{"message", u.message},
+          {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}}},
+          {"rebalance",
+           {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}}};
+}
+
+Json CanRemoveJson(const CanRemoveReply& r) {
+  Json files = Json::array();
+  for (const AffectedFile& f : r.files) {
+    files.push_back({{"path", f.path}, {"inode", f.ino.v}, {"offset", f.offset}, {"length", f.length}, {"lost", f.lost}});
+  }
+  return {{"exit_code", CanRemoveCode(r)},
+          {"lost_stripes", r.lost_stripes},
+          {"degraded_stripes", r.degraded_stripes},
+          {"files", files},
+          {"more", r.more}};
+}
+
+}  // namespace stria::cli

@@ -1,0 +1,23 @@
+// What scrubbing, rebalancing and can-remove print: pure, as render.h.
+#pragma once
+
+#include <string>
+
+#include "api/admin_api.h"
+#include "tools/cli/json.h"
+
+namespace stria::cli {
+
+// A line for `status`; "" if there is nothing to say.
+std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s);
+std::string RenderRebalanceLine(const UpkeepReply& u);
+// A row per disk.
+std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
+std::string RenderCanRemove(const CanRemoveReply& r);
+// 0: nothing is lost or degraded; 1: some is degraded; 2: some is lost.
+int CanRemoveCode(const CanRemoveReply& r);
+
+Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map);
+Json CanRemoveJson(const CanRemoveReply& r);
+
+}  // namespace stria::cli
