@@ -1,13 +1,22 @@
 """A node is lost when there are no more than the layout needs: its shards are crowded onto the others. When a new
-node comes they spread again by themselves; then a node is drained under load and removed. raid5:4+1 on five nodes
-with two disks each."""
+node comes they spread again by themselves; then the disks are rebalanced, and a node under load is drained and
+removed. raid5:4+1 on five nodes with two disks each."""
 
+import json
 import multiprocessing
 
 from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
 
 FILES = 12
 FILE_BYTES = 32 * MIB + 99
+
+
+def rebalancing(c):
+    return json.loads(c.stria("rebalance", "status", "--json").stdout)["rebalance"]
+
+
+def used(c, node):
+    return sum(c.disk(f"{node}:d{d}")["used_bytes"] for d in (1, 2))
 
 
 def write_all(mount, first, written):
@@ -26,15 +35,29 @@ def scenario():
         assert crowded > 0, "nothing is crowded although a node is missing"
         c.fresh_mount()
         c.verify()
-        say(f"{crowded} stripes are crowded, all bytes are right")
+        would = c.stria("disk", "can-remove", "n1", "--json", check=False)
+        assert would.returncode == 2 and any(f["lost"] for f in json.loads(would.stdout)["files"]), would.stdout
+        say(f"{crowded} stripes are crowded, all bytes are right; can-remove says that n1 must not go")
         c.stria("dev", "add", "n6", "--dir", c.cluster)
         wait_for("nothing is crowded any more", lambda: c.status()["crowded_stripes"] == 0, 120)
+        would = c.stria("disk", "can-remove", "n1", check=False)
+        assert would.returncode == 1, would.stdout
         c.fresh_mount()
         c.verify()
         say("n6 came, nothing is crowded, all bytes are right")
 
         c.stria("node", "remove", "n5")
         c.stria("dev", "add", "n7", "--dir", c.cluster)
+        before = used(c, "n7")
+        c.stria("rebalance", "start")
+        wait_for("rebalancing ends", lambda: not rebalancing(c)["running"], 180)
+        wait_for("n7 has its part", lambda: used(c, "n7") > before, 10)
+        c.wait_whole()
+        c.fresh_mount()
+        c.verify()
+        c.fsck()
+        say(f"rebalanced: {used(c, 'n7')} bytes are on n7")
+
         written = multiprocessing.Queue()
         writers = [multiprocessing.Process(target=write_all, args=(c.mount, 100 * w, written), daemon=True) for w in (1, 2)]
         for w in writers:
@@ -47,6 +70,7 @@ def scenario():
             w.join(60)
             assert w.exitcode == 0, "a write failed during the drain"
         wait_for("n2 is empty", lambda: c.stria("node", "remove", "n2", "--dry-run", check=False).returncode == 0, 180, 1)
+        assert c.stria("disk", "can-remove", "n2", check=False).returncode == 0
         c.stria("node", "remove", "n2")
         c.kill("n2")
         c.fresh_mount()
