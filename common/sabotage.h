@@ -19,6 +19,12 @@ enum class Sabotage : uint8_t {
   kRetryTwice,          // a repeated request is carried out again
   kLoseInvalidation,    // others are not told of changes
   kAckBeforeSync,       // fsync returns before the journal is synced
+  kForgetLocks,         // a client does not claim its locks after a restart of the metadata server
+  kLoseLockFree,        // who waits for a lock is not told that it is free
+  kCloneInTwo,          // a clone is made of two, some time after each other
+  kAnswerBeforeTold,    // answers about names overtake what others are still to be told of them
+  kFreeOpenFiles,       // unlinked files that somebody has open are freed
+  kAppendAtKnownSize,   // an append goes where the client believes the end to be
 };
 
 namespace sabotage_internal {

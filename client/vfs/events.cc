@@ -33,7 +33,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
     case SessionEvent::Kind::kInvalidateAttr: {
       const bool known = attrs_.contains(e.ino);
       AttrChanged(e.ino);
-      if (inode && inode->idle()) scope_.Spawn(ReleaseInode(inode));
+      if (inode) LetGo(inode);
       if (known || inode) co_await kernel_.InvalidateInode(e.ino, false, 0, 0);
       co_return;
     }
@@ -85,6 +85,7 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
     lease = inode->lease;
   }
   co_await SendLeaseDone(e.ino, lease, e.seq);
+  if (inode) LetGo(inode);
 }
 
 Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
@@ -122,7 +123,7 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   (void)co_await FlushInode(inode, false);
   if (session_.generation() != generation) co_return;
   co_await SendLeaseDone(n.ino, e.lease, e.seq);
-  DropIfIdle(inode);
+  LetGo(inode);
 }
 
 std::vector<HeldInode> Vfs::Held() {

@@ -5,6 +5,7 @@
 #include "client/vfs/inode.h"
 #include "client/vfs/pieces.h"
 #include "client/vfs/vfs.h"
+#include "common/sabotage.h"
 
 namespace stria {
 namespace {
@@ -182,7 +183,7 @@ Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsH
   const bool for_write = flags.write;
   auto r = co_await Acquire(std::move(who), inode, for_write || truncate, truncate);
   if (!r.ok()) {
-    DropIfIdle(inode);
+    LetGo(inode);
     co_return r.error();
   }
   co_return MakeHandle(inode, std::move(flags));
@@ -332,6 +333,8 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
   std::shared_ptr<VfsInode> inode = h->inode;
   const uint64_t length = bytes.size();
   std::vector<DirtyPiece> piece;
+  const bool append = h->append && !Sabotaged(Sabotage::kAppendAtKnownSize);
+  if (h->append && !append) offset = inode->attr.size;
   piece.push_back({offset, bytes});
   bool inlined = length <= kMaxInlineBytes;
   Result<CommitReply> reply = FsError::kIo;
@@ -342,7 +345,7 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
-    const std::optional<uint64_t> grow_to = h->append ? std::nullopt : std::optional(offset + length);
+    const std::optional<uint64_t> grow_to = append ? std::nullopt : std::optional(offset + length);
     reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), grow_to, false);
     if (reply.ok()) break;
     GiveBack(written);
@@ -420,6 +423,12 @@ void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
   if (inode->in_use()) return;
   auto it = inodes_.find(inode->ino);
   if (it != inodes_.end() && it->second == inode) inodes_.erase(it);
+}
+
+void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
+  const bool useless = inode->attr_stale || inode->attr.nlink == 0;
+  if (useless && inode->idle() && inode->lease != LeaseMode::kNone) scope_.Spawn(ReleaseInode(inode));
+  else DropIfIdle(inode);
 }
 
 void Vfs::GiveBackIdle() {

@@ -161,7 +161,7 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
   }
   n.batch_done.Pulse();
   dirty_fell_.Pulse();
-  DropIfIdle(inode);
+  LetGo(inode);
 }
 
 Task<void> Vfs::PeriodicWriteBack() {

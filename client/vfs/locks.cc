@@ -8,6 +8,7 @@
 
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
+#include "common/sabotage.h"
 
 namespace stria {
 namespace {
@@ -48,6 +49,10 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
   r.lock = ToFileLock(inode->ino, lock);
   const uint64_t generation = session_.generation();
   auto held = co_await inode->lock_mu.Lock();
+  // What the next session is given here nobody would know of, and nobody would give up.
+  if (generation != session_.generation()) {
+    co_return Error(FsError::kFenced, "the mount lost its session, and its locks");
+  }
   if (op == LockOp::kTest) co_return co_await session_.Call(&MetaService::Lock, std::move(r));
   auto reply = co_await session_.Mutate(&MetaService::Lock, std::move(r));
   if (generation != session_.generation()) co_return reply;
@@ -111,6 +116,7 @@ Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64
 
 std::vector<FileLock> Vfs::HeldLocks() {
   std::vector<FileLock> out;
+  if (Sabotaged(Sabotage::kForgetLocks)) return out;
   for (const auto& [ino, n] : inodes_) {
     for (const auto& [key, ranges] : n->locks) {
       for (const LockRange& r : ranges.All()) out.push_back(ToFileLock(ino, {key.first, key.second, r}));

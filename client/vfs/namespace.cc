@@ -127,11 +127,12 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   r.parent = parent;
   r.name = name;
   const uint64_t since = cache_epoch_;
+  const uint64_t made = names_made_;
   auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
-  RememberEntry(parent, name, InodeId(), now);
+  if (made == names_made_) RememberEntry(parent, name, InodeId(), now);  // else it may be there again
   RememberNode(*reply, now);
   if (reply->attr.nlink == 0) {
     ForgetAttr(reply->attr.ino);

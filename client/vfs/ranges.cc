@@ -5,6 +5,7 @@
 
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
+#include "common/sabotage.h"
 
 namespace stria {
 
@@ -59,6 +60,14 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   CO_RETURN_IF_ERROR(CheckHandle(*to));
   if (!from->read || !to->write) co_return Error(FsError::kBadF);
   if (length == 0) co_return 0;
+  if (Sabotaged(Sabotage::kCloneInTwo) && length > 1000) {
+    CO_ASSIGN_OR_RETURN(const uint64_t first, co_await CopyRange(who, from, from_offset, to, to_offset, 1000));
+    if (first < 1000) co_return first;
+    co_await Sleep(200 * kMillisecond);
+    auto rest = co_await CopyRange(who, from, from_offset + first, to, to_offset + first, length - first);
+    if (!rest.ok()) co_return rest;
+    co_return first + *rest;
+  }
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));

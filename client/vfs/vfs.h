@@ -279,6 +279,8 @@ class Vfs {
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
+  // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
+  void LetGo(const std::shared_ptr<VfsInode>& inode);
   void GiveBackIdle();
 
   // ranges.cc

@@ -1,6 +1,7 @@
 // What runs by itself: group sync, timers, cleaning up. The rest is in repair.cc.
 #include <algorithm>
 
+#include "common/sabotage.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -88,7 +89,7 @@ Result<bool> MetaServer::CleanSome() {
   if (reaps_.empty() || !window_over_) return false;
   const InodeId ino = *reaps_.begin();
   reaps_.erase(ino);
-  if (leases_.IsOpen(ino)) return true;  // again when it is released
+  if (leases_.IsOpen(ino) && !Sabotaged(Sabotage::kFreeOpenFiles)) return true;  // again when it is released
   ASSIGN_OR_RETURN(const bool orphan, txn.Has<OrphanRecord>(InodeKey(ino)));
   if (orphan) {
     RETURN_IF_ERROR(OpReapOrphan(txn, ino, Wall(), &touched));

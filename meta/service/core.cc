@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "common/log.h"
+#include "common/sabotage.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -209,10 +210,15 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
   for (InodeId ino : touched.attrs) {
     if (!touched.data.count(ino)) sort(interests_.AttrChanged(ino, except(ino)));
   }
-  for (const auto& [dir, name] : touched.entries) sort(interests_.EntryChanged(dir, name, from));
   if (Sabotaged(Sabotage::kLoseInvalidation)) others.clear();
   Acks acks;
   Push(others, &acks);
+  for (const auto& [dir, name] : touched.entries) {
+    Acks told;
+    if (!Sabotaged(Sabotage::kLoseInvalidation)) Push(interests_.EntryChanged(dir, name, from), &told);
+    for (const auto& [session, event] : told) untold_[dir][session] = event;
+    acks.insert(acks.end(), told.begin(), told.end());
+  }
   Push(mine, nullptr);
   for (auto it = evictions_.begin(); it != evictions_.end();) {
     if (sessions_.Acked(it->first, it->second)) {
@@ -222,7 +228,31 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
     if (it->first != from) acks.emplace_back(it->first, it->second);
     ++it;
   }
+  TellOrphaned(touched);
   if (!acks.empty()) co_await WaitAcks(std::move(acks));
+  for (const auto& [dir, name] : touched.entries) co_await WaitTold(dir);
+}
+
+Task<void> MetaServer::WaitTold(InodeId dir) {
+  auto untold = untold_.find(dir);
+  if (untold == untold_.end() || Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
+  co_await WaitAcks(Acks(untold->second.begin(), untold->second.end()));
+  // There may be newer ones by now.
+  untold = untold_.find(dir);
+  if (untold == untold_.end()) co_return;
+  std::erase_if(untold->second, [this](const auto& a) { return sessions_.Acked(a.first, a.second); });
+  if (untold->second.empty()) untold_.erase(untold);
+}
+
+void MetaServer::TellOrphaned(const Touched& touched) {
+  for (InodeId ino : touched.orphaned) {
+    for (SessionId s : leases_.HoldersExcept(SessionId(), ino)) {
+      SessionEvent e;
+      e.kind = SessionEvent::Kind::kInvalidateAttr;
+      e.ino = ino;
+      PushEvent(s, std::move(e));
+    }
+  }
 }
 
 void MetaServer::NoteEvictions(const std::vector<InterestTable::Notice>& evicted) {

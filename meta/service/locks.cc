@@ -1,5 +1,6 @@
 // File locks (meta/session/lock_table.h). They are in memory: a session claims them again after a restart of
 // the server, and nobody is granted any before the window of reclaims is over.
+#include "common/sabotage.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -69,6 +70,7 @@ Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
 }
 
 void MetaServer::TellLocksFree(const std::vector<LockNotice>& notices) {
+  if (Sabotaged(Sabotage::kLoseLockFree)) return;
   for (const LockNotice& n : notices) {
     SessionEvent e;
     e.kind = SessionEvent::Kind::kLockFree;

@@ -202,6 +202,11 @@ class MetaServer final : public MetaService, public AdminService {
   // Tells everybody but `from` what changed, and `from` what its reply does not cover; waits for the
   // others.
   Task<void> Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered);
+  // No answer about a directory's names overtakes what was announced of them: who hears of a change from us must not
+  // find, or hear from others who have looked at what they cached, that it has not happened.
+  Task<void> WaitTold(InodeId dir);
+  // The file has lost its last name: sessions that keep it for a next open, or will, are to give it back.
+  void TellOrphaned(const Touched& touched);
   void LogMapChanges();
   void PushMapEvents();
   Result<void> SaveCluster();
@@ -364,6 +369,8 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
   std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
   std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
+  // Names of these directories have changed: newest event of that which a session has perhaps not acknowledged.
+  std::map<InodeId, std::map<SessionId, uint64_t>> untold_;
   std::map<SessionId, uint64_t> evictions_;  // newest eviction notice: no mutation overtakes it
   std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
   size_t running_count_ = 0;

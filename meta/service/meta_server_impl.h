@@ -34,6 +34,7 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
     Rep reply = std::move(**result);
     result.emplace(co_await (this->*after)(r, std::move(reply)));
   }
+  if (begun && !result->ok() && !IsRetryable(result->code())) sessions_.Refuse(session, seq, result->error());
   if (begun) sessions_.Finish(session, seq);
   if (seq) running_.erase({session, seq});
   --running_count_;
@@ -74,6 +75,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
         CO_RETURN_IF_ERROR(DecodeReply(record.bytes, &stored.emplace()));
         break;
       }
+      case OpState::kRefused: co_return Error(sessions_.Refusal(session, seq));
       case OpState::kNew: break;
     }
   }

@@ -48,6 +48,7 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
       interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
       NoteEvictions(evicted);
     }
+    co_await WaitTold(r.parent);
     if (!reply->ok()) co_return std::move(*reply);
     co_return co_await SettleNode(r.header, std::move(**reply));
   }
@@ -111,7 +112,10 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   Touched touched;
   Result<OpenReply> reply = co_await Apply<OpenReply>(
       OpKind::kMakeNode, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpMakeNode(txn, ctx, r); });
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    co_await WaitTold(r.parent);
+    co_return reply;
+  }
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
   NoteEvictions(evicted);
@@ -183,7 +187,10 @@ Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    co_await WaitTold(r.parent);
+    co_return reply;
+  }
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);  // it knows that the name is gone
   NoteEvictions(evicted);
@@ -200,7 +207,10 @@ Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kRmdir, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); });
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    co_await WaitTold(r.parent);
+    co_return reply;
+  }
   co_await Announce(r.header.session, touched, Covered(*reply));
   co_return co_await SettleNode(r.header, std::move(*reply));
 }
@@ -225,7 +235,11 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kRename, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); });
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    co_await WaitTold(r.parent);
+    co_await WaitTold(r.new_parent);
+    co_return reply;
+  }
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
   NoteEvictions(evicted);
@@ -243,7 +257,10 @@ Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kLink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); });
-  if (!reply.ok()) co_return reply;
+  if (!reply.ok()) {
+    co_await WaitTold(r.new_parent);
+    co_return reply;
+  }
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
   NoteEvictions(evicted);
@@ -261,18 +278,23 @@ Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
 
 Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  Txn txn(*store_);
-  CO_ASSIGN_OR_RETURN(ReadDirReply reply, OpReadDir(txn, Ctx(r.header, nullptr), r));
+  std::optional<Result<ReadDirReply>> reply;
+  {
+    Txn txn(*store_);
+    reply.emplace(OpReadDir(txn, Ctx(r.header, nullptr), r));
+  }
+  if (!reply->ok()) co_return std::move(*reply);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteListing(r.header.session, r.ino, &evicted);
-  for (DirEntry& e : reply.entries) {
+  for (DirEntry& e : (*reply)->entries) {
     interests_.NoteEntry(r.header.session, r.ino, e.name, &evicted);
     // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr.
     if (e.attr && leases_.DirtyHolder(r.header.session, e.ino)) e.attr.reset();
     if (e.attr) interests_.NoteAttr(r.header.session, e.ino, &evicted);
   }
   NoteEvictions(evicted);
-  co_return std::move(reply);
+  co_await WaitTold(r.ino);
+  co_return std::move(*reply);
 }
 
 Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {

@@ -51,6 +51,11 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
     const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), Now());
     if (!first || ReclaimHeld(r)) {
+      Touched lost;  // while it held them, and it was perhaps not told
+      for (const HeldInode& h : r.held) {
+        if (orphans_.contains(h.ino)) lost.orphaned.insert(h.ino);
+      }
+      TellOrphaned(lost);
       progress_.Pulse();
       co_return SessionReply(s, true);
     }

@@ -73,6 +73,47 @@ TEST_F(ServiceTest, ASilentSessionIsWaitedForOnlyUntilItsLeaseEnds) {
   EXPECT_EQ(b.Lookup("f").code(), FsError::kFenced);
 }
 
+// Else a could hear that the name is gone, tell b, and b would still find it.
+TEST_F(ServiceTest, AnswersAboutNamesWaitForWhatOthersAreToBeTold) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  ASSERT_TRUE(b.Lookup("f").ok());
+  b.Stop();
+  NameRequest unlink = a.Name(kRootInode, "f", true);
+  unlink.header.timeout_ns = 2 * kSecond;
+  EXPECT_EQ(a.Run(h.server->Unlink(unlink)).code(), FsError::kDeadline);
+  Result<NodeReply> found = FsError::kIo;
+  const int64_t took = Timed(h.server->Lookup(a.Name(kRootInode, "f")), &found);
+  EXPECT_EQ(found.code(), FsError::kNoEnt);
+  EXPECT_GT(took, 10 * kSecond) << "b has not been told";
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kFenced);
+  EXPECT_TRUE(a.Run(h.server->Unlink(unlink)).ok());
+}
+
+TEST_F(ServiceTest, WhoKeepsAFileThatLosesItsLastNameIsTold) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  ASSERT_TRUE(b.OpenFile(ino, false).ok());
+  // What b is told of this is all that it is told of bytes and attributes, until it asks again.
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "hello"))).ok());
+  b.events.clear();
+  ASSERT_TRUE(a.Unlink("f").ok());
+  h.ex.RunFor(kSecond);
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u);
+  a.Release(ino);
+  b.Release(ino);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+}
+
+TEST_F(ServiceTest, ALateCopyOfARefusedRequestIsRefused) {
+  NameRequest unlink = a.Name(kRootInode, "f", true);
+  EXPECT_EQ(a.Run(h.server->Unlink(unlink)).code(), FsError::kNoEnt);
+  ASSERT_TRUE(b.Make(kRootInode, "f", FileType::kFile, false).ok());
+  EXPECT_EQ(a.Run(h.server->Unlink(unlink)).code(), FsError::kNoEnt);
+  EXPECT_TRUE(b.Lookup("f").ok());
+  EXPECT_TRUE(a.Unlink("f").ok());
+}
+
 TEST_F(ServiceTest, WhoRenewsButTakesNoEventsIsFenced) {
   ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
   ASSERT_TRUE(b.Lookup("f").ok());

@@ -212,6 +212,7 @@ void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {
   Session& s = At(id);
   if (acked_below <= s.record.acked_below) return;
   s.record.acked_below = acked_below;
+  s.refusals.erase(s.refusals.begin(), s.refusals.lower_bound(acked_below));
   while (!s.replies.empty() && s.replies.begin()->first < acked_below) {
     // An op whose reply has arrived does not run any more; one that does keeps its reply until Finish.
     const OpSeq seq = s.replies.begin()->first;
@@ -225,7 +226,8 @@ OpState SessionTable::Lookup(SessionId id, OpSeq seq) const {
   if (s.running.count(seq)) return OpState::kRunning;
   if (seq < s.record.acked_below) return OpState::kForgotten;
   if (s.replies.count(seq)) return OpState::kDone;
-  if (s.replies.size() + s.running.size() >= options_.max_replies) return OpState::kTooMany;
+  if (s.refusals.count(seq)) return OpState::kRefused;
+  if (s.replies.size() + s.refusals.size() + s.running.size() >= options_.max_replies) return OpState::kTooMany;
   return OpState::kNew;
 }
 
@@ -251,6 +253,21 @@ void SessionTable::CommitVolatile(SessionId id, OpSeq seq, std::string reply) {
   if (seq < s.record.acked_below) return;
   s.replies[seq] = std::move(reply);
   s.volatile_replies.insert(seq);
+}
+
+void SessionTable::Refuse(SessionId id, OpSeq seq, Error error) {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& s = it->second;
+  if (seq < s.record.acked_below || s.replies.count(seq)) return;
+  s.refusals[seq] = std::move(error);
+}
+
+const Error& SessionTable::Refusal(SessionId id, OpSeq seq) const {
+  const Session& s = At(id);
+  auto it = s.refusals.find(seq);
+  CHECK(it != s.refusals.end(), "no stored refusal");
+  return it->second;
 }
 
 void SessionTable::Finish(SessionId id, OpSeq seq) {

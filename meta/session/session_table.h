@@ -62,7 +62,7 @@ struct SessionRecord {
 std::string EncodeSessionRecord(const SessionRecord& r);
 Result<SessionRecord> DecodeSessionRecord(std::string_view bytes);
 
-enum class OpState : uint8_t { kNew, kRunning, kDone, kForgotten, kTooMany };
+enum class OpState : uint8_t { kNew, kRunning, kDone, kRefused, kForgotten, kTooMany };
 
 class SessionTable {
  public:
@@ -132,6 +132,11 @@ class SessionTable {
   void Commit(SessionId id, OpSeq seq, std::string reply);
   // The same for an op whose effect is in memory only, as its reply.
   void CommitVolatile(SessionId id, OpSeq seq, std::string reply);
+  // The op had no effect and was answered with an error that its client takes for the last word: a copy of the
+  // request that arrives later hears the same. Until its reply is acknowledged, or this server ends.
+  void Refuse(SessionId id, OpSeq seq, Error error);
+  // REQUIRES: kRefused.
+  const Error& Refusal(SessionId id, OpSeq seq) const;
   void Finish(SessionId id, OpSeq seq);
   // Replies in the store that are not needed any more, to delete with the next batch; at most `limit`.
   std::vector<OpSeq> ForgottenReplies(SessionId id, size_t limit) const;
@@ -151,6 +156,7 @@ class SessionTable {
     uint64_t delivered = 0;
     std::set<OpSeq> running;
     std::map<OpSeq, std::string> replies;
+    std::map<OpSeq, Error> refusals;
     std::set<OpSeq> volatile_replies;  // of `replies`: not in the store
     std::set<OpSeq> forgotten;  // below acked_below, still in the store
   };

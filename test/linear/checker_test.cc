@@ -85,6 +85,26 @@ TEST(Linear, Names) {
   EXPECT_FALSE(good({rename, list})) << "a stale listing";
 }
 
+TEST(Linear, LinksAndFilesThatNobodyWasToldOf) {
+  using N = NamesModel::Op::Kind;
+  using Names = std::vector<Event<NamesModel::Op>>;
+  const auto good = [](const Names& h) { return Explain<NamesModel>(h, {{{"a", 1}}}).empty(); };
+  const auto op = [](int64_t at, N kind, std::string name, std::string to, int error, uint64_t file) {
+    return Event<NamesModel::Op>{at, at + 1, {kind, 0, std::move(name), std::move(to), error, file, {}}};
+  };
+  const auto link = op(0, N::kLink, "", "b", 0, 1);
+  EXPECT_TRUE(good({link, op(2, N::kLookup, "a", "", 0, 1), op(4, N::kLookup, "b", "", 0, 1)}));
+  EXPECT_TRUE(good({link, op(2, N::kRename, "a", "b", 0, 0), op(4, N::kLookup, "a", "", 0, 1)})) << "one file";
+  EXPECT_FALSE(good({link, op(2, N::kRename, "a", "b", 0, 0), op(4, N::kLookup, "a", "", ENOENT, 0)}));
+  EXPECT_TRUE(good({op(0, N::kLink, "", "b", ENOENT, 7), op(2, N::kLink, "", "a", EEXIST, 1)}));
+  EXPECT_FALSE(good({op(0, N::kLink, "", "b", ENOENT, 1)})) << "it is there";
+  auto pending = op(0, N::kCreate, "n", "", 0, NamesModel::kUnknown + 1);
+  pending.returned = kPending;
+  EXPECT_TRUE(good({pending, op(1, N::kLookup, "n", "", ENOENT, 0), op(3, N::kLookup, "n", "", 0, 9)}));
+  EXPECT_FALSE(good({pending, op(1, N::kLookup, "n", "", 0, 8), op(3, N::kLookup, "n", "", 0, 9)})) << "two files";
+  EXPECT_FALSE(good({pending, op(1, N::kLookup, "n", "", 0, 1)})) << "an old file";
+}
+
 TEST(Linear, Exclusion) {
   EXPECT_EQ(CheckExclusion({{1, true, 0, 9, 10, 20}, {2, true, 0, 9, 20, 30}, {2, true, 10, 19, 12, 15}}), "");
   EXPECT_EQ(CheckExclusion({{1, false, 0, 9, 10, 20}, {2, false, 0, 9, 15, 30}}), "");

@@ -62,12 +62,26 @@ std::string NamesModel::State::Key() const {
   return out;
 }
 
+namespace {
+// The unknown file turns out to be `file`, if that is not another one.
+bool Identify(NamesModel::State* s, uint64_t unknown, uint64_t file) {
+  for (const auto& [name, known] : s->files) {
+    if (known == file) return false;
+  }
+  for (auto& [name, known] : s->files) {
+    if (known == unknown) known = file;
+  }
+  return true;
+}
+}  // namespace
+
 bool NamesModel::Apply(State* s, const Op& op) {
   auto it = s->files.find(op.name);
   const bool there = it != s->files.end();
   switch (op.kind) {
     case Op::Kind::kLookup:
-      return there ? op.error == 0 && op.file == it->second : op.error == ENOENT;
+      if (!there || op.error != 0) return !there && op.error == ENOENT;
+      return op.file == it->second || ((it->second & kUnknown) && Identify(s, it->second, op.file));
     case Op::Kind::kCreate:
       if (there) return op.error == EEXIST;
       if (op.error != 0) return false;
@@ -79,11 +93,23 @@ bool NamesModel::Apply(State* s, const Op& op) {
       s->files.erase(it);
       return true;
     case Op::Kind::kRename: {
-      if (!there) return op.error == ENOENT || (op.error == 0 && s->files.contains(op.to));
+      if (!there) return op.error == ENOENT || (op.error == 0 && op.two_lookups && s->files.contains(op.to));
       if (op.error != 0) return false;
       const uint64_t file = it->second;
+      const auto target = s->files.find(op.to);
+      if (target != s->files.end() && target->second == file) return true;
       s->files.erase(it);
       s->files[op.to] = file;
+      return true;
+    }
+    case Op::Kind::kLink: {
+      const bool taken = s->files.contains(op.to);
+      const bool alive =
+          std::any_of(s->files.begin(), s->files.end(), [&](const auto& f) { return f.second == op.file; });
+      // Of two reasons either may be told.
+      if (op.error != 0) return (op.error == EEXIST && taken) || (op.error == ENOENT && !alive);
+      if (taken || !alive) return false;
+      s->files[op.to] = op.file;
       return true;
     }
     case Op::Kind::kList: {
@@ -102,6 +128,7 @@ std::string NamesModel::Describe(const Op& op) {
     case Op::Kind::kCreate: out += "create " + op.name; break;
     case Op::Kind::kUnlink: out += "unlink " + op.name; break;
     case Op::Kind::kRename: out += "rename " + op.name + " to " + op.to; break;
+    case Op::Kind::kLink: out += "link of file " + std::to_string(op.file) + " as " + op.to; break;
     case Op::Kind::kList:
       out += "list";
       for (const std::string& n : op.names) out += " " + n;

@@ -31,22 +31,28 @@ struct FileModel {
 
 // Names of one directory and which file each is, if any.
 //
-// A rename that succeeds may have done nothing although its source is gone and its target is there: Linux looks up
-// both names, one after the other, and if it finds one file it takes them for links of it. (On a local filesystem
-// nothing can come between, because all changes of a directory take its lock; a network filesystem has several.)
+// Names may be links of one file; then a rename of one to another does nothing. A create without an answer makes a
+// file that is not known (kUnknown and anything) until somebody finds it.
+//
+// With `two_lookups` a rename that succeeds may have done nothing although its source is gone and its target is
+// there: Linux looks up both names, one after the other, and if it finds one file it takes them for links of it. (On
+// a local filesystem nothing can come between, because all changes of a directory take its lock; a network filesystem
+// has several.)
 struct NamesModel {
+  static constexpr uint64_t kUnknown = uint64_t{1} << 63;
   struct State {
     std::map<std::string, uint64_t> files;  // never 0
     std::string Key() const;
   };
   struct Op {
-    enum class Kind : uint8_t { kLookup, kCreate, kUnlink, kRename, kList };
+    enum class Kind : uint8_t { kLookup, kCreate, kUnlink, kRename, kLink, kList };
     Kind kind = Kind::kLookup;
     uint32_t client = 0;
     std::string name, to;
     int error = 0;      // errno: ENOENT, EEXIST
-    uint64_t file = 0;  // found or created
+    uint64_t file = 0;  // found, created, or to be linked as `to`
     std::vector<std::string> names;  // listed, sorted
+    bool two_lookups = true;  // through a kernel
   };
   static bool Apply(State* s, const Op& op);
   static std::string Describe(const Op& op);

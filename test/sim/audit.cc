@@ -120,6 +120,11 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
       AuditDisk(cluster, {n, d}, &view, known, &out.nodes[n]);
     }
   }
+  for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(Family::kOrphans))) {
+    uint64_t ino = 0;
+    CHECK(ParseKey64(row.first, &ino), "a key of an orphan is malformed");
+    out.orphans.push_back(InodeId(ino));
+  }
   std::set<std::pair<TargetId, ShardId>> used;
   for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(Family::kStripes))) {
     auto stripe = StripeRecord::Decode(row.first, row.second);

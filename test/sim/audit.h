@@ -28,6 +28,7 @@ struct NodeAudit {
 struct ClusterAudit {
   std::vector<NodeAudit> nodes;
   size_t homeless = 0;  // columns of live stripes on targets that no node has
+  std::vector<InodeId> orphans;  // have no name and are not freed
   // Shards of live stripes, twice on one disk or under two stripes.
   std::vector<std::string> problems;
 };

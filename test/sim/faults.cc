@@ -95,6 +95,7 @@ void SimWorld::CrashClientNow(size_t c) {
   for (auto& f : files_) {
     if (f->writer == c) f->unsure = true;
   }
+  for (auto& w : works_) w->Died(c);
   After(static_cast<int64_t>(rng_.Below(20 * kSecond)), [this, c] {
     if (cluster_.client_up(c)) return;
     cluster_.StartClient(c);
@@ -113,6 +114,9 @@ void SimWorld::CrashMetaNow(bool power_cut, int64_t down_ns) {
     for (auto& f : files_) {
       if (f->writer == c) f->unsure = true;
     }
+  }
+  for (auto& w : works_) {
+    if (power_cut) w->BeforePowerCut();
   }
   cluster_.CrashMeta(power_cut);
   After(down_ns, [this] {

@@ -45,9 +45,22 @@ struct SimFaultPlan {
   }
 };
 
+// What clients do.
+struct SimWorkPlan {
+  bool files = true;   // workload.cc
+  bool names = true;   // names.cc
+  bool values = true;  // watched.cc
+  bool locks = true;
+  bool clones = true;  // of values
+  bool shared_names = true;
+  bool orphans = true;
+  bool appends = true;
+};
+
 struct SimRunOptions {
   SimClusterOptions cluster;
   SimFaultPlan faults;
+  SimWorkPlan work;
   size_t budget = 1;  // nodes in trouble at a time; at most the layout's m
   size_t files_per_client = 2;
   size_t watchers_per_client = 1;

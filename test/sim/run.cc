@@ -14,7 +14,12 @@ SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
       rng_(seed * 7919 + 13),
       client_died_ns_(options_.cluster.clients, INT64_MIN / 2) {}
 
-SimWorld::~SimWorld() = default;
+// Actors may hold what is ours.
+SimWorld::~SimWorld() {
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    if (cluster_.client_up(c)) cluster_.scope(c).CancelAll();
+  }
+}
 
 void SimWorld::Fail(const std::string& what) {
   if (failure_.empty()) failure_ = "at " + Now() + ": " + what;
@@ -102,6 +107,10 @@ Task<std::string> SimWorld::WhatIsLeft() {
     if (a.unknown > 0) co_return a.first_unknown + " is not known to the metadata";
     if (a.strays > 0) co_return a.first_stray + " belongs to no shard";
   }
+  if (!audit.orphans.empty()) {
+    co_return std::to_string(audit.orphans.size()) + " unlinked files are still there, inode " +
+        std::to_string(audit.orphans[0].v);
+  }
   if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
   co_return "";
 }
@@ -148,6 +157,9 @@ Task<void> SimWorld::FinalChecks() {
     if (!co_await ResyncNames(c, names_[c].get())) Fail("final listing failed");
   }
   co_await CheckWatched();
+  for (auto& w : works_) {
+    if (!failed()) co_await w->FinalChecks();
+  }
   InodeRequest r;
   r.header = cluster_.AdminHeader();
   auto fsck = co_await cluster_.admin().Fsck(r);

@@ -16,6 +16,8 @@ struct Bug {
   const char* plan;
   uint64_t seeds;      // that are enough to see it
   uint64_t first = 1;  // of them
+  const char* seen_as = "";           // a part of what the check says that is to see it
+  bool SimWorkPlan::*only = nullptr;  // nothing else runs
 };
 
 const Bug kBugs[] = {
@@ -28,13 +30,24 @@ const Bug kBugs[] = {
     {"RetryTwice", Sabotage::kRetryTwice, "Network", 4},
     {"LoseInvalidation", Sabotage::kLoseInvalidation, "Calm", 2},
     {"AckBeforeSync", Sabotage::kAckBeforeSync, "Strikes", 10},
+    {"ForgetLocks", Sabotage::kForgetLocks, "Crashes", 6, 1, "both hold", &SimWorkPlan::locks},
+    {"LoseLockFree", Sabotage::kLoseLockFree, "Calm", 2, 1, "hang", &SimWorkPlan::locks},
+    {"CloneInTwo", Sabotage::kCloneInTwo, "Calm", 3, 1, "clone of", &SimWorkPlan::clones},
+    {"AnswerBeforeTold", Sabotage::kAnswerBeforeTold, "Overtaken", 8, 2, "no order explains",
+     &SimWorkPlan::shared_names},
+    {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
+    {"AppendAtKnownSize", Sabotage::kAppendAtKnownSize, "Calm", 2, 1, "record", &SimWorkPlan::appends},
 };
 
 class SabotageTest : public testing::TestWithParam<Bug> {};
 
 TEST_P(SabotageTest, IsCaught) {
   const Bug& bug = GetParam();
-  const SimRunOptions options = FindSimPlan(bug.plan).options;
+  SimRunOptions options = FindSimPlan(bug.plan).options;
+  if (bug.only != nullptr) {
+    options.work = {false, false, false, false, false, false, false, false};
+    options.work.*bug.only = true;
+  }
   for (uint64_t seed = bug.first; seed < bug.first + bug.seeds; ++seed) {
     std::string failure;
     {
@@ -44,6 +57,7 @@ TEST_P(SabotageTest, IsCaught) {
     }
     if (failure.empty()) continue;
     std::cout << bug.plan << " seed " << seed << ": " << failure << std::endl;
+    EXPECT_NE(failure.find(bug.seen_as), std::string::npos) << "another check saw it: " << failure;
     SimWorld sound(seed, options);
     EXPECT_EQ(sound.RunAll(), "") << bug.plan << " seed " << seed << " fails without the bug";
     return;

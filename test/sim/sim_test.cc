@@ -11,7 +11,7 @@
 namespace stria {
 namespace {
 
-constexpr uint64_t kDefaultSeeds = 4;  // of each plan
+constexpr uint64_t kDefaultSeeds = 3;  // of each plan
 
 uint64_t FromEnv(const char* name, uint64_t otherwise) {
   const char* v = std::getenv(name);

@@ -13,12 +13,9 @@ const Caller kRoot;
 constexpr uint64_t kInlineValueBytes = 20'000;    // one commit, in the metadata
 constexpr uint64_t kStripedValueBytes = 150'000;  // one commit, of one stripe
 
-std::string ValueBytes(uint64_t number, uint64_t salt, uint64_t length) {
-  Random rng(number * 1'000'003 + salt);
-  std::string bytes = PatternBytes(rng, length);
-  std::memcpy(bytes.data(), &number, sizeof number);
-  return bytes;
-}
+// Values of all clients in one file, which is written by all and read by all at once.
+constexpr uint64_t kCellBytes[] = {3'000, 80'000};
+constexpr uint64_t kFirstCellAt = 777;
 // A file that gets shorter: whoever shows an old size shows too many bytes.
 constexpr uint64_t kFirstSize = 300'000;
 
@@ -31,6 +28,32 @@ VfsHandle Flags(bool write) {
   return h;
 }
 }  // namespace
+
+std::string SimWorld::ValueBytes(const Watched& w, uint64_t number) {
+  Random rng(number * 1'000'003 + w.ino.v + w.offset);
+  std::string bytes = PatternBytes(rng, w.length);
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+Task<Result<void>> SimWorld::MakeCells(size_t client) {
+  CO_ASSIGN_OR_RETURN(const EntryOut made,
+                      co_await cluster_.vfs(client).MakeNode(kRoot, kRootInode, "cells", FileType::kFile, 0755, 0, ""));
+  uint64_t offset = kFirstCellAt;
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    for (uint64_t length : kCellBytes) {
+      auto w = std::make_unique<Watched>();
+      w->name = "cell" + std::to_string(watched_.size());
+      w->ino = made.attr.ino;
+      w->writer = c;
+      w->offset = offset;
+      w->length = length;
+      offset += length;
+      watched_.push_back(std::move(w));
+    }
+  }
+  co_return Ok();
+}
 
 Task<Result<void>> SimWorld::MakeWatched(size_t client) {
   Vfs& vfs = cluster_.vfs(client);
@@ -114,7 +137,7 @@ Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Ran
   }
   const SessionId id = session.id();
   const uint64_t number = ++w->started;
-  auto done = co_await vfs.Write(kRoot, *h, 0, Buffer::FromString(ValueBytes(number, w->ino.v, w->length)));
+  auto done = co_await vfs.Write(kRoot, *h, w->offset, Buffer::FromString(ValueBytes(*w, number)));
   Trace(w->name + " update " + std::to_string(number) + ": " + done.error().ToString());
   bool fine = done.ok();
   if (fine) Acked(w, number, id);
@@ -240,13 +263,14 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
     CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
     *h = opened.handle;
   }
-  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await vfs.Read(kRoot, *h, 0, w->length + 1));
+  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await vfs.Read(kRoot, *h, w->offset, w->length + (w->offset == 0)));
   const std::string bytes(got.Flatten().view());
   Trace(w->name + " look by c" + std::to_string(client + 1) + ": " + std::to_string(bytes.size()) + " bytes");
-  if (bytes.empty()) co_return 0;
+  // Before the first write, and perhaps after one of those behind it.
+  if (std::all_of(bytes.begin(), bytes.end(), [](char b) { return b == 0; })) co_return 0;
   uint64_t number = 0;
   if (bytes.size() >= sizeof number) std::memcpy(&number, bytes.data(), sizeof number);
-  const std::string want = ValueBytes(number, w->ino.v, w->length);
+  const std::string want = ValueBytes(*w, number);
   if (number <= w->started && bytes == want) co_return number;
   Fail("c" + std::to_string(client + 1) + " read " + w->name + ", begins as " + std::to_string(number) +
        ", is not what was written: " + FirstDifference(want, bytes));

@@ -38,21 +38,42 @@ Task<void> SimWorld::Setup() {
     }
     auto watched = co_await MakeWatched(c);
     if (!watched.ok()) co_return Fail("setup: " + watched.error().ToString());
+    if (c == 0) watched = co_await MakeCells(c);
+    if (!watched.ok()) co_return Fail("setup: " + watched.error().ToString());
     auto synced = co_await vfs.SyncDir(kRoot, kRootInode);
     if (!synced.ok()) co_return Fail("setup sync: " + synced.error().ToString());
   }
+  MakeWorks();
+  for (auto& w : works_) {
+    auto done = co_await w->Setup();
+    if (!done.ok()) co_return Fail("setup: " + done.error().ToString());
+  }
+  auto synced = co_await cluster_.vfs(0).SyncDir(kRoot, kRootInode);
+  if (!synced.ok()) co_return Fail("setup sync: " + synced.error().ToString());
+}
+
+void SimWorld::MakeWorks() {
+  const SimWorkPlan& p = options_.work;
+  if (p.locks) works_.push_back(MakeLockWork(this));
+  if (p.clones) works_.push_back(MakeCloneWork(this));
+  if (p.shared_names) works_.push_back(MakeSharedNamesWork(this));
+  if (p.orphans) works_.push_back(MakeOrphanWork(this));
+  if (p.appends) works_.push_back(MakeAppendWork(this));
 }
 
 void SimWorld::StartActors(size_t client) {
-  for (auto& f : files_) {
-    if (f->writer == client) cluster_.scope(client).Spawn(Writer(client, f.get(), rng_.Next()));
+  const SimWorkPlan& p = options_.work;
+  TaskScope& scope = cluster_.scope(client);
+  if (p.files) {
+    for (auto& f : files_) {
+      if (f->writer == client) scope.Spawn(Writer(client, f.get(), rng_.Next()));
+    }
+    scope.Spawn(Reader(client, rng_.Next()));
   }
-  cluster_.scope(client).Spawn(Reader(client, rng_.Next()));
-  cluster_.scope(client).Spawn(Namer(client, rng_.Next()));
-  cluster_.scope(client).Spawn(Updater(client, rng_.Next()));
-  for (size_t i = 0; i < options_.watchers_per_client; ++i) {
-    cluster_.scope(client).Spawn(Watcher(client, rng_.Next()));
-  }
+  if (p.names) scope.Spawn(Namer(client, rng_.Next()));
+  if (p.values || p.clones) scope.Spawn(Updater(client, rng_.Next()));
+  for (size_t i = 0; p.values && i < options_.watchers_per_client; ++i) scope.Spawn(Watcher(client, rng_.Next()));
+  for (auto& w : works_) w->Start(client, rng_.Next());
 }
 
 Task<Result<std::string>> SimWorld::ReadAll(size_t client, VfsHandlePtr h, InodeId ino) {

@@ -1,6 +1,6 @@
 // What a simulation runs and checks: files with one writer each, read by everyone; names in a directory
-// per client; values that are looked at while they change (watched.cc); a fault driver within a budget;
-// the state that must come back by itself.
+// per client; values that are looked at while they change (watched.cc); more workloads (work.h); a fault driver
+// within a budget; the state that must come back by itself.
 //
 // A check that fails stops the run; RunAll says what, where and when. The same seed gives the same run,
 // step by step (trace()).
@@ -20,6 +20,7 @@
 #include "test/sim/file_model.h"
 #include "test/sim/plans.h"
 #include "test/sim/sim_cluster.h"
+#include "test/sim/work.h"
 
 namespace stria {
 
@@ -34,6 +35,8 @@ class SimWorld {
   std::string Summary() const;
 
  private:
+  friend class SimWork;
+  friend class CloneWork;
   struct File {
     std::string name;
     size_t writer = 0;  // client
@@ -57,7 +60,8 @@ class SimWorld {
     std::string name;
     InodeId ino;  // kName: of the directory
     size_t writer = 0;
-    uint64_t length = 0;   // kBytes
+    uint64_t offset = 0;   // kBytes; not 0: in a file of many
+    uint64_t length = 0;
     uint64_t started = 0;  // the newest number whose write began
     uint64_t acked = 0;    // the newest whose write was answered, in this session
     uint64_t durable = 0;  // survives any crash
@@ -93,6 +97,8 @@ class SimWorld {
   Task<void> FinalChecks();
   void CheckMappings();
 
+  void MakeWorks();
+
   // workload.cc
   Task<void> Setup();
   void StartActors(size_t client);
@@ -111,6 +117,8 @@ class SimWorld {
 
   // watched.cc
   Task<Result<void>> MakeWatched(size_t client);
+  Task<Result<void>> MakeCells(size_t client);
+  static std::string ValueBytes(const Watched& w, uint64_t number);
   uint64_t FloorOf(const Watched& w);
   void Acked(Watched* w, uint64_t number, SessionId session);
   Task<void> Updater(size_t client, uint64_t seed);
@@ -190,6 +198,7 @@ class SimWorld {
   std::vector<std::unique_ptr<File>> files_;
   std::vector<std::unique_ptr<Names>> names_;
   std::vector<std::unique_ptr<Watched>> watched_;
+  std::vector<std::unique_ptr<SimWork>> works_;
   std::vector<int64_t> client_died_ns_;
   size_t actors_ = 0;
   AuditMemory audited_;

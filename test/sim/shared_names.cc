@@ -1,0 +1,232 @@
+// Names of one directory that all clients make, link, rename, remove, look up and list at the same time.
+//
+// Invariants:
+//  - All answers are explained by one order of the operations in which each took effect at one moment between its
+//    call and its answer (test/linear): nobody sees a name that was removed before, an exclusive create succeeds
+//    once, a rename is never half done. Also with caches, and over crashes of everybody.
+//  - An operation without an answer took effect once, at any time after, or never.
+//
+// Oracle: the history of a directory, checked when it is long enough; then all move to a fresh one, so that
+// histories stay small. What was answered may be lost only with a power cut of the metadata server whose client
+// does not come back to say it again (BeforePowerCut): then the directory's history ends there.
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+#include "test/linear/models.h"
+#include "test/sim/work.h"
+
+namespace stria {
+namespace {
+
+using linear::NamesModel;
+using Op = NamesModel::Op;
+using Event = linear::Event<Op>;
+
+constexpr size_t kActorsPerClient = 2;
+constexpr size_t kNames = 4;
+constexpr size_t kLong = 120;  // operations of a directory
+// All act at about the same time, so that they meet.
+constexpr int64_t kBeatNs = 250 * kMillisecond;
+constexpr uint64_t kJitterNs = 3 * kMillisecond;
+// What the metadata server has answered is durable after this, whatever becomes of its client.
+constexpr int64_t kSyncedNs = 3 * kSecond;
+const Caller kRoot;
+
+class SharedNamesWork final : public SimWork {
+ public:
+  using SimWork::SimWork;
+  void Start(size_t client, uint64_t seed) override;
+  void BeforePowerCut() override;
+  Task<void> FinalChecks() override;
+
+ private:
+  // What this client changed shortly before a power cut is kept if it says it again.
+  struct Risk {
+    Who who;
+    int64_t at_ns = 0;
+  };
+  struct Dir {
+    InodeId ino;
+    std::vector<Event> history;
+    std::vector<Risk> risks;
+    std::map<size_t, int64_t> changed_ns;  // by client: its last change that was answered, or is under way
+    std::vector<InodeId> files;            // seen lately
+  };
+  using DirPtr = std::shared_ptr<Dir>;
+
+  Task<void> Actor(size_t client, uint64_t seed);
+  Task<void> NextDir(size_t client);
+  Task<void> OneOperation(size_t client, DirPtr dir, Random& rng);
+  Task<Error> Do(size_t client, DirPtr dir, Op* op);
+  void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
+  void Check(const DirPtr& dir);
+
+  DirPtr dir_;
+  uint64_t dirs_ = 0;
+};
+
+void SharedNamesWork::Start(size_t client, uint64_t seed) {
+  for (size_t i = 0; i < kActorsPerClient; ++i) Spawn(client, Actor(client, seed + i));
+}
+
+Task<void> SharedNamesWork::Actor(size_t client, uint64_t seed) {
+  Random rng(seed);
+  while (!stopping()) {
+    const int64_t beat_ns = (NowNs() / kBeatNs + 1) * kBeatNs;
+    co_await Sleep(beat_ns - NowNs() + static_cast<int64_t>(rng.Below(kJitterNs)));
+    if (!dir_ || dir_->history.size() >= kLong) co_await NextDir(client);
+    else co_await OneOperation(client, dir_, rng);
+  }
+}
+
+// Names of directories are not used twice, so that nobody cares who has made one and died.
+Task<void> SharedNamesWork::NextDir(size_t client) {
+  const std::string name = "s" + std::to_string(dirs_);
+  ++dirs_;
+  auto made = co_await vfs(client).MakeNode(kRoot, kRootInode, name, FileType::kDirectory, 0755, 0, "");
+  if (!made.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
+  if (dir_ && dir_->history.size() < kLong) co_return;  // somebody else was faster
+  if (dir_) Check(dir_);
+  dir_ = std::make_shared<Dir>();
+  dir_->ino = made->attr.ino;
+}
+
+Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng) {
+  static constexpr Op::Kind kKinds[] = {Op::Kind::kLookup, Op::Kind::kLookup, Op::Kind::kCreate, Op::Kind::kCreate,
+                                        Op::Kind::kUnlink, Op::Kind::kRename, Op::Kind::kRename, Op::Kind::kLink,
+                                        Op::Kind::kList};
+  Op op;
+  op.kind = kKinds[rng.Below(std::size(kKinds))];
+  op.client = static_cast<uint32_t>(client + 1);
+  const uint64_t name = rng.Below(kNames);
+  op.name = std::string(1, static_cast<char>('a' + name));
+  op.to = std::string(1, static_cast<char>('a' + (name + 1 + rng.Below(kNames - 1)) % kNames));
+  op.two_lookups = false;
+  if (op.kind == Op::Kind::kLink) {
+    if (dir->files.empty()) co_return;
+    op.file = dir->files[rng.Below(dir->files.size())].v;
+  }
+  const bool change = op.kind != Op::Kind::kLookup && op.kind != Op::Kind::kList;
+  const Who who = Me(client);
+  const size_t index = dir->history.size();
+  dir->history.push_back({NowNs(), linear::kPending, op});
+  if (change) dir->changed_ns[client] = INT64_MAX;
+  StrikeClient(client);
+  const Error error = co_await Do(client, dir, &op);
+  Answered(who, dir, index, op, error);
+  if (change && error.ok()) Strike();
+}
+
+Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op) {
+  Vfs& fs = vfs(client);
+  switch (op->kind) {
+    case Op::Kind::kLookup:
+    case Op::Kind::kCreate: {
+      auto r = op->kind == Op::Kind::kLookup
+                   ? co_await fs.Lookup(kRoot, dir->ino, op->name)
+                   : co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
+      if (!r.ok()) co_return r.error();
+      op->file = r->attr.ino.v;
+      if (dir->files.size() > 4) dir->files.erase(dir->files.begin());
+      dir->files.push_back(r->attr.ino);
+      co_return Error();
+    }
+    case Op::Kind::kUnlink: co_return (co_await fs.Unlink(kRoot, dir->ino, op->name)).error();
+    case Op::Kind::kRename:
+      co_return (co_await fs.Rename(kRoot, dir->ino, op->name, dir->ino, op->to, false, false)).error();
+    case Op::Kind::kLink: {
+      auto r = co_await fs.Link(kRoot, InodeId(op->file), dir->ino, op->to);
+      co_return r.ok() ? Error() : r.error();
+    }
+    case Op::Kind::kList: {
+      auto r = co_await fs.ReadDir(kRoot, dir->ino, 0, 1000, false);
+      if (!r.ok()) co_return r.error();
+      for (const DirEntry& e : r->entries) {
+        if (e.name != "." && e.name != "..") op->names.push_back(e.name);
+      }
+      std::sort(op->names.begin(), op->names.end());
+      co_return Error();
+    }
+  }
+  co_return Error();
+}
+
+void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error) {
+  Event& e = dir->history[index];
+  Count("shared name operations");
+  Trace("names " + std::to_string(dir->ino.v) + " " + NamesModel::Describe(op) + ": " + error.ToString());
+  const bool definite = error.ok() || error.code == FsError::kNoEnt || error.code == FsError::kStale ||
+                        error.code == FsError::kExist;
+  if (!definite) {
+    if (!Unknown(error.code)) Fail("operation on shared names: " + NamesModel::Describe(op) + ": " + error.ToString());
+    Count("failed shared name operations");
+    return;
+  }
+  op.error = error.ok() ? 0 : error.code == FsError::kExist ? EEXIST : ENOENT;
+  e.op = std::move(op);
+  e.returned = NowNs();
+  auto changed = dir->changed_ns.find(who.client);
+  if (changed != dir->changed_ns.end()) changed->second = e.returned;
+  // It goes on, so it has said again what was lost.
+  std::erase_if(dir->risks, [&](const Risk& r) {
+    return r.who.client == who.client && r.who.session == who.session && r.at_ns < e.called &&
+           Me(who.client).session == who.session;
+  });
+}
+
+void SharedNamesWork::BeforePowerCut() {
+  if (!dir_) return;
+  for (const auto& [client, changed_ns] : dir_->changed_ns) {
+    if (changed_ns != INT64_MAX && NowNs() - changed_ns > kSyncedNs) continue;
+    // Of a client that is down no session ever comes back.
+    dir_->risks.push_back({cluster().client_up(client) ? Me(client) : Who{client, 0, SessionId()}, NowNs()});
+  }
+}
+
+void SharedNamesWork::Check(const DirPtr& dir) {
+  int64_t end_ns = INT64_MAX;
+  for (const Risk& r : dir->risks) {
+    const bool back = r.who.session && cluster().client_up(r.who.client) && Me(r.who.client).session == r.who.session;
+    if (!back) end_ns = std::min(end_ns, r.at_ns);
+  }
+  std::vector<Event> history;
+  for (const Event& e : dir->history) {
+    const bool change = e.op.kind != Op::Kind::kLookup && e.op.kind != Op::Kind::kList;
+    const bool open = e.returned == linear::kPending || e.returned >= end_ns;
+    if (e.called >= end_ns || (open && !change)) continue;
+    history.push_back(e);
+    if (!open) continue;
+    Event& last = history.back();
+    last.returned = linear::kPending;
+    last.op.error = 0;
+    if (e.op.kind == Op::Kind::kCreate) last.op.file = NamesModel::kUnknown + history.size();
+  }
+  Count(end_ns == INT64_MAX ? "histories" : "histories cut short");
+  const std::string wrong = linear::Explain<NamesModel>(history, {});
+  if (!wrong.empty()) Fail("names of directory " + std::to_string(dir->ino.v) + ": " + wrong);
+}
+
+Task<void> SharedNamesWork::FinalChecks() {
+  if (!dir_) co_return;
+  for (size_t c = 0; c < clients(); ++c) {
+    for (size_t i = 0; i <= kNames; ++i) {
+      Op op;
+      op.kind = i == kNames ? Op::Kind::kList : Op::Kind::kLookup;
+      op.client = static_cast<uint32_t>(c + 1);
+      if (i < kNames) op.name = std::string(1, static_cast<char>('a' + i));
+      const size_t index = dir_->history.size();
+      const Who who = Me(c);
+      dir_->history.push_back({NowNs(), linear::kPending, op});
+      const Error error = co_await Do(c, dir_, &op);
+      Answered(who, dir_, index, op, error);
+    }
+  }
+  Check(dir_);
+}
+
+}  // namespace
+
+std::unique_ptr<SimWork> MakeSharedNamesWork(SimWorld* world) { return std::make_unique<SharedNamesWork>(world); }
+
+}  // namespace stria
