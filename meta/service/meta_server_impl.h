@@ -34,6 +34,8 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
     Rep reply = std::move(**result);
     result.emplace(co_await (this->*after)(r, std::move(reply)));
   }
+  // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
+  if (!fatal_.ok()) result.emplace(Error(FsError::kUnavailable, "the metadata store has failed: " + fatal_.message));
   if (begun && !result->ok() && !IsRetryable(result->code())) sessions_.Refuse(session, seq, result->error());
   if (begun) sessions_.Finish(session, seq);
   if (seq) running_.erase({session, seq});

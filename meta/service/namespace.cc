@@ -49,6 +49,7 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
       NoteEvictions(evicted);
     }
     co_await WaitTold(r.parent);
+    CO_RETURN_IF_ERROR(CheckCaller(r.header));
     if (!reply->ok()) co_return std::move(*reply);
     co_return co_await SettleNode(r.header, std::move(**reply));
   }
@@ -120,6 +121,7 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(reply->node));
+  co_await WaitTold(r.parent);  // also if it was there already
   co_return reply;
 }
 
@@ -244,6 +246,9 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(*reply));
+  // Two names of one file: nothing has changed, and who is told so knows that they are.
+  co_await WaitTold(r.parent);
+  co_await WaitTold(r.new_parent);
   co_return co_await SettleNode(r.header, std::move(*reply));
 }
 
@@ -294,6 +299,7 @@ Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   }
   NoteEvictions(evicted);
   co_await WaitTold(r.ino);
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
   co_return std::move(*reply);
 }
 
