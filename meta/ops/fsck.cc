@@ -35,6 +35,11 @@ void Checker::Problem(std::string sentence) {
   if (out_.problems.size() < kMaxFsckProblems) out_.problems.push_back(std::move(sentence));
 }
 
+void Checker::Problem(std::string sentence, std::string repair, Fix fix) {
+  Problem(std::move(sentence));
+  if (repairs_.size() < kMaxFsckRepairs) repairs_.push_back({std::move(repair), std::move(fix)});
+}
+
 InodeFacts* Checker::FindInode(InodeId ino) {
   auto it = inodes_.find(ino);
   return it == inodes_.end() ? nullptr : &it->second;
@@ -81,31 +86,55 @@ Result<void> Checker::LoadInodes() {
 }
 
 Result<void> Checker::CheckQueues() {
-  auto mark = [&](const std::string& key, const char* queue, bool InodeFacts::*flag) -> Result<void> {
+  auto mark = [&](const std::string& key, const char* queue, Family family, bool InodeFacts::*flag) -> Result<void> {
     InodeId ino;
     InodeFacts* facts = ParseKey64(key, &ino.v) ? FindInode(ino) : nullptr;
     if (facts) {
       facts->*flag = true;
     } else {
-      Problem("the queue of " + std::string(queue) + " has " + Name(ino) + ", which does not exist");
+      Problem("the queue of " + std::string(queue) + " has " + Name(ino) + ", which does not exist",
+              Name(ino) + " is taken out of the queue of " + queue,
+              [family, key](Txn& txn, Touched*) -> Result<void> {
+                txn.Delete(family, key);
+                return Ok();
+              });
     }
     return Ok();
   };
   RETURN_IF_ERROR(ForEach<OrphanRecord>([&](const std::string& key, const OrphanRecord&) {
-    return mark(key, "orphans", &InodeFacts::orphan);
+    return mark(key, "orphans", Family::kOrphans, &InodeFacts::orphan);
   }));
   RETURN_IF_ERROR(ForEach<IntentRecord>([&](const std::string& key, const IntentRecord&) {
-    return mark(key, "intents", &InodeFacts::intent);
+    return mark(key, "intents", Family::kIntents, &InodeFacts::intent);
   }));
-  for (const auto& [ino, f] : inodes_) {
-    if (f.orphan && !f.rec.dead()) Problem(Name(ino) + " is an orphan, but has links");
-    if (f.rec.dead() && !f.orphan && !f.intent) Problem(Name(ino) + " has no links and nothing will free it");
-    if (f.intent == f.rec.masks.empty()) {
-      Problem(Name(ino) + (f.intent ? " waits to be trimmed, but nothing is masked"
-                                    : " has masked ranges that nothing will trim"));
-    }
-  }
+  for (const auto& [ino, f] : inodes_) CheckQueued(ino, f);
   return Ok();
+}
+
+void Checker::CheckQueued(InodeId ino, const InodeFacts& f) {
+  if (f.orphan && !f.rec.dead()) {
+    Problem(Name(ino) + " is an orphan, but has links", Name(ino) + " is taken out of the queue of orphans",
+            DeleteRecord<OrphanRecord>(InodeKey(ino)));
+  }
+  if (f.rec.dead() && !f.orphan && !f.intent) {
+    Problem(Name(ino) + " has no links and nothing will free it", Name(ino) + " is queued to be freed",
+            [ino = ino](Txn& txn, Touched* touched) -> Result<void> {
+              txn.Write(InodeKey(ino), OrphanRecord());
+              touched->orphaned.insert(ino);
+              return Ok();
+            });
+  }
+  if (f.intent && f.rec.masks.empty()) {
+    Problem(Name(ino) + " waits to be trimmed, but nothing is masked",
+            Name(ino) + " is taken out of the queue of intents", DeleteRecord<IntentRecord>(InodeKey(ino)));
+  } else if (!f.intent && !f.rec.masks.empty()) {
+    Problem(Name(ino) + " has masked ranges that nothing will trim", Name(ino) + " is queued to be trimmed",
+            [ino = ino](Txn& txn, Touched* touched) -> Result<void> {
+              txn.Write(InodeKey(ino), IntentRecord());
+              touched->trim.insert(ino);
+              return Ok();
+            });
+  }
 }
 
 Result<void> Checker::CheckDentries() {
@@ -130,7 +159,10 @@ Result<void> Checker::CheckDentries() {
     }
     InodeFacts* f = FindInode(rec.ino);
     if (!f) {
-      Problem(name + " names " + Name(rec.ino) + ", which does not exist");
+      const std::string problem = name + " names " + Name(rec.ino) + ", which does not exist";
+      ASSIGN_OR_RETURN(const bool traceless, IsTraceless(rec.ino));
+      if (!traceless || !dir) Problem(problem);
+      else Problem(problem, name + " is removed: it names nothing", RemoveEntry(parts.parent, parts.name));
       return Ok();
     }
     ++f->links;
@@ -140,7 +172,10 @@ Result<void> Checker::CheckDentries() {
       if (f->rec.parent != parts.parent) Problem(name + " is a directory that has another parent");
     }
     ASSIGN_OR_RETURN(auto back, Find<ParentRecord>(ParentKey(rec.ino, parts.parent, parts.name)));
-    if (!back) Problem(name + " has no record in family parents");
+    if (!back) {
+      Problem(name + " has no record in family parents", name + " is recorded in family parents again",
+              PutRecord(ParentKey(rec.ino, parts.parent, parts.name), ParentRecord()));
+    }
     return Ok();
   });
 }
@@ -153,10 +188,14 @@ Result<void> Checker::CheckParents() {
       return Ok();
     }
     ASSIGN_OR_RETURN(auto entry, Find<DentryRecord>(DentryKey(parts.parent, parts.name)));
-    if (!entry || entry->ino != parts.ino) {
-      Problem(Name(parts.ino) + " is not '" + parts.name + "' of directory " +
-              std::to_string(parts.parent.v) + ", as family parents says");
-    }
+    if (entry && entry->ino == parts.ino) return Ok();
+    const std::string name = "'" + parts.name + "' of directory " + std::to_string(parts.parent.v);
+    const std::string problem = Name(parts.ino) + " is not " + name + ", as family parents says";
+    const InodeFacts* f = FindInode(parts.ino);
+    // One that has fewer names than links may have lost this one: then it is what is left to find it by.
+    const bool missed = f && f->links < (f->rec.is_dir() ? 1 : f->rec.attr.nlink);
+    if (missed || unreadable_) Problem(problem);
+    else Problem(problem, "family parents forgets " + name + " for " + Name(parts.ino), DeleteRecord<ParentRecord>(key));
     return Ok();
   });
 }
@@ -180,13 +219,20 @@ void Checker::CheckLinks() {
   for (const auto& [ino, f] : inodes_) {
     const Attr& a = f.rec.attr;
     if (f.xattrs != f.rec.xattr_count || f.xattr_bytes != f.rec.xattr_bytes) {
-      Problem(Name(ino) + " has other extended attributes than it counts");
+      Problem(Name(ino) + " has other extended attributes than it counts",
+              Name(ino) + " counts its extended attributes again",
+              ChangeInode(ino, [n = f.xattrs, bytes = static_cast<uint32_t>(f.xattr_bytes)](InodeRecord* rec) {
+                rec->xattr_count = n;
+                rec->xattr_bytes = bytes;
+              }));
     }
     if (!f.rec.is_dir()) {
-      if (f.links != a.nlink) {
-        Problem(Name(ino) + " has " + std::to_string(a.nlink) + " links, but " + std::to_string(f.links) +
-                " names");
-      }
+      if (f.links == a.nlink) continue;
+      const std::string problem =
+          Name(ino) + " has " + std::to_string(a.nlink) + " links, but " + std::to_string(f.links) + " names";
+      if (f.links < a.nlink || f.rec.dead()) Problem(problem);  // a name may have been lost: bytes stay as long
+      else Problem(problem, Name(ino) + " has " + std::to_string(f.links) + " links now",
+                   ChangeInode(ino, [n = f.links](InodeRecord* rec) { rec->attr.nlink = static_cast<uint32_t>(n); }));
       continue;
     }
     const uint64_t names = ino == kRootInode || f.rec.dead() ? 0 : 1;
@@ -195,11 +241,15 @@ void Checker::CheckLinks() {
     }
     if (!f.rec.dead() && a.nlink != 2 + f.subdirs) {
       Problem("directory " + std::to_string(ino.v) + " has " + std::to_string(a.nlink) + " links, but " +
-              std::to_string(f.subdirs) + " subdirectories");
+                  std::to_string(f.subdirs) + " subdirectories",
+              "directory " + std::to_string(ino.v) + " counts its subdirectories again",
+              ChangeInode(ino, [n = f.subdirs](InodeRecord* rec) { rec->attr.nlink = static_cast<uint32_t>(2 + n); }));
     }
     if (a.size != f.entries) {
       Problem("directory " + std::to_string(ino.v) + " has " + std::to_string(f.entries) +
-              " entries, but counts " + std::to_string(a.size));
+                  " entries, but counts " + std::to_string(a.size),
+              "directory " + std::to_string(ino.v) + " counts its entries again",
+              ChangeInode(ino, [n = f.entries](InodeRecord* rec) { rec->attr.size = n; }));
     }
   }
 }

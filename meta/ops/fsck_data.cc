@@ -1,6 +1,7 @@
 // The data half of fsck.cc.
 #include "meta/ops/extents.h"
 #include "meta/ops/fsck_internal.h"
+#include "meta/ops/stripes.h"
 
 namespace stria::fsck {
 namespace {
@@ -52,23 +53,38 @@ Result<void> Checker::CheckExtents() {
       Problem(Where(ino, offset) + " reaches beyond the end of " + Name(e.stripe));
     }
     ASSIGN_OR_RETURN(auto ref, Find<StripeRefRecord>(StripeRefKey(e.stripe, ino, offset)));
-    if (!ref)
-      Problem(Where(ino, offset) + " uses " + Name(e.stripe) + " without a record in family stripe_refs");
+    if (!ref) {
+      Problem(Where(ino, offset) + " uses " + Name(e.stripe) + " without a record in family stripe_refs",
+              "family stripe_refs says again that " + Where(ino, offset) + " uses " + Name(e.stripe),
+              PutRecord(StripeRefKey(e.stripe, ino, offset), StripeRefRecord()));
+    }
     return Ok();
   });
 }
 
 void Checker::CheckSizes() {
   for (const auto& [ino, f] : inodes_) {
-    if (f.extents != f.rec.extent_count || f.allocated != f.rec.attr.allocated_bytes ||
-        f.inline_bytes != f.rec.inline_bytes) {
-      Problem(Name(ino) + " has other extents than it counts");
+    if (f.extents == f.rec.extent_count && f.allocated == f.rec.attr.allocated_bytes &&
+        f.inline_bytes == f.rec.inline_bytes) {
+      continue;
     }
+    const std::string problem = Name(ino) + " has other extents than it counts";
+    const bool lost = f.extents < f.rec.extent_count || f.allocated < f.rec.attr.allocated_bytes ||
+                      f.inline_bytes < f.rec.inline_bytes;
+    if (lost) {
+      Problem(problem);  // the count is what says so
+      continue;
+    }
+    Problem(problem, Name(ino) + " counts its extents again",
+            ChangeInode(ino, [n = f.extents, bytes = f.allocated, in_line = f.inline_bytes](InodeRecord* rec) {
+              rec->extent_count = n;
+              rec->attr.allocated_bytes = bytes;
+              rec->inline_bytes = in_line;
+            }));
   }
 }
 
 Result<void> Checker::CheckRefs() {
-  std::map<StripeId, uint64_t> refs;
   RETURN_IF_ERROR(
       ForEach<StripeRefRecord>([&](const std::string& key, const StripeRefRecord&) -> Result<void> {
         StripeRefKeyParts parts;
@@ -76,24 +92,35 @@ Result<void> Checker::CheckRefs() {
           Problem("a key of family stripe_refs does not decode: " + KeyToString(Family::kStripeRefs, key));
           return Ok();
         }
-        ++refs[parts.stripe];
+        ++stripes_[parts.stripe].listed;
+        ASSIGN_OR_RETURN(const auto e, Find<ExtentRecord>(ExtentKey(parts.ino, parts.file_offset)));
+        if (e && e->extent.stripe == parts.stripe) return Ok();
+        const std::string where = Where(parts.ino, parts.file_offset);
+        const std::string problem = Name(parts.stripe) + " is not used by " + where + ", as family stripe_refs says";
+        const InodeFacts* f = FindInode(parts.ino);
+        // Of a file that counts more extents than it has, this is what is left of one.
+        if (unreadable_ || (f && f->extents < f->rec.extent_count)) Problem(problem);
+        else Problem(problem, "family stripe_refs forgets " + Name(parts.stripe) + " for " + where,
+                     DeleteRecord<StripeRefRecord>(key));
         return Ok();
       }));
-  // Each extent was found to have its reference, so equal numbers mean there are no others.
-  for (const auto& [stripe, n] : refs) {
-    auto it = stripes_.find(stripe);
-    const uint64_t used = it == stripes_.end() ? 0 : it->second.refs;
-    if (used != n) {
-      Problem(Name(stripe) + " has " + std::to_string(n) + " references, but " + std::to_string(used) +
-              " extents");
-    }
-  }
   return ForEach<RefBytesRecord>([&](const std::string& key, const RefBytesRecord& rec) -> Result<void> {
     StripeId stripe;
     ParseKey64(key, &stripe.v);
-    auto it = stripes_.find(stripe);
-    if (it == stripes_.end() || it->second.bytes != rec.bytes) {
-      Problem(Name(stripe) + " counts " + std::to_string(rec.bytes) + " bytes in use, which is wrong");
+    const uint64_t used = stripes_[stripe].bytes;
+    if (used == rec.bytes) return Ok();
+    const std::string problem = Name(stripe) + " counts " + std::to_string(rec.bytes) + " bytes in use, which is wrong";
+    ASSIGN_OR_RETURN(const auto there, Find<StripeRecord>(StripeKey(stripe)));
+    if (rec.bytes > used && stripes_[stripe].listed > stripes_[stripe].refs) {
+      Problem(problem);  // first it must be clear what the other references are
+    } else if (used > 0) {
+      Problem(problem, Name(stripe) + " has " + std::to_string(used) + " bytes in use now",
+              PutRecord(key, RefBytesRecord{used}));
+    } else if (!there && !unreadable_) {
+      Problem(problem, "the count of bytes in use is removed: there is no " + Name(stripe),
+              DeleteRecord<RefBytesRecord>(key));
+    } else {
+      Problem(problem);  // its extents may have been lost
     }
     return Ok();
   });
@@ -124,22 +151,35 @@ Result<void> Checker::CheckStripe(const StripeRecord& rec) {
     if (rec.info.narrow) Count(Counter::kNarrow);
     if (rec.info.crowded) Count(Counter::kCrowded);
     ASSIGN_OR_RETURN(auto bytes, Find<RefBytesRecord>(StripeKey(id)));
-    if (!bytes) Problem(Name(id) + " is live, but nothing uses it");
+    const StripeFacts& s = stripes_[id];
+    const std::string problem = Name(id) + " is live, but nothing uses it";
+    if (!bytes && s.bytes > 0) {
+      Problem(problem, Name(id) + " has " + std::to_string(s.bytes) + " bytes in use now",
+              PutRecord(StripeKey(id), RefBytesRecord{s.bytes}));
+    } else if (!bytes && s.listed == 0 && !unreadable_) {
+      Problem(problem, Name(id) + " becomes garbage: nothing uses it",
+              [id](Txn& txn, Touched* touched) { return DiscardStripe(txn, id, touched); });
+    } else if (!bytes) {
+      Problem(problem);
+    }
   } else {
     Count(Counter::kAllocated);
     ASSIGN_OR_RETURN(auto owner, Find<SessionStripeRecord>(SessionStripeKey(rec.session, id)));
     if (!owner) Problem(Name(id) + " is being filled by a session that does not know it");
-    if (stripes_.contains(id)) Problem(Name(id) + " is in use before it is sealed");
+    if (stripes_[id].refs > 0) Problem(Name(id) + " is in use before it is sealed");
   }
   for (size_t i = 0; i < rec.info.columns.size(); ++i) {
     const Column& c = rec.info.columns[i];
     if (!c.shard) continue;
     CheckId(IdKind::kShard, c.shard.v, "shard");
     ASSIGN_OR_RETURN(auto on, Find<TargetStripeRecord>(TargetShardKey(c.target, c.shard)));
-    if (!on || *on != TargetStripeRecord{id, static_cast<uint16_t>(i), false}) {
-      Problem(Shard(c.target, c.shard) + ", of " + Name(id) +
-              ", has no right record in family target_stripes");
-    }
+    const TargetStripeRecord right{id, static_cast<uint16_t>(i), false};
+    if (on && *on == right) continue;
+    const std::string name = Shard(c.target, c.shard) + ", of " + Name(id) + ",";
+    const std::string problem = name + " has no right record in family target_stripes";
+    if (on && on->stripe != id) Problem(problem);  // two stripes claim it
+    else Problem(problem, name + " is recorded in family target_stripes again",
+                 PutRecord(TargetShardKey(c.target, c.shard), right));
   }
   return Ok();
 }
@@ -155,15 +195,32 @@ Result<void> Checker::CheckShards() {
     const std::string name = Shard(parts.target, parts.shard);
     CheckId(IdKind::kShard, parts.shard.v, "shard");
     ASSIGN_OR_RETURN(auto garbage, Find<GarbageRecord>(key));
-    if (garbage) Problem(name + " is both in use and garbage");
+    if (garbage) {
+      Problem(name + " is both in use and garbage", name + " is no garbage any more: it is in use",
+              [key](Txn& txn, Touched*) -> Result<void> {
+                txn.Delete(Family::kGarbage, key);
+                return Ok();
+              });
+    }
     if (rec.pending) return Ok();  // its stripe may have gone while it was being made
     ASSIGN_OR_RETURN(auto stripe, Find<StripeRecord>(StripeKey(rec.stripe)));
     const Column* c =
         stripe && rec.column < stripe->info.columns.size() ? &stripe->info.columns[rec.column] : nullptr;
-    if (!c || c->shard != parts.shard || c->target != parts.target) {
-      Problem(name + " is not column " + std::to_string(rec.column) + " of " + Name(rec.stripe) +
-              ", as family target_stripes says");
+    if (c && c->shard == parts.shard && c->target == parts.target) return Ok();
+    const std::string problem =
+        name + " is not column " + std::to_string(rec.column) + " of " + Name(rec.stripe) + ", as family target_stripes says";
+    const StripeFacts& s = stripes_[rec.stripe];
+    // The bytes of a stripe that files use are not given up although its record is gone.
+    if (stripe || s.refs > 0 || s.listed > 0 || unreadable_) {
+      Problem(problem);
+      return Ok();
     }
+    Problem(problem, name + " becomes garbage: its stripe is gone and nothing uses it",
+            [key, parts, id = rec.stripe](Txn& txn, Touched*) -> Result<void> {
+              txn.Delete(Family::kTargetStripes, key);
+              PutGarbage(txn, parts.target, parts.shard, id);
+              return Ok();
+            });
     return Ok();
   });
 }
@@ -183,6 +240,12 @@ void Checker::CheckCounters() {
     if (state_.counters[i] == counters_[i]) continue;
     Problem("counter " + std::to_string(i) + " is " + std::to_string(state_.counters[i]) +
             ", but should be " + std::to_string(counters_[i]));
+    const auto by = static_cast<int64_t>(counters_[i] - state_.counters[i]);
+    counter_repairs_.push_back({"counter " + std::to_string(i) + " is " + std::to_string(counters_[i]) + " now",
+                                [i, by](Txn& txn, Touched*) -> Result<void> {
+                                  txn.AddCount(static_cast<Counter>(i), by);
+                                  return Ok();
+                                }});
   }
 }
 

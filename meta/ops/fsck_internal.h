@@ -10,6 +10,7 @@
 
 #include "meta/model/records.h"
 #include "meta/ops/fsck.h"
+#include "meta/store/txn.h"
 
 namespace stria::fsck {
 
@@ -27,9 +28,16 @@ struct InodeFacts {
   size_t xattr_bytes = 0;
 };
 
+// What would make one problem go away. `apply` reads what it needs again, in the transaction.
+struct Repair {
+  std::string what;
+  std::function<Result<void>(Txn&, Touched*)> apply;
+};
+
 struct StripeFacts {
   uint64_t bytes = 0;  // in extents
   uint64_t refs = 0;   // extents
+  uint64_t listed = 0;  // records in family stripe_refs
 };
 
 // One run. Functions return an error only if the store cannot be read.
@@ -37,9 +45,31 @@ class Checker {
  public:
   explicit Checker(KvStore& kv) : kv_(kv) {}
   Result<FsckReply> Run();
+  // Of the run: those of records; those of counters when there are no others, as records change them (or `all`).
+  std::vector<Repair> TakeRepairs(bool all);
 
  private:
+  using Fix = std::function<Result<void>(Txn&, Touched*)>;
   void Problem(std::string sentence);
+  void Problem(std::string sentence, std::string repair, Fix fix);
+  template <class R>
+  static Fix PutRecord(std::string key, R record) {
+    return [key = std::move(key), record = std::move(record)](Txn& txn, Touched*) -> Result<void> {
+      txn.Write(key, record);
+      return Ok();
+    };
+  }
+  template <class R>
+  static Fix DeleteRecord(std::string key) {
+    return [key = std::move(key)](Txn& txn, Touched*) -> Result<void> {
+      txn.Delete(R::kFamily, key);
+      return Ok();
+    };
+  }
+  // The inode's record, changed by `change`.
+  static Fix ChangeInode(InodeId ino, std::function<void(InodeRecord*)> change);
+  // Nothing is known of it besides what names it.
+  Result<bool> IsTraceless(InodeId ino);
   // Decodes every record of the family; one that does not decode is a problem and is skipped.
   template <class R>
   Result<void> ForEach(const std::function<Result<void>(const std::string& key, const R& record)>& fn) {
@@ -49,6 +79,7 @@ class Checker {
       for (const KvEntry& row : rows) {
         Result<R> record = R::Decode(row.first, row.second);
         if (!record.ok()) {
+          unreadable_ = true;
           Problem(record.error().message);
           continue;
         }
@@ -73,6 +104,7 @@ class Checker {
   Result<void> LoadState();
   Result<void> LoadInodes();
   Result<void> CheckQueues();
+  void CheckQueued(InodeId ino, const InodeFacts& f);
   Result<void> CheckDentries();
   Result<void> CheckParents();
   Result<void> CheckXattrs();
@@ -87,10 +119,15 @@ class Checker {
   Result<void> CheckGarbage();
   void CheckSizes();
   void CheckCounters();
+  // fsck_repair.cc
+  static Fix RemoveEntry(InodeId dir, std::string name);
   void Count(Counter c, uint64_t by = 1) { counters_[static_cast<size_t>(c)] += by; }
 
   KvStore& kv_;
   FsckReply out_;
+  std::vector<Repair> repairs_;
+  std::vector<Repair> counter_repairs_;
+  bool unreadable_ = false;  // some record does not decode: nothing is taken for unused
   StateRecord state_;
   std::map<InodeId, InodeFacts> inodes_;
   std::map<StripeId, StripeFacts> stripes_;

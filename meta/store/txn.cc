@@ -147,7 +147,8 @@ Result<CommitSeq> Txn::Commit() {
   CHECK(!committed_, "a transaction is committed twice");
   CHECK(store_.last_seq() == base_, "another transaction was committed in between");
   committed_ = true;
-  if (empty()) return base_;
+  const bool counts = std::any_of(count_deltas_.begin(), count_deltas_.end(), [](int64_t d) { return d != 0; });
+  if (empty() && !counts) return base_;
   if (records_ + 1 > kMaxBatchRecords || bytes_ > kMaxBatchBytes) {
     return Error(FsError::kTooBig, "the change has " + std::to_string(records_) + " records of " +
                                        std::to_string(bytes_) + " bytes, too many for one; split it");
