@@ -14,6 +14,7 @@ namespace stria {
 
 inline constexpr size_t kMaxAffectedFiles = 1000;   // of one reply
 inline constexpr size_t kMaxComparedShards = 4096;  // of one request
+inline constexpr size_t kMaxUnfitStripes = 100;     // of one disk
 
 // One pass over a disk: every sealed shard is compared with the metadata, read, and checked.
 struct ScrubProgress {
@@ -26,6 +27,8 @@ struct ScrubProgress {
   int64_t started_s = 0;     // wall clock, 0: never since the server started
   int64_t finished_s = 0;    // of the last whole pass, 0: none
   int64_t order_s = 0;       // ScrubOrder::start_s that the last pass began for, 0: by itself
+  uint64_t stripes = 0;      // whose first parity shard is here: their parity was compared with their data
+  std::vector<StripeId> unfit;  // of these: the parity does not fit, and every column is as it was written
   bool operator==(const ScrubProgress&) const = default;
 };
 
@@ -61,6 +64,18 @@ struct CompareShardsReply {
   std::vector<ShardId> wrong;    // they are not what was written
 };
 
+// Live stripes whose first parity shard (of the first group) is on the target, with after < id <= last, by its id.
+struct ListParityRequest {
+  OpHeader header;
+  TargetId target;
+  ShardId after;
+  ShardId last;
+};
+struct ListParityReply {
+  std::vector<StripeGrant> stripes;  // with read tokens; those that lack a column are left out
+  ShardId last;                      // up to where these are all; ask again for what is after it
+};
+
 enum class UpkeepVerb : uint8_t {
   kStatus = 1,
   kScrubStart = 2,      // every disk in use, now; number: bytes/s per disk, 0 as configured
@@ -76,6 +91,13 @@ struct UpkeepRequest {
   uint64_t number = 0;
   bool dry_run = false;
 };
+struct AffectedFile {
+  InodeId ino;
+  std::string path;  // one of them, from the root; "" if it has none
+  uint64_t offset = 0;
+  uint64_t length = 0;
+  bool lost = false;  // of CanRemove: else only with less redundancy until it is rebuilt
+};
 struct UpkeepReply {
   std::string message;  // what was (or would be) done, one sentence
   bool scrub_paused = false;
@@ -84,19 +106,23 @@ struct UpkeepReply {
   bool rebalancing = false;
   uint64_t rebalance_bytes_done = 0;
   uint64_t rebalance_bytes_left = 0;  // estimate
+  std::vector<AffectedFile> unfit;    // use stripes whose parity does not fit; at most kMaxAffectedFiles
+};
+
+// The check of Fsck with what is safe to repair repaired (meta/ops/fsck.h). Everybody waits until it is done.
+struct FsckRepairRequest {
+  OpHeader header;
+  bool dry_run = false;
+};
+struct FsckRepairReply {
+  std::vector<std::string> done;      // what was (or would be) repaired, a sentence each
+  std::vector<std::string> problems;  // that are left (dry_run: that are there); at most 1,000
 };
 
 // What pulling out these disks, all of them at once and now, would cost.
 struct CanRemoveRequest {
   OpHeader header;
   std::vector<TargetId> targets;
-};
-struct AffectedFile {
-  InodeId ino;
-  std::string path;  // one of them, from the root; "" if it has none
-  uint64_t offset = 0;
-  uint64_t length = 0;
-  bool lost = false;  // else only with less redundancy until it is rebuilt
 };
 struct CanRemoveReply {
   uint64_t lost_stripes = 0;      // beyond those that cannot be read already
@@ -112,6 +138,8 @@ class AdminService {
   virtual Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest r) = 0;
   virtual Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest r) = 0;
   virtual Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) = 0;
+  virtual Task<Result<ListParityReply>> ListParity(ListParityRequest r) = 0;
+  virtual Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) = 0;
 };
 
 class AdminConnector {

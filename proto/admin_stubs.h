@@ -17,7 +17,9 @@ inline constexpr char kAdminServiceName[] = "stria.v1.Admin";
   X(Upkeep, UpkeepRequest, UpkeepReply)                       \
   X(CanRemove, CanRemoveRequest, CanRemoveReply)              \
   X(ReportScrub, ReportScrubRequest, ScrubOrder)              \
-  X(CompareShards, CompareShardsRequest, CompareShardsReply)
+  X(CompareShards, CompareShardsRequest, CompareShardsReply)  \
+  X(ListParity, ListParityRequest, ListParityReply)           \
+  X(FsckRepair, FsckRepairRequest, FsckRepairReply)
 
 class AdminStub final : public AdminService {
  public:

@@ -119,14 +119,18 @@ MEMBERS(StatusReply, 15);
 MEMBERS(AdminRequest, 9);
 MEMBERS(AdminReply, 3);
 MEMBERS(FsckReply, 4);
-MEMBERS(ScrubProgress, 9);
+MEMBERS(ScrubProgress, 11);
 MEMBERS(ScrubOrder, 4);
 MEMBERS(ReportScrubRequest, 4);
 MEMBERS(HeldShard, 2);
 MEMBERS(CompareShardsRequest, 5);
 MEMBERS(CompareShardsReply, 2);
 MEMBERS(UpkeepRequest, 4);
-MEMBERS(UpkeepReply, 7);
+MEMBERS(UpkeepReply, 8);
+MEMBERS(ListParityRequest, 4);
+MEMBERS(ListParityReply, 2);
+MEMBERS(FsckRepairRequest, 2);
+MEMBERS(FsckRepairReply, 2);
 MEMBERS(CanRemoveRequest, 2);
 MEMBERS(AffectedFile, 5);
 MEMBERS(CanRemoveReply, 4);
@@ -144,7 +148,8 @@ MEMBERS(CanRemoveReply, 4);
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
   X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
-  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest) X(ScrubOrder)                     \
+  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest)     \
+  X(ScrubOrder) X(ListParityRequest) X(ListParityReply) X(FsckRepairRequest) X(FsckRepairReply)         \
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
   X(CanRemoveReply)
 

@@ -10,20 +10,24 @@ WIRE_ENUM(UpkeepVerb, kStatus, kRepairStart);
 
 WIRE_MESSAGE(ScrubProgress) {
   F(target); F(running); F(bytes_done); F(bytes_total); F(shards); F(damaged); F(started_s); F(finished_s);
-  F(order_s);
+  F(order_s); F(stripes); F(unfit);
 }
 WIRE_MESSAGE(ScrubOrder) { F(paused); F(bytes_per_s); F(start_s); F(targets); }
 WIRE_MESSAGE(ReportScrubRequest) { F(header); F(node); F(epoch); F(disks); }
 WIRE_MESSAGE(HeldShard) { F(shard); F(digest); }
 WIRE_MESSAGE(CompareShardsRequest) { F(header); F(target); F(after); F(last); F(held); }
 WIRE_MESSAGE(CompareShardsReply) { F(missing); F(wrong); }
+WIRE_MESSAGE(ListParityRequest) { F(header); F(target); F(after); F(last); }
+WIRE_MESSAGE(ListParityReply) { F(stripes); F(last); }
 WIRE_MESSAGE(UpkeepRequest) { F(header); F(verb); F(number); F(dry_run); }
-WIRE_MESSAGE(UpkeepReply) {
-  F(message); F(scrub_paused); F(scrub_bytes_per_s); F(scrubs); F(rebalancing); F(rebalance_bytes_done);
-  F(rebalance_bytes_left);
-}
+WIRE_MESSAGE(FsckRepairRequest) { F(header); F(dry_run); }
+WIRE_MESSAGE(FsckRepairReply) { F(done); F(problems); }
 WIRE_MESSAGE(CanRemoveRequest) { F(header); F(targets); }
 WIRE_MESSAGE(AffectedFile) { F(ino); F(path); F(offset); F(length); F(lost); }
+WIRE_MESSAGE(UpkeepReply) {
+  F(message); F(scrub_paused); F(scrub_bytes_per_s); F(scrubs); F(rebalancing); F(rebalance_bytes_done);
+  F(rebalance_bytes_left); F(unfit);
+}
 WIRE_MESSAGE(CanRemoveReply) { F(lost_stripes); F(degraded_stripes); F(files); F(more); }
 
 }  // namespace wire
@@ -32,6 +36,10 @@ WIRE_CODEC(ReportScrubRequest);
 WIRE_CODEC(ScrubOrder);
 WIRE_CODEC(CompareShardsRequest);
 WIRE_CODEC(CompareShardsReply);
+WIRE_CODEC(ListParityRequest);
+WIRE_CODEC(ListParityReply);
+WIRE_CODEC(FsckRepairRequest);
+WIRE_CODEC(FsckRepairReply);
 WIRE_CODEC(UpkeepRequest);
 WIRE_CODEC(UpkeepReply);
 WIRE_CODEC(CanRemoveRequest);
