@@ -133,6 +133,8 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest r) override;
   Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest r) override;
   Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override;
+  Task<Result<ListParityReply>> ListParity(ListParityRequest r) override;
+  Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) override;
 
   // For tests and status.
   const LeaseTable& leases() const { return leases_; }

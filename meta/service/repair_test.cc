@@ -599,6 +599,71 @@ TEST_F(RepairTest, ScrubsAreOrderedAndCompared) {
   EXPECT_TRUE(a.Run(h.server->CompareShards(compare))->wrong.empty()) << "not asked for";
 }
 
+TEST_F(RepairTest, StripesAreListedByTheirFirstParityShard) {
+  FileOf(200);
+  std::map<StripeId, StripeInfo> listed;
+  ListParityRequest r;
+  r.header.cluster = h.cluster;
+  for (const TargetInfo& t : Status().map.targets) {
+    r.target = t.id;
+    r.after = ShardId();
+    r.last = ShardId(UINT64_MAX);
+    while (r.after < r.last) {
+      auto page = a.Run(h.server->ListParity(r));
+      ASSERT_TRUE(page.ok()) << page.error();
+      for (const StripeGrant& s : page->stripes) {
+        EXPECT_TRUE(listed.emplace(s.info.id, s.info).second) << "twice";
+        EXPECT_EQ(s.info.columns[s.info.shape.k].target, t.id);
+        EXPECT_EQ(s.tokens.size(), s.info.columns.size());
+      }
+      ASSERT_GT(page->last, r.after);
+      r.after = page->last;
+    }
+  }
+  EXPECT_EQ(listed.size(), 200u);
+  // Those that lack a column wait for their repair.
+  const StripeInfo& one = listed.begin()->second;
+  ReportShardRequest bad;
+  bad.header = a.Header();
+  bad.stripe = one.id;
+  bad.column = 0;
+  bad.shard = one.columns[0].shard;
+  ASSERT_TRUE(Admin(AdminVerb::kRepairPause, NodeId()).ok());
+  ASSERT_TRUE(a.Run(h.server->ReportShard(bad)).ok());
+  r.target = one.columns[one.shape.k].target;
+  r.after = ShardId(one.columns[one.shape.k].shard.v - 1);
+  r.last = one.columns[one.shape.k].shard;
+  auto page = a.Run(h.server->ListParity(r));
+  ASSERT_TRUE(page.ok()) << page.error();
+  EXPECT_TRUE(page->stripes.empty());
+  EXPECT_EQ(page->last, r.last);
+}
+
+TEST_F(RepairTest, FsckRepairsWhileItServes) {
+  FileOf(3, "f");
+  {
+    Txn txn(*h.server->store());
+    txn.AddCount(Counter::kLiveBytes, 5);
+    ASSERT_TRUE(txn.Commit().ok());
+  }
+  EXPECT_EQ(h.Fsck().size(), 1u);
+  FsckRepairRequest r;
+  r.header.cluster = h.cluster;
+  r.dry_run = true;
+  EXPECT_EQ(a.Run(h.server->FsckRepair(r))->done.size(), 1u);
+  EXPECT_EQ(h.Fsck().size(), 1u);
+  r.dry_run = false;
+  r.header.uid = 1000;
+  EXPECT_EQ(a.Run(h.server->FsckRepair(r)).code(), FsError::kPerm);
+  r.header.uid = 0;
+  auto done = a.Run(h.server->FsckRepair(r));
+  ASSERT_TRUE(done.ok()) << done.error();
+  EXPECT_TRUE(done->problems.empty());
+  RestartMeta(true);
+  EXPECT_TRUE(h.Fsck().empty()) << "it was durable";
+  EXPECT_TRUE(a.Lookup("f").ok());
+}
+
 TEST_F(RepairTest, NarrowStripesAreCounted) {
   for (size_t i = 0; i < 3; ++i) nodes[i]->Stop();
   h.ex.RunFor(5 * kSecond);

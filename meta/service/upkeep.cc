@@ -1,13 +1,17 @@
 // Upkeep (api/admin_api.h): scrubbing, what removing disks would cost, repairs begun at once.
 #include <algorithm>
 
+#include "common/log.h"
 #include "meta/service/cluster_keys.h"
+#include "meta/ops/fsck.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
 
 constexpr size_t kComparePage = 1024;
+constexpr size_t kParityStripes = 64;  // in a reply: each brings its columns and tokens
 
 AffectedFile Affected(const LostFile& f, bool lost) { return {f.ino, f.path, f.offset, f.length, lost}; }
 
@@ -97,6 +101,10 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   reply.rebalancing = repairs_.settings.rebalance;
   reply.rebalance_bytes_done = rebalance_bytes_;
   reply.rebalance_bytes_left = rebalance_ ? rebalance_->BytesLeft() : 0;
+  std::set<StripeId> unfit;
+  for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
+  CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(unfit, kMaxAffectedFiles));
+  for (const LostFile& f : files) reply.unfit.push_back(Affected(f, false));
   co_return std::move(reply);
 }
 
@@ -169,6 +177,62 @@ Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest 
     co_await Yield();
   }
   co_return std::move(reply);
+}
+
+Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  ListParityReply reply;
+  reply.last = r.last;
+  for (ShardId after = r.after; after < r.last;) {
+    Txn txn(*store_);
+    CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, r.target, after, kComparePage));
+    for (const TargetShard& s : page) {
+      after = s.shard;
+      if (s.shard > r.last) break;
+      if (s.record.pending) continue;
+      CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
+      const std::optional<StripeHealth> health = record ? HealthOf(*record) : std::nullopt;
+      if (!health) continue;
+      const StripeShape& shape = record->info.shape;
+      const ColumnIndex column(s.record.column);
+      if (GroupOf(shape, column) != 0 || IndexInGroup(shape, column) != shape.k) continue;
+      const auto lacks = [](ColumnState c) { return c == ColumnState::kMissing || c == ColumnState::kSuspect; };
+      if (std::ranges::any_of(health->columns, lacks)) continue;
+      reply.stripes.emplace_back().info = record->info;
+      SignGrant(&reply.stripes.back(), kTokenRead);
+      if (reply.stripes.size() < kParityStripes) continue;
+      reply.last = s.shard;
+      co_return std::move(reply);
+    }
+    if (page.size() < kComparePage) break;
+    co_await Yield();
+  }
+  co_return std::move(reply);
+}
+
+// On this thread, as Fsck.
+Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  if (!r.dry_run && !options_.admin_uids.count(r.header.uid)) {
+    co_return Error(FsError::kPerm, "only root changes the cluster");
+  }
+  Touched touched;
+  Result<FsckRepairs> repaired = RepairStore(*store_, r.dry_run, &touched);
+  if (!r.dry_run) {
+    NoteCommit(touched);
+    if (!repaired.ok() && repaired.code() != FsError::kRetryLater) SetFatal(repaired.error());
+  }
+  if (!repaired.ok()) co_return repaired.error();
+  if (!r.dry_run) {
+    for (const std::string& what : repaired->done) LogWarning("fsck: {}", what);
+    co_await Announce(SessionId(), touched, {});
+    const Result<void> synced = co_await store_->Sync();
+    if (!synced.ok()) {
+      SetFatal(synced.error());
+      co_return synced.error();
+    }
+  }
+  co_return FsckRepairReply{std::move(repaired->done), std::move(repaired->problems)};
 }
 
 }  // namespace stria
