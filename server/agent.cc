@@ -274,12 +274,40 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
 std::unique_ptr<Scrubber> Agent::MakeScrubber(size_t disk) {
   ShardStore* store = disks_[disk].store;
   if (options_.admin == nullptr) return std::make_unique<Scrubber>(store, options_.scrub_options);
-  return std::make_unique<Scrubber>(
-      store, options_.scrub_options,
-      [this, disk](ShardId after, ShardId last, std::vector<HeldShard> held) {
-        return CompareShards(disk, after, last, std::move(held));
-      },
-      [this](ShardId shard) { return ReportLost(shard); });
+  ScrubHooks hooks;
+  hooks.compare = [this, disk](ShardId after, ShardId last, std::vector<HeldShard> held) {
+    return CompareShards(disk, after, last, std::move(held));
+  };
+  hooks.lost = [this](ShardId shard) { return ReportLost(shard); };
+  hooks.list_parity = [this, disk](ShardId after, ShardId last) { return ListParity(disk, after, last); };
+  hooks.check_parity = [this](StripeGrant stripe) { return CompareParity(std::move(stripe)); };
+  return std::make_unique<Scrubber>(store, options_.scrub_options, std::move(hooks));
+}
+
+Task<Result<ListParityReply>> Agent::ListParity(size_t disk, ShardId after, ShardId last) {
+  ListParityRequest request;
+  request.header = Header();
+  request.target = disks_[disk].target;
+  request.after = after;
+  request.last = last;
+  if (!registered_ || !request.target) co_return Error(FsError::kNotReady, "not registered");
+  co_return co_await options_.admin->Call(&AdminService::ListParity, std::move(request));
+}
+
+Task<Result<ParityCheckResult>> Agent::CompareParity(StripeGrant stripe) {
+  const StripeInfo info = stripe.info;
+  ParityCheckEnv env{map_, connector_, codecs_, cpu_pool_};
+  CO_ASSIGN_OR_RETURN(ParityCheckResult result, co_await CheckParity(std::move(stripe), std::move(env)));
+  for (const uint16_t column : result.wrong) {
+    LogWarning("node {}: column {} of stripe {} is not what was written", options_.name, column, info.id.v);
+    ReportShardRequest request;
+    request.header = Header();
+    request.stripe = info.id;
+    request.column = column;
+    request.shard = info.columns[column].shard;
+    CO_ASSIGN_OR_RETURN([[maybe_unused]] const Empty done, co_await meta_->Call(&MetaService::ReportShard, std::move(request)));
+  }
+  co_return result;
 }
 
 Task<Result<CompareShardsReply>> Agent::CompareShards(size_t disk, ShardId after, ShardId last,

@@ -90,6 +90,8 @@ class Agent {
   std::unique_ptr<Scrubber> MakeScrubber(size_t disk);
   Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
   Task<Result<void>> ReportLost(ShardId shard);
+  Task<Result<ListParityReply>> ListParity(size_t disk, ShardId after, ShardId last);
+  Task<Result<ParityCheckResult>> CompareParity(StripeGrant stripe);
   Task<void> ScrubReportLoop();
   Task<Result<void>> ReportScrubs();
 

@@ -8,29 +8,12 @@
 #include <vector>
 
 #include "common/sabotage.h"
+#include "server/column_source.h"
 #include "stripe/checksum.h"
 #include "stripe/layout.h"
 
 namespace stria {
 namespace {
-
-constexpr int64_t kSourceTimeoutNs = 30 * kSecond;
-
-bool IsLoss(FsError code) {
-  return code == FsError::kChecksum || code == FsError::kNoSuchShard || code == FsError::kDiskFailed ||
-         code == FsError::kCorrupt;
-}
-
-// A column that is read.
-struct Source {
-  ColumnIndex column;
-  uint32_t index = 0;  // in its group
-  Column info;
-  std::string token;
-  std::string address;
-  bool alive = true;
-  std::vector<std::optional<uint32_t>> table;  // of its blocks, as read so far
-};
 
 // What one window is decoded from; shared with the pool's thread.
 struct Inputs {
@@ -113,11 +96,11 @@ class Rebuild {
     const StripeShape& shape = stripe().shape;
     const ColumnIndex lost(work_.column);
     const std::set<uint16_t> excluded(work_.lost.begin(), work_.lost.end());
-    std::vector<Source> remote;
+    std::vector<ColumnSource> remote;
     for (uint32_t i = 0; i < uint32_t{shape.k} + shape.m; ++i) {
       const ColumnIndex c = ColumnOf(shape, GroupOf(shape, lost), i);
       if (c == lost || excluded.contains(c.v)) continue;
-      Source s = MakeSource(c);
+      ColumnSource s = MakeColumnSource(work_.stripe, c, *env_.map);
       if (s.info.length > 0 && s.address.empty()) continue;
       (s.info.length == 0 ? sources_ : remote).push_back(std::move(s));
     }
@@ -126,22 +109,9 @@ class Rebuild {
       std::rotate(remote.begin(), remote.begin() + static_cast<ptrdiff_t>(work_.task % remote.size()),
                   remote.end());
     }
-    for (Source& s : remote) sources_.push_back(std::move(s));
-    self_ = MakeSource(lost);
+    for (ColumnSource& s : remote) sources_.push_back(std::move(s));
+    self_ = MakeColumnSource(work_.stripe, lost, *env_.map);
   }
-  Source MakeSource(ColumnIndex c) const {
-    Source s;
-    s.column = c;
-    s.index = IndexInGroup(stripe().shape, c);
-    s.info = stripe().columns[c.v];
-    s.token = work_.stripe.tokens[c.v];
-    s.table.resize(ChecksumBlocks(s.info.length));
-    const TargetInfo* target = env_.map->FindTarget(s.info.target);
-    const NodeInfo* node = target != nullptr ? env_.map->FindNode(target->node) : nullptr;
-    if (node != nullptr) s.address = node->address;
-    return s;
-  }
-
   Task<Result<Sealed>> Make() {
     CO_RETURN_IF_ERROR(Prepare());
     if (co_await AlreadyMade()) co_return Sealed{old_.length, new_digest_};
@@ -254,8 +224,8 @@ class Rebuild {
     const uint32_t k = stripe().shape.k;
     std::map<uint32_t, Buffer> have;  // by index in the group
     while (have.size() < k) {
-      std::vector<Source*> ask;
-      for (Source& s : sources_) {
+      std::vector<ColumnSource*> ask;
+      for (ColumnSource& s : sources_) {
         if (have.size() + ask.size() == k) break;
         if (s.alive && !have.contains(s.index)) ask.push_back(&s);
       }
@@ -266,7 +236,7 @@ class Rebuild {
                             (last_error_.ok() ? "" : "; " + last_error_.ToString()));
       }
       std::vector<Task<Result<Buffer>>> pulls;
-      for (Source* s : ask) pulls.push_back(Pull(s, offset, length));
+      for (ColumnSource* s : ask) pulls.push_back(Pull(s, offset, length));
       std::vector<Result<Buffer>> got = co_await WhenAll(std::move(pulls));
       for (size_t i = 0; i < ask.size(); ++i) {
         if (got[i].ok()) have[ask[i]->index] = std::move(*got[i]);
@@ -282,79 +252,49 @@ class Rebuild {
 
   // The source's part of the window: shorter, or empty, where the column ends before. Marks a source
   // that fails.
-  Task<Result<Buffer>> Pull(Source* s, uint64_t offset, uint64_t length) {
+  Task<Result<Buffer>> Pull(ColumnSource* s, uint64_t offset, uint64_t length) {
     if (offset >= s->info.length) co_return Buffer();
     // Whole blocks of the source, although the column to be made may end inside one.
     const uint64_t n = std::min(AlignUp(length, kChecksumBlockBytes), s->info.length - offset);
     Result<Buffer> bytes = co_await PullBytes(s, offset, n);
     if (!bytes.ok()) {
       last_error_ = bytes.error();
-      Drop(s, IsLoss(bytes.code()));
+      Drop(s, IsColumnLoss(bytes.code()));
       co_return bytes;
     }
     co_return bytes->Slice(0, std::min(length, n));
   }
-  void Drop(Source* s, bool lost) {
+  void Drop(ColumnSource* s, bool lost) {
     if (s->alive && lost) result_.bad_columns.push_back(s->column.v);
     if (!lost) temporary_ = true;
     s->alive = false;
   }
 
-  Task<Result<Buffer>> PullBytes(Source* s, uint64_t offset, uint64_t length) {
-    ReadRequest request;
-    request.header.cluster = env_.map->cluster;
-    request.header.incarnation = env_.map->incarnation;
-    request.header.timeout_ns = kSourceTimeoutNs;
-    request.header.trace_id = work_.task;
-    ShardRead item;
-    item.shard = s->info.shard;
-    item.target = s->info.target;
-    item.token = s->token;
-    item.offset = offset;
-    item.length = length;
-    request.items.push_back(std::move(item));
-    const std::shared_ptr<DataService> peer = env_.connector->Connect(s->address);
-    CO_ASSIGN_OR_RETURN(ReadReply reply, co_await peer->Read(std::move(request)));
-    if (reply.items.size() != 1)
-      co_return Error(FsError::kBadRequest, s->address + " gave a malformed reply");
-    ReadItem& got = reply.items[0];
-    if (got.result.code != FsError::kOk) co_return got.result.error();
-    const Error wrong(FsError::kChecksum, s->address + " gave other bytes than were written");
-    if (got.length != length || reply.payload.size() != length) co_return wrong;
+  Task<Result<Buffer>> PullBytes(ColumnSource* s, uint64_t offset, uint64_t length) {
+    const ColumnReadEnv env{env_.map.get(), env_.connector, env_.cpu_pool, work_.task};
+    CO_ASSIGN_OR_RETURN(Buffer bytes, co_await ReadColumn(s, offset, length, env));
     result_.bytes_read += length;
-    const uint64_t first = offset / kChecksumBlockBytes;
-    Buffer bytes = reply.payload.Flatten();
-    auto crcs = std::make_shared<std::vector<uint32_t>>(std::move(got.crcs));
-    const bool good = co_await RunOn(*env_.cpu_pool, [shard = s->info.shard, first, bytes, crcs] {
-      return crcs->size() == ChecksumBlocks(bytes.size()) &&
-             (Sabotaged(Sabotage::kSkipChecksum) || !FirstBadBlock(shard, first, bytes.span(), *crcs));
-    });
-    if (!good) co_return wrong;
-    for (size_t i = 0; i < crcs->size(); ++i) s->table[first + i] = (*crcs)[i];
     co_return bytes;
   }
 
   // Reads the rest of every source that was used, so that its table is whole, and drops those whose
   // table is not the one that was written.
   Task<void> FindLiars() {
-    std::vector<Source*> used;
-    auto add_if_used = [&used](Source* s) {
+    std::vector<ColumnSource*> used;
+    auto add_if_used = [&used](ColumnSource* s) {
       const bool any =
           std::any_of(s->table.begin(), s->table.end(), [](const auto& c) { return c.has_value(); });
       if (s->alive && any) used.push_back(s);
     };
     add_if_used(&self_);
-    for (Source& s : sources_) add_if_used(&s);
-    for (Source* s : used) {
-      std::vector<uint32_t> table;
+    for (ColumnSource& s : sources_) add_if_used(&s);
+    for (ColumnSource* s : used) {
       for (uint64_t block = 0; s->alive && block < s->table.size(); ++block) {
-        if (!s->table[block]) {
-          Result<Buffer> rest = co_await Pull(s, block * kChecksumBlockBytes, window_bytes_);
-          if (!rest.ok()) break;
-        }
-        table.push_back(*s->table[block]);
+        if (s->table[block]) continue;
+        Result<Buffer> rest = co_await Pull(s, block * kChecksumBlockBytes, window_bytes_);
+        if (!rest.ok()) break;
       }
-      if (s->alive && TableDigest(table, s->info.length) != s->info.digest) Drop(s, true);
+      if (s->alive && !IsAsWritten(*s)) Drop(s, true);
     }
   }
 
@@ -365,8 +305,8 @@ class Rebuild {
   uint64_t next_ = 0;                // offset of the next window to make
   std::vector<uint32_t> old_table_;  // of what was made, under the old ShardId
   uint64_t new_digest_ = 0;          // AlreadyMade only
-  std::vector<Source> sources_;      // of the group, in order of preference
-  Source self_;                      // the old shard, when copying
+  std::vector<ColumnSource> sources_;  // of the group, in order of preference
+  ColumnSource self_;                  // the old shard, when copying
   bool copying_ = false;
   bool temporary_ = false;  // a source failed in a way that may pass
   Error last_error_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "server/node_testing.h"
+#include "server/parity_check.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -122,6 +123,51 @@ class RebuildTest : public ::testing::Test {
   RebuildWork last_;
   RebuildEnv last_env_;
 };
+
+TEST_F(RebuildTest, ParityIsCompared) {
+  ParityCheckEnv env{std::make_shared<const ClusterMap>(nodes_.map), &connector_, &codecs_, &pool_};
+  const std::vector<Layout> layouts = {MakeLayout(4, 1, Codec::kXor), MakeLayout(1, 2, Codec::kCopy),
+                                       MakeLayout(4, 4, Codec::kCauchy), MakeLayout(2, 1, Codec::kXor, 2)};
+  for (const Layout& layout : layouts) {
+    for (const uint64_t payload : {uint64_t{100}, 3 * kMiB + 7, 9 * kMiB}) {
+      SCOPED_TRACE("k=" + std::to_string(layout.k) + " m=" + std::to_string(layout.m) + " " + std::to_string(payload));
+      StripeGrant grant = MakeStripe(layout, payload);
+      Result<ParityCheckResult> r = RunSim(ex_, CheckParity(grant, env));
+      ASSERT_TRUE(r.ok()) << r.error();
+      EXPECT_TRUE(r->fits);
+      EXPECT_TRUE(r->wrong.empty());
+      uint64_t total = 0;
+      for (const Column& c : grant.info.columns) total += c.length;
+      EXPECT_EQ(r->bytes_read, total);
+
+      // A column that is whole, but not what the record says: an older or a strange one.
+      const auto column = static_cast<uint16_t>(std::find_if(columns_.begin(), columns_.end(), [](const auto& c) {
+                                                  return !c.empty();
+                                                }) - columns_.begin());
+      Column& c = grant.info.columns[column];
+      ASSERT_TRUE(RunSim(ex_, nodes_.store(column + 1u)->Delete(std::vector<ShardId>(1, c.shard))).ok());
+      std::string other = columns_[column];
+      other[other.size() / 2] ^= 1;
+      Put(column + 1u, c.shard, other);
+      r = RunSim(ex_, CheckParity(grant, env));
+      ASSERT_TRUE(r.ok()) << r.error();
+      EXPECT_EQ(r->wrong, std::vector<uint16_t>{column});
+
+      // The same, but it was written so: nothing tells which column is wrong.
+      c.digest = DigestOf(c.shard, other);
+      r = RunSim(ex_, CheckParity(grant, env));
+      ASSERT_TRUE(r.ok()) << r.error();
+      EXPECT_FALSE(r->fits);
+      EXPECT_TRUE(r->wrong.empty());
+    }
+  }
+  const StripeGrant grant = MakeStripe(layouts[0], 9 * kMiB);
+  FlipBit(grant, 4, 1'000'000);
+  EXPECT_EQ(RunSim(ex_, CheckParity(grant, env))->wrong, std::vector<uint16_t>{4});
+  connector_.down = {"node2"};
+  EXPECT_EQ(RunSim(ex_, CheckParity(grant, env)).code(), FsError::kUnavailable);
+  EXPECT_EQ(RunSim(ex_, CheckParity(StripeGrant(), env)).ok(), false);
+}
 
 TEST_F(RebuildTest, EveryColumnOfManyShapes) {
   const std::vector<Layout> layouts = {MakeLayout(4, 1, Codec::kXor), MakeLayout(1, 2, Codec::kCopy),

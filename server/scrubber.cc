@@ -64,7 +64,7 @@ Task<Result<void>> Scrubber::Compare(ShardId after, ShardId last, const std::vec
   for (const StoredShard& s : page) {
     if (s.sealed && !s.damaged) held.push_back({s.shard, s.digest});
   }
-  CO_ASSIGN_OR_RETURN(const CompareShardsReply reply, co_await compare_(after, last, std::move(held)));
+  CO_ASSIGN_OR_RETURN(const CompareShardsReply reply, co_await hooks_.compare(after, last, std::move(held)));
   for (const ShardId shard : reply.wrong) {
     const Result<ShardRecordPtr> record = co_await store_->index().Get(shard, false);
     if (!record.ok() || !*record) continue;  // deleted meanwhile, or damaged and found below
@@ -75,7 +75,29 @@ Task<Result<void>> Scrubber::Compare(ShardId after, ShardId last, const std::vec
     const Result<ShardRecordPtr> record = co_await store_->index().Get(shard, false);
     if (!record.ok() || *record) continue;  // damaged and found below, or newer than the list
     ++progress_.damaged;
-    if (lost_) CO_RETURN_IF_ERROR(co_await lost_(shard));
+    if (hooks_.lost) CO_RETURN_IF_ERROR(co_await hooks_.lost(shard));
+  }
+  co_return Ok();
+}
+
+// One that is out of reach in part is compared by the next pass.
+Task<Result<void>> Scrubber::CompareParity(ShardId after, ShardId last) {
+  while (after < last) {
+    CO_ASSIGN_OR_RETURN(ListParityReply page, co_await hooks_.list_parity(after, last));
+    for (StripeGrant& stripe : page.stripes) {
+      const StripeId id = stripe.info.id;
+      const Result<ParityCheckResult> r = co_await hooks_.check_parity(std::move(stripe));
+      if (!r.ok()) continue;
+      ++progress_.stripes;
+      if (r->wrong.empty() && !r->fits) {
+        LogWarning("scrub of {}: the parity of stripe {} does not fit its data, and all is as it was written",
+                   store_->options().name, id.v);
+        if (progress_.unfit.size() < kMaxUnfitStripes) progress_.unfit.push_back(id);
+      }
+      co_await Pace(r->bytes_read);
+    }
+    if (page.last <= after) co_return Error(FsError::kBadRequest, "a list of stripes does not go on");
+    after = page.last;
   }
   co_return Ok();
 }
@@ -96,7 +118,7 @@ Task<Result<void>> Scrubber::Pass() {
     }
     more = page->more;
     const ShardId last = more ? page->shards.back().shard : ShardId(UINT64_MAX);
-    if (compare_) {
+    if (hooks_.compare) {
       const Result<void> compared = co_await Compare(after, last, page->shards);
       if (!compared.ok()) LogDebug("scrub of {}: not compared: {}", store_->options().name, compared.error());
     }
@@ -114,6 +136,10 @@ Task<Result<void>> Scrubber::Pass() {
       if (!good.ok()) ++progress_.damaged;
       if (good.code() == FsError::kDiskFailed && store_->failed()) result = good;
       co_await Pace(s.length);
+    }
+    if (hooks_.list_parity && hooks_.check_parity && result.ok()) {
+      const Result<void> compared = co_await CompareParity(after, last);
+      if (!compared.ok()) LogDebug("scrub of {}: parity not compared: {}", store_->options().name, compared.error());
     }
     after = last;
   }

@@ -1,6 +1,7 @@
 // Reads every sealed shard of a disk at a set pace and checks it: against the metadata, which knows what was
 // written where (so that a lost or stale record is found), and against its checksums (so that a flipped bit is
-// found). What is wrong is reported; repair makes it again from parity.
+// found). Stripes whose first parity shard is here are read as a whole, at the same pace, and their parity is compared
+// with their data. What is wrong is reported; repair makes it again from parity.
 //
 // A pass begins by itself from time to time, and when one was ordered. For the executor's thread.
 #pragma once
@@ -11,6 +12,7 @@
 
 #include "api/admin_api.h"
 #include "common/exec/task.h"
+#include "server/parity_check.h"
 #include "server/shard_store.h"
 
 namespace stria {
@@ -21,16 +23,23 @@ struct ScrubOptions {
   int64_t first_after_ns = 3600 * kSecond;     // of the start
 };
 
+// What a scrub asks of others. Any may be null: then that is not checked.
+struct ScrubHooks {
+  // What the metadata says of the shards in (after, last]; these are all that are there.
+  std::function<Task<Result<CompareShardsReply>>(ShardId after, ShardId last, std::vector<HeldShard> held)> compare;
+  // Reports one that should be there and is not.
+  std::function<Task<Result<void>>(ShardId)> lost;
+  // Stripes whose first parity shard is in (after, last] here.
+  std::function<Task<Result<ListParityReply>>(ShardId after, ShardId last)> list_parity;
+  // Compares one; reports columns that are not as they were written.
+  std::function<Task<Result<ParityCheckResult>>(StripeGrant)> check_parity;
+};
+
 class Scrubber {
  public:
-  // What the metadata says of the shards in (after, last]; these are all that are there.
-  using CompareFn =
-      std::function<Task<Result<CompareShardsReply>>(ShardId after, ShardId last, std::vector<HeldShard> held)>;
-  using LostFn = std::function<Task<Result<void>>(ShardId)>;  // reports one that should be there and is not
-
-  // `store` outlives the scrubber. Without `compare` shards are only read and checked.
-  Scrubber(ShardStore* store, ScrubOptions options, CompareFn compare = nullptr, LostFn lost = nullptr)
-      : store_(store), options_(options), compare_(std::move(compare)), lost_(std::move(lost)) {}
+  // `store` outlives the scrubber.
+  Scrubber(ShardStore* store, ScrubOptions options, ScrubHooks hooks = {})
+      : store_(store), options_(options), hooks_(std::move(hooks)) {}
 
   // Passes for ever.
   Task<void> Run();
@@ -45,12 +54,12 @@ class Scrubber {
   Task<void> AwaitTurn(int64_t until_ns);
   Task<void> Pace(uint64_t bytes);
   Task<Result<void>> Compare(ShardId after, ShardId last, const std::vector<StoredShard>& page);
+  Task<Result<void>> CompareParity(ShardId after, ShardId last);
   uint64_t rate() const { return bytes_per_s_ > 0 ? bytes_per_s_ : options_.bytes_per_s; }
 
   ShardStore* const store_;
   const ScrubOptions options_;
-  const CompareFn compare_;
-  const LostFn lost_;
+  const ScrubHooks hooks_;
   ScrubProgress progress_;
   bool paused_ = false;
   uint64_t bytes_per_s_ = 0;

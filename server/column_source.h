@@ -1,0 +1,44 @@
+// Reading a column of a stripe from the server that has it, checked: for those who make columns again or compare
+// them. For the executor's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/data_api.h"
+#include "api/meta_api.h"
+#include "common/exec/pool.h"
+
+namespace stria {
+
+struct ColumnSource {
+  ColumnIndex column;
+  uint32_t index = 0;  // in its group
+  Column info;
+  std::string token;
+  std::string address;  // "" if the map does not know its node
+  bool alive = true;
+  std::vector<std::optional<uint32_t>> table;  // of its blocks, as read so far
+};
+
+// REQUIRES: the grant has a token for each column.
+ColumnSource MakeColumnSource(const StripeGrant& stripe, ColumnIndex column, const ClusterMap& map);
+
+struct ColumnReadEnv {
+  const ClusterMap* map = nullptr;  // all outlive the call
+  DataConnector* connector = nullptr;
+  Pool* cpu_pool = nullptr;
+  uint64_t trace_id = 0;
+};
+// `offset`: of a block; `length`: whole blocks, or to the column's end. Their checksums go into the source's table.
+// kChecksum: not what was written, or a malformed reply; errors of the server and of the way to it.
+Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t length, ColumnReadEnv env);
+
+// True if an error says that the column's bytes are gone, not only out of reach for now.
+bool IsColumnLoss(FsError code);
+// True if all of the table was read and is what the stripe record says was written.
+bool IsAsWritten(const ColumnSource& source);
+
+}  // namespace stria
