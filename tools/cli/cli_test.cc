@@ -171,6 +171,45 @@ TEST_F(CliTest, CanRemove) {
   EXPECT_NE(out_.str().find("    lost      inode 6  7+8\n"), std::string::npos) << out_.str();
 }
 
+TEST_F(CliTest, FsckRepairs) {
+  std::vector<bool> dry;
+  FsckRepairReply reply;
+  reply.done = {"counter 3 is 5 now"};
+  reply.problems = {"inode 5 is odd"};
+  admin_->onFsckRepair = [&](const FsckRepairRequest& r) {
+    dry.push_back(r.dry_run);
+    return reply;
+  };
+  EXPECT_EQ(Run("fsck --repair --dry-run"), 2);
+  EXPECT_EQ(out_.str(), "would: counter 3 is 5 now\nproblem: inode 5 is odd\n1 repair of 1 problem\n");
+  EXPECT_EQ(Run("fsck --repair"), 2);
+  EXPECT_EQ(out_.str(), "counter 3 is 5 now\nleft: inode 5 is odd\n1 repair; 1 problem left\n");
+  bool answer = false;
+  confirm_ = [&](const std::string& what) {
+    EXPECT_EQ(what, "counter 3 is 5 now");
+    return answer;
+  };
+  EXPECT_EQ(Run("fsck --repair"), 1);
+  EXPECT_EQ(dry, (std::vector<bool>{true, false, true}));
+  answer = true;
+  reply.problems.clear();
+  EXPECT_EQ(Run("fsck --repair"), 0);
+  EXPECT_EQ(dry.back(), false);
+  EXPECT_EQ(Run("fsck --repair --yes --json"), 0);
+  EXPECT_EQ(Json::parse(out_.str())["repairs"][0], "counter 3 is 5 now");
+}
+
+TEST_F(CliTest, ParityThatDoesNotFitIsShown) {
+  upkeep_.scrubs = {{.target = TargetId(11), .finished_s = 5, .stripes = 7, .unfit = {StripeId(3)}}};
+  upkeep_.unfit = {{InodeId(5), "/a b", 4096, 100, false}};
+  EXPECT_EQ(Run("scrub status"), 0);
+  EXPECT_NE(out_.str().find("\n    /a b  4096+100\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_NE(out_.str().find("; parity does not fit in 1 stripe:  stria scrub status\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("scrub status --json"), 0);
+  EXPECT_EQ(Json::parse(out_.str())["scrub"]["unfit"][0]["path"], "/a b");
+}
+
 TEST_F(CliTest, Adding) {
   EXPECT_EQ(Run("node add n2"), 0);
   EXPECT_NE(out_.str().find("n2 is in use: 2 disks, 200 GiB"), std::string::npos) << out_.str();

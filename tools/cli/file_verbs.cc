@@ -10,6 +10,7 @@
 #include "stripe/layout_spec.h"
 #include "tools/cli/context.h"
 #include "tools/cli/files.h"
+#include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
@@ -237,7 +238,38 @@ int RunPaths(const Context& ctx, uint64_t ino) {
   return reply->paths.empty() ? kExitNo : kExitOk;
 }
 
-int RunFsck(const Context& ctx) {
+struct FsckArgs {
+  bool repair = false;
+  bool dry_run = false;
+  bool yes = false;
+};
+
+int RunFsckRepair(const Context& ctx, const FsckArgs& args) {
+  auto client = ctx.Connect();
+  if (!client.ok()) return ctx.Fail(client.error());
+  const auto call = [&](bool dry_run) {
+    return (*client)->CallAdmin<FsckRepairReply>("fsck", [dry_run](AdminService& admin, OpHeader header) {
+      FsckRepairRequest r;
+      r.header = std::move(header);
+      r.dry_run = dry_run;
+      return admin.FsckRepair(std::move(r));
+    });
+  };
+  if (!args.dry_run && !args.yes && ctx.confirm) {
+    const auto would = call(true);
+    if (!would.ok()) return ctx.Fail(would.error());
+    std::string what;
+    for (const std::string& repair : would->done) what += (what.empty() ? "" : "\n       ") + repair;
+    if (!what.empty() && !ctx.confirm(what)) return kExitNo;
+  }
+  const auto reply = call(args.dry_run);
+  if (!reply.ok()) return ctx.Fail(reply.error());
+  *ctx.out << (ctx.json ? Dump(FsckRepairJson(*reply, args.dry_run)) : RenderFsckRepair(*reply, args.dry_run));
+  return reply->problems.empty() ? kExitOk : kExitAtRisk;
+}
+
+int RunFsck(const Context& ctx, const FsckArgs& args) {
+  if (args.repair || args.dry_run) return RunFsckRepair(ctx, args);
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
   const auto reply = (*client)->Call<FsckReply>("fsck", [](MetaService& meta, OpHeader header) {
@@ -302,8 +334,12 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
 
   CLI::App* fsck =
       app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");
-  AddCommon(fsck, ctx, "stria fsck --timeout 600");
-  fsck->callback([&ctx] { ctx.run = [&ctx] { return RunFsck(ctx); }; });
+  auto fsck_args = std::make_shared<FsckArgs>();
+  fsck->add_flag("--repair", fsck_args->repair, "Repair what is safe to repair: counts, names of nothing, shards of nothing");
+  fsck->add_flag("--dry-run,-n", fsck_args->dry_run, "Only say what would be repaired");
+  fsck->add_flag("--yes,-y", fsck_args->yes, "Do not ask, on a terminal");
+  AddCommon(fsck, ctx, "stria fsck --repair --dry-run --timeout 600");
+  fsck->callback([&ctx, fsck_args] { ctx.run = [&ctx, fsck_args] { return RunFsck(ctx, *fsck_args); }; });
 }
 
 }  // namespace stria::cli

@@ -10,7 +10,7 @@ namespace {
 // All disks together.
 struct ScrubSum {
   size_t running = 0;
-  uint64_t done = 0, total = 0, damaged = 0;
+  uint64_t done = 0, total = 0, damaged = 0, unfit = 0;
   int64_t oldest_s = 0;  // of the last passes of all disks, 0: one has none
 };
 ScrubSum Sum(const UpkeepReply& u) {
@@ -21,6 +21,7 @@ ScrubSum Sum(const UpkeepReply& u) {
     out.done += p.bytes_done;
     out.total += std::max(p.bytes_total, p.bytes_done);
     out.damaged += p.damaged;
+    out.unfit += p.unfit.size();
     never = never || p.finished_s == 0;
     if (out.oldest_s == 0 || p.finished_s < out.oldest_s) out.oldest_s = p.finished_s;
   }
@@ -30,6 +31,19 @@ ScrubSum Sum(const UpkeepReply& u) {
 
 std::string Ago(int64_t then_s, int64_t now_s) {
   return then_s == 0 ? "never" : HumanDuration(now_s - then_s) + " ago";
+}
+
+std::string NameOf(const AffectedFile& f) {
+  return (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) + "+" +
+         std::to_string(f.length);
+}
+
+Json FilesJson(const std::vector<AffectedFile>& files) {
+  Json out = Json::array();
+  for (const AffectedFile& f : files) {
+    out.push_back({{"path", f.path}, {"inode", f.ino.v}, {"offset", f.offset}, {"length", f.length}, {"lost", f.lost}});
+  }
+  return out;
 }
 
 }  // namespace
@@ -48,6 +62,7 @@ std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s) {
     out += "every disk was read, the last time " + Ago(s.oldest_s, now_s);
   }
   if (s.damaged > 0) out += "; " + Count(s.damaged, "damaged shard", "damaged shards") + " found";
+  if (s.unfit > 0) out += "; parity does not fit in " + Count(s.unfit, "stripe", "stripes") + ":  stria scrub status";
   return out + "\n";
 }
 
@@ -59,8 +74,8 @@ std::string RenderRebalanceLine(const UpkeepReply& u) {
 
 std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
   Table t;
-  t.header = {"DISK", "STATE", "DONE", "READ", "OF", "DAMAGED", "LAST PASS"};
-  t.right = {false, false, true, true, true, true, false};
+  t.header = {"DISK", "STATE", "DONE", "READ", "OF", "DAMAGED", "STRIPES", "UNFIT", "LAST PASS"};
+  t.right = {false, false, true, true, true, true, true, true, false};
   std::vector<ScrubProgress> scrubs;
   for (const TargetInfo& d : map.targets) {  // in people's order
     for (const ScrubProgress& p : u.scrubs) {
@@ -70,11 +85,26 @@ std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t no
   for (const ScrubProgress& p : scrubs) {
     const char* state = !p.running ? "idle" : u.scrub_paused ? "paused" : "running";
     t.rows.push_back({map.TargetName(p.target), state, p.running ? std::to_string(Percent(p.bytes_done, p.bytes_total)) + " %" : "-",
-                      HumanBytes(p.bytes_done), HumanBytes(p.bytes_total), std::to_string(p.damaged), Ago(p.finished_s, now_s)});
+                      HumanBytes(p.bytes_done), HumanBytes(p.bytes_total), std::to_string(p.damaged), std::to_string(p.stripes),
+                      std::to_string(p.unfit.size()), Ago(p.finished_s, now_s)});
   }
   std::string out = RenderTable(t, 0);
   if (u.scrub_bytes_per_s > 0) out += "pace: " + HumanBytes(u.scrub_bytes_per_s) + "/s per disk\n";
+  if (u.unfit.empty()) return out;
+  out += "\nThe parity of stripes of these files does not fit their data, although both are as they were written.\n"
+         "Compare the files with their source; copying one writes new parity:\n";
+  for (const AffectedFile& f : u.unfit) out += "    " + NameOf(f) + "\n";
   return out;
+}
+
+std::string RenderFsckRepair(const FsckRepairReply& r, bool dry_run) {
+  std::string out;
+  for (const std::string& what : r.done) out += (dry_run ? "would: " : "") + what + "\n";
+  for (const std::string& problem : r.problems) out += (dry_run ? "problem: " : "left: ") + problem + "\n";
+  const std::string repairs = Count(r.done.size(), "repair", "repairs");
+  if (r.problems.empty()) return out + repairs + ": clean\n";
+  return out + repairs + (dry_run ? " of " : "; ") + Count(r.problems.size(), "problem", "problems") +
+         (dry_run ? "\n" : " left\n");
 }
 
 int CanRemoveCode(const CanRemoveReply& r) { return r.lost_stripes > 0 ? 2 : r.degraded_stripes > 0 ? 1 : 0; }
@@ -92,9 +122,7 @@ std::string RenderCanRemove(const CanRemoveReply& r) {
     return "yes: nothing that counts is on them\n";
   }
   for (const AffectedFile& f : r.files) {
-    out += std::string(f.lost ? "    lost      " : "    degraded  ") +
-           (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) + "+" +
-           std::to_string(f.length) + "\n";
+    out += std::string(f.lost ? "    lost      " : "    degraded  ") + NameOf(f) + "\n";
   }
   if (r.more) out += "    .. and more\n";
   return out;
@@ -109,24 +137,26 @@ Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map) {
                      {"bytes_total", p.bytes_total},
                      {"shards", p.shards},
                      {"damaged", p.damaged},
+                     {"stripes", p.stripes},
+                     {"unfit", p.unfit.size()},
                      {"started_s", p.started_s},
                      {"finished_s", p.finished_s}});
   }
   return {{"message", u.message},
-          {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}}},
+          {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}, {"unfit", FilesJson(u.unfit)}}},
           {"rebalance",
            {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}}};
 }
 
+Json FsckRepairJson(const FsckRepairReply& r, bool dry_run) {
+  return {{"dry_run", dry_run}, {"repairs", r.done}, {"problems", r.problems}};
+}
+
 Json CanRemoveJson(const CanRemoveReply& r) {
-  Json files = Json::array();
-  for (const AffectedFile& f : r.files) {
-    files.push_back({{"path", f.path}, {"inode", f.ino.v}, {"offset", f.offset}, {"length", f.length}, {"lost", f.lost}});
-  }
   return {{"exit_code", CanRemoveCode(r)},
           {"lost_stripes", r.lost_stripes},
           {"degraded_stripes", r.degraded_stripes},
-          {"files", files},
+          {"files", FilesJson(r.files)},
           {"more", r.more}};
 }
 

@@ -17,6 +17,10 @@ std::string RenderCanRemove(const CanRemoveReply& r);
 // 0: nothing is lost or degraded; 1: some is degraded; 2: some is lost.
 int CanRemoveCode(const CanRemoveReply& r);
 
+// What was, or would be, repaired, and what is left.
+std::string RenderFsckRepair(const FsckRepairReply& r, bool dry_run);
+
+Json FsckRepairJson(const FsckRepairReply& r, bool dry_run);
 Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map);
 Json CanRemoveJson(const CanRemoveReply& r);
 
