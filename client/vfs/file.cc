@@ -11,6 +11,16 @@ namespace stria {
 namespace {
 // Idle leased inodes kept for the next open; beyond this the oldest ids are given back.
 constexpr size_t kMaxIdleInodes = 20'000;
+
+class Counted {
+ public:
+  explicit Counted(uint32_t* count) : count_(count) { ++*count_; }
+  Counted(const Counted&) = delete;
+  ~Counted() { --*count_; }
+
+ private:
+  uint32_t* const count_;
+};
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
@@ -35,6 +45,9 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.lease = reply.lease;
   // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
   if (n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
+  // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
+  if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
+  ++n.grants;
   n.for_write = n.for_write || for_write;
   n.layout = reply.layout;
   n.layout_known = true;
@@ -71,7 +84,8 @@ Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
   }
 }
 
-Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate) {
+Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
+                                bool again) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) co_return co_await KnowAttr(inode);
   if (truncate) {
@@ -85,6 +99,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   r.for_write = for_write;
   r.for_read = !for_write;
   r.truncate = truncate;
+  r.check_access = !again;
   // Opening twice is opening once; only truncation must not be repeated.
   ++inode->opening;
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
@@ -271,13 +286,7 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
 
 // See KernelCache.
 Task<void> Vfs::ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
-  struct Count {
-    explicit Count(VfsInode& inode) : n(inode) { ++n.forgetting; }
-    Count(const Count&) = delete;
-    ~Count() { --n.forgetting; }
-    VfsInode& n;
-  };
-  const Count count(*inode);
+  const Counted counted(&inode->forgetting);
   dirty_fell_.Pulse();  // pages that wait for room do so no more
   co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
 }
@@ -297,7 +306,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       continue;
     }
     if (!HoldsFor(n, true)) {
-      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
       continue;
     }
     if (n.buffers_writes() && !n.attr_known) {
@@ -331,6 +340,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
 
 Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   std::shared_ptr<VfsInode> inode = h->inode;
+  const Counted counted(&inode->shared_writes);
   const uint64_t length = bytes.size();
   std::vector<DirtyPiece> piece;
   const bool append = h->append && !Sabotaged(Sabotage::kAppendAtKnownSize);
@@ -383,31 +393,33 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   if (n.readers + n.writers > 0) co_return Ok();
   n.dirty.Seal();
   StartWriteBack(inode);
-  // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, and what
-  // somebody else has changed may be that.
-  if (!n.attr_known || n.attr_stale || n.attr.nlink == 0) {
-    if (n.dirty.batches() == 0) n.dirty = DirtyBuffer();
-    AccountDirty(n);
-    co_await ReleaseInode(inode);
+  if (n.worth_keeping() || !n.dirty.clean()) {
+    DropIfIdle(inode);  // what is dirty is looked at again when it is written
   } else {
-    DropIfIdle(inode);
+    co_await ReleaseInode(inode);
   }
   if (inodes_.size() > kMaxIdleInodes) GiveBackIdle();
   co_return Ok();
 }
 
 Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
-  auto held = co_await inode->lease_mu.Lock();
   VfsInode& n = *inode;
-  if (n.readers + n.writers > 0 || !n.dirty.clean()) co_return;
-  if (n.generation == session_.generation() && n.lease != LeaseMode::kNone) {
+  const auto held_and_unused = [&] {
+    return n.readers + n.writers == 0 && n.dirty.clean() && n.generation == session_.generation() &&
+           n.lease != LeaseMode::kNone;
+  };
+  while (held_and_unused()) {
     InodeRequest r;
     r.ino = n.ino;
-    // A Create that began before may open it again before this arrives: then the server would take for given back
-    // what the Create's answer grants. One that begins later has a higher number, and outlasts this.
     r.header.trace_id = session_.NumberCall();
+    // A Create that began before may open it again before this arrives: then the server would take for given back
+    // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
+    // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
+    const uint64_t grants = n.grants;
     while (!creates_.empty() && creates_.begin()->first < r.header.trace_id) co_await create_ended_.Wait();
-    if (n.readers + n.writers > 0) co_return;
+    const auto held = co_await n.lease_mu.Lock();
+    if (!held_and_unused()) break;
+    if (n.grants != grants) continue;  // of a later number
     n.lease = LeaseMode::kNone;
     n.for_write = false;
     n.extents.Clear();
@@ -415,7 +427,6 @@ Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
     n.pages_version = 0;
     (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
   }
-  held.Release();
   DropIfIdle(inode);
 }
 
@@ -426,9 +437,11 @@ void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
 }
 
 void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
-  const bool useless = inode->attr_stale || inode->attr.nlink == 0;
-  if (useless && inode->idle() && inode->lease != LeaseMode::kNone) scope_.Spawn(ReleaseInode(inode));
-  else DropIfIdle(inode);
+  if (inode->idle() && inode->lease != LeaseMode::kNone && !inode->worth_keeping()) {
+    scope_.Spawn(ReleaseInode(inode));
+  } else {
+    DropIfIdle(inode);
+  }
 }
 
 void Vfs::GiveBackIdle() {

@@ -33,6 +33,7 @@ class VfsInode {
   // WritePages). Never held while the kernel forgets pages.
   AsyncMutex lease_mu;
   uint32_t opening = 0;        // Opens of it under way
+  uint64_t grants = 0;         // ever
   // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
   // what. Answers to what was asked before either say less than they seem to.
   uint64_t told_at = 0;
@@ -52,6 +53,7 @@ class VfsInode {
   uint32_t cached_opens = 0;       // handles whose pages the kernel caches
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
+  uint32_t shared_writes = 0;      // begun under kShared
 
   // ---- Data.
   ExtentCache extents;
@@ -77,6 +79,9 @@ class VfsInode {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
            !locks.empty() || lock_mu.locked() || met_creating;
   }
+  // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
+  // else has changed may be that, and a shared lease saves nothing: the next one may be better.
+  bool worth_keeping() const { return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared; }
   // Kept for the next open only.
   bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !lease_mu.locked(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }

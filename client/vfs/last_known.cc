@@ -12,6 +12,8 @@ constexpr int64_t kGoneAfterNs = 5 * kSecond;
 constexpr int64_t kLeaseLookNs = 500 * kMillisecond;
 // df(1) is for people: it tells what is known rather than wait.
 constexpr int64_t kStatFsPatienceNs = 1 * kSecond;
+// Some programs ask before each of thousands of operations.
+constexpr int64_t kStatFsFreshNs = 100 * kMillisecond;
 constexpr size_t kMaxListings = 256;
 }  // namespace
 
@@ -64,11 +66,15 @@ Task<Result<StatFsReply>> Vfs::FetchStatFs(Caller who) {
   InodeRequest r;
   r.ino = kRootInode;
   auto reply = co_await session_.Call(&MetaService::StatFs, std::move(r), std::move(who));
-  if (reply.ok()) last_statfs_ = *reply;
+  if (reply.ok()) {
+    last_statfs_ = *reply;
+    statfs_at_ns_ = Executor::Current().NowNs();
+  }
   co_return reply;
 }
 
 Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
+  if (last_statfs_ && Executor::Current().NowNs() - statfs_at_ns_ < kStatFsFreshNs) co_return *last_statfs_;
   if (!options_.show_last_known || !last_statfs_) co_return co_await FetchStatFs(std::move(who));
   auto reply = co_await WithTimeout(kStatFsPatienceNs, FetchStatFs(std::move(who)));
   if (reply && (reply->ok() || !IsRetryable(reply->code()))) co_return std::move(*reply);

@@ -25,7 +25,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
 Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false));
+  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
@@ -68,7 +68,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
     if (!rest.ok()) co_return rest;
     co_return first + *rest;
   }
-  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false));
+  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(target));

@@ -77,7 +77,7 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   std::shared_ptr<VfsInode> inode = h->inode;
   VfsInode& n = *inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false));
+  if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes));

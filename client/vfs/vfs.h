@@ -161,7 +161,7 @@ class Vfs {
   Task<Result<void>> SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                               bool replace);
   Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
-  Task<Result<StatFsReply>> StatFs(Caller who);
+  Task<Result<StatFsReply>> StatFs(Caller who);  // of a moment ago
 
   // ---- Files (file.cc, ranges.cc, flush.cc, read.cc)
   struct Opened {
@@ -267,7 +267,9 @@ class Vfs {
   void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write, uint64_t asked);
   // Size and times, which a caching lease lets us keep, are known afterwards.
   Task<Result<void>> KnowAttr(std::shared_ptr<VfsInode> inode);
-  Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate);
+  // `again`: for a handle, which outlives the permission to open.
+  Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
+                             bool again = false);
   void CreateEnded(uint64_t call);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
@@ -384,6 +386,7 @@ class Vfs {
   Event dirty_fell_;
   std::map<InodeId, ReadDirReply> listings_;  // as last seen; at most kMaxListings
   std::optional<StatFsReply> last_statfs_;
+  int64_t statfs_at_ns_ = 0;
   int prefetches_ = 0;
   std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
   uint64_t next_lock_ticket_ = 1;

@@ -37,7 +37,7 @@ class AclOpsTest : public testing::Test {
     ctx.uid = uid;
     ctx.gid = 100;
     ctx.touched = &touched_;
-    ctx.open = &nothing_open_;
+    ctx.open = &open_;
     Txn txn(store_.store());
     auto result = fn(txn, ctx);
     if (result.ok()) EXPECT_TRUE(txn.Commit().ok());
@@ -72,21 +72,23 @@ class AclOpsTest : public testing::Test {
     r.ino = ino;
     return As(0, [&](Txn& t, const OpCtx& c) { return OpGetAttr(t, c, r); })->attr;
   }
-  FsError Open(uint32_t uid, InodeId ino, bool write) {
+  FsError Open(uint32_t uid, InodeId ino, bool write, bool again = false) {
     OpenRequest r;
+    r.check_access = !again;
     r.ino = ino;
     r.for_write = write;
     r.for_read = !write;
     return As(uid, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }).code();
   }
 
-  struct NothingOpen final : OpenTable {
-    bool IsOpen(InodeId) const override { return false; }
-    bool HasOpen(SessionId, InodeId, bool) const override { return false; }
+  struct Opens final : OpenTable {
+    bool IsOpen(InodeId) const override { return reading; }
+    bool HasOpen(SessionId, InodeId, bool for_write) const override { return for_write ? writing : reading; }
+    bool reading = false, writing = false;
   };
   TestStore store_;
   Touched touched_;
-  NothingOpen nothing_open_;
+  Opens open_;
 };
 
 TEST_F(AclOpsTest, ANamedUserMayWhatItsEntryAndTheMaskSay) {
@@ -113,6 +115,36 @@ TEST_F(AclOpsTest, ANamedUserMayWhatItsEntryAndTheMaskSay) {
   ASSERT_EQ(Set(0, f, kAccessAclXattr, Acl::FromMode(0604).Encode()), FsError::kOk);
   EXPECT_EQ(GetAttr(f).mode, 0604u);
   EXPECT_EQ(GetAttr(f).acls, 0) << "says no more than the mode";
+}
+
+// As a client does whose lease has lapsed meanwhile.
+TEST_F(AclOpsTest, WhatIsOpenMayBeOpenedAgainWhateverItsPermissions) {
+  const InodeId f = Make(0, kRootInode, "f", FileType::kFile, 0).ino;
+  EXPECT_EQ(Open(7, f, false, true), FsError::kAccess) << "it is not open";
+  open_.reading = true;
+  EXPECT_EQ(Open(7, f, false), FsError::kAccess) << "another handle";
+  EXPECT_EQ(Open(7, f, false, true), FsError::kOk);
+  EXPECT_EQ(Open(7, f, true, true), FsError::kAccess) << "it is open for reading only";
+  open_.writing = true;
+  EXPECT_EQ(Open(7, f, true, true), FsError::kOk);
+}
+
+TEST_F(AclOpsTest, FsckComparesListsAndAttributes) {
+  const InodeId d = Make(0, kRootInode, "d", FileType::kDirectory, 0755).ino;
+  ASSERT_EQ(Set(0, d, kDefaultAclXattr, ListFor(7, 7)), FsError::kOk);
+  const auto write_acls = [&](uint8_t acls) {
+    Txn txn(store_.store());
+    InodeRecord rec = GetInode(txn, d).value();
+    rec.attr.acls = acls;
+    txn.Write(InodeKey(d), rec);
+    ASSERT_TRUE(txn.Commit().ok());
+  };
+  ASSERT_TRUE(store_.Fsck().empty());
+  for (uint8_t wrong : {uint8_t{0}, kAccessAcl, static_cast<uint8_t>(kAccessAcl | kDefaultAcl)}) {
+    write_acls(wrong);
+    EXPECT_EQ(store_.Fsck().size(), 1u);
+  }
+  write_acls(kDefaultAcl);
 }
 
 TEST_F(AclOpsTest, DefaultsAreInherited) {

@@ -1,6 +1,7 @@
 #include "meta/ops/fsck.h"
 
 #include "meta/ops/fsck_internal.h"
+#include "meta/ops/nodes.h"
 
 namespace stria {
 
@@ -211,6 +212,10 @@ Result<void> Checker::CheckXattrs() {
     }
     ++f->xattrs;
     f->xattr_bytes += name.size() + rec.value.size();
+    if (const uint8_t acl = AclOf(name)) {
+      f->acls |= acl;
+      if (!Acl::Parse(rec.value).ok()) Problem(Name(ino) + " has an access control list that does not decode");
+    }
     return Ok();
   });
 }
@@ -226,6 +231,7 @@ void Checker::CheckLinks() {
                 rec->xattr_bytes = bytes;
               }));
     }
+    if (f.acls != a.acls) Problem(Name(ino) + " has other access control lists than its attributes say");
     if (!f.rec.is_dir()) {
       if (f.links == a.nlink) continue;
       const std::string problem =

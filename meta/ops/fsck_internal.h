@@ -26,6 +26,7 @@ struct InodeFacts {
   uint64_t inline_bytes = 0;
   uint32_t xattrs = 0;
   size_t xattr_bytes = 0;
+  uint8_t acls = 0;  // that are there
 };
 
 // What would make one problem go away. `apply` reads what it needs again, in the transaction.

@@ -16,7 +16,9 @@ Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r) {
   uint32_t want = 0;
   if (r.for_read) want |= kMayRead;
   if (r.for_write || r.truncate) want |= kMayWrite;
-  if (r.check_access && !MayAccess(ctx, rec.attr, want, AclIn(txn, rec))) return Error(FsError::kAccess);
+  // An open file stays so whatever becomes of its permissions.
+  const bool again = !r.check_access && ctx.HasOpen(r.ino, (want & kMayWrite) != 0);
+  if (!again && !MayAccess(ctx, rec.attr, want, AclIn(txn, rec))) return Error(FsError::kAccess);
 
   OpenReply reply;
   if (r.truncate && rec.attr.type == FileType::kFile) {

@@ -258,6 +258,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     if (fenced) continue;
     if (Now() >= deadline_ns || !fatal_.ok()) {
       leases_.AbandonOpen(s, ino);
+      ReapIfUnused(ino);
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
     co_await WaitProgress(deadline_ns);

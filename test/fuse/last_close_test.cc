@@ -1,0 +1,187 @@
+// What ends with the last close, and what does not end before: the space of a file that has no name any more, and
+// the right to go on with an open file.
+#include <sys/mman.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "test/fuse/two_mounts.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kBytes = 3 << 20;
+
+// True as soon as `condition` is. (A lease is longer: what only the end of a session brings is not waited for.)
+bool Comes(const std::function<bool()>& condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kDefaultLeaseNs) * 2 / 3;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+class LastClose : public TwoMounts {
+ protected:
+  void SetUp() override {
+    TwoMounts::SetUp();
+    if (IsSkipped()) return;
+    before_ = Files();
+  }
+  // Inodes and bytes that the server has.
+  std::pair<uint64_t, uint64_t> Files() {
+    std::pair<uint64_t, uint64_t> out;
+    cluster_->loop().Do([&] {
+      MetaStore* store = cluster_->server().store();
+      out = {store->Count(Counter::kFiles), store->Count(Counter::kLiveBytes)};
+    });
+    return out;
+  }
+  void ExpectAllGone() {
+    EXPECT_TRUE(Comes([this] { return Files() == before_; }))
+        << Files().first - before_.first << " files and " << Files().second - before_.second << " bytes are left";
+    const FsckReply checked = cluster_->loop().Run([] { return cluster_->server().Fsck(InodeRequest()); }).value();
+    EXPECT_TRUE(checked.problems.empty()) << checked.problems.front();
+  }
+  std::pair<uint64_t, uint64_t> before_;
+};
+
+TEST_F(LastClose, UnlinkedByTheOtherMountWhileOpenForWriting) {
+  const std::string bytes = RandomBytes(1, kBytes);
+  WriteAll(A("f"), bytes);
+  Fd fd(A("f"), O_RDWR);
+  ASSERT_EQ(pwrite(fd, "new", 3, 0), 3);
+  ASSERT_EQ(unlink(B("f").c_str()), 0);
+  struct stat st = {};
+  ASSERT_EQ(fstat(fd, &st), 0);
+  EXPECT_EQ(st.st_nlink, 0u);
+  ASSERT_EQ(pwrite(fd, "more", 4, kBytes), 4);
+  std::string got(7, 0);
+  EXPECT_EQ(pread(fd, got.data(), 7, 0), 7);
+  EXPECT_EQ(got, "new" + bytes.substr(3, 4));
+  EXPECT_NE(Files(), before_);
+  EXPECT_EQ(fd.Close(), 0);
+  ExpectAllGone();
+}
+
+TEST_F(LastClose, UnlinkedByTheOtherMountWhileOpenForReading) {
+  WriteAll(B("f"), RandomBytes(1, kBytes));
+  Fd fd(A("f"), O_RDONLY);
+  ASSERT_EQ(unlink(B("f").c_str()), 0);
+  EXPECT_NE(Files(), before_);
+  EXPECT_EQ(fd.Close(), 0);
+  ExpectAllGone();
+}
+
+// A closed file keeps its lease for the next open.
+TEST_F(LastClose, UnlinkedAfterTheCloseByEitherMount) {
+  for (int i = 0; i < 2; ++i) {
+    WriteAll(A("f"), RandomBytes(1, kBytes));
+    ASSERT_EQ(unlink((i == 0 ? A("f") : B("f")).c_str()), 0);
+    ExpectAllGone();
+  }
+}
+
+TEST_F(LastClose, ReplacedByEitherMountOpenOrNot) {
+  for (int i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    WriteAll(A("f"), RandomBytes(1, kBytes));
+    std::optional<Fd> fd;
+    if (i >= 2) fd.emplace(A("f"), O_RDWR);
+    const bool here = i % 2 == 0;
+    WriteAll(here ? A("new") : B("new"), "");
+    ASSERT_EQ(rename((here ? A("new") : B("new")).c_str(), (here ? A("f") : B("f")).c_str()), 0);
+    fd.reset();
+    ASSERT_EQ(unlink(A("f").c_str()), 0);
+    ExpectAllGone();
+  }
+}
+
+TEST_F(LastClose, TheLastOfTwoNamesGoesWhileOpen) {
+  WriteAll(A("f"), RandomBytes(1, kBytes));
+  ASSERT_EQ(link(B("f").c_str(), B("g").c_str()), 0);
+  Fd fd(A("f"), O_RDONLY);
+  ASSERT_EQ(unlink(B("f").c_str()), 0);
+  ASSERT_EQ(unlink(B("g").c_str()), 0);
+  EXPECT_EQ(fd.Close(), 0);
+  ExpectAllGone();
+}
+
+// Its pages are written back when it is unmapped, after all else has ended. (By another process: who unmaps waits for
+// the mount, which is in this one, and lets no other thread of its own have memory meanwhile.)
+TEST_F(LastClose, AMappedFileUnlinkedByEitherMount) {
+  if (!a_->adapter().features().direct_io_mmap) GTEST_SKIP() << "this kernel does not map direct_io files";
+  for (int i = 0; i < 2; ++i) {
+    SCOPED_TRACE(i);
+    const std::string path = A("f"), name = i == 0 ? A("f") : B("f");
+    EXPECT_EQ(As(0, 0, {}, [&] {
+      const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
+      if (fd < 0 || ftruncate(fd, kBytes) != 0) return 1;
+      auto* at = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+      if (at == MAP_FAILED || close(fd) != 0 || unlink(name.c_str()) != 0) return 2;
+      memset(at, 'x', kBytes);
+      return munmap(at, kBytes) == 0 ? 0 : 3;
+    }), 0);
+    ExpectAllGone();
+  }
+}
+
+// When nobody shares it any more it is worth caching again.
+TEST_F(LastClose, ALeaseThatWasSharedIsNotKept) {
+  WriteAll(A("f"), "x");
+  const InodeId ino(Stat(A("f")).st_ino);
+  Fd a(A("f"), O_RDWR);
+  EXPECT_EQ(ReadAll(B("f")), "x");
+  ASSERT_EQ(pwrite(a, "y", 1, 0), 1);
+  EXPECT_EQ(a.Close(), 0);
+  EXPECT_TRUE(Comes([&] {
+    size_t holders = 0;
+    cluster_->loop().Do([&] { holders = cluster_->server().leases().HoldersExcept(SessionId(), ino).size(); });
+    return holders == 0;
+  }));
+}
+
+// The lease of the mount's session ends while nothing runs (as when a machine sleeps), and the server, which did
+// not run either, has not ended the session: what is open must be opened there again. By then its permissions are
+// others.
+TEST(LapsedLease, AnOpenFileStaysOpenWhateverItsPermissions) {
+  const std::string why = WhyNotHere();
+  if (!why.empty()) GTEST_SKIP() << why;
+  constexpr int64_t kLeaseNs = 1 * kSecond;
+  MiniCluster cluster(4, "raid5:2+1,unit=64K,stripe=1M", kLeaseNs);
+  MiniMount mount(&cluster, 1);
+  ASSERT_EQ(chmod(mount.path().c_str(), 0777), 0);
+  const std::string path = mount.path() + "/f";
+  int asleep[2], woken[2];
+  ASSERT_EQ(pipe(asleep), 0);
+  ASSERT_EQ(pipe(woken), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(4711) != 0 || setuid(4711) != 0) _exit(1);
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
+    if (fd < 0 || pwrite(fd, "before", 6, 0) != 6 || fsync(fd) != 0) _exit(2);
+    char c = 0;
+    if (write(asleep[1], "o", 1) != 1 || read(woken[0], &c, 1) != 1) _exit(3);
+    if (pwrite(fd, "after!", 6, 0) != 6) _exit(100 + errno);
+    char got[7] = {};
+    if (pread(fd, got, 6, 0) != 6 || strcmp(got, "after!") != 0) _exit(4);
+    _exit(fsync(fd) == 0 ? 0 : 5);
+  }
+  char c = 0;
+  ASSERT_EQ(read(asleep[0], &c, 1), 1);
+  ASSERT_EQ(chmod(path.c_str(), 0), 0);
+  cluster.loop().Do([&] {
+    (void)!write(woken[1], "w", 1);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kLeaseNs));
+  });
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+  for (int fd : {asleep[0], asleep[1], woken[0], woken[1]}) close(fd);
+}
+
+}  // namespace
+}  // namespace stria
