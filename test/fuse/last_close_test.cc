@@ -1,5 +1,4 @@
-// What ends with the last close, and what does not end before: the space of a file that has no name any more, and
-// the right to go on with an open file.
+// What ends with the last close: the space of a file that has no name any more, and leases of no use.
 #include <sys/mman.h>
 
 #include <chrono>
@@ -142,45 +141,6 @@ TEST_F(LastClose, ALeaseThatWasSharedIsNotKept) {
     cluster_->loop().Do([&] { holders = cluster_->server().leases().HoldersExcept(SessionId(), ino).size(); });
     return holders == 0;
   }));
-}
-
-// The lease of the mount's session ends while nothing runs (as when a machine sleeps), and the server, which did
-// not run either, has not ended the session: what is open must be opened there again. By then its permissions are
-// others.
-TEST(LapsedLease, AnOpenFileStaysOpenWhateverItsPermissions) {
-  const std::string why = WhyNotHere();
-  if (!why.empty()) GTEST_SKIP() << why;
-  constexpr int64_t kLeaseNs = 1 * kSecond;
-  MiniCluster cluster(4, "raid5:2+1,unit=64K,stripe=1M", kLeaseNs);
-  MiniMount mount(&cluster, 1);
-  ASSERT_EQ(chmod(mount.path().c_str(), 0777), 0);
-  const std::string path = mount.path() + "/f";
-  int asleep[2], woken[2];
-  ASSERT_EQ(pipe(asleep), 0);
-  ASSERT_EQ(pipe(woken), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setgid(4711) != 0 || setuid(4711) != 0) _exit(1);
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-    if (fd < 0 || pwrite(fd, "before", 6, 0) != 6 || fsync(fd) != 0) _exit(2);
-    char c = 0;
-    if (write(asleep[1], "o", 1) != 1 || read(woken[0], &c, 1) != 1) _exit(3);
-    if (pwrite(fd, "after!", 6, 0) != 6) _exit(100 + errno);
-    char got[7] = {};
-    if (pread(fd, got, 6, 0) != 6 || strcmp(got, "after!") != 0) _exit(4);
-    _exit(fsync(fd) == 0 ? 0 : 5);
-  }
-  char c = 0;
-  ASSERT_EQ(read(asleep[0], &c, 1), 1);
-  ASSERT_EQ(chmod(path.c_str(), 0), 0);
-  cluster.loop().Do([&] {
-    (void)!write(woken[1], "w", 1);
-    std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kLeaseNs));
-  });
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
-  for (int fd : {asleep[0], asleep[1], woken[0], woken[1]}) close(fd);
 }
 
 }  // namespace

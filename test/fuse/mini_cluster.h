@@ -29,8 +29,7 @@ namespace stria {
 
 class MiniCluster {
  public:
-  MiniCluster(size_t nodes, const std::string& layout, int64_t lease_ns = kDefaultLeaseNs)
-      : lease_ns_(lease_ns), pool_(std::make_unique<ThreadPool>(2, "pool")) {
+  MiniCluster(size_t nodes, const std::string& layout) : pool_(std::make_unique<ThreadPool>(2, "pool")) {
     key_.id = 1;
     key_.secret.fill(7);
     meta_ = std::make_unique<MetaDoor>(this);
@@ -90,7 +89,6 @@ class MiniCluster {
     (co_await FormatMetaStore(std::make_unique<MemKv>(media), format)).value();
     MetaServerOptions options;
     options.cluster.beat_ns = 100 * kMillisecond;
-    options.sessions.lease_ns = lease_ns_;
     server_ = std::make_unique<MetaServer>(options, std::make_unique<MemKv>(media), Random(1),
                                            std::vector<ClusterKey>{key_});
     (co_await server_->Start()).value();
@@ -128,7 +126,6 @@ class MiniCluster {
     node->Start();
   }
 
-  const int64_t lease_ns_;
   ExecutorThread loop_;  // outlives the pool, whose work ends with a Post
   std::unique_ptr<ThreadPool> pool_;
   ClusterKey key_;
