@@ -189,7 +189,12 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, since);
-  if (!inode->attr_known) CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
+  if (!inode->attr_known) {
+    ++inode->opening;
+    const auto known = co_await KnowAttr(inode);
+    --inode->opening;
+    CO_RETURN_IF_ERROR(known);
+  }
   co_return MakeHandle(inode, std::move(flags));
 }
 
@@ -404,28 +409,26 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
 
 Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
-  const auto held_and_unused = [&] {
-    return n.readers + n.writers == 0 && n.dirty.clean() && n.generation == session_.generation() &&
-           n.lease != LeaseMode::kNone;
-  };
-  while (held_and_unused()) {
-    InodeRequest r;
-    r.ino = n.ino;
-    r.header.trace_id = session_.NumberCall();
-    // A Create that began before may open it again before this arrives: then the server would take for given back
-    // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
-    // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
-    const uint64_t grants = n.grants;
-    while (!creates_.empty() && creates_.begin()->first < r.header.trace_id) co_await create_ended_.Wait();
+  InodeRequest r;
+  r.ino = n.ino;
+  r.header.trace_id = session_.NumberCall();
+  // A Create that began before may open it again before this arrives: then the server would take for given back
+  // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
+  // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
+  const uint64_t grants = n.grants;
+  while (!creates_.empty() && creates_.begin()->first < r.header.trace_id) co_await create_ended_.Wait();
+  {
     const auto held = co_await n.lease_mu.Lock();
-    if (!held_and_unused()) break;
-    if (n.grants != grants) continue;  // of a later number
-    n.lease = LeaseMode::kNone;
-    n.for_write = false;
-    n.extents.Clear();
-    ++n.extent_epoch;
-    n.pages_version = 0;
-    (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
+    // Who was granted it again gives it back.
+    if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return;
+    if (n.generation == session_.generation() && n.lease != LeaseMode::kNone) {
+      n.lease = LeaseMode::kNone;
+      n.for_write = false;
+      n.extents.Clear();
+      ++n.extent_epoch;
+      n.pages_version = 0;
+      (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
+    }
   }
   DropIfIdle(inode);
 }
