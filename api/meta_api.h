@@ -313,7 +313,10 @@ struct DiskHello {
   uint64_t read_errors = 0;
   uint64_t write_errors = 0;
   uint64_t checksum_errors = 0;
-  bool failed = false;
+  bool failed = false;  // it is to be given up at once
+  // The node cannot read it now: its sizes say nothing, and it may have no uuid (it is known by its label).
+  bool absent = false;
+  std::string problem;  // why it is failed or absent: a sentence
 };
 struct RegisterNodeRequest {
   OpHeader header;

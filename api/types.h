@@ -145,6 +145,8 @@ struct TargetInfo {
   uint64_t read_errors = 0;
   uint64_t write_errors = 0;
   uint64_t checksum_errors = 0;
+  std::string problem;    // why its node cannot use it, in the node's words; "" if it can
+  bool given_up = false;  // failed, but only because it was away too long: usable again when it returns
   bool operator==(const TargetInfo&) const = default;
 };
 

@@ -89,7 +89,8 @@ const char* TargetHealth(const ClusterMap& map, TargetId id) {
   if (t->state == TargetState::kFailed) return "failed";
   if (n->state == NodeState::kDown) return "down";
   if (n->state == NodeState::kSuspect) return "suspect";
-  return t->state == TargetState::kDraining ? "draining" : "ok";
+  if (t->state == TargetState::kDraining) return "draining";
+  return t->problem.empty() ? "ok" : "absent";
 }
 
 std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,

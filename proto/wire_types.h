@@ -38,7 +38,7 @@ WIRE_MESSAGE(FileLock) { F(ino); F(kind); F(owner); F(type); F(first); F(last); 
 WIRE_MESSAGE(NodeInfo) { F(id); F(uuid); F(name); F(address); F(state); F(since_ns); }
 WIRE_MESSAGE(TargetInfo) {
   F(id); F(node); F(disk_uuid); F(label); F(channel); F(state); F(capacity_bytes); F(free_bytes);
-  F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors);
+  F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
 }
 WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); }
 

@@ -37,10 +37,8 @@ OpHeader Agent::Header() const {
 
 Task<void> Agent::Run() {
   if (options_.sweep) scope_.Spawn(SweepLoop());
-  for (size_t i = 0; options_.scrub && i < disks_.size(); ++i) {
-    scrubbers_.push_back(MakeScrubber(i));
-    scope_.Spawn(scrubbers_.back()->Run());
-  }
+  scrubbers_.resize(disks_.size());
+  for (size_t i = 0; i < disks_.size(); ++i) StartScrub(i);
   if (options_.admin != nullptr && options_.scrub) scope_.Spawn(ScrubReportLoop());
   LogEvery limit(60 * kSecond);
   while (true) {
@@ -61,13 +59,21 @@ Task<void> Agent::Run() {
 std::vector<DiskHello> Agent::Hellos() const {
   std::vector<DiskHello> out;
   for (const AgentDisk& d : disks_) {
-    const DiskUsage usage = d.store->Usage();
     DiskHello h;
     h.uuid = d.uuid;
     h.label = d.label;
     h.channel = d.channel;
     h.target = d.target;
+    if (d.store == nullptr) {
+      h.absent = true;
+      h.failed = d.give_up;
+      h.problem = d.problem;
+      out.push_back(std::move(h));
+      continue;
+    }
+    const DiskUsage usage = d.store->Usage();
     h.failed = usage.failed;
+    if (d.store->failed()) h.problem = d.store->failure().message;
     h.capacity_bytes = usage.capacity_bytes;
     h.free_bytes = usage.free_bytes;
     h.used_bytes = usage.used_bytes;
@@ -107,7 +113,7 @@ Task<Result<void>> Agent::Register() {
   for (size_t i = 0; i < disks_.size(); ++i) {
     AgentDisk& d = disks_[i];
     d.target = reply.targets[i];
-    if (d.target) server_->SetTarget(d.target, d.store);
+    if (d.target && d.store != nullptr) server_->SetTarget(d.target, d.store);
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
@@ -180,6 +186,7 @@ Task<Result<void>> Agent::ReportResults() {
 Task<void> Agent::ReportBadShards() {
   size_t left = kMaxBadReports;
   for (const AgentDisk& d : disks_) {
+    if (d.store == nullptr) continue;
     const std::vector<ShardId> bad = d.store->TakeBadShards(left);
     left -= bad.size();
     for (size_t i = 0; i < bad.size(); ++i) {
@@ -271,6 +278,12 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
 
 // ---- Scrubs ---------------------------------------------------------------------------------------
 
+void Agent::StartScrub(size_t disk) {
+  if (!options_.scrub || disks_[disk].store == nullptr) return;
+  scrubbers_[disk] = MakeScrubber(disk);
+  scope_.Spawn(scrubbers_[disk]->Run());
+}
+
 std::unique_ptr<Scrubber> Agent::MakeScrubber(size_t disk) {
   ShardStore* store = disks_[disk].store;
   if (options_.admin == nullptr) return std::make_unique<Scrubber>(store, options_.scrub_options);
@@ -318,7 +331,7 @@ Task<Result<CompareShardsReply>> Agent::CompareShards(size_t disk, ShardId after
   request.after = after;
   request.last = last;
   request.held = std::move(held);
-  if (!registered_ || !request.target) co_return Error(FsError::kNotReady, "not registered");
+  if (!registered_ || !request.target || options_.admin == nullptr) co_return Error(FsError::kNotReady, "not registered");
   co_return co_await options_.admin->Call(&AdminService::CompareShards, std::move(request));
 }
 
@@ -338,13 +351,13 @@ Task<Result<void>> Agent::ReportScrubs() {
   request.node = node_;
   request.epoch = epoch_;
   for (size_t i = 0; i < disks_.size(); ++i) {
-    if (!disks_[i].target) continue;
+    if (!disks_[i].target || !scrubbers_[i]) continue;
     request.disks.push_back(scrubbers_[i]->progress());
     request.disks.back().target = disks_[i].target;
   }
   CO_ASSIGN_OR_RETURN(const ScrubOrder order, co_await options_.admin->Call(&AdminService::ReportScrub, std::move(request)));
   for (size_t i = 0; i < disks_.size(); ++i) {
-    scrubbers_[i]->Obey(order, std::ranges::count(order.targets, disks_[i].target) > 0);
+    if (scrubbers_[i]) scrubbers_[i]->Obey(order, std::ranges::count(order.targets, disks_[i].target) > 0);
   }
   co_return Ok();
 }
@@ -365,7 +378,7 @@ Task<void> Agent::SweepLoop() {
     co_await Sleep(options_.sweep_period_ns);
     if (!registered_) continue;
     for (const AgentDisk& d : disks_) {
-      if (!d.target || d.store->failed()) continue;
+      if (!d.target || d.store == nullptr || d.store->failed()) continue;
       Result<SweepResult> r =
           co_await SweepUnknown(d.target, d.store, meta_, Header(), options_.quarantine_hold_ns);
       if (!r.ok()) {
@@ -375,6 +388,33 @@ Task<void> Agent::SweepLoop() {
                 r->checked, r->deleted);
       }
     }
+  }
+}
+
+// ---- Disks that come later ------------------------------------------------------------------------
+
+void Agent::Attach(size_t i, ShardStore* store) {
+  AgentDisk& d = disks_.at(i);
+  d.store = store;
+  d.problem.clear();
+  d.give_up = false;
+  if (d.target) server_->SetTarget(d.target, store);
+  registered_ = false;
+  work_done_.Set();
+  if (scrubbers_.empty()) return;  // before Start
+  StartScrub(i);
+  if (scrubbers_[i]) scope_.Spawn(CompareSoon(i));
+}
+
+// What the disk has lost is found without waiting for a scrub.
+Task<void> Agent::CompareSoon(size_t disk) {
+  while (true) {
+    co_await Sleep(options_.retry_ns);
+    const Result<void> done = co_await scrubbers_[disk]->CompareAll();
+    if (!done.ok()) continue;
+    LogInfo("{} was compared with the metadata: {} shards are missing or not what was written",
+            disks_[disk].store->options().name, scrubbers_[disk]->progress().damaged);
+    co_return;
   }
 }
 

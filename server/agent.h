@@ -29,11 +29,13 @@ inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
 inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
 
 struct AgentDisk {
-  ShardStore* store = nullptr;
+  ShardStore* store = nullptr;  // null if the disk cannot be used
   Uuid uuid;
   std::string label;
   std::string channel;
   TargetId target;  // as last registered, 0 if never
+  std::string problem;   // why it cannot be used
+  bool give_up = false;  // nor is expected to
 };
 
 struct AgentOptions {
@@ -70,6 +72,11 @@ class Agent {
   bool registered() const { return registered_; }
   NodeId node() const { return node_; }
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
+  // A disk that could not be used can be now: it is registered, and compared with the metadata at once.
+  // `store` outlives the agent.
+  void Attach(size_t i, ShardStore* store);
+  // Of the shards with after < id <= last, of which the disk has `held`. kNotReady: nobody can be asked.
+  Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
   uint64_t rebuilds_done() const { return rebuilds_done_; }
 
  private:
@@ -88,12 +95,13 @@ class Agent {
   Task<void> RebuildOne(RebuildWork work);
   Task<void> SweepLoop();
   std::unique_ptr<Scrubber> MakeScrubber(size_t disk);
-  Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
   Task<Result<void>> ReportLost(ShardId shard);
   Task<Result<ListParityReply>> ListParity(size_t disk, ShardId after, ShardId last);
   Task<Result<ParityCheckResult>> CompareParity(StripeGrant stripe);
   Task<void> ScrubReportLoop();
   Task<Result<void>> ReportScrubs();
+  void StartScrub(size_t disk);
+  Task<void> CompareSoon(size_t disk);
 
   MetaLink* const meta_;
   DataConnector* const connector_;
@@ -117,7 +125,7 @@ class Agent {
   size_t rebuilding_ = 0;
   std::vector<RebuildResult> rebuilt_;  // done and not reported; at most max_rebuilds per heartbeat
   uint64_t rebuilds_done_ = 0;
-  std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk, if it scrubs
+  std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk; null if it is not scrubbed
 
   TaskScope scope_;  // last
 };

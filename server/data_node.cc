@@ -13,23 +13,42 @@ DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
       verifier_(options_.keys),
       server_(&verifier_, options_.server) {}
 
-Task<Result<void>> DataNode::OpenStores(Pool* cpu_pool) {
-  for (const DataNodeDisk& d : disks_) {
-    ShardStoreOptions options;
-    options.disk = d.superblock.own;
-    options.name = d.where;
-    options.background = options_.store_background;
-    stores_.push_back(std::make_unique<ShardStore>(d.disk, d.kv, d.index_pool, cpu_pool, options));
-    Result<void> opened = co_await stores_.back()->Open();
-    if (!opened.ok()) co_return opened.error().WithContext(d.where);
-    Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
-    if (!identity.ok()) co_return identity.error().WithContext(d.where);
-    identities_.push_back(*identity);
-    const DiskUsage usage = stores_.back()->Usage();
-    LogInfo("{}: label {}, {} shards, {} bytes used, {} free", d.where, d.superblock.label, usage.shards,
-            usage.used_bytes, usage.free_bytes);
-  }
+Task<Result<void>> DataNode::OpenStore(size_t i) {
+  const DataNodeDisk& d = disks_[i];
+  ShardStoreOptions options;
+  options.disk = d.superblock.own;
+  options.name = d.where;
+  options.background = options_.store_background;
+  auto store = std::make_unique<ShardStore>(d.disk, d.kv, d.index_pool, cpu_pool_, options);
+  CO_RETURN_IF_ERROR(co_await store->Open());
+  stores_[i] = std::move(store);
+  const DiskUsage usage = stores_[i]->Usage();
+  LogInfo("{}: label {}, {} shards, {} bytes used, {} free", d.where, d.label, usage.shards, usage.used_bytes,
+          usage.free_bytes);
   co_return Ok();
+}
+
+Task<void> DataNode::OpenStores() {
+  stores_.resize(disks_.size());
+  identities_.resize(disks_.size());
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    DataNodeDisk& d = disks_[i];
+    if (d.label.empty()) d.label = d.superblock.label;
+    if (d.disk != nullptr) {
+      Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
+      if (identity.ok()) identities_[i] = *std::move(identity);
+      else if (d.problem.ok()) d.problem = identity.error().WithContext(d.where);
+    }
+    if (d.problem.ok() && d.kv == nullptr) d.problem = Error(FsError::kCorrupt, d.where + " has no index");
+    if (d.problem.ok()) {
+      Result<void> opened = co_await OpenStore(i);
+      if (!opened.ok()) d.problem = opened.error().WithContext(d.where);
+    }
+    if (d.problem.ok()) continue;
+    // What it returns by itself cannot be known; an index can be made again.
+    if (d.problem.code == FsError::kDiskFailed || d.problem.code == FsError::kIo) d.give_up = true;
+    LogError("{}; going on without it", d.problem);
+  }
 }
 
 Result<Uuid> DataNode::AgreeOnCluster() const {
@@ -48,11 +67,11 @@ Result<Uuid> DataNode::AgreeOnCluster() const {
 // Superblocks and identities, where they have changed.
 Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   for (size_t i = 0; i < disks_.size(); ++i) {
-    if (stores_[i]->failed()) continue;
+    if (!stores_[i] || stores_[i]->failed() || !reply.targets[i]) continue;
     const DataNodeDisk& d = disks_[i];
     CO_RETURN_IF_ERROR(
-        co_await AdoptCluster(d.disk, &disks_[i].superblock, reply.map.cluster, reply.map.incarnation));
-    const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_};
+        co_await AdoptCluster(d.disk, &disks_[i].superblock, reply.map.cluster, reply.map.incarnation, d.label));
+    const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_, options_.name};
     if (identity == identities_[i]) continue;
     Result<void> kept = co_await WriteIdentity(d.disk, identity);
     if (!kept.ok()) co_return kept.error().WithContext(d.where);
@@ -65,12 +84,13 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
                                                        DataNodeOptions options) {
   std::unique_ptr<DataNode> node(new DataNode(std::move(disks), std::move(options)));
   CO_ASSIGN_OR_RETURN(const Uuid cluster, node->AgreeOnCluster());
-  CO_RETURN_IF_ERROR(co_await node->OpenStores(env.cpu_pool));
-  std::vector<std::pair<std::string, Uuid>> owners;
+  node->cpu_pool_ = env.cpu_pool;
+  co_await node->OpenStores();
+  std::vector<std::pair<std::string, DiskIdentity>> owners;
   for (size_t i = 0; i < node->disks_.size(); ++i) {
-    owners.emplace_back(node->disks_[i].where, node->identities_[i].node);
+    owners.emplace_back(node->disks_[i].where, node->identities_[i]);
   }
-  CO_ASSIGN_OR_RETURN(const Uuid owner, AgreeOnNode(owners));
+  CO_ASSIGN_OR_RETURN(const Uuid owner, AgreeOnNode(node->options_.name, owners));
 
   AgentOptions agent = node->options_.agent;
   agent.cluster = cluster;
@@ -83,9 +103,16 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
     const DataNodeDisk& d = node->disks_[i];
     const DiskIdentity& identity = node->identities_[i];
     agent.incarnation = std::max(agent.incarnation, identity.incarnation);
-    if (identity.target) node->server_.SetTarget(identity.target, node->stores_[i].get());
-    agent_disks.push_back(
-        {node->stores_[i].get(), d.superblock.own, d.superblock.label, d.channel, identity.target});
+    AgentDisk disk;
+    disk.store = node->stores_[i].get();
+    disk.uuid = d.superblock.own;
+    disk.label = d.label;
+    disk.channel = d.channel;
+    disk.target = identity.target;
+    disk.problem = d.problem.message;
+    disk.give_up = d.give_up;
+    if (disk.target && disk.store != nullptr) node->server_.SetTarget(disk.target, disk.store);
+    agent_disks.push_back(std::move(disk));
   }
   if (cluster && agent.incarnation > 0) node->server_.SetCluster(cluster, agent.incarnation);
   DataNode* self = node.get();
@@ -99,6 +126,36 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
       std::make_unique<Agent>(node->link_.get(), env.data, &node->server_, &node->verifier_, &node->codecs_,
                               env.cpu_pool, std::move(agent_disks), std::move(agent));
   co_return std::move(node);
+}
+
+Task<Result<bool>> DataNode::IsKnown(size_t i, const UnprovedShard& u) {
+  const ShardId before(u.shard.v - 1);
+  CO_ASSIGN_OR_RETURN(const CompareShardsReply without, co_await agent_->CompareShards(i, before, u.shard, {}));
+  if (without.missing.empty()) co_return false;  // no live stripe has it there
+  std::vector<HeldShard> held = {{u.shard, u.record.digest}};
+  CO_ASSIGN_OR_RETURN(const CompareShardsReply with, co_await agent_->CompareShards(i, before, u.shard, std::move(held)));
+  co_return with.wrong.empty() && with.missing.empty();
+}
+
+Task<std::vector<UnprovedShard>> DataNode::Prove(size_t i, std::vector<UnprovedShard> shards) {
+  std::vector<UnprovedShard> out;
+  for (UnprovedShard& u : shards) {
+    Result<bool> known = co_await IsKnown(i, u);
+    while (!known.ok()) {
+      co_await Sleep(options_.agent.retry_ns);
+      known = co_await IsKnown(i, u);
+    }
+    if (*known) out.push_back(std::move(u));
+  }
+  co_return out;
+}
+
+Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
+  CHECK(!stores_.at(i), "a disk that serves is attached");
+  disks_[i] = std::move(disk);
+  CO_RETURN_IF_ERROR(co_await OpenStore(i));
+  agent_->Attach(i, stores_[i].get());
+  co_return Ok();
 }
 
 }  // namespace stria

@@ -3,7 +3,8 @@
 //
 // Start-up: 1. every disk's index is opened and its stores serve under the identity of the last
 // registration, so that readers do without a metadata server that is down; 2. the agent registers, and
-// what the metadata server says replaces it.
+// what the metadata server says replaces it. A disk that cannot be used is reported with the reason, and the
+// others serve; one whose index was made again comes back with Attach.
 #pragma once
 
 #include <memory>
@@ -14,16 +15,20 @@
 #include "server/agent.h"
 #include "server/data_server.h"
 #include "server/disk_setup.h"
+#include "server/reindex.h"
 
 namespace stria {
 
 struct DataNodeDisk {
-  Disk* disk = nullptr;
-  KvStore* kv = nullptr;       // its index
+  Disk* disk = nullptr;        // null if it could not be opened
+  KvStore* kv = nullptr;       // its index; null if it has none that can be used
   Pool* index_pool = nullptr;  // for the index's blocking calls
   Superblock superblock;       // of OpenSuperblock
   std::string where;           // "disk /srv/d1", for messages
   std::string channel;
+  std::string label;  // that the configuration gives it
+  Error problem;      // why there is no disk or no index
+  bool give_up = false;  // nothing is expected of it any more; else it may be back soon
 };
 
 struct DataNodeEnv {
@@ -46,24 +51,36 @@ struct DataNodeOptions {
 
 class DataNode {
  public:
-  // Everything in `disks` and `env` outlives the node. Errors: of the disks, or kInval and kWrongCluster
-  // if they do not belong together.
+  // Everything in `disks` and `env` outlives the node. kInval and kWrongCluster if the disks do not belong
+  // together.
   static Task<Result<std::unique_ptr<DataNode>>> Open(std::vector<DataNodeDisk> disks, DataNodeEnv env,
                                                       DataNodeOptions options);
   // Registers and goes to work.
   void Start() { agent_->Start(); }
 
+  // Those of disk `i` that the metadata knows, with these digests. Waits until it can be asked.
+  Task<std::vector<UnprovedShard>> Prove(size_t i, std::vector<UnprovedShard> shards);
+  // Disk `i`, which could not be used, can be now: its index was made again. From here on it serves; what is
+  // missing from it is reported.
+  Task<Result<void>> Attach(size_t i, DataNodeDisk disk);
+  // ok(): it serves. By the number in the `disks` of Open.
+  const Error& problem(size_t i) const { return disks_.at(i).problem; }
+
   DataServer& server() { return server_; }
   Agent& agent() { return *agent_; }
+  // One per disk; null for one that cannot be used.
   const std::vector<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
 
  private:
   DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options);
-  Task<Result<void>> OpenStores(Pool* cpu_pool);
+  Task<void> OpenStores();
+  Task<Result<void>> OpenStore(size_t i);
+  Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
   Task<Result<void>> Adopt(RegisterNodeReply reply);
   Result<Uuid> AgreeOnCluster() const;
 
   std::vector<DataNodeDisk> disks_;
+  Pool* cpu_pool_ = nullptr;
   DataNodeOptions options_;
   const TokenVerifier verifier_;
   CodecSet codecs_;

@@ -2,11 +2,37 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/fake_meta.h"
 #include "server/node_testing.h"
 
 namespace stria {
 namespace {
+
+// Knows which shards live stripes have on every disk, and their digests.
+class FakeAdmin final : public AdminService, public AdminConnector {
+ public:
+  std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override {
+    return {std::shared_ptr<void>(), static_cast<AdminService*>(this)};
+  }
+  Task<Result<UpkeepReply>> Upkeep(UpkeepRequest) override { co_return Error(FsError::kNoSys); }
+  Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest) override { co_return Error(FsError::kNoSys); }
+  Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest) override { co_return ScrubOrder(); }
+  Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override {
+    if (away) co_return Error(FsError::kUnavailable);
+    CompareShardsReply reply;
+    for (const auto& [shard, digest] : live[r.target]) {
+      if (shard <= r.after || shard > r.last) continue;
+      const auto it = std::ranges::find_if(r.held, [&](const HeldShard& h) { return h.shard == shard; });
+      if (it == r.held.end()) reply.missing.push_back(shard);
+      else if (it->digest != digest) reply.wrong.push_back(shard);
+    }
+    co_return reply;
+  }
+  std::map<TargetId, std::map<ShardId, uint64_t>> live;
+  bool away = false;
+};
 
 // Disks that outlive the node on them.
 struct SimMachine {
@@ -32,16 +58,21 @@ struct SimMachine {
       d.index_pool = &pool;
       d.superblock = RunSim(ex, OpenSuperblock(d.disk, setup)).value();
       d.where = setup.where;
+      d.label = setup.label;
+      if (broken.contains(i)) {
+        d.kv = nullptr;
+        d.problem = Error(FsError::kCorrupt, d.where + " has no usable index");
+      }
       list.push_back(std::move(d));
     }
     DataNodeOptions options;
-    options.name = "n1";
+    options.name = name;
     options.address = "node1";
     options.meta_addresses = {"m1", "m2"};
     options.keys = {TestKey()};
     options.new_node = Uuid{5, ++node_uuids};
     Result<std::unique_ptr<DataNode>> opened =
-        RunSim(ex, DataNode::Open(std::move(list), {meta, &connector, &pool}, std::move(options)));
+        RunSim(ex, DataNode::Open(std::move(list), {meta, &connector, &pool, &admin}, std::move(options)));
     if (!opened.ok()) return opened.error();
     node = std::move(*opened);
     node->Start();
@@ -66,6 +97,9 @@ struct SimMachine {
   std::vector<std::unique_ptr<MemKv>> kvs;
   std::unique_ptr<DataNode> node;
   uint64_t node_uuids = 0;
+  std::string name = "n1";
+  FakeAdmin admin;
+  std::set<size_t> broken;  // disks that cannot be used
 };
 
 // Nobody is there.
@@ -124,6 +158,129 @@ TEST(DataNodeTest, RegistersAndServesAgainWithoutAMetadataServer) {
   EXPECT_EQ(meta.hello.uuid, node);
   EXPECT_EQ(meta.hello.disks.at(0).target, TargetId(1));
   EXPECT_EQ(meta.hello.incarnation, kTestIncarnation);
+}
+
+TEST(DataNodeTest, ADiskThatCannotBeUsedIsReportedAndTheOthersServe) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  for (uint64_t seed : {1, 2, 3}) machine.AddDisk(seed);
+  FakeMeta meta(TestMap());
+  FakeMetaConnector connector(&meta);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(3 * kSecond);
+  for (size_t i = 0; i < 3; ++i) {
+    ASSERT_TRUE(RunSim(ex, StoreWhole(machine.node->stores()[i].get(), ShardId(i + 1), 1000)).ok());
+    meta.known.insert(ShardId(i + 1));
+  }
+  Random rng(3);
+  machine.Crash(rng);
+
+  machine.broken = {1};
+  machine.disk_media[2]->faults.fail_read_in = 2;  // after the superblock
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(3 * kSecond);
+  ASSERT_TRUE(machine.node->agent().registered());
+  ASSERT_EQ(meta.beat.disks.size(), 3u);
+  EXPECT_FALSE(meta.beat.disks[0].absent);
+  EXPECT_TRUE(meta.beat.disks[1].absent);
+  EXPECT_FALSE(meta.beat.disks[1].failed) << "it may be back soon";
+  EXPECT_EQ(meta.beat.disks[1].uuid, machine.uuids[1]);
+  EXPECT_EQ(meta.beat.disks[1].problem, "disk 1 has no usable index");
+  EXPECT_TRUE(meta.beat.disks[2].absent);
+  EXPECT_TRUE(meta.beat.disks[2].failed);
+  EXPECT_NE(meta.beat.disks[2].problem.find("disk 2"), std::string::npos);
+  const auto read = [&](uint64_t disk) {
+    ReadRequest r;
+    r.header.cluster = kTestCluster;
+    r.header.incarnation = kTestIncarnation;
+    const ShardId shard(disk + 1);
+    const auto target = static_cast<uint32_t>(disk + 1);
+    r.items.push_back({shard, TargetId(target), machine.nodes.Token(shard, target, kTokenRead), 0, 1000});
+    return RunSim(ex, machine.node->server().Read(r)).value().items.at(0).result.code;
+  };
+  EXPECT_EQ(read(0), FsError::kOk);
+  EXPECT_EQ(read(1), FsError::kNoSuchShard);
+
+  // Its index is made again; one of its shards is gone.
+  machine.admin.live[TargetId(2)] = {{ShardId(2), DigestOf(ShardId(2), BytesOf(ShardId(2), 1000))}, {ShardId(77), 1}};
+  DataNodeDisk back;
+  back.disk = machine.disks[1].get();
+  back.kv = machine.kvs[1].get();
+  back.index_pool = &machine.pool;
+  back.superblock.own = machine.uuids[1];
+  back.where = "disk 1";
+  back.label = "d1";
+  const int registrations = meta.registrations;
+  ASSERT_TRUE(RunSim(ex, machine.node->Attach(1, back)).ok());
+  EXPECT_EQ(read(1), FsError::kOk);
+  ex.RunFor(5 * kSecond);
+  EXPECT_EQ(meta.registrations, registrations + 1);
+  EXPECT_FALSE(meta.beat.disks[1].absent);
+  EXPECT_EQ(meta.beat.disks[1].problem, "");
+  EXPECT_EQ(meta.bad, std::set<ShardId>{ShardId(77)}) << "reported without waiting for a scrub";
+}
+
+TEST(DataNodeTest, WhatTheMetadataKnowsIsProved) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  machine.AddDisk(1);
+  FakeMeta meta(TestMap());
+  FakeMetaConnector connector(&meta);
+  machine.admin.away = true;
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  machine.admin.live[TargetId(1)] = {{ShardId(1), 11}, {ShardId(2), 12}};
+  std::vector<UnprovedShard> shards(3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    shards[i].shard = ShardId(i + 1);
+    shards[i].record.digest = i == 1 ? 99 : 11;
+  }
+  std::optional<std::vector<UnprovedShard>> proved;
+  TaskScope scope;
+  scope.Spawn([](DataNode* node, std::vector<UnprovedShard> all,
+                 std::optional<std::vector<UnprovedShard>>* out) -> Task<void> {
+    *out = co_await node->Prove(0, std::move(all));
+  }(machine.node.get(), std::move(shards), &proved));
+  ex.RunFor(20 * kSecond);
+  EXPECT_FALSE(proved.has_value()) << "nobody can be asked";
+  machine.admin.away = false;
+  ex.RunFor(20 * kSecond);
+  ASSERT_TRUE(proved.has_value());
+  ASSERT_EQ(proved->size(), 1u);
+  EXPECT_EQ(proved->front().shard, ShardId(1));
+}
+
+TEST(DataNodeTest, ADiskCarriedToAnotherNodeIsTakenAlong) {
+  SimExecutor ex(1);
+  FakeMeta meta(TestMap());
+  FakeMetaConnector connector(&meta);
+  SimMachine one(ex), two(ex), fresh(ex);
+  two.name = "n2";
+  fresh.name = "n3";
+  Random rng(3);
+  for (SimMachine* m : {&one, &two}) {
+    m->node_uuids = m == &one ? 100 : 200;
+    m->AddDisk(m->node_uuids + 1);
+    m->AddDisk(m->node_uuids + 2);
+    ASSERT_TRUE(m->Start(&connector).ok());
+    ex.RunFor(3 * kSecond);
+    m->Crash(rng);
+  }
+  for (SimMachine* to : {&two, &fresh}) {
+    SimMachine& from = to == &two ? one : two;
+    to->disk_media.insert(to->disk_media.begin(), from.disk_media[0]);
+    to->kv_media.insert(to->kv_media.begin(), from.kv_media[0]);
+    to->uuids.insert(to->uuids.begin(), from.uuids[0]);
+    from.disk_media.erase(from.disk_media.begin());
+    from.kv_media.erase(from.kv_media.begin());
+    to->node_uuids = 300;
+    ASSERT_TRUE(to->Start(&connector).ok());
+    ex.RunFor(3 * kSecond);
+    // n2 is what it was; n3 is new although its only disk was another's.
+    EXPECT_EQ(meta.hello.uuid, (Uuid{5, to == &two ? 201u : 301u}));
+    EXPECT_EQ(meta.hello.disks.at(0).uuid, to->uuids[0]);
+    EXPECT_EQ(meta.hello.disks.at(0).label, "d0") << "of its new slot";
+    to->Crash(rng);
+  }
 }
 
 TEST(DataNodeTest, DisksOfOthersAreRefused) {

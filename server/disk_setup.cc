@@ -10,7 +10,7 @@
 namespace stria {
 namespace {
 
-constexpr uint8_t kIdentityVersion = 1;
+constexpr uint8_t kIdentityVersion = 2;  // 1 has no name
 constexpr uint64_t kMaxIdentityBytes = 4096;
 
 }  // namespace
@@ -21,10 +21,6 @@ Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup) {
     CO_ASSIGN_OR_RETURN(Superblock sb, DecodeSuperblock(block->view(), setup.where));
     const Uuid expected = sb.cluster && setup.cluster ? setup.cluster : sb.cluster;
     CO_RETURN_IF_ERROR(CheckSuperblock(sb, StoreKind::kDataDisk, expected, setup.where));
-    if (sb.label != setup.label) {
-      co_return Error(FsError::kInval, setup.where + " is disk " + sb.label + ", not " + setup.label +
-                                           ": are two disks swapped, or a mount missing?");
-    }
     if (sb.must_be_read_only()) {
       co_return Error(FsError::kVersion,
                       setup.where + " was written by a newer release; it may only be read");
@@ -48,15 +44,17 @@ Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup) {
   co_return sb;
 }
 
-Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation) {
+Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation,
+                                std::string label) {
   if (sb->cluster && sb->cluster != cluster) {
     co_return Error(FsError::kWrongCluster, "disk " + sb->label + " belongs to cluster " +
                                                 sb->cluster.ToString() + ", not " + cluster.ToString());
   }
-  if (sb->cluster == cluster && sb->incarnation == incarnation) co_return Ok();
+  if (sb->cluster == cluster && sb->incarnation == incarnation && sb->label == label) co_return Ok();
   Superblock next = *sb;
   next.cluster = cluster;
   next.incarnation = incarnation;
+  next.label = std::move(label);
   CO_RETURN_IF_ERROR(
       co_await disk->ReplaceFile(std::string(kSuperblockFile), Buffer::FromString(EncodeSuperblock(next))));
   *sb = next;
@@ -77,6 +75,7 @@ Task<Result<DiskIdentity>> ReadIdentity(Disk* disk) {
   out.incarnation = r.U64();
   out.node.hi = r.U64();
   out.node.lo = r.U64();
+  if (version >= 2) out.node_name = r.Str();
   const size_t hashed = body.size() - r.left();
   const uint64_t hash = r.U64();
   co_return r.ok() && hash == XXH3_64bits(body.data(), hashed) ? out : none;
@@ -88,22 +87,24 @@ Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity) {
   w.U64(identity.incarnation);
   w.U64(identity.node.hi);
   w.U64(identity.node.lo);
+  w.Str(identity.node_name);
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   co_return co_await disk->ReplaceFile(kIdentityFile,
                                        Buffer::FromString(SealRecord(kIdentityVersion, w.str())));
 }
 
-Result<Uuid> AgreeOnNode(const std::vector<std::pair<std::string, Uuid>>& disks) {
-  const std::pair<std::string, Uuid>* first = nullptr;
+Result<Uuid> AgreeOnNode(const std::string& node_name,
+                         const std::vector<std::pair<std::string, DiskIdentity>>& disks) {
+  const std::pair<std::string, DiskIdentity>* first = nullptr;
   for (const auto& disk : disks) {
-    if (!disk.second) continue;
+    const DiskIdentity& id = disk.second;
+    if (!id.node || (!id.node_name.empty() && id.node_name != node_name)) continue;
     if (first == nullptr) first = &disk;
-    if (disk.second != first->second) {
-      return Error(FsError::kInval,
-                   "disks " + first->first + " and " + disk.first + " belong to different nodes");
+    if (id.node != first->second.node) {
+      return Error(FsError::kInval, "disks " + first->first + " and " + disk.first + " belong to different nodes");
     }
   }
-  return first == nullptr ? Uuid() : first->second;
+  return first == nullptr ? Uuid() : first->second.node;
 }
 
 }  // namespace stria

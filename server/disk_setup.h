@@ -22,13 +22,14 @@ struct DiskSetup {
   int64_t now_s = 0;
 };
 
-// The superblock, made now if the directory is empty. kCorrupt, kVersion, kWrongCluster, kInval (label),
-// kNotEmpty (files, but no superblock).
+// The superblock, made now if the directory is empty. A disk with another label was in another slot: it is
+// recognised by its uuid. kCorrupt, kVersion, kWrongCluster, kNotEmpty (files, but no superblock).
 Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup);
 
-// Records the cluster and its incarnation, durably; nothing to do if they are the same. kWrongCluster if
-// the disk belongs to another.
-Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation);
+// Records the cluster, its incarnation and the label, durably; nothing to do if they are the same.
+// kWrongCluster if the disk belongs to another.
+Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation,
+                                std::string label);
 
 // What the metadata server called this disk at the last registration: the file `identity`. With it a
 // node serves readers although no metadata server is up.
@@ -36,6 +37,7 @@ struct DiskIdentity {
   TargetId target;
   uint64_t incarnation = 0;
   Uuid node;
+  std::string node_name;  // "" in files of the first release
   bool operator==(const DiskIdentity&) const = default;
 };
 inline constexpr char kIdentityFile[] = "identity";
@@ -43,7 +45,10 @@ inline constexpr char kIdentityFile[] = "identity";
 Task<Result<DiskIdentity>> ReadIdentity(Disk* disk);
 Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity);  // durable on return
 
-// One node from the nodes that its disks name (0: a new disk). kInval if they differ.
-Result<Uuid> AgreeOnNode(const std::vector<std::pair<std::string, Uuid>>& disks);
+// Which node these disks are on, from what they remember of their last registration; 0: none of them knows.
+// One that remembers another name was carried here from that node, and does not count. kInval if the others
+// differ.
+Result<Uuid> AgreeOnNode(const std::string& node_name,
+                         const std::vector<std::pair<std::string, DiskIdentity>>& disks);
 
 }  // namespace stria

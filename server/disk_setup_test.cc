@@ -20,14 +20,18 @@ TEST(DiskSetupTest, AnEmptyDirectoryBecomesADiskOnce) {
   Superblock sb = RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1"))).value();
   EXPECT_EQ(sb.own, (Uuid{11, 12}));
   EXPECT_FALSE(sb.cluster);
-  ASSERT_TRUE(RunSim(ex, AdoptCluster(&disk, &sb, Uuid{5, 5}, 1)).ok());
-  EXPECT_EQ(RunSim(ex, AdoptCluster(&disk, &sb, Uuid{6, 6}, 1)).code(), FsError::kWrongCluster);
+  ASSERT_TRUE(RunSim(ex, AdoptCluster(&disk, &sb, Uuid{5, 5}, 1, "d1")).ok());
+  EXPECT_EQ(RunSim(ex, AdoptCluster(&disk, &sb, Uuid{6, 6}, 1, "d1")).code(), FsError::kWrongCluster);
   Random rng(1);
   media->Crash(rng);
   EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1"))).value(), sb);
   EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1", Uuid{5, 5}))).value(), sb);
   EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1", Uuid{6, 6}))).code(), FsError::kWrongCluster);
-  EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d2"))).code(), FsError::kInval);
+  // In another slot.
+  EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d2"))).value(), sb);
+  ASSERT_TRUE(RunSim(ex, AdoptCluster(&disk, &sb, Uuid{5, 5}, 1, "d2")).ok());
+  media->Crash(rng);
+  EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d2"))).value().label, "d2");
   media->FlipBit("superblock", 20, 1);
   EXPECT_EQ(RunSim(ex, OpenSuperblock(&disk, DiskNamed("d1"))).code(), FsError::kCorrupt);
 }
@@ -37,7 +41,7 @@ TEST(DiskSetupTest, IdentityIsKeptAndDamageIsNotBelieved) {
   auto media = std::make_shared<SimDiskMedia>(1);
   SimDisk disk(media);
   EXPECT_EQ(RunSim(ex, ReadIdentity(&disk)).value(), DiskIdentity());
-  const DiskIdentity identity{TargetId(4), 2, Uuid{8, 9}};
+  const DiskIdentity identity{TargetId(4), 2, Uuid{8, 9}, "n4"};
   ASSERT_TRUE(RunSim(ex, WriteIdentity(&disk, identity)).ok());
   Random rng(1);
   media->Crash(rng);
@@ -57,9 +61,16 @@ TEST(DiskSetupTest, RefusesADirectoryThatIsSomethingElse) {
 }
 
 TEST(DiskSetupTest, DisksMustAgreeOnTheirNode) {
-  EXPECT_FALSE(AgreeOnNode({{"d1", {}}, {"d2", {}}}).value());
-  EXPECT_EQ(AgreeOnNode({{"d1", {}}, {"d2", {1, 1}}, {"d3", {1, 1}}}).value(), (Uuid{1, 1}));
-  EXPECT_FALSE(AgreeOnNode({{"d1", {1, 2}}, {"d2", {1, 1}}}).ok());
+  const auto disk = [](uint64_t node, const std::string& name) {
+    return std::make_pair("d" + std::to_string(node), DiskIdentity{TargetId(1), 1, Uuid{0, node}, name});
+  };
+  EXPECT_FALSE(AgreeOnNode("n1", {disk(0, ""), disk(0, "")}).value());
+  EXPECT_EQ(AgreeOnNode("n1", {disk(0, ""), disk(1, "n1"), disk(1, "")}).value(), (Uuid{0, 1}));
+  EXPECT_FALSE(AgreeOnNode("n1", {disk(2, "n1"), disk(1, "n1")}).ok());
+  EXPECT_FALSE(AgreeOnNode("n1", {disk(2, ""), disk(1, "n1")}).ok());
+  // Carried here from n2; to a node without disks of its own as well.
+  EXPECT_EQ(AgreeOnNode("n1", {disk(2, "n2"), disk(1, "n1")}).value(), (Uuid{0, 1}));
+  EXPECT_FALSE(AgreeOnNode("n7", {disk(2, "n2")}).value());
 }
 
 TEST(ReindexTest, FindsEveryWholeShardAgain) {
@@ -89,6 +100,8 @@ TEST(ReindexTest, FindsEveryWholeShardAgain) {
     MemKv kv(sim.kv_media);
     const ReindexResult r = RunSim(ex, Reindex(&disk, &kv, &sim.pool, Uuid{7, 9})).value();
     EXPECT_EQ(r.damaged, 3u);  // 33, 50, and 10 whose file is gone
+    ASSERT_EQ(r.unproved.size(), 1u);
+    EXPECT_EQ(r.unproved[0].shard, ShardId(999));
     EXPECT_EQ(RunSim(ex, Reindex(&disk, &kv, &sim.pool, Uuid{7, 9})).code(), FsError::kNotEmpty);
   }
   sim.Start(ex);

@@ -18,12 +18,15 @@ class LocalOpener final : public LocalShards {
   LocalOpener(const TokenVerifier* verifier, const DataServer* server, std::map<const ShardStore*, Disk*> disks)
       : verifier_(verifier), server_(server), disks_(std::move(disks)) {}
 
+  // A store that came later.
+  void Add(const ShardStore* store, Disk* disk) { disks_[store] = disk; }
+
   Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
 
  private:
   const TokenVerifier* const verifier_;
   const DataServer* const server_;
-  const std::map<const ShardStore*, Disk*> disks_;
+  std::map<const ShardStore*, Disk*> disks_;
 };
 
 }  // namespace stria

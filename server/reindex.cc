@@ -32,10 +32,60 @@ Task<Result<bool>> IsWhole(Disk* disk, uint64_t segment, const SegmentEntry& e) 
   co_return true;
 }
 
+// The record that the file's bytes, as they are, would have.
+Task<Result<ShardRecord>> RecordOfFile(Disk* disk, ShardId shard, const DiskFile& file) {
+  ShardRecord out;
+  out.kind = ShardKind::kRaw;
+  out.length = file.size_bytes;
+  ChecksumBuilder table(shard);
+  for (uint64_t at = 0; at < out.length; at += kReadBytes) {
+    const uint64_t n = std::min(kReadBytes, out.length - at);
+    CO_ASSIGN_OR_RETURN(const Buffer bytes, co_await disk->Read(file.name, at, n));
+    if (bytes.size() != n) co_return Error(FsError::kIo, file.name + " is shorter than it was");
+    table.Append(bytes.span());
+  }
+  out.crcs = table.Table();
+  out.digest = TableDigest(out.crcs, out.length);
+  co_return out;
+}
+
+// Raw shards that no segment told of.
+Task<Result<void>> FindUnproved(Disk* disk, ShardIndex* index, const std::set<ShardId>& damaged,
+                                ReindexResult* out) {
+  CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> files, co_await disk->List("shards"));
+  for (const DiskFile& f : files) {
+    ShardId shard;
+    if (!ParseRawShardName(f.name, &shard) || f.size_bytes == 0 || damaged.contains(shard)) continue;
+    CO_ASSIGN_OR_RETURN(const ShardRecordPtr known, co_await index->Get(shard, false));
+    if (known) continue;
+    Result<ShardRecord> record = co_await RecordOfFile(disk, shard, f);
+    if (record.ok()) out->unproved.push_back({shard, *std::move(record)});
+    else ++out->damaged;
+  }
+  co_return Ok();
+}
+
 }  // namespace
+
+Task<Result<void>> IndexProved(KvStore* kv, Pool* pool, std::vector<UnprovedShard> proved) {
+  ShardIndex index(kv, pool);
+  CO_RETURN_IF_ERROR(co_await index.Open());
+  for (size_t i = 0; i < proved.size(); i += kPutsPerBatch) {
+    std::vector<IndexChange> puts;
+    for (size_t j = i; j < std::min(proved.size(), i + kPutsPerBatch); ++j) {
+      IndexChange c;
+      c.shard = proved[j].shard;
+      c.record = std::move(proved[j].record);
+      puts.push_back(std::move(c));
+    }
+    CO_RETURN_IF_ERROR(co_await index.Apply(std::move(puts)));
+  }
+  co_return Ok();
+}
 
 Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid disk_uuid) {
   ReindexResult out;
+  std::set<ShardId> damaged;
   ShardIndex index(kv, pool);
   CO_RETURN_IF_ERROR(co_await index.Open());
   if (index.totals().shards > 0)
@@ -69,6 +119,7 @@ Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid di
           out.bytes += e.length;
         } else {
           ++out.damaged;
+          damaged.insert(e.shard);
         }
       }
       if (puts.size() >= kPutsPerBatch || (i + 1 == entries->size() && !puts.empty())) {
@@ -77,7 +128,8 @@ Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid di
       }
     }
   }
-  co_return out;
+  CO_RETURN_IF_ERROR(co_await FindUnproved(disk, &index, damaged, &out));
+  co_return std::move(out);
 }
 
 }  // namespace stria

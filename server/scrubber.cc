@@ -102,6 +102,19 @@ Task<Result<void>> Scrubber::CompareParity(ShardId after, ShardId last) {
   co_return Ok();
 }
 
+Task<Result<void>> Scrubber::CompareAll() {
+  if (!compare_) co_return Ok();
+  ShardId after;
+  for (bool more = true; more;) {
+    CO_ASSIGN_OR_RETURN(const ShardStore::Page page, co_await store_->Inventory(after, kScrubPage));
+    more = page.more;
+    const ShardId last = more ? page.shards.back().shard : ShardId(UINT64_MAX);
+    CO_RETURN_IF_ERROR(co_await Compare(after, last, page.shards));
+    after = last;
+  }
+  co_return Ok();
+}
+
 Task<Result<void>> Scrubber::Pass() {
   progress_ = ScrubProgress{.running = true,
                             .bytes_total = store_->Usage().used_bytes,

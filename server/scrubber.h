@@ -43,6 +43,8 @@ class Scrubber {
 
   // Passes for ever.
   Task<void> Run();
+  // Compares only, and reads nothing. An error if the metadata cannot be asked.
+  Task<Result<void>> CompareAll();
   // One pass.
   Task<Result<void>> Pass();
   // What the metadata server wants. `start`: this disk is to begin a pass for the order, unless one has.

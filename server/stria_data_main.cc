@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -16,8 +15,6 @@
 #include <vector>
 
 #include "common/exec/loop_executor.h"
-#include "common/io/posix_disk.h"
-#include "common/kv/rocks_kv.h"
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/metrics_server.h"
@@ -29,15 +26,14 @@
 #include "proto/stubs.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
+#include "server/disk_open.h"
 #include "server/local_opener.h"
-#include "server/reindex.h"
 
 namespace stria {
 namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
-constexpr int kIndexThreads = 2;  // per disk
 constexpr size_t kMaxKeyFileBytes = 64 * 1024;
 
 Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
@@ -50,22 +46,6 @@ Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
   if (!keys.ok()) return keys.error().WithContext(path);
   return keys;
 }
-
-// A mistake of whoever set this up, as opposed to a disk that is broken: refuse to start.
-bool IsWrongDisk(FsError code) {
-  return code == FsError::kWrongCluster || code == FsError::kInval || code == FsError::kNotEmpty ||
-         code == FsError::kVersion || code == FsError::kBusy;
-}
-
-// One disk of the configuration, opened.
-struct OpenDisk {
-  std::unique_ptr<PosixDisk> disk;
-  std::unique_ptr<RocksKv> index;
-  std::unique_ptr<ThreadPool> index_pool;  // destroyed first: its work uses the index
-  Superblock superblock;
-  DiskSpec spec;
-  std::string where;
-};
 
 class Daemon {
  public:
@@ -91,7 +71,7 @@ class Daemon {
   // Until a signal or a failure; the exit code.
   int Run() {
     std::thread signals([this] { WaitForSignals(); });
-    scope_.Spawn(config_.reindex ? ReindexAll() : Serve());
+    scope_.Spawn(config_.reindex ? SetIndexesAside() : Serve());
     executor_.Run();
     stopping_ = true;
     pthread_kill(signals.native_handle(), SIGTERM);
@@ -133,60 +113,42 @@ class Daemon {
     executor_.Stop();
   }
 
-  Task<Result<OpenDisk>> OpenOne(DiskSpec spec) {
-    OpenDisk out;
-    out.where = "disk " + spec.path;
-    Result<std::unique_ptr<PosixDisk>> disk = PosixDisk::Open(spec.path);
-    if (!disk.ok()) co_return disk.error().WithContext(out.where);
-    out.disk = std::move(*disk);
-    DiskSetup setup;
-    setup.where = out.where;
-    setup.label = spec.label;
-    setup.new_uuid = NewUuid;
-    setup.now_s = executor_.WallNs() / kSecond;
-    CO_ASSIGN_OR_RETURN(out.superblock, co_await OpenSuperblock(out.disk.get(), std::move(setup)));
-    out.spec = std::move(spec);
-    co_return std::move(out);
-  }
-
-  Result<void> OpenIndex(OpenDisk* d, bool may_create) {
-    RocksKvOptions options;
-    options.memory = memory_;
-    options.create_if_missing = may_create;
-    Result<std::unique_ptr<RocksKv>> index =
-        RocksKv::Open(d->spec.path + "/index", {"shards", "state"}, options, sync_pool_);
-    if (!index.ok()) {
-      return index.error().WithContext(d->where +
-                                       " has no usable index (stria-data --reindex makes it again)");
-    }
-    d->index = std::move(*index);
-    d->index_pool = std::make_unique<ThreadPool>(kIndexThreads, "index");
-    return Ok();
-  }
-
-  // A new disk has no index yet; one with shards must have it.
-  Task<Result<void>> OpenExistingIndex(OpenDisk* d) {
-    CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> segments, co_await d->disk->List("segments"));
-    co_return OpenIndex(d, segments.empty());
-  }
+  DiskEnv disk_env() { return {&sync_pool_, memory_}; }
 
   Task<Result<void>> OpenDisks() {
+    bool any = false;
     for (const DiskSpec& spec : config_.disks) {
-      Result<OpenDisk> opened = co_await OpenOne(spec);
-      if (opened.ok()) {
-        Result<void> index = co_await OpenExistingIndex(&*opened);
-        if (!index.ok()) opened = index.error();
-      }
-      if (opened.ok()) {
-        disks_.push_back(std::move(*opened));
-      } else if (IsWrongDisk(opened.code())) {
-        co_return opened.error();
-      } else {
-        LogError("{}; going on without it", opened.error().message);
-      }
+      CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, disk_env()));
+      if (!d.problem.ok()) LogError("{}", d.problem.message);
+      any = any || d.problem.ok() || d.reindex;
+      disks_.push_back(std::move(d));
     }
-    if (disks_.empty()) co_return Error(FsError::kDiskFailed, "no disk can be used");
+    if (!any) co_return Error(FsError::kDiskFailed, "no disk can be used: " + disks_.front().problem.message);
     co_return Ok();
+  }
+
+  // A disk whose index is lost or damaged: the others serve meanwhile.
+  Task<void> MakeIndexAgain(size_t i) {
+    OpenDisk& d = disks_[i];
+    LogWarning("{}: making its index again, from everything that is on it", d.where);
+    Result<ReindexResult> r = co_await MakeIndex(&d, disk_env());
+    Result<void> done = r.ok() ? Result<void>(Ok()) : Result<void>(r.error());
+    size_t proved = 0;
+    if (done.ok() && !r->unproved.empty()) {
+      std::vector<UnprovedShard> known = co_await node_->Prove(i, std::move(r->unproved));
+      proved = known.size();
+      done = co_await IndexProved(d.index.get(), d.index_pool.get(), std::move(known));
+    }
+    if (done.ok()) done = TakeIndex(&d, disk_env());
+    if (done.ok()) done = co_await node_->Attach(i, d.ForNode());
+    if (!done.ok()) {
+      LogError("{}: its index cannot be made again: {}; replace the disk", d.where, done.error());
+      co_return;
+    }
+    local_opener_->Add(node_->stores()[i].get(), d.disk.get());
+    LogInfo("{}: {} shards, {} bytes found, {} more known by the metadata; {} damaged, {} bad segments of {}; the disk "
+            "serves again", d.where, r->shards, r->bytes, proved, r->damaged, r->bad_segments,
+            r->segments + r->bad_segments);
   }
 
   Task<void> Serve() {
@@ -198,10 +160,7 @@ class Daemon {
   Task<Result<void>> Start() {
     CO_RETURN_IF_ERROR(co_await OpenDisks());
     std::vector<DataNodeDisk> disks;
-    for (OpenDisk& d : disks_) {
-      disks.push_back(
-          {d.disk.get(), d.index.get(), d.index_pool.get(), d.superblock, d.where, d.spec.channel});
-    }
+    for (const OpenDisk& d : disks_) disks.push_back(d.ForNode());
     grpc_client_ = std::make_unique<GrpcClient>(&executor_);
     meta_connector_ = std::make_unique<TransportMetaConnector>(grpc_client_.get());
     bulk_client_ = std::make_unique<BulkClient>(&executor_);
@@ -231,13 +190,20 @@ class Daemon {
                           MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
     }
     std::map<const ShardStore*, Disk*> files;
-    for (size_t i = 0; i < disks_.size(); ++i) files[node_->stores()[i].get()] = disks_[i].disk.get();
+    for (size_t i = 0; i < disks_.size(); ++i) {
+      if (node_->stores()[i]) files[node_->stores()[i].get()] = disks_[i].disk.get();
+    }
     local_opener_ = std::make_unique<LocalOpener>(&verifier_, &node_->server(), std::move(files));
     local_server_ = std::make_unique<LocalServer>(&executor_, local_opener_.get());
     if (!local_server_->Start(config_.address)) {
       LogWarning("readers on this machine use the network: the local socket of {} cannot be had", config_.address);
     }
     node_->Start();
+    for (size_t i = 0; i < disks_.size(); ++i) {
+      // Also one whose index opened, and then could not be read.
+      const bool damaged = disks_[i].index && node_->problem(i).code == FsError::kCorrupt;
+      if (disks_[i].reindex || damaged) scope_.Spawn(MakeIndexAgain(i));
+    }
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
     co_return Ok();
   }
@@ -248,9 +214,13 @@ class Daemon {
     };
     while (true) {
       for (size_t i = 0; i < disks_.size(); ++i) {
-        const DiskUsage u = node_->stores()[i]->Usage();
         const Metrics::Labels disk = {{"disk", disks_[i].spec.label}};
-        set("stria_disk_failed", "1 if the disk is fenced", disk, u.failed);
+        if (!node_->stores()[i]) {
+          set("stria_disk_failed", "1 if the disk cannot be used, or not be written", disk, 1);
+          continue;
+        }
+        const DiskUsage u = node_->stores()[i]->Usage();
+        set("stria_disk_failed", "1 if the disk cannot be used, or not be written", disk, u.failed);
         set("stria_disk_capacity_bytes", "Size of the disk", disk, u.capacity_bytes);
         set("stria_disk_free_bytes", "Free, net of the repair reserve", disk, u.free_bytes);
         set("stria_disk_used_bytes", "Taken by sealed shards", disk, u.used_bytes);
@@ -270,34 +240,20 @@ class Daemon {
     }
   }
 
-  // Makes the index of every disk given again, and ends.
-  Task<void> ReindexAll() {
+  // Sets the index of every disk given aside, and ends: the next start makes them again.
+  Task<void> SetIndexesAside() {
     for (const DiskSpec& spec : config_.disks) {
-      Result<void> done = co_await ReindexOne(spec);
+      Result<OpenDisk> d = co_await OpenDataDisk(spec, disk_env());
+      if (!d.ok()) co_return Fail(d.error());
+      if (!d->problem.ok() && !d->reindex) co_return Fail(d->problem);
+      d->index_pool.reset();
+      d->index.reset();
+      const Result<void> done = SetIndexAside(*d);
       if (!done.ok()) co_return Fail(done.error());
+      LogInfo("{}: the former index is {}/index.old; stria-data makes another when it starts, and serves the other "
+              "disks meanwhile", d->where, spec.path);
     }
     executor_.Stop();
-  }
-
-  Task<Result<void>> ReindexOne(DiskSpec spec) {
-    CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenOne(std::move(spec)));
-    const std::string index = d.spec.path + "/index";
-    std::error_code ec;
-    std::filesystem::remove_all(index + ".old", ec);
-    if (std::filesystem::exists(index)) {
-      std::filesystem::rename(index, index + ".old", ec);
-      if (ec) co_return Error(FsError::kIo, "cannot rename " + index + ": " + ec.message());
-    }
-    CO_RETURN_IF_ERROR(OpenIndex(&d, true));
-    LogInfo("{}: reading everything", d.where);
-    Result<ReindexResult> r =
-        co_await Reindex(d.disk.get(), d.index.get(), d.index_pool.get(), d.superblock.own);
-    if (!r.ok()) co_return r.error().WithContext(d.where);
-    LogInfo(
-        "{}: {} shards, {} bytes found; {} damaged entries, {} bad segments of {}; the former index is "
-        "{}.old",
-        d.where, r->shards, r->bytes, r->damaged, r->bad_segments, r->segments + r->bad_segments, index);
-    co_return Ok();
   }
 
   const DataConfig config_;
@@ -383,13 +339,17 @@ int Main(int argc, char** argv) {
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
-  app.add_flag("--reindex", flags.reindex, "Make the index of the disks again from their files, then end");
+  app.add_flag("--reindex", flags.reindex, "Put the index of the disks aside, then end: the next start makes it again from the files");
   CLI11_PARSE(app, argc, argv);
 
   Result<DataConfig> config = ConfigFrom(flags);
   if (!config.ok()) return Refuse(config.error());
-  Result<std::vector<ClusterKey>> keys = LoadKeys(config->cluster_key_file);
-  if (!keys.ok()) return Refuse(keys.error());
+  std::vector<ClusterKey> keys;
+  if (!config->reindex) {
+    Result<std::vector<ClusterKey>> loaded = LoadKeys(config->cluster_key_file);
+    if (!loaded.ok()) return Refuse(loaded.error());
+    keys = std::move(*loaded);
+  }
   signal(SIGPIPE, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
@@ -403,7 +363,7 @@ int Main(int argc, char** argv) {
 
   int code = 0;
   {
-    Daemon daemon(std::move(*config), std::move(*keys));
+    Daemon daemon(std::move(*config), std::move(keys));
     code = daemon.Run();
   }
   FlushLog();

@@ -53,6 +53,10 @@ Error OpenError(const rocksdb::Status& s, const std::string& path) {
   if (s.IsInvalidArgument() && text.find("does not exist") != std::string::npos) {
     return Error(FsError::kNoEnt, "there is no key-value store at " + path);
   }
+  // Files that the store names and that are gone.
+  if (s.IsPathNotFound() || text.find("No such file or directory") != std::string::npos) {
+    return Error(FsError::kCorrupt, "the key-value store at " + path + " misses files: " + text);
+  }
   return ToError(s, path);
 }
 

@@ -84,8 +84,27 @@ void ClusterState::ChangeTarget(Target& t, TargetState state) {
   ++version_;
 }
 
-void ClusterState::TakeDisk(Target& t, const DiskHello& d) {
+void ClusterState::SetGivenUp(Target& t, bool given_up) {
+  if (t.info.given_up == given_up) return;
+  t.info.given_up = given_up;
+  dirty_targets_.insert(t.info.id);
+}
+
+void ClusterState::TakeDisk(Target& t, const DiskHello& d, int64_t now_ns) {
   TargetInfo& i = t.info;
+  if (i.problem != d.problem) {
+    i.problem = d.problem.substr(0, kMaxProblemBytes);
+    ++version_;
+  }
+  if (t.absent_since_ns.has_value() != d.absent) ++version_;
+  if (d.failed && (i.state == TargetState::kUp || i.state == TargetState::kDraining || i.given_up)) {
+    SetGivenUp(t, false);
+    ChangeTarget(t, TargetState::kFailed);
+  }
+  if (d.absent) {
+    if (!t.absent_since_ns) t.absent_since_ns = now_ns;
+    return;
+  }
   i.capacity_bytes = d.capacity_bytes;
   i.used_bytes = d.used_bytes;
   i.read_errors = d.read_errors;
@@ -98,9 +117,12 @@ void ClusterState::TakeDisk(Target& t, const DiskHello& d) {
   t.forgiven_checksums = std::min(t.forgiven_checksums, d.checksum_errors);
   t.too_many_errors = io - t.forgiven_io > options_.max_io_errors ||
                       d.checksum_errors - t.forgiven_checksums > options_.max_checksum_errors;
-  if (d.failed && (i.state == TargetState::kUp || i.state == TargetState::kDraining)) {
-    ChangeTarget(t, TargetState::kFailed);
-  } else if (t.too_many_errors && i.state == TargetState::kUp) {
+  if (i.given_up) {
+    // What was made again elsewhere meanwhile is garbage here by now, and is removed like any other.
+    SetGivenUp(t, false);
+    ChangeTarget(t, TargetState::kUp);
+  }
+  if (t.too_many_errors && i.state == TargetState::kUp) {
     ChangeTarget(t, TargetState::kDraining);  // most of it can still be read, and is copied away
   }
 }
@@ -114,6 +136,26 @@ std::string ClusterState::FreeLabel(NodeId node, TargetId self, const std::strin
   std::string label = base;
   for (int i = 2; taken.count(label); ++i) label = base + "-" + std::to_string(i);
   return label;
+}
+
+ClusterState::Target* ClusterState::FindDisk(Uuid disk) {
+  for (auto& [id, t] : targets_) {
+    if (t.info.disk_uuid == disk) return &t;
+  }
+  return nullptr;
+}
+
+ClusterState::Target* ClusterState::FindLabel(NodeId node, const std::string& label) {
+  for (auto& [id, t] : targets_) {
+    if (t.info.node == node && t.info.label == label && t.info.state != TargetState::kRemoved) return &t;
+  }
+  return nullptr;
+}
+
+bool ClusterState::IsElsewhere(const Target& t, NodeId node) const {
+  if (t.info.node == node || t.absent_since_ns) return false;
+  const NodeState state = nodes_.at(t.info.node).record.info.state;
+  return state == NodeState::kUp || state == NodeState::kSuspect;
 }
 
 Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeRequest& r, int64_t now_ns,
@@ -132,6 +174,7 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
   }
   std::set<Uuid> uuids;
   for (const DiskHello& d : r.disks) {
+    if (!d.uuid && d.absent) continue;
     if (!d.uuid || !uuids.insert(d.uuid).second) {
       return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid or twice");
     }
@@ -161,10 +204,19 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     node->heard_since_ns = now_ns;
   }
   Registered out{info.id, node->record.epoch, {}};
+  // Labels are given anew: two disks may have changed places.
+  for (auto& [id, t] : targets_) {
+    if (t.info.node == info.id && uuids.count(t.info.disk_uuid)) t.info.label.clear();
+  }
   for (const DiskHello& d : r.disks) {
-    Target* target = nullptr;
-    for (auto& [id, t] : targets_) {
-      if (t.info.disk_uuid == d.uuid) target = &t;
+    Target* target = d.uuid ? FindDisk(d.uuid) : FindLabel(info.id, d.label);
+    if (target == nullptr && d.absent) {
+      out.targets.push_back(TargetId());  // nothing is known of it, and nothing can be asked
+      continue;
+    }
+    if (target != nullptr && (d.failed || d.absent) && IsElsewhere(*target, info.id)) {
+      out.targets.push_back(TargetId());  // it was carried away, and is well
+      continue;
     }
     if (target == nullptr) {
       const TargetId id = new_target();
@@ -172,12 +224,14 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
       target->info.id = id;
       target->info.disk_uuid = d.uuid;
       target->info.state = TargetState::kUp;
+    } else if (target->info.node != info.id || target->info.channel != d.channel) {
+      moved_.insert(target->info.id);
     }
     const TargetId id = target->info.id;
     target->info.node = info.id;  // a disk that was moved here keeps its number and its shards
     target->info.label = FreeLabel(info.id, id, d.label);
     target->info.channel = d.channel;
-    TakeDisk(*target, d);
+    TakeDisk(*target, d, now_ns);
     dirty_targets_.insert(id);
     out.targets.push_back(id);
   }
@@ -222,9 +276,8 @@ Error ClusterState::Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>&
   std::set<TargetId> seen;
   for (const DiskHello& d : disks) {
     auto t = targets_.find(d.target);
-    if (t == targets_.end() || t->second.info.disk_uuid != d.uuid || t->second.info.node != node) continue;
-    if (t->second.absent_since_ns) ++version_;
-    TakeDisk(t->second, d);
+    if (t == targets_.end() || (d.uuid && t->second.info.disk_uuid != d.uuid) || t->second.info.node != node) continue;
+    TakeDisk(t->second, d, now_ns);
     seen.insert(d.target);
   }
   for (auto& [id, t] : targets_) {
@@ -269,6 +322,7 @@ void ClusterState::Tick(int64_t now_ns, int64_t wall_ns) {
     const Node& n = nodes_.at(t.info.node);
     const bool node_here = n.record.info.state == NodeState::kUp;
     if (node_here && (t.info.state == TargetState::kUp || t.info.state == TargetState::kDraining)) {
+      SetGivenUp(t, t.info.state == TargetState::kUp);  // what was to be emptied is not wanted back
       ChangeTarget(t, TargetState::kFailed);
     }
   }
@@ -288,6 +342,7 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
     t.forgiven_checksums = t.info.checksum_errors;
     t.too_many_errors = false;
   }
+  SetGivenUp(t, false);
   ChangeTarget(t, state);
 }
 

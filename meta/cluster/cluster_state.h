@@ -27,6 +27,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/meta_api.h"
@@ -52,6 +53,7 @@ inline constexpr size_t kMaxNodes = 1024;
 inline constexpr size_t kMaxTargets = 16384;
 inline constexpr size_t kMaxDisksPerNode = 256;
 inline constexpr size_t kMaxNodeNameBytes = 64;
+inline constexpr size_t kMaxProblemBytes = 1024;  // of a disk, as its node words it
 
 struct NodeRecord {
   NodeInfo info;
@@ -77,6 +79,9 @@ class ClusterState {
   // ---- From the nodes ----
   // Takes (or recognises, by uuid) a node and its disks. kExist: the name belongs to another node.
   // `new_node`, `new_target` give ids never used before.
+  // A disk belongs to the node that registered it last: one that was carried to another node keeps its id
+  // and its shards. A node that reports a disk as failed or absent does not take it from one that has it;
+  // it gets the id 0. A disk that was given up because it was away is in use again when it is back.
   struct Registered {
     NodeId node;
     Epoch epoch;
@@ -137,6 +142,9 @@ class ClusterState {
     }
   };
   Changes TakeChanges();
+  // Targets that came to another node or channel since the last call: what is on them may not be placed as
+  // its layout wants any more.
+  std::set<TargetId> TakeMoved() { return std::exchange(moved_, {}); }
 
  private:
   struct Node {
@@ -154,7 +162,11 @@ class ClusterState {
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
-  void TakeDisk(Target& t, const DiskHello& d);
+  void SetGivenUp(Target& t, bool given_up);
+  void TakeDisk(Target& t, const DiskHello& d, int64_t now_ns);
+  Target* FindDisk(Uuid disk);
+  Target* FindLabel(NodeId node, const std::string& label);
+  bool IsElsewhere(const Target& t, NodeId node) const;  // another node that is heard has it
   std::string FreeLabel(NodeId node, TargetId self, const std::string& wanted) const;
 
   const ClusterOptions options_;
@@ -166,6 +178,7 @@ class ClusterState {
   std::map<TargetId, Target> targets_;
   std::set<NodeId> dirty_nodes_;
   std::set<TargetId> dirty_targets_;
+  std::set<TargetId> moved_;
   std::vector<NodeId> removed_nodes_;
   std::vector<TargetId> removed_targets_;
 };

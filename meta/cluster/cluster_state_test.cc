@@ -71,6 +71,82 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   EXPECT_EQ(c_.TargetName(TargetId(2)), "n2:d2");
 }
 
+TEST_F(ClusterTest, CarriedDisksAreLookedAt) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  ASSERT_TRUE(Register(2, {Disk(3)}).ok());
+  EXPECT_TRUE(c_.TakeMoved().empty()) << "a new disk has nothing on it";
+  ASSERT_TRUE(Register(2, {Disk(3), Disk(2)}).ok());
+  EXPECT_EQ(c_.TakeMoved(), std::set<TargetId>{TargetId(2)});
+  DiskHello other = Disk(3);
+  other.channel = "sata9";
+  ASSERT_TRUE(Register(2, {other, Disk(2)}).ok());
+  EXPECT_EQ(c_.TakeMoved(), std::set<TargetId>{TargetId(3)});
+}
+
+TEST_F(ClusterTest, TwoDisksOfANodeChangePlaces) {
+  DiskHello a = Disk(1), b = Disk(2);
+  ASSERT_TRUE(Register(1, {a, b}).ok());
+  std::swap(a.label, b.label);
+  ASSERT_TRUE(Register(1, {a, b}).ok());
+  EXPECT_EQ(c_.TargetName(TargetId(1)), "n1:d2");
+  EXPECT_EQ(c_.TargetName(TargetId(2)), "n1:d1");
+}
+
+TEST_F(ClusterTest, WhoHasLostADiskDoesNotTakeItBack) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  ASSERT_TRUE(Register(2, {Disk(3), Disk(2)}).ok());
+  DiskHello gone = Disk(2);
+  gone.failed = true;
+  auto again = Register(1, {Disk(1), gone});
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->targets[1], TargetId());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->node, kN2);
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kUp);
+}
+
+TEST_F(ClusterTest, ADiskThatCannotBeUsedIsNamedByItsLabel) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  DiskHello lost;
+  lost.label = "d2";
+  lost.absent = true;
+  lost.problem = "its directory is not there";
+  auto again = Register(1, {Disk(1), lost});
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(again->targets[1], TargetId(2));
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->problem, "its directory is not there");
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->capacity_bytes, Disk(2).capacity_bytes) << "what it was";
+  EXPECT_EQ(c_.StateOf(TargetId(2)), ColumnState::kSuspect);
+  lost.failed = true;  // and is not expected back
+  ASSERT_TRUE(Register(1, {Disk(1), lost}).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
+  EXPECT_FALSE(c_.IsLastResort(TargetId(2)));
+  lost.label = "d7";  // nobody ever heard of it
+  EXPECT_EQ(Register(1, {Disk(1), Disk(2), lost})->targets[2], TargetId());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->problem, "");
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed) << "it said itself that it had failed";
+}
+
+TEST_F(ClusterTest, ADiskThatWasOnlyAwayIsUsedAgain) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2), Disk(3)}).ok());
+  c_.SetTargetState(TargetId(3), TargetState::kDraining);
+  disks_[kN1].resize(1);
+  Pass(602, {kN1});
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
+  EXPECT_TRUE(c_.FindTarget(TargetId(2))->given_up);
+  EXPECT_EQ(DecodeTargetRecord(EncodeTargetRecord(*c_.FindTarget(TargetId(2))))->given_up, true);
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2), Disk(3)}).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kUp);
+  EXPECT_FALSE(c_.FindTarget(TargetId(2))->given_up);
+  EXPECT_EQ(c_.FindTarget(TargetId(3))->state, TargetState::kFailed) << "it was to be emptied anyway";
+  // One that really failed, and was away afterwards.
+  disks_[kN1][1].failed = true;
+  ASSERT_TRUE(Beat(kN1).ok());
+  disks_[kN1].resize(1);
+  Pass(602, {kN1});
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
+}
+
 TEST_F(ClusterTest, DrainingOnADeadNodeIsRebuiltWithoutGracePeriod) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
   ASSERT_TRUE(Register(2, {Disk(3)}).ok());

@@ -228,6 +228,7 @@ void EncodeTarget(const TargetInfo& t, ByteWriter* w) {
   w->U64(t.read_errors);
   w->U64(t.write_errors);
   w->U64(t.checksum_errors);
+  w->Bool(t.given_up);
 }
 
 TargetInfo DecodeTarget(ByteReader* r) {
@@ -245,6 +246,7 @@ TargetInfo DecodeTarget(ByteReader* r) {
   t.read_errors = r->U64();
   t.write_errors = r->U64();
   t.checksum_errors = r->U64();
+  if (r->left() > 0) t.given_up = r->Bool();  // not in the first release's
   if (!t.id || !t.node || state < 1 || state > 5) r->Fail();
   t.state = static_cast<TargetState>(state);
   return t;

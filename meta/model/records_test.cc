@@ -153,11 +153,20 @@ TEST(Records, NodesAndTargets) {
   ByteWriter w;
   EncodeNode(node, &w);
   TargetInfo target{TargetId(3), NodeId(1), Uuid{5, 6}, "d1", "sata", TargetState::kDraining,
-                    1,           2,         3,          4,    5,      6};
+                    1,           2,         3,          4,    5,      6,    "",    false};
   EncodeTarget(target, &w);
   ByteReader r(w.str());
   EXPECT_EQ(DecodeNode(&r), node);
   EXPECT_EQ(DecodeTarget(&r), target);
+  TargetInfo away = target;
+  away.given_up = true;
+  ByteWriter more;
+  EncodeTarget(away, &more);
+  ByteReader more_reader(more.str());
+  EXPECT_EQ(DecodeTarget(&more_reader), away);
+  const std::string first_release = more.str().substr(0, more.size() - 1);
+  ByteReader old_reader(first_release);
+  EXPECT_EQ(DecodeTarget(&old_reader), target);
   EXPECT_TRUE(r.ok());
   EXPECT_EQ(r.left(), 0u);
 }

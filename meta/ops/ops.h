@@ -130,6 +130,8 @@ Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
 // the ShardId): the node that made the shard has checked its bytes against the old one.
 Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
                           const Column& new_column, bool crowded);
+// The flag of a live stripe whose disks were carried elsewhere. Nothing if it is not live, or has the flag.
+Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded);
 // Files that use the stripe: (inode, file offset) of at most `limit` extents.
 struct StripeUse {
   InodeId ino;

@@ -162,6 +162,15 @@ Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId ol
   return Ok();
 }
 
+Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded) {
+  ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, stripe));
+  if (!rec || rec->state != StripeState::kLive || rec->info.crowded == crowded) return Ok();
+  txn.AddCount(Counter::kCrowded, crowded ? 1 : -1);
+  rec->info.crowded = crowded;
+  txn.Write(StripeKey(stripe), *rec);
+  return Ok();
+}
+
 Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit) {
   ASSIGN_OR_RETURN(auto rows, txn.ScanPrefix(Family::kStripeRefs, StripeKey(stripe), limit));
   std::vector<StripeUse> out;

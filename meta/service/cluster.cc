@@ -36,6 +36,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
         r, Now(), Wall(), [&] { return NodeId(number(IdKind::kNode)); },
         [&] { return TargetId(number(IdKind::kTarget)); });
     CO_RETURN_IF_ERROR(registered);
+    NoteMoved(txn);
     Result<void> saved = failed ? Result<void>(*failed) : SaveClusterIn(txn);
     if (!saved.ok()) {
       SetFatal(saved.error());

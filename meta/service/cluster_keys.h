@@ -53,11 +53,19 @@ inline std::string RepairDoneKey(TargetId target) {
   w.Key32(target.v);
   return w.Take();
 }
-inline bool ParseRepairDoneKey(std::string_view key, uint32_t* target) {
-  if (key.size() != 5 || key[0] != 'D') return false;
+inline std::string MovedTargetPrefix() { return "M"; }
+inline std::string MovedTargetKey(TargetId target) {
+  ByteWriter w;
+  w.Raw("M");
+  w.Key32(target.v);
+  return w.Take();
+}
+inline bool ParseTargetLetterKey(std::string_view key, char letter, uint32_t* target) {
+  if (key.size() != 5 || key[0] != letter) return false;
   *target = 0;
   for (size_t i = 1; i < 5; ++i) *target = *target << 8 | static_cast<uint8_t>(key[i]);
   return true;
 }
+inline bool ParseRepairDoneKey(std::string_view key, uint32_t* target) { return ParseTargetLetterKey(key, 'D', target); }
 
 }  // namespace stria

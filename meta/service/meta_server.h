@@ -303,6 +303,9 @@ class MetaServer final : public MetaService, public AdminService {
   void MarkMisplaced(StripeHealth* h) const;
   void FollowPlaces();
   Task<Result<void>> ScanMisfits();
+  void NoteMoved(Txn& txn);
+  Result<void> LoadMoved(std::string_view key);
+  Task<Result<void>> ScanMoved();
 
   // ---- upkeep.cc, rebalance.cc ----
   Result<void> SaveScrubOrders();
@@ -402,6 +405,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<TargetId, Scan> scans_;
   // The scan for stripes that are not placed as their layout wants.
   std::set<TargetId> places_;  // disks that took new shards when it began
+  std::map<TargetId, ShardId> moved_;  // disks that came from elsewhere: looked at up to this shard
   std::optional<StripeId> misfits_after_;
   int64_t misfits_again_ns_ = 0;
   uint64_t followed_version_ = 0;

@@ -165,6 +165,8 @@ Result<void> MetaServer::LoadRepairs(Txn& txn) {
   }));
   ASSIGN_OR_RETURN(const auto scrubs, txn.Get(Family::kRepairs, ScrubOrdersKey()));
   if (scrubs) RETURN_IF_ERROR(scrubs_.Decode(*scrubs));
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, MovedTargetPrefix(),
+                          [&](const auto& k, const auto&) { return LoadMoved(k); }));
   ASSIGN_OR_RETURN(const auto settings, txn.Get(Family::kRepairs, RepairSettingsKey()));
   if (settings) {
     ASSIGN_OR_RETURN(repairs_.settings, DecodeRepairSettings(*settings));

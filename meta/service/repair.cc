@@ -34,6 +34,7 @@ Task<void> MetaServer::RepairLoop() {
     Result<void> done = FollowMap();
     if (done.ok()) done = CheckTasks();
     if (done.ok()) done = co_await ScanTargets();
+    if (done.ok()) done = co_await ScanMoved();
     if (done.ok()) done = co_await ScanMisfits();
     if (done.ok()) done = PlanSome();
     if (done.ok()) done = co_await RebalanceSome();

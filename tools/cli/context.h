@@ -70,6 +70,7 @@ Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
 // One verb family per file.
 void AddStatusVerb(CLI::App& app, Context& ctx);
 void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
+void AddReindex(CLI::App* disk, Context& ctx);
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
 // scrub, rebalance, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
 void AddUpkeepVerbs(CLI::App& app, Context& ctx);

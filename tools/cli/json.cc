@@ -30,6 +30,8 @@ Json DisksJson(const ClusterMap& map) {
                    {"channel", t.channel},
                    {"state", TargetStateName(t.state)},
                    {"health", TargetHealth(map, t.id)},
+                   {"problem", t.problem},
+                   {"given_up", t.given_up},
                    {"capacity_bytes", t.capacity_bytes},
                    {"free_bytes", t.free_bytes},
                    {"used_bytes", t.used_bytes},

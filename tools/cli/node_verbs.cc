@@ -204,7 +204,7 @@ void AddNodeVerbs(CLI::App& app, Context& ctx) {
            "Give a dead node up now, without the grace period; rebuild starts");
   AddAdmin(node, ctx, true, AdminVerb::kRemove, "remove", "Forget an emptied node");
 
-  CLI::App* disk = app.add_subcommand("disk", "Disks: list, replace, drain, remove");
+  CLI::App* disk = app.add_subcommand("disk", "Disks: list, replace, drain, remove, reindex");
   disk->require_subcommand(1);
   AddList(disk, ctx, false);
   AddAdd(disk, ctx, false);
@@ -214,6 +214,7 @@ void AddNodeVerbs(CLI::App& app, Context& ctx) {
   AddAdmin(disk, ctx, false, AdminVerb::kUndrain, "undrain", "Stop draining; use the disk again");
   AddAdmin(disk, ctx, false, AdminVerb::kOut, "out", "Give a dead disk up now; rebuild starts");
   AddAdmin(disk, ctx, false, AdminVerb::kRemove, "remove", "Forget an emptied disk");
+  AddReindex(disk, ctx);
 }
 
 }  // namespace stria::cli

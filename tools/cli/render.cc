@@ -188,12 +188,21 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
     const bool emptied = s.degraded_stripes == 0 &&
                          std::all_of(s.repairs.begin(), s.repairs.end(),
                                      [&](const auto& p) { return p.target != t.id || IsFinished(p); });
-    if (t.state == TargetState::kFailed && emptied) {
+    // In its node's words, which say what to do or what is done.
+    const std::string why = t.problem.empty() ? "" : " Its node says: " + t.problem + ".";
+    if (t.state == TargetState::kUp && !t.problem.empty()) {
+      out->push_back({Health::kDegraded, "Disk " + name + " is absent." + why,
+                      "If it does not come back by itself, see to it on its node; it counts as failed after the grace "
+                      "period, and is used again whenever it returns."});
+    } else if (t.state == TargetState::kFailed && t.given_up) {
+      out->push_back({Health::kDegraded, "Disk " + name + " has been away too long and is made again elsewhere." + why,
+                      "Bring it back, and it is used again; or forget it when it is empty:  stria disk remove " + name});
+    } else if (t.state == TargetState::kFailed && emptied) {
       out->push_back({Health::kDegraded,
-                      "Disk " + name + " has failed (" + errors + "); all that it held is on other disks.",
+                      "Disk " + name + " has failed (" + errors + "); all that it held is on other disks." + why,
                       "Take it out, and forget it:  stria disk remove " + name});
     } else if (t.state == TargetState::kFailed) {
-      out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ").",
+      out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ")." + why,
                       "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
     } else if (t.state == TargetState::kDraining && IsRetired(s, t.id)) {
       out->push_back({Health::kDegraded,
@@ -366,7 +375,8 @@ std::string RenderTree(const ClusterMap& map) {
     for (const auto& [channel, there] : channels) {
       if (!channel.empty()) add("  " + channel, "", SumOf(there));  // without a name each has one of its own
       for (const TargetInfo* d : there) {
-        add((channel.empty() ? "  " : "    ") + d->label, TargetStateName(d->state), *d);
+        const bool absent = d->state == TargetState::kUp && !d->problem.empty();
+        add((channel.empty() ? "  " : "    ") + d->label, absent ? "absent" : TargetStateName(d->state), *d);
       }
     }
   }

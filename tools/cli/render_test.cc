@@ -128,6 +128,7 @@ TEST(Render, EveryStateThatIsNotRightIsFound) {
   EXPECT_EQ(found([](auto& s) { s.map.nodes[0].state = NodeState::kSuspect; }), Health::kDegraded);
   EXPECT_EQ(found([](auto& s) { s.map.nodes[0].state = NodeState::kDown; }), Health::kDegraded);
   EXPECT_EQ(found([](auto& s) { s.map.targets[0].state = TargetState::kFailed; }), Health::kDegraded);
+  EXPECT_EQ(found([](auto& s) { s.map.targets[0].problem = "it has no usable index"; }), Health::kDegraded);
   EXPECT_EQ(found([](auto& s) { s.map.targets[0].write_errors = 1; }), Health::kDegraded);
   EXPECT_EQ(found([](auto& s) { s.map.targets[0].free_bytes = kGiB; }), Health::kDegraded);
   EXPECT_EQ(found([](auto& s) { s.narrow_stripes = 1; }), Health::kDegraded);

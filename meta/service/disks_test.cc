@@ -1,0 +1,72 @@
+// Disks that come back somewhere else.
+#include <gtest/gtest.h>
+
+#include "meta/service/meta_testing.h"
+
+namespace stria {
+namespace {
+
+class DisksTest : public testing::Test {
+ protected:
+  DisksTest() {
+    for (uint64_t n = 1; n <= 5; ++n) {
+      nodes.push_back(std::make_unique<TestNode>(&h, n, 2));
+      nodes.back()->Start();
+    }
+    a.Open();
+    h.ex.RunFor(5 * kSecond);
+    auto made = a.Make(kRootInode, "f");
+    EXPECT_TRUE(made.ok()) << made.error();
+    for (uint64_t i = 0; i < 12; ++i) {
+      EXPECT_TRUE(a.WriteStripe(made->node.attr.ino, i * kMiB, kMiB).ok());
+    }
+  }
+  ~DisksTest() override { nodes.clear(), a.Stop(); }
+
+  StatusReply Status() { return a.Run(h.server->Status(a.Ino(InodeId()))).value(); }
+  MetaHarness h{7};
+  TestClient a{&h, 1, "n3"};
+  std::vector<std::unique_ptr<TestNode>> nodes;
+};
+
+TEST_F(DisksTest, StripesCrowdedByACarriedDiskAreSpread) {
+  EXPECT_EQ(Status().crowded_stripes, 0u);
+  // Both disks of n1 now in n2.
+  nodes[0]->Stop();
+  h.ex.RunFor(2 * kSecond);
+  for (const DiskHello& d : nodes[0]->disks()) {
+    nodes[1]->disks().push_back(d);
+    nodes[1]->disks().back().label = "from-n1-" + d.label;
+  }
+  for (auto& n : nodes) n->slots = 0;
+  nodes[1]->Start();
+  h.ex.RunFor(5 * kSecond);
+  const StatusReply crowded = Status();
+  EXPECT_GT(crowded.crowded_stripes, 0u);
+  EXPECT_EQ(crowded.degraded_stripes, 0u) << "every shard can be read where it is";
+  EXPECT_TRUE(h.Fsck().empty());
+  for (auto& n : nodes) n->slots = 4;
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().crowded_stripes, 0u);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(DisksTest, ARestartForgetsNoCarriedDisk) {
+  nodes[0]->Stop();
+  for (auto& n : nodes) n->slots = 0;
+  for (const DiskHello& d : nodes[0]->disks()) nodes[1]->disks().push_back(d);
+  nodes[1]->disks()[2].label = "d3";
+  nodes[1]->disks()[3].label = "d4";
+  nodes[1]->Start();
+  for (int i = 0; i < 1000 && nodes[1]->targets.size() < 4; ++i) h.ex.RunFor(kMillisecond);
+  ASSERT_EQ(nodes[1]->targets.size(), 4u);
+  for (auto& n : nodes) n->Stop();
+  a.Stop();
+  h.Crash(true);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_GT(h.server->store()->Count(Counter::kCrowded), 0u);
+}
+
+}  // namespace
+}  // namespace stria

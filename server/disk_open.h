@@ -1,0 +1,51 @@
+// The disks of a real data server: directories with an index in RocksDB. Opens them, says what is wrong
+// with those that cannot be used, and makes a lost or damaged index again beside the files, so that a crash
+// on the way leaves the disk as it was. Blocks where it says so; for the executor's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/exec/pool.h"
+#include "common/io/posix_disk.h"
+#include "common/kv/rocks_kv.h"
+#include "server/data_config.h"
+#include "server/data_node.h"
+#include "server/reindex.h"
+
+namespace stria {
+
+inline constexpr int kIndexThreads = 2;  // per disk
+
+struct DiskEnv {
+  Pool* sync_pool = nullptr;
+  std::shared_ptr<RocksMemory> memory;
+};
+
+struct OpenDisk {
+  std::unique_ptr<PosixDisk> disk;
+  std::unique_ptr<RocksKv> index;
+  std::unique_ptr<ThreadPool> index_pool;  // destroyed first: its work uses the index
+  Superblock superblock;
+  DiskSpec spec;
+  std::string where;  // "disk /srv/d1"
+  Error problem;      // why it cannot be used; ok(): it can
+  bool give_up = false;
+  bool reindex = false;  // it could be, with an index: MakeIndex
+
+  DataNodeDisk ForNode() const;
+};
+
+// Blocks. An error only where two servers might use one disk (kBusy); everything else is a `problem`.
+Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env);
+
+// What is in `index` is not used any more: it becomes `index.old`, and the next start makes another. Blocks.
+Result<void> SetIndexAside(const OpenDisk& disk);
+
+// An index in `index.new`, from everything that is on the disk. Opens it in `disk`.
+Task<Result<ReindexResult>> MakeIndex(OpenDisk* disk, DiskEnv env);
+// Puts it into the place of the former one, and opens it there. Blocks.
+Result<void> TakeIndex(OpenDisk* disk, DiskEnv env);
+
+}  // namespace stria

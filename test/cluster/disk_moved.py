@@ -1,0 +1,55 @@
+"""A disk of one node is put into a slot of another: its shards are served from there at once, nothing is rebuilt but what
+the move crowded. Then a disk that was away for longer than the grace period comes back, and is used again."""
+
+from stria_cluster import MIB, Cluster, main, say, wait_for
+
+FILES = 30
+
+
+def scenario():
+    with Cluster(nodes=5, disks=2, layout="raid5:2+1") as c:
+        for i in range(FILES):
+            c.write(f"f/{i}", 3 * MIB + 11 * i)
+            c.write(f"small/{i}", 80_000 + 977 * i)
+        n3, n4 = c.cluster / "n3", c.cluster / "n4"
+        uuid = c.disk("n3:d1")["uuid"]
+        used = c.disk("n3:d1")["used_bytes"]
+        assert used > 0, "nothing is on n3:d1"
+        arguments = {n: c.arguments(n) for n in ("n3", "n4")}
+        c.stria("rebuild", "pause")
+        c.kill("n3")
+        c.kill("n4")
+        (n3 / "d1").rename(n4 / "d3")
+        slot = [a for a in arguments["n3"] if str(n3 / "d1") in a]
+        assert len(slot) == 1 and arguments["n3"][arguments["n3"].index(slot[0]) - 1] == "--disk", arguments["n3"]
+        c.start_with("n3", [a for i, a in enumerate(arguments["n3"])
+                            if a != slot[0] and (arguments["n3"] + [""])[i + 1] != slot[0]])
+        c.start_with("n4", arguments["n4"] + ["--disk", f"{n4 / 'd3'},label=d3"])
+
+        def moved():
+            d = c.disk("n4:d3")
+            return d.get("uuid") == uuid and d["state"] == "up" and d
+        d = wait_for("the disk is n4:d3", moved, 60)
+        assert d["used_bytes"] >= used // 2, d
+        assert not c.disk("n3:d1"), c.disk("n3:d1")
+        wait_for("crowded stripes are seen", lambda: c.status()["crowded_stripes"] > 0, 30)
+        crowded = c.status()["crowded_stripes"]
+        assert c.status()["degraded_stripes"] == 0, c.status()
+        c.fresh_mount()
+        c.verify()
+        say(f"n3:d1 is n4:d3 now; {crowded} stripes are crowded by that, no byte is missing")
+        c.stria("rebuild", "resume")
+        wait_for("they are spread", lambda: c.status()["crowded_stripes"] == 0, 120)
+        c.wait_whole()
+        c.fresh_mount()
+        c.verify()
+        # It bears the loss of the node that it came to.
+        c.end_own("n4")
+        c.fresh_mount()
+        c.verify()
+        c.start_with("n4", arguments["n4"] + ["--disk", f"{n4 / 'd3'},label=d3"])
+        c.wait_whole()
+        c.fsck()
+
+
+main(scenario)
