@@ -53,6 +53,12 @@ class FakeMeta::Service final : public MetaService {
     reply.map_version = m_->map_.version;
     co_return co_await Answer(std::move(reply));
   }
+  Task<Result<Empty>> Sync(InodeRequest r) override {
+    CO_RETURN_IF_ERROR(co_await Arrive());
+    CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
+    m_->Sync();
+    co_return co_await Answer(Empty());
+  }
   Task<Result<PollReply>> Poll(PollRequest r) override {
     ++m_->polls_;
     CO_RETURN_IF_ERROR(co_await Arrive());
@@ -123,7 +129,6 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(StatFs, InodeRequest, StatFsReply)
   STRIA_FAKE_NOSYS(GetLayout, LayoutRequest, LayoutReply)
   STRIA_FAKE_NOSYS(SetLayout, LayoutRequest, LayoutReply)
-  STRIA_FAKE_NOSYS(Sync, InodeRequest, Empty)
   STRIA_FAKE_NOSYS(Paths, InodeRequest, PathsReply)
   STRIA_FAKE_NOSYS(GetExtents, GetExtentsRequest, GetExtentsReply)
   STRIA_FAKE_NOSYS(Allocate, AllocateRequest, AllocateReply)

@@ -225,7 +225,8 @@ Task<Result<void>> MetaSession::Reclaim() {
   if (lost) Fence();
   Adopt(*reply, sent_ns);
   if (!lost) {
-    const Result<void> replayed = co_await Replay();
+    Result<void> replayed = co_await Replay();
+    if (replayed.ok()) replayed = co_await EndReplay();
     if (!replayed.ok() && state_ == State::kSettling) SetState(State::kReclaiming);
     CO_RETURN_IF_ERROR(replayed);
   }
@@ -274,6 +275,20 @@ Task<Result<void>> MetaSession::Replay() {
     co_await Sleep(backoff.NextNs());
   }
   co_return Ok();
+}
+
+Task<Result<void>> MetaSession::EndReplay() {
+  const Try t = BeginTry();
+  InodeRequest request;
+  request.header = Header(Caller{}, OpSeq());
+  request.header.timeout_ns = options_.try_timeout_ns;
+  std::optional<Result<Empty>> reply =
+      co_await WithTimeout(options_.try_timeout_ns + kTrySlackNs, t.service->Sync(std::move(request)));
+  if (state_ == State::kFenced) co_return FencedError();
+  if (reply && reply->ok()) co_return Ok();
+  const Error error = reply ? reply->error() : Error(FsError::kDeadline, "no answer in time");
+  Retry(error, t);
+  co_return error;
 }
 
 // ---- Lease ----------------------------------------------------------------------------------------------

@@ -160,6 +160,8 @@ class MetaSession {
   Task<Result<void>> Reclaim();
   Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
   Task<Result<void>> Replay();
+  // Makes it durable, and lets the server serve others again.
+  Task<Result<void>> EndReplay();
   Task<void> Settle(bool lost);
   void Adopt(const OpenSessionReply& reply, int64_t sent_ns);
   Task<void> KeepRenewed();

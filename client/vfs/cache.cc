@@ -46,7 +46,7 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   auto node = inodes_.find(attr.ino);
   if (node == inodes_.end()) return;
   VfsInode& n = *node->second;
-  if (n.attr_known && attr.version < n.attr.version) return;
+  if (attr.version < n.attr.version) return;
   if (current) n.attr_stale = false;
   const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
   const Attr mine = n.attr;

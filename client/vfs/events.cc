@@ -149,6 +149,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     }
     // What others had changed and we had seen may be lost, if they died with the server.
     n->told_at = events_seen_;
+    n->attr.version = 0;  // the server may count on from less
     if (n->buffers_writes()) continue;
     n->attr_known = false;
     n->pages_version = 0;
@@ -171,6 +172,7 @@ void Vfs::DropState(VfsInode& n) {
   n.for_write = false;
   n.generation = session_.generation();
   n.attr_known = false;
+  n.attr.version = 0;
   n.pages_version = 0;
   ++n.extent_epoch;
   n.extents.Clear();

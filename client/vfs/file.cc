@@ -39,6 +39,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.for_write = false;
     n.pages_version = 0;
     n.attr_known = false;
+    n.attr.version = 0;
     n.generation = session_.generation();
     n.batch_done.Pulse();
   }
@@ -51,7 +52,8 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.for_write = n.for_write || for_write;
   n.layout = reply.layout;
   n.layout_known = true;
-  if (!n.attr_known || (n.dirty.clean() && reply.node.attr.version >= n.attr.version)) {
+  // A change of our own may have been answered before.
+  if ((!n.attr_known || n.dirty.clean()) && reply.node.attr.version >= n.attr.version) {
     n.attr = reply.node.attr;
     n.attr_known = n.told_at <= asked;
   }
@@ -115,7 +117,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
-  RememberNode(reply->node, since);
+  RememberNode(reply->node, truncate ? SinceChange(since) : since);
   co_return co_await KnowAttr(inode);
 }
 
@@ -188,7 +190,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   CreateEnded(call);
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
-  RememberNode(reply->node, since);
+  RememberNode(reply->node, SinceChange(since));
   if (!inode->attr_known) {
     ++inode->opening;
     const auto known = co_await KnowAttr(inode);

@@ -102,7 +102,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   }
   n.last_commit = std::max(n.last_commit, reply->seq);
   if (durable) n.durable_commit = std::max(n.durable_commit, reply->seq);
-  (void)Remember(reply->attr, since);
+  (void)Remember(reply->attr, SinceChange(since));
   co_return reply;
 }
 

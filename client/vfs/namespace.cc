@@ -62,13 +62,10 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
     if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
-      const uint64_t generation = session_.generation();
-      auto flushed = co_await FlushInode(inode, false);
-      if (!flushed.ok() && set.size && generation == session_.generation()) {
-        inode->dirty.Truncate(*set.size);  // cutting a file down must be possible when there is no space
-        flushed = co_await FlushInode(inode, false);
-      }
-      CO_RETURN_IF_ERROR(flushed);
+      const auto flushed = co_await FlushInode(inode, false);
+      // Cutting a file down must be possible when there is no space: what is left dirty is flushed later.
+      const bool makes_room = flushed.code() == FsError::kNoSpace && set.size && *set.size < inode->attr.size;
+      if (!makes_room) CO_RETURN_IF_ERROR(flushed);
     }
   }
   SetAttrRequest r;
@@ -85,17 +82,17 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
-  if (inode) {
-    inode->last_commit = std::max(inode->last_commit, reply->seq);
-    if (set.size) {
-      ++inode->extent_epoch;
-      inode->extents.Forget(*set.size, kMaxFileBytes);
-      inode->dirty.Truncate(*set.size);  // pages of mappings that came meanwhile
-      inode->attr = reply->attr;
-      AccountDirty(*inode);
-    }
+  if (inode) inode->last_commit = std::max(inode->last_commit, reply->seq);
+  // It may have been opened meanwhile.
+  if (auto now = inodes_.find(ino); now != inodes_.end() && set.size) {
+    VfsInode& n = *now->second;
+    ++n.extent_epoch;
+    n.extents.Forget(*set.size, kMaxFileBytes);
+    n.dirty.Truncate(*set.size);  // pages of mappings that came meanwhile
+    if (reply->attr.version >= n.attr.version) n.attr = reply->attr;
+    AccountDirty(n);
   }
-  co_return RememberNode(*reply, since);
+  co_return RememberNode(*reply, SinceChange(since));
 }
 
 Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
@@ -119,7 +116,7 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
     co_return reply.error();
   }
   RememberEntry(parent, name, reply->node.attr.ino, since);
-  co_return RememberNode(reply->node, since);
+  co_return RememberNode(reply->node, SinceChange(since));
 }
 
 Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
@@ -208,7 +205,7 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
     co_return reply.error();
   }
   RememberEntry(new_parent, new_name, ino, since);
-  co_return RememberNode(*reply, since);
+  co_return RememberNode(*reply, SinceChange(since));
 }
 
 Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {

@@ -19,7 +19,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
   n.pages_version = 0;
   n.attr = attr;
   AccountDirty(n);
-  (void)Remember(attr, since);
+  (void)Remember(attr, SinceChange(since));
 }
 
 Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {

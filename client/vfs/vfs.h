@@ -228,6 +228,8 @@ class Vfs {
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
+  // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
+  uint64_t SinceChange(uint64_t since) { return since == cache_epoch_ ? since : EpochAfterChange(since); }
   std::optional<Attr> CachedAttr(InodeId ino);
   void ForgetAttr(InodeId ino);
   void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);

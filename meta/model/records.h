@@ -96,7 +96,7 @@ struct StripeRecord {
   SessionId session;    // kAllocated: the owner
   InodeId ino;          // the file it was allocated for
   Layout layout;        // what was asked for: to re-widen narrow ones and to place rebuilt shards
-  CommitSeq live_since; // kLive
+  CommitSeq live_since; // kLive: since when; kAllocated: since when it is that
   bool operator==(const StripeRecord&) const = default;
   std::string Encode() const;
   static Result<StripeRecord> Decode(std::string_view key, std::string_view value);

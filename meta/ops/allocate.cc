@@ -35,6 +35,7 @@ Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId i
     rec.session = ctx.session;
     rec.ino = ino;
     rec.layout = layout;
+    rec.live_since = txn.seq();
     txn.Write(StripeKey(rec.info.id), rec);
     txn.Write(SessionStripeKey(ctx.session, rec.info.id), SessionStripeRecord());
     txn.AddCount(Counter::kAllocated, 1);

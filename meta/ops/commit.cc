@@ -150,7 +150,8 @@ Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r)
   StripeDeltas deltas;
   for (const StripeInfo& s : r.stripes) {
     if (!deltas.emplace(s.id, 0).second) return Error(FsError::kBadRequest, "a stripe is committed twice");
-    RETURN_IF_ERROR(MakeStripeLive(txn, ctx.session, s));
+    ASSIGN_OR_RETURN(const CommitSeq allocated, MakeStripeLive(txn, ctx.session, s));
+    ctx.touched->allocated = std::max(ctx.touched->allocated, allocated);
   }
   // 3.
   RETURN_IF_ERROR(CheckStripesOf(txn, r));

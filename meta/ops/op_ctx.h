@@ -32,6 +32,7 @@ struct Touched {
   std::set<std::pair<InodeId, std::string>> entries;  // (directory, name) appeared, vanished or changed
   std::set<StripeId> freed;                           // stripes that became garbage
   std::set<InodeId> orphaned;                         // unlinked, still open
+  CommitSeq allocated;                                // the newest allocation of a stripe that became live
   std::set<InodeId> trim;                             // have ranges to trim: call TrimStep
 };
 

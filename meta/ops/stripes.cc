@@ -69,7 +69,7 @@ Result<void> OpFreeStripe(Txn& txn, StripeId stripe, Touched* touched) {
   return DiscardStripe(txn, stripe, touched);
 }
 
-Result<void> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& sealed) {
+Result<CommitSeq> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& sealed) {
   ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, sealed.id));
   const std::string name = "stripe " + std::to_string(sealed.id.v);
   if (!rec || rec->state != StripeState::kAllocated || rec->session != session) {
@@ -84,6 +84,7 @@ Result<void> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& seale
     if (sealed.columns[i].length != 0) continue;
     txn.Delete(Family::kTargetStripes, TargetShardKey(unused.target, unused.shard));
   }
+  const CommitSeq allocated = rec->live_since;
   const bool narrow = rec->info.narrow;
   const bool crowded = rec->info.crowded;
   rec->info = sealed;
@@ -96,7 +97,7 @@ Result<void> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& seale
   txn.Delete(Family::kSessionStripes, SessionStripeKey(session, sealed.id));
   txn.AddCount(Counter::kAllocated, -1);
   CountLive(txn, rec->info, 1);
-  return Ok();
+  return allocated;
 }
 
 Result<bool> OpCollectSession(Txn& txn, SessionId session, Touched* touched) {

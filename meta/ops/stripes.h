@@ -12,6 +12,7 @@ namespace stria {
 Result<void> DiscardStripe(Txn& txn, StripeId stripe, Touched* touched);
 void PutGarbage(Txn& txn, TargetId target, ShardId shard, StripeId stripe);
 // Takes a sealed stripe as the session reports it. kConflict: not allocated to it, or not as allocated.
-Result<void> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& sealed);
+// The commit that allocated it.
+Result<CommitSeq> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& sealed);
 
 }  // namespace stria

@@ -47,20 +47,25 @@ Result<void> MetaServer::CheckSession(const OpHeader& h) {
   return Ok();
 }
 
+// What was acknowledged before the restart is shown to nobody, nor changed, before all of it is there again.
+bool MetaServer::Recovers(const OpHeader& h) const {
+  return sessions_.reclaiming() || sessions_.AwaitsReplays(h.session, Now());
+}
+
 Task<Result<void>> MetaServer::AwaitReclaims(const OpHeader& h) {
   const int64_t deadline_ns = DeadlineOf(h);
-  while (sessions_.reclaiming()) {
+  while (Recovers(h)) {
     if (Now() >= deadline_ns) {
       co_return Error(FsError::kRetryLater, "waiting for clients to reclaim what they held before the restart");
     }
-    co_await WaitProgress(deadline_ns);
+    co_await WaitProgress(std::min(deadline_ns, Now() + kSecond));
   }
   co_return Ok();
 }
 
 Task<Result<void>> MetaServer::Gate(const OpHeader& h) {
   CO_RETURN_IF_ERROR(CheckSession(h));
-  if (sessions_.reclaiming()) {
+  if (Recovers(h)) {
     CO_RETURN_IF_ERROR(co_await AwaitReclaims(h));
     CO_RETURN_IF_ERROR(CheckSession(h));
   }

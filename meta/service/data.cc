@@ -168,6 +168,9 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
       });
   if (!reply.ok() || !r.ino) co_return reply;
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
+  // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
+  // The bytes took longer to write than the allocation to sync, as a rule.
+  CO_RETURN_IF_ERROR(co_await WaitDurable(touched.allocated));
   co_return reply;
 }
 

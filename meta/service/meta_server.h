@@ -188,6 +188,7 @@ class MetaServer final : public MetaService, public AdminService {
   // CheckSession, then waits for the end of the reclaim window.
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
+  bool Recovers(const OpHeader& h) const;
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   Task<void> WaitProgress(int64_t until_ns);

@@ -402,6 +402,11 @@ Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
     SetFatal(synced.error());
     co_return synced.error();
   }
+  // The first that a client asks after it has reclaimed its session and repeated what was not durable.
+  if (r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
+    sessions_.Replayed(r.header.session);
+    progress_.Pulse();
+  }
   co_return Empty();
 }
 

@@ -78,7 +78,10 @@ bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, int6
   const bool first = s.unclaimed;
   s.unclaimed = false;
   s.expires_ns = now_ns + options_.lease_ns;
-  if (first) s.seen = seen;
+  if (first) {
+    s.seen = seen;
+    s.replays_until_ns = now_ns + options_.lease_ns;
+  }
   AckReplies(id, acked_below);
   return first;
 }
@@ -109,6 +112,15 @@ bool SessionTable::IsUnclaimed(SessionId id) const {
 
 bool SessionTable::reclaiming() const {
   return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& e) { return e.second.unclaimed; });
+}
+
+bool SessionTable::AwaitsReplays(SessionId id, int64_t now_ns) const {
+  return std::any_of(sessions_.begin(), sessions_.end(),
+                     [&](const auto& e) { return e.first != id && now_ns < e.second.replays_until_ns; });
+}
+
+void SessionTable::Replayed(SessionId id) {
+  if (auto it = sessions_.find(id); it != sessions_.end()) it->second.replays_until_ns = 0;
 }
 
 std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {

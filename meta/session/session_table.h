@@ -91,6 +91,10 @@ class SessionTable {
   bool full() const { return sessions_.size() >= options_.max_sessions; }
   // True while sessions of before the restart may still hold what they held then.
   bool reclaiming() const;
+  // True while others than `id` may still repeat what the restart has lost of their changes: from Reclaim until
+  // Replayed, but no longer than a lease.
+  bool AwaitsReplays(SessionId id, int64_t now_ns) const;
+  void Replayed(SessionId id);  // fine if there is no such session
   std::vector<SessionId> Expired(int64_t now_ns) const;
   // INT64_MAX without sessions.
   int64_t NextExpiryNs() const;
@@ -148,6 +152,7 @@ class SessionTable {
   struct Session {
     SessionRecord record;
     bool unclaimed = false;
+    int64_t replays_until_ns = 0;
     uint64_t open_nonce = 0;
     int64_t expires_ns = 0;
     CommitSeq seen;
