@@ -17,6 +17,7 @@ class FakeAdmin final : public AdminService, public AdminConnector {
     return {std::shared_ptr<void>(), static_cast<AdminService*>(this)};
   }
   Task<Result<UpkeepReply>> Upkeep(UpkeepRequest) override { co_return Error(FsError::kNoSys); }
+  Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest) override { co_return Error(FsError::kNoSys); }
   Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest) override { co_return Error(FsError::kNoSys); }
   Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest) override { co_return ScrubOrder(); }
   Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override {
@@ -29,6 +30,11 @@ class FakeAdmin final : public AdminService, public AdminConnector {
       else if (it->digest != digest) reply.wrong.push_back(shard);
     }
     co_return reply;
+  }
+  Task<Result<ListParityReply>> ListParity(ListParityRequest r) override {
+    ListParityReply none;
+    none.last = r.last;
+    co_return none;
   }
   std::map<TargetId, std::map<ShardId, uint64_t>> live;
   bool away = false;

@@ -103,7 +103,7 @@ Task<Result<void>> Scrubber::CompareParity(ShardId after, ShardId last) {
 }
 
 Task<Result<void>> Scrubber::CompareAll() {
-  if (!compare_) co_return Ok();
+  if (!hooks_.compare) co_return Ok();
   ShardId after;
   for (bool more = true; more;) {
     CO_ASSIGN_OR_RETURN(const ShardStore::Page page, co_await store_->Inventory(after, kScrubPage));

@@ -233,13 +233,16 @@ TEST_F(LinearTest, FilesOfStripes) {
 
 TEST_F(LinearTest, Names) {
   using Op = NamesModel::Op;
+  // Not kLink: link(2) looks the file up by its name first, which is another moment.
+  constexpr Op::Kind kKinds[] = {Op::Kind::kLookup, Op::Kind::kCreate, Op::Kind::kUnlink, Op::Kind::kRename,
+                                 Op::Kind::kList};
   Recorder<NamesModel> recorder;
   OnAllClients([&](uint32_t client, const std::string& dir) {
     Random rng(client + 1);
     for (int i = 0; i < kRounds; ++i) {
       Op op;
       op.client = client;
-      op.kind = static_cast<Op::Kind>(rng.Below(5));
+      op.kind = kKinds[rng.Below(std::size(kKinds))];
       op.name = std::string(1, static_cast<char>('a' + rng.Below(3)));
       do op.to = std::string(1, static_cast<char>('a' + rng.Below(3)));
       while (op.to == op.name);
@@ -264,6 +267,7 @@ TEST_F(LinearTest, Names) {
           case Op::Kind::kRename:
             op.error = rename(path.c_str(), (dir + "/" + op.to).c_str()) == 0 ? 0 : errno;
             return op;
+          case Op::Kind::kLink: break;
           case Op::Kind::kList: {
             DIR* d = opendir(dir.c_str());
             EXPECT_NE(d, nullptr);
