@@ -114,8 +114,20 @@ void Vfs::AttrChanged(InodeId ino) {
   if (!node->second->buffers_writes()) node->second->attr_known = false;
 }
 
+Vfs::Changing::Changing(Vfs* vfs, InodeId parent, std::string name) : vfs_(vfs), name_(parent, std::move(name)) {
+  ++vfs_->changing_[name_];
+  vfs_->ForgetEntry(name_.first, name_.second);
+}
+
+void Vfs::Changing::End() {
+  if (vfs_ == nullptr) return;
+  auto it = vfs_->changing_.find(name_);
+  if (--it->second == 0) vfs_->changing_.erase(it);
+  vfs_ = nullptr;
+}
+
 void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {
-  if (since != cache_epoch_) {
+  if (since != cache_epoch_ || changing_.contains({parent, name})) {
     // As in Remember: not kept, and what is cached may be older (a name that was not there before this
     // answer to our own creating it).
     ForgetEntry(parent, name);

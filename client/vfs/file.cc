@@ -171,7 +171,9 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
   creates_.emplace(call, asked);
+  Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  changing.End();
   ++names_made_;
   if (!reply.ok()) {
     CreateEnded(call);

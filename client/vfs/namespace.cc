@@ -109,7 +109,9 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   r.target = std::move(target);
   r.umask = who.umask;
   r.exclusive = true;
+  Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
+  changing.End();
   ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
@@ -125,7 +127,9 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   r.name = name;
   const uint64_t since = cache_epoch_;
   const uint64_t made = names_made_;
+  Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
+  changing.End();
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
@@ -148,6 +152,7 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   r.parent = parent;
   r.name = name;
   const uint64_t since = cache_epoch_;
+  const Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::Rmdir, std::move(r), who);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
@@ -181,6 +186,7 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.exchange = exchange;
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   const uint64_t since = cache_epoch_;
+  const Changing from(this, parent, name), to(this, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
@@ -198,7 +204,9 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
   r.ino = ino;
   r.new_parent = new_parent;
   r.new_name = new_name;
+  Changing changing(this, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Link, std::move(r), who);
+  changing.End();
   ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(new_parent, new_name);

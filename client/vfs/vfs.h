@@ -234,6 +234,20 @@ class Vfs {
   void ForgetAttr(InodeId ino);
   void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);
   void ForgetEntry(InodeId parent, const std::string& name);
+  // A name that a call of ours changes: from its beginning to its answer the server tells others of the change, but
+  // not us, so nothing is remembered of it.
+  class Changing {
+   public:
+    Changing(Vfs* vfs, InodeId parent, std::string name);
+    Changing(const Changing&) = delete;
+    Changing& operator=(const Changing&) = delete;
+    ~Changing() { End(); }
+    void End();  // before what the answer says is remembered
+
+   private:
+    Vfs* vfs_;
+    const std::pair<InodeId, std::string> name_;
+  };
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
   void Trim();
@@ -372,6 +386,7 @@ class Vfs {
   std::list<InodeId> lru_;
   std::map<InodeId, std::map<std::string, Dentry>> entries_;
   size_t entry_count_ = 0;
+  std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation
   uint64_t events_seen_ = 0;  // by the server's pushes alone
   // Creates under way, by the number of the call, with events_seen_ when they were sent: events since may be about
