@@ -63,7 +63,7 @@ class AppendWork final : public SimWork {
   Task<void> NextLog(size_t client);
   Task<void> Session(size_t client, LogPtr log, Random& rng);
   Task<void> Reader(size_t client, uint64_t seed);
-  Task<bool> Look(size_t client, LogPtr log);
+  Task<Result<void>> Look(size_t client, LogPtr log);
   Floor FloorOf(const Log& log);
   Floor LeastOf(const Log& log, const Floor& before);
   static std::string RecordBytes(uint64_t writer, uint64_t number, uint64_t length);
@@ -239,23 +239,24 @@ Task<void> AppendWork::Reader(size_t client, uint64_t seed) {
   }
 }
 
-Task<bool> AppendWork::Look(size_t client, LogPtr log) {
+Task<Result<void>> AppendWork::Look(size_t client, LogPtr log) {
   const Floor floor = FloorOf(*log);
   auto opened = co_await vfs(client).Open(kRoot, log->ino, false, Flags(false));
-  if (!opened.ok()) co_return false;
+  if (!opened.ok()) co_return opened.error();
   auto content = co_await ReadAll(client, opened->handle);
   (void)co_await vfs(client).Release(kRoot, opened->handle);
-  if (!content.ok()) co_return false;
+  if (!content.ok()) co_return content.error();
   Trace(log->name + " look by " + Name(client) + ": " + std::to_string(content->size()) + " bytes");
   Count("looks at appended files");
   Check(*log, *content, LeastOf(*log, floor), Name(client));
-  co_return true;
+  co_return Ok();
 }
 
 Task<void> AppendWork::FinalChecks() {
   for (const LogPtr& log : logs_) {
     for (size_t c = 0; c < clients(); ++c) {
-      if (!co_await Look(c, log)) Fail("final read of " + log->name + " by " + Name(c));
+      const auto seen = co_await Look(c, log);
+      if (!seen.ok()) Fail("final read of " + log->name + " by " + Name(c) + ": " + seen.error().ToString());
     }
   }
 }
