@@ -16,8 +16,8 @@ constexpr uint64_t kFetchBytes = 4 * kMiB;
 constexpr uint64_t kFirstWindowBytes = 1 * kMiB;
 // Mapping asked ahead of the reader, so that a scan does not ask for each piece.
 constexpr uint64_t kMapAheadBytes = 256 * kMiB;
-// A range is asked again when its shards are gone or its tokens are old, and when the mapping changed
-// while it was being asked.
+// A range is asked again when its shards are gone or its tokens are old, when the mapping changed
+// while it was being asked, and once when too few of its columns can be reached.
 constexpr int kMaxReadAttempts = 8;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
@@ -89,6 +89,7 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
                                          uint64_t length) {
   VfsInode& n = *inode;
   Error last;
+  bool asked_again = false;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     ReadGuard guard = session_.BeginRead();
     ReadParts now;
@@ -98,7 +99,9 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
     if (bytes.ok()) co_return bytes;
     last = bytes.error();
-    if (!MappingIsOld(last.code)) break;
+    // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
+    const bool moved = last.code == FsError::kUnavailable && !std::exchange(asked_again, true);
+    if (!MappingIsOld(last.code) && !moved) break;
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
     n.extents.Clear();
