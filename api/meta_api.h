@@ -142,6 +142,9 @@ struct MakeNodeRequest {
   bool open = false;       // files: also open it for writing, as Open would
   bool exclusive = false;  // kExist if there; otherwise an existing file is opened
   bool truncate = false;   // an existing file is truncated
+  // Of a replay: the number that the lost creation gave. The inode has it again: handles, and other requests
+  // to be replayed, name it. A number that is not free, or not of before the restart, is ignored.
+  InodeId former;
 };
 struct OpenRequest {
   OpHeader header;

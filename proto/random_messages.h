@@ -75,7 +75,7 @@ MEMBERS(Empty, 0);
 MEMBERS(NameRequest, 3);
 MEMBERS(NodeReply, 4);
 MEMBERS(SetAttrRequest, 11);
-MEMBERS(MakeNodeRequest, 11);
+MEMBERS(MakeNodeRequest, 12);
 MEMBERS(OpenRequest, 6);
 MEMBERS(OpenReply, 4);
 MEMBERS(RenameRequest, 7);

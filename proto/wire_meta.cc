@@ -30,7 +30,7 @@ WIRE_MESSAGE(SetAttrRequest) {
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
-  F(umask);
+  F(umask); F(former);
 }
 WIRE_MESSAGE(OpenRequest) { F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); }
 WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); }

@@ -33,6 +33,13 @@ uint64_t BytesOf(const Req&) {
   return 1024;
 }
 
+// So that the replay makes what the reply said.
+void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
+  if (reply.created) r->former = reply.node.attr.ino;
+}
+template <class Req, class Rep>
+void PrepareReplay(Req*, const Rep&) {}
+
 // A commit that was answered after its own sync: everything before it is durable too.
 bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
 template <class Req>
@@ -68,6 +75,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     // What a server said before its restart may be forgotten there by now: ask again.
     const bool current = t.term == term_ && state_ == State::kReady;
     if (reply && reply->ok() && current) {
+      if (mutation) PrepareReplay(&request, **reply);
       if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
       co_return std::move(*reply);
     }

@@ -96,6 +96,46 @@ TEST(Crash, LeavesTheStateAfterSomeCommit) {
   }
 }
 
+// A creation that was lost is replayed: it has its number again, as whoever has a handle of it calls it so.
+TEST(Crash, AReplayedCreationHasItsNumberAgain) {
+  int replayed = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    TestStore store(StoreKind::kMemory, seed);
+    const auto make = [&](const std::string& name, InodeId former) {
+      Touched touched;
+      OpCtx ctx;
+      ctx.touched = &touched;
+      MakeNodeRequest r;
+      r.parent = kRootInode;
+      r.name = name;
+      r.former = former;
+      Txn txn(store.store());
+      const Result<OpenReply> made = OpMakeNode(txn, ctx, r);
+      if (!made.ok()) return InodeId();
+      EXPECT_TRUE(txn.Commit().ok());
+      return made->node.attr.ino;
+    };
+    const InodeId kept = make("kept", InodeId());
+    store.Sync();
+    const InodeId lost = make("lost", InodeId());
+    const InodeId never(lost.v + 1000);
+    EXPECT_NE(make("of this life", never), never);
+    store.Crash(true);
+    const InodeId again = make("lost", lost);
+    if (!again) continue;  // it survived
+    ++replayed;
+    EXPECT_EQ(again, lost);
+    const InodeId others[] = {kept, lost, kRootInode, InodeId(), InodeId(UINT64_MAX)};
+    for (const InodeId former : others) {
+      const InodeId ino = make("not " + std::to_string(former.v), former);
+      EXPECT_NE(ino, former) << "it is taken, or was never given out";
+      EXPECT_GT(ino, lost);
+    }
+    for (const std::string& problem : store.Fsck()) ADD_FAILURE() << problem;
+  }
+  EXPECT_GT(replayed, 3);
+}
+
 // Records what is written; a journal.
 class JournalKv final : public KvStore {
  public:

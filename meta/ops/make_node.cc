@@ -48,6 +48,13 @@ InodeRecord NewInodeRecord(const OpCtx& ctx, const MakeNodeRequest& r, const Ino
   return rec;
 }
 
+Result<InodeId> NumberFor(Txn& txn, InodeId former) {
+  if (!txn.IsFormer(former)) return txn.NewInode();
+  ASSIGN_OR_RETURN(const bool taken, txn.Has<InodeRecord>(InodeKey(former)));
+  if (taken) return txn.NewInode();
+  return former;
+}
+
 }  // namespace
 
 Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r) {
@@ -65,7 +72,7 @@ Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& 
   const bool is_dir = r.type == FileType::kDirectory;
   if (is_dir && dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 
-  ASSIGN_OR_RETURN(const InodeId ino, txn.NewInode());
+  ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, r.former));
   InodeRecord rec = NewInodeRecord(ctx, r, dir, ino);
   RETURN_IF_ERROR(Inherit(txn, dir, r.umask, &rec));
   RETURN_IF_ERROR(AddDentry(txn, ctx, &dir, r.name, ino, r.type));

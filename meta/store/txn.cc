@@ -133,6 +133,10 @@ Result<InodeId> Txn::NewInode() {
   return InodeId(id);
 }
 
+bool Txn::IsFormer(InodeId ino) const {
+  return ino > kRootInode && ino.v < store_.first_ids_[static_cast<size_t>(IdKind::kInode)];
+}
+
 Result<StripeId> Txn::NewStripe() {
   ASSIGN_OR_RETURN(uint64_t id, NewId(IdKind::kStripe));
   return StripeId(id);

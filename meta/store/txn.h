@@ -84,6 +84,8 @@ class Txn {
   // kRetryLater if the next range of ids is not durable yet (Sync first).
   Result<uint64_t> NewId(IdKind kind);
   Result<InodeId> NewInode();
+  // Whether it is one that may have been given out before this start of the server.
+  bool IsFormer(InodeId ino) const;
   Result<StripeId> NewStripe();
   Result<ShardId> NewShard();
 
@@ -154,6 +156,7 @@ class MetaStore {
   std::optional<SuperRecord> super_;
   StateRecord state_;                              // as last written
   std::array<uint64_t, kIdKinds> next_ids_{};
+  std::array<uint64_t, kIdKinds> first_ids_{};  // of this start: ids below may have been given out before
   std::array<uint64_t, kIdKinds> durable_limits_{};  // ids below may be used
   CommitSeq durable_;
 };
