@@ -17,7 +17,7 @@ constexpr uint64_t kFirstWindowBytes = 1 * kMiB;
 // Mapping asked ahead of the reader, so that a scan does not ask for each piece.
 constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // A range is asked again when its shards are gone or its tokens are old, when the mapping changed
-// while it was being asked, and once when too few of its columns can be reached.
+// while it was being asked, and once when too few of its columns can be read.
 constexpr int kMaxReadAttempts = 8;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
@@ -100,8 +100,8 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     if (bytes.ok()) co_return bytes;
     last = bytes.error();
     // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
-    const bool moved = last.code == FsError::kUnavailable && !std::exchange(asked_again, true);
-    if (!MappingIsOld(last.code) && !moved) break;
+    const bool first_failure = !std::exchange(asked_again, true);
+    if (!MappingIsOld(last.code) && !first_failure) break;
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
     n.extents.Clear();
