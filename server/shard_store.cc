@@ -340,6 +340,10 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
 // ---- Reading --------------------------------------------------------------------------------------
 
 Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length) {
+  return ReadBlocks(shard, offset, length, false);
+}
+
+Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, bool stored) {
   if (hung()) co_return Usable();
   // Twice: compaction may move a packed shard between the look at the index and the read.
   for (int attempt = 0;; ++attempt) {
@@ -357,7 +361,8 @@ Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64
     const bool packed = record->kind == ShardKind::kPacked;
     const std::string name = packed ? SegmentName(record->place.segment) : RawShardName(shard);
     const uint64_t base = packed ? SegmentPayloadOffset(record->place, record->length) : 0;
-    Result<Buffer> bytes = co_await disk_->Read(name, base + offset, length);
+    Result<Buffer> bytes =
+        co_await (stored ? disk_->ReadStored(name, base + offset, length) : disk_->Read(name, base + offset, length));
     if (bytes.code() == FsError::kNoEnt) {
       if (attempt == 0) continue;
       co_return Damaged(shard, "has lost its file");
@@ -380,7 +385,7 @@ Task<Result<void>> ShardStore::Verify(ShardId shard) {
   CO_ASSIGN_OR_RETURN(const ShardRecordPtr record, co_await index_.Get(shard, false));
   if (!record) co_return NoSuchShard(shard);
   for (uint64_t at = 0; at < record->length; at += kVerifyChunkBytes) {
-    CO_RETURN_IF_ERROR(co_await Read(shard, at, std::min(kVerifyChunkBytes, record->length - at)));
+    CO_RETURN_IF_ERROR(co_await ReadBlocks(shard, at, std::min(kVerifyChunkBytes, record->length - at), true));
   }
   co_return Ok();
 }

@@ -108,7 +108,7 @@ class ShardStore {
   };
   Task<Result<Page>> Inventory(ShardId after, size_t limit);
 
-  // Reads and checks the whole shard.
+  // Reads the whole shard from the disk itself, past all caches, and checks it.
   Task<Result<void>> Verify(ShardId shard);
   // As of kSpacePeriodNs ago at most; never waits for the disk.
   DiskUsage Usage() const;
@@ -154,6 +154,8 @@ class ShardStore {
   Task<Result<void>> WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair);
   Task<Result<void>> Spill(OpenPtr shard);
   void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data);
+  // `stored`: as Disk::ReadStored.
+  Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, bool stored);
   Task<Result<void>> CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data,
                                std::vector<uint32_t> crcs);
   Task<void> DropOpen(ShardId shard);  // also waits for a seal under way to end

@@ -33,6 +33,9 @@ class Disk {
 
   // Exactly `length` bytes, or fewer if the file ends before.
   virtual Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) = 0;
+  // The same of what the disk itself has: the file is looked for by its name, whoever has it open, and
+  // bytes that are only cached are read again. Slower, for scrubbing.
+  virtual Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) = 0;
   // Creates the file if it is not there. Not durable before SyncFiles. Writes to distinct ranges of
   // one file may overlap in time.
   virtual Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) = 0;

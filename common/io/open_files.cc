@@ -110,10 +110,11 @@ int OpenFiles::Remove(const std::string& name) {
   Shard& shard = ShardOf(name);
   std::shared_ptr<OpenFile> dropped;
   std::lock_guard<std::mutex> lock(shard.mu);
-  if (unlinkat(root_fd_, name.c_str(), 0) != 0) return errno;
-  Drop(shard, name, &dropped);
+  const int err = unlinkat(root_fd_, name.c_str(), 0) == 0 ? 0 : errno;
+  if (err != 0 && err != ENOENT) return err;
+  Drop(shard, name, &dropped);  // also of a file that somebody else removed
   shard.poisoned.erase(name);
-  return 0;
+  return err;
 }
 
 int OpenFiles::Rename(const std::string& from, const std::string& to) {

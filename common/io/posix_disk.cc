@@ -120,6 +120,7 @@ class PosixDisk::Files {
         open_(root_fd, options.max_open_files) {}
 
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
+  Result<Buffer> ReadStored(const std::string& name, uint64_t offset, uint64_t length);
   Result<void> Write(const std::string& name, uint64_t offset, const BufferChain& data);
   int WriteTo(OpenFile& file, uint64_t offset, const BufferChain& data);
   Result<void> Reserve(const std::string& name, uint64_t size);
@@ -146,6 +147,7 @@ class PosixDisk::Files {
     return Error(FsError::kDiskFailed, "an earlier sync of '" + name + "' on the disk at " + root_ +
                                            " failed: what was written since may be lost");
   }
+  Result<Buffer> ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length);
   Result<std::shared_ptr<OpenFile>> Existing(const std::string& name);
   Result<std::shared_ptr<OpenFile>> ExistingOrNew(const std::string& name);
   // 0 or an errno. Syncs the directory and, the first time, all those above it: they may have been made
@@ -181,15 +183,33 @@ Result<std::shared_ptr<OpenFile>> PosixDisk::Files::ExistingOrNew(const std::str
 
 Result<Buffer> PosixDisk::Files::Read(const std::string& name, uint64_t offset, uint64_t length) {
   ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, Existing(name));
+  return ReadFrom(file->fd(), name, offset, length);
+}
+
+Result<Buffer> PosixDisk::Files::ReadStored(const std::string& name, uint64_t offset, uint64_t length) {
+  const Fd fd(open_.OpenAt(name, O_RDONLY));
+  if (fd.get() < 0) return errno == ENOENT ? NoFile(name) : Failed(errno, "open", name);
+  if (length == 0) return Buffer();
+  // Pages that are not written back yet stay. A hint that is not taken costs only the second look.
+  const auto drop = [&] {
+    (void)posix_fadvise(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
+  };
+  drop();
+  Result<Buffer> bytes = ReadFrom(fd.get(), name, offset, length);
+  drop();  // a scrub fills no cache with what nobody asked for
+  return bytes;
+}
+
+Result<Buffer> PosixDisk::Files::ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length) {
   struct stat st;
-  if (fstat(file->fd(), &st) != 0) return Failed(errno, "stat", name);
+  if (fstat(fd, &st) != 0) return Failed(errno, "stat", name);
   const auto size = static_cast<uint64_t>(st.st_size);
   if (offset >= size || length == 0) return Buffer();
   MutableBuffer out(std::min(length, size - offset));
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t n =
-        pread(file->fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+        pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Failed(errno, "read", name);
     if (n == 0) break;  // it was truncated meanwhile
@@ -450,6 +470,14 @@ Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
     return files->Read(name, offset, length);
+  });
+}
+
+Task<Result<Buffer>> PosixDisk::ReadStored(std::string name, uint64_t offset, uint64_t length) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  if (!OffsetsFit(offset, length)) co_return Error(FsError::kFBig, "a read beyond 8 EiB of '" + name + "'");
+  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+    return files->ReadStored(name, offset, length);
   });
 }
 

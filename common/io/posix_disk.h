@@ -40,6 +40,7 @@ class PosixDisk final : public Disk {
   ~PosixDisk() override;
 
   Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override;
+  Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) override;
   Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) override;
   Task<Result<void>> Reserve(std::string name, uint64_t size) override;
   // Syncs the others even if one fails; the first error is returned.

@@ -116,6 +116,21 @@ TEST_F(PosixDiskTest, FollowsNoLinks) {
   EXPECT_EQ((*files)[0].name, "real");
 }
 
+TEST_F(PosixDiskTest, StoredIsWhatTheNameLeadsTo) {
+  ASSERT_TRUE(Write("d/a", "as written").ok());
+  const auto stored = [&] {
+    const auto r = RunSim(ex_, disk_->ReadStored("d/a", 3, 100));
+    return r.ok() ? std::string(r->view()) : std::string(FsErrorName(r.code()));
+  };
+  EXPECT_EQ(stored(), "written");
+  fs::remove(dir_.path() + "/d/a");
+  EXPECT_TRUE(RunSim(ex_, disk_->Read("d/a", 0, 100)).ok()) << "this test is about a file that is still open";
+  EXPECT_EQ(stored(), FsErrorName(FsError::kNoEnt));
+  std::ofstream(dir_.path() + "/d/a") << "another";
+  EXPECT_EQ(stored(), "ther");
+  EXPECT_EQ(RunSim(ex_, disk_->ReadStored("../a", 0, 1)).code(), FsError::kBadRequest);
+}
+
 // A limit of the file size is the one write error that needs no rights.
 TEST_F(PosixDiskTest, ErrorsNameTheDisk) {
   signal(SIGXFSZ, SIG_IGN);

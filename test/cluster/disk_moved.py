@@ -13,8 +13,7 @@ def scenario():
             c.write(f"small/{i}", 80_000 + 977 * i)
         n3, n4 = c.cluster / "n3", c.cluster / "n4"
         uuid = c.disk("n3:d1")["uuid"]
-        used = c.disk("n3:d1")["used_bytes"]
-        assert used > 0, "nothing is on n3:d1"
+        used = wait_for("n3:d1 tells what is on it", lambda: c.disk("n3:d1")["used_bytes"], 30)
         arguments = {n: c.arguments(n) for n in ("n3", "n4")}
         c.stria("rebuild", "pause")
         c.kill("n3")
