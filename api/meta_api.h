@@ -60,7 +60,7 @@ struct RenewReply {
 
 struct PollRequest {
   OpHeader header;       // timeout_ns is the longest wait; the server answers sooner with events
-  uint64_t acked_event = 0;  // all up to this are processed
+  uint64_t acked_event = 0;  // all up to this are processed; recalls and flushes begun
 };
 struct PollReply {
   uint64_t term = 0;

@@ -63,7 +63,7 @@ struct OpHeader {
   uint32_t gid = 0;
   std::vector<uint32_t> groups;  // supplementary, at most 65,536
   int64_t timeout_ns = 30 * kSecond;  // how long the caller waits; every call has one
-  uint64_t trace_id = 0;
+  uint64_t trace_id = 0;  // of a session's calls: numbers them in the order in which they were begun
 };
 
 // What a session may do with an inode's data and size without asking (DESIGN.md section 3).

@@ -5,7 +5,8 @@
 // 2. The lease is renewed at a third of its length and counted from SENDING the renewal, on
 //    Executor::NowNs, less a margin. What is cached is good while LeaseLeftNs() > 0.
 // 3. Events are polled and handled: those of one inode one after another, those of different inodes at
-//    once. An event is acknowledged when it and all before it have been handled.
+//    once. An event is acknowledged when it and all before it have been handled; of a recall or a flush
+//    it is enough that it is under way: LeaseDone tells its end.
 // 4. A new term (the server restarted): calls wait, held inodes are reclaimed, mutations that were not
 //    known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
 // 5. Fenced (expired or replaced): calls fail with kFenced until a fresh session is open; then
@@ -217,14 +218,15 @@ class MetaSession {
 
   struct Queued {
     SessionEvent event;
-    uint64_t numbering = 0;
+    uint64_t numbering = 0;  // 0: acknowledged already
   };
   uint64_t numbering_ = 0;                              // of events; those of older ones are not acknowledged
-  uint64_t acked_event_ = 0;                            // it and all before are handled
+  uint64_t acked_event_ = 0;                            // as far as all before are
+  size_t in_hand_ = 0;                                  // being handled, or behind one that is
   uint64_t taken_event_ = 0;                            // the last that was taken from a poll
   std::set<uint64_t> handled_;                          // above acked_event_
   std::map<InodeId, std::deque<Queued>> event_queues_;  // being handled, per inode
-  Event acked_;                                         // pulsed when acked_event_ grows
+  Event acked_;                                         // pulsed when acked_event_ grows or one is handled
 
   TaskScope scope_;   // the loops
   TaskScope events_;  // handlers

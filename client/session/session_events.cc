@@ -46,8 +46,8 @@ Task<void> MetaSession::KeepPolling() {
       co_await changed_.Wait();
       continue;
     }
-    if (taken_event_ - acked_event_ >= kMaxEventsInHand) {
-      co_await AckedPast(acked_event_);
+    if (in_hand_ >= kMaxEventsInHand) {
+      co_await acked_.Wait();
       continue;
     }
     const uint64_t numbering = numbering_;
@@ -87,9 +87,14 @@ bool MetaSession::TakeEvents(std::vector<SessionEvent> events) {
       Acknowledge(e.seq, numbering_);
       continue;
     }
+    // A recall under way, which may wait for what another client has to acknowledge, holds up no acknowledgement
+    // of ours: its end is told by LeaseDone.
+    const bool demand = e.kind == SessionEvent::Kind::kRecall || e.kind == SessionEvent::Kind::kFlush;
+    if (demand) Acknowledge(e.seq, numbering_);
     auto [it, started] = event_queues_.try_emplace(e.ino);
     const InodeId ino = e.ino;
-    it->second.push_back(Queued{std::move(e), numbering_});
+    it->second.push_back(Queued{std::move(e), demand ? 0 : numbering_});
+    ++in_hand_;
     if (started) events_.Spawn(HandleEvents(ino));
   }
   return fresh;
@@ -106,7 +111,9 @@ Task<void> MetaSession::HandleEvents(InodeId ino) {
     it->second.pop_front();
     const uint64_t seq = q.event.seq;
     if (handlers_.on_event) co_await handlers_.on_event(std::move(q.event));
+    --in_hand_;
     Acknowledge(seq, q.numbering);
+    acked_.Pulse();
   }
 }
 

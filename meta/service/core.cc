@@ -204,26 +204,28 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
     for (InodeId ino : covered) interests_.NoteAttr(from, ino, &evicted);
     NoteEvictions(evicted);
   }
-  std::vector<InterestTable::Notice> others, mine;
-  const auto sort = [&](std::vector<InterestTable::Notice> notices) {
-    for (InterestTable::Notice& n : notices) (n.session == from ? mine : others).push_back(std::move(n));
-  };
-  const auto except = [&](InodeId ino) {
-    return std::find(covered.begin(), covered.end(), ino) != covered.end() ? from : SessionId();
-  };
-  for (InodeId ino : touched.data) sort(interests_.DataChanged(ino, except(ino)));
-  for (InodeId ino : touched.attrs) {
-    if (!touched.data.count(ino)) sort(interests_.AttrChanged(ino, except(ino)));
-  }
-  if (Sabotaged(Sabotage::kLoseInvalidation)) others.clear();
   Acks acks;
-  Push(others, &acks);
-  for (const auto& [dir, name] : touched.entries) {
+  const auto tell = [&](const std::vector<InterestTable::Notice>& others, Untold* untold) {
     Acks told;
-    if (!Sabotaged(Sabotage::kLoseInvalidation)) Push(interests_.EntryChanged(dir, name, from), &told);
-    for (const auto& [session, event] : told) untold_[dir][session] = event;
+    if (!Sabotaged(Sabotage::kLoseInvalidation)) Push(others, &told);
+    for (const auto& [session, event] : told) (*untold)[session] = event;
     acks.insert(acks.end(), told.begin(), told.end());
+  };
+  std::vector<InterestTable::Notice> mine;
+  const auto tell_of = [&](InodeId ino, bool data) {
+    const bool is_covered = std::find(covered.begin(), covered.end(), ino) != covered.end();
+    const SessionId except = is_covered ? from : SessionId();
+    std::vector<InterestTable::Notice> others;
+    for (auto& n : data ? interests_.DataChanged(ino, except) : interests_.AttrChanged(ino, except)) {
+      (n.session == from ? mine : others).push_back(std::move(n));
+    }
+    tell(others, &untold_attrs_[ino]);
+  };
+  for (InodeId ino : touched.data) tell_of(ino, true);
+  for (InodeId ino : touched.attrs) {
+    if (!touched.data.count(ino)) tell_of(ino, false);
   }
+  for (const auto& [dir, name] : touched.entries) tell(interests_.EntryChanged(dir, name, from), &untold_[dir]);
   Push(mine, nullptr);
   for (auto it = evictions_.begin(); it != evictions_.end();) {
     if (sessions_.Acked(it->first, it->second)) {
@@ -236,17 +238,28 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
   TellOrphaned(touched);
   if (!acks.empty()) co_await WaitAcks(std::move(acks));
   for (const auto& [dir, name] : touched.entries) co_await WaitTold(dir);
+  // Who was told by the change before this one, and has not acknowledged that, was not told again. What `from` has
+  // not processed may wait for this very call.
+  for (InodeId ino : touched.data) co_await WaitTold(&untold_attrs_, ino, from);
+  for (InodeId ino : touched.attrs) co_await WaitTold(&untold_attrs_, ino, from);
 }
 
 Task<void> MetaServer::WaitTold(InodeId dir) {
-  auto untold = untold_.find(dir);
-  if (untold == untold_.end() || Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
-  co_await WaitAcks(Acks(untold->second.begin(), untold->second.end()));
+  if (Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
+  co_await WaitTold(&untold_, dir, SessionId());
+}
+
+Task<void> MetaServer::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except) {
+  auto it = of->find(ino);
+  if (it == of->end()) co_return;
+  Acks acks(it->second.begin(), it->second.end());
+  std::erase_if(acks, [&](const auto& a) { return a.first == except; });
+  co_await WaitAcks(std::move(acks));
   // There may be newer ones by now.
-  untold = untold_.find(dir);
-  if (untold == untold_.end()) co_return;
-  std::erase_if(untold->second, [this](const auto& a) { return sessions_.Acked(a.first, a.second); });
-  if (untold->second.empty()) untold_.erase(untold);
+  it = of->find(ino);
+  if (it == of->end()) co_return;
+  std::erase_if(it->second, [this](const auto& a) { return sessions_.Acked(a.first, a.second); });
+  if (it->second.empty()) of->erase(it);
 }
 
 void MetaServer::TellOrphaned(const Touched& touched) {

@@ -171,6 +171,7 @@ class MetaServer final : public MetaService, public AdminService {
     using RunBase::RunBase;
     std::optional<Result<Rep>> result;
   };
+  using Untold = std::map<SessionId, uint64_t>;  // newest event
   using Acks = std::vector<std::pair<SessionId, uint64_t>>;
   template <class Req, class Rep>
   using RunFn = Task<Result<Rep>> (MetaServer::*)(Req);
@@ -208,6 +209,7 @@ class MetaServer final : public MetaService, public AdminService {
   // No answer about a directory's names overtakes what was announced of them: who hears of a change from us must not
   // find, or hear from others who have looked at what they cached, that it has not happened.
   Task<void> WaitTold(InodeId dir);
+  Task<void> WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except);
   // The file has lost its last name: sessions that keep it for a next open, or will, are to give it back.
   void TellOrphaned(const Touched& touched);
   void LogMapChanges();
@@ -375,8 +377,9 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
   std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
   std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
-  // Names of these directories have changed: newest event of that which a session has perhaps not acknowledged.
-  std::map<InodeId, std::map<SessionId, uint64_t>> untold_;
+  // Names of these directories, attributes or data of these inodes have changed: newest event of that which a
+  // session has perhaps not acknowledged.
+  std::map<InodeId, Untold> untold_, untold_attrs_;
   std::map<SessionId, uint64_t> evictions_;  // newest eviction notice: no mutation overtakes it
   std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
   size_t running_count_ = 0;

@@ -89,6 +89,27 @@ TEST_F(ServiceTest, AnswersAboutNamesWaitForWhatOthersAreToBeTold) {
   EXPECT_TRUE(a.Run(h.server->Unlink(unlink)).ok());
 }
 
+// b is told of the first change only, and still shows what was before both of them.
+TEST_F(ServiceTest, AChangeIsNotAnsweredBeforeTheOneBeforeItIsKnown) {
+  const InodeId ino = a.Make(kRootInode, "f", FileType::kFile, false)->node.attr.ino;
+  ASSERT_TRUE(b.Lookup("f").ok());
+  b.Stop();
+  const auto change = [&](uint32_t mode, int64_t timeout_ns) {
+    SetAttrRequest r;
+    r.header = a.Mutation();
+    r.header.timeout_ns = timeout_ns;
+    r.ino = ino;
+    r.mode = mode;
+    return r;
+  };
+  EXPECT_EQ(a.Run(h.server->SetAttr(change(0600, 2 * kSecond))).code(), FsError::kDeadline);
+  Result<NodeReply> reply = FsError::kIo;
+  const int64_t took = Timed(h.server->SetAttr(change(0640, 30 * kSecond)), &reply);
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_GT(took, 10 * kSecond) << "b has not been told";
+  EXPECT_EQ(b.GetAttr(ino).code(), FsError::kFenced);
+}
+
 TEST_F(ServiceTest, WhoKeepsAFileThatLosesItsLastNameIsTold) {
   auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;

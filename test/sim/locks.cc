@@ -96,6 +96,7 @@ Task<void> LockWork::Locker(size_t client, uint64_t seed) {
       owners_.push_back(owner);
       co_await Session(owner, rng, handles);
       for (LockRanges& r : owner->sure) r = LockRanges();
+      ++owner->changes;
       for (const VfsHandlePtr& h : handles) co_await vfs(client).DropLocks(h->inode, owner->kind, owner->number);
       owner->ended = true;
     }
