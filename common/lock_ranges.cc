@@ -32,6 +32,13 @@ void LockRanges::Set(const LockRange& r) {
   if (r.type != LockType::kNone) ranges_[now.first] = now;
 }
 
+void LockRanges::Weaken(const LockRange& r) {
+  for (const LockRange& mine : All()) {
+    if (!Overlap(mine, r) || mine.type <= r.type) continue;
+    Set({std::max(mine.first, r.first), std::min(mine.last, r.last), r.type, r.pid});
+  }
+}
+
 std::optional<LockRange> LockRanges::Conflict(const LockRange& r) const {
   auto it = ranges_.upper_bound(r.first);
   if (it != ranges_.begin() && std::prev(it)->second.last >= r.first) --it;

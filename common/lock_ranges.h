@@ -39,6 +39,8 @@ class LockRanges {
  public:
   // The range gets this type, whatever it had; kNone unlocks. REQUIRES: first <= last.
   void Set(const LockRange& r);
+  // What of the range is locked more strongly than `r.type` has that type.
+  void Weaken(const LockRange& r);
   // The first of our ranges that keeps another owner from having `r`.
   std::optional<LockRange> Conflict(const LockRange& r) const;
   // True if all of it is locked with exactly that type.

@@ -71,8 +71,13 @@ class VfsInode {
   CommitSeq last_commit;        // of this inode by us
   CommitSeq durable_commit;     // known durable up to this
 
-  // ---- Locks, by kind and owner (locks.cc). What may be held, if an answer was lost.
-  std::map<std::pair<LockKind, uint64_t>, LockRanges> locks;
+  // ---- Locks, by kind and owner (locks.cc).
+  struct OwnerLocks {
+    LockRanges held;    // surely: while a request is under way, what is left whatever becomes of it
+    bool more = false;  // an answer was lost: the server may have more
+    bool empty() const { return held.empty() && !more; }
+  };
+  std::map<std::pair<LockKind, uint64_t>, OwnerLocks> locks;
   AsyncMutex lock_mu;  // held over each request for a lock of this inode: they arrive in order
 
   bool in_use() const {

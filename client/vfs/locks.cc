@@ -1,5 +1,6 @@
 // Locks. The server grants them; what this client holds is noted per inode, to be claimed again after a restart
-// of the server and to know at close whether there is anything to give up.
+// of the server (a claim that another client has too fences us) and to know at close whether there is anything to
+// give up.
 //
 // Who waits stands in line at the server under a ticket and has no call under way: an event (kLockFree) says
 // when to ask again. A lock is held only when a reply says so, so an interrupted wait leaves nothing behind but a
@@ -54,19 +55,24 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
     co_return Error(FsError::kFenced, "the mount lost its session, and its locks");
   }
   if (op == LockOp::kTest) co_return co_await session_.Call(&MetaService::Lock, std::move(r));
+  if (op == LockOp::kWithdraw) co_return co_await session_.Mutate(&MetaService::Lock, std::move(r));
+  // Should the server restart meanwhile, we claim no more than what is ours whatever it did: what it has taken away,
+  // somebody else may have by now. flock(2) gives up its old lock even if it does not get the new one.
+  const auto key = std::pair(lock.kind, lock.owner);
+  const bool flock = lock.kind == LockKind::kFlock;
+  const LockRanges before = inode->locks[key].held;
+  inode->locks[key].held.Weaken(flock ? LockRange() : lock.range);
   auto reply = co_await session_.Mutate(&MetaService::Lock, std::move(r));
   if (generation != session_.generation()) co_return reply;
-  if (op == LockOp::kWithdraw) co_return reply;
-  // flock(2) gives up its old lock even if it does not get the new one.
-  const bool done = reply.ok() && (reply->granted || lock.kind == LockKind::kFlock);
-  if (!done && !IsUnknown(reply.code())) co_return reply;
-  LockRange range = lock.range;
-  if (reply.ok() && !reply->granted) range.type = LockType::kNone;
-  // Unlocked or not is not known: it stays noted, and is unlocked again when its owner goes.
-  if (!reply.ok() && range.type == LockType::kNone) co_return reply;
-  const auto key = std::pair(lock.kind, lock.owner);
-  LockRanges& mine = inode->locks[key];
-  mine.Set(range);
+  VfsInode::OwnerLocks& mine = inode->locks[key];
+  if (reply.ok() && reply->granted) {
+    mine.held.Set(lock.range);
+    if (op == LockOp::kUnlock && lock.range.first == 0 && lock.range.last == kLockToEnd) mine.more = false;
+  } else if (IsUnknown(reply.code())) {
+    mine.more = true;  // it is unlocked again when its owner goes
+  } else if (!reply.ok() || !flock) {
+    mine.held = before;
+  }
   if (mine.empty()) inode->locks.erase(key);
   co_return reply;
 }
@@ -118,8 +124,8 @@ std::vector<FileLock> Vfs::HeldLocks() {
   std::vector<FileLock> out;
   if (Sabotaged(Sabotage::kForgetLocks)) return out;
   for (const auto& [ino, n] : inodes_) {
-    for (const auto& [key, ranges] : n->locks) {
-      for (const LockRange& r : ranges.All()) out.push_back(ToFileLock(ino, {key.first, key.second, r}));
+    for (const auto& [key, owner] : n->locks) {
+      for (const LockRange& r : owner.held.All()) out.push_back(ToFileLock(ino, {key.first, key.second, r}));
     }
   }
   return out;
