@@ -130,6 +130,9 @@ std::vector<HeldInode> Vfs::Held() {
   std::vector<HeldInode> out;
   for (const auto& [ino, n] : inodes_) {
     if (n->lease == LeaseMode::kNone || n->generation != session_.generation()) continue;
+    // While we ask for another lease of it the server lets others write beside our reading (LeaseTable::Open), and
+    // its answer may be lost.
+    if (n->opening > 0 && n->lease == LeaseMode::kRead) n->lease = LeaseMode::kShared;
     out.push_back({ino, n->lease, n->for_write});
   }
   return out;
