@@ -24,10 +24,43 @@ void Vfs::AccountDirty(VfsInode& n) {
 
 void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
+  if (n.write_back_pauses > 0) return;
   // The head always goes: the others wait for it to commit.
   while (n.dirty.has_untaken() && (n.dirty.taken() < options_.max_batches_per_inode || !n.dirty.head_taken())) {
     scope_.Spawn(RunBatch(inode, *n.dirty.Take()));
   }
+}
+
+// Until it is destroyed nothing of the inode is being committed, nor will be as it is now.
+class Vfs::WriteBackPause {
+ public:
+  explicit WriteBackPause(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) {
+    ++inode_->write_back_pauses;
+    inode_->batch_done.Pulse();
+  }
+  WriteBackPause(const WriteBackPause&) = delete;
+  WriteBackPause& operator=(const WriteBackPause&) = delete;
+  ~WriteBackPause() {
+    --inode_->write_back_pauses;
+    inode_->batch_done.Pulse();  // flushes begin their batches again
+  }
+  Task<void> Begin() {
+    while (inode_->dirty.taken() > 0) co_await inode_->batch_done.Wait();
+  }
+
+ private:
+  const std::shared_ptr<VfsInode> inode_;
+};
+
+// Cutting a file down must be possible when there is no space for what was written to it: what is left of that is
+// flushed later.
+Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who) {
+  WriteBackPause pause(inode);
+  co_await pause.Begin();
+  const uint64_t size = *r.size;
+  auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
+  if (reply.ok()) inode->dirty.Truncate(size);
+  co_return reply;
 }
 
 Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
@@ -118,8 +151,13 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
       for (const DirtyPiece& p : batch.pieces) payload.Append(p.bytes);
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, std::move(payload)));
     }
-    while (n.generation == generation && n.dirty.head() != batch.id) co_await n.batch_done.Wait();
+    const auto waits = [&] { return n.generation == generation && n.dirty.head() != batch.id; };
+    while (waits() && n.write_back_pauses == 0) co_await n.batch_done.Wait();
     if (n.generation != generation) co_return Error(FsError::kFenced);
+    if (waits()) {
+      GiveBack(written);
+      co_return Error(FsError::kAgain);
+    }
     if (batch.pieces.empty()) {
       GiveBack(written);
       co_return Ok();
@@ -154,6 +192,8 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
     n.failures_at_success = n.failures;
   } else if (result.code() == FsError::kTooBig && n.dirty.head() == batch.id && n.dirty.SplitHead(batch.id)) {
     StartWriteBack(inode);
+  } else if (result.code() == FsError::kAgain) {  // paused: it may be cut before it is taken again
+    n.dirty.PutBack(batch.id);
   } else {
     if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
     n.flush_error = result.error();

@@ -63,7 +63,8 @@ class VfsInode {
   uint32_t jumps = 0;              // writes into fresh that did not follow the one before
   uint64_t accounted_dirty = 0;    // what Vfs has counted of it
   int64_t dirty_since_ns = 0;
-  Event batch_done;             // pulsed when a batch was committed or failed
+  Event batch_done;             // pulsed when a batch was committed, failed or was put back
+  uint32_t write_back_pauses = 0;  // no batch is begun; one that waits for those before it is put back
   uint64_t failures = 0;        // batches that failed, ever
   uint64_t failures_at_success = 0;
   Error flush_error;            // of the last failure; ok after a success

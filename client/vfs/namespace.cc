@@ -54,6 +54,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   std::shared_ptr<VfsInode> inode;
   SemaphoreHold held;
+  bool unflushed = false;
   auto it = inodes_.find(ino);
   if (it != inodes_.end()) {
     inode = it->second;
@@ -63,9 +64,8 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     // of its writes made.
     if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
       const auto flushed = co_await FlushInode(inode, false);
-      // Cutting a file down must be possible when there is no space: what is left dirty is flushed later.
-      const bool makes_room = flushed.code() == FsError::kNoSpace && set.size && *set.size < inode->attr.size;
-      if (!makes_room) CO_RETURN_IF_ERROR(flushed);
+      unflushed = flushed.code() == FsError::kNoSpace && set.size && *set.size < inode->attr.size;
+      if (!unflushed) CO_RETURN_IF_ERROR(flushed);
     }
   }
   SetAttrRequest r;
@@ -80,7 +80,8 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   r.mtime_now = set.mtime_now;
   r.kill_suid = set.kill_suid;
   const uint64_t since = cache_epoch_;
-  auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
+  auto reply = co_await (unflushed ? CutUnflushed(inode, std::move(r), who)
+                                   : session_.Mutate(&MetaService::SetAttr, std::move(r), who));
   if (!reply.ok()) co_return reply.error();
   if (inode) inode->last_commit = std::max(inode->last_commit, reply->seq);
   // It may have been opened meanwhile.

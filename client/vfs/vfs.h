@@ -311,6 +311,8 @@ class Vfs {
   void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows);
   void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
+  class WriteBackPause;
+  Task<Result<NodeReply>> CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   void GiveBack(const std::vector<WrittenPiece>& written);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
