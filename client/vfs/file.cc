@@ -77,6 +77,14 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode) {
 // Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
 // session is lost; and lost it is only once a server can be asked again.
 Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
+  // Who held it last must not drop the inode when it is ours: there would be two of it.
+  struct Waits {
+    explicit Waits(VfsInode* inode) : n(inode) { ++n->lease_waits; }
+    Waits(const Waits&) = delete;
+    Waits& operator=(const Waits&) = delete;
+    ~Waits() { --n->lease_waits; }
+    VfsInode* const n;
+  } waits(inode.get());
   while (true) {
     auto held = co_await WithTimeout(session_.options().timeout_ns, inode->lease_mu.Lock());
     if (held) co_return std::move(*held);

@@ -32,6 +32,7 @@ class VfsInode {
   // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile (but
   // WritePages). Never held while the kernel forgets pages.
   AsyncMutex lease_mu;
+  uint32_t lease_waits = 0;    // for lease_mu, perhaps not in its line yet
   uint32_t opening = 0;        // Opens of it under way
   uint64_t grants = 0;         // ever
   // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
@@ -83,7 +84,7 @@ class VfsInode {
 
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           !locks.empty() || lock_mu.locked() || met_creating;
+           lease_waits > 0 || !locks.empty() || lock_mu.locked() || met_creating;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.
