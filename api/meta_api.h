@@ -89,8 +89,7 @@ enum class LockOp : uint8_t {
   kWithdraw = 5,  // `ticket` waits no more
 };
 struct LockRequest {
-  OpHeader header;
-  uint64_t term = 0;  // of the server as the client knows it: a request of before a restart is refused
+  OpHeader header;  // with the term
   LockOp op = LockOp::kTest;
   uint64_t ticket = 0;  // kWait, kWithdraw: chosen by the client, > 0, once per session
   FileLock lock;

@@ -64,6 +64,10 @@ struct OpHeader {
   std::vector<uint32_t> groups;  // supplementary, at most 65,536
   int64_t timeout_ns = 30 * kSecond;  // how long the caller waits; every call has one
   uint64_t trace_id = 0;  // of a session's calls: numbers them in the order in which they were begun
+  uint64_t term = 0;      // of the server that is asked; another one refuses (kRetryLater). 0: any
+  // Of a replay: those of all sessions are carried out in this order, which is that of the lost commits. 0: none.
+  uint64_t replay_order = 0;
+  uint64_t replay_next = 0;  // of the session's next replay (also on a reclaim: of its first); 0: there is none
 };
 
 // What a session may do with an inode's data and size without asking (DESIGN.md section 3).

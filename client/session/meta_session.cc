@@ -215,6 +215,7 @@ Task<Result<void>> MetaSession::OpenFresh() {
 Task<Result<void>> MetaSession::Reclaim() {
   OpenSessionRequest request;
   request.header = Header(Caller{}, OpSeq());
+  request.header.replay_next = ops_.FirstOrder();
   if (handlers_.held) request.held = handlers_.held();
   if (handlers_.locks) request.locks = handlers_.locks();
   const int64_t sent_ns = Executor::Current().NowNs();
@@ -257,10 +258,11 @@ Task<Result<void>> MetaSession::Replay() {
   const uint64_t term = term_;
   Error failed;
   for (size_t i = 0; i < ops.size();) {
-    Result<CommitSeq> r = co_await ops[i].resend();
+    Result<CommitSeq> r = co_await ops[i].resend({ops[i].order(), i + 1 < ops.size() ? ops[i + 1].order() : 0});
     if (state_ == State::kFenced) co_return FencedError();
     if (r.ok()) {
       ops[i].seq = *r;
+      ops[i].lost = false;
       ops_.Keep(std::move(ops[i++]));
       continue;
     }
@@ -269,7 +271,10 @@ Task<Result<void>> MetaSession::Replay() {
       continue;
     }
     if (state_ != State::kSettling || term != term_) {
-      for (; i < ops.size(); ++i) ops_.Keep(std::move(ops[i]));
+      for (; i < ops.size(); ++i) {
+        ops[i].lost = true;
+        ops_.Keep(std::move(ops[i]));
+      }
       co_return r.error();
     }
     co_await Sleep(backoff.NextNs());
@@ -281,6 +286,7 @@ Task<Result<void>> MetaSession::EndReplay() {
   const Try t = BeginTry();
   InodeRequest request;
   request.header = Header(Caller{}, OpSeq());
+  request.header.term = t.term;
   request.header.timeout_ns = options_.try_timeout_ns;
   std::optional<Result<Empty>> reply =
       co_await WithTimeout(options_.try_timeout_ns + kTrySlackNs, t.service->Sync(std::move(request)));

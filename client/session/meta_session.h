@@ -143,7 +143,7 @@ class MetaSession {
   void Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq, OpTicket ticket);
   // One try of a replay.
   template <class Req, class Rep>
-  Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request);
+  Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request, OpLog::Place place);
 
   // Ok once calls may go out; kFenced, kCancelled, or the reason why there is no session.
   Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns);

@@ -4,12 +4,12 @@ namespace stria {
 
 void OpLog::Keep(Undurable op) {
   bytes_ += op.bytes;
-  const CommitSeq seq = op.seq;
-  kept_.emplace(seq, std::move(op));
+  const uint64_t order = op.order();
+  kept_.emplace(order, std::move(op));
 }
 
 void OpLog::Durable(CommitSeq durable) {
-  while (!kept_.empty() && kept_.begin()->first <= durable) {
+  while (!kept_.empty() && kept_.begin()->first <= durable.v) {
     bytes_ -= kept_.begin()->second.bytes;
     kept_.erase(kept_.begin());
   }
@@ -18,7 +18,7 @@ void OpLog::Durable(CommitSeq durable) {
 std::vector<OpLog::Undurable> OpLog::TakeAll() {
   std::vector<Undurable> out;
   out.reserve(kept_.size());
-  for (auto& [seq, op] : kept_) out.push_back(std::move(op));
+  for (auto& [order, op] : kept_) out.push_back(std::move(op));
   kept_.clear();
   bytes_ = 0;
   return out;

@@ -52,14 +52,23 @@ class OpTicket {
 
 class OpLog {
  public:
+  // Where a replay stands among those of all sessions (OpHeader::replay_order, replay_next).
+  struct Place {
+    uint64_t order = 0;
+    uint64_t next = 0;
+  };
   // Sends the op again, as it was; the sequence of its (new) commit.
-  using Resend = std::function<Task<Result<CommitSeq>>()>;
+  using Resend = std::function<Task<Result<CommitSeq>>(Place)>;
 
   struct Undurable {
     OpTicket ticket;
     CommitSeq seq;
     uint64_t bytes = 0;
     Resend resend;
+    // A restart has lost it and another one came before it was replayed: `seq` is of two lives ago, and means nothing
+    // beside those that were given since.
+    bool lost = false;
+    uint64_t order() const { return lost ? uint64_t{1} << 63 | seq.v : seq.v; }
   };
 
   OpTicket Begin() { return OpTicket(open_, OpSeq(next_++)); }
@@ -67,7 +76,7 @@ class OpLog {
 
   // The op was answered with `seq`; keep it until that is durable.
   void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend) {
-    Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend)});
+    Keep(Undurable{std::move(ticket), seq, bytes, std::move(resend), false});
   }
   void Keep(Undurable op);
   // All up to `durable` survive a restart of the server.
@@ -76,6 +85,8 @@ class OpLog {
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
 
+  // Of the first that must be replayed; 0 if there is none.
+  uint64_t FirstOrder() const { return kept_.empty() ? 0 : kept_.begin()->second.order(); }
   // All that must be replayed, in the order of their commits; the log keeps none of them.
   std::vector<Undurable> TakeAll();
   // A new session: numbering starts again, nothing is replayed.
@@ -84,7 +95,7 @@ class OpLog {
  private:
   uint64_t next_ = 1;
   std::shared_ptr<OpTicket::OpenSet> open_ = std::make_shared<OpTicket::OpenSet>();
-  std::multimap<CommitSeq, Undurable> kept_;
+  std::multimap<uint64_t, Undurable> kept_;  // by order()
   uint64_t bytes_ = 0;
 };
 

@@ -67,7 +67,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     const int64_t left_ns = std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
     request.header = Header(caller, ticket.seq());
     request.header.trace_id = number;
-    if constexpr (requires { request.term; }) request.term = t.term;
+    request.header.term = t.term;
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
     std::optional<Result<Rep>> reply = co_await WithTimeout(
         request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
@@ -103,12 +103,16 @@ void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req reques
   if (!seq || seq <= durable_seq_) return;
   const uint64_t bytes = BytesOf(request);
   ops_.Keep(std::move(ticket), seq, bytes,
-            [this, method, request = std::move(request)] { return Resend(method, request); });
+            [this, method, request = std::move(request)](OpLog::Place place) { return Resend(method, request, place); });
 }
 
 template <class Req, class Rep>
-Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request) {
+Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request,
+                                            OpLog::Place place) {
   const Try t = BeginTry();
+  request.header.term = t.term;
+  request.header.replay_order = place.order;
+  request.header.replay_next = place.next;
   request.header.session = session_;
   request.header.epoch = epoch_;
   request.header.acked_below = ops_.AckedBelow();

@@ -43,13 +43,24 @@ Result<void> MetaServer::CheckSession(const OpHeader& h) {
   if (sessions_.IsUnclaimed(h.session)) {
     return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
   }
+  // On its way while the server restarted: it must not come before what the session repeats first.
+  if (h.term != 0 && h.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted: ask again");
   sessions_.AckReplies(h.session, h.acked_below);
   return Ok();
 }
 
-// What was acknowledged before the restart is shown to nobody, nor changed, before all of it is there again.
+// What was acknowledged before the restart is shown to nobody, nor changed, before all of it is there again, in the
+// order in which it was done.
 bool MetaServer::Recovers(const OpHeader& h) const {
-  return sessions_.reclaiming() || sessions_.AwaitsReplays(h.session, Now());
+  if (sessions_.reclaiming()) return true;
+  return h.replay_order != 0 ? sessions_.AwaitsReplaysBefore(h.session, h.replay_order, Now())
+                             : sessions_.AwaitsReplays(h.session, Now());
+}
+
+void MetaServer::ReplayIsAt(const OpHeader& h, uint64_t order) {
+  if (h.replay_order == 0) return;
+  sessions_.ReplayIsAt(h.session, order);
+  progress_.Pulse();
 }
 
 Task<Result<void>> MetaServer::AwaitReclaims(const OpHeader& h) {

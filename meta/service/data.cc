@@ -156,10 +156,9 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
-  if (leases_.ModeOf(s, r.ino) != LeaseMode::kExclusive) {
-    CO_RETURN_IF_ERROR(co_await Gate(r.header));
-    if (r.ino) CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
-  }
+  const bool exclusive = leases_.ModeOf(s, r.ino) == LeaseMode::kExclusive;
+  if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  if (!exclusive && r.ino) CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
   Touched touched;
   Result<CommitReply> reply = co_await Apply<CommitReply>(
       OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {

@@ -18,7 +18,7 @@ Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
 
 // A request that was on its way while the server restarted says nothing of what its session claims now.
 Result<void> MetaServer::CheckLock(const LockRequest& r) const {
-  if (r.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted");
+  if (r.header.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted");
   const bool asks = r.op == LockOp::kTest || r.op == LockOp::kTry || r.op == LockOp::kWait;
   if ((asks && r.lock.type == LockType::kNone) || r.lock.first > r.lock.last || r.lock.last > kLockToEnd) {
     return Error(FsError::kBadRequest, "a lock of no type or no bytes");

@@ -190,6 +190,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
   bool Recovers(const OpHeader& h) const;
+  void ReplayIsAt(const OpHeader& h, uint64_t order);  // nothing if it is not of a replay
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   Task<void> WaitProgress(int64_t until_ns);

@@ -30,6 +30,8 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
   std::optional<Result<Rep>> result;
   if (stored) result.emplace(std::move(*stored));
   else result.emplace(co_await (this->*run)(r));
+  // What is left, leases and attributes, others' replays do not wait for: it may wait for them.
+  if (result->ok() || !IsRetryable(result->code())) ReplayIsAt(r.header, r.header.replay_next);
   if (result->ok() && after != nullptr) {
     Rep reply = std::move(**result);
     result.emplace(co_await (this->*after)(r, std::move(reply)));
@@ -77,7 +79,9 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
         CO_RETURN_IF_ERROR(DecodeReply(record.bytes, &stored.emplace()));
         break;
       }
-      case OpState::kRefused: co_return Error(sessions_.Refusal(session, seq));
+      case OpState::kRefused:
+        ReplayIsAt(r.header, r.header.replay_next);
+        co_return Error(sessions_.Refusal(session, seq));
       case OpState::kNew: break;
     }
   }

@@ -88,6 +88,7 @@ class TestClient {
     r.client = "client " + std::to_string(uuid_.lo);
     r.held = std::move(held);
     r.locks = std::move(locks);
+    r.header.replay_next = replay_next;
     auto reply = RunSim(h_->ex, h_->server->OpenSession(r));
     const bool reclaimed = reply.ok() && reply->reclaimed;
     Take(std::move(reply));
@@ -201,6 +202,7 @@ class TestClient {
   SessionId session;
   Epoch epoch;
   OpSeq acked_below;
+  uint64_t replay_next = 0;  // of the next Reclaim
   bool polls = true;
   bool renews = true;
   bool reports_seen = true;  // RenewRequest.seen_seq follows the server

@@ -403,7 +403,8 @@ Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
     co_return synced.error();
   }
   // The first that a client asks after it has reclaimed its session and repeated what was not durable.
-  if (r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
+  const bool ours = r.header.term == 0 || r.header.term == term_;
+  if (ours && r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
     sessions_.Replayed(r.header.session);
     progress_.Pulse();
   }

@@ -49,7 +49,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   const SessionId s = r.header.session;
   if (s && sessions_.Check(s, r.header.epoch).ok()) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
-    const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), Now());
+    const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, Now());
     if (!first || ReclaimHeld(r)) {
       Touched lost;  // while it held them, and it was perhaps not told
       for (const HeldInode& h : r.held) {

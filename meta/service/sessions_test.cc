@@ -304,6 +304,62 @@ TEST_F(ServiceTest, DuplicatesGetOneResult) {
   EXPECT_EQ(a.Run(h.server->MakeNode(r)).code(), FsError::kBadRequest);
 }
 
+// a made f, b renamed it to g, a removed g; none of it was durable. Whatever comes first: it is done in that order.
+TEST_F(ServiceTest, ReplaysAreDoneInTheOrderOfTheLostCommits) {
+  a.Stop(), b.Stop();
+  h.Crash(false);
+  a.replay_next = 10;
+  b.replay_next = 11;
+  ASSERT_TRUE(a.Reclaim());
+  ASSERT_TRUE(b.Reclaim());
+  const auto place = [](OpHeader header, uint64_t order, uint64_t next) {
+    header.replay_order = order;
+    header.replay_next = next;
+    return header;
+  };
+  RenameRequest rename;
+  rename.header = place(b.Mutation(), 11, 0);
+  rename.parent = rename.new_parent = kRootInode;
+  rename.name = "f";
+  rename.new_name = "g";
+  TaskScope scope;
+  std::optional<Result<NodeReply>> renamed;
+  scope.Spawn([](MetaServer* server, RenameRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->Rename(r));
+  }(h.server.get(), rename, &renamed));
+  h.ex.RunFor(kSecond);
+  EXPECT_FALSE(renamed) << "before what a did before it";
+  MakeNodeRequest make;
+  make.header = place(a.Mutation(), 10, 12);
+  make.parent = kRootInode;
+  make.name = "f";
+  ASSERT_TRUE(a.Run(h.server->MakeNode(make)).ok());
+  NameRequest unlink = a.Name(kRootInode, "g", true);
+  unlink.header = place(unlink.header, 12, 0);
+  Result<NodeReply> unlinked = FsError::kIo;
+  EXPECT_LT(Timed(h.server->Unlink(unlink), &unlinked), kSecond) << "neither waits for the other's end";
+  EXPECT_TRUE(unlinked.ok()) << unlinked.error();
+  ASSERT_TRUE(renamed.has_value());
+  EXPECT_TRUE(renamed->ok()) << renamed->error();
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, WhatWasAskedOfTheServerBeforeIsAskedAgain) {
+  MakeNodeRequest late;
+  late.header = a.Mutation();
+  late.header.term = h.server->term();
+  late.parent = kRootInode;
+  late.name = "f";
+  a.Stop(), b.Stop();
+  h.Crash(false);
+  ASSERT_TRUE(a.Reclaim());
+  ASSERT_TRUE(b.Reclaim());
+  EXPECT_EQ(a.Run(h.server->MakeNode(late)).code(), FsError::kRetryLater);
+  late.header.term = h.server->term();
+  EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok() && RunSim(h.ex, h.server->Sync(b.Ino(InodeId()))).ok());
+  EXPECT_TRUE(a.Run(h.server->MakeNode(late)).ok());
+}
+
 TEST_F(ServiceTest, RestartWaitsForReclaims) {
   auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;
@@ -354,7 +410,7 @@ LockRequest LockOf(TestClient& c, uint64_t term, LockOp op, InodeId ino, LockTyp
                    uint64_t last = kLockToEnd, uint64_t ticket = 0) {
   LockRequest r;
   r.header = op == LockOp::kTest ? c.Header() : c.Mutation();
-  r.term = term;
+  r.header.term = term;
   r.op = op;
   r.ticket = ticket;
   r.lock = {ino, LockKind::kPosix, 1, type, first, last, 77};

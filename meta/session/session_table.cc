@@ -73,8 +73,9 @@ void SessionTable::Open(SessionRecord record, uint64_t open_nonce, CommitSeq see
   s.expires_ns = now_ns + options_.lease_ns;
 }
 
-bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, int64_t now_ns) {
+bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint64_t replay_next, int64_t now_ns) {
   Session& s = At(id);
+  s.replay_next = replay_next;
   const bool first = s.unclaimed;
   s.unclaimed = false;
   s.expires_ns = now_ns + options_.lease_ns;
@@ -117,6 +118,17 @@ bool SessionTable::reclaiming() const {
 bool SessionTable::AwaitsReplays(SessionId id, int64_t now_ns) const {
   return std::any_of(sessions_.begin(), sessions_.end(),
                      [&](const auto& e) { return e.first != id && now_ns < e.second.replays_until_ns; });
+}
+
+bool SessionTable::AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& e) {
+    const Session& s = e.second;
+    return e.first != id && now_ns < s.replays_until_ns && s.replay_next != 0 && s.replay_next < order;
+  });
+}
+
+void SessionTable::ReplayIsAt(SessionId id, uint64_t order) {
+  if (auto it = sessions_.find(id); it != sessions_.end()) it->second.replay_next = order;
 }
 
 void SessionTable::Replayed(SessionId id) {

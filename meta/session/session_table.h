@@ -74,9 +74,10 @@ class SessionTable {
   void LoadReply(SessionId id, OpSeq seq, std::string reply);
   // REQUIRES: !full(), and an id never used before.
   void Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns);
-  // True if the session was unclaimed and is active from now on; false if it was active already.
+  // True if the session was unclaimed and is active from now on; false if it was active already. `replay_next`: of
+  // the first change that it repeats, 0 if there is none.
   // REQUIRES: Check(id, epoch) is ok.
-  bool Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, int64_t now_ns);
+  bool Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint64_t replay_next, int64_t now_ns);
   // kFenced if there is no such session.
   Error Check(SessionId id, Epoch epoch) const;
   // Extends the lease. REQUIRES: exists.
@@ -95,6 +96,10 @@ class SessionTable {
   // Replayed, but no longer than a lease.
   bool AwaitsReplays(SessionId id, int64_t now_ns) const;
   void Replayed(SessionId id);  // fine if there is no such session
+  // The same for those that come before `order`.
+  bool AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const;
+  // The session has repeated all before this one; 0: all. Fine if there is no such session.
+  void ReplayIsAt(SessionId id, uint64_t order);
   std::vector<SessionId> Expired(int64_t now_ns) const;
   // INT64_MAX without sessions.
   int64_t NextExpiryNs() const;
@@ -153,6 +158,7 @@ class SessionTable {
     SessionRecord record;
     bool unclaimed = false;
     int64_t replays_until_ns = 0;
+    uint64_t replay_next = 0;
     uint64_t open_nonce = 0;
     int64_t expires_ns = 0;
     CommitSeq seen;

@@ -49,8 +49,8 @@ TEST(SessionTable, ReclaimWindow) {
   t.LoadReply(kS1, OpSeq(4), "four");
   EXPECT_TRUE(t.reclaiming());
   EXPECT_EQ(t.MinSeen(), CommitSeq(0));
-  EXPECT_TRUE(t.Reclaim(kS1, OpSeq(2), CommitSeq(6), 200));
-  EXPECT_FALSE(t.Reclaim(kS1, OpSeq(2), CommitSeq(6), 300)) << "a repeated reclaim takes nothing over again";
+  EXPECT_TRUE(t.Reclaim(kS1, OpSeq(2), CommitSeq(6), 0, 200));
+  EXPECT_FALSE(t.Reclaim(kS1, OpSeq(2), CommitSeq(6), 0, 300)) << "a repeated reclaim takes nothing over again";
   EXPECT_EQ(t.Lookup(kS1, OpSeq(1)), OpState::kForgotten);
   EXPECT_EQ(t.Lookup(kS1, OpSeq(4)), OpState::kDone);
   EXPECT_TRUE(t.reclaiming());
