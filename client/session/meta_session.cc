@@ -10,6 +10,8 @@ namespace {
 // Not more of the lease than this is given up to the margin.
 constexpr int64_t kMarginPart = 4;
 constexpr int64_t kRenewParts = 3;  // renewals per lease
+constexpr int64_t kEndCallsNs = 2 * kSecond;
+constexpr int64_t kEndCallsPollNs = 2 * kMillisecond;
 
 Task<bool> Until(Event& event) {
   co_await event.Wait();
@@ -35,7 +37,7 @@ void MetaSession::Start() {
 }
 
 Task<Result<void>> MetaSession::WaitReady() {
-  return WaitOpen(generation_, Executor::Current().NowNs() + options_.timeout_ns);
+  return WaitOpen(generation_, Executor::Current().NowNs() + options_.timeout_ns, false);
 }
 
 Task<void> MetaSession::Close() {
@@ -113,11 +115,11 @@ Error MetaSession::GiveUp(const Error& last) const {
                          "): " + last.message);
 }
 
-Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_ns) {
+Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_ns, bool begun) {
   while (true) {
     if (state_ == State::kClosed) co_return Error(FsError::kCancelled, "the session is closed");
     if (state_ == State::kFenced || generation != generation_) co_return FencedError();
-    if (state_ == State::kReady) co_return Ok();
+    if (Open(begun)) co_return Ok();
     const bool refused = !last_error_.ok() && !IsRetryable(last_error_.code);
     if (state_ == State::kOpening && refused) co_return last_error_;  // waiting will not help
     const int64_t left_ns = deadline_ns - Executor::Current().NowNs();
@@ -125,17 +127,22 @@ Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_n
       if (refused) co_return last_error_;
       co_return GiveUp(last_error_.ok() ? Error(FsError::kDeadline, "no answer in time") : last_error_);
     }
-    co_await WithTimeout(left_ns, NotWaiting(generation));
+    co_await WithTimeout(left_ns, NotWaiting(generation, begun));
   }
 }
 
 // Looks before it waits: it starts later than it was made.
-Task<bool> MetaSession::NotWaiting(uint64_t generation) {
-  while (generation == generation_ && state_ != State::kReady && state_ != State::kFenced &&
+Task<bool> MetaSession::NotWaiting(uint64_t generation, bool begun) {
+  while (generation == generation_ && !Open(begun) && state_ != State::kFenced &&
          state_ != State::kClosed &&
          (state_ != State::kOpening || last_error_.ok() || IsRetryable(last_error_.code))) {
     co_await changed_.Wait();
   }
+  co_return true;
+}
+
+Task<bool> MetaSession::TermPast(uint64_t term) {
+  while (term_ == term) co_await changed_.Wait();
   co_return true;
 }
 
@@ -227,6 +234,7 @@ Task<Result<void>> MetaSession::Reclaim() {
   Adopt(*reply, sent_ns);
   if (!lost) {
     Result<void> replayed = co_await Replay();
+    if (replayed.ok()) replayed = co_await EndCalls();
     if (replayed.ok()) replayed = co_await EndReplay();
     if (!replayed.ok() && state_ == State::kSettling) SetState(State::kReclaiming);
     CO_RETURN_IF_ERROR(replayed);
@@ -279,6 +287,22 @@ Task<Result<void>> MetaSession::Replay() {
     }
     co_await Sleep(backoff.NextNs());
   }
+  co_return Ok();
+}
+
+Task<Result<void>> MetaSession::EndCalls() {
+  const Executor& ex = Executor::Current();
+  // One may wait for another client's lease; not all others are to wait for that.
+  const int64_t until_ns = ex.NowNs() + kEndCallsNs;
+  const uint64_t term = term_;
+  recovering_ = true;
+  changed_.Pulse();
+  while (ops_.unanswered() > 0 && ex.NowNs() < until_ns && state_ == State::kSettling && term == term_) {
+    co_await Sleep(kEndCallsPollNs);
+  }
+  recovering_ = false;
+  if (state_ == State::kFenced) co_return FencedError();
+  if (state_ != State::kSettling || term != term_) co_return Error(FsError::kUnavailable, "the server restarted");
   co_return Ok();
 }
 
@@ -370,7 +394,7 @@ Task<Result<void>> MetaSession::MakeRoom(int64_t deadline_ns) {
     if (generation != generation_) co_return FencedError();
     renew_now_.Pulse();
   }
-  if (state_ != State::kReady) co_return co_await WaitOpen(generation, deadline_ns);
+  if (state_ != State::kReady) co_return co_await WaitOpen(generation, deadline_ns, false);
   co_return Ok();
 }
 

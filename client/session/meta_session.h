@@ -146,8 +146,11 @@ class MetaSession {
   Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request, OpLog::Place place);
 
   // Ok once calls may go out; kFenced, kCancelled, or the reason why there is no session.
-  Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns);
-  Task<bool> NotWaiting(uint64_t generation);
+  // `begun`: a mutation that has its number, and is asked again before new ones.
+  Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns, bool begun);
+  Task<bool> NotWaiting(uint64_t generation, bool begun);
+  bool Open(bool begun) const { return state_ == State::kReady || (begun && recovering_); }
+  Task<bool> TermPast(uint64_t term);
   Try BeginTry();
   // Takes note of the error of a try (other address, fenced ...): true to try again.
   bool Retry(const Error& error, const Try& t);
@@ -161,6 +164,8 @@ class MetaSession {
   Task<Result<void>> Reclaim();
   Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
   Task<Result<void>> Replay();
+  // Calls that were under way when the server restarted are asked again: others may have seen what they did.
+  Task<Result<void>> EndCalls();
   // Makes it durable, and lets the server serve others again.
   Task<Result<void>> EndReplay();
   Task<void> Settle(bool lost);
@@ -195,6 +200,7 @@ class MetaSession {
   Error last_error_;                                    // why no session could be opened
 
   State state_ = State::kOpening;
+  bool recovering_ = false;  // kSettling, in EndCalls
   Event changed_;  // pulsed when state_ changes
   SessionId session_;
   Epoch epoch_;

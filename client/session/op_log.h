@@ -84,6 +84,7 @@ class OpLog {
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
+  size_t unanswered() const { return open_->size() - kept_.size(); }
 
   // Of the first that must be replayed; 0 if there is none.
   uint64_t FirstOrder() const { return kept_.empty() ? 0 : kept_.begin()->second.order(); }

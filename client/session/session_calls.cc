@@ -33,6 +33,9 @@ uint64_t BytesOf(const Req&) {
   return 1024;
 }
 
+// OpHeader::replay_order of what was not answered: after all that was.
+constexpr uint64_t kAfterReplays = UINT64_MAX;
+
 // So that the replay makes what the reply said.
 void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
   if (reply.created) r->former = reply.node.attr.ino;
@@ -55,7 +58,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   const Executor& ex = Executor::Current();
   const uint64_t generation = generation_;
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
-  if (state_ != State::kReady) CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns));
+  if (state_ != State::kReady) CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, false));
   if (mutation && ops_.HalfFull()) CO_RETURN_IF_ERROR(co_await MakeRoom(deadline_ns));
   if (generation != generation_) co_return FencedError();
   OpTicket ticket;
@@ -68,16 +71,23 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     request.header = Header(caller, ticket.seq());
     request.header.trace_id = number;
     request.header.term = t.term;
+    if (mutation && recovering_) request.header.replay_order = kAfterReplays;
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
-    std::optional<Result<Rep>> reply = co_await WithTimeout(
-        request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
+    auto [answer, restarted] = co_await FirstOf(
+        WithTimeout(request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request)), TermPast(t.term));
     if (generation != generation_) co_return FencedError();
+    std::optional<Result<Rep>> reply;
+    if (answer) reply = std::move(*answer);
     // What a server said before its restart may be forgotten there by now: ask again.
-    const bool current = t.term == term_ && state_ == State::kReady;
+    const bool current = t.term == term_ && Open(mutation);
     if (reply && reply->ok() && current) {
       if (mutation) PrepareReplay(&request, **reply);
       if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
       co_return std::move(*reply);
+    }
+    if (!answer) {  // asked again at once, before what is new
+      CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, mutation));
+      continue;
     }
     Error error(FsError::kDeadline, "no answer in time");
     if (reply) error = reply->ok() ? Error(FsError::kUnavailable, "the server restarted") : reply->error();
@@ -87,8 +97,8 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     const int64_t wait_ns = backoff.NextNs();
     if (ex.NowNs() + wait_ns >= deadline_ns) co_return GiveUp(error);
     co_await Sleep(wait_ns);
-    if (state_ != State::kReady || generation != generation_) {
-      CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns));
+    if (!Open(mutation) || generation != generation_) {
+      CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, mutation));
     }
   }
 }
