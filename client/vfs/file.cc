@@ -43,9 +43,12 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.generation = session_.generation();
     n.batch_done.Pulse();
   }
-  n.lease = reply.lease;
+  // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
+  // has sent is answered.
+  const bool keeps = n.buffers_writes() && !n.dirty.clean() && reply.lease != LeaseMode::kExclusive;
+  if (!keeps) n.lease = reply.lease;
   // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
-  if (n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
+  if (!keeps && n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
   // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
   if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
   ++n.grants;

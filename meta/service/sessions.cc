@@ -250,6 +250,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
     const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
     first = false;
+    if (o.late) co_return Error(FsError::kRetryLater, "the file was released by a later call");
     const bool fenced = PushDemands(o.demands);
     if (o.granted) {
       mode = o.mode;

@@ -47,12 +47,17 @@ void LeaseTable::EraseIfIdle(SessionId s, InodeId ino) {
 
 LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_write, bool data, bool first,
                                          uint64_t call) {
+  OpenOutcome out;
+  if (first && call != 0) {
+    const auto released = released_.find({s, ino});
+    out.late = released != released_.end() && call < released->second;
+    if (out.late) return out;
+  }
   Holders& holders = inodes_[ino];
   by_session_[s].insert(ino);
   Holder& mine = holders[s];
   if (first) ++mine.waiting;
   mine.wants_write = mine.wants_write || for_write;
-  OpenOutcome out;
   const auto grant = [&](LeaseMode mode) {
     if (mine.waiting > 0 && --mine.waiting == 0) mine.wants_write = false;
     mine.open = true;
@@ -205,7 +210,20 @@ Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t ev
   return Error();
 }
 
+void LeaseTable::NoteRelease(SessionId s, InodeId ino, uint64_t call) {
+  uint64_t& latest = released_[{s, ino}];
+  if (call <= latest) return;
+  latest = call;
+  release_order_.emplace_back(Released{s, ino}, call);
+  if (release_order_.size() <= kMaxReleases) return;
+  const auto& [oldest, old_call] = release_order_.front();
+  const auto it = released_.find(oldest);
+  if (it != released_.end() && it->second == old_call) released_.erase(it);
+  release_order_.pop_front();
+}
+
 void LeaseTable::Release(SessionId s, InodeId ino, uint64_t call) {
+  if (call != 0) NoteRelease(s, ino, call);
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return;
   auto it = i->second.find(s);

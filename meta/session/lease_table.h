@@ -28,6 +28,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -52,6 +53,7 @@ class LeaseTable {
  public:
   struct OpenOutcome {
     bool granted = false;
+    bool late = false;  // a later call of the session has released the inode: a copy that was long on its way
     LeaseMode mode = LeaseMode::kNone;  // for the reply
     std::vector<LeaseDemand> demands;   // to push now (those pushed before are not repeated)
   };
@@ -124,6 +126,14 @@ class LeaseTable {
   const Holder* Find(SessionId s, InodeId ino) const;
   void Demand(SessionId s, InodeId ino, Holder& h, LeaseMode to, std::vector<LeaseDemand>* out);
   void EraseIfIdle(SessionId s, InodeId ino);
+
+  void NoteRelease(SessionId s, InodeId ino, uint64_t call);
+
+  // The latest releases: an Open that was called before does not open again.
+  using Released = std::pair<SessionId, InodeId>;
+  static constexpr size_t kMaxReleases = 16 * 1024;
+  std::map<Released, uint64_t> released_;
+  std::deque<std::pair<Released, uint64_t>> release_order_;  // oldest first
 
   std::map<InodeId, Holders> inodes_;
   std::map<SessionId, std::set<InodeId>> by_session_;

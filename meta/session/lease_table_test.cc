@@ -180,6 +180,17 @@ TEST(LeaseTable, WhatBeganBeforeAnOpenDoesNotUndoIt) {
   EXPECT_EQ(t.ModeOf(kA, kIno), LeaseMode::kShared);
 }
 
+TEST(LeaseTable, ACopyOfAnOpenThatComesAfterTheReleaseOpensNothing) {
+  LeaseTable t;
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true, 5).granted);
+  t.Release(kA, kIno, 9);
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true, 5).late);
+  EXPECT_FALSE(t.IsOpen(kIno));
+  EXPECT_TRUE(t.Open(kB, kIno, true, true, true, 5).granted) << "numbers are each session's own";
+  t.Release(kB, kIno, 6);
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true, 10).granted);
+}
+
 TEST(LeaseTable, AnsweringARecallWithNothingReleases) {
   LeaseTable t;
   EXPECT_TRUE(t.Open(kA, kIno, false, true, true, 1).granted);
