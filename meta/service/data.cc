@@ -89,7 +89,13 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
     place.shard_bytes = layout.stripe_bytes / layout.data_columns();
     place.preferred = near == nullptr ? NodeId() : near->id;
     place.excluded = r.avoid;
-    ASSIGN_OR_RETURN(Placement p, PlaceStripe(view, layout, place));
+    Result<Placement> placed = PlaceStripe(view, layout, place);
+    if (placed.code() == FsError::kRetryLater && !place.excluded.empty()) {
+      // Better a disk that has just failed the client than none; or there is no space, and that is the answer.
+      place.excluded.clear();
+      placed = PlaceStripe(view, layout, place);
+    }
+    ASSIGN_OR_RETURN(Placement p, std::move(placed));
     NewStripe s;
     s.shape.groups = p.groups;
     s.shape.k = p.k;

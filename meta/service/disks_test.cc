@@ -52,6 +52,19 @@ TEST_F(DisksTest, StripesCrowdedByACarriedDiskAreSpread) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// Each disk has failed the client: there is no place without them, and waiting for another is of no use.
+TEST_F(DisksTest, WhatIsToBeAvoidedIsTakenIfThereIsNothingElse) {
+  AllocateRequest r;
+  r.header = a.Mutation();
+  r.ino = a.Lookup("f")->attr.ino;
+  for (auto& n : nodes) {
+    for (const auto& t : n->targets) r.avoid.push_back(t);
+  }
+  ASSERT_EQ(r.avoid.size(), 10u);
+  r.avoid.pop_back();
+  EXPECT_TRUE(a.Run(h.server->Allocate(r)).ok());
+}
+
 TEST_F(DisksTest, ARestartForgetsNoCarriedDisk) {
   nodes[0]->Stop();
   for (auto& n : nodes) n->slots = 0;

@@ -13,17 +13,16 @@ import pathlib
 import random
 import signal
 import struct
-import subprocess
 import tempfile
 import time
 
+from loop_disk import LoopDisk, Skip, put_nodes_on
 from stria_cluster import MIB, Cluster, chunks_of, is_running, main, say, wait_for, write_file
 
 NODES = 5
 WRITERS = 4
 WRITE_S = 5.0
 IMAGE_BYTES = 3 << 30  # sparse
-COMMAND_S = 120
 SETTLE_S = 120
 LARGE_BYTES = 12 * MIB
 SAVE_BYTES = 3 * MIB
@@ -31,28 +30,11 @@ SAVE_BYTES = 3 * MIB
 IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 
 
-class Skip(Exception):
-    pass
-
-
-class PowerDisk:
-    """A filesystem in an image, whose power can be cut."""
+class PowerDisk(LoopDisk):
+    """One whose power can be cut."""
 
     def __init__(self, directory, name):
-        self.image, self.path = directory / f"{name}.img", directory / name
-        self.path.mkdir()
-        with open(self.image, "wb") as f:
-            f.truncate(IMAGE_BYTES)
-        kind = os.environ.get("STRIA_TEST_FS", "ext4")
-        made = subprocess.run([f"mkfs.{kind}", "-q", self.image], capture_output=True, text=True, timeout=COMMAND_S)
-        if made.returncode != 0:
-            raise Skip(f"mkfs.{kind} failed: {made.stderr.strip()}")
-
-    def on(self):
-        done = subprocess.run(["mount", "-o", "loop", self.image, self.path], capture_output=True, text=True,
-                              timeout=COMMAND_S)
-        if done.returncode != 0:
-            raise Skip(f"loop devices cannot be mounted here: {done.stderr.strip()}")
+        super().__init__(directory, name, IMAGE_BYTES)
 
     def cut(self):
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -60,17 +42,6 @@ class PowerDisk:
             fcntl.ioctl(fd, IOC_SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
         finally:
             os.close(fd)
-
-    def off(self):
-        subprocess.run(["umount", self.path], check=True, capture_output=True, timeout=COMMAND_S)
-
-    def __enter__(self):
-        self.on()
-        return self
-
-    def __exit__(self, *_):
-        if os.path.ismount(self.path):
-            subprocess.run(["umount", "-l", self.path], check=False, timeout=COMMAND_S)
 
 
 def check_that_it_cuts(directory):
@@ -100,10 +71,7 @@ class PoweredCluster(Cluster):
     def __init__(self, disks):
         super().__init__(nodes=NODES, disks=1, layout="raid5:3+1")
         self.disks = disks
-        self.cluster.mkdir()
-        for name, disk in disks.items():
-            (disk.path / name).mkdir()  # besides ext4's lost+found
-            (self.cluster / name).symlink_to(disk.path / name)
+        put_nodes_on(self.cluster, disks)
 
     def power_off(self, names):
         """The disks first: nothing that a dying process still does gets onto them."""
