@@ -227,7 +227,7 @@ class MetaSession {
     uint64_t numbering = 0;  // 0: acknowledged already
   };
   uint64_t numbering_ = 0;                              // of events; those of older ones are not acknowledged
-  uint64_t acked_event_ = 0;                            // as far as all before are
+  uint64_t acked_event_ = 0;                            // it and all before are handled, or recalls
   size_t in_hand_ = 0;                                  // being handled, or behind one that is
   uint64_t taken_event_ = 0;                            // the last that was taken from a poll
   std::set<uint64_t> handled_;                          // above acked_event_
