@@ -120,6 +120,9 @@ Result<bool> OpCollectSession(Txn& txn, SessionId session, Touched* touched);
 Result<std::optional<StripeRecord>> GetStripeRecord(Txn& txn, StripeId stripe);
 // Frees an allocated stripe: its shards become garbage. kConflict if it is live.
 Result<void> OpFreeStripe(Txn& txn, StripeId stripe, Touched* touched);
+// Forgets an allocated stripe with its shards, which are unknown from then on. Only for a store that was restored:
+// they may hold what was written after the moment that it is of. kConflict if it is live.
+Result<void> OpForgetStripe(Txn& txn, StripeId stripe);
 // A new shard for `column` of a live stripe, to be made on `target`: known (CheckShards), not used yet.
 Result<ShardId> OpReserveShard(Txn& txn, StripeId stripe, uint16_t column, TargetId target);
 // The rebuild did not happen: the reserved shard becomes garbage. Nothing if it is not reserved.

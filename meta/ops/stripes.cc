@@ -69,6 +69,19 @@ Result<void> OpFreeStripe(Txn& txn, StripeId stripe, Touched* touched) {
   return DiscardStripe(txn, stripe, touched);
 }
 
+Result<void> OpForgetStripe(Txn& txn, StripeId stripe) {
+  ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, stripe));
+  if (!rec) return NoStripe(stripe);
+  if (rec->state != StripeState::kAllocated) return Error(FsError::kConflict, "the stripe is in use");
+  txn.Delete(Family::kStripes, StripeKey(stripe));
+  for (const Column& c : rec->info.columns) {
+    if (c.shard) txn.Delete(Family::kTargetStripes, TargetShardKey(c.target, c.shard));
+  }
+  txn.Delete(Family::kSessionStripes, SessionStripeKey(rec->session, stripe));
+  txn.AddCount(Counter::kAllocated, -1);
+  return Ok();
+}
+
 Result<CommitSeq> MakeStripeLive(Txn& txn, SessionId session, const StripeInfo& sealed) {
   ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, sealed.id));
   const std::string name = "stripe " + std::to_string(sealed.id.v);

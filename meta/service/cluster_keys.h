@@ -27,6 +27,8 @@ inline std::string TargetRecordKey(TargetId id) {
 }
 inline std::string MapVersionKey() { return "V"; }
 inline std::string TermRecordKey() { return "E"; }
+// After a restore: until when (wall clock, ns) shards that the metadata does not know are kept.
+inline std::string UnknownHoldKey() { return "H"; }
 
 // Family repairs.
 inline std::string RepairTaskPrefix() { return "T"; }

@@ -88,6 +88,7 @@ Result<CommitSeq> MetaStore::Apply(KvBatch batch, const std::array<uint64_t, kId
       ASSIGN_OR_RETURN(super_, SuperRecord::Decode(op.key, *op.value));
     }
   }
+  if (tap_) tap_(state_.seq, batch);
   return state_.seq;
 }
 

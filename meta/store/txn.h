@@ -15,6 +15,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -140,6 +141,10 @@ class MetaStore {
   CommitSeq last_seq() const { return state_.seq; }
   CommitSeq durable_seq() const { return durable_; }
   uint64_t Count(Counter c) const { return state_.counters[static_cast<size_t>(c)]; }
+  // Every batch that is committed from now on, with its sequence, as it was written; in order, before it is
+  // durable. For backups; one tap.
+  using Tap = std::function<void(CommitSeq seq, const KvBatch& batch)>;
+  void SetTap(Tap tap) { tap_ = std::move(tap); }
   // nullopt until formatted.
   const std::optional<SuperRecord>& super() const { return super_; }
   KvStore& kv() { return *kv_; }
@@ -159,6 +164,7 @@ class MetaStore {
   std::array<uint64_t, kIdKinds> first_ids_{};  // of this start: ids below may have been given out before
   std::array<uint64_t, kIdKinds> durable_limits_{};  // ids below may be used
   CommitSeq durable_;
+  Tap tap_;
 };
 
 }  // namespace stria

@@ -1,0 +1,93 @@
+// What a backup of the metadata consists of: objects with names and bytes, which data servers keep
+// (api/backup_api.h). Pure. Formats on disk: docs/formats.md.
+//
+//   page      entries that a walk over the store found; the walk began when the store was at `first`
+//   segment   batches first .. last, every one of them
+//   complete  makes the pages of a walk a checkpoint: how many they are, their hashes, and `last`, where the
+//             store was when the walk ended
+//
+// The store changes while it is walked. That does no harm, as batches are absolute: the pages and then every
+// batch after `first`, up to any point at or after `last`, give the store at that point. What a page has too
+// early or too late is put right by the batch that changed it, and there is one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/ids.h"
+#include "common/kv/kv.h"
+#include "common/units.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxArchiveBytes = 4 * kMiB;  // of an object
+inline constexpr size_t kMaxSegmentBytes = 2 * kMiB;  // a segment is cut when it has so much; a batch more may be in it
+inline constexpr size_t kMaxPageBytes = 1 * kMiB;     // the same for a page, with one entry more
+
+enum class ArchiveKind : uint8_t { kPage = 1, kSegment = 2, kComplete = 3 };
+
+// Names sort by life of the store (incarnation, term of the server), then kind, then sequence.
+struct ArchiveName {
+  uint64_t incarnation = 0;
+  uint64_t term = 0;
+  ArchiveKind kind = ArchiveKind::kPage;
+  CommitSeq first;
+  uint64_t last = 0;  // a sequence; of a page: its number, from 0
+  auto operator<=>(const ArchiveName&) const = default;
+  std::string ToString() const;
+};
+// nullopt for any other text.
+std::optional<ArchiveName> ParseArchiveName(std::string_view text);
+
+struct ArchiveHead {
+  Uuid cluster;
+  ArchiveName name;
+  int64_t wall_ns = 0;  // when it was made
+  bool operator==(const ArchiveHead&) const = default;
+};
+// REQUIRES: it fits kMaxArchiveBytes.
+std::string EncodeArchive(const ArchiveHead& head, std::string_view body);
+struct OpenedArchive {
+  ArchiveHead head;
+  std::string_view body;  // in the bytes that were opened
+  uint64_t hash = 0;      // of the whole object
+};
+// kCorrupt: damaged, or not such an object; kVersion: of a newer release.
+Result<OpenedArchive> OpenArchive(std::string_view bytes);
+
+// ---- Bodies ---------------------------------------------------------------------------------------
+
+struct ArchivedBatch {
+  CommitSeq seq;
+  int64_t wall_ns = 0;
+  KvBatch batch;
+};
+// What EncodeSegmentBody puts together.
+std::string EncodeArchivedBatch(CommitSeq seq, int64_t wall_ns, const KvBatch& batch);
+std::string EncodeSegmentBody(const std::vector<std::string_view>& batches);
+// kCorrupt unless these are all batches of head.name, in order; kVersion for a family that is not known here.
+Result<std::vector<ArchivedBatch>> DecodeSegment(const OpenedArchive& object);
+
+// Collects the entries of a page.
+class PageWriter {
+ public:
+  void Add(KvFamily family, std::string_view key, std::string_view value);
+  size_t bytes() const { return entries_.size(); }
+  std::string TakeBody();
+
+ private:
+  std::string entries_;
+  uint32_t count_ = 0;
+};
+// Puts only.
+Result<KvBatch> DecodePage(const OpenedArchive& object);
+
+std::string EncodeComplete(const std::vector<uint64_t>& page_hashes);
+Result<std::vector<uint64_t>> DecodeComplete(const OpenedArchive& object);
+
+}  // namespace stria

@@ -1,0 +1,221 @@
+#include "meta/backup/archive.h"
+
+#include <gtest/gtest.h>
+
+#include "common/random.h"
+#include "meta/backup/batch_tape.h"
+#include "meta/model/families.h"
+
+namespace stria {
+namespace {
+
+std::string RandomText(Random& rng, size_t most) {
+  std::string s(rng.Below(most + 1), '\0');
+  for (char& c : s) c = static_cast<char>(rng.Next());
+  return s;
+}
+
+KvBatch RandomBatch(Random& rng) {
+  KvBatch b;
+  for (uint64_t n = rng.Below(5); n > 0; --n) {
+    const auto family = static_cast<KvFamily>(rng.Below(kFamilies));
+    if (rng.OneIn(3)) b.Delete(family, RandomText(rng, 12));
+    else b.Put(family, RandomText(rng, 12), RandomText(rng, 40));
+  }
+  return b;
+}
+
+bool Same(const KvBatch& a, const KvBatch& b) {
+  if (a.ops.size() != b.ops.size()) return false;
+  for (size_t i = 0; i < a.ops.size(); ++i) {
+    if (a.ops[i].family != b.ops[i].family || a.ops[i].key != b.ops[i].key || a.ops[i].value != b.ops[i].value) return false;
+  }
+  return true;
+}
+
+ArchiveHead Head(ArchiveKind kind, uint64_t first, uint64_t last) {
+  ArchiveHead h;
+  h.cluster = Uuid{1, 2};
+  h.name.incarnation = 3;
+  h.name.term = 4;
+  h.name.kind = kind;
+  h.name.first = CommitSeq(first);
+  h.name.last = last;
+  h.wall_ns = -5;
+  return h;
+}
+
+TEST(ArchiveName, ReadsBackAndSortsByLife) {
+  Random rng(1);
+  std::vector<ArchiveName> names;
+  for (int i = 0; i < 200; ++i) {
+    ArchiveName n;
+    n.incarnation = rng.Next() >> rng.Below(64);
+    n.term = rng.Next() >> rng.Below(64);
+    n.kind = static_cast<ArchiveKind>(1 + rng.Below(3));
+    n.first = CommitSeq(rng.Next());
+    n.last = rng.Next();
+    const std::string text = n.ToString();
+    EXPECT_EQ(ParseArchiveName(text), n) << text;
+    EXPECT_EQ(ParseArchiveName(text.substr(0, rng.Below(text.size()))), std::nullopt);
+    std::string other = text;
+    other[rng.Below(other.size())] = '.';
+    EXPECT_EQ(ParseArchiveName(other), std::nullopt) << other;
+    EXPECT_EQ(ParseArchiveName(text + "0"), std::nullopt);
+  }
+  EXPECT_EQ(ParseArchiveName(""), std::nullopt);
+  EXPECT_EQ(ParseArchiveName("meta"), std::nullopt);
+  EXPECT_LT(Head(ArchiveKind::kComplete, 9, 9).name, [] {
+    ArchiveName n = Head(ArchiveKind::kPage, 1, 1).name;
+    ++n.term;
+    return n;
+  }());
+}
+
+TEST(Archive, GoldenBytes) {
+  KvBatch b;
+  b.Put(1, "k", "v");
+  b.Delete(2, "d");
+  const std::string segment =
+      EncodeArchive(Head(ArchiveKind::kSegment, 7, 7), EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(7), 8, b)}));
+  std::string hex;
+  for (const char c : segment) {
+    hex += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
+    hex += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
+  }
+  EXPECT_EQ(hex,
+            "73747269614d4231" "01000000" "39000000"
+            "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
+            "0700000000000000" "0700000000000000" "fbffffffffffffff"
+            "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
+            "0101" "010000006b" "0100000076" "0200" "0100000064"
+            "c2d0abd951948b7d");
+  EXPECT_EQ(Head(ArchiveKind::kSegment, 7, 7).name.ToString(),
+            "meta-0000000000000003-0000000000000004-s-0000000000000007-0000000000000007");
+}
+
+TEST(Archive, SegmentsReadBack) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Random rng(seed);
+    BatchTape tape;
+    tape.Begin(CommitSeq(10));
+    std::vector<KvBatch> batches;
+    for (uint64_t n = 1 + rng.Below(20); n > 0; --n) {
+      batches.push_back(RandomBatch(rng));
+      tape.Add(CommitSeq(10 + batches.size()), 0, static_cast<int64_t>(batches.size()), batches.back());
+    }
+    EXPECT_EQ(tape.last().v, 10 + batches.size());
+    uint64_t next = 11;
+    const CommitSeq durable(10 + rng.Below(batches.size() + 1));
+    while (const auto cut = tape.CutAt(durable, 1 + rng.Below(300))) {
+      EXPECT_EQ(cut->first.v, next);
+      EXPECT_LE(cut->last, durable);
+      const std::string bytes = EncodeArchive(Head(ArchiveKind::kSegment, cut->first.v, cut->last.v), cut->body);
+      const auto opened = OpenArchive(bytes);
+      ASSERT_TRUE(opened.ok()) << opened.error();
+      EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, cut->first.v, cut->last.v));
+      const auto back = DecodeSegment(*opened);
+      ASSERT_TRUE(back.ok()) << back.error();
+      for (const ArchivedBatch& b : *back) {
+        EXPECT_EQ(b.seq.v, next);
+        EXPECT_EQ(b.wall_ns, static_cast<int64_t>(next - 10));
+        EXPECT_TRUE(Same(b.batch, batches[next - 11]));
+        ++next;
+      }
+      tape.Drop(cut->last);
+    }
+    EXPECT_EQ(next, durable.v + 1);
+    EXPECT_EQ(tape.after(), durable);
+    EXPECT_EQ(tape.oldest_ns().has_value(), durable.v < 10 + batches.size());
+    // A name that promises other batches.
+    if (durable.v < 12) continue;
+    BatchTape again;
+    again.Begin(CommitSeq(10));
+    again.Add(CommitSeq(11), 0, 1, batches[0]);
+    const std::string lie = EncodeArchive(Head(ArchiveKind::kSegment, 11, 12), again.CutAt(durable, 1000)->body);
+    EXPECT_EQ(DecodeSegment(*OpenArchive(lie)).code(), FsError::kCorrupt);
+    const std::string shifted = EncodeArchive(Head(ArchiveKind::kSegment, 12, 12), again.CutAt(durable, 1000)->body);
+    EXPECT_EQ(DecodeSegment(*OpenArchive(shifted)).code(), FsError::kCorrupt);
+  }
+}
+
+TEST(BatchTape, StopsWhenItWouldHoldTooMuch) {
+  BatchTape tape(1000);
+  KvBatch b;
+  b.Put(0, "k", std::string(400, 'x'));
+  tape.Add(CommitSeq(1), 1, 0, b);
+  EXPECT_FALSE(tape.recording());
+  tape.Begin(CommitSeq(5));
+  tape.Add(CommitSeq(6), 1, 0, b);
+  tape.Add(CommitSeq(7), 2, 0, b);
+  EXPECT_TRUE(tape.recording());
+  tape.Drop(CommitSeq(6));
+  tape.Add(CommitSeq(8), 3, 0, b);
+  EXPECT_EQ(tape.oldest_ns(), 2);
+  EXPECT_TRUE(tape.recording());
+  tape.Add(CommitSeq(9), 4, 0, b);
+  EXPECT_FALSE(tape.recording());
+  EXPECT_FALSE(tape.CutAt(CommitSeq(9), 10).has_value());
+  EXPECT_EQ(tape.bytes(), 0u);
+  tape.Add(CommitSeq(20), 5, 0, b);  // nothing, whatever comes
+  tape.Begin(CommitSeq(20));
+  tape.Add(CommitSeq(21), 6, 0, b);
+  EXPECT_EQ(tape.last(), CommitSeq(21));
+}
+
+// Whatever is done to the bytes: an error, or what was written; never a crash.
+TEST(Archive, DamagedBytesAreRefused) {
+  Random rng(7);
+  PageWriter page;
+  for (int i = 0; i < 20; ++i) page.Add(static_cast<KvFamily>(rng.Below(kFamilies)), RandomText(rng, 9), RandomText(rng, 30));
+  const std::vector<std::string> whole = {
+      EncodeArchive(Head(ArchiveKind::kSegment, 5, 6),
+                    EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(5), 1, RandomBatch(rng)),
+                                       EncodeArchivedBatch(CommitSeq(6), 2, RandomBatch(rng))})),
+      EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody()),
+      EncodeArchive(Head(ArchiveKind::kComplete, 5, 9), EncodeComplete({1, 2, 3})),
+  };
+  for (const std::string& good : whole) {
+    ASSERT_TRUE(OpenArchive(good).ok());
+    for (int i = 0; i < 2000; ++i) {
+      std::string bytes = good;
+      if (rng.OneIn(3)) bytes.resize(rng.Below(bytes.size()));
+      else bytes[rng.Below(bytes.size())] ^= static_cast<char>(1 + rng.Below(255));
+      EXPECT_FALSE(OpenArchive(bytes).ok());
+    }
+    // Bodies that are wrong although the hash is right.
+    const OpenedArchive opened = *OpenArchive(good);
+    for (int i = 0; i < 2000; ++i) {
+      std::string body(opened.body);
+      switch (rng.Below(3)) {
+        case 0: body.resize(rng.Below(body.size())); break;
+        case 1: body += RandomText(rng, 8) + "x"; break;
+        default: body[rng.Below(body.size())] = static_cast<char>(rng.Next());
+      }
+      const std::string bytes = EncodeArchive(opened.head, body);
+      const auto again = OpenArchive(bytes);
+      ASSERT_TRUE(again.ok());
+      const auto segment = DecodeSegment(*again);
+      const auto entries = DecodePage(*again);
+      const auto hashes = DecodeComplete(*again);
+      EXPECT_LE(segment.ok() + entries.ok() + hashes.ok(), 1);
+      if (segment.ok()) {
+        for (const ArchivedBatch& b : *segment) {
+          for (const KvOp& op : b.batch.ops) EXPECT_LT(op.family, kFamilies);
+        }
+      }
+    }
+  }
+  EXPECT_FALSE(OpenArchive("").ok());
+  EXPECT_FALSE(OpenArchive(std::string(kMaxArchiveBytes + 1, 'x')).ok());
+}
+
+TEST(Archive, FamiliesOfANewerReleaseAreRefused) {
+  PageWriter page;
+  page.Add(static_cast<KvFamily>(kFamilies), "k", "v");
+  const std::string bytes = EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody());
+  EXPECT_EQ(DecodePage(*OpenArchive(bytes)).code(), FsError::kVersion);
+}
+
+}  // namespace
+}  // namespace stria

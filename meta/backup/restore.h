@@ -1,0 +1,54 @@
+// From archive objects back to a store: the newest checkpoint that is whole, and every batch after it that
+// can be had without a gap. What comes out is the store as it was at one sequence, bit for bit; making it fit
+// to be served again is after_restore.h.
+//
+// Objects that are damaged, missing or of somebody else are passed over, and said: an object that data
+// servers keep twice is read from the other, a batch that is missing ends what is restored, a checkpoint
+// that lacks a page gives way to the one before it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/exec/task.h"
+#include "common/kv/kv.h"
+#include "meta/backup/archive.h"
+
+namespace stria {
+
+// Where the objects are.
+class ArchiveSource {
+ public:
+  virtual ~ArchiveSource() = default;
+  // Copy number `copy` (from 0) of an object. kNoEnt: there are no so many copies. Other errors are of this
+  // copy.
+  virtual Task<Result<std::string>> Get(ArchiveName name, size_t copy) = 0;
+};
+
+struct RestoreResult {
+  Uuid cluster;
+  uint64_t incarnation = 0;  // of the store that was archived
+  uint64_t term = 0;
+  CommitSeq checkpoint;      // where its walk began
+  CommitSeq seq;             // what is restored
+  int64_t wall_ns = 0;       // when that was: of its last batch, or of the checkpoint
+  uint64_t pages = 0;
+  uint64_t batches = 0;
+  uint64_t bytes = 0;        // of the objects that were used
+  std::vector<std::string> passed_over;  // a sentence each, at most kMaxPassedOver
+};
+inline constexpr size_t kMaxPassedOver = 100;
+
+// Into `kv`, whatever is in it before is removed. `names`: of all objects there are, in any order, also more
+// than once. Durable on return. kNoEnt: there is no checkpoint that is whole. Errors of `kv`.
+Task<Result<RestoreResult>> RestoreArchive(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv);
+
+// Which objects nobody needs any more: those before the second newest complete checkpoint of this
+// incarnation, and what is left of checkpoints that were given up before the newest. Objects of other
+// incarnations are kept; of earlier ones with `forget_former` until there are two checkpoints of this one.
+std::vector<ArchiveName> ObsoleteObjects(const std::vector<ArchiveName>& names, uint64_t incarnation,
+                                         bool forget_former);
+
+}  // namespace stria
