@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/admin_api.h"
+#include "api/backup_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "common/random.h"
@@ -134,6 +135,14 @@ MEMBERS(FsckRepairReply, 2);
 MEMBERS(CanRemoveRequest, 2);
 MEMBERS(AffectedFile, 5);
 MEMBERS(CanRemoveReply, 4);
+MEMBERS(PutBackupRequest, 4);
+MEMBERS(PutBackupReply, 0);
+MEMBERS(ListBackupsRequest, 4);
+MEMBERS(ListBackupsReply, 5);
+MEMBERS(GetBackupRequest, 3);
+MEMBERS(GetBackupReply, 1);
+MEMBERS(DeleteBackupsRequest, 3);
+MEMBERS(DeleteBackupsReply, 0);
 #undef MEMBERS
 
 // All requests and replies, as arguments of X.
@@ -151,7 +160,8 @@ MEMBERS(CanRemoveReply, 4);
   X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest)     \
   X(ScrubOrder) X(ListParityRequest) X(ListParityReply) X(FsckRepairRequest) X(FsckRepairReply)         \
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
-  X(CanRemoveReply)
+  X(CanRemoveReply) X(PutBackupRequest) X(PutBackupReply) X(ListBackupsRequest) X(ListBackupsReply)     \
+  X(GetBackupRequest) X(GetBackupReply) X(DeleteBackupsRequest) X(DeleteBackupsReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -367,6 +377,8 @@ inline void Fix(Random& rng, ReadReply& v) {
   for (const auto& i : v.items) sum += i.length;
   v.payload = RandomPayload(rng, sum);
 }
+inline void Fix(Random& rng, PutBackupRequest& v) { v.payload = RandomPayload(rng, rng.Below(2000)); }
+inline void Fix(Random& rng, GetBackupReply& v) { v.payload = RandomPayload(rng, rng.Below(2000)); }
 inline void Fix(Random& rng, InventoryReply& v) {
   SortUnique(v.shards, [](const ShardStat& s) { return s.shard; });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "proto/admin_stubs.h"
+#include "proto/backup_stubs.h"
 
 namespace stria {
 namespace {
@@ -85,6 +86,7 @@ Error UnknownMethod(const std::string& method) {
 constexpr char kMetaPrefix[] = "/stria.v1.Meta/";
 constexpr char kDataPrefix[] = "/stria.v1.Data/";
 constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
+constexpr char kBackupPrefix[] = "/stria.v1.Backup/";
 
 }  // namespace
 
@@ -107,6 +109,13 @@ STRIA_DATA_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kAdminPrefix) + #Name, std::move(request)); \
   }
 STRIA_ADMIN_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                 \
+  Task<Result<Reply>> BackupStub::Name(Request request) {                                       \
+    return CallMethod<Reply>(transport_, std::string(kBackupPrefix) + #Name, std::move(request)); \
+  }
+STRIA_BACKUP_METHODS(X)
 #undef X
 
 MetaDispatcher::MetaDispatcher(MetaService* service) : service_(service) {
@@ -146,6 +155,20 @@ AdminDispatcher::AdminDispatcher(AdminService* service) : service_(service) {
 }
 
 Task<Result<WireMessage>> AdminDispatcher::Handle(std::string method, WireMessage request) {
+  const auto it = handlers_.find(method);
+  if (it == handlers_.end()) co_return UnknownMethod(method);
+  co_return co_await it->second(service_, std::move(request));
+}
+
+BackupDispatcher::BackupDispatcher(BackupService* service) : service_(service) {
+#define X(Name, Request, Reply) \
+  handlers_[std::string(kBackupPrefix) + #Name] = \
+      &HandleMethod<BackupService, Request, Reply, &BackupService::Name>;
+  STRIA_BACKUP_METHODS(X)
+#undef X
+}
+
+Task<Result<WireMessage>> BackupDispatcher::Handle(std::string method, WireMessage request) {
   const auto it = handlers_.find(method);
   if (it == handlers_.end()) co_return UnknownMethod(method);
   co_return co_await it->second(service_, std::move(request));

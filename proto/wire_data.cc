@@ -1,4 +1,6 @@
+#include "api/backup_api.h"
 #include "api/data_api.h"
+#include "proto/backup.pb.h"
 #include "proto/data.pb.h"
 #include "proto/wire_types.h"
 
@@ -29,6 +31,15 @@ WIRE_MESSAGE(InventoryRequest) { F(header); F(target); F(after); F(limit); }
 WIRE_MESSAGE(ShardStat) { F(shard); F(length); F(digest); F(sealed); }
 WIRE_MESSAGE(InventoryReply) { F(shards); F(more); }
 
+WIRE_MESSAGE(PutBackupRequest) { F(header); F(token); F(name); }
+WIRE_MESSAGE(PutBackupReply) {}
+WIRE_MESSAGE(ListBackupsRequest) { F(header); F(token); F(after); F(limit); }
+WIRE_MESSAGE(ListBackupsReply) { F(cluster); F(incarnation); F(node); F(names); F(more); }
+WIRE_MESSAGE(GetBackupRequest) { F(header); F(token); F(name); }
+WIRE_MESSAGE(GetBackupReply) {}
+WIRE_MESSAGE(DeleteBackupsRequest) { F(header); F(token); F(names); }
+WIRE_MESSAGE(DeleteBackupsReply) {}
+
 }  // namespace wire
 
 WIRE_CODEC(WriteRequest);
@@ -41,5 +52,13 @@ WIRE_CODEC(DeleteRequest);
 WIRE_CODEC(DeleteReply);
 WIRE_CODEC(InventoryRequest);
 WIRE_CODEC(InventoryReply);
+WIRE_CODEC(PutBackupRequest);
+WIRE_CODEC(PutBackupReply);
+WIRE_CODEC(ListBackupsRequest);
+WIRE_CODEC(ListBackupsReply);
+WIRE_CODEC(GetBackupRequest);
+WIRE_CODEC(GetBackupReply);
+WIRE_CODEC(DeleteBackupsRequest);
+WIRE_CODEC(DeleteBackupsReply);
 
 }  // namespace stria

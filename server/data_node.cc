@@ -11,7 +11,21 @@ DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
     : disks_(std::move(disks)),
       options_(std::move(options)),
       verifier_(options_.keys),
-      server_(&verifier_, options_.server) {}
+      server_(&verifier_, options_.server),
+      backups_(&verifier_, &server_, options_.name, [this] { return BackupDisks(); }) {}
+
+// Also those without an index: what they have can be read.
+std::vector<BackupDisk> DataNode::BackupDisks() const {
+  std::vector<BackupDisk> out;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (disks_[i].disk == nullptr) continue;
+    const ShardStore* store = i < stores_.size() ? stores_[i].get() : nullptr;
+    BackupDisk d{disks_[i].disk, store != nullptr && !store->failed(), 0};
+    if (d.writable) d.free_bytes = store->Usage().free_bytes;
+    out.push_back(d);
+  }
+  return out;
+}
 
 Task<Result<void>> DataNode::OpenStore(size_t i) {
   const DataNodeDisk& d = disks_[i];

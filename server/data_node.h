@@ -13,6 +13,7 @@
 
 #include "common/token.h"
 #include "server/agent.h"
+#include "server/backup_keeper.h"
 #include "server/data_server.h"
 #include "server/disk_setup.h"
 #include "server/reindex.h"
@@ -68,6 +69,7 @@ class DataNode {
 
   DataServer& server() { return server_; }
   Agent& agent() { return *agent_; }
+  BackupKeeper& backups() { return backups_; }
   // One per disk; null for one that cannot be used.
   const std::vector<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
 
@@ -78,6 +80,7 @@ class DataNode {
   Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
   Task<Result<void>> Adopt(RegisterNodeReply reply);
   Result<Uuid> AgreeOnCluster() const;
+  std::vector<BackupDisk> BackupDisks() const;
 
   std::vector<DataNodeDisk> disks_;
   Pool* cpu_pool_ = nullptr;
@@ -88,6 +91,7 @@ class DataNode {
   std::vector<DiskIdentity> identities_;
   Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
+  BackupKeeper backups_;
   std::unique_ptr<MetaLink> link_;
   std::unique_ptr<AdminLink> admin_link_;  // may be null
   std::unique_ptr<Agent> agent_;

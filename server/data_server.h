@@ -48,6 +48,7 @@ class DataServer final : public DataService {
     return it == stores_.end() ? nullptr : it->second;
   }
   const std::map<TargetId, ShardStore*>& stores() const { return stores_; }
+  const Uuid& cluster() const { return cluster_; }  // 0: not registered yet
   uint64_t incarnation() const { return incarnation_; }
   const DataServerStats& stats() const { return stats_; }
 

@@ -20,6 +20,7 @@
 #include "common/metrics_server.h"
 #include "common/os_random.h"
 #include "proto/admin_stubs.h"
+#include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/local_server.h"
@@ -179,6 +180,8 @@ class Daemon {
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
     router_.Add(kDataServiceName, dispatcher_.get());
+    backup_dispatcher_ = std::make_unique<BackupDispatcher>(&node_->backups());
+    router_.Add(kBackupServiceName, backup_dispatcher_.get());
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
@@ -272,6 +275,7 @@ class Daemon {
   std::unique_ptr<TransportAdminConnector> admin_connector_;
   std::unique_ptr<DataNode> node_;
   std::unique_ptr<DataDispatcher> dispatcher_;
+  std::unique_ptr<BackupDispatcher> backup_dispatcher_;
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
