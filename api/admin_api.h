@@ -84,6 +84,8 @@ enum class UpkeepVerb : uint8_t {
   kRebalanceStart = 5,  // move shards until all disks are filled alike
   kRebalanceStop = 6,
   kRepairStart = 7,     // nodes that are down are given up now, what waits is tried again
+  kBackupNow = 8,       // all that is committed is in the metadata's backup when this returns
+  kForgetUnknown = 9,   // after a restore: shards that the metadata does not know need not be kept any more
 };
 struct UpkeepRequest {
   OpHeader header;
@@ -98,6 +100,18 @@ struct AffectedFile {
   uint64_t length = 0;
   bool lost = false;  // of CanRemove: else only with less redundancy until it is rebuilt
 };
+// The metadata's backup on the data servers.
+struct BackupState {
+  bool on = false;            // this server makes one
+  bool complete = false;      // what is archived is a whole checkpoint and all batches since
+  int64_t behind_ns = 0;      // age of the oldest change that is not archived; 0: all are
+  std::vector<NodeId> nodes;  // that keep it
+  int64_t checkpoint_s = 0;   // wall clock, of the last one; 0: none since the server started
+  uint64_t checkpoint_bytes = 0;
+  std::string problem;        // why it does not go on; "" if it does
+  int64_t hold_until_s = 0;   // wall clock; after a restore: unknown shards are kept until then. 0: none are
+  uint64_t held_shards = 0;   // of those, found so far
+};
 struct UpkeepReply {
   std::string message;  // what was (or would be) done, one sentence
   bool scrub_paused = false;
@@ -107,6 +121,7 @@ struct UpkeepReply {
   uint64_t rebalance_bytes_done = 0;
   uint64_t rebalance_bytes_left = 0;  // estimate
   std::vector<AffectedFile> unfit;    // use stripes whose parity does not fit; at most kMaxAffectedFiles
+  BackupState backup;
 };
 
 // The check of Fsck with what is safe to repair repaired (meta/ops/fsck.h). Everybody waits until it is done.

@@ -33,7 +33,7 @@ Result<DataDirState> LookAtDataDir(const std::string& dir) {
   if (ec) return ErrnoError(ec.value(), "read the directory " + dir);
   if (empty) return DataDirState::kEmpty;
   return Error(FsError::kNotEmpty, dir + " has files but no superblock: it is no metadata store, or one whose "
-                                         "--format was interrupted; empty it first");
+                                         "--format or restore was interrupted; empty it first");
 }
 
 Result<void> PrepareDataDir(const std::string& dir) {

@@ -20,6 +20,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);
   c.memory_bytes = file.Size("memory", c.memory_bytes, 16 * kMiB, kTiB);
+  c.backup = file.Bool("backup", c.backup);
   if (file.Has("layout")) {
     const Result<Layout> layout = ParseLayout(file.String("layout", ""));
     if (layout.ok()) c.layout = *layout;

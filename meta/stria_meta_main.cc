@@ -24,7 +24,9 @@
 #include "meta/data_dir.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
+#include "meta/restore_store.h"
 #include "proto/admin_stubs.h"
+#include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/stubs.h"
@@ -48,10 +50,19 @@ Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
   return keys;
 }
 
+struct RestoreFlags {
+  std::vector<std::string> from;  // empty: serve
+  bool dry_run = false;
+};
+
 class Daemon {
  public:
-  Daemon(MetaConfig config, std::vector<ClusterKey> keys, bool format)
-      : config_(std::move(config)), keys_(std::move(keys)), format_(format), sync_pool_(2, "meta-sync") {
+  Daemon(MetaConfig config, std::vector<ClusterKey> keys, bool format, RestoreFlags restore)
+      : config_(std::move(config)),
+        keys_(std::move(keys)),
+        format_(format),
+        restore_(std::move(restore)),
+        sync_pool_(2, "meta-sync") {
     executor_.MakeCurrent();
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
   }
@@ -61,12 +72,14 @@ class Daemon {
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     server_.reset();
+    backups_.reset();
+    grpc_client_.reset();
   }
 
   // Until a signal or a failure; the exit code.
   int Run() {
     std::thread signals([this] { WaitForSignals(); });
-    scope_.Spawn(Serve());
+    scope_.Spawn(restore_.from.empty() ? Serve() : Restore());
     executor_.Run();
     stopping_ = true;
     pthread_kill(signals.native_handle(), SIGTERM);
@@ -124,10 +137,32 @@ class Daemon {
     RocksKvOptions options;
     options.memory = RocksMemory::Make(config_.memory_bytes);
     options.prefix_bytes = FamilyPrefixBytes();
-    options.create_if_missing = format_;
+    options.create_if_missing = format_ || !restore_.from.empty();
     ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv,
                      RocksKv::Open(MetaStorePath(config_.data), FamilyNames(), options, sync_pool_));
     return std::unique_ptr<KvStore>(std::move(kv));
+  }
+
+  // To data servers.
+  BackupConnector* Backups() {
+    grpc_client_ = std::make_unique<GrpcClient>(&executor_);
+    backups_ = std::make_unique<TransportBackupConnector>(grpc_client_.get());
+    return backups_.get();
+  }
+
+  Task<void> Restore() {
+    const TokenSigner signer(keys_.at(0));
+    RestoreStoreParams p;
+    p.data = config_.data;
+    p.from = restore_.from;
+    p.dry_run = restore_.dry_run;
+    p.connector = Backups();
+    p.signer = &signer;
+    p.open_store = [this] { return OpenStore(); };
+    p.new_store = NewUuid();
+    const Result<void> done = co_await RestoreStore(std::move(p));
+    if (!done.ok()) co_return Fail(done.error());
+    executor_.Stop();
   }
 
   Task<Result<void>> Start() {
@@ -142,6 +177,7 @@ class Daemon {
     CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
+    if (config_.backup) server_->UseBackups(Backups());
     CO_RETURN_IF_ERROR(co_await server_->Start());
     if (server_->store()->super()->cluster != super.cluster) {
       co_return Error(FsError::kWrongCluster, config_.data + " has the store of another cluster than its superblock");
@@ -204,10 +240,13 @@ class Daemon {
   MetaConfig config_;
   const std::vector<ClusterKey> keys_;
   bool format_;
+  const RestoreFlags restore_;
   LoopExecutor executor_;
   ThreadPool sync_pool_;
   std::mutex metrics_mu_;
   std::string metrics_text_;  // guarded by metrics_mu_
+  std::unique_ptr<GrpcClient> grpc_client_;
+  std::unique_ptr<TransportBackupConnector> backups_;
   std::unique_ptr<MetaServer> server_;
   std::unique_ptr<MetaDispatcher> dispatcher_;
   std::unique_ptr<AdminDispatcher> admin_dispatcher_;
@@ -224,6 +263,7 @@ class Daemon {
 struct Flags {
   std::string config_file, data, listen, cluster_key, layout, log_file, log_level, metrics;
   bool format = false;
+  RestoreFlags restore;
 };
 
 Result<MetaConfig> ConfigFrom(const Flags& flags) {
@@ -263,6 +303,10 @@ int Main(int argc, char** argv) {
   app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7401)");
   app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
   app.add_flag("--format", flags.format, "Create a new cluster if the directory is empty");
+  app.add_option("--restore-from", flags.restore.from,
+                 "Make the store again from the backup on these data servers, HOST:PORT[,HOST:PORT], then end")
+      ->delimiter(',');
+  app.add_flag("--dry-run", flags.restore.dry_run, "With --restore-from: only say what there is");
   app.add_option("--layout", flags.layout, "Layout of a new cluster, such as raid5:4+1");
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
@@ -287,7 +331,7 @@ int Main(int argc, char** argv) {
 
   int code = 0;
   {
-    Daemon daemon(std::move(*config), std::move(*keys), flags.format);
+    Daemon daemon(std::move(*config), std::move(*keys), flags.format, std::move(flags.restore));
     code = daemon.Run();
   }
   FlushLog();

@@ -127,7 +127,8 @@ MEMBERS(HeldShard, 2);
 MEMBERS(CompareShardsRequest, 5);
 MEMBERS(CompareShardsReply, 2);
 MEMBERS(UpkeepRequest, 4);
-MEMBERS(UpkeepReply, 8);
+MEMBERS(UpkeepReply, 9);
+MEMBERS(BackupState, 9);
 MEMBERS(ListParityRequest, 4);
 MEMBERS(ListParityReply, 2);
 MEMBERS(FsckRepairRequest, 2);
@@ -272,7 +273,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<LockOp> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 9};
-template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 7};
+template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 9};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>

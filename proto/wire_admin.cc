@@ -6,7 +6,7 @@
 namespace stria {
 namespace wire {
 
-WIRE_ENUM(UpkeepVerb, kStatus, kRepairStart);
+WIRE_ENUM(UpkeepVerb, kStatus, kForgetUnknown);
 
 WIRE_MESSAGE(ScrubProgress) {
   F(target); F(running); F(bytes_done); F(bytes_total); F(shards); F(damaged); F(started_s); F(finished_s);
@@ -24,9 +24,13 @@ WIRE_MESSAGE(FsckRepairRequest) { F(header); F(dry_run); }
 WIRE_MESSAGE(FsckRepairReply) { F(done); F(problems); }
 WIRE_MESSAGE(CanRemoveRequest) { F(header); F(targets); }
 WIRE_MESSAGE(AffectedFile) { F(ino); F(path); F(offset); F(length); F(lost); }
+WIRE_MESSAGE(BackupState) {
+  F(on); F(complete); F(behind_ns); F(nodes); F(checkpoint_s); F(checkpoint_bytes); F(problem); F(hold_until_s);
+  F(held_shards);
+}
 WIRE_MESSAGE(UpkeepReply) {
   F(message); F(scrub_paused); F(scrub_bytes_per_s); F(scrubs); F(rebalancing); F(rebalance_bytes_done);
-  F(rebalance_bytes_left); F(unfit);
+  F(rebalance_bytes_left); F(unfit); F(backup);
 }
 WIRE_MESSAGE(CanRemoveReply) { F(lost_stripes); F(degraded_stripes); F(files); F(more); }
 

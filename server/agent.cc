@@ -109,6 +109,7 @@ Task<Result<void>> Agent::Register() {
   epoch_ = reply.epoch;
   beat_ns_ = std::clamp<int64_t>(reply.beat_ns, 2 * kMinBeatNs, 60 * kSecond);
   options_.cluster = reply.map.cluster;
+  const bool restored = options_.incarnation != 0 && reply.map.incarnation != options_.incarnation;
   options_.incarnation = reply.map.incarnation;
   for (size_t i = 0; i < disks_.size(); ++i) {
     AgentDisk& d = disks_[i];
@@ -119,6 +120,12 @@ Task<Result<void>> Agent::Register() {
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   registered_ = true;
   LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
+  if (restored) {
+    LogWarning("the metadata was restored from a backup: the disks are compared with it");
+    for (size_t i = 0; i < scrubbers_.size(); ++i) {
+      if (scrubbers_[i]) scope_.Spawn(CompareSoon(i));
+    }
+  }
   co_return Ok();
 }
 

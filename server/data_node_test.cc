@@ -226,6 +226,26 @@ TEST(DataNodeTest, ADiskThatCannotBeUsedIsReportedAndTheOthersServe) {
   EXPECT_EQ(meta.bad, std::set<ShardId>{ShardId(77)}) << "reported without waiting for a scrub";
 }
 
+TEST(DataNodeTest, AfterARestoreOfTheMetadataEveryDiskIsComparedWithIt) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  machine.AddDisk(1);
+  machine.AddDisk(2);
+  FakeMeta meta(TestMap());
+  FakeMetaConnector connector(&meta);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(3 * kSecond);
+  machine.admin.live[TargetId(1)] = {{ShardId(76), 1}};
+  machine.admin.live[TargetId(2)] = {{ShardId(77), 1}};
+  ex.RunFor(10 * kSecond);
+  EXPECT_TRUE(meta.bad.empty()) << "no scrub is due";
+  ++meta.map.incarnation;
+  ++meta.map.version;
+  ex.RunFor(10 * kSecond);
+  EXPECT_EQ(meta.bad, (std::set<ShardId>{ShardId(76), ShardId(77)}));
+  EXPECT_EQ(machine.node->server().incarnation(), kTestIncarnation + 1);
+}
+
 TEST(DataNodeTest, WhatTheMetadataKnowsIsProved) {
   SimExecutor ex(1);
   SimMachine machine(ex);

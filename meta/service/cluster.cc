@@ -97,7 +97,8 @@ Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetI
   std::vector<DeleteWork> out;
   if (store_->Count(Counter::kGarbageShards) == 0) return out;
   // Only what no power cut brings back: the shards would be named again, and gone.
-  CommitSeq seen = std::min(sessions_.MinSeen(), store_->durable_seq());
+  // Nor while a restore of the metadata's backup would need them.
+  CommitSeq seen = std::min({sessions_.MinSeen(), store_->durable_seq(), DeletableUpTo()});
   if (Sabotaged(Sabotage::kCollectAtOnce)) seen = CommitSeq(UINT64_MAX);
   Txn txn(*store_);
   for (TargetId t : targets) {
@@ -166,6 +167,11 @@ Task<Result<CheckShardsReply>> MetaServer::CheckShards(CheckShardsRequest r) {
   for (ShardId s : r.shards) {
     CO_ASSIGN_OR_RETURN(const bool known, IsShardKnown(txn, r.target, s));
     if (!known) reply.unknown.push_back(s);
+  }
+  if (HoldsUnknown()) {
+    // They may be of files that were written after the moment that was restored.
+    NoteHeld(r, reply.unknown.size());
+    reply.unknown.clear();
   }
   co_return std::move(reply);
 }

@@ -29,11 +29,13 @@
 #include <vector>
 
 #include "api/admin_api.h"
+#include "api/backup_api.h"
 #include "api/meta_api.h"
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "common/random.h"
 #include "common/token.h"
+#include "meta/backup/archiver.h"
 #include "meta/cluster/cluster_state.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
@@ -63,6 +65,7 @@ struct MetaServerOptions {
   // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
   int64_t answer_timeout_ns = 90 * kSecond;
   int64_t tick_ns = 500 * kMillisecond;
+  ArchiverOptions archiver;
 };
 
 inline constexpr int64_t kMaxCallNs = 60 * kSecond;      // no call waits longer
@@ -78,6 +81,8 @@ class MetaServer final : public MetaService, public AdminService {
   MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng, std::vector<ClusterKey> keys);
   ~MetaServer() override;
 
+  // Keeps a backup of the metadata on the data servers, from Start on. `connector` outlives the server.
+  void UseBackups(BackupConnector* connector) { backups_ = connector; }
   // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
   Task<Result<void>> Start();
   // Makes everything durable and ends all tasks; calls give kNotReady again.
@@ -141,6 +146,7 @@ class MetaServer final : public MetaService, public AdminService {
   const LockTable& locks() const { return locks_; }
   const SessionTable& sessions() const { return sessions_; }
   MetaStore* store() { return store_.get(); }
+  const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
   struct RepairSummary {
     size_t waiting = 0, parked = 0, in_flight = 0;
@@ -296,6 +302,15 @@ class MetaServer final : public MetaService, public AdminService {
   Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets);
   Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
 
+  // ---- backup.cc ----
+  void StartArchiver();
+  std::vector<BackupNode> BackupNodes() const;
+  BackupState BackupStatus() const;
+  CommitSeq DeletableUpTo() const;
+  bool HoldsUnknown() const { return Wall() < unknown_hold_until_ns_; }
+  void NoteHeld(const CheckShardsRequest& r, uint64_t unknown);
+  Result<std::string> ForgetUnknown(bool dry_run);
+
   // ---- repair.cc ----
   Task<void> RepairLoop();
   Result<void> FollowMap();
@@ -398,6 +413,12 @@ class MetaServer final : public MetaService, public AdminService {
   uint64_t place_seed_ = 0;
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
+
+  BackupConnector* backups_ = nullptr;
+  std::unique_ptr<Archiver> archiver_;
+  int64_t unknown_hold_until_ns_ = 0;  // wall clock
+  // Shards that are held, as sweeps find them: up to which one, and how many.
+  std::map<TargetId, std::pair<ShardId, uint64_t>> held_;
 
   // Repair: the scan of targets being emptied.
   struct Scan {

@@ -45,6 +45,7 @@ class MetaHarness {
   void StartServer() {
     server = std::make_unique<MetaServer>(options, std::make_unique<MemKv>(media), Random(rng.Next()),
                                           std::vector<ClusterKey>{TestKey()});
+    if (backups != nullptr) server->UseBackups(backups);
     const Result<void> started = RunSim(ex, server->Start());
     ASSERT_TRUE(started.ok()) << started.error();
   }
@@ -61,6 +62,7 @@ class MetaHarness {
   SimExecutor ex;
   Random rng;
   std::shared_ptr<MemKvMedia> media;
+  BackupConnector* backups = nullptr;  // from the next start on
   std::unique_ptr<MetaServer> server;
 };
 

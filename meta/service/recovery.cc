@@ -57,6 +57,7 @@ Task<Result<void>> MetaServer::Start() {
   scope_.Spawn(TickLoop());
   scope_.Spawn(CleanLoop());
   scope_.Spawn(RepairLoop());
+  StartArchiver();
   co_return Ok();
 }
 
@@ -99,7 +100,9 @@ Result<void> MetaServer::LoadCluster(Txn& txn) {
     *out = ByteReader(body).U64();
     return Ok();
   };
-  uint64_t version = 0;
+  uint64_t version = 0, hold = 0;
+  RETURN_IF_ERROR(number(UnknownHoldKey(), &hold));
+  unknown_hold_until_ns_ = static_cast<int64_t>(hold);
   RETURN_IF_ERROR(number(TermRecordKey(), &term_));
   RETURN_IF_ERROR(number(MapVersionKey(), &version));
   RETURN_IF_ERROR(ForEach(txn, Family::kCluster, NodeRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {

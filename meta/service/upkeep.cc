@@ -80,6 +80,12 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
     case UpkeepVerb::kRebalanceStart:
     case UpkeepVerb::kRebalanceStop: message = co_await OrderRebalance(r); break;
     case UpkeepVerb::kRepairStart: message = StartRepair(r.dry_run); break;
+    case UpkeepVerb::kForgetUnknown: message = ForgetUnknown(r.dry_run); break;
+    case UpkeepVerb::kBackupNow:
+      if (!archiver_) co_return Error(FsError::kInval, "this metadata server keeps no backup: it is switched off in its settings");
+      if (!r.dry_run) CO_RETURN_IF_ERROR(co_await archiver_->BackupNow(DeadlineOf(r.header)));
+      message = std::string("everything that is committed is in the backup");
+      break;
   }
   if (!message.ok()) {
     SetFatal(message.error());
@@ -97,6 +103,7 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   reply.scrub_paused = scrubs_.paused();
   reply.scrub_bytes_per_s = scrubs_.bytes_per_s();
   reply.scrubs = scrubs_.Progress();
+  reply.backup = BackupStatus();
   for (ScrubProgress& p : reply.scrubs) p.running = p.running || scrubs_.owing().count(p.target) > 0;
   reply.rebalancing = repairs_.settings.rebalance;
   reply.rebalance_bytes_done = rebalance_bytes_;

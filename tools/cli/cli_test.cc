@@ -9,6 +9,7 @@
 #include "stripe/layout_spec.h"
 #include "tools/cli/context.h"
 #include "tools/cli/sample_status.h"
+#include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
@@ -197,6 +198,46 @@ TEST_F(CliTest, FsckRepairs) {
   EXPECT_EQ(dry.back(), false);
   EXPECT_EQ(Run("fsck --repair --yes --json"), 0);
   EXPECT_EQ(Json::parse(out_.str())["repairs"][0], "counter 3 is 5 now");
+}
+
+TEST_F(CliTest, BackupOfTheMetadata) {
+  BackupState& b = upkeep_.backup;
+  EXPECT_EQ(RenderBackupLine(upkeep_, status_.map, 1000), " backup: of the metadata: switched off\n");
+  b.on = true;
+  b.behind_ns = 700 * kSecond;
+  EXPECT_EQ(RenderBackupLine(upkeep_, status_.map, 1000), " backup: of the metadata: being made, for 11 min 40 s\n");
+  b.problem = "n1 is full";
+  EXPECT_EQ(Run("status"), 1);
+  EXPECT_NE(out_.str().find("  state: DEGRADED\n status: The backup of the metadata is 11 min 40 s behind. Its problem: n1 is full.\n"),
+            std::string::npos) << out_.str();
+  EXPECT_EQ(Run("status --json"), 1);
+  EXPECT_EQ(Json::parse(out_.str())["exit_code"], 1);
+  EXPECT_EQ(Json::parse(out_.str())["upkeep"]["backup"]["behind_s"], 700);
+  b.complete = true;
+  b.behind_ns = 5 * kSecond;
+  b.nodes = {NodeId(1), NodeId(2)};
+  b.checkpoint_s = 940;
+  b.checkpoint_bytes = 3 * kMiB;
+  b.problem.clear();
+  EXPECT_EQ(RenderBackupLine(upkeep_, status_.map, 1000),
+            " backup: of the metadata on n1 and n2, 5 s behind; checkpoint of 3.0 MiB, 1 min ago\n");
+  EXPECT_EQ(Run("status"), 0);
+  b.behind_ns = 0;
+  b.nodes = {NodeId(2)};
+  b.hold_until_s = 1000 + 86400;
+  b.held_shards = 7;
+  EXPECT_EQ(RenderBackupLine(upkeep_, status_.map, 1000),
+            " backup: of the metadata on n2, up to date; checkpoint of 3.0 MiB, 1 min ago\n"
+            "   held: shards that the restored metadata does not know (7 found so far) are kept for 1 d; end that:  "
+            "stria meta forget-unknown\n");
+  EXPECT_EQ(Run("status"), 1);
+  EXPECT_NE(out_.str().find("on one node only"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("meta backup"), 0);
+  EXPECT_EQ(asked_.back().verb, UpkeepVerb::kBackupNow);
+  EXPECT_EQ(Run("meta forget-unknown --dry-run"), 0);
+  EXPECT_EQ(asked_.back().verb, UpkeepVerb::kForgetUnknown);
+  EXPECT_TRUE(asked_.back().dry_run);
+  EXPECT_EQ(Run("meta restore"), 64);
 }
 
 TEST_F(CliTest, ParityThatDoesNotFitIsShown) {

@@ -71,8 +71,9 @@ Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
 void AddStatusVerb(CLI::App& app, Context& ctx);
 void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
 void AddReindex(CLI::App* disk, Context& ctx);
+void AddRestore(CLI::App* meta, Context& ctx);
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
-// scrub, rebalance, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
+// scrub, rebalance, meta, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
 void AddUpkeepVerbs(CLI::App& app, Context& ctx);
 void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run

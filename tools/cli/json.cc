@@ -62,8 +62,9 @@ Json RepairsJson(const StatusReply& s) {
   return out;
 }
 
-Json StatusJson(const StatusReply& s, int64_t now_ns) {
-  const std::vector<Finding> findings = Diagnose(s, now_ns);
+Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>& more) {
+  std::vector<Finding> findings = Diagnose(s, now_ns);
+  findings.insert(findings.end(), more.begin(), more.end());
   Json f = Json::array(), lost = Json::array(), sessions = Json::array();
   for (const Finding& x : findings) {
     f.push_back({{"severity", HealthName(x.severity)}, {"what", x.what}, {"action", x.action}});

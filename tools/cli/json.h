@@ -13,7 +13,8 @@ namespace stria::cli {
 
 using Json = nlohmann::ordered_json;
 
-Json StatusJson(const StatusReply& s, int64_t now_ns);
+// `more`: findings besides those of Diagnose.
+Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>& more = {});
 Json NodesJson(const ClusterMap& map);
 Json DisksJson(const ClusterMap& map);
 Json RepairsJson(const StatusReply& s);

@@ -1,7 +1,4 @@
 // stria disk reindex PATH...: for the machine that the disk is in. Needs no cluster.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <memory>
 
@@ -15,24 +12,6 @@ struct ReindexArgs {
   std::vector<std::string> paths;
   bool dry_run = false;
 };
-
-// The exit status of a program that was started with our own output.
-Result<int> RunProgram(const std::vector<std::string>& argv) {
-  std::vector<char*> args;
-  for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
-  args.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoError(errno, "start " + argv[0]);
-  if (pid == 0) {
-    execv(args[0], args.data());
-    _exit(127);
-  }
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0) {
-    if (errno != EINTR) return ErrnoError(errno, "wait for " + argv[0]);
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
 
 int RunReindex(const Context& ctx, const ReindexArgs& args) {
   const Result<std::string> program = FindBinary("stria-data");

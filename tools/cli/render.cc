@@ -395,8 +395,10 @@ std::string RenderLostFiles(const StatusReply& s) {
 
 }  // namespace
 
-std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep) {
-  const std::vector<Finding> findings = Diagnose(s, now_ns);
+std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep,
+                         const std::vector<Finding>& more) {
+  std::vector<Finding> findings = Diagnose(s, now_ns);
+  findings.insert(findings.end(), more.begin(), more.end());
   std::string out = "cluster: " + s.map.cluster.ToString() + "\n";
   out += "  state: " + std::string(HealthName(HealthOf(findings))) + "\n";
   for (const Finding& f : findings) {

@@ -65,7 +65,9 @@ const char* TargetStateName(TargetState s);
 // ---- Reports --------------------------------------------------------------------------------------
 
 // `upkeep`: lines about what goes on besides repair (upkeep.h).
-std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep = "");
+// `more`: findings besides those of Diagnose.
+std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep = "",
+                         const std::vector<Finding>& more = {});
 std::string RenderNodes(const StatusReply& s, int64_t now_ns);
 std::string RenderDisks(const StatusReply& s);
 // "n3:d1  [####----]  52 %  1.2 GiB of 2.3 GiB, 110 MiB/s, 10 s left (n3 is out)"

@@ -1,4 +1,5 @@
 // stria status [--watch]
+#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -26,15 +27,18 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
       code = ctx.Fail(upkeep.error());
       if (!args.watch) return code;
     } else {
-      code = static_cast<int>(HealthOf(Diagnose(*status, now_ns)));
+      const std::vector<Finding> backup = DiagnoseBackup(*upkeep, status->map, now_ns / kSecond);
+      code = static_cast<int>(std::max(HealthOf(Diagnose(*status, now_ns)), HealthOf(backup)));
       if (args.watch && ctx.out_is_tty && !ctx.json) *ctx.out << "\033[H\033[2J";
       if (ctx.json) {
-        Json j = StatusJson(*status, now_ns);
+        Json j = StatusJson(*status, now_ns, backup);
         j["upkeep"] = UpkeepJson(*upkeep, status->map);
         *ctx.out << Dump(j) << std::flush;
       } else {
         *ctx.out << RenderStatus(*status, now_ns,
-                                 RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep))
+                                 RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep) +
+                                     RenderBackupLine(*upkeep, status->map, now_ns / kSecond),
+                                 backup)
                  << std::flush;
       }
     }

@@ -38,6 +38,36 @@ std::string NameOf(const AffectedFile& f) {
          std::to_string(f.length);
 }
 
+constexpr int64_t kOldBackupNs = 600 * kSecond;
+constexpr int64_t kSettledS = 60;  // nodes that come up are used at once
+constexpr int64_t kStaleBackupNs = 3600 * kSecond;  // ArchiverOptions::absent_ns
+
+std::string NamesOf(const std::vector<NodeId>& nodes, const ClusterMap& map) {
+  std::string out;
+  for (const NodeId id : nodes) {
+    const NodeInfo* n = map.FindNode(id);
+    out += (out.empty() ? "" : " and ") + (n != nullptr ? n->name : "node " + std::to_string(id.v));
+  }
+  return out;
+}
+
+Json BackupJson(const BackupState& b, const ClusterMap& map) {
+  Json nodes = Json::array();
+  for (const NodeId id : b.nodes) {
+    const NodeInfo* n = map.FindNode(id);
+    nodes.push_back(n != nullptr ? n->name : std::to_string(id.v));
+  }
+  return {{"on", b.on},
+          {"complete", b.complete},
+          {"behind_s", b.behind_ns / kSecond},
+          {"nodes", nodes},
+          {"checkpoint_s", b.checkpoint_s},
+          {"checkpoint_bytes", b.checkpoint_bytes},
+          {"problem", b.problem},
+          {"hold_until_s", b.hold_until_s},
+          {"held_shards", b.held_shards}};
+}
+
 Json FilesJson(const std::vector<AffectedFile>& files) {
   Json out = Json::array();
   for (const AffectedFile& f : files) {
@@ -70,6 +100,44 @@ std::string RenderRebalanceLine(const UpkeepReply& u) {
   if (!u.rebalancing) return "";
   return "rebalance: " + HumanBytes(u.rebalance_bytes_done) + " moved, about " + HumanBytes(u.rebalance_bytes_left) +
          " to go\n";
+}
+
+std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
+  const BackupState& b = u.backup;
+  std::string out = " backup: ";
+  if (!b.on) {
+    out += "of the metadata: switched off";
+  } else if (!b.complete) {
+    out += "of the metadata: being made, for " + HumanDuration(b.behind_ns / kSecond);
+  } else {
+    out += "of the metadata on " + NamesOf(b.nodes, map) + ", " +
+           (b.behind_ns < kSecond ? "up to date" : HumanDuration(b.behind_ns / kSecond) + " behind") + "; checkpoint of " +
+           HumanBytes(b.checkpoint_bytes) + ", " + Ago(b.checkpoint_s, now_s);
+  }
+  if (b.hold_until_s > 0) {
+    out += "\n   held: shards that the restored metadata does not know (" + std::to_string(b.held_shards) +
+           " found so far) are kept for " + HumanDuration(b.hold_until_s - now_s) +
+           "; end that:  stria meta forget-unknown";
+  }
+  return out + "\n";
+}
+
+std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
+  const BackupState& b = u.backup;
+  std::vector<Finding> out;
+  if (!b.on) return out;
+  const std::string why = b.problem.empty() ? "" : " Its problem: " + b.problem + ".";
+  if (b.behind_ns > kOldBackupNs) {
+    out.push_back({Health::kDegraded,
+                   "The backup of the metadata is " + HumanDuration(b.behind_ns / kSecond) + " behind." + why +
+                       (b.behind_ns > kStaleBackupNs ? " Shards are deleted all the same, so that it may not fit them." : ""),
+                   "See to it that two data servers are up and have room."});
+  } else if (b.complete && b.nodes.size() < 2 && now_s - b.checkpoint_s > kSettledS) {
+    const auto up = std::ranges::count_if(map.nodes, [](const NodeInfo& n) { return n.state == NodeState::kUp; });
+    out.push_back({up > 1 ? Health::kDegraded : Health::kHealthy, "The backup of the metadata is on one node only." + why,
+                   "Two data servers must be up and have room."});
+  }
+  return out;
 }
 
 std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
@@ -143,6 +211,7 @@ Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map) {
                      {"finished_s", p.finished_s}});
   }
   return {{"message", u.message},
+          {"backup", BackupJson(u.backup, map)},
           {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}, {"unfit", FilesJson(u.unfit)}}},
           {"rebalance",
            {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}}};

@@ -2,15 +2,21 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "api/admin_api.h"
 #include "tools/cli/json.h"
+#include "tools/cli/render.h"
 
 namespace stria::cli {
 
 // A line for `status`; "" if there is nothing to say.
 std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s);
 std::string RenderRebalanceLine(const UpkeepReply& u);
+// Where the metadata's backup is and how old, and what is held after a restore.
+std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
+// A backup that is old, or in one place only.
+std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
 // A row per disk.
 std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
 std::string RenderCanRemove(const CanRemoveReply& r);

@@ -143,6 +143,24 @@ Result<std::string> FindBinary(const std::string& name) {
                                     " or where it is built: run ./tools/build, or set STRIA_BIN_DIR");
 }
 
+Result<int> RunProgram(const std::vector<std::string>& argv, bool quiet) {
+  std::vector<char*> args;
+  for (const std::string& a : argv) args.push_back(const_cast<char*>(a.c_str()));
+  args.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoError(errno, "start " + argv[0]);
+  if (pid == 0) {
+    if (quiet) dup2(STDERR_FILENO, STDOUT_FILENO);
+    execv(args[0], args.data());
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) return ErrnoError(errno, "wait for " + argv[0]);
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
 std::string ReadTail(const std::string& path, size_t bytes) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) return "";

@@ -34,6 +34,10 @@ bool StopProcess(pid_t pid, uint64_t start_time, int64_t patience_ns);
 // built it, or in /usr/lib/stria. kNoEnt with what to do.
 Result<std::string> FindBinary(const std::string& name);
 
+// Runs a program to its end, with our own output (`quiet`: what it prints goes to stderr). Its exit status;
+// 128 if a signal ended it.
+Result<int> RunProgram(const std::vector<std::string>& argv, bool quiet = false);
+
 // The last `bytes` of a file; "" if it cannot be read.
 std::string ReadTail(const std::string& path, size_t bytes);
 
