@@ -26,6 +26,7 @@ struct DataHeader {
   uint64_t incarnation = 0;
   int64_t timeout_ns = 10 * kSecond;
   uint64_t trace_id = 0;
+  bool background = false;  // nobody waits for it (rebuild, drain, scrub): the server does what others want first
 };
 
 struct ShardWrite {

@@ -43,7 +43,7 @@ MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(TargetInfo, 14);
 MEMBERS(ClusterMap, 5);
-MEMBERS(DataHeader, 5);
+MEMBERS(DataHeader, 6);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
 MEMBERS(SealResult, 3);

@@ -268,6 +268,7 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
     env.codecs = codecs_;
     env.cpu_pool = cpu_pool_;
     env.store = store;
+    env.gate = &server_->gate();
     result = co_await RunRebuild(std::move(work), std::move(env));
   } else {
     result.result = ItemResult{allowed.code(), allowed.error().message};
@@ -293,8 +294,9 @@ void Agent::StartScrub(size_t disk) {
 
 std::unique_ptr<Scrubber> Agent::MakeScrubber(size_t disk) {
   ShardStore* store = disks_[disk].store;
-  if (options_.admin == nullptr) return std::make_unique<Scrubber>(store, options_.scrub_options);
   ScrubHooks hooks;
+  hooks.gate = &server_->gate();
+  if (options_.admin == nullptr) return std::make_unique<Scrubber>(store, options_.scrub_options, std::move(hooks));
   hooks.compare = [this, disk](ShardId after, ShardId last, std::vector<HeldShard> held) {
     return CompareShards(disk, after, last, std::move(held));
   };

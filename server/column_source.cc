@@ -33,6 +33,7 @@ Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t 
   request.header.incarnation = env.map->incarnation;
   request.header.timeout_ns = kSourceTimeoutNs;
   request.header.trace_id = env.trace_id;
+  request.header.background = true;
   ShardRead item;
   item.shard = source->info.shard;
   item.target = source->info.target;

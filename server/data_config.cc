@@ -61,6 +61,7 @@ Result<DataConfig> DataConfigFrom(Config file) {
   c.write_memory_bytes = file.Size("write_memory", c.write_memory_bytes, 16 * kMiB, kTiB);
   c.scrub_bytes_per_s = file.Size("scrub_rate", c.scrub_bytes_per_s, 64 * kKiB, 10 * kGiB);
   c.rebuilds = static_cast<int>(file.Int("rebuilds", c.rebuilds, 0, 64));
+  c.background_percent = static_cast<uint32_t>(file.Int("background_percent", c.background_percent, 1, 99));
   for (Config& table : file.Tables("disk")) {
     DiskSpec d;
     d.path = table.RequiredString("path");

@@ -34,6 +34,7 @@ struct DataConfig {
   uint64_t write_memory_bytes = 256 * kMiB;
   uint64_t scrub_bytes_per_s = 20 * kMiB;  // per disk
   int rebuilds = 2;
+  uint32_t background_percent = 25;  // of the bytes that are moved while others use the node
   bool reindex = false;
 };
 

@@ -24,6 +24,7 @@ TEST(DataConfigTest, FileWithDefaults) {
 name = "pc3"
 meta = ["pc1:7401"]
 index_memory = "64MiB"
+background_percent = 40
 [[disk]]
 path = "/srv/d1"
 [[disk]]
@@ -35,6 +36,7 @@ channel = "nvme0"
   ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
   EXPECT_EQ(c.address, "pc3.lab:7402");
   EXPECT_EQ(c.index_memory_bytes, 64 * kMiB);
+  EXPECT_EQ(c.background_percent, 40u);
   EXPECT_EQ(c.disks, (std::vector<DiskSpec>{{"/srv/d1", "d1", ""}, {"/srv/ssd", "fast", "nvme0"}}));
   c.address.clear();
   c.listen = "10.0.0.3:9";
@@ -43,6 +45,7 @@ channel = "nvme0"
 }
 
 TEST(DataConfigTest, WhatIsWrongIsSaid) {
+  EXPECT_EQ(FromText("background_percent = 100").code(), FsError::kInval) << "others need something";
   EXPECT_EQ(FromText("nmae = \"x\"").code(), FsError::kInval);
   EXPECT_EQ(FromText("[[disk]]\nlabel = \"x\"").code(), FsError::kInval);
   DataConfig c;

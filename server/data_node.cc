@@ -6,12 +6,20 @@
 #include "common/log.h"
 
 namespace stria {
+namespace {
+
+DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
+  options.background.pieces = std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks);
+  return options;
+}
+
+}  // namespace
 
 DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
     : disks_(std::move(disks)),
       options_(std::move(options)),
       verifier_(options_.keys),
-      server_(&verifier_, options_.server),
+      server_(&verifier_, ForDisks(options_.server, disks_.size())),
       backups_(&verifier_, &server_, options_.name, [this] { return BackupDisks(); }) {}
 
 // Also those without an index: what they have can be read.

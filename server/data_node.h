@@ -20,6 +20,8 @@
 
 namespace stria {
 
+inline constexpr size_t kBackgroundPiecesPerDisk = 2;  // at once
+
 struct DataNodeDisk {
   Disk* disk = nullptr;        // null if it could not be opened
   KvStore* kv = nullptr;       // its index; null if it has none that can be used

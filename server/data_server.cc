@@ -10,8 +10,14 @@ namespace {
 
 constexpr uint64_t kRequestBytes = 4 * kKiB;  // that a request without payload counts for
 constexpr uint32_t kMaxInventory = 10'000;
-constexpr int64_t kMinReadNs = 1 * kMillisecond;
-constexpr int64_t kMaxReadNs = 30 * kSecond;
+constexpr uint64_t kSealBytes = 64 * kKiB;  // that the syncs of one count for
+constexpr int64_t kMinTimeoutNs = 1 * kMillisecond;
+constexpr int64_t kMaxTimeoutNs = 30 * kSecond;
+
+// That the caller waits for.
+int64_t TimeoutOf(const DataHeader& header) { return std::clamp(header.timeout_ns, kMinTimeoutNs, kMaxTimeoutNs); }
+
+Error Busy() { return Error(FsError::kRetryLater, "this data server has too much to do"); }
 
 ItemResult ToItem(const Error& e) { return ItemResult{e.code, e.message}; }
 
@@ -50,7 +56,9 @@ DataServer::DataServer(const TokenVerifier* verifier, DataServerOptions options)
       options_(options),
       write_bytes_(static_cast<int64_t>(options.max_write_bytes)),
       read_bytes_(static_cast<int64_t>(options.max_read_bytes)),
-      requests_(options.max_requests) {}
+      requests_(options.max_requests),
+      background_(options.max_background),
+      gate_(options.background) {}
 
 Result<void> DataServer::CheckHeader(const DataHeader& header) const {
   if (header.protocol != kProtocolVersion) {
@@ -78,17 +86,34 @@ Result<DataServer::Admission> DataServer::Admit(const DataHeader& header, size_t
   ++stats_.refused_requests;  // until it is not
   RETURN_IF_ERROR(CheckHeader(header));
   if (items > kMaxDataItems) return Error(FsError::kBadRequest, "too many items in one request");
-  const Error busy(FsError::kRetryLater, "this data server has too much to do");
   Admission out;
-  if (!requests_.TryAcquire(1)) return busy;
+  if (!requests_.TryAcquire(1)) return Busy();
   out.request = SemaphoreHold(&requests_, 1);
   const auto n = static_cast<int64_t>(std::max(bytes, kRequestBytes));
   if (pool != nullptr) {
-    if (!pool->TryAcquire(n)) return busy;
+    if (!pool->TryAcquire(n)) return Busy();
     out.bytes = SemaphoreHold(pool, n);
   }
   --stats_.refused_requests;
   return out;
+}
+
+Task<Result<DataServer::Admission>> DataServer::AdmitUse(const DataHeader& header, size_t items, uint64_t bytes,
+                                                         Semaphore* pool) {
+  if (!header.background) {
+    CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, pool));
+    admission.use = gate_.Foreground(bytes);
+    co_return admission;
+  }
+  CO_RETURN_IF_ERROR(CheckHeader(header));
+  if (!background_.TryAcquire(1)) co_return Busy();
+  SemaphoreHold background(&background_, 1);
+  std::optional<GateUse> use = co_await WithTimeout(TimeoutOf(header), gate_.Background(bytes));
+  if (!use) co_return Error(FsError::kDeadline, "this data server is busy with others");
+  CO_ASSIGN_OR_RETURN(Admission admission, Admit(header, items, bytes, pool));
+  admission.background = std::move(background);
+  admission.use = *std::move(use);
+  co_return admission;
 }
 
 Result<ShardStore*> DataServer::CheckItem(ShardId shard, TargetId target, const std::string& token,
@@ -114,7 +139,7 @@ Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
     co_return Error(FsError::kBadRequest, "the payload of a write is too large or does not fit its items");
   }
   CO_ASSIGN_OR_RETURN(Admission admission,
-                      Admit(request.header, request.items.size(), *bytes, &write_bytes_));
+                      co_await AdmitUse(request.header, request.items.size(), *bytes, &write_bytes_));
   co_return co_await RunIn(scope_, DoWrite(std::move(request), std::move(admission)));
 }
 
@@ -162,7 +187,8 @@ Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission adm
 // ---- Seal -----------------------------------------------------------------------------------------
 
 Task<Result<SealReply>> DataServer::Seal(SealRequest request) {
-  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), 0, nullptr));
+  CO_ASSIGN_OR_RETURN(Admission admission,
+                      co_await AdmitUse(request.header, request.items.size(), kSealBytes, nullptr));
   co_return co_await RunIn(scope_, DoSeal(std::move(request), std::move(admission)));
 }
 
@@ -212,12 +238,12 @@ Task<bool> DataServer::ReadItems(const std::vector<ShardRead>* items,
 Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   const std::optional<uint64_t> bytes = PayloadBytes(request.items);
   if (!bytes) co_return Error(FsError::kBadRequest, "a read asks for too much");
-  CO_ASSIGN_OR_RETURN(Admission admission, Admit(request.header, request.items.size(), *bytes, &read_bytes_));
+  CO_ASSIGN_OR_RETURN(Admission admission,
+                      co_await AdmitUse(request.header, request.items.size(), *bytes, &read_bytes_));
   // A disk that hangs must not keep the others' answers.
   std::vector<Result<ShardBytes>> results(request.items.size(),
                                           Error(FsError::kDeadline, "the disk is too slow"));
-  const int64_t timeout_ns = std::clamp<int64_t>(request.header.timeout_ns, kMinReadNs, kMaxReadNs);
-  co_await WithTimeout(timeout_ns, ReadItems(&request.items, &results));
+  co_await WithTimeout(TimeoutOf(request.header), ReadItems(&request.items, &results));
   ReadReply reply;
   reply.items.resize(results.size());
   for (size_t i = 0; i < results.size(); ++i) {

@@ -2,6 +2,7 @@
 // cluster, incarnation, bounds) and every item (token, target), spreads items over disks in parallel
 // and gives a result per item. Items of one shard are done in their order.
 //
+// Reads, writes and seals of background work wait at the gate until the others leave room (server/background_share.h).
 // Writes, seals and deletes run to their end even if the caller goes away. For the executor's thread.
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "api/data_api.h"
 #include "common/token.h"
+#include "server/background.h"
 #include "server/shard_store.h"
 
 namespace stria {
@@ -21,6 +23,8 @@ struct DataServerOptions {
   uint64_t max_write_bytes = 256 * kMiB;  // of requests being carried out; more are kRetryLater
   uint64_t max_read_bytes = 256 * kMiB;
   int64_t max_requests = 4096;  // being carried out, of all kinds
+  int64_t max_background = 1024;  // waiting and being carried out
+  BackgroundOptions background;
 };
 
 struct DataServerStats {
@@ -51,6 +55,8 @@ class DataServer final : public DataService {
   const Uuid& cluster() const { return cluster_; }  // 0: not registered yet
   uint64_t incarnation() const { return incarnation_; }
   const DataServerStats& stats() const { return stats_; }
+  // Of all that is done on this node's disks; what does not come as a request goes through it as well.
+  BackgroundGate& gate() { return gate_; }
 
   Task<Result<WriteReply>> Write(WriteRequest request) override;
   Task<Result<SealReply>> Seal(SealRequest request) override;
@@ -62,6 +68,8 @@ class DataServer final : public DataService {
  private:
   // What a request occupies while it is carried out.
   struct Admission {
+    SemaphoreHold background;
+    GateUse use;
     SemaphoreHold request;
     SemaphoreHold bytes;
   };
@@ -69,6 +77,8 @@ class DataServer final : public DataService {
   Result<ShardStore*> CheckItem(ShardId shard, TargetId target, const std::string& token, TokenRight right);
   Result<void> CheckHeader(const DataHeader& header) const;
   Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
+  // As Admit, after it has passed the gate: for what moves bytes, or makes them durable.
+  Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
 
   Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);
   Task<SealResult> WriteItem(const ShardWrite& item, BufferChain bytes);
@@ -87,6 +97,8 @@ class DataServer final : public DataService {
   Semaphore write_bytes_;
   Semaphore read_bytes_;
   Semaphore requests_;
+  Semaphore background_;
+  BackgroundGate gate_;
   DataServerStats stats_;
   TaskScope scope_;  // last
 };

@@ -1,5 +1,5 @@
 // Gives readers on the same machine the files of sealed raw shards (api/local_api.h). Tokens are checked as
-// for a read. For the executor's thread.
+// for a read. What they read is not seen here, only that they do. For the executor's thread.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ namespace stria {
 class LocalOpener final : public LocalShards {
  public:
   // `disks`: what each store of the server keeps its files on. All outlive it.
-  LocalOpener(const TokenVerifier* verifier, const DataServer* server, std::map<const ShardStore*, Disk*> disks)
+  LocalOpener(const TokenVerifier* verifier, DataServer* server, std::map<const ShardStore*, Disk*> disks)
       : verifier_(verifier), server_(server), disks_(std::move(disks)) {}
 
   // A store that came later.
@@ -25,7 +25,7 @@ class LocalOpener final : public LocalShards {
 
  private:
   const TokenVerifier* const verifier_;
-  const DataServer* const server_;
+  DataServer* const server_;
   std::map<const ShardStore*, Disk*> disks_;
 };
 

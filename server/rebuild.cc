@@ -21,6 +21,7 @@ struct Inputs {
   std::vector<Buffer> bytes;  // empty: zeros
 };
 struct Made {
+  GateUse use;  // until the bytes are written
   Buffer bytes;
   std::vector<uint32_t> old_crcs;
 };
@@ -199,6 +200,7 @@ class Rebuild {
       Result<Buffer> bytes = co_await Pull(&self_, offset, length);
       if (bytes.ok()) {
         Made made;
+        made.use = co_await Turn(length);
         for (uint64_t i = 0; i < ChecksumBlocks(length); ++i)
           made.old_crcs.push_back(*self_.table[first + i]);
         made.bytes = std::move(*bytes);
@@ -211,12 +213,20 @@ class Rebuild {
     const ParityCodec* codec = &env_.codecs->For(stripe().shape);
     const uint32_t wanted = IndexInGroup(stripe().shape, ColumnIndex(work_.column));
     const ShardId old_shard = old_.shard;
-    co_return co_await RunOn(*env_.cpu_pool, [codec, in, wanted, length, old_shard, first]() -> Result<Made> {
-      Made made;
-      made.bytes = Decode(*codec, *in, wanted, length);
-      made.old_crcs = CrcsOf(old_shard, first, made.bytes.span());
-      return made;
+    GateUse use = co_await Turn(length);  // not while columns are pulled: that would wait for turns elsewhere
+    Made made = co_await RunOn(*env_.cpu_pool, [codec, in, wanted, length, old_shard, first] {
+      Made m;
+      m.bytes = Decode(*codec, *in, wanted, length);
+      m.old_crcs = CrcsOf(old_shard, first, m.bytes.span());
+      return m;
     });
+    made.use = std::move(use);
+    co_return made;
+  }
+
+  Task<GateUse> Turn(uint64_t bytes) {
+    if (env_.gate == nullptr) co_return GateUse();
+    co_return co_await env_.gate->Background(bytes);
   }
 
   // Ranges of k columns, checked. Those that fail are replaced while there are others.

@@ -3,6 +3,7 @@
 //   1. The lost shard's length and digest are in the stripe record. Windows of it are made two at a
 //      time: whole-block ranges are pulled from k columns of its group, checked, and decoded (or pulled
 //      from the old shard itself when it is only moving), then written under the new ShardId.
+//      What is done here goes through the node's gate, what is asked of others through theirs.
 //   2. A source that fails is replaced by another column, if there is one, and named in the result.
 //   3. The checksums of all that was made, under the old ShardId, must have the recorded digest.
 //      If not, a source has lied consistently: the one whose whole table has another digest than its
@@ -18,6 +19,7 @@
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "common/exec/pool.h"
+#include "server/background.h"
 #include "server/shard_store.h"
 #include "stripe/codec.h"
 
@@ -34,6 +36,7 @@ struct RebuildEnv {
   CodecSet* codecs = nullptr;
   Pool* cpu_pool = nullptr;
   ShardStore* store = nullptr;  // the new shard's; all outlive the task
+  BackgroundGate* gate = nullptr;  // of its node; may be null
 };
 
 // Never fails: what went wrong is in the result. The write token was checked by the caller. The new

@@ -84,6 +84,7 @@ class RebuildTest : public ::testing::Test {
     env.codecs = &codecs_;
     env.cpu_pool = &pool_;
     env.store = nodes_.store(kSpare);
+    env.gate = gate_;
     last_ = work;
     last_env_ = env;
     return RunSim(ex_, RunRebuild(work, env));
@@ -122,7 +123,25 @@ class RebuildTest : public ::testing::Test {
   ShardId new_shard_;
   RebuildWork last_;
   RebuildEnv last_env_;
+  BackgroundGate* gate_ = nullptr;
 };
+
+TEST_F(RebuildTest, WhatItWritesYieldsToOthers) {
+  const Layout layout = MakeLayout(2, 1, Codec::kXor);
+  const StripeGrant grant = MakeStripe(layout, layout.stripe_bytes);
+  BackgroundOptions options;
+  options.floor_bytes_per_s = kMiB;
+  BackgroundGate gate(options);
+  gate_ = &gate;
+  const GateUse others = gate.Foreground(0);
+  for (const bool copy : {false, true}) {
+    const int64_t began = ex_.NowNs();
+    ExpectMade(Rebuild(grant, 0, {}, copy), 0);
+    const auto bytes = static_cast<int64_t>(columns_[0].size());
+    EXPECT_GE(ex_.NowNs() - began, (bytes - 2 * static_cast<int64_t>(kMaxRebuildWindowBytes)) * kSecond / kMiB);
+  }
+  EXPECT_EQ(gate.stats().background_bytes, 2 * columns_[0].size());
+}
 
 TEST_F(RebuildTest, ParityIsCompared) {
   ParityCheckEnv env{std::make_shared<const ClusterMap>(nodes_.map), &connector_, &codecs_, &pool_};

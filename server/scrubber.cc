@@ -102,6 +102,12 @@ Task<Result<void>> Scrubber::CompareParity(ShardId after, ShardId last) {
   co_return Ok();
 }
 
+Task<Result<void>> Scrubber::Verify(const StoredShard& shard) {
+  GateUse use;
+  if (hooks_.gate != nullptr) use = co_await hooks_.gate->Background(shard.length);
+  co_return co_await store_->Verify(shard.shard);
+}
+
 Task<Result<void>> Scrubber::CompareAll() {
   if (!hooks_.compare) co_return Ok();
   ShardId after;
@@ -142,7 +148,7 @@ Task<Result<void>> Scrubber::Pass() {
         store_->NoteDamagedRecord(s.shard);
         continue;
       }
-      const Result<void> good = co_await store_->Verify(s.shard);
+      const Result<void> good = co_await Verify(s);
       if (good.code() == FsError::kNoSuchShard) continue;  // deleted meanwhile
       ++progress_.shards;
       progress_.bytes_done += s.length;

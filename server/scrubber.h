@@ -12,6 +12,7 @@
 
 #include "api/admin_api.h"
 #include "common/exec/task.h"
+#include "server/background.h"
 #include "server/parity_check.h"
 #include "server/shard_store.h"
 
@@ -33,6 +34,8 @@ struct ScrubHooks {
   std::function<Task<Result<ListParityReply>>(ShardId after, ShardId last)> list_parity;
   // Compares one; reports columns that are not as they were written.
   std::function<Task<Result<ParityCheckResult>>(StripeGrant)> check_parity;
+  // That reading goes through. Outlives the scrubber.
+  BackgroundGate* gate = nullptr;
 };
 
 class Scrubber {
@@ -55,6 +58,7 @@ class Scrubber {
  private:
   Task<void> AwaitTurn(int64_t until_ns);
   Task<void> Pace(uint64_t bytes);
+  Task<Result<void>> Verify(const StoredShard& shard);
   Task<Result<void>> Compare(ShardId after, ShardId last, const std::vector<StoredShard>& page);
   Task<Result<void>> CompareParity(ShardId after, ShardId last);
   uint64_t rate() const { return bytes_per_s_ > 0 ? bytes_per_s_ : options_.bytes_per_s; }

@@ -173,6 +173,7 @@ class Daemon {
     options.keys = keys_;
     options.new_node = NewUuid();
     options.server.max_write_bytes = config_.write_memory_bytes;
+    options.server.background.percent = config_.background_percent;
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
     admin_connector_ = std::make_unique<TransportAdminConnector>(grpc_client_.get());
@@ -238,6 +239,9 @@ class Daemon {
       set("stria_data_refused_tokens", "Items without a good token", {}, s.refused_tokens);
       set("stria_data_read_bytes", "Payload sent", {}, s.read_bytes);
       set("stria_data_written_bytes", "Payload taken", {}, s.written_bytes);
+      const GateStats& gate = node_->server().gate().stats();
+      set("stria_data_background_bytes", "Read or written for rebuilds and scrubs", {}, gate.background_bytes);
+      set("stria_data_background_wait_ms", "That they have waited for others", {}, gate.waited_ns / kMillisecond);
       set("stria_data_rebuilds", "Columns made again or copied", {}, node_->agent().rebuilds_done());
       co_await Sleep(kMetricsPeriodNs);
     }
