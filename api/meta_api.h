@@ -319,6 +319,7 @@ struct DiskHello {
   // The node cannot read it now: its sizes say nothing, and it may have no uuid (it is known by its label).
   bool absent = false;
   std::string problem;  // why it is failed or absent: a sentence
+  uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
 };
 struct RegisterNodeRequest {
   OpHeader header;

@@ -151,6 +151,7 @@ struct TargetInfo {
   uint64_t checksum_errors = 0;
   std::string problem;    // why its node cannot use it, in the node's words; "" if it can
   bool given_up = false;  // failed, but only because it was away too long: usable again when it returns
+  uint64_t read_us = 0;   // that half of its last reads took at least; 0: too few to say. Not persistent
   bool operator==(const TargetInfo&) const = default;
 };
 

@@ -9,7 +9,7 @@ namespace wire {
 WIRE_MESSAGE(DiskHello) {
   F(uuid); F(label); F(channel); F(target); F(capacity_bytes); F(free_bytes); F(used_bytes);
   F(read_errors); F(write_errors); F(checksum_errors); F(failed); F(absent);
-  F(problem);
+  F(problem); F(read_us);
 }
 WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);

@@ -39,6 +39,7 @@ WIRE_MESSAGE(NodeInfo) { F(id); F(uuid); F(name); F(address); F(state); F(since_
 WIRE_MESSAGE(TargetInfo) {
   F(id); F(node); F(disk_uuid); F(label); F(channel); F(state); F(capacity_bytes); F(free_bytes);
   F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
+  F(read_us);
 }
 WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); }
 

@@ -80,6 +80,7 @@ std::vector<DiskHello> Agent::Hellos() const {
     h.read_errors = usage.read_errors;
     h.write_errors = usage.write_errors;
     h.checksum_errors = usage.checksum_errors;
+    h.read_us = usage.read_us;
     out.push_back(std::move(h));
   }
   return out;

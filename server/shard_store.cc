@@ -169,6 +169,7 @@ DiskUsage ShardStore::Usage() const {
   out.write_errors = write_errors_;
   out.checksum_errors = checksum_errors_;
   out.failed = failed() || hung();
+  out.read_us = static_cast<uint64_t>(read_times_.Median() / kMicrosecond);
   return out;
 }
 
@@ -361,8 +362,10 @@ Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, 
     const bool packed = record->kind == ShardKind::kPacked;
     const std::string name = packed ? SegmentName(record->place.segment) : RawShardName(shard);
     const uint64_t base = packed ? SegmentPayloadOffset(record->place, record->length) : 0;
+    std::optional<ReadTimes::Timer> timer(std::in_place, &read_times_);
     Result<Buffer> bytes =
         co_await (stored ? disk_->ReadStored(name, base + offset, length) : disk_->Read(name, base + offset, length));
+    timer.reset();
     if (bytes.code() == FsError::kNoEnt) {
       if (attempt == 0) continue;
       co_return Damaged(shard, "has lost its file");

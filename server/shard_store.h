@@ -32,6 +32,7 @@
 #include "common/io/disk.h"
 #include "server/open_shard.h"
 #include "server/segment_writer.h"
+#include "server/read_times.h"
 #include "server/shard_index.h"
 
 namespace stria {
@@ -72,6 +73,7 @@ struct DiskUsage {
   uint64_t write_errors = 0;
   uint64_t checksum_errors = 0;
   bool failed = false;
+  uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
 };
 
 struct StoredShard {
@@ -214,6 +216,7 @@ class ShardStore {
   Semaphore write_bytes_{static_cast<int64_t>(kMaxDiskWriteBytes)};
 
   Error failure_;
+  ReadTimes read_times_;
   uint64_t read_errors_ = 0;
   uint64_t write_errors_ = 0;
   uint64_t checksum_errors_ = 0;

@@ -160,6 +160,36 @@ TEST_F(ShardStoreTest, UnsealedShardsDoNotSurvive) {
   EXPECT_TRUE(sim_.disk_media->Files("shards/").empty());
 }
 
+TEST_F(ShardStoreTest, SaysHowLongItsReadsTakeLately) {
+  Put(1, 9 * kBlock);
+  const auto read = [this](size_t times) {
+    for (size_t i = 0; i < times; ++i) EXPECT_EQ(ReadCode(1, 9 * kBlock), FsError::kOk);
+    return store()->Usage().read_us;
+  };
+  EXPECT_EQ(read(ReadTimes::kFewestReads - 1), 0u);
+  const uint64_t fine = read(1);
+  EXPECT_GT(fine, 0u);
+  sim_.disk_media->faults.slow_factor = 1000;
+  EXPECT_LT(read(2), 2 * fine) << "a few slow ones are not what is usual";
+  EXPECT_GT(read(ReadTimes::kMostReads), 100 * fine);
+  sim_.disk_media->faults.slow_factor = 1;
+  EXPECT_LT(read(ReadTimes::kMostReads), 2 * fine);
+  sim_.disk_media->faults.hung = true;
+  {
+    TaskScope scope;
+    for (size_t i = 0; i < ReadTimes::kMostReads; ++i) {
+      scope.Spawn([](ShardStore* s) -> Task<void> { (void)co_await s->Read(ShardId(1), 0, 9 * kBlock); }(store()));
+    }
+    ex_.RunFor(5 * kSecond);
+    EXPECT_GT(store()->Usage().read_us, 4'000'000u) << "they have not ended yet";
+  }
+  sim_.disk_media->faults.hung = false;
+  sim_.disk_media->faults.slow_factor = 1;
+  EXPECT_LT(read(ReadTimes::kMostReads), 2 * fine);
+  ex_.RunFor(ReadTimes::kLatelyNs);
+  EXPECT_EQ(store()->Usage().read_us, 0u);
+}
+
 TEST_F(ShardStoreTest, FlippedBitsAreFound) {
   Put(1, 100);
   Put(2, 9 * kBlock);

@@ -231,6 +231,7 @@ class Daemon {
         set("stria_disk_shards", "Sealed shards", disk, u.shards);
         set("stria_disk_read_errors", "Reads that the disk failed", disk, u.read_errors);
         set("stria_disk_write_errors", "Writes that the disk failed", disk, u.write_errors);
+        set("stria_disk_read_median_us", "That half of the last reads took at least", disk, u.read_us);
         set("stria_disk_checksum_errors", "Shards found damaged", disk, u.checksum_errors);
       }
       const DataServerStats& s = node_->server().stats();

@@ -111,6 +111,7 @@ void ClusterState::TakeDisk(Target& t, const DiskHello& d, int64_t now_ns) {
   i.write_errors = d.write_errors;
   i.checksum_errors = d.checksum_errors;
   i.free_bytes = d.free_bytes;
+  i.read_us = d.read_us;
   t.absent_since_ns.reset();
   const uint64_t io = d.read_errors + d.write_errors;
   t.forgiven_io = std::min(t.forgiven_io, io);  // its server has started anew and counts from 0

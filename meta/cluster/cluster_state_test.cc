@@ -106,6 +106,10 @@ TEST_F(ClusterTest, WhoHasLostADiskDoesNotTakeItBack) {
 
 TEST_F(ClusterTest, ADiskThatCannotBeUsedIsNamedByItsLabel) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  DiskHello slow = Disk(2);
+  slow.read_us = 4711;
+  ASSERT_TRUE(Register(1, {Disk(1), slow}).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->read_us, 4711u);
   DiskHello lost;
   lost.label = "d2";
   lost.absent = true;

@@ -37,6 +37,7 @@ Json DisksJson(const ClusterMap& map) {
                    {"used_bytes", t.used_bytes},
                    {"read_errors", t.read_errors},
                    {"write_errors", t.write_errors},
+                   {"read_us", t.read_us},
                    {"checksum_errors", t.checksum_errors}});
   }
   return out;

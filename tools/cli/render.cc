@@ -11,6 +11,9 @@ namespace stria::cli {
 namespace {
 
 constexpr int kBarCells = 20;
+constexpr uint64_t kSlowReadUs = 500'000;  // what may be called slow at all,
+constexpr uint64_t kSlowTimes = 8;         // if it is so much slower than the others
+constexpr size_t kSlowOthers = 3;          // that there must be
 
 std::string Printf(const char* format, auto... args) {
   char text[512];
@@ -180,6 +183,33 @@ bool IsRetired(const StatusReply& s, TargetId target) {
                      [&](const auto& p) { return p.target == target && p.reason == "too many errors"; });
 }
 
+// How long the other disks take to read, if this one is slow compared with them; else 0.
+uint64_t OthersIfSlow(const ClusterMap& map, const TargetInfo& disk) {
+  std::vector<uint64_t> others;
+  for (const TargetInfo& t : map.targets) {
+    if (t.id != disk.id && t.read_us > 0 && t.state != TargetState::kRemoved) others.push_back(t.read_us);
+  }
+  if (disk.read_us < kSlowReadUs || others.size() < kSlowOthers) return 0;
+  std::sort(others.begin(), others.end());
+  const uint64_t usual = others[others.size() / 2];
+  return disk.read_us >= kSlowTimes * usual ? usual : 0;
+}
+
+std::string Milliseconds(uint64_t us) { return us < 10'000 ? Printf("%.1f ms", us / 1e3) : Printf("%.0f ms", us / 1e3); }
+
+void DiagnoseSlowDisks(const StatusReply& s, std::vector<Finding>* out) {
+  for (const TargetInfo& t : s.map.targets) {
+    const bool used = t.state == TargetState::kUp || t.state == TargetState::kDraining;
+    const uint64_t usual = used && t.problem.empty() ? OthersIfSlow(s.map, t) : 0;
+    if (usual == 0) continue;
+    const std::string name = s.map.TargetName(t.id);
+    out->push_back({Health::kDegraded,
+                    "Disk " + name + " is slow: its reads take " + Milliseconds(t.read_us) + " lately, those of others " +
+                        Milliseconds(usual) + "; readers do without it where they can.",
+                    t.state == TargetState::kUp ? "If it stays so, empty it:  stria disk drain " + name : ""});
+  }
+}
+
 void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
   for (const TargetInfo& t : s.map.targets) {
     const std::string name = s.map.TargetName(t.id);
@@ -278,6 +308,7 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   }
   DiagnoseNodes(s, now_ns, &out);
   DiagnoseDisks(s, &out);
+  DiagnoseSlowDisks(s, &out);
   DiagnoseStripes(s, &out);
   std::stable_sort(out.begin(), out.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });

@@ -144,6 +144,23 @@ TEST(Render, EveryStateThatIsNotRightIsFound) {
             Health::kHealthy);
 }
 
+TEST(Render, ADiskThatIsSlowerThanTheOthersIsNamed) {
+  StatusReply s = SampleStatus();
+  for (TargetInfo& t : s.map.targets) t.read_us = 400'000;
+  EXPECT_EQ(HealthOf(Diagnose(s, kSampleNowNs)), Health::kHealthy) << "all are as slow";
+  for (TargetInfo& t : s.map.targets) t.read_us = 2'500;
+  s.map.targets[1].read_us = 450'000;
+  EXPECT_EQ(HealthOf(Diagnose(s, kSampleNowNs)), Health::kHealthy) << "that is still an answer";
+  s.map.targets[1].read_us = 1'234'000;
+  const std::vector<Finding> found = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].what, "Disk n1:d2 is slow: its reads take 1234 ms lately, those of others 2.5 ms; readers do "
+                           "without it where they can.");
+  EXPECT_EQ(found[0].action, "If it stays so, empty it:  stria disk drain n1:d2");
+  s.map.targets[0].read_us = 0;
+  EXPECT_EQ(HealthOf(Diagnose(s, kSampleNowNs)), Health::kHealthy) << "too few others to compare with";
+}
+
 TEST(Render, Lists) {
   StatusReply s = SampleStatus();
   s.map.nodes[1].state = NodeState::kDown;
