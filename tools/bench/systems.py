@@ -117,6 +117,7 @@ class Stria(System):
     """Five nodes with one disk each, 4+1, as `stria dev up` makes them."""
 
     name = "stria 4+1"
+    nodes = NODES
 
     def __init__(self, place, stria):
         super().__init__(place)
@@ -128,7 +129,7 @@ class Stria(System):
     def start(self):
         mount = self.place / "mnt"
         mount.mkdir()
-        run(self.stria, "dev", "up", "--dir", self.place / "cluster", "--nodes", NODES, "--disks", 1, "--mount", mount,
+        run(self.stria, "dev", "up", "--dir", self.place / "cluster", "--nodes", self.nodes, "--disks", 1, "--mount", mount,
             "--layout", "raid5:4+1")
         return mount
 
