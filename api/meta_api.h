@@ -353,12 +353,18 @@ struct RebuildWork {
   TargetId new_target;          // of the node that gets this work
   std::string write_token;
 };
+// A stripe that is narrower than its layout is laid out over more columns.
+struct WidenWork {
+  uint64_t task = 0;
+  StripeGrant from;  // with read tokens; as it is now
+  StripeGrant to;    // with write tokens; the same payload, digests not known yet
+};
 struct HeartbeatRequest {
   OpHeader header;
   NodeId node;
   Epoch epoch;
   std::vector<DiskHello> disks;
-  uint32_t rebuild_slots = 0;  // how many more rebuilds it would take on
+  uint32_t rebuild_slots = 0;  // how many more rebuilds, or stripes to widen, it would take on
 };
 struct HeartbeatReply {
   uint64_t map_version = 0;
@@ -366,6 +372,7 @@ struct HeartbeatReply {
   bool register_again = false;
   std::vector<DeleteWork> deletes;
   std::vector<RebuildWork> rebuilds;
+  std::vector<WidenWork> widens;
 };
 struct RebuildResult {
   uint64_t task = 0;
@@ -375,12 +382,20 @@ struct RebuildResult {
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // sources that failed
 };
+struct WidenResult {
+  uint64_t task = 0;
+  ItemResult result;
+  std::vector<uint64_t> digests;  // of the new columns, 0 where there is no shard; empty on error
+  uint64_t bytes_read = 0;
+  std::vector<uint16_t> bad_columns;  // of the old stripe: sources that failed
+};
 struct ReportWorkRequest {
   OpHeader header;
   NodeId node;
   Epoch epoch;
   std::vector<ShardId> deleted;
   std::vector<RebuildResult> rebuilt;
+  std::vector<WidenResult> widened;
 };
 // For quarantine: which of these does the metadata not know (design section 3, garbage)?
 struct CheckShardsRequest {

@@ -162,11 +162,12 @@ Task<Result<void>> Agent::Beat() {
            reply->rebuilds.size(), rebuilding_);
   TakeDeletes(std::move(reply->deletes));
   TakeRebuilds(std::move(reply->rebuilds));
+  TakeWidens(std::move(reply->widens));
   co_return Ok();
 }
 
 Task<Result<void>> Agent::ReportResults() {
-  if (deleted_.empty() && rebuilt_.empty()) co_return Ok();
+  if (deleted_.empty() && rebuilt_.empty() && widened_.empty()) co_return Ok();
   ReportWorkRequest request;
   request.header = Header();
   request.node = node_;
@@ -176,8 +177,9 @@ Task<Result<void>> Agent::ReportResults() {
     request.deleted.push_back(shard);
   }
   request.rebuilt = rebuilt_;
+  request.widened = widened_;
   const std::vector<ShardId> deleted = request.deleted;
-  const size_t rebuilt = rebuilt_.size();
+  const size_t rebuilt = rebuilt_.size(), widened = widened_.size();
   Result<Empty> done = co_await meta_->Call(&MetaService::ReportWork, std::move(request));
   if (done.code() == FsError::kFenced || done.code() == FsError::kStale) registered_ = false;
   if (!done.ok()) co_return done.error();
@@ -187,6 +189,8 @@ Task<Result<void>> Agent::ReportResults() {
   }
   for (size_t i = 0; i < rebuilt; ++i) tasks_.erase(rebuilt_[i].task);
   rebuilt_.erase(rebuilt_.begin(), rebuilt_.begin() + static_cast<ptrdiff_t>(rebuilt));
+  for (size_t i = 0; i < widened; ++i) tasks_.erase(widened_[i].task);
+  widened_.erase(widened_.begin(), widened_.begin() + static_cast<ptrdiff_t>(widened));
   co_return Ok();
 }
 
@@ -282,6 +286,26 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   --rebuilding_;
   ++rebuilds_done_;
   rebuilt_.push_back(std::move(result));
+  work_done_.Set();
+}
+
+void Agent::TakeWidens(std::vector<WidenWork> work) {
+  for (WidenWork& w : work) {
+    if (rebuilding_ >= options_.max_rebuilds) break;
+    if (!tasks_.insert(w.task).second) continue;
+    ++rebuilding_;
+    scope_.Spawn(WidenOne(std::move(w)));
+  }
+}
+
+Task<void> Agent::WidenOne(WidenWork work) {
+  WidenEnv env{map_, connector_, codecs_, cpu_pool_};
+  WidenResult result = co_await RunWiden(std::move(work), std::move(env));
+  if (result.result.code != FsError::kOk) {
+    LogWarning("widening a stripe, task {}, failed: {}", result.task, result.result.error());
+  }
+  --rebuilding_;
+  widened_.push_back(std::move(result));
   work_done_.Set();
 }
 

@@ -20,10 +20,11 @@
 #include "server/quarantine.h"
 #include "server/rebuild.h"
 #include "server/scrubber.h"
+#include "server/widen.h"
 
 namespace stria {
 
-inline constexpr size_t kMaxRebuilds = 2;           // at once, per node
+inline constexpr size_t kMaxRebuilds = 2;           // and stripes being widened, at once, per node
 inline constexpr size_t kMaxPendingDeletes = 8192;  // taken on and not reported
 inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
 inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
@@ -93,6 +94,8 @@ class Agent {
   Task<void> DeleteShards(std::vector<DeleteWork> work);
   void TakeRebuilds(std::vector<RebuildWork> work);
   Task<void> RebuildOne(RebuildWork work);
+  void TakeWidens(std::vector<WidenWork> work);
+  Task<void> WidenOne(WidenWork work);
   Task<void> SweepLoop();
   std::unique_ptr<Scrubber> MakeScrubber(size_t disk);
   Task<Result<void>> ReportLost(ShardId shard);
@@ -121,9 +124,10 @@ class Agent {
 
   std::set<ShardId> deleting_;  // under way, or done and not reported
   std::set<ShardId> deleted_;   // done and not reported
-  std::set<uint64_t> tasks_;    // of rebuilds under way, or done and not reported
-  size_t rebuilding_ = 0;
+  std::set<uint64_t> tasks_;    // of rebuilds and widenings under way, or done and not reported
+  size_t rebuilding_ = 0;       // both
   std::vector<RebuildResult> rebuilt_;  // done and not reported; at most max_rebuilds per heartbeat
+  std::vector<WidenResult> widened_;    // the same
   uint64_t rebuilds_done_ = 0;
   std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk; null if it is not scrubbed
 

@@ -47,6 +47,25 @@ bool CodecFits(Codec codec, uint32_t k, uint32_t m) {
   return false;
 }
 
+Layout LayoutForPayload(Layout layout, uint64_t payload_bytes) {
+  if (payload_bytes == 0 || layout.groups != 1) return layout;
+  if (layout.arrangement == Arrangement::kGathered) {
+    const uint64_t column = layout.stripe_bytes / layout.data_columns();
+    const uint64_t columns = DivCeil(payload_bytes, column);
+    if (columns >= layout.k) return layout;
+    layout.k = static_cast<uint8_t>(columns);
+    layout.codec = DefaultCodec(layout.k, layout.m);
+    layout.stripe_bytes = columns * column;
+    return layout;
+  }
+  const uint64_t units = DivCeil(payload_bytes, layout.unit_bytes);
+  if (units >= layout.k) return layout;
+  layout.k = static_cast<uint8_t>(std::max<uint64_t>(units, 1));
+  layout.codec = DefaultCodec(layout.k, layout.m);
+  layout.stripe_bytes = AlignUp(std::min(layout.stripe_bytes, payload_bytes), uint64_t{layout.k} * layout.unit_bytes);
+  return layout;
+}
+
 StripeShape ShapeFor(const Layout& layout, uint64_t payload_bytes) {
   CHECK(payload_bytes > 0 && payload_bytes <= layout.stripe_bytes);
   StripeShape shape;

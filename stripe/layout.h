@@ -46,6 +46,10 @@ struct Location {
 // are filled from column 0: rows of units if spread; whole columns of stripe_bytes / D if gathered.
 StripeShape ShapeFor(const Layout& layout, uint64_t payload_bytes);
 
+// `layout` for a stripe that is to hold no more than `payload_bytes` (0: a full one): a short one uses few data
+// columns, with full parity. Columns of a gathered one fill one after another: they keep their length.
+Layout LayoutForPayload(Layout layout, uint64_t payload_bytes);
+
 // Every invariant of a shape, for decoders of untrusted bytes: counts and codec agree and are within
 // the limits of types.h, unit_bytes is a multiple of 4 KiB, 0 < payload_bytes <= kMaxStripeBytes, and
 // gathered columns add up to it. kCorrupt with a sentence otherwise.

@@ -133,6 +133,15 @@ Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
 // the ShardId): the node that made the shard has checked its bytes against the old one.
 Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
                           const Column& new_column, bool crowded);
+// New shards for all columns of `wide`, which a live stripe is to be laid out over (lengths and targets are set): known,
+// not used yet, as after OpReserveShard.
+Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide);
+// The stripe becomes `wide`, which holds the same payload. Its former shards stay, reserved: who still reads them is told
+// first, and then they are dropped. Gives the stripe as it was. kConflict if it is not narrow any more (the new shards are
+// then still reserved), kNoEnt if it is gone.
+Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide);
+// The stripe uses as many columns as its layout would for so few bytes. Nothing if it is not live, or not narrow.
+Result<void> OpSetWide(Txn& txn, StripeId stripe);
 // The flag of a live stripe whose disks were carried elsewhere. Nothing if it is not live, or has the flag.
 Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded);
 // Files that use the stripe: (inode, file offset) of at most `limit` extents.

@@ -176,6 +176,59 @@ Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId ol
   return Ok();
 }
 
+Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide) {
+  for (size_t i = 0; i < wide->columns.size(); ++i) {
+    Column& c = wide->columns[i];
+    if (c.length == 0) continue;
+    ASSIGN_OR_RETURN(c.shard, txn.NewShard());
+    txn.Write(TargetShardKey(c.target, c.shard), TargetStripeRecord{wide->id, static_cast<uint16_t>(i), true});
+  }
+  return Ok();
+}
+
+Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide) {
+  ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, wide.id));
+  if (!rec) return NoStripe(wide.id);
+  if (Error e = ValidateStripe(wide); !e.ok()) return Error(FsError::kConflict, e.message);
+  if (rec->state != StripeState::kLive || !rec->info.narrow ||
+      rec->info.shape.payload_bytes != wide.shape.payload_bytes) {
+    return Error(FsError::kConflict, "the stripe is not what it was when widening began");
+  }
+  for (size_t i = 0; i < wide.columns.size(); ++i) {
+    const Column& c = wide.columns[i];
+    if (!c.shard) continue;
+    const TargetStripeRecord mine{wide.id, static_cast<uint16_t>(i), true};
+    ASSIGN_OR_RETURN(const auto pending, txn.Read<TargetStripeRecord>(TargetShardKey(c.target, c.shard)));
+    if (!pending || *pending != mine) return Error(FsError::kConflict, "a new shard is not reserved for this stripe");
+  }
+  const StripeInfo was = rec->info;
+  for (size_t i = 0; i < was.columns.size(); ++i) {
+    const Column& c = was.columns[i];
+    if (!c.shard) continue;
+    txn.Write(TargetShardKey(c.target, c.shard), TargetStripeRecord{was.id, static_cast<uint16_t>(i), true});
+  }
+  for (size_t i = 0; i < wide.columns.size(); ++i) {
+    const Column& c = wide.columns[i];
+    if (!c.shard) continue;
+    txn.Write(TargetShardKey(c.target, c.shard), TargetStripeRecord{wide.id, static_cast<uint16_t>(i), false});
+  }
+  CountLive(txn, was, -1);
+  rec->info = wide;
+  rec->info.narrow = false;
+  CountLive(txn, rec->info, 1);
+  txn.Write(StripeKey(wide.id), *rec);
+  return was;
+}
+
+Result<void> OpSetWide(Txn& txn, StripeId stripe) {
+  ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, stripe));
+  if (!rec || rec->state != StripeState::kLive || !rec->info.narrow) return Ok();
+  txn.AddCount(Counter::kNarrow, -1);
+  rec->info.narrow = false;
+  txn.Write(StripeKey(stripe), *rec);
+  return Ok();
+}
+
 Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded) {
   ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, stripe));
   if (!rec || rec->state != StripeState::kLive || rec->info.crowded == crowded) return Ok();

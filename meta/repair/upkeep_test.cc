@@ -1,4 +1,4 @@
-// Scrub orders and rebalancing.
+// Scrub orders, rebalancing, and what is to be widened.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -6,6 +6,7 @@
 #include "common/random.h"
 #include "meta/repair/rebalance.h"
 #include "meta/repair/scrub_orders.h"
+#include "meta/repair/widen_queue.h"
 
 namespace stria {
 namespace {
@@ -97,6 +98,71 @@ TEST(Rebalance, AnyOrderOfMovesEnds) {
       ASSERT_LE(static_cast<double>(bytes), share * 1.05 + 8.0 * kMiB + 1) << "seed " << seed;
     }
   }
+}
+
+StripeInfo Columns(uint64_t stripe, uint64_t first_shard, uint8_t k) {
+  StripeInfo info;
+  info.id = StripeId(stripe);
+  info.shape.k = k;
+  info.shape.payload_bytes = 1000;
+  for (uint8_t c = 0; c < k; ++c) info.columns.push_back({ShardId(first_shard + c), TargetId(c + 1u), 100, 5});
+  return info;
+}
+
+TEST(WidenQueue, FromCandidateToDone) {
+  WidenQueue q;
+  EXPECT_TRUE(q.Add(StripeId(9)));
+  EXPECT_TRUE(q.Add(StripeId(9)));
+  EXPECT_EQ(q.waiting(), 1u);
+  EXPECT_EQ(q.Next(), StripeId(9));
+  EXPECT_EQ(q.Next(), std::nullopt);
+  WidenRecord w;
+  w.task = 4;
+  w.executor = TargetId(2);
+  w.from = Columns(9, 100, 2);
+  w.to = Columns(9, 200, 4);
+  q.Start(w);
+  EXPECT_TRUE(q.HasStripe(StripeId(9)));
+  EXPECT_TRUE(q.Add(StripeId(9))) << "it is in work";
+  EXPECT_EQ(q.waiting(), 0u);
+  EXPECT_TRUE(q.HandOut({TargetId(3)}, 5).empty()) << "of another node";
+  EXPECT_TRUE(q.HandOut({TargetId(2)}, 0).empty());
+  EXPECT_EQ(q.HandOut({TargetId(2)}, 1).size(), 1u);
+  EXPECT_EQ(q.HandOut({TargetId(2)}, 0).size(), 1u) << "until it reports";
+  q.ForgetHandedOut({TargetId(2)});
+  EXPECT_TRUE(q.HandOut({TargetId(2)}, 0).empty());
+  EXPECT_EQ(q.Find(4)->leftovers(), w.to.columns);
+  EXPECT_FALSE(q.BeginTelling(4));
+  q.Swapped(4, w.from, w.to);
+  EXPECT_EQ(q.Find(4)->leftovers(), w.from.columns);
+  EXPECT_TRUE(q.HandOut({TargetId(2)}, 5).empty());
+  EXPECT_TRUE(q.BeginTelling(4));
+  EXPECT_FALSE(q.BeginTelling(4));
+  q.End(4);
+  q.End(4);
+  EXPECT_EQ(q.Find(4), nullptr);
+  EXPECT_FALSE(q.HasStripe(StripeId(9)));
+}
+
+TEST(WidenQueue, IsBounded) {
+  WidenQueue q;
+  for (uint64_t i = 1; i <= kMaxWidenCandidates; ++i) EXPECT_TRUE(q.Add(StripeId(i)));
+  EXPECT_FALSE(q.Add(StripeId(kMaxWidenCandidates + 1)));
+  EXPECT_TRUE(q.Add(StripeId(1)));
+}
+
+TEST(WidenQueue, RecordsSurvive) {
+  WidenRecord w;
+  w.task = 4;
+  w.executor = TargetId(2);
+  w.swapped = true;
+  w.from = Columns(9, 100, 2);
+  w.to = Columns(9, 200, 4);
+  const std::string bytes = EncodeWiden(w);
+  EXPECT_EQ(DecodeWiden(bytes).value(), w);
+  for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(DecodeWiden(bytes.substr(0, n)).ok()) << n;
+  w.to.id = StripeId(10);
+  EXPECT_FALSE(DecodeWiden(EncodeWiden(w)).ok());
 }
 
 }  // namespace

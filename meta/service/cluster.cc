@@ -46,6 +46,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
   }
   // A restarted server has forgotten what it was told to do.
   repairs_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
+  widens_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
   PushMapEvents();
   progress_.Pulse();
   const Result<void> synced = co_await store_->Sync();
@@ -89,6 +90,8 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
     CO_ASSIGN_OR_RETURN(std::optional<RebuildWork> work, WorkOf(t));
     if (work) reply.rebuilds.push_back(*std::move(work));
   }
+  const uint32_t left = reply.rebuilds.empty() ? r.rebuild_slots : 0;  // what is at risk comes first
+  CO_ASSIGN_OR_RETURN(reply.widens, WidensFor({here.begin(), here.end()}, left));
   co_return std::move(reply);
 }
 
@@ -138,7 +141,7 @@ Result<void> MetaServer::TakeDeleted(NodeId node, const std::vector<ShardId>& sh
 Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
   if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
-  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports) {
+  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
   }
   Result<void> done = TakeDeleted(r.node, r.deleted);
@@ -149,6 +152,12 @@ Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
     const TargetInfo* target = cluster_->FindTarget(task->new_target);
     if (target == nullptr || target->node != r.node) continue;
     done = TakeRebuilt(result);
+  }
+  for (const WidenResult& result : r.widened) {
+    if (!done.ok()) break;
+    const WidenRecord* task = widens_.Find(result.task);
+    const TargetInfo* target = task == nullptr ? nullptr : cluster_->FindTarget(task->executor);
+    if (target != nullptr && target->node == r.node) done = TakeWidened(result);
   }
   if (!done.ok()) {
     SetFatal(done.error());

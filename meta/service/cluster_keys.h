@@ -46,6 +46,13 @@ inline std::string BadShardKey(StripeId stripe, uint16_t column) {
   w.Key32(column);
   return w.Take();
 }
+inline std::string WidenPrefix() { return "W"; }
+inline std::string WidenKey(uint64_t task) {
+  ByteWriter w;
+  w.Raw("W");
+  w.Key64(task);
+  return w.Take();
+}
 inline std::string RepairSettingsKey() { return "S"; }
 inline std::string ScrubOrdersKey() { return "C"; }
 inline std::string RepairDonePrefix() { return "D"; }

@@ -6,31 +6,6 @@
 #include "stripe/layout.h"
 
 namespace stria {
-namespace {
-
-// The layout of a stripe that is to hold no more than `payload_bytes` (0: a full one): a short one uses
-// few data columns, with the layout's full parity. Columns of a gathered one fill one after another: they keep
-// their length.
-Layout ForPayload(Layout layout, uint64_t payload_bytes) {
-  if (payload_bytes == 0 || layout.groups != 1) return layout;
-  if (layout.arrangement == Arrangement::kGathered) {
-    const uint64_t column = layout.stripe_bytes / layout.data_columns();
-    const uint64_t columns = DivCeil(payload_bytes, column);
-    if (columns >= layout.k) return layout;
-    layout.k = static_cast<uint8_t>(columns);
-    layout.codec = DefaultCodec(layout.k, layout.m);
-    layout.stripe_bytes = columns * column;
-    return layout;
-  }
-  const uint64_t units = DivCeil(payload_bytes, layout.unit_bytes);
-  if (units >= layout.k) return layout;
-  layout.k = static_cast<uint8_t>(std::max<uint64_t>(units, 1));
-  layout.codec = DefaultCodec(layout.k, layout.m);
-  layout.stripe_bytes = AlignUp(std::min(layout.stripe_bytes, payload_bytes), uint64_t{layout.k} * layout.unit_bytes);
-  return layout;
-}
-
-}  // namespace
 
 std::string MetaServer::Sign(ShardId shard, TargetId target, uint8_t rights) const {
   const int64_t expiry_s = (Wall() + options_.token_ttl_ns) / kSecond;
@@ -78,7 +53,7 @@ Task<Result<AllocateReply>> MetaServer::Allocate(AllocateRequest r) {
 
 Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
   ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
-  const Layout layout = ForPayload(asked, r.payload_bytes);
+  const Layout layout = LayoutForPayload(asked, r.payload_bytes);
   const ClusterView view = cluster_->View();
   const SessionRecord* session = sessions_.Find(ctx.session);
   const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);
@@ -172,6 +147,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
         return OpCommit(txn, ctx, r);
       });
   if (!reply.ok() || !r.ino) co_return reply;
+  CO_RETURN_IF_ERROR(NoteNarrow(r.stripes));
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
   // The bytes took longer to write than the allocation to sync, as a rule.

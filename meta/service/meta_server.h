@@ -42,6 +42,7 @@
 #include "meta/repair/rebalance.h"
 #include "meta/repair/repair_queue.h"
 #include "meta/repair/scrub_orders.h"
+#include "meta/repair/widen_queue.h"
 #include "meta/service/reply_codec.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/lease_table.h"
@@ -149,9 +150,9 @@ class MetaServer final : public MetaService, public AdminService {
   const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
   struct RepairSummary {
-    size_t waiting = 0, parked = 0, in_flight = 0;
+    size_t waiting = 0, parked = 0, in_flight = 0, widens = 0;
   };
-  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight()}; }
+  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight(), widens_.in_flight()}; }
 
  private:
   // What the operations may ask about open inodes.
@@ -326,6 +327,19 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> LoadMoved(std::string_view key);
   Task<Result<void>> ScanMoved();
 
+  // ---- widen.cc ----
+  Result<void> NoteNarrow(const std::vector<StripeInfo>& committed);
+  bool IsWidenable(const StripeRecord& record) const;
+  std::optional<StripeInfo> WideFormOf(const StripeRecord& record);
+  Result<void> WidenSome();
+  Result<void> StartWiden(StripeId stripe);
+  Result<void> EndWiden(uint64_t task);
+  Result<void> GiveUpWiden(uint64_t task);
+  Result<void> CheckWidens();
+  Result<std::vector<WidenWork>> WidensFor(const std::set<TargetId>& targets, uint32_t slots);
+  Result<void> TakeWidened(const WidenResult& result);
+  Task<void> TellWidened(uint64_t task);
+
   // ---- upkeep.cc, rebalance.cc ----
   Result<void> SaveScrubOrders();
   Result<std::string> StartRepair(bool dry_run);
@@ -341,6 +355,8 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> CheckTasks();
   Result<void> TakeRebuilt(const RebuildResult& result);
   Result<void> TakeFailedRebuild(const RepairTaskRecord& t, const RebuildResult& result);
+  // Of those that failed as sources; `as` (may be null): only where the stripe has still the shard that it had then.
+  Result<void> NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code, const std::vector<uint16_t>& columns);
   Result<void> SaveRepairSettings();
   Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t);
 
@@ -388,6 +404,7 @@ class MetaServer final : public MetaService, public AdminService {
   Opens opens_{&leases_};
   std::unique_ptr<ClusterState> cluster_;
   RepairQueue repairs_;
+  WidenQueue widens_;
 
   Event progress_;  // pulsed when an event was acknowledged, a lease changed, a session came or went
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events

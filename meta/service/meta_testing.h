@@ -292,6 +292,8 @@ class TestNode {
   std::vector<TargetId> targets;
   std::set<ShardId> deleted;
   std::map<uint64_t, RebuildWork> rebuilt;  // by task
+  std::map<uint64_t, WidenWork> widened;    // by task
+  FsError widen_result = FsError::kOk;
   uint32_t slots = 4;
   bool does_work = true;
   FsError rebuild_result = FsError::kOk;
@@ -346,7 +348,16 @@ class TestNode {
       result.digest = 1000 + w.new_shard.v;
       report.rebuilt.push_back(result);
     }
-    if (!report.deleted.empty() || !report.rebuilt.empty()) (void)co_await h_->server->ReportWork(report);
+    for (const WidenWork& w : reply->widens) {
+      widened[w.task] = w;
+      WidenResult result;
+      result.task = w.task;
+      result.result.code = widen_result;
+      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? 1000 + c.shard.v : 0);
+      if (widen_result != FsError::kOk) result.bad_columns = {0};
+      report.widened.push_back(result);
+    }
+    if (!report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty()) (void)co_await h_->server->ReportWork(report);
     co_return true;
   }
 

@@ -1,4 +1,4 @@
-// Stripes that are whole, but not placed as their layout wants: found by walking all of them, which is done
+// Stripes that are whole, but not placed as their layout wants, or narrower than it asks for: found by walking all of them, which is done
 // only while the counters say that there are some, and when disks have come that could take them.
 #include <algorithm>
 
@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMisfitPage = 256;
 constexpr int kMisfitPagesPerRound = 16;
+constexpr int64_t kMisfitsRestNs = 20 * kSecond;
 constexpr int64_t kMisfitsAgainNs = 600 * kSecond;  // space may have come back without a new disk
 
 }  // namespace
@@ -32,18 +33,20 @@ void MetaServer::FollowPlaces() {
 }
 
 Task<Result<void>> MetaServer::ScanMisfits() {
-  if (store_->Count(Counter::kCrowded) == 0) {
+  if (store_->Count(Counter::kCrowded) == 0 && store_->Count(Counter::kNarrow) == 0) {
     misfits_after_.reset();
     co_return Ok();
   }
   if (!misfits_after_ && Now() >= misfits_again_ns_) misfits_after_ = StripeId();
   for (int i = 0; i < kMisfitPagesPerRound && misfits_after_; ++i) {
+    bool full = false;
     Txn txn(*store_);
     CO_ASSIGN_OR_RETURN(const auto rows, txn.Scan(Family::kStripes, StripeKey(StripeId(misfits_after_->v + 1)),
                                                   StripeKey(StripeId(UINT64_MAX)), kMisfitPage));
     for (const KvEntry& row : rows) {
       CO_ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
       misfits_after_ = record.info.id;
+      if (IsWidenable(record) && !widens_.Add(record.info.id)) full = true;
       if (!record.info.crowded) continue;
       const std::optional<StripeHealth> health = HealthOf(record);
       const std::optional<int> need = health ? NeedOf(*health) : std::nullopt;
@@ -52,6 +55,10 @@ Task<Result<void>> MetaServer::ScanMisfits() {
     if (rows.size() < kMisfitPage) {
       misfits_after_.reset();
       misfits_again_ns_ = Now() + kMisfitsAgainNs;
+    }
+    if (full) {
+      misfits_after_.reset();
+      misfits_again_ns_ = Now() + kMisfitsRestNs;  // when some have been done
     }
     co_await Yield();
   }

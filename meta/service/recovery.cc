@@ -153,6 +153,11 @@ Result<void> MetaServer::LoadRepairs(Txn& txn) {
     repairs_.Start(t, std::move(plan));
     return Ok();
   }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, WidenPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(WidenRecord w, DecodeWiden(v));
+    widens_.Start(std::move(w));
+    return Ok();
+  }));
   RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, BadShardPrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(const ReportedShard b, DecodeBadShard(v));
     repairs_.MarkBad(b);

@@ -37,6 +37,7 @@ Task<void> MetaServer::RepairLoop() {
     if (done.ok()) done = co_await ScanMoved();
     if (done.ok()) done = co_await ScanMisfits();
     if (done.ok()) done = PlanSome();
+    if (done.ok()) done = WidenSome();
     if (done.ok()) done = co_await RebalanceSome();
     if (!done.ok() && done.code() == FsError::kRetryLater) unsynced_.Set();
     else if (!done.ok()) SetFatal(done.error());
@@ -280,18 +281,26 @@ Result<std::optional<RebuildWork>> MetaServer::WorkOf(const RepairTaskRecord& t)
   return std::optional<RebuildWork>(std::move(w));
 }
 
-Result<void> MetaServer::TakeFailedRebuild(const RepairTaskRecord& t, const RebuildResult& result) {
-  const FsError code = result.result.code;
-  if (code == FsError::kChecksum || code == FsError::kNoSuchShard || code == FsError::kDiskFailed) {
-    Txn txn(*store_);
-    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, t.stripe));
-    for (uint16_t column : result.bad_columns) {
-      if (!record || column >= record->info.columns.size() || !record->info.columns[column].shard) continue;
-      const ReportedShard bad{t.stripe, column, record->info.columns[column].shard, code};
-      if (repairs_.MarkBad(bad)) txn.Put(Family::kRepairs, BadShardKey(t.stripe, column), EncodeBadShard(bad));
-    }
-    RETURN_IF_ERROR(txn.Commit());
+Result<void> MetaServer::NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code,
+                                        const std::vector<uint16_t>& columns) {
+  if (code != FsError::kChecksum && code != FsError::kNoSuchShard && code != FsError::kDiskFailed) return Ok();
+  Txn txn(*store_);
+  ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
+  for (uint16_t column : columns) {
+    if (!record || column >= record->info.columns.size() || !record->info.columns[column].shard) continue;
+    const ShardId shard = record->info.columns[column].shard;
+    if (as != nullptr && (column >= as->columns.size() || as->columns[column].shard != shard)) continue;
+    const ReportedShard bad{stripe, column, shard, code};
+    if (!repairs_.MarkBad(bad)) continue;
+    txn.Put(Family::kRepairs, BadShardKey(stripe, column), EncodeBadShard(bad));
+    if (as != nullptr) repairs_.Add(stripe, 0);
   }
+  RETURN_IF_ERROR(txn.Commit());
+  return Ok();
+}
+
+Result<void> MetaServer::TakeFailedRebuild(const RepairTaskRecord& t, const RebuildResult& result) {
+  RETURN_IF_ERROR(NoteBadColumns(t.stripe, nullptr, result.result.code, result.bad_columns));
   RETURN_IF_ERROR(EndTask(t));
   repairs_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
   return Ok();
@@ -331,6 +340,7 @@ Result<void> MetaServer::TakeRebuilt(const RebuildResult& result) {
   const std::optional<int> spare = NeedOf(*HealthOf(*record));
   if (spare) repairs_.Add(t.stripe, *spare);
   else repairs_.Forget(t.stripe);
+  if (record->info.narrow) widens_.Add(t.stripe);
   return Ok();
 }
 

@@ -1,10 +1,11 @@
-"""A node is lost when there are no more than the layout needs: its shards are crowded onto the others. When a new
-node comes they spread again by themselves; then the disks are rebalanced, and a node under load is drained and
-removed. raid5:4+1 on five nodes with two disks each."""
+"""A node is lost when there are no more than the layout needs: what is written then is narrow, and its shards are crowded
+onto the others. When a new node comes both heal by themselves, while files are read; then the disks are rebalanced, and a
+node under load is drained and removed. raid5:4+1 on five nodes with two disks each."""
 
 import json
 import multiprocessing
 
+from load import Load
 from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
 
 FILES = 12
@@ -29,7 +30,13 @@ def scenario():
     with Cluster(nodes=5, disks=2, layout="raid5:4+1") as c:
         for i in range(FILES):
             c.write(f"f/{i}", FILE_BYTES + i)
-        c.give_up("n5")
+        c.kill("n5")
+        wait_for("n5 is missed", lambda: c.node("n5")["state"] in ("suspect", "down"), 30)
+        for i in range(4):
+            c.write(f"narrow/{i}", FILE_BYTES + 1000 * i)
+        narrow = c.status()["narrow_stripes"]
+        assert narrow > 0, "nothing is narrow although a node is missing"
+        c.stria("node", "out", "n5")
         c.wait_whole()
         crowded = c.status()["crowded_stripes"]
         assert crowded > 0, "nothing is crowded although a node is missing"
@@ -37,14 +44,16 @@ def scenario():
         c.verify()
         would = c.stria("disk", "can-remove", "n1", "--json", check=False)
         assert would.returncode == 2 and any(f["lost"] for f in json.loads(would.stdout)["files"]), would.stdout
-        say(f"{crowded} stripes are crowded, all bytes are right; can-remove says that n1 must not go")
-        c.stria("dev", "add", "n6", "--dir", c.cluster)
-        wait_for("nothing is crowded any more", lambda: c.status()["crowded_stripes"] == 0, 120)
+        say(f"{crowded} stripes are crowded, {narrow} narrow, all bytes are right; can-remove says that n1 must not go")
+        with Load(c, readers=2, writers=0):
+            c.stria("dev", "add", "n6", "--dir", c.cluster)
+            wait_for("nothing is crowded any more", lambda: c.status()["crowded_stripes"] == 0, 120)
+            wait_for("nothing is narrow any more", lambda: c.status()["narrow_stripes"] == 0, 120)
         would = c.stria("disk", "can-remove", "n1", check=False)
         assert would.returncode == 1, would.stdout
         c.fresh_mount()
         c.verify()
-        say("n6 came, nothing is crowded, all bytes are right")
+        say("n6 came, nothing is crowded or narrow, all bytes are right")
 
         c.stria("node", "remove", "n5")
         c.stria("dev", "add", "n7", "--dir", c.cluster)

@@ -96,6 +96,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
         " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " + std::to_string(s->repairs.size()) +
         " repairs";
   }
+  if (s->narrow_stripes > 0) co_return std::to_string(s->narrow_stripes) + " stripes are narrow";
   if (!to_remove_.empty()) co_return "a disk that left cannot be removed";
   if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
   const ClusterAudit audit = Audit();

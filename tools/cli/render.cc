@@ -281,7 +281,7 @@ void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
     out->push_back({Health::kDegraded,
                     Count(s.narrow_stripes, "stripe is", "stripes are") +
                         " narrower than their layout (written while nodes were down; fully protected).",
-                    ""});
+                    "They are widened by themselves when there are enough nodes and nothing else is to be rebuilt."});
   }
   if (s.crowded_stripes > 0) {
     out->push_back({Health::kDegraded,

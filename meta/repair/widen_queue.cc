@@ -1,0 +1,106 @@
+#include "meta/repair/widen_queue.h"
+
+#include <utility>
+
+#include "common/codec.h"
+#include "meta/model/records.h"
+
+namespace stria {
+
+std::string EncodeWiden(const WidenRecord& w) {
+  ByteWriter out;
+  out.U64(w.task);
+  out.U32(w.executor.v);
+  out.Bool(w.swapped);
+  EncodeStripeInfo(w.from, &out);
+  EncodeStripeInfo(w.to, &out);
+  return SealRecord(1, out.str());
+}
+
+Result<WidenRecord> DecodeWiden(std::string_view bytes) {
+  const Error corrupt(FsError::kCorrupt, "the record of a stripe being widened does not decode");
+  uint8_t version = 0;
+  std::string_view body;
+  if (!OpenRecord(bytes, 1, &version, &body)) return corrupt;
+  ByteReader r(body);
+  WidenRecord w;
+  w.task = r.U64();
+  w.executor = TargetId(r.U32());
+  w.swapped = r.Bool();
+  w.from = DecodeStripeInfo(&r);
+  w.to = DecodeStripeInfo(&r);
+  if (!r.ok() || w.task == 0 || w.from.id != w.to.id) return corrupt;
+  return w;
+}
+
+bool WidenQueue::Add(StripeId stripe) {
+  if (HasStripe(stripe) || candidates_.count(stripe)) return true;
+  if (candidates_.size() >= kMaxWidenCandidates) return false;
+  candidates_.insert(stripe);
+  return true;
+}
+
+std::optional<StripeId> WidenQueue::Next() {
+  if (candidates_.empty()) return std::nullopt;
+  const StripeId first = *candidates_.begin();
+  candidates_.erase(candidates_.begin());
+  return first;
+}
+
+void WidenQueue::Start(WidenRecord record) {
+  stripes_.insert(record.stripe());
+  const uint64_t task = record.task;
+  tasks_[task].record = std::move(record);
+}
+
+const WidenRecord* WidenQueue::Find(uint64_t task) const {
+  auto it = tasks_.find(task);
+  return it == tasks_.end() ? nullptr : &it->second.record;
+}
+
+std::vector<uint64_t> WidenQueue::Tasks() const {
+  std::vector<uint64_t> out;
+  for (const auto& [task, _] : tasks_) out.push_back(task);
+  return out;
+}
+
+std::vector<const WidenRecord*> WidenQueue::HandOut(const std::set<TargetId>& targets, uint32_t slots) {
+  std::vector<const WidenRecord*> out;
+  for (auto& [_, t] : tasks_) {
+    if (t.record.swapped || !targets.count(t.record.executor)) continue;
+    if (!t.handed_out) {
+      if (slots == 0) continue;
+      --slots;
+      t.handed_out = true;
+    }
+    out.push_back(&t.record);
+  }
+  return out;
+}
+
+void WidenQueue::ForgetHandedOut(const std::set<TargetId>& targets) {
+  for (auto& [_, t] : tasks_) {
+    if (targets.count(t.record.executor)) t.handed_out = false;
+  }
+}
+
+void WidenQueue::Swapped(uint64_t task, StripeInfo from, StripeInfo to) {
+  WidenRecord& r = tasks_.at(task).record;
+  r.swapped = true;
+  r.from = std::move(from);
+  r.to = std::move(to);
+}
+
+bool WidenQueue::BeginTelling(uint64_t task) {
+  Task& t = tasks_.at(task);
+  return t.record.swapped && !std::exchange(t.telling, true);
+}
+
+void WidenQueue::End(uint64_t task) {
+  auto it = tasks_.find(task);
+  if (it == tasks_.end()) return;
+  stripes_.erase(it->second.record.stripe());
+  tasks_.erase(it);
+}
+
+}  // namespace stria

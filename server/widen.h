@@ -1,0 +1,34 @@
+// Laying a stripe out over more columns: one that was written narrow because nodes were down, and is to be as its
+// layout asks for.
+//
+//   1. Windows of its payload are read from its data columns, checked block by block, put into the columns of the new
+//      shape, encoded, and written to the disks of the new columns, this node's or others'.
+//   2. When all of a source has been read its checksums must have the recorded digest; else it is named in the result.
+//   3. All new columns are sealed, and must have the digests computed here. Only then does the result say kOk.
+//
+// The old columns are not touched: the metadata takes the new ones in their place, or none. Memory: about three windows, of 8
+// MiB or a row of units. Nothing is reconstructed: only a stripe that is whole is laid out anew.
+#pragma once
+
+#include <memory>
+
+#include "api/data_api.h"
+#include "api/meta_api.h"
+#include "common/exec/pool.h"
+#include "stripe/codec.h"
+
+namespace stria {
+
+inline constexpr uint64_t kWidenWindowBytes = 8 * kMiB;  // of payload, if a row of units is not more
+
+struct WidenEnv {
+  std::shared_ptr<const ClusterMap> map;  // where the columns are
+  DataConnector* connector = nullptr;     // these outlive the task
+  CodecSet* codecs = nullptr;
+  Pool* cpu_pool = nullptr;
+};
+
+// Never fails: what went wrong is in the result; what was written then is the metadata's to collect.
+Task<WidenResult> RunWiden(WidenWork work, WidenEnv env);
+
+}  // namespace stria
