@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 
 #include "common/exec/loop_executor.h"
 #include "common/exec/pool.h"
+#include "common/file_limit.h"
 #include "common/kv/rocks_kv.h"
 #include "common/log.h"
 #include "common/metrics_server.h"
@@ -134,10 +136,12 @@ class Daemon {
   }
 
   Result<std::unique_ptr<KvStore>> OpenStore() {
+    ASSIGN_OR_RETURN(files_, DivideFiles(RaiseFileLimit(), 1, "stria-meta"));
     RocksKvOptions options;
     options.memory = RocksMemory::Make(config_.memory_bytes);
     options.prefix_bytes = FamilyPrefixBytes();
     options.create_if_missing = format_ || !restore_.from.empty();
+    options.max_open_files = static_cast<int>(files_.per_store);
     ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv,
                      RocksKv::Open(MetaStorePath(config_.data), FamilyNames(), options, sync_pool_));
     return std::unique_ptr<KvStore>(std::move(kv));
@@ -189,6 +193,7 @@ class Daemon {
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
+    bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
@@ -239,6 +244,7 @@ class Daemon {
 
   MetaConfig config_;
   const std::vector<ClusterKey> keys_;
+  FileBudget files_;
   bool format_;
   const RestoreFlags restore_;
   LoopExecutor executor_;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -69,12 +70,17 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
   class Listener final : public BulkLoop::Watcher {
    public:
     Listener(State* state, int fd) : state_(state), fd_(fd) {}
-    ~Listener() override { close(fd_); }
+    ~Listener() override {
+      close(fd_);
+      if (spare_ >= 0) close(spare_);
+    }
     void OnReady(bool, bool) override {
       while (true) {
         const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
           state_->Accepted(fd);
+        } else if (errno == EMFILE || errno == ENFILE) {
+          if (!Refuse()) return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
           return;
         }
@@ -82,8 +88,21 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     }
 
    private:
+    static int Spare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
+    // No descriptor is left: whoever connects is to hear of it at once, and not to wait until there is one. False
+    // if that was not possible either.
+    bool Refuse() {
+      if (spare_ < 0) return false;
+      close(spare_);
+      const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd >= 0) close(fd);
+      spare_ = Spare();
+      return fd >= 0;
+    }
+
     State* const state_;  // outlives the loops
     const int fd_;
+    int spare_ = Spare();  // for Refuse
   };
 
   // Looks at a connection's first bytes, without taking them.
@@ -120,7 +139,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
 
   // On the first loop's thread.
   void Accepted(int fd) {
-    if (++open_connections_ > kMaxBulkConnections) {
+    if (++open_connections_ > options_.max_connections) {
       --open_connections_;
       close(fd);
       return;

@@ -21,7 +21,7 @@ namespace stria {
 // A server answers kRetryLater beyond either; replies count until they are sent.
 inline constexpr size_t kMaxBulkRequests = 8192;
 inline constexpr uint64_t kMaxBulkServerBytes = 512 * kMiB;
-inline constexpr size_t kMaxBulkConnections = 4096;  // of a server; more are closed at once
+inline constexpr size_t kMaxBulkConnections = 4096;  // of a server
 inline constexpr int kBulkLoops = 2;
 
 struct BulkClientOptions {
@@ -49,6 +49,7 @@ class BulkClient final : public TransportFactory {
 
 struct BulkServerOptions {
   int loops = kBulkLoops;
+  size_t max_connections = kMaxBulkConnections;  // or fewer; more are closed at once
   size_t max_requests = kMaxBulkRequests;
   uint64_t max_request_bytes = kMaxBulkServerBytes;
   // Takes connections that are not ours, with nothing read from them. Called on some thread. Empty: they

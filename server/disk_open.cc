@@ -39,6 +39,7 @@ Result<void> SyncDirectory(const std::string& path) {
 Result<void> OpenIndexAt(OpenDisk* d, const std::string& path, DiskEnv env, bool may_create) {
   RocksKvOptions options;
   options.memory = env.memory;
+  options.max_open_files = static_cast<int>(env.max_files / 3 * 2);
   options.create_if_missing = may_create;
   ASSIGN_OR_RETURN(d->index, RocksKv::Open(path, {"shards", "state"}, options, *env.sync_pool));
   d->index_pool = std::make_unique<ThreadPool>(kIndexThreads, "index");
@@ -66,8 +67,10 @@ Task<Result<void>> OpenIndex(OpenDisk* d, DiskEnv env) {
   co_return OpenIndexAt(d, IndexPath(*d), env, true);
 }
 
-Task<Result<void>> OpenFiles(OpenDisk* d) {
-  CO_ASSIGN_OR_RETURN(d->disk, PosixDisk::Open(d->spec.path));
+Task<Result<void>> OpenFiles(OpenDisk* d, DiskEnv env) {
+  PosixDiskOptions options;
+  options.max_open_files = env.max_files / 3;
+  CO_ASSIGN_OR_RETURN(d->disk, PosixDisk::Open(d->spec.path, options));
   DiskSetup setup;
   setup.where = d->where;
   setup.label = d->spec.label;
@@ -97,7 +100,7 @@ Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env) {
   OpenDisk d;
   d.where = "disk " + spec.path;
   d.spec = std::move(spec);
-  Result<void> opened = co_await OpenFiles(&d);
+  Result<void> opened = co_await OpenFiles(&d, env);
   if (opened.ok()) {
     opened = co_await OpenIndex(&d, env);
     d.reindex = opened.code() == FsError::kCorrupt || opened.code() == FsError::kNoEnt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/exec/pool.h"
+#include "common/file_limit.h"
 #include "common/io/posix_disk.h"
 #include "common/kv/rocks_kv.h"
 #include "server/data_config.h"
@@ -21,6 +22,7 @@ inline constexpr int kIndexThreads = 2;  // per disk
 struct DiskEnv {
   Pool* sync_pool = nullptr;
   std::shared_ptr<RocksMemory> memory;
+  uint64_t max_files = kMaxFilesPerStore;  // open at once, of each disk
 };
 
 struct OpenDisk {

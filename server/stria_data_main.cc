@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "common/exec/loop_executor.h"
+#include "common/file_limit.h"
 #include "common/log.h"
 #include "common/metrics.h"
 #include "common/metrics_server.h"
@@ -114,9 +116,10 @@ class Daemon {
     executor_.Stop();
   }
 
-  DiskEnv disk_env() { return {&sync_pool_, memory_}; }
+  DiskEnv disk_env() { return {&sync_pool_, memory_, files_.per_store}; }
 
   Task<Result<void>> OpenDisks() {
+    CO_ASSIGN_OR_RETURN(files_, DivideFiles(RaiseFileLimit(), config_.disks.size(), "stria-data"));
     bool any = false;
     for (const DiskSpec& spec : config_.disks) {
       CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, disk_env()));
@@ -186,6 +189,7 @@ class Daemon {
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
+    bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
@@ -266,6 +270,7 @@ class Daemon {
 
   const DataConfig config_;
   const std::vector<ClusterKey> keys_;
+  FileBudget files_;
   const TokenVerifier verifier_;  // of local readers
   LoopExecutor executor_;
   ThreadPool sync_pool_;

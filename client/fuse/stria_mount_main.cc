@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@
 #include "client/fuse/mount_state.h"
 #include "client/fuse/mount_table.h"
 #include "client/fuse/mount_verbs.h"
+#include "common/file_limit.h"
 #include "common/log.h"
 #include "common/os_random.h"
 #include "proto/bulk_transport.h"
@@ -66,13 +66,6 @@ int BlockSignals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-void RaiseFileLimit() {
-  rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // What df(1) and mount(8) show.
@@ -273,7 +266,7 @@ int RunMount(MountConfig config) {
   // It is opened again when it is rotated, from another working directory.
   if (!config.log_file.empty()) config.log_file = std::filesystem::absolute(config.log_file);
   const int signal_fd = BlockSignals();
-  RaiseFileLimit();
+  (void)RaiseFileLimit();
   if (config.log_file.empty() && !config.foreground && geteuid() == 0) config.log_file = kDaemonLog;
   if (auto r = InitLog("stria-mount", config.log_file, config.log_level); !r.ok()) {
     daemon->Failed(r.error().message, kExitFailed);
