@@ -128,6 +128,10 @@ struct SetAttrRequest {
   bool atime_now = false;
   bool mtime_now = false;
   bool kill_suid = false;  // a write by a non-owner happened
+  // It was read then, and nothing else is asked: the atime, if that moves it (api/relatime.h) and the inode is still
+  // of read_version. Asks for no permission but that of the reader.
+  std::optional<int64_t> read_ns;
+  uint64_t read_version = 0;
 };
 struct MakeNodeRequest {
   OpHeader header;
@@ -237,7 +241,7 @@ struct GetExtentsReply {
   std::vector<Extent> extents;       // that intersect [offset, covered_to), whole, in order
   std::vector<StripeGrant> stripes;  // those they refer to, by id, with read tokens
   uint64_t covered_to = 0;           // less than asked when the reply would be too large
-  int64_t tokens_expire_ns = 0;      // wall clock
+  int64_t tokens_live_ns = 0;        // from when this was asked
 };
 struct AllocateRequest {
   OpHeader header;
@@ -336,6 +340,7 @@ struct RegisterNodeReply {
   std::vector<TargetId> targets;  // one per disk of the request
   ClusterMap map;
   int64_t beat_ns = 0;  // send a heartbeat this often
+  int64_t token_time_ns = 0;  // now, in which tokens expire (common/token_clock.h)
 };
 // Work for a data server. Given again with every heartbeat until its result is reported.
 struct DeleteWork {
@@ -373,6 +378,7 @@ struct HeartbeatReply {
   std::vector<DeleteWork> deletes;
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
+  int64_t token_time_ns = 0;  // as of RegisterNodeReply
 };
 struct RebuildResult {
   uint64_t task = 0;

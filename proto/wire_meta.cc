@@ -26,7 +26,7 @@ WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }
 WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); }
 WIRE_MESSAGE(SetAttrRequest) {
   F(header); F(ino); F(mode); F(uid); F(gid); F(size); F(atime_ns); F(mtime_ns); F(atime_now);
-  F(mtime_now); F(kill_suid);
+  F(mtime_now); F(kill_suid); F(read_ns); F(read_version);
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
@@ -49,7 +49,7 @@ WIRE_MESSAGE(LayoutRequest) { F(header); F(ino); F(layout); }
 WIRE_MESSAGE(LayoutReply) { F(layout); F(inherited); }
 
 WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); }
-WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_expire_ns); }
+WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F(avoid); }
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
 WIRE_MESSAGE(CommitRequest) {

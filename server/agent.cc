@@ -118,6 +118,7 @@ Task<Result<void>> Agent::Register() {
     if (d.target && d.store != nullptr) server_->SetTarget(d.target, d.store);
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
+  server_->SetTokenTime(reply.token_time_ns);
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   registered_ = true;
   LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
@@ -157,6 +158,7 @@ Task<Result<void>> Agent::Beat() {
     co_return Ok();
   }
   if (!reply.ok()) co_return reply.error();
+  server_->SetTokenTime(reply->token_time_ns);
   CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
   LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
            reply->rebuilds.size(), rebuilding_);
@@ -258,9 +260,8 @@ void Agent::TakeRebuilds(std::vector<RebuildWork> work) {
 Task<void> Agent::RebuildOne(RebuildWork work) {
   RebuildResult result;
   result.task = work.task;
-  const int64_t now_s = Executor::Current().WallNs() / kSecond;
   Result<void> allowed =
-      verifier_->Check(work.write_token, work.new_shard, work.new_target, kTokenWrite, now_s);
+      verifier_->Check(work.write_token, work.new_shard, work.new_target, kTokenWrite, server_->TokenTimeS());
   ShardStore* store = server_->FindStore(work.new_target);
   if (allowed.ok() && store == nullptr) {
     allowed =

@@ -29,8 +29,7 @@ Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::s
     return Error(FsError::kVersion, "this data server speaks protocol " + std::to_string(kProtocolVersion) + ", not " +
                                         std::to_string(header.protocol));
   }
-  const int64_t now_s = Executor::Current().WallNs() / kSecond;
-  RETURN_IF_ERROR(verifier_->Check(token, ShardId(), TargetId(), kTokenAdmin, now_s));
+  RETURN_IF_ERROR(verifier_->Check(token, ShardId(), TargetId(), kTokenAdmin, server_->TokenTimeS()));
   const Uuid& own = server_->cluster();
   if ((changes || header.cluster) && header.cluster != own) {
     if (!own) return Error(FsError::kNotReady, "this data server is not registered yet");

@@ -118,8 +118,7 @@ Task<Result<DataServer::Admission>> DataServer::AdmitUse(const DataHeader& heade
 
 Result<ShardStore*> DataServer::CheckItem(ShardId shard, TargetId target, const std::string& token,
                                           TokenRight right) {
-  const int64_t now_s = Executor::Current().WallNs() / kSecond;
-  Result<void> good = verifier_->Check(token, shard, target, right, now_s);
+  Result<void> good = verifier_->Check(token, shard, target, right, TokenTimeS());
   if (!good.ok()) {
     ++stats_.refused_tokens;
     return good.error();

@@ -15,6 +15,7 @@
 #include "api/data_api.h"
 #include "common/token.h"
 #include "server/background.h"
+#include "common/token_clock.h"
 #include "server/shard_store.h"
 
 namespace stria {
@@ -45,6 +46,12 @@ class DataServer final : public DataService {
     cluster_ = cluster;
     incarnation_ = incarnation;
   }
+  // The metadata server's time, just heard (0: it said none).
+  void SetTokenTime(int64_t token_ns) {
+    if (token_ns != 0) token_clock_.Set(token_ns, Executor::Current().NowNs());
+  }
+  // Seconds by which tokens expire.
+  int64_t TokenTimeS() const { return token_clock_.At(Executor::Current()) / kSecond; }
   void SetTarget(TargetId target, ShardStore* store) { stores_[target] = store; }
   // nullptr if it is not ours.
   ShardStore* FindStore(TargetId target) const {
@@ -93,6 +100,7 @@ class DataServer final : public DataService {
   const DataServerOptions options_;
   Uuid cluster_;
   uint64_t incarnation_ = 0;
+  TokenClock token_clock_;
   std::map<TargetId, ShardStore*> stores_;
   Semaphore write_bytes_;
   Semaphore read_bytes_;

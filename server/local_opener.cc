@@ -9,8 +9,7 @@
 namespace stria {
 
 Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, std::string token) {
-  const int64_t now_s = Executor::Current().WallNs() / kSecond;
-  CO_RETURN_IF_ERROR(verifier_->Check(token, shard, target, kTokenRead, now_s));
+  CO_RETURN_IF_ERROR(verifier_->Check(token, shard, target, kTokenRead, server_->TokenTimeS()));
   server_->gate().SeeForeground();
   ShardStore* store = server_->FindStore(target);
   const auto disk = disks_.find(store);

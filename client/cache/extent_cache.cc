@@ -12,15 +12,15 @@ constexpr size_t kMaxExtents = 65'536;
 constexpr int64_t kTokenMarginNs = 60 * kSecond;
 }  // namespace
 
-bool ExtentCache::Covers(uint64_t offset, uint64_t length, int64_t wall_ns) const {
-  if (wall_ns > tokens_expire_ns_ - kTokenMarginNs) return false;
+bool ExtentCache::Covers(uint64_t offset, uint64_t length, int64_t now_ns) const {
+  if (now_ns > good_until_ns_) return false;
   auto it = covered_.upper_bound(offset);
   if (it == covered_.begin()) return false;
   return std::prev(it)->second >= RangeEnd(offset, length);
 }
 
-void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply) {
-  if (stripes_.size() > kMaxStripes || map_.size() > kMaxExtents) Clear();
+void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply, int64_t asked_ns) {
+  if (stripes_.size() > kMaxStripes || map_.size() > kMaxExtents || asked_ns > good_until_ns_) Clear();
   const uint64_t end = std::max(offset, reply.covered_to);
   if (end == offset) return;
   Forget(offset, end - offset);
@@ -31,7 +31,7 @@ void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply) {
     if (from < to) map_.Insert(SliceExtent(e, from, to - from));
   }
   for (const StripeGrant& g : reply.stripes) stripes_[g.info.id] = g;
-  tokens_expire_ns_ = std::min(tokens_expire_ns_, reply.tokens_expire_ns);
+  good_until_ns_ = std::min(good_until_ns_, asked_ns + reply.tokens_live_ns - kTokenMarginNs);
   uint64_t from = offset;
   uint64_t to = end;
   auto it = covered_.upper_bound(from);
@@ -69,7 +69,7 @@ void ExtentCache::Clear() {
   map_.Clear();
   covered_.clear();
   stripes_.clear();
-  tokens_expire_ns_ = INT64_MAX;
+  good_until_ns_ = INT64_MAX;
 }
 
 const StripeGrant* ExtentCache::FindStripe(StripeId id) const {

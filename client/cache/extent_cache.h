@@ -14,10 +14,11 @@ namespace stria {
 
 class ExtentCache {
  public:
-  // True if the mapping of the whole range is known and its tokens are good at `wall_ns`.
-  bool Covers(uint64_t offset, uint64_t length, int64_t wall_ns) const;
-  // Takes an answer for [offset, reply.covered_to).
-  void Add(uint64_t offset, const GetExtentsReply& reply);
+  // True if the mapping of the whole range is known and its tokens are good at `now_ns` (Executor::NowNs).
+  bool Covers(uint64_t offset, uint64_t length, int64_t now_ns) const;
+  // Takes an answer for [offset, reply.covered_to) to what was asked at `asked_ns`. What was known for too long
+  // before that is forgotten.
+  void Add(uint64_t offset, const GetExtentsReply& reply, int64_t asked_ns);
   // The mapping of the range changed; it must be asked for again.
   void Forget(uint64_t offset, uint64_t length);
   void Clear();
@@ -31,7 +32,7 @@ class ExtentCache {
   ExtentMap map_;
   std::map<uint64_t, uint64_t> covered_;  // offset -> end, disjoint, not touching
   std::map<StripeId, StripeGrant> stripes_;
-  int64_t tokens_expire_ns_ = INT64_MAX;  // the earliest
+  int64_t good_until_ns_ = INT64_MAX;  // all tokens
 };
 
 }  // namespace stria

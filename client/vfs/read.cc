@@ -19,6 +19,7 @@ constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // A range is asked again when its shards are gone or its tokens are old, when the mapping changed
 // while it was being asked, and once when too few of its columns can be read.
 constexpr int kMaxReadAttempts = 8;
+constexpr int64_t kTokenPauseNs = kSecond / 4;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
 
@@ -34,7 +35,7 @@ bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError
 
 // All that is not dirty is mapped.
 bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
-  const int64_t now_ns = Executor::Current().WallNs();
+  const int64_t now_ns = Executor::Current().NowNs();
   uint64_t at = offset;
   for (const DirtyPiece& p : n.dirty.Find(offset, end - offset)) {
     if (p.offset > at && !n.extents.Covers(at, p.offset - at, now_ns)) return false;
@@ -49,7 +50,7 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
   VfsInode& n = *inode;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     const bool may_cache = HoldsFor(n, false) && n.lease != LeaseMode::kShared;
-    if (may_cache && n.extents.Covers(offset, length, Executor::Current().WallNs())) co_return Ok();
+    if (may_cache && n.extents.Covers(offset, length, Executor::Current().NowNs())) co_return Ok();
     const uint64_t epoch = n.extent_epoch;
     uint64_t at = offset;
     const uint64_t ahead = may_cache ? std::max(length, std::min(kMapAheadBytes, kMaxFileBytes - offset)) : length;
@@ -60,11 +61,12 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
       r.ino = n.ino;
       r.offset = at;
       r.length = end - at;
+      const int64_t asked_ns = Executor::Current().NowNs();
       CO_ASSIGN_OR_RETURN(GetExtentsReply reply,
                           co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
       if (n.extent_epoch != epoch) break;
       if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
-      n.extents.Add(at, reply);
+      n.extents.Add(at, reply, asked_ns);
       at = reply.covered_to;
     }
     // Shared inodes are asked each time; the answer is used for this one read.
@@ -102,6 +104,8 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
     const bool first_failure = !std::exchange(asked_again, true);
     if (!MappingIsOld(last.code) && !first_failure) break;
+    // A data server that has not heard from a restarted metadata server judges its tokens by another clock.
+    if (last.code == FsError::kTokenExpired) co_await Sleep(attempt * kTokenPauseNs);
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
     ++n.extent_epoch;
     n.extents.Clear();
@@ -157,6 +161,7 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64
     r.ino = ino;
     r.offset = at;
     r.length = *end - at;
+    const int64_t asked_ns = Executor::Current().NowNs();
     CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
                         co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
     if (!any && version && *version != reply.attr.data_version) co_return false;
@@ -164,7 +169,7 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64
     *end = std::min(*end, reply.attr.size);
     if (at >= *end) break;
     if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
-    mapping->Add(at, reply);
+    mapping->Add(at, reply, asked_ns);
     at = reply.covered_to;
   }
   co_return true;

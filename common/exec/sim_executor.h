@@ -15,7 +15,9 @@ class SimExecutor final : public Executor {
   explicit SimExecutor(uint64_t seed, size_t shuffle = 1) : rng_(seed), shuffle_(shuffle) { MakeCurrent(); }
 
   int64_t NowNs() const override { return now_ns_; }
-  int64_t WallNs() const override { return 1'700'000'000 * kSecond + now_ns_; }
+  int64_t WallNs() const override { return 1'700'000'000 * kSecond + now_ns_ + wall_ahead_ns_; }
+  // Somebody sets the clock, forward or back.
+  void JumpWall(int64_t ns) { wall_ahead_ns_ += ns; }
   void Post(std::function<void()> fn) override { posted_.push_back(std::move(fn)); }
 
   // Runs until `done()` (asked between steps), nothing is left to do, or virtual time passes
@@ -35,6 +37,7 @@ class SimExecutor final : public Executor {
   Random rng_;
   size_t shuffle_;
   int64_t now_ns_ = 1 * kSecond;
+  int64_t wall_ahead_ns_ = 0;
   uint64_t steps_ = 0;
   std::vector<std::function<void()>> posted_;
 };

@@ -10,7 +10,6 @@ namespace stria {
 namespace {
 
 constexpr int64_t kLookNs = 1 * kSecond;  // whether something is due
-constexpr int64_t kTokenS = 60;
 constexpr size_t kDeletesPerCall = 1000;
 
 Task<bool> WaitFor(Event* event) {
@@ -122,10 +121,6 @@ DataHeader Archiver::Header() const {
   return h;
 }
 
-std::string Archiver::Token() const {
-  return EncodeToken(env_.signer->Sign(ShardId(), TargetId(), kTokenAdmin, Wall() / kSecond + kTokenS));
-}
-
 Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t last, const std::string& body) const {
   ArchiveHead head;
   head.cluster = env_.store->super()->cluster;
@@ -144,7 +139,7 @@ Task<Result<void>> Archiver::PutOn(NodeId node, const Outgoing* o) {
     if (n.id == node) address = n.address;
   }
   if (address.empty()) co_return Error(FsError::kUnavailable, "a node that keeps it is not up");
-  PutBackupRequest request{Header(), Token(), o->name.ToString(), BufferChain(o->bytes)};
+  PutBackupRequest request{Header(), env_.token(), o->name.ToString(), BufferChain(o->bytes)};
   const std::shared_ptr<BackupService> service = env_.connector->ConnectBackup(address);
   const Result<PutBackupReply> done = co_await service->PutBackup(std::move(request));
   if (!done.ok()) co_return done.error().WithContext(address);
@@ -272,7 +267,7 @@ Task<Result<void>> Archiver::EndCheckpoint() {
 
 Task<Result<std::vector<ArchiveName>>> Archiver::ListOn(std::string address) {
   std::vector<ArchiveName> out;
-  ListBackupsRequest request{Header(), Token(), "", kMaxBackupPage};
+  ListBackupsRequest request{Header(), env_.token(), "", kMaxBackupPage};
   const std::shared_ptr<BackupService> service = env_.connector->ConnectBackup(address);
   for (bool more = true; more;) {
     CO_ASSIGN_OR_RETURN(const ListBackupsReply reply, co_await service->ListBackups(request));
@@ -299,11 +294,11 @@ Task<void> Archiver::Clean() {
   const std::vector<ArchiveName> list = ObsoleteObjects(all, env_.store->super()->incarnation, env_.forget_former());
   const std::set<ArchiveName> obsolete(list.begin(), list.end());
   for (const auto& [address, names] : by_address) {
-    DeleteBackupsRequest request{Header(), Token(), {}};
+    DeleteBackupsRequest request{Header(), env_.token(), {}};
     for (size_t i = 0; i < names.size(); ++i) {
       if (obsolete.contains(names[i])) request.names.push_back(names[i].ToString());
       if (request.names.empty() || (request.names.size() < kDeletesPerCall && i + 1 < names.size())) continue;
-      request.token = Token();
+      request.token = env_.token();
       const Result<DeleteBackupsReply> done = co_await env_.connector->ConnectBackup(address)->DeleteBackups(request);
       request.names.clear();
       if (!done.ok()) break;

@@ -56,7 +56,7 @@ struct BackupNode {
 struct ArchiverEnv {
   MetaStore* store = nullptr;
   BackupConnector* connector = nullptr;
-  const TokenSigner* signer = nullptr;
+  std::function<std::string()> token;              // to administer data servers
   uint64_t term = 0;                               // of this life of the server
   std::function<std::vector<BackupNode>()> nodes;  // that are up: on different failure domains
   std::function<bool()> forget_former;             // objects of earlier incarnations may go
@@ -109,7 +109,6 @@ class Archiver {
   Task<void> Clean();
   Task<Result<std::vector<ArchiveName>>> ListOn(std::string address);
   DataHeader Header() const;
-  std::string Token() const;
   void NoteArchived();
 
   const ArchiverEnv env_;

@@ -11,7 +11,7 @@ void MetaServer::StartArchiver() {
   ArchiverEnv env;
   env.store = store_.get();
   env.connector = backups_;
-  env.signer = signer_.get();
+  env.token = [this] { return Sign(ShardId(), TargetId(), kTokenAdmin); };
   env.term = term_;
   env.nodes = [this] { return BackupNodes(); };
   env.forget_former = [this] { return !HoldsUnknown(); };

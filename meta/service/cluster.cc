@@ -60,6 +60,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
   reply.targets = done->targets;
   reply.map = cluster_->Map();
   reply.beat_ns = options_.cluster.beat_ns;
+  reply.token_time_ns = TokenTime();
   co_return std::move(reply);
 }
 
@@ -67,6 +68,7 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
   HeartbeatReply reply;
   reply.term = term_;
+  reply.token_time_ns = TokenTime();
   const Error beat = cluster_->Beat(r.node, r.epoch, r.disks, Now(), Wall());
   if (beat.code == FsError::kNoEnt) {
     reply.register_again = true;

@@ -8,7 +8,7 @@
 namespace stria {
 
 std::string MetaServer::Sign(ShardId shard, TargetId target, uint8_t rights) const {
-  const int64_t expiry_s = (Wall() + options_.token_ttl_ns) / kSecond;
+  const int64_t expiry_s = (TokenTime() + options_.token_ttl_ns) / kSecond;
   return EncodeToken(signer_->Sign(shard, target, rights, expiry_s));
 }
 
@@ -31,7 +31,7 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, Ctx(r.header, nullptr), r));
   }
   for (StripeGrant& g : reply->stripes) SignGrant(&g, kTokenRead);
-  reply->tokens_expire_ns = Wall() + options_.token_ttl_ns;
+  reply->tokens_live_ns = options_.token_ttl_ns;
   if (!r.header.session) co_return std::move(*reply);
   if (leases_.DirtyHolder(r.header.session, r.ino)) {
     CO_RETURN_IF_ERROR(co_await MakeUncacheable(r.header.session, r.ino, deadline_ns));

@@ -36,6 +36,7 @@
 #include "common/random.h"
 #include "common/token.h"
 #include "meta/backup/archiver.h"
+#include "common/token_clock.h"
 #include "meta/cluster/cluster_state.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
@@ -188,6 +189,7 @@ class MetaServer final : public MetaService, public AdminService {
   // ---- core.cc: headers, announcements; background.cc: what runs by itself; recovery.cc ----
   int64_t Now() const { return executor_->NowNs(); }
   int64_t Wall() const { return executor_->WallNs(); }
+  int64_t TokenTime() const { return token_clock_.At(*executor_); }
   int64_t DeadlineOf(const OpHeader& h) const;
   Result<void> CheckHeader(const OpHeader& h) const;   // protocol, cluster; the server is ready
   Result<void> CheckSession(const OpHeader& h);        // and the session; notes acknowledged replies
@@ -389,6 +391,7 @@ class MetaServer final : public MetaService, public AdminService {
   const std::unique_ptr<TokenSigner> signer_;
   const std::unique_ptr<TokenVerifier> verifier_;
   Executor* executor_ = nullptr;
+  TokenClock token_clock_;  // as of the start
 
   std::unique_ptr<MetaStore> store_;
   bool ready_ = false;

@@ -38,6 +38,7 @@ Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams par
 Task<Result<void>> MetaServer::Start() {
   CHECK(kv_ != nullptr, "a MetaServer starts once");
   executor_ = &Executor::Current();
+  token_clock_.Set(executor_->WallNs(), executor_->NowNs());
   CO_ASSIGN_OR_RETURN(store_, co_await MetaStore::Open(std::move(kv_)));
   if (!store_->super()) {
     co_return Error(FsError::kInval, "the metadata store is empty; create a cluster with --format");

@@ -21,7 +21,8 @@ std::vector<std::pair<uint32_t, SimWorld::Fault>> SimWorld::Faults() const {
   return {{p.client_crash, &SimWorld::CrashClient}, {p.meta_crash, &SimWorld::CrashMeta},
           {p.node_crash, &SimWorld::CrashNode},     {p.partition, &SimWorld::PartitionSome},
           {p.isolation, &SimWorld::Isolate},        {p.blackout, &SimWorld::BlackOut},
-          {p.slow_disk, &SimWorld::SlowDisk},       {p.bit_rot, &SimWorld::FlipBit},
+          {p.slow_disk, &SimWorld::SlowDisk},       {p.clock_jump, &SimWorld::JumpClocks},
+          {p.bit_rot, &SimWorld::FlipBit},
           {p.bad_writes, &SimWorld::BadWrites},     {p.disk_errors, &SimWorld::DiskErrors},
           {p.dead_disk, &SimWorld::KillDisk},       {p.hung_disk, &SimWorld::HangDisk},
           {p.full_disk, &SimWorld::FillDisk},       {p.meta_disk, &SimWorld::FailMetaSync},
@@ -236,6 +237,12 @@ void SimWorld::SlowDisk() {
   cluster_.disk(n, d).faults.slow_factor = 200;
   After(static_cast<int64_t>(rng_.Below(10 * kSecond)),
         [this, n, d] { cluster_.disk(n, d).faults.slow_factor = 1; });
+}
+
+void SimWorld::JumpClocks() {
+  constexpr int64_t kMostNs = 200 * 3600 * kSecond;
+  ++counts_["clock jumps"];
+  cluster_.executor().JumpWall(static_cast<int64_t>(rng_.Below(2 * kMostNs)) - kMostNs);
 }
 
 }  // namespace stria

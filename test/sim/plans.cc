@@ -6,7 +6,7 @@ namespace {
 SimFaultPlan NoFaults() {
   SimFaultPlan p;
   p.network = p.power_cuts = false;
-  p.client_crash = p.meta_crash = p.node_crash = p.partition = p.slow_disk = 0;
+  p.client_crash = p.meta_crash = p.node_crash = p.partition = p.slow_disk = p.clock_jump = 0;
   return p;
 }
 

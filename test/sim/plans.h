@@ -23,6 +23,7 @@ struct SimFaultPlan {
   uint32_t isolation = 0;   // all clients from the metadata server or from all nodes, up to 60 s
   uint32_t blackout = 0;    // everything down at once, and back
   uint32_t slow_disk = 1;
+  uint32_t clock_jump = 1;  // of all wall clocks at once, by up to 200 h, forward or back
   // Processes or hosts are struck right after they acknowledged something, or in the middle of a write:
   // of 100 such moments.
   uint32_t strike_percent = 0;

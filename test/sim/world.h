@@ -152,6 +152,7 @@ class SimWorld {
   void Isolate();
   void BlackOut();
   void SlowDisk();
+  void JumpClocks();
   void FailMetaSync();
 
   // disk_faults.cc, and who counts against the budget
