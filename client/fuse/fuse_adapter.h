@@ -33,6 +33,8 @@ namespace stria {
 struct FuseAdapterOptions {
   RootMap roots;
   OwnerMap owner;
+  // Called before a reply that gives the kernel an inode with attributes that it keeps.
+  std::function<void(InodeId)> told;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
 };
@@ -137,6 +139,9 @@ class FuseAdapter {
   const RootMap& roots() const { return options_.roots; }
   const OwnerMap& owner() const { return options_.owner; }
   Pool& replies() { return replies_; }
+  void Told(const EntryOut& entry) {
+    if (options_.told && entry.attr_valid_ns > 0) options_.told(entry.attr.ino);
+  }
   void Warn(const Error& error);
   void WarnFromReader(const Error& error);  // any thread, while the executor runs
 

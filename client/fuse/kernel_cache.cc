@@ -2,11 +2,40 @@
 
 #include <fuse3/fuse_lowlevel.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace stria {
+namespace {
+constexpr int64_t kFirstPauseNs = kMillisecond / 4;
+constexpr int64_t kLongestPauseNs = 50 * kMillisecond;
 
-FuseKernelCache::FuseKernelCache(RootMap roots) : roots_(roots) {}
+int NotifyKernel(fuse_session* session, uint64_t node, off_t offset, off_t length) {
+  return fuse_lowlevel_notify_inval_inode(session, node, offset, length);
+}
+}  // namespace
+
+void ToldInodes::Add(uint64_t node, int64_t now_ns) {
+  Told& t = told_[node];
+  t.last_ns = now_ns;
+  ++t.times;
+  order_.emplace_back(now_ns, node);
+  while (order_.front().first < now_ns - kToldNs || order_.size() > kMaxTold) {
+    const auto oldest = told_.find(order_.front().second);
+    order_.pop_front();
+    if (--oldest->second.times == 0) told_.erase(oldest);
+  }
+}
+
+bool ToldInodes::Has(uint64_t node, int64_t now_ns) const {
+  auto it = told_.find(node);
+  return it != told_.end() && it->second.last_ns >= now_ns - kToldNs;
+}
+
+FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel) {}
+
+FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify) : roots_(roots), notify_(notify) {}
 
 FuseKernelCache::~FuseKernelCache() { Detach(); }
 
@@ -26,24 +55,34 @@ void FuseKernelCache::Detach() {
   threads.reset();  // finishes what was submitted, and joins
 }
 
+void FuseKernelCache::Told(InodeId ino) { told_.Add(roots_.ToNode(ino), Executor::Current().NowNs()); }
+
 Task<void> FuseKernelCache::InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) {
   const uint64_t node = roots_.ToNode(ino);
   // A negative offset is: attributes only. A length of 0 is: to the end.
   const off_t at = data ? static_cast<off_t>(offset) : -1;
   const off_t bytes = data ? static_cast<off_t>(length) : 0;
+  int64_t pause_ns = kFirstPauseNs;
+  // ENOENT: the kernel does not know it, or not yet. Any other error means that the mount is going away,
+  // and its caches with it.
+  while (co_await Invalidate(node, at, bytes) == -ENOENT && told_.Has(node, Executor::Current().NowNs())) {
+    co_await Sleep(pause_ns);
+    pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
+  }
+}
+
+Task<int> FuseKernelCache::Invalidate(uint64_t node, off_t offset, off_t length) {
   Executor* ex = &Executor::Current();
-  OneShot<bool> done;
+  OneShot<int> done;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (!session_) co_return;
-    threads_->Submit([session = session_, ex, done, node, at, bytes] {
-      // ENOENT: the kernel does not know it. Any other error means that the mount is going away, and its
-      // caches with it.
-      (void)fuse_lowlevel_notify_inval_inode(session, node, at, bytes);
-      ex->Post([done] { done.Set(true); });
+    if (!session_) co_return 0;
+    threads_->Submit([session = session_, notify = notify_, ex, done, node, offset, length] {
+      const int said = notify(session, node, offset, length);
+      ex->Post([done, said] { done.Set(said); });
     });
   }
-  (void)co_await done.Take();
+  co_return co_await done.Take();
 }
 
 }  // namespace stria

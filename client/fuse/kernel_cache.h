@@ -1,9 +1,19 @@
 // Tells the kernel to forget what it caches of an inode. A notification may wait for pages that a running
 // read holds, so it runs on threads of its own, never on the executor's.
+//
+// An inode that the kernel does not have has nothing to forget, unless the answer that makes it known is
+// still on its way: the kernel's inode comes into being some time after our reply, with attributes that
+// nobody could revoke meanwhile. So who was told of an inode just now and does not know it is told again.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
@@ -13,11 +23,33 @@ struct fuse_session;
 
 namespace stria {
 
+// Inodes that the kernel was told of within the last kToldNs; the oldest go first when there are too many.
+class ToldInodes {
+ public:
+  static constexpr int64_t kToldNs = 1 * kSecond;
+  static constexpr size_t kMaxTold = 100'000;
+
+  void Add(uint64_t node, int64_t now_ns);
+  bool Has(uint64_t node, int64_t now_ns) const;
+  size_t size() const { return told_.size(); }
+
+ private:
+  struct Told {
+    int64_t last_ns = 0;
+    size_t times = 0;  // entries of order_
+  };
+  std::unordered_map<uint64_t, Told> told_;
+  std::deque<std::pair<int64_t, uint64_t>> order_;  // each time, oldest first
+};
+
 class FuseKernelCache final : public KernelCache {
  public:
   static constexpr int kNotifierThreads = 2;
+  // fuse_lowlevel_notify_inval_inode
+  using Notify = int (*)(fuse_session*, uint64_t node, off_t offset, off_t length);
 
   explicit FuseKernelCache(RootMap roots = {});
+  FuseKernelCache(RootMap roots, Notify notify);  // for tests
   ~FuseKernelCache() override;
 
   // Between Attach and Detach (any thread) notifications go to this mount; otherwise nothing is cached
@@ -27,10 +59,18 @@ class FuseKernelCache final : public KernelCache {
   // Before Attach.
   void SetRoots(RootMap roots) { roots_ = roots; }
 
+  // On the executor's thread, before the reply that gives the kernel this inode and attributes that it keeps.
+  void Told(InodeId ino);
+
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
 
  private:
+  // What the kernel said: 0 or a negative errno. 0 when there is no mount.
+  Task<int> Invalidate(uint64_t node, off_t offset, off_t length);
+
   RootMap roots_;
+  const Notify notify_;
+  ToldInodes told_;  // of the executor's thread
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;
   std::unique_ptr<ThreadPool> threads_;  // guarded by mu_; null while detached

@@ -50,7 +50,9 @@ bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  fuse_entry_out out = MakeEntryOut(changed ? Unkept(*entry) : *entry, adapter_.roots());
+  const EntryOut given = changed ? Unkept(*entry) : *entry;
+  adapter_.Told(given);
+  fuse_entry_out out = MakeEntryOut(given, adapter_.roots());
   adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }

@@ -30,13 +30,11 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
   }
   if (inode) inode->told_at = events_seen_;
   switch (e.kind) {
-    case SessionEvent::Kind::kInvalidateAttr: {
-      const bool known = attrs_.contains(e.ino);
+    case SessionEvent::Kind::kInvalidateAttr:
       AttrChanged(e.ino);
       if (inode) LetGo(inode);
-      if (known || inode) co_await kernel_.InvalidateInode(e.ino, false, 0, 0);
+      co_await kernel_.InvalidateInode(e.ino, false, 0, 0);  // which may keep what we had no room for
       co_return;
-    }
     case SessionEvent::Kind::kInvalidateData: {
       AttrChanged(e.ino);
       if (inode) {
@@ -122,7 +120,17 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   co_await ForgetPages(inode, 0, 0);
   (void)co_await FlushInode(inode, false);
   if (session_.generation() != generation) co_return;
-  co_await SendLeaseDone(n.ino, e.lease, e.seq);
+  LeaseMode left = e.lease;
+  if (n.idle() && creates_.empty()) {
+    // Nobody uses it here: whoever asks has it alone, or with those who do. (An Open that begins after this has a
+    // higher number, and outlasts it.)
+    left = LeaseMode::kNone;
+    n.lease = LeaseMode::kNone;
+    n.for_write = false;
+    n.attr_known = false;
+    n.pages_version = 0;
+  }
+  co_await SendLeaseDone(n.ino, left, e.seq);
   LetGo(inode);
 }
 

@@ -1,8 +1,7 @@
 // user.stria.gather = "OFFSET:LENGTH,LENGTH,..": bytes of a file that are there move into gathered stripes of the
 // file's layout, whose data columns have these lengths. For `stria gather`, a stripe at a time.
 //
-// 1. The file is opened for writing; its lease must be exclusive: else another mount uses it, or keeps a lease of
-//    it from an earlier use, and kBusy says so.
+// 1. The file is opened for writing; its lease must be exclusive: else another mount has it open, and kBusy says so.
 // 2. For each stripe, with the inode's lease_mu held, so that nothing is written and no lease is given up meanwhile:
 //    what is dirty is committed; the bytes are read; they are stored; one commit swaps the extents.
 // So a reader sees the old stripes or the new one, with the same bytes; mtime stays.
@@ -76,7 +75,7 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
   VfsInode& n = *inode;
   auto held = co_await n.lease_mu.Lock();
   if (!HoldsFor(n, true) || n.lease != LeaseMode::kExclusive) {
-    co_return Error(FsError::kBusy, "another mount has the file open, or has had it open lately");
+    co_return Error(FsError::kBusy, "another mount has the file open");
   }
   if (n.layout.arrangement != Arrangement::kGathered) {
     co_return Error(FsError::kInval, "the layout of the file is not gathered");

@@ -143,5 +143,34 @@ TEST_F(LastClose, ALeaseThatWasSharedIsNotKept) {
   }));
 }
 
+// Who has read it and closed it keeps its lease for the next open, and costs nobody theirs.
+TEST_F(LastClose, AnIdleLeaseMakesNobodyShare) {
+  for (const bool wrote : {false, true}) {
+    const std::string name = wrote ? "written" : "read";
+    WriteAll(A(name), "x");
+    const InodeId ino(Stat(A(name)).st_ino);
+    if (!wrote) {
+      // Open for reading on both, and closed: both keep a lease.
+      EXPECT_EQ(ReadAll(A(name)), "x");
+      EXPECT_EQ(ReadAll(B(name)), "x");
+      EXPECT_EQ(ReadAll(A(name)), "x");
+    }
+    Fd b(B(name), O_RDWR);
+    LeaseMode mode = LeaseMode::kNone;
+    size_t holders = 0;
+    cluster_->loop().Do([&] {
+      const LeaseTable& leases = cluster_->server().leases();
+      const auto all = leases.HoldersExcept(SessionId(), ino);
+      holders = all.size();
+      if (!all.empty()) mode = leases.ModeOf(all.front(), ino);
+    });
+    EXPECT_EQ(holders, 1u);
+    EXPECT_EQ(mode, LeaseMode::kExclusive);
+    ASSERT_EQ(pwrite(b, "yz", 2, 0), 2);
+    EXPECT_EQ(ReadAll(A(name)), "yz");
+    EXPECT_EQ(b.Close(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace stria

@@ -226,6 +226,7 @@ TEST_F(Locality, GatherMovesAFileStripeByStripe) {
   EXPECT_EQ(rows[1].length, 300000u);
   EXPECT_EQ(rows[2].length, 999u);
   ASSERT_EQ(set("user.stria.layout", "raid5:4+1,unit=512K,arrange=gathered,place=local"), 0);
+  EXPECT_EQ(Read(There("f")), bytes);  // who has read it, and does so no more, is not in the way
   ASSERT_EQ(set("user.stria.gather", "2001005:998995"), 0);
   const auto tail = ParseRows(Xattr(Here("f"), "user.stria.locations@2001005+"));
   ASSERT_EQ(tail.size(), 2u);

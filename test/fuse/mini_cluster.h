@@ -154,6 +154,7 @@ class MiniMount {
       client_->Start();
       FuseAdapterOptions adapter;
       adapter.roots = roots;
+      adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
       adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
     });

@@ -1,0 +1,80 @@
+#include "client/fuse/kernel_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "client/fuse/executor_thread.h"
+
+namespace stria {
+namespace {
+
+// A kernel to which inodes become known late.
+std::atomic<int> asked;
+std::atomic<int> unknown_for;  // so many notifications
+
+int Notify(fuse_session*, uint64_t, off_t, off_t) { return ++asked <= unknown_for ? -ENOENT : 0; }
+
+class KernelCacheTest : public testing::Test {
+ protected:
+  KernelCacheTest() : cache_(RootMap(), &Notify) {
+    asked = 0;
+    cache_.Attach(reinterpret_cast<fuse_session*>(this));  // Notify does not look at it
+  }
+  void Invalidate(InodeId ino) {
+    loop_.Run([&] { return cache_.InvalidateInode(ino, false, 0, 0); });
+  }
+
+  ExecutorThread loop_;
+  FuseKernelCache cache_;
+};
+
+TEST_F(KernelCacheTest, WhatTheKernelNeverHeardOfIsNotWaitedFor) {
+  unknown_for = 100;
+  Invalidate(InodeId(7));
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(KernelCacheTest, AnAnswerOnItsWayIsRevokedWhenItHasArrived) {
+  unknown_for = 3;
+  loop_.Do([&] { cache_.Told(InodeId(7)); });
+  Invalidate(InodeId(7));
+  EXPECT_EQ(asked, 4);
+}
+
+TEST_F(KernelCacheTest, AnInodeThatTheKernelDroppedIsWaitedForABoundedTime) {
+  unknown_for = 1'000'000;
+  loop_.Do([&] { cache_.Told(InodeId(7)); });
+  Invalidate(InodeId(7));
+  EXPECT_GT(asked, 2);
+  EXPECT_LT(asked, 1000);
+}
+
+TEST(ToldInodes, AreKnownForAWhile) {
+  ToldInodes told;
+  told.Add(1, 0);
+  told.Add(2, ToldInodes::kToldNs);
+  EXPECT_TRUE(told.Has(1, ToldInodes::kToldNs));
+  EXPECT_FALSE(told.Has(1, ToldInodes::kToldNs + 1));
+  EXPECT_TRUE(told.Has(2, ToldInodes::kToldNs + 1));
+  EXPECT_FALSE(told.Has(3, 0));
+  told.Add(2, 2 * ToldInodes::kToldNs);  // again: as of now
+  told.Add(4, 2 * ToldInodes::kToldNs + 1);
+  EXPECT_TRUE(told.Has(2, 3 * ToldInodes::kToldNs));
+  EXPECT_EQ(told.size(), 2u);
+}
+
+TEST(ToldInodes, AreBounded) {
+  ToldInodes told;
+  for (uint64_t node = 1; node <= 3 * ToldInodes::kMaxTold; ++node) {
+    told.Add(node, 0);
+    told.Add(1, 0);  // again and again
+  }
+  EXPECT_LE(told.size(), ToldInodes::kMaxTold);
+  EXPECT_TRUE(told.Has(3 * ToldInodes::kMaxTold, 0));
+  EXPECT_TRUE(told.Has(1, 0));
+}
+
+}  // namespace
+}  // namespace stria
