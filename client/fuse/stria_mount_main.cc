@@ -11,6 +11,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -87,6 +88,8 @@ ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   o.vfs.block_cache_bytes = config.block_cache_bytes();
   o.vfs.sync_on_close = !config.async_close;
   o.vfs.show_last_known = true;
+  const auto& options = config.fuse_options;
+  o.vfs.relatime = !config.read_only && std::find(options.begin(), options.end(), "noatime") == options.end();
   return o;
 }
 

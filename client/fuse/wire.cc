@@ -108,6 +108,7 @@ VfsHandle HandleFor(int open_flags) {
   h.write = access == O_WRONLY || access == O_RDWR;
   h.append = (open_flags & O_APPEND) != 0;
   h.sync = (open_flags & O_DSYNC) != 0;  // O_SYNC includes it
+  h.noatime = (open_flags & O_NOATIME) != 0;
   return h;
 }
 

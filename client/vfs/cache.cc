@@ -28,6 +28,7 @@ std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
 EntryOut Vfs::Overlay(Attr attr) {
   EntryOut out;
   auto it = inodes_.find(attr.ino);
+  if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
   if (it != inodes_.end() && it->second->attr_known && it->second->buffers_writes()) {
     const VfsInode& n = *it->second;
     // Our own unflushed writes are newer than what the server says.

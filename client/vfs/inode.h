@@ -47,6 +47,10 @@ class VfsInode {
   bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
+  // Reads that move the atime (atime.cc): the time of the last one that the server may not know yet.
+  std::optional<int64_t> read_ns;
+  bool telling_read = false;
+  int64_t read_told_ns = 0;  // when the server was told last
 
   // ---- Who uses it here.
   uint32_t readers = 0;
@@ -84,7 +88,7 @@ class VfsInode {
 
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           lease_waits > 0 || !locks.empty() || lock_mu.locked() || met_creating;
+           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.

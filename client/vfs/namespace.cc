@@ -37,6 +37,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
       it->second->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
     EntryOut out;
     out.attr = it->second->attr;
+    if (it->second->read_ns) out.attr.atime_ns = *it->second->read_ns;
     out.attr_valid_ns = AttrValidNs();
     co_return out;
   }
@@ -68,6 +69,7 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
       if (!unflushed) CO_RETURN_IF_ERROR(flushed);
     }
   }
+  if (inode && (set.atime_ns || set.atime_now)) inode->read_ns.reset();  // it is older
   SetAttrRequest r;
   r.ino = ino;
   r.mode = set.mode;

@@ -83,7 +83,10 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes));
-  if (bytes.ok()) counters_.read_bytes += bytes->size();
+  if (bytes.ok()) {
+    counters_.read_bytes += bytes->size();
+    NoteRead(inode, *h);
+  }
   co_return bytes;
 }
 

@@ -62,6 +62,7 @@ struct VfsOptions {
   bool sync_on_close = true;  // close() returns after the bytes are durable
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
+  bool relatime = true;  // reading moves atimes (atime.cc)
   // Directories are shown as last seen when the servers are gone for good and the lease has run out (last_known.cc).
   bool show_last_known = false;
 };
@@ -90,6 +91,7 @@ struct VfsHandle {
   bool write = false;
   bool append = false;
   bool sync = false;  // O_SYNC/O_DSYNC
+  bool noatime = false;  // O_NOATIME
   bool page_cache = false;  // the kernel may cache its pages (read-only opens)
   bool keep_cache = false;  // pages of earlier opens are still right
   bool writes_through = false;  // the kernel's pages have what is written with this handle
@@ -299,6 +301,9 @@ class Vfs {
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
+  // It was read through this handle (atime.cc).
+  void NoteRead(const std::shared_ptr<VfsInode>& inode, const VfsHandle& h);
+  Task<void> TellRead(std::shared_ptr<VfsInode> inode);
   void GiveBackIdle();
 
   // ranges.cc

@@ -243,6 +243,11 @@ FsError ModelFs::Link(const ModelCaller& c, InodeId ino, InodeId dir, const std:
 FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
   ModelNode* n = Find(r.ino);
   if (!n) return FsError::kStale;
+  if (r.read_ns) {
+    constexpr int64_t kDayNs = 86'400'000'000'000;
+    if (n->atime <= std::max(n->mtime, n->ctime) || *r.read_ns - n->atime >= kDayNs) n->atime = *r.read_ns;
+    return FsError::kOk;
+  }
   const bool root = c.uid == 0;
   const bool owner = root || c.uid == n->uid;
   auto in_group = [&](uint32_t g) { return g == c.gid || c.groups.contains(g); };

@@ -249,6 +249,11 @@ void Workload::SetAttr() {
   else
     r.mtime_now = rng_.OneIn(5);
   r.kill_suid = rng_.OneIn(10);
+  if (rng_.OneIn(4)) {
+    r.read_ns = rng_.OneIn(2) ? ctx.now_ns : ctx.now_ns + static_cast<int64_t>(rng_.Below(2 * 86'400)) * kSecond;
+    const auto now = OpGetAttr(txn, ctx, InodeRequest{.header = {}, .ino = r.ino});
+    if (now.ok()) r.read_version = now->attr.version;
+  }
   auto result = OpSetAttr(txn, ctx, r);
   if (Outcome(txn, result, model_.SetAttr(c, r), "setattr")) CompareAttr(result->attr, *model_.Find(r.ino));
 }

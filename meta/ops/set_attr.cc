@@ -1,3 +1,6 @@
+#include <utility>
+
+#include "api/relatime.h"
 #include "meta/ops/nodes.h"
 
 namespace stria {
@@ -57,10 +60,19 @@ void ChangeMode(const OpCtx& ctx, const SetAttrRequest& r, Attr* attr) {
   }
 }
 
+Result<NodeReply> NoteRead(Txn& txn, const OpCtx& ctx, InodeRecord rec, const SetAttrRequest& r) {
+  if (rec.attr.version == r.read_version && ReadMovesAtime(rec.attr, *r.read_ns)) {
+    rec.attr.atime_ns = *r.read_ns;
+    RETURN_IF_ERROR(PutInode(txn, ctx, &rec));
+  }
+  return NodeReply{rec.attr, std::nullopt, std::nullopt, txn.seq()};
+}
+
 }  // namespace
 
 Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  if (r.read_ns) return NoteRead(txn, ctx, std::move(rec), r);
   Attr& attr = rec.attr;
   if (r.size) {
     if (Error e = CheckSize(txn, ctx, rec, *r.size); !e.ok()) return e;

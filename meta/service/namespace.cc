@@ -79,7 +79,7 @@ Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
   const int64_t deadline_ns = DeadlineOf(r.header);
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
   if (r.size) CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, deadline_ns));
-  else CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
+  else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kSetAttr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetAttr(txn, ctx, r); });

@@ -336,6 +336,28 @@ def atime(t: Trace):
     with open(f, "rb") as g:
         g.read()
     t.see("relatime: a second read does not", os.stat(f).st_atime_ns == at)
+    t.see("nor does opening", (os.close(os.open(f, os.O_RDWR)), os.stat(f).st_atime_ns == at)[1])
+    with open(f, "ab", buffering=0) as g:
+        g.write(b"y")
+    t.see("nor writing", os.stat(f).st_atime_ns == at)
+    ctime = os.stat(f).st_ctime_ns
+    with open(f, "rb") as g:
+        g.read()
+        t.see("but reading after writing does", os.fstat(g.fileno()).st_atime_ns > at)
+    t.see("reading leaves ctime", os.stat(f).st_ctime_ns == ctime)
+    os.utime(f, ns=(3, 4))
+    t.see("and utime has the last word", (os.stat(f).st_atime_ns, os.stat(f).st_mtime_ns))
+    with open(f, "rb") as g:
+        g.read()
+    os.utime(f, ns=(5, 6))
+    t.see("also right after a read", os.stat(f).st_atime_ns)
+    old = f + "-old"
+    t.file("f-old", b"x")
+    os.utime(old, ns=(1_000_000_000, 2_000_000_000))
+    fd = os.open(old, os.O_RDONLY | os.O_NOATIME)
+    os.read(fd, 1)
+    t.see("O_NOATIME moves nothing", os.stat(old).st_atime_ns)
+    os.close(fd)
     fd = os.open(f, os.O_RDONLY | os.O_NOATIME)
     t.do("O_NOATIME", os.read, fd, 1)
     os.close(fd)

@@ -4,14 +4,12 @@
 too, so that this list stays true.
 """
 
-NO_ATIME = "reading does not change a file's atime, as with -o noatime: it would cost a transaction"
 NOT_IN_FUSE = "the FUSE protocol has no such operation"
 NOT_IN_LIBFUSE = "libfuse 3.14 does not know FUSE_TMPFILE"
 FAR = "ext4's files end at 16 TiB"
 NODEV = "mounted nosuid,nodev, as all FUSE filesystems are unless root says otherwise"
 
 DIFFERENCES = {
-    ("rights.atime", "relatime: read after a write moves atime"): ("True", "False", NO_ATIME),
     ("rights.times_are_kept", "atime 2400"): ("13569465600000000000", "9223372035000000000", "times end in 2262"),
     ("rights.times_are_kept", "mtime 2400"): ("13569465600000000001", "9223372035000000000", "times end in 2262"),
     ("rights.owners", "other: chown of nothing"): ("EPERM", "ok", "the kernel does not ask a FUSE filesystem"),
