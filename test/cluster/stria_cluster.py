@@ -164,8 +164,8 @@ class Cluster:
 
     # ---- Commands ----
 
-    def stria(self, *args, check=True, timeout=COMMAND_S):
-        environment = dict(os.environ)
+    def stria(self, *args, check=True, timeout=COMMAND_S, environment=()):
+        environment = {**os.environ, **{name: str(value) for name, value in dict(environment).items()}}
         if (self.cluster / "cluster.json").exists():
             environment["STRIA_META"] = json.loads((self.cluster / "cluster.json").read_text())["meta"]
         done = subprocess.run([self.stria_path, *map(str, args)], env=environment, text=True, capture_output=True,
@@ -191,8 +191,9 @@ class Cluster:
     def kill(self, name):
         self.stria("dev", "kill", name, "--dir", self.cluster)
 
-    def start(self, name):
-        self.stria("dev", "start", name, "--dir", self.cluster)
+    def start(self, name, **environment):
+        """`environment` is added to its own."""
+        self.stria("dev", "start", name, "--dir", self.cluster, environment=environment)
 
     def arguments(self, name):
         """The command line of a process that runs."""

@@ -2,6 +2,7 @@
 
 import bonnie
 import dbench
+import directory
 import fio
 import fsx
 import git_build
@@ -12,6 +13,7 @@ import stress_ng
 ALL = {
     "fsx": fsx,
     "fio": fio,
+    "directory": directory,
     "sqlite": sqlite,
     "rocksdb": rocksdb,
     "git": git_build,
