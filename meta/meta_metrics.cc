@@ -27,6 +27,12 @@ std::string MetaMetricsText(MetaServer& server) {
   Line("stria_meta_open_inodes", "Inodes that some client has open", server.leases().inodes(), &out);
   Line("stria_meta_commits", "Sequence of the last transaction", store.last_seq().v, &out);
   Line("stria_meta_term", "Starts of the server", server.term(), &out);
+  if (const Archiver* backup = server.archiver()) {
+    Line("stria_meta_backup_behind_seconds", "Age of the oldest change that is not in the metadata's backup",
+         static_cast<uint64_t>(backup->BehindNs() / kSecond), &out);
+    Line("stria_meta_backup_nodes", "Data servers that keep the metadata's backup",
+         backup->complete() ? backup->places().size() : 0, &out);
+  }
   const MetaServer::RepairSummary repair = server.repair_summary();
   Line("stria_repair_waiting_stripes", "Stripes known to need repair", repair.waiting, &out);
   Line("stria_repair_parked_stripes", "Stripes that cannot be repaired now", repair.parked, &out);

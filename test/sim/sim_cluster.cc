@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "common/exec/pool.h"
+#include "meta/backup/fleet.h"
+#include "meta/backup/revive.h"
 #include "meta/model/families.h"
 #include "stripe/layout_spec.h"
 
@@ -136,6 +138,11 @@ void SimCluster::StartMeta() {
   meta_.server = std::make_unique<MetaServer>(options_.meta, std::make_unique<MemKv>(meta_.media),
                                               Random(rng_.Next()), std::vector<ClusterKey>{key_});
   meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.server.get());
+  if (options_.backups) {
+    meta_.factory = net_->MakeFactory(kBackupHost);
+    meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
+    meta_.server->UseBackups(meta_.backups.get());
+  }
   net_->Serve(kMetaAddress, meta_.dispatcher.get());
   meta_.scope = std::make_unique<TaskScope>();
   meta_.scope->Spawn(OpenMeta());
@@ -147,7 +154,43 @@ void SimCluster::CrashMeta(bool power_cut) {
   meta_.scope.reset();
   meta_.dispatcher.reset();
   meta_.server.reset();
+  meta_.backups.reset();
+  meta_.factory.reset();
   meta_.media->Crash(rng_, power_cut);
+}
+
+Task<void> SimCluster::RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out) {
+  const std::unique_ptr<TransportFactory> factory = net_->MakeFactory(kBackupHost);
+  TransportBackupConnector connector(factory.get());
+  const TokenSigner signer(key_);
+  BackupFleet fleet(&connector, &signer);
+  std::vector<std::string> addresses;
+  for (size_t n = 0; n < nodes_.size(); ++n) addresses.push_back(node_address(n));
+  if (const Result<void> asked = co_await fleet.Ask(std::move(addresses)); !asked.ok()) {
+    *out = asked.error();
+    co_return;
+  }
+  auto kv = std::make_unique<MemKv>(media);
+  *out = co_await RestoreArchive(fleet.names(), &fleet, kv.get());
+  if (!out->ok()) co_return;
+  ReviveParams params;
+  params.incarnation = std::max(fleet.incarnation(), (*out)->incarnation) + 1;
+  params.store = SeededUuid(rng_);
+  params.wall_ns = ex_.WallNs();
+  const Result<ReviveResult> revived = co_await ReviveStore(std::move(kv), params);
+  if (!revived.ok()) *out = revived.error();
+  else if (!revived->fsck.problems.empty()) *out = Error(FsError::kCorrupt, revived->fsck.problems.front());
+}
+
+Result<RestoreResult> SimCluster::RestoreMeta() {
+  CHECK(!meta_up(), "the metadata is restored while its server is down");
+  auto media = std::make_shared<MemKvMedia>(kFamilies);
+  Result<RestoreResult> out = Error(FsError::kTimedOut, "the restore took too long");
+  (void)Run(RestoreInto(media, &out), kBootLimitNs);
+  if (!out.ok()) return out;
+  meta_.media = media;
+  meta_contents_ = std::make_unique<MemKv>(media);
+  return out;
 }
 
 // ---- Data servers
@@ -157,8 +200,29 @@ Task<void> SimCluster::OpenNode(size_t index) {
   Node& node = *nodes_[index];
   for (DiskState& d : node.disks) d.left_out = !(co_await d.store->Open()).ok();
   node.agent = MakeAgent(index);
-  net_->Serve(node_address(index), node.dispatcher.get());
+  if (options_.backups) ServeBackups(index);
+  else net_->Serve(node_address(index), node.dispatcher.get());
   node.agent->Start();
+}
+
+// As DataNode does it.
+void SimCluster::ServeBackups(size_t index) {
+  Node& node = *nodes_[index];
+  if (node.cluster) node.server->SetCluster(node.cluster, node.incarnation);
+  node.keeper = std::make_unique<BackupKeeper>(node.verifier.get(), node.server.get(), node_host(index), [&node] {
+    std::vector<BackupDisk> disks;
+    for (const DiskState& d : node.disks) {
+      BackupDisk b{d.disk.get(), !d.left_out && !d.store->failed(), 0};
+      if (b.writable) b.free_bytes = d.store->Usage().free_bytes;
+      disks.push_back(b);
+    }
+    return disks;
+  });
+  node.backup_dispatcher = std::make_unique<BackupDispatcher>(node.keeper.get());
+  node.router = std::make_unique<Router>();
+  node.router->Add(kDataServiceName, node.dispatcher.get());
+  node.router->Add(kBackupServiceName, node.backup_dispatcher.get());
+  net_->Serve(node_address(index), node.router.get());
 }
 
 std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
@@ -226,6 +290,9 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
   net_->Stop(node_address(index));
   node.scope.reset();
   node.agent.reset();
+  node.router.reset();
+  node.backup_dispatcher.reset();
+  node.keeper.reset();
   node.dispatcher.reset();
   node.server.reset();
   node.link.reset();

@@ -2,7 +2,7 @@
 // and clients, over a simulated network (messages pass through the wire codecs), simulated disks and
 // key-value stores that survive the crash of their process as real ones would.
 //
-// Names: "meta", "n1".."nN", "c1".."cM".
+// Names: "meta", "n1".."nN", "c1".."cM", "backup".
 #pragma once
 
 #include <memory>
@@ -13,13 +13,19 @@
 #include "common/exec/sim_executor.h"
 #include "common/io/sim_disk.h"
 #include "common/kv/mem_kv.h"
+#include "meta/backup/restore.h"
 #include "meta/service/meta_server.h"
+#include "proto/backup_stubs.h"
 #include "proto/sim_transport.h"
 #include "proto/stubs.h"
 #include "server/agent.h"
+#include "server/backup_keeper.h"
 #include "server/data_server.h"
 
 namespace stria {
+
+// Where the metadata server's calls to keepers of its backup come from: a host of its own, to be cut off.
+inline constexpr char kBackupHost[] = "backup";
 
 struct SimClusterOptions {
   size_t nodes = 6;
@@ -30,6 +36,7 @@ struct SimClusterOptions {
   MetaServerOptions meta;
   int64_t client_timeout_ns = 120 * kSecond;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
+  bool backups = false;  // of the metadata, on the nodes
 };
 
 class SimNoKernel final : public KernelCache {
@@ -53,6 +60,9 @@ class SimCluster {
   // ---- Processes. Crash: power_cut loses what was not synced, else it is a kill -9.
   void CrashMeta(bool power_cut);
   void StartMeta();
+  // What the metadata server kept is lost; it is made again from what the nodes have of its backup. kNoEnt: they have
+  // none. REQUIRES: it is down, and all nodes can be reached.
+  Result<RestoreResult> RestoreMeta();
   bool meta_up() const { return meta_.server != nullptr; }
   void CrashNode(size_t n, bool power_cut);
   void StartNode(size_t n);
@@ -104,6 +114,8 @@ class SimCluster {
     std::shared_ptr<MemKvMedia> media;
     std::unique_ptr<MetaServer> server;
     std::unique_ptr<MetaDispatcher> dispatcher;
+    std::unique_ptr<TransportFactory> factory;  // with backups
+    std::unique_ptr<TransportBackupConnector> backups;
     std::unique_ptr<TaskScope> scope;
   };
   struct DiskState {
@@ -130,6 +142,9 @@ class SimCluster {
     std::unique_ptr<MetaLink> link;
     std::unique_ptr<DataServer> server;
     std::unique_ptr<DataDispatcher> dispatcher;
+    std::unique_ptr<BackupKeeper> keeper;  // with backups
+    std::unique_ptr<BackupDispatcher> backup_dispatcher;
+    std::unique_ptr<Router> router;
     std::unique_ptr<Agent> agent;
     std::unique_ptr<TaskScope> scope;
   };
@@ -144,6 +159,8 @@ class SimCluster {
   };
   Task<void> OpenNode(size_t n);
   Task<void> OpenMeta();
+  Task<void> RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out);
+  void ServeBackups(size_t n);
   DiskState MakeDisk(size_t n, size_t d);
   std::unique_ptr<Agent> MakeAgent(size_t n);
   std::unique_ptr<Node> MakeNode(size_t n);
