@@ -67,6 +67,8 @@ std::string ArchiveName::ToString() const {
   out += '-';
   AppendHex(first.v, &out);
   out += '-';
+  AppendHex(walk, &out);
+  out += '-';
   AppendHex(last, &out);
   return out;
 }
@@ -84,7 +86,10 @@ std::optional<ArchiveName> ParseArchiveName(std::string_view text) {
     known = true;
   }
   text.remove_prefix(2);
-  if (!known || !TakeHex(&text, &name.first.v) || !TakeHex(&text, &name.last) || !text.empty()) return std::nullopt;
+  if (!known || !TakeHex(&text, &name.first.v) || !TakeHex(&text, &name.walk) || !TakeHex(&text, &name.last) ||
+      !text.empty()) {
+    return std::nullopt;
+  }
   return name;
 }
 
@@ -96,6 +101,7 @@ std::string EncodeArchive(const ArchiveHead& head, std::string_view body) {
   fields.U64(head.name.term);
   fields.U8(static_cast<uint8_t>(head.name.kind));
   fields.U64(head.name.first.v);
+  fields.U64(head.name.walk);
   fields.U64(head.name.last);
   fields.I64(head.wall_ns);
   ByteWriter w;
@@ -127,6 +133,7 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   out.head.name.term = fields.U64();
   const uint8_t kind = fields.U8();
   out.head.name.first.v = fields.U64();
+  out.head.name.walk = fields.U64();
   out.head.name.last = fields.U64();
   out.head.wall_ns = fields.I64();
   if (!fields.ok() || kind < 1 || kind > kKindLetters.size()) return corrupt;

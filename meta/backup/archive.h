@@ -31,12 +31,14 @@ inline constexpr size_t kMaxPageBytes = 1 * kMiB;     // the same for a page, wi
 
 enum class ArchiveKind : uint8_t { kPage = 1, kSegment = 2, kComplete = 3 };
 
-// Names sort by life of the store (incarnation, term of the server), then kind, then sequence.
+// Names sort by life of the store (incarnation, term of the server), then kind, then sequence. No two objects of
+// different content have one name: what replaced an object of a checkpoint that is complete would take it away.
 struct ArchiveName {
   uint64_t incarnation = 0;
   uint64_t term = 0;
   ArchiveKind kind = ArchiveKind::kPage;
   CommitSeq first;
+  uint64_t walk = 0;  // of a page, or complete: the number of the walk in this life; it may begin where another did
   uint64_t last = 0;  // a sequence; of a page: its number, from 0
   auto operator<=>(const ArchiveName&) const = default;
   std::string ToString() const;

@@ -54,6 +54,7 @@ TEST(ArchiveName, ReadsBackAndSortsByLife) {
     n.term = rng.Next() >> rng.Below(64);
     n.kind = static_cast<ArchiveKind>(1 + rng.Below(3));
     n.first = CommitSeq(rng.Next());
+    n.walk = rng.Below(1000);
     n.last = rng.Next();
     const std::string text = n.ToString();
     EXPECT_EQ(ParseArchiveName(text), n) << text;
@@ -84,14 +85,14 @@ TEST(Archive, GoldenBytes) {
     hex += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
   }
   EXPECT_EQ(hex,
-            "73747269614d4231" "01000000" "39000000"
+            "73747269614d4231" "01000000" "41000000"
             "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
-            "0700000000000000" "0700000000000000" "fbffffffffffffff"
+            "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff"
             "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
             "0101" "010000006b" "0100000076" "0200" "0100000064"
-            "c2d0abd951948b7d");
+            "ccc6f9dade1869c3");
   EXPECT_EQ(Head(ArchiveKind::kSegment, 7, 7).name.ToString(),
-            "meta-0000000000000003-0000000000000004-s-0000000000000007-0000000000000007");
+            "meta-0000000000000003-0000000000000004-s-0000000000000007-0000000000000000-0000000000000007");
 }
 
 TEST(Archive, SegmentsReadBack) {

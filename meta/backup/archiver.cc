@@ -121,13 +121,15 @@ DataHeader Archiver::Header() const {
   return h;
 }
 
-Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t last, const std::string& body) const {
+Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t walk, uint64_t last,
+                                  const std::string& body) const {
   ArchiveHead head;
   head.cluster = env_.store->super()->cluster;
   head.name.incarnation = env_.store->super()->incarnation;
   head.name.term = env_.term;
   head.name.kind = kind;
   head.name.first = first;
+  head.name.walk = walk;
   head.name.last = last;
   head.wall_ns = Wall();
   return {head.name, Buffer::FromString(EncodeArchive(head, body)), {}};
@@ -186,7 +188,7 @@ Task<Result<bool>> Archiver::SendSegment() {
     if (env_.store->durable_seq() <= tape_.after()) CO_RETURN_IF_ERROR(co_await env_.store->Sync());
     const auto cut = tape_.CutAt(env_.store->durable_seq(), kMaxSegmentBytes);
     if (!cut) co_return false;
-    segment_ = Make(ArchiveKind::kSegment, cut->first, cut->last.v, cut->body);
+    segment_ = Make(ArchiveKind::kSegment, cut->first, 0, cut->last.v, cut->body);
   }
   CO_RETURN_IF_ERROR(co_await Store(&*segment_));
   tape_.Drop(CommitSeq(segment_->name.last));
@@ -211,6 +213,7 @@ bool Archiver::CheckpointDue() const {
 
 void Archiver::BeginCheckpoint() {
   walk_.emplace();
+  ++walks_;
   begin_ = tape_.after();
   until_.reset();
   page_.reset();
@@ -226,7 +229,7 @@ Task<Result<void>> Archiver::WalkPage() {
     co_await Yield();
   }
   if (walk_->ended()) until_ = env_.store->last_seq();
-  if (!walk_->page_empty()) page_ = Make(ArchiveKind::kPage, begin_, hashes_.size(), walk_->TakePage());
+  if (!walk_->page_empty()) page_ = Make(ArchiveKind::kPage, begin_, walks_, hashes_.size(), walk_->TakePage());
   co_return Ok();
 }
 
@@ -250,7 +253,7 @@ Task<Result<bool>> Archiver::StepCheckpoint() {
 }
 
 Task<Result<void>> Archiver::EndCheckpoint() {
-  Outgoing end = Make(ArchiveKind::kComplete, begin_, until_->v, EncodeComplete(hashes_));
+  Outgoing end = Make(ArchiveKind::kComplete, begin_, walks_, until_->v, EncodeComplete(hashes_));
   CO_RETURN_IF_ERROR(co_await Store(&end));
   walk_.reset();
   until_.reset();

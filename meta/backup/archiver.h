@@ -103,7 +103,7 @@ class Archiver {
   Task<Result<bool>> StepCheckpoint();
   Task<Result<void>> WalkPage();
   Task<Result<void>> EndCheckpoint();
-  Outgoing Make(ArchiveKind kind, CommitSeq first, uint64_t last, const std::string& body) const;
+  Outgoing Make(ArchiveKind kind, CommitSeq first, uint64_t walk, uint64_t last, const std::string& body) const;
   Task<Result<void>> Store(Outgoing* o);
   Task<Result<void>> PutOn(NodeId node, const Outgoing* o);
   Task<void> Clean();
@@ -122,6 +122,7 @@ class Archiver {
 
   // The checkpoint that is being made.
   std::optional<CheckpointWalk> walk_;
+  uint64_t walks_ = 0;  // begun in this life
   CommitSeq begin_;
   std::optional<CommitSeq> until_;  // the walk has ended
   std::optional<Outgoing> page_;

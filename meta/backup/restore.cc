@@ -193,10 +193,10 @@ Task<Result<RestoreResult>> RestoreArchive(std::vector<ArchiveName> names, Archi
 
 std::vector<ArchiveName> ObsoleteObjects(const std::vector<ArchiveName>& names, uint64_t incarnation,
                                          bool forget_former) {
-  using Begin = std::pair<uint64_t, CommitSeq>;  // of a checkpoint: term, where its walk began
+  using Begin = std::tuple<uint64_t, CommitSeq, uint64_t>;  // of a checkpoint: term, where its walk began, which one
   std::set<Begin, std::greater<>> complete;
   for (const ArchiveName& n : names) {
-    if (n.kind == ArchiveKind::kComplete && n.incarnation == incarnation) complete.insert({n.term, n.first});
+    if (n.kind == ArchiveKind::kComplete && n.incarnation == incarnation) complete.insert({n.term, n.first, n.walk});
   }
   std::vector<ArchiveName> out;
   if (complete.empty()) return out;
@@ -208,9 +208,9 @@ std::vector<ArchiveName> ObsoleteObjects(const std::vector<ArchiveName>& names, 
       obsolete = n.incarnation < incarnation && forget_former && second;
     } else if (n.kind == ArchiveKind::kSegment) {
       // The newest may yet turn out to be damaged: then the second is needed, from where its walk began.
-      obsolete = second && (n.term < second->first || (n.term == second->first && n.last <= second->second.v));
+      obsolete = second && std::tuple(n.term, n.last) <= std::tuple(std::get<0>(*second), std::get<1>(*second).v);
     } else {
-      const Begin begin(n.term, n.first);
+      const Begin begin(n.term, n.first, n.walk);
       obsolete = begin < newest && begin != second;
     }
     if (obsolete) out.push_back(n);

@@ -82,6 +82,7 @@ class World {
     n.term = term;
     n.kind = kind;
     n.first = first;
+    n.walk = kind == ArchiveKind::kSegment ? 0 : walks;
     n.last = last;
     return n;
   }
@@ -115,8 +116,11 @@ class World {
   }
   // The next of: a step of the walk, its page, its end.
   void StepCheckpoint() {
+    // One is given up: the next may begin at the same sequence.
+    if (walk && rng.OneIn(100)) walk.reset();
     if (!walk) {
       walk.emplace();
+      ++walks;
       begin = tape.after();
       hashes.clear();
       until.reset();
@@ -171,6 +175,7 @@ class World {
   std::unique_ptr<MetaStore> store;
   BatchTape tape;
   std::optional<CheckpointWalk> walk;
+  uint64_t walks = 0;
   CommitSeq begin;
   std::optional<CommitSeq> until;
   std::vector<uint64_t> hashes;
@@ -185,7 +190,7 @@ class World {
 std::optional<std::pair<uint64_t, uint64_t>> Newest(const std::vector<ArchiveName>& names) {
   std::optional<ArchiveName> complete;
   for (const ArchiveName& n : names) {
-    if (n.kind == ArchiveKind::kComplete && (!complete || std::pair(n.term, n.first) > std::pair(complete->term, complete->first))) {
+    if (n.kind == ArchiveKind::kComplete && (!complete || n > *complete)) {
       complete = n;
     }
   }
@@ -227,7 +232,7 @@ TEST(Restore, DamagedAndMissingObjectsNeverMakeAMixture) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     World w(seed * 1000);
-    for (int i = 0; i < 300; ++i) w.Step();
+    for (int i = 0; i < 600; ++i) w.Step();
     auto& objects = w.vault.objects;
     for (uint64_t n = 1 + w.rng.Below(4); n > 0 && !objects.empty(); --n) {
       const size_t i = w.rng.Below(objects.size());
