@@ -1,5 +1,6 @@
 #include "meta/backup/revive.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "meta/ops/fsck.h"
 #include "meta/ops/ops.h"
 #include "meta/repair/repair_queue.h"
+#include "meta/repair/widen_queue.h"
 #include "meta/service/cluster_keys.h"
 #include "meta/session/session_table.h"
 #include "meta/store/txn.h"
@@ -17,6 +19,7 @@ namespace stria {
 namespace {
 
 constexpr size_t kRun = 64;  // records of a transaction
+constexpr size_t kWidenRun = 8;  // they have a shard per column
 constexpr uint64_t kMaxSmallId = uint64_t{1} << 31;
 
 constexpr KvFamily Kv(Family f) { return static_cast<KvFamily>(f); }
@@ -111,6 +114,10 @@ Result<void> ForgetAllocated(MetaStore& store, uint64_t* stripes) {
   }
 }
 
+void ForgetReserved(Txn& txn, const std::string& key, const std::optional<TargetStripeRecord>& record) {
+  if (record && record->pending) txn.Delete(Family::kTargetStripes, key);
+}
+
 // They are planned again, with other shards.
 Result<void> ForgetRebuilds(MetaStore& store, uint64_t* rebuilds) {
   while (true) {
@@ -120,12 +127,34 @@ Result<void> ForgetRebuilds(MetaStore& store, uint64_t* rebuilds) {
       ASSIGN_OR_RETURN(const RepairTaskRecord task, DecodeRepairTask(row.second));
       const std::string key = TargetShardKey(task.new_target, task.new_shard);
       ASSIGN_OR_RETURN(const auto reserved, txn.Read<TargetStripeRecord>(key));
-      if (reserved && reserved->pending) txn.Delete(Family::kTargetStripes, key);
+      ForgetReserved(txn, key, reserved);
       txn.Delete(Family::kRepairs, row.first);
     }
     RETURN_IF_ERROR(txn.Commit());
     *rebuilds += rows.size();
     if (rows.size() < kRun) return Ok();
+  }
+}
+
+// A stripe that was being widened is what it is; the columns that it has not, or not any more, are forgotten: nobody who
+// might read them is left.
+Result<void> ForgetWidenings(MetaStore& store, uint64_t* rebuilds) {
+  while (true) {
+    Txn txn(store);
+    ASSIGN_OR_RETURN(const auto rows, txn.ScanPrefix(Family::kRepairs, WidenPrefix(), kWidenRun));
+    for (const KvEntry& row : rows) {
+      ASSIGN_OR_RETURN(const WidenRecord task, DecodeWiden(row.second));
+      for (const Column& c : task.leftovers()) {
+        if (!c.shard) continue;
+        const std::string key = TargetShardKey(c.target, c.shard);
+        ASSIGN_OR_RETURN(const auto reserved, txn.Read<TargetStripeRecord>(key));
+        ForgetReserved(txn, key, reserved);
+      }
+      txn.Delete(Family::kRepairs, row.first);
+    }
+    RETURN_IF_ERROR(txn.Commit());
+    *rebuilds += rows.size();
+    if (rows.size() < kWidenRun) return Ok();
   }
 }
 
@@ -138,6 +167,7 @@ Task<Result<ReviveResult>> ReviveStore(std::unique_ptr<KvStore> kv, ReviveParams
   CO_RETURN_IF_ERROR(FenceSessions(*store, &out.sessions));
   CO_RETURN_IF_ERROR(ForgetAllocated(*store, &out.stripes));
   CO_RETURN_IF_ERROR(ForgetRebuilds(*store, &out.rebuilds));
+  CO_RETURN_IF_ERROR(ForgetWidenings(*store, &out.rebuilds));
   CO_RETURN_IF_ERROR(co_await store->Sync());
   CO_ASSIGN_OR_RETURN(out.fsck, CheckStore(store->kv()));
   co_return std::move(out);

@@ -4,7 +4,7 @@
 //     nodes: nothing of before the restore comes again, and no cached version fits another content;
 //   - the incarnation grows: data servers that have seen it refuse the lost store and its copies;
 //   - all sessions are over: clients open new ones;
-//   - stripes that were being filled, and shards that were being rebuilt, are forgotten, not made garbage: they
+//   - stripes that were being filled, and shards that were being rebuilt or widened, are forgotten, not made garbage: they
 //     may hold what was written after the moment. Like all that the store does not know, they are kept by the
 //     data servers for the hold (kUnknownHoldNs, or until an admin says otherwise).
 #pragma once
@@ -34,7 +34,7 @@ struct ReviveParams {
 struct ReviveResult {
   uint64_t sessions = 0;  // fenced
   uint64_t stripes = 0;   // forgotten
-  uint64_t rebuilds = 0;  // forgotten
+  uint64_t rebuilds = 0;  // forgotten; stripes being widened, too
   FsckReply fsck;
 };
 // Durable on return. kCorrupt: the restored store is not one. kInval: the incarnation is not larger than the

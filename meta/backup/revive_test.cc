@@ -116,6 +116,38 @@ TEST_F(ReviveTest, ServesWhatWasThereAndNothingOfItComesAgain) {
   b.Stop();
 }
 
+// At the archived moment: `swapped`: laid out anew, but not everybody was told; else not yet.
+TEST_F(ReviveTest, AStripeThatWasBeingWidenedIsWhatItWas) {
+  for (const bool swapped : {false, true}) {
+    for (size_t i = 0; i < 2; ++i) nodes[i]->Stop();
+    h.ex.RunFor(5 * kSecond);
+    TestClient b(&h, swapped ? 3 : 2);
+    b.polls = false;
+    b.Open();
+    auto made = b.Make(kRootInode, swapped ? "narrow2" : "narrow1");
+    ASSERT_TRUE(made.ok()) << made.error();
+    const InodeId ino = made->node.attr.ino;
+    ASSERT_TRUE(b.WriteStripe(ino, 0, kMiB).ok());
+    ASSERT_EQ(h.server->store()->Count(Counter::kNarrow), 1u);
+    for (auto& n : nodes) n->does_work = swapped, n->Start();
+    for (int s = 0; s < 60 && h.server->repair_summary().widens == 0; ++s) h.ex.RunFor(kSecond / 4);
+    h.ex.RunFor(5 * kSecond);
+    ASSERT_EQ(h.server->repair_summary().widens, 1u);
+    ASSERT_EQ(h.server->store()->Count(Counter::kNarrow), swapped ? 0u : 1u);
+    b.Stop();
+    const ReviveResult r = Replace(swapped ? 3 : 2);
+    EXPECT_EQ(r.rebuilds, 1u);
+    EXPECT_TRUE(r.fsck.problems.empty()) << r.fsck.problems.front();
+    EXPECT_EQ(h.server->repair_summary().widens, 0u);
+    for (auto& n : nodes) n->does_work = true, n->Start();
+    for (int s = 0; s < 240 && h.server->store()->Count(Counter::kNarrow) > 0; ++s) h.ex.RunFor(kSecond / 4);
+    EXPECT_EQ(h.server->store()->Count(Counter::kNarrow), 0u);
+    h.ex.RunFor(10 * kSecond);
+    EXPECT_EQ(h.server->repair_summary().widens, 0u);
+    EXPECT_TRUE(h.Fsck().empty());
+  }
+}
+
 TEST_F(ReviveTest, AnArchiveThatIsRestoredTwiceGivesOtherIdsEachTime) {
   auto copy = CopyOf(h.server->store()->kv());
   Replace(2);
