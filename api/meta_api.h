@@ -114,6 +114,7 @@ struct NodeReply {
   std::optional<Attr> parent;
   std::optional<Attr> parent2;  // rename between directories
   CommitSeq seq;                // of the mutation; 0 for reads
+  bool held_elsewhere = false;  // another client buffers writes of it: attr is for this once, nobody tells of changes
 };
 
 struct SetAttrRequest {

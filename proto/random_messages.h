@@ -74,7 +74,7 @@ MEMBERS(LockRequest, 4);
 MEMBERS(LockReply, 2);
 MEMBERS(Empty, 0);
 MEMBERS(NameRequest, 3);
-MEMBERS(NodeReply, 4);
+MEMBERS(NodeReply, 5);
 MEMBERS(SetAttrRequest, 13);
 MEMBERS(MakeNodeRequest, 12);
 MEMBERS(OpenRequest, 6);

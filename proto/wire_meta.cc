@@ -23,7 +23,7 @@ WIRE_MESSAGE(LockRequest) { F(header); F(op); F(ticket); F(lock); }
 WIRE_MESSAGE(LockReply) { F(granted); F(conflict); }
 
 WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }
-WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); }
+WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); F(held_elsewhere); }
 WIRE_MESSAGE(SetAttrRequest) {
   F(header); F(ino); F(mode); F(uid); F(gid); F(size); F(atime_ns); F(mtime_ns); F(atime_now);
   F(mtime_now); F(kill_suid); F(read_ns); F(read_version);

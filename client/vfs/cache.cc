@@ -66,9 +66,7 @@ EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
     // cached from before may be older still (the answer may be that of our own change).
     auto it = attrs_.find(attr.ino);
     if (it != attrs_.end() && it->second.attr.version < attr.version) ForgetAttr(attr.ino);
-    EntryOut out = Overlay(attr);
-    out.attr_valid_ns = 0;
-    return out;
+    return UseOnce(attr);
   }
   auto [it, fresh] = attrs_.try_emplace(attr.ino);
   if (fresh) {
@@ -85,10 +83,19 @@ EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
   return Overlay(kept);
 }
 
+EntryOut Vfs::UseOnce(const Attr& attr) {
+  EntryOut out = Overlay(attr);
+  out.attr_valid_ns = 0;
+  return out;
+}
+
 EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
   if (reply.parent) (void)Remember(*reply.parent, since);
   if (reply.parent2) (void)Remember(*reply.parent2, since);
-  return Remember(reply.attr, since);
+  if (!reply.held_elsewhere) return Remember(reply.attr, since);
+  UpdateInode(reply.attr, false);
+  AttrChanged(reply.attr.ino);
+  return UseOnce(reply.attr);
 }
 
 std::optional<Attr> Vfs::CachedAttr(InodeId ino) {

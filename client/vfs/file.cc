@@ -71,7 +71,7 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode) {
     InodeRequest r;
     r.ino = n.ino;
     CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
-    if (n.told_at <= asked) UpdateInode(reply.attr, true);
+    if (n.told_at <= asked && !reply.held_elsewhere) UpdateInode(reply.attr, true);
     (void)RememberNode(reply, since);
   }
   co_return Ok();

@@ -229,6 +229,7 @@ class Vfs {
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   EntryOut Remember(const Attr& attr, uint64_t since);
+  EntryOut UseOnce(const Attr& attr);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
   uint64_t SinceChange(uint64_t since) { return since == cache_epoch_ ? since : EpochAfterChange(since); }

@@ -33,9 +33,7 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   for (StripeGrant& g : reply->stripes) SignGrant(&g, kTokenRead);
   reply->tokens_live_ns = options_.token_ttl_ns;
   if (!r.header.session) co_return std::move(*reply);
-  if (leases_.DirtyHolder(r.header.session, r.ino)) {
-    CO_RETURN_IF_ERROR(co_await MakeUncacheable(r.header.session, r.ino, deadline_ns));
-  } else {
+  if (!leases_.DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
     std::vector<InterestTable::Notice> evicted;
     interests_.NoteAttr(r.header.session, r.ino, &evicted);
     interests_.NoteData(r.header.session, r.ino, &evicted);

@@ -259,12 +259,10 @@ class MetaServer final : public MetaService, public AdminService {
   void ReapIfUnused(InodeId ino);
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
-  // The session must not cache what its reply says about ino: somebody buffers writes to it.
-  Task<Result<void>> MakeUncacheable(SessionId s, InodeId ino, int64_t deadline_ns);
 
   // ---- namespace.cc ----
   std::vector<InodeId> Covered(const NodeReply& r) const;
-  Task<Result<NodeReply>> SettleNode(OpHeader h, NodeReply reply);
+  Result<NodeReply> SettleNode(const OpHeader& h, NodeReply reply);
   Task<Result<NodeReply>> RunSetAttr(SetAttrRequest r);
   Task<Result<OpenReply>> RunMakeNode(MakeNodeRequest r);
   Task<Result<OpenReply>> AfterMakeNode(MakeNodeRequest r, OpenReply reply);

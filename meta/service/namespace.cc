@@ -13,18 +13,17 @@ std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
 }
 
 // Notes what the session may cache of its reply, or keeps it from caching.
-Task<Result<NodeReply>> MetaServer::SettleNode(OpHeader h, NodeReply reply) {
-  if (!h.session) co_return std::move(reply);
-  if (!sessions_.Exists(h.session)) co_return Error(FsError::kFenced, "the session has ended");
+Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
+  if (!h.session) return reply;
+  if (!sessions_.Exists(h.session)) return Error(FsError::kFenced, "the session has ended");
   std::vector<InterestTable::Notice> evicted;
   if (reply.parent) interests_.NoteAttr(h.session, reply.parent->ino, &evicted);
   if (reply.parent2) interests_.NoteAttr(h.session, reply.parent2->ino, &evicted);
   const InodeId ino = reply.attr.ino;
-  const bool dirty = static_cast<bool>(leases_.DirtyHolder(h.session, ino));
-  if (!dirty) interests_.NoteAttr(h.session, ino, &evicted);
+  reply.held_elsewhere = static_cast<bool>(leases_.DirtyHolder(h.session, ino));
+  if (!reply.held_elsewhere) interests_.NoteAttr(h.session, ino, &evicted);
   NoteEvictions(evicted);
-  if (dirty) CO_RETURN_IF_ERROR(co_await MakeUncacheable(h.session, ino, DeadlineOf(h)));
-  co_return std::move(reply);
+  return reply;
 }
 
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
@@ -51,7 +50,7 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
     co_await WaitTold(r.parent);
     CO_RETURN_IF_ERROR(CheckCaller(r.header));
     if (!reply->ok()) co_return std::move(*reply);
-    co_return co_await SettleNode(r.header, std::move(**reply));
+    co_return SettleNode(r.header, std::move(**reply));
   }
 }
 
@@ -65,7 +64,7 @@ Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
     reply.emplace(OpGetAttr(txn, Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
-  co_return co_await SettleNode(r.header, std::move(**reply));
+  co_return SettleNode(r.header, std::move(**reply));
 }
 
 // ---- Mutations of inodes ----
@@ -85,7 +84,7 @@ Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
       OpKind::kSetAttr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetAttr(txn, ctx, r); });
   if (!reply.ok()) co_return reply;
   co_await Announce(r.header.session, touched, Covered(*reply));
-  co_return co_await SettleNode(r.header, std::move(*reply));
+  co_return SettleNode(r.header, std::move(*reply));
 }
 
 Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
@@ -129,7 +128,7 @@ Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply r
   if (r.open && reply.node.attr.type == FileType::kFile) {
     co_return co_await TakeLease(r.header, true, std::move(reply));
   }
-  CO_ASSIGN_OR_RETURN(reply.node, co_await SettleNode(r.header, std::move(reply.node)));
+  CO_ASSIGN_OR_RETURN(reply.node, SettleNode(r.header, std::move(reply.node)));
   co_return std::move(reply);
 }
 
@@ -174,7 +173,7 @@ Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenRe
     }
     reply.node.attr = now->attr;
   }
-  CO_ASSIGN_OR_RETURN(reply.node, co_await SettleNode(h, std::move(reply.node)));
+  CO_ASSIGN_OR_RETURN(reply.node, SettleNode(h, std::move(reply.node)));
   co_return std::move(reply);
 }
 
@@ -197,7 +196,7 @@ Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);  // it knows that the name is gone
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(*reply));
-  co_return co_await SettleNode(r.header, std::move(*reply));
+  co_return SettleNode(r.header, std::move(*reply));
 }
 
 Task<Result<NodeReply>> MetaServer::Rmdir(NameRequest r) {
@@ -214,7 +213,7 @@ Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
     co_return reply;
   }
   co_await Announce(r.header.session, touched, Covered(*reply));
-  co_return co_await SettleNode(r.header, std::move(*reply));
+  co_return SettleNode(r.header, std::move(*reply));
 }
 
 Task<Result<NodeReply>> MetaServer::Rename(RenameRequest r) {
@@ -249,7 +248,7 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   // Two names of one file: nothing has changed, and who is told so knows that they are.
   co_await WaitTold(r.parent);
   co_await WaitTold(r.new_parent);
-  co_return co_await SettleNode(r.header, std::move(*reply));
+  co_return SettleNode(r.header, std::move(*reply));
 }
 
 Task<Result<NodeReply>> MetaServer::Link(LinkRequest r) {
@@ -270,7 +269,7 @@ Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
   interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(*reply));
-  co_return co_await SettleNode(r.header, std::move(*reply));
+  co_return SettleNode(r.header, std::move(*reply));
 }
 
 // ---- Reads ----
@@ -346,8 +345,9 @@ Task<Result<XattrReply>> MetaServer::RunSetXattr(XattrRequest r) {
   Touched touched;
   Result<XattrReply> reply = co_await Apply<XattrReply>(
       OpKind::kSetXattr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); });
-  // The reply has no attributes: whatever the caller caches of the inode is old as well.
-  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
+  // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
+  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 
@@ -361,7 +361,7 @@ Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
   Result<XattrReply> reply = co_await Apply<XattrReply>(
       OpKind::kRemoveXattr, r.header, &touched,
       [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); });
-  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 
@@ -385,7 +385,7 @@ Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
   Touched touched;
   Result<LayoutReply> reply = co_await Apply<LayoutReply>(
       OpKind::kSetLayout, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetLayout(txn, ctx, r); });
-  if (reply.ok()) co_await Announce(r.header.session, touched, {});
+  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 

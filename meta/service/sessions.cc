@@ -303,20 +303,6 @@ Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t dea
   co_return Ok();
 }
 
-Task<Result<void>> MetaServer::MakeUncacheable(SessionId s, InodeId ino, int64_t deadline_ns) {
-  // A reply to a request that was sent before an event was processed is used once and not kept.
-  SessionEvent e;
-  e.kind = SessionEvent::Kind::kInvalidateAttr;
-  e.ino = ino;
-  const uint64_t event = PushEvent(s, std::move(e));
-  if (event == 0) co_return Error(FsError::kFenced, "the session has ended");
-  while (!sessions_.Acked(s, event)) {
-    if (Now() >= deadline_ns || !fatal_.ok()) co_return Error(FsError::kDeadline, "the client takes no events");
-    co_await WaitProgress(deadline_ns);
-  }
-  co_return Ok();
-}
-
 Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   leases_.Release(r.header.session, r.ino, r.header.trace_id);
