@@ -256,11 +256,11 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
 }
 
 Task<void> MetaServer::WaitTold(InodeId dir) {
-  if (Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
   co_await WaitTold(&untold_, dir, SessionId());
 }
 
 Task<void> MetaServer::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except) {
+  if (Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
   auto it = of->find(ino);
   if (it == of->end()) co_return;
   Acks acks(it->second.begin(), it->second.end());

@@ -47,10 +47,11 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
       interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
       NoteEvictions(evicted);
     }
+    Result<NodeReply> settled = reply->ok() ? SettleNode(r.header, std::move(**reply)) : std::move(*reply);
     co_await WaitTold(r.parent);
+    if (settled.ok()) co_await WaitTold(&untold_attrs_, settled->attr.ino, r.header.session);
     CO_RETURN_IF_ERROR(CheckCaller(r.header));
-    if (!reply->ok()) co_return std::move(*reply);
-    co_return SettleNode(r.header, std::move(**reply));
+    co_return settled;
   }
 }
 
@@ -64,7 +65,10 @@ Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
     reply.emplace(OpGetAttr(txn, Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
-  co_return SettleNode(r.header, std::move(**reply));
+  Result<NodeReply> settled = SettleNode(r.header, std::move(**reply));
+  co_await WaitTold(&untold_attrs_, r.ino, r.header.session);
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  co_return settled;
 }
 
 // ---- Mutations of inodes ----
@@ -292,8 +296,9 @@ Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   interests_.NoteListing(r.header.session, r.ino, &evicted);
   for (DirEntry& e : (*reply)->entries) {
     interests_.NoteEntry(r.header.session, r.ino, e.name, &evicted);
-    // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr.
-    if (e.attr && leases_.DirtyHolder(r.header.session, e.ino)) e.attr.reset();
+    // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr. Nor is a change told
+    // here while others still believe in what was before.
+    if (e.attr && (leases_.DirtyHolder(r.header.session, e.ino) || untold_attrs_.contains(e.ino))) e.attr.reset();
     if (e.attr) interests_.NoteAttr(r.header.session, e.ino, &evicted);
   }
   NoteEvictions(evicted);

@@ -206,9 +206,11 @@ TEST_F(ServiceTest, StatByOthersFlushesAndIsNotCached) {
     size += 3;
     EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, size - 3, "abc"))).ok());
   };
-  EXPECT_EQ(b.GetAttr(ino)->attr.size, 3u);
-  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u) << "told not to keep what it gets";
+  const Result<NodeReply> seen = b.GetAttr(ino);
+  EXPECT_EQ(seen->attr.size, 3u);
+  EXPECT_TRUE(seen->held_elsewhere);
   EXPECT_EQ(b.Lookup("f")->attr.size, 6u);
+  EXPECT_FALSE(a.GetAttr(ino)->held_elsewhere);
   EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kExclusive);
   ReadDirRequest list;
   list.header = b.Header();
@@ -249,6 +251,46 @@ TEST_F(ServiceTest, AReplyThatAnotherChangeOvertakesIsNotKept) {
   ASSERT_TRUE(first && first->ok());
   EXPECT_EQ((*first)->attr.size, 2u);
   EXPECT_GE(Count(a.events, Kind::kInvalidateAttr, ino) + Count(a.events, Kind::kInvalidateData, ino), 1u);
+}
+
+// What C has seen, B does not contradict from its cache.
+TEST_F(ServiceTest, AChangeIsSeenWhenThoseWhoCacheWhatWasBeforeKnow) {
+  TestClient c{&h, 3};
+  c.Open();
+  const InodeId ino = a.Make(kRootInode, "f", FileType::kFile, false)->node.attr.ino;
+  ASSERT_TRUE(b.GetAttr(ino).ok());
+  b.Stop();
+  TaskScope scope;
+  std::optional<Result<NodeReply>> changed, seen, found;
+  scope.Spawn([](MetaServer* server, SetAttrRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->SetAttr(std::move(r)));
+  }(h.server.get(), [&] {
+    SetAttrRequest r;
+    r.header = a.Mutation();
+    r.ino = ino;
+    r.mode = 0400;
+    return r;
+  }(), &changed));
+  h.ex.RunFor(10 * kMillisecond);
+  scope.Spawn([](MetaServer* server, InodeRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->GetAttr(std::move(r)));
+  }(h.server.get(), c.Ino(ino), &seen));
+  scope.Spawn([](MetaServer* server, NameRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->Lookup(std::move(r)));
+  }(h.server.get(), c.Name(kRootInode, "f"), &found));
+  ReadDirRequest list;
+  list.header = c.Header();
+  list.ino = kRootInode;
+  list.with_attrs = true;
+  const auto entries = c.Run(h.server->ReadDir(list));
+  ASSERT_EQ(entries->entries.size(), 1u);
+  EXPECT_FALSE(entries->entries[0].attr);
+  h.ex.RunFor(10 * kMillisecond);
+  EXPECT_FALSE(changed || seen || found) << "B shows the old mode";
+  h.ex.RunFor(20 * kSecond);  // until B is fenced
+  ASSERT_TRUE(changed && seen && found && changed->ok() && seen->ok() && found->ok());
+  EXPECT_EQ((*seen)->attr.mode & 07777, 0400u);
+  EXPECT_EQ((*found)->attr.mode & 07777, 0400u);
 }
 
 TEST_F(ServiceTest, RemoteTruncateRecalls) {
