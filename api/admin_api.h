@@ -111,6 +111,7 @@ struct BackupState {
   std::string problem;        // why it does not go on; "" if it does
   int64_t hold_until_s = 0;   // wall clock; after a restore: unknown shards are kept until then. 0: none are
   uint64_t held_shards = 0;   // of those, found so far
+  std::string damage;         // what of the metadata store itself could not be read; "" if nothing was met
 };
 struct UpkeepReply {
   std::string message;  // what was (or would be) done, one sentence

@@ -130,7 +130,7 @@ MEMBERS(CompareShardsRequest, 5);
 MEMBERS(CompareShardsReply, 2);
 MEMBERS(UpkeepRequest, 4);
 MEMBERS(UpkeepReply, 9);
-MEMBERS(BackupState, 9);
+MEMBERS(BackupState, 10);
 MEMBERS(ListParityRequest, 4);
 MEMBERS(ListParityReply, 2);
 MEMBERS(FsckRepairRequest, 2);

@@ -26,7 +26,7 @@ WIRE_MESSAGE(CanRemoveRequest) { F(header); F(targets); }
 WIRE_MESSAGE(AffectedFile) { F(ino); F(path); F(offset); F(length); F(lost); }
 WIRE_MESSAGE(BackupState) {
   F(on); F(complete); F(behind_ns); F(nodes); F(checkpoint_s); F(checkpoint_bytes); F(problem); F(hold_until_s);
-  F(held_shards);
+  F(held_shards); F(damage);
 }
 WIRE_MESSAGE(UpkeepReply) {
   F(message); F(scrub_paused); F(scrub_bytes_per_s); F(scrubs); F(rebalancing); F(rebalance_bytes_done);

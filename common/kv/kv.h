@@ -61,6 +61,8 @@ class KvStore {
   // Everything written before this call is durable when it returns. Calls coalesce. After an error
   // the store refuses all further writes (a failed fsync must never be forgotten).
   virtual Task<Result<void>> Sync() = 0;
+  // The first damage that a read met since this was opened, for people; "" if none. Any thread.
+  virtual std::string Damage() const { return ""; }
 };
 
 }  // namespace stria

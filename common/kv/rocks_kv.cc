@@ -15,6 +15,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "common/log.h"
+
 namespace stria {
 namespace {
 
@@ -125,7 +127,21 @@ class RocksKv::Db {
     return families_[f];
   }
   const std::vector<rocksdb::ColumnFamilyHandle*>& families() const { return families_; }
-  Error ErrorOf(const rocksdb::Status& s) const { return ToError(s, path_); }
+  Error ErrorOf(const rocksdb::Status& s) {
+    Error e = ToError(s, path_);
+    if (e.code == FsError::kCorrupt) {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (damage_.empty()) {
+        damage_ = e.message;
+        LogError("{}", damage_);
+      }
+    }
+    return e;
+  }
+  std::string damage() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return damage_;
+  }
 
   // For reading keys that all start with begin's prefix if `other` does too.
   rocksdb::ReadOptions ReadOptionsFor(KvFamily f, std::string_view begin, std::string_view other) const {
@@ -184,6 +200,7 @@ class RocksKv::Db {
   mutable std::mutex mu_;
   std::condition_variable idle_;
   Error latched_;    // guarded by mu_
+  std::string damage_;  // guarded by mu_
   int working_ = 0;  // guarded by mu_: work on the pool
 };
 
@@ -227,6 +244,8 @@ RocksKv::RocksKv(std::unique_ptr<Db> db, Pool& sync_pool)
     : db_(std::move(db)), sync_pool_(sync_pool), syncs_(std::make_shared<Syncs>()) {}
 
 RocksKv::~RocksKv() { db_->WaitIdle(); }
+
+std::string RocksKv::Damage() const { return db_->damage(); }
 
 Result<std::unique_ptr<RocksKv>> RocksKv::Open(const std::string& path,
                                                const std::vector<std::string>& families,

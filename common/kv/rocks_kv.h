@@ -60,6 +60,7 @@ class RocksKv final : public KvStore {
   Result<void> Write(const KvBatch& batch) override;
   // One log sync runs at a time; whoever calls meanwhile shares the next.
   Task<Result<void>> Sync() override;
+  std::string Damage() const override;
 
   // These block; any thread.
   // A consistent copy of the store in the new directory `path` (same file system: hard links).

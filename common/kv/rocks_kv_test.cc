@@ -192,8 +192,10 @@ TEST_F(RocksKvTest, DamageIsFoundAndNamed) {
     f.write("damage", 6);
   }
   auto kv = Open("kv");
+  EXPECT_EQ(kv->Damage(), "");
   const auto r = kv->Scan(0, "", "", 1000);
   EXPECT_EQ(r.code(), FsError::kCorrupt);
+  EXPECT_EQ(kv->Damage(), r.error().message);
   EXPECT_NE(r.error().message.find(Path("kv")), std::string::npos) << r.error();
   EXPECT_EQ(kv->VerifyChecksums().code(), FsError::kCorrupt);
 }

@@ -46,6 +46,7 @@ BackupState MetaServer::BackupStatus() const {
     out.hold_until_s = unknown_hold_until_ns_ / kSecond;
     for (const auto& [target, held] : held_) out.held_shards += held.second;
   }
+  out.damage = store_->kv().Damage();
   if (!archiver_) return out;
   out.on = true;
   out.complete = archiver_->complete();

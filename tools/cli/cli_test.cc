@@ -232,6 +232,12 @@ TEST_F(CliTest, BackupOfTheMetadata) {
             "stria meta forget-unknown\n");
   EXPECT_EQ(Run("status"), 1);
   EXPECT_NE(out_.str().find("on one node only"), std::string::npos) << out_.str();
+  b.damage = "a block does not fit its checksum";
+  EXPECT_EQ(Run("status"), 2);
+  EXPECT_NE(out_.str().find("The metadata on its disk is damaged: a block does not fit its checksum."), std::string::npos)
+      << out_.str();
+  EXPECT_NE(out_.str().find("stria meta restore --from "), std::string::npos) << out_.str();
+  b.damage.clear();
   EXPECT_EQ(Run("meta backup"), 0);
   EXPECT_EQ(asked_.back().verb, UpkeepVerb::kBackupNow);
   EXPECT_EQ(Run("meta forget-unknown --dry-run"), 0);

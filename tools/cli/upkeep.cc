@@ -29,6 +29,12 @@ ScrubSum Sum(const UpkeepReply& u) {
   return out;
 }
 
+std::string Addresses(const ClusterMap& map) {
+  std::string out;
+  for (const NodeInfo& n : map.nodes) out += (out.empty() ? "" : ",") + n.address;
+  return out;
+}
+
 std::string Ago(int64_t then_s, int64_t now_s) {
   return then_s == 0 ? "never" : HumanDuration(now_s - then_s) + " ago";
 }
@@ -64,6 +70,7 @@ Json BackupJson(const BackupState& b, const ClusterMap& map) {
           {"checkpoint_s", b.checkpoint_s},
           {"checkpoint_bytes", b.checkpoint_bytes},
           {"problem", b.problem},
+          {"damage", b.damage},
           {"hold_until_s", b.hold_until_s},
           {"held_shards", b.held_shards}};
 }
@@ -125,6 +132,12 @@ std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_
 std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
   const BackupState& b = u.backup;
   std::vector<Finding> out;
+  if (!b.damage.empty()) {
+    out.push_back({Health::kAtRisk,
+                   "The metadata on its disk is damaged: " + b.damage + ". What is told of there gives EIO.",
+                   "Stop stria-meta, move its directory away, and make it again from the backup:  stria meta restore --from " +
+                       Addresses(map)});
+  }
   if (!b.on) return out;
   const std::string why = b.problem.empty() ? "" : " Its problem: " + b.problem + ".";
   if (b.behind_ns > kOldBackupNs) {
