@@ -141,7 +141,8 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   if (r.verb == AdminVerb::kOut) {
     const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_->IsReachable(t); });
     if (answers && !r.force) {
-      co_return Error(FsError::kBusy, "it is up: drain it instead, which keeps its copies until others are made");
+      co_return Error(FsError::kBusy, "it answered just now: drain it instead, which keeps its copies until others are made; if it has just "
+                                       "died, it is missed in some seconds");
     }
     CO_ASSIGN_OR_RETURN(const Damage before, co_await SurveyDamage({}));
     CO_ASSIGN_OR_RETURN(const Damage after, co_await SurveyDamage({targets.begin(), targets.end()}));

@@ -170,11 +170,6 @@ Task<void> SimWorld::FollowTroubles() {
         troubles_.erase(n);
       }
     }
-    std::vector<TargetId> left;
-    for (TargetId t : std::exchange(to_remove_, {})) {
-      if (!co_await AdminOnTarget(AdminVerb::kRemove, t)) left.push_back(t);
-    }
-    to_remove_.insert(to_remove_.end(), left.begin(), left.end());
   }
 }
 
@@ -199,10 +194,12 @@ Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
       continue;
     }
     broken = true;
-    if (state != states.end() && state->second == TargetState::kUp) {
-      (void)co_await AdminOnTarget(AdminVerb::kOut, target);
-    } else if (audit.named_on[d] == 0) {
+    if (state == states.end() || state->second == TargetState::kRemoved) {
       replace.push_back(d);
+    } else if (state->second == TargetState::kUp) {
+      (void)co_await AdminOnTarget(AdminVerb::kOut, target);
+    } else if (audit.named_on[d] == 0 && co_await AdminOnTarget(AdminVerb::kRemove, target)) {
+      replace.push_back(d);  // what the audit saw may be lost in a power cut; what the administrator was answered is not
     }
   }
   // Nothing needs what is on them any more: an administrator puts fresh disks in.
@@ -211,7 +208,6 @@ Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
     for (size_t d : replace) {
       ++counts_["replaced disks"];
       Trace("fresh disk for " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
-      if (cluster_.target(n, d)) to_remove_.push_back(cluster_.target(n, d));
       cluster_.ReplaceDisk(n, d);
     }
     cluster_.StartNode(n);

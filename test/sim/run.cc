@@ -97,7 +97,6 @@ Task<std::string> SimWorld::WhatIsLeft() {
         " repairs";
   }
   if (s->narrow_stripes > 0) co_return std::to_string(s->narrow_stripes) + " stripes are narrow";
-  if (!to_remove_.empty()) co_return "a disk that left cannot be removed";
   if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
   const ClusterAudit audit = Audit();
   for (size_t n = 0; n < audit.nodes.size(); ++n) {

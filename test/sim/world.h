@@ -207,7 +207,6 @@ class SimWorld {
   std::set<size_t> gone_;               // nodes that never come back
   std::set<size_t> away_;               // nodes that OutAndBack brings back
   std::set<size_t> draining_;
-  std::vector<TargetId> to_remove_;     // of disks that are not there any more
   std::map<std::string, uint64_t> counts_;
   std::vector<std::unique_ptr<Timer>> timers_;
   TaskScope scope_;
