@@ -65,6 +65,8 @@ def slow_disk(c):
         assert sum(around) > 0, "the slow disk was waited for"
         assert c.node("n3")["state"] == "up" and c.disk("n3:d1")["state"] == "up", "it answers"
         say(f"n3:d1 takes {c.disk('n3:d1')['read_us']} us: all bytes are right")
+        found = next(f for f in c.status()["findings"] if "Disk n3:d1 is slow" in f["what"])
+        say(f"status: {found['what']}\naction: {found['action']}")
     finally:
         delays.terminate()
         delays.wait(30)
