@@ -42,17 +42,20 @@ FuseKernelCache::~FuseKernelCache() { Detach(); }
 void FuseKernelCache::Attach(fuse_session* session) {
   std::lock_guard<std::mutex> lock(mu_);
   session_ = session;
-  threads_ = std::make_unique<ThreadPool>(kNotifierThreads, "notify");
+  data_threads_ = std::make_unique<ThreadPool>(kDataThreads, "notify-data");
+  attr_thread_ = std::make_unique<ThreadPool>(1, "notify-attr");
 }
 
 void FuseKernelCache::Detach() {
-  std::unique_ptr<ThreadPool> threads;
+  std::unique_ptr<ThreadPool> data, attr;
   {
     std::lock_guard<std::mutex> lock(mu_);
     session_ = nullptr;
-    threads = std::move(threads_);
+    data = std::move(data_threads_);
+    attr = std::move(attr_thread_);
   }
-  threads.reset();  // finishes what was submitted, and joins
+  attr.reset();  // finishes what was submitted, and joins
+  data.reset();
 }
 
 void FuseKernelCache::Told(InodeId ino) { told_.Add(roots_.ToNode(ino), Executor::Current().NowNs()); }
@@ -77,7 +80,7 @@ Task<int> FuseKernelCache::Invalidate(uint64_t node, off_t offset, off_t length)
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!session_) co_return 0;
-    threads_->Submit([session = session_, notify = notify_, ex, done, node, offset, length] {
+    (offset < 0 ? attr_thread_ : data_threads_)->Submit([session = session_, notify = notify_, ex, done, node, offset, length] {
       const int said = notify(session, node, offset, length);
       ex->Post([done, said] { done.Set(said); });
     });

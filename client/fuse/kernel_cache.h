@@ -1,5 +1,6 @@
-// Tells the kernel to forget what it caches of an inode. A notification may wait for pages that a running
-// read holds, so it runs on threads of its own, never on the executor's.
+// Tells the kernel to forget what it caches of an inode. A notification with data may wait for pages that a running
+// read holds, so it runs on threads of its own, never on the executor's. One of attributes alone waits for nobody, and
+// has another thread: reads wait for it (Vfs::ShowSize).
 //
 // An inode that the kernel does not have has nothing to forget, unless the answer that makes it known is
 // still on its way: the kernel's inode comes into being some time after our reply, with attributes that
@@ -44,7 +45,7 @@ class ToldInodes {
 
 class FuseKernelCache final : public KernelCache {
  public:
-  static constexpr int kNotifierThreads = 2;
+  static constexpr int kDataThreads = 2;
   // fuse_lowlevel_notify_inval_inode
   using Notify = int (*)(fuse_session*, uint64_t node, off_t offset, off_t length);
 
@@ -73,7 +74,9 @@ class FuseKernelCache final : public KernelCache {
   ToldInodes told_;  // of the executor's thread
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;
-  std::unique_ptr<ThreadPool> threads_;  // guarded by mu_; null while detached
+  // Guarded by mu_; null while detached.
+  std::unique_ptr<ThreadPool> data_threads_;
+  std::unique_ptr<ThreadPool> attr_thread_;
 };
 
 }  // namespace stria

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 
 #include "client/fuse/executor_thread.h"
 
@@ -14,7 +15,11 @@ namespace {
 std::atomic<int> asked;
 std::atomic<int> unknown_for;  // so many notifications
 
-int Notify(fuse_session*, uint64_t, off_t, off_t) { return ++asked <= unknown_for ? -ENOENT : 0; }
+std::atomic<bool> pages_are_held;
+int Notify(fuse_session*, uint64_t, off_t offset, off_t) {
+  if (offset >= 0) pages_are_held.wait(true);
+  return ++asked <= unknown_for ? -ENOENT : 0;
+}
 
 class KernelCacheTest : public testing::Test {
  protected:
@@ -49,6 +54,28 @@ TEST_F(KernelCacheTest, AnInodeThatTheKernelDroppedIsWaitedForABoundedTime) {
   Invalidate(InodeId(7));
   EXPECT_GT(asked, 2);
   EXPECT_LT(asked, 1000);
+}
+
+TEST_F(KernelCacheTest, AttributesDoNotWaitForPages) {
+  unknown_for = 0;
+  pages_are_held = true;
+  std::atomic<int> forgotten = 0;
+  auto scope = std::make_unique<TaskScope>();
+  loop_.Do([&] {
+    for (uint64_t i = 1; i <= 5; ++i) {
+      scope->Spawn([](FuseKernelCache* cache, uint64_t ino, std::atomic<int>* n) -> Task<void> {
+        co_await cache->InvalidateInode(InodeId(ino), true, 0, 0);
+        ++*n;
+        n->notify_all();
+      }(&cache_, i, &forgotten));
+    }
+  });
+  Invalidate(InodeId(7));
+  EXPECT_EQ(forgotten, 0);
+  pages_are_held = false;
+  pages_are_held.notify_all();
+  for (int n = forgotten; n < 5; n = forgotten) forgotten.wait(n);
+  loop_.Do([&] { scope.reset(); });
 }
 
 TEST(ToldInodes, AreKnownForAWhile) {

@@ -122,6 +122,21 @@ void Vfs::AttrChanged(InodeId ino) {
   if (!node->second->buffers_writes()) node->second->attr_known = false;
 }
 
+Task<void> Vfs::ShowSize(std::shared_ptr<VfsInode> inode) {
+  const uint64_t growths = inode->growths;
+  co_await kernel_.InvalidateInode(inode->ino, false, 0, 0);
+  if (inode->growths == growths) inode->grown_from = UINT64_MAX;  // else the next read that shows it tells again
+}
+
+Task<void> Vfs::ShowVersion(std::shared_ptr<VfsInode> inode, uint64_t version) {
+  // Of a change of our own, the server tells only the one who made it, in an answer that may come later than this.
+  auto it = attrs_.find(inode->ino);
+  if (it != attrs_.end() && it->second.attr.version < version) ForgetAttr(inode->ino);
+  ++cache_epoch_;  // nor is an answer that is on its way kept
+  co_await kernel_.InvalidateInode(inode->ino, false, 0, 0);
+  inode->shown_version = std::max(inode->shown_version, version);
+}
+
 Vfs::Changing::Changing(Vfs* vfs, InodeId parent, std::string name) : vfs_(vfs), name_(parent, std::move(name)) {
   ++vfs_->changing_[name_];
   vfs_->ForgetEntry(name_.first, name_.second);

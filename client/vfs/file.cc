@@ -350,7 +350,11 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   // No await from the checks above to here: nobody recalled the lease.
   if (h->append) offset = n.attr.size;
   TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
-  n.attr.size = std::max(n.attr.size, offset + length);
+  if (offset + length > n.attr.size) {
+    n.grown_from = std::min(n.grown_from, n.attr.size);
+    ++n.growths;
+    n.attr.size = offset + length;
+  }
   const bool cached = n.cached_opens > 0 && !h->writes_through;
   StartWriteBack(inode);
   if (cached) co_await ForgetPages(inode, offset, length);

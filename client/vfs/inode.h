@@ -59,6 +59,11 @@ class VfsInode {
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
+  // What reads must not show before the kernel has forgotten the attributes from before it: its writer's thread may
+  // not have had its answer yet, so the kernel's own size may be older (Vfs::ShowSize, ShowVersion).
+  uint64_t grown_from = UINT64_MAX;  // bytes from here on
+  uint64_t growths = 0;              // ever
+  uint64_t shown_version = 0;        // Attr::version, of bytes that were read under no lease to cache
 
   // ---- Data.
   ExtentCache extents;

@@ -228,6 +228,9 @@ class Vfs {
   EntryOut Overlay(Attr attr);
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
+  // Before a read's answer shows what made the file grow, or a newer version: nobody here is told an older size after.
+  Task<void> ShowSize(std::shared_ptr<VfsInode> inode);
+  Task<void> ShowVersion(std::shared_ptr<VfsInode> inode, uint64_t version);
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut UseOnce(const Attr& attr);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
@@ -363,7 +366,8 @@ class Vfs {
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                              bool any, ReadParts* out);
-  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping);
+  Task<Result<bool>> MapAtOnce(std::shared_ptr<VfsInode> inode, uint64_t offset, bool any, uint64_t* end,
+                               ExtentCache* mapping);
   Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   Task<Result<BufferChain>> Fetch(ReadParts g);
