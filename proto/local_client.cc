@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <list>
@@ -33,6 +34,11 @@ std::optional<Buffer> ReadFile(const UniqueFd& file, uint64_t offset, uint64_t l
     done += static_cast<size_t>(n);
   }
   return std::move(out).Freeze();
+}
+
+bool IsDeleted(const LocalShard& shard) {
+  struct stat st;
+  return fstat(shard.file->get(), &st) == 0 && st.st_nlink == 0;
 }
 
 bool Fits(const LocalShard& shard, const ShardRead& item) {
@@ -172,8 +178,9 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     if (!sweep_.pending()) SweepLater();
   }
   void SweepLater() {
-    state_->executor->StartTimer(&sweep_, state_->executor->NowNs() + kKeepLocalNs, [this] {
+    state_->executor->StartTimer(&sweep_, state_->executor->NowNs() + kSweepLocalNs, [this] {
       Forget(state_->executor->NowNs() - kKeepLocalNs);
+      ForgetDeleted();
       if (!by_age_.empty()) SweepLater();
     });
   }
@@ -183,6 +190,17 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
   }
   void Forget(int64_t from_before_ns) {
     while (!by_age_.empty() && by_age_.front().since_ns <= from_before_ns) ForgetOldest();
+  }
+
+  void ForgetDeleted() {
+    for (auto it = by_age_.begin(); it != by_age_.end();) {
+      if (it->shard && IsDeleted(*it->shard)) {
+        kept_.erase(it->key);
+        it = by_age_.erase(it);
+      } else {
+        ++it;
+      }
+    }
   }
 
   void Drop() {

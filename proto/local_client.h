@@ -3,8 +3,9 @@
 // cannot be had that way, over the network. What is read is checked by the reader as ever: the checksums come
 // with the descriptor.
 //
-// At most kMaxLocalShards descriptors are kept, each for kKeepLocalNs at most, and none once the data server
-// has gone: a deleted shard's space is not held for long. Executor's thread; the executor outlives it.
+// At most kMaxLocalShards descriptors are kept, each for kKeepLocalNs at most, a deleted shard's for kSweepLocalNs
+// (its space is free only when all have closed it), and none once the data server has gone. Executor's thread; the
+// executor outlives it.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ namespace stria {
 
 inline constexpr size_t kMaxLocalShards = 1024;
 inline constexpr int64_t kKeepLocalNs = 30 * kSecond;
+inline constexpr int64_t kSweepLocalNs = 1 * kSecond;
 
 struct LocalStats {
   uint64_t opened = 0;       // descriptors that came

@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,19 @@ class FakeShards final : public LocalShards {
     const uint64_t length = it->second.size();
     co_return LocalShard{std::make_shared<const UniqueFd>(open(path.c_str(), O_RDONLY | O_CLOEXEC)), length,
                          Crcs(shard, 0, length)};
+  }
+  void Delete(ShardId shard) {
+    content.erase(shard);
+    EXPECT_EQ(unlink((dir_.path() + "/" + std::to_string(shard.v)).c_str()), 0);
+  }
+  // Descriptors of this process, of shards there or deleted.
+  int Held() const {
+    int held = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      held += std::filesystem::read_symlink(entry.path(), gone).string().starts_with(dir_.path() + "/");
+    }
+    return held;
   }
   std::map<ShardId, std::string> content;
   std::set<ShardId> packed;
@@ -222,6 +237,34 @@ TEST(LocalShards, WithoutTheServerThereIsTheNetwork) {
       co_await Sleep(10 * kMillisecond);
     }
     EXPECT_GT(network.items, far);
+  });
+}
+
+// A deleted shard's space is free only when nobody has it open.
+TEST(LocalShards, DeletedShardsAreClosedSoon) {
+  RunTest([](Executor* ex) -> Task<void> {
+    FakeShards shards;
+    FakeNetwork network(&shards);
+    for (uint64_t i = 1; i <= 4; ++i) shards.Add(ShardId(i), 100'000, i);
+    LocalServer server(ex, &shards);
+    const std::string address = Address("deleted");
+    EXPECT_TRUE(server.Start(address));
+    ThreadPool pool(1, "local");
+    LocalDataConnector connector(ex, &network, &pool, [&](const std::string& a) { return a == address; });
+    const std::shared_ptr<DataService> local = connector.Connect(address);
+    ReadRequest request;
+    for (uint64_t i = 1; i <= 4; ++i) request.items.push_back(Item(i, 0, 65536));
+    ExpectRight(shards, request, co_await local->Read(request));
+    EXPECT_EQ(connector.stats().opened, 4u);
+    shards.Delete(ShardId(2));
+    shards.Delete(ShardId(3));
+    const int64_t before_age_ns = ex->NowNs() + kKeepLocalNs / 2;
+    while (shards.Held() > 2 && ex->NowNs() < before_age_ns) co_await Sleep(50 * kMillisecond);
+    EXPECT_EQ(shards.Held(), 2);
+    // Those that are there are open still.
+    request.items = {Item(1, 0, 65536), Item(4, 0, 65536)};
+    ExpectRight(shards, request, co_await local->Read(request));
+    EXPECT_EQ(connector.stats().opened, 4u);
   });
 }
 
