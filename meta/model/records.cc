@@ -412,6 +412,7 @@ std::string GarbageRecord::Encode() const {
   ByteWriter w;
   w.U64(stripe.v);
   w.U64(seq.v);
+  if (allocated.v != 0) w.U64(allocated.v);
   return SealRecord(kVersion, w.str());
 }
 
@@ -419,6 +420,7 @@ Result<GarbageRecord> GarbageRecord::Decode(std::string_view key, std::string_vi
   return DecodeRecord(key, value, GarbageRecord(), [](ByteReader* r, GarbageRecord* rec) {
     rec->stripe = StripeId(r->U64());
     rec->seq = CommitSeq(r->U64());
+    if (r->left() >= 8) rec->allocated = CommitSeq(r->U64());
   });
 }
 

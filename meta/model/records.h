@@ -124,6 +124,7 @@ struct GarbageRecord {
   static constexpr Family kFamily = Family::kGarbage;
   StripeId stripe;  // that it was of
   CommitSeq seq;    // delete when every session has acknowledged it
+  CommitSeq allocated;  // of a stripe that was never committed, when it was allocated; else 0
   bool operator==(const GarbageRecord&) const = default;
   std::string Encode() const;
   static Result<GarbageRecord> Decode(std::string_view key, std::string_view value);

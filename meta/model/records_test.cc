@@ -127,6 +127,8 @@ TEST(Records, Stripes) {
   Check(filling, StripeKey(StripeId(9)), "filling");
   Check(TargetStripeRecord{StripeId(9), 1, true}, TargetShardKey(TargetId(2), ShardId(1)), "target");
   Check(GarbageRecord{StripeId(9), CommitSeq(12)}, TargetShardKey(TargetId(2), ShardId(1)), "garbage");
+  const GarbageRecord never_live{StripeId(9), CommitSeq(12), CommitSeq(11)};
+  EXPECT_EQ(GarbageRecord::Decode(TargetShardKey(TargetId(2), ShardId(1)), never_live.Encode()).value(), never_live);
 }
 
 TEST(Records, Store) {

@@ -85,6 +85,18 @@ TEST_P(DataTest, OverwrittenStripesBecomeGarbageOfThatCommit) {
   EXPECT_EQ(Count(Counter::kGarbageShards), 1u);
 }
 
+TEST_P(DataTest, WhatWasNeverLiveWaitsForNoReader) {
+  const InodeId ino = MakeFile("f");
+  const CommitSeq before = store_.store().last_seq();
+  const StripeInfo failed = Allocate(ino, OneColumn());
+  ASSERT_TRUE(Do([&](Txn& t) { return OpFreeStripe(t, failed.id, &touched_); }).ok());
+  const CommitSeq seq = store_.store().last_seq();
+  EXPECT_TRUE(Garbage(1, {CommitSeq(), CommitSeq(seq.v - 1), before}).empty()) << "a power cut could bring it back";
+  ASSERT_EQ(Garbage(1, {CommitSeq(), seq, before}).size(), 1u);
+  EXPECT_EQ(Garbage(1, {CommitSeq(), seq, before})[0].shard, failed.columns[0].shard);
+  EXPECT_TRUE(Garbage(1, {CommitSeq(), seq, seq}).empty()) << "it may have been live before a power cut";
+}
+
 TEST_P(DataTest, AppendsGoToTheEnd) {
   const InodeId ino = MakeFile("f");
   CommitRequest r;

@@ -143,9 +143,10 @@ class DataTest : public testing::TestWithParam<StoreKind> {
   }
   uint64_t Count(Counter c) { return store_.store().Count(c); }
   std::vector<GarbageShard> Garbage(uint32_t target, uint64_t acked) {
-    return Do([&](Txn& t) { return ListGarbage(t, TargetId(target), ShardId(), CommitSeq(acked), 1000); })
-        .value()
-        .shards;
+    return Garbage(target, {CommitSeq(acked), CommitSeq(acked)});
+  }
+  std::vector<GarbageShard> Garbage(uint32_t target, GarbageUpTo upto) {
+    return Do([&](Txn& t) { return ListGarbage(t, TargetId(target), ShardId(), upto, 1000); }).value().shards;
   }
 
   TestStore store_{GetParam()};

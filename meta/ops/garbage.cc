@@ -2,7 +2,7 @@
 
 namespace stria {
 
-Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, CommitSeq acked, size_t limit) {
+Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, GarbageUpTo upto, size_t limit) {
   ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kGarbage, TargetShardKey(target, ShardId(after.v + 1)),
                                        PrefixEnd(TargetKey(target)), limit));
   GarbagePage page;
@@ -15,7 +15,8 @@ Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, Commit
     }
     ASSIGN_OR_RETURN(GarbageRecord rec, GarbageRecord::Decode(row.first, row.second));
     page.last = parts.shard;
-    if (rec.seq <= acked) page.shards.push_back({parts.shard, rec.stripe, rec.seq});
+    const bool unseen = rec.allocated > upto.started;
+    if (rec.seq <= (unseen ? upto.durable : upto.acked)) page.shards.push_back({parts.shard, rec.stripe, rec.seq});
   }
   return page;
 }

@@ -166,13 +166,20 @@ struct GarbageShard {
   StripeId stripe;
   CommitSeq seq;
 };
-// Looks at `limit` garbage shards of the target after `after`, gives those with seq <= acked.
+// What may be deleted: all that every session has acknowledged. Shards of stripes that were never committed do not wait
+// for that, unless they were allocated before the server started: then a commit may have been seen and lost.
+struct GarbageUpTo {
+  CommitSeq acked;
+  CommitSeq durable;
+  CommitSeq started = CommitSeq(UINT64_MAX);  // the last commit before this start of the server
+};
+// Looks at `limit` garbage shards of the target after `after`, gives those that may be deleted.
 struct GarbagePage {
   std::vector<GarbageShard> shards;
   ShardId last;       // continue after this one
   bool end = false;
 };
-Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, CommitSeq acked, size_t limit);
+Result<GarbagePage> ListGarbage(Txn& txn, TargetId target, ShardId after, GarbageUpTo upto, size_t limit);
 // The data server has deleted it (or the target is gone for good).
 Result<void> OpGarbageDeleted(Txn& txn, TargetId target, ShardId shard);
 

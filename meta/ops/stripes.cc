@@ -37,8 +37,8 @@ Result<std::optional<StripeRecord>> GetStripeRecord(Txn& txn, StripeId stripe) {
   return txn.Read<StripeRecord>(StripeKey(stripe));
 }
 
-void PutGarbage(Txn& txn, TargetId target, ShardId shard, StripeId stripe) {
-  txn.Write(TargetShardKey(target, shard), GarbageRecord{stripe, txn.seq()});
+void PutGarbage(Txn& txn, TargetId target, ShardId shard, StripeId stripe, CommitSeq allocated) {
+  txn.Write(TargetShardKey(target, shard), GarbageRecord{stripe, txn.seq(), allocated});
   txn.AddCount(Counter::kGarbageShards, 1);
 }
 
@@ -46,10 +46,11 @@ Result<void> DiscardStripe(Txn& txn, StripeId stripe, Touched* touched) {
   ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, stripe));
   if (!rec) return CorruptRecord(Family::kStripes, StripeKey(stripe), "it is missing");
   txn.Delete(Family::kStripes, StripeKey(stripe));
+  const CommitSeq allocated = rec->state == StripeState::kAllocated ? rec->live_since : CommitSeq();
   for (const Column& c : rec->info.columns) {
     if (!c.shard) continue;
     txn.Delete(Family::kTargetStripes, TargetShardKey(c.target, c.shard));
-    PutGarbage(txn, c.target, c.shard, stripe);
+    PutGarbage(txn, c.target, c.shard, stripe, allocated);
   }
   if (rec->state == StripeState::kLive) {
     txn.Delete(Family::kRefBytes, StripeKey(stripe));
@@ -143,7 +144,7 @@ Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard) {
   ASSIGN_OR_RETURN(std::optional<TargetStripeRecord> rec, txn.Read<TargetStripeRecord>(key));
   if (!rec || !rec->pending) return Ok();
   txn.Delete(Family::kTargetStripes, key);
-  PutGarbage(txn, target, shard, rec->stripe);
+  PutGarbage(txn, target, shard, rec->stripe);  // of a widened stripe, it was live
   return Ok();
 }
 

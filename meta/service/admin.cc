@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kWeighPage = 256;
 constexpr size_t kDropPage = 1024;
+constexpr GarbageUpTo kAllGarbage{CommitSeq(UINT64_MAX), CommitSeq(UINT64_MAX)};
 
 std::string Plural(uint64_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
@@ -224,7 +225,7 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   for (TargetId t : targets) {
     for (bool more = true; more; co_await Yield()) {
       Txn txn(*store_);
-      CO_ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, ShardId(), CommitSeq(UINT64_MAX), kDropPage));
+      CO_ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, ShardId(), kAllGarbage, kDropPage));
       for (const GarbageShard& g : page.shards) CO_RETURN_IF_ERROR(OpGarbageDeleted(txn, t, g.shard));
       CO_RETURN_IF_ERROR(txn.Commit());
       more = !page.end;

@@ -103,13 +103,14 @@ Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetI
   if (store_->Count(Counter::kGarbageShards) == 0) return out;
   // Only what no power cut brings back: the shards would be named again, and gone.
   // Nor while a restore of the metadata's backup would need them.
-  CommitSeq seen = std::min({sessions_.MinSeen(), store_->durable_seq(), DeletableUpTo()});
-  if (Sabotaged(Sabotage::kCollectAtOnce)) seen = CommitSeq(UINT64_MAX);
+  const CommitSeq durable = store_->durable_seq();
+  GarbageUpTo upto{std::min({sessions_.MinSeen(), durable, DeletableUpTo()}), durable, started_seq_};
+  if (Sabotaged(Sabotage::kCollectAtOnce)) upto.acked = CommitSeq(UINT64_MAX);
   Txn txn(*store_);
   for (TargetId t : targets) {
     if (out.size() >= kDeletesPerBeat) break;
     ShardId& cursor = delete_cursors_[t];
-    ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, cursor, seen, kGarbagePage));
+    ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, cursor, upto, kGarbagePage));
     cursor = page.end ? ShardId() : page.last;
     for (const GarbageShard& g : page.shards) {
       if (out.size() >= kDeletesPerBeat) {

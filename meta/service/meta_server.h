@@ -397,6 +397,7 @@ class MetaServer final : public MetaService, public AdminService {
   Event fatal_event_;
   uint64_t term_ = 0;
   int64_t started_ns_ = 0;
+  CommitSeq started_seq_;  // the last one before
 
   SessionTable sessions_;
   LeaseTable leases_;

@@ -45,6 +45,7 @@ Task<Result<void>> MetaServer::Start() {
   }
   started_ns_ = Now();
   CO_RETURN_IF_ERROR(LoadAll());
+  started_seq_ = store_->last_seq();
   // The term is durable before anybody hears of it, so that no two lives of the server share one.
   CO_RETURN_IF_ERROR(co_await store_->Sync());
   ready_ = true;
