@@ -31,6 +31,15 @@ void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
   }
 }
 
+void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
+  VfsInode& n = *inode;
+  const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
+  if (!gone || n.flush_error.code != FsError::kNoSpace || n.dirty.clean()) return;
+  n.dirty.Truncate(0);
+  AccountDirty(n);
+  StartWriteBack(inode);  // of nothing
+}
+
 // Until it is destroyed nothing of the inode is being committed, nor will be as it is now.
 class Vfs::WriteBackPause {
  public:
@@ -198,6 +207,7 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
     if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
     n.flush_error = result.error();
     ++n.failures;
+    DropUnreachable(inode);
   }
   n.batch_done.Pulse();
   dirty_fell_.Pulse();

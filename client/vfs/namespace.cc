@@ -143,6 +143,7 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
     auto it = inodes_.find(reply->attr.ino);
     if (it != inodes_.end()) {
       it->second->attr.nlink = 0;
+      DropUnreachable(it->second);
       // Nobody can reach it any more: its lease need not be kept for a later open.
       if (it->second->readers + it->second->writers == 0) scope_.Spawn(ReleaseInode(it->second));
     }

@@ -319,6 +319,8 @@ class Vfs {
   void AccountDirty(VfsInode& n);
   void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows);
   void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
+  // Bytes that found no space, of a file that is gone, wait for space no longer.
+  void DropUnreachable(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
   class WriteBackPause;
   Task<Result<NodeReply>> CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who);

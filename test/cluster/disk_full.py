@@ -4,6 +4,7 @@ space comes back. raid5:3+1 on five nodes with a small disk each."""
 
 import contextlib
 import errno
+import hashlib
 import os
 import pathlib
 import random
@@ -19,17 +20,22 @@ KEPT = 10
 
 
 def fill(c, prefix):
-    """Writes files until there is no space; how many were acknowledged."""
-    for number in range(10_000):
+    """Writes files until there is no space; how many were acknowledged. What a failed write has left on the disks is
+    deleted soon: full is what is full three times."""
+    number, refused = 0, 0
+    while refused < 3:
+        assert number < 10_000, "the disks do not get full"
         name = f"{prefix}/{number}"
         try:
             c.files[name] = write_file(c.mount, name, FILE_BYTES)
+            number, refused = number + 1, 0
         except OSError as e:
             assert e.errno == errno.ENOSPC, f"a write to full disks gave {e}"
             with contextlib.suppress(OSError):  # close tells it again
                 os.unlink(c.mount / name)
-            return number
-    raise AssertionError("the disks do not get full")
+            refused += 1
+            wait_for("what was not written is gone", lambda: c.status()["garbage_shards"] == 0, 60)
+    return number
 
 
 def available(c):
@@ -37,19 +43,22 @@ def available(c):
     return s.f_bavail * s.f_frsize
 
 
-def overwrite_without_space(c, name):
-    """An overwrite that finds no space; its descriptor, and what the file is to hold."""
-    size, _ = c.files[name]
-    new = b"".join(chunks_of(size, "overwritten"))
-    fd = os.open(c.mount / name, os.O_RDWR)
-    try:
-        os.pwrite(fd, new, 0)
-        os.fsync(fd)
-    except OSError as e:
-        assert e.errno == errno.ENOSPC, f"an overwrite on full disks gave {e}"
-    else:
-        raise AssertionError("an overwrite of whole stripes found space on full disks")
-    return fd, new
+def overwrite_without_space(c):
+    """An overwrite that finds no space: the file, its descriptor, and what it is to hold."""
+    for number in range(KEPT):
+        name = f"kept/{number}"
+        size, _ = c.files[name]
+        new = b"".join(chunks_of(size, "overwritten"))
+        fd = os.open(c.mount / name, os.O_RDWR)
+        try:
+            os.pwrite(fd, new, 0)
+            os.fsync(fd)
+        except OSError as e:
+            assert e.errno == errno.ENOSPC, f"an overwrite on full disks gave {e}"
+            return name, fd, new
+        os.close(fd)  # there was a little left: what it replaced is deleted before the next one
+        c.files[name] = size, hashlib.sha256(new).hexdigest()
+    raise AssertionError("overwrites of whole stripes find space on full disks")
 
 
 def scenario():
@@ -92,7 +101,7 @@ def scenario():
             c.wait_whole()
             say("a damaged shard was made again although the disks are full")
 
-            fd, new = overwrite_without_space(c, "kept/0")
+            overwritten, fd, new = overwrite_without_space(c)
             os.truncate(c.mount / "fill/0", 1000)
             assert (c.mount / "fill/0").stat().st_size == 1000
             del c.files["fill/0"]
@@ -104,12 +113,12 @@ def scenario():
             wait_for("the space comes back", lambda: available(c) > 0.8 * freed, 60)
             os.fsync(fd)  # what was written is still there to be written
             os.close(fd)
-            assert (c.mount / "kept/0").read_bytes() == new, "the overwritten file holds something else"
-            del c.files["kept/0"]
+            assert (c.mount / overwritten).read_bytes() == new, "the overwritten file holds something else"
+            del c.files[overwritten]
             again = fill(c, "again")
             assert again * FILE_BYTES > 0.6 * freed, f"{again} of {written // 2} files find space again"
             c.fresh_mount()
-            assert (c.mount / "kept/0").read_bytes() == new, "the overwritten file holds something else"
+            assert (c.mount / overwritten).read_bytes() == new, "the overwritten file holds something else"
             c.verify()
             c.fsck()
             say(f"{again} files were written into what {written // 2} had left; all bytes are right")
