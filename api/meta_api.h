@@ -439,6 +439,18 @@ struct SessionInfo {
   std::string node_name;
   int64_t lease_left_ns = 0;
 };
+// What the loss of one node would cost, with everything else there.
+struct NodeExposure {
+  NodeId node;
+  uint64_t stripes = 0;      // that could not be read without it: it has more columns of a group than can be lost
+  uint64_t bytes = 0;        // payload of these
+  uint64_t unprotected = 0;  // of these: their layout has no redundancy at all
+};
+struct NodeLoss {
+  bool counted = false;  // once since the server started
+  int64_t age_ns = 0;    // for how long this may not be so any more; 0: it is so now
+  std::vector<NodeExposure> nodes;  // whose loss would cost something, by id
+};
 struct StatusReply {
   ClusterMap map;
   uint64_t files = 0;
@@ -455,6 +467,7 @@ struct StatusReply {
   std::vector<RepairProgress> repairs;
   std::vector<SessionInfo> sessions;
   int64_t repair_limit_bytes_per_s = 0;  // 0: no limit
+  NodeLoss node_loss;
 };
 enum class AdminVerb : uint8_t {
   kDrain = 1,        // target or all of node: empty it

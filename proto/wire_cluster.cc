@@ -37,10 +37,12 @@ WIRE_MESSAGE(RepairProgress) {
 }
 WIRE_MESSAGE(LostFile) { F(ino); F(path); F(offset); F(length); }
 WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); }
+WIRE_MESSAGE(NodeExposure) { F(node); F(stripes); F(bytes); F(unprotected); }
+WIRE_MESSAGE(NodeLoss) { F(counted); F(age_ns); F(nodes); }
 WIRE_MESSAGE(StatusReply) {
   F(map); F(files); F(directories); F(stripes); F(live_bytes); F(inline_bytes); F(degraded_stripes);
   F(narrow_stripes); F(crowded_stripes); F(lost_stripes); F(garbage_shards); F(lost_files); F(repairs);
-  F(sessions); F(repair_limit_bytes_per_s);
+  F(sessions); F(repair_limit_bytes_per_s); F(node_loss);
 }
 WIRE_MESSAGE(AdminRequest) {
   F(header); F(verb); F(node); F(target); F(new_node); F(new_target); F(number); F(dry_run); F(force);

@@ -42,6 +42,7 @@ Task<void> MetaServer::TickLoop() {
     }
     if (!reaps_.empty() || !trims_.empty() || !ended_.empty()) clean_work_.Set();
     repair_work_.Set();
+    CountExposureAhead();
   }
 }
 

@@ -67,6 +67,7 @@ struct MetaServerOptions {
   // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
   int64_t answer_timeout_ns = 90 * kSecond;
   int64_t tick_ns = 500 * kMillisecond;
+  size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand
   ArchiverOptions archiver;
 };
 
@@ -360,6 +361,19 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> SaveRepairSettings();
   Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t);
 
+  // ---- exposure.cc ----
+  struct Exposure {
+    std::pair<uint64_t, CommitSeq> of;  // map and store when the count began
+    int64_t began_ns = 0;
+    std::map<NodeId, NodeExposure> nodes;
+  };
+  bool IsExposureOld() const;
+  void CountStripe(const StripeRecord& record, std::map<NodeId, NodeExposure>* out) const;
+  Task<Result<void>> CountExposure(bool at_leisure);
+  void CountExposureAhead();  // now and then
+  Task<void> CountExposureSlowly();
+  Task<NodeLoss> WhatANodesLossCosts();
+
   // ---- status.cc, admin.cc ----
   struct Damage {
     uint64_t degraded = 0;
@@ -466,6 +480,10 @@ class MetaServer final : public MetaService, public AdminService {
   std::optional<Damage> damage_;
   std::pair<uint64_t, CommitSeq> damage_of_;
   int64_t damage_until_ns_ = 0;
+  std::optional<Exposure> exposure_;  // the last whole count
+  bool exposure_counting_ = false;
+  bool exposure_failed_ = false;  // the last time
+  int64_t exposure_again_ns_ = 0;
 
   TaskScope scope_;  // last: its tasks use everything above
 };

@@ -140,6 +140,7 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
     s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, Now())});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(repairs_.settings.limit_bytes_per_s);
+  s.node_loss = co_await WhatANodesLossCosts();
   co_return std::move(s);
 }
 

@@ -29,6 +29,10 @@ def scenario():
         c.stria("layout", "set", c.mount, "raid5:4+1,domain=channel")
         for i in range(FILES):
             c.write(f"f/{i}", FILE_BYTES + i)
+        worst = max(n["stripes"] for n in c.status()["node_loss"]["nodes"])
+        assert 0 < worst <= c.status()["stripes"], "five columns on three nodes"
+        said = c.stria("status", check=False).stdout
+        assert "would lose data: it holds more columns of" in said and "domain=node" in said, said
         assert c.disk("n1:d1")["channel"] == "sata0" and c.disk("n3:d4")["channel"] == "sata1"
         c.end_own("n1")
         for disk in ("d1", "d2"):

@@ -63,6 +63,21 @@ Json RepairsJson(const StatusReply& s) {
   return out;
 }
 
+// Null before it was counted.
+Json NodeLossJson(const StatusReply& s) {
+  if (!s.node_loss.counted) return Json();
+  Json nodes = Json::array();
+  for (const NodeExposure& e : s.node_loss.nodes) {
+    const NodeInfo* n = s.map.FindNode(e.node);
+    nodes.push_back({{"name", n ? n->name : ""},
+                     {"id", e.node.v},
+                     {"stripes", e.stripes},
+                     {"bytes", e.bytes},
+                     {"unprotected_stripes", e.unprotected}});
+  }
+  return {{"age_ns", s.node_loss.age_ns}, {"nodes", nodes}};
+}
+
 Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>& more) {
   std::vector<Finding> findings = Diagnose(s, now_ns);
   findings.insert(findings.end(), more.begin(), more.end());
@@ -92,6 +107,7 @@ Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>
           {"crowded_stripes", s.crowded_stripes},
           {"lost_stripes", s.lost_stripes},
           {"garbage_shards", s.garbage_shards},
+          {"node_loss", NodeLossJson(s)},
           {"repair_limit_bytes_per_s", s.repair_limit_bytes_per_s},
           {"rebuilds", RepairsJson(s)},
           {"nodes", NodesJson(s.map)},

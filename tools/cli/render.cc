@@ -291,6 +291,38 @@ void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
   }
 }
 
+// A hint, not a fault: it may be just what the layouts ask for.
+void DiagnoseNodeLoss(const StatusReply& s, std::vector<Finding>* out) {
+  const NodeLoss& loss = s.node_loss;
+  if (!loss.counted) {
+    const std::string what = "What the loss of a node would cost has not been counted yet.";
+    if (s.stripes > 0) out->push_back({Health::kHealthy, what, ""});
+    return;
+  }
+  if (loss.nodes.empty()) return;
+  const NodeExposure& worst = *std::max_element(loss.nodes.begin(), loss.nodes.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.stripes, a.bytes) < std::make_pair(b.stripes, b.bytes);
+  });
+  const NodeInfo* node = s.map.FindNode(worst.node);
+  const std::string name = node == nullptr ? std::to_string(worst.node.v) : node->name;
+  std::string what = "The loss of node " + name + " would lose data: it holds more columns of " +
+                     std::to_string(worst.stripes) + " of " + Count(s.stripes, "stripe", "stripes") + " (" +
+                     HumanBytes(worst.bytes) + ") than they can do without";
+  if (worst.unprotected > 0) what += "; " + std::to_string(worst.unprotected) + " of these have no redundancy at all";
+  what += ".";
+  if (loss.nodes.size() > 1) {
+    what += " So would that of " + Count(loss.nodes.size() - 1, "other node", "other nodes") +
+            "; this one is the worst.";
+  }
+  if (loss.age_ns >= kSecond) what += " Counted " + HumanDuration(loss.age_ns / kSecond) + " ago.";
+  out->push_back({Health::kHealthy, what,
+                  worst.unprotected == worst.stripes
+                      ? "What matters needs a layout with redundancy:  stria layout set DIR raid5:2+1   (for what is "
+                        "written from then on)"
+                      : "Have as many nodes as a layout has columns, and domain=node:  stria layout set DIR "
+                        "LAYOUT,domain=node   (for what is written from then on)"});
+}
+
 }  // namespace
 
 std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
@@ -310,6 +342,7 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   DiagnoseDisks(s, &out);
   DiagnoseSlowDisks(s, &out);
   DiagnoseStripes(s, &out);
+  DiagnoseNodeLoss(s, &out);
   std::stable_sort(out.begin(), out.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return out;

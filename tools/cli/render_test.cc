@@ -161,6 +161,41 @@ TEST(Render, ADiskThatIsSlowerThanTheOthersIsNamed) {
   EXPECT_EQ(HealthOf(Diagnose(s, kSampleNowNs)), Health::kHealthy) << "too few others to compare with";
 }
 
+TEST(Render, WhatTheLossOfANodeWouldCost) {
+  StatusReply s = SampleStatus();
+  EXPECT_TRUE(Diagnose(s, kSampleNowNs).empty());
+  EXPECT_TRUE(StatusJson(s, kSampleNowNs)["node_loss"]["nodes"].empty());
+  s.node_loss.nodes = {{NodeId(1), 100, 3 * kGiB, 0}, {NodeId(2), 123, 4 * kGiB, 0}};
+  s.node_loss.age_ns = 90 * kSecond;
+  std::vector<Finding> found = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Health::kHealthy) << "the layouts ask for no more";
+  EXPECT_EQ(found[0].what,
+            "The loss of node n2 would lose data: it holds more columns of 123 of 640 stripes (4.0 GiB) than they can "
+            "do without. So would that of 1 other node; this one is the worst. Counted 1 min 30 s ago.");
+  EXPECT_NE(found[0].action.find("domain=node"), std::string::npos);
+  EXPECT_NE(RenderStatus(s, kSampleNowNs).find("   note: The loss of node n2 would lose data"), std::string::npos);
+  const Json j = StatusJson(s, kSampleNowNs);
+  EXPECT_EQ(j["exit_code"], 0);
+  EXPECT_EQ(j["node_loss"]["nodes"][1]["name"], "n2");
+  EXPECT_EQ(j["node_loss"]["nodes"][1]["stripes"], 123);
+
+  s.node_loss.nodes = {{NodeId(1), 5, kGiB, 5}};
+  s.node_loss.age_ns = 0;
+  found = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].what,
+            "The loss of node n1 would lose data: it holds more columns of 5 of 640 stripes (1.0 GiB) than they can do "
+            "without; 5 of these have no redundancy at all.");
+  EXPECT_NE(found[0].action.find("raid5:2+1"), std::string::npos);
+
+  s.node_loss = NodeLoss();
+  found = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, Health::kHealthy);
+  EXPECT_TRUE(StatusJson(s, kSampleNowNs)["node_loss"].is_null());
+}
+
 TEST(Render, Lists) {
   StatusReply s = SampleStatus();
   s.map.nodes[1].state = NodeState::kDown;

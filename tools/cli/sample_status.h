@@ -43,6 +43,7 @@ inline StatusReply SampleStatus() {
   s.stripes = 640;
   s.live_bytes = 18 * kGiB;
   s.inline_bytes = 3 * kKiB;
+  s.node_loss.counted = true;
   s.sessions.push_back({SessionId(3), "mount /data on pc7 (pid 123)", "n1", 14 * kSecond + 5});
   return s;
 }

@@ -1,0 +1,106 @@
+// What the loss of one node would cost. With domain=disk or channel, without parity, or while stripes are crowded, a
+// node may hold more columns of a stripe than the stripe can do without. Nothing in the store says so of a stripe: its
+// disks may be carried to other nodes. So all stripes are walked: at once when status asks, if they are few; else
+// beforehand, again and again while anything changes, so slowly that it costs about a hundredth of a core.
+#include <algorithm>
+
+#include "common/log.h"
+#include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kExposurePage = 256;
+constexpr int64_t kRestAfterPage = 99;  // times what the page took,
+constexpr int64_t kMinRestNs = 10 * kMillisecond;
+constexpr int64_t kMaxRestNs = 1 * kSecond;  // though it may have been the machine that was busy
+constexpr int64_t kBetweenCountsNs = 10 * kSecond;
+
+}  // namespace
+
+bool MetaServer::IsExposureOld() const {
+  return !exposure_ || exposure_->of != std::pair{cluster_->version(), store_->last_seq()};
+}
+
+void MetaServer::CountStripe(const StripeRecord& record, std::map<NodeId, NodeExposure>* out) const {
+  if (record.state != StripeState::kLive) return;
+  const StripeInfo& info = record.info;
+  std::vector<std::pair<NodeId, uint32_t>> held;  // node and group, of each shard
+  for (size_t i = 0; i < info.columns.size(); ++i) {
+    const Column& c = info.columns[i];
+    const TargetInfo* t = c.shard ? cluster_->FindTarget(c.target) : nullptr;
+    if (t != nullptr) held.emplace_back(t->node, GroupOf(info.shape, ColumnIndex(static_cast<uint16_t>(i))));
+  }
+  std::sort(held.begin(), held.end());
+  NodeId counted;  // a stripe counts once for a node, however many of its groups would be lost
+  for (size_t i = 0; i + info.shape.m < held.size(); ++i) {
+    if (held[i] != held[i + info.shape.m] || held[i].first == counted) continue;
+    counted = held[i].first;
+    NodeExposure& e = (*out)[counted];
+    e.node = counted;
+    ++e.stripes;
+    e.bytes += info.shape.payload_bytes;
+    if (info.shape.m == 0) ++e.unprotected;
+  }
+}
+
+Task<Result<void>> MetaServer::CountExposure(bool at_leisure) {
+  Exposure fresh;
+  fresh.of = {cluster_->version(), store_->last_seq()};
+  fresh.began_ns = Now();
+  StripeId after;
+  while (true) {
+    const int64_t start_ns = Now();
+    {
+      Txn txn(*store_);
+      CO_ASSIGN_OR_RETURN(const auto rows, txn.Scan(Family::kStripes, StripeKey(StripeId(after.v + 1)),
+                                                    StripeKey(StripeId(UINT64_MAX)), kExposurePage));
+      for (const KvEntry& row : rows) {
+        CO_ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
+        after = record.info.id;
+        CountStripe(record, &fresh.nodes);
+      }
+      if (rows.size() < kExposurePage) break;
+    }
+    if (at_leisure) co_await Sleep(std::clamp(kRestAfterPage * (Now() - start_ns), kMinRestNs, kMaxRestNs));
+    else co_await Yield();
+  }
+  exposure_ = std::move(fresh);
+  co_return Ok();
+}
+
+void MetaServer::CountExposureAhead() {
+  if (exposure_counting_ || Now() < exposure_again_ns_) return;
+  if (store_->Count(Counter::kStripes) <= options_.count_at_once || !IsExposureOld()) return;
+  exposure_counting_ = true;
+  scope_.Spawn(CountExposureSlowly());
+}
+
+Task<void> MetaServer::CountExposureSlowly() {
+  const Result<void> counted = co_await CountExposure(true);
+  if (!counted.ok() && !exposure_failed_) {
+    LogWarning("what a node's loss would cost cannot be counted: {}", counted.error());
+  }
+  exposure_failed_ = !counted.ok();
+  exposure_again_ns_ = Now() + kBetweenCountsNs;
+  exposure_counting_ = false;
+}
+
+// Never fails: where the store is damaged, status is wanted most.
+Task<NodeLoss> MetaServer::WhatANodesLossCosts() {
+  if (IsExposureOld() && store_->Count(Counter::kStripes) <= options_.count_at_once) {
+    if (const Result<void> counted = co_await CountExposure(false); !counted.ok()) exposure_.reset();
+  }
+  NodeLoss out;
+  if (!exposure_) co_return out;
+  out.counted = true;
+  if (IsExposureOld()) out.age_ns = Now() - exposure_->began_ns;
+  for (const auto& [id, e] : exposure_->nodes) {
+    const NodeInfo* n = cluster_->FindNode(id);
+    if (n != nullptr && n->state != NodeState::kOut) out.nodes.push_back(e);  // else it has been lost already
+  }
+  co_return out;
+}
+
+}  // namespace stria
