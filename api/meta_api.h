@@ -91,6 +91,7 @@ enum class LockOp : uint8_t {
 struct LockRequest {
   OpHeader header;  // with the term
   LockOp op = LockOp::kTest;
+  bool keep = false;    // kTry, kWait of a byte range: what of it the owner has locked more strongly stays so
   uint64_t ticket = 0;  // kWait, kWithdraw: chosen by the client, > 0, once per session
   FileLock lock;
 };

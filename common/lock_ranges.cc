@@ -39,6 +39,15 @@ void LockRanges::Weaken(const LockRange& r) {
   }
 }
 
+void LockRanges::Strengthen(const LockRange& r) {
+  const std::vector<LockRange> before = All();
+  Set(r);
+  for (const LockRange& mine : before) {
+    if (!Overlap(mine, r) || mine.type <= r.type) continue;
+    Set({std::max(mine.first, r.first), std::min(mine.last, r.last), mine.type, mine.pid});
+  }
+}
+
 std::optional<LockRange> LockRanges::Conflict(const LockRange& r) const {
   auto it = ranges_.upper_bound(r.first);
   if (it != ranges_.begin() && std::prev(it)->second.last >= r.first) --it;

@@ -41,6 +41,8 @@ class LockRanges {
   void Set(const LockRange& r);
   // What of the range is locked more strongly than `r.type` has that type.
   void Weaken(const LockRange& r);
+  // What of the range is locked less strongly than `r.type` has that type; the rest stays as it is.
+  void Strengthen(const LockRange& r);
   // The first of our ranges that keeps another owner from having `r`.
   std::optional<LockRange> Conflict(const LockRange& r) const;
   // True if all of it is locked with exactly that type.
@@ -50,6 +52,7 @@ class LockRanges {
   size_t size() const { return ranges_.size(); }
   // In order; disjoint; neighbours of one type are one.
   std::vector<LockRange> All() const;
+  bool operator==(const LockRanges&) const = default;
 
  private:
   std::map<uint64_t, LockRange> ranges_;  // by first

@@ -56,6 +56,9 @@ TEST(LockRanges, AgreesWithOneTypePerByte) {
       } else if (rng.OneIn(5)) {
         l.Weaken(r);
         for (uint64_t b = r.first; b <= r.last; ++b) bytes[b] = std::min(bytes[b], r.type);
+      } else if (rng.OneIn(5)) {
+        l.Strengthen(r);
+        for (uint64_t b = r.first; b <= r.last; ++b) bytes[b] = std::max(bytes[b], r.type);
       } else {
         std::optional<uint64_t> at;
         bool all = true;

@@ -70,7 +70,7 @@ MEMBERS(PollRequest, 2);
 MEMBERS(PollReply, 2);
 MEMBERS(InodeRequest, 2);
 MEMBERS(LeaseDoneRequest, 4);
-MEMBERS(LockRequest, 4);
+MEMBERS(LockRequest, 5);
 MEMBERS(LockReply, 2);
 MEMBERS(Empty, 0);
 MEMBERS(NameRequest, 3);

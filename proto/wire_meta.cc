@@ -19,7 +19,7 @@ WIRE_MESSAGE(PollReply) { F(term); F(events); }
 WIRE_MESSAGE(InodeRequest) { F(header); F(ino); }
 WIRE_MESSAGE(LeaseDoneRequest) { F(header); F(ino); F(lease); F(event_seq); }
 
-WIRE_MESSAGE(LockRequest) { F(header); F(op); F(ticket); F(lock); }
+WIRE_MESSAGE(LockRequest) { F(header); F(op); F(keep); F(ticket); F(lock); }
 WIRE_MESSAGE(LockReply) { F(granted); F(conflict); }
 
 WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }

@@ -23,6 +23,8 @@ bool IsUnknown(FsError e) {
   return e == FsError::kTimedOut || e == FsError::kUnavailable || e == FsError::kDeadline;
 }
 
+Error LostLocks() { return Error(FsError::kFenced, "the mount lost its session, and its locks"); }
+
 }  // namespace
 
 // A ticket, from before the first question until its owner is gone.
@@ -49,25 +51,51 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
   r.ticket = ticket;
   r.lock = ToFileLock(inode->ino, lock);
   const uint64_t generation = session_.generation();
-  auto held = co_await inode->lock_mu.Lock();
+  auto mu = co_await inode->lock_mu.Lock();
   // What the next session is given here nobody would know of, and nobody would give up.
-  if (generation != session_.generation()) {
-    co_return Error(FsError::kFenced, "the mount lost its session, and its locks");
-  }
+  if (generation != session_.generation()) co_return LostLocks();
   if (op == LockOp::kTest) co_return co_await session_.Call(&MetaService::Lock, std::move(r));
   if (op == LockOp::kWithdraw) co_return co_await session_.Mutate(&MetaService::Lock, std::move(r));
-  // Should the server restart meanwhile, we claim no more than what is ours whatever it did: what it has taken away,
-  // somebody else may have by now. flock(2) gives up its old lock even if it does not get the new one.
-  const auto key = std::pair(lock.kind, lock.owner);
-  const bool flock = lock.kind == LockKind::kFlock;
+  // A lock that is less than what we hold of some bytes, and may be refused because of others, is asked for in two
+  // steps: first what it is more, then all of it, which nobody can be refused any more. Refused as a whole after a
+  // restart of the server, it would leave us with what we have not claimed.
+  const auto mine = inode->locks.find({lock.kind, lock.owner});
+  if (lock.kind == LockKind::kPosix && op != LockOp::kUnlock && mine != inode->locks.end()) {
+    const LockRanges& held = mine->second.held;
+    LockRanges more = held, less = held;
+    more.Strengthen(lock.range);
+    less.Weaken(lock.range);
+    if (more != held && less != held) {
+      r.keep = true;
+      auto reply = co_await ChangeLock(inode, r, lock.range);
+      if (!reply.ok() || !reply->granted) co_return reply;
+      if (generation != session_.generation()) co_return LostLocks();
+      r.op = LockOp::kTry;
+      r.ticket = 0;
+      r.keep = false;
+    }
+  }
+  co_return co_await ChangeLock(inode, std::move(r), lock.range);
+}
+
+// `lock_mu` is held. Should the server restart meanwhile, we claim no more than what is ours whatever it did: what it
+// has taken away, somebody else may have by now. A refusal must leave us with no more than that. flock(2) gives up its
+// old lock even if it does not get the new one.
+Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockRequest r, LockRange range) {
+  const uint64_t generation = session_.generation();
+  const auto key = std::pair(r.lock.kind, r.lock.owner);
+  const bool flock = r.lock.kind == LockKind::kFlock;
+  const bool keep = r.keep;
+  const LockOp op = r.op;
   const LockRanges before = inode->locks[key].held;
-  inode->locks[key].held.Weaken(flock ? LockRange() : lock.range);
+  if (!keep) inode->locks[key].held.Weaken(flock ? LockRange() : range);
   auto reply = co_await session_.Mutate(&MetaService::Lock, std::move(r));
   if (generation != session_.generation()) co_return reply;
   VfsInode::OwnerLocks& mine = inode->locks[key];
   if (reply.ok() && reply->granted) {
-    mine.held.Set(lock.range);
-    if (op == LockOp::kUnlock && lock.range.first == 0 && lock.range.last == kLockToEnd) mine.more = false;
+    if (keep) mine.held.Strengthen(range);
+    else mine.held.Set(range);
+    if (op == LockOp::kUnlock && range.first == 0 && range.last == kLockToEnd) mine.more = false;
   } else if (IsUnknown(reply.code())) {
     mine.more = true;  // it is unlocked again when its owner goes
   } else if (!reply.ok() || !flock) {

@@ -352,6 +352,7 @@ class Vfs {
   // locks.cc
   class LockLine;
   Task<Result<LockReply>> AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket);
+  Task<Result<LockReply>> ChangeLock(std::shared_ptr<VfsInode> inode, LockRequest r, LockRange range);
   Task<Result<void>> Unlock(std::shared_ptr<VfsInode> inode, LockIn lock);
   void WakeLockWait(uint64_t ticket);
   void WakeLockWaits();

@@ -48,8 +48,8 @@ Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
   LockTable::Answer a;
   switch (r.op) {
     case LockOp::kTest: break;
-    case LockOp::kTry: a = locks_.Try(s, r.lock); break;
-    case LockOp::kWait: a = locks_.Wait(s, r.lock, r.ticket); break;
+    case LockOp::kTry: a = locks_.Try(s, r.lock, r.keep); break;
+    case LockOp::kWait: a = locks_.Wait(s, r.lock, r.ticket, r.keep); break;
     case LockOp::kUnlock: a.notices = locks_.Unlock(s, r.lock); break;
     case LockOp::kWithdraw: a.notices = locks_.Withdraw(s, r.lock.ino, r.ticket); break;
   }

@@ -484,6 +484,17 @@ TEST_F(ServiceTest, LocksAreWaitedForWithoutACall) {
   EXPECT_EQ(h.server->locks().waits(), 0u);
 }
 
+TEST_F(ServiceTest, ALockThatKeepsTakesNothingAway) {
+  const InodeId ino(99);
+  const uint64_t term = h.server->term();
+  ASSERT_TRUE(a.Run(h.server->Lock(LockOf(a, term, LockOp::kTry, ino, LockType::kWrite, 5, 9)))->granted);
+  LockRequest more = LockOf(a, term, LockOp::kTry, ino, LockType::kRead, 0, 11);
+  more.keep = true;
+  EXPECT_TRUE(a.Run(h.server->Lock(more))->granted);
+  EXPECT_FALSE(b.Run(h.server->Lock(LockOf(b, term, LockOp::kTry, ino, LockType::kRead, 6, 6)))->granted);
+  EXPECT_TRUE(b.Run(h.server->Lock(LockOf(b, term, LockOp::kTry, ino, LockType::kRead, 0, 4)))->granted);
+}
+
 TEST_F(ServiceTest, LocksEndWithTheirSession) {
   const InodeId ino(99);
   const uint64_t term = h.server->term();

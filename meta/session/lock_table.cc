@@ -1,5 +1,6 @@
 #include "meta/session/lock_table.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "common/check.h"
@@ -65,12 +66,13 @@ bool LockTable::WouldDeadlock(const Owner& o, InodeId ino, const LockRange& r) c
   return false;
 }
 
-void LockTable::SetHeld(const Owner& o, InodeId ino, const LockRange& r) {
+void LockTable::SetHeld(const Owner& o, InodeId ino, const LockRange& r, bool keep) {
   File& f = files_[ino];
   LockRanges& mine = f.held[o];
   Count& count = counts_[o.session];
   count.ranges -= mine.size();
-  mine.Set(r);
+  if (keep) mine.Strengthen(r);
+  else mine.Set(r);
   count.ranges += mine.size();
   if (mine.empty()) {
     f.held.erase(o);
@@ -81,7 +83,7 @@ void LockTable::SetHeld(const Owner& o, InodeId ino, const LockRange& r) {
   }
 }
 
-LockTable::Answer LockTable::Ask(SessionId s, const FileLock& lock, uint64_t ticket) {
+LockTable::Answer LockTable::Ask(SessionId s, const FileLock& lock, uint64_t ticket, bool keep) {
   CHECK(lock.type != LockType::kNone && lock.first <= lock.last);
   const Owner o = OwnerOf(s, lock);
   const LockRange range = lock.range();
@@ -98,12 +100,14 @@ LockTable::Answer LockTable::Ask(SessionId s, const FileLock& lock, uint64_t tic
   }
   const auto found = HeldAgainst(f, o, range);
   if (!found && (ticket == 0 || !BehindOthers(f, o, range, waiter))) {
-    // One range can become two more.
-    if (counts_[s].ranges + 2 > kMaxLocksPerSession) {
+    // One range can become two more; and there may be a new one on each side of all that are kept.
+    size_t more = 2;
+    if (auto mine = f.held.find(o); keep && mine != f.held.end()) more = std::max(more, mine->second.size() + 1);
+    if (counts_[s].ranges + more > kMaxLocksPerSession) {
       a.outcome = Outcome::kTooMany;
     } else {
       if (waiter != f.line.end()) EraseWaiter(f, lock.ino, waiter);
-      SetHeld(o, lock.ino, range);
+      SetHeld(o, lock.ino, range, keep);
     }
     Tell(lock.ino, &a.notices);  // less may be held than before, and fewer stand in line
     // As it holds something now, its other threads need not get behind others any more.
@@ -142,11 +146,11 @@ LockTable::Answer LockTable::Ask(SessionId s, const FileLock& lock, uint64_t tic
   return a;
 }
 
-LockTable::Answer LockTable::Try(SessionId s, const FileLock& lock) { return Ask(s, lock, 0); }
+LockTable::Answer LockTable::Try(SessionId s, const FileLock& lock, bool keep) { return Ask(s, lock, 0, keep); }
 
-LockTable::Answer LockTable::Wait(SessionId s, const FileLock& lock, uint64_t ticket) {
+LockTable::Answer LockTable::Wait(SessionId s, const FileLock& lock, uint64_t ticket, bool keep) {
   CHECK(ticket != 0);
-  return Ask(s, lock, ticket);
+  return Ask(s, lock, ticket, keep);
 }
 
 LockTable::Answer LockTable::Test(SessionId s, const FileLock& lock) const {

@@ -8,7 +8,8 @@
 //    now. But an owner that holds some lock is only kept waiting by locks that are held: whoever is before it in
 //    line could be waiting for just that lock.
 //  - Who only tries takes what is free, also before those who wait.
-//  - A new flock(2) of an owner first takes away its old one, as in Linux; a byte range is replaced at once.
+//  - A new flock(2) of an owner first takes away its old one, as in Linux; a byte range is replaced at once, but what
+//    is held more strongly of it stays so for who asks to keep that.
 //
 // Deadlock: a kWait of a byte range is refused if its owner would wait, over any number of others and files, for
 // a lock of its own. Owners are told apart by their client's numbers: threads of a process are one owner.
@@ -64,9 +65,9 @@ class LockTable {
   };
 
   // The lock if it can be had now. REQUIRES: lock.type is not kNone, here and in Wait and Test.
-  Answer Try(SessionId s, const FileLock& lock);
+  Answer Try(SessionId s, const FileLock& lock, bool keep = false);
   // The same, or a place in line under `ticket`; asking again keeps the place.
-  Answer Wait(SessionId s, const FileLock& lock, uint64_t ticket);
+  Answer Wait(SessionId s, const FileLock& lock, uint64_t ticket, bool keep = false);
   // kGranted or kConflict; changes nothing.
   Answer Test(SessionId s, const FileLock& lock) const;
   std::vector<LockNotice> Unlock(SessionId s, const FileLock& lock);
@@ -115,8 +116,8 @@ class LockTable {
   // Must get behind someone who stands in line before `until`.
   bool BehindOthers(const File& f, const Owner& o, const LockRange& r, std::list<Waiter>::const_iterator until) const;
   bool WouldDeadlock(const Owner& o, InodeId ino, const LockRange& r) const;
-  Answer Ask(SessionId s, const FileLock& lock, uint64_t ticket);  // ticket 0: does not wait
-  void SetHeld(const Owner& o, InodeId ino, const LockRange& r);
+  Answer Ask(SessionId s, const FileLock& lock, uint64_t ticket, bool keep);  // ticket 0: does not wait
+  void SetHeld(const Owner& o, InodeId ino, const LockRange& r, bool keep = false);
   std::list<Waiter>::iterator FindWaiter(File& f, SessionId s, uint64_t ticket);
   void EraseWaiter(File& f, InodeId ino, std::list<Waiter>::iterator it);
   // Tells those who can have their lock now.

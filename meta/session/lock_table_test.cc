@@ -115,12 +115,33 @@ TEST(LockTable, ReclaimsThatExcludeEachOtherFail) {
   EXPECT_EQ(t.CheckInvariants(), "");
 }
 
+TEST(LockTable, WhatIsHeldMoreStronglyCanBeKept) {
+  LockTable t;
+  ASSERT_EQ(t.Try(kA, Range(kF, 1, kWrite, 5, 9)).outcome, Outcome::kGranted);
+  ASSERT_EQ(t.Try(kB, Range(kF, 1, kWrite, 2, 3)).outcome, Outcome::kGranted);
+  EXPECT_EQ(t.Wait(kA, Range(kF, 1, kRead, 0, 11), 1, true).outcome, Outcome::kWaits);
+  EXPECT_EQ(t.Unlock(kB, Range(kF, 1, kNone, 2, 3)), (std::vector<LockNotice>{{kA, kF, 1}}));
+  EXPECT_EQ(t.Wait(kA, Range(kF, 1, kRead, 0, 11), 1, true).outcome, Outcome::kGranted);
+  EXPECT_EQ(t.LocksOf(kA), (std::vector<FileLock>{Range(kF, 1, kRead, 0, 4), Range(kF, 1, kWrite, 5, 9),
+                                                  Range(kF, 1, kRead, 10, 11)}));
+  EXPECT_EQ(t.Try(kA, Range(kF, 1, kRead, 0, 11)).outcome, Outcome::kGranted);
+  EXPECT_EQ(t.LocksOf(kA), (std::vector<FileLock>{Range(kF, 1, kRead, 0, 11)}));
+  EXPECT_EQ(t.CheckInvariants(), "");
+}
+
 TEST(LockTable, IsBounded) {
   LockTable t;
   for (uint64_t i = 0; i + 2 <= kMaxLocksPerSession; ++i) {
     ASSERT_EQ(t.Try(kA, Range(kF, 1, kRead, 2 * i, 2 * i)).outcome, Outcome::kGranted) << i;
   }
   EXPECT_EQ(t.Try(kA, Range(kG, 2, kRead, 0, 0)).outcome, Outcome::kTooMany);
+  ASSERT_EQ(t.Try(kB, Range(kF, 1, kRead, 1, 1)).outcome, Outcome::kGranted);
+  for (uint64_t i = 1; i <= kMaxLocksPerSession / 2; ++i) {
+    ASSERT_EQ(t.Try(kB, Range(kG, 2, kWrite, 2 * i, 2 * i)).outcome, Outcome::kGranted) << i;
+  }
+  EXPECT_EQ(t.Try(kB, Range(kG, 2, kRead, 0, kLockToEnd), true).outcome, Outcome::kTooMany)
+      << "one between all of them";
+  t.Drop(kB);
   ASSERT_EQ(t.Try(kB, Range(kG, 1, kWrite, 0, 0)).outcome, Outcome::kGranted);
   for (uint64_t i = 1; i <= kMaxLockWaitsPerSession; ++i) {
     ASSERT_EQ(t.Wait(kC, Range(kG, 1, kWrite, 0, 0), i).outcome, Outcome::kWaits);
@@ -146,14 +167,14 @@ class Naive {
   };
   static Who WhoOf(SessionId s, const FileLock& l) { return {s, l.kind, l.owner}; }
 
-  Outcome Ask(SessionId s, const FileLock& l, uint64_t ticket) {
+  Outcome Ask(SessionId s, const FileLock& l, uint64_t ticket, bool keep = false) {
     const Who who = WhoOf(s, l);
     if (l.kind == LockKind::kFlock && held[{l.ino, who}] != Bytes(l)) held[{l.ino, who}] = {};
     const size_t place = Place(s, ticket);
     const bool taken = !Against(who, l).empty();
     if (!taken && (ticket == 0 || !Behind(who, l, place))) {
       if (place < line.size()) line.erase(line.begin() + static_cast<ptrdiff_t>(place));
-      Apply(who, l);
+      Apply(who, l, keep);
       return Outcome::kGranted;
     }
     if (ticket == 0) return Outcome::kConflict;
@@ -165,8 +186,11 @@ class Naive {
     else line.push_back({who, l, ticket, false});
     return Outcome::kWaits;
   }
-  void Apply(const Who& who, const FileLock& l) {
-    for (uint64_t b = l.first; b <= std::min(l.last, kBytes - 1); ++b) held[{l.ino, who}][b] = l.type;
+  void Apply(const Who& who, const FileLock& l, bool keep = false) {
+    for (uint64_t b = l.first; b <= std::min(l.last, kBytes - 1); ++b) {
+      LockType& mine = held[{l.ino, who}][b];
+      mine = keep ? std::max(mine, l.type) : l.type;
+    }
   }
   // Everybody who can have its lock and does not know.
   std::vector<LockNotice> Tell() {
@@ -278,17 +302,19 @@ TEST(LockTable, AgreesWithANaiveOne) {
         case 0:
         case 1: {
           const FileLock l = random_lock();
-          const auto a = t.Try(s, l);
+          const bool keep = rng.OneIn(3);
+          const auto a = t.Try(s, l, keep);
           ASSERT_EQ(t.Test(s, l).outcome, a.outcome);
-          ASSERT_EQ(a.outcome, naive.Ask(s, l, 0));
+          ASSERT_EQ(a.outcome, naive.Ask(s, l, 0, keep));
           notices = a.notices;
           break;
         }
         case 2:
         case 3: {
           const FileLock l = random_lock();
-          const auto a = t.Wait(s, l, next_ticket);
-          ASSERT_EQ(a.outcome, naive.Ask(s, l, next_ticket));
+          const bool keep = rng.OneIn(3);
+          const auto a = t.Wait(s, l, next_ticket, keep);
+          ASSERT_EQ(a.outcome, naive.Ask(s, l, next_ticket, keep));
           ++next_ticket;
           deadlocks += a.outcome == Outcome::kDeadlock;
           notices = a.notices;

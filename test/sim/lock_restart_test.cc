@@ -1,0 +1,91 @@
+// A change of a lock is under way while the metadata server restarts: what it would have given up is still there when
+// it is refused.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "test/sim/sim_cluster.h"
+
+namespace stria {
+namespace {
+
+using enum LockType;
+constexpr int64_t kLimitNs = 100 * kSecond;
+const Caller kRoot;
+
+// Owners 1 and 2 are on one client, 3 is on another.
+class LockRestart : public testing::Test {
+ protected:
+  LockRestart() : cluster_(7, Options()) {}
+  static SimClusterOptions Options() {
+    SimClusterOptions o;
+    o.disks = 1;
+    return o;
+  }
+  void SetUp() override {
+    const Result<void> booted = cluster_.Boot();
+    ASSERT_TRUE(booted.ok()) << booted.error();
+    ASSERT_TRUE(cluster_.Run(Open(), kLimitNs));
+    ASSERT_TRUE(handles_[0] && handles_[1]);
+  }
+  Task<void> Open() {
+    const auto made = co_await cluster_.vfs(0).MakeNode(kRoot, kRootInode, "f", FileType::kFile, 0644, 0, "");
+    if (!made.ok()) co_return;
+    VfsHandle flags;
+    flags.read = flags.write = true;
+    for (size_t c = 0; c < 2; ++c) {
+      const auto opened = co_await cluster_.vfs(c).Open(kRoot, made->attr.ino, false, flags);
+      if (opened.ok()) handles_[c] = opened->handle;
+    }
+  }
+  // kOk, or why not.
+  Task<void> Set(uint64_t owner, LockRange range, FsError* out, std::shared_ptr<LockWait> wait = nullptr) {
+    const size_t c = owner == 3 ? 1 : 0;
+    *out = (co_await cluster_.vfs(c).SetLock(handles_[c], {LockKind::kPosix, owner, range}, wait)).code();
+  }
+  FsError Now(uint64_t owner, LockRange range) {
+    FsError out = FsError::kIo;
+    EXPECT_TRUE(cluster_.Run(Set(owner, range, &out), kLimitNs));
+    return out;
+  }
+
+  SimCluster cluster_;
+  VfsHandlePtr handles_[2];
+};
+
+TEST_F(LockRestart, ARefusedChangeKeepsWhatItWouldHaveGivenUp) {
+  ASSERT_EQ(Now(1, {5, 9, kWrite, 0}), FsError::kOk);
+  ASSERT_EQ(Now(2, {2, 3, kWrite, 0}), FsError::kOk);
+  cluster_.CrashMeta(true);
+  FsError changed = FsError::kIo, other = FsError::kIo;
+  cluster_.scope(0).Spawn(Set(1, {0, 11, kRead, 0}, &changed));
+  cluster_.scope(1).Spawn(Set(3, {5, kLockToEnd, kRead, 0}, &other));
+  cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + kSecond);
+  cluster_.StartMeta();
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return changed != FsError::kIo && other != FsError::kIo; },
+                                           cluster_.executor().NowNs() + kLimitNs));
+  EXPECT_EQ(changed, FsError::kAgain) << "owner 2 has some of it";
+  EXPECT_EQ(other, FsError::kAgain) << "owner 1 still has its lock";
+  EXPECT_EQ(Now(2, {5, 5, kRead, 0}), FsError::kAgain);
+}
+
+TEST_F(LockRestart, AChangeThatIsWaitedForGivesUpWhatItReplaces) {
+  ASSERT_EQ(Now(1, {5, 9, kWrite, 0}), FsError::kOk);
+  ASSERT_EQ(Now(2, {2, 3, kWrite, 0}), FsError::kOk);
+  FsError changed = FsError::kIo;
+  cluster_.scope(0).Spawn(Set(1, {0, 11, kRead, 0}, &changed, std::make_shared<LockWait>()));
+  cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + kSecond);
+  EXPECT_EQ(changed, FsError::kIo) << "it waits";
+  EXPECT_EQ(Now(3, {5, 5, kRead, 0}), FsError::kAgain) << "and still has its old lock";
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  ASSERT_EQ(Now(2, {2, 3, kNone, 0}), FsError::kOk);
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return changed != FsError::kIo; },
+                                           cluster_.executor().NowNs() + kLimitNs));
+  EXPECT_EQ(changed, FsError::kOk);
+  EXPECT_EQ(Now(3, {0, kLockToEnd, kRead, 0}), FsError::kOk);
+  EXPECT_EQ(Now(3, {5, 5, kWrite, 0}), FsError::kAgain);
+}
+
+}  // namespace
+}  // namespace stria
