@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "client/fuse/groups_cache.h"
+#include "client/fuse/looked_up.h"
 #include "client/fuse/request.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
@@ -136,6 +137,7 @@ class FuseAdapter {
   void RemoveDir(uint64_t fh) { dirs_.erase(fh); }
 
   Vfs& vfs() { return vfs_; }
+  LookedUp& looked_up() { return looked_up_; }
   const RootMap& roots() const { return options_.roots; }
   const OwnerMap& owner() const { return options_.owner; }
   Pool& replies() { return replies_; }
@@ -156,6 +158,7 @@ class FuseAdapter {
   void Interrupted(uint64_t id);
   void GiveUp(uint64_t id);
 
+  LookedUp looked_up_;
   Vfs& vfs_;
   Executor& executor_;
   const FuseAdapterOptions options_;

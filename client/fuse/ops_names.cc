@@ -21,7 +21,9 @@ using Identity = FuseAdapter::Identity;
 // ---- lookup, getattr, setattr
 
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
-  r->Entry(co_await a.vfs().Lookup(r->who, parent, std::move(name)), false);
+  const Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, std::move(name));
+  if (found.ok()) a.looked_up().Add(*found, Executor::Current().NowNs());
+  r->Entry(found, false);
 }
 void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -32,7 +34,11 @@ void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
 }
 
 Task<void> GetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino) {
-  r->Attributes(co_await a.vfs().GetAttr(r->who, ino), false);
+  Result<EntryOut> now = co_await a.vfs().GetAttr(r->who, ino);
+  if (now.code() == FsError::kStale) {
+    if (auto gone = a.looked_up().WithoutName(ino, Executor::Current().NowNs())) now = *std::move(gone);
+  }
+  r->Attributes(now, false);
 }
 void LlGetAttr(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
