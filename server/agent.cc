@@ -95,8 +95,10 @@ Task<Result<void>> Agent::Register() {
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
   request.disks = Hellos();
+  const uint64_t attached = attached_;
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
+  if (attached_ != attached) co_return Ok();  // its targets may be of other disks than are there now: again
   if (reply.targets.size() != disks_.size()) {
     co_return Error(FsError::kBadRequest, "the metadata server gave a malformed registration");
   }
@@ -106,6 +108,7 @@ Task<Result<void>> Agent::Register() {
                                                 options_.cluster.ToString());
   }
   if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
+  if (attached_ != attached) co_return Ok();
   node_ = reply.node;
   epoch_ = reply.epoch;
   beat_ns_ = std::clamp<int64_t>(reply.beat_ns, 2 * kMinBeatNs, 60 * kSecond);
@@ -428,17 +431,26 @@ Task<void> Agent::SweepLoop() {
 
 // ---- Disks that come later ------------------------------------------------------------------------
 
-void Agent::Attach(size_t i, ShardStore* store) {
+void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
   AgentDisk& d = disks_.at(i);
+  if (d.uuid != disk) d.target = TargetId();  // that of another, in whose place it is
+  d.uuid = disk;
   d.store = store;
   d.problem.clear();
   d.give_up = false;
   if (d.target) server_->SetTarget(d.target, store);
   registered_ = false;
+  ++attached_;
   work_done_.Set();
   if (scrubbers_.empty()) return;  // before Start
   StartScrub(i);
   if (scrubbers_[i]) scope_.Spawn(CompareSoon(i));
+}
+
+void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {
+  CHECK(disks_.at(i).store == nullptr, "a disk that serves is another");
+  disks_[i].uuid = disk;
+  disks_[i].target = target;
 }
 
 // What the disk has lost is found without waiting for a scrub.

@@ -74,8 +74,11 @@ class Agent {
   NodeId node() const { return node_; }
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
   // A disk that could not be used can be now: it is registered, and compared with the metadata at once.
-  // `store` outlives the agent.
-  void Attach(size_t i, ShardStore* store);
+  // `store` outlives the agent; `disk` is the one that is there.
+  void Attach(size_t i, ShardStore* store, Uuid disk);
+  // Of a disk that cannot be used: which one the cluster knows in its place, and why not.
+  void SetPlace(size_t i, Uuid disk, TargetId target);
+  void SetProblem(size_t i, std::string problem) { disks_.at(i).problem = std::move(problem); }
   // Of the shards with after < id <= last, of which the disk has `held`. kNotReady: nobody can be asked.
   Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
   uint64_t rebuilds_done() const { return rebuilds_done_; }
@@ -116,6 +119,7 @@ class Agent {
   AgentOptions options_;
 
   bool registered_ = false;
+  uint64_t attached_ = 0;  // disks: a registration that was under way does not have them
   NodeId node_;
   Epoch epoch_;
   int64_t beat_ns_ = 1 * kSecond;

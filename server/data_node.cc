@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/units.h"
 
 namespace stria {
 namespace {
@@ -66,7 +67,7 @@ Task<void> DataNode::OpenStores() {
       Result<void> opened = co_await OpenStore(i);
       if (!opened.ok()) d.problem = opened.error().WithContext(d.where);
     }
-    if (d.problem.ok()) continue;
+    if (d.problem.ok() || d.is_new) continue;
     // What it returns by itself cannot be known; an index can be made again.
     if (d.problem.code == FsError::kDiskFailed || d.problem.code == FsError::kIo) d.give_up = true;
     LogError("{}; going on without it", d.problem);
@@ -172,11 +173,51 @@ Task<std::vector<UnprovedShard>> DataNode::Prove(size_t i, std::vector<UnprovedS
   co_return out;
 }
 
+// Under the label of disk `i`, or under one that was made from it because the former disk still had it (d1-2).
+// Not only disks in use: one that fails is often not mounted either. So only an admin's word frees the place.
+bool DataNode::HoldsPlace(const TargetInfo& t, size_t i) const {
+  if (t.node != agent_->node() || t.state == TargetState::kOut || t.state == TargetState::kRemoved) return false;
+  const std::string& label = disks_[i].label;
+  if (t.label == label) return true;
+  if (!t.label.starts_with(label + "-")) return false;
+  const std::string number = t.label.substr(label.size() + 1);
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos &&
+         std::none_of(disks_.begin(), disks_.end(), [&](const DataNodeDisk& d) { return d.label == t.label; });
+}
+
+bool DataNode::PlaceIsFree(size_t i) {
+  if (!agent_->registered()) return false;
+  const ClusterMap& map = *agent_->map();
+  const auto holder =
+      std::find_if(map.targets.begin(), map.targets.end(), [&](const TargetInfo& t) { return HoldsPlace(t, i); });
+  if (holder == map.targets.end()) return true;
+  const std::string name = map.TargetName(holder->id);
+  const uint64_t mib = DivCeil(holder->used_bytes, kMiB);
+  const std::string held = mib == 0 ? "" : " with " + std::to_string(mib) + " MiB of shards";
+  agent_->SetPlace(i, holder->disk_uuid, holder->id);
+  SetProblem(i, Error(FsError::kNotEmpty,
+                      disks_[i].where + " is empty, but the cluster knows " + name + " in its place" + held +
+                          ": mount it, and it is used at once; if there is a new disk in its place, give the old one up "
+                          "with `stria disk out " + name + "`"));
+  return false;
+}
+
+void DataNode::SetProblem(size_t i, const Error& problem) {
+  if (disks_.at(i).problem.message == problem.message) return;
+  disks_[i].problem = problem;
+  agent_->SetProblem(i, problem.message);
+  LogError("{}; going on without it", problem);
+}
+
 Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
   CHECK(!stores_.at(i), "a disk that serves is attached");
-  disks_[i] = std::move(disk);
+  const DataNodeDisk before = std::exchange(disks_[i], std::move(disk));
+  if (const Result<Uuid> cluster = AgreeOnCluster(); !cluster.ok()) {
+    disks_[i] = before;
+    co_return cluster.error();
+  }
   CO_RETURN_IF_ERROR(co_await OpenStore(i));
-  agent_->Attach(i, stores_[i].get());
+  agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own);
   co_return Ok();
 }
 

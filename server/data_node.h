@@ -4,7 +4,8 @@
 // Start-up: 1. every disk's index is opened and its stores serve under the identity of the last
 // registration, so that readers do without a metadata server that is down; 2. the agent registers, and
 // what the metadata server says replaces it. A disk that cannot be used is reported with the reason, and the
-// others serve; one whose index was made again comes back with Attach.
+// others serve; one whose index was made again comes back with Attach. 3. An empty directory is a disk that is not
+// mounted, or a new one: it is made only now, if the cluster knows no other in its place.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,7 @@ struct DataNodeDisk {
   std::string label;  // that the configuration gives it
   Error problem;      // why there is no disk or no index
   bool give_up = false;  // nothing is expected of it any more; else it may be back soon
+  bool is_new = false;   // there is nothing yet: made when PlaceIsFree says so, then given to Attach
 };
 
 struct DataNodeEnv {
@@ -63,9 +65,14 @@ class DataNode {
 
   // Those of disk `i` that the metadata knows, with these digests. Waits until it can be asked.
   Task<std::vector<UnprovedShard>> Prove(size_t i, std::vector<UnprovedShard> shards);
-  // Disk `i`, which could not be used, can be now: its index was made again. From here on it serves; what is
-  // missing from it is reported.
+  // May new disk `i` be made? False until the metadata server has been heard, and while the cluster knows a disk
+  // in its place that no admin has given up: that one is reported as absent, with the reason.
+  bool PlaceIsFree(size_t i);
+  // Disk `i`, which could not be used, can be now: its index was made again, or it is new. From here on it
+  // serves; what is missing from it is reported.
   Task<Result<void>> Attach(size_t i, DataNodeDisk disk);
+  // Why disk `i` cannot be used, for the log and for who asks.
+  void SetProblem(size_t i, const Error& problem);
   // ok(): it serves. By the number in the `disks` of Open.
   const Error& problem(size_t i) const { return disks_.at(i).problem; }
 
@@ -80,6 +87,7 @@ class DataNode {
   Task<void> OpenStores();
   Task<Result<void>> OpenStore(size_t i);
   Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
+  bool HoldsPlace(const TargetInfo& t, size_t i) const;
   Task<Result<void>> Adopt(RegisterNodeReply reply);
   Result<Uuid> AgreeOnCluster() const;
   std::vector<BackupDisk> BackupDisks() const;

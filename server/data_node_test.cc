@@ -62,9 +62,17 @@ struct SimMachine {
       d.disk = disks[i].get();
       d.kv = kvs[i].get();
       d.index_pool = &pool;
-      d.superblock = RunSim(ex, OpenSuperblock(d.disk, setup)).value();
       d.where = setup.where;
       d.label = setup.label;
+      if (unmounted.contains(i)) {
+        d.disk = nullptr;
+        d.kv = nullptr;
+        d.is_new = true;
+        d.problem = Error(FsError::kNoEnt, d.where + " is empty");
+        list.push_back(std::move(d));
+        continue;
+      }
+      d.superblock = RunSim(ex, OpenSuperblock(d.disk, setup)).value();
       if (broken.contains(i)) {
         d.kv = nullptr;
         d.problem = Error(FsError::kCorrupt, d.where + " has no usable index");
@@ -106,6 +114,7 @@ struct SimMachine {
   std::string name = "n1";
   FakeAdmin admin;
   std::set<size_t> broken;  // disks that cannot be used
+  std::set<size_t> unmounted;  // whose directory is empty
 };
 
 // Nobody is there.
@@ -226,6 +235,75 @@ TEST(DataNodeTest, ADiskThatCannotBeUsedIsReportedAndTheOthersServe) {
   EXPECT_EQ(meta.bad, std::set<ShardId>{ShardId(77)}) << "reported without waiting for a scrub";
 }
 
+TEST(DataNodeTest, AnEmptyDirectoryIsNoNewDiskWhileTheClusterKnowsOneThere) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  machine.AddDisk(1);
+  machine.AddDisk(2);
+  machine.unmounted = {1};
+  FakeMeta meta(TestMap());
+  TargetInfo known;  // what it says of the second disk, as of the last
+  known.id = TargetId(2);
+  known.node = NodeId(1);
+  known.disk_uuid = Uuid{8, 8};
+  known.label = "d1";
+  known.used_bytes = 3 * kMiB - 5;
+  const auto become = [&](TargetState state, const std::string& label) {
+    known.state = state;
+    known.label = label;
+    meta.map.targets = {known};
+    ++meta.map.version;
+  };
+  meta.map.nodes.push_back(NodeInfo{NodeId(1), Uuid{5, 1}, "n1", "node1"});
+  meta.map.targets = {known};
+  FakeMetaConnector connector(&meta);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  EXPECT_FALSE(machine.node->PlaceIsFree(1)) << "nobody was asked yet";
+  EXPECT_TRUE(meta.hello.disks.empty());
+  ex.RunFor(3 * kSecond);
+  EXPECT_FALSE(meta.hello.disks.at(1).uuid);
+  EXPECT_TRUE(meta.hello.disks.at(1).absent);
+  EXPECT_FALSE(machine.node->PlaceIsFree(1));
+  ex.RunFor(2 * kSecond);
+  EXPECT_EQ(meta.beat.disks.at(1).uuid, known.disk_uuid) << "it is the known one that is absent";
+  EXPECT_EQ(meta.beat.disks[1].target, known.id);
+  EXPECT_EQ(meta.beat.disks[1].problem,
+            "disk 1 is empty, but the cluster knows n1:d1 in its place with 3 MiB of shards: mount it, and it is used at "
+            "once; if there is a new disk in its place, give the old one up with `stria disk out n1:d1`");
+  EXPECT_NE(machine.node->stores()[0], nullptr);
+  for (const TargetState held : {TargetState::kDraining, TargetState::kFailed}) {
+    become(held, "d1");
+    ex.RunFor(2 * kSecond);
+    EXPECT_FALSE(machine.node->PlaceIsFree(1));
+  }
+  become(TargetState::kUp, "d1-2");  // came when the label was not free
+  ex.RunFor(2 * kSecond);
+  EXPECT_FALSE(machine.node->PlaceIsFree(1));
+  become(TargetState::kUp, "d1-2b");
+  ex.RunFor(2 * kSecond);
+  EXPECT_TRUE(machine.node->PlaceIsFree(1));
+  become(TargetState::kOut, "d1");
+  ex.RunFor(2 * kSecond);
+  ASSERT_TRUE(machine.node->PlaceIsFree(1));
+
+  DiskSetup setup;
+  setup.where = "disk 1";
+  setup.label = "d1";
+  setup.new_uuid = [&] { return machine.uuids[1]; };
+  DataNodeDisk made;
+  made.disk = machine.disks[1].get();
+  made.kv = machine.kvs[1].get();
+  made.index_pool = &machine.pool;
+  made.superblock = RunSim(ex, OpenSuperblock(made.disk, setup)).value();
+  made.where = "disk 1";
+  made.label = "d1";
+  ASSERT_TRUE(RunSim(ex, machine.node->Attach(1, made)).ok());
+  ex.RunFor(5 * kSecond);
+  EXPECT_EQ(meta.hello.disks.at(1).uuid, machine.uuids[1]);
+  EXPECT_FALSE(meta.hello.disks[1].target) << "it is not the former one";
+  EXPECT_FALSE(meta.beat.disks.at(1).absent);
+}
+
 TEST(DataNodeTest, AfterARestoreOfTheMetadataEveryDiskIsComparedWithIt) {
   SimExecutor ex(1);
   SimMachine machine(ex);
@@ -323,14 +401,7 @@ TEST(DataNodeTest, DisksOfOthersAreRefused) {
     ex.RunFor(3 * kSecond);
     m->Crash(rng);
   }
-  std::swap(one.disk_media[1], two.disk_media[1]);
-  std::swap(one.kv_media[1], two.kv_media[1]);
-  EXPECT_EQ(one.Start(&connector).code(), FsError::kInval);
-
   // A metadata server of another cluster.
-  std::swap(one.disk_media[1], two.disk_media[1]);
-  std::swap(one.kv_media[1], two.kv_media[1]);
-  one.Crash(rng);
   FakeMeta other(TestMap());
   other.map.cluster = Uuid{9, 9};
   FakeMetaConnector other_connector(&other);

@@ -67,7 +67,7 @@ Task<Result<void>> OpenIndex(OpenDisk* d, DiskEnv env) {
   co_return OpenIndexAt(d, IndexPath(*d), env, true);
 }
 
-Task<Result<void>> OpenFiles(OpenDisk* d, DiskEnv env) {
+Task<Result<void>> OpenFiles(OpenDisk* d, DiskEnv env, bool may_make) {
   PosixDiskOptions options;
   options.max_open_files = env.max_files / 3;
   CO_ASSIGN_OR_RETURN(d->disk, PosixDisk::Open(d->spec.path, options));
@@ -76,7 +76,14 @@ Task<Result<void>> OpenFiles(OpenDisk* d, DiskEnv env) {
   setup.label = d->spec.label;
   setup.new_uuid = NewUuid;
   setup.now_s = Executor::Current().WallNs() / kSecond;
-  CO_ASSIGN_OR_RETURN(d->superblock, co_await OpenSuperblock(d->disk.get(), std::move(setup)));
+  setup.may_make = may_make;
+  Result<Superblock> superblock = co_await OpenSuperblock(d->disk.get(), std::move(setup));
+  if (superblock.code() == FsError::kNoEnt) {
+    d->is_new = true;
+    d->disk.reset();  // something may be mounted over it
+  }
+  CO_RETURN_IF_ERROR(superblock);
+  d->superblock = *std::move(superblock);
   co_return Ok();
 }
 
@@ -93,14 +100,15 @@ DataNodeDisk OpenDisk::ForNode() const {
   d.label = spec.label;
   d.problem = problem;
   d.give_up = give_up;
+  d.is_new = is_new;
   return d;
 }
 
-Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env) {
+Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env, bool may_make) {
   OpenDisk d;
   d.where = "disk " + spec.path;
   d.spec = std::move(spec);
-  Result<void> opened = co_await OpenFiles(&d, env);
+  Result<void> opened = co_await OpenFiles(&d, env, may_make);
   if (opened.ok()) {
     opened = co_await OpenIndex(&d, env);
     d.reindex = opened.code() == FsError::kCorrupt || opened.code() == FsError::kNoEnt;
@@ -113,6 +121,8 @@ Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env) {
   if (d.reindex) {
     d.problem = Error(opened.code(), d.where + " has no usable index: it is being made again from the files, and the "
                                                "disk serves when that is done (" + opened.error().message + ")");
+  } else if (d.is_new) {
+    d.problem = opened.error();
   } else if (!opened.ok()) {
     d.problem = opened.error().WithContext(d.where);
   }

@@ -35,12 +35,15 @@ struct OpenDisk {
   Error problem;      // why it cannot be used; ok(): it can
   bool give_up = false;
   bool reindex = false;  // it could be, with an index: MakeIndex
+  bool is_new = false;   // an empty directory, or one where nothing is mounted: left as it is
 
   DataNodeDisk ForNode() const;
 };
 
 // Blocks. An error only where two servers might use one disk (kBusy); everything else is a `problem`.
-Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env);
+// `may_make`: an empty directory becomes a disk. Only when the cluster knows no disk there: the directory of one
+// that is not mounted is empty, too.
+Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env, bool may_make);
 
 // What is in `index` is not used any more: it becomes `index.old`, and the next start makes another. Blocks.
 Result<void> SetIndexAside(const OpenDisk& disk);

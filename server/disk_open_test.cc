@@ -35,7 +35,7 @@ class Process {
     disk.reset();
     Executor::ClearCurrent();
   }
-  Task<Result<OpenDisk>> OpenAgain() { return OpenDataDisk({path_, "d1", ""}, env); }
+  Task<Result<OpenDisk>> OpenAgain(bool may_make = true) { return OpenDataDisk({path_, "d1", ""}, env, may_make); }
   Task<void> Open() {
     Result<OpenDisk> opened = co_await OpenAgain();
     disk = std::make_unique<OpenDisk>(std::move(opened).value());
@@ -167,6 +167,25 @@ TEST(DiskOpenTest, LargeShardsWithoutTheirSegmentAreNotForgotten) {
     EXPECT_TRUE(TakeIndex(p->disk.get(), p->env).ok());
     co_await p->OpenStore();
     co_await ReadShards(p->store.get(), missing);
+  });
+}
+
+TEST(DiskOpenTest, NothingIsWrittenWhereADiskMayNotBeMounted) {
+  TempDir dir;
+  const std::string path = dir.path() + "/d1";
+  fs::create_directory(path);
+  Process(path, [&](Process* p) -> Task<void> {
+    Result<OpenDisk> d = co_await p->OpenAgain(false);
+    EXPECT_TRUE(d.ok() && d->is_new && !d->reindex && !d->give_up);
+    EXPECT_EQ(d->problem.message, "disk " + path + " is empty");
+    EXPECT_EQ(d->ForNode().disk, nullptr);
+    EXPECT_TRUE(fs::is_empty(path));
+    Result<OpenDisk> made = co_await p->OpenAgain(true);  // not locked by the first
+    EXPECT_TRUE(made.ok() && made->problem.ok() && !made->is_new);
+  });
+  Process(path, [](Process* p) -> Task<void> {
+    Result<OpenDisk> d = co_await p->OpenAgain(false);
+    EXPECT_TRUE(d.ok() && d->problem.ok() && !d->is_new) << "it is there now";
   });
 }
 

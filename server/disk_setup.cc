@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,7 @@ Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup) {
     co_return Error(FsError::kNotEmpty, setup.where + " has no superblock, and is not empty (" + f.name +
                                             "): give an empty directory to make it a disk");
   }
+  if (!setup.may_make) co_return Error(FsError::kNoEnt, setup.where + " is empty");
   Superblock sb;
   sb.kind = StoreKind::kDataDisk;
   sb.own = setup.new_uuid();
@@ -96,15 +98,19 @@ Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity) {
 Result<Uuid> AgreeOnNode(const std::string& node_name,
                          const std::vector<std::pair<std::string, DiskIdentity>>& disks) {
   const std::pair<std::string, DiskIdentity>* first = nullptr;
+  std::map<Uuid, size_t> votes;
+  Uuid most;
   for (const auto& disk : disks) {
     const DiskIdentity& id = disk.second;
     if (!id.node || (!id.node_name.empty() && id.node_name != node_name)) continue;
     if (first == nullptr) first = &disk;
-    if (id.node != first->second.node) {
+    const bool named = !id.node_name.empty() && !first->second.node_name.empty();
+    if (id.node != first->second.node && !named) {
       return Error(FsError::kInval, "disks " + first->first + " and " + disk.first + " belong to different nodes");
     }
+    if (++votes[id.node] > votes[most]) most = id.node;
   }
-  return first == nullptr ? Uuid() : first->second.node;
+  return most;
 }
 
 }  // namespace stria

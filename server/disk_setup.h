@@ -20,10 +20,11 @@ struct DiskSetup {
   Uuid cluster;       // that it must belong to; 0: any
   std::function<Uuid()> new_uuid;
   int64_t now_s = 0;
+  bool may_make = true;  // else an empty directory stays empty: kNoEnt
 };
 
-// The superblock, made now if the directory is empty. A disk with another label was in another slot: it is
-// recognised by its uuid. kCorrupt, kVersion, kWrongCluster, kNotEmpty (files, but no superblock).
+// The superblock, made now if the directory is empty and `may_make`. A disk with another label was in another
+// slot: it is recognised by its uuid. kCorrupt, kVersion, kWrongCluster, kNotEmpty (files, but no superblock).
 Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup);
 
 // Records the cluster, its incarnation and the label, durably; nothing to do if they are the same.
@@ -46,8 +47,9 @@ Task<Result<DiskIdentity>> ReadIdentity(Disk* disk);
 Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity);  // durable on return
 
 // Which node these disks are on, from what they remember of their last registration; 0: none of them knows.
-// One that remembers another name was carried here from that node, and does not count. kInval if the others
-// differ.
+// One that remembers another name was carried here from that node, and does not count. Disks of this name from
+// before and after it was given to a new machine differ: what most say; the metadata server lets only one live.
+// kInval if the others differ.
 Result<Uuid> AgreeOnNode(const std::string& node_name,
                          const std::vector<std::pair<std::string, DiskIdentity>>& disks);
 

@@ -66,7 +66,9 @@ TEST(DiskSetupTest, DisksMustAgreeOnTheirNode) {
   };
   EXPECT_FALSE(AgreeOnNode("n1", {disk(0, ""), disk(0, "")}).value());
   EXPECT_EQ(AgreeOnNode("n1", {disk(0, ""), disk(1, "n1"), disk(1, "")}).value(), (Uuid{0, 1}));
-  EXPECT_FALSE(AgreeOnNode("n1", {disk(2, "n1"), disk(1, "n1")}).ok());
+  // n1 was set up anew, and has an old disk again.
+  EXPECT_EQ(AgreeOnNode("n1", {disk(2, "n1"), disk(1, "n1"), disk(1, "n1")}).value(), (Uuid{0, 1}));
+  EXPECT_EQ(AgreeOnNode("n1", {disk(2, "n1"), disk(1, "n1")}).value(), (Uuid{0, 2}));
   EXPECT_FALSE(AgreeOnNode("n1", {disk(2, ""), disk(1, "n1")}).ok());
   // Carried here from n2; to a node without disks of its own as well.
   EXPECT_EQ(AgreeOnNode("n1", {disk(2, "n2"), disk(1, "n1")}).value(), (Uuid{0, 1}));

@@ -37,6 +37,8 @@ namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
+constexpr int64_t kRegisterPollNs = 100 * kMillisecond;
+constexpr int64_t kMountPollNs = 2 * kSecond;
 constexpr size_t kMaxKeyFileBytes = 64 * 1024;
 
 Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
@@ -122,9 +124,10 @@ class Daemon {
     CO_ASSIGN_OR_RETURN(files_, DivideFiles(RaiseFileLimit(), config_.disks.size(), "stria-data"));
     bool any = false;
     for (const DiskSpec& spec : config_.disks) {
-      CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, disk_env()));
-      if (!d.problem.ok()) LogError("{}", d.problem.message);
-      any = any || d.problem.ok() || d.reindex;
+      CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, disk_env(), false));
+      if (d.is_new) LogInfo("{}: it becomes a disk when the cluster knows no other in its place", d.problem.message);
+      else if (!d.problem.ok()) LogError("{}", d.problem.message);
+      any = any || d.problem.ok() || d.reindex || d.is_new;
       disks_.push_back(std::move(d));
     }
     if (!any) co_return Error(FsError::kDiskFailed, "no disk can be used: " + disks_.front().problem.message);
@@ -153,6 +156,27 @@ class Daemon {
     LogInfo("{}: {} shards, {} bytes found, {} more known by the metadata; {} damaged, {} bad segments of {}; the disk "
             "serves again", d.where, r->shards, r->bytes, proved, r->damaged, r->bad_segments,
             r->segments + r->bad_segments);
+  }
+
+  // An empty directory: a new disk, or one that is not mounted (yet).
+  Task<void> TakeNewDisk(size_t i) {
+    const DiskSpec spec = disks_[i].spec;
+    while (disks_[i].is_new) {
+      co_await Sleep(kRegisterPollNs);
+      if (!node_->agent().registered()) continue;
+      Result<OpenDisk> d = co_await OpenDataDisk(spec, disk_env(), node_->PlaceIsFree(i));
+      if (d.ok() && (d->problem.ok() || d->reindex)) {
+        disks_[i] = std::move(*d);
+        break;
+      }
+      if (!d.ok()) node_->SetProblem(i, d.error());
+      else if (!d->is_new) node_->SetProblem(i, d->problem);  // not there while it is being mounted, perhaps
+      co_await Sleep(kMountPollNs);
+    }
+    if (disks_[i].reindex) co_return co_await MakeIndexAgain(i);
+    const Result<void> done = co_await node_->Attach(i, disks_[i].ForNode());
+    if (!done.ok()) co_return node_->SetProblem(i, done.error());
+    local_opener_->Add(node_->stores()[i].get(), disks_[i].disk.get());
   }
 
   Task<void> Serve() {
@@ -211,6 +235,7 @@ class Daemon {
       // Also one whose index opened, and then could not be read.
       const bool damaged = disks_[i].index && node_->problem(i).code == FsError::kCorrupt;
       if (disks_[i].reindex || damaged) scope_.Spawn(MakeIndexAgain(i));
+      else if (disks_[i].is_new) scope_.Spawn(TakeNewDisk(i));
     }
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
     co_return Ok();
@@ -255,7 +280,7 @@ class Daemon {
   // Sets the index of every disk given aside, and ends: the next start makes them again.
   Task<void> SetIndexesAside() {
     for (const DiskSpec& spec : config_.disks) {
-      Result<OpenDisk> d = co_await OpenDataDisk(spec, disk_env());
+      Result<OpenDisk> d = co_await OpenDataDisk(spec, disk_env(), false);
       if (!d.ok()) co_return Fail(d.error());
       if (!d->problem.ok() && !d->reindex) co_return Fail(d->problem);
       d->index_pool.reset();
@@ -347,7 +372,7 @@ int Main(int argc, char** argv) {
   app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7402)");
   app.add_option("--address", flags.address, "HOST:PORT that others reach this node at");
   app.add_option("--meta", flags.meta, "Metadata servers, HOST:PORT[,HOST:PORT]")->delimiter(',');
-  app.add_option("--disk", flags.disks, "PATH[,label=L][,channel=C]; an empty directory becomes a disk")
+  app.add_option("--disk", flags.disks, "PATH[,label=L][,channel=C]; an empty directory becomes a disk, if the cluster knows none there")
       ->allow_extra_args(false);
   app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");

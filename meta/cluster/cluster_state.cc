@@ -159,6 +159,19 @@ bool ClusterState::IsElsewhere(const Target& t, NodeId node) const {
   return state == NodeState::kUp || state == NodeState::kSuspect;
 }
 
+// Its disks are away as long as it was; those of one that was out have been given up already.
+void ClusterState::TakeOver(Node& n, Uuid uuid) {
+  n.record.info.uuid = uuid;
+  for (auto& [id, t] : targets_) {
+    if (t.info.node != n.record.info.id) continue;
+    if (!t.absent_since_ns) t.absent_since_ns = n.last_beat_ns;
+    const bool used = t.info.state == TargetState::kUp || t.info.state == TargetState::kDraining;
+    if (n.record.info.state != NodeState::kOut || !used) continue;
+    SetGivenUp(t, t.info.state == TargetState::kUp);
+    ChangeTarget(t, TargetState::kFailed);
+  }
+}
+
 Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeRequest& r, int64_t now_ns,
                                                         int64_t wall_ns, const std::function<NodeId()>& new_node,
                                                         const std::function<TargetId()>& new_target) {
@@ -166,11 +179,25 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
   }
   Node* node = nullptr;
+  Node* former = nullptr;  // another of this name
   for (auto& [id, n] : nodes_) {
     if (n.record.info.uuid == r.uuid) node = &n;
-    else if (n.record.info.name == r.name) {
-      return Error(FsError::kExist, "the name " + r.name + " belongs to another node (" +
-                                        n.record.info.uuid.ToString() + "); give this one another name");
+    else if (n.record.info.name == r.name) former = &n;
+  }
+  if (former != nullptr) {
+    const NodeInfo& f = former->record.info;
+    if (node != nullptr) {
+      return Error(FsError::kExist, "the name " + r.name + " belongs to another node, at " + f.address +
+                                        "; give this one, which was " + node->record.info.name +
+                                        ", another with --node-name, or first forget that one:  stria node remove " + r.name);
+    }
+    if (f.state == NodeState::kUp || f.state == NodeState::kSuspect) {
+      return Error(FsError::kExist,
+                   "the name " + r.name + " belongs to another node, heard " +
+                       std::to_string((now_ns - former->last_beat_ns) / kSecond) + " s ago at " + f.address +
+                       "; if this machine is to replace it, stop stria-data there, and its place is taken " +
+                       std::to_string(options_.down_ns / kSecond) +
+                       " s later by itself; else give this one another name with --node-name");
     }
   }
   std::set<Uuid> uuids;
@@ -180,8 +207,13 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
       return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid or twice");
     }
   }
-  if ((node == nullptr && nodes_.size() >= kMaxNodes) || targets_.size() + r.disks.size() > kMaxTargets) {
+  const bool is_more = node == nullptr && former == nullptr;
+  if ((is_more && nodes_.size() >= kMaxNodes) || targets_.size() + r.disks.size() > kMaxTargets) {
     return Error(FsError::kBadRequest, "the cluster has as many nodes or disks as it can have");
+  }
+  if (former != nullptr) {
+    node = former;
+    TakeOver(*node, r.uuid);
   }
   if (node == nullptr) {
     const NodeId id = new_node();

@@ -77,7 +77,9 @@ class ClusterState {
   void LoadVersion(uint64_t version) { version_ = version + 1; }
 
   // ---- From the nodes ----
-  // Takes (or recognises, by uuid) a node and its disks. kExist: the name belongs to another node.
+  // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, with none of its disks,
+  // has another uuid: it takes the place of the node of its name when that one is down or out, whose disks stay
+  // there as absent. kExist: that one lives.
   // `new_node`, `new_target` give ids never used before.
   // A disk belongs to the node that registered it last: one that was carried to another node keeps its id
   // and its shards. A node that reports a disk as failed or absent does not take it from one that has it;
@@ -164,6 +166,7 @@ class ClusterState {
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);
   void TakeDisk(Target& t, const DiskHello& d, int64_t now_ns);
+  void TakeOver(Node& n, Uuid uuid);
   Target* FindDisk(Uuid disk);
   Target* FindLabel(NodeId node, const std::string& label);
   bool IsElsewhere(const Target& t, NodeId node) const;  // another node that is heard has it

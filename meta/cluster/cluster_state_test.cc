@@ -71,6 +71,49 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   EXPECT_EQ(c_.TargetName(TargetId(2)), "n2:d2");
 }
 
+TEST_F(ClusterTest, AMachineSetUpAnewTakesThePlaceOfADeadNodeOfItsName) {
+  for (uint64_t n : {1, 2, 3, 4}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  DiskHello fresh = Disk(11);
+  fresh.label = "d9";
+  Pass(5, {kN2, kN3, kN4});
+  const auto refused = Register(8, {fresh}, "n1");
+  ASSERT_EQ(refused.code(), FsError::kExist) << "it is not missed for long";
+  EXPECT_NE(refused.error().message.find("heard 5 s ago at host:1; if this machine is to replace it, stop stria-data there"),
+            std::string::npos) << refused.error();
+  EXPECT_EQ(c_.FindNode(kN1)->uuid, (Uuid{1, 1}));
+  Pass(6, {kN2, kN3, kN4});
+  ASSERT_EQ(State(kN1), NodeState::kDown);
+  EXPECT_EQ(Register(2, {Disk(2)}, "n1").code(), FsError::kExist) << "a node does not become another";
+  const auto anew = Register(8, {fresh}, "n1");
+  ASSERT_TRUE(anew.ok()) << anew.error();
+  EXPECT_EQ(anew->node, kN1);
+  EXPECT_EQ(c_.FindNode(kN1)->uuid, (Uuid{1, 8}));
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kUp);
+  Pass(10, {kN1, kN2, kN3, kN4});
+  EXPECT_EQ(State(kN1), NodeState::kUp);
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kSuspect) << "its old disk is missing";
+  EXPECT_EQ(c_.StateOf(anew->targets[0]), ColumnState::kOk);
+  // The former machine was only cut off.
+  EXPECT_EQ(Register(1, {Disk(1)}).code(), FsError::kExist);
+  // The grace period of its disk began when it fell silent.
+  Pass(578, {kN1, kN2, kN3, kN4});
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kUp);
+  Pass(2, {kN1, kN2, kN3, kN4});
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kFailed);
+  // It is put into the new machine.
+  ASSERT_TRUE(Register(8, {fresh, Disk(1)}, "n1").ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kUp);
+}
+
+TEST_F(ClusterTest, WhatWasGivenUpWithANodeStaysSoWhenItIsSetUpAnew) {
+  for (uint64_t n : {1, 2, 3, 4}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  Pass(11, {kN2, kN3, kN4});
+  c_.SetNodeOut(kN1, kWall);
+  ASSERT_TRUE(Register(8, {Disk(11)}, "n1").ok());
+  EXPECT_EQ(c_.StateOf(TargetId(1)), ColumnState::kMissing) << "its rebuild goes on";
+  EXPECT_TRUE(c_.FindTarget(TargetId(1))->given_up);
+}
+
 TEST_F(ClusterTest, CarriedDisksAreLookedAt) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
   ASSERT_TRUE(Register(2, {Disk(3)}).ok());

@@ -114,7 +114,8 @@ Result<TargetState> MetaServer::NextState(const AdminRequest& r, const TargetInf
       // Readable ones are copied from; what cannot be read is rebuilt from the others.
       if (t.state == TargetState::kUp) return TargetState::kDraining;
       return t.state;
-    case AdminVerb::kOut: return t.state == TargetState::kFailed ? TargetState::kFailed : TargetState::kOut;
+    // One that has failed and is there stays failed: it may be the last to have something.
+    case AdminVerb::kOut: return cluster_->IsLastResort(t.id) ? TargetState::kFailed : TargetState::kOut;
     default: return Error(FsError::kBadRequest, "no such verb");
   }
 }

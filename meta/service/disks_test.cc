@@ -52,6 +52,24 @@ TEST_F(DisksTest, StripesCrowdedByACarriedDiskAreSpread) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// A new disk in the place of one that has failed is used when an admin says so, and what still reads is read.
+TEST_F(DisksTest, AFailedDiskIsOutWhenItIsNotThereAnyMore) {
+  const TargetId t = nodes[1]->targets[0];
+  AdminRequest out;
+  out.header = a.Header();
+  out.verb = AdminVerb::kOut;
+  out.target = t;
+  nodes[1]->disks()[0].failed = true;
+  h.ex.RunFor(60 * kSecond);
+  ASSERT_TRUE(a.Run(h.server->Admin(out)).ok());
+  EXPECT_EQ(Status().map.FindTarget(t)->state, TargetState::kFailed) << "it still gives bytes";
+  nodes[1]->disks()[0].absent = true;
+  h.ex.RunFor(5 * kSecond);
+  ASSERT_TRUE(a.Run(h.server->Admin(out)).ok());
+  EXPECT_EQ(Status().map.FindTarget(t)->state, TargetState::kOut);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+}
+
 // Each disk has failed the client: there is no place without them, and waiting for another is of no use.
 TEST_F(DisksTest, WhatIsToBeAvoidedIsTakenIfThereIsNothingElse) {
   AllocateRequest r;
