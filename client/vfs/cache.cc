@@ -25,7 +25,7 @@ std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   return slot;
 }
 
-EntryOut Vfs::Overlay(Attr attr) {
+EntryOut Vfs::Newest(Attr attr) {
   EntryOut out;
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
@@ -39,7 +39,14 @@ EntryOut Vfs::Overlay(Attr attr) {
     }
   }
   out.attr = attr;
+  return out;
+}
+
+EntryOut Vfs::Overlay(const Attr& attr) {
+  EntryOut out = Newest(attr);
+  if (IsResizing(attr.ino)) return out;
   out.attr_valid_ns = AttrValidNs();
+  if (auto it = inodes_.find(attr.ino); it != inodes_.end()) ++it->second->attr_shown;
   return out;
 }
 
@@ -61,12 +68,12 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
 
 EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
   UpdateInode(attr, since == cache_epoch_);
-  if (since != cache_epoch_) {
+  if (since != cache_epoch_ || IsResizing(attr.ino)) {
     // Something was invalidated while this answer was on its way: use it once and keep it not. What is
     // cached from before may be older still (the answer may be that of our own change).
     auto it = attrs_.find(attr.ino);
     if (it != attrs_.end() && it->second.attr.version < attr.version) ForgetAttr(attr.ino);
-    return UseOnce(attr);
+    return Newest(attr);
   }
   auto [it, fresh] = attrs_.try_emplace(attr.ino);
   if (fresh) {
@@ -83,19 +90,13 @@ EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
   return Overlay(kept);
 }
 
-EntryOut Vfs::UseOnce(const Attr& attr) {
-  EntryOut out = Overlay(attr);
-  out.attr_valid_ns = 0;
-  return out;
-}
-
 EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
   if (reply.parent) (void)Remember(*reply.parent, since);
   if (reply.parent2) (void)Remember(*reply.parent2, since);
   if (!reply.held_elsewhere) return Remember(reply.attr, since);
   UpdateInode(reply.attr, false);
   AttrChanged(reply.attr.ino);
-  return UseOnce(reply.attr);
+  return Newest(reply.attr);
 }
 
 std::optional<Attr> Vfs::CachedAttr(InodeId ino) {
@@ -122,19 +123,23 @@ void Vfs::AttrChanged(InodeId ino) {
   if (!node->second->buffers_writes()) node->second->attr_known = false;
 }
 
-Task<void> Vfs::ShowSize(std::shared_ptr<VfsInode> inode) {
-  const uint64_t growths = inode->growths;
-  co_await kernel_.InvalidateInode(inode->ino, false, 0, 0);
-  if (inode->growths == growths) inode->grown_from = UINT64_MAX;  // else the next read that shows it tells again
+Vfs::Resizing::Resizing(Vfs* vfs, InodeId ino) : vfs_(vfs), ino_(ino) {
+  ++vfs_->resizing_[ino_];
+  vfs_->ForgetAttr(ino_);
 }
 
-Task<void> Vfs::ShowVersion(std::shared_ptr<VfsInode> inode, uint64_t version) {
-  // Of a change of our own, the server tells only the one who made it, in an answer that may come later than this.
-  auto it = attrs_.find(inode->ino);
-  if (it != attrs_.end() && it->second.attr.version < version) ForgetAttr(inode->ino);
-  ++cache_epoch_;  // nor is an answer that is on its way kept
-  co_await kernel_.InvalidateInode(inode->ino, false, 0, 0);
-  inode->shown_version = std::max(inode->shown_version, version);
+Vfs::Resizing::~Resizing() {
+  auto it = vfs_->resizing_.find(ino_);
+  if (--it->second == 0) vfs_->resizing_.erase(it);
+}
+
+Task<void> Vfs::Resizing::Begin() {
+  auto it = vfs_->inodes_.find(ino_);
+  const std::shared_ptr<VfsInode> inode = it == vfs_->inodes_.end() ? nullptr : it->second;
+  if (inode && inode->attr_forgotten == inode->attr_shown) co_return;
+  const uint64_t shown = inode ? inode->attr_shown : 0;
+  co_await vfs_->kernel_.InvalidateInode(ino_, false, 0, 0);
+  if (inode) inode->attr_forgotten = std::max(inode->attr_forgotten, shown);
 }
 
 Vfs::Changing::Changing(Vfs* vfs, InodeId parent, std::string name) : vfs_(vfs), name_(parent, std::move(name)) {

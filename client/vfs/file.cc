@@ -101,9 +101,12 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
                                 bool again) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) co_return co_await KnowAttr(inode);
+  std::optional<Resizing> resizing;
   if (truncate) {
     inode->dirty.Truncate(0);
     CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+    resizing.emplace(this, inode->ino);
+    co_await resizing->Begin();
   }
   const uint64_t since = cache_epoch_;
   const uint64_t asked = events_seen_;
@@ -128,6 +131,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
+  resizing.reset();
   RememberNode(reply->node, truncate ? SinceChange(since) : since);
   co_return co_await KnowAttr(inode);
 }
@@ -318,6 +322,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   if (length == 0) co_return 0;
   if (offset > kMaxFileBytes - length) co_return Error(FsError::kFBig);
   bool pages_went = false;
+  std::optional<Resizing> resizing;
   while (true) {
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
@@ -338,6 +343,12 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       pages_went = true;
       continue;
     }
+    const bool grows = h->append || offset + length > n.attr.size || !n.buffers_writes();
+    if (grows && n.attr_forgotten != n.attr_shown) {
+      if (!resizing) resizing.emplace(this, n.ino);
+      co_await resizing->Begin();
+      continue;
+    }
     break;
   }
   ++counters_.write_calls;
@@ -348,13 +359,10 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     co_return done;
   }
   // No await from the checks above to here: nobody recalled the lease.
+  resizing.reset();  // whoever asks from now on is told the new size
   if (h->append) offset = n.attr.size;
   TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
-  if (offset + length > n.attr.size) {
-    n.grown_from = std::min(n.grown_from, n.attr.size);
-    ++n.growths;
-    n.attr.size = offset + length;
-  }
+  n.attr.size = std::max(n.attr.size, offset + length);
   const bool cached = n.cached_opens > 0 && !h->writes_through;
   StartWriteBack(inode);
   if (cached) co_await ForgetPages(inode, offset, length);
@@ -365,6 +373,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
 Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   std::shared_ptr<VfsInode> inode = h->inode;
   const Counted counted(&inode->shared_writes);
+  Resizing resizing(this, inode->ino);
   const uint64_t length = bytes.size();
   std::vector<DirtyPiece> piece;
   const bool append = h->append && !Sabotaged(Sabotage::kAppendAtKnownSize);

@@ -59,11 +59,9 @@ class VfsInode {
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
-  // What reads must not show before the kernel has forgotten the attributes from before it: its writer's thread may
-  // not have had its answer yet, so the kernel's own size may be older (Vfs::ShowSize, ShowVersion).
-  uint64_t grown_from = UINT64_MAX;  // bytes from here on
-  uint64_t growths = 0;              // ever
-  uint64_t shown_version = 0;        // Attr::version, of bytes that were read under no lease to cache
+  // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
+  uint64_t attr_shown = 1;
+  uint64_t attr_forgotten = 0;
 
   // ---- Data.
   ExtentCache extents;

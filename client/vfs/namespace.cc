@@ -35,11 +35,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   auto it = inodes_.find(ino);
   if (it != inodes_.end() && it->second->buffers_writes() && it->second->attr_known && !it->second->attr_stale &&
       it->second->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
-    EntryOut out;
-    out.attr = it->second->attr;
-    if (it->second->read_ns) out.attr.atime_ns = *it->second->read_ns;
-    out.attr_valid_ns = AttrValidNs();
-    co_return out;
+    co_return Overlay(it->second->attr);
   }
   if (auto attr = CachedAttr(ino)) co_return Overlay(*attr);
   if (auto removed = removed_dirs_.find(ino); removed != removed_dirs_.end()) co_return Overlay(removed->second);
@@ -81,6 +77,11 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   r.atime_now = set.atime_now;
   r.mtime_now = set.mtime_now;
   r.kill_suid = set.kill_suid;
+  std::optional<Resizing> resizing;
+  if (set.size) {
+    resizing.emplace(this, ino);
+    co_await resizing->Begin();
+  }
   const uint64_t since = cache_epoch_;
   auto reply = co_await (unflushed ? CutUnflushed(inode, std::move(r), who)
                                    : session_.Mutate(&MetaService::SetAttr, std::move(r), who));

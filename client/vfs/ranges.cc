@@ -29,6 +29,8 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
+  Resizing resizing(this, inode->ino);
+  co_await resizing.Begin();
   const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
@@ -79,6 +81,8 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   r.to = target->ino;
   r.to_offset = to_offset;
   r.length = length;
+  Resizing resizing(this, target->ino);
+  co_await resizing.Begin();
   const uint64_t since = cache_epoch_;
   auto reply = co_await session_.Mutate(&MetaService::Clone, std::move(r), who);
   if (reply.code() == FsError::kTooBig) co_return Error(FsError::kNotSupported, reply.error().message);

@@ -86,7 +86,6 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   if (bytes.ok()) {
     counters_.read_bytes += bytes->size();
     NoteRead(inode, *h);
-    if (offset + bytes->size() > n.grown_from) co_await ShowSize(inode);
   }
   co_return bytes;
 }
@@ -130,7 +129,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     const uint64_t epoch = n.extent_epoch;
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
-    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(inode, offset, any, &end, &mapping));
+    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, any, &end, &mapping));
     // What was committed meanwhile may be in neither; what is buffered under a new lease is of another moment.
     const bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
     if (!whole || (moved && !any)) co_return false;
@@ -158,12 +157,11 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
 
 // The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
 // answers (unless `any`).
-Task<Result<bool>> Vfs::MapAtOnce(std::shared_ptr<VfsInode> inode, uint64_t offset, bool any, uint64_t* end,
-                                  ExtentCache* mapping) {
+Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping) {
   std::optional<uint64_t> version;
   for (uint64_t at = offset; at < *end;) {
     GetExtentsRequest r;
-    r.ino = inode->ino;
+    r.ino = ino;
     r.offset = at;
     r.length = *end - at;
     const int64_t asked_ns = Executor::Current().NowNs();
@@ -171,7 +169,6 @@ Task<Result<bool>> Vfs::MapAtOnce(std::shared_ptr<VfsInode> inode, uint64_t offs
                         co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
     if (!any && version && *version != reply.attr.data_version) co_return false;
     version = reply.attr.data_version;
-    if (reply.attr.version > inode->shown_version) co_await ShowVersion(inode, reply.attr.version);
     *end = std::min(*end, reply.attr.size);
     if (at >= *end) break;
     if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");

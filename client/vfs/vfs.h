@@ -127,7 +127,7 @@ struct SetAttrIn {
 
 class Vfs {
  public:
-  // All of them outlive the Vfs. Wire OnEvent, Held and OnReclaimed to the session's handlers.
+  // All of them outlive the Vfs. Wire EventCame, OnEvent, Held and OnReclaimed to the session's handlers.
   Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
       KernelCache& kernel);
   ~Vfs();
@@ -138,6 +138,7 @@ class Vfs {
   Task<Result<void>> FlushAll();
 
   // ---- Handlers of the session (events.cc)
+  void EventCame(const SessionEvent& e);  // before its OnEvent
   Task<void> OnEvent(SessionEvent e);
   Task<void> OnReclaimed(bool lost);
   std::vector<HeldInode> Held();
@@ -225,14 +226,11 @@ class Vfs {
   int64_t AttrValidNs() const;
   // After a change of ours: what to remember its answer with. What was asked before is not remembered.
   uint64_t EpochAfterChange(uint64_t since);
-  EntryOut Overlay(Attr attr);
+  EntryOut Newest(Attr attr);            // with our own unflushed writes; to be used once
+  EntryOut Overlay(const Attr& attr);    // the same, for the kernel to keep
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
-  // Before a read's answer shows what made the file grow, or a newer version: nobody here is told an older size after.
-  Task<void> ShowSize(std::shared_ptr<VfsInode> inode);
-  Task<void> ShowVersion(std::shared_ptr<VfsInode> inode, uint64_t version);
   EntryOut Remember(const Attr& attr, uint64_t since);
-  EntryOut UseOnce(const Attr& attr);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
   uint64_t SinceChange(uint64_t since) { return since == cache_epoch_ ? since : EpochAfterChange(since); }
@@ -254,6 +252,22 @@ class Vfs {
     Vfs* vfs_;
     const std::pair<InodeId, std::string> name_;
   };
+  // An inode whose size a call of ours changes. Others, on this mount and elsewhere, may see the change before the call's
+  // thread has its answer, and until then the kernel has the old size. So from Begin to the end neither it nor we keep
+  // attributes: everybody asks.
+  class Resizing {
+   public:
+    Resizing(Vfs* vfs, InodeId ino);
+    Resizing(const Resizing&) = delete;
+    Resizing& operator=(const Resizing&) = delete;
+    ~Resizing();
+    Task<void> Begin();  // before the change is made
+
+   private:
+    Vfs* const vfs_;
+    const InodeId ino_;
+  };
+  bool IsResizing(InodeId ino) const { return resizing_.contains(ino); }
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
   void Trim();
@@ -369,8 +383,7 @@ class Vfs {
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                              bool any, ReadParts* out);
-  Task<Result<bool>> MapAtOnce(std::shared_ptr<VfsInode> inode, uint64_t offset, bool any, uint64_t* end,
-                               ExtentCache* mapping);
+  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping);
   Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   Task<Result<BufferChain>> Fetch(ReadParts g);
@@ -402,6 +415,7 @@ class Vfs {
   std::map<InodeId, std::map<std::string, Dentry>> entries_;
   size_t entry_count_ = 0;
   std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
+  std::map<InodeId, size_t> resizing_;  // how many calls
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation
   uint64_t events_seen_ = 0;  // by the server's pushes alone
   // Creates under way, by the number of the call, with events_seen_ when they were sent: events since may be about
