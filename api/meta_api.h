@@ -248,7 +248,7 @@ struct GetExtentsReply {
 struct AllocateRequest {
   OpHeader header;
   InodeId ino;  // whose layout
-  uint32_t count = 1;  // stripes, at most 16
+  uint32_t count = 1;  // stripes, at most 16; fewer come when space runs out
   uint64_t payload_bytes = 0;  // of each, at most; 0 means a full stripe of the layout
   std::vector<TargetId> avoid;  // the writer has just failed to write there
 };

@@ -34,7 +34,7 @@ MEMBERS(StripeShape, 7);
 MEMBERS(Extent, 5);
 MEMBERS(Column, 4);
 MEMBERS(StripeInfo, 5);
-MEMBERS(StripeGrant, 2);
+MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
 MEMBERS(Attr, 15);
 MEMBERS(OpHeader, 14);
@@ -310,6 +310,7 @@ inline void Fix(Random& rng, StripeInfo& v) {
 inline void Fix(Random& rng, StripeGrant& v) {
   v.tokens.resize(v.info.columns.size());
   for (std::string& t : v.tokens) t = RandomBytes(rng, rng.Below(60));
+  v.max_column_bytes = rng.Below(4) * v.info.shape.unit_bytes;
 }
 inline void Fix(Random& rng, Extent& v) {
   v.file_offset = rng.Below(kMaxFileBytes - kMaxStripeBytes);

@@ -114,9 +114,15 @@ Result<void> Validate(const StripeInfo& v) {
 }
 
 Result<void> Validate(const StripeGrant& v) {
-  if (v.tokens.size() == v.info.columns.size()) return Ok();
-  return Bad("stripe " + Num(v.info.id.v) + " has " + Num(v.info.columns.size()) + " columns and " +
-             Num(v.tokens.size()) + " tokens");
+  if (v.tokens.size() != v.info.columns.size()) {
+    return Bad("stripe " + Num(v.info.id.v) + " has " + Num(v.info.columns.size()) + " columns and " +
+               Num(v.tokens.size()) + " tokens");
+  }
+  if (v.max_column_bytes % v.info.shape.unit_bytes != 0) {
+    return Bad("stripe " + Num(v.info.id.v) + " may take " + Num(v.max_column_bytes) +
+               " bytes in a column, which are no whole units");
+  }
+  return Ok();
 }
 
 Result<void> Validate(const Extent& v) {

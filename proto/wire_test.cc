@@ -237,6 +237,20 @@ TEST(Wire, RefusesWhatNoStructMayHold) {
   commit.mutable_extents(1)->set_file_offset(UINT64_MAX);
   EXPECT_FALSE((Refusal<v1::CommitRequest, CommitRequest>(commit)).ok());
 
+  v1::AllocateReply alloc;
+  v1::StripeGrant* grant = alloc.add_stripes();
+  v1::StripeShape* shape = grant->mutable_info()->mutable_shape();
+  shape->set_groups(1);
+  shape->set_k(1);
+  shape->set_codec(static_cast<v1::Codec>(Codec::kNone));
+  shape->set_unit_bytes(4096);
+  grant->mutable_info()->add_columns();
+  grant->add_tokens();
+  grant->set_max_column_bytes(8192);
+  EXPECT_TRUE((Refusal<v1::AllocateReply, AllocateReply>(alloc)).ok());
+  grant->set_max_column_bytes(8191);
+  EXPECT_EQ((Refusal<v1::AllocateReply, AllocateReply>(alloc)).code, FsError::kBadRequest);
+
   v1::ReportShardRequest report;
   report.set_column(70'000);
   EXPECT_EQ((Refusal<v1::ReportShardRequest, ReportShardRequest>(report)).code, FsError::kBadRequest);

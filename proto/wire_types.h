@@ -21,7 +21,7 @@ WIRE_MESSAGE(StripeShape) {
 WIRE_MESSAGE(Extent) { F(file_offset); F(length); F(stripe); F(stripe_offset); F(inline_bytes); }
 WIRE_MESSAGE(Column) { F(shard); F(target); F(length); F(digest); }
 WIRE_MESSAGE(StripeInfo) { F(id); F(shape); F(columns); F(narrow); F(crowded); }
-WIRE_MESSAGE(StripeGrant) { F(info); F(tokens); }
+WIRE_MESSAGE(StripeGrant) { F(info); F(tokens); F(max_column_bytes); }
 WIRE_MESSAGE(ItemResult) { F(code); F(message); }
 
 WIRE_MESSAGE(Attr) {

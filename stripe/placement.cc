@@ -456,6 +456,36 @@ std::vector<TargetId> Arrange(std::vector<Candidate> candidates, const Layout& l
 
 bool IsConfigured(const TargetView& t) { return t.configured; }
 
+bool IsNarrow(const Layout& layout, Width width) { return width.groups < layout.groups || width.k < layout.k; }
+
+bool IsWider(Width a, Width b) { return std::pair(a.groups * a.k, a.k) > std::pair(b.groups * b.k, b.k); }
+
+// How wide a stripe can be, and how much each of its columns has room for.
+struct Room {
+  Width width;
+  uint64_t shard_bytes = 0;
+};
+
+uint64_t LeastShardBytes(const Layout& layout, const PlaceRequest& request) {
+  if (request.least_shard_bytes == 0 || layout.m == 0 || layout.arrangement == Arrangement::kGathered) {
+    return request.shard_bytes;
+  }
+  return std::min(request.least_shard_bytes, request.shard_bytes);
+}
+
+// The widest stripe on disks that satisfy `is_up` and have space; of equally wide ones the longest.
+template <class Pred>
+std::optional<Room> FindRoom(const ClusterView& view, const Layout& layout, const PlaceRequest& request, Pred is_up) {
+  const uint64_t least = LeastShardBytes(layout, request);
+  std::optional<Room> best;
+  for (uint64_t bytes = request.shard_bytes;; bytes = std::max(bytes / 2, least)) {
+    auto has_space = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= bytes; };
+    const std::optional<Width> width = Widest(DisksPerDomain(view, layout.domain, has_space), layout);
+    if (width && (!best || IsWider(*width, best->width))) best = Room{*width, bytes};
+    if (bytes <= least || (best && !IsNarrow(layout, best->width))) return best;
+  }
+}
+
 }  // namespace
 
 const TargetView* ClusterView::Find(TargetId target) const {
@@ -474,29 +504,34 @@ Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, con
   auto is_up = [&](const TargetView& t) {
     return t.configured && t.usable_for_new && !std::ranges::count(request.excluded, t.target);
   };
-  auto is_candidate = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= request.shard_bytes; };
+  const std::optional<Room> room = FindRoom(view, layout, request, is_up);
+  const uint64_t shard_bytes = room ? room->shard_bytes : LeastShardBytes(layout, request);
+  auto is_candidate = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= shard_bytes; };
   const std::vector<uint32_t> disks = DisksPerDomain(view, layout.domain, is_candidate);
-  std::optional<Width> width = Widest(disks, layout);
-  if (!width) {
-    const std::vector<uint32_t> up = DisksPerDomain(view, layout.domain, is_up);
+  const std::vector<uint32_t> up = DisksPerDomain(view, layout.domain, is_up);
+  if (!room) {
     if (Widest(up, layout)) return TooFull(layout, disks.size(), up.size());
     return TooFewUp(layout, up.size(), DisksPerDomain(view, layout.domain, IsConfigured).size());
   }
-  const bool narrow = width->groups < layout.groups || width->k < layout.k;
+  Width width = room->width;
+  const bool narrow = IsNarrow(layout, width);
+  const bool squeezed = narrow && IsWider(*Widest(up, layout), width);
   const NodeId wish = WishOf(layout, request);
   const bool at_wish = layout.arrangement == Arrangement::kGathered && wish &&
                        std::ranges::any_of(view.targets, [&](const TargetView& t) {
                          return t.node == wish && is_candidate(t);
                        });
   if (at_wish) width = Width{1, 1};
-  const uint32_t columns = width->groups * (width->k + layout.m);
-  const uint32_t per_domain = disks.size() >= columns ? 1 : width->groups;
+  const uint32_t columns = width.groups * (width.k + layout.m);
+  const uint32_t per_domain = disks.size() >= columns ? 1 : width.groups;
   Placement out;
-  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, *width, per_domain,
+  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, width, per_domain,
                         at_wish);
-  out.groups = static_cast<uint8_t>(width->groups);
-  out.k = static_cast<uint8_t>(width->k);
+  out.groups = static_cast<uint8_t>(width.groups);
+  out.k = static_cast<uint8_t>(width.k);
   out.narrow = narrow && !at_wish;
+  out.shard_bytes = shard_bytes;
+  out.short_of_space = shard_bytes < request.shard_bytes || (squeezed && !at_wish);
   return out;
 }
 

@@ -6,6 +6,8 @@
 //   2. no two columns of one group in one failure domain; groups share domains only if there are too
 //      few for the whole stripe;
 //   3. full m: a stripe may be narrower (k' < k), never less protected.
+// When disks have little space left, a stripe gets shorter before it gets narrower: parity of few columns costs
+// more of what is left.
 // With a wish for a node and gathered columns (place=local or node), the stripe is one data column on that node
 // and m copies elsewhere: so a file lies on its node, whole. If the node cannot take it, or else:
 // as far as possible, in this order: the writer's node holds a data column (place=local or node); each
@@ -54,7 +56,10 @@ struct ClusterView {
 
 struct PlaceRequest {
   uint64_t seed = 0;               // the stripe's number: consecutive ones take turns
-  uint64_t shard_bytes = 0;        // free space that each column needs
+  uint64_t shard_bytes = 0;        // free space that each column of a full stripe needs
+  // Free space that columns may have to do with, if the stripe gets wider by that; 0: shard_bytes. Of no effect without
+  // parity, and on gathered columns.
+  uint64_t least_shard_bytes = 0;
   NodeId preferred;                // the writer's node, for Place::kLocal; 0: none
   std::vector<TargetId> excluded;  // disks that have just failed the writer
 };
@@ -64,11 +69,13 @@ struct Placement {
   uint8_t groups = 1;
   uint8_t k = 1;        // <= the layout's; the codec is DefaultCodec(k, m)
   bool narrow = false;  // groups or k are less than the layout's, for want of domains
+  uint64_t shard_bytes = 0;  // that each column's disk has free, in [least_shard_bytes, shard_bytes] as asked
+  bool short_of_space = false;  // shard_bytes are less than asked, or emptier disks would have made it wider
 };
 
 // kTooFewDomains: the cluster as configured can never hold the layout; says what to do.
 // kRetryLater: enough are configured, but not even k=1 of them with full m are up.
-// kNoSpace: enough are up, but too few have shard_bytes free.
+// kNoSpace: enough are up, but too few have even least_shard_bytes free.
 Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, const PlaceRequest& request);
 
 // Ok if the cluster as configured, with every disk up, holds `layout`; else kTooFewDomains as above.

@@ -227,6 +227,83 @@ TEST(PlaceStripe, FullDisksNarrowAndThenRefuse) {
   EXPECT_EQ(PlaceStripe(view, layout, {.shard_bytes = kMiB}).code(), FsError::kRetryLater);
 }
 
+// Shorter before narrower, and only then.
+TEST(PlaceStripeRandom, GetsShorterBeforeItGetsNarrower) {
+  int shorter = 0, narrower = 0;
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random rng(seed);
+    ClusterView view = Cluster(rng.Between(2, 12), rng.Between(1, 4));
+    const uint64_t most = rng.Between(1, 20) * kMiB;
+    for (TargetView& t : view.targets) t.free_bytes = rng.Below(most);
+    Layout layout = Parse(kLayouts[rng.Below(std::size(kLayouts))]);
+    layout.domain = static_cast<Domain>(rng.Between(1, 3));
+    if (rng.OneIn(5)) layout.arrangement = Arrangement::kGathered;
+    PlaceRequest request{.seed = rng.Next(), .shard_bytes = rng.Between(1, 8) * kMiB};
+    const auto full = PlaceStripe(view, layout, request);
+    PlaceRequest with_least = request;
+    with_least.least_shard_bytes = rng.Between(1, request.shard_bytes);
+    const auto placed = PlaceStripe(view, layout, with_least);
+    PlaceRequest only_least = request;
+    only_least.shard_bytes = with_least.least_shard_bytes;
+    const auto least = PlaceStripe(view, layout, only_least);
+    if (layout.m == 0 || layout.arrangement == Arrangement::kGathered) {
+      ASSERT_EQ(placed.code(), full.code());
+      if (!full.ok()) continue;
+      ASSERT_EQ(placed->targets, full->targets);
+      ASSERT_EQ(placed->shard_bytes, full->shard_bytes);
+      continue;
+    }
+    ASSERT_EQ(placed.code(), least.code()) << "refused although the least fits";
+    if (!placed.ok()) continue;
+    // As wide as if the least were all that is asked for, and no disk gets more than it has free.
+    ASSERT_EQ(std::pair(placed->groups, placed->k), std::pair(least->groups, least->k));
+    ASSERT_GE(placed->shard_bytes, with_least.least_shard_bytes);
+    ASSERT_LE(placed->shard_bytes, request.shard_bytes);
+    PlaceRequest promised = request;
+    promised.shard_bytes = placed->shard_bytes;
+    ExpectLegal(view, layout, promised, *placed, false);
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(PlaceStripe(view, layout, with_least)->targets, placed->targets);
+    const bool as_full = full.ok() && std::pair(full->groups, full->k) == std::pair(placed->groups, placed->k);
+    ASSERT_EQ(as_full, placed->shard_bytes == request.shard_bytes);
+    if (as_full) ASSERT_EQ(placed->targets, full->targets);
+    ASSERT_EQ(placed->short_of_space, !as_full || placed->narrow);  // all disks are up
+    shorter += !as_full;
+    narrower += placed->narrow;
+  }
+  EXPECT_GT(shorter, 100);
+  EXPECT_GT(narrower, 20);
+}
+
+TEST(PlaceStripe, FullDisksShortenThenNarrowThenRefuse) {
+  ClusterView view = Cluster(4, 1);
+  const Layout layout = Parse("raid5:3+1");
+  const PlaceRequest request{.shard_bytes = 16 * kMiB, .least_shard_bytes = kMiB};
+  auto place = [&] { return PlaceStripe(view, layout, request); };
+  EXPECT_EQ(place()->shard_bytes, 16 * kMiB);
+  EXPECT_FALSE(place()->short_of_space);
+  for (TargetView& t : view.targets) t.free_bytes = 5 * kMiB;
+  EXPECT_EQ(place()->shard_bytes, 4 * kMiB);
+  EXPECT_FALSE(place()->narrow);
+  EXPECT_TRUE(place()->short_of_space);
+  view.targets[1].free_bytes = kMiB;
+  EXPECT_EQ(place()->shard_bytes, kMiB);
+  EXPECT_EQ(place()->k, 3);
+  view.targets[1].free_bytes = kMiB - 1;
+  EXPECT_EQ(place()->shard_bytes, 4 * kMiB);
+  EXPECT_EQ(place()->k, 2);
+  EXPECT_TRUE(place()->narrow);
+  for (TargetView& t : view.targets) t.free_bytes = kMiB - 1;
+  EXPECT_EQ(place().code(), FsError::kNoSpace);
+  // Nothing is short of space because a node is down.
+  view = Cluster(4, 1);
+  Down(&view, 2);
+  EXPECT_TRUE(place()->narrow);
+  EXPECT_FALSE(place()->short_of_space);
+  EXPECT_EQ(place()->shard_bytes, 16 * kMiB);
+}
+
 // ---- Balance --------------------------------------------------------------------------------------
 
 struct Use {

@@ -122,10 +122,13 @@ class FakeSource final : public GrantSource {
   Task<Result<StripeGrant>> Take(uint64_t, std::vector<TargetId> avoid) override {
     co_await Sleep(kMillisecond);
     ++taken;
-    co_return cluster_->Allocate(ShapeFor(layout_, layout_.stripe_bytes), avoid);
+    Result<StripeGrant> grant = cluster_->Allocate(ShapeFor(layout_, layout_.stripe_bytes), avoid);
+    if (grant.ok()) grant->max_column_bytes = max_column_bytes;
+    co_return grant;
   }
   void GiveBack(StripeId stripe) override { cluster_->NoteGivenBack(stripe); }
   size_t taken = 0;
+  uint64_t max_column_bytes = 0;  // of all grants
 
  private:
   FakeDataCluster* cluster_;

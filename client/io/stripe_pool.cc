@@ -16,6 +16,9 @@ bool Touches(const StripeGrant& grant, const std::vector<TargetId>& avoid) {
   });
 }
 
+// Space runs out.
+bool IsShort(const StripeGrant& grant) { return grant.max_column_bytes != 0; }
+
 class PoolSource final : public GrantSource {
  public:
   PoolSource(StripePool* pool, InodeId ino, const Layout& layout) : pool_(pool), ino_(ino), layout_(layout) {}
@@ -23,6 +26,7 @@ class PoolSource final : public GrantSource {
     return pool_->Take(ino_, layout_, payload_bytes, std::move(avoid));
   }
   void GiveBack(StripeId stripe) override { pool_->GiveBack(stripe); }
+  void HurryGiveBack() override { pool_->HurryGiveBack(); }
 
  private:
   StripePool* pool_;
@@ -116,8 +120,9 @@ void StripePool::Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from)
   const int64_t now_ns = Executor::Current().NowNs();
   const bool evicted =
       std::none_of(entries_.begin(), entries_.end(), [&](const auto& p) { return p.get() == &e; });
+  if (std::ranges::any_of(stripes, IsShort)) e.ahead = 1;
   for (size_t i = from; i < stripes.size(); ++i) {
-    if (closed_ || evicted || e.ready.size() >= options_.max_ahead) {
+    if (closed_ || evicted || e.ready.size() >= options_.max_ahead || IsShort(stripes[i])) {
       GiveBack(stripes[i].info.id);
     } else {
       e.ready.push_back(Ready{std::move(stripes[i]), now_ns});
@@ -170,9 +175,19 @@ void StripePool::GiveBack(StripeId stripe) {
 
 Task<void> StripePool::SendGiveBack() {
   // The next commits take them along for nothing; what they leave is sent.
-  if (returned_.size() < kGiveBackBatch) co_await Sleep(kGiveBackDelayNs);
+  if (returned_.size() < kGiveBackBatch) {
+    (void)co_await WithTimeout(kGiveBackDelayNs, [](Event* hurry) -> Task<bool> {
+      co_await hurry->Wait();
+      co_return true;
+    }(&hurry_));
+  }
   while (!closed_ && !returned_.empty()) co_await give_back_(TakeGiveBack(kGiveBackBatch));
+  hurry_.Reset();
   sending_ = false;
+}
+
+void StripePool::HurryGiveBack() {
+  if (sending_) hurry_.Set();  // else nothing waits
 }
 
 std::vector<StripeId> StripePool::TakeGiveBack(size_t limit) {

@@ -3,7 +3,8 @@
 //
 // A grant leaves the pool unused when it is older than max_age_ns (its tokens end), when one of its targets
 // is no longer fit for writing, when it is narrow and the cluster map changed, and on Close; its id is
-// then given back. After a lost session everything is dropped without a word.
+// then given back. Grants that are short for want of space are not kept: what is free changes too fast, and
+// there may be room for full ones soon. After a lost session everything is dropped without a word.
 //
 // Executor's thread only. Bounds: kMaxLayouts entries (the least recently used is given back),
 // kMaxAhead grants each, kMaxGiveBack ids remembered.
@@ -49,8 +50,11 @@ class StripePool {
   // Will not be committed.
   void GiveBack(StripeId stripe);
   // Ids to put into CommitRequest::give_back of the next commit; at most `limit`. Those that nobody takes
-  // are sent by the pool itself when there are many, and on Close.
+  // are sent by the pool itself when there are many or some time has passed, and on Close.
   std::vector<StripeId> TakeGiveBack(size_t limit = 64);
+  // Somebody has found no space: those that wait are sent at once, for what was written to them is in the way. Best
+  // effort.
+  void HurryGiveBack();
 
   void OnMapChanged();
   // SessionHandlers::on_reclaimed. The session was lost: its grants are void, nothing is said. The server
@@ -95,6 +99,7 @@ class StripePool {
   std::list<std::shared_ptr<Entry>> entries_;  // most recently used first
   std::vector<StripeId> returned_;
   bool sending_ = false;
+  Event hurry_;  // the sending does not wait for the next commits
   bool closed_ = false;
   uint64_t epoch_ = 0;  // of Drop
   Timer sweep_;

@@ -38,20 +38,23 @@ uint64_t ColumnBatchBytes(const StripeShape& shape) {
 }
 
 // Where in the payload each gathered data column ends.
-std::vector<uint64_t> ColumnEnds(const Layout& layout, const StripeShape& shape, const StripeWriterOptions& options) {
-  if (layout.arrangement != Arrangement::kGathered) return {StripeCapacity(layout, shape)};
+std::vector<uint64_t> ColumnEnds(const Layout& layout, const StripeGrant& grant, const StripeWriterOptions& options) {
+  if (layout.arrangement != Arrangement::kGathered) return {StripeCapacity(layout, grant)};
+  const StripeShape& shape = grant.info.shape;
   CHECK(options.columns.size() <= shape.data_columns(), "more columns than the grant has");
   std::vector<uint64_t> ends;
   for (const uint64_t bytes : options.columns) ends.push_back((ends.empty() ? 0 : ends.back()) + bytes);
-  const uint64_t each = StripeCapacity(layout, shape) / shape.data_columns();
+  const uint64_t each = StripeCapacity(layout, grant) / shape.data_columns();
   while (options.columns.empty() && ends.size() < shape.data_columns()) ends.push_back((ends.size() + 1) * each);
   return ends;
 }
 
 }  // namespace
 
-uint64_t StripeCapacity(const Layout& layout, const StripeShape& shape) {
-  return layout.stripe_bytes / layout.data_columns() * shape.data_columns();
+uint64_t StripeCapacity(const Layout& layout, const StripeGrant& grant) {
+  const uint64_t full = layout.stripe_bytes / layout.data_columns();
+  const uint64_t column = grant.max_column_bytes == 0 ? full : std::min(full, grant.max_column_bytes);
+  return column * grant.info.shape.data_columns();
 }
 
 class StripeWriter::Impl {
@@ -61,7 +64,7 @@ class StripeWriter::Impl {
         grant_(std::move(grant)),
         gathered_shape_(layout.arrangement == Arrangement::kGathered),
         gathered_(gathered_shape_ && grant_.info.shape.data_columns() > 1),
-        ends_(ColumnEnds(layout, grant_.info.shape, options)),
+        ends_(ColumnEnds(layout, grant_, options)),
         capacity_(ends_.back()),
         options_(options),
         rng_(options.seed),

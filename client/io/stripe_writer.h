@@ -36,9 +36,9 @@ struct StripeWriterOptions {
   std::vector<uint64_t> columns = {};
 };
 
-// Payload that a stripe of this shape (as allocated) can take: the columns are as long as in a full stripe
-// of the layout, also if there are fewer of them.
-uint64_t StripeCapacity(const Layout& layout, const StripeShape& shape);
+// Payload that a stripe (as allocated) can take: the columns are as long as in a full stripe of the layout, also
+// if there are fewer of them, or as long as the grant says for want of space.
+uint64_t StripeCapacity(const Layout& layout, const StripeGrant& grant);
 
 class StripeWriter {
  public:

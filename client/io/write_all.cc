@@ -34,6 +34,7 @@ class WriteAllOp {
     }
     if (!error_.ok()) {
       for (const WrittenPiece& p : pieces_) source_.GiveBack(p.info.id);
+      if (error_.code == FsError::kNoSpace) source_.HurryGiveBack();
       co_return error_;
     }
     std::sort(pieces_.begin(), pieces_.end(),
@@ -89,13 +90,14 @@ class WriteAllOp {
       co_return grant.error();
     }
     const StripeId id = grant->info.id;
-    const uint64_t n = std::min(r.length, StripeCapacity(layout_, grant->info.shape));
+    const uint64_t n = std::min(r.length, StripeCapacity(layout_, *grant));
     StripeWriterOptions options = options_.writer;
     options.seed = rng_.Next();
     StripeWritten w =
         co_await WriteWholeStripe(io_, std::move(*grant), layout_, payload_.Slice(r.offset, n), options);
     if (!w.error.ok()) {
       source_.GiveBack(id);
+      if (w.error.code == FsError::kNoSpace) source_.HurryGiveBack();
       for (TargetId t : w.failed) Avoid(t);
       const bool hopeless = w.failed.empty() && w.error.code != FsError::kTokenExpired &&
                             w.error.code != FsError::kBadToken && !IsRetryable(w.error.code);

@@ -13,10 +13,12 @@ namespace stria {
 class GrantSource {
  public:
   virtual ~GrantSource() = default;
-  // A stripe for up to `payload_bytes`; it may hold less (StripeCapacity) if it had to be narrower.
+  // A stripe for up to `payload_bytes`; it may hold less (StripeCapacity) if it had to be narrower or shorter.
   virtual Task<Result<StripeGrant>> Take(uint64_t payload_bytes, std::vector<TargetId> avoid) = 0;
   // Will not be committed.
   virtual void GiveBack(StripeId stripe) = 0;
+  // Somebody has found no space, and those given back may hold some: their time has come. Best effort.
+  virtual void HurryGiveBack() {}
 };
 
 // Payload [payload_offset, + info.shape.payload_bytes) is in this stripe from its start.
@@ -33,7 +35,8 @@ struct WriteAllOptions {
 };
 
 // Tries until all is written, an error says that no try can help, or timeout_ns have passed. On error all
-// stripes it used are given back. Ok: pieces in order, without gaps; durable, not committed.
+// stripes it used are given back, in a hurry if there was no space. Ok: pieces in order, without gaps;
+// durable, not committed.
 // Errors: kNoSpace, kTooFewDomains, kFenced ... of the source; kTimedOut with the last reason.
 // `source` outlives the call.
 Task<Result<std::vector<WrittenPiece>>> WriteAll(StripeIo io, GrantSource& source, Layout layout,

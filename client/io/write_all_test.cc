@@ -143,6 +143,21 @@ TEST(WriteAll, UsesNarrowerStripes) {
   ExpectWritten(env, *r, payload);
 }
 
+TEST(WriteAll, UsesShorterStripes) {
+  IoEnv env(12);
+  const Layout layout = MakeLayout(1, 4, 2, 64 * kKiB, 4);
+  FakeSource source(&env.cluster, layout);
+  source.max_column_bytes = 64 * kKiB;
+  const BufferChain payload = RandomPayload(env.rng, 2 * layout.stripe_bytes - 5);
+  Result<std::vector<WrittenPiece>> r = RunSim(env.ex, WriteAll(env.io, source, layout, payload));
+  ASSERT_TRUE(r.ok()) << r.error();
+  EXPECT_EQ(r->size(), 8u);
+  for (const WrittenPiece& p : *r) {
+    for (const Column& c : p.info.columns) EXPECT_LE(c.length, source.max_column_bytes);
+  }
+  ExpectWritten(env, *r, payload);
+}
+
 // A crash of the client at any step leaves nothing running and nothing held.
 TEST(Crash, DestroysEverythingAtAnyPoint) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
@@ -181,7 +196,7 @@ class PoolEnv : public IoEnv {
   explicit PoolEnv(uint64_t seed) : IoEnv(seed), layout(MakeLayout(1, 4, 1, 64 * kKiB, 2)), stripes(Make()) {}
   std::unique_ptr<StripePool> Make() {
     auto allocate = [this](AllocateRequest r) -> Task<Result<AllocateReply>> {
-      ++requests;
+      if (++requests > full_after) co_return Error(FsError::kNoSpace, "full");
       EXPECT_LE(r.count, 16u);
       co_await Sleep(2 * kMillisecond);
       AllocateReply reply;
@@ -189,6 +204,7 @@ class PoolEnv : public IoEnv {
         Result<StripeGrant> g = cluster.Allocate(ShapeFor(layout, layout.stripe_bytes), r.avoid);
         if (!g.ok()) co_return g.error();
         allocated.insert(g->info.id);
+        g->max_column_bytes = max_column_bytes;
         reply.stripes.push_back(std::move(*g));
       }
       co_return reply;
@@ -207,6 +223,8 @@ class PoolEnv : public IoEnv {
   }
   Layout layout;
   size_t requests = 0;
+  size_t full_after = SIZE_MAX;   // requests
+  uint64_t max_column_bytes = 0;  // of all grants
   std::set<StripeId> allocated, returned, taken;
   std::unique_ptr<StripePool> stripes;
 };
@@ -290,6 +308,55 @@ TEST(StripePool, FeedsWriteAll) {
   ExpectWritten(env, *r, payload);
   RunSim(env.ex, env.stripes->Close());
   EXPECT_EQ(env.returned.size() + r->size(), env.allocated.size());
+}
+
+TEST(StripePool, KeepsNoShortGrants) {
+  PoolEnv env(13);
+  for (int i = 0; i < 20; ++i) env.Take();
+  env.max_column_bytes = env.layout.unit_bytes;
+  while (env.stripes->ready() > 0) env.Take();
+  env.ex.RunFor(kSecond);
+  EXPECT_EQ(env.stripes->ready(), 0u);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(env.Take().max_column_bytes, env.layout.unit_bytes);
+    env.ex.RunFor(kSecond);
+    EXPECT_EQ(env.stripes->ready(), 0u);
+  }
+  env.max_column_bytes = 0;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(env.Take().max_column_bytes, 0u);
+  env.ex.RunFor(kSecond);
+  EXPECT_GT(env.stripes->ready(), 0u);
+  RunSim(env.ex, env.stripes->Close());
+  EXPECT_EQ(env.taken.size() + env.returned.size(), env.allocated.size());
+}
+
+TEST(StripePool, SendsWhatIsGivenBackInAHurryOnlyThen) {
+  PoolEnv env(14);
+  const StripeId first = env.Take().info.id;
+  const StripeId second = env.Take().info.id;
+  env.stripes->HurryGiveBack();  // there is nothing
+  env.stripes->GiveBack(first);
+  env.ex.RunFor(kSecond);
+  EXPECT_FALSE(env.returned.count(first)) << "the next commit takes it along";
+  env.stripes->HurryGiveBack();
+  env.ex.RunFor(10 * kMillisecond);
+  EXPECT_TRUE(env.returned.count(first));
+  env.stripes->GiveBack(second);
+  env.ex.RunFor(kSecond);
+  EXPECT_FALSE(env.returned.count(second));
+  env.ex.RunFor(10 * kSecond);
+  EXPECT_TRUE(env.returned.count(second));
+}
+
+TEST(StripePool, WhatAWriteWithoutSpaceHasWrittenGoesBackAtOnce) {
+  PoolEnv env(15);
+  env.full_after = 2;
+  const BufferChain payload = RandomPayload(env.rng, 40 * env.layout.stripe_bytes);
+  auto source = env.stripes->SourceFor(InodeId(9), env.layout);
+  EXPECT_EQ(RunSim(env.ex, WriteAll(env.io, *source, env.layout, payload)).code(), FsError::kNoSpace);
+  env.ex.RunFor(10 * kMillisecond);
+  EXPECT_GT(env.returned.size(), 0u);
+  EXPECT_EQ(env.returned.size() + env.stripes->ready(), env.allocated.size());
 }
 
 TEST(Health, AvoidsProbesAndForgives) {

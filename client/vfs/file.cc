@@ -391,7 +391,7 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     const std::optional<uint64_t> grow_to = append ? std::nullopt : std::optional(offset + length);
     reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), grow_to, false);
     if (reply.ok()) break;
-    GiveBack(written);
+    GiveBack(written, reply.code());
     // Its stripes did not survive: a restart of the server, or a disk given up meanwhile.
     if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) continue;
     if (!inlined || !InlineRefused(reply.code())) break;

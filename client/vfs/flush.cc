@@ -108,8 +108,9 @@ Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> ino
   co_return written;
 }
 
-void Vfs::GiveBack(const std::vector<WrittenPiece>& written) {
+void Vfs::GiveBack(const std::vector<WrittenPiece>& written, FsError why) {
   for (const WrittenPiece& w : written) pool_.GiveBack(w.info.id);
+  if (why == FsError::kNoSpace) pool_.HurryGiveBack();
 }
 
 Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
@@ -164,11 +165,11 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
     while (waits() && n.write_back_pauses == 0) co_await n.batch_done.Wait();
     if (n.generation != generation) co_return Error(FsError::kFenced);
     if (waits()) {
-      GiveBack(written);
+      GiveBack(written, FsError::kAgain);
       co_return Error(FsError::kAgain);
     }
     if (batch.pieces.empty()) {
-      GiveBack(written);
+      GiveBack(written, FsError::kOk);
       co_return Ok();
     }
     auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
@@ -176,7 +177,7 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
                                        n.durable_waiters > 0);
     if (reply.ok()) co_return Ok();
     // Of no use any more; those that were committed although the answer is an error stay.
-    GiveBack(written);
+    GiveBack(written, reply.code());
     if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) {
       // The allocation did not survive a restart of the server: the bytes go into other stripes.
       written.clear();

@@ -134,6 +134,7 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
       if (w.error.code != FsError::kConflict) attempt = kMaxGatherTries;
     }
     source->GiveBack(id);
+    if (w.error.code == FsError::kNoSpace) source->HurryGiveBack();
     avoid = std::move(w.failed);
     last = std::move(w.error);
   }

@@ -339,7 +339,8 @@ class Vfs {
   class WriteBackPause;
   Task<Result<NodeReply>> CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
-  void GiveBack(const std::vector<WrittenPiece>& written);
+  // They are not committed, for this reason.
+  void GiveBack(const std::vector<WrittenPiece>& written, FsError why);
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
                                          std::vector<Extent> extents, std::optional<uint64_t> grow_to,
                                          bool durable);  // no grow_to: append

@@ -6,6 +6,29 @@
 #include "stripe/layout.h"
 
 namespace stria {
+namespace {
+
+// For want of space, columns get shorter than in a full stripe: down to this part of it, but whole units.
+constexpr uint64_t kLeastColumnPart = 16;
+
+uint64_t LeastColumnBytes(const Layout& layout, uint64_t full_bytes) {
+  return std::max<uint64_t>(AlignDown(full_bytes / kLeastColumnPart, layout.unit_bytes), layout.unit_bytes);
+}
+
+NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placement& p) {
+  NewStripe s;
+  s.shape.groups = p.groups;
+  s.shape.k = p.k;
+  s.shape.m = layout.m;
+  s.shape.codec = p.k == layout.k ? layout.codec : DefaultCodec(p.k, layout.m);
+  s.shape.unit_bytes = layout.unit_bytes;
+  s.narrow = p.narrow;
+  s.crowded = IsCrowded(view, s.shape, p.targets, layout.domain);
+  s.targets = p.targets;
+  return s;
+}
+
+}  // namespace
 
 std::string MetaServer::Sign(ShardId shard, TargetId target, uint8_t rights) const {
   const int64_t expiry_s = (TokenTime() + options_.token_ttl_ns) / kSecond;
@@ -56,10 +79,12 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
   const SessionRecord* session = sessions_.Find(ctx.session);
   const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);
   std::vector<NewStripe> stripes;
+  std::vector<uint64_t> max_column_bytes;
   for (uint32_t i = 0; i < std::max<uint32_t>(r.count, 1); ++i) {
     PlaceRequest place;
     place.seed = place_seed_ + i;
     place.shard_bytes = layout.stripe_bytes / layout.data_columns();
+    place.least_shard_bytes = LeastColumnBytes(layout, place.shard_bytes);
     place.preferred = near == nullptr ? NodeId() : near->id;
     place.excluded = r.avoid;
     Result<Placement> placed = PlaceStripe(view, layout, place);
@@ -68,24 +93,19 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
       place.excluded.clear();
       placed = PlaceStripe(view, layout, place);
     }
-    ASSIGN_OR_RETURN(Placement p, std::move(placed));
-    NewStripe s;
-    s.shape.groups = p.groups;
-    s.shape.k = p.k;
-    s.shape.m = layout.m;
-    s.shape.codec = p.k == layout.k ? layout.codec : DefaultCodec(p.k, layout.m);
-    s.shape.unit_bytes = layout.unit_bytes;
-    s.narrow = p.narrow;
-    s.crowded = IsCrowded(view, s.shape, p.targets, layout.domain);
-    s.targets = std::move(p.targets);
-    stripes.push_back(std::move(s));
+    RETURN_IF_ERROR(placed);
+    stripes.push_back(StripeAt(view, layout, *placed));
+    const bool is_short = placed->shard_bytes < place.shard_bytes;
+    max_column_bytes.push_back(is_short ? AlignDown(placed->shard_bytes, layout.unit_bytes) : 0);
+    if (placed->short_of_space) break;  // a second one would be promised the same little space
   }
   ASSIGN_OR_RETURN(std::vector<StripeInfo> infos, OpAllocate(txn, ctx, r.ino, asked, stripes));
   place_seed_ += stripes.size();
   AllocateReply reply;
-  for (StripeInfo& info : infos) {
+  for (size_t i = 0; i < infos.size(); ++i) {
     StripeGrant g;
-    g.info = std::move(info);
+    g.info = std::move(infos[i]);
+    g.max_column_bytes = max_column_bytes[i];
     reply.stripes.push_back(std::move(g));
   }
   reply.seq = txn.seq();

@@ -83,6 +83,37 @@ TEST_F(DisksTest, WhatIsToBeAvoidedIsTakenIfThereIsNothingElse) {
   EXPECT_TRUE(a.Run(h.server->Allocate(r)).ok());
 }
 
+TEST_F(DisksTest, StripesGetShorterBeforeTheyGetNarrower) {
+  const InodeId ino = a.Lookup("f")->attr.ino;
+  auto set_free = [&](uint64_t bytes) {
+    for (auto& n : nodes) {
+      for (DiskHello& d : n->disks()) d.free_bytes = bytes;
+    }
+    h.ex.RunFor(3 * kSecond);
+  };
+  const auto full = a.Allocate(ino, 4);
+  ASSERT_EQ(full->stripes.size(), 4u);
+  EXPECT_EQ(full->stripes[0].max_column_bytes, 0u);
+  const StripeShape shape = full->stripes[0].info.shape;
+  set_free(shape.unit_bytes * 5 / 2);
+  AllocateRequest r;
+  r.header = a.Mutation();
+  r.ino = ino;
+  r.count = 4;
+  for (int i = 0; i < 2; ++i) {  // the second time it is the stored reply
+    const auto few = a.Run(h.server->Allocate(r));
+    ASSERT_TRUE(few.ok()) << few.error();
+    ASSERT_EQ(few->stripes.size(), 1u);
+    EXPECT_EQ(few->stripes[0].max_column_bytes, 2 * shape.unit_bytes);
+    EXPECT_EQ(few->stripes[0].info.shape, shape);
+    EXPECT_FALSE(few->stripes[0].info.narrow);
+  }
+  set_free(shape.unit_bytes - 1);
+  EXPECT_EQ(a.Allocate(ino).code(), FsError::kNoSpace);
+  set_free(900 * kGiB);
+  EXPECT_EQ(a.Allocate(ino, 4)->stripes.size(), 4u);
+}
+
 TEST_F(DisksTest, ARestartForgetsNoCarriedDisk) {
   nodes[0]->Stop();
   for (auto& n : nodes) n->slots = 0;

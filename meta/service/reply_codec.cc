@@ -142,7 +142,10 @@ Result<void> DecodeReply(std::string_view bytes, LayoutReply* out) {
 std::string EncodeReply(const AllocateReply& r) {
   ByteWriter w;
   w.U32(static_cast<uint32_t>(r.stripes.size()));
-  for (const StripeGrant& g : r.stripes) EncodeStripeInfo(g.info, &w);
+  for (const StripeGrant& g : r.stripes) {
+    EncodeStripeInfo(g.info, &w);
+    w.U64(g.max_column_bytes);
+  }
   w.U64(r.seq.v);
   return w.Take();
 }
@@ -153,6 +156,7 @@ Result<void> DecodeReply(std::string_view bytes, AllocateReply* out) {
     for (uint32_t i = 0; i < n && r->ok(); ++i) {
       StripeGrant g;
       g.info = DecodeStripeInfo(r);
+      g.max_column_bytes = r->U64();
       out->stripes.push_back(std::move(g));
     }
     out->seq = CommitSeq(r->U64());

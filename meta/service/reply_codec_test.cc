@@ -75,7 +75,10 @@ TEST(ReplyCodec, RoundTrips) {
   g.info.shape.codec = Codec::kXor;
   for (uint64_t i = 1; i <= 3; ++i) g.info.columns.push_back({ShardId(i), TargetId(static_cast<uint32_t>(i)), 0, 0});
   alloc.stripes = {g, g};
+  alloc.stripes[1].max_column_bytes = 512 * kKiB;
   EXPECT_EQ(Back(alloc).stripes[1].info, g.info);
+  EXPECT_EQ(Back(alloc).stripes[0].max_column_bytes, 0u);
+  EXPECT_EQ(Back(alloc).stripes[1].max_column_bytes, 512 * kKiB);
 
   CommitReply commit;
   commit.attr = SomeAttr(1);
