@@ -35,6 +35,9 @@ def scenario():
         for p in gone:
             p.unlink()
         c.start("n3")
+        # First of all the node's word: the cluster may not have missed it.
+        wait_for("three indexes are made again",
+                 lambda: (c.cluster / "log" / "n3.log").read_text().count("the disk serves again") == 3, 60)
         wait_for("all disks of n3 are in use", lambda: all(in_use(c, f"n3:d{i}") for i in (1, 2, 3)), 60)
         say(f"three indexes were made again; {len(gone)} shards are missing")
         log = (c.cluster / "log" / "n3.log").read_text()
