@@ -433,7 +433,8 @@ Task<void> Agent::SweepLoop() {
 
 void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
   AgentDisk& d = disks_.at(i);
-  if (d.uuid != disk) d.target = TargetId();  // that of another, in whose place it is
+  const bool is_new = d.uuid != disk;
+  if (is_new) d.target = TargetId();  // that of another, in whose place it is
   d.uuid = disk;
   d.store = store;
   d.problem.clear();
@@ -444,7 +445,7 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
   work_done_.Set();
   if (scrubbers_.empty()) return;  // before Start
   StartScrub(i);
-  if (scrubbers_[i]) scope_.Spawn(CompareSoon(i));
+  if (scrubbers_[i] && !is_new) scope_.Spawn(CompareSoon(i));
 }
 
 void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {

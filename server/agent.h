@@ -73,7 +73,7 @@ class Agent {
   bool registered() const { return registered_; }
   NodeId node() const { return node_; }
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
-  // A disk that could not be used can be now: it is registered, and compared with the metadata at once.
+  // A disk that could not be used can be now: it is registered, and unless it is new compared with the metadata at once.
   // `store` outlives the agent; `disk` is the one that is there.
   void Attach(size_t i, ShardStore* store, Uuid disk);
   // Of a disk that cannot be used: which one the cluster knows in its place, and why not.
