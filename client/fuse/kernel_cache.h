@@ -1,6 +1,6 @@
 // Tells the kernel to forget what it caches of an inode. A notification with data may wait for pages that a running
 // read holds, so it runs on threads of its own, never on the executor's. One of attributes alone waits for nobody, and
-// has another thread: reads wait for it (Vfs::ShowSize).
+// has another thread: reads wait for it (Vfs::Resizing).
 //
 // An inode that the kernel does not have has nothing to forget, unless the answer that makes it known is
 // still on its way: the kernel's inode comes into being some time after our reply, with attributes that

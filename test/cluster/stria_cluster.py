@@ -125,7 +125,16 @@ class Cluster:
     # ---- Life ----
 
     def __enter__(self):
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop (timeout?)"))
+        owner = os.getpid()
+
+        def told_to_stop(*_):
+            # Processes forked from this one inherit the handler; the cluster is not theirs, and what they raise may be
+            # swallowed wherever they are (a pool's worker that is told just after its fork would never end).
+            if os.getpid() != owner:
+                os._exit(1)
+            sys.exit("told to stop (timeout?)")
+
+        signal.signal(signal.SIGTERM, told_to_stop)
         nodes, disks, layout = self.shape
         try:
             self.stria("dev", "up", "--dir", self.cluster, "--nodes", nodes, "--disks", disks, "--mount", self.mount,

@@ -35,7 +35,10 @@ def parallel(count, do, *args):
     """do(index, *args) in `count` processes; an error of one is ours."""
     with multiprocessing.get_context("fork").Pool(count) as pool:
         waiting = [pool.apply_async(do, (i, *args)) for i in range(count)]
-        return [w.get(LIMIT_S) for w in waiting]
+        results = [w.get(LIMIT_S) for w in waiting]
+        pool.close()
+        pool.join()
+        return results
 
 
 def fill(index, path, entries):
