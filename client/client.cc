@@ -29,6 +29,7 @@ Client::~Client() { scope_.CancelAll(); }
 
 SessionHandlers Client::Handlers() {
   SessionHandlers h;
+  h.on_event_came = [this](const SessionEvent& e) { vfs_.EventCame(e); };
   h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
   h.held = [this] { return vfs_.Held(); };
   h.locks = [this] { return vfs_.HeldLocks(); };

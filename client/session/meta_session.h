@@ -60,6 +60,9 @@ struct Caller {
 
 // All optional. Called on the executor's thread.
 struct SessionHandlers {
+  // At once, in the order in which they came: what is cached here must not outlive an answer that came after the event.
+  // on_event does the rest, and may wait for what went before it.
+  std::function<void(const SessionEvent&)> on_event_came;
   std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
   std::function<std::vector<HeldInode>()> held;      // for a reclaim
   std::function<std::vector<FileLock>()> locks;      // for a reclaim

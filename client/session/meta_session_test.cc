@@ -18,6 +18,7 @@ class Env {
         meta(seed + 2),
         session(meta, Options(seed, std::move(addresses), timeout_ns)) {
     SessionHandlers h;
+    h.on_event_came = [this](const SessionEvent& e) { came.push_back(e.seq); };
     h.on_event = [this](SessionEvent e) { return OnEvent(e); };
     h.held = [this] { return held; };
     h.on_reclaimed = [this](bool lost) -> Task<void> {
@@ -59,7 +60,7 @@ class Env {
   std::vector<HeldInode> held;
   std::vector<bool> reclaims;
   std::vector<uint64_t> maps;
-  std::vector<uint64_t> started, handled;
+  std::vector<uint64_t> came, started, handled;
   std::map<InodeId, int64_t> handler_ns;
   MetaSession session;
 };
@@ -233,6 +234,7 @@ TEST(MetaSession, EventsAreHandledPerInodeInOrderAndAckedInOrder) {
   EXPECT_EQ(env.meta.acked_event(), quick) << "a recall under way keeps others waiting";
   env.ex.RunFor(2 * kSecond);
   EXPECT_EQ(env.started, (std::vector<uint64_t>{slow, quick}));
+  EXPECT_EQ(env.came, (std::vector<uint64_t>{slow, quick, behind})) << "nothing cached outlives an event that has come";
   const uint64_t polls = env.meta.polls();
   env.ex.RunFor(10 * kSecond);
   EXPECT_EQ(env.handled, (std::vector<uint64_t>{quick, slow, behind}));

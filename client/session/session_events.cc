@@ -87,6 +87,7 @@ bool MetaSession::TakeEvents(std::vector<SessionEvent> events) {
       Acknowledge(e.seq, numbering_);
       continue;
     }
+    if (handlers_.on_event_came) handlers_.on_event_came(e);
     // A recall under way, which may wait for what another client has to acknowledge, holds up no acknowledgement
     // of ours: its end is told by LeaseDone.
     const bool demand = e.kind == SessionEvent::Kind::kRecall || e.kind == SessionEvent::Kind::kFlush;

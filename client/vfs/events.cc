@@ -17,6 +17,23 @@ bool AboutInode(SessionEvent::Kind k) {
 }
 }  // namespace
 
+void Vfs::EventCame(const SessionEvent& e) {
+  ++cache_epoch_;
+  switch (e.kind) {
+    case SessionEvent::Kind::kInvalidateAttr: AttrChanged(e.ino); return;
+    case SessionEvent::Kind::kInvalidateData: {
+      AttrChanged(e.ino);
+      auto it = inodes_.find(e.ino);
+      if (it == inodes_.end()) return;
+      ++it->second->extent_epoch;
+      it->second->extents.Clear();
+      return;
+    }
+    case SessionEvent::Kind::kInvalidateEntry: ForgetEntry(e.ino, e.name); return;
+    default: return;
+  }
+}
+
 Task<void> Vfs::OnEvent(SessionEvent e) {
   ++cache_epoch_;
   ++events_seen_;
