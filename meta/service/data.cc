@@ -62,7 +62,20 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
     interests_.NoteData(r.header.session, r.ino, &evicted);
     NoteEvictions(evicted);
   }
+  // Bytes and size tell of a change as attributes do (GetAttr). But a session that has not acknowledged it itself does
+  // not wait: what it asks for here may be pages that its kernel has to read before it can forget them.
+  if (!IsUntold(r.header.session, r.ino)) {
+    co_await WaitTold(&untold_attrs_, r.ino, r.header.session);
+    CO_RETURN_IF_ERROR(CheckSession(r.header));
+  }
   co_return std::move(*reply);
+}
+
+bool MetaServer::IsUntold(SessionId s, InodeId ino) const {
+  auto of = untold_attrs_.find(ino);
+  if (of == untold_attrs_.end()) return false;
+  auto event = of->second.find(s);
+  return event != of->second.end() && !sessions_.Acked(s, event->second);
 }
 
 // ---- Allocation ----

@@ -221,6 +221,7 @@ class MetaServer final : public MetaService, public AdminService {
   // find, or hear from others who have looked at what they cached, that it has not happened.
   Task<void> WaitTold(InodeId dir);
   Task<void> WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except);
+  bool IsUntold(SessionId s, InodeId ino) const;  // of a change of the inode's attributes or bytes
   // The file has lost its last name: sessions that keep it for a next open, or will, are to give it back.
   void TellOrphaned(const Touched& touched);
   void LogMapChanges();

@@ -120,6 +120,13 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
     co_await WaitTold(r.parent);
     co_return reply;
   }
+  if (reply->created && r.open && sessions_.Exists(r.header.session)) {
+    // Open from its beginning: if somebody removes its name before AfterMakeNode, it is still the caller's.
+    const InodeId made = reply->node.attr.ino;
+    const LeaseTable::OpenOutcome o = leases_.Open(r.header.session, made, true, true, true, r.header.trace_id);
+    PushDemands(o.demands);
+    if (!o.granted && !o.late) leases_.AbandonOpen(r.header.session, made);
+  }
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
   NoteEvictions(evicted);
