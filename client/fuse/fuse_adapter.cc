@@ -87,21 +87,40 @@ Caller FuseAdapter::CallerOf(fuse_req_t req) {
 void FuseAdapter::Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work) {
   Caller caller;
   if (identity == Identity::kCaller) caller = CallerOf(req);
-  executor_.Post([this, req, on_interrupt, caller = std::move(caller), work = std::move(work)]() mutable {
-    Run(req, on_interrupt, std::move(caller), std::move(work));
+  CHECK(reader_slot != nullptr, "not on a reader's thread");
+  const auto* header = reinterpret_cast<const fuse_in_header*>(reader_slot->buffer.get());
+  const FuseAsked asked{header->opcode, roots().FromNode(header->nodeid), executor_.NowNs()};
+  executor_.Post([this, req, on_interrupt, caller = std::move(caller), asked, work = std::move(work)]() mutable {
+    Run(req, on_interrupt, std::move(caller), asked, std::move(work));
   });
 }
 
-void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, Work work) {
+void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work) {
   Reap();
   const uint64_t id = next_id_++;
-  auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(caller));
+  auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(caller), asked);
   FuseRequest* r = owned.get();
   requests_.emplace(id, std::move(owned));
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
   }
+  if (options_.slow && !slow_look_.pending()) {
+    executor_.StartTimer(&slow_look_, executor_.NowNs() + kSlowNs, [this] { LookForSlow(); });
+  }
   r->task_.Spawn(Carry(this, r, std::move(work)));
+}
+
+// Nobody waits in the dark.
+void FuseAdapter::LookForSlow() {
+  Reap();
+  const int64_t now_ns = executor_.NowNs();
+  for (auto& [id, r] : requests_) {
+    if (!r->req_ || r->said_slow_ || now_ns - r->asked_.at_ns < kSlowNs || r->asked_.opcode == FUSE_SETLKW) continue;
+    r->said_slow_ = true;
+    options_.slow(r->asked_.ToString() + " has not been answered for " +
+                  std::to_string((now_ns - r->asked_.at_ns) / kSecond) + " s: " + vfs_.Describe(r->asked_.ino));
+  }
+  if (!requests_.empty()) executor_.StartTimer(&slow_look_, now_ns + kSlowNs / 2, [this] { LookForSlow(); });
 }
 
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {

@@ -38,6 +38,8 @@ struct FuseAdapterOptions {
   std::function<void(InodeId)> told;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
+  // What takes long, and why perhaps; to be told like `warn`.
+  std::function<void(const std::string&)> slow;
 };
 
 // An open file of the kernel.
@@ -89,6 +91,7 @@ class FuseAdapter {
  public:
   static constexpr int64_t kInterruptGraceNs = 1 * kSecond;
   static constexpr int kMaxWarningsPerSecond = 10;
+  static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is told of
   // Writes below this are copied, so that a few bytes do not pin a large buffer.
   static constexpr uint32_t kCopyWritesBelowBytes = 64 * kKiB;
   // The kernel's copy of larger replies is made by a thread of its own.
@@ -151,7 +154,8 @@ class FuseAdapter {
   friend class FuseRequest;
   static const uint8_t* RawArguments();
   Caller CallerOf(fuse_req_t req);
-  void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, Work work);
+  void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work);
+  void LookForSlow();
   static Task<void> Carry(FuseAdapter* adapter, FuseRequest* request, Work work);
   void Reap();
   static void OnInterrupted(fuse_req_t req, void* id);
@@ -173,6 +177,7 @@ class FuseAdapter {
   std::unordered_map<uint64_t, std::unique_ptr<FuseRequest>> requests_;
   std::vector<uint64_t> finished_;  // their coroutines have ended; to be destroyed from outside of them
   Event idle_;                      // pulsed when the last running one has ended
+  Timer slow_look_;                 // pending while requests run
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;

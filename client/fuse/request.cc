@@ -1,6 +1,9 @@
 #include "client/fuse/request.h"
 
+#include <linux/fuse.h>
+
 #include <cerrno>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,6 +30,37 @@ FuseRequest::~FuseRequest() {
 }
 
 fuse_req_t FuseRequest::Take() { return std::exchange(req_, nullptr); }
+
+std::string FuseAsked::ToString() const {
+  const char* name = "request";
+  switch (opcode) {
+    case FUSE_LOOKUP: name = "lookup in directory"; break;
+    case FUSE_GETATTR: name = "stat of"; break;
+    case FUSE_SETATTR: name = "change of attributes of"; break;
+    case FUSE_MKDIR:
+    case FUSE_MKNOD:
+    case FUSE_CREATE:
+    case FUSE_SYMLINK: name = "creation in directory"; break;
+    case FUSE_UNLINK:
+    case FUSE_RMDIR: name = "removal in directory"; break;
+    case FUSE_RENAME:
+    case FUSE_RENAME2: name = "rename from directory"; break;
+    case FUSE_LINK: name = "link into directory"; break;
+    case FUSE_OPEN: name = "open of"; break;
+    case FUSE_READ: name = "read of"; break;
+    case FUSE_WRITE: name = "write to"; break;
+    case FUSE_FLUSH: name = "close of"; break;
+    case FUSE_RELEASE: name = "last close of"; break;
+    case FUSE_FSYNC:
+    case FUSE_FSYNCDIR: name = "fsync of"; break;
+    case FUSE_FALLOCATE: name = "fallocate of"; break;
+    case FUSE_COPY_FILE_RANGE: name = "copy from"; break;
+    case FUSE_READDIR:
+    case FUSE_READDIRPLUS: name = "listing of directory"; break;
+    default: return "request " + std::to_string(opcode) + " of inode " + std::to_string(ino.v);
+  }
+  return std::string(name) + " inode " + std::to_string(ino.v);
+}
 
 bool FuseRequest::Fail(FsError code) {
   fuse_req_t req = Take();

@@ -28,12 +28,21 @@ enum class OnInterrupt : uint8_t {
   kIgnore,  // nobody waits for it
 };
 
+// What the kernel asks.
+struct FuseAsked {
+  uint32_t opcode = 0;
+  InodeId ino;
+  int64_t at_ns = 0;  // the executor's time
+
+  std::string ToString() const;  // "write to inode 12"
+};
+
 class FuseAdapter;
 
 class FuseRequest {
  public:
-  FuseRequest(FuseAdapter& adapter, fuse_req_t req, uint64_t id, OnInterrupt on_interrupt, Caller caller)
-      : who(std::move(caller)), adapter_(adapter), req_(req), id_(id), on_interrupt_(on_interrupt) {}
+  FuseRequest(FuseAdapter& adapter, fuse_req_t req, uint64_t id, OnInterrupt on_interrupt, Caller caller, FuseAsked asked)
+      : who(std::move(caller)), adapter_(adapter), req_(req), id_(id), on_interrupt_(on_interrupt), asked_(asked) {}
   ~FuseRequest();
   FuseRequest(const FuseRequest&) = delete;
   FuseRequest& operator=(const FuseRequest&) = delete;
@@ -71,6 +80,8 @@ class FuseRequest {
   fuse_req_t req_;
   const uint64_t id_;
   const OnInterrupt on_interrupt_;
+  const FuseAsked asked_;
+  bool said_slow_ = false;
   Timer grace_;  // running since the interrupt
   bool interrupted_ = false;
   std::function<void()> when_interrupted_;

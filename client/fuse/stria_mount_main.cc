@@ -181,6 +181,7 @@ Result<void> MountProgram::Start() {
   adapter.roots.root = root;
   adapter.owner = {config_.uid, config_.gid, geteuid(), getegid()};
   adapter.warn = [](const std::string& line) { LogWarning("{}", line); };
+  adapter.slow = adapter.warn;
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
   kernel_.SetRoots(adapter.roots);
   loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });

@@ -1,5 +1,6 @@
 #include "client/vfs/vfs.h"
 
+#include <sstream>
 #include <utility>
 
 #include "client/vfs/inode.h"
@@ -28,6 +29,33 @@ Task<Result<void>> Vfs::FlushAll() {
   }
   if (!first.ok()) co_return first;
   co_return Ok();
+}
+
+std::string Vfs::Describe(InodeId ino) const {
+  auto it = inodes_.find(ino);
+  if (it == inodes_.end()) return "not in use here";
+  const VfsInode& n = *it->second;
+  std::ostringstream out;
+  switch (n.lease) {
+    case LeaseMode::kNone: out << "no lease"; break;
+    case LeaseMode::kRead: out << "read lease"; break;
+    case LeaseMode::kExclusive: out << "exclusive lease"; break;
+    case LeaseMode::kShared: out << "shared lease"; break;
+  }
+  if (n.for_write) out << " for writing";
+  if (n.opening > 0) out << ", " << n.opening << " opens are under way";
+  if (n.lease_mu.locked()) out << ", the lease is being changed";
+  if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
+  if (IsResizing(ino)) out << ", its size is being changed";
+  out << ", " << n.dirty.bytes() << " bytes unwritten";
+  if (!n.dirty.clean()) {
+    out << " (" << n.dirty.batches() << " batches, " << n.dirty.taken() << " on their way, " << n.failures << " failed";
+    if (n.write_back_pauses > 0) out << ", held back by " << n.write_back_pauses;
+    if (!n.flush_error.ok()) out << ", last error: " << n.flush_error.ToString();
+    out << ")";
+  }
+  out << "; " << dirty_bytes_ << " bytes of all files";
+  return out.str();
 }
 
 }  // namespace stria

@@ -205,6 +205,9 @@ class Vfs {
   // The owner is gone, and what it had locked of the inode with it. Without locks this asks nobody.
   Task<void> DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64_t owner);
 
+  // What is held and under way of an inode, in one line for an operator who wonders why it takes so long.
+  std::string Describe(InodeId ino) const;
+
   const IoCounters& counters() const { return counters_; }
   uint64_t dirty_bytes() const { return dirty_bytes_; }
 

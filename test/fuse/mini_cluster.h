@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -156,6 +157,7 @@ class MiniMount {
       adapter.roots = roots;
       adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
       adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
+      adapter.slow = [n = number](const std::string& line) { std::cerr << "mount " << n << ": " << line << std::endl; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
     });
     loop.Run([this] { return client_->WaitReady(); }).value();
