@@ -46,7 +46,10 @@ EntryOut Vfs::Overlay(const Attr& attr) {
   EntryOut out = Newest(attr);
   if (IsResizing(attr.ino)) return out;
   out.attr_valid_ns = AttrValidNs();
-  if (auto it = inodes_.find(attr.ino); it != inodes_.end()) ++it->second->attr_shown;
+  if (auto it = inodes_.find(attr.ino); it != inodes_.end()) {
+    ++it->second->attr_shown;
+    it->second->shown_version = std::max(it->second->shown_version, attr.version);
+  }
   return out;
 }
 
@@ -133,13 +136,25 @@ Vfs::Resizing::~Resizing() {
   if (--it->second == 0) vfs_->resizing_.erase(it);
 }
 
-Task<void> Vfs::Resizing::Begin() {
-  auto it = vfs_->inodes_.find(ino_);
-  const std::shared_ptr<VfsInode> inode = it == vfs_->inodes_.end() ? nullptr : it->second;
+Task<void> Vfs::Resizing::Begin() { return vfs_->ForgetShown(ino_); }
+
+Task<void> Vfs::ForgetShown(InodeId ino) {
+  auto it = inodes_.find(ino);
+  const std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
   if (inode && inode->attr_forgotten == inode->attr_shown) co_return;
   const uint64_t shown = inode ? inode->attr_shown : 0;
-  co_await vfs_->kernel_.InvalidateInode(ino_, false, 0, 0);
+  co_await kernel_.InvalidateInode(ino, false, 0, 0);
   if (inode) inode->attr_forgotten = std::max(inode->attr_forgotten, shown);
+}
+
+Task<void> Vfs::ForgetOlder(const Attr& seen) {
+  auto it = inodes_.find(seen.ino);
+  if (it == inodes_.end() || it->second->shown_version >= seen.version) co_return;
+  const std::shared_ptr<VfsInode> inode = it->second;
+  ++cache_epoch_;  // answers that are on their way
+  if (auto a = attrs_.find(seen.ino); a != attrs_.end() && a->second.attr.version < seen.version) ForgetAttr(seen.ino);
+  co_await ForgetShown(seen.ino);
+  inode->shown_version = std::max(inode->shown_version, seen.version);
 }
 
 Vfs::Changing::Changing(Vfs* vfs, InodeId parent, std::string name) : vfs_(vfs), name_(parent, std::move(name)) {

@@ -177,7 +177,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     }
     // What others had changed and we had seen may be lost, if they died with the server.
     n->told_at = events_seen_;
-    n->attr.version = 0;  // the server may count on from less
+    n->attr.version = n->shown_version = 0;  // the server may count on from less
     if (n->buffers_writes()) continue;
     n->attr_known = false;
     n->pages_version = 0;
@@ -200,7 +200,7 @@ void Vfs::DropState(VfsInode& n) {
   n.for_write = false;
   n.generation = session_.generation();
   n.attr_known = false;
-  n.attr.version = 0;
+  n.attr.version = n.shown_version = 0;
   n.pages_version = 0;
   ++n.extent_epoch;
   n.extents.Clear();

@@ -11,16 +11,6 @@ namespace stria {
 namespace {
 // Idle leased inodes kept for the next open; beyond this the oldest ids are given back.
 constexpr size_t kMaxIdleInodes = 20'000;
-
-class Counted {
- public:
-  explicit Counted(uint32_t* count) : count_(count) { ++*count_; }
-  Counted(const Counted&) = delete;
-  ~Counted() { --*count_; }
-
- private:
-  uint32_t* const count_;
-};
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
@@ -39,7 +29,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.for_write = false;
     n.pages_version = 0;
     n.attr_known = false;
-    n.attr.version = 0;
+    n.attr.version = n.shown_version = 0;
     n.generation = session_.generation();
     n.batch_done.Pulse();
   }
@@ -103,8 +93,14 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) co_return co_await KnowAttr(inode);
   std::optional<Resizing> resizing;
   if (truncate) {
-    inode->dirty.Truncate(0);
-    CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+    // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
+    // what was there before the last writes. Unless there is no space for it.
+    if (const auto flushed = co_await FlushInode(inode, false); flushed.code() == FsError::kNoSpace) {
+      inode->dirty.Truncate(0);
+      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+    } else {
+      CO_RETURN_IF_ERROR(flushed);
+    }
     resizing.emplace(this, inode->ino);
     co_await resizing->Begin();
   }
@@ -116,6 +112,8 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   r.for_read = !for_write;
   r.truncate = truncate;
   r.check_access = !again;
+  std::optional<Counted> cutting;
+  if (truncate) cutting.emplace(&inode->cutting);
   // Opening twice is opening once; only truncation must not be repeated.
   ++inode->opening;
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
@@ -131,6 +129,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
+  cutting.reset();
   resizing.reset();
   RememberNode(reply->node, truncate ? SinceChange(since) : since);
   co_return co_await KnowAttr(inode);
@@ -145,7 +144,9 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
     ++n.writers;
   } else {
     ++n.readers;
-    h->page_cache = n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive;
+    // Beside a writer of this mount the kernel's pages would only be thrown away again; and a truncation that it has not
+    // heard the answer of yet would let it read zeros behind the new end.
+    h->page_cache = (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive) && n.writers == 0;
     if (h->page_cache) {
       ++n.cached_opens;
       h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.dirty.clean();
@@ -247,7 +248,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
   const int64_t timeout_ns = session_.options().timeout_ns;
   int64_t until_ns = Executor::Current().NowNs() + timeout_ns;
   uint64_t committed = counters_.committed_bytes;
-  while (dirty_bytes_ > 0 && dirty_bytes_ + bytes > options_.dirty_limit_bytes) {
+  while (!DirtyRoomFor(bytes)) {
     if (pages && inode->forgetting > 0) break;
     if (counters_.committed_bytes != committed) {
       committed = counters_.committed_bytes;
@@ -324,12 +325,14 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   bool pages_went = false;
   std::optional<Resizing> resizing;
   while (true) {
-    CO_RETURN_IF_ERROR(CheckHandle(*h));
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
     if (n.lease_mu.locked()) {
-      CO_RETURN_IF_ERROR(co_await LockLease(inode));  // a recall or truncate is running: write after it
-      continue;
+      // A recall or truncate is running: write after it. Who stands in line for it behind us comes after us; two writers
+      // that looked again whether it is locked would hand it to each other for ever.
+      CO_RETURN_IF_ERROR(co_await LockLease(inode));
+      if (!DirtyRoomFor(length)) continue;
     }
+    CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {
       CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
       continue;

@@ -16,6 +16,17 @@
 
 namespace stria {
 
+// While it lives, the count is one higher.
+class Counted {
+ public:
+  explicit Counted(uint32_t* count) : count_(count) { ++*count_; }
+  Counted(const Counted&) = delete;
+  ~Counted() { --*count_; }
+
+ private:
+  uint32_t* const count_;
+};
+
 class VfsInode {
  public:
   VfsInode(InodeId id, std::shared_ptr<ReadTally> reads) : ino(id), tally(std::move(reads)) {}
@@ -59,9 +70,11 @@ class VfsInode {
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
+  uint32_t cutting = 0;            // the server is changing its size for us, and we do not know yet whether it has
   // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
   uint64_t attr_shown = 1;
   uint64_t attr_forgotten = 0;
+  uint64_t shown_version = 0;      // newest of these; 0: perhaps any
 
   // ---- Data.
   ExtentCache extents;

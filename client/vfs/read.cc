@@ -123,13 +123,16 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
                                 bool any, ReadParts* out) {
   VfsInode& n = *inode;
   const LeaseMode lease = n.lease;
-  if (lease == LeaseMode::kShared || lease == LeaseMode::kNone) {
+  const bool cut = n.cutting > 0 && n.dirty.clean();
+  if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || cut) {
     // Size and mapping are the server's, and in one answer.
     const bool was_clean = n.dirty.clean();
     const uint64_t epoch = n.extent_epoch;
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
-    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, any, &end, &mapping));
+    Attr seen;
+    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, any, &end, &mapping, &seen));
+    if (seen.ino) co_await ForgetOlder(seen);
     // What was committed meanwhile may be in neither; what is buffered under a new lease is of another moment.
     const bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
     if (!whole || (moved && !any)) co_return false;
@@ -157,7 +160,8 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
 
 // The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
 // answers (unless `any`).
-Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping) {
+Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping,
+                                  Attr* seen) {
   std::optional<uint64_t> version;
   for (uint64_t at = offset; at < *end;) {
     GetExtentsRequest r;
@@ -169,6 +173,7 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64
                         co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
     if (!any && version && *version != reply.attr.data_version) co_return false;
     version = reply.attr.data_version;
+    *seen = reply.attr;
     *end = std::min(*end, reply.attr.size);
     if (at >= *end) break;
     if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");

@@ -233,6 +233,10 @@ class Vfs {
   EntryOut Overlay(const Attr& attr);    // the same, for the kernel to keep
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
+  // Returns when the kernel has forgotten what attributes of it were shown until now.
+  Task<void> ForgetShown(InodeId ino);
+  // An answer said this, which may have overtaken the event that tells us to forget what was before.
+  Task<void> ForgetOlder(const Attr& seen);
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
@@ -315,6 +319,9 @@ class Vfs {
   // Waits as long as the servers answer, and the session's timeout if they do not.
   Task<Result<SemaphoreHold>> LockLease(std::shared_ptr<VfsInode> inode);
   Task<bool> DirtyFell();
+  bool DirtyRoomFor(uint64_t bytes) const {
+    return dirty_bytes_ == 0 || dirty_bytes_ + bytes <= options_.dirty_limit_bytes;
+  }
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
   Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
@@ -387,7 +394,8 @@ class Vfs {
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                              bool any, ReadParts* out);
-  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping);
+  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping,
+                               Attr* seen);
   Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   Task<Result<BufferChain>> Fetch(ReadParts g);

@@ -1,9 +1,12 @@
 #include "common/exec/sim_executor.h"
 
+#include "common/check.h"
+
 namespace stria {
 
 bool SimExecutor::Step(int64_t until_ns) {
   ++steps_;
+  CHECK(++steps_at_once_ < kMaxStepsAtOnce, "something runs in a circle: no time passes");
   if (!posted_.empty()) {
     std::vector<std::function<void()>> batch;
     batch.swap(posted_);
@@ -13,7 +16,10 @@ bool SimExecutor::Step(int64_t until_ns) {
   if (RunOneReady()) return true;
   const int64_t next = NextTimerNs();
   if (next > until_ns) return false;
-  if (next > now_ns_) now_ns_ = next;
+  if (next > now_ns_) {
+    now_ns_ = next;
+    steps_at_once_ = 0;
+  }
   RunDueTimers(now_ns_);
   return true;
 }

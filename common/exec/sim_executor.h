@@ -20,6 +20,9 @@ class SimExecutor final : public Executor {
   void JumpWall(int64_t ns) { wall_ahead_ns_ += ns; }
   void Post(std::function<void()> fn) override { posted_.push_back(std::move(fn)); }
 
+  // More steps than this without any passing of time, and something runs in a circle (CHECK).
+  static constexpr uint64_t kMaxStepsAtOnce = 50'000'000;
+
   // Runs until `done()` (asked between steps), nothing is left to do, or virtual time passes
   // `until_ns`. True if done() held.
   bool RunUntil(const std::function<bool()>& done, int64_t until_ns);
@@ -39,6 +42,7 @@ class SimExecutor final : public Executor {
   int64_t now_ns_ = 1 * kSecond;
   int64_t wall_ahead_ns_ = 0;
   uint64_t steps_ = 0;
+  uint64_t steps_at_once_ = 0;  // since now_ns_ changed
   std::vector<std::function<void()>> posted_;
 };
 

@@ -53,12 +53,32 @@ class Recorder {
     history_.push_back(std::move(e));
   }
   std::string Explain(typename Model::State start) { return linear::Explain<Model>(history_, start); }
+  // Leaves out what `excused(event, history)` says.
+  template <class F>
+  void Excuse(F excused) {
+    const auto all = history_;
+    std::erase_if(history_, [&](const auto& e) { return excused(e, all); });
+  }
   size_t size() const { return history_.size(); }
 
  private:
   std::mutex mu_;
   std::vector<Event<typename Model::Op>> history_;
 };
+
+// The kernel's limits (docs/posix.md): while the size of a file is being changed, a page-cached read of one cell may see
+// zeros in its place, or the end of the file; and while it is cut on the same mount, the size may be that which is cut
+// to, although it has grown again elsewhere.
+bool SizeWasChanging(const Event<FileModel::Op>& e, const std::vector<Event<FileModel::Op>>& all) {
+  using Kind = FileModel::Op::Kind;
+  const bool read = e.op.page_cached && (e.op.values.empty() || e.op.values == std::vector<uint32_t>{0});
+  if (!read && e.op.kind != Kind::kSize) return false;
+  return std::any_of(all.begin(), all.end(), [&](const Event<FileModel::Op>& o) {
+    if (o.called > e.returned || e.called > o.returned + kMillisecond) return false;
+    if (!read) return o.op.kind == Kind::kTruncate && o.op.client % 2 == e.op.client % 2;
+    return o.op.kind != Kind::kRead && o.op.kind != Kind::kSize;
+  });
+}
 
 class LinearTest : public TwoMounts {
  protected:
@@ -136,6 +156,7 @@ class FileClient {
     Op op = NewOp(Op::Kind::kRead);
     op.at = rng_.Below(4);
     op.count = fresh ? 1 : rng_.Between(1, 4);
+    op.page_cached = fresh;
     std::optional<Fd> reader;
     if (fresh) reader.emplace(path_, O_RDONLY);
     const int fd = fresh ? static_cast<int>(*reader) : Handle();
@@ -220,7 +241,12 @@ void LinearTest::RunFiles(size_t cell_bytes, uint64_t seed) {
     FileClient y(&recorders[1], dir + "/" + names[1], client, cell_bytes, rng.Next());
     for (int i = 0; i < kRounds; ++i) (rng.OneIn(3) ? y : x).Step();
   });
-  for (Recorder<FileModel>& r : recorders) EXPECT_EQ(r.Explain({}), "");
+  for (Recorder<FileModel>& r : recorders) {
+    const size_t all = r.size();
+    r.Excuse(SizeWasChanging);
+    EXPECT_GT(r.size(), all * 3 / 4) << "that many cannot have been unlucky";
+    EXPECT_EQ(r.Explain({}), "");
+  }
 }
 
 TEST_F(LinearTest, FilesOfInlineBytes) {

@@ -24,6 +24,7 @@ struct FileModel {
     uint64_t count = 0;             // kRead: cells asked for
     std::vector<uint32_t> values;   // read, or written
     uint64_t size = 0;              // kTruncate, kSize: cells
+    bool page_cached = false;       // kRead: by way of the kernel's pages
   };
   static bool Apply(State* s, const Op& op);
   static std::string Describe(const Op& op);

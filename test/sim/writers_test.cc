@@ -1,0 +1,103 @@
+// Several processes of one mount with one file: writers that wait for a lease together while another mount writes to it
+// as well; one that reads what another writes and cuts off.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "client/vfs/inode.h"
+#include "test/sim/sim_cluster.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kLimitNs = 1000 * kSecond;
+constexpr int kWrites = 300;  // of each
+const Caller kRoot;
+
+class Writers : public testing::Test {
+ protected:
+  Writers() : cluster_(7, Options()) {}
+  static SimClusterOptions Options() {
+    SimClusterOptions o;
+    o.disks = 1;
+    o.shuffle = 1;  // as in real life, first come, first served: what runs in a circle does so for ever
+    return o;
+  }
+  // Opens anew now and then, so that leases come and go.
+  Task<void> WriteAll(size_t client, InodeId ino, uint64_t offset, int* left) {
+    VfsHandle flags;
+    flags.write = true;
+    while (*left > 0) {
+      auto opened = co_await cluster_.vfs(client).Open(kRoot, ino, false, flags);
+      if (!opened.ok()) co_return;
+      for (int i = 0; i < 3 && *left > 0; ++i, --*left) {
+        auto bytes = Buffer::Copy(std::vector<uint8_t>(100, 7));
+        if (!(co_await cluster_.vfs(client).Write(kRoot, opened->handle, offset, std::move(bytes))).ok()) co_return;
+        co_await Sleep(kMillisecond / 4);
+      }
+      (void)co_await cluster_.vfs(client).Release(kRoot, std::move(opened->handle));
+    }
+  }
+
+  SimCluster cluster_;
+};
+
+TEST_F(Writers, ThatWaitForALeaseTogetherGoOnTogether) {
+  const Result<void> booted = cluster_.Boot();
+  ASSERT_TRUE(booted.ok()) << booted.error();
+  InodeId ino;
+  ASSERT_TRUE(cluster_.Run(
+      [](SimCluster* c, InodeId* out) -> Task<void> {
+        const auto made = co_await c->vfs(0).MakeNode(kRoot, kRootInode, "f", FileType::kFile, 0644, 0, "");
+        if (made.ok()) *out = made->attr.ino;
+      }(&cluster_, &ino),
+      kLimitNs));
+  int left[] = {kWrites, kWrites, kWrites, kWrites};
+  for (size_t i = 0; i < std::size(left); ++i) {
+    cluster_.scope(i / 3).Spawn(WriteAll(i / 3, ino, 1000 * i, &left[i]));  // three on one mount, one on the other
+  }
+  EXPECT_TRUE(cluster_.executor().RunUntil([&] { return left[0] + left[1] + left[2] + left[3] == 0; },
+                                           cluster_.executor().NowNs() + kLimitNs))
+      << left[0] << ' ' << left[1] << ' ' << left[2] << ' ' << left[3] << " writes are left";
+}
+
+TEST_F(Writers, AReaderSeesAFileAsItWasOrCut) {
+  const Result<void> booted = cluster_.Boot();
+  ASSERT_TRUE(booted.ok()) << booted.error();
+  std::vector<std::string> seen;
+  std::string error;
+  const auto all = [](SimCluster* c, std::vector<std::string>* out, std::string* why) -> Task<void> {
+    Vfs& vfs = c->vfs(0);
+    VfsHandle flags;
+    flags.read = flags.write = true;
+    auto made = co_await vfs.Create(kRoot, kRootInode, "f", 0644, true, false, flags);
+    if (!made.ok()) co_return void(*why = made.error().ToString());
+    const VfsHandlePtr h = made->handle;
+    (void)co_await vfs.Write(kRoot, h, 0, Buffer::FromString("old"));
+    (void)co_await vfs.Fsync(kRoot, h);
+    (void)co_await vfs.Write(kRoot, h, 0, Buffer::FromString("new"));
+    bool cut = false;
+    TaskScope scope;
+    scope.Spawn([](Vfs* v, InodeId ino, VfsHandle f, bool* done) -> Task<void> {
+      auto opened = co_await v->Open(kRoot, ino, true, f);
+      *done = true;
+      if (opened.ok()) (void)co_await v->Release(kRoot, std::move(opened->handle));
+    }(&vfs, h->inode->ino, flags, &cut));
+    while (!cut) {
+      auto bytes = co_await vfs.Read(kRoot, h, 0, 3);
+      if (!bytes.ok()) co_return void(*why = bytes.error().ToString());
+      const Buffer flat = bytes->Flatten();
+      out->emplace_back(reinterpret_cast<const char*>(flat.data()), flat.size());
+      co_await Sleep(kMillisecond / 50);
+    }
+    co_await scope.Join();
+  };
+  ASSERT_TRUE(cluster_.Run(all(&cluster_, &seen, &error), kLimitNs));
+  EXPECT_EQ(error, "");
+  EXPECT_GT(seen.size(), 10u);
+  for (const std::string& s : seen) EXPECT_TRUE(s == "new" || s.empty()) << s;
+}
+
+}  // namespace
+}  // namespace stria
