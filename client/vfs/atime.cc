@@ -16,20 +16,22 @@ namespace {
 constexpr int64_t kTellEachNs = 1 * kSecond;
 }  // namespace
 
-void Vfs::NoteRead(const std::shared_ptr<VfsInode>& inode, const VfsHandle& h) {
+Task<void> Vfs::NoteRead(std::shared_ptr<VfsInode> inode, bool noatime) {
   VfsInode& n = *inode;
-  if (!options_.relatime || h.noatime || !n.attr_known) return;
+  if (!options_.relatime || noatime || !n.attr_known) co_return;
   const int64_t now_ns = Executor::Current().WallNs();
   Attr attr = n.attr;
   if (n.read_ns) attr.atime_ns = *n.read_ns;
-  if (!ReadMovesAtime(attr, now_ns)) return;
+  if (!ReadMovesAtime(attr, now_ns)) co_return;
   n.read_ns = now_ns;
   if (!std::exchange(n.telling_read, true)) scope_.Spawn(TellRead(inode));
+  // It has the old one. Not later, when nobody expects it: a stat that is under way then would be ignored, and with it
+  // the size that a copy_file_range after it needs.
+  co_await kernel_.InvalidateInode(n.ino, false, 0, 0);
 }
 
 Task<void> Vfs::TellRead(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
-  co_await kernel_.InvalidateInode(n.ino, false, 0, 0);  // it has the old one
   std::optional<int64_t> told;
   while (n.read_ns && n.read_ns != told) {
     const int64_t pause_ns = n.read_told_ns + kTellEachNs - Executor::Current().NowNs();

@@ -134,6 +134,7 @@ Vfs::Resizing::Resizing(Vfs* vfs, InodeId ino) : vfs_(vfs), ino_(ino) {
 Vfs::Resizing::~Resizing() {
   auto it = vfs_->resizing_.find(ino_);
   if (--it->second == 0) vfs_->resizing_.erase(it);
+  ++vfs_->cache_epoch_;  // what is on its way may be from before, and the answer that said better was not remembered
 }
 
 Task<void> Vfs::Resizing::Begin() { return vfs_->ForgetShown(ino_); }

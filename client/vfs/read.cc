@@ -85,7 +85,7 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes));
   if (bytes.ok()) {
     counters_.read_bytes += bytes->size();
-    NoteRead(inode, *h);
+    co_await NoteRead(inode, h->noatime);
   }
   co_return bytes;
 }

@@ -329,8 +329,8 @@ class Vfs {
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
-  // It was read through this handle (atime.cc).
-  void NoteRead(const std::shared_ptr<VfsInode>& inode, const VfsHandle& h);
+  // It was read (atime.cc). Returns when the kernel has forgotten the old atime.
+  Task<void> NoteRead(std::shared_ptr<VfsInode> inode, bool noatime);
   Task<void> TellRead(std::shared_ptr<VfsInode> inode);
   void GiveBackIdle();
 

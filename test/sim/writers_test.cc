@@ -62,6 +62,41 @@ TEST_F(Writers, ThatWaitForALeaseTogetherGoOnTogether) {
       << left[0] << ' ' << left[1] << ' ' << left[2] << ' ' << left[3] << " writes are left";
 }
 
+// The answer about an atime that a read moved comes when the file is longer already.
+TEST_F(Writers, ThatHaveGrownAFileSeeItsSize) {
+  const Result<void> booted = cluster_.Boot();
+  ASSERT_TRUE(booted.ok()) << booted.error();
+  std::string error;
+  const auto all = [](SimCluster* c, std::string* why) -> Task<void> {
+    VfsHandle flags;
+    flags.read = flags.write = true;
+    auto made = co_await c->vfs(0).Create(kRoot, kRootInode, "f", 0644, true, false, flags);
+    if (!made.ok()) co_return void(*why = made.error().ToString());
+    const InodeId ino = made->handle->inode->ino;
+    auto other = co_await c->vfs(1).Open(kRoot, ino, false, flags);
+    if (!other.ok()) co_return void(*why = other.error().ToString());
+    uint64_t size = 0;
+    for (int i = 0; i < 200; ++i) {
+      (void)co_await c->vfs(1).Write(kRoot, other->handle, 0, Buffer::FromString("changed"));
+      size = std::max<uint64_t>(size, 7);
+      co_await Sleep(2 * kSecond);
+      (void)co_await c->vfs(0).GetAttr(kRoot, ino);
+      (void)co_await c->vfs(0).Read(kRoot, made->handle, 0, 7);
+      co_await Sleep(i * 10 * kMicrosecond);
+      (void)co_await c->vfs(0).Write(kRoot, made->handle, size, Buffer::FromString("x"));
+      ++size;
+      co_await Sleep((i % 7) * 100 * kMicrosecond);
+      const auto now = co_await c->vfs(0).GetAttr(kRoot, ino);
+      if (!now.ok()) co_return void(*why = now.error().ToString());
+      if (now->attr.size != size) {
+        *why += "round " + std::to_string(i) + ": " + std::to_string(now->attr.size) + " of " + std::to_string(size) + "\n";
+      }
+    }
+  };
+  ASSERT_TRUE(cluster_.Run(all(&cluster_, &error), kLimitNs));
+  EXPECT_EQ(error, "");
+}
+
 TEST_F(Writers, AReaderSeesAFileAsItWasOrCut) {
   const Result<void> booted = cluster_.Boot();
   ASSERT_TRUE(booted.ok()) << booted.error();
