@@ -2,6 +2,7 @@
 // bytes: force does not change that.
 #include <algorithm>
 
+#include "common/quantity.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -85,7 +86,7 @@ Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
   if (r.verb == AdminVerb::kRepairLimit) {
     next.limit_bytes_per_s = r.number;
     reply.message = r.number == 0 ? "repair runs without a limit"
-                                  : "repair writes at most " + std::to_string(r.number) + " bytes/s";
+                                  : "repair writes at most " + FormatSize(r.number) + "/s";
   } else {
     next.paused = r.verb == AdminVerb::kRepairPause;
     reply.message = next.paused ? "repair is paused; rebuilds that run are finished" : "repair goes on";
@@ -165,7 +166,7 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
     case AdminVerb::kOut: reply.message = what + " is out: its shards are rebuilt elsewhere"; break;
     default: reply.message = what + " is replaced: its shards move to the other disks, the new one among them";
   }
-  reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + Plural(reply.bytes, "byte") + ")";
+  reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + FormatSize(reply.bytes) + ")";
   std::vector<std::pair<TargetId, TargetState>> next;
   for (TargetId t : targets) {
     const TargetInfo* info = cluster_->FindTarget(t);
