@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import time
 
 from place import command
 from stria_cluster import say
@@ -20,6 +21,7 @@ PAGE = mmap.PAGESIZE
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
 LIBC = ctypes.CDLL(None, use_errno=True)
 CRATE_S = 3600
+SAID_EACH_S = 10
 
 # name -> weight
 OPERATIONS = {"read": 10, "write": 12, "truncate": 4, "append": 3, "mapread": 5, "mapwrite": 5, "punch": 4,
@@ -60,7 +62,12 @@ class Fsx:
     def run(self):
         os.close(os.open(self.paths[0], os.O_CREAT | os.O_EXCL | os.O_RDWR))
         self.fds = [os.open(p, os.O_RDWR) for p in self.paths]
+        began = said = time.monotonic()
         for number in range(self.args.ops):
+            now = time.monotonic()
+            if now - said > SAID_EACH_S:
+                said, rate = now, number / (now - began)
+                say(f"{number:,} of {self.args.ops:,} operations, {rate:,.0f}/s, {(self.args.ops - number) / rate:.0f} s left")
             name = self.rng.choices(self.names, self.weights)[0]
             self.at = self.rng.randrange(len(self.paths))
             try:
