@@ -290,6 +290,14 @@ void MetaServer::NoteEvictions(const std::vector<InterestTable::Notice>& evicted
   for (const auto& [session, event] : acks) evictions_[session] = event;
 }
 
+Task<void> MetaServer::WaitEvictions() {
+  const size_t most = options_.sessions.max_events / 4;
+  while (fatal_.ok() && std::any_of(evictions_.begin(), evictions_.end(),
+                                    [&](const auto& e) { return sessions_.Queued(e.first) > most; })) {
+    co_await WaitProgress(Now() + options_.answer_timeout_ns);
+  }
+}
+
 void MetaServer::LogMapChanges() {
   const ClusterMap map = cluster_->Map();
   for (const NodeInfo& n : map.nodes) {

@@ -30,6 +30,8 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
   for (bool flushed = false;; flushed = true) {
+    co_await WaitEvictions();
+    CO_RETURN_IF_ERROR(CheckCaller(r.header));
     std::optional<Result<NodeReply>> reply;
     {
       Txn txn(*store_);
@@ -58,6 +60,7 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
 Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
+  co_await WaitEvictions();
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
@@ -98,6 +101,7 @@ Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
 
 Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  co_await WaitEvictions();
   const int64_t deadline_ns = DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
     // An existing file is about to be truncated: whoever buffers writes to it gives that up first.
@@ -293,6 +297,8 @@ Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
 
 Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  co_await WaitEvictions();
+  CO_RETURN_IF_ERROR(CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
   {
     Txn txn(*store_);

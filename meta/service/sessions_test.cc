@@ -441,6 +441,32 @@ TEST_F(ServiceTest, ASecondSessionOfTheSameClientFencesTheFirst) {
   EXPECT_EQ(again.Lookup("f")->attr.size, 0u);
 }
 
+// Many files are looked at while few may be cached: others have to forget what they cache, and get the time for that.
+TEST(ServiceLimits, NobodyIsFencedByWhatOthersRead) {
+  constexpr int kFiles = 400;
+  MetaServerOptions options;
+  options.max_interests = 100;
+  options.sessions.max_events = 64;
+  MetaHarness h(1, options);
+  TestClient a{&h, 1}, b{&h, 2};
+  a.Open();
+  b.Open();
+  std::vector<InodeId> files;
+  for (int i = 0; i < kFiles; ++i) {
+    const auto made = a.Make(kRootInode, "f" + std::to_string(i), FileType::kFile, false);
+    ASSERT_TRUE(made.ok()) << made.error();
+    files.push_back(made->node.attr.ino);
+    if (i % 4 == 0) EXPECT_TRUE(b.GetAttr(files.back()).ok());
+  }
+  std::vector<Task<Result<NodeReply>>> looks;
+  for (int i = 0; i < kFiles; ++i) looks.push_back(h.server->GetAttr(a.Ino(files[static_cast<size_t>(i)])));
+  const auto seen = RunSim(h.ex, WhenAll(std::move(looks)));
+  for (const auto& s : seen) EXPECT_TRUE(s.ok()) << s.error();
+  EXPECT_TRUE(a.GetAttr(files[0]).ok());
+  EXPECT_TRUE(b.GetAttr(files[0]).ok());
+  EXPECT_FALSE(a.fenced || b.fenced);
+}
+
 // Somebody removes the name while a create still waits for those who knew that it was not there.
 TEST_F(ServiceTest, ACreatedFileIsOpenFromItsBeginning) {
   TestClient c{&h, 3};

@@ -227,9 +227,11 @@ uint64_t SessionTable::first_event(SessionId id) const {
   return s.events.empty() ? s.next_event : s.events.front().seq;
 }
 
-bool SessionTable::HasEvents(SessionId id) const {
+bool SessionTable::HasEvents(SessionId id) const { return Queued(id) > 0; }
+
+size_t SessionTable::Queued(SessionId id) const {
   auto it = sessions_.find(id);
-  return it != sessions_.end() && !it->second.events.empty();
+  return it == sessions_.end() ? 0 : it->second.events.size();
 }
 
 void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {

@@ -125,6 +125,7 @@ class SessionTable {
   uint64_t delivered(SessionId id) const;
   uint64_t first_event(SessionId id) const;  // that Take would give first
   bool HasEvents(SessionId id) const;
+  size_t Queued(SessionId id) const;  // events not yet acknowledged; 0 of one that does not exist
 
   // ---- Exactly once ----
   // Notes that replies below `acked_below` have arrived. REQUIRES: exists.
