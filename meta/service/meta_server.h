@@ -212,7 +212,8 @@ class MetaServer final : public MetaService, public AdminService {
   // No mutation is answered before these are acknowledged.
   void NoteEvictions(const std::vector<InterestTable::Notice>& evicted);
   // What may be cached is bounded: for what one reads others have to forget something, who are fenced when their queues
-  // are full. So nobody reads faster than they can. To be followed by the noting without another await.
+  // are full. So nobody reads faster than they can. To be followed by the noting without another await. Not for what a
+  // kernel may need to read a page (attributes, mappings): forgetting that page waits for it.
   Task<void> WaitEvictions();
   bool PushDemands(const std::vector<LeaseDemand>& demands);
   uint64_t PushEvent(SessionId s, SessionEvent e);

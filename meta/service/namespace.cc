@@ -60,7 +60,6 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
 Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
-  co_await WaitEvictions();
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
