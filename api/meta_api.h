@@ -237,6 +237,10 @@ struct GetExtentsRequest {
   InodeId ino;
   uint64_t offset = 0;
   uint64_t length = 0;
+  // The answer waits until everybody who caches what was before the last change knows of that; if not, it does so only
+  // if the asker has acknowledged that change itself. Not for pages, which the asker's kernel may have to read before it
+  // can forget them: two who wait so for each other would wait for ever.
+  bool when_told = false;
 };
 struct GetExtentsReply {
   Attr attr;

@@ -90,7 +90,7 @@ MEMBERS(XattrReply, 3);
 MEMBERS(StatFsReply, 3);
 MEMBERS(LayoutRequest, 3);
 MEMBERS(LayoutReply, 2);
-MEMBERS(GetExtentsRequest, 4);
+MEMBERS(GetExtentsRequest, 5);
 MEMBERS(GetExtentsReply, 5);
 MEMBERS(AllocateRequest, 5);
 MEMBERS(AllocateReply, 2);

@@ -48,7 +48,7 @@ WIRE_MESSAGE(StatFsReply) { F(total_bytes); F(free_bytes); F(files); }
 WIRE_MESSAGE(LayoutRequest) { F(header); F(ino); F(layout); }
 WIRE_MESSAGE(LayoutReply) { F(layout); F(inherited); }
 
-WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); }
+WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); F(when_told); }
 WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F(avoid); }
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }

@@ -114,14 +114,14 @@ void LlRelease(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
 
 // ---- read, write
 
-Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, size_t size) {
+Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, size_t size, bool for_pages) {
   FuseFilePtr file = a.File(fh);
   if (!file) {
     r->Fail(FsError::kBadF);
     co_return;
   }
   FuseFileUse use(file);
-  auto bytes = co_await a.vfs().Read(file->opener, file->handle, offset, size);
+  auto bytes = co_await a.vfs().Read(file->opener, file->handle, offset, size, for_pages);
   if (bytes.ok()) {
     r->Data(std::move(*bytes));
   } else {
@@ -129,9 +129,11 @@ Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, si
   }
 }
 void LlRead(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* fi) {
+  // The kernel says on whose behalf a process reads directly (FUSE_READ_LOCKOWNER), and of pages it says nothing.
+  const bool for_pages = fi->lock_owner == 0;
   FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
-                             [fh = fi->fh, size, offset](FuseAdapter& ad, FuseRequest* r) {
-                               return Read(ad, r, fh, static_cast<uint64_t>(offset), size);
+                             [fh = fi->fh, size, offset, for_pages](FuseAdapter& ad, FuseRequest* r) {
+                               return Read(ad, r, fh, static_cast<uint64_t>(offset), size, for_pages);
                              });
 }
 

@@ -53,11 +53,19 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.last_commit = std::max(n.last_commit, reply.node.seq);
 }
 
-Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode) {
+Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages) {
   VfsInode& n = *inode;
   while (!n.attr_known && HoldsFor(n, false) && n.lease != LeaseMode::kShared) {
     const uint64_t asked = events_seen_;
     const uint64_t since = cache_epoch_;
+    if (for_pages) {
+      GetExtentsRequest r;  // of nothing
+      r.ino = n.ino;
+      CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
+                          co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
+      if (n.told_at <= asked) UpdateInode(reply.attr, true);
+      continue;
+    }
     InodeRequest r;
     r.ino = n.ino;
     CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
@@ -90,7 +98,10 @@ Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
                                 bool again) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
-  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) co_return co_await KnowAttr(inode);
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) {
+    if (again) co_return Ok();
+    co_return co_await KnowAttr(inode);
+  }
   std::optional<Resizing> resizing;
   if (truncate) {
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
@@ -112,8 +123,6 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   r.for_read = !for_write;
   r.truncate = truncate;
   r.check_access = !again;
-  std::optional<Counted> cutting;
-  if (truncate) cutting.emplace(&inode->cutting);
   // Opening twice is opening once; only truncation must not be repeated.
   ++inode->opening;
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
@@ -129,9 +138,9 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
-  cutting.reset();
   resizing.reset();
   RememberNode(reply->node, truncate ? SinceChange(since) : since);
+  if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
 }
 

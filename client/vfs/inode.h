@@ -70,7 +70,6 @@ class VfsInode {
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
-  uint32_t cutting = 0;            // the server is changing its size for us, and we do not know yet whether it has
   // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
   uint64_t attr_shown = 1;
   uint64_t attr_forgotten = 0;

@@ -82,8 +82,6 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     resizing.emplace(this, ino);
     co_await resizing->Begin();
   }
-  std::optional<Counted> cutting;
-  if (inode && set.size) cutting.emplace(&inode->cutting);
   const uint64_t since = cache_epoch_;
   auto reply = co_await (unflushed ? CutUnflushed(inode, std::move(r), who)
                                    : session_.Mutate(&MetaService::SetAttr, std::move(r), who));

@@ -46,7 +46,8 @@ bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
 
 }  // namespace
 
-Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
+Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                      bool for_pages) {
   VfsInode& n = *inode;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     const bool may_cache = HoldsFor(n, false) && n.lease != LeaseMode::kShared;
@@ -61,6 +62,7 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
       r.ino = n.ino;
       r.offset = at;
       r.length = end - at;
+      r.when_told = !for_pages;
       const int64_t asked_ns = Executor::Current().NowNs();
       CO_ASSIGN_OR_RETURN(GetExtentsReply reply,
                           co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
@@ -75,14 +77,14 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
   co_return Error(FsError::kIo, "the mapping of this file changes faster than it can be read");
 }
 
-Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length) {
+Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
   std::shared_ptr<VfsInode> inode = h->inode;
   VfsInode& n = *inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
-  auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes));
+  auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
   if (bytes.ok()) {
     counters_.read_bytes += bytes->size();
     co_await NoteRead(inode, h->noatime);
@@ -91,15 +93,16 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
 }
 
 Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset,
-                                         uint64_t length) {
+                                         uint64_t length, bool for_pages) {
   VfsInode& n = *inode;
   Error last;
   bool asked_again = false;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     ReadGuard guard = session_.BeginRead();
     ReadParts now;
-    CO_ASSIGN_OR_RETURN(const bool mapped,
-                        co_await MapRead(inode, h, offset, length, attempt + 1 == kMaxReadAttempts, &now));
+    now.for_pages = for_pages;
+    now.any = attempt + 1 == kMaxReadAttempts;
+    CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
     if (bytes.ok()) co_return bytes;
@@ -118,38 +121,43 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
 }
 
 // Size, dirty bytes and mapping of one moment; stripes never change, so their bytes can be fetched later. False:
-// something came between, try again. `any`: take what is there, for a file that changes all the time.
+// something came between, try again.
 Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
-                                bool any, ReadParts* out) {
+                                ReadParts* out) {
   VfsInode& n = *inode;
+  const bool any = out->any;
   const LeaseMode lease = n.lease;
-  const bool cut = n.cutting > 0 && n.dirty.clean();
-  if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || cut) {
+  // While a call of ours changes the size, only the server knows whether that has happened yet.
+  const auto resizes = [&] { return IsResizing(n.ino) && n.dirty.clean(); };
+  const bool resizing = resizes();
+  if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || resizing) {
     // Size and mapping are the server's, and in one answer.
     const bool was_clean = n.dirty.clean();
     const uint64_t epoch = n.extent_epoch;
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
     Attr seen;
-    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, any, &end, &mapping, &seen));
+    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, *out, &end, &mapping, &seen));
     if (seen.ino) co_await ForgetOlder(seen);
-    // What was committed meanwhile may be in neither; what is buffered under a new lease is of another moment.
-    const bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
+    // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
+    // is of another moment.
+    bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
+    if (resizing) moved = moved || n.extent_epoch != epoch || !n.dirty.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
     CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out));
     co_return true;
   }
   if (!n.attr_known) {
-    CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
-    if (n.lease != lease && !any) co_return false;
+    CO_RETURN_IF_ERROR(co_await KnowAttr(inode, out->for_pages));
+    if ((n.lease != lease || resizes()) && !any) co_return false;
   }
   if (offset >= n.attr.size) co_return true;
   uint64_t end = offset + std::min(length, n.attr.size - offset);
   const bool sequential = NoteSequence(inode, h, offset, end - offset);
   if (!IsKnown(n, offset, end)) {
-    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, end - offset));
-    if ((n.lease != lease || !n.attr_known) && !any) co_return false;
+    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, end - offset, out->for_pages));
+    if ((n.lease != lease || !n.attr_known || resizes()) && !any) co_return false;
     if (offset >= n.attr.size) co_return true;
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
@@ -159,19 +167,20 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
 }
 
 // The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
-// answers (unless `any`).
-Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping,
-                                  Attr* seen) {
+// answers (unless any will do).
+Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts& how, uint64_t* end,
+                                  ExtentCache* mapping, Attr* seen) {
   std::optional<uint64_t> version;
   for (uint64_t at = offset; at < *end;) {
     GetExtentsRequest r;
     r.ino = ino;
     r.offset = at;
     r.length = *end - at;
+    r.when_told = !how.for_pages;
     const int64_t asked_ns = Executor::Current().NowNs();
     CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
                         co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
-    if (!any && version && *version != reply.attr.data_version) co_return false;
+    if (!how.any && version && *version != reply.attr.data_version) co_return false;
     version = reply.attr.data_version;
     *seen = reply.attr;
     *end = std::min(*end, reply.attr.size);

@@ -174,7 +174,9 @@ class Vfs {
   Task<Result<Opened>> Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                               bool truncate, VfsHandle flags);
   Task<Result<Opened>> Open(Caller who, InodeId ino, bool truncate, VfsHandle flags);
-  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length);
+  // `for_pages`: the kernel holds pages locked until this is answered, and cannot be told to forget them. Else, what
+  // this tells of a change nobody contradicts from a cache afterwards.
+  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages = false);
   // Bytes taken. The buffer is kept until committed: hand over one that is yours.
   Task<Result<uint64_t>> Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   // Pages of a shared mapping, which the kernel writes back. They are buffered whatever the lease, and
@@ -309,7 +311,7 @@ class Vfs {
   // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
   void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write, uint64_t asked);
   // Size and times, which a caching lease lets us keep, are known afterwards.
-  Task<Result<void>> KnowAttr(std::shared_ptr<VfsInode> inode);
+  Task<Result<void>> KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages = false);
   // `again`: for a handle, which outlives the permission to open.
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
                              bool again = false);
@@ -383,18 +385,22 @@ class Vfs {
   void WakeLockWaits();
 
   // read.cc
-  Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
+  Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
+                                   bool for_pages = false);
   // What a range has at one moment, uncopied as far as possible.
   struct ReadParts {
+    bool for_pages = false;
+    bool any = false;  // take what is there, for a file that changes all the time
     std::vector<BufferChain> pieces;                // in order
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts
   };
   // Short if the file ends sooner. `h`, whose readahead is used, may be null.
-  Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length);
+  Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
+                                      bool for_pages = false);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
-                             bool any, ReadParts* out);
-  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, bool any, uint64_t* end, ExtentCache* mapping,
+                             ReadParts* out);
+  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, const ReadParts& how, uint64_t* end, ExtentCache* mapping,
                                Attr* seen);
   Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);

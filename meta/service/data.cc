@@ -62,9 +62,8 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
     interests_.NoteData(r.header.session, r.ino, &evicted);
     NoteEvictions(evicted);
   }
-  // Bytes and size tell of a change as attributes do (GetAttr). But a session that has not acknowledged it itself does
-  // not wait: what it asks for here may be pages that its kernel has to read before it can forget them.
-  if (!IsUntold(r.header.session, r.ino)) {
+  // Bytes and size tell of a change as attributes do (GetAttr).
+  if (r.when_told || !IsUntold(r.header.session, r.ino)) {
     co_await WaitTold(&untold_attrs_, r.ino, r.header.session);
     CO_RETURN_IF_ERROR(CheckSession(r.header));
   }
@@ -72,6 +71,8 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
 }
 
 bool MetaServer::IsUntold(SessionId s, InodeId ino) const {
+  // It may have to forget pages of any inode, this one too; until then it acknowledges nothing that comes after.
+  if (auto evicted = evictions_.find(s); evicted != evictions_.end() && !sessions_.Acked(s, evicted->second)) return true;
   auto of = untold_attrs_.find(ino);
   if (of == untold_attrs_.end()) return false;
   auto event = of->second.find(s);

@@ -1,7 +1,10 @@
 #include "test/sim/sim_cluster.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "client/vfs/inode.h"
 #include "common/exec/pool.h"
 #include "meta/backup/fleet.h"
 #include "meta/backup/revive.h"
@@ -326,10 +329,24 @@ void SimCluster::StartClient(size_t c) {
   o.vfs.dirty_limit_bytes = 8 * kMiB;
   o.vfs.block_cache_bytes = 4 * kMiB;
   o.vfs.readahead_bytes = 2 * kMiB;
-  s.client = std::make_unique<Client>(o, *s.meta_connector, *s.data_connector, pool_, kernel_);
+  s.client = std::make_unique<Client>(o, *s.meta_connector, *s.data_connector, pool_, s.kernel);
   s.scope = std::make_unique<TaskScope>();
   s.client->Start();
   ++s.starts;
+}
+
+Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
+  const uint64_t before = begun_;
+  const auto locked = [&] {
+    return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });
+  };
+  while (data && locked()) co_await ended_.Wait();
+}
+
+Task<Result<BufferChain>> SimCluster::Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {
+  std::optional<SimKernel::PagesLocked> pages;
+  if (h->page_cache) pages.emplace(&kernel(c), h->inode->ino);
+  co_return co_await vfs(c).Read(Caller(), h, offset, length, /*for_pages=*/pages.has_value());
 }
 
 void SimCluster::CrashClient(size_t c) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/client.h"
@@ -39,9 +41,32 @@ struct SimClusterOptions {
   bool backups = false;  // of the metadata, on the nodes
 };
 
-class SimNoKernel final : public KernelCache {
+// It caches nothing, but holds pages locked while they are read, and can forget them only afterwards.
+class SimKernel final : public KernelCache {
  public:
-  Task<void> InvalidateInode(InodeId, bool, uint64_t, uint64_t) override { co_return; }
+  Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
+  // While it lives, pages of the inode are being read.
+  class PagesLocked {
+   public:
+    PagesLocked(SimKernel* kernel, InodeId ino) : kernel_(kernel), at_(++kernel->begun_, ino) {
+      kernel_->reading_.insert(at_);
+    }
+    PagesLocked(const PagesLocked&) = delete;
+    PagesLocked& operator=(const PagesLocked&) = delete;
+    ~PagesLocked() {
+      kernel_->reading_.erase(at_);
+      kernel_->ended_.Pulse();
+    }
+
+   private:
+    SimKernel* const kernel_;
+    const std::pair<uint64_t, InodeId> at_;
+  };
+
+ private:
+  uint64_t begun_ = 0;
+  std::set<std::pair<uint64_t, InodeId>> reading_;
+  Event ended_;
 };
 
 class SimCluster {
@@ -80,6 +105,9 @@ class SimCluster {
   size_t disks() const { return options_.disks; }
   Vfs& vfs(size_t c) { return clients_[c]->client->vfs(); }
   Client& client(size_t c) { return *clients_[c]->client; }
+  SimKernel& kernel(size_t c) { return clients_[c]->kernel; }
+  // As a process reads through the kernel: in pages, if they may be cached.
+  Task<Result<BufferChain>> Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
@@ -151,6 +179,7 @@ class SimCluster {
   struct ClientState {
     Uuid uuid;
     uint64_t starts = 0;
+    SimKernel kernel;  // outlives the client
     std::unique_ptr<TransportFactory> factory;
     std::unique_ptr<TransportMetaConnector> meta_connector;
     std::unique_ptr<TransportDataConnector> data_connector;
@@ -170,7 +199,6 @@ class SimCluster {
   SimExecutor ex_;
   std::unique_ptr<SimNetwork> net_;
   InlinePool pool_;
-  SimNoKernel kernel_;
   ClusterKey key_;
   Uuid cluster_;
   Meta meta_;

@@ -263,7 +263,7 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
     CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
     *h = opened.handle;
   }
-  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await vfs.Read(kRoot, *h, w->offset, w->length + (w->offset == 0)));
+  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await cluster_.Read(client, *h, w->offset, w->length + (w->offset == 0)));
   const std::string bytes(got.Flatten().view());
   Trace(w->name + " look by c" + std::to_string(client + 1) + ": " + std::to_string(bytes.size()) + " bytes");
   // Before the first write, and perhaps after one of those behind it.
@@ -284,7 +284,7 @@ Task<Result<uint64_t>> SimWorld::LookAtSize(size_t client, Watched* w, VfsHandle
     CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
     *h = opened.handle;
   }
-  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await vfs.Read(kRoot, *h, 0, kFirstSize + 1));
+  CO_ASSIGN_OR_RETURN(const BufferChain got, co_await cluster_.Read(client, *h, 0, kFirstSize + 1));
   co_return kFirstSize - got.size();
 }
 

@@ -81,7 +81,7 @@ Task<Result<std::string>> SimWorld::ReadAll(size_t client, VfsHandlePtr h, Inode
   CO_ASSIGN_OR_RETURN(const EntryOut entry, co_await vfs.GetAttr(kRoot, ino));
   std::string content;
   while (content.size() < entry.attr.size) {
-    CO_ASSIGN_OR_RETURN(const BufferChain part, co_await vfs.Read(kRoot, h, content.size(), 256 * kKiB));
+    CO_ASSIGN_OR_RETURN(const BufferChain part, co_await cluster_.Read(client, h, content.size(), 256 * kKiB));
     if (part.empty()) break;
     content += std::string(part.Flatten().view());
   }
@@ -219,7 +219,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
   if (size == 0) co_return true;
   const uint64_t offset = rng.Below(size);
   const uint64_t length = 1 + rng.Below(std::min<uint64_t>(size - offset, 200 * kKiB));
-  auto got = co_await vfs.Read(kRoot, h, offset, length);
+  auto got = co_await cluster_.Read(client, h, offset, length);
   ++counts_["reads"];
   if (!got.ok()) {
     ++counts_["failed reads"];

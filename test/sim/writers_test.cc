@@ -15,12 +15,13 @@ constexpr int64_t kLimitNs = 1000 * kSecond;
 constexpr int kWrites = 300;  // of each
 const Caller kRoot;
 
-class Writers : public testing::Test {
+class SharedFile : public testing::Test {
  protected:
-  Writers() : cluster_(7, Options()) {}
+  SharedFile() : cluster_(7, Options()) {}
   static SimClusterOptions Options() {
     SimClusterOptions o;
     o.disks = 1;
+    o.clients = 3;
     o.shuffle = 1;  // as in real life, first come, first served: what runs in a circle does so for ever
     return o;
   }
@@ -42,6 +43,8 @@ class Writers : public testing::Test {
 
   SimCluster cluster_;
 };
+class Writers : public SharedFile {};
+class Readers : public SharedFile {};
 
 TEST_F(Writers, ThatWaitForALeaseTogetherGoOnTogether) {
   const Result<void> booted = cluster_.Boot();
@@ -132,6 +135,72 @@ TEST_F(Writers, AReaderSeesAFileAsItWasOrCut) {
   EXPECT_EQ(error, "");
   EXPECT_GT(seen.size(), 10u);
   for (const std::string& s : seen) EXPECT_TRUE(s == "new" || s.empty()) << s;
+}
+
+// Two mounts read through pages what a third cuts off and lets grow again. Each kernel can forget pages only when they are
+// read; if what they are read with waited until the other has forgotten his, nobody would ever go on.
+TEST_F(Readers, OfPagesDoNotWaitForEachOther) {
+  const Result<void> booted = cluster_.Boot();
+  ASSERT_TRUE(booted.ok()) << booted.error();
+  InodeId ino;
+  VfsHandle flags;
+  flags.read = true;
+  std::string error;
+  bool done = false;
+  const auto make = [](SimCluster* c, InodeId* out, std::string* why) -> Task<void> {
+    VfsHandle write;
+    write.read = write.write = true;
+    auto made = co_await c->vfs(2).Create(kRoot, kRootInode, "f", 0644, true, false, write);
+    if (!made.ok()) co_return void(*why = made.error().ToString());
+    *out = made->handle->inode->ino;
+    (void)co_await c->vfs(2).Write(kRoot, made->handle, 0, Buffer::FromString(std::string(300'000, 'x')));
+    (void)co_await c->vfs(2).Fsync(kRoot, made->handle);
+    (void)co_await c->vfs(2).Release(kRoot, std::move(made->handle));
+  };
+  ASSERT_TRUE(cluster_.Run(make(&cluster_, &ino, &error), kLimitNs));
+  ASSERT_EQ(error, "");
+  int64_t longest_ns = 0;
+  uint64_t paged = 0;
+  const auto read = [](SimCluster* c, size_t client, InodeId of, VfsHandle f, bool* stop, uint64_t* pages, int64_t* longest,
+                       std::string* why) -> Task<void> {
+    Random rng(client);
+    while (!*stop) {
+      auto opened = co_await c->vfs(client).Open(kRoot, of, false, f);
+      if (!opened.ok()) co_return void(*why = opened.error().ToString());
+      *pages += opened->handle->page_cache;
+      for (int i = 0; i < 20 && !*stop; ++i) {
+        const int64_t began = Executor::Current().NowNs();
+        const auto bytes = co_await c->Read(client, opened->handle, rng.Below(200'000), 100'000);
+        if (!bytes.ok()) *why = bytes.error().ToString();
+        *longest = std::max(*longest, Executor::Current().NowNs() - began);
+        co_await Sleep(static_cast<int64_t>(rng.Below(300 * kMicrosecond)));
+      }
+      (void)co_await c->vfs(client).Release(kRoot, std::move(opened->handle));
+    }
+  };
+  const auto change = [](SimCluster* c, InodeId of, bool* stop, int64_t* longest, std::string* why) -> Task<void> {
+    Random rng(3);
+    for (int i = 0; i < 600; ++i) {
+      SetAttrIn set;
+      if (i % 3 != 0) set.size = rng.Below(300'000);
+      else set.mode = 0600 + static_cast<uint32_t>(rng.Below(0100));
+      const int64_t began = Executor::Current().NowNs();
+      const auto changed = co_await c->vfs(2).SetAttr(kRoot, of, set);
+      if (!changed.ok()) *why = changed.error().ToString();
+      *longest = std::max(*longest, Executor::Current().NowNs() - began);
+      co_await Sleep(static_cast<int64_t>(rng.Below(2 * kMillisecond)));
+    }
+    *stop = true;
+  };
+  for (size_t client = 0; client < 2; ++client) {
+    for (int i = 0; i < 2; ++i) {
+      cluster_.scope(client).Spawn(read(&cluster_, client, ino, flags, &done, &paged, &longest_ns, &error));
+    }
+  }
+  ASSERT_TRUE(cluster_.Run(change(&cluster_, ino, &done, &longest_ns, &error), kLimitNs));
+  EXPECT_EQ(error, "");
+  EXPECT_GT(paged, 10u);
+  EXPECT_LT(longest_ns, 2 * kSecond);  // of virtual time
 }
 
 }  // namespace
