@@ -19,6 +19,9 @@ bool AboutInode(SessionEvent::Kind k) {
 
 void Vfs::EventCame(const SessionEvent& e) {
   ++cache_epoch_;
+  ++events_seen_;
+  // Answers that come between now and OnEvent may be from before it.
+  if (auto it = inodes_.find(e.ino); it != inodes_.end() && AboutInode(e.kind)) it->second->told_at = events_seen_;
   switch (e.kind) {
     case SessionEvent::Kind::kInvalidateAttr: AttrChanged(e.ino); return;
     case SessionEvent::Kind::kInvalidateData: {
