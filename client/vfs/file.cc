@@ -103,12 +103,13 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     co_return co_await KnowAttr(inode);
   }
   std::optional<Resizing> resizing;
+  std::optional<WriteBackPause> pause;
   if (truncate) {
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
-    // what was there before the last writes. Unless there is no space for it.
+    // what was there before the last writes. Unless there is no space for it: then it stays with us until it is cut off.
     if (const auto flushed = co_await FlushInode(inode, false); flushed.code() == FsError::kNoSpace) {
-      inode->dirty.Truncate(0);
-      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+      pause.emplace(inode);
+      co_await pause->Begin();
     } else {
       CO_RETURN_IF_ERROR(flushed);
     }
@@ -138,6 +139,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   TakeGrant(inode, *reply, for_write, asked);
   AccountDirty(*inode);
+  pause.reset();
   resizing.reset();
   RememberNode(reply->node, truncate ? SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way

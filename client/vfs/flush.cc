@@ -40,27 +40,6 @@ void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   StartWriteBack(inode);  // of nothing
 }
 
-// Until it is destroyed nothing of the inode is being committed, nor will be as it is now.
-class Vfs::WriteBackPause {
- public:
-  explicit WriteBackPause(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) {
-    ++inode_->write_back_pauses;
-    inode_->batch_done.Pulse();
-  }
-  WriteBackPause(const WriteBackPause&) = delete;
-  WriteBackPause& operator=(const WriteBackPause&) = delete;
-  ~WriteBackPause() {
-    --inode_->write_back_pauses;
-    inode_->batch_done.Pulse();  // flushes begin their batches again
-  }
-  Task<void> Begin() {
-    while (inode_->dirty.taken() > 0) co_await inode_->batch_done.Wait();
-  }
-
- private:
-  const std::shared_ptr<VfsInode> inode_;
-};
-
 // Cutting a file down must be possible when there is no space for what was written to it: what is left of that is
 // flushed later.
 Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who) {

@@ -113,4 +113,25 @@ class VfsInode {
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
 };
 
+// Until it is destroyed nothing of the inode is being committed, nor will be as it is now.
+class WriteBackPause {
+ public:
+  explicit WriteBackPause(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) {
+    ++inode_->write_back_pauses;
+    inode_->batch_done.Pulse();
+  }
+  WriteBackPause(const WriteBackPause&) = delete;
+  WriteBackPause& operator=(const WriteBackPause&) = delete;
+  ~WriteBackPause() {
+    --inode_->write_back_pauses;
+    inode_->batch_done.Pulse();  // flushes begin their batches again
+  }
+  Task<void> Begin() {
+    while (inode_->dirty.taken() > 0) co_await inode_->batch_done.Wait();
+  }
+
+ private:
+  const std::shared_ptr<VfsInode> inode_;
+};
+
 }  // namespace stria

@@ -348,7 +348,6 @@ class Vfs {
   // Bytes that found no space, of a file that is gone, wait for space no longer.
   void DropUnreachable(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
-  class WriteBackPause;
   Task<Result<NodeReply>> CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   // They are not committed, for this reason.

@@ -48,6 +48,8 @@ def overwrite_without_space(c):
     for number in range(KEPT):
         name = f"kept/{number}"
         size, _ = c.files[name]
+        if size < FILE_BYTES:
+            continue
         new = b"".join(chunks_of(size, "overwritten"))
         fd = os.open(c.mount / name, os.O_RDWR)
         try:
@@ -101,6 +103,13 @@ def scenario():
             c.wait_whole()
             say("a damaged shard was made again although the disks are full")
 
+            replaced, unwritten, _ = overwrite_without_space(c)
+            short = os.open(c.mount / replaced, os.O_WRONLY | os.O_TRUNC)  # although what it held cannot be written
+            os.write(short, b"short")
+            os.close(short)
+            assert (c.mount / replaced).read_bytes() == b"short"
+            os.close(unwritten)
+            c.files[replaced] = 5, hashlib.sha256(b"short").hexdigest()
             overwritten, fd, new = overwrite_without_space(c)
             os.truncate(c.mount / "fill/0", 1000)
             assert (c.mount / "fill/0").stat().st_size == 1000
