@@ -41,7 +41,8 @@ def scenario():
                 assert digest_of_file(mount / f"data/by-{name}") == written[name][1]
                 local, network = io_of(c, mount / f"data/by-{name}")
                 if name == node:
-                    assert local >= SIZE and network == 0, f"{node} read its own file from elsewhere: {local}, {network}"
+                    # A disk of a busy machine may be raced by the others.
+                    assert local >= 0.9 * SIZE and network <= 0.1 * SIZE, f"{node} read its own file from elsewhere: {local}, {network}"
                 else:
                     assert local + network >= SIZE, f"{node} read {name}'s file from nowhere"
                 after = io_of(c, mount)
