@@ -45,8 +45,7 @@ Result<void> MetaServer::NoteNarrow(const std::vector<StripeInfo>& committed) {
 
 // Whole, narrow, and nothing else is being done with it.
 bool MetaServer::IsWidenable(const StripeRecord& record) const {
-  if (record.state != StripeState::kLive || !record.info.narrow || record.info.shape.gathered() ||
-      record.layout.arrangement != Arrangement::kSpread || repairs_.HasTask(record.info.id) ||
+  if (record.state != StripeState::kLive || !record.info.narrow || repairs_.HasTask(record.info.id) ||
       widens_.HasStripe(record.info.id)) {
     return false;
   }
@@ -103,7 +102,9 @@ Result<void> MetaServer::StartWiden(StripeId stripe) {
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
   if (!record || !IsWidenable(*record)) return Ok();
   const Layout layout = LayoutForPayload(record->layout, record->info.shape.payload_bytes);
-  if (layout.data_columns() <= DataColumnsInUse(record->info)) {
+  // What is gathered stays where it is: its columns end where its writer wanted them to.
+  const bool gathered = record->info.shape.gathered() || record->layout.arrangement != Arrangement::kSpread;
+  if (gathered || layout.data_columns() <= DataColumnsInUse(record->info)) {
     RETURN_IF_ERROR(OpSetWide(txn, stripe));
     RETURN_IF_ERROR(txn.Commit());
     unsynced_.Set();

@@ -115,6 +115,22 @@ TEST_F(WidenTest, WhatIsShortNeedsNoMoreColumns) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// Their columns are not laid out anew, and nobody is told of them for ever.
+TEST_F(WidenTest, GatheredStripesStayAsTheyAre) {
+  LayoutRequest set;
+  set.header.cluster = h.cluster;
+  set.ino = kRootInode;
+  set.layout = Layout();
+  set.layout->arrangement = Arrangement::kGathered;
+  const auto done = RunSim(h.ex, h.server->SetLayout(set));
+  ASSERT_TRUE(done.ok()) << done.error();
+  WriteNarrow(2);
+  AllUp();
+  EXPECT_TRUE(Becomes([&] { return Status().narrow_stripes == 0; }));
+  EXPECT_EQ(Widened(), 0u);
+  EXPECT_EQ(Deleted(), 0u);
+}
+
 TEST_F(WidenTest, FormerShardsWaitUntilEverySessionHasBeenTold) {
   const InodeId ino = WriteNarrow(2);
   TestClient b(&h, 2);
