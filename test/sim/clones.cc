@@ -329,7 +329,7 @@ Task<bool> CloneWork::Resync(size_t client, File* f, VfsHandlePtr h) {
     f->model = FileModel();
     f->model.Write(0, *content);
     f->model.Acknowledge();
-  } else if (auto wrong = f->model.Recover(*content)) {
+  } else if (auto wrong = f->model.Recover(*content, world_->WasFull())) {
     Fail(f->name + " of " + Name(client) + " after a crash" + (f->plan ? " and perhaps a clone: " : ": ") + *wrong);
     co_return false;
   }

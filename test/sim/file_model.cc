@@ -31,14 +31,14 @@ void FileModel::Acknowledge() {
   ops_.clear();
 }
 
-std::optional<std::string> FileModel::Recover(const std::string& content) {
-  std::string state = base_;
-  std::string nearest;
+bool FileModel::IsPrefixOf(const std::vector<Op>& ops, const std::string& base, const std::string& content) {
+  std::string state = base;
   for (size_t j = 0;; ++j) {
-    bool fits = content == state;
-    if (!fits && j < ops_.size() && !ops_[j].truncate) {
+    if (content == state) return true;
+    if (j == ops.size()) return false;
+    const Op& op = ops[j];
+    if (!op.truncate) {
       // The front of operation j, over the state before it.
-      const Op& op = ops_[j];
       uint64_t part = 0;
       while (part < op.bytes.size() && op.offset + part < content.size() &&
              content[op.offset + part] == op.bytes[part]) {
@@ -47,20 +47,38 @@ std::optional<std::string> FileModel::Recover(const std::string& content) {
       // Trailing bytes that are equal in both may belong to either: try the longest.
       std::string partly = state;
       Apply(&partly, op, part);
-      fits = content == partly;
+      if (content == partly) return true;
     }
-    if (fits) {
-      base_ = now_ = content;
-      ops_.clear();
-      return std::nullopt;
-    }
-    if (j == 0) nearest = FirstDifference(state, content);
-    if (j == ops_.size()) break;
-    Apply(&state, ops_[j]);
+    Apply(&state, op);
   }
-  return "the content is no prefix of " + std::to_string(ops_.size()) +
-         " operations over what was acknowledged; against that: " + nearest +
-         "; against all of them: " + FirstDifference(state, content);
+}
+
+std::vector<FileModel::Op> FileModel::Overtaken(std::vector<Op> ops, size_t from, size_t at) {
+  const uint64_t size = ops[at].offset;
+  for (size_t i = from; i < at; ++i) {
+    if (ops[i].truncate) continue;
+    ops[i].bytes.resize(ops[i].offset < size ? std::min<uint64_t>(ops[i].bytes.size(), size - ops[i].offset) : 0);
+  }
+  const auto begin = ops.begin() + static_cast<std::ptrdiff_t>(from), end = ops.begin() + static_cast<std::ptrdiff_t>(at);
+  std::rotate(begin, end, end + 1);
+  return ops;
+}
+
+std::optional<std::string> FileModel::Recover(const std::string& content, bool full) {
+  bool fits = IsPrefixOf(ops_, base_, content);
+  for (size_t at = 0; full && !fits && at < ops_.size(); ++at) {
+    for (size_t from = at; ops_[at].truncate && !fits && from > 0 && !ops_[from - 1].truncate; --from) {
+      fits = IsPrefixOf(Overtaken(ops_, from - 1, at), base_, content);
+    }
+  }
+  if (!fits) {
+    return "the content is no prefix of " + std::to_string(ops_.size()) +
+           " operations over what was acknowledged; against that: " + FirstDifference(base_, content) +
+           "; against all of them: " + FirstDifference(now_, content);
+  }
+  base_ = now_ = content;
+  ops_.clear();
+  return std::nullopt;
 }
 
 std::string FirstDifference(const std::string& want, const std::string& got) {

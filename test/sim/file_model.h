@@ -1,7 +1,8 @@
 // What a file may hold. One writer applies operations in order; each may be acknowledged durable by a
 // later fsync. Without a crash of the writer's client the content is exactly what all operations make.
 // After one it is what some prefix of them makes, at least all that was acknowledged, with the next
-// operation perhaps done in part from its front (a write may span two commits).
+// operation perhaps done in part from its front (a write may span two commits). When there is no space, a truncation goes
+// before writes that found none, which are done later, as far as they are within the new size (Vfs::CutUnflushed).
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class FileModel {
   const std::string& now() const { return now_; }
   size_t unacknowledged() const { return ops_.size(); }
   // Nullopt if `content` is a state that a crash may leave; else why not. On success the model takes
-  // `content` as the new state: what was lost stays lost.
-  std::optional<std::string> Recover(const std::string& content);
+  // `content` as the new state: what was lost stays lost. `full`: at times there was no space.
+  std::optional<std::string> Recover(const std::string& content, bool full = false);
 
  private:
   struct Op {
@@ -33,6 +34,9 @@ class FileModel {
     std::string bytes;
   };
   static void Apply(std::string* content, const Op& op, uint64_t part = UINT64_MAX);
+  static bool IsPrefixOf(const std::vector<Op>& ops, const std::string& base, const std::string& content);
+  // As they are done if the truncation `at` goes before those from `from` on.
+  static std::vector<Op> Overtaken(std::vector<Op> ops, size_t from, size_t at);
   std::string base_;  // acknowledged
   std::string now_;
   std::vector<Op> ops_;  // since

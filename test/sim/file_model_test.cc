@@ -26,6 +26,25 @@ TEST(FileModel, TakesPrefixesAndNothingElse) {
   }
 }
 
+TEST(FileModel, ATruncationOvertakesWritesThatFoundNoSpace) {
+  FileModel m;
+  m.Write(0, "aaaaaa");
+  m.Acknowledge();
+  m.Write(0, "bb");
+  m.Write(2, "cccccc");
+  m.Truncate(4);
+  m.Write(4, "d");
+  for (const std::string& ok : {std::string("aaaa"), std::string("bbaa"), std::string("bbcc"), std::string("bbccd")}) {
+    FileModel copy = m;
+    EXPECT_EQ(copy.Recover(ok, /*full=*/true), std::nullopt) << ok;
+  }
+  EXPECT_TRUE(FileModel(m).Recover("aaaa").has_value());
+  for (const std::string& bad : {std::string("aaaad"), std::string("aacc"), std::string("bbaad"), std::string("aaa")}) {
+    FileModel copy = m;
+    EXPECT_TRUE(copy.Recover(bad, /*full=*/true).has_value()) << bad;
+  }
+}
+
 TEST(FileModel, AcknowledgedBytesMayNotBeLost) {
   FileModel m;
   m.Write(0, "old");

@@ -111,7 +111,7 @@ bool SimWorld::CheckContent(size_t client, File* file, const std::string& conten
          FirstDifference(file->model.now(), content));
     return false;
   }
-  auto wrong = file->model.Recover(content);
+  auto wrong = file->model.Recover(content, WasFull());
   if (wrong) {
     Fail(std::string(who) + " c" + std::to_string(client + 1) + " of " + file->name + " after a crash: " + *wrong);
     return false;

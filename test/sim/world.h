@@ -119,6 +119,7 @@ class SimWorld {
   Task<Result<void>> MakeWatched(size_t client);
   Task<Result<void>> MakeCells(size_t client);
   static std::string ValueBytes(const Watched& w, uint64_t number);
+  bool WasFull() const { return counts_.contains("full disks"); }  // for a while there was no space
   uint64_t FloorOf(const Watched& w);
   void Acked(Watched* w, uint64_t number, SessionId session);
   Task<void> Updater(size_t client, uint64_t seed);
