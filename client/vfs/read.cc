@@ -253,8 +253,10 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
       StartFetch(grant, at / kBlock, end_block, tally);
       block = blocks_.Find(key);
     }
-    if (!block) {
-      // Just the asked range, as far as no cached block follows.
+    if (block) co_await block->filled.Wait();
+    if (!block || !block->error.ok()) {
+      // Just the asked range, as far as no cached block follows. Also if more than that could not be fetched: what is
+      // lost may be beside it.
       uint64_t run = std::min(block_end, end);
       while (run < end && !blocks_.Find({grant.info.id, run / kBlock})) run = std::min(run + kBlock, end);
       counters_.fetched_bytes += run - at;
@@ -263,8 +265,6 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
       at = run;
       continue;
     }
-    co_await block->filled.Wait();
-    if (!block->error.ok()) co_return block->error;
     const uint64_t in_block = at % kBlock;
     const uint64_t n = std::min(block_end, end) - at;
     if (in_block + n > block->bytes.size()) co_return Error(FsError::kIo, "a cached block is too short");
