@@ -31,46 +31,52 @@ void FileModel::Acknowledge() {
   ops_.clear();
 }
 
-bool FileModel::IsPrefixOf(const std::vector<Op>& ops, const std::string& base, const std::string& content) {
-  std::string state = base;
+uint64_t FileModel::FrontOf(const Op& op, const std::string& content) {
+  uint64_t part = 0;
+  while (part < op.bytes.size() && op.offset + part < content.size() && content[op.offset + part] == op.bytes[part]) {
+    ++part;
+  }
+  return part;
+}
+
+bool FileModel::IsPrefix(const std::string& content) const {
+  std::string state = base_;
   for (size_t j = 0;; ++j) {
     if (content == state) return true;
-    if (j == ops.size()) return false;
-    const Op& op = ops[j];
+    if (j == ops_.size()) return false;
+    const Op& op = ops_[j];
     if (!op.truncate) {
-      // The front of operation j, over the state before it.
-      uint64_t part = 0;
-      while (part < op.bytes.size() && op.offset + part < content.size() &&
-             content[op.offset + part] == op.bytes[part]) {
-        ++part;
-      }
-      // Trailing bytes that are equal in both may belong to either: try the longest.
+      // The front of operation j, over the state before it. Trailing bytes that are equal in both may belong to either:
+      // try the longest.
       std::string partly = state;
-      Apply(&partly, op, part);
+      Apply(&partly, op, FrontOf(op, content));
       if (content == partly) return true;
     }
     Apply(&state, op);
   }
 }
 
-std::vector<FileModel::Op> FileModel::Overtaken(std::vector<Op> ops, size_t from, size_t at) {
-  const uint64_t size = ops[at].offset;
-  for (size_t i = from; i < at; ++i) {
-    if (ops[i].truncate) continue;
-    ops[i].bytes.resize(ops[i].offset < size ? std::min<uint64_t>(ops[i].bytes.size(), size - ops[i].offset) : 0);
+// The writes before `next` are done, and the truncations before `cut`, which is not before it. A write within the new size
+// leaves the same whether the truncation comes before or after it.
+bool FileModel::IsPrefixOvertaken(const std::string& content) const {
+  for (size_t next = 0; next < ops_.size(); ++next) {
+    if (ops_[next].truncate) continue;
+    for (size_t cut = next + 1; cut <= ops_.size(); ++cut) {
+      if (!ops_[cut - 1].truncate) continue;
+      std::string none = base_, partly = base_;
+      for (size_t i = 0; i < cut; ++i) {
+        if (!ops_[i].truncate && i > next) continue;
+        Apply(&partly, ops_[i], i == next ? FrontOf(ops_[i], content) : UINT64_MAX);
+        if (i != next) Apply(&none, ops_[i]);
+      }
+      if (content == none || content == partly) return true;
+    }
   }
-  const auto begin = ops.begin() + static_cast<std::ptrdiff_t>(from), end = ops.begin() + static_cast<std::ptrdiff_t>(at);
-  std::rotate(begin, end, end + 1);
-  return ops;
+  return false;
 }
 
 std::optional<std::string> FileModel::Recover(const std::string& content, bool full) {
-  bool fits = IsPrefixOf(ops_, base_, content);
-  for (size_t at = 0; full && !fits && at < ops_.size(); ++at) {
-    for (size_t from = at; ops_[at].truncate && !fits && from > 0 && !ops_[from - 1].truncate; --from) {
-      fits = IsPrefixOf(Overtaken(ops_, from - 1, at), base_, content);
-    }
-  }
+  const bool fits = IsPrefix(content) || (full && IsPrefixOvertaken(content));
   if (!fits) {
     return "the content is no prefix of " + std::to_string(ops_.size()) +
            " operations over what was acknowledged; against that: " + FirstDifference(base_, content) +

@@ -1,7 +1,7 @@
 // What a file may hold. One writer applies operations in order; each may be acknowledged durable by a
 // later fsync. Without a crash of the writer's client the content is exactly what all operations make.
 // After one it is what some prefix of them makes, at least all that was acknowledged, with the next
-// operation perhaps done in part from its front (a write may span two commits). When there is no space, a truncation goes
+// operation perhaps done in part from its front (a write may span two commits). When there is no space, truncations go
 // before writes that found none, which are done later, as far as they are within the new size (Vfs::CutUnflushed).
 #pragma once
 
@@ -34,9 +34,10 @@ class FileModel {
     std::string bytes;
   };
   static void Apply(std::string* content, const Op& op, uint64_t part = UINT64_MAX);
-  static bool IsPrefixOf(const std::vector<Op>& ops, const std::string& base, const std::string& content);
-  // As they are done if the truncation `at` goes before those from `from` on.
-  static std::vector<Op> Overtaken(std::vector<Op> ops, size_t from, size_t at);
+  bool IsPrefix(const std::string& content) const;
+  bool IsPrefixOvertaken(const std::string& content) const;
+  // How many of the operation's bytes the content has from its front.
+  static uint64_t FrontOf(const Op& op, const std::string& content);
   std::string base_;  // acknowledged
   std::string now_;
   std::vector<Op> ops_;  // since

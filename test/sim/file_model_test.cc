@@ -45,6 +45,25 @@ TEST(FileModel, ATruncationOvertakesWritesThatFoundNoSpace) {
   }
 }
 
+TEST(FileModel, SeveralTruncationsOvertake) {
+  FileModel m;
+  m.Write(0, "aaaaaa");
+  m.Acknowledge();
+  m.Write(1, "bb");
+  m.Truncate(5);
+  m.Write(4, "cccc");
+  m.Truncate(3);
+  m.Write(3, "d");
+  for (const std::string& ok : {std::string("aaaaa"), std::string("aaa"), std::string("abb"), std::string("abbd")}) {
+    FileModel copy = m;
+    EXPECT_EQ(copy.Recover(ok, /*full=*/true), std::nullopt) << ok;
+  }
+  for (const std::string& bad : {std::string("aaad"), std::string("aaaac"), std::string("aa")}) {
+    FileModel copy = m;
+    EXPECT_TRUE(copy.Recover(bad, /*full=*/true).has_value()) << bad;
+  }
+}
+
 TEST(FileModel, AcknowledgedBytesMayNotBeLost) {
   FileModel m;
   m.Write(0, "old");
