@@ -17,26 +17,24 @@
 
 namespace stria {
 
+DomainKey DomainOf(const TargetView& target, Domain domain) {
+  switch (domain) {
+    case Domain::kNode:
+      return {target.node.v, 0};
+    case Domain::kChannel:
+      return {target.node.v, target.channel};
+    case Domain::kDisk:
+      return {target.target.v, 0};
+  }
+  CHECK(false, "unknown domain");
+}
+
 namespace {
 
 using uint128 = unsigned __int128;
 
 // Shares are fixed-point fractions of one column.
 constexpr uint64_t kOneColumn = uint64_t{1} << 32;
-
-using DomainKey = std::pair<uint32_t, uint32_t>;
-
-DomainKey KeyOf(const TargetView& t, Domain domain) {
-  switch (domain) {
-    case Domain::kNode:
-      return {t.node.v, 0};
-    case Domain::kChannel:
-      return {t.node.v, t.channel};
-    case Domain::kDisk:
-      return {t.target.v, 0};
-  }
-  CHECK(false, "unknown domain");
-}
 
 std::string Count(uint64_t n, std::string_view what) {
   return std::to_string(n) + " " + std::string(what) + (n == 1 ? "" : "s");
@@ -57,7 +55,7 @@ template <class Pred>
 std::vector<uint32_t> DisksPerDomain(const ClusterView& view, Domain domain, Pred pred) {
   std::vector<DomainKey> keys;
   for (const TargetView& t : view.targets) {
-    if (pred(t)) keys.push_back(KeyOf(t, domain));
+    if (pred(t)) keys.push_back(DomainOf(t, domain));
   }
   std::ranges::sort(keys);
   std::vector<uint32_t> out;
@@ -218,7 +216,7 @@ std::vector<Candidate> Candidates(const ClusterView& view, Domain domain, Pred p
   std::vector<DomainKey> keys;
   for (const TargetView& t : view.targets) {
     if (!pred(t)) continue;
-    keys.push_back(KeyOf(t, domain));
+    keys.push_back(DomainOf(t, domain));
     out.push_back({.target = &t, .weight = std::max<uint64_t>(1, t.free_bytes)});
   }
   const std::vector<uint32_t> domains = Densely(keys);
@@ -302,7 +300,7 @@ void OrderLine(std::vector<Candidate>* candidates, Random rng) {
   std::vector<DomainKey> channels;
   for (const Candidate& c : *candidates) {
     nodes.push_back(c.target->node.v);
-    channels.push_back(KeyOf(*c.target, Domain::kChannel));
+    channels.push_back(DomainOf(*c.target, Domain::kChannel));
   }
   // First of the same node, first of the same channel, itself: positions in the shuffled order.
   const std::vector<uint32_t> node = Densely(nodes);
@@ -546,11 +544,11 @@ Result<RepairChoices> FindRepairChoices(const ClusterView& view, const StripeSha
     const TargetView* t = view.Find(columns[c]);
     if (c == request.lost.v || !columns[c] || t == nullptr) continue;
     taken.insert(columns[c]);
-    ++stripe_in_node[KeyOf(*t, Domain::kNode)];
+    ++stripe_in_node[DomainOf(*t, Domain::kNode)];
     if (GroupOf(shape, ColumnIndex(c)) != group) continue;
-    ++in_domain[KeyOf(*t, request.domain)];
-    ++in_channel[KeyOf(*t, Domain::kChannel)];
-    ++in_node[KeyOf(*t, Domain::kNode)];
+    ++in_domain[DomainOf(*t, request.domain)];
+    ++in_channel[DomainOf(*t, Domain::kChannel)];
+    ++in_node[DomainOf(*t, Domain::kNode)];
   }
   auto count = [](const std::map<DomainKey, uint32_t>& map, DomainKey key) {
     auto it = map.find(key);
@@ -565,9 +563,9 @@ Result<RepairChoices> FindRepairChoices(const ClusterView& view, const StripeSha
     const uint128 space = uint128{t.free_bytes} + t.repair_reserve_bytes;
     full |= space < request.needed_bytes;
     if (space < request.needed_bytes || (request.refuse && request.refuse(t))) continue;
-    const DomainKey node = KeyOf(t, Domain::kNode);
-    classes[{count(in_domain, KeyOf(t, request.domain)), count(in_node, node),
-             count(in_channel, KeyOf(t, Domain::kChannel)), count(stripe_in_node, node), t.target == home}]
+    const DomainKey node = DomainOf(t, Domain::kNode);
+    classes[{count(in_domain, DomainOf(t, request.domain)), count(in_node, node),
+             count(in_channel, DomainOf(t, Domain::kChannel)), count(stripe_in_node, node), t.target == home}]
         .push_back(t.target);
   }
   if (classes.empty()) {
@@ -600,7 +598,7 @@ bool IsCrowded(const ClusterView& view, std::span<const TargetId> targets, Domai
   std::set<DomainKey> seen;
   for (TargetId id : targets) {
     const TargetView* t = view.Find(id);
-    if (t != nullptr && !seen.insert(KeyOf(*t, domain)).second) return true;
+    if (t != nullptr && !seen.insert(DomainOf(*t, domain)).second) return true;
   }
   return false;
 }
@@ -611,7 +609,7 @@ std::vector<ColumnIndex> CrowdedColumns(const ClusterView& view, const StripeSha
   std::map<std::pair<uint32_t, DomainKey>, std::vector<ColumnIndex>> columns;
   for (uint16_t c = 0; c < targets.size(); ++c) {
     const TargetView* t = view.Find(targets[c]);
-    if (t != nullptr) columns[{GroupOf(shape, ColumnIndex(c)), KeyOf(*t, domain)}].push_back(ColumnIndex(c));
+    if (t != nullptr) columns[{GroupOf(shape, ColumnIndex(c)), DomainOf(*t, domain)}].push_back(ColumnIndex(c));
   }
   std::vector<ColumnIndex> out;
   for (const auto& [place, there] : columns) {

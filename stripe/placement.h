@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -53,6 +54,10 @@ struct ClusterView {
   // Null if there is none.
   const TargetView* Find(TargetId target) const;
 };
+
+// The failure domain of a disk: equal for two disks that fail together. For comparing only.
+using DomainKey = std::pair<uint32_t, uint32_t>;
+DomainKey DomainOf(const TargetView& target, Domain domain);
 
 struct PlaceRequest {
   uint64_t seed = 0;               // the stripe's number: consecutive ones take turns

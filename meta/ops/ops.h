@@ -133,8 +133,8 @@ Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
 // the ShardId): the node that made the shard has checked its bytes against the old one.
 Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
                           const Column& new_column, bool crowded);
-// New shards for all columns of `wide`, which a live stripe is to be laid out over (lengths and targets are set): known,
-// not used yet, as after OpReserveShard.
+// New shards for those columns of `wide` that have none, which a live stripe is to be laid out over, or a fold to get
+// (lengths and targets are set): known, not used yet, as after OpReserveShard.
 Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide);
 // The stripe becomes `wide`, which holds the same payload. Its former shards stay, reserved: who still reads them is told
 // first, and then they are dropped. Gives the stripe as it was. kConflict if it is not narrow any more (the new shards are
@@ -150,6 +150,32 @@ struct StripeUse {
   uint64_t file_offset = 0;
 };
 Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit);
+// What files use of each data column of a live stripe.
+struct StripeUsage {
+  std::vector<uint64_t> column_bytes;  // per data column, bytes of extents; more than its length if files share it
+  uint32_t refs = 0;                   // extents
+  uint64_t stamp = 0;                  // another one when bytes of one of the files have changed (or more of them use it)
+};
+// kTooBig if more than `limit` extents use it.
+Result<StripeUsage> ReadStripeUsage(Txn& txn, const StripeInfo& info, size_t limit);
+// Columns of several stripes that are to be put together (ARCHITECTURE.md, "Folding").
+struct FoldMember {
+  StripeId stripe;
+  uint16_t column = 0;  // a data column, that files use
+  bool operator==(const FoldMember&) const = default;
+};
+struct FoldPlan {
+  StripeInfo fold;  // gathered, one group; data column i is that of members[i], with its shard; parity is reserved
+  Layout layout;    // of the fold's record
+  std::vector<FoldMember> members;
+  bool operator==(const FoldPlan&) const = default;
+};
+// The fold becomes a live stripe, and what files used of its members they use of it, at the same bytes of the same
+// shards; the members' stripes are no more. Their other shards, which are given back, stay, reserved: who may read them
+// is told first, and then they are dropped (OpDropReservedShard). Files whose extents change are in touched.data.
+// kConflict, and nothing is changed, if a member is not what it was when the fold was planned, files use a column of its
+// stripe that is not in the plan, or the parity is not reserved. kTooBig: more than `max_refs` extents.
+Result<std::vector<Column>> OpFold(Txn& txn, const FoldPlan& plan, size_t max_refs, Touched* touched);
 // Shards of a target, by shard id after `after`: live ones, those of stripes being filled, pending ones.
 struct TargetShard {
   ShardId shard;

@@ -5,12 +5,6 @@
 namespace stria {
 namespace {
 
-void CountLive(Txn& txn, const StripeInfo& info, int64_t by) {
-  txn.AddCount(Counter::kStripes, by);
-  if (info.narrow) txn.AddCount(Counter::kNarrow, by);
-  if (info.crowded) txn.AddCount(Counter::kCrowded, by);
-}
-
 Error NoStripe(StripeId stripe) {
   return Error(FsError::kNoEnt, "stripe " + std::to_string(stripe.v) + " does not exist (any more)");
 }
@@ -32,6 +26,12 @@ bool FillsAllocation(const StripeInfo& allocated, const StripeInfo& sealed) {
 }
 
 }  // namespace
+
+void CountLive(Txn& txn, const StripeInfo& info, int64_t by) {
+  txn.AddCount(Counter::kStripes, by);
+  if (info.narrow) txn.AddCount(Counter::kNarrow, by);
+  if (info.crowded) txn.AddCount(Counter::kCrowded, by);
+}
 
 Result<std::optional<StripeRecord>> GetStripeRecord(Txn& txn, StripeId stripe) {
   return txn.Read<StripeRecord>(StripeKey(stripe));
@@ -180,7 +180,7 @@ Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId ol
 Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide) {
   for (size_t i = 0; i < wide->columns.size(); ++i) {
     Column& c = wide->columns[i];
-    if (c.length == 0) continue;
+    if (c.length == 0 || c.shard) continue;
     ASSIGN_OR_RETURN(c.shard, txn.NewShard());
     txn.Write(TargetShardKey(c.target, c.shard), TargetStripeRecord{wide->id, static_cast<uint16_t>(i), true});
   }

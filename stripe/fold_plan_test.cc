@@ -1,0 +1,199 @@
+#include "stripe/fold_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/random.h"
+
+namespace stria {
+namespace {
+
+constexpr FoldKind kFourPlusOne{.k = 4, .m = 1};
+
+FoldUnit Unit(uint64_t stripe, std::vector<std::pair<uint32_t, uint64_t>> node_and_bytes, uint32_t refs = 1) {
+  FoldUnit u;
+  u.stripe = StripeId(stripe);
+  u.refs = refs;
+  for (const auto& [node, bytes] : node_and_bytes) {
+    u.columns.push_back({ColumnIndex(static_cast<uint16_t>(u.columns.size())), {node, 0}, bytes});
+  }
+  return u;
+}
+
+StripeShape Gathered(std::vector<uint64_t> columns, uint8_t m) {
+  StripeShape s;
+  s.k = static_cast<uint8_t>(columns.size());
+  s.m = m;
+  for (uint64_t c : columns) s.payload_bytes += c;
+  s.column_bytes = std::move(columns);
+  return s;
+}
+
+// What fold_plan.h promises, counted the slow way.
+void ExpectLegal(const std::vector<FoldUnit>& units, FoldKind kind, const std::vector<FoldGroup>& groups) {
+  std::set<size_t> taken;
+  for (const FoldGroup& g : groups) {
+    std::set<DomainKey> domains;
+    uint64_t sum = 0, longest = 0, columns = 0, refs = 0;
+    for (size_t i : g) {
+      ASSERT_LT(i, units.size());
+      EXPECT_TRUE(taken.insert(i).second) << "unit " << i << " is in two folds";
+      refs += units[i].refs;
+      EXPECT_LE(units[i].refs, kMaxUnitRefs);
+      for (const FoldColumn& c : units[i].columns) {
+        EXPECT_TRUE(domains.insert(c.domain).second) << "two columns in one domain";
+        sum += c.length;
+        longest = std::max(longest, c.length);
+        ++columns;
+      }
+    }
+    EXPECT_EQ(columns, kind.k);
+    EXPECT_LE(sum, kMaxStripeBytes);
+    EXPECT_LE(refs, kMaxFoldRefs);
+    const double stored = static_cast<double>(sum) + static_cast<double>(kind.m) * static_cast<double>(longest);
+    const double bound = static_cast<double>(kind.k + kind.m) / kind.k + 0.05;
+    EXPECT_LE(stored, bound * static_cast<double>(sum) + 1);
+  }
+}
+
+TEST(FoldPlan, EqualColumnsOnDifferentNodes) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, kMiB}}));
+  const auto groups = PlanFolds(units, kFourPlusOne, 10);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].size(), 4u);
+  ExpectLegal(units, kFourPlusOne, groups);
+}
+
+TEST(FoldPlan, NotTwoOfOneNode) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 3; ++n) units.push_back(Unit(n, {{n, kMiB}}));
+  units.push_back(Unit(4, {{3, kMiB}}));
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty());
+}
+
+TEST(FoldPlan, NotWhatIsMuchShorter) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 3; ++n) units.push_back(Unit(n, {{n, kMiB}}));
+  units.push_back(Unit(4, {{4, kMiB / 10}}));
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty());
+  units.push_back(Unit(5, {{4, kMiB * 9 / 10}}));  // comes along
+  const auto groups = PlanFolds(units, kFourPlusOne, 10);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(std::ranges::count(groups[0], 3u), 0);
+  ExpectLegal(units, kFourPlusOne, groups);
+}
+
+TEST(FoldPlan, TheLongestThatHasNoCompanyKeepsNobodyFromFolding) {
+  std::vector<FoldUnit> units = {Unit(9, {{5, 100 * kMiB}})};
+  for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, kMiB}}));
+  ExpectLegal(units, kFourPlusOne, PlanFolds(units, kFourPlusOne, 10));
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 10).size(), 1u);
+}
+
+TEST(FoldPlan, WhatIsLeftOfAFoldStaysTogether) {
+  std::vector<FoldUnit> units = {Unit(1, {{1, kMiB}, {3, kMiB}}), Unit(2, {{2, kMiB}, {3, kMiB}}),
+                                 Unit(3, {{2, kMiB}, {4, kMiB}})};
+  const auto groups = PlanFolds(units, kFourPlusOne, 10);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0], (FoldGroup{0, 2}));
+}
+
+TEST(FoldPlan, AsManyAsAreAskedFor) {
+  std::vector<FoldUnit> units;
+  for (uint32_t i = 0; i < 40; ++i) units.push_back(Unit(i + 1, {{i % 4, kMiB}}));
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 3).size(), 3u);
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 100).size(), 10u);
+}
+
+TEST(FoldPlan, WithinOneStripeAndOneTransaction) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, 300 * kMiB}}));
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty()) << "more than a stripe holds";
+  units.clear();
+  for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, kMiB}}, n == 1 ? kMaxUnitRefs + 1 : 1));
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty()) << "in too many pieces";
+  units.clear();
+  for (uint32_t n = 1; n <= 16; ++n) units.push_back(Unit(n, {{n, kMiB}}, kMaxUnitRefs));
+  EXPECT_TRUE(PlanFolds(units, {.k = 16, .m = 2}, 10).empty());
+}
+
+TEST(FoldPlan, WhatWantsFolding) {
+  const uint64_t mib = kMiB;
+  EXPECT_TRUE(WantsFolding(Gathered({mib}, 1), mib, 1, kFourPlusOne)) << "a mirror";
+  EXPECT_FALSE(WantsFolding(Gathered({mib}, 1), 0, 0, kFourPlusOne)) << "dead";
+  EXPECT_FALSE(WantsFolding(Gathered({mib}, 1), mib, 1, {.k = 1, .m = 1})) << "it is to be mirrored";
+  EXPECT_FALSE(WantsFolding(Gathered({mib}, 1), mib, 1, {.k = 4, .m = 2})) << "less protected than it should be";
+  EXPECT_FALSE(WantsFolding(Gathered({mib, mib, mib, mib}, 1), 4 * mib, 4, kFourPlusOne)) << "a fold";
+  EXPECT_TRUE(WantsFolding(Gathered({mib, mib, mib, mib}, 1), 3 * mib, 3, kFourPlusOne)) << "one of it is dead";
+  EXPECT_TRUE(WantsFolding(Gathered({mib, mib, mib}, 1), 3 * mib, 3, kFourPlusOne)) << "narrow";
+  StripeShape spread = Gathered({mib}, 1);
+  spread.column_bytes.clear();
+  EXPECT_FALSE(WantsFolding(spread, mib, 1, kFourPlusOne));
+}
+
+// A fold that was planned is not folded again while all of it lives.
+TEST(FoldPlan, RandomPlansAreLegalAndFinal) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random rng(seed);
+    const FoldKind kind{.k = static_cast<uint8_t>(rng.Between(2, 10)), .m = static_cast<uint8_t>(rng.Between(1, 3))};
+    const uint64_t nodes = rng.Between(2, 20);
+    const uint64_t longest = rng.Between(1, 300 * kMiB);
+    std::vector<FoldUnit> units;
+    for (uint64_t i = 0, n = rng.Below(300); i < n; ++i) {
+      const uint64_t base = rng.Between(1, longest);
+      std::vector<std::pair<uint32_t, uint64_t>> columns;
+      for (uint64_t c = 0, of = rng.OneIn(3) ? rng.Between(1, kind.k) : 1; c < of; ++c) {
+        columns.emplace_back(static_cast<uint32_t>(rng.Below(nodes)), std::max<uint64_t>(1, base * rng.Between(80, 100) / 100));
+      }
+      units.push_back(Unit(i + 1, std::move(columns), static_cast<uint32_t>(rng.Between(1, 80))));
+    }
+    const auto groups = PlanFolds(units, kind, 1000);
+    ExpectLegal(units, kind, groups);
+    EXPECT_EQ(groups, PlanFolds(units, kind, 1000));
+    for (const FoldGroup& g : groups) {
+      std::vector<uint64_t> lengths;
+      for (size_t i : g) {
+        for (const FoldColumn& c : units[i].columns) lengths.push_back(c.length);
+      }
+      const StripeShape shape = Gathered(lengths, kind.m);
+      EXPECT_FALSE(WantsFolding(shape, shape.payload_bytes, kind.k, kind));
+    }
+  }
+}
+
+// The goal: files of 1 to 50 MB, written evenly from all nodes.
+TEST(FoldPlan, AThousandFilesKeepToTheBound) {
+  for (const auto& [nodes, kind] : std::map<uint32_t, FoldKind>{{5, {.k = 4, .m = 1}}, {6, {.k = 4, .m = 2}}, {12, {.k = 8, .m = 2}}}) {
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      Random rng(seed);
+      std::vector<FoldUnit> units;
+      uint64_t live = 0, stored = 0;
+      for (uint32_t i = 0; i < 1000; ++i) {
+        const uint64_t bytes = rng.Between(1000 * 1000, 50 * 1000 * 1000);
+        units.push_back(Unit(i + 1, {{i % nodes, bytes}}));
+        live += bytes;
+        stored += bytes * (1 + kind.m);
+      }
+      const auto groups = PlanFolds(units, kind, 1000);
+      ExpectLegal(units, kind, groups);
+      for (const FoldGroup& g : groups) {
+        uint64_t longest = 0;
+        for (size_t i : g) {
+          stored -= units[i].columns[0].length * kind.m;
+          longest = std::max(longest, units[i].columns[0].length);
+        }
+        stored += kind.m * longest;
+      }
+      const double overhead = static_cast<double>(stored) / static_cast<double>(live);
+      EXPECT_LE(overhead, static_cast<double>(kind.k + kind.m) / kind.k + 0.05) << "seed " << seed << ", k " << int{kind.k};
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stria
