@@ -113,6 +113,14 @@ struct BackupState {
   uint64_t held_shards = 0;   // of those, found so far
   std::string damage;         // what of the metadata store itself could not be read; "" if nothing was met
 };
+// Mirrored columns that get one parity together (ARCHITECTURE.md, "Folding").
+struct FoldState {
+  bool on = false;
+  uint64_t under_way = 0;     // folds
+  uint64_t waiting = 0;       // stripes that could be folded; not all may have been found yet
+  uint64_t folded = 0;        // folds made since the server started
+  uint64_t folded_bytes = 0;  // of their data
+};
 struct UpkeepReply {
   std::string message;  // what was (or would be) done, one sentence
   bool scrub_paused = false;
@@ -123,6 +131,7 @@ struct UpkeepReply {
   uint64_t rebalance_bytes_left = 0;  // estimate
   std::vector<AffectedFile> unfit;    // use stripes whose parity does not fit; at most kMaxAffectedFiles
   BackupState backup;
+  FoldState folding;
 };
 
 // The check of Fsck with what is safe to repair repaired (meta/ops/fsck.h). Everybody waits until it is done.

@@ -360,7 +360,7 @@ struct RebuildWork {
   std::vector<uint16_t> lost;   // columns that cannot be read
   uint16_t column = 0;          // to make again
   bool copy = false;            // drain: the old shard can be read, copy it
-  ShardId new_shard;
+  ShardId new_shard;            // that of the column itself: parity that is made for the first time, from data columns
   TargetId new_target;          // of the node that gets this work
   std::string write_token;
 };

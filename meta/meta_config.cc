@@ -39,6 +39,9 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
       static_cast<uint32_t>(file.Int("repair.writes_per_node", s.repair.max_writes_per_node, 1, 256));
   s.repair.max_reads_per_node =
       static_cast<uint32_t>(file.Int("repair.reads_per_node", s.repair.max_reads_per_node, 1, 1024));
+  s.fold.enabled = file.Bool("fold.enabled", s.fold.enabled);
+  s.fold.age_ns = file.Duration("fold.age", s.fold.age_ns, kSecond, 30 * 24 * kHour);
+  s.fold.rest_ns = file.Duration("fold.rest", s.fold.rest_ns, kSecond, 24 * kHour);
   if (s.cluster.down_ns < s.cluster.suspect_ns) file.Reject("cluster.down", "must not be shorter than cluster.suspect");
   if (s.answer_timeout_ns < s.sessions.lease_ns) {
     file.Reject("session.answer_timeout", "must not be shorter than session.lease");

@@ -31,6 +31,9 @@ lease = "20s"
 out = "1h"
 [repair]
 tasks = 10
+[fold]
+enabled = true
+age = "2m"
 )");
   ASSERT_TRUE(c.ok()) << c.error();
   EXPECT_EQ(c->data, "/srv/meta");
@@ -40,6 +43,8 @@ tasks = 10
   EXPECT_EQ(c->memory_bytes, kGiB);
   EXPECT_EQ(c->server.cluster.out_ns, 3600 * kSecond);
   EXPECT_EQ(c->server.repair.max_tasks, 10u);
+  EXPECT_TRUE(c->server.fold.enabled);
+  EXPECT_EQ(c->server.fold.age_ns, 120 * kSecond);
 }
 
 TEST(MetaConfig, RefusesWithKeyAndFile) {

@@ -28,9 +28,10 @@ WIRE_MESSAGE(BackupState) {
   F(on); F(complete); F(behind_ns); F(nodes); F(checkpoint_s); F(checkpoint_bytes); F(problem); F(hold_until_s);
   F(held_shards); F(damage);
 }
+WIRE_MESSAGE(FoldState) { F(on); F(under_way); F(waiting); F(folded); F(folded_bytes); }
 WIRE_MESSAGE(UpkeepReply) {
   F(message); F(scrub_paused); F(scrub_bytes_per_s); F(scrubs); F(rebalancing); F(rebalance_bytes_done);
-  F(rebalance_bytes_left); F(unfit); F(backup);
+  F(rebalance_bytes_left); F(unfit); F(backup); F(folding);
 }
 WIRE_MESSAGE(CanRemoveReply) { F(lost_stripes); F(degraded_stripes); F(files); F(more); }
 

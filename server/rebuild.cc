@@ -86,10 +86,14 @@ class Rebuild {
       return Error(FsError::kBadRequest, "a rebuild task is malformed");
     }
     old_ = stripe().columns[work_.column];
+    first_ = old_.shard == work_.new_shard;
+    if (first_ && !IsParity(stripe().shape, ColumnIndex(work_.column))) {
+      return Error(FsError::kBadRequest, "only parity is made from what is there");
+    }
     const uint64_t share = AlignDown(kRebuildWindowsBytes / (stripe().shape.k + 1u), kChecksumBlockBytes);
     window_bytes_ = std::clamp(share, kChecksumBlockBytes, kMaxRebuildWindowBytes);
     AddSources();
-    copying_ = work_.copy;
+    copying_ = work_.copy && !first_;
     return Ok();
   }
 
@@ -100,7 +104,7 @@ class Rebuild {
     std::vector<ColumnSource> remote;
     for (uint32_t i = 0; i < uint32_t{shape.k} + shape.m; ++i) {
       const ColumnIndex c = ColumnOf(shape, GroupOf(shape, lost), i);
-      if (c == lost || excluded.contains(c.v)) continue;
+      if (c == lost || excluded.contains(c.v) || (first_ && IsParity(shape, c))) continue;
       ColumnSource s = MakeColumnSource(work_.stripe, c, *env_.map);
       if (s.info.length > 0 && s.address.empty()) continue;
       (s.info.length == 0 ? sources_ : remote).push_back(std::move(s));
@@ -122,7 +126,7 @@ class Rebuild {
         co_await Discard();
         co_return made.error();
       }
-      if (TableDigest(old_table_, old_.length) == old_.digest) break;
+      if (first_ ? AreSourcesAsWritten() : TableDigest(old_table_, old_.length) == old_.digest) break;
       if (Sabotaged(Sabotage::kRebuildWrongColumn)) break;
       co_await Discard();
       copying_ = false;
@@ -146,10 +150,19 @@ class Rebuild {
     return TableDigest(ReseedTable(old_table_, old_.shard, work_.new_shard, old_.length), old_.length);
   }
 
-  // A former run may have sealed it and then lost its report.
+  // Of a column that is made for the first time: all of each source was read.
+  bool AreSourcesAsWritten() const {
+    return std::ranges::all_of(sources_, [](const ColumnSource& s) { return IsAsWritten(s); });
+  }
+
+  // A former run may have sealed it, after it had checked it, and then lost its report.
   Task<bool> AlreadyMade() {
     Result<ShardRecordPtr> record = co_await env_.store->index().Get(work_.new_shard);
     if (!record.ok() || !*record || (*record)->length != old_.length) co_return false;
+    if (first_) {
+      new_digest_ = (*record)->digest;
+      co_return true;
+    }
     const std::vector<uint32_t> table =
         ReseedTable((*record)->crcs, work_.new_shard, old_.shard, old_.length);
     new_digest_ = (*record)->digest;
@@ -318,6 +331,7 @@ class Rebuild {
   std::vector<ColumnSource> sources_;  // of the group, in order of preference
   ColumnSource self_;                  // the old shard, when copying
   bool copying_ = false;
+  bool first_ = false;  // there is no old shard: parity of data that had none
   bool temporary_ = false;  // a source failed in a way that may pass
   Error last_error_;
   RebuildResult result_;

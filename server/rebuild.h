@@ -9,6 +9,8 @@
 //      If not, a source has lied consistently: the one whose whole table has another digest than its
 //      own column's is dropped and everything is made once more.
 //   4. Seal. Only then does the result say kOk.
+// A parity column that names the new shard as its own is made for the first time, from the data columns of its group:
+// there is no digest to compare with at 3, so each of them must have its own. The next scrub compares parity with data.
 //
 // Memory: kRebuildWindows * (k + 1) windows, at most 2 * 8 MiB + 2 * 64 KiB * (k + 1).
 #pragma once

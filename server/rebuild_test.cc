@@ -272,6 +272,55 @@ TEST_F(RebuildTest, DoneTwiceIsDoneOnce) {
   EXPECT_EQ(again.bytes_read, 0u);
 }
 
+// Parity of columns that had none: it names the new shard as its own, and nobody knows its digest.
+TEST_F(RebuildTest, ParityIsMadeForTheFirstTime) {
+  for (const auto& [codec, m] : std::vector<std::pair<Codec, uint8_t>>{{Codec::kXor, 1}, {Codec::kVandermonde, 2}}) {
+    Layout layout = MakeLayout(4, m, codec);
+    layout.arrangement = Arrangement::kGathered;
+    StripeGrant grant = MakeStripe(layout, layout.stripe_bytes - 123456);
+    std::vector<uint16_t> parity;
+    for (uint16_t c = 4; c < 4 + m; ++c) {
+      parity.push_back(c);
+      grant.info.columns[c].digest = 0;
+    }
+    for (uint16_t c : parity) {
+      grant.info.columns[c].shard = ShardId(next_shard_ + 1);  // as Rebuild calls it
+      RebuildResult r = Rebuild(grant, c, parity);
+      ASSERT_EQ(grant.info.columns[c].shard, new_shard_);
+      ExpectMade(r, c);
+      EXPECT_TRUE(r.bad_columns.empty());
+      const RebuildResult again = RunSim(ex_, RunRebuild(last_, last_env_));
+      EXPECT_EQ(again.result.code, FsError::kOk);
+      EXPECT_EQ(again.digest, r.digest);
+      EXPECT_EQ(again.bytes_read, 0u) << "it was there already";
+    }
+  }
+}
+
+TEST_F(RebuildTest, NoParityIsMadeOfBadData) {
+  const Layout layout = MakeLayout(4, 1, Codec::kXor);
+  StripeGrant grant = MakeStripe(layout, layout.stripe_bytes);
+  grant.info.columns[4].digest = 0;
+  grant.info.columns[4].shard = ShardId(next_shard_ + 1);
+  FlipBit(grant, 2, 300000);
+  RebuildResult r = Rebuild(grant, 4, {4});
+  EXPECT_NE(r.result.code, FsError::kOk);
+  EXPECT_EQ(r.bad_columns, std::vector<uint16_t>{2});
+  // One came back as an older state of its disk: other bytes with checksums that fit them.
+  grant = MakeStripe(layout, layout.stripe_bytes);
+  ASSERT_TRUE(RunSim(ex_, nodes_.store(2)->Delete({grant.info.columns[1].shard})).ok());
+  Put(2, grant.info.columns[1].shard, BytesOf(ShardId(4242), columns_[1].size()));
+  grant.info.columns[4].digest = 0;
+  grant.info.columns[4].shard = ShardId(next_shard_ + 1);
+  r = Rebuild(grant, 4, {4});
+  EXPECT_NE(r.result.code, FsError::kOk);
+  EXPECT_EQ(r.bad_columns, std::vector<uint16_t>{1});
+  // Data is never "made for the first time".
+  grant = MakeStripe(layout, layout.stripe_bytes);
+  grant.info.columns[0].shard = ShardId(next_shard_ + 1);
+  EXPECT_EQ(Rebuild(grant, 0, {}).result.code, FsError::kBadRequest);
+}
+
 TEST_F(RebuildTest, ExpiredTokensAndMalformedWork) {
   StripeGrant grant = MakeStripe(MakeLayout(4, 1, Codec::kXor), 9'000'000);
   ex_.RunFor(2 * 3600 * kSecond);

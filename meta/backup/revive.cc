@@ -10,6 +10,7 @@
 #include "meta/ops/fsck.h"
 #include "meta/ops/ops.h"
 #include "meta/repair/repair_queue.h"
+#include "meta/repair/fold_queue.h"
 #include "meta/repair/widen_queue.h"
 #include "meta/service/cluster_keys.h"
 #include "meta/session/session_table.h"
@@ -158,6 +159,26 @@ Result<void> ForgetWidenings(MetaStore& store, uint64_t* rebuilds) {
   }
 }
 
+// The same for folds: of one that is swapped in the copies are forgotten, of another its parity.
+Result<void> ForgetFolds(MetaStore& store, uint64_t* rebuilds) {
+  while (true) {
+    Txn txn(store);
+    ASSIGN_OR_RETURN(const auto rows, txn.ScanPrefix(Family::kRepairs, FoldPrefix(), kWidenRun));
+    for (const KvEntry& row : rows) {
+      ASSIGN_OR_RETURN(const FoldRecord task, DecodeFold(row.second));
+      for (const Column& c : task.leftovers()) {
+        const std::string key = TargetShardKey(c.target, c.shard);
+        ASSIGN_OR_RETURN(const auto reserved, txn.Read<TargetStripeRecord>(key));
+        ForgetReserved(txn, key, reserved);
+      }
+      txn.Delete(Family::kRepairs, row.first);
+    }
+    RETURN_IF_ERROR(txn.Commit());
+    *rebuilds += rows.size();
+    if (rows.size() < kWidenRun) return Ok();
+  }
+}
+
 }  // namespace
 
 Task<Result<ReviveResult>> ReviveStore(std::unique_ptr<KvStore> kv, ReviveParams params) {
@@ -168,6 +189,7 @@ Task<Result<ReviveResult>> ReviveStore(std::unique_ptr<KvStore> kv, ReviveParams
   CO_RETURN_IF_ERROR(ForgetAllocated(*store, &out.stripes));
   CO_RETURN_IF_ERROR(ForgetRebuilds(*store, &out.rebuilds));
   CO_RETURN_IF_ERROR(ForgetWidenings(*store, &out.rebuilds));
+  CO_RETURN_IF_ERROR(ForgetFolds(*store, &out.rebuilds));
   CO_RETURN_IF_ERROR(co_await store->Sync());
   CO_ASSIGN_OR_RETURN(out.fsck, CheckStore(store->kv()));
   co_return std::move(out);

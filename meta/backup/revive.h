@@ -34,7 +34,7 @@ struct ReviveParams {
 struct ReviveResult {
   uint64_t sessions = 0;  // fenced
   uint64_t stripes = 0;   // forgotten
-  uint64_t rebuilds = 0;  // forgotten; stripes being widened, too
+  uint64_t rebuilds = 0;  // forgotten; stripes being widened or folded, too
   FsckReply fsck;
 };
 // Durable on return. kCorrupt: the restored store is not one. kInval: the incarnation is not larger than the

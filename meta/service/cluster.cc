@@ -47,6 +47,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
   // A restarted server has forgotten what it was told to do.
   repairs_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
   widens_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
+  folds_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
   PushMapEvents();
   progress_.Pulse();
   const Result<void> synced = co_await store_->Sync();
@@ -94,6 +95,8 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
   }
   const uint32_t left = reply.rebuilds.empty() ? r.rebuild_slots : 0;  // what is at risk comes first
   CO_ASSIGN_OR_RETURN(reply.widens, WidensFor({here.begin(), here.end()}, left));
+  const uint32_t spare = reply.widens.empty() ? left : 0;
+  for (RebuildWork& work : FoldWorkFor({here.begin(), here.end()}, spare)) reply.rebuilds.push_back(std::move(work));
   co_return std::move(reply);
 }
 
@@ -150,6 +153,11 @@ Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
   Result<void> done = TakeDeleted(r.node, r.deleted);
   for (const RebuildResult& result : r.rebuilt) {
     if (!done.ok()) break;
+    if (const FoldQueue::Part part = folds_.FindPart(result.task); part.record != nullptr) {
+      const TargetInfo* on = cluster_->FindTarget(part.record->plan.fold.columns[part.column].target);
+      if (on != nullptr && on->node == r.node) done = TakeFoldParity(result);
+      continue;
+    }
     const RepairTaskRecord* task = repairs_.Find(result.task);
     if (task == nullptr) continue;  // ended meanwhile: its shard is garbage or in use already
     const TargetInfo* target = cluster_->FindTarget(task->new_target);

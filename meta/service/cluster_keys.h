@@ -53,6 +53,13 @@ inline std::string WidenKey(uint64_t task) {
   w.Key64(task);
   return w.Take();
 }
+inline std::string FoldPrefix() { return "F"; }
+inline std::string FoldKey(uint64_t task) {
+  ByteWriter w;
+  w.Raw("F");
+  w.Key64(task);
+  return w.Take();
+}
 inline std::string RepairSettingsKey() { return "S"; }
 inline std::string ScrubOrdersKey() { return "C"; }
 inline std::string RepairDonePrefix() { return "D"; }

@@ -40,6 +40,7 @@
 #include "meta/cluster/cluster_state.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
+#include "meta/repair/fold_queue.h"
 #include "meta/repair/rebalance.h"
 #include "meta/repair/repair_queue.h"
 #include "meta/repair/scrub_orders.h"
@@ -53,10 +54,19 @@
 
 namespace stria {
 
+// Folding (meta/service/fold.cc).
+struct FoldOptions {
+  bool enabled = false;
+  int64_t age_ns = 60 * kSecond;   // a stripe has been as it is, and its files as they are, for so long
+  int64_t rest_ns = 30 * kSecond;  // between two scans for what could be folded
+  size_t max_folds = 16;           // in flight
+};
+
 struct MetaServerOptions {
   SessionTableOptions sessions;
   ClusterOptions cluster;
   RepairBudget repair;
+  FoldOptions fold;
   size_t max_interests = kMaxInterests;
   bool root_squash = false;  // uid 0 of clients becomes squash_id
   uint32_t squash_id = 65534;
@@ -151,10 +161,12 @@ class MetaServer final : public MetaService, public AdminService {
   MetaStore* store() { return store_.get(); }
   const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
+  const FoldQueue& folds() const { return folds_; }
+  uint64_t folded() const { return folded_; }  // stripes, since the start
   struct RepairSummary {
-    size_t waiting = 0, parked = 0, in_flight = 0, widens = 0;
+    size_t waiting = 0, parked = 0, in_flight = 0, widens = 0, folds = 0;
   };
-  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight(), widens_.in_flight()}; }
+  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight(), widens_.in_flight(), folds_.in_flight()}; }
 
  private:
   // What the operations may ask about open inodes.
@@ -346,6 +358,25 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> TakeWidened(const WidenResult& result);
   Task<void> TellWidened(uint64_t task);
 
+  // ---- fold.cc ----
+  Result<void> FoldSome();
+  Result<void> CheckFolds();
+  Result<void> ScanForFolds();
+  struct Foldable {
+    FoldKind kind;
+    FoldUnit unit;
+    uint64_t stamp = 0;
+  };
+  Result<std::optional<Foldable>> FoldableOf(Txn& txn, const StripeRecord& record, const ClusterView& view) const;
+  Result<bool> StartFold(FoldKind kind, const std::vector<FoldUnit>& units);
+  bool PlaceFoldParity(const ClusterView& view, Domain domain, StripeInfo* fold);
+  bool IsFoldAble(const FoldRecord& f) const;
+  std::vector<RebuildWork> FoldWorkFor(const std::set<TargetId>& targets, uint32_t slots);
+  Result<void> TakeFoldParity(const RebuildResult& result);
+  Result<void> SwapFold(uint64_t task);
+  Result<void> EndFold(uint64_t task);
+  Task<void> TellFolded(uint64_t task);
+
   // ---- upkeep.cc, rebalance.cc ----
   Result<void> SaveScrubOrders();
   Result<std::string> StartRepair(bool dry_run);
@@ -426,6 +457,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::unique_ptr<ClusterState> cluster_;
   RepairQueue repairs_;
   WidenQueue widens_;
+  FoldQueue folds_;
 
   Event progress_;  // pulsed when an event was acknowledged, a lease changed, a session came or went
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
@@ -473,6 +505,12 @@ class MetaServer final : public MetaService, public AdminService {
   std::optional<StripeId> misfits_after_;
   int64_t misfits_again_ns_ = 0;
   uint64_t followed_version_ = 0;
+  // The scan for stripes that could be folded.
+  std::optional<StripeId> folds_after_;
+  int64_t folds_again_ns_ = 0;
+  int64_t plan_folds_ns_ = 0;
+  uint64_t folded_ = 0;        // stripes made since the start
+  uint64_t folded_bytes_ = 0;  // of their data columns
   ScrubOrders scrubs_;
   // Rebalancing: givers are walked in turns; a pass without a move is the last.
   std::optional<Rebalance> rebalance_;

@@ -67,7 +67,8 @@ Task<Result<void>> MetaServer::RebalanceSome() {
 
 // True if it could be moved, but those who would do it are busy.
 Result<bool> MetaServer::MoveOne(TargetId from, const TargetShard& shard) {
-  if (shard.record.pending || repairs_.HasTask(shard.record.stripe) || widens_.HasStripe(shard.record.stripe)) return false;
+  const StripeId stripe = shard.record.stripe;
+  if (shard.record.pending || repairs_.HasTask(stripe) || widens_.HasStripe(stripe) || folds_.HasStripe(stripe)) return false;
   std::optional<StripeRecord> record;
   {
     Txn txn(*store_);

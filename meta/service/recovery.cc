@@ -160,6 +160,11 @@ Result<void> MetaServer::LoadRepairs(Txn& txn) {
     widens_.Start(std::move(w));
     return Ok();
   }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, FoldPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(FoldRecord f, DecodeFold(v));
+    folds_.Start(std::move(f));
+    return Ok();
+  }));
   RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, BadShardPrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(const ReportedShard b, DecodeBadShard(v));
     repairs_.MarkBad(b);

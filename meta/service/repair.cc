@@ -39,6 +39,7 @@ Task<void> MetaServer::RepairLoop() {
     if (done.ok()) done = PlanSome();
     if (done.ok()) done = WidenSome();
     if (done.ok()) done = co_await RebalanceSome();
+    if (done.ok()) done = FoldSome();
     if (!done.ok() && done.code() == FsError::kRetryLater) unsynced_.Set();
     else if (!done.ok()) SetFatal(done.error());
     co_await Yield();

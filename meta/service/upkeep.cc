@@ -108,6 +108,7 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   reply.rebalancing = repairs_.settings.rebalance;
   reply.rebalance_bytes_done = rebalance_bytes_;
   reply.rebalance_bytes_left = rebalance_ ? rebalance_->BytesLeft() : 0;
+  reply.folding = {options_.fold.enabled, folds_.in_flight(), folds_.waiting(), folded_, folded_bytes_};
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
   CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(unfit, kMaxAffectedFiles));

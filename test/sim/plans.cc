@@ -126,11 +126,28 @@ SimPlan Members() {
   return p;
 }
 
+// Everything lies on its writer's node, mirrored, and is folded while it is changed, cloned and deleted.
+SimPlan Folding() {
+  SimPlan p{"Folding", {}};
+  p.options.cluster.nodes = 7;
+  p.options.cluster.clients = 5;
+  p.options.cluster.layout = "raid5:4+1,unit=64K,stripe=512K,arrange=gathered,place=local";
+  p.options.cluster.meta.fold = {.enabled = true, .age_ns = 2 * kSecond, .rest_ns = kSecond};
+  SimFaultPlan& f = p.options.faults;
+  f.lose_node = f.stale_node = f.bit_rot = 1;
+  f.meta_crash = 2;
+  f.strike_percent = 2;
+  p.options.cluster.scrub_pause_ns = 8 * kSecond;
+  p.options.duration_ns = 40 * kSecond;
+  return p;
+}
+
 }  // namespace
 
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
-                                             Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members()};
+                                             Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(),
+                                             Folding()};
   return plans;
 }
 

@@ -36,7 +36,7 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
         *ctx.out << Dump(j) << std::flush;
       } else {
         *ctx.out << RenderStatus(*status, now_ns,
-                                 RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep) +
+                                 RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep) + RenderFoldLine(*upkeep) +
                                      RenderBackupLine(*upkeep, status->map, now_ns / kSecond),
                                  backup)
                  << std::flush;

@@ -109,6 +109,14 @@ std::string RenderRebalanceLine(const UpkeepReply& u) {
          " to go\n";
 }
 
+std::string RenderFoldLine(const UpkeepReply& u) {
+  const FoldState& f = u.folding;
+  if (!f.on || f.under_way + f.waiting + f.folded == 0) return "";
+  return "folding: " + HumanBytes(f.folded_bytes) + " folded since the metadata server started, " +
+         std::to_string(f.under_way) + " folds under way, " + Count(f.waiting, "mirrored stripe waits", "mirrored stripes wait") +
+         " for company\n";
+}
+
 std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_t now_s) {
   const BackupState& b = u.backup;
   std::string out = " backup: ";
@@ -227,7 +235,13 @@ Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map) {
           {"backup", BackupJson(u.backup, map)},
           {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}, {"unfit", FilesJson(u.unfit)}}},
           {"rebalance",
-           {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}}};
+           {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}},
+          {"folding",
+           {{"on", u.folding.on},
+            {"under_way", u.folding.under_way},
+            {"waiting", u.folding.waiting},
+            {"folded", u.folding.folded},
+            {"folded_bytes", u.folding.folded_bytes}}}};
 }
 
 Json FsckRepairJson(const FsckRepairReply& r, bool dry_run) {

@@ -13,6 +13,7 @@ namespace stria::cli {
 // A line for `status`; "" if there is nothing to say.
 std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s);
 std::string RenderRebalanceLine(const UpkeepReply& u);
+std::string RenderFoldLine(const UpkeepReply& u);  // "" if there is nothing to tell
 // Where the metadata's backup is and how old, and what is held after a restore.
 std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
 // A backup that is old, or in one place only.
