@@ -1,0 +1,118 @@
+"""Mirrored files of many lengths, written from all nodes, are folded: they end as parity asks for, no data shard has moved,
+and every file is right with any one node dead; the same when half of them were deleted and written again."""
+
+import json
+import random
+
+from stria_cluster import MIB, Cluster, digest_of_file, main, say, wait_for, write_file
+
+NODES = 5
+FILES = 60
+SETTINGS = """
+[fold]
+enabled = true
+age = "5s"
+rest = "2s"
+"""
+
+
+def restart_with_folding(c):
+    settings = c.dir / "meta.toml"
+    settings.write_text(SETTINGS)
+    arguments = c.arguments("meta")
+    c.kill("meta")
+    c.start_with("meta", [*arguments, "--config", str(settings)], await_up=False)
+    wait_for("folding is on", lambda: c.status().get("upkeep", {}).get("folding", {}).get("on"), 60)
+
+
+def data_shards(c):
+    """Where the bytes of each file are: range, node and disk."""
+    places = {}
+    for name in sorted(c.files):
+        rows = json.loads(c.stria("where", c.mount / name, "--json").stdout)
+        places[name] = [(r["offset"], r["length"], r["node"], r["disk"]) for r in rows if r["role"].startswith("data")]
+    return places
+
+
+def stored(c):
+    """Bytes of all shard files and segments on the disks."""
+    return sum(p.stat().st_size for n in range(1, NODES + 1) for p in c.shard_files(f"n{n}"))
+
+
+def wait_folded(c):
+    last = []
+
+    def rests():
+        status = c.status()
+        folding = status["upkeep"]["folding"]
+        last.append((folding["folded"], folding["waiting"], folding["under_way"], status.get("garbage_shards", 0)))
+        return folding["under_way"] == 0 and len(last) > 12 and all(r == last[-1] for r in last[-12:]) and last[-1]
+
+    return wait_for("folding rests", rests, 240, 1)
+
+
+def expect_within_bound(c):
+    live = sum(size for size, _ in c.files.values())
+
+    def within():
+        overhead = stored(c) / live
+        return overhead <= 1.25 + 0.05 and overhead
+
+    overhead = wait_for("what is stored is within the bound", within, 60, 1)
+    say(f"{len(c.files)} files: {overhead:.3f} of their length is stored")
+
+
+def expect_right_without_any(c):
+    for n in range(1, NODES + 1):
+        c.kill(f"n{n}")
+        c.fresh_mount()
+        c.verify()
+        c.start(f"n{n}")
+        wait_for(f"n{n} is up", lambda: c.node(f"n{n}")["state"] == "up", 60)
+    say("every file is right with any one node dead")
+
+
+def scenario():
+    rng = random.Random(42)
+    with Cluster(nodes=NODES, disks=1, layout="raid5:4+1") as c:
+        restart_with_folding(c)
+        mounts = [c.mount]
+        for n in range(2, NODES + 1):
+            at = c.dir / f"mnt-n{n}"
+            at.mkdir()
+            c.stria("dev", "mount", "--dir", c.cluster, "--at", at, "--node", f"n{n}")
+            mounts.append(at)
+        (c.mount / "data").mkdir()
+        c.stria("layout", "set", c.mount / "data", "raid5:4+1,arrange=gathered,unit=8M", "--place", "local")
+
+        def write(i):
+            name = f"data/f{i}"
+            c.files[name] = write_file(mounts[i % NODES], name, rng.randrange(MIB // 5, 5 * MIB), sync=True)
+
+        for i in range(FILES):
+            write(i)
+        before = data_shards(c)
+        wait_folded(c)
+        expect_within_bound(c)
+        after = data_shards(c)
+        for name, rows in before.items():
+            assert after[name] == rows, f"{name} has moved: {rows} {after[name]}"
+        say("no data column has moved")
+        expect_right_without_any(c)
+
+        again = rng.sample(range(FILES), FILES // 2)
+        for i in again:
+            (c.mount / f"data/f{i}").unlink()
+            del c.files[f"data/f{i}"]
+        c.verify()
+        for i in again:
+            write(i)
+        wait_folded(c)
+        expect_within_bound(c)
+        expect_right_without_any(c)
+        c.fsck()
+        c.end_own("meta")
+        c.start("meta")  # it is what ends with the cluster
+
+
+main(scenario)
