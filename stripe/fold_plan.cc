@@ -1,7 +1,9 @@
 #include "stripe/fold_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "common/error.h"
@@ -44,6 +46,34 @@ struct Group {
   bool IsWhole(FoldKind kind) const { return domains.size() == kind.k && IsFoldWithinBound(bytes, longest, kind); }
 };
 
+// Places that are not used, outward from one by turns.
+class Neighbours {
+ public:
+  Neighbours(const std::vector<bool>& used, size_t from) : used_(used), up_(from), down_(from) {}
+  std::optional<size_t> Take() {
+    if (taken_++ == kFoldReach) return std::nullopt;
+    for (int side = 0; side < 2; ++side) {
+      is_up_ = !is_up_;
+      if (is_up_) {
+        do ++up_;
+        while (up_ < used_.size() && used_[up_]);
+        if (up_ < used_.size()) return up_;
+        up_ = used_.size() - 1;
+      } else {
+        while (down_ > 0 && used_[down_ - 1]) --down_;
+        if (down_ > 0) return --down_;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const std::vector<bool>& used_;
+  size_t up_, down_;
+  bool is_up_ = false;
+  size_t taken_ = 0;
+};
+
 }  // namespace
 
 bool IsFoldWithinBound(uint64_t columns_bytes, uint64_t longest, FoldKind kind) {
@@ -73,17 +103,21 @@ std::vector<FoldGroup> PlanFolds(std::span<const FoldUnit> units, FoldKind kind,
     const uint64_t la = Longest(units[a]), lb = Longest(units[b]);
     return la != lb ? la > lb : units[a].stripe < units[b].stripe;
   });
+  std::vector<size_t> seeds(order.size());  // places in `order`
+  std::iota(seeds.begin(), seeds.end(), 0);
+  // What is left of folds fits least: it has the choice first.
+  std::ranges::stable_sort(seeds, std::greater(), [&](size_t at) { return units[order[at]].columns.size(); });
   std::vector<bool> used(order.size(), false);
-  for (size_t first = 0; first < order.size() && out.size() < max_groups; ++first) {
-    if (used[first]) continue;
+  for (const size_t seed : seeds) {
+    if (out.size() == max_groups) break;
+    if (used[seed]) continue;
     Group group;
-    group.Add(order[first], units[order[first]], kind);
-    std::vector<size_t> places = {first};
-    size_t tried = 0;
-    for (size_t i = first + 1; i < order.size() && tried < kFoldReach && group.domains.size() < kind.k; ++i) {
-      if (used[i]) continue;
-      ++tried;
-      if (group.Add(order[i], units[order[i]], kind)) places.push_back(i);
+    group.Add(order[seed], units[order[seed]], kind);
+    std::vector<size_t> places = {seed};
+    for (Neighbours next(used, seed); group.domains.size() < kind.k;) {
+      const std::optional<size_t> at = next.Take();
+      if (!at) break;
+      if (group.Add(order[*at], units[order[*at]], kind)) places.push_back(*at);
     }
     if (!group.IsWhole(kind)) continue;  // waits for better company
     for (size_t i : places) used[i] = true;

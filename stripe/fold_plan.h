@@ -16,8 +16,8 @@
 //   3. payload and references are within what one stripe and one transaction hold.
 // No unit is in two groups. Lengths are bytes.
 //
-// Greedy, from the longest columns down: neighbours in a list sorted by length waste little. O(n * kFoldReach) for n
-// units. Safe from any thread.
+// Greedy: what is left of folds first, then from the longest column down, with the nearest by length that fit: neighbours
+// waste little. O(n^2) for n units, but cheap: what is chosen already is only skipped. Safe from any thread.
 #pragma once
 
 #include <cstdint>

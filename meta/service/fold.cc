@@ -132,7 +132,7 @@ bool MetaServer::PlaceFoldParity(const ClusterView& view, Domain domain, StripeI
   return true;
 }
 
-// False if something is not as it was when it was found: the next scan finds it as it is.
+// False if something is not as it was when it was found, or there is no place: the next scan finds it again.
 Result<bool> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& units) {
   const ClusterView view = cluster_->View();
   Txn txn(*store_);
@@ -166,7 +166,10 @@ Result<bool> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
   }
   CHECK(f.plan.members.size() == kind.k);
   for (uint32_t i = 0; i < kind.m; ++i) fold.columns.push_back({.length = GroupBytes(fold.shape, 0)});
-  if (!PlaceFoldParity(view, kind.domain, &fold)) return false;
+  if (!PlaceFoldParity(view, kind.domain, &fold)) {
+    for (const FoldUnit& unit : units) folds_.Drop(unit.stripe);  // others may have a place: it is their turn
+    return false;
+  }
   ASSIGN_OR_RETURN(fold.id, txn.NewStripe());
   RETURN_IF_ERROR(OpReserveStripe(txn, &fold));
   for (uint32_t i = 0; i < kind.m; ++i) {

@@ -96,7 +96,6 @@ class SimWorld {
   Task<std::string> WhatIsLeft();  // empty: all is whole
   Task<void> FinalChecks();
   void CheckMappings();
-  void CheckFolded();
 
   void MakeWorks();
 
