@@ -29,7 +29,7 @@ def data_shards(c):
     """Where the bytes of each file are: range, node and disk."""
     places = {}
     for name in sorted(c.files):
-        rows = json.loads(c.stria("where", c.mount / name, "--json").stdout)
+        rows = json.loads(c.stria("where", c.mount / name, "--json").stdout)["ranges"]
         places[name] = [(r["offset"], r["length"], r["node"], r["disk"]) for r in rows if r["role"].startswith("data")]
     return places
 
