@@ -217,18 +217,17 @@ Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admiss
 
 // ---- Read -----------------------------------------------------------------------------------------
 
-Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item) {
+Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item, bool once) {
   CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(item.shard, item.target, item.token, kTokenRead));
-  co_return co_await store->Read(item.shard, item.offset, item.length);
+  co_return co_await store->Read(item.shard, item.offset, item.length, once);
 }
 
-Task<bool> DataServer::ReadItems(const std::vector<ShardRead>* items,
-                                 std::vector<Result<ShardBytes>>* results) {
+Task<bool> DataServer::ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results) {
   std::vector<Task<void>> tasks;
-  for (size_t i = 0; i < items->size(); ++i) {
-    tasks.push_back([](DataServer* s, const ShardRead* item, Result<ShardBytes>* out) -> Task<void> {
-      *out = co_await s->ReadItem(*item);
-    }(this, &(*items)[i], &(*results)[i]));
+  for (size_t i = 0; i < request->items.size(); ++i) {
+    tasks.push_back([](DataServer* s, const ShardRead* item, bool once, Result<ShardBytes>* out) -> Task<void> {
+      *out = co_await s->ReadItem(*item, once);
+    }(this, &request->items[i], request->header.background, &(*results)[i]));
   }
   co_await WhenAll(std::move(tasks));
   co_return true;
@@ -242,7 +241,7 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   // A disk that hangs must not keep the others' answers.
   std::vector<Result<ShardBytes>> results(request.items.size(),
                                           Error(FsError::kDeadline, "the disk is too slow"));
-  co_await WithTimeout(TimeoutOf(request.header), ReadItems(&request.items, &results));
+  co_await WithTimeout(TimeoutOf(request.header), ReadItems(&request, &results));
   ReadReply reply;
   reply.items.resize(results.size());
   for (size_t i = 0; i < results.size(); ++i) {

@@ -93,8 +93,8 @@ class DataServer final : public DataService {
   Task<SealResult> SealItem(const ShardSeal& item);
   Task<Result<DeleteReply>> DoDelete(DeleteRequest request, Admission admission);
   Task<void> DeleteOn(ShardStore* store, std::vector<std::pair<size_t, ShardId>> shards, DeleteReply* reply);
-  Task<Result<ShardBytes>> ReadItem(const ShardRead& item);
-  Task<bool> ReadItems(const std::vector<ShardRead>* items, std::vector<Result<ShardBytes>>* results);
+  Task<Result<ShardBytes>> ReadItem(const ShardRead& item, bool once);
+  Task<bool> ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results);
 
   const TokenVerifier* const verifier_;
   const DataServerOptions options_;

@@ -340,11 +340,23 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
 
 // ---- Reading --------------------------------------------------------------------------------------
 
-Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length) {
-  return ReadBlocks(shard, offset, length, false);
+Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length, bool once) {
+  return ReadBlocks(shard, offset, length, once ? ReadKind::kOnce : ReadKind::kOften);
 }
 
-Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, bool stored) {
+Task<Result<Buffer>> ShardStore::ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind) {
+  switch (kind) {
+    case ReadKind::kOften:
+      return disk_->Read(std::move(name), offset, length);
+    case ReadKind::kOnce:
+      return disk_->ReadOnce(std::move(name), offset, length);
+    case ReadKind::kStored:
+      return disk_->ReadStored(std::move(name), offset, length);
+  }
+  CHECK(false, "unknown kind of read");
+}
+
+Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind) {
   if (hung()) co_return Usable();
   // Twice: compaction may move a packed shard between the look at the index and the read.
   for (int attempt = 0;; ++attempt) {
@@ -363,8 +375,7 @@ Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, 
     const std::string name = packed ? SegmentName(record->place.segment) : RawShardName(shard);
     const uint64_t base = packed ? SegmentPayloadOffset(record->place, record->length) : 0;
     std::optional<ReadTimes::Timer> timer(std::in_place, &read_times_);
-    Result<Buffer> bytes =
-        co_await (stored ? disk_->ReadStored(name, base + offset, length) : disk_->Read(name, base + offset, length));
+    Result<Buffer> bytes = co_await ReadFile(name, base + offset, length, kind);
     timer.reset();
     if (bytes.code() == FsError::kNoEnt) {
       if (attempt == 0) continue;
@@ -388,7 +399,7 @@ Task<Result<void>> ShardStore::Verify(ShardId shard) {
   CO_ASSIGN_OR_RETURN(const ShardRecordPtr record, co_await index_.Get(shard, false));
   if (!record) co_return NoSuchShard(shard);
   for (uint64_t at = 0; at < record->length; at += kVerifyChunkBytes) {
-    CO_RETURN_IF_ERROR(co_await ReadBlocks(shard, at, std::min(kVerifyChunkBytes, record->length - at), true));
+    CO_RETURN_IF_ERROR(co_await ReadBlocks(shard, at, std::min(kVerifyChunkBytes, record->length - at), ReadKind::kStored));
   }
   co_return Ok();
 }

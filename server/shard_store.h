@@ -99,8 +99,8 @@ class ShardStore {
                            bool repair);
   // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
-  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs.
-  Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length);
+  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs. `once`: as Disk::ReadOnce.
+  Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length, bool once = false);
   // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
   Task<Result<void>> Delete(std::vector<ShardId> shards);
   // By id, at most `limit`; `more` if there are others after.
@@ -156,8 +156,9 @@ class ShardStore {
   Task<Result<void>> WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair);
   Task<Result<void>> Spill(OpenPtr shard);
   void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data);
-  // `stored`: as Disk::ReadStored.
-  Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, bool stored);
+  enum class ReadKind { kOften, kOnce, kStored };  // as Disk::Read, ReadOnce, ReadStored
+  Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind);
+  Task<Result<Buffer>> ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind);
   Task<Result<void>> CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data,
                                std::vector<uint32_t> crcs);
   Task<void> DropOpen(ShardId shard);  // also waits for a seal under way to end

@@ -28,7 +28,7 @@ int OpenFile::direct_fd() {
   std::call_once(direct_once_, [this] {
     // The same file, whatever its name means by now.
     const std::string self = "/proc/self/fd/" + std::to_string(fd_);
-    direct_fd_ = open(self.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC);
+    direct_fd_ = open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
   });
   return direct_fd_;
 }

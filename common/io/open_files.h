@@ -27,7 +27,7 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   ~OpenFile();
   int fd() const { return fd_; }
-  // For writes past the page cache (O_DIRECT); -1 where the file system has no such thing.
+  // For reads and writes past the page cache (O_DIRECT); -1 where the file system has no such thing.
   int direct_fd();
 
   std::atomic<bool> dirty{false};          // written since the last sync

@@ -116,10 +116,11 @@ class PosixDisk::Files {
   Files(std::string root, int root_fd, const PosixDiskOptions& options)
       : root_(std::move(root)),
         root_fd_(root_fd),
-        direct_write_bytes_(options.direct_write_bytes),
+        direct_bytes_(options.direct_bytes),
         open_(root_fd, options.max_open_files) {}
 
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
+  Result<Buffer> ReadOnce(const std::string& name, uint64_t offset, uint64_t length);
   Result<Buffer> ReadStored(const std::string& name, uint64_t offset, uint64_t length);
   Result<void> Write(const std::string& name, uint64_t offset, const BufferChain& data);
   int WriteTo(OpenFile& file, uint64_t offset, const BufferChain& data);
@@ -148,6 +149,9 @@ class PosixDisk::Files {
                                            " failed: what was written since may be lost");
   }
   Result<Buffer> ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length);
+  // Whole pages around the range, past the page cache. nullopt: the file system cannot.
+  Result<std::optional<Buffer>> ReadDirect(int fd, const std::string& name, uint64_t offset, uint64_t length);
+  bool IsForDirect(uint64_t length) const { return length >= direct_bytes_ && !direct_refused_; }
   Result<std::shared_ptr<OpenFile>> Existing(const std::string& name);
   Result<std::shared_ptr<OpenFile>> ExistingOrNew(const std::string& name);
   // 0 or an errno. Syncs the directory and, the first time, all those above it: they may have been made
@@ -158,7 +162,7 @@ class PosixDisk::Files {
 
   const std::string root_;
   const Fd root_fd_;
-  const uint64_t direct_write_bytes_;
+  const uint64_t direct_bytes_;
   std::atomic<bool> direct_refused_{false};  // by the file system
   OpenFiles open_;
   std::mutex replace_mu_;  // one ReplaceFile at a time: their temporary files have fixed names
@@ -186,10 +190,23 @@ Result<Buffer> PosixDisk::Files::Read(const std::string& name, uint64_t offset, 
   return ReadFrom(file->fd(), name, offset, length);
 }
 
+Result<Buffer> PosixDisk::Files::ReadOnce(const std::string& name, uint64_t offset, uint64_t length) {
+  ASSIGN_OR_RETURN(std::shared_ptr<OpenFile> file, Existing(name));
+  if (IsForDirect(length) && file->direct_fd() >= 0) {
+    ASSIGN_OR_RETURN(std::optional<Buffer> bytes, ReadDirect(file->direct_fd(), name, offset, length));
+    if (bytes) return *std::move(bytes);
+  }
+  return ReadFrom(file->fd(), name, offset, length);
+}
+
 Result<Buffer> PosixDisk::Files::ReadStored(const std::string& name, uint64_t offset, uint64_t length) {
   const Fd fd(open_.OpenAt(name, O_RDONLY));
   if (fd.get() < 0) return errno == ENOENT ? NoFile(name) : Failed(errno, "open", name);
   if (length == 0) return Buffer();
+  if (const Fd direct(IsForDirect(length) ? open_.OpenAt(name, O_RDONLY | O_DIRECT) : -1); direct.get() >= 0) {
+    ASSIGN_OR_RETURN(std::optional<Buffer> bytes, ReadDirect(direct.get(), name, offset, length));
+    if (bytes) return *std::move(bytes);
+  }
   // Pages that are not written back yet stay. A hint that is not taken costs only the second look.
   const auto drop = [&] {
     (void)posix_fadvise(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
@@ -198,6 +215,33 @@ Result<Buffer> PosixDisk::Files::ReadStored(const std::string& name, uint64_t of
   Result<Buffer> bytes = ReadFrom(fd.get(), name, offset, length);
   drop();  // a scrub fills no cache with what nobody asked for
   return bytes;
+}
+
+Result<std::optional<Buffer>> PosixDisk::Files::ReadDirect(int fd, const std::string& name, uint64_t offset,
+                                                           uint64_t length) {
+  const std::optional<Buffer> cannot;
+  struct stat st;
+  if (fstat(fd, &st) != 0) return Failed(errno, "stat", name);
+  const auto size = static_cast<uint64_t>(st.st_size);
+  if (offset >= size) return std::optional(Buffer());
+  length = std::min(length, size - offset);
+  const uint64_t begin = AlignDown(offset, kPageBytes);
+  MutableBuffer out(AlignUp(offset + length, kPageBytes) - begin);
+  const size_t lead = offset - begin;
+  size_t done = 0;
+  while (done < lead + length) {
+    const ssize_t n = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(begin + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EINVAL) {
+      direct_refused_ = true;
+      return cannot;
+    }
+    if (n < 0) return Failed(errno, "read", name);
+    done += static_cast<size_t>(n);
+    if (n == 0 || done % kPageBytes != 0) break;  // the end of the file, perhaps sooner than it was
+  }
+  const size_t got = std::min<size_t>(length, done - std::min(done, lead));
+  return std::optional(std::move(out).Freeze(done).Slice(std::min(done, lead), got));
 }
 
 Result<Buffer> PosixDisk::Files::ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length) {
@@ -229,7 +273,7 @@ Result<void> PosixDisk::Files::Write(const std::string& name, uint64_t offset, c
 // 0 or an errno.
 int PosixDisk::Files::WriteTo(OpenFile& file, uint64_t offset, const BufferChain& data) {
   const uint64_t direct = DirectPrefix(offset, data);
-  if (direct < direct_write_bytes_ || direct_refused_ || file.direct_fd() < 0) return WriteAll(file.fd(), offset, data);
+  if (!IsForDirect(direct) || file.direct_fd() < 0) return WriteAll(file.fd(), offset, data);
   const int err = WriteAll(file.direct_fd(), offset, data.Slice(0, direct));
   if (err == EINVAL) {  // alignment is not all that it asks for: the same bytes once more, the ordinary way
     direct_refused_ = true;
@@ -470,6 +514,14 @@ Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
     return files->Read(name, offset, length);
+  });
+}
+
+Task<Result<Buffer>> PosixDisk::ReadOnce(std::string name, uint64_t offset, uint64_t length) {
+  CO_RETURN_IF_ERROR(CheckDiskName(name));
+  if (!OffsetsFit(offset, length)) co_return Error(FsError::kFBig, "a read beyond 8 EiB of '" + name + "'");
+  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+    return files->ReadOnce(name, offset, length);
   });
 }
 

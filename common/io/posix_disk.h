@@ -5,7 +5,8 @@
 // replaced. Work that was cancelled still runs to its end.
 //
 // Large writes whose memory and place are page-aligned go past the page cache (O_DIRECT) where the file
-// system can: a copy and the later writing back are saved. What Write and SyncFiles promise is the same.
+// system can: a copy and the later writing back are saved. What Write and SyncFiles promise is the same. So do large
+// reads of ReadOnce and ReadStored.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ struct PosixDiskOptions {
   int threads = 4;
   int sync_threads = 2;
   size_t max_open_files = 256;
-  uint64_t direct_write_bytes = 128 * kKiB;  // from this size on; UINT64_MAX: never
+  uint64_t direct_bytes = 128 * kKiB;  // from this size on; UINT64_MAX: never
   // Locks the directory against other processes (and other PosixDisks): kBusy if it is taken.
   bool exclusive = true;
 };
@@ -40,6 +41,7 @@ class PosixDisk final : public Disk {
   ~PosixDisk() override;
 
   Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override;
+  Task<Result<Buffer>> ReadOnce(std::string name, uint64_t offset, uint64_t length) override;
   Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) override;
   Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) override;
   Task<Result<void>> Reserve(std::string name, uint64_t size) override;

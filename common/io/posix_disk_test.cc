@@ -131,6 +131,44 @@ TEST_F(PosixDiskTest, StoredIsWhatTheNameLeadsTo) {
   EXPECT_EQ(RunSim(ex_, disk_->ReadStored("../a", 0, 1)).code(), FsError::kBadRequest);
 }
 
+// Past the page cache, where that can be: the same bytes, whatever the range and whatever is not written back yet.
+TEST_F(PosixDiskTest, LargeReadsAreOfWhatWasWritten) {
+  Random rng(3);
+  for (const uint64_t size : {uint64_t{4096 * 100}, uint64_t{500'001}, uint64_t{1'048'577}}) {
+    std::string bytes(size, '\0');
+    for (char& c : bytes) c = static_cast<char>(rng.Next());
+    ASSERT_TRUE(Write("big", bytes).ok());
+    for (int i = 0; i < 200; ++i) {
+      const uint64_t offset = i == 0 ? 0 : rng.Below(size + 5000), length = i == 1 ? size * 2 : rng.Below(size);
+      const std::string want = offset >= size ? "" : bytes.substr(offset, length);
+      const auto once = RunSim(ex_, disk_->ReadOnce("big", offset, length));
+      const auto stored = RunSim(ex_, disk_->ReadStored("big", offset, length));
+      ASSERT_TRUE(once.ok() && stored.ok()) << once.error() << stored.error();
+      ASSERT_TRUE(once->view() == want) << offset << " " << length << " of " << size;
+      ASSERT_TRUE(stored->view() == want) << offset << " " << length << " of " << size;
+      if (!rng.OneIn(4) || offset >= size) continue;
+      const std::string patch(std::min<uint64_t>(size - offset, 5), 'p');
+      ASSERT_TRUE(RunSim(ex_, disk_->Write("big", offset, BufferChain(Buffer::FromString(patch)))).ok());
+      bytes.replace(offset, patch.size(), patch);
+    }
+    EXPECT_TRUE(RunSim(ex_, disk_->Remove("big")).ok());
+  }
+  EXPECT_EQ(RunSim(ex_, disk_->ReadOnce("none", 0, kMiB)).code(), FsError::kNoEnt);
+  const std::string bytes(kMiB, 'x');
+  ASSERT_TRUE(Write("a", bytes).ok());
+  fail_pread = {EIO, 1};
+  EXPECT_EQ(RunSim(ex_, disk_->ReadOnce("a", 0, kMiB)).code(), FsError::kDiskFailed);
+  fail_pread = {EINVAL, 1};  // the file system cannot: the ordinary way then, and from now on
+  for (int i = 0; i < 2; ++i) {
+    const auto read = RunSim(ex_, disk_->ReadOnce("a", 1, kMiB));
+    ASSERT_TRUE(read.ok()) << read.error();
+    EXPECT_TRUE(read->view() == bytes.substr(1));
+  }
+  fail_pread = {EIO, 1};
+  EXPECT_EQ(RunSim(ex_, disk_->ReadStored("a", 0, kMiB)).code(), FsError::kDiskFailed);
+  EXPECT_EQ(RunSim(ex_, disk_->ReadOnce("../a", 0, kMiB)).code(), FsError::kBadRequest);
+}
+
 // A limit of the file size is the one write error that needs no rights.
 TEST_F(PosixDiskTest, ErrorsNameTheDisk) {
   signal(SIGXFSZ, SIG_IGN);

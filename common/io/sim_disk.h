@@ -139,6 +139,9 @@ class SimDisk final : public Disk {
   explicit SimDisk(std::shared_ptr<SimDiskMedia> media) : media_(std::move(media)) {}
 
   Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override;
+  Task<Result<Buffer>> ReadOnce(std::string name, uint64_t offset, uint64_t length) override {
+    return Read(std::move(name), offset, length);
+  }
   Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) override {
     return Read(std::move(name), offset, length);  // has no caches
   }
