@@ -414,14 +414,17 @@ class MetaServer final : public MetaService, public AdminService {
   struct Damage {
     uint64_t degraded = 0;
     std::set<StripeId> lost;
+    std::map<StripeId, std::vector<bool>> gone;  // of each of those, the columns that are not readable at all
     std::set<StripeId> hit;  // have a shard on one of those that were asked about; at most kMaxHitStripes
   };
   bool IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const;
-  bool IsLost(const StripeInfo& info, const std::vector<bool>& unreadable) const;
+  static std::vector<bool> LostColumns(const StripeInfo& info, const std::vector<bool>& unreadable);
   Result<void> SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out);
   // Of the cluster as it is, if `gone` were gone too.
   Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
-  Result<std::vector<LostFile>> ListFilesOf(const std::set<StripeId>& stripes, size_t limit);
+  // Files with bytes in the stripes; in the columns of `gone` of those of which it tells.
+  Result<std::vector<LostFile>> ListFilesOf(const std::set<StripeId>& stripes, size_t limit,
+                                            const std::map<StripeId, std::vector<bool>>& gone = {});
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
   Result<std::set<StripeId>> OnlyAllocatedOn(TargetId target);
   Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);

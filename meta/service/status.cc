@@ -1,14 +1,17 @@
 // What status shows, and the consistency check.
 #include <algorithm>
+#include <functional>
 
 #include "meta/ops/fsck.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
 
 constexpr size_t kSurveyPage = 256;
 constexpr size_t kMaxHitStripes = 100'000;
+constexpr size_t kMaxListedUses = 4096;  // of one stripe
 constexpr int64_t kSurveyAge = 10;  // times what it took
 constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 
@@ -25,14 +28,15 @@ bool MetaServer::IsUnreadable(StripeId stripe, uint16_t column, const Column& c)
   return cluster_->FindNode(t->node)->state != NodeState::kSuspect;
 }
 
-// Columns of the group with most losses beyond what it can decode without, > 0: the stripe is lost.
-bool MetaServer::IsLost(const StripeInfo& info, const std::vector<bool>& unreadable) const {
+// Those of the unreadable columns that cannot be decoded from the others either.
+std::vector<bool> MetaServer::LostColumns(const StripeInfo& info, const std::vector<bool>& unreadable) {
   std::vector<ColumnState> states;
   for (bool u : unreadable) states.push_back(u ? ColumnState::kMissing : ColumnState::kOk);
-  for (uint32_t g = 0; g < info.shape.groups; ++g) {
-    if (SpareShards(info, states, g) < 0) return true;
+  std::vector<bool> lost(unreadable.size(), false);
+  for (uint16_t c = 0; c < unreadable.size(); ++c) {
+    lost[c] = unreadable[c] && SpareShards(info, states, GroupOf(info.shape, ColumnIndex(c))) < 0;
   }
-  return false;
+  return lost;
 }
 
 Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out) {
@@ -52,7 +56,10 @@ Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<Targ
   }
   if (!any) return Ok();
   ++out->degraded;
-  if (IsLost(record->info, hopeless)) out->lost.insert(id);
+  std::vector<bool> lost = LostColumns(record->info, hopeless);
+  if (std::ranges::none_of(lost, std::identity())) return Ok();
+  out->lost.insert(id);
+  out->gone[id] = std::move(lost);
   return Ok();
 }
 
@@ -88,18 +95,32 @@ Task<Result<MetaServer::Damage>> MetaServer::SurveyDamage(std::set<TargetId> gon
   co_return std::move(out);
 }
 
-Result<std::vector<LostFile>> MetaServer::ListFilesOf(const std::set<StripeId>& stripes, size_t limit) {
+Result<std::vector<LostFile>> MetaServer::ListFilesOf(const std::set<StripeId>& stripes, size_t limit,
+                                                      const std::map<StripeId, std::vector<bool>>& gone) {
   std::vector<LostFile> out;
   Txn txn(*store_);
   for (StripeId id : stripes) {
     if (out.size() >= limit) break;
-    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, limit - out.size()));
+    const auto columns = gone.find(id);
+    const bool all = columns == gone.end();
+    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, all ? limit - out.size() : kMaxListedUses));
+    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
     for (const StripeUse& use : uses) {
+      if (out.size() >= limit) break;
       LostFile f;
       f.ino = use.ino;
       f.offset = use.file_offset;
       ASSIGN_OR_RETURN(const auto extent, txn.Read<ExtentRecord>(ExtentKey(use.ino, use.file_offset)));
       if (extent) f.length = extent->extent.length;
+      // What lies on columns that are there can be read, whatever became of the others.
+      if (!all && record && extent && extent->extent.stripe == id) {
+        const auto parts = MapRange(record->info.shape, extent->extent.stripe_offset, extent->extent.length);
+        if (std::ranges::none_of(parts, [&](const ShardRange& r) {
+              return r.column.v < columns->second.size() && columns->second[r.column.v];
+            })) {
+          continue;
+        }
+      }
       const Result<PathsReply> paths = OpPaths(txn, use.ino);
       if (paths.ok() && !paths->paths.empty()) f.path = paths->paths.front();
       out.push_back(std::move(f));
@@ -133,7 +154,7 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   s.garbage_shards = store_->Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles));
+  CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles, damage.gone));
   s.repairs = repairs_.Progress(Now());
   for (SessionId id : sessions_.All()) {
     const SessionRecord& record = *sessions_.Find(id);

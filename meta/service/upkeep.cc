@@ -132,7 +132,7 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
   reply.degraded_stripes = degraded.size();
   for (const bool is_lost : {true, false}) {
     const size_t room = kMaxAffectedFiles + 1 - reply.files.size();
-    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(is_lost ? lost : degraded, room));
+    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(is_lost ? lost : degraded, room, after.gone));
     for (const LostFile& f : files) reply.files.push_back(Affected(f, is_lost));
   }
   reply.more = reply.files.size() > kMaxAffectedFiles;
