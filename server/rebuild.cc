@@ -198,7 +198,7 @@ class Rebuild {
                 old_table_.begin() + static_cast<ptrdiff_t>(first));
       std::vector<uint32_t> crcs = ReseedTable(made->old_crcs, old_.shard, work_.new_shard, length);
       Result<void> written = co_await env_.store->Write(
-          work_.new_shard, offset, BufferChain(std::move(made->bytes)), std::move(crcs), true);
+          work_.new_shard, offset, BufferChain(std::move(made->bytes)), std::move(crcs), !first_);
       if (!written.ok()) {
         next_ = old_.length;
         co_return written.error();

@@ -1,16 +1,23 @@
 #include "stripe/fold_plan.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
+#include <tuple>
+#include <utility>
 
-#include "common/error.h"
 #include "stripe/layout.h"
 
 namespace stria {
 namespace {
+
+using int128 = __int128;
+
+constexpr uint64_t kAboutAsNear = 50;  // a difference of length counts in 50ths of it
+
+bool IsFoldable(FoldKind kind) { return kind.k >= 2 && kind.m >= 1; }
 
 uint64_t Longest(const FoldUnit& u) {
   uint64_t longest = 0;
@@ -22,108 +29,153 @@ uint64_t Longest(const FoldUnit& u) {
 struct Group {
   FoldGroup units;
   std::set<DomainKey> domains;
+  std::map<NodeId, uint32_t> nodes;
   uint64_t bytes = 0;
   uint64_t longest = 0;
   uint64_t refs = 0;
+  uint64_t stored = 0;  // by the units now
 
+  size_t columns() const { return domains.size(); }
+  // What it would take less.
+  int64_t Saving(FoldKind kind) const { return static_cast<int64_t>(stored) - static_cast<int64_t>(bytes + kind.m * longest); }
   // False, and nothing is changed, if it does not fit.
   bool Add(size_t index, const FoldUnit& u, FoldKind kind) {
-    if (domains.size() + u.columns.size() > kind.k || refs + u.refs > kMaxFoldRefs) return false;
-    std::set<DomainKey> with = domains;
-    uint64_t sum = bytes;
+    if (columns() + u.columns.size() > kind.k || refs + u.refs > kMaxFoldRefs) return false;
+    Group with = *this;
     for (const FoldColumn& c : u.columns) {
-      if (!with.insert(c.domain).second) return false;
-      sum += c.length;
+      if (!with.domains.insert(c.domain).second || ++with.nodes[c.node] > kind.m) return false;
+      with.bytes += c.length;
     }
-    if (sum > kMaxStripeBytes) return false;
-    domains = std::move(with);
-    bytes = sum;
-    longest = std::max(longest, Longest(u));
-    refs += u.refs;
-    units.push_back(index);
+    if (with.bytes > kMaxStripeBytes) return false;
+    with.longest = std::max(longest, Longest(u));
+    with.refs += u.refs;
+    with.stored += u.stored_bytes;
+    with.units.push_back(index);
+    *this = std::move(with);
     return true;
   }
-  bool IsWhole(FoldKind kind) const { return domains.size() == kind.k && IsFoldWithinBound(bytes, longest, kind); }
 };
 
-// Places that are not used, outward from one by turns.
-class Neighbours {
+class Planner {
  public:
-  Neighbours(const std::vector<bool>& used, size_t from) : used_(used), up_(from), down_(from) {}
-  std::optional<size_t> Take() {
-    if (taken_++ == kFoldReach) return std::nullopt;
-    for (int side = 0; side < 2; ++side) {
-      is_up_ = !is_up_;
-      if (is_up_) {
-        do ++up_;
-        while (up_ < used_.size() && used_[up_]);
-        if (up_ < used_.size()) return up_;
-        up_ = used_.size() - 1;
-      } else {
-        while (down_ > 0 && used_[down_ - 1]) --down_;
-        if (down_ > 0) return --down_;
-      }
+  Planner(std::span<const FoldUnit> units, FoldKind kind, FoldRule rule) : units_(units), kind_(kind), rule_(rule) {
+    for (size_t i = 0; i < units.size(); ++i) {
+      Group alone;
+      if (units[i].columns.empty() || units[i].refs > kMaxUnitRefs || !alone.Add(i, units[i], kind)) continue;
+      seeds_.push_back(i);
+      if (units[i].columns.size() > 1) rests_.insert({Longest(units[i]), i});
+      else SinglesOf(i).insert({Longest(units[i]), i});
     }
-    return std::nullopt;
+    std::ranges::sort(seeds_, [&](size_t a, size_t b) { return OrderOf(a) < OrderOf(b); });
+  }
+
+  std::vector<FoldGroup> Plan(size_t max_groups) {
+    std::vector<FoldGroup> out;
+    for (const size_t seed : seeds_) {
+      if (out.size() == max_groups) break;
+      if (used_.contains(seed)) continue;
+      std::optional<FoldGroup> group = Around(seed);
+      if (!group) continue;  // waits for better company
+      for (const size_t i : *group) Use(i);
+      out.push_back(*std::move(group));
+    }
+    return out;
   }
 
  private:
-  const std::vector<bool>& used_;
-  size_t up_, down_;
-  bool is_up_ = false;
-  size_t taken_ = 0;
+  using Place = std::pair<uint64_t, size_t>;  // longest column, unit
+  using Line = std::set<Place>;
+
+  std::tuple<int64_t, int64_t, StripeId> OrderOf(size_t i) const {
+    return {-static_cast<int64_t>(units_[i].columns.size()), -static_cast<int64_t>(Longest(units_[i])), units_[i].stripe};
+  }
+  Line& SinglesOf(size_t i) { return singles_[units_[i].columns[0].domain]; }
+  void Use(size_t i) {
+    used_.insert(i);
+    if (units_[i].columns.size() > 1) rests_.erase({Longest(units_[i]), i});
+    else SinglesOf(i).erase({Longest(units_[i]), i});
+  }
+
+  std::optional<FoldGroup> Around(size_t seed) const {
+    Group group;
+    group.Add(seed, units_[seed], kind_);
+    if (std::optional<FoldGroup> filled = Fill(group)) return filled;
+    if (units_[seed].columns.size() == 1 || group.columns() == kind_.k) return std::nullopt;
+    // What is left of other folds, the nearest first.
+    auto up = rests_.lower_bound({Longest(units_[seed]), seed});
+    auto down = up;
+    for (size_t tried = 0; tried < kFoldReach && (up != rests_.end() || down != rests_.begin()); ++tried) {
+      const bool go_up = down == rests_.begin() || (up != rests_.end() && tried % 2 == 0);
+      const size_t at = go_up ? (up++)->second : (--down)->second;
+      if (at != seed) group.Add(at, units_[at], kind_);
+    }
+    return Fill(group);
+  }
+
+  // With single columns, the nearest by length to the longest that is there.
+  std::optional<FoldGroup> Fill(Group group) const {
+    struct Choice {
+      uint64_t distance;
+      size_t others;  // of the same domain
+      Place place;
+    };
+    std::vector<Choice> choices;
+    const uint64_t length = group.longest;
+    Group best = group;
+    for (const auto& [domain, line] : singles_) {
+      if (group.columns() == kind_.k) break;
+      if (line.empty() || group.domains.contains(domain)) continue;
+      const auto up = line.lower_bound({length, 0});
+      if (up != line.end()) choices.push_back({up->first - length, line.size(), *up});
+      if (up != line.begin()) choices.push_back({length - std::prev(up)->first, line.size(), *std::prev(up)});
+    }
+    std::ranges::sort(choices, [length](const Choice& a, const Choice& b) {
+      const uint64_t near_a = a.distance * kAboutAsNear / length, near_b = b.distance * kAboutAsNear / length;
+      return std::tuple(near_a, b.others, a.distance, a.place) < std::tuple(near_b, a.others, b.distance, b.place);
+    });
+    for (const Choice& c : choices) {
+      if (group.columns() == kind_.k) break;
+      group.Add(c.place.second, units_[c.place.second], kind_);
+      // By what part it saves: a longer column may cost more than it brings.
+      if (int128{group.Saving(kind_)} * best.stored > int128{best.Saving(kind_)} * group.stored) best = group;
+    }
+    if (rule_ == FoldRule::kTight) best = std::move(group);
+    return IsGood(best) ? std::optional(std::move(best.units)) : std::nullopt;
+  }
+
+  bool IsGood(const Group& g) const {
+    if (rule_ == FoldRule::kTight) return g.columns() == kind_.k && IsFoldWithinBound(g.bytes, g.longest, kind_);
+    return g.columns() > 1 && g.Saving(kind_) * 100 >= static_cast<int64_t>(g.stored * kMinSavingPercent);
+  }
+
+  std::span<const FoldUnit> units_;
+  FoldKind kind_;
+  FoldRule rule_;
+  std::vector<size_t> seeds_;
+  std::map<DomainKey, Line> singles_;  // units of one column
+  Line rests_;                         // of several
+  std::set<size_t> used_;
 };
 
 }  // namespace
 
 bool IsFoldWithinBound(uint64_t columns_bytes, uint64_t longest, FoldKind kind) {
-  // (bytes + m * longest) <= bytes * ((k + m) / k + 5 %), in whole numbers.
+  // (bytes + m * longest) <= bytes * ((k + m) / k + waste), in whole numbers.
   const uint64_t k = kind.k, m = kind.m;
   return columns_bytes > 0 && 100 * k * m * longest <= columns_bytes * (100 * m + kMaxFoldPercent * k);
 }
 
 bool WantsFolding(const StripeShape& shape, uint64_t live_bytes, uint32_t live_columns, FoldKind kind) {
-  if (!shape.gathered() || shape.groups != 1 || shape.m != kind.m || kind.k < 2) return false;
+  if (!IsFoldable(kind) || !shape.gathered() || shape.groups != 1 || shape.m != kind.m) return false;
   if (live_bytes == 0 || live_columns == 0 || live_columns >= kind.k) return false;
   const uint64_t k = kind.k, m = kind.m;
   const uint64_t stored = shape.payload_bytes + m * GroupBytes(shape, 0);
   return 100 * k * stored > live_bytes * (100 * (k + m) + kMaxFoldPercent * k);
 }
 
-std::vector<FoldGroup> PlanFolds(std::span<const FoldUnit> units, FoldKind kind, size_t max_groups) {
-  std::vector<FoldGroup> out;
-  if (kind.k < 2) return out;
-  std::vector<size_t> order;  // longest first
-  for (size_t i = 0; i < units.size(); ++i) {
-    if (Group alone; units[i].refs <= kMaxUnitRefs && !units[i].columns.empty() && alone.Add(i, units[i], kind)) {
-      order.push_back(i);
-    }
-  }
-  std::ranges::sort(order, [&](size_t a, size_t b) {
-    const uint64_t la = Longest(units[a]), lb = Longest(units[b]);
-    return la != lb ? la > lb : units[a].stripe < units[b].stripe;
-  });
-  std::vector<size_t> seeds(order.size());  // places in `order`
-  std::iota(seeds.begin(), seeds.end(), 0);
-  // What is left of folds fits least: it has the choice first.
-  std::ranges::stable_sort(seeds, std::greater(), [&](size_t at) { return units[order[at]].columns.size(); });
-  std::vector<bool> used(order.size(), false);
-  for (const size_t seed : seeds) {
-    if (out.size() == max_groups) break;
-    if (used[seed]) continue;
-    Group group;
-    group.Add(order[seed], units[order[seed]], kind);
-    std::vector<size_t> places = {seed};
-    for (Neighbours next(used, seed); group.domains.size() < kind.k;) {
-      const std::optional<size_t> at = next.Take();
-      if (!at) break;
-      if (group.Add(order[*at], units[order[*at]], kind)) places.push_back(*at);
-    }
-    if (!group.IsWhole(kind)) continue;  // waits for better company
-    for (size_t i : places) used[i] = true;
-    out.push_back(std::move(group.units));
-  }
-  return out;
+std::vector<FoldGroup> PlanFolds(std::span<const FoldUnit> units, FoldKind kind, size_t max_groups, FoldRule rule) {
+  if (!IsFoldable(kind)) return {};
+  return Planner(units, kind, rule).Plan(max_groups);
 }
 
 }  // namespace stria

@@ -10,14 +10,18 @@
 // its columns away could not be decoded any more.
 //
 // Of every group:
-//   1. its columns are `k`, all of them live, each in another failure domain;
-//   2. with its parity it takes at most kMaxFoldPercent of its live bytes more than k+m columns of equal length
-//      would: parity is as long as the longest column;
-//   3. payload and references are within what one stripe and one transaction hold.
-// No unit is in two groups. Lengths are bytes.
+//   1. its columns are live, each in another failure domain, and at most m of them on one node;
+//   2. payload and references are within what one stripe and one transaction hold;
+//   3. FoldRule::kTight: its columns are k, and with its parity, which is as long as the longest of them, it takes at most
+//      kMaxFoldPercent of its bytes more than k+m columns of equal length would.
+//      FoldRule::kSaving, for what has waited long: it has 2 to k columns, and takes at least kMinSavingPercent
+//      less than its units do now. That may be one unit, with dead columns.
+// No unit is in two groups. Lengths are bytes. Folding ends: groups of the first kind are no units any more until a column
+// dies, and each of the second kind takes less than what it is made of.
 //
-// Greedy: what is left of folds first, then from the longest column down, with the nearest by length that fit: neighbours
-// waste little. O(n^2) for n units, but cheap: what is chosen already is only skipped. Safe from any thread.
+// Greedy: what is left of folds first, as it fits least; then from the longest column down, each with the nearest by length
+// of other domains, and of those that are about as near those of which their domain has most: in the end little is left
+// that has no company. O(n d log n) for n units in d domains. Safe from any thread.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +34,12 @@
 
 namespace stria {
 
-inline constexpr uint64_t kMaxFoldPercent = 5;   // of the live bytes, above (k+m)/k
+inline constexpr uint64_t kMaxFoldPercent = 5;     // of the live bytes, above (k+m)/k
+inline constexpr uint64_t kMinSavingPercent = 10;  // of what is stored now
+enum class FoldRule { kTight, kSaving };
 inline constexpr uint32_t kMaxFoldRefs = 512;    // extents that one fold may bring together
 inline constexpr uint32_t kMaxUnitRefs = 64;     // of one unit; more: it is left as it is
-inline constexpr size_t kFoldReach = 256;        // units that are tried as partners of one
+inline constexpr size_t kFoldReach = 64;         // what is left of other folds, tried as company of one that is
 
 // What members have in common, and what a fold of them is to be.
 struct FoldKind {
@@ -46,6 +52,7 @@ struct FoldKind {
 struct FoldColumn {
   ColumnIndex column;  // of its stripe
   DomainKey domain;
+  NodeId node;
   uint64_t length = 0;  // > 0
   bool operator==(const FoldColumn&) const = default;
 };
@@ -53,21 +60,24 @@ struct FoldUnit {
   StripeId stripe;
   std::vector<FoldColumn> columns;  // those that files use, of groups=1 stripes; not empty
   uint32_t refs = 0;                // extents that use the stripe
+  uint64_t stored_bytes = 0;        // of all shards of the stripe
+  uint64_t stamp = 0;               // another one when the files that use it have changed; not looked at
   bool operator==(const FoldUnit&) const = default;
 };
 
 // A stripe is to be folded (again) if it takes more than a fold of its live columns may, and has fewer live columns than
-// a fold. A stripe that PlanFolds made is not, until one of its columns is dead: so folding ends.
+// a fold. A tight one is not, until one of its columns is dead.
 // `live_bytes`, `live_columns`: of data columns that are used at all.
 bool WantsFolding(const StripeShape& shape, uint64_t live_bytes, uint32_t live_columns, FoldKind kind);
 
-// True if `columns_bytes` of data under m columns of `longest` keep to rule 2.
+// True if `columns_bytes` of data under m columns of `longest` keep to kMaxFoldPercent.
 bool IsFoldWithinBound(uint64_t columns_bytes, uint64_t longest, FoldKind kind);
 
 // One fold: the units by their place in the input. Its data columns are those of the units, in this order.
 using FoldGroup = std::vector<size_t>;
 // At most `max_groups`. Units of one kind; those whose columns share domains, or that are too much by themselves, are
-// left out.
-std::vector<FoldGroup> PlanFolds(std::span<const FoldUnit> units, FoldKind kind, size_t max_groups);
+// left out. None for a kind without parity, or with one data column.
+std::vector<FoldGroup> PlanFolds(std::span<const FoldUnit> units, FoldKind kind, size_t max_groups,
+                                 FoldRule rule = FoldRule::kTight);
 
 }  // namespace stria

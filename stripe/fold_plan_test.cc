@@ -17,9 +17,13 @@ FoldUnit Unit(uint64_t stripe, std::vector<std::pair<uint32_t, uint64_t>> node_a
   FoldUnit u;
   u.stripe = StripeId(stripe);
   u.refs = refs;
+  uint64_t longest = 0;
   for (const auto& [node, bytes] : node_and_bytes) {
-    u.columns.push_back({ColumnIndex(static_cast<uint16_t>(u.columns.size())), {node, 0}, bytes});
+    longest = std::max(longest, bytes);
+    u.stored_bytes += bytes;
+    u.columns.push_back({ColumnIndex(static_cast<uint16_t>(u.columns.size())), {node, 0}, NodeId(node), bytes});
   }
+  u.stored_bytes += longest;
   return u;
 }
 
@@ -33,27 +37,37 @@ StripeShape Gathered(std::vector<uint64_t> columns, uint8_t m) {
 }
 
 // What fold_plan.h promises, counted the slow way.
-void ExpectLegal(const std::vector<FoldUnit>& units, FoldKind kind, const std::vector<FoldGroup>& groups) {
+void ExpectLegal(const std::vector<FoldUnit>& units, FoldKind kind, const std::vector<FoldGroup>& groups,
+                 FoldRule rule = FoldRule::kTight) {
   std::set<size_t> taken;
   for (const FoldGroup& g : groups) {
     std::set<DomainKey> domains;
-    uint64_t sum = 0, longest = 0, columns = 0, refs = 0;
+    std::map<NodeId, uint32_t> nodes;
+    uint64_t sum = 0, longest = 0, columns = 0, refs = 0, now = 0;
     for (size_t i : g) {
       ASSERT_LT(i, units.size());
       EXPECT_TRUE(taken.insert(i).second) << "unit " << i << " is in two folds";
       refs += units[i].refs;
+      now += units[i].stored_bytes;
       EXPECT_LE(units[i].refs, kMaxUnitRefs);
       for (const FoldColumn& c : units[i].columns) {
         EXPECT_TRUE(domains.insert(c.domain).second) << "two columns in one domain";
+        EXPECT_LE(++nodes[c.node], kind.m) << "the loss of a node would take too much";
         sum += c.length;
         longest = std::max(longest, c.length);
         ++columns;
       }
     }
-    EXPECT_EQ(columns, kind.k);
     EXPECT_LE(sum, kMaxStripeBytes);
     EXPECT_LE(refs, kMaxFoldRefs);
     const double stored = static_cast<double>(sum) + static_cast<double>(kind.m) * static_cast<double>(longest);
+    if (rule == FoldRule::kSaving) {
+      EXPECT_GE(columns, 2u);
+      EXPECT_LE(columns, kind.k);
+      EXPECT_LE(stored, 0.9 * static_cast<double>(now) + 1);
+      continue;
+    }
+    EXPECT_EQ(columns, kind.k);
     const double bound = static_cast<double>(kind.k + kind.m) / kind.k + 0.05;
     EXPECT_LE(stored, bound * static_cast<double>(sum) + 1);
   }
@@ -84,6 +98,62 @@ TEST(FoldPlan, NotWhatIsMuchShorter) {
   const auto groups = PlanFolds(units, kFourPlusOne, 10);
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(std::ranges::count(groups[0], 3u), 0);
+  ExpectLegal(units, kFourPlusOne, groups);
+}
+
+// If nothing better comes: what is clearly less than now.
+TEST(FoldPlan, WhatHasWaitedLongTakesWhatThereIs) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, (8 + 3 * n) * kMiB / 20}}));
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty());
+  const auto groups = PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].size(), 4u);
+  ExpectLegal(units, kFourPlusOne, groups, FoldRule::kSaving);
+  units.resize(2);
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving).size(), 1u) << "2+1 takes less than copies";
+  const std::vector<FoldUnit> unlike = {Unit(1, {{1, kMiB}}), Unit(2, {{2, kMiB / 10}})};
+  EXPECT_TRUE(PlanFolds(unlike, kFourPlusOne, 10, FoldRule::kSaving).empty()) << "hardly less";
+  const std::vector<FoldUnit> one_node = {Unit(1, {{1, kMiB}}), Unit(2, {{1, kMiB}})};
+  EXPECT_TRUE(PlanFolds(one_node, kFourPlusOne, 10, FoldRule::kSaving).empty());
+  std::vector<FoldUnit> rest = {Unit(1, {{1, kMiB}, {2, kMiB}, {3, kMiB}})};
+  EXPECT_TRUE(PlanFolds(rest, kFourPlusOne, 10, FoldRule::kSaving).empty()) << "as good as it gets";
+  rest[0].stored_bytes += kMiB;
+  EXPECT_EQ(PlanFolds(rest, kFourPlusOne, 10, FoldRule::kSaving).size(), 1u) << "a dead column takes as much as parity";
+  // A third one that would cost more than it brings is left.
+  const std::vector<FoldUnit> third = {Unit(1, {{1, kMiB}}), Unit(2, {{2, kMiB}}), Unit(3, {{3, 10 * kMiB}})};
+  const auto two = PlanFolds(third, kFourPlusOne, 10, FoldRule::kSaving);
+  ASSERT_EQ(two.size(), 1u);
+  EXPECT_EQ(two[0].size(), 2u);
+}
+
+TEST(FoldPlan, NothingWithoutParity) {
+  std::vector<FoldUnit> units;
+  for (uint32_t n = 1; n <= 9; ++n) units.push_back(Unit(n, {{n, kMiB}}));
+  EXPECT_TRUE(PlanFolds(units, {.k = 4, .m = 0}, 10).empty());
+  EXPECT_TRUE(PlanFolds(units, {.k = 1, .m = 1}, 10).empty());
+  EXPECT_FALSE(WantsFolding(Gathered({kMiB}, 0), kMiB, 1, {.k = 4, .m = 0}));
+}
+
+TEST(FoldPlan, AtMostAsManyOfANodeAsMayBeLost) {
+  std::vector<FoldUnit> units;  // the domains are disks, two in each of two nodes
+  for (uint32_t disk = 1; disk <= 4; ++disk) {
+    units.push_back(Unit(disk, {{disk, kMiB}}));
+    units.back().columns[0].node = NodeId((disk + 1) / 2);
+  }
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty());
+  const FoldKind raid6{.k = 4, .m = 2};
+  const auto groups = PlanFolds(units, raid6, 10);
+  EXPECT_EQ(groups.size(), 1u);
+  ExpectLegal(units, raid6, groups);
+}
+
+// Written node after node, so that neighbours by number or by length are of one node.
+TEST(FoldPlan, ManyOfOneNodeDoNotHideTheOthers) {
+  std::vector<FoldUnit> units;
+  for (uint32_t i = 0; i < 4000; ++i) units.push_back(Unit(i + 1, {{i / 1000, kMiB + i}}));
+  const auto groups = PlanFolds(units, kFourPlusOne, 2000);
+  EXPECT_EQ(groups.size(), 1000u);
   ExpectLegal(units, kFourPlusOne, groups);
 }
 
@@ -147,11 +217,13 @@ TEST(FoldPlan, RandomPlansAreLegalAndFinal) {
     for (uint64_t i = 0, n = rng.Below(300); i < n; ++i) {
       const uint64_t base = rng.Between(1, longest);
       std::vector<std::pair<uint32_t, uint64_t>> columns;
-      for (uint64_t c = 0, of = rng.OneIn(3) ? rng.Between(1, kind.k) : 1; c < of; ++c) {
+      for (uint64_t c = 0, of = rng.OneIn(3) ? rng.Between(1, kind.k) : 1; c < of; ++c) {  // disks, two in a node
         columns.emplace_back(static_cast<uint32_t>(rng.Below(nodes)), std::max<uint64_t>(1, base * rng.Between(80, 100) / 100));
       }
       units.push_back(Unit(i + 1, std::move(columns), static_cast<uint32_t>(rng.Between(1, 80))));
+      for (FoldColumn& c : units.back().columns) c.node = NodeId(c.domain.first / 2);
     }
+    ExpectLegal(units, kind, PlanFolds(units, kind, 1000, FoldRule::kSaving), FoldRule::kSaving);
     const auto groups = PlanFolds(units, kind, 1000);
     ExpectLegal(units, kind, groups);
     EXPECT_EQ(groups, PlanFolds(units, kind, 1000));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/check.h"
 #include "common/codec.h"
 #include "meta/model/records.h"
 
@@ -73,21 +74,37 @@ Result<FoldRecord> DecodeFold(std::string_view bytes) {
 
 // ---- Candidates ----
 
-bool FoldQueue::Note(FoldKind kind, FoldUnit unit, uint64_t stamp, int64_t now_ns) {
-  auto it = candidates_.find(unit.stripe);
-  if (it == candidates_.end()) {
-    if (candidates_.size() >= kMaxFoldCandidates) return false;
-    it = candidates_.emplace(unit.stripe, Candidate()).first;
+bool FoldQueue::Note(FoldKind kind, FoldUnit unit, int64_t now_ns) {
+  CHECK(!unit.columns.empty());
+  const auto it = candidates_.find(unit.stripe);
+  if (it != candidates_.end() && it->second.kind == kind && it->second.unit == unit) {
+    it->second.seen = true;
+    return true;
   }
-  Candidate& c = it->second;
-  if (c.kind != kind || c.unit != unit || c.stamp != stamp) c = Candidate{kind, std::move(unit), stamp, now_ns, true};
-  c.seen = true;
+  Drop(unit.stripe);
+  Candidate c{kind, std::move(unit), now_ns, true};
+  size_t& taken = taken_[RoomOf(c)];
+  if (taken >= kMaxFoldCandidatesPerDomain || candidates_.size() >= kMaxFoldCandidates) return false;
+  ++taken;
+  const StripeId stripe = c.unit.stripe;
+  candidates_.emplace(stripe, std::move(c));
   return true;
 }
 
+void FoldQueue::Drop(StripeId stripe) {
+  const auto it = candidates_.find(stripe);
+  if (it == candidates_.end()) return;
+  const auto room = taken_.find(RoomOf(it->second));
+  if (--room->second == 0) taken_.erase(room);
+  candidates_.erase(it);
+}
+
 void FoldQueue::EndScan() {
-  std::erase_if(candidates_, [](const auto& c) { return !c.second.seen; });
-  for (auto& [_, c] : candidates_) c.seen = false;
+  std::vector<StripeId> gone;
+  for (auto& [stripe, c] : candidates_) {
+    if (!std::exchange(c.seen, false)) gone.push_back(stripe);
+  }
+  for (const StripeId stripe : gone) Drop(stripe);
 }
 
 std::map<FoldKind, std::vector<FoldUnit>> FoldQueue::Ripe(int64_t since_ns) const {
@@ -105,7 +122,7 @@ void FoldQueue::Start(FoldRecord record) {
   for (uint64_t part : record.tasks) parts_[part] = task;
   for (const FoldMember& m : record.plan.members) {
     stripes_.insert(m.stripe);
-    candidates_.erase(m.stripe);
+    Drop(m.stripe);
   }
   stripes_.insert(record.plan.fold.id);
   tasks_[task].record = std::move(record);
@@ -128,6 +145,15 @@ std::vector<uint64_t> FoldQueue::Tasks() const {
   std::vector<uint64_t> out;
   for (const auto& [task, _] : tasks_) out.push_back(task);
   return out;
+}
+
+uint64_t FoldQueue::PromisedBytes(TargetId target) const {
+  uint64_t bytes = 0;
+  for (const auto& [_, t] : tasks_) {
+    if (t.record.swapped) continue;
+    for (const Column& c : t.record.leftovers()) bytes += c.target == target ? c.length : 0;
+  }
+  return bytes;
 }
 
 std::vector<FoldQueue::Part> FoldQueue::HandOut(const std::set<TargetId>& targets, uint32_t slots) {

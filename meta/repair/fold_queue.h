@@ -7,8 +7,9 @@
 //                                                    '-> done: parity dropped
 //
 // Persistent are the tasks (what they have reserved must not leak). Candidates, and which parity is made already, are
-// found again: by the next scan, and by handing the work out once more. What does not fit into kMaxFoldCandidates is found
-// by a later scan. Not thread-safe.
+// found again: by the next scan, and by handing the work out once more. What does not fit is found by a later scan, when
+// others have been folded; each failure domain has room of its own, so that the files of one node, written one after the
+// other, do not keep out those of the others, without which they cannot be folded. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,8 @@
 
 namespace stria {
 
-inline constexpr size_t kMaxFoldCandidates = 4096;
+inline constexpr size_t kMaxFoldCandidates = 16384;
+inline constexpr size_t kMaxFoldCandidatesPerDomain = 1024;  // of one kind, by their first column
 
 struct FoldRecord {
   std::vector<uint64_t> tasks;  // one per parity column; the first is the fold's too. None is 0
@@ -46,9 +48,9 @@ Result<FoldRecord> DecodeFold(std::string_view bytes);
 class FoldQueue {
  public:
   // ---- Candidates ----
-  // Seen by a scan at `now_ns`, as it is now. One whose unit or stamp is another than before is as new. False: full.
-  bool Note(FoldKind kind, FoldUnit unit, uint64_t stamp, int64_t now_ns);
-  void Drop(StripeId stripe) { candidates_.erase(stripe); }
+  // Seen by a scan at `now_ns`, as it is now. One that is another than before is as new. False: full.
+  bool Note(FoldKind kind, FoldUnit unit, int64_t now_ns);
+  void Drop(StripeId stripe);
   // The scan has seen all stripes: those that it has not seen are no candidates any more.
   void EndScan();
   // Candidates that have been as they are since `since_ns`, by kind.
@@ -68,6 +70,8 @@ class FoldQueue {
   bool HasStripe(StripeId stripe) const { return stripes_.count(stripe) > 0; }
   std::vector<uint64_t> Tasks() const;
   size_t in_flight() const { return tasks_.size(); }
+  // Bytes of parity reserved on the disk that may not be there yet.
+  uint64_t PromisedBytes(TargetId target) const;
   // For a node's heartbeat: what was handed out before and is not made yet, and at most `slots` new ones.
   std::vector<Part> HandOut(const std::set<TargetId>& targets, uint32_t slots);
   void ForgetHandedOut(const std::set<TargetId>& targets);
@@ -84,7 +88,6 @@ class FoldQueue {
   struct Candidate {
     FoldKind kind;
     FoldUnit unit;
-    uint64_t stamp = 0;
     int64_t since_ns = 0;
     bool seen = false;  // by the scan under way
   };
@@ -94,7 +97,10 @@ class FoldQueue {
     std::map<uint64_t, uint64_t> digests;  // of what is made, by part
     bool telling = false;
   };
+  using Room = std::pair<FoldKind, DomainKey>;
+  static Room RoomOf(const Candidate& c) { return {c.kind, c.unit.columns.front().domain}; }
   std::map<StripeId, Candidate> candidates_;
+  std::map<Room, size_t> taken_;  // candidates
   std::map<uint64_t, Task> tasks_;
   std::map<uint64_t, uint64_t> parts_;  // task of each part
   std::set<StripeId> stripes_;

@@ -7,8 +7,11 @@ namespace {
 
 constexpr FoldKind kKind{.k = 2, .m = 2};
 
+FoldUnit Unit(uint64_t stripe, uint32_t domain, uint64_t stamp) {
+  return {StripeId(stripe), {{ColumnIndex(0), {domain, 0}, NodeId(domain), 100}}, 1, stamp};
+}
 FoldUnit Unit(uint64_t stripe) {
-  return {StripeId(stripe), {{ColumnIndex(0), {static_cast<uint32_t>(stripe), 0}, 100}}, 1};
+  return Unit(stripe, static_cast<uint32_t>(stripe), 5);
 }
 
 FoldRecord Record() {
@@ -26,27 +29,48 @@ FoldRecord Record() {
 
 TEST(FoldQueue, CandidatesRipen) {
   FoldQueue q;
-  EXPECT_TRUE(q.Note(kKind, Unit(1), 5, 100));
-  EXPECT_TRUE(q.Note(kKind, Unit(2), 5, 150));
+  EXPECT_TRUE(q.Note(kKind, Unit(1), 100));
+  EXPECT_TRUE(q.Note(kKind, Unit(2), 150));
   EXPECT_EQ(q.Ripe(100)[kKind].size(), 1u);
   q.EndScan();
-  EXPECT_TRUE(q.Note(kKind, Unit(1), 6, 200)) << "a file was written";
+  EXPECT_TRUE(q.Note(kKind, Unit(1, 1, 6), 200)) << "a file was written";
   EXPECT_TRUE(q.Ripe(150).at(kKind)[0] == Unit(2));
   q.EndScan();
   EXPECT_EQ(q.waiting(), 1u) << "the other one was not there any more";
-  EXPECT_EQ(q.Ripe(200).at(kKind), std::vector<FoldUnit>{Unit(1)});
+  const std::vector<FoldUnit> now = {Unit(1, 1, 6)};
+  EXPECT_EQ(q.Ripe(200).at(kKind), now);
   q.Drop(StripeId(1));
   EXPECT_EQ(q.waiting(), 0u);
-  for (uint64_t i = 1; i <= kMaxFoldCandidates; ++i) EXPECT_TRUE(q.Note(kKind, Unit(i), 0, 0));
-  EXPECT_FALSE(q.Note(kKind, Unit(kMaxFoldCandidates + 1), 0, 0));
-  EXPECT_TRUE(q.Note(kKind, Unit(1), 1, 0)) << "it is known";
+}
+
+// Files that were written node after node: those of the first do not keep out the others'.
+TEST(FoldQueue, EachDomainHasRoom) {
+  FoldQueue q;
+  const uint64_t n = kMaxFoldCandidatesPerDomain;
+  for (uint64_t i = 1; i <= n; ++i) EXPECT_TRUE(q.Note(kKind, Unit(i, 1, 0), 0));
+  EXPECT_FALSE(q.Note(kKind, Unit(n + 1, 1, 0), 0));
+  EXPECT_TRUE(q.Note(kKind, Unit(1, 1, 0), 0)) << "it is known";
+  EXPECT_TRUE(q.Note(kKind, Unit(1, 1, 7), 0)) << "it is known, and has changed";
+  EXPECT_TRUE(q.Note(kKind, Unit(n + 1, 2, 0), 0)) << "of another domain";
+  EXPECT_TRUE(q.Note({.k = 3, .m = 2}, Unit(n + 2, 1, 0), 0)) << "of another kind";
+  q.Drop(StripeId(5));
+  EXPECT_TRUE(q.Note(kKind, Unit(n + 3, 1, 0), 0));
+  EXPECT_FALSE(q.Note(kKind, Unit(n + 4, 1, 0), 0));
+  q.EndScan();
+  q.EndScan();
+  EXPECT_EQ(q.waiting(), 0u);
+  uint64_t taken = 0;
+  for (uint64_t i = 1; i <= 2 * kMaxFoldCandidates; ++i) taken += q.Note(kKind, Unit(i, static_cast<uint32_t>(i % 99), 0), 0);
+  EXPECT_EQ(taken, kMaxFoldCandidates);
 }
 
 TEST(FoldQueue, FromPlanToDone) {
   FoldQueue q;
-  EXPECT_TRUE(q.Note(kKind, Unit(1), 0, 0));
+  EXPECT_TRUE(q.Note(kKind, Unit(1), 0));
   q.Start(Record());
   EXPECT_EQ(q.waiting(), 0u);
+  EXPECT_EQ(q.PromisedBytes(TargetId(2)), 0u);
+  EXPECT_EQ(q.PromisedBytes(TargetId(3)), 100u);
   EXPECT_TRUE(q.HasStripe(StripeId(1)) && q.HasStripe(StripeId(2)) && q.HasStripe(StripeId(50)));
   EXPECT_EQ(q.FindPart(8).column, 3u);
   EXPECT_EQ(q.FindPart(9).record, nullptr);
@@ -72,6 +96,7 @@ TEST(FoldQueue, FromPlanToDone) {
   swapped.plan = *plan;
   swapped.copies = {{ShardId(99), TargetId(9), 100, 1}};
   q.Swapped(swapped);
+  EXPECT_EQ(q.PromisedBytes(TargetId(9)), 0u) << "it is there";
   EXPECT_EQ(q.Find(7)->leftovers(), swapped.copies);
   EXPECT_FALSE(q.HasStripe(StripeId(1)));
   EXPECT_TRUE(q.HasStripe(StripeId(50)));

@@ -51,6 +51,10 @@ Result<RepairTaskRecord> DecodeRepairTask(std::string_view bytes) {
   return t;
 }
 
+bool IsShardLoss(FsError reason) {
+  return reason == FsError::kChecksum || reason == FsError::kNoSuchShard || reason == FsError::kDiskFailed;
+}
+
 std::string EncodeBadShard(const ReportedShard& b) {
   ByteWriter w;
   w.U64(b.stripe.v);

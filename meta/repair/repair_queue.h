@@ -53,6 +53,8 @@ struct RepairTaskRecord {
 std::string EncodeRepairTask(const RepairTaskRecord& t);
 Result<RepairTaskRecord> DecodeRepairTask(std::string_view bytes);
 
+// True if a shard that was answered for so is lost, and not only out of reach.
+bool IsShardLoss(FsError reason);
 struct ReportedShard {
   StripeId stripe;
   uint16_t column = 0;

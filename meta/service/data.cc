@@ -264,9 +264,7 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
   if (r.header.session) CO_RETURN_IF_ERROR(CheckSession(r.header));
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
-  if (r.reason != FsError::kChecksum && r.reason != FsError::kNoSuchShard && r.reason != FsError::kDiskFailed) {
-    co_return Empty();
-  }
+  if (!IsShardLoss(r.reason)) co_return Empty();
   Txn txn(*store_);
   if (!r.stripe && r.shard) {
     // A data server's scrub knows only the shard.

@@ -13,6 +13,9 @@
 // Members are used until 4, their copies are there until 5: nothing is lost whatever fails. A plan that fails leaves
 // parity that becomes garbage.
 //
+// What finds no company of like length for kPatience times as long as it waits anyway is folded with what there is, and in
+// fewer columns than the layout has, if that takes clearly less than now (FoldRule::kSaving). It goes on to be a candidate.
+//
 // A fold of which columns are dead is a candidate as any mirrored stripe is (WantsFolding): its live columns are folded
 // together with others, and the dead ones with the old parity are left over like copies.
 //
@@ -30,6 +33,8 @@ namespace {
 constexpr size_t kFoldPage = 256;
 constexpr int64_t kFoldPageNs = 250 * kMillisecond;  // between two pages: a scan is never in a hurry
 constexpr int64_t kFoldPlanNs = 5 * kSecond;         // after a plan of which nothing came
+constexpr size_t kMaxPlannedFolds = 256;
+constexpr int64_t kPatience = 5;  // times FoldOptions::age_ns
 
 }  // namespace
 
@@ -37,20 +42,30 @@ Result<void> MetaServer::FoldSome() {
   RETURN_IF_ERROR(CheckFolds());
   if (!options_.fold.enabled || !window_over_ || repairs_.waiting() > 0 || cluster_->AwaitsFirstBeats()) return Ok();
   RETURN_IF_ERROR(ScanForFolds());
-  if (Now() < plan_folds_ns_) return Ok();
-  bool any = false;
-  for (const auto& [kind, units] : folds_.Ripe(Now() - options_.fold.age_ns)) {
-    if (folds_.in_flight() >= options_.fold.max_folds || !repairs_.MayStart(Now())) return Ok();
-    for (const FoldGroup& group : PlanFolds(units, kind, options_.fold.max_folds - folds_.in_flight())) {
-      if (!repairs_.MayStart(Now())) return Ok();
-      std::vector<FoldUnit> chosen;
-      for (size_t i : group) chosen.push_back(units[i]);
-      ASSIGN_OR_RETURN(const bool started, StartFold(kind, chosen));
-      any = any || started;
-    }
+  if (planned_folds_.empty()) ChooseFolds();
+  while (!planned_folds_.empty() && folds_.in_flight() < options_.fold.max_folds && repairs_.MayStart(Now())) {
+    const PlannedFold next = std::move(planned_folds_.front());
+    planned_folds_.pop_front();
+    RETURN_IF_ERROR(StartFold(next.kind, next.units));
   }
-  if (!any) plan_folds_ns_ = Now() + kFoldPlanNs;
   return Ok();
+}
+
+// Of what is ripe.
+void MetaServer::ChooseFolds() {
+  if (Now() < plan_folds_ns_ || folds_.in_flight() >= options_.fold.max_folds || !repairs_.MayStart(Now())) return;
+  const auto choose = [this](int64_t age_ns, FoldRule rule) {
+    for (const auto& [kind, units] : folds_.Ripe(Now() - age_ns)) {
+      for (const FoldGroup& group : PlanFolds(units, kind, kMaxPlannedFolds, rule)) {
+        PlannedFold planned{kind, {}};
+        for (const size_t i : group) planned.units.push_back(units[i]);
+        planned_folds_.push_back(std::move(planned));
+      }
+    }
+  };
+  choose(options_.fold.age_ns, FoldRule::kTight);
+  if (planned_folds_.empty() && folds_.in_flight() == 0) choose(kPatience * options_.fold.age_ns, FoldRule::kSaving);
+  if (planned_folds_.empty()) plan_folds_ns_ = Now() + kFoldPlanNs;
 }
 
 // ---- 1. Candidates ----
@@ -66,7 +81,7 @@ Result<void> MetaServer::ScanForFolds() {
     ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
     folds_after_ = record.info.id;
     ASSIGN_OR_RETURN(std::optional<Foldable> f, FoldableOf(txn, record, view));
-    if (f) folds_.Note(f->kind, std::move(f->unit), f->stamp, Now());
+    if (f) folds_.Note(f->kind, std::move(f->unit), Now());
   }
   folds_again_ns_ = Now() + kFoldPageNs;
   if (rows.size() == kFoldPage) return Ok();
@@ -103,53 +118,69 @@ Result<std::optional<MetaServer::Foldable>> MetaServer::FoldableOf(Txn& txn, con
     const TargetView* target = view.Find(info.columns[c].target);
     if (target == nullptr) return none;
     live_bytes += info.columns[c].length;
-    out.unit.columns.push_back({ColumnIndex(c), DomainOf(*target, layout.domain), info.columns[c].length});
+    out.unit.columns.push_back({ColumnIndex(c), DomainOf(*target, layout.domain), target->node, info.columns[c].length});
   }
   if (!WantsFolding(info.shape, live_bytes, static_cast<uint32_t>(out.unit.columns.size()), out.kind)) return none;
   out.unit.stripe = info.id;
   out.unit.refs = usage->refs;
-  out.stamp = usage->stamp;
+  for (const Column& c : info.columns) out.unit.stored_bytes += c.length;
+  out.unit.stamp = usage->stamp;
   return std::optional<Foldable>(std::move(out));
 }
 
 // ---- 2. Start ----
 
+// Disks that may hold one fold: none shares a domain with another, and no node's loss takes more than m of them.
+bool MetaServer::IsFoldSpread(const ClusterView& view, const FoldKind& kind, const std::vector<TargetId>& targets) {
+  std::map<NodeId, uint32_t> columns;
+  for (const TargetId t : targets) {
+    const TargetView* target = view.Find(t);
+    if (target == nullptr || ++columns[target->node] > kind.m) return false;
+  }
+  return !IsCrowded(view, targets, kind.domain);
+}
+
 // Puts the parity where no other column's domain is. False if there is no such place with room.
-bool MetaServer::PlaceFoldParity(const ClusterView& view, Domain domain, StripeInfo* fold) {
+bool MetaServer::PlaceFoldParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold) {
   std::vector<TargetId> targets;
   for (const Column& c : fold->columns) targets.push_back(c.target);
   for (uint16_t c = static_cast<uint16_t>(fold->shape.data_columns()); c < fold->columns.size(); ++c) {
     RepairRequest place;
     place.lost = ColumnIndex(c);
-    place.domain = domain;
+    place.domain = kind.domain;
     place.needed_bytes = fold->columns[c].length;
-    // What is kept for repair is not for this.
-    place.refuse = [bytes = place.needed_bytes](const TargetView& t) { return t.free_bytes < bytes; };
+    place.refuse = [&](const TargetView& t) {
+      // What is kept for repair is not for this, nor what other folds are to have.
+      if (t.free_bytes < place.needed_bytes + folds_.PromisedBytes(t.target)) return true;
+      std::vector<TargetId> with = {t.target};
+      std::ranges::copy_if(targets, std::back_inserter(with), [](TargetId other) { return bool{other}; });
+      return !IsFoldSpread(view, kind, with);
+    };
     const Result<RepairPlacement> placed = PlaceRepair(view, fold->shape, targets, place, place_seed_++);
-    if (!placed.ok() || placed->crowded) return false;
+    if (!placed.ok()) return false;
     targets[c] = fold->columns[c].target = placed->target;
   }
   return true;
 }
 
-// False if something is not as it was when it was found, or there is no place: the next scan finds it again.
-Result<bool> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& units) {
+// Nothing if something is not as it was when it was found, or there is no place: the next scan finds it again.
+Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& units) {
   const ClusterView view = cluster_->View();
   Txn txn(*store_);
   FoldRecord f;
   StripeInfo& fold = f.plan.fold;
-  fold.shape = {.k = kind.k, .m = kind.m, .codec = DefaultCodec(kind.k, kind.m)};
   for (const FoldUnit& unit : units) {
     ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, unit.stripe));
     std::optional<Foldable> now;
     if (record) {
       ASSIGN_OR_RETURN(now, FoldableOf(txn, *record, view));
     }
+    // What is dead of it is not needed: what survived the loss of more than m columns becomes safe again by this.
     const std::optional<StripeHealth> health = now ? HealthOf(*record) : std::nullopt;
-    if (!health || now->kind != kind || now->unit != unit ||
-        !std::ranges::all_of(health->columns, [](ColumnState s) { return s == ColumnState::kOk; })) {
+    const auto is_ok = [&](const FoldColumn& c) { return health->columns[c.column.v] == ColumnState::kOk; };
+    if (!health || now->kind != kind || now->unit != unit || !std::ranges::all_of(unit.columns, is_ok)) {
       folds_.Drop(unit.stripe);
-      return false;
+      return Ok();
     }
     for (const FoldColumn& c : unit.columns) {
       f.plan.members.push_back({unit.stripe, c.column.v});
@@ -164,11 +195,14 @@ Result<bool> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
       fold.shape.unit_bytes = record->info.shape.unit_bytes;
     }
   }
-  CHECK(f.plan.members.size() == kind.k);
+  CHECK(f.plan.members.size() >= 2 && f.plan.members.size() <= kind.k);
+  fold.shape.k = static_cast<uint8_t>(f.plan.members.size());
+  fold.shape.m = kind.m;
+  fold.shape.codec = DefaultCodec(fold.shape.k, fold.shape.m);
   for (uint32_t i = 0; i < kind.m; ++i) fold.columns.push_back({.length = GroupBytes(fold.shape, 0)});
-  if (!PlaceFoldParity(view, kind.domain, &fold)) {
+  if (!PlaceFoldParity(view, kind, &fold)) {
     for (const FoldUnit& unit : units) folds_.Drop(unit.stripe);  // others may have a place: it is their turn
-    return false;
+    return Ok();
   }
   ASSIGN_OR_RETURN(fold.id, txn.NewStripe());
   RETURN_IF_ERROR(OpReserveStripe(txn, &fold));
@@ -181,7 +215,7 @@ Result<bool> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
   unsynced_.Set();
   repairs_.Started(fold.shape.payload_bytes, Now());
   folds_.Start(std::move(f));
-  return true;
+  return Ok();
 }
 
 // What nobody uses becomes garbage.
@@ -213,7 +247,7 @@ bool MetaServer::IsFoldAble(const FoldRecord& f) const {
   for (size_t i = 0; i < f.plan.members.size(); ++i) {
     if (repairs_.IsBad(f.plan.members[i].stripe, f.plan.members[i].column, fold.columns[i].shard)) return false;
   }
-  return !IsCrowded(cluster_->View(), fold.shape, targets, f.plan.layout.domain);
+  return IsFoldSpread(cluster_->View(), {fold.shape.k, fold.shape.m, f.plan.layout.domain}, targets);
 }
 
 // Ends tasks that nobody can carry out any more, or whose members have changed; goes on with those that a restart has
@@ -241,7 +275,7 @@ Result<void> MetaServer::CheckFolds() {
 
 std::vector<RebuildWork> MetaServer::FoldWorkFor(const std::set<TargetId>& targets, uint32_t slots) {
   std::vector<RebuildWork> out;
-  for (const FoldQueue::Part& part : folds_.HandOut(targets, slots)) {
+  for (const FoldQueue::Part& part : folds_.HandOut(targets, repairs_.settings.paused ? 0 : slots)) {
     const StripeInfo& fold = part.record->plan.fold;
     const uint32_t first = fold.shape.data_columns();
     RebuildWork w;
@@ -266,6 +300,8 @@ Result<void> MetaServer::TakeFoldParity(const RebuildResult& result) {
     folds_.Made(result.task, result.digest);
     return SwapFold(f.task());
   }
+  // A fold needs every column, so that its result may tell of another trouble than theirs.
+  const FsError cause = IsShardLoss(result.result.code) ? result.result.code : FsError::kChecksum;
   for (uint16_t c : result.bad_columns) {
     if (c >= f.plan.members.size()) continue;
     const FoldMember& m = f.plan.members[c];
@@ -275,7 +311,7 @@ Result<void> MetaServer::TakeFoldParity(const RebuildResult& result) {
       ASSIGN_OR_RETURN(record, GetStripeRecord(txn, m.stripe));
     }
     if (!record || m.column >= record->info.columns.size() || record->info.columns[m.column] != f.plan.fold.columns[c]) continue;
-    RETURN_IF_ERROR(NoteBadColumns(m.stripe, &record->info, result.result.code, {m.column}));
+    RETURN_IF_ERROR(NoteBadColumns(m.stripe, &record->info, cause, {m.column}));
   }
   plan_folds_ns_ = Now() + kFoldPlanNs;
   return EndFold(f.task());

@@ -17,11 +17,22 @@ class FoldServiceTest : public testing::Test {
  protected:
   static constexpr uint64_t kNodes = 6;
   FoldServiceTest() {
-    for (uint64_t n = 1; n <= kNodes; ++n) {
+    AddNodes(kNodes);
+    SetLayout([](Layout*) {});
+  }
+  void AddNodes(uint64_t count) {
+    const uint64_t first = nodes.size() + 1;
+    for (uint64_t n = first; n < first + count; ++n) {
       nodes.push_back(std::make_unique<TestNode>(&h, n, 2));
       nodes.back()->Start();
     }
     h.ex.RunFor(5 * kSecond);
+    for (uint64_t n = first; n < first + count; ++n) {
+      clients.push_back(std::make_unique<TestClient>(&h, n, "n" + std::to_string(n)));
+      clients.back()->Open();
+    }
+  }
+  void SetLayout(const std::function<void(Layout*)>& change) {
     LayoutRequest set;
     set.header.cluster = h.cluster;
     set.ino = kRootInode;
@@ -29,12 +40,10 @@ class FoldServiceTest : public testing::Test {
     set.layout->arrangement = Arrangement::kGathered;
     set.layout->place = Place::kLocal;
     set.layout->stripe_bytes = 64 * kMiB;
+    change(&*set.layout);
+    set.layout->codec = DefaultCodec(set.layout->k, set.layout->m);
     const auto done = RunSim(h.ex, h.server->SetLayout(set));
     EXPECT_TRUE(done.ok()) << done.error();
-    for (uint64_t n = 1; n <= kNodes; ++n) {
-      clients.push_back(std::make_unique<TestClient>(&h, n, "n" + std::to_string(n)));
-      clients.back()->Open();
-    }
   }
   ~FoldServiceTest() override {
     nodes.clear();
@@ -90,6 +99,34 @@ class FoldServiceTest : public testing::Test {
   bool Becomes(const std::function<bool()>& holds, int64_t limit_s = 300) {
     for (int64_t s = 0; s < limit_s && !holds(); ++s) h.ex.RunFor(kSecond);
     return holds();
+  }
+  // One on each of the first `n` nodes.
+  std::vector<InodeId> WriteOnEach(uint64_t n) {
+    std::vector<InodeId> out;
+    for (uint64_t i = 1; i <= n; ++i) out.push_back(Write("f" + std::to_string(i), i, kMiB));
+    return out;
+  }
+  void Remove(uint64_t n, InodeId ino) {
+    EXPECT_TRUE(clients[n - 1]->Unlink("f" + std::to_string(n)).ok());
+    clients[n - 1]->Release(ino);
+  }
+  Result<Empty> Admin(AdminVerb verb, NodeId node = NodeId()) {
+    AdminRequest r;
+    r.header.cluster = h.cluster;
+    r.verb = verb;
+    r.node = node;
+    const auto done = a().Run(h.server->Admin(r));
+    if (!done.ok()) return done.error();
+    return Empty();
+  }
+  std::map<NodeId, int> ColumnsPerNode(const StripeInfo& info) {
+    std::map<NodeId, int> out;
+    for (const Column& c : info.columns) {
+      for (auto& n : nodes) {
+        if (std::ranges::count(n->targets, c.target) > 0) ++out[n->id];
+      }
+    }
+    return out;
   }
   bool IsQuiet() { return h.server->repair_summary().folds == 0 && Status().garbage_shards == 0; }
   void Restart(bool lose_unsynced) {
@@ -235,6 +272,158 @@ TEST_F(FoldServiceTest, NotWhileRepairsWait) {
   EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[3]).shape.k == 4; }));
 }
 
+TEST_F(FoldServiceTest, NothingIsThereToFoldWithoutParity) {
+  SetLayout([](Layout* l) { l->m = 0; });
+  const std::vector<InodeId> files = WriteOnEach(5);
+  h.ex.RunFor(500 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]).shape.k, 1);
+  EXPECT_EQ(Status().stripes, 5u);
+}
+
+// The disks of one node fail together, even if the layout counts disks only.
+TEST_F(FoldServiceTest, NoNodeHasMoreOfAFoldThanMayBeLost) {
+  SetLayout([](Layout* l) { l->domain = Domain::kDisk; });
+  const InodeId first = Write("a", 1, kMiB);
+  for (int i = 0; i < 3; ++i) Write("b" + std::to_string(i), 1, kMiB);
+  for (int i = 0; i < 4; ++i) Write("c" + std::to_string(i), 2, kMiB);
+  h.ex.RunFor(1000 * kSecond);
+  for (const auto& [node, columns] : ColumnsPerNode(StripeOfFile(first))) EXPECT_EQ(columns, 1) << node.v;
+  EXPECT_EQ(StripeOfFile(first).shape.k, 2) << "two nodes, with two disks each";
+  Write("d", 3, kMiB);
+  const InodeId last = Write("e", 4, kMiB);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(last).shape.k == 4 && IsQuiet(); }));
+  for (const auto& [node, columns] : ColumnsPerNode(StripeOfFile(last))) EXPECT_EQ(columns, 1) << node.v;
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+TEST_F(FoldServiceTest, NotWhilePaused) {
+  SetWorks(false);
+  const std::vector<InodeId> files = WriteOnEach(4);
+  ASSERT_TRUE(Becomes([&] { return h.server->repair_summary().folds == 1; }));
+  ASSERT_TRUE(Admin(AdminVerb::kRepairPause).ok());
+  Restart(false);
+  SetWorks(true);
+  h.ex.RunFor(200 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]).shape.k, 1) << "what is not handed out yet waits";
+  ASSERT_TRUE(Admin(AdminVerb::kRepairResume).ok());
+  EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+}
+
+TEST_F(FoldServiceTest, NotIntoTheReserve) {
+  const std::vector<InodeId> files = WriteOnEach(4);
+  const auto set_free = [&](uint64_t bytes) {
+    for (auto& n : nodes) {
+      for (DiskHello& d : n->disks()) d.free_bytes = bytes;
+    }
+  };
+  set_free(0);  // what there is is kept for repair
+  h.ex.RunFor(300 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]).shape.k, 1);
+  set_free(900 * kGiB);
+  EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+}
+
+// Whatever the trouble of the whole was: the member that does not read is repaired, and folded then.
+TEST_F(FoldServiceTest, ABadMemberIsRepaired) {
+  const std::vector<InodeId> files = WriteOnEach(4);
+  const Column was = ColumnOfFile(files[1]);
+  for (auto& n : nodes) {
+    n->on_rebuild = [&](const RebuildWork& w, RebuildResult* r) {
+      const auto& columns = w.stripe.info.columns;
+      const auto bad = std::ranges::find(columns, was.shard, &Column::shard);
+      if (w.stripe.info.shape.k != 4 || bad == columns.end()) return;
+      r->result.code = FsError::kIo;
+      r->bad_columns = {static_cast<uint16_t>(bad - columns.begin())};
+    };
+  }
+  EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[1]).shape.k == 4 && IsQuiet(); }));
+  EXPECT_NE(ColumnOfFile(files[1]).shard, was.shard);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// Of a fold that lost too much the files on the other nodes are not lost, and become safe again.
+TEST_F(FoldServiceTest, WhatSurvivesTheLossOfTooMuchIsFoldedAgain) {
+  AddNodes(4);
+  const std::vector<InodeId> files = WriteOnEach(4);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  const Column kept = ColumnOfFile(files[2]);
+  for (size_t i : {0, 1}) nodes[i]->Stop();
+  h.ex.RunFor(60 * kSecond);
+  for (size_t i : {0, 1}) ASSERT_TRUE(Admin(AdminVerb::kOut, nodes[i]->id).ok());
+  h.ex.RunFor(60 * kSecond);
+  const StatusReply status = clients[4]->Run(h.server->Status(clients[4]->Ino(InodeId()))).value();
+  EXPECT_EQ(status.lost_stripes, 1u);
+  std::set<std::string> lost;
+  for (const LostFile& f : status.lost_files) lost.insert(f.path);
+  EXPECT_EQ(lost, (std::set<std::string>{"/f1", "/f2"}));
+  for (uint64_t n : {1, 2}) Remove(n, files[n - 1]);
+  Write("g5", 5, kMiB);
+  const InodeId g6 = Write("g6", 6, kMiB);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(g6).shape.k == 4; }));
+  EXPECT_EQ(StripeOfFile(files[2]).id, StripeOfFile(g6).id);
+  EXPECT_EQ(ColumnOfFile(files[2]), kept);
+  EXPECT_TRUE(Becomes([&] { return Status().lost_stripes + Status().degraded_stripes == 0; }));
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// Few files, of different lengths: after a while they are folded as they are.
+TEST_F(FoldServiceTest, WhatFindsNoCompanyTakesWhatThereIs) {
+  std::vector<InodeId> files;
+  std::vector<Column> columns;
+  for (uint64_t n = 1; n <= 4; ++n) {
+    files.push_back(Write("f" + std::to_string(n), n, 400000 + n * 150000));
+    columns.push_back(ColumnOfFile(files.back()));
+  }
+  h.ex.RunFor(200 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]).shape.k, 1) << "others may come";
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }, 500));
+  ExpectFolded(files, columns);
+  h.ex.RunFor(500 * kSecond);
+  EXPECT_EQ(Status().stripes, 1u);
+}
+
+// Files on two nodes only: two columns with a parity, and four when there are others.
+TEST_F(FoldServiceTest, FewerColumnsUntilThereAreMore) {
+  std::vector<InodeId> files = WriteOnEach(2);
+  std::vector<Column> columns = {ColumnOfFile(files[0]), ColumnOfFile(files[1])};
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 2 && IsQuiet(); }, 500));
+  const StripeInfo two = StripeOfFile(files[0]);
+  EXPECT_EQ(StripeOfFile(files[1]), two);
+  EXPECT_EQ(ColumnsPerNode(two).size(), 3u);
+  h.ex.RunFor(1000 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]), two) << "nothing to be gained";
+  for (uint64_t n = 3; n <= 4; ++n) {
+    files.push_back(Write("f" + std::to_string(n), n, kMiB));
+    columns.push_back(ColumnOfFile(files.back()));
+  }
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  ExpectFolded(files, columns);
+  EXPECT_EQ(Status().stripes, 1u);
+  EXPECT_EQ(Deleted(), 2u + 3u);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// One of two parity columns is made, and the server starts again.
+TEST_F(FoldServiceTest, TwoParityColumns) {
+  SetLayout([](Layout* l) { l->m = 2; });
+  std::vector<InodeId> files = WriteOnEach(4);
+  std::vector<Column> columns;
+  for (const InodeId f : files) columns.push_back(ColumnOfFile(f));
+  SetWorks(false);
+  ASSERT_TRUE(Becomes([&] { return h.server->repair_summary().folds == 1; }));
+  nodes[4]->does_work = true;
+  ASSERT_TRUE(Becomes([&] { return nodes[4]->rebuilt.size() == 1; }));
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[0]).shape.k, 1) << "one of two is made";
+  Restart(true);
+  SetWorks(true);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  ExpectFolded(files, columns);
+  EXPECT_EQ(ColumnsPerNode(StripeOfFile(files[0])).size(), 6u);
+  EXPECT_EQ(Deleted(), 8u);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
 // At any moment of a fold the server dies, with or without what was not synced.
 TEST_F(FoldServiceTest, RestartsAtAnyMoment) {
   Random rng(5);
@@ -296,11 +485,7 @@ TEST_F(FoldServiceTest, ItsStripeIsRepairedAsAnyOther) {
   const StripeInfo fold = StripeOfFile(files[0]);
   nodes[1]->Stop();
   h.ex.RunFor(60 * kSecond);
-  AdminRequest r;
-  r.header.cluster = h.cluster;
-  r.verb = AdminVerb::kOut;
-  r.node = nodes[1]->id;
-  ASSERT_TRUE(a().Run(h.server->Admin(r)).ok());
+  ASSERT_TRUE(Admin(AdminVerb::kOut, nodes[1]->id).ok());
   EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[0]).columns[1] != fold.columns[1] && Status().degraded_stripes == 0; }));
   const StripeInfo now = StripeOfFile(files[0]);
   EXPECT_EQ(now.id, fold.id);

@@ -365,11 +365,16 @@ class MetaServer final : public MetaService, public AdminService {
   struct Foldable {
     FoldKind kind;
     FoldUnit unit;
-    uint64_t stamp = 0;
   };
+  struct PlannedFold {
+    FoldKind kind;
+    std::vector<FoldUnit> units;
+  };
+  void ChooseFolds();
   Result<std::optional<Foldable>> FoldableOf(Txn& txn, const StripeRecord& record, const ClusterView& view) const;
-  Result<bool> StartFold(FoldKind kind, const std::vector<FoldUnit>& units);
-  bool PlaceFoldParity(const ClusterView& view, Domain domain, StripeInfo* fold);
+  Result<void> StartFold(FoldKind kind, const std::vector<FoldUnit>& units);
+  static bool IsFoldSpread(const ClusterView& view, const FoldKind& kind, const std::vector<TargetId>& targets);
+  bool PlaceFoldParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold);
   bool IsFoldAble(const FoldRecord& f) const;
   std::vector<RebuildWork> FoldWorkFor(const std::set<TargetId>& targets, uint32_t slots);
   Result<void> TakeFoldParity(const RebuildResult& result);
@@ -512,6 +517,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::optional<StripeId> folds_after_;
   int64_t folds_again_ns_ = 0;
   int64_t plan_folds_ns_ = 0;
+  std::deque<PlannedFold> planned_folds_;  // to be started; checked again then
   uint64_t folded_ = 0;        // stripes made since the start
   uint64_t folded_bytes_ = 0;  // of their data columns
   ScrubOrders scrubs_;

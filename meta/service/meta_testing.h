@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -297,6 +298,7 @@ class TestNode {
   uint32_t slots = 4;
   bool does_work = true;
   FsError rebuild_result = FsError::kOk;
+  std::function<void(const RebuildWork&, RebuildResult*)> on_rebuild;  // changes what is reported
   std::vector<DiskHello>& disks() { return disks_; }
 
  private:
@@ -346,6 +348,7 @@ class TestNode {
       result.result.code = rebuild_result;
       result.length = w.stripe.info.columns[w.column].length;
       result.digest = 1000 + w.new_shard.v;
+      if (on_rebuild) on_rebuild(w, &result);
       report.rebuilt.push_back(result);
     }
     for (const WidenWork& w : reply->widens) {

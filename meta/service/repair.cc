@@ -284,7 +284,7 @@ Result<std::optional<RebuildWork>> MetaServer::WorkOf(const RepairTaskRecord& t)
 
 Result<void> MetaServer::NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code,
                                         const std::vector<uint16_t>& columns) {
-  if (code != FsError::kChecksum && code != FsError::kNoSuchShard && code != FsError::kDiskFailed) return Ok();
+  if (!IsShardLoss(code)) return Ok();
   Txn txn(*store_);
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
   for (uint16_t column : columns) {

@@ -1,18 +1,21 @@
 """Mirrored files of many lengths, written from all nodes, are folded: they end as parity asks for, no data shard has moved,
-and every file is right with any one node dead; the same when half of them were deleted and written again."""
+and every file is right with any one node dead; the same when half of them were deleted and written again.
+
+`fold.py 1000 50` is the long form: so many files, of 1 to so many MB. It needs twice their size on the disk."""
 
 import json
 import random
+import sys
 
-from stria_cluster import MIB, Cluster, digest_of_file, main, say, wait_for, write_file
+from stria_cluster import Cluster, digest_of_file, main, say, wait_for, write_file
 
 NODES = 5
-FILES = 60
+FILES, MIN_BYTES, MAX_BYTES = 200, 200_000, 3_000_000
 SETTINGS = """
 [fold]
 enabled = true
-age = "5s"
-rest = "2s"
+age = "2s"
+rest = "1s"
 """
 
 
@@ -46,9 +49,10 @@ def wait_folded(c):
         status = c.status()
         folding = status["upkeep"]["folding"]
         last.append((folding["folded"], folding["waiting"], folding["under_way"], status.get("garbage_shards", 0)))
-        return folding["under_way"] == 0 and len(last) > 12 and all(r == last[-1] for r in last[-12:]) and last[-1]
+        # What has no company of like length waits five times its age for it.
+        return folding["under_way"] == 0 and len(last) > 20 and all(r == last[-1] for r in last[-20:]) and last[-1]
 
-    return wait_for("folding rests", rests, 240, 1)
+    return wait_for("folding rests", rests, 240 + len(c.files), 1)
 
 
 def expect_within_bound(c):
@@ -73,6 +77,9 @@ def expect_right_without_any(c):
 
 
 def scenario():
+    count, smallest, largest = FILES, MIN_BYTES, MAX_BYTES
+    if len(sys.argv) > 2:
+        count, smallest, largest = int(sys.argv[1]), 1_000_000, int(sys.argv[2]) * 1_000_000
     rng = random.Random(42)
     with Cluster(nodes=NODES, disks=1, layout="raid5:4+1") as c:
         restart_with_folding(c)
@@ -83,13 +90,13 @@ def scenario():
             c.stria("dev", "mount", "--dir", c.cluster, "--at", at, "--node", f"n{n}")
             mounts.append(at)
         (c.mount / "data").mkdir()
-        c.stria("layout", "set", c.mount / "data", "raid5:4+1,arrange=gathered,unit=8M", "--place", "local")
+        c.stria("layout", "set", c.mount / "data", "raid5:4+1,arrange=gathered,unit=64M", "--place", "local")
 
         def write(i):
             name = f"data/f{i}"
-            c.files[name] = write_file(mounts[i % NODES], name, rng.randrange(MIB // 5, 5 * MIB), sync=True)
+            c.files[name] = write_file(mounts[i % NODES], name, rng.randrange(smallest, largest), sync=True)
 
-        for i in range(FILES):
+        for i in range(count):
             write(i)
         before = data_shards(c)
         wait_folded(c)
@@ -100,7 +107,7 @@ def scenario():
         say("no data column has moved")
         expect_right_without_any(c)
 
-        again = rng.sample(range(FILES), FILES // 2)
+        again = rng.sample(range(count), count // 2)
         for i in again:
             (c.mount / f"data/f{i}").unlink()
             del c.files[f"data/f{i}"]

@@ -163,7 +163,7 @@ class Folding {
     Sleep(60 * kSecond);
     const auto quiet = [&] {
       for (const auto& [kind, units] : cluster_.meta_server()->folds().Ripe(INT64_MAX)) {
-        if (!PlanFolds(units, kind, 1).empty()) return false;
+        if (!PlanFolds(units, kind, 1, FoldRule::kSaving).empty()) return false;
       }
       return cluster_.meta_server()->repair_summary().folds == 0 &&
              cluster_.meta_server()->store()->Count(Counter::kGarbageShards) == 0;
