@@ -1,6 +1,7 @@
 #include "proto/local_client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/io/direct_read.h"
+#include "common/io/read_history.h"
 #include "proto/bulk_loop.h"
 #include "proto/local_wire.h"
 
@@ -21,14 +24,37 @@ namespace {
 constexpr int64_t kRetryConnectNs = 1 * kSecond;
 constexpr int64_t kAskNs = 200 * kMillisecond;  // then the network is asked
 constexpr size_t kMaxAsks = 256;                // waiting for an answer
+constexpr size_t kMaxRememberedLocal = 16'384;  // shards that were read lately
 
-using LocalShardPtr = std::shared_ptr<const LocalShard>;
+// A shard that was opened; read from any thread.
+class OpenLocalShard {
+ public:
+  explicit OpenLocalShard(LocalShard s) : shard(std::move(s)) {}
+  const LocalShard shard;
+  int fd() const { return shard.file->get(); }
+  // -1: it can only be read the ordinary way.
+  int direct_fd() const {
+    std::call_once(once_, [this] { direct_ = UniqueFd(ReopenDirect(fd(), O_RDONLY)); });
+    return direct_.get();
+  }
 
-// Exactly `length` bytes, or nothing.
-std::optional<Buffer> ReadFile(const UniqueFd& file, uint64_t offset, uint64_t length) {
+ private:
+  mutable std::once_flag once_;
+  mutable UniqueFd direct_;
+};
+using LocalShardPtr = std::shared_ptr<const OpenLocalShard>;
+
+// Exactly `length` bytes, or nothing. `once`: past the page cache, where that can be.
+std::optional<Buffer> ReadFile(const OpenLocalShard& file, uint64_t offset, uint64_t length, bool once) {
+  if (once && file.direct_fd() >= 0) {
+    Buffer bytes;
+    const int err = ReadDirect(file.direct_fd(), offset, length, &bytes);
+    if (err == 0 && bytes.size() == length) return bytes;
+    if (err != EINVAL) return std::nullopt;
+  }
   MutableBuffer out(length);
   for (size_t done = 0; done < length;) {
-    const ssize_t n = pread(file.get(), out.data() + done, length - done, static_cast<off_t>(offset + done));
+    const ssize_t n = pread(file.fd(), out.data() + done, length - done, static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return std::nullopt;
     done += static_cast<size_t>(n);
@@ -36,9 +62,9 @@ std::optional<Buffer> ReadFile(const UniqueFd& file, uint64_t offset, uint64_t l
   return std::move(out).Freeze();
 }
 
-bool IsDeleted(const LocalShard& shard) {
+bool IsDeleted(const OpenLocalShard& file) {
   struct stat st;
-  return fstat(shard.file->get(), &st) == 0 && st.st_nlink == 0;
+  return fstat(file.fd(), &st) == 0 && st.st_nlink == 0;
 }
 
 bool Fits(const LocalShard& shard, const ShardRead& item) {
@@ -57,6 +83,7 @@ class LocalDataConnector::State {
   Pool* const pool;
   BulkLoop loop;
   LocalStats stats;
+  ReadHistory history{kMaxRememberedLocal};  // executor's thread
   bool closed = false;  // executor's thread
 };
 
@@ -79,7 +106,7 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     if (!answer || connection != connections_) co_return nullptr;
     LocalShardPtr shard;
     if (answer->ok()) {
-      shard = std::make_shared<const LocalShard>(std::move(**answer));
+      shard = std::make_shared<const OpenLocalShard>(std::move(**answer));
       ++state_->stats.opened;
     } else if (answer->code() != FsError::kNotSupported) {
       co_return nullptr;  // the network will tell why
@@ -248,13 +275,15 @@ class LocalDataConnector::Service final : public DataService {
 
   static Task<Local> ReadLocal(std::shared_ptr<State> state, std::shared_ptr<Link> link, const ShardRead* item) {
     Local out;
-    const LocalShardPtr shard = co_await link->Find(*item);
-    if (!shard || !Fits(*shard, *item)) co_return out;
-    out.bytes = co_await RunOn(*state->pool, [shard, offset = item->offset, length = item->length] {
-      return ReadFile(*shard->file, offset, length);
+    const LocalShardPtr file = co_await link->Find(*item);
+    if (!file || !Fits(file->shard, *item)) co_return out;
+    // What is read for the first time is kept by the mount, or not at all.
+    const bool once = item->length >= kHistoryPieceBytes && !state->history.Note(item->shard.v, item->offset, item->length);
+    out.bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length, once] {
+      return ReadFile(*file, offset, length, once);
     });
     if (!out.bytes) co_return out;
-    const auto first = shard->crcs.begin() + static_cast<std::ptrdiff_t>(item->offset / kChecksumBlockBytes);
+    const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(item->offset / kChecksumBlockBytes);
     out.crcs.assign(first, first + static_cast<std::ptrdiff_t>(DivCeil(item->length, kChecksumBlockBytes)));
     state->stats.local_bytes += item->length;
     co_return out;

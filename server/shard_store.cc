@@ -341,7 +341,8 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
 // ---- Reading --------------------------------------------------------------------------------------
 
 Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length, bool once) {
-  return ReadBlocks(shard, offset, length, once ? ReadKind::kOnce : ReadKind::kOften);
+  const bool often = !once && (length < kHistoryPieceBytes || history_.Note(shard.v, offset, length));
+  return ReadBlocks(shard, offset, length, often ? ReadKind::kOften : ReadKind::kOnce);
 }
 
 Task<Result<Buffer>> ShardStore::ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind) {

@@ -30,6 +30,7 @@
 #include "common/buffer.h"
 #include "common/exec/pool.h"
 #include "common/io/disk.h"
+#include "common/io/read_history.h"
 #include "server/open_shard.h"
 #include "server/segment_writer.h"
 #include "server/read_times.h"
@@ -46,6 +47,7 @@ inline constexpr uint64_t kMaxCommitPackedBytes = 16 * kMiB;    // per group com
 inline constexpr uint64_t kRepairReservePercent = 5;
 inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
+inline constexpr size_t kMaxRememberedReads = 16384;         // shards that were read lately
 inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered until reported
 inline constexpr uint64_t kMaxDiskWriteBytes = 64 * kMiB;  // being written to one disk; more is kRetryLater
 inline constexpr int64_t kSpacePeriodNs = 1 * kSecond;     // the disk is asked for its space
@@ -99,7 +101,8 @@ class ShardStore {
                            bool repair);
   // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
-  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs. `once`: as Disk::ReadOnce.
+  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs. `once`: as Disk::ReadOnce,
+  // as is what nobody has read lately.
   Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length, bool once = false);
   // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
   Task<Result<void>> Delete(std::vector<ShardId> shards);
@@ -193,6 +196,7 @@ class ShardStore {
   Task<void> RemoveSegment(uint64_t segment);
 
   Disk* const disk_;
+  ReadHistory history_{kMaxRememberedReads};
   Pool* const cpu_pool_;
   const ShardStoreOptions options_;
   ShardIndex index_;

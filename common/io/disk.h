@@ -33,8 +33,8 @@ class Disk {
 
   // Exactly `length` bytes, or fewer if the file ends before.
   virtual Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) = 0;
-  // The same for those who read it once, and much of it: rebuilds, drains. Where that can be done it goes past the page
-  // cache, which keeps what others want, and costs no copy.
+  // The same of what is not expected to be read again soon. Large reads go past the page cache where that can be done: it
+  // keeps what others want, and there is no copy.
   virtual Task<Result<Buffer>> ReadOnce(std::string name, uint64_t offset, uint64_t length) = 0;
   // The same of what the disk itself has: the file is looked for by its name, whoever has it open, and
   // bytes that are only cached are read again. Slower, for scrubbing.

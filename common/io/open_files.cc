@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "common/io/direct_read.h"
+
 namespace stria {
 namespace {
 
@@ -25,11 +27,7 @@ OpenFile::~OpenFile() {
 }
 
 int OpenFile::direct_fd() {
-  std::call_once(direct_once_, [this] {
-    // The same file, whatever its name means by now.
-    const std::string self = "/proc/self/fd/" + std::to_string(fd_);
-    direct_fd_ = open(self.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
-  });
+  std::call_once(direct_once_, [this] { direct_fd_ = ReopenDirect(fd_, O_RDWR); });
   return direct_fd_;
 }
 

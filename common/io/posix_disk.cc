@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "common/io/direct_read.h"
 #include "common/io/disk_name.h"
 #include "common/io/open_files.h"
 
@@ -24,7 +25,6 @@ namespace {
 // Directories known to be durable; beyond this many the knowledge is dropped and built anew.
 constexpr size_t kMaxDurableDirectories = 65536;
 constexpr size_t kMaxIovecs = IOV_MAX;
-constexpr uint64_t kPageBytes = 4096;  // what every file system takes directly
 
 std::string ParentOf(const std::string& name) {
   const size_t slash = name.rfind('/');
@@ -94,12 +94,12 @@ int WriteAll(int fd, uint64_t offset, const BufferChain& data) {
 
 // How many bytes of `data`, from its start, can be written directly at `offset`.
 uint64_t DirectPrefix(uint64_t offset, const BufferChain& data) {
-  if (offset % kPageBytes != 0) return 0;
+  if (offset % kDirectPageBytes != 0) return 0;
   uint64_t bytes = 0;
   for (const Buffer& b : data.parts()) {
-    if (reinterpret_cast<uintptr_t>(b.data()) % kPageBytes != 0) break;
-    bytes += AlignDown(b.size(), kPageBytes);
-    if (b.size() % kPageBytes != 0) break;
+    if (reinterpret_cast<uintptr_t>(b.data()) % kDirectPageBytes != 0) break;
+    bytes += AlignDown(b.size(), kDirectPageBytes);
+    if (b.size() % kDirectPageBytes != 0) break;
   }
   return bytes;
 }
@@ -224,24 +224,14 @@ Result<std::optional<Buffer>> PosixDisk::Files::ReadDirect(int fd, const std::st
   if (fstat(fd, &st) != 0) return Failed(errno, "stat", name);
   const auto size = static_cast<uint64_t>(st.st_size);
   if (offset >= size) return std::optional(Buffer());
-  length = std::min(length, size - offset);
-  const uint64_t begin = AlignDown(offset, kPageBytes);
-  MutableBuffer out(AlignUp(offset + length, kPageBytes) - begin);
-  const size_t lead = offset - begin;
-  size_t done = 0;
-  while (done < lead + length) {
-    const ssize_t n = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(begin + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EINVAL) {
-      direct_refused_ = true;
-      return cannot;
-    }
-    if (n < 0) return Failed(errno, "read", name);
-    done += static_cast<size_t>(n);
-    if (n == 0 || done % kPageBytes != 0) break;  // the end of the file, perhaps sooner than it was
+  Buffer out;
+  const int err = stria::ReadDirect(fd, offset, std::min(length, size - offset), &out);
+  if (err == EINVAL) {
+    direct_refused_ = true;
+    return cannot;
   }
-  const size_t got = std::min<size_t>(length, done - std::min(done, lead));
-  return std::optional(std::move(out).Freeze(done).Slice(std::min(done, lead), got));
+  if (err != 0) return Failed(err, "read", name);
+  return std::optional(std::move(out));
 }
 
 Result<Buffer> PosixDisk::Files::ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length) {
