@@ -145,6 +145,17 @@ class Stria(System):
         return True
 
 
+class StriaLocal(Stria):
+    """The same; what is written lies on the mount's own node, with a copy elsewhere: reads need no network."""
+
+    name = "stria, all local"
+
+    def start(self):
+        mount = super().start()
+        run(self.stria, "layout", "set", mount, "raid5:4+1,arrange=gathered,unit=64M", "--place", "local")
+        return mount
+
+
 class Networked(System):
     """Daemons and client in a network namespace of their own."""
 
@@ -309,6 +320,7 @@ def all_systems(base, stria, device_bytes):
     """By the name that --systems uses."""
     return {
         "stria": Stria(base / "stria", stria),
+        "local": StriaLocal(base / "local", stria),
         "gluster": Gluster(base / "gluster"),
         "moosefs": MooseFs(base / "moosefs"),
         "btrfs": Btrfs(base / "btrfs", device_bytes),
