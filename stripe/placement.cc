@@ -555,7 +555,7 @@ Result<RepairChoices> FindRepairChoices(const ClusterView& view, const StripeSha
     return it == map.end() ? 0 : it->second;
   };
   const TargetId home = columns[request.lost.v];
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, bool>, std::vector<TargetId>> classes;
+  std::map<std::tuple<uint32_t, bool, uint32_t, uint32_t, uint32_t, bool>, std::vector<TargetId>> classes;
   bool full = false;
   for (const TargetView& t : view.targets) {
     if (!t.configured || !t.usable_for_new || taken.contains(t.target)) continue;
@@ -564,7 +564,7 @@ Result<RepairChoices> FindRepairChoices(const ClusterView& view, const StripeSha
     full |= space < request.needed_bytes;
     if (space < request.needed_bytes || (request.refuse && request.refuse(t))) continue;
     const DomainKey node = DomainOf(t, Domain::kNode);
-    classes[{count(in_domain, DomainOf(t, request.domain)), count(in_node, node),
+    classes[{count(in_domain, DomainOf(t, request.domain)), request.home && t.node != request.home, count(in_node, node),
              count(in_channel, DomainOf(t, Domain::kChannel)), count(stripe_in_node, node), t.target == home}]
         .push_back(t.target);
   }

@@ -97,6 +97,7 @@ struct RepairRequest {
   ColumnIndex lost;
   Domain domain = Domain::kNode;
   uint64_t needed_bytes = 0;
+  NodeId home;           // the node it should be on, if there is one; a free domain comes first
   bool may_stay = true;  // the column's own disk, if usable, may take the new shard (after a bad checksum)
   std::function<bool(const TargetView&)> refuse;  // further disks that are out of question; may be empty
 };

@@ -220,6 +220,15 @@ std::vector<RepairTask::Source> PickSources(const ClusterView& view, const Job& 
 
 enum class Outcome { kPlanned, kDeferred, kNoPlace };
 
+// A long run of a file stays on its node, if it has another disk there: jobs were sent to it.
+NodeId HomeOf(const ClusterView& view, const Job& job) {
+  const StripeInfo& info = job.health->info;
+  if (!info.shape.gathered() || IsParity(info.shape, job.column)) return NodeId();
+  if (job.health->place_node) return job.health->place_node;
+  const TargetView* old = view.Find(info.columns[job.column.v].target);
+  return old == nullptr ? NodeId() : old->node;
+}
+
 Outcome TryJob(const ClusterView& view, const Job& job, const RepairBudget& budget, Load* load,
                RepairPlan* plan) {
   const StripeInfo& info = job.health->info;
@@ -230,6 +239,7 @@ Outcome TryJob(const ClusterView& view, const Job& job, const RepairBudget& budg
       .lost = job.column,
       .domain = job.health->domain,
       .needed_bytes = lost.length,
+      .home = HomeOf(view, job),
       .may_stay = job.kind == RepairKind::kRebuild,
       .refuse =
           [&](const TargetView& t) {

@@ -35,6 +35,7 @@ struct StripeHealth {
   StripeInfo info;
   std::vector<ColumnState> columns;  // one per column; those without a shard (length 0) are never at risk
   Domain domain = Domain::kNode;     // of the layout
+  NodeId place_node;                 // of the layout: the node that data columns should be on
 };
 
 struct RepairBudget {

@@ -84,6 +84,35 @@ TEST(SpareShards, CountsPerGroup) {
   EXPECT_EQ(spare(With(small, {{0, kMissing}, {3, kMissing}}), 0), -1);
 }
 
+// A mirrored run of a file: its data on `data`, a copy on `copy`.
+StripeHealth Mirror(uint64_t id, uint32_t data, uint32_t copy) {
+  StripeHealth h = Stripe(id, 1, 1, 1, {data, copy});
+  h.info.shape.column_bytes = {h.info.shape.payload_bytes};
+  return h;
+}
+
+TEST(PlanRepairs, ARunOfAFileStaysOnItsNode) {
+  ClusterView view = Cluster(5, 2);
+  At(&view, TargetId(102)).free_bytes = kGiB;  // others have far more
+  const auto target_of = [&](StripeHealth h) {
+    const RepairPlan plan = PlanRepairs(view, std::vector<StripeHealth>{std::move(h)}, {}, {});
+    return plan.tasks.empty() ? 0 : plan.tasks[0].new_target.v;
+  };
+  for (uint64_t id = 1; id <= 20; ++id) {
+    EXPECT_EQ(target_of(With(Mirror(id, 101, 201), {{0, kDraining}})), 102u);
+    EXPECT_NE(target_of(With(Mirror(id, 201, 101), {{1, kDraining}})), 102u) << "a copy may be anywhere";
+    StripeHealth placed = With(Mirror(id, 101, 201), {{0, kMissing}});
+    placed.place_node = NodeId(4);
+    EXPECT_EQ(target_of(placed) / 100, 4u) << "where the layout says";
+    placed.place_node = NodeId(2);
+    EXPECT_NE(target_of(placed) / 100, 2u) << "not beside its copy";
+  }
+  At(&view, TargetId(102)).free_bytes = At(&view, TargetId(102)).repair_reserve_bytes = 0;
+  EXPECT_NE(target_of(With(Mirror(1, 101, 201), {{0, kDraining}})), 0u) << "full: anywhere";
+  Kill(&view, 1);
+  EXPECT_NE(target_of(With(Mirror(1, 101, 201), {{0, kMissing}})), 0u);
+}
+
 TEST(PlanRepairs, RebuildsALostShardInAFreeDomain) {
   ClusterView view = Cluster(4, 1);
   Kill(&view, 2);

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
@@ -80,10 +81,14 @@ Result<bool> MetaServer::MoveOne(TargetId from, const TargetShard& shard) {
     return false;
   }
   const Column& column = record->info.columns[shard.record.column];
+  // What was put on a node on purpose moves between its disks only.
+  const bool placed = record->layout.place != Place::kSpread && !IsParity(record->info.shape, ColumnIndex(shard.record.column));
   health->columns[shard.record.column] = ColumnState::kMisplaced;
   ClusterView view = cluster_->View();
+  const TargetView* here = view.Find(from);
+  const NodeId node = here == nullptr ? NodeId() : here->node;
   for (TargetView& t : view.targets) {
-    t.usable_for_new = t.usable_for_new && rebalance_->MayTake(t.target, column.length);
+    t.usable_for_new = t.usable_for_new && (!placed || t.node == node) && rebalance_->MayTake(t.target, column.length);
   }
   const RepairPlan plan = PlanRepairs(view, std::vector<StripeHealth>(1, *std::move(health)), options_.repair, repairs_.InFlight());
   if (plan.tasks.empty()) return plan.deferred > 0;

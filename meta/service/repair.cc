@@ -77,6 +77,7 @@ std::optional<StripeHealth> MetaServer::HealthOf(const StripeRecord& record) con
   StripeHealth h;
   h.info = record.info;
   h.domain = record.layout.domain;
+  if (record.layout.place == Place::kNode) h.place_node = record.layout.place_node;
   for (size_t i = 0; i < record.info.columns.size(); ++i) {
     const Column& c = record.info.columns[i];
     ColumnState state = ColumnState::kOk;
