@@ -191,13 +191,16 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.exchange = exchange;
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   const uint64_t since = cache_epoch_;
-  const Changing from(this, parent, name), to(this, new_parent, new_name);
+  Changing from(this, parent, name), to(this, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
+  from.End();
+  to.End();
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
   if (!reply.ok()) co_return reply.error();
+  if (!exchange) RememberEntry(new_parent, new_name, reply->attr.ino, now);
   RememberNode(*reply, now);
   co_return Ok();
 }

@@ -33,7 +33,7 @@ const Bug kBugs[] = {
     {"ForgetLocks", Sabotage::kForgetLocks, "Crashes", 6, 1, "both hold", &SimWorkPlan::locks},
     {"LoseLockFree", Sabotage::kLoseLockFree, "Calm", 2, 1, "hang", &SimWorkPlan::locks},
     {"CloneInTwo", Sabotage::kCloneInTwo, "Calm", 3, 1, "clone of", &SimWorkPlan::clones},
-    {"AnswerBeforeTold", Sabotage::kAnswerBeforeTold, "Overtaken", 8, 2, "no order explains",
+    {"AnswerBeforeTold", Sabotage::kAnswerBeforeTold, "Overtaken", 60, 2, "no order explains",
      &SimWorkPlan::shared_names},
     {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
     {"AppendAtKnownSize", Sabotage::kAppendAtKnownSize, "Calm", 2, 1, "record", &SimWorkPlan::appends},
