@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kRetryConnectNs = 1 * kSecond;
 constexpr int64_t kAskNs = 200 * kMillisecond;  // then the network is asked
 constexpr size_t kMaxAsks = 256;                // waiting for an answer
-constexpr size_t kMaxRememberedLocal = 16'384;  // shards that were read lately
+constexpr size_t kMaxRememberedLocal = 4096;  // shards that were read lately
 
 // A shard that was opened; read from any thread.
 class OpenLocalShard {
