@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "common/io/direct_read.h"
-#include "common/io/read_history.h"
 #include "proto/bulk_loop.h"
 #include "proto/local_wire.h"
 
@@ -24,7 +23,7 @@ namespace {
 constexpr int64_t kRetryConnectNs = 1 * kSecond;
 constexpr int64_t kAskNs = 200 * kMillisecond;  // then the network is asked
 constexpr size_t kMaxAsks = 256;                // waiting for an answer
-constexpr size_t kMaxRememberedLocal = 4096;  // shards that were read lately
+constexpr uint64_t kDirectBytes = 128 * kKiB;   // from this size on past the page cache
 
 // A shard that was opened; read from any thread.
 class OpenLocalShard {
@@ -44,9 +43,10 @@ class OpenLocalShard {
 };
 using LocalShardPtr = std::shared_ptr<const OpenLocalShard>;
 
-// Exactly `length` bytes, or nothing. `once`: past the page cache, where that can be.
-std::optional<Buffer> ReadFile(const OpenLocalShard& file, uint64_t offset, uint64_t length, bool once) {
-  if (once && file.direct_fd() >= 0) {
+// Exactly `length` bytes, or nothing. What is large goes past the page cache, where that can be: this machine's memory
+// keeps it as pages of the mount already.
+std::optional<Buffer> ReadFile(const OpenLocalShard& file, uint64_t offset, uint64_t length) {
+  if (length >= kDirectBytes && file.direct_fd() >= 0) {
     Buffer bytes;
     const int err = ReadDirect(file.direct_fd(), offset, length, &bytes);
     if (err == 0 && bytes.size() == length) return bytes;
@@ -83,7 +83,6 @@ class LocalDataConnector::State {
   Pool* const pool;
   BulkLoop loop;
   LocalStats stats;
-  ReadHistory history{kMaxRememberedLocal};  // executor's thread
   bool closed = false;  // executor's thread
 };
 
@@ -277,10 +276,8 @@ class LocalDataConnector::Service final : public DataService {
     Local out;
     const LocalShardPtr file = co_await link->Find(*item);
     if (!file || !Fits(file->shard, *item)) co_return out;
-    // What is read for the first time is kept by the mount, or not at all.
-    const bool once = item->length >= kHistoryPieceBytes && !state->history.Note(item->shard.v, item->offset, item->length);
-    out.bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length, once] {
-      return ReadFile(*file, offset, length, once);
+    out.bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length] {
+      return ReadFile(*file, offset, length);
     });
     if (!out.bytes) co_return out;
     const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(item->offset / kChecksumBlockBytes);
