@@ -1,5 +1,6 @@
 // The whole command line against a metadata service that answers from canned replies.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 #include <sstream>
@@ -453,6 +454,14 @@ TEST_F(CliTest, DevWithoutACluster) {
   EXPECT_EQ(Run("dev status --dir /nonexistent/d"), 66);
   EXPECT_EQ(Run("dev down --dir /nonexistent/d"), 66);
   EXPECT_NE(err_.str().find("stria dev up"), std::string::npos) << err_.str();
+}
+
+// Daemons run elsewhere: a path that is given relative, of what is not there yet, is made absolute.
+TEST_F(CliTest, DevPathsAreAbsolute) {
+  EXPECT_NE(Run("dev env --dir not-there/c/"), 0);
+  char here[4096];
+  ASSERT_NE(getcwd(here, sizeof here), nullptr);
+  EXPECT_NE(err_.str().find(std::string(here) + "/not-there/c;"), std::string::npos) << err_.str();
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ Result<std::string> ReadAll(const std::string& path) {
 
 Result<std::string> Absolute(const std::string& path) {
   std::error_code ec;
-  const fs::path p = fs::weakly_canonical(path, ec);
+  const fs::path p = fs::weakly_canonical(fs::absolute(path, ec), ec);  // that alone leaves what is not there relative
   if (ec) return ErrnoError(ec.value(), "find " + path);
   std::string text = p.string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
