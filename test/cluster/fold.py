@@ -10,11 +10,11 @@ import sys
 from stria_cluster import Cluster, digest_of_file, main, say, wait_for, write_file
 
 NODES = 5
-FILES, MIN_BYTES, MAX_BYTES = 200, 200_000, 3_000_000
+FILES, MIN_BYTES, MAX_BYTES = 160, 1_000_000, 2_500_000
 SETTINGS = """
 [fold]
 enabled = true
-age = "2s"
+age = "4s"
 rest = "1s"
 """
 
@@ -50,7 +50,7 @@ def wait_folded(c):
         folding = status["upkeep"]["folding"]
         last.append((folding["folded"], folding["waiting"], folding["under_way"], status.get("garbage_shards", 0)))
         # What has no company of like length waits five times its age for it.
-        return folding["under_way"] == 0 and len(last) > 20 and all(r == last[-1] for r in last[-20:]) and last[-1]
+        return folding["under_way"] == 0 and len(last) > 30 and all(r == last[-1] for r in last[-30:]) and last[-1]
 
     return wait_for("folding rests", rests, 240 + len(c.files), 1)
 
