@@ -81,7 +81,7 @@ Result<void> FuseMount::Start() {
   kick.sa_handler = OnKick;
   sigaction(kKickSignal, &kick, nullptr);
   kernel_.Attach(session_);
-  readers_ = options_.readers;
+  readers_ = reading_ = options_.readers;
   for (int i = 0; i < options_.readers; ++i) {
     threads_.emplace_back([this] { ReadLoop(); });
     pthread_setname_np(threads_.back().native_handle(), ("fuse" + std::to_string(i)).c_str());
@@ -178,7 +178,7 @@ void FuseMount::ReadLoop() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     gone_ = true;
-    last = readers_ == 1;
+    last = --reading_ == 0;  // not by `readers_`: the last two may both be here before it sinks
   }
   // ENODEV is how a mount ends.
   if (last && err != ENODEV) adapter_.WarnFromReader(ErrnoError(err, "read requests of " + options_.mountpoint));

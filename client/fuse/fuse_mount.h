@@ -88,7 +88,8 @@ class FuseMount {
 
   std::mutex mu_;
   std::condition_variable changed_;
-  int readers_ = 0;       // guarded by mu_; those that run
+  int reading_ = 0;        // guarded by mu_: readers whose connection has not ended
+  int readers_ = 0;        // guarded by mu_: those that run
   bool answered_ = false;  // guarded by mu_: INIT
   bool gone_ = false;      // guarded by mu_: the kernel ended the connection
   std::vector<std::thread> threads_;

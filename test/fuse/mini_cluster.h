@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -139,7 +140,8 @@ class MiniCluster {
 // One mounted client of a cluster, on `node` if that is not "".
 class MiniMount {
  public:
-  MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}, const std::string& node = "")
+  MiniMount(MiniCluster* cluster, uint64_t number, RootMap roots = {}, const std::string& node = "",
+            int readers = FuseMountOptions().readers)
       : cluster_(cluster), kernel_(roots) {
     CHECK(mkdtemp(path_.data()) != nullptr);
     ClientOptions options;
@@ -165,7 +167,8 @@ class MiniMount {
     mount.mountpoint = path_;
     mount.fsname = "stria:test";
     mount.options = {"default_permissions", "allow_other"};
-    mount_ = FuseMount::Mount(*adapter_, kernel_, mount, nullptr).value();
+    mount.readers = readers;
+    mount_ = FuseMount::Mount(*adapter_, kernel_, mount, [this] { ++gone_; }).value();
   }
   ~MiniMount() {
     mount_->Stop();
@@ -183,9 +186,11 @@ class MiniMount {
   const std::string& path() const { return path_; }
   FuseAdapter& adapter() { return *adapter_; }
   Client& client() { return *client_; }
+  int times_gone() const { return gone_; }
 
  private:
   MiniCluster* const cluster_;
+  std::atomic<int> gone_ = 0;
   // Not TEST_TMPDIR: users other than ours must get there.
   std::string path_ = "/tmp/stria-mount.XXXXXX";
   FuseKernelCache kernel_;

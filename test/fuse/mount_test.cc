@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -517,6 +518,21 @@ TEST_F(Mount, EndsAlthoughSomeoneKeepsACopy) {
   waitpid(child, nullptr, 0);
   close(ready[0]);
   close(ready[1]);
+}
+
+// Its readers all notice at once; the program ends by what the last of them says.
+TEST_F(Mount, IsToldOfItsEndOnce) {
+  for (int round = 0; round < 500; ++round) {
+    MiniMount mounted(cluster_, 4, {}, "", 2);
+    struct stat st;
+    ASSERT_EQ(stat(mounted.path().c_str(), &st), 0);
+    ASSERT_EQ(umount2(mounted.path().c_str(), 0), 0);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (mounted.times_gone() == 0 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(mounted.times_gone(), 1) << "round " << round;
+  }
 }
 
 TEST(MountPoint, ADeadMountIsClearedAway) {
