@@ -1,13 +1,9 @@
 // Mappings: the kernel writes their pages back when it likes, also in the middle of what waits for it.
 #include <linux/falloc.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "test/fuse/two_mounts.h"
@@ -42,26 +38,7 @@ class Mapped : public TwoMounts {
     if (IsSkipped()) return;
     if (!a_->adapter().features().direct_io_mmap) GTEST_SKIP() << "this kernel does not map direct_io files";
   }
-  // Runs fn; fails if that takes longer than any working mount needs, and then ends the mounts' connections,
-  // so that what hangs in them returns.
-  void Bounded(const std::function<void()>& fn) {
-    std::mutex mu;
-    std::condition_variable changed;
-    bool done = false;
-    std::thread watch([&] {
-      std::unique_lock<std::mutex> lock(mu);
-      if (changed.wait_for(lock, std::chrono::minutes(4), [&] { return done; })) return;
-      ADD_FAILURE() << "it hangs";
-      for (MiniMount* m : {a_, b_}) (void)umount2(m->path().c_str(), MNT_FORCE);
-    });
-    fn();
-    {
-      std::lock_guard<std::mutex> lock(mu);
-      done = true;
-    }
-    changed.notify_all();
-    watch.join();
-  }
+  static void Elsewhere(const std::function<void()>& fn) { InOtherProcess({a_, b_}, fn); }
 };
 
 // Keeps pages [first, last) dirty until it ends.
@@ -89,7 +66,7 @@ class Scribbler {
 
 TEST_F(Mapped, PagesAreWrittenWhileTheFileIsCutAndPunched) {
   WriteAll(A("f"), RandomBytes(1, kBytes));
-  Bounded([&] {
+  Elsewhere([&] {
     Fd reader(A("f"), O_RDONLY);  // its pages must be forgotten
     Fd fd(A("f"), O_RDWR);
     Mapping m(fd, kBytes);
@@ -112,7 +89,7 @@ TEST_F(Mapped, PagesAreWrittenWhileTheFileIsCutAndPunched) {
 
 TEST_F(Mapped, PagesAreWrittenWhileTheOtherMountOpens) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
-  Bounded([&] {
+  Elsewhere([&] {
     for (int i = 0; i < 10; ++i) {
       Fd fd(A("f"), O_RDWR);
       Fd reader(A("f"), O_RDONLY);
@@ -135,7 +112,7 @@ TEST_F(Mapped, PagesAreWrittenWhileTheOtherMountOpens) {
 
 TEST_F(Mapped, BothMountsMapAndWriteOneFile) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
-  Bounded([&] {
+  Elsewhere([&] {
     Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
     Fd ra(A("f"), O_RDONLY), rb(B("f"), O_RDONLY);
     Mapping ma(fa, kBytes), mb(fb, kBytes);
@@ -161,50 +138,56 @@ TEST_F(Mapped, BothMountsMapAndWriteOneFile) {
 
 TEST_F(Mapped, AfterMsyncTheOtherMountReadsIt) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
-  Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
-  Mapping m(fa, kBytes);
-  ASSERT_TRUE(m.ok());
-  for (int i = 0; i < 10; ++i) {
-    const char c = static_cast<char>('b' + i);
-    m.at()[i * kPage] = c;
-    ASSERT_EQ(m.Sync(), 0);
-    char got = 0;
-    ASSERT_EQ(pread(fb, &got, 1, static_cast<off_t>(i * kPage)), 1);
-    EXPECT_EQ(got, c);
-  }
+  Elsewhere([&] {
+    Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
+    Mapping m(fa, kBytes);
+    ASSERT_TRUE(m.ok());
+    for (int i = 0; i < 10; ++i) {
+      const char c = static_cast<char>('b' + i);
+      m.at()[i * kPage] = c;
+      ASSERT_EQ(m.Sync(), 0);
+      char got = 0;
+      ASSERT_EQ(pread(fb, &got, 1, static_cast<off_t>(i * kPage)), 1);
+      EXPECT_EQ(got, c);
+    }
+  });
 }
 
 // Both mounts have it open, so each write is committed by itself: a page that came before must not come after.
 TEST_F(Mapped, AWriteComesAfterThePagesBeforeIt) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
-  Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
-  Mapping m(fa, kBytes);
-  ASSERT_TRUE(m.ok());
-  for (int i = 0; i < 20; ++i) {
-    const char c = static_cast<char>('b' + i);
-    m.at()[0] = c;
-    // The kernel writes the page back before it passes on a write into it.
-    ASSERT_EQ(pwrite(fa, &c, 1, 100), 1) << strerror(errno);
-    ASSERT_EQ(fsync(fa), 0);
-    char got[101] = {};
-    ASSERT_EQ(pread(fb, got, sizeof(got), 0), static_cast<ssize_t>(sizeof(got)));
-    EXPECT_EQ(got[0], c);
-    EXPECT_EQ(got[100], c);
-  }
+  Elsewhere([&] {
+    Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
+    Mapping m(fa, kBytes);
+    ASSERT_TRUE(m.ok());
+    for (int i = 0; i < 20; ++i) {
+      const char c = static_cast<char>('b' + i);
+      m.at()[0] = c;
+      // The kernel writes the page back before it passes on a write into it.
+      ASSERT_EQ(pwrite(fa, &c, 1, 100), 1) << strerror(errno);
+      ASSERT_EQ(fsync(fa), 0);
+      char got[101] = {};
+      ASSERT_EQ(pread(fb, got, sizeof(got), 0), static_cast<ssize_t>(sizeof(got)));
+      EXPECT_EQ(got[0], c);
+      EXPECT_EQ(got[100], c);
+    }
+  });
 }
 
 TEST_F(Mapped, PagesDoNotGrowAFileThatAnotherMountHasCut) {
   WriteAll(A("f"), std::string(kBytes, 'a'));
-  Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
-  {
-    Mapping m(fa, kBytes);
-    ASSERT_TRUE(m.ok());
-    memset(m.at(), 'm', kBytes);
-    Bounded([&] { ASSERT_EQ(ftruncate(fb, 5 * kPage + 7), 0) << strerror(errno); });
-  }
-  ASSERT_EQ(fsync(fa), 0);
-  EXPECT_EQ(Stat(A("f")).st_size, static_cast<off_t>(5 * kPage + 7));
-  EXPECT_EQ(Stat(B("f")).st_size, static_cast<off_t>(5 * kPage + 7));
+  Elsewhere([&] {
+    Fd fa(A("f"), O_RDWR), fb(B("f"), O_RDWR);
+    {
+      Mapping m(fa, kBytes);
+      ASSERT_TRUE(m.ok());
+      memset(m.at(), 'm', kBytes);
+      ASSERT_EQ(ftruncate(fb, 5 * kPage + 7), 0) << strerror(errno);
+    }
+    ASSERT_EQ(fsync(fa), 0);
+    EXPECT_EQ(Stat(A("f")).st_size, static_cast<off_t>(5 * kPage + 7));
+    EXPECT_EQ(Stat(B("f")).st_size, static_cast<off_t>(5 * kPage + 7));
+  });
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "meta/service/meta_server.h"
 #include "server/data_node.h"
 #include "stripe/layout_spec.h"
+#include "test/fuse/mount_guard.h"
 
 namespace stria {
 
@@ -163,6 +164,7 @@ class MiniMount {
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
     });
     loop.Run([this] { return client_->WaitReady(); }).value();
+    MountGuard::Watch(path_);
     FuseMountOptions mount;
     mount.mountpoint = path_;
     mount.fsname = "stria:test";

@@ -336,28 +336,30 @@ TEST_F(Mount, MappedFiles) {
   if (!a_->adapter().features().direct_io_mmap) GTEST_SKIP() << "this kernel does not map direct_io files";
   const std::string bytes = RandomBytes(29, 1 << 20);
   WriteAll(A("f"), bytes);
-  {
-    Fd fd(A("f"), O_RDWR);
-    auto* p = static_cast<char*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-    ASSERT_NE(p, MAP_FAILED) << strerror(errno);
-    EXPECT_EQ(memcmp(p, bytes.data(), bytes.size()), 0);
-    memcpy(p + 5000, "mapped", 6);
-    ASSERT_EQ(msync(p, bytes.size(), MS_SYNC), 0);
-    char got[6];
-    ASSERT_EQ(pread(fd, got, 6, 5000), 6);
-    EXPECT_EQ(std::string(got, 6), "mapped");
-    ASSERT_EQ(munmap(p, bytes.size()), 0);
-  }
-  EXPECT_EQ(ReadAll(B("f")).substr(5000, 6), "mapped");
-  // An O_APPEND file may be the one that the kernel writes mapped pages with.
-  Fd fd(A("f"), O_RDWR | O_APPEND);
-  auto* p = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
-  ASSERT_NE(p, MAP_FAILED);
-  memcpy(p, "front", 5);
-  ASSERT_EQ(munmap(p, 4096), 0);
-  ASSERT_EQ(fsync(fd), 0);
-  EXPECT_EQ(Stat(A("f")).st_size, static_cast<off_t>(bytes.size()));
-  EXPECT_EQ(ReadAll(B("f")).substr(0, 5), "front");
+  InOtherProcess({a_, b_}, [&] {
+    {
+      Fd fd(A("f"), O_RDWR);
+      auto* p = static_cast<char*>(mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+      ASSERT_NE(p, MAP_FAILED) << strerror(errno);
+      EXPECT_EQ(memcmp(p, bytes.data(), bytes.size()), 0);
+      memcpy(p + 5000, "mapped", 6);
+      ASSERT_EQ(msync(p, bytes.size(), MS_SYNC), 0);
+      char got[6];
+      ASSERT_EQ(pread(fd, got, 6, 5000), 6);
+      EXPECT_EQ(std::string(got, 6), "mapped");
+      ASSERT_EQ(munmap(p, bytes.size()), 0);
+    }
+    EXPECT_EQ(ReadAll(B("f")).substr(5000, 6), "mapped");
+    // An O_APPEND file may be the one that the kernel writes mapped pages with.
+    Fd fd(A("f"), O_RDWR | O_APPEND);
+    auto* p = static_cast<char*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    ASSERT_NE(p, MAP_FAILED);
+    memcpy(p, "front", 5);
+    ASSERT_EQ(munmap(p, 4096), 0);
+    ASSERT_EQ(fsync(fd), 0);
+    EXPECT_EQ(Stat(A("f")).st_size, static_cast<off_t>(bytes.size()));
+    EXPECT_EQ(ReadAll(B("f")).substr(0, 5), "front");
+  });
 }
 
 TEST_F(Mount, CopiesShareStripes) {

@@ -5,11 +5,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -89,6 +92,35 @@ inline int As(uid_t uid, gid_t gid, std::vector<gid_t> groups, const std::functi
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// Runs fn, with its assertions, in another process, and fails if it failed there or takes longer than any working mount
+// needs; then the connections of `mounts` are ended, so that what hangs in them returns. What maps files of a mount
+// must be run so: who unmaps waits for the mount, and while it does no other thread of its own process can have memory.
+// Here those are the mount's.
+inline void InOtherProcess(const std::vector<MiniMount*>& mounts, const std::function<void()>& fn) {
+  constexpr int kMaxMs = 2 * 60 * 1000;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0) << strerror(errno);
+  if (child == 0) {
+    close_range(3, ~0U, 0);  // /dev/fuse among them
+    fn();
+    fflush(nullptr);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  pid_t ended = 0;
+  for (int waited_ms = 0; (ended = waitpid(child, &status, WNOHANG)) == 0; waited_ms += 10) {
+    if (waited_ms >= kMaxMs) {
+      ADD_FAILURE() << "it hangs";
+      for (MiniMount* m : mounts) (void)umount2(m->path().c_str(), MNT_FORCE);
+      kill(child, SIGKILL);
+      ended = waitpid(child, &status, 0);
+      break;
+    }
+    usleep(10'000);
+  }
+  EXPECT_TRUE(ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0) << "in the other process";
 }
 
 // `a_` and `b_` are two clients of one cluster, as if on two nodes.
