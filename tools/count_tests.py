@@ -1,8 +1,9 @@
 """Counts the results of several `bazel test` runs: count_tests.py DIR
 
-DIR has RUN.json (--build_event_json_file) and RUN.exit (bazel's exit code) for each. Prints what failed,
-then "N passed, N failed" as the last line. A test counts once per run. Exit 1 if anything failed, or if
-no test ran.
+DIR has RUN.json (--build_event_json_file) and RUN.exit (bazel's exit code) for each, and RUN.cut for one that was
+ended because its time was over. Prints what failed, what was cut, then
+"N passed, N failed" as the last line. A test counts once per run. Exit 1 if anything failed or was cut,
+or if no test ran.
 """
 
 import json
@@ -21,8 +22,8 @@ def read_events(path):
     return events
 
 
-def count_run(events, exit_code):
-    """(number that passed, names that failed) of one run."""
+def count_run(events, exit_code, cut):
+    """(number that passed, names that failed) of one run; what the cut left out is neither."""
     passed, failed, configured = 0, [], set()
     for event in events:
         ident = event.get("id", {})
@@ -32,10 +33,12 @@ def count_run(events, exit_code):
             configured.discard(label)
             if status in ("PASSED", "FLAKY"):
                 passed += 1
-            else:
+            elif not cut or status not in ("NO_STATUS", "INCOMPLETE"):
                 failed.append(f"{label} ({status.lower()})")
         elif "targetCompleted" in ident and not event.get("completed", {}).get("success", False):
             configured.add(ident["targetCompleted"]["label"])
+    if cut:
+        return passed, failed
     failed += [f"{label} (not built)" for label in sorted(configured)]
     if exit_code != 0 and not failed:
         failed.append(f"bazel itself (exit {exit_code})")
@@ -43,15 +46,21 @@ def count_run(events, exit_code):
 
 
 def main(folder):
-    passed, failed = 0, []
+    passed, failed, cuts = 0, [], []
     for exit_file in sorted(pathlib.Path(folder).glob("*.exit")):
-        run_passed, run_failed = count_run(read_events(exit_file.with_suffix(".json")), int(exit_file.read_text()))
+        cut = exit_file.with_suffix(".cut")
+        run_passed, run_failed = count_run(read_events(exit_file.with_suffix(".json")), int(exit_file.read_text()),
+                                           cut.exists())
         passed += run_passed
         failed += run_failed
+        if cut.exists():
+            cuts.append(f"{cut.read_text().strip()} ({run_passed + len(run_failed)} tests had run)")
     for name in failed:
         print("FAILED", name)
+    for what in cuts:
+        print("NOT RUN, no time was left:", what)
     print(f"{passed} passed, {len(failed)} failed")
-    return 0 if passed and not failed else 1
+    return 0 if passed and not failed and not cuts else 1
 
 
 if __name__ == "__main__":
