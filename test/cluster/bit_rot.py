@@ -57,6 +57,9 @@ def lose_index(c, node):
     wait_for("the node is back", lambda: c.node(node)["state"] == "up", 60)
     c.fresh_mount()
     c.verify()
+    # First of all the node's word: until then the cluster takes all of the disk for right.
+    wait_for("the disk was compared with the metadata",
+             lambda: f"{c.cluster / node / disk} was compared" in (c.cluster / "log" / f"{node}.log").read_text(), 60)
     wait_for(f"{node}:{disk} serves again", lambda: c.disk(f"{node}:{disk}").get("health") == "ok", 60)
     say(f"{node} made the index of {disk} again from the files; all bytes are right")
 

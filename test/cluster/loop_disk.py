@@ -1,13 +1,29 @@
 """A filesystem of its own in an image: a disk that can be small, be full, or lose its power."""
 
 import os
+import pathlib
 import subprocess
+import time
 
 COMMAND_S = 120
+OFF_S = 30
 
 
 class Skip(Exception):
     """What cannot be done on this machine."""
+
+
+def holders(path):
+    """Who has files open below it."""
+    out = []
+    for fd in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            target = os.readlink(fd)
+            if target.startswith(str(path)):
+                out.append(f"{fd.parts[2]} ({(fd.parent.parent / 'comm').read_text().strip()}) has {target}")
+        except OSError:  # it has just ended
+            continue
+    return ", ".join(out) or "no process has a file of it open"
 
 
 class LoopDisk:
@@ -28,7 +44,14 @@ class LoopDisk:
             raise Skip(f"loop devices cannot be mounted here: {done.stderr.strip()}")
 
     def off(self):
-        subprocess.run(["umount", self.path], check=True, capture_output=True, timeout=COMMAND_S)
+        end = time.monotonic() + OFF_S
+        while True:
+            done = subprocess.run(["umount", self.path], capture_output=True, text=True, timeout=COMMAND_S)
+            if done.returncode == 0:
+                return
+            # Somebody else's look at it (a scan of all disks, say) ends.
+            assert time.monotonic() < end, f"{self.path} cannot be unmounted: {done.stderr.strip()}; {holders(self.path)}"
+            time.sleep(0.2)
 
     def __enter__(self):
         self.on()

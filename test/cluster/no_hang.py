@@ -50,11 +50,11 @@ def gives_eio(what, *command):
 PYTHON_WRITE = "import os,sys; f=os.open(sys.argv[1],os.O_WRONLY|os.O_CREAT); os.write(f,b'x'*9); os.fsync(f)"
 
 
-def check_dead(m, seen):
-    """While no server answers."""
+def check_dead(m, seen, how):
+    """While no server answers. What is asked of a stopped server may be done when it goes on: names are by `how`."""
     gives_eio("reading a file that is not cached", "cat", m.path / "dir/cold")
-    gives_eio("making a file", "python3", "-c", PYTHON_WRITE, m.path / "dir/new")
-    gives_eio("mkdir", "mkdir", m.path / "dir/sub")
+    gives_eio("making a file", "python3", "-c", PYTHON_WRITE, m.path / f"dir/new-{how}")
+    gives_eio("mkdir", "mkdir", m.path / f"dir/sub-{how}")
     code, said = tried("df", m.path)
     assert code == 0, f"df gave {code}: {said}"
     code, said = tried("ls", m.path / "dir")
@@ -137,14 +137,14 @@ def scenario():
 
             stop_servers(c)
             interrupted_read(c)
-            check_dead(m, seen)
+            check_dead(m, seen, "stopped")
             continue_servers(c)
             works(m, "after-stop")
 
-            tried("ls", m.path / "dir")
+            seen = tried("ls", m.path / "dir")[1]
             for name in ["meta", *c.nodes()]:
                 c.kill(name)
-            check_dead(m, seen)
+            check_dead(m, seen, "killed")
             for name in ["meta", *c.nodes()]:
                 c.start(name)
             works(m, "after-kill")

@@ -101,15 +101,15 @@ def write_file(mount, name, size, sync=True, counter=None):
     return size, h.hexdigest()
 
 
-def is_zombie(pid):
+def is_running(pid):
+    if pid <= 0:
+        return False
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
         return False
-
-
-def is_running(pid):
-    return pid > 0 and os.path.exists(f"/proc/{pid}") and not is_zombie(pid)
+    # The first thread may be dead while others still finish what they read or write, and hold files and locks.
+    return stat[0] not in "ZX" or int(stat[17]) > 1
 
 
 class Cluster:

@@ -107,7 +107,8 @@ Result<void> DevDir::AwaitMeta() {
 
 Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
   std::vector<std::string> watched = names;
-  watched.push_back("meta");
+  // One that we did not start (a restored one, say) may answer as well.
+  if (Running(*cluster_.Find("meta"))) watched.push_back("meta");
   const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address
                                              : std::to_string(names.size()) + " nodes";
   return Await(what, watched, [this, &names](std::string* detail) {

@@ -21,6 +21,7 @@ namespace {
 
 struct ProcStat {
   char state = 0;
+  int threads = 0;  // that have not ended
   uint64_t start_time = 0;
 };
 
@@ -34,8 +35,8 @@ bool ReadStat(pid_t pid, ProcStat* out) {
   std::istringstream words(line.substr(end + 1));
   words >> out->state;
   std::string skip;
-  for (int field = 4; field < 22; ++field) words >> skip;
-  return static_cast<bool>(words >> out->start_time);
+  for (int field = 4; field < 20; ++field) words >> skip;
+  return static_cast<bool>(words >> out->threads >> skip >> out->start_time);
 }
 
 // Between fork and exec: only what is safe after a fork of a process with threads.
@@ -95,7 +96,9 @@ bool IsRunning(pid_t pid, uint64_t start_time) {
   if (pid <= 1) return false;
   waitpid(pid, nullptr, WNOHANG);
   ProcStat stat;
-  return ReadStat(pid, &stat) && stat.start_time == start_time && stat.state != 'Z' && stat.state != 'X';
+  if (!ReadStat(pid, &stat) || stat.start_time != start_time) return false;
+  // The first thread may be dead while others still finish what they read or write, and hold files and locks.
+  return (stat.state != 'Z' && stat.state != 'X') || stat.threads > 1;
 }
 
 void SendSignal(pid_t pid, uint64_t start_time, int signal) {
