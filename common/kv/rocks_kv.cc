@@ -273,8 +273,9 @@ Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view beg
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) ro.iterate_upper_bound = &bound;
   std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, handle));
-  for (it->Seek(ToSlice(begin)); it->Valid() && out.size() < limit; it->Next()) {
+  for (it->Seek(ToSlice(begin)); it->Valid(); it->Next()) {
     out.emplace_back(ToView(it->key()), ToView(it->value()));
+    if (out.size() == limit) break;  // before Next: it would pass all that was deleted behind the last one
   }
   if (!it->status().ok()) return db_->ErrorOf(it->status());
   return out;

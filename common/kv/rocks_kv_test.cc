@@ -1,5 +1,8 @@
 #include "common/kv/rocks_kv.h"
 
+#include <rocksdb/perf_context.h>
+#include <rocksdb/perf_level.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -139,6 +142,25 @@ TEST_F(RocksKvTest, ReadsTablesAndBuffersAlike) {
     }
   }
   EXPECT_EQ(in_prefixes, 300u);
+}
+
+TEST_F(RocksKvTest, APageDoesNotPassWhatWasDeletedBehindIt) {
+  auto kv = Open("kv");
+  for (int i = 1000; i < 3000; ++i) ASSERT_TRUE(kv->Write(One(std::to_string(i), "v")).ok());
+  for (int i = 1010; i < 3000; ++i) {
+    KvBatch b;
+    b.Delete(0, std::to_string(i));
+    ASSERT_TRUE(kv->Write(b).ok());
+  }
+  const auto passed = [&](size_t limit) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    const uint64_t before = rocksdb::get_perf_context()->internal_delete_skipped_count;
+    EXPECT_EQ(kv->Scan(0, "", "", limit)->size(), 10u);
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+    return rocksdb::get_perf_context()->internal_delete_skipped_count - before;
+  };
+  EXPECT_EQ(passed(10), 0u);
+  EXPECT_EQ(passed(11), 1990u) << "there may be more";
 }
 
 // What the kernel has of a running store is what a kill -9 leaves.

@@ -1,5 +1,7 @@
 // Allocation, commit, masks and trimming, garbage, columns.
 #include <gtest/gtest.h>
+#include <rocksdb/perf_context.h>
+#include <rocksdb/perf_level.h>
 
 #include "common/random.h"
 #include "meta/ops/data_testing.h"
@@ -178,6 +180,40 @@ TEST_P(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
   EXPECT_EQ(Count(Counter::kFiles), 0u);
   EXPECT_EQ(Count(Counter::kStripes), 0u);
   EXPECT_EQ(Count(Counter::kLiveBytes), 0u);
+}
+
+// A store passes what was deleted one by one until it is compacted: no step may begin before what the former ones left,
+// or look for more behind the end. The store in memory forgets at once, and passes nothing.
+TEST_P(DataTest, TrimmingDoesNotPassWhatItRemoved) {
+  const InodeId ino = MakeFile("f");
+  Fragment(ino, 12000);
+  const auto passed = [](auto work) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    const uint64_t before = rocksdb::get_perf_context()->internal_delete_skipped_count;
+    work();
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+    return rocksdb::get_perf_context()->internal_delete_skipped_count - before;
+  };
+  const auto most_passed = [&] {
+    uint64_t most = 0;
+    for (bool more = true; more;) {
+      most = std::max(most, passed([&] { more = Do([&](Txn& t) { return TrimStep(t, ino, &touched_); }).value(); }));
+    }
+    return most;
+  };
+  ASSERT_TRUE(Truncate(ino, 6000 * 3 + 1).ok());  // amid an extent
+  EXPECT_EQ(touched_.trim, std::set<InodeId>{ino});
+  EXPECT_LT(most_passed(), 100u);
+  EXPECT_EQ(Extents(ino).size(), 6001u);
+  for (uint64_t n = 6000; n > 5900; --n) {
+    EXPECT_LT(passed([&] { ASSERT_TRUE(Truncate(ino, n * 3).ok()); }), 100u);
+    ASSERT_TRUE(touched_.trim.empty());
+  }
+  EXPECT_EQ(Extents(ino).size(), 5901u);
+  ASSERT_TRUE(Unlink("f").ok());
+  EXPECT_LT(most_passed(), 100u);
+  EXPECT_EQ(Count(Counter::kFiles), 0u);
+  EXPECT_EQ(Count(Counter::kStripes), 0u);
 }
 
 TEST_P(DataTest, UnlinkedButOpenStaysUntilClosed) {

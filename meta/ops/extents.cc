@@ -159,19 +159,21 @@ Result<void> SettleStripes(Txn& txn, const StripeDeltas& deltas, Touched* touche
 Result<uint64_t> DropRange(Txn& txn, InodeRecord* rec, uint64_t begin, uint64_t end, Touched* touched) {
   const InodeId ino = rec->attr.ino;
   uint64_t at = begin;
-  // The one that begins before the range, if it reaches in.
+  // The one that begins before the range, if it reaches in. None does if one begins just there, as one does where a former
+  // call stopped: so this never goes back over all that was removed before, which a store passes one by one.
   std::vector<Extent> chunk;
   if (begin > 0) {
-    ASSIGN_OR_RETURN(auto before, txn.Last(Family::kExtents, ExtentKey(ino, 0), ExtentKey(ino, begin - 1)));
+    ASSIGN_OR_RETURN(auto before, txn.Last(Family::kExtents, ExtentKey(ino, 0), ExtentKey(ino, begin)));
     if (before) {
       ASSIGN_OR_RETURN(ExtentRecord first, ExtentRecord::Decode(before->first, before->second));
-      if (first.extent.end() > begin) chunk.push_back(std::move(first.extent));
+      if (first.extent.file_offset < begin && first.extent.end() > begin) chunk.push_back(std::move(first.extent));
     }
   }
-  for (bool more = true; more;) {
-    ASSIGN_OR_RETURN(auto rows,
-                     txn.Scan(Family::kExtents, ExtentKey(ino, at), ExtentKey(ino, end), kDropChunk));
-    more = rows.size() == kDropChunk;
+  for (bool more = true; more && rec->extent_count > 0;) {
+    // No more than there are: behind the last one may lie what was removed before.
+    const size_t limit = std::min<uint64_t>(kDropChunk, rec->extent_count);
+    ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(ino, at), ExtentKey(ino, end), limit));
+    more = rows.size() == limit;
     for (const KvEntry& row : rows) {
       ASSIGN_OR_RETURN(ExtentRecord r, ExtentRecord::Decode(row.first, row.second));
       chunk.push_back(std::move(r.extent));

@@ -25,7 +25,9 @@ Result<bool> TrimStep(Txn& txn, InodeId ino, Touched* touched) {
   }
   ASSIGN_OR_RETURN(const bool orphan, txn.Has<OrphanRecord>(InodeKey(ino)));
   if (rec->dead() && !orphan) {
-    RETURN_IF_ERROR(FreeInode(txn, &*rec, touched));
+    // Its masks are those of the last FreeInode: from where that stopped to the end.
+    const uint64_t from = rec->masks.empty() ? 0 : rec->masks.front().begin;
+    RETURN_IF_ERROR(FreeInode(txn, &*rec, touched, from));
     return txn.Has<IntentRecord>(InodeKey(ino));
   }
   while (!rec->masks.empty()) {

@@ -33,10 +33,10 @@ Result<std::optional<std::string>> Txn::Get(Family f, std::string_view key) {
 
 Result<std::vector<KvEntry>> Txn::Scan(Family f, std::string_view begin, std::string_view end, size_t limit) {
   const Pending& pending = pending_[Kv(f)];
-  if (pending.empty()) return store_.kv_->Scan(Kv(f), begin, end, limit);
-  std::vector<KvEntry> out;
   auto over = pending.lower_bound(begin);
   auto over_done = [&] { return over == pending.end() || (!end.empty() && over->first >= end); };
+  if (over_done()) return store_.kv_->Scan(Kv(f), begin, end, limit);
+  std::vector<KvEntry> out;
   auto take_over = [&] {
     if (over->second) out.emplace_back(over->first, *over->second);
     ++over;

@@ -18,7 +18,7 @@ import time
 from results import say
 from stria_bench import ROOT, place
 from systems import Stria, run, wait_for
-from work import MIB, drop_caches, read_file, write_file
+from work import MIB, drop_caches, write_file
 
 NODES = 6
 FILES = 8
@@ -79,22 +79,23 @@ def copy_rate(sources, directory, amount):
     return done / 1e6 / seconds
 
 
-def read_on(paths, size, turn, stop, done):
+def read_on(paths, turn, stop, done):
+    """Counts each block: a file takes longer than what is measured."""
     buffer = bytearray(MIB)
     while not stop.is_set():
         path = paths[turn % len(paths)]
         turn += 1
         with open(path, "rb", buffering=0) as f:
             os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        read_file(path, size, buffer)
-        with done.get_lock():
-            done.value += size
+            while not stop.is_set() and (n := f.readinto(buffer)):
+                with done.get_lock():
+                    done.value += n
 
 
 class Readers:
-    def __init__(self, paths, size, count):
+    def __init__(self, paths, count):
         self.stop, self.done = multiprocessing.Event(), multiprocessing.Value("q", 0)
-        self.workers = [multiprocessing.Process(target=read_on, args=(paths, size, i * 3, self.stop, self.done), daemon=True)
+        self.workers = [multiprocessing.Process(target=read_on, args=(paths, i * 3, self.stop, self.done), daemon=True)
                         for i in range(count)]
         for w in self.workers:
             w.start()
@@ -147,7 +148,7 @@ def one_round(system, args, values):
 
         drop_caches()
         amount = system.used("n4")
-        readers = Readers(paths, size, args.readers)
+        readers = Readers(paths, args.readers)
         try:
             readers.rate_for(args.seconds / 2)
             note("readers, all is well", readers.rate_for(args.seconds))
