@@ -29,7 +29,7 @@ struct MetaConfig {
 
 // Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, backup, root_squash, and the
 // tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle;
-// [repair] tasks, writes_per_node, reads_per_node; [fold] enabled, age, rest.
+// [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // That what is set together fits together; a sentence that names the key otherwise.
 Result<void> CheckMetaConfig(const MetaConfig& config);

@@ -32,7 +32,7 @@ out = "1h"
 [repair]
 tasks = 10
 [fold]
-enabled = true
+enabled = false
 age = "2m"
 )");
   ASSERT_TRUE(c.ok()) << c.error();
@@ -43,7 +43,7 @@ age = "2m"
   EXPECT_EQ(c->memory_bytes, kGiB);
   EXPECT_EQ(c->server.cluster.out_ns, 3600 * kSecond);
   EXPECT_EQ(c->server.repair.max_tasks, 10u);
-  EXPECT_TRUE(c->server.fold.enabled);
+  EXPECT_FALSE(c->server.fold.enabled);
   EXPECT_EQ(c->server.fold.age_ns, 120 * kSecond);
 }
 

@@ -34,19 +34,26 @@ struct Group {
   uint64_t longest = 0;
   uint64_t refs = 0;
   uint64_t stored = 0;  // by the units now
+  uint64_t apart = 0;   // by the units, each by itself without what is dead of it
 
   size_t columns() const { return domains.size(); }
-  // What it would take less.
-  int64_t Saving(FoldKind kind) const { return static_cast<int64_t>(stored) - static_cast<int64_t>(bytes + kind.m * longest); }
+  uint64_t Takes(FoldKind kind) const { return bytes + kind.m * longest; }
+  // What it would take less than now.
+  int64_t Saving(FoldKind kind) const { return static_cast<int64_t>(stored) - static_cast<int64_t>(Takes(kind)); }
+  // What its columns save by being together.
+  int64_t Gain(FoldKind kind) const { return static_cast<int64_t>(apart) - static_cast<int64_t>(Takes(kind)); }
   // False, and nothing is changed, if it does not fit.
   bool Add(size_t index, const FoldUnit& u, FoldKind kind) {
     if (columns() + u.columns.size() > kind.k || refs + u.refs > kMaxFoldRefs) return false;
     Group with = *this;
+    uint64_t alone = kind.m * Longest(u);
     for (const FoldColumn& c : u.columns) {
       if (!with.domains.insert(c.domain).second || ++with.nodes[c.node] > kind.m) return false;
       with.bytes += c.length;
+      alone += c.length;
     }
     if (with.bytes > kMaxStripeBytes) return false;
+    with.apart += std::min(alone, u.stored_bytes);
     with.longest = std::max(longest, Longest(u));
     with.refs += u.refs;
     with.stored += u.stored_bytes;
@@ -75,6 +82,7 @@ class Planner {
       if (out.size() == max_groups) break;
       if (used_.contains(seed)) continue;
       std::optional<FoldGroup> group = Around(seed);
+      if (!group) group = Alone(seed);
       if (!group) continue;  // waits for better company
       for (const size_t i : *group) Use(i);
       out.push_back(*std::move(group));
@@ -112,6 +120,13 @@ class Planner {
     return Fill(group);
   }
 
+  // What has no company goes by itself, without its dead columns. If one lives that is a mirror again.
+  std::optional<FoldGroup> Alone(size_t seed) const {
+    Group group;
+    group.Add(seed, units_[seed], kind_);
+    return IsGood(group) ? std::optional(std::move(group.units)) : std::nullopt;
+  }
+
   // With single columns, the nearest by length to the longest that is there.
   std::optional<FoldGroup> Fill(Group group) const {
     struct Choice {
@@ -136,16 +151,17 @@ class Planner {
     for (const Choice& c : choices) {
       if (group.columns() == kind_.k) break;
       group.Add(c.place.second, units_[c.place.second], kind_);
-      // By what part it saves: a longer column may cost more than it brings.
-      if (int128{group.Saving(kind_)} * best.stored > int128{best.Saving(kind_)} * group.stored) best = group;
+      // By what part they gain by it: a longer column may cost more than it brings.
+      if (int128{group.Gain(kind_)} * best.apart > int128{best.Gain(kind_)} * group.apart) best = group;
     }
     if (rule_ == FoldRule::kTight) best = std::move(group);
+    if (best.columns() == 1) return std::nullopt;
     return IsGood(best) ? std::optional(std::move(best.units)) : std::nullopt;
   }
 
   bool IsGood(const Group& g) const {
     if (rule_ == FoldRule::kTight) return g.columns() == kind_.k && IsFoldWithinBound(g.bytes, g.longest, kind_);
-    return g.columns() > 1 && g.Saving(kind_) * 100 >= static_cast<int64_t>(g.stored * kMinSavingPercent);
+    return g.Saving(kind_) * 100 >= static_cast<int64_t>(g.stored * kMinSavingPercent);
   }
 
   std::span<const FoldUnit> units_;

@@ -14,8 +14,9 @@
 //   2. payload and references are within what one stripe and one transaction hold;
 //   3. FoldRule::kTight: its columns are k, and with its parity, which is as long as the longest of them, it takes at most
 //      kMaxFoldPercent of its bytes more than k+m columns of equal length would.
-//      FoldRule::kSaving, for what has waited long: it has 2 to k columns, and takes at least kMinSavingPercent
-//      less than its units do now. That may be one unit, with dead columns.
+//      FoldRule::kSaving, for what has waited long: it has 1 to k columns, and takes at least kMinSavingPercent
+//      less than its units do now. That may be one unit, with dead columns, if no company would make it take less;
+//      of one column, it is a mirror again, which takes less than dead columns and their parity.
 // No unit is in two groups. Lengths are bytes. Folding ends: groups of the first kind are no units any more until a column
 // dies, and each of the second kind takes less than what it is made of.
 //

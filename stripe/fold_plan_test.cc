@@ -62,7 +62,7 @@ void ExpectLegal(const std::vector<FoldUnit>& units, FoldKind kind, const std::v
     EXPECT_LE(refs, kMaxFoldRefs);
     const double stored = static_cast<double>(sum) + static_cast<double>(kind.m) * static_cast<double>(longest);
     if (rule == FoldRule::kSaving) {
-      EXPECT_GE(columns, 2u);
+      EXPECT_GE(columns, 1u);
       EXPECT_LE(columns, kind.k);
       EXPECT_LE(stored, 0.9 * static_cast<double>(now) + 1);
       continue;
@@ -125,6 +125,38 @@ TEST(FoldPlan, WhatHasWaitedLongTakesWhatThereIs) {
   const auto two = PlanFolds(third, kFourPlusOne, 10, FoldRule::kSaving);
   ASSERT_EQ(two.size(), 1u);
   EXPECT_EQ(two[0].size(), 2u);
+}
+
+// The last living column of a fold: it is mirrored again if nothing comes that it could go with.
+TEST(FoldPlan, TheLastOfAFoldIsMirroredAgain) {
+  const auto last = [](uint64_t stripe, uint32_t node, uint64_t bytes) {
+    FoldUnit u = Unit(stripe, {{node, bytes}});
+    u.stored_bytes += 3 * kMiB;  // of those that are dead
+    return u;
+  };
+  std::vector<FoldUnit> units = {last(1, 1, kMiB)};
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10).empty()) << "others may come";
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving), std::vector<FoldGroup>{{0}});
+  EXPECT_TRUE(PlanFolds(units, {.k = 1, .m = 1}, 10, FoldRule::kSaving).empty());
+  // Once it is a mirror it stays one: planning ends.
+  units[0] = Unit(1, {{1, kMiB}});
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving).empty());
+  // Company comes first, be it a mirror or the last of another fold.
+  for (const FoldUnit& other : {Unit(2, {{2, kMiB}}), last(2, 2, kMiB)}) {
+    units = {last(1, 1, kMiB), other};
+    const auto groups = PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving);
+    ASSERT_EQ(groups.size(), 1u);
+    EXPECT_EQ(groups[0].size(), 2u);
+  }
+  // Not at any price, nor on the same node.
+  units = {last(1, 1, kMiB), Unit(2, {{2, 100 * kMiB}})};
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving), std::vector<FoldGroup>{{0}});
+  units = {last(1, 1, kMiB), last(2, 1, kMiB)};
+  EXPECT_EQ(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving).size(), 2u);
+  // If it was by far the longest of the fold there is nothing to be gained.
+  units = {Unit(1, {{1, 100 * kMiB}})};
+  units[0].stored_bytes += kMiB;
+  EXPECT_TRUE(PlanFolds(units, kFourPlusOne, 10, FoldRule::kSaving).empty());
 }
 
 TEST(FoldPlan, NothingWithoutParity) {

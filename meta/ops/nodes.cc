@@ -116,11 +116,11 @@ Result<void> FreeXattrs(Txn& txn, InodeId ino) {
 
 }  // namespace
 
-Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched) {
+Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched, uint64_t from) {
   const InodeId ino = rec->attr.ino;
   uint64_t done_to = kMaxFileBytes;
   if (rec->extent_count > 0) {
-    ASSIGN_OR_RETURN(done_to, DropRange(txn, rec, 0, kMaxFileBytes, touched));
+    ASSIGN_OR_RETURN(done_to, DropRange(txn, rec, from, kMaxFileBytes, touched));
   }
   const size_t xattr_key_bytes = rec->xattr_bytes + size_t{rec->xattr_count} * 8;
   if (done_to < kMaxFileBytes || !txn.Fits(rec->xattr_count + 8, xattr_key_bytes + 4 * kKiB)) {
@@ -139,13 +139,15 @@ Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched) {
 
 Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched) {
   if (size > kMaxFileBytes) return Error(FsError::kFBig);
-  const bool shrinks = size < rec->attr.size;
+  const uint64_t former = rec->attr.size;
   rec->attr.size = size;
-  if (!shrinks || rec->extent_count == 0) return Ok();
+  if (size >= former || rec->extent_count == 0) return Ok();
   const bool had_masks = !rec->masks.empty();
-  ASSIGN_OR_RETURN(const uint64_t done_to, DropRange(txn, rec, size, kMaxFileBytes, touched));
+  // Beyond the size are no extents but masked ones; what was cut off there before, a store would pass one by one.
+  const uint64_t end = had_masks ? kMaxFileBytes : former;
+  ASSIGN_OR_RETURN(const uint64_t done_to, DropRange(txn, rec, size, end, touched));
   rec->masks = SubtractMask(rec->masks, {size, kMaxFileBytes});
-  if (done_to < kMaxFileBytes) rec->masks.push_back({done_to, kMaxFileBytes});
+  if (done_to < end) rec->masks.push_back({done_to, kMaxFileBytes});
   if (rec->masks.size() > kMaxMasks) {
     touched->trim.insert(rec->attr.ino);
     return Error(FsError::kRetryLater, "the file is being trimmed; try again");

@@ -52,8 +52,9 @@ Result<XattrReply> OpSetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 // list, which is then inherited.
 Result<void> Inherit(Txn& txn, const InodeRecord& dir, uint32_t umask, InodeRecord* rec);
 
-// Frees a dead inode with all it has; what is too much for this transaction is left masked to TrimStep.
-Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched);
+// Frees a dead inode with all it has; what is too much for this transaction is left masked to TrimStep, which calls it
+// again: all extents below `from` are gone already.
+Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched, uint64_t from = 0);
 
 // Sets the size, dropping or masking what is beyond it. The caller writes the record.
 Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched);

@@ -1,5 +1,6 @@
 // Folding: columns that lie in mirrored stripes of their own are put together under one parity, and the mirrors dropped,
-// only while nothing waits for repair. No data column moves. Plan: stripe/fold_plan. Bookkeeping: meta/repair/fold_queue.h.
+// only while nothing waits for repair, unless it is switched off. No data column moves. Plan: stripe/fold_plan.
+// Bookkeeping: meta/repair/fold_queue.h.
 //
 // One fold:
 //   1. ScanForFolds finds candidates; when they have been as they are for a while, PlanFolds chooses
@@ -17,12 +18,15 @@
 // fewer columns than the layout has, if that takes clearly less than now (FoldRule::kSaving). It goes on to be a candidate.
 //
 // A fold of which columns are dead is a candidate as any mirrored stripe is (WantsFolding): its live columns are folded
-// together with others, and the dead ones with the old parity are left over like copies.
+// together with others, and the dead ones with the old parity are left over like copies. Its last live column, if it has
+// waited as long and found no company, is mirrored again: that is a fold of this one column, and made as any other, so
+// that its copies are sealed before the old parity is given up.
 //
 // A file may be open meanwhile, also for writing: what it is told to forget is where its bytes are, not the bytes.
 #include <algorithm>
 
 #include "common/log.h"
+#include "common/sabotage.h"
 #include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/layout.h"
@@ -57,6 +61,7 @@ void MetaServer::ChooseFolds() {
   const auto choose = [this](int64_t age_ns, FoldRule rule) {
     for (const auto& [kind, units] : folds_.Ripe(Now() - age_ns)) {
       for (const FoldGroup& group : PlanFolds(units, kind, kMaxPlannedFolds, rule)) {
+        if (Sabotaged(Sabotage::kLeaveLonely) && group.size() == 1 && units[group[0]].columns.size() == 1) continue;
         PlannedFold planned{kind, {}};
         for (const size_t i : group) planned.units.push_back(units[i]);
         planned_folds_.push_back(std::move(planned));
@@ -195,7 +200,7 @@ Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
       fold.shape.unit_bytes = record->info.shape.unit_bytes;
     }
   }
-  CHECK(f.plan.members.size() >= 2 && f.plan.members.size() <= kind.k);
+  CHECK(!f.plan.members.empty() && f.plan.members.size() <= kind.k);
   fold.shape.k = static_cast<uint8_t>(f.plan.members.size());
   fold.shape.m = kind.m;
   fold.shape.codec = DefaultCodec(fold.shape.k, fold.shape.m);
@@ -353,8 +358,12 @@ Result<void> MetaServer::SwapFold(uint64_t task) {
   NoteCommit(touched);
   for (const auto& [stripe, column] : bad) repairs_.ClearBad(stripe, column);
   for (const StripeId stripe : touched.freed) repairs_.Forget(stripe);
-  ++folded_;
-  folded_bytes_ += swapped.plan.fold.shape.payload_bytes;
+  if (swapped.plan.members.size() == 1) {
+    ++unfolded_;
+  } else {
+    ++folded_;
+    folded_bytes_ += swapped.plan.fold.shape.payload_bytes;
+  }
   folds_.Swapped(std::move(swapped));
   repair_work_.Set();
   return Ok();

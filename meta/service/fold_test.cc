@@ -7,12 +7,6 @@
 namespace stria {
 namespace {
 
-MetaServerOptions Folding() {
-  MetaServerOptions o;
-  o.fold.enabled = true;
-  return o;
-}
-
 class FoldServiceTest : public testing::Test {
  protected:
   static constexpr uint64_t kNodes = 6;
@@ -147,7 +141,7 @@ class FoldServiceTest : public testing::Test {
     }
   }
 
-  MetaHarness h{11, Folding()};
+  MetaHarness h{11};
   std::vector<std::unique_ptr<TestClient>> clients;
   std::vector<std::unique_ptr<TestNode>> nodes;
 };
@@ -188,7 +182,7 @@ TEST_F(FoldServiceTest, FilesOfFourNodes) {
   EXPECT_EQ(Status().stripes, 1u);
 }
 
-TEST_F(FoldServiceTest, NotUnlessItIsAskedFor) {
+TEST_F(FoldServiceTest, NotIfItIsSwitchedOff) {
   h.options.fold.enabled = false;
   Restart(false);
   InodeId f;
@@ -400,6 +394,88 @@ TEST_F(FoldServiceTest, FewerColumnsUntilThereAreMore) {
   ExpectFolded(files, columns);
   EXPECT_EQ(Status().stripes, 1u);
   EXPECT_EQ(Deleted(), 2u + 3u);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// Three of four files go, and nobody comes: the last is mirrored again, and takes twice its size instead of five times.
+// The old parity is there until the new copy is, and until every session was told.
+TEST_F(FoldServiceTest, TheLastOfAFoldIsMirroredAgain) {
+  const std::vector<InodeId> files = WriteOnEach(4);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  const StripeInfo fold = StripeOfFile(files[0]);
+  const Column kept = ColumnOfFile(files[2]);
+  const uint64_t copies = Deleted();
+  for (const uint64_t n : {1, 2, 4}) Remove(n, files[n - 1]);
+  h.ex.RunFor(200 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[2]), fold) << "others may come";
+  EXPECT_EQ(Deleted(), copies);
+  SetWorks(false);
+  ASSERT_TRUE(Becomes([&] { return h.server->repair_summary().folds == 1; }, 500));
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[2]), fold) << "the copy is not there yet";
+  EXPECT_EQ(Status().garbage_shards, 0u);
+  EXPECT_EQ(Deleted(), copies);
+  SetWorks(true);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[2]).shape.k == 1; }));
+  const StripeInfo mirror = StripeOfFile(files[2]);
+  EXPECT_EQ(mirror.shape.codec, Codec::kCopy);
+  ASSERT_EQ(mirror.columns.size(), 2u);
+  EXPECT_EQ(mirror.columns[0], kept);
+  EXPECT_EQ(mirror.columns[1].length, kept.length);
+  EXPECT_EQ(ColumnsPerNode(mirror).size(), 2u);
+  EXPECT_FALSE(mirror.narrow);
+  EXPECT_TRUE(Becomes([&] { return IsQuiet(); }));
+  EXPECT_EQ(Deleted(), copies + 4) << "three dead columns and the old parity";
+  EXPECT_EQ(h.server->unfolded(), 1u);
+  EXPECT_EQ(h.server->folded(), 1u);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+  // It stays so, and goes with others as any mirrored file.
+  h.ex.RunFor(1000 * kSecond);
+  EXPECT_EQ(StripeOfFile(files[2]), mirror);
+  Write("g1", 1, kMiB);
+  Write("g2", 2, kMiB);
+  Write("g4", 4, kMiB);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[2]).shape.k == 4 && IsQuiet(); }));
+  EXPECT_EQ(ColumnOfFile(files[2]), kept);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// With two copies, and restarts at any moment.
+TEST_F(FoldServiceTest, TheLastOfAFoldIsMirroredTwiceAgain) {
+  SetLayout([](Layout* l) { l->m = 2; });
+  const std::vector<InodeId> files = WriteOnEach(4);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  const Column kept = ColumnOfFile(files[1]);
+  for (const uint64_t n : {1, 3, 4}) Remove(n, files[n - 1]);
+  Random rng(7);
+  for (int i = 0; i < 5000 && !(StripeOfFile(files[1]).shape.k == 1 && IsQuiet()); ++i) {
+    h.ex.RunFor(static_cast<int64_t>(rng.Below(600)) * kMillisecond);
+    if (h.server->repair_summary().folds == 0) continue;
+    SetWorks(rng.OneIn(3));
+    if (rng.OneIn(3)) Restart(rng.OneIn(2));
+  }
+  SetWorks(true);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[1]).shape.k == 1 && IsQuiet(); }));
+  const StripeInfo mirror = StripeOfFile(files[1]);
+  EXPECT_EQ(mirror.columns.size(), 3u);
+  EXPECT_EQ(mirror.columns[0], kept);
+  EXPECT_EQ(ColumnsPerNode(mirror).size(), 3u);
+  EXPECT_EQ(h.Fsck(), std::vector<std::string>());
+}
+
+// While its new copy is made the file goes too: nothing is left of it.
+TEST_F(FoldServiceTest, TheLastOfAFoldGoesWhileItIsMirrored) {
+  const std::vector<InodeId> files = WriteOnEach(4);
+  ASSERT_TRUE(Becomes([&] { return StripeOfFile(files[0]).shape.k == 4 && IsQuiet(); }));
+  for (const uint64_t n : {1, 2, 4}) Remove(n, files[n - 1]);
+  SetWorks(false);
+  ASSERT_TRUE(Becomes([&] { return h.server->repair_summary().folds == 1; }, 700));
+  Remove(3, files[2]);
+  EXPECT_TRUE(Becomes([&] { return h.server->repair_summary().folds == 0; }, 10));
+  SetWorks(true);
+  EXPECT_TRUE(Becomes([&] { return IsQuiet(); }));
+  EXPECT_EQ(Status().stripes, 0u);
+  EXPECT_EQ(h.server->unfolded(), 0u);
   EXPECT_EQ(h.Fsck(), std::vector<std::string>());
 }
 
