@@ -108,6 +108,8 @@ struct NameRequest {  // lookup, unlink, rmdir
   OpHeader header;
   InodeId parent;
   std::string name;
+  // Unlink: the session has this open no more, as Release tells, whatever becomes of the name.
+  InodeId release;
 };
 // The inode concerned, and the directories that changed.
 struct NodeReply {
@@ -116,6 +118,7 @@ struct NodeReply {
   std::optional<Attr> parent2;  // rename between directories
   CommitSeq seq;                // of the mutation; 0 for reads
   bool held_elsewhere = false;  // another client buffers writes of it: attr is for this once, nobody tells of changes
+  bool released = false;        // NameRequest::release was heeded
 };
 
 struct SetAttrRequest {
@@ -151,6 +154,13 @@ struct MakeNodeRequest {
   // to be replayed, name it. A number that is not free, or not of before the restart, is ignored.
   InodeId former;
 };
+struct GetExtentsReply {
+  Attr attr;
+  std::vector<Extent> extents;       // that intersect [offset, covered_to), whole, in order
+  std::vector<StripeGrant> stripes;  // those they refer to, by id, with read tokens
+  uint64_t covered_to = 0;           // less than asked when the reply would be too large
+  int64_t tokens_live_ns = 0;        // from when this was asked
+};
 struct OpenRequest {
   OpHeader header;
   InodeId ino;
@@ -158,12 +168,17 @@ struct OpenRequest {
   bool truncate = false;
   bool check_access = true;  // read and/or write permission of header's uid
   bool for_read = true;
+  uint64_t map_bytes = 0;  // the mapping of so much from the start is wanted, too
 };
 struct OpenReply {
   NodeReply node;
   bool created = false;
   LeaseMode lease = LeaseMode::kNone;  // of a file
   Layout layout;
+  // Of a directory that was made: there is no name in it yet, and the session is told of each that comes.
+  bool whole = false;
+  // From the start to mapping->covered_to, as GetExtents would tell, if the lease lets it be kept and it is short.
+  std::optional<GetExtentsReply> mapping;
 };
 struct RenameRequest {
   OpHeader header;
@@ -241,13 +256,6 @@ struct GetExtentsRequest {
   // if the asker has acknowledged that change itself. Not for pages, which the asker's kernel may have to read before it
   // can forget them: two who wait so for each other would wait for ever.
   bool when_told = false;
-};
-struct GetExtentsReply {
-  Attr attr;
-  std::vector<Extent> extents;       // that intersect [offset, covered_to), whole, in order
-  std::vector<StripeGrant> stripes;  // those they refer to, by id, with read tokens
-  uint64_t covered_to = 0;           // less than asked when the reply would be too large
-  int64_t tokens_live_ns = 0;        // from when this was asked
 };
 struct AllocateRequest {
   OpHeader header;

@@ -24,6 +24,7 @@ enum class Sabotage : uint8_t {
   kCloneInTwo,          // a clone is made of two, some time after each other
   kAnswerBeforeTold,    // answers about names overtake what others are still to be told of them
   kFreeOpenFiles,       // unlinked files that somebody has open are freed
+  kLeaveLonely,         // the last column of a fold is not mirrored again
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
 };
 

@@ -108,6 +108,7 @@ class SimNetwork::State {
 
   void SendRequest(const Route& route, Buffer bytes, OneShot<Reply> reply) {
     ++stats_.requests;
+    ++stats_.calls[route.method];
     Trace(kSend, route, bytes.size());
     const bool doubled = Happens(faults_.duplicate_request_ppm);
     stats_.duplicated += doubled;

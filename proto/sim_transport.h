@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -36,6 +37,7 @@ struct SimNetworkStats {
   uint64_t lost = 0;       // dropped or partitioned, requests and replies
   uint64_t duplicated = 0;
   uint64_t refused = 0;
+  std::map<std::string, uint64_t> calls;  // requests by method ("/stria.v1.Meta/Lookup")
 };
 
 // The executor outlives the network. Dispatchers outlive Stop of their address; transports and callers

@@ -22,8 +22,8 @@ WIRE_MESSAGE(LeaseDoneRequest) { F(header); F(ino); F(lease); F(event_seq); }
 WIRE_MESSAGE(LockRequest) { F(header); F(op); F(keep); F(ticket); F(lock); }
 WIRE_MESSAGE(LockReply) { F(granted); F(conflict); }
 
-WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); }
-WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); F(held_elsewhere); }
+WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); F(release); }
+WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); F(held_elsewhere); F(released); }
 WIRE_MESSAGE(SetAttrRequest) {
   F(header); F(ino); F(mode); F(uid); F(gid); F(size); F(atime_ns); F(mtime_ns); F(atime_now);
   F(mtime_now); F(kill_suid); F(read_ns); F(read_version);
@@ -32,8 +32,11 @@ WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
   F(umask); F(former);
 }
-WIRE_MESSAGE(OpenRequest) { F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); }
-WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); }
+WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
+WIRE_MESSAGE(OpenRequest) {
+  F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); F(map_bytes);
+}
+WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); F(whole); F(mapping); }
 WIRE_MESSAGE(RenameRequest) {
   F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange);
 }
@@ -49,7 +52,6 @@ WIRE_MESSAGE(LayoutRequest) { F(header); F(ino); F(layout); }
 WIRE_MESSAGE(LayoutReply) { F(layout); F(inherited); }
 
 WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); F(when_told); }
-WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F(avoid); }
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
 WIRE_MESSAGE(CommitRequest) {

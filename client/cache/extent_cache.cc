@@ -23,15 +23,24 @@ void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply, int64_t ask
   if (stripes_.size() > kMaxStripes || map_.size() > kMaxExtents || asked_ns > good_until_ns_) Clear();
   const uint64_t end = std::max(offset, reply.covered_to);
   if (end == offset) return;
+  Put(offset, end, reply.extents);
+  for (const StripeGrant& g : reply.stripes) stripes_[g.info.id] = g;
+  good_until_ns_ = std::min(good_until_ns_, asked_ns + reply.tokens_live_ns - kTokenMarginNs);
+}
+
+void ExtentCache::Know(uint64_t offset, uint64_t end, const std::vector<Extent>& extents) {
+  if (map_.size() > kMaxExtents) Clear();
+  if (offset < end) Put(offset, end, extents);
+}
+
+void ExtentCache::Put(uint64_t offset, uint64_t end, const std::vector<Extent>& extents) {
   Forget(offset, end - offset);
   map_.Punch(offset, end - offset);
-  for (const Extent& e : reply.extents) {
+  for (const Extent& e : extents) {
     const uint64_t from = std::max(offset, e.file_offset);
     const uint64_t to = std::min(end, e.end());
     if (from < to) map_.Insert(SliceExtent(e, from, to - from));
   }
-  for (const StripeGrant& g : reply.stripes) stripes_[g.info.id] = g;
-  good_until_ns_ = std::min(good_until_ns_, asked_ns + reply.tokens_live_ns - kTokenMarginNs);
   uint64_t from = offset;
   uint64_t to = end;
   auto it = covered_.upper_bound(from);

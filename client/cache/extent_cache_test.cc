@@ -33,6 +33,28 @@ TEST(ExtentCache, KnowsWhatItWasTold) {
   EXPECT_TRUE(cache.Covers(20, 1480, 0));
 }
 
+TEST(ExtentCache, WhatIsKnownWithoutAsking) {
+  ExtentCache c;
+  c.Know(0, 1000, {});
+  EXPECT_TRUE(c.Covers(0, 1000, INT64_MAX - 1));  // there are no tokens
+  Extent e;
+  e.file_offset = 100;
+  e.length = 3;
+  e.inline_bytes = "abc";
+  c.Forget(100, 3);
+  EXPECT_FALSE(c.Covers(0, 1000, 0));
+  c.Know(100, 102, {e});  // cut at its end
+  EXPECT_TRUE(c.Covers(0, 102, 0));
+  EXPECT_FALSE(c.Covers(102, 1, 0));
+  const auto found = c.Lookup(99, 3);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].kind, Segment::Kind::kHole);
+  EXPECT_EQ(found[1].inline_bytes, "ab");
+  EXPECT_EQ(c.inline_bytes(), 2u);
+  c.Know(100, 90, {e});  // all of it is behind the end
+  EXPECT_TRUE(c.Covers(0, 102, 0));
+}
+
 TEST(ExtentCache, TokensEndBeforeTheirTime) {
   ExtentCache cache;
   cache.Add(0, Mapping(0, 1000, StripeId(1)), 0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/fuse/request_buffers.h"
 #include "common/check.h"
 
 namespace stria {
@@ -56,7 +57,7 @@ void FuseAdapter::SetReaderSlot(ReaderSlot* slot) { reader_slot = slot; }
 Buffer FuseAdapter::TakePayload(const char* bytes, size_t size) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes);
   CHECK(reader_slot != nullptr, "not on a reader's thread");
-  if (size < kCopyWritesBelowBytes) return Buffer::Copy({data, size});
+  if (!RequestBuffers::WorthKeeping(size, reader_slot->payload_bytes)) return Buffer::Copy({data, size});
   reader_slot->taken = true;
   return Buffer(reader_slot->buffer, data, size);
 }

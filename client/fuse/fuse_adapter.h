@@ -84,7 +84,8 @@ using FuseDirPtr = std::shared_ptr<FuseDir>;
 // The buffer of the request that the calling reader thread is processing.
 struct ReaderSlot {
   std::shared_ptr<uint8_t> buffer;
-  bool taken = false;  // the operation keeps a share: read the next request elsewhere
+  size_t payload_bytes = 0;  // that it has room for
+  bool taken = false;        // the operation keeps a share: read the next request elsewhere
 };
 
 class FuseAdapter {
@@ -92,8 +93,6 @@ class FuseAdapter {
   static constexpr int64_t kInterruptGraceNs = 1 * kSecond;
   static constexpr int kMaxWarningsPerSecond = 10;
   static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is told of
-  // Writes below this are copied, so that a few bytes do not pin a large buffer.
-  static constexpr uint32_t kCopyWritesBelowBytes = 64 * kKiB;
   // The kernel's copy of larger replies is made by a thread of its own.
   static constexpr size_t kReplyElsewhereBytes = 128 * kKiB;
   static constexpr uint32_t kReadDirEntries = 1000;  // asked for at once

@@ -158,6 +158,7 @@ void FuseMount::Stop() {
 void FuseMount::ReadLoop() {
   reading_mount = this;
   ReaderSlot slot;
+  slot.payload_bytes = kMaxWriteBytes;
   FuseAdapter::SetReaderSlot(&slot);
   int err = 0;
   while (true) {

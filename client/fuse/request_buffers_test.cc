@@ -29,6 +29,19 @@ TEST(RequestBuffers, WhatComesBackIsUsedAgain) {
   EXPECT_EQ(pool.Take().get(), where);
 }
 
+TEST(RequestBuffers, OnlyWhatFillsMostOfABufferIsKept) {
+  constexpr size_t kPayload = 1 << 20;
+  EXPECT_TRUE(RequestBuffers::WorthKeeping(kPayload, kPayload));
+  EXPECT_FALSE(RequestBuffers::WorthKeeping(64 << 10, kPayload));
+  // However the held bytes are cut into payloads, there are buffers enough for them.
+  constexpr size_t kHeld = 256 << 20;
+  for (size_t bytes = 4096; bytes <= kPayload; bytes += 4096) {
+    if (!RequestBuffers::WorthKeeping(bytes, kPayload)) continue;
+    EXPECT_LE(kHeld / bytes, RequestBuffers::HoldingAtMost(kHeld, kPayload)) << bytes;
+  }
+  EXPECT_LE(RequestBuffers::HoldingAtMost(kHeld, kPayload) * kPayload, 2 * kHeld);  // and no more memory than this
+}
+
 TEST(RequestBuffers, ABufferMayOutliveThePool) {
   std::shared_ptr<uint8_t> b;
   {

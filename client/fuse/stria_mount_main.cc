@@ -189,7 +189,8 @@ Result<void> MountProgram::Start() {
   mount.mountpoint = config_.mountpoint;
   mount.fsname = SourceName(config_);
   mount.options = config_.fuse_options;
-  mount.max_buffers = config_.dirty_limit_bytes() / FuseMount::kMaxWriteBytes + kRequestBuffersBesidesDirty;
+  mount.max_buffers = RequestBuffers::HoldingAtMost(config_.dirty_limit_bytes(), FuseMount::kMaxWriteBytes) +
+                      kRequestBuffersBesidesDirty;
   ASSIGN_OR_RETURN(mount_, FuseMount::Mount(*adapter_, kernel_, std::move(mount), [fd = gone_fd_] {
                      const uint64_t one = 1;
                      (void)!write(fd, &one, sizeof(one));

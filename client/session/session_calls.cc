@@ -40,8 +40,15 @@ constexpr uint64_t kAfterReplays = UINT64_MAX;
 void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
   if (reply.created) r->former = reply.node.attr.ino;
 }
+// What the session holds after a restart it has claimed, and nothing else is to be given back.
+void PrepareReplay(NameRequest* r, const NodeReply&) { r->release = InodeId(); }
 template <class Req, class Rep>
 void PrepareReplay(Req*, const Rep&) {}
+
+// The same for one that goes to the server under another term than the one in which it was made.
+void PrepareForTerm(NameRequest* r) { r->release = InodeId(); }
+template <class Req>
+void PrepareForTerm(Req*) {}
 
 // A commit that was answered after its own sync: everything before it is durable too.
 bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
@@ -64,10 +71,12 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   OpTicket ticket;
   if (mutation) ticket = ops_.Begin();
   const uint64_t number = request.header.trace_id != 0 ? request.header.trace_id : NumberCall();
+  const uint64_t made_in = request.header.term;  // 0: in whichever
   Backoff backoff(&rng_);
   while (true) {
     const Try t = BeginTry();
     const int64_t left_ns = std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
+    if (made_in != 0 && made_in != t.term) PrepareForTerm(&request);
     request.header = Header(caller, ticket.seq());
     request.header.trace_id = number;
     request.header.term = t.term;

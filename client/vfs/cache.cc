@@ -177,47 +177,33 @@ void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, ui
     ForgetEntry(parent, name);
     return;
   }
-  auto& dir = entries_[parent];
-  auto [it, fresh] = dir.insert_or_assign(name, Dentry{ino, session_.generation()});
-  if (fresh) ++entry_count_;
-  Trim();
+  entries_.Remember(parent, name, ino, session_.generation());
 }
 
-void Vfs::ForgetEntry(InodeId parent, const std::string& name) {
-  auto dir = entries_.find(parent);
-  if (dir == entries_.end()) return;
-  entry_count_ -= dir->second.erase(name);
-  if (dir->second.empty()) entries_.erase(dir);
+bool Vfs::MayKnowWhole(InodeId dir, uint64_t since, uint64_t made) const {
+  if (since != cache_epoch_ || made != names_made_) return false;
+  // What is under way may have been done before or after.
+  auto changes = changing_.lower_bound({dir, std::string()});
+  return changes == changing_.end() || changes->first.first != dir;
 }
 
 std::optional<InodeId> Vfs::CachedEntry(InodeId parent, const std::string& name) {
   if (session_.LeaseLeftNs() <= 0) return std::nullopt;
-  auto dir = entries_.find(parent);
-  if (dir == entries_.end()) return std::nullopt;
-  auto it = dir->second.find(name);
-  if (it == dir->second.end() || it->second.generation != session_.generation()) return std::nullopt;
-  return it->second.ino;
+  return entries_.Find(parent, name, session_.generation());
 }
 
 void Vfs::ForgetEverything() {
   ++cache_epoch_;
   attrs_.clear();
   lru_.clear();
-  entries_.clear();
+  entries_.Clear();
   listings_.clear();
-  entry_count_ = 0;
 }
 
 void Vfs::Trim() {
   while (attrs_.size() > options_.max_cached_entries) {
     attrs_.erase(lru_.back());
     lru_.pop_back();
-  }
-  // Entries have no order of use; directories go whole, which a later listing fills again.
-  while (entry_count_ > options_.max_cached_entries) {
-    auto dir = entries_.begin();
-    entry_count_ -= dir->second.size();
-    entries_.erase(dir);
   }
 }
 

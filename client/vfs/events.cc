@@ -32,7 +32,7 @@ void Vfs::EventCame(const SessionEvent& e) {
       it->second->extents.Clear();
       return;
     }
-    case SessionEvent::Kind::kInvalidateEntry: ForgetEntry(e.ino, e.name); return;
+    case SessionEvent::Kind::kInvalidateEntry: entries_.Revoked(e.ino, e.name); return;
     default: return;
   }
 }
@@ -70,7 +70,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
       co_return;
     }
     case SessionEvent::Kind::kInvalidateEntry:
-      ForgetEntry(e.ino, e.name);
+      entries_.Revoked(e.ino, e.name);
       co_return;
     case SessionEvent::Kind::kRecall:
       co_await GiveUpLease(std::move(inode), e);
@@ -200,6 +200,7 @@ void Vfs::DropState(VfsInode& n) {
   n.dirty = DirtyBuffer();
   n.flush_error = Error();
   n.lease = LeaseMode::kNone;
+  n.owes_release = 0;
   n.for_write = false;
   n.generation = session_.generation();
   n.attr_known = false;

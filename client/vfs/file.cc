@@ -11,6 +11,11 @@ namespace stria {
 namespace {
 // Idle leased inodes kept for the next open; beyond this the oldest ids are given back.
 constexpr size_t kMaxIdleInodes = 20'000;
+// Inline bytes of idle ones are kept, of each at most so many, but for a few.
+constexpr uint64_t kIdleInlineBytes = 4 * kKiB;
+constexpr size_t kIdleWithAllInline = 512;
+// Of the mapping that an open asks for: a small file's.
+constexpr uint64_t kOpenMapBytes = 1 * kMiB;
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
@@ -42,6 +47,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
   if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
   ++n.grants;
+  n.owes_release = 0;
   n.for_write = n.for_write || for_write;
   n.layout = reply.layout;
   n.layout_known = true;
@@ -50,7 +56,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.attr = reply.node.attr;
     n.attr_known = n.told_at <= asked;
   }
-  n.last_commit = std::max(n.last_commit, reply.node.seq);
+  n.Committed(session_.term(), reply.node.seq);
 }
 
 Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages) {
@@ -124,6 +130,9 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   r.for_read = !for_write;
   r.truncate = truncate;
   r.check_access = !again;
+  const int64_t asked_ns = Executor::Current().NowNs();
+  const uint64_t epoch = inode->extent_epoch;
+  if (!truncate && !inode->extents.Covers(0, 1, asked_ns)) r.map_bytes = kOpenMapBytes;
   // Opening twice is opening once; only truncation must not be repeated.
   ++inode->opening;
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
@@ -138,12 +147,19 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     inode->attr_known = false;
   }
   TakeGrant(inode, *reply, for_write, asked);
+  TakeMapping(*inode, *reply, epoch, asked_ns);
   AccountDirty(*inode);
   pause.reset();
   resizing.reset();
   RememberNode(reply->node, truncate ? SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
+}
+
+void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, uint64_t epoch, int64_t asked_ns) {
+  // As for EnsureExtents; and a recall that was answered meanwhile left less than was granted.
+  const bool caches = n.lease == reply.lease && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
+  if (reply.mapping && caches && n.extent_epoch == epoch) n.extents.Add(0, *reply.mapping, asked_ns);
 }
 
 Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags) {
@@ -216,6 +232,9 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     inode->attr_known = false;
   }
   TakeGrant(inode, *reply, /*for_write=*/true, asked);
+  if (reply->created && inode->lease == LeaseMode::kExclusive && inode->told_at <= asked) {
+    inode->extents.Know(0, kMaxFileBytes, {});
+  }
   CreateEnded(call);
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
@@ -463,26 +482,67 @@ Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
     const auto held = co_await n.lease_mu.Lock();
     // Who was granted it again gives it back.
     if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return;
-    if (n.generation == session_.generation() && n.lease != LeaseMode::kNone) {
-      n.lease = LeaseMode::kNone;
-      n.for_write = false;
-      n.extents.Clear();
-      ++n.extent_epoch;
-      n.pages_version = 0;
+    if (n.generation == session_.generation() && (n.lease != LeaseMode::kNone || n.owes_release > 0)) {
+      DropLease(n);
+      n.owes_release = 0;
       (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
     }
   }
   DropIfIdle(inode);
 }
 
+void Vfs::DropLease(VfsInode& n) {
+  n.lease = LeaseMode::kNone;
+  n.for_write = false;
+  n.extents.Clear();
+  ++n.extent_epoch;
+  n.pages_version = 0;
+}
+
+// As ReleaseInode, but lease_mu is not held over the call, which may wait for others, and they for a recall or a flush
+// here. Opens that begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
+std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest* r, InodeId ino) {
+  auto it = inodes_.find(ino);
+  if (it == inodes_.end() || !creates_.empty()) return nullptr;
+  const std::shared_ptr<VfsInode> inode = it->second;
+  VfsInode& n = *inode;
+  const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
+  const bool used = !n.idle() || n.lease_waits > 0 || n.telling_read || !n.locks.empty() || n.lock_mu.locked();
+  if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
+  r->release = ino;
+  r->header.trace_id = session_.NumberCall();
+  r->header.term = session_.term();
+  DropLease(n);
+  n.attr_known = false;
+  n.owes_release = r->header.trace_id;
+  return inode;
+}
+
+void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely) {
+  const bool owes = inode->owes_release == call;  // else it was granted again, or told
+  if (owes && surely) inode->owes_release = 0;
+  if (owes && !surely) scope_.Spawn(ReleaseInode(inode));
+  else DropIfIdle(inode);
+}
+
 void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
-  if (inode->in_use()) return;
+  if (inode->in_use()) {
+    TrimIdle(*inode);
+    return;
+  }
   auto it = inodes_.find(inode->ino);
   if (it != inodes_.end() && it->second == inode) inodes_.erase(it);
 }
 
+void Vfs::TrimIdle(VfsInode& n) {
+  if (!n.idle() || n.extents.inline_bytes() <= kIdleInlineBytes || inodes_.size() <= kIdleWithAllInline) return;
+  n.extents.Clear();
+  ++n.extent_epoch;
+}
+
 void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
-  if (inode->idle() && inode->lease != LeaseMode::kNone && !inode->worth_keeping()) {
+  const bool held = inode->lease != LeaseMode::kNone || inode->owes_release > 0;
+  if (inode->idle() && held && !inode->worth_keeping()) {
     scope_.Spawn(ReleaseInode(inode));
   } else {
     DropIfIdle(inode);

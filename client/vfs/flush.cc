@@ -68,11 +68,11 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
   }
   if (n.dirty.head_seal() <= mine) co_return n.flush_error;
   if (durable && n.last_commit > n.durable_commit) {
-    const CommitSeq upto = n.last_commit;
+    const VfsInode::Commit upto = n.last_commit;
     InodeRequest r;
     r.ino = n.ino;
     CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), Caller()));
-    n.durable_commit = std::max(n.durable_commit, upto);
+    n.KnownDurable(upto);
   }
   co_return Ok();
 }
@@ -109,21 +109,33 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   const std::vector<StripeId> given_back = r.give_back;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const Extent& e : extents) ranges.emplace_back(e.file_offset, e.length);
+  // What is written inline by the only one who may is known without asking, if nothing comes between.
+  std::vector<Extent> written;
+  if (!append && r.stripes.empty() && n.buffers_writes()) written = extents;
   r.extents = std::move(extents);
   const uint64_t since = cache_epoch_;
+  const uint64_t epoch = n.extent_epoch;
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
+  const bool alone = n.extent_epoch == epoch && n.buffers_writes() && n.generation == session_.generation();
   ++n.extent_epoch;
   if (append) {
     n.extents.Clear();
   } else {
     for (const auto& [offset, length] : ranges) n.extents.Forget(offset, length);
   }
+  if (reply.ok() && alone) {
+    for (Extent& e : written) {
+      const uint64_t at = e.file_offset;
+      const uint64_t end = std::min(e.end(), reply->attr.size);  // what is behind the file's end was left out
+      n.extents.Know(at, end, {std::move(e)});
+    }
+  }
   if (!reply.ok()) {
     for (StripeId id : given_back) pool_.GiveBack(id);
     co_return reply;
   }
-  n.last_commit = std::max(n.last_commit, reply->seq);
-  if (durable) n.durable_commit = std::max(n.durable_commit, reply->seq);
+  n.Committed(session_.term(), reply->seq);
+  if (durable) n.KnownDurable({session_.term(), reply->seq});
   (void)Remember(reply->attr, SinceChange(since));
   co_return reply;
 }

@@ -2,6 +2,7 @@
 // thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,6 +46,7 @@ class VfsInode {
   AsyncMutex lease_mu;
   uint32_t lease_waits = 0;    // for lease_mu, perhaps not in its line yet
   uint32_t opening = 0;        // Opens of it under way
+  uint64_t owes_release = 0;   // given up here by this call, and the server does not surely know; 0: no
   uint64_t grants = 0;         // ever
   // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
   // what. Answers to what was asked before either say less than they seem to.
@@ -89,8 +91,15 @@ class VfsInode {
   uint64_t failures_at_success = 0;
   Error flush_error;            // of the last failure; ok after a success
   uint32_t durable_waiters = 0; // commits are asked to be durable
-  CommitSeq last_commit;        // of this inode by us
-  CommitSeq durable_commit;     // known durable up to this
+  // Of this inode by us. A restart of the server may lose commits and give their numbers again, so that numbers say
+  // what is before what within one term only.
+  using Commit = std::pair<uint64_t, CommitSeq>;  // term, number
+  void Committed(uint64_t term, CommitSeq seq) {
+    if (seq) last_commit = std::max(last_commit, Commit(term, seq));
+  }
+  void KnownDurable(Commit upto) { durable_commit = std::max(durable_commit, upto); }
+  Commit last_commit;
+  Commit durable_commit;  // known durable up to this
 
   // ---- Locks, by kind and owner (locks.cc).
   struct OwnerLocks {
@@ -103,7 +112,7 @@ class VfsInode {
 
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating;
+           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating || owes_release > 0;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.

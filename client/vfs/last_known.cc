@@ -37,11 +37,9 @@ std::optional<NodeReply> Vfs::LastKnownDirectory(InodeId ino) const {
 }
 
 std::optional<NodeReply> Vfs::LastKnownEntry(InodeId parent, const std::string& name) const {
-  auto dir = entries_.find(parent);
-  if (dir == entries_.end()) return std::nullopt;
-  auto it = dir->second.find(name);
-  if (it == dir->second.end() || !it->second.ino) return std::nullopt;
-  return LastKnownDirectory(it->second.ino);
+  const std::optional<InodeId> known = entries_.LastKnown(parent, name);
+  if (!known || !*known) return std::nullopt;
+  return LastKnownDirectory(*known);
 }
 
 std::optional<ReadDirReply> Vfs::LastKnownListing(InodeId ino, uint64_t cookie) const {

@@ -86,7 +86,7 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   auto reply = co_await (unflushed ? CutUnflushed(inode, std::move(r), who)
                                    : session_.Mutate(&MetaService::SetAttr, std::move(r), who));
   if (!reply.ok()) co_return reply.error();
-  if (inode) inode->last_commit = std::max(inode->last_commit, reply->seq);
+  if (inode) inode->Committed(session_.term(), reply->seq);
   // It may have been opened meanwhile.
   if (auto now = inodes_.find(ino); now != inodes_.end() && set.size) {
     VfsInode& n = *now->second;
@@ -104,6 +104,7 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (target.size() > kMaxSymlinkBytes) co_return Error(FsError::kNameTooLong);
   const uint64_t since = cache_epoch_;
+  const uint64_t made = names_made_;
   MakeNodeRequest r;
   r.parent = parent;
   r.name = name;
@@ -116,12 +117,15 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   changing.End();
+  const InodeId ino = reply.ok() ? reply->node.attr.ino : InodeId();
+  const bool whole = reply.ok() && reply->whole && MayKnowWhole(ino, since, made);
   ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
     co_return reply.error();
   }
-  RememberEntry(parent, name, reply->node.attr.ino, since);
+  RememberEntry(parent, name, ino, since);
+  if (whole) entries_.MadeEmpty(ino, session_.generation());
   co_return RememberNode(reply->node, SinceChange(since));
 }
 
@@ -129,11 +133,15 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   NameRequest r;
   r.parent = parent;
   r.name = name;
+  const auto known = CachedEntry(parent, name);
+  const std::shared_ptr<VfsInode> given = known && *known ? GiveBackWith(&r, *known) : nullptr;
+  const uint64_t call = r.header.trace_id;
   const uint64_t since = cache_epoch_;
   const uint64_t made = names_made_;
   Changing changing(this, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
   changing.End();
+  if (given) WasGivenBack(given, call, reply.ok() && reply->released);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
@@ -164,6 +172,7 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   if (!reply.ok()) co_return reply.error();
   RememberNode(*reply, now);
   ForgetAttr(reply->attr.ino);
+  entries_.Drop(reply->attr.ino);
   // The server keeps nothing of it, but who has it open, or works in it, may still ask.
   Attr& removed = removed_dirs_[reply->attr.ino];
   removed = reply->attr;
@@ -191,6 +200,7 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.exchange = exchange;
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   const uint64_t since = cache_epoch_;
+  const uint64_t made = names_made_;
   Changing from(this, parent, name), to(this, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
   from.End();
@@ -200,7 +210,15 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
   if (!reply.ok()) co_return reply.error();
-  if (!exchange) RememberEntry(new_parent, new_name, reply->attr.ino, now);
+  if (!exchange) {
+    RememberEntry(new_parent, new_name, reply->attr.ino, now);
+    // Of two names of one file both stay. What comes under the old name now we are told of in a whole directory only.
+    const bool one_name = reply->attr.type == FileType::kDirectory || reply->attr.nlink == 1;
+    const bool moved = parent != new_parent || name != new_name;
+    if (moved && one_name && made == names_made_ && entries_.IsWhole(parent, session_.generation())) {
+      RememberEntry(parent, name, InodeId(), now);
+    }
+  }
   RememberNode(*reply, now);
   co_return Ok();
 }
@@ -245,8 +263,14 @@ Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t c
   r.with_attrs = attrs;
   auto reply = co_await session_.Call(&MetaService::ReadDir, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
+  if (MayKnowWhole(ino, since, made)) {
+    entries_.Listed(ino, cookie, reply->entries, reply->end, session_.generation());
+  } else if (made == names_made_) {
+    for (const DirEntry& e : reply->entries) {
+      if (CachedEntry(ino, e.name) != e.ino) RememberEntry(ino, e.name, e.ino, since);
+    }
+  }
   for (DirEntry& e : reply->entries) {
-    if (made == names_made_) RememberEntry(ino, e.name, e.ino, since);
     if (e.attr) e.attr = Remember(*e.attr, since).attr;
   }
   NoteListing(ino, cookie, *reply);

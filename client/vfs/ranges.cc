@@ -15,7 +15,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
                        uint64_t since) {
   ++n.extent_epoch;
   n.extents.Forget(offset, length);
-  n.last_commit = std::max(n.last_commit, seq);
+  n.Committed(session_.term(), seq);
   n.pages_version = 0;
   n.attr = attr;
   AccountDirty(n);
@@ -88,7 +88,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   if (reply.code() == FsError::kTooBig) co_return Error(FsError::kNotSupported, reply.error().message);
   if (!reply.ok()) co_return reply.error();
   RangeChanged(*target, to_offset, reply->cloned, reply->attr, reply->seq, since);
-  target->durable_commit = std::max(target->durable_commit, reply->seq);
+  target->KnownDurable({session_.term(), reply->seq});
   co_return reply->cloned;
 }
 

@@ -8,8 +8,8 @@
 // byte written before through any handle of the inode survives a power cut of everything. A failed
 // flush keeps its bytes; they are retried by the next flush.
 //
-// Bounds: dirty bytes <= Options::dirty_limit_bytes, block cache <= block_cache_bytes, attributes and
-// entries <= max_cached_entries.
+// Bounds: dirty bytes <= Options::dirty_limit_bytes, block cache <= block_cache_bytes, attributes <=
+// max_cached_entries, directories and entries together <= max_cached_entries.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@
 #include "api/meta_api.h"
 #include "client/cache/block_cache.h"
 #include "client/cache/dirty_buffer.h"
+#include "client/cache/entry_cache.h"
 #include "client/cache/extent_cache.h"
 #include "client/io/stripe_io.h"
 #include "client/io/stripe_pool.h"
@@ -214,10 +215,6 @@ class Vfs {
   uint64_t dirty_bytes() const { return dirty_bytes_; }
 
  private:
-  struct Dentry {
-    InodeId ino;  // 0: known not to be there
-    uint64_t generation = 0;
-  };
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
   static constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
   static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
@@ -246,7 +243,9 @@ class Vfs {
   std::optional<Attr> CachedAttr(InodeId ino);
   void ForgetAttr(InodeId ino);
   void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);
-  void ForgetEntry(InodeId parent, const std::string& name);
+  void ForgetEntry(InodeId parent, const std::string& name) { entries_.Forget(parent, name); }
+  // What was asked when `since` and names_made_ were these, and is answered now, may say what all names of it are.
+  bool MayKnowWhole(InodeId dir, uint64_t since, uint64_t made) const;
   // A name that a call of ours changes: from its beginning to its answer the server tells others of the change, but
   // not us, so nothing is remembered of it.
   class Changing {
@@ -277,6 +276,7 @@ class Vfs {
     const InodeId ino_;
   };
   bool IsResizing(InodeId ino) const { return resizing_.contains(ino); }
+  // The inode, 0 if the name is not there, nullopt if that is not known.
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
   void Trim();
@@ -316,6 +316,8 @@ class Vfs {
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
                              bool again = false);
   void CreateEnded(uint64_t call);
+  // Of a mapping asked for under `epoch` of the inode, and granted with `lease`.
+  void TakeMapping(VfsInode& n, const OpenReply& reply, uint64_t epoch, int64_t asked_ns);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
   // Waits as long as the servers answer, and the session's timeout if they do not.
@@ -328,7 +330,14 @@ class Vfs {
   Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
+  // An unlink takes the inode's only name: if nobody uses it here its lease is given back in the same request. The
+  // inode, or null; WasGivenBack with the answer.
+  std::shared_ptr<VfsInode> GiveBackWith(NameRequest* r, InodeId ino);
+  void WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely);
+  void DropLease(VfsInode& n);  // not the server's knowledge of it
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
+  // Of what nobody uses only little is kept in memory.
+  void TrimIdle(VfsInode& n);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
   // It was read (atime.cc). Returns when the kernel has forgotten the old atime.
@@ -421,7 +430,7 @@ class Vfs {
   StripeReader& reader_;
   KernelCache& kernel_;
 
-  // Attributes and entries; lru_ has the most recently used attributes first.
+  // Attributes; lru_ has the most recently used first.
   struct CachedNode {
     Attr attr;
     uint64_t generation = 0;
@@ -429,8 +438,7 @@ class Vfs {
   };
   std::unordered_map<InodeId, CachedNode> attrs_;
   std::list<InodeId> lru_;
-  std::map<InodeId, std::map<std::string, Dentry>> entries_;
-  size_t entry_count_ = 0;
+  EntryCache entries_;
   std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
   std::map<InodeId, size_t> resizing_;  // how many calls
   uint64_t cache_epoch_ = 1;  // bumped by every invalidation

@@ -54,9 +54,9 @@
 
 namespace stria {
 
-// Folding (meta/service/fold.cc).
+// Folding (meta/service/fold.cc): of gathered layouts with parity, no others.
 struct FoldOptions {
-  bool enabled = false;
+  bool enabled = true;
   int64_t age_ns = 60 * kSecond;   // a stripe has been as it is, and its files as they are, for so long
   int64_t rest_ns = 30 * kSecond;  // between two scans for what could be folded
   size_t max_folds = 16;           // in flight
@@ -163,6 +163,7 @@ class MetaServer final : public MetaService, public AdminService {
   uint64_t term() const { return term_; }
   const FoldQueue& folds() const { return folds_; }
   uint64_t folded() const { return folded_; }  // stripes, since the start
+  uint64_t unfolded() const { return unfolded_; }  // last columns that are mirrored again
   struct RepairSummary {
     size_t waiting = 0, parked = 0, in_flight = 0, widens = 0, folds = 0;
   };
@@ -275,6 +276,7 @@ class MetaServer final : public MetaService, public AdminService {
   void FenceSilent();
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
   void ReapIfUnused(InodeId ino);
+  void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
 
@@ -284,9 +286,11 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<NodeReply>> RunSetAttr(SetAttrRequest r);
   Task<Result<OpenReply>> RunMakeNode(MakeNodeRequest r);
   Task<Result<OpenReply>> AfterMakeNode(MakeNodeRequest r, OpenReply reply);
+  bool NoteMadeDir(const OpHeader& h, const OpenReply& made);
   Task<Result<OpenReply>> RunOpen(OpenRequest r);
   Task<Result<OpenReply>> AfterOpen(OpenRequest r, OpenReply reply);
   Task<Result<OpenReply>> TakeLease(OpHeader h, bool for_write, OpenReply reply);
+  void AddMapping(const OpenRequest& r, OpenReply* reply);
   Task<Result<NodeReply>> RunUnlink(NameRequest r);
   Task<Result<NodeReply>> RunRmdir(NameRequest r);
   Task<Result<NodeReply>> RunRename(RenameRequest r);
@@ -519,6 +523,7 @@ class MetaServer final : public MetaService, public AdminService {
   int64_t plan_folds_ns_ = 0;
   std::deque<PlannedFold> planned_folds_;  // to be started; checked again then
   uint64_t folded_ = 0;        // stripes made since the start
+  uint64_t unfolded_ = 0;      // mirrors made of what was left of them
   uint64_t folded_bytes_ = 0;  // of their data columns
   ScrubOrders scrubs_;
   // Rebalancing: givers are walked in turns; a pass without a move is the last.

@@ -4,6 +4,11 @@
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
+namespace {
+// Of what the answer to an open tells of the mapping.
+constexpr uint64_t kMaxOpenMapBytes = 4 * kMiB;
+constexpr size_t kMaxOpenExtents = 64;
+}  // namespace
 
 std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
   std::vector<InodeId> out = {r.attr.ino};
@@ -142,8 +147,26 @@ Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply r
   if (r.open && reply.node.attr.type == FileType::kFile) {
     co_return co_await TakeLease(r.header, true, std::move(reply));
   }
+  if (reply.created && reply.node.attr.type == FileType::kDirectory) reply.whole = NoteMadeDir(r.header, reply);
   CO_ASSIGN_OR_RETURN(reply.node, SettleNode(r.header, std::move(reply.node)));
   co_return std::move(reply);
+}
+
+// The session hears of each name that comes into the directory it has made. True if there is none yet.
+bool MetaServer::NoteMadeDir(const OpHeader& h, const OpenReply& made) {
+  const InodeId dir = made.node.attr.ino;
+  // Somebody may not know yet of a name that went.
+  if (!sessions_.Exists(h.session) || untold_.contains(dir)) return false;
+  Txn txn(*store_);
+  ReadDirRequest list;
+  list.ino = dir;
+  list.limit = 1;
+  const Result<ReadDirReply> names = OpReadDir(txn, Ctx(h, nullptr), list);
+  if (!names.ok() || !names->entries.empty()) return false;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteListing(h.session, dir, &evicted);
+  NoteEvictions(evicted);
+  return true;
 }
 
 Task<Result<OpenReply>> MetaServer::Open(OpenRequest r) {
@@ -166,7 +189,39 @@ Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
 }
 
 Task<Result<OpenReply>> MetaServer::AfterOpen(OpenRequest r, OpenReply reply) {
-  return TakeLease(r.header, r.for_write || r.truncate, std::move(reply));
+  CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, r.for_write || r.truncate, std::move(reply)));
+  if (r.map_bytes > 0) AddMapping(r, &reply);
+  co_return std::move(reply);
+}
+
+// What the first GetExtents would tell, if that is little, and would not have to wait.
+void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
+  if (reply->lease != LeaseMode::kRead && reply->lease != LeaseMode::kExclusive) return;
+  const SessionId s = r.header.session;
+  if (auto of = untold_attrs_.find(r.ino); of != untold_attrs_.end()) {
+    for (const auto& [session, event] : of->second) {
+      if (session != s && !sessions_.Acked(session, event)) return;
+    }
+  }
+  GetExtentsRequest get;
+  get.ino = r.ino;
+  get.length = std::min(r.map_bytes, kMaxOpenMapBytes);
+  std::optional<Result<GetExtentsReply>> mapping;
+  {
+    Txn txn(*store_);
+    mapping.emplace(OpGetExtents(txn, Ctx(r.header, nullptr), get));
+  }
+  if (!mapping->ok() || (*mapping)->extents.size() > kMaxOpenExtents) return;
+  size_t inline_bytes = 0;
+  for (const Extent& e : (*mapping)->extents) inline_bytes += e.inline_bytes.size();
+  if (inline_bytes > kMaxInlineBytes) return;
+  for (StripeGrant& g : (*mapping)->stripes) SignGrant(&g, kTokenRead);
+  (*mapping)->tokens_live_ns = options_.token_ttl_ns;
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteAttr(s, r.ino, &evicted);
+  interests_.NoteData(s, r.ino, &evicted);
+  NoteEvictions(evicted);
+  reply->mapping = std::move(**mapping);
 }
 
 // Marks the inode open and gets the lease; the attributes are read again, after what recalls flushed.
@@ -199,6 +254,7 @@ Task<Result<NodeReply>> MetaServer::Unlink(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  if (r.release) GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
@@ -210,6 +266,7 @@ Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);  // it knows that the name is gone
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(*reply));
+  reply->released = static_cast<bool>(r.release);
   co_return SettleNode(r.header, std::move(*reply));
 }
 
@@ -411,8 +468,11 @@ Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutRepl
   co_return std::move(reply);
 }
 
+// What the session was answered is durable. After a restart that holds only when the session has repeated what the server
+// had not synced before: a call that was on its way meanwhile, from a client that does not know of the restart yet, is to
+// be asked again.
 Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(r.header.session ? CheckSession(r.header) : CheckHeader(r.header));
   if (Sabotaged(Sabotage::kAckBeforeSync)) co_return Empty();
   const Result<void> synced = co_await store_->Sync();
   if (!synced.ok()) {
@@ -420,8 +480,7 @@ Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
     co_return synced.error();
   }
   // The first that a client asks after it has reclaimed its session and repeated what was not durable.
-  const bool ours = r.header.term == 0 || r.header.term == term_;
-  if (ours && r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
+  if (r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
     sessions_.Replayed(r.header.session);
     progress_.Pulse();
   }

@@ -305,10 +305,14 @@ Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t dea
 
 Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
-  leases_.Release(r.header.session, r.ino, r.header.trace_id);
-  ReapIfUnused(r.ino);
-  progress_.Pulse();
+  GiveBack(r.header, r.ino);
   co_return Empty();
+}
+
+void MetaServer::GiveBack(const OpHeader& h, InodeId ino) {
+  leases_.Release(h.session, ino, h.trace_id);
+  ReapIfUnused(ino);
+  progress_.Pulse();
 }
 
 Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {

@@ -61,6 +61,49 @@ TEST_F(ServiceTest, ChangesArePushedBeforeTheReply) {
   EXPECT_EQ(Count(b.events, Kind::kInvalidateEntry, kRootInode), 1u) << "also what is not there";
 }
 
+TEST_F(ServiceTest, WhoMadeADirectoryIsToldOfItsNames) {
+  const auto made = a.Make(kRootInode, "d", FileType::kDirectory);
+  ASSERT_TRUE(made.ok()) << made.error();
+  EXPECT_TRUE(made->whole);
+  const InodeId dir = made->node.attr.ino;
+  ASSERT_TRUE(a.Make(dir, "mine").ok());
+  EXPECT_EQ(Count(a.events, Kind::kInvalidateEntry, dir), 0u);
+  ASSERT_TRUE(b.Make(dir, "theirs").ok());
+  EXPECT_EQ(Count(a.events, Kind::kInvalidateEntry, dir), 1u);
+  // Whoever may not list it is not told what is in it.
+  MakeNodeRequest r;
+  r.header = a.Mutation();
+  r.header.uid = 1000;
+  r.parent = kRootInode;
+  r.name = "closed";
+  r.type = FileType::kDirectory;
+  r.mode = 0300;
+  ASSERT_TRUE(a.Run(h.server->SetAttr([&] {
+    SetAttrRequest open;
+    open.header = a.Mutation();
+    open.ino = kRootInode;
+    open.mode = 0777;
+    return open;
+  }())).ok());
+  const auto closed = a.Run(h.server->MakeNode(r));
+  ASSERT_TRUE(closed.ok()) << closed.error();
+  EXPECT_FALSE(closed->whole);
+  // The answer again, when there is a name by now.
+  MakeNodeRequest again;
+  again.header = a.Mutation();
+  again.parent = kRootInode;
+  again.name = "e";
+  again.type = FileType::kDirectory;
+  again.mode = 0755;
+  const auto first = a.Run(h.server->MakeNode(again));
+  ASSERT_TRUE(first.ok() && first->whole);
+  ASSERT_TRUE(b.Make(first->node.attr.ino, "x").ok());
+  const auto second = a.Run(h.server->MakeNode(again));
+  ASSERT_TRUE(second.ok()) << second.error();
+  EXPECT_EQ(second->node.attr.ino, first->node.attr.ino);
+  EXPECT_FALSE(second->whole);
+}
+
 TEST_F(ServiceTest, ASilentSessionIsWaitedForOnlyUntilItsLeaseEnds) {
   ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
   ASSERT_TRUE(b.Lookup("f").ok());
@@ -514,6 +557,132 @@ TEST_F(ServiceTest, UnlinkedFileLivesUntilClosed) {
   h.ex.RunFor(20 * kSecond);
   EXPECT_EQ(b.GetAttr(ino).code(), FsError::kStale);
   EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnUnlinkGivesBackWhatNobodyUses) {
+  const auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  NameRequest r = a.Name(kRootInode, "f", true);
+  r.release = ino;
+  const auto reply = a.Run(h.server->Unlink(r));
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_TRUE(reply->released);
+  EXPECT_EQ(reply->attr.nlink, 0u);
+  EXPECT_FALSE(h.server->leases().IsOpen(ino));
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);  // at once: it was no orphan
+  // The same again: whether it was heeded is not stored.
+  const auto again = a.Run(h.server->Unlink(r));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_FALSE(again->released);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnUnlinkDoesNotGiveBackWhatWasOpenedLater) {
+  const auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  OpenRequest open;
+  open.header = a.Header();
+  open.header.trace_id = 6;
+  open.ino = ino;
+  open.for_write = true;
+  ASSERT_TRUE(a.Run(h.server->Open(open)).ok());
+  NameRequest r = a.Name(kRootInode, "f", true);
+  r.header.trace_id = 5;
+  r.release = ino;
+  ASSERT_TRUE(a.Run(h.server->Unlink(r)).ok());
+  EXPECT_TRUE(h.server->leases().IsOpen(ino));
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "still here"))).ok());
+  a.Release(ino);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnOpenTellsTheMappingOfASmallFile) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "text"))).ok());
+  a.Release(ino);
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  auto opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);  // it was not asked for
+  open.map_bytes = kMiB;
+  opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok() && opened->mapping);
+  EXPECT_EQ(opened->lease, LeaseMode::kRead);
+  ASSERT_EQ(opened->mapping->extents.size(), 1u);
+  EXPECT_EQ(opened->mapping->extents[0].inline_bytes, "text");
+  EXPECT_EQ(opened->mapping->covered_to, kMiB);
+  EXPECT_EQ(opened->mapping->attr.size, 4u);
+  // It is told of what comes next, as if it had asked for the mapping.
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = ino;
+  cut.size = 2;
+  const size_t told = Count(b.events, Kind::kInvalidateData, ino);
+  ASSERT_TRUE(a.Run(h.server->SetAttr(cut)).ok());
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateData, ino), told + 1);
+  // Where others write nothing may be kept.
+  open.header = a.Header();
+  open.for_write = true;
+  opened = a.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->lease, LeaseMode::kShared);
+  EXPECT_FALSE(opened->mapping);
+}
+
+TEST_F(ServiceTest, AnOpenTellsNoLongMapping) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  for (uint64_t i = 0; i < 65; ++i) {
+    ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, i * 1000, "x"))).ok());
+  }
+  a.Release(ino);
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  open.map_bytes = 64'000;
+  auto opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok() && opened->mapping);
+  EXPECT_EQ(opened->mapping->extents.size(), 64u);
+  open.map_bytes = kMiB;
+  opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);
+}
+
+// Somebody who showed what was there before a change does not know of it yet.
+TEST_F(ServiceTest, AnOpenTellsNoMappingThatOthersDoNotKnow) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "text"))).ok());
+  a.Release(ino);
+  TestClient c{&h, 3};
+  c.Open();
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  open.map_bytes = kMiB;
+  ASSERT_TRUE(b.Run(h.server->Open(open)).ok());
+  b.Stop();  // polls no more
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = ino;
+  cut.size = 2;
+  TaskScope scope;
+  bool answered = false;
+  scope.Spawn([](MetaServer* s, SetAttrRequest r, bool* done) -> Task<void> {
+    (void)co_await s->SetAttr(r);
+    *done = true;
+  }(h.server.get(), cut, &answered));
+  h.ex.RunFor(kSecond / 10);
+  ASSERT_FALSE(answered);
+  open.header = c.Header();
+  const auto opened = c.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);
+  scope.CancelAll();
 }
 
 LockRequest LockOf(TestClient& c, uint64_t term, LockOp op, InodeId ino, LockType type, uint64_t first = 0,

@@ -8,6 +8,8 @@
 #include "server/segment.h"
 #include "server/shard_index.h"
 #include "stripe/checksum.h"
+#include "stripe/fold_plan.h"
+#include "stripe/layout.h"
 
 namespace stria {
 namespace {
@@ -158,6 +160,38 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
            Name(cluster, place->second.node, place->second.disk, c.shard) + " of stripe " +
                std::to_string(stripe->info.id.v) + " " + wrong);
     }
+  }
+  return out;
+}
+
+std::vector<std::string> LonelyColumns(SimCluster& cluster) {
+  KvStore& meta = cluster.MetaContents();
+  std::map<StripeId, std::vector<Extent>> uses;
+  for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(Family::kExtents))) {
+    const auto record = ExtentRecord::Decode(row.first, row.second);
+    CHECK(record.ok(), "an extent does not decode");
+    if (record->extent.stripe) uses[record->extent.stripe].push_back(record->extent);
+  }
+  std::vector<std::string> out;
+  for (const KvEntry& row : AllOf(meta, static_cast<KvFamily>(Family::kStripes))) {
+    const auto record = StripeRecord::Decode(row.first, row.second);
+    CHECK(record.ok(), "a stripe does not decode");
+    const StripeShape& shape = record->info.shape;
+    if (record->state != StripeState::kLive || !shape.gathered() || shape.groups != 1 || shape.m == 0) continue;
+    const std::vector<Extent>& extents = uses[record->info.id];
+    if (record->layout.k < 2 || extents.size() > kMaxUnitRefs) continue;  // never folded
+    std::set<uint16_t> used;
+    for (const Extent& e : extents) {
+      for (const ShardRange& r : MapRange(shape, e.stripe_offset, e.length)) used.insert(r.column.v);
+    }
+    if (used.size() != 1) continue;
+    uint64_t stored = 0;
+    for (const Column& c : record->info.columns) stored += c.length;
+    const uint64_t mirrored = (1 + uint64_t{shape.m}) * record->info.columns[*used.begin()].length;
+    if (mirrored * 100 > stored * (100 - kMinSavingPercent)) continue;
+    out.push_back("of stripe " + std::to_string(record->info.id.v) + " column " + std::to_string(*used.begin()) +
+                  " alone is in use: it takes " + std::to_string(stored) + " bytes, a mirror would " +
+                  std::to_string(mirrored));
   }
   return out;
 }

@@ -45,4 +45,8 @@ class AuditMemory {
 
 ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory);
 
+// Gathered stripes of which files use one column only, and that take clearly more (stripe/fold_plan.h) than this column
+// mirrored would: one sentence each. Counted from the metadata's records alone.
+std::vector<std::string> LonelyColumns(SimCluster& cluster);
+
 }  // namespace stria

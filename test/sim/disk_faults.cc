@@ -39,6 +39,7 @@ SimDiskFaults& SimWorld::DiskTrouble(size_t n, size_t d, const std::string& what
       const bool dead = f.dead;
       f = SimDiskFaults();
       f.dead = dead;
+      Trace("trouble of " + cluster_.node_host(n) + ":d" + std::to_string(d + 1) + " ends");
     });
   }
   return cluster_.disk(n, d).faults;
@@ -148,6 +149,10 @@ void SimWorld::CheckSound(const ClusterAudit& audit) {
   for (size_t n = 0; n < audit.nodes.size(); ++n) {
     const NodeAudit& a = audit.nodes[n];
     auto trouble = troubles_.find(n);
+    if (a.named > 0 && removed_.contains(n)) {
+      Fail("audit: " + cluster_.node_host(n) + " was removed, and has " + std::to_string(a.named) +
+           " columns of live stripes");
+    }
     if (gone_.contains(n) || (trouble != troubles_.end() && trouble->second.rotten)) continue;
     if (a.damaged > 0) Fail("audit: " + a.first_damaged + "; no disk fault there");
     if (a.rotten > 0) Fail("audit: " + std::to_string(a.rotten) + " sealed shards are damaged on " +
@@ -175,7 +180,7 @@ Task<void> SimWorld::FollowTroubles() {
 
 Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
   const Trouble trouble = troubles_[n];
-  if (gone_.contains(n)) co_return audit.named == 0;
+  if (gone_.contains(n)) co_return removed_.contains(n);
   if (!trouble.rotten) co_return true;
   if (!cluster_.node_up(n)) co_return false;
   const std::map<TargetId, TargetState> states = StatesInMeta();

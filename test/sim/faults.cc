@@ -83,7 +83,7 @@ void SimWorld::StrikeClient(size_t c) {
 void SimWorld::CrashClientNow(size_t c) {
   if (!cluster_.client_up(c)) return;
   ++counts_["client crashes"];
-  Trace("client c" + std::to_string(c + 1) + " crashes");
+  Trace("client " + ClientName(c) + " crashes");
   // Its actors die with it.
   actors_ -= cluster_.scope(c).running();
   // What the metadata server has lost, or cannot make durable, this client alone could have replayed.
@@ -99,6 +99,7 @@ void SimWorld::CrashClientNow(size_t c) {
   for (auto& w : works_) w->Died(c);
   After(static_cast<int64_t>(rng_.Below(20 * kSecond)), [this, c] {
     if (cluster_.client_up(c)) return;
+    Trace("client " + ClientName(c) + " starts");
     cluster_.StartClient(c);
     if (!stopping()) StartActors(c);
   });
@@ -121,7 +122,9 @@ void SimWorld::CrashMetaNow(bool power_cut, int64_t down_ns) {
   }
   cluster_.CrashMeta(power_cut);
   After(down_ns, [this] {
-    if (!cluster_.meta_up()) cluster_.StartMeta();
+    if (cluster_.meta_up()) return;
+    Trace("metadata server starts");
+    cluster_.StartMeta();
   });
 }
 
@@ -146,7 +149,9 @@ void SimWorld::CrashNode() {
 void SimWorld::RestartNodeAfter(size_t n, int64_t ns) {
   After(ns, [this, n] {
     --troubles_[n].active;
-    if (!cluster_.node_up(n) && !gone_.contains(n)) cluster_.StartNode(n);
+    if (cluster_.node_up(n) || gone_.contains(n)) return;
+    Trace(cluster_.node_host(n) + " starts");
+    cluster_.StartNode(n);
   });
 }
 
@@ -177,7 +182,9 @@ void SimWorld::BlackOut() {
   CrashMetaNow(true, down_ns + static_cast<int64_t>(rng_.Below(5 * kSecond)));
   for (size_t n = 0; n < cluster_.nodes(); ++n) {
     After(down_ns + static_cast<int64_t>(rng_.Below(10 * kSecond)), [this, n] {
-      if (!cluster_.node_up(n) && !gone_.contains(n) && !away_.contains(n)) cluster_.StartNode(n);
+      if (cluster_.node_up(n) || gone_.contains(n) || away_.contains(n)) return;
+      Trace(cluster_.node_host(n) + " starts");
+      cluster_.StartNode(n);
     });
   }
 }
@@ -207,6 +214,7 @@ void SimWorld::PartitionSome() {
     cluster_.network().Unblock(from, to);
     cluster_.network().Unblock(to, from);
     if (n) --troubles_[*n].active;
+    Trace("partition of " + *from.begin() + " and " + *to.begin() + " ends");
   });
 }
 
@@ -227,6 +235,7 @@ void SimWorld::Isolate() {
   After(static_cast<int64_t>(rng_.Below(60 * kSecond)), [this, clients, others] {
     cluster_.network().Unblock(clients, others);
     cluster_.network().Unblock(others, clients);
+    Trace("isolation ends");
   });
 }
 
@@ -234,6 +243,7 @@ void SimWorld::SlowDisk() {
   const size_t n = rng_.Below(cluster_.nodes());
   const size_t d = rng_.Below(cluster_.disks());
   ++counts_["slow disks"];
+  Trace("slow disk on " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
   cluster_.disk(n, d).faults.slow_factor = 200;
   After(static_cast<int64_t>(rng_.Below(10 * kSecond)),
         [this, n, d] { cluster_.disk(n, d).faults.slow_factor = 1; });
@@ -242,7 +252,9 @@ void SimWorld::SlowDisk() {
 void SimWorld::JumpClocks() {
   constexpr int64_t kMostNs = 200 * 3600 * kSecond;
   ++counts_["clock jumps"];
-  cluster_.executor().JumpWall(static_cast<int64_t>(rng_.Below(2 * kMostNs)) - kMostNs);
+  const int64_t by_ns = static_cast<int64_t>(rng_.Below(2 * kMostNs)) - kMostNs;
+  Trace("all clocks jump by " + std::to_string(by_ns / kSecond) + " s");
+  cluster_.executor().JumpWall(by_ns);
 }
 
 }  // namespace stria

@@ -62,7 +62,7 @@ class Folding {
     o.disks = 1;
     o.clients = kNodes;
     o.layout = "raid5:4+1,unit=64K,stripe=8M,arrange=gathered,place=local";
-    o.meta.fold = {.enabled = true, .age_ns = 10 * kSecond, .rest_ns = 5 * kSecond};
+    o.meta.fold = {.age_ns = 10 * kSecond, .rest_ns = 5 * kSecond};
     return o;
   }
   void Sleep(int64_t ns) { cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + ns); }

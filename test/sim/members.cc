@@ -51,13 +51,19 @@ void SimWorld::LoseNode() {
   gone_.insert(*n);
   cluster_.CrashNode(*n, true);
   (void)cluster_.AddNode();
-  scope_.Spawn(DeclareOut(*n));
+  scope_.Spawn(OutAndRemoved(*n));
 }
 
-Task<void> SimWorld::DeclareOut(size_t n) {
+// It counts against the budget until it is removed. That nothing of it is named is not enough: a client that had sealed
+// a shard there before may commit that stripe until the metadata server has been told, and the loss of another node
+// would then be the second of it.
+Task<void> SimWorld::OutAndRemoved(size_t n) {
+  bool out = false;
   do {
     co_await Sleep(2 * kSecond);
-  } while (!co_await AdminOnNode(AdminVerb::kOut, n));
+    if (!out) out = co_await AdminOnNode(AdminVerb::kOut, n);
+  } while (!co_await AdminOnNode(AdminVerb::kRemove, n));  // refused while anything needs it
+  removed_.insert(n);
 }
 
 // ---- Away, given up, and back with everything that it had
@@ -118,12 +124,15 @@ Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for
     empty = begun && (disk ? audit.named_on[*disk] : audit.named) == 0;
   }
   if (empty) ++counts_["emptied"];
-  if (empty && for_good && !disk && !troubles_.contains(n) && cluster_.nodes() < kMaxSimNodes) {
+  if (empty && for_good && !disk && Room() && !troubles_.contains(n) && cluster_.nodes() < kMaxSimNodes) {
     ++counts_["removed nodes"];
+    Trace(cluster_.node_host(n) + " is empty and switched off");
+    troubles_[n].rotten = true;  // as one that is lost: what was allocated on it before may still be committed
     gone_.insert(n);
     cluster_.CrashNode(n, false);
     (void)cluster_.AddNode();
     while (!co_await AdminOnNode(AdminVerb::kRemove, n)) co_await Sleep(kSecond);
+    removed_.insert(n);
   }
   // Also if nobody knows whether it was begun. A disk that failed meanwhile stays out.
   while (!gone_.contains(n)) {
@@ -144,6 +153,7 @@ Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for
 void SimWorld::AddOne() {
   if (cluster_.nodes() >= kMaxSimNodes) return;
   ++counts_["added nodes"];
+  Trace("a node joins");
   (void)cluster_.AddNode();
 }
 

@@ -25,11 +25,15 @@ Task<void> SimWorld::Namer(size_t client, uint64_t seed) {
 }
 
 Task<bool> SimWorld::ResyncNames(size_t client, Names* names) {
+  const std::string dir = ClientName(client) + " d" + std::to_string(client);
   std::map<std::string, bool> found;
   uint64_t cookie = 0;
   while (true) {
     auto page = co_await cluster_.vfs(client).ReadDir(kRoot, names->dir, cookie, 7, false);
-    if (!page.ok()) co_return false;
+    if (!page.ok()) {
+      Trace(dir + " list: " + page.error().ToString());
+      co_return false;
+    }
     for (const DirEntry& e : page->entries) {
       found[e.name] = e.type == FileType::kDirectory;
       cookie = e.cookie;
@@ -44,6 +48,7 @@ Task<bool> SimWorld::ResyncNames(size_t client, Names* names) {
     if (names->all_unsure || names->unsure.contains(name)) continue;
     if (!names->entries.contains(name)) Fail("directory d" + std::to_string(client) + " has a stray name " + name);
   }
+  Trace(dir + " list: " + std::to_string(found.size()) + " names");
   names->entries = found;
   names->unsure.clear();
   names->all_unsure = false;
@@ -57,25 +62,30 @@ Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) 
     std::advance(it, static_cast<ptrdiff_t>(rng.Below(names->entries.size())));
     return it->first;
   };
+  const std::string dir = ClientName(client) + " d" + std::to_string(client);
   const uint64_t kind = rng.Below(4);
   const std::string fresh = "x" + std::to_string(names->next++);
   Error error;
   std::string a, b;
+  const char* verb = "";
   ++counts_["name operations"];
   if (kind == 0 || names->entries.empty()) {
     a = fresh;
+    verb = " make ";
     names->unsure.insert(a);  // until the answer is known; survives a crash of this client
     auto r = co_await vfs.MakeNode(kRoot, names->dir, a, FileType::kFile, 0644, 0, "");
     if (r.ok()) names->entries[a] = false;
     error = r.ok() ? Error() : r.error();
   } else if (kind == 1) {
     a = fresh;
+    verb = " mkdir ";
     names->unsure.insert(a);
     auto r = co_await vfs.MakeNode(kRoot, names->dir, a, FileType::kDirectory, 0755, 0, "");
     if (r.ok()) names->entries[a] = true;
     error = r.ok() ? Error() : r.error();
   } else if (kind == 2) {
     a = pick();
+    verb = " remove ";
     names->unsure.insert(a);
     const bool is_dir = names->entries[a];
     Result<void> r = Ok();
@@ -86,6 +96,7 @@ Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) 
   } else {
     a = pick();
     b = fresh;
+    verb = " rename ";
     names->unsure.insert(a);
     names->unsure.insert(b);
     const bool is_dir = names->entries[a];
@@ -96,6 +107,7 @@ Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) 
     }
     error = r.error();
   }
+  Trace(dir + verb + a + (b.empty() ? "" : " " + b) + ": " + error.ToString());
   if (error.ok()) {
     names->unsure.erase(a);
     names->unsure.erase(b);

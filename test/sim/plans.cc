@@ -126,13 +126,15 @@ SimPlan Members() {
   return p;
 }
 
-// Everything lies on its writer's node, mirrored, and is folded while it is changed, cloned and deleted.
+// Everything lies on its writer's node, mirrored, and is folded while it is changed, cloned and deleted. In the end all that
+// the files of one client were folded with goes.
 SimPlan Folding() {
   SimPlan p{"Folding", {}};
   p.options.cluster.nodes = 7;
   p.options.cluster.clients = 5;
   p.options.cluster.layout = "raid5:4+1,unit=64K,stripe=512K,arrange=gathered,place=local";
-  p.options.cluster.meta.fold = {.enabled = true, .age_ns = 2 * kSecond, .rest_ns = kSecond};
+  p.options.thin_out = true;
+  p.options.cluster.meta.fold = {.age_ns = 2 * kSecond, .rest_ns = kSecond};
   SimFaultPlan& f = p.options.faults;
   f.lose_node = f.stale_node = f.bit_rot = 1;
   f.meta_crash = 2;

@@ -69,6 +69,7 @@ struct SimRunOptions {
   int64_t duration_ns = 25 * kSecond;  // of the time with faults
   int64_t fault_pause_ns = 3 * kSecond;  // between two faults, at most
   int64_t settle_ns = 900 * kSecond;   // at most, until everything is whole again
+  bool thin_out = false;               // in the end the files of one client are left alone, and it settles again
 };
 
 struct SimPlan {

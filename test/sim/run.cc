@@ -30,7 +30,9 @@ SimWorld::~SimWorld() {
 }
 
 void SimWorld::Fail(const std::string& what) {
-  if (failure_.empty()) failure_ = "at " + Now() + ": " + what;
+  if (!failure_.empty()) return;
+  failure_ = "at " + Now() + ": " + what;
+  Trace("FAILED: " + what);
 }
 
 void SimWorld::Trace(const std::string& what) const {
@@ -61,6 +63,9 @@ void SimWorld::SetNetworkFaults() {
   f.straggle_ppm = static_cast<uint32_t>(rng_.Below(5000));
   if (options_.faults.straggle_ppm > 0) f.straggle_ppm = options_.faults.straggle_ppm;
   cluster_.network().SetFaults(f);
+  Trace("network: latency up to " + std::to_string(f.max_latency_ns / kMicrosecond) + " us; of a million messages " +
+        std::to_string(f.drop_request_ppm) + " requests and " + std::to_string(f.drop_reply_ppm) + " answers are lost, " +
+        std::to_string(f.duplicate_request_ppm) + " come twice, " + std::to_string(f.straggle_ppm) + " are late");
 }
 
 void SimWorld::HealAll() {
@@ -113,6 +118,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
       const auto groups = PlanFolds(units, kind, SIZE_MAX);
       if (!groups.empty()) co_return std::to_string(groups.size()) + " folds could be made and are not";
     }
+    if (const auto lonely = LonelyColumns(cluster_); !lonely.empty()) co_return lonely.front();
   }
   if (s->narrow_stripes > 0) co_return std::to_string(s->narrow_stripes) + " stripes are narrow";
   if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
@@ -145,6 +151,7 @@ Task<void> SimWorld::Settle() {
   while (cluster_.executor().NowNs() < end && !left.empty() && !failed()) {
     co_await Sleep(5 * kSecond);
     left = co_await WhatIsLeft();
+    Trace("settling: " + (left.empty() ? "all is whole" : left));
   }
   if (!left.empty()) Fail("the cluster did not become whole again: " + left);
 }
@@ -178,6 +185,10 @@ Task<void> SimWorld::FinalChecks() {
   for (auto& w : works_) {
     if (!failed()) co_await w->FinalChecks();
   }
+  if (!failed()) co_await CheckStore();
+}
+
+Task<void> SimWorld::CheckStore() {
   InodeRequest r;
   r.header = cluster_.AdminHeader();
   auto fsck = co_await cluster_.admin().Fsck(r);
@@ -188,11 +199,54 @@ Task<void> SimWorld::FinalChecks() {
   }
 }
 
+// Deletes every file but those of one client's writers: columns on its node lose what they were folded with, and there is
+// nothing else on other nodes that they could go with.
+Task<void> SimWorld::ThinOut() {
+  // What they have open would stay.
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    CrashClientNow(c);
+    cluster_.StartClient(c);
+  }
+  const size_t keeper = rng_.Below(options_.cluster.clients);
+  Vfs& vfs = cluster_.vfs(keeper);
+  std::set<std::string> kept;
+  for (auto& f : files_) {
+    if (f->writer == keeper) kept.insert(f->name);
+  }
+  std::vector<std::string> names;
+  for (uint64_t cookie = 0;;) {
+    const auto page = co_await vfs.ReadDir(Caller(), kRootInode, cookie, 100, false);
+    if (!page.ok()) co_return Fail("thinning out: " + page.error().ToString());
+    for (const DirEntry& e : page->entries) {
+      cookie = e.cookie;
+      if (e.type == FileType::kFile && !kept.contains(e.name)) names.push_back(e.name);
+    }
+    if (page->end) break;
+  }
+  Trace("thinning out: the files of " + ClientName(keeper) + " stay, " + std::to_string(names.size()) + " others go");
+  for (const std::string& name : names) {
+    const auto gone = co_await vfs.Unlink(Caller(), kRootInode, name);
+    if (!gone.ok()) co_return Fail("thinning out: unlink of " + name + ": " + gone.error().ToString());
+  }
+  co_await Settle();
+  for (size_t c = 0; c < options_.cluster.clients && !failed(); ++c) {
+    for (auto& f : files_) {
+      if (f->writer != keeper) continue;
+      auto opened = co_await OpenAndRead(c, f.get(), false);
+      if (!opened.ok()) co_return Fail("last read of " + f->name + ": " + opened.error().ToString());
+      if (!CheckContent(c, f.get(), opened->content, "last read by")) co_return;
+      (void)co_await cluster_.vfs(c).Release(Caller(), opened->handle);
+    }
+  }
+  if (!failed()) co_await CheckStore();
+}
+
 std::string SimWorld::RunAll() {
   auto booted = cluster_.Boot();
   if (!booted.ok()) return "boot: " + booted.error().ToString();
   if (!cluster_.Run(Setup(), 60 * kSecond)) Fail("setup took too long");
   if (failed()) return failure_;
+  Trace("setup is done");
   if (options_.faults.network) SetNetworkFaults();
   for (size_t c = 0; c < options_.cluster.clients; ++c) StartActors(c);
   scope_.Spawn(FollowTroubles());
@@ -207,8 +261,10 @@ std::string SimWorld::RunAll() {
   }
   if (!failed()) CheckMappings();
   if (!failed() && !cluster_.Run(Settle(), 2 * options_.settle_ns)) Fail("settling hangs");
-  if (!failed() && options_.cluster.meta.fold.enabled) counts_["folds"] += cluster_.meta_server()->folded();
   if (!failed() && !cluster_.Run(FinalChecks(), 600 * kSecond)) Fail("the final checks hang");
+  if (!failed() && options_.thin_out && !cluster_.Run(ThinOut(), 2 * options_.settle_ns)) Fail("thinning out hangs");
+  if (!failed() && cluster_.meta_server()->folded() > 0) counts_["folds"] += cluster_.meta_server()->folded();
+  if (!failed() && cluster_.meta_server()->unfolded() > 0) counts_["mirrored again"] += cluster_.meta_server()->unfolded();
   scope_.CancelAll();
   return failure_;
 }

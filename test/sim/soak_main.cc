@@ -65,6 +65,10 @@ int Main(int argc, char** argv) {
   unsigned limit_s = 300;
   std::vector<std::string> names;
   CLI::App app("Runs seeds of the simulator, in turn over its plans.", "sim-soak");
+  app.footer(
+      "STRIA_SIM_TRACE=1 in the environment writes what happens to stderr, a line each with its virtual time: what\n"
+      "each client does and is answered, faults and their ends, verbs of the administrator. For one seed:\n"
+      "  STRIA_SIM_TRACE=1 tools/sim-soak 1 --plan Raid6 --first 77 2> log");
   app.add_option("seeds", seeds, "How many, over all plans (default 2000)");
   app.add_option("--first", first, "Seed to begin with (default 1)");
   app.add_option("--plan", names, "Only these plans")->delimiter(',');

@@ -138,12 +138,12 @@ Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Ran
   const SessionId id = session.id();
   const uint64_t number = ++w->started;
   auto done = co_await vfs.Write(kRoot, *h, w->offset, Buffer::FromString(ValueBytes(*w, number)));
-  Trace(w->name + " update " + std::to_string(number) + ": " + done.error().ToString());
+  Trace(ClientName(client) + " " + w->name + " update " + std::to_string(number) + ": " + done.error().ToString());
   bool fine = done.ok();
   if (fine) Acked(w, number, id);
   if (fine && rng.OneIn(3)) {
     auto synced = co_await vfs.Fsync(kRoot, *h);
-    Trace(w->name + " fsync of " + std::to_string(number) + ": " + synced.error().ToString());
+    Trace(ClientName(client) + " " + w->name + " fsync of " + std::to_string(number) + ": " + synced.error().ToString());
     if (synced.ok()) w->durable = std::max(w->durable, number);
     fine = synced.ok();
     if (fine) Strike();
@@ -167,7 +167,8 @@ Task<void> SimWorld::UpdateAttr(size_t client, Watched* w, Random& rng) {
   if (w->kind == Watched::Kind::kTime) set.mtime_ns = static_cast<int64_t>(number);
   else set.size = kFirstSize - number;
   auto done = co_await vfs.SetAttr(kRoot, w->ino, set);
-  Trace(w->name + " attr " + std::to_string(number) + ": " + (done.ok() ? "ok" : done.error().ToString()));
+  Trace(ClientName(client) + " " + w->name + " attr " + std::to_string(number) + ": " +
+        (done.ok() ? "ok" : done.error().ToString()));
   if (!done.ok()) co_return;
   Acked(w, number, id);
   if (!rng.OneIn(4) || !(co_await vfs.SyncDir(kRoot, kRootInode)).ok()) co_return;
@@ -208,7 +209,7 @@ Task<void> SimWorld::UpdateName(size_t client, Watched* w, Random& rng) {
   ++w->started;
   w->unsure = true;
   auto done = co_await vfs.Rename(kRoot, w->ino, NameOf(from), w->ino, NameOf(from + 1), false, false);
-  Trace(w->name + " name " + std::to_string(from + 1) + ": " + done.error().ToString());
+  Trace(ClientName(client) + " " + w->name + " name " + std::to_string(from + 1) + ": " + done.error().ToString());
   if (done.code() == FsError::kNoEnt) {
     Fail("renaming " + NameOf(from) + " in " + w->name + ": it is not there");
   }
@@ -246,6 +247,7 @@ Task<Result<uint64_t>> SimWorld::Look(size_t client, Watched* w, VfsHandlePtr* h
                           : w->kind == Watched::Kind::kTime ? co_await LookAtTime(client, w)
                           : w->kind == Watched::Kind::kSize ? co_await LookAtSize(client, w, h)
                                                             : co_await LookAtName(client, w, floor);
+  Trace(ClientName(client) + " " + w->name + " look: " + (seen.ok() ? std::to_string(*seen) : seen.error().ToString()));
   if (!seen.ok()) co_return seen;
   // If the writer's session was lost meanwhile, so may be what it had not made durable.
   const bool lost = session != w->session || FloorOf(*w) < floor;
@@ -265,7 +267,6 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
   }
   CO_ASSIGN_OR_RETURN(const BufferChain got, co_await cluster_.Read(client, *h, w->offset, w->length + (w->offset == 0)));
   const std::string bytes(got.Flatten().view());
-  Trace(w->name + " look by c" + std::to_string(client + 1) + ": " + std::to_string(bytes.size()) + " bytes");
   // Before the first write, and perhaps after one of those behind it.
   if (std::all_of(bytes.begin(), bytes.end(), [](char b) { return b == 0; })) co_return 0;
   uint64_t number = 0;

@@ -136,7 +136,8 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
   const uint64_t generation = cluster_.client(client).session().generation();
   auto opened = co_await OpenAndRead(client, file, true);
-  Trace(file->name + " open: " + (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
+  Trace(ClientName(client) + " " + file->name + " open: " +
+        (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
   if (!opened.ok()) {
     if (cluster_.client(client).session().generation() != generation) file->unsure = true;
     ++counts_["failed opens"];
@@ -153,7 +154,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   }
   if (fine) {
     auto closed = co_await vfs.Flush(kRoot, opened->handle);
-    Trace(file->name + " close: " + closed.error().ToString());
+    Trace(ClientName(client) + " " + file->name + " close: " + closed.error().ToString());
     if (closed.ok()) {
       file->model.Acknowledge();
       ++counts_["closes"];
@@ -182,7 +183,8 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     model.Write(offset, bytes);
     StrikeClient(client);
     auto done = co_await vfs.Write(kRoot, h, offset, ToBuffer(bytes));
-    Trace(file->name + " write " + std::to_string(offset) + "+" + std::to_string(length) + ": " + done.error().ToString());
+    Trace(ClientName(client) + " " + file->name + " write " + std::to_string(offset) + "+" + std::to_string(length) + ": " +
+          done.error().ToString());
     ++counts_["writes"];
     if (done.ok()) co_return true;
     // A write that went straight to the servers may have been done although the answer is an error.
@@ -196,7 +198,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     set.size = std::min(to, options_.max_file_bytes);
     model.Truncate(*set.size);
     auto done = co_await vfs.SetAttr(kRoot, ino, set);
-    Trace(file->name + " truncate " + std::to_string(*set.size) + ": " + done.error().ToString());
+    Trace(ClientName(client) + " " + file->name + " truncate " + std::to_string(*set.size) + ": " + done.error().ToString());
     ++counts_["truncates"];
     if (done.ok()) co_return true;
     file->unsure = true;
@@ -206,7 +208,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
   if (kind < 9) {
     StrikeClient(client);
     auto done = co_await vfs.Fsync(kRoot, h);
-    Trace(file->name + " fsync: " + done.error().ToString());
+    Trace(ClientName(client) + " " + file->name + " fsync: " + done.error().ToString());
     if (!done.ok()) {
       ++counts_["failed fsyncs"];
       co_return false;
@@ -220,6 +222,8 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
   const uint64_t offset = rng.Below(size);
   const uint64_t length = 1 + rng.Below(std::min<uint64_t>(size - offset, 200 * kKiB));
   auto got = co_await cluster_.Read(client, h, offset, length);
+  Trace(ClientName(client) + " " + file->name + " read " + std::to_string(offset) + "+" + std::to_string(length) + ": " +
+        got.error().ToString());
   ++counts_["reads"];
   if (!got.ok()) {
     ++counts_["failed reads"];
@@ -247,7 +251,7 @@ Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
     if (file->unsure || !cluster_.client_up(file->writer)) continue;
     const uint64_t generation = cluster_.client(file->writer).session().generation();
     auto opened = co_await OpenAndRead(client, file, false);
-    Trace(file->name + " read by c" + std::to_string(client + 1) + ": " +
+    Trace(ClientName(client) + " " + file->name + " read: " +
           (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
     if (!opened.ok()) {
       ++counts_["failed reader opens"];

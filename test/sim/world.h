@@ -82,8 +82,9 @@ class SimWorld {
   using Fault = void (SimWorld::*)();
 
   void Fail(const std::string& what);
-  // With STRIA_SIM_TRACE set: a line per step of the workload and per fault.
+  // With STRIA_SIM_TRACE set: a line per operation of a client, with its answer, and per fault.
   void Trace(const std::string& what) const;
+  static std::string ClientName(size_t c) { return "c" + std::to_string(c + 1); }
   bool failed() const { return !failure_.empty(); }
   bool stopping() const { return stopping_ || failed(); }
   std::string Now() const;
@@ -95,6 +96,8 @@ class SimWorld {
   Task<void> Settle();
   Task<std::string> WhatIsLeft();  // empty: all is whole
   Task<void> FinalChecks();
+  Task<void> CheckStore();
+  Task<void> ThinOut();
   void CheckMappings();
 
   void MakeWorks();
@@ -179,7 +182,7 @@ class SimWorld {
   void StaleNode();
   void Drain();
   void AddOne();
-  Task<void> DeclareOut(size_t n);
+  Task<void> OutAndRemoved(size_t n);
   Task<void> OutAndBack(size_t n, int64_t away_ns);
   Task<void> DrainAndBack(size_t n, std::optional<size_t> disk, bool for_good);
   // False: not done (yet).
@@ -206,6 +209,7 @@ class SimWorld {
   AuditMemory audited_;
   std::map<size_t, Trouble> troubles_;  // by node: at most options_.budget
   std::set<size_t> gone_;               // nodes that never come back
+  std::set<size_t> removed_;            // of those: the metadata knows it, and takes no shard on them any more
   std::set<size_t> away_;               // nodes that OutAndBack brings back
   std::set<size_t> draining_;
   std::map<std::string, uint64_t> counts_;

@@ -1,0 +1,379 @@
+// What a mount asks of the metadata server for work with small files: operations as the kernel makes them, and the calls
+// that they cost. And that what is answered without a call is still right when others change it.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "client/vfs/inode.h"
+#include "test/sim/sim_cluster.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kLimitNs = 1000 * kSecond;
+const Caller kRoot;
+
+class SmallFiles : public testing::Test {
+ public:
+  SmallFiles() : cluster_(7, Options()) {
+    const Result<void> booted = cluster_.Boot();
+    EXPECT_TRUE(booted.ok()) << booted.error();
+  }
+  static SimClusterOptions Options() {
+    SimClusterOptions o;
+    o.disks = 1;
+    o.clients = 2;
+    return o;
+  }
+  template <class T>
+  T Do(Task<T> task) {
+    std::optional<T> out;
+    EXPECT_TRUE(cluster_.Run([](Task<T> t, std::optional<T>* to) -> Task<void> { *to = co_await std::move(t); }(
+                                 std::move(task), &out),
+                             kLimitNs));
+    return std::move(*out);
+  }
+  // What it took since the last question, by method: "Create 1, Commit 2", without what goes on by itself.
+  std::string Calls() {
+    std::string out;
+    std::map<std::string, uint64_t> now = cluster_.network().stats().calls;
+    for (const auto& [method, count] : now) {
+      const std::string name = method.substr(method.rfind('/') + 1);
+      if (method.find(".Meta/") == method.npos || count == seen_[method]) continue;
+      if (name == "Poll" || name == "Renew" || name == "Heartbeat" || name == "GetMap" || name == "ReportWork") continue;
+      out += (out.empty() ? "" : ", ") + name + " " + std::to_string(count - seen_[method]);
+    }
+    seen_ = std::move(now);
+    return out;
+  }
+
+  Vfs& vfs(size_t c) { return cluster_.vfs(c); }
+  InodeId MakeDir(size_t c, const std::string& name) {
+    const auto made = Do(vfs(c).MakeNode(kRoot, kRootInode, name, FileType::kDirectory, 0755, 0, ""));
+    EXPECT_TRUE(made.ok()) << made.error();
+    return made.ok() ? made->attr.ino : InodeId();
+  }
+  FsError Lookup(size_t c, InodeId dir, const std::string& name) { return Do(vfs(c).Lookup(kRoot, dir, name)).code(); }
+  // As open(O_CREAT), write, close.
+  InodeId Create(size_t c, InodeId dir, const std::string& name, const std::string& text) {
+    (void)Lookup(c, dir, name);
+    VfsHandle flags;
+    flags.read = flags.write = true;
+    auto made = Do(vfs(c).Create(kRoot, dir, name, 0644, true, false, flags));
+    EXPECT_TRUE(made.ok()) << made.error();
+    if (!made.ok()) return InodeId();
+    if (!text.empty()) EXPECT_TRUE(Do(vfs(c).Write(kRoot, made->handle, 0, Buffer::FromString(text))).ok());
+    EXPECT_TRUE(Do(vfs(c).Flush(kRoot, made->handle)).ok());
+    EXPECT_TRUE(Do(vfs(c).Release(kRoot, made->handle)).ok());
+    return made->entry.attr.ino;
+  }
+  Result<void> Rename(size_t c, InodeId dir, const std::string& from, const std::string& to) {
+    (void)Lookup(c, dir, from);
+    (void)Lookup(c, dir, to);
+    return Do(vfs(c).Rename(kRoot, dir, from, dir, to, false, false));
+  }
+  Result<void> Unlink(size_t c, InodeId dir, const std::string& name) {
+    (void)Lookup(c, dir, name);
+    return Do(vfs(c).Unlink(kRoot, dir, name));
+  }
+  static std::string Text(const Result<BufferChain>& bytes) {
+    if (!bytes.ok()) return bytes.error().ToString();
+    const Buffer flat = bytes->Flatten();
+    return std::string(reinterpret_cast<const char*>(flat.data()), flat.size());
+  }
+  std::string Read(size_t c, InodeId ino) {
+    VfsHandle flags;
+    flags.read = flags.noatime = true;
+    auto opened = Do(vfs(c).Open(kRoot, ino, false, flags));
+    if (!opened.ok()) return opened.error().ToString();
+    const std::string text = Text(Do(vfs(c).Read(kRoot, opened->handle, 0, kMiB)));
+    EXPECT_TRUE(Do(vfs(c).Release(kRoot, opened->handle)).ok());
+    return text;
+  }
+  void Write(size_t c, InodeId ino, uint64_t offset, const std::string& text) {
+    VfsHandle flags;
+    flags.write = true;
+    auto opened = Do(vfs(c).Open(kRoot, ino, false, flags));
+    ASSERT_TRUE(opened.ok()) << opened.error();
+    EXPECT_TRUE(Do(vfs(c).Write(kRoot, opened->handle, offset, Buffer::FromString(text))).ok());
+    EXPECT_TRUE(Do(vfs(c).Flush(kRoot, opened->handle)).ok());
+    EXPECT_TRUE(Do(vfs(c).Release(kRoot, opened->handle)).ok());
+  }
+  // `limit` names at a time.
+  size_t List(size_t c, InodeId dir, uint32_t limit) {
+    size_t names = 0;
+    for (uint64_t cookie = 0;;) {
+      const auto part = Do(vfs(c).ReadDir(kRoot, dir, cookie, limit, false));
+      EXPECT_TRUE(part.ok()) << part.error();
+      if (!part.ok()) return names;
+      names += part->entries.size();
+      if (part->end) return names;
+      cookie = part->entries.back().cookie;
+    }
+  }
+
+  SimCluster cluster_;
+  std::map<std::string, uint64_t> seen_;
+};
+
+TEST_F(SmallFiles, InADirectoryThatWasMadeHere) {
+  const InodeId dir = MakeDir(0, "d");
+  Calls();
+  Create(0, dir, "a", "small");
+  EXPECT_EQ(Calls(), "Commit 1, MakeNode 1");
+  ASSERT_TRUE(Rename(0, dir, "a", "b").ok());
+  EXPECT_EQ(Calls(), "Rename 1");
+  EXPECT_EQ(Lookup(0, dir, "a"), FsError::kNoEnt);
+  EXPECT_EQ(Lookup(0, dir, "b"), FsError::kOk);
+  EXPECT_EQ(Calls(), "");
+  const InodeId below = Do(vfs(0).MakeNode(kRoot, dir, "sub", FileType::kDirectory, 0755, 0, ""))->attr.ino;
+  EXPECT_EQ(Lookup(0, below, "x"), FsError::kNoEnt);
+  EXPECT_EQ(Calls(), "MakeNode 1");
+  EXPECT_EQ(Lookup(0, below, ".."), FsError::kOk);
+}
+
+TEST_F(SmallFiles, OthersAreSeenInADirectoryThatWasMadeHere) {
+  const InodeId dir = MakeDir(0, "d");
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kNoEnt);
+  Create(1, dir, "x", "");
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kOk);
+  EXPECT_EQ(Lookup(0, dir, "y"), FsError::kNoEnt);
+  Calls();
+  // Of what comes next nobody would tell, had it not been asked for.
+  Create(1, dir, "z", "");
+  Calls();
+  EXPECT_EQ(Lookup(0, dir, "z"), FsError::kOk);
+  EXPECT_EQ(Calls(), "LeaseDone 1, Lookup 1");  // whose writer is asked for what it buffers
+  ASSERT_TRUE(Rename(1, dir, "x", "y").ok());
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kNoEnt);
+  EXPECT_EQ(Lookup(0, dir, "y"), FsError::kOk);
+  ASSERT_TRUE(Unlink(1, dir, "y").ok());
+  EXPECT_EQ(Lookup(0, dir, "y"), FsError::kNoEnt);
+}
+
+TEST_F(SmallFiles, AListingToItsEndTellsWhatIsNotThere) {
+  const InodeId dir = MakeDir(1, "d");
+  for (int i = 0; i < 7; ++i) Create(1, dir, "f" + std::to_string(i), "");
+  EXPECT_EQ(List(0, dir, 3), 7u);
+  Calls();
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kNoEnt);
+  Create(0, dir, "x", "small");
+  EXPECT_EQ(Calls(), "Commit 1, MakeNode 1");
+  Create(1, dir, "y", "");
+  EXPECT_EQ(Lookup(0, dir, "y"), FsError::kOk);
+  ASSERT_TRUE(Unlink(1, dir, "y").ok());
+  EXPECT_EQ(Lookup(0, dir, "y"), FsError::kNoEnt);
+}
+
+TEST_F(SmallFiles, AListingThatAChangeOvertakesTellsNothing) {
+  const InodeId dir = MakeDir(1, "d");
+  for (int i = 0; i < 7; ++i) Create(1, dir, "f" + std::to_string(i), "");
+  const auto part = Do(vfs(0).ReadDir(kRoot, dir, 0, 3, false));
+  ASSERT_TRUE(part.ok());
+  for (int i = 0; i < 20; ++i) Create(1, dir, "g" + std::to_string(i), "");  // some of them before the cookie
+  uint64_t cookie = part->entries.back().cookie;
+  while (true) {
+    const auto next = Do(vfs(0).ReadDir(kRoot, dir, cookie, 3, false));
+    ASSERT_TRUE(next.ok());
+    if (next->end) break;
+    cookie = next->entries.back().cookie;
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Lookup(0, dir, "g" + std::to_string(i)), FsError::kOk);
+}
+
+TEST_F(SmallFiles, TwoNamesOfOneFileStayWhenOneIsMovedOverTheOther) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "a", "");
+  ASSERT_TRUE(Do(vfs(0).Link(kRoot, file, dir, "b")).ok());
+  ASSERT_TRUE(Rename(0, dir, "a", "b").ok());
+  EXPECT_EQ(Lookup(0, dir, "a"), FsError::kOk);
+  EXPECT_EQ(Lookup(0, dir, "b"), FsError::kOk);
+  ASSERT_TRUE(Rename(0, dir, "a", "c").ok());
+  EXPECT_EQ(Lookup(0, dir, "a"), FsError::kNoEnt);
+  EXPECT_EQ(Lookup(0, dir, "c"), FsError::kOk);
+}
+
+TEST_F(SmallFiles, AnUnlinkGivesTheLeaseBack) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "a", "small");
+  EXPECT_TRUE(cluster_.meta_server()->leases().IsOpen(file));  // kept for the next open
+  Calls();
+  ASSERT_TRUE(Unlink(0, dir, "a").ok());
+  EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(file));
+  EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, file)).code(), FsError::kStale);
+  EXPECT_EQ(Calls(), "GetAttr 1, Unlink 1");
+}
+
+TEST_F(SmallFiles, AFileWithAnotherNameKeepsItsLease) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "a", "small");
+  ASSERT_TRUE(Do(vfs(0).Link(kRoot, file, dir, "b")).ok());
+  ASSERT_TRUE(Unlink(0, dir, "a").ok());
+  Calls();
+  EXPECT_EQ(Read(0, file), "small");
+  EXPECT_EQ(Calls(), "");
+}
+
+TEST_F(SmallFiles, AnUnlinkedFileThatIsOpenStays) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId mine = Create(0, dir, "mine", "small");
+  const InodeId theirs = Create(0, dir, "theirs", "small");
+  VfsHandle flags;
+  flags.read = true;
+  auto here = Do(vfs(0).Open(kRoot, mine, false, flags));
+  auto there = Do(vfs(1).Open(kRoot, theirs, false, flags));
+  ASSERT_TRUE(here.ok() && there.ok());
+  ASSERT_TRUE(Unlink(0, dir, "mine").ok());
+  ASSERT_TRUE(Unlink(0, dir, "theirs").ok());
+  EXPECT_EQ(Text(Do(vfs(0).Read(kRoot, here->handle, 0, 100))), "small");
+  EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, there->handle, 0, 100))), "small");
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, here->handle)).ok());
+  EXPECT_TRUE(Do(vfs(1).Release(kRoot, there->handle)).ok());
+  cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + 5 * kSecond);
+  for (const InodeId gone : {mine, theirs}) {
+    EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(gone));
+    InodeRequest r;  // not of a mount, which may remember it
+    r.header = cluster_.AdminHeader();
+    r.ino = gone;
+    EXPECT_EQ(Do(cluster_.admin().GetAttr(r)).code(), FsError::kStale);
+  }
+}
+
+TEST_F(SmallFiles, AnUnlinkThatFailsGivesTheLeaseBackAllTheSame) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "a", "small");
+  Calls();
+  Caller stranger;
+  stranger.uid = stranger.gid = 1000;
+  EXPECT_EQ(Do(vfs(0).Unlink(stranger, dir, "a")).code(), FsError::kAccess);
+  cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + kSecond);
+  EXPECT_EQ(Calls(), "Release 1, Unlink 1");
+  EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(file));
+  EXPECT_EQ(Read(0, file), "small");
+  EXPECT_TRUE(cluster_.meta_server()->leases().IsOpen(file));
+}
+
+// Opens of the file that begin while its name goes.
+TEST_F(SmallFiles, AnOpenBesideAnUnlinkKeepsWhatItGot) {
+  const InodeId dir = MakeDir(0, "d");
+  int opened = 0;
+  for (int i = 0; i < 60; ++i) {
+    const InodeId file = Create(0, dir, "a", "small");
+    TaskScope scope;
+    std::string seen = "nothing";
+    scope.Spawn([](SmallFiles* t, InodeId ino, int64_t after_ns, std::string* out) -> Task<void> {
+      VfsHandle flags;
+      flags.read = true;
+      co_await Sleep(after_ns);
+      auto h = co_await t->vfs(0).Open(kRoot, ino, false, flags);
+      if (!h.ok()) co_return;
+      *out = "open";
+      co_await Sleep(3 * kSecond);  // what nobody has open is cleaned away by then
+      *out = t->Text(co_await t->vfs(0).Read(kRoot, h->handle, 0, 100));
+      (void)co_await t->vfs(0).Release(kRoot, h->handle);
+    }(this, file, i * 20 * kMicrosecond, &seen));
+    ASSERT_TRUE(Do(vfs(0).Unlink(kRoot, dir, "a")).ok());
+    cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + 5 * kSecond);
+    EXPECT_TRUE(seen == "nothing" || seen == "small") << seen;
+    opened += seen == "small";
+    EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(file)) << i;
+  }
+  EXPECT_GT(opened, 0);
+}
+
+TEST_F(SmallFiles, WhatWasWrittenHereIsReadWithoutACall) {
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "a", "small");
+  Calls();
+  EXPECT_EQ(Read(0, file), "small");
+  EXPECT_EQ(Calls(), "");
+  Write(0, file, 3, "ll and more");
+  EXPECT_EQ(Calls(), "Commit 1");
+  EXPECT_EQ(Read(0, file), "small and more");
+  SetAttrIn cut;
+  cut.size = 7;
+  ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, file, cut)).ok());
+  EXPECT_EQ(Read(0, file), "small a");
+  cut.size = 9;
+  ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, file, cut)).ok());
+  EXPECT_EQ(Read(0, file), std::string("small a\0\0", 9));
+}
+
+TEST_F(SmallFiles, AnOpenBringsTheMapping) {
+  const InodeId dir = MakeDir(1, "d");
+  const InodeId small = Create(1, dir, "small", "small");
+  const std::string text(200'000, 'x');
+  const InodeId striped = Create(1, dir, "striped", text);
+  Calls();
+  EXPECT_EQ(Read(0, small), "small");
+  EXPECT_EQ(Calls(), "LeaseDone 1, Open 1");
+  EXPECT_EQ(Read(0, striped), text);
+  EXPECT_EQ(Calls(), "LeaseDone 1, Open 1");
+  EXPECT_EQ(Read(0, striped), text);
+  EXPECT_EQ(Calls(), "");
+  // Others change it.
+  Write(1, small, 0, "SMALL");
+  EXPECT_EQ(Read(0, small), "SMALL");
+  Write(1, striped, 5, "y");
+  EXPECT_EQ(Read(0, striped), text.substr(0, 5) + "y" + text.substr(6));
+}
+
+// Somebody writes to the file, cuts it and clones over it while others open it again and again.
+TEST_F(SmallFiles, WhatAnOpenBringsIsNotOfBeforeAChange) {
+  const InodeId dir = MakeDir(1, "d");
+  const InodeId file = Create(1, dir, "f", "0000");
+  TaskScope scope;
+  int done = 0;  // written and answered
+  std::string wrong;
+  bool stop = false;
+  scope.Spawn([](SmallFiles* t, InodeId ino, int* written, bool* end) -> Task<void> {
+    VfsHandle flags;
+    flags.write = true;
+    for (int i = 1; i < 150; ++i) {
+      auto h = co_await t->vfs(1).Open(kRoot, ino, i % 10 == 0, flags);
+      if (!h.ok()) break;
+      char text[8];
+      snprintf(text, sizeof text, "%04d", i);
+      if (!(co_await t->vfs(1).Write(kRoot, h->handle, 0, Buffer::FromString(text))).ok()) break;
+      if (!(co_await t->vfs(1).Flush(kRoot, h->handle)).ok()) break;
+      *written = i;
+      (void)co_await t->vfs(1).Release(kRoot, h->handle);
+      co_await Sleep((i % 7) * 200 * kMicrosecond);
+    }
+    *end = true;
+  }(this, file, &done, &stop));
+  scope.Spawn([](SmallFiles* t, InodeId ino, const int* written, const bool* end, std::string* why) -> Task<void> {
+    VfsHandle flags;
+    flags.read = true;
+    for (int round = 0; !*end; ++round) {
+      const int before = *written;
+      auto h = co_await t->vfs(0).Open(kRoot, ino, false, flags);
+      if (!h.ok()) co_return void(*why = h.error().ToString());
+      const std::string seen = t->Text(co_await t->vfs(0).Read(kRoot, h->handle, 0, 4));
+      if (!seen.empty() && atoi(seen.c_str()) < before) *why += seen + " after " + std::to_string(before) + "; ";
+      (void)co_await t->vfs(0).Release(kRoot, h->handle);
+      co_await Sleep((round % 5) * 150 * kMicrosecond);
+    }
+  }(this, file, &done, &stop, &wrong));
+  cluster_.executor().RunUntil([&] { return stop; }, cluster_.executor().NowNs() + kLimitNs);
+  EXPECT_EQ(done, 149);
+  EXPECT_EQ(wrong, "");
+  EXPECT_EQ(Read(0, file), "0149");
+}
+
+TEST_F(SmallFiles, AfterARestartOfTheServerNothingIsKnown) {
+  const InodeId dir = MakeDir(0, "d");
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kNoEnt);
+  ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, dir)).ok());
+  cluster_.CrashMeta(false);
+  cluster_.StartMeta();
+  Create(1, dir, "x", "");
+  EXPECT_EQ(Lookup(0, dir, "x"), FsError::kOk);
+}
+
+}  // namespace
+}  // namespace stria
