@@ -43,7 +43,12 @@ finish() {
   local code=$?
   trap - EXIT
   for pid in "${children[@]}"; do kill "$pid" 2>/dev/null || true; done
-  for pid in "${children[@]}"; do wait "$pid" 2>/dev/null || true; done
+  local end=$((SECONDS + 10))  # a Dask worker may hang in its own end, and would keep the cluster
+  for pid in "${children[@]}"; do
+    while kill -0 "$pid" 2>/dev/null && ((SECONDS < end)); do sleep 0.1; done
+    kill -9 "$pid" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
+  done
   mountpoint -q "$data" && umount -l "$data"
   if [[ $code -ne 0 ]]; then tail -n 20 "$dir"/*.log "$dir"/cluster/log/*.log 2>/dev/null >&2 || true; fi
   "$stria" dev down --dir "$dir/cluster" >/dev/null || true

@@ -17,6 +17,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
+import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from . import locate, work
@@ -125,3 +126,7 @@ class StriaFileSystem(LocalFileSystem):
     def split(self, paths: Iterable[str], **kwargs: Any) -> work.Split:
         """As stria.split."""
         return work.split([self._strip_protocol(p) for p in paths], **kwargs)
+
+
+# For who imports this from a checkout; an installed package is found by its entry point (pyproject.toml).
+fsspec.register_implementation("stria", StriaFileSystem, clobber=True)
