@@ -4,6 +4,7 @@ uid=, default_permissions, `mount -a` twice, and an umount that returns when all
 It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin."""
 
 import errno
+import fcntl
 import mmap
 import os
 import pathlib
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from stria_cluster import MIB, Cluster, is_running, main, say, write_file
+from stria_cluster import MIB, Cluster, is_running, main, say, wait_for, write_file
 
 USER = 54_321
 COMMAND_S = 120
@@ -58,9 +59,12 @@ def mounted(path):
     return [line.split() for line in lines if line.split()[4] == str(path)]
 
 
+def state_of(path):
+    return pathlib.Path(f"/run/stria-mount/{mounted(path)[0][2]}")
+
+
 def pid_of(path):
-    device = mounted(path)[0][2]
-    return int(pathlib.Path(f"/run/stria-mount/{device}").read_text().split()[0])
+    return int(state_of(path).read_text().split()[0])
 
 
 def read_only_and_remount(meta, at):
@@ -126,8 +130,14 @@ def flushed_at_umount(c, meta, at):
     busy = run("umount", at, ok=32)
     assert "in use" in busy.stderr and mounted(at), busy.stderr
     held.close()
+    state = open(state_of(at))  # locked by the program until it closes its files, at its end
     run("umount", at)
-    assert not is_running(pid), "umount did not wait for its program"
+    try:
+        fcntl.flock(state, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        assert False, "umount did not wait for its program"
+    state.close()
+    wait_for("the program is gone", lambda: not is_running(pid), 10)
     c.files.update(written)
     c.verify(list(written))
     assert (c.mount / "mapped").read_bytes()[MIB:MIB + 6] == b"mapped"
