@@ -8,6 +8,7 @@
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/checkpoint.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
 #include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
@@ -22,6 +23,9 @@ namespace {
 
 constexpr double kBloomBitsPerKey = 10;
 constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
+// A table with so many deletions among so many neighbours is compacted soon: until then who reads there passes them all.
+constexpr size_t kDeletionWindow = 4096;
+constexpr size_t kDeletionsInWindow = 2048;
 constexpr uint64_t kMinMemoryBytes = 8 * kMiB;
 
 class Memory final : public RocksMemory {
@@ -99,6 +103,8 @@ rocksdb::ColumnFamilyOptions FamilyOptions(const Memory& memory, size_t prefix_b
   family.write_buffer_size = memory.write_buffer_bytes;
   family.compression = rocksdb::kLZ4Compression;
   family.level_compaction_dynamic_level_bytes = true;
+  family.table_properties_collector_factories.push_back(
+      rocksdb::NewCompactOnDeletionCollectorFactory(kDeletionWindow, kDeletionsInWindow));
   if (prefix_bytes > 0) family.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(prefix_bytes));
   return family;
 }
@@ -282,8 +288,10 @@ Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view beg
 }
 
 Result<std::optional<KvEntry>> RocksKv::Last(KvFamily family, std::string_view begin, std::string_view at) {
-  std::unique_ptr<rocksdb::Iterator> it(
-      (*db_)->NewIterator(db_->ReadOptionsFor(family, begin, at), db_->family(family)));
+  rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, at);
+  const rocksdb::Slice bound = ToSlice(begin);  // it would pass all that was deleted before
+  if (!begin.empty()) ro.iterate_lower_bound = &bound;
+  std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, db_->family(family)));
   it->SeekForPrev(ToSlice(at));
   if (!it->Valid()) {
     if (!it->status().ok()) return db_->ErrorOf(it->status());

@@ -3,8 +3,11 @@
 #include <rocksdb/perf_context.h>
 #include <rocksdb/perf_level.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "common/exec/loop_executor.h"
 #include "common/kv/kv_conformance.h"
@@ -62,6 +65,14 @@ class RocksKvTest : public testing::Test {
     KvBatch b;
     b.Put(0, std::move(key), std::move(value));
     return b;
+  }
+  // Deletions that are still there, and were in its way.
+  static uint64_t Passed(const std::function<void()>& fn) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    const uint64_t before = rocksdb::get_perf_context()->internal_delete_skipped_count;
+    fn();
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+    return rocksdb::get_perf_context()->internal_delete_skipped_count - before;
   }
   static std::string Noise(Random& rng, size_t n) {
     std::string s(n, 0);
@@ -153,14 +164,44 @@ TEST_F(RocksKvTest, APageDoesNotPassWhatWasDeletedBehindIt) {
     ASSERT_TRUE(kv->Write(b).ok());
   }
   const auto passed = [&](size_t limit) {
-    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
-    const uint64_t before = rocksdb::get_perf_context()->internal_delete_skipped_count;
-    EXPECT_EQ(kv->Scan(0, "", "", limit)->size(), 10u);
-    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
-    return rocksdb::get_perf_context()->internal_delete_skipped_count - before;
+    return Passed([&] { EXPECT_EQ(kv->Scan(0, "", "", limit)->size(), 10u); });
   };
   EXPECT_EQ(passed(10), 0u);
   EXPECT_EQ(passed(11), 1990u) << "there may be more";
+}
+
+TEST_F(RocksKvTest, TheLastOfARangeDoesNotPassWhatWasDeletedBeforeIt) {
+  auto kv = Open("kv", SmallOptions());
+  ASSERT_TRUE(kv->Write(One("a", "v")).ok());
+  for (int i = 1000; i < 2000; ++i) {
+    ASSERT_TRUE(kv->Write(One("b" + std::to_string(i), "v")).ok());
+    KvBatch b;
+    b.Delete(0, "b" + std::to_string(i));
+    ASSERT_TRUE(kv->Write(b).ok());
+  }
+  EXPECT_EQ(Passed([&] { EXPECT_FALSE(kv->Last(0, "c", "c5").value()); }), 0u);
+  EXPECT_EQ(Passed([&] { EXPECT_EQ(kv->Last(0, "a", "c5").value()->first, "a"); }), 1000u);
+}
+
+// As in a directory whose million names were removed.
+TEST_F(RocksKvTest, WhatWasDeletedDoesNotStayInTheWay) {
+  auto kv = Open("kv");
+  const auto name = [](int i) { return "x" + std::to_string(10'000 + i); };
+  for (int i = 0; i < 5'000; ++i) ASSERT_TRUE(kv->Write(One(name(i), "v")).ok());
+  ASSERT_TRUE(kv->Flush().ok());
+  for (int i = 0; i < 5'000; ++i) {
+    KvBatch b;
+    b.Delete(0, name(i));
+    ASSERT_TRUE(kv->Write(b).ok());
+  }
+  ASSERT_TRUE(kv->Flush().ok());
+  const auto list = [&] { return Passed([&] { EXPECT_TRUE(kv->Scan(0, "x", "y", 10)->empty()); }); };
+  uint64_t passed = list();
+  for (int i = 0; passed > 0 && i < 1000; ++i) {  // in the background
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    passed = list();
+  }
+  EXPECT_EQ(passed, 0u);
 }
 
 // What the kernel has of a running store is what a kill -9 leaves.
