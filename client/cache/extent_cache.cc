@@ -5,36 +5,67 @@
 
 namespace stria {
 namespace {
-// Beyond this the cache starts over: a scan over a huge fragmented file must not hold it all.
-constexpr size_t kMaxStripes = 4096;
-constexpr size_t kMaxExtents = 65'536;
+constexpr uint64_t kNodeBytes = 48;  // of a tree, with the allocator's share
 // Tokens are not used in the last minute of their life.
 constexpr int64_t kTokenMarginNs = 60 * kSecond;
+uint64_t MemoryOf(const StripeGrant& grant) {
+  uint64_t bytes = sizeof(StripeGrant) + kNodeBytes + grant.info.columns.size() * sizeof(Column);
+  for (const std::string& token : grant.tokens) bytes += sizeof(token) + token.size();
+  return bytes;
+}
 }  // namespace
 
 bool ExtentCache::Covers(uint64_t offset, uint64_t length, int64_t now_ns) const {
-  if (now_ns > good_until_ns_) return false;
+  return now_ns <= good_until_ns_ && CoveredTo(offset) >= RangeEnd(offset, length);
+}
+
+uint64_t ExtentCache::CoveredTo(uint64_t offset) const {
   auto it = covered_.upper_bound(offset);
-  if (it == covered_.begin()) return false;
-  return std::prev(it)->second >= RangeEnd(offset, length);
+  return it == covered_.begin() ? offset : std::max(offset, std::prev(it)->second);
+}
+
+std::optional<std::vector<Segment>> ExtentCache::Lookup(uint64_t offset, uint64_t length) const {
+  if (CoveredTo(offset) < RangeEnd(offset, length)) return std::nullopt;
+  return map_.Lookup(offset, length);
+}
+
+void ExtentCache::MakeRoom() {
+  if (budget_) budget_->MakeRoom(this);
+}
+
+void ExtentCache::Count() {
+  if (!budget_) return;
+  const uint64_t before = counted_;
+  counted_ = map_.size() * (sizeof(Extent) + kNodeBytes) + map_.inline_bytes() +
+             covered_.size() * (2 * sizeof(uint64_t) + kNodeBytes) + stripe_bytes_;
+  budget_->Count(this, before, counted_);
 }
 
 void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply, int64_t asked_ns) {
-  if (stripes_.size() > kMaxStripes || map_.size() > kMaxExtents || asked_ns > good_until_ns_) Clear();
+  if (asked_ns > good_until_ns_) Clear();
   const uint64_t end = std::max(offset, reply.covered_to);
   if (end == offset) return;
   Put(offset, end, reply.extents);
-  for (const StripeGrant& g : reply.stripes) stripes_[g.info.id] = g;
+  for (const StripeGrant& g : reply.stripes) {
+    auto [it, fresh] = stripes_.try_emplace(g.info.id);
+    if (!fresh) stripe_bytes_ -= MemoryOf(it->second);
+    it->second = g;
+    stripe_bytes_ += MemoryOf(it->second);
+  }
   good_until_ns_ = std::min(good_until_ns_, asked_ns + reply.tokens_live_ns - kTokenMarginNs);
+  Count();
+  if (budget_) budget_->Used(this);
 }
 
 void ExtentCache::Know(uint64_t offset, uint64_t end, const std::vector<Extent>& extents) {
-  if (map_.size() > kMaxExtents) Clear();
-  if (offset < end) Put(offset, end, extents);
+  if (offset >= end) return;
+  MakeRoom();
+  Put(offset, end, extents);
+  Count();
 }
 
 void ExtentCache::Put(uint64_t offset, uint64_t end, const std::vector<Extent>& extents) {
-  Forget(offset, end - offset);
+  Uncover(offset, end - offset);
   map_.Punch(offset, end - offset);
   for (const Extent& e : extents) {
     const uint64_t from = std::max(offset, e.file_offset);
@@ -58,6 +89,11 @@ void ExtentCache::Put(uint64_t offset, uint64_t end, const std::vector<Extent>& 
 }
 
 void ExtentCache::Forget(uint64_t offset, uint64_t length) {
+  Uncover(offset, length);
+  Count();
+}
+
+void ExtentCache::Uncover(uint64_t offset, uint64_t length) {
   const uint64_t end = RangeEnd(offset, length);
   auto it = covered_.upper_bound(offset);
   if (it != covered_.begin()) --it;
@@ -78,7 +114,9 @@ void ExtentCache::Clear() {
   map_.Clear();
   covered_.clear();
   stripes_.clear();
+  stripe_bytes_ = 0;
   good_until_ns_ = INT64_MAX;
+  Count();
 }
 
 const StripeGrant* ExtentCache::FindStripe(StripeId id) const {

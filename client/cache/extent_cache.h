@@ -1,19 +1,29 @@
 // What a client knows of one file's mapping: extents of the ranges it asked for, and the stripes they
-// refer to with their read tokens. Valid under the inode's lease; the owner clears it on recall.
-// Executor's thread only.
+// refer to with their read tokens. Valid under the inode's lease; the owner clears it on recall. One that has a budget
+// may be emptied by others' asking for room, whenever its owner lets them run. Executor's thread only.
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/meta_api.h"
+#include "client/cache/extent_budget.h"
 #include "stripe/extent_map.h"
 
 namespace stria {
 
 class ExtentCache {
  public:
+  explicit ExtentCache(std::shared_ptr<ExtentBudget> budget = nullptr) : budget_(std::move(budget)) {}
+  ExtentCache(const ExtentCache&) = delete;
+  ~ExtentCache() { Clear(); }
+
+  // Before what is added next, which may take long to come.
+  void MakeRoom();
   // True if the mapping of the whole range is known and its tokens are good at `now_ns` (Executor::NowNs).
   bool Covers(uint64_t offset, uint64_t length, int64_t now_ns) const;
   // Takes an answer for [offset, reply.covered_to) to what was asked at `asked_ns`. What was known for too long
@@ -25,15 +35,26 @@ class ExtentCache {
   void Forget(uint64_t offset, uint64_t length);
   void Clear();
 
-  // REQUIRES: Covers(offset, length).
-  std::vector<Segment> Lookup(uint64_t offset, uint64_t length) const { return map_.Lookup(offset, length); }
+  // None if not all of the range is known. Tokens may be too old to be used.
+  std::optional<std::vector<Segment>> Lookup(uint64_t offset, uint64_t length) const;
+  // Where what is known without a gap from `offset` on ends; `offset` if it is not known.
+  uint64_t CoveredTo(uint64_t offset) const;
   const StripeGrant* FindStripe(StripeId id) const;
   size_t extents() const { return map_.size(); }
   uint64_t inline_bytes() const { return map_.inline_bytes(); }  // in memory
+  uint64_t bytes() const { return counted_; }                    // of memory, about
 
  private:
+  friend class ExtentBudget;
   void Put(uint64_t offset, uint64_t end, const std::vector<Extent>& extents);
+  void Uncover(uint64_t offset, uint64_t length);
 
+  void Count();
+
+  const std::shared_ptr<ExtentBudget> budget_;
+  std::list<ExtentCache*>::iterator place_;  // in budget_, while counted_ > 0
+  uint64_t counted_ = 0;
+  uint64_t stripe_bytes_ = 0;
   ExtentMap map_;
   std::map<uint64_t, uint64_t> covered_;  // offset -> end, disjoint, not touching
   std::map<StripeId, StripeGrant> stripes_;

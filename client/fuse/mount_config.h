@@ -41,6 +41,7 @@ struct MountConfig {
 
   uint64_t dirty_limit_bytes() const { return memory_bytes / 3 * 2; }
   uint64_t block_cache_bytes() const { return memory_bytes - dirty_limit_bytes(); }
+  uint64_t mapping_bytes() const { return memory_bytes / 6; }  // besides
 };
 
 // "h1:7000,h2:/sub/dir": addresses (without a port, the default one), and the path if there is one. IPv6 hosts

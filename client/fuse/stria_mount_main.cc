@@ -86,6 +86,7 @@ ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   o.peers.local_node = config.node;
   o.vfs.dirty_limit_bytes = config.dirty_limit_bytes();
   o.vfs.block_cache_bytes = config.block_cache_bytes();
+  o.vfs.mapping_bytes = config.mapping_bytes();
   o.vfs.sync_on_close = !config.async_close;
   o.vfs.show_last_known = true;
   const auto& options = config.fuse_options;

@@ -21,7 +21,7 @@ uint64_t Vfs::EpochAfterChange(uint64_t since) {
 
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
-  if (!slot) slot = std::make_shared<VfsInode>(ino, TallyOf(ino));
+  if (!slot) slot = std::make_shared<VfsInode>(ino, TallyOf(ino), mappings_);
   return slot;
 }
 

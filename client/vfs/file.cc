@@ -9,11 +9,8 @@
 
 namespace stria {
 namespace {
-// Idle leased inodes kept for the next open; beyond this the oldest ids are given back.
+// Idle leased inodes kept for the next open; beyond this those used longest ago are given back.
 constexpr size_t kMaxIdleInodes = 20'000;
-// Inline bytes of idle ones are kept, of each at most so many, but for a few.
-constexpr uint64_t kIdleInlineBytes = 4 * kKiB;
-constexpr size_t kIdleWithAllInline = 512;
 // Of the mapping that an open asks for: a small file's.
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
 }  // namespace
@@ -464,7 +461,6 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   } else {
     co_await ReleaseInode(inode);
   }
-  if (inodes_.size() > kMaxIdleInodes) GiveBackIdle();
   co_return Ok();
 }
 
@@ -526,18 +522,27 @@ void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bo
 }
 
 void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
+  auto it = inodes_.find(inode->ino);
+  if (it == inodes_.end() || it->second != inode) return;
   if (inode->in_use()) {
-    TrimIdle(*inode);
+    if (inode->idle()) KeepIdle(*inode);
     return;
   }
-  auto it = inodes_.find(inode->ino);
-  if (it != inodes_.end() && it->second == inode) inodes_.erase(it);
+  if (inode->kept_at) kept_.erase(*std::exchange(inode->kept_at, std::nullopt));
+  inodes_.erase(it);
 }
 
-void Vfs::TrimIdle(VfsInode& n) {
-  if (!n.idle() || n.extents.inline_bytes() <= kIdleInlineBytes || inodes_.size() <= kIdleWithAllInline) return;
-  n.extents.Clear();
-  ++n.extent_epoch;
+void Vfs::KeepIdle(VfsInode& n) {
+  if (n.kept_at) {
+    kept_.splice(kept_.end(), kept_, *n.kept_at);
+  } else {
+    n.kept_at = kept_.insert(kept_.end(), n.ino);
+  }
+  if (kept_.size() <= kMaxIdleInodes) return;
+  const std::shared_ptr<VfsInode> oldest = inodes_.at(kept_.front());
+  kept_.pop_front();
+  oldest->kept_at.reset();
+  if (oldest->idle()) scope_.Spawn(ReleaseInode(oldest));  // else it comes back when it is
 }
 
 void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
@@ -546,16 +551,6 @@ void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
     scope_.Spawn(ReleaseInode(inode));
   } else {
     DropIfIdle(inode);
-  }
-}
-
-void Vfs::GiveBackIdle() {
-  size_t to_go = inodes_.size() / 10;
-  for (auto& [ino, n] : inodes_) {
-    if (to_go == 0) break;
-    if (n->readers + n->writers > 0 || !n->dirty.clean() || n->lease_mu.locked()) continue;
-    scope_.Spawn(ReleaseInode(n));
-    --to_go;
   }
 }
 

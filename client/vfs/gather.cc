@@ -100,7 +100,8 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
     }
     if (readable.ok()) readable = co_await EnsureExtents(inode, offset, total);
     if (readable.ok()) {
-      for (const Segment& s : n.extents.Lookup(offset, total)) {
+      const auto mapped = n.extents.Lookup(offset, total).value_or(std::vector<Segment>());
+      for (const Segment& s : mapped) {
         if (s.kind == Segment::Kind::kHole) readable = Error(FsError::kInval, "the range has a hole");
       }
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,7 +31,8 @@ class Counted {
 
 class VfsInode {
  public:
-  VfsInode(InodeId id, std::shared_ptr<ReadTally> reads) : ino(id), tally(std::move(reads)) {}
+  VfsInode(InodeId id, std::shared_ptr<ReadTally> reads, std::shared_ptr<ExtentBudget> mappings)
+      : ino(id), tally(std::move(reads)), extents(std::move(mappings)) {}
 
   const InodeId ino;
   const std::shared_ptr<ReadTally> tally;  // of this file's reads, kept after the inode is not in use
@@ -53,6 +55,7 @@ class VfsInode {
   uint64_t told_at = 0;
   uint64_t recalled_at = 0;
   LeaseMode recalled_to = LeaseMode::kNone;
+  std::optional<std::list<InodeId>::iterator> kept_at;  // in Vfs::kept_
   bool met_creating = false;  // one of Vfs::met_creating_
 
   // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.

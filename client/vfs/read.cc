@@ -53,6 +53,7 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
     const bool may_cache = HoldsFor(n, false) && n.lease != LeaseMode::kShared;
     if (may_cache && n.extents.Covers(offset, length, Executor::Current().NowNs())) co_return Ok();
     const uint64_t epoch = n.extent_epoch;
+    n.extents.MakeRoom();
     uint64_t at = offset;
     const uint64_t ahead = may_cache ? std::max(length, std::min(kMapAheadBytes, kMaxFileBytes - offset)) : length;
     const uint64_t need = RangeEnd(offset, length);
@@ -71,8 +72,8 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
       n.extents.Add(at, reply, asked_ns);
       at = reply.covered_to;
     }
-    // Shared inodes are asked each time; the answer is used for this one read.
-    if (n.extent_epoch == epoch) co_return Ok();
+    // Shared inodes are asked each time; the answer is used for this one read. Others may have needed the room meanwhile.
+    if (n.extent_epoch == epoch && n.extents.CoveredTo(offset) >= need) co_return Ok();
   }
   co_return Error(FsError::kIo, "the mapping of this file changes faster than it can be read");
 }
@@ -145,8 +146,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     if (resizing) moved = moved || n.extent_epoch != epoch || !n.dirty.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
-    CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out));
-    co_return true;
+    co_return AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
   }
   if (!n.attr_known) {
     CO_RETURN_IF_ERROR(co_await KnowAttr(inode, out->for_pages));
@@ -162,8 +162,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
   }
-  CO_RETURN_IF_ERROR(AddParts(n.dirty.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out));
-  co_return true;
+  co_return AddParts(n.dirty.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out);
 }
 
 // The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
@@ -192,14 +191,16 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts&
   co_return true;
 }
 
-// Dirty bytes over the mapping, which covers what they do not.
-Result<void> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset,
+// Dirty bytes over the mapping. False if that does not cover what they do not.
+Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset,
                            uint64_t end, bool sequential, const std::shared_ptr<ReadTally>& tally,
                            ReadParts* out) {
   uint64_t at = offset;
   for (size_t i = 0; i <= dirty.size(); ++i) {
     const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
-    for (const Segment& s : next > at ? extents.Lookup(at, next - at) : std::vector<Segment>()) {
+    const auto mapped = next > at ? extents.Lookup(at, next - at) : std::vector<Segment>();
+    if (!mapped) return false;
+    for (const Segment& s : *mapped) {
       BufferChain& piece = out->pieces.emplace_back();
       switch (s.kind) {
         case Segment::Kind::kHole: piece = Zeros(s.length); break;
@@ -217,7 +218,7 @@ Result<void> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
     out->pieces.emplace_back().Append(dirty[i].bytes);
     at = dirty[i].end();
   }
-  return Ok();
+  return true;
 }
 
 Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
@@ -342,7 +343,9 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
 bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
   const NodeId local = io_.peers.local_node();
   if (!local) return false;
-  for (const Segment& s : n.extents.Lookup(offset, 1)) {
+  const auto mapped = n.extents.Lookup(offset, 1);
+  if (!mapped) return false;
+  for (const Segment& s : *mapped) {
     const StripeGrant* grant = s.kind == Segment::Kind::kStripe ? n.extents.FindStripe(s.stripe) : nullptr;
     if (!grant || !grant->info.shape.gathered() || s.stripe_offset >= grant->info.shape.payload_bytes) return false;
     const Location at = Locate(grant->info.shape, s.stripe_offset);
@@ -357,7 +360,9 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
   if (!known.ok()) co_return;
   // A reader of what lies here is likely to stop where that ends: others read the rest where it lies.
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
-  for (const Segment& s : inode->extents.Lookup(offset, length)) {
+  const auto mapped = inode->extents.Lookup(offset, length);
+  if (!mapped) co_return;
+  for (const Segment& s : *mapped) {
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
@@ -386,12 +391,25 @@ Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bo
   if (offset >= size) co_return Error(FsError::kNxio);
   uint64_t at = offset;
   while (at < size) {
-    const uint64_t length = std::min(kMapAheadBytes, size - at);
-    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, at, length));
-    for (const Segment& s : inode->extents.Lookup(at, length)) {
+    ExtentCache asked;  // used once
+    const ExtentCache* mapping = &inode->extents;
+    if (HoldsFor(*inode, false) && inode->lease != LeaseMode::kShared) {
+      CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, at, 1));
+    } else {
+      ReadParts how;
+      how.any = true;
+      uint64_t end = std::min(RangeEnd(at, kMapAheadBytes), size);
+      Attr seen;
+      CO_ASSIGN_OR_RETURN([[maybe_unused]] const bool whole, co_await MapAtOnce(inode->ino, at, how, &end, &asked, &seen));
+      mapping = &asked;
+    }
+    const uint64_t end = std::min(mapping->CoveredTo(at), size);
+    if (end == at) break;  // it has become shorter meanwhile
+    const std::vector<Segment> segments = mapping->Lookup(at, end - at).value();
+    for (const Segment& s : segments) {
       if ((s.kind == Segment::Kind::kHole) == hole) co_return s.file_offset;
     }
-    at += length;
+    at = end;
   }
   if (hole) co_return size;
   co_return Error(FsError::kNxio);

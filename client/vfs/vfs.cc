@@ -10,7 +10,8 @@ namespace stria {
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
-      entries_(options.max_cached_entries), blocks_(options.block_cache_bytes) {}
+      mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
+      blocks_(options.block_cache_bytes) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }

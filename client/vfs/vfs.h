@@ -8,8 +8,8 @@
 // byte written before through any handle of the inode survives a power cut of everything. A failed
 // flush keeps its bytes; they are retried by the next flush.
 //
-// Bounds: dirty bytes <= Options::dirty_limit_bytes, block cache <= block_cache_bytes, attributes <=
-// max_cached_entries, directories and entries together <= max_cached_entries.
+// Bounds: dirty bytes <= Options::dirty_limit_bytes, block cache <= block_cache_bytes, mappings <= mapping_bytes and what
+// the reads under way need, attributes <= max_cached_entries, directories and entries together <= max_cached_entries.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,7 @@ class KernelCache {
 struct VfsOptions {
   uint64_t dirty_limit_bytes = 192 * kMiB;
   uint64_t block_cache_bytes = 96 * kMiB;
+  uint64_t mapping_bytes = 48 * kMiB;  // where the bytes of files lie, of all files together
   uint64_t readahead_bytes = 16 * kMiB;  // most that is fetched ahead of one sequential reader
   size_t max_cached_entries = 200'000;
   bool sync_on_close = true;  // close() returns after the bytes are durable
@@ -336,14 +337,12 @@ class Vfs {
   void WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely);
   void DropLease(VfsInode& n);  // not the server's knowledge of it
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
-  // Of what nobody uses only little is kept in memory.
-  void TrimIdle(VfsInode& n);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
   // It was read (atime.cc). Returns when the kernel has forgotten the old atime.
   Task<void> NoteRead(std::shared_ptr<VfsInode> inode, bool noatime);
   Task<void> TellRead(std::shared_ptr<VfsInode> inode);
-  void GiveBackIdle();
+  void KeepIdle(VfsInode& n);  // for the next open
 
   // ranges.cc
   void RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq, uint64_t since);
@@ -410,7 +409,7 @@ class Vfs {
                              ReadParts* out);
   Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, const ReadParts& how, uint64_t* end, ExtentCache* mapping,
                                Attr* seen);
-  Result<void> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
+  Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
@@ -438,6 +437,7 @@ class Vfs {
   };
   std::unordered_map<InodeId, CachedNode> attrs_;
   std::list<InodeId> lru_;
+  const std::shared_ptr<ExtentBudget> mappings_;
   EntryCache entries_;
   std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
   std::map<InodeId, size_t> resizing_;  // how many calls
@@ -451,6 +451,7 @@ class Vfs {
   std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
   uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
+  std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;

@@ -11,6 +11,7 @@ namespace {
 // leads out of circles that the real one never leaves.
 SimClusterOptions OfSeed(SimClusterOptions o, uint64_t seed) {
   if (seed % 4 == 3) o.shuffle = 1;
+  if (seed % 3 == 2) o.mapping_bytes = 4 * kKiB;  // a few stripes
   return o;
 }
 }  // namespace

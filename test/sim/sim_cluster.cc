@@ -328,6 +328,7 @@ void SimCluster::StartClient(size_t c) {
   o.session.seed = rng_.Next();
   o.vfs.dirty_limit_bytes = 8 * kMiB;
   o.vfs.block_cache_bytes = 4 * kMiB;
+  o.vfs.mapping_bytes = options_.mapping_bytes;
   o.vfs.readahead_bytes = 2 * kMiB;
   s.client = std::make_unique<Client>(o, *s.meta_connector, *s.data_connector, pool_, s.kernel);
   s.scope = std::make_unique<TaskScope>();

@@ -37,6 +37,7 @@ struct SimClusterOptions {
   size_t shuffle = 4;  // ready coroutines that the seed chooses among
   MetaServerOptions meta;
   int64_t client_timeout_ns = 120 * kSecond;
+  uint64_t mapping_bytes = VfsOptions().mapping_bytes;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
 };

@@ -19,7 +19,7 @@ const Caller kRoot;
 
 class SmallFiles : public testing::Test {
  public:
-  SmallFiles() : cluster_(7, Options()) {
+  explicit SmallFiles(SimClusterOptions options = Options()) : cluster_(7, options) {
     const Result<void> booted = cluster_.Boot();
     EXPECT_TRUE(booted.ok()) << booted.error();
   }
@@ -373,6 +373,84 @@ TEST_F(SmallFiles, AfterARestartOfTheServerNothingIsKnown) {
   cluster_.StartMeta();
   Create(1, dir, "x", "");
   EXPECT_EQ(Lookup(0, dir, "x"), FsError::kOk);
+}
+
+// More is read at once, and sought through, than one answer or the memory for mappings holds.
+class ManyPieces : public SmallFiles {
+ public:
+  ManyPieces() : SmallFiles(Small()) {
+    for (size_t i = 0; i < kPieces; ++i) bytes_.append(1, static_cast<char>('a' + i % 26)).append(kStride - 1, '\0');
+    file_ = Create(0, kRootInode, "f", "");
+    Open(0);
+    for (size_t i = 0; i < kPieces; ++i) {
+      EXPECT_TRUE(Do(vfs(0).Write(kRoot, handle_, i * kStride, Buffer::FromString(bytes_.substr(i * kStride, 1)))).ok());
+    }
+    EXPECT_TRUE(Do(vfs(0).Write(kRoot, handle_, bytes_.size() - 1, Buffer::FromString(std::string(1, '\0')))).ok());
+    Close(0);
+  }
+  static SimClusterOptions Small() {
+    SimClusterOptions o = Options();
+    o.mapping_bytes = 64 * kKiB;
+    return o;
+  }
+  void Open(size_t c) {
+    VfsHandle flags;
+    flags.read = flags.noatime = true;
+    flags.write = c == 0;
+    auto opened = Do(vfs(c).Open(kRoot, file_, false, flags));
+    ASSERT_TRUE(opened.ok()) << opened.error();
+    handle_ = opened->handle;
+  }
+  uint64_t Sought(uint64_t from, bool hole) {
+    const auto found = Do(vfs(1).Seek(kRoot, handle_, from, hole));
+    EXPECT_TRUE(found.ok()) << found.error();
+    return found.ok() ? *found : 0;
+  }
+  void Close(size_t c) {
+    EXPECT_TRUE(Do(vfs(c).Flush(kRoot, handle_)).ok());
+    EXPECT_TRUE(Do(vfs(c).Release(kRoot, handle_)).ok());
+  }
+
+ protected:
+  static constexpr size_t kReply = 4096;  // extents, at most
+  static constexpr size_t kPieces = 2 * kReply + 100, kStride = 8;
+  std::string bytes_;
+  InodeId file_;
+  VfsHandlePtr handle_;
+};
+
+TEST_F(ManyPieces, AreReadWhole) {
+  Open(1);
+  for (int round = 0; round < 2; ++round) EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, handle_, 0, kMiB))), bytes_);
+  // Ends in what the last answer brought, begins before.
+  for (uint64_t at = 0; at + 20'000 < bytes_.size(); at += 9'999) {
+    EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, handle_, at, 20'000))), bytes_.substr(at, 20'000)) << at;
+  }
+  Close(1);
+}
+
+TEST_F(ManyPieces, AreSoughtOneByOne) {
+  Open(1);
+  for (const uint64_t at : {uint64_t{0}, bytes_.size() / 2 / kStride * kStride, kReply * kStride - kStride,
+                            kReply * kStride, 2 * kReply * kStride}) {
+    EXPECT_EQ(Sought(at, false), at);
+    EXPECT_EQ(Sought(at, true), at + 1);
+    EXPECT_EQ(Sought(at + 1, false), at + kStride);
+  }
+  Close(1);
+}
+
+TEST_F(ManyPieces, OfOneFileMakeRoomForAnother) {
+  const InodeId first = file_;
+  const std::string small(100'000, 'x');
+  const InodeId other = Create(1, kRootInode, "other", small);
+  Open(1);
+  EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, handle_, 0, kMiB))), bytes_);
+  EXPECT_EQ(Read(1, other), small);
+  EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, handle_, 100, 1'000))), bytes_.substr(100, 1'000));
+  EXPECT_EQ(Read(1, other), small);
+  EXPECT_EQ(file_, first);
+  Close(1);
 }
 
 }  // namespace
