@@ -127,6 +127,7 @@ void FuseAdapter::LookForSlow() {
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
   co_await work(*adapter, request);
   CHECK(request->req_ == nullptr, "an operation ended without a reply");
+  if (request->given_up_) adapter->vfs_.NamesInDoubt(InodeId());  // the kernel was told that it did nothing
   request->grace_.Cancel();
   adapter->finished_.push_back(request->id_);
   if (adapter->running() == 0) adapter->idle_.Pulse();
@@ -155,6 +156,7 @@ void FuseAdapter::GiveUp(uint64_t id) {
   auto it = requests_.find(id);
   if (it == requests_.end() || !it->second->req_) return;
   FuseRequest& r = *it->second;
+  r.given_up_ = true;
   r.Fail(FsError::kIntr);
   if (r.on_interrupt_ != OnInterrupt::kCancel) return;
   requests_.erase(it);

@@ -36,6 +36,8 @@ struct FuseAdapterOptions {
   OwnerMap owner;
   // Called before a reply that gives the kernel an inode with attributes that it keeps.
   std::function<void(InodeId)> told;
+  // Called before a reply that gives the kernel names of this directory's listing to keep.
+  std::function<void(InodeId)> listed;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
   // What takes long, and why perhaps; to be told like `warn`.
@@ -114,6 +116,7 @@ class FuseAdapter {
 
   // After the last Begin: resumes when nothing runs any more. What takes longer than timeout_ns is cancelled.
   Task<void> Drain(int64_t timeout_ns);
+  uint64_t requests_begun() const { return next_id_ - 1; }
   size_t running() const { return requests_.size() - finished_.size(); }
 
   // ---- For the operations (ops_*.cc)
@@ -145,6 +148,9 @@ class FuseAdapter {
   Pool& replies() { return replies_; }
   void Told(const EntryOut& entry) {
     if (options_.told && entry.attr_valid_ns > 0) options_.told(entry.attr.ino);
+  }
+  void Listed(InodeId dir) {
+    if (options_.listed) options_.listed(dir);
   }
   void Warn(const Error& error);
   void WarnFromReader(const Error& error);  // any thread, while the executor runs

@@ -90,6 +90,7 @@ Result<void> FuseMount::Start() {
   changed_.wait_for(lock, std::chrono::milliseconds(kInitTimeoutMs), [this] { return answered_ || gone_; });
   if (!answered_) return Error(FsError::kTimedOut, "the kernel did not start to use " + options_.mountpoint);
   lock.unlock();
+  kernel_.AllowNames();
   // The kernel sets its own limit, 128 KiB, when it takes the answer to INIT: larger only from here on.
   if (entry_ && geteuid() == 0) (void)SetReadAhead(*entry_, options_.read_ahead_bytes);
   return Ok();

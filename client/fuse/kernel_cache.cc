@@ -1,6 +1,8 @@
 #include "client/fuse/kernel_cache.h"
 
 #include <fuse3/fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +15,15 @@ constexpr int64_t kLongestPauseNs = 50 * kMillisecond;
 
 int NotifyKernel(fuse_session* session, uint64_t node, off_t offset, off_t length) {
   return fuse_lowlevel_notify_inval_inode(session, node, offset, length);
+}
+// Newer than libfuse 3.14 and its headers.
+constexpr int kNotifyIncEpoch = 8;
+
+int RaiseKernelsEpoch(fuse_session* session) {
+  fuse_out_header header = {};
+  header.len = sizeof(header);
+  header.error = kNotifyIncEpoch;
+  return write(fuse_session_fd(session), &header, sizeof(header)) < 0 ? -errno : 0;
 }
 }  // namespace
 
@@ -33,9 +44,10 @@ bool ToldInodes::Has(uint64_t node, int64_t now_ns) const {
   return it != told_.end() && it->second.last_ns >= now_ns - kToldNs;
 }
 
-FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel) {}
+FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel, &RaiseKernelsEpoch) {}
 
-FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify) : roots_(roots), notify_(notify) {}
+FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify, RaiseEpoch raise)
+    : roots_(roots), notify_(notify), raise_(raise) {}
 
 FuseKernelCache::~FuseKernelCache() { Detach(); }
 
@@ -56,6 +68,17 @@ void FuseKernelCache::Detach() {
   }
   attr.reset();  // finishes what was submitted, and joins
   data.reset();
+}
+
+void FuseKernelCache::AllowNames() { names_allowed_ = RaiseNow() == 0; }
+
+int FuseKernelCache::RaiseNow() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return session_ ? raise_(session_) : -ENOTCONN;
+}
+
+Task<void> FuseKernelCache::ForgetNames(InodeId in) {
+  if (names_allowed_) co_await names_.Forget(in);
 }
 
 void FuseKernelCache::Told(InodeId ino) { told_.Add(roots_.ToNode(ino), Executor::Current().NowNs()); }

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "client/cache/name_epoch.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
 #include "common/exec/pool.h"
@@ -48,29 +50,42 @@ class FuseKernelCache final : public KernelCache {
   static constexpr int kDataThreads = 2;
   // fuse_lowlevel_notify_inval_inode
   using Notify = int (*)(fuse_session*, uint64_t node, off_t offset, off_t length);
+  // FUSE_NOTIFY_INC_EPOCH: a negative errno if the kernel does not know it.
+  using RaiseEpoch = int (*)(fuse_session*);
 
   explicit FuseKernelCache(RootMap roots = {});
-  FuseKernelCache(RootMap roots, Notify notify);  // for tests
+  FuseKernelCache(RootMap roots, Notify notify, RaiseEpoch raise);  // for tests
   ~FuseKernelCache() override;
 
   // Between Attach and Detach (any thread) notifications go to this mount; otherwise nothing is cached
   // anywhere and they return at once. Detach waits for those that are running: abort the connection first.
   void Attach(fuse_session* session);
   void Detach();
+  // After INIT, any thread: from here on the kernel may keep names, if it can be told to forget them.
+  void AllowNames();
   // Before Attach.
   void SetRoots(RootMap roots) { roots_ = roots; }
 
   // On the executor's thread, before the reply that gives the kernel this inode and attributes that it keeps.
   void Told(InodeId ino);
+  // The same before names of a directory's listing.
+  void Listed(InodeId dir) { names_.Listed(dir); }
 
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
+  Task<void> ForgetNames(InodeId in) override;
+  bool can_forget_names() const override { return names_allowed_; }
 
  private:
   // What the kernel said: 0 or a negative errno. 0 when there is no mount.
   Task<int> Invalidate(uint64_t node, off_t offset, off_t length);
 
   RootMap roots_;
+  int RaiseNow();
+
   const Notify notify_;
+  const RaiseEpoch raise_;
+  std::atomic<bool> names_allowed_ = false;
+  NameEpoch names_{[this] { (void)RaiseNow(); }};
   ToldInodes told_;  // of the executor's thread
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;

@@ -2,15 +2,19 @@
 //
 // Offsets: 0 is the start, 1 after ".", 2 after ".."; from there on the server's cookies (all larger).
 // The kernel asks for a page or so at a time; entries are fetched kReadDirEntries at once and kept with
-// the open directory. Attributes that come along stay in the Vfs, which answers the lookups that follow:
-// the kernel would have to ask again anyway, as it caches no names of ours.
+// the open directory. Attributes that come along stay in the Vfs; what it still knows of a name when the kernel asks
+// for it is given along.
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "client/cache/name_epoch.h"
 #include "client/fuse/fuse_adapter.h"
 
 namespace stria {
@@ -54,8 +58,8 @@ Task<Result<void>> Fetch(FuseAdapter& a, FuseDir* d, uint64_t offset, bool with_
 class DirPacker {
  public:
   DirPacker(size_t room, bool plus) : bytes_(std::min(room, kMaxDirReplyBytes), '\0'), plus_(plus) {}
-  // False if it does not fit.
-  bool Add(const std::string& name, InodeId ino, FileType type, uint64_t next_offset) {
+  // False if it does not fit. `known`: with `plus`, what the kernel may keep of it.
+  bool Add(const std::string& name, InodeId ino, FileType type, uint64_t next_offset, const fuse_entry_out* known) {
     fuse_entry_param e = {};  // ino 0: a name alone
     e.attr.st_ino = ino.v;
     e.attr.st_mode = TypeBits(type);
@@ -65,6 +69,7 @@ class DirPacker {
     const size_t need = plus_ ? fuse_add_direntry_plus(nullptr, at, room, name.c_str(), &e, offset)
                               : fuse_add_direntry(nullptr, at, room, name.c_str(), &e.attr, offset);
     if (need > room) return false;
+    if (known != nullptr) std::memcpy(at + offsetof(fuse_direntplus, entry_out), known, sizeof(*known));
     used_ += need;
     return true;
   }
@@ -76,6 +81,13 @@ class DirPacker {
   const bool plus_;
   size_t used_ = 0;
 };
+
+fuse_entry_out ListedEntry(FuseAdapter& a, EntryOut entry) {
+  entry.name_valid_ns = std::min(entry.name_valid_ns, NameEpoch::kListedValidNs);
+  fuse_entry_out out = MakeEntryOut(entry, a.roots());
+  a.owner().Apply(&out.attr);
+  return out;
+}
 
 Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uint64_t offset, bool plus) {
   FuseDirPtr d = a.Dir(fh);
@@ -93,13 +105,13 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
       co_return;
     }
   }
-  bool full = false;
+  bool full = false, keeps_names = false;
   if (offset < kAfterDot) {
-    full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot);
+    full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot, nullptr);
     if (!full) d->offset = kAfterDot;
   }
   if (!full && d->offset < kAfterDotDot) {
-    full = !out.Add("..", d->parent, FileType::kDirectory, kAfterDotDot);
+    full = !out.Add("..", d->parent, FileType::kDirectory, kAfterDotDot, nullptr);
     if (!full) d->offset = kAfterDotDot;
   }
   while (!full) {
@@ -113,11 +125,17 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
       continue;
     }
     const DirEntry& e = d->entries[d->next];
-    full = !out.Add(e.name, e.ino, e.type, e.cookie);
+    fuse_entry_out entry;
+    const std::optional<EntryOut> known = plus ? a.vfs().Listed(d->ino, e) : std::nullopt;
+    if (known) entry = ListedEntry(a, *known);
+    full = !out.Add(e.name, e.ino, e.type, e.cookie, known ? &entry : nullptr);
     if (full) break;
+    if (known) a.Told(*known);
+    keeps_names = keeps_names || known;
     d->offset = e.cookie;
     ++d->next;
   }
+  if (keeps_names) a.Listed(d->ino);
   r->Bytes(out.bytes());
 }
 void BeginReadDir(fuse_req_t req, size_t size, off_t offset, fuse_file_info* fi, bool plus) {

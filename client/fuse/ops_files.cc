@@ -80,12 +80,13 @@ void LlOpen(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
 }
 
 Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, uint32_t mode, int flags) {
-  auto opened = co_await a.vfs().Create(r->who, parent, std::move(name), mode, (flags & O_EXCL) != 0,
+  auto opened = co_await a.vfs().Create(r->who, parent, name, mode, (flags & O_EXCL) != 0,
                                         (flags & O_TRUNC) != 0, HandleFor(flags));
   if (!opened.ok()) {
     r->Fail(opened.error());
     co_return;
   }
+  opened->entry.name_valid_ns = a.vfs().NameValidNs(parent, name, opened->entry.attr.ino);
   co_await GiveFile(a, r, std::move(*opened), true);
 }
 void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {

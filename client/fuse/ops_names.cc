@@ -21,8 +21,15 @@ using Identity = FuseAdapter::Identity;
 // ---- lookup, getattr, setattr
 
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
-  const Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, std::move(name));
-  if (found.ok()) a.looked_up().Add(*found, Executor::Current().NowNs());
+  Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, name);
+  if (found.code() == FsError::kNoEnt) {
+    r->NoEntry(a.vfs().NameValidNs(parent, name, InodeId()));
+    co_return;
+  }
+  if (found.ok()) {
+    found->name_valid_ns = a.vfs().NameValidNs(parent, name, found->attr.ino);
+    a.looked_up().Add(*found, Executor::Current().NowNs());
+  }
   r->Entry(found, false);
 }
 void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
@@ -107,7 +114,9 @@ void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, f
 
 Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, FileType type, uint32_t mode,
                     uint64_t rdev, std::string target) {
-  r->Entry(co_await a.vfs().MakeNode(r->who, parent, std::move(name), type, mode, rdev, std::move(target)), true);
+  Result<EntryOut> made = co_await a.vfs().MakeNode(r->who, parent, name, type, mode, rdev, std::move(target));
+  if (made.ok()) made->name_valid_ns = a.vfs().NameValidNs(parent, name, made->attr.ino);
+  r->Entry(made, true);
 }
 void BeginMakeNode(fuse_req_t req, fuse_ino_t parent, const char* name, FileType type, uint32_t mode, uint64_t rdev,
                    const char* target) {
@@ -165,7 +174,9 @@ void LlRename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t ne
 }
 
 Task<void> Link(FuseAdapter& a, FuseRequest* r, InodeId ino, InodeId new_parent, std::string new_name) {
-  r->Entry(co_await a.vfs().Link(r->who, ino, new_parent, std::move(new_name)), true);
+  Result<EntryOut> made = co_await a.vfs().Link(r->who, ino, new_parent, new_name);
+  if (made.ok()) made->name_valid_ns = a.vfs().NameValidNs(new_parent, new_name, ino);
+  r->Entry(made, true);
 }
 void LlLink(fuse_req_t req, fuse_ino_t node, fuse_ino_t new_parent, const char* new_name) {
   FuseAdapter& a = FuseAdapter::Of(req);

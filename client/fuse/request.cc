@@ -91,6 +91,13 @@ bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed) {
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 
+bool FuseRequest::NoEntry(int64_t valid_ns) {
+  if (valid_ns <= 0) return Fail(FsError::kNoEnt);
+  fuse_req_t req = Take();
+  const fuse_entry_out out = MakeNoEntryOut(valid_ns);
+  return req && Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+}
+
 bool FuseRequest::Attributes(const Result<EntryOut>& entry, bool changed) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();

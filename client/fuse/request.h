@@ -56,6 +56,7 @@ class FuseRequest {
   // `changed`: the reply to something that changes the inode. The kernel takes its attributes without asking whether
   // it was told to forget them meanwhile (as it does for LOOKUP and GETATTR), so it may not keep them.
   bool Entry(const Result<EntryOut>& entry, bool changed);
+  bool NoEntry(int64_t valid_ns);  // the name is not there, and may be believed not to be
   bool Attributes(const Result<EntryOut>& entry, bool changed);
   bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags);  // `entry` of create
   bool Bytes(std::string_view bytes);
@@ -84,6 +85,7 @@ class FuseRequest {
   bool said_slow_ = false;
   Timer grace_;  // running since the interrupt
   bool interrupted_ = false;
+  bool given_up_ = false;  // answered while the operation still runs
   std::function<void()> when_interrupted_;
   TaskScope task_;
 };

@@ -184,6 +184,7 @@ Result<void> MountProgram::Start() {
   adapter.warn = [](const std::string& line) { LogWarning("{}", line); };
   adapter.slow = adapter.warn;
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
+  adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
   kernel_.SetRoots(adapter.roots);
   loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });
   FuseMountOptions mount;

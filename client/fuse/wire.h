@@ -45,8 +45,9 @@ inline constexpr uint32_t kPreferredIoBytes = 256 * kKiB;
 
 void FillAttr(const Attr& attr, fuse_attr* out);
 fuse_attr_out MakeAttrOut(const EntryOut& entry);
-// Names are never cached by the kernel (entry_valid 0): Vfs keeps them under the session's lease.
 fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots);
+// A name that is not there.
+fuse_entry_out MakeNoEntryOut(int64_t valid_ns);
 struct statvfs MakeStatVfs(const StatFsReply& reply);
 
 // The handle that open(2) flags ask for.

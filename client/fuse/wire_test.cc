@@ -27,7 +27,7 @@ TEST(FuseWire, AttrAndTimesBefore1970) {
   EXPECT_EQ(out.attr.rdev, (300u & 0xff) | (259u << 8) | ((300u & ~0xffu) << 12));
 }
 
-TEST(FuseWire, EntriesAreNotCachedAndAMountedDirectoryIsNumberOne) {
+TEST(FuseWire, NamesAreKeptAsToldAndAMountedDirectoryIsNumberOne) {
   EntryOut e;
   e.attr.ino = InodeId(77);
   e.attr.type = FileType::kDirectory;
@@ -35,6 +35,11 @@ TEST(FuseWire, EntriesAreNotCachedAndAMountedDirectoryIsNumberOne) {
   EXPECT_EQ(MakeEntryOut(e, RootMap()).nodeid, 77u);
   EXPECT_EQ(MakeEntryOut(e, RootMap{InodeId(77)}).nodeid, 1u);
   EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid, 0u);
+  e.name_valid_ns = 3 * kSecond / 2;
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid, 1u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid_nsec, 500'000'000u);
+  EXPECT_EQ(MakeNoEntryOut(2 * kSecond).nodeid, 0u);
+  EXPECT_EQ(MakeNoEntryOut(2 * kSecond).entry_valid, 2u);
   EXPECT_EQ(MakeEntryOut(e, RootMap()).attr_valid, 0u);
   EXPECT_EQ(RootMap{InodeId(77)}.FromNode(1), InodeId(77));
   EXPECT_EQ(RootMap{InodeId(77)}.FromNode(5), InodeId(5));

@@ -71,6 +71,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
     }
     case SessionEvent::Kind::kInvalidateEntry:
       entries_.Revoked(e.ino, e.name);
+      co_await kernel_.ForgetNames(e.ino);
       co_return;
     case SessionEvent::Kind::kRecall:
       co_await GiveUpLease(std::move(inode), e);
@@ -192,6 +193,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   // Not waited for: the kernel waits for reads, which wait for the session.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
+  co_await kernel_.ForgetNames(InodeId());
   for (InodeId ino : known) co_await kernel_.InvalidateInode(ino, lost, 0, 0);
 }
 

@@ -218,6 +218,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (!reply.ok()) {
     CreateEnded(call);
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
+    co_await kernel_.ForgetNames(parent);
     co_return reply.error();
   }
   auto inode = InodeOf(reply->node.attr.ino);

@@ -53,6 +53,12 @@ class KernelCache {
   // kernel itself asked for (truncate, fallocate, copy_file_range) needs no call: it drops the pages when
   // it has the answer, and until then holds back pages that would be written.
   virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
+  // Names in directories, all at once; `in` is where one has changed (0: anywhere). Returns when the kernel asks again for
+  // each. Waits for nobody but, for a moment, for listings of `in` that are on their way to a program.
+  virtual Task<void> ForgetNames(InodeId in) = 0;
+  // Otherwise it may keep no names: it could forget one only with the directory's lock, for which it may have to wait until
+  // an operation of ours has ended (two mounts with operations in one directory would wait for each other).
+  virtual bool can_forget_names() const = 0;
 };
 
 struct VfsOptions {
@@ -81,6 +87,7 @@ struct IoCounters {
 
 struct EntryOut {
   Attr attr;
+  int64_t name_valid_ns = 0;  // how long the kernel may keep the name that led to it
   int64_t attr_valid_ns = 0;  // how long the kernel may keep attr
 };
 
@@ -148,6 +155,14 @@ class Vfs {
 
   // ---- Names (namespace.cc)
   Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
+  // How long the kernel may believe that the name leads to `ino` (0: that it is not there). Right after the answer that
+  // said so, before anything is waited for.
+  int64_t NameValidNs(InodeId parent, const std::string& name, InodeId ino);
+  // The same for what a listing says, with the attributes; none if they are not surely what they are now.
+  std::optional<EntryOut> Listed(InodeId parent, const DirEntry& entry);
+  // An operation of ours on a name there (0: anywhere) may or may not have been done, or was done after the kernel had been
+  // told that it failed.
+  void NamesInDoubt(InodeId dir) { scope_.Spawn(kernel_.ForgetNames(dir)); }
   Task<Result<EntryOut>> GetAttr(Caller who, InodeId ino);
   Task<Result<EntryOut>> SetAttr(Caller who, InodeId ino, SetAttrIn set);
   Task<Result<EntryOut>> MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,

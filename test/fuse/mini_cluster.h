@@ -159,6 +159,7 @@ class MiniMount {
       FuseAdapterOptions adapter;
       adapter.roots = roots;
       adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
+      adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
       adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
       adapter.slow = [n = number](const std::string& line) { std::cerr << "mount " << n << ": " << line << std::endl; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);
@@ -187,6 +188,7 @@ class MiniMount {
   }
   const std::string& path() const { return path_; }
   FuseAdapter& adapter() { return *adapter_; }
+  const FuseKernelCache& kernel() const { return kernel_; }
   Client& client() { return *client_; }
   int times_gone() const { return gone_; }
 

@@ -58,7 +58,7 @@ class SharedNamesWork final : public SimWork {
   Task<void> Actor(size_t client, uint64_t seed);
   Task<void> NextDir(size_t client);
   Task<void> OneOperation(size_t client, DirPtr dir, Random& rng);
-  Task<Error> Do(size_t client, DirPtr dir, Op* op);
+  Task<Error> Do(size_t client, DirPtr dir, Op* op, Random& rng);
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
 
@@ -113,34 +113,49 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
   dir->history.push_back({NowNs(), linear::kPending, op});
   if (change) dir->changed_ns[client] = INT64_MAX;
   StrikeClient(client);
-  const Error error = co_await Do(client, dir, &op);
+  const Error error = co_await Do(client, dir, &op, rng);
   Answered(who, dir, index, op, error);
   if (change && error.ok()) Strike();
 }
 
-Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op) {
+Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) {
   Vfs& fs = vfs(client);
+  SimKernel& kernel = cluster().kernel(client);
   switch (op->kind) {
     case Op::Kind::kLookup:
     case Op::Kind::kCreate: {
+      std::optional<SimKernel::Changing> changing;
+      if (op->kind == Op::Kind::kCreate) changing.emplace(&kernel);
       auto r = op->kind == Op::Kind::kLookup
-                   ? co_await fs.Lookup(kRoot, dir->ino, op->name)
+                   ? co_await kernel.Lookup(fs, kRoot, dir->ino, op->name)
                    : co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
+      if (op->kind == Op::Kind::kCreate && r.ok()) kernel.Removed(dir->ino, op->name);
       if (!r.ok()) co_return r.error();
       op->file = r->attr.ino.v;
       if (dir->files.size() > 4) dir->files.erase(dir->files.begin());
       dir->files.push_back(r->attr.ino);
       co_return Error();
     }
-    case Op::Kind::kUnlink: co_return (co_await fs.Unlink(kRoot, dir->ino, op->name)).error();
-    case Op::Kind::kRename:
-      co_return (co_await fs.Rename(kRoot, dir->ino, op->name, dir->ino, op->to, false, false)).error();
+    case Op::Kind::kUnlink: {
+      const SimKernel::Changing changing(&kernel);
+      const Error error = (co_await fs.Unlink(kRoot, dir->ino, op->name)).error();
+      if (error.ok()) kernel.Removed(dir->ino, op->name);
+      co_return error;
+    }
+    case Op::Kind::kRename: {
+      const SimKernel::Changing changing(&kernel);
+      const Error error = (co_await fs.Rename(kRoot, dir->ino, op->name, dir->ino, op->to, false, false)).error();
+      if (error.ok()) kernel.Renamed(dir->ino, op->name, dir->ino, op->to);
+      co_return error;
+    }
     case Op::Kind::kLink: {
+      const SimKernel::Changing changing(&kernel);
       auto r = co_await fs.Link(kRoot, InodeId(op->file), dir->ino, op->to);
+      if (r.ok()) kernel.Removed(dir->ino, op->to);
       co_return r.ok() ? Error() : r.error();
     }
     case Op::Kind::kList: {
-      auto r = co_await fs.ReadDir(kRoot, dir->ino, 0, 1000, false);
+      auto r = co_await kernel.List(fs, kRoot, dir->ino, rng);
       if (!r.ok()) co_return r.error();
       for (const DirEntry& e : r->entries) {
         if (e.name != "." && e.name != "..") op->names.push_back(e.name);
@@ -209,6 +224,7 @@ void SharedNamesWork::Check(const DirPtr& dir) {
 
 Task<void> SharedNamesWork::FinalChecks() {
   if (!dir_) co_return;
+  Random rng(1);
   for (size_t c = 0; c < clients(); ++c) {
     for (size_t i = 0; i <= kNames; ++i) {
       Op op;
@@ -218,7 +234,7 @@ Task<void> SharedNamesWork::FinalChecks() {
       const size_t index = dir_->history.size();
       const Who who = Me(c);
       dir_->history.push_back({NowNs(), linear::kPending, op});
-      const Error error = co_await Do(c, dir_, &op);
+      const Error error = co_await Do(c, dir_, &op, rng);
       Answered(who, dir_, index, op, error);
     }
   }

@@ -336,14 +336,6 @@ void SimCluster::StartClient(size_t c) {
   ++s.starts;
 }
 
-Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
-  const uint64_t before = begun_;
-  const auto locked = [&] {
-    return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });
-  };
-  while (data && locked()) co_await ended_.Wait();
-}
-
 Task<Result<BufferChain>> SimCluster::Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {
   std::optional<SimKernel::PagesLocked> pages;
   if (h->page_cache) pages.emplace(&kernel(c), h->inode->ino);
@@ -355,6 +347,7 @@ void SimCluster::CrashClient(size_t c) {
   if (!client_up(c)) return;
   s.scope.reset();
   s.client.reset();
+  s.kernel.Unmounted();
   s.data_connector.reset();
   s.meta_connector.reset();
   s.factory.reset();

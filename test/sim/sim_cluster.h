@@ -23,6 +23,7 @@
 #include "server/agent.h"
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
+#include "test/sim/sim_kernel.h"
 
 namespace stria {
 
@@ -40,34 +41,6 @@ struct SimClusterOptions {
   uint64_t mapping_bytes = VfsOptions().mapping_bytes;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
-};
-
-// It caches nothing, but holds pages locked while they are read, and can forget them only afterwards.
-class SimKernel final : public KernelCache {
- public:
-  Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
-  // While it lives, pages of the inode are being read.
-  class PagesLocked {
-   public:
-    PagesLocked(SimKernel* kernel, InodeId ino) : kernel_(kernel), at_(++kernel->begun_, ino) {
-      kernel_->reading_.insert(at_);
-    }
-    PagesLocked(const PagesLocked&) = delete;
-    PagesLocked& operator=(const PagesLocked&) = delete;
-    ~PagesLocked() {
-      kernel_->reading_.erase(at_);
-      kernel_->ended_.Pulse();
-    }
-
-   private:
-    SimKernel* const kernel_;
-    const std::pair<uint64_t, InodeId> at_;
-  };
-
- private:
-  uint64_t begun_ = 0;
-  std::set<std::pair<uint64_t, InodeId>> reading_;
-  Event ended_;
 };
 
 class SimCluster {

@@ -1,0 +1,163 @@
+// Names that the kernel keeps: they save requests, and are never believed longer than they are true.
+#include <dirent.h>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/fuse/two_mounts.h"
+
+namespace stria {
+namespace {
+
+class Names : public TwoMounts {
+ protected:
+  void SetUp() override {
+    TwoMounts::SetUp();
+    if (!IsSkipped() && !a_->kernel().can_forget_names()) GTEST_SKIP() << "this kernel cannot be told to forget names";
+  }
+  // Requests that the kernel makes of mount a.
+  template <class Fn>
+  uint64_t RequestsFor(Fn fn) {
+    const auto count = [] {
+      uint64_t n = 0;
+      cluster_->loop().Do([&] { n = a_->adapter().requests_begun(); });
+      return n;
+    };
+    const uint64_t before = count();
+    fn();
+    return count() - before;
+  }
+  static int ErrorOf(int result) { return result == 0 ? 0 : errno; }
+  static int StatError(const std::string& path) {
+    struct stat st;
+    return ErrorOf(lstat(path.c_str(), &st));
+  }
+  static size_t List(const std::string& path, bool with_stat) {
+    DIR* dir = opendir(path.c_str());
+    if (dir == nullptr) return 0;
+    size_t n = 0;
+    while (const dirent* e = readdir(dir)) {
+      struct stat st;
+      if (with_stat) (void)fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW);
+      ++n;
+    }
+    closedir(dir);
+    return n;
+  }
+};
+
+TEST_F(Names, KnownOnesAreNotAskedFor) {
+  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir(A("d/e").c_str(), 0755), 0);
+  WriteAll(A("d/e/f"), "text");
+  ASSERT_EQ(StatError(A("d/e/f")), 0);
+  ASSERT_EQ(StatError(A("d/e/none")), ENOENT);
+  EXPECT_LE(RequestsFor([&] {
+              for (int i = 0; i < 100; ++i) {
+                EXPECT_EQ(StatError(A("d/e/f")), 0);
+                EXPECT_EQ(StatError(A("d/e/none")), ENOENT);
+              }
+            }),
+            5u);
+}
+
+TEST_F(Names, AListingBringsThem) {
+  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+  constexpr size_t kFiles = 300;
+  for (size_t i = 0; i < kFiles; ++i) WriteAll(A("d/") + std::to_string(i), "x");
+  WriteAll(B("d/other"), "x");  // the kernel asks for all names again
+  const uint64_t asked = RequestsFor([&] { EXPECT_EQ(List(A("d"), true), kFiles + 3); });
+  EXPECT_LE(asked, kFiles / 4);
+}
+
+// Each change is seen on both mounts as soon as it is made, whatever the kernel was told before; listings that are on their
+// way meanwhile included.
+TEST_F(Names, AreForgottenWhenSomebodyChangesThem) {
+  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+  struct Others {
+    std::atomic<bool> stop = false;
+    std::vector<std::thread> threads;
+    ~Others() {
+      stop = true;
+      for (std::thread& t : threads) t.join();
+    }
+  } others;
+  for (const std::string& dir : {A("d"), B("d")}) {
+    others.threads.emplace_back([dir, &others] {
+      while (!others.stop) {
+        List(dir, true);
+        for (int i = 0; i < 6; ++i) StatError(dir + "/" + std::to_string(i));
+      }
+    });
+  }
+  Random rng(5);
+  std::map<std::string, ino_t> model;
+  const auto some = [&] { return std::to_string(rng.Below(6)); };
+  for (int round = 0; round < 300 && !HasFailure(); ++round) {
+    const std::string in = rng.OneIn(2) ? A("d/") : B("d/");
+    const std::string name = some(), to = some();
+    const bool there = model.contains(name);
+    std::string did;
+    switch (rng.Below(4)) {
+      case 0: {
+        did = "create " + name;
+        const int fd = open((in + name).c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+        ASSERT_EQ(fd < 0 ? errno : 0, there ? EEXIST : 0) << did;
+        if (fd < 0) break;
+        struct stat st;
+        ASSERT_EQ(fstat(fd, &st), 0);
+        close(fd);
+        model[name] = st.st_ino;
+        break;
+      }
+      case 1:
+        did = "unlink " + name;
+        ASSERT_EQ(ErrorOf(unlink((in + name).c_str())), there ? 0 : ENOENT) << did;
+        model.erase(name);
+        break;
+      case 2:
+        did = "rename " + name + " " + to;
+        ASSERT_EQ(ErrorOf(rename((in + name).c_str(), (in + to).c_str())), there ? 0 : ENOENT) << did;
+        if (there && name != to) {
+          model[to] = model[name];
+          model.erase(name);
+        }
+        break;
+      case 3:
+        did = "exchange " + name + " " + to;
+        ASSERT_EQ(ErrorOf(renameat2(AT_FDCWD, (in + name).c_str(), AT_FDCWD, (in + to).c_str(), RENAME_EXCHANGE)),
+                  there && model.contains(to) ? 0 : ENOENT)
+            << did;
+        if (there && model.contains(to)) std::swap(model[name], model[to]);
+        break;
+    }
+    for (const std::string& at : {A("d/"), B("d/")}) {
+      for (int i = 0; i < 6; ++i) {
+        const std::string n = std::to_string(i);
+        struct stat st = {};
+        const int error = ErrorOf(lstat((at + n).c_str(), &st));
+        ASSERT_EQ(error, model.contains(n) ? 0 : ENOENT) << at + n << " after " << did << " in " << in << ", round " << round;
+        if (error == 0) {
+          ASSERT_EQ(st.st_ino, model[n]) << at + n << " after " << did << " in " << in << ", round " << round;
+        }
+      }
+    }
+  }
+}
+
+// Who may not pass a directory does not because somebody else has.
+TEST_F(Names, AreNoWayAroundPermissions) {
+  ASSERT_EQ(mkdir(A("closed").c_str(), 0755), 0);
+  WriteAll(A("closed/f"), "text");
+  const auto look = [&] { return As(1000, 1000, {}, [&] { return StatError(A("closed/f")); }); };
+  EXPECT_EQ(look(), 0);
+  ASSERT_EQ(chmod(B("closed").c_str(), 0700), 0);
+  EXPECT_EQ(look(), EACCES);
+  EXPECT_EQ(StatError(A("closed/f")), 0);
+}
+
+}  // namespace
+}  // namespace stria
