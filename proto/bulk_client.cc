@@ -57,7 +57,7 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
       news_.push_back(std::move(news));
       post = !std::exchange(posted_, true);
     }
-    if (post) executor->Post([self = shared_from_this()] { self->Deliver(); });
+    if (post) executor->PostOrRun([self = shared_from_this()] { self->Deliver(); });
   }
   // The rest: executor's thread.
   bool closed() const { return closed_; }

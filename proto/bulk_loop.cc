@@ -55,6 +55,7 @@ void BulkLoop::Stop() {
     stop_ = true;
   }
   Wake();
+  CHECK(std::this_thread::get_id() != thread_.get_id(), "a loop cannot wait for its own end (Executor::EndHelp)");
   if (thread_.joinable()) thread_.join();
   posted_.clear();
   by_fd_.clear();

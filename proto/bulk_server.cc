@@ -233,7 +233,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     if (stopping) {
       Reply(connection.get(), frame.id, EncodeError(Error(FsError::kUnavailable, "the server is stopping")), nullptr);
     } else if (post) {
-      executor_->Post([self = shared_from_this()] { self->TakeInbox(); });
+      executor_->PostOrRun([self = shared_from_this()] { self->TakeInbox(); });
     }
   }
 
@@ -302,6 +302,8 @@ Task<void> BulkServer::Shutdown(int64_t grace_ns) {
     co_return true;
   }(state_->scope()));
   while (state_->busy() && Executor::Current().NowNs() < until_ns) co_await Sleep(kSentPollNs);
+  Executor::Current().EndHelp();  // the loops' threads are waited for
+  while (!Executor::Current().OnOwnThread()) co_await Yield();
   state_->Stop();
 }
 

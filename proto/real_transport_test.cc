@@ -30,6 +30,7 @@ void RunTest(std::function<Task<void>(Executor*)> body) {
   ex.MakeCurrent();
   TaskScope scope;
   scope.Spawn([](LoopExecutor* loop, std::function<Task<void>(Executor*)> fn) -> Task<void> {
+    loop->EndHelp();  // `fn` ends clients and servers wherever it is
     co_await fn(loop);
     loop->Stop();
   }(&ex, std::move(body)));

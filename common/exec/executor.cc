@@ -4,11 +4,22 @@
 
 namespace stria {
 
-thread_local Executor* Executor::current_ = nullptr;
+namespace {
+thread_local Executor* current = nullptr;
+}  // namespace
+
+Executor& Executor::Current() {
+  CHECK(current != nullptr, "no executor on this thread");
+  return *current;
+}
+
+bool Executor::HasCurrent() { return current != nullptr; }
+void Executor::MakeCurrent() { current = this; }
+void Executor::ClearCurrent() { current = nullptr; }
 
 Executor::~Executor() {
   for (auto& [key, timer] : timers_) timer->executor_ = nullptr;
-  if (current_ == this) current_ = nullptr;
+  if (current == this) current = nullptr;
 }
 
 void Timer::Cancel() {

@@ -1,6 +1,6 @@
 // The runtime: one thread of logic. An Executor resumes coroutines and runs timers, in a defined
-// order, on one thread. All state of a process belongs to its executor's thread; other threads may
-// only Post(). Blocking calls and heavy pure computation go to a Pool (pool.h).
+// order, on one thread at a time. All state of a process belongs to its executor's thread; other threads may
+// only Post() (and be that thread for a while, with PostOrRun). Blocking calls and heavy pure computation go to a Pool (pool.h).
 //
 // Cancelling is destroying: a suspended coroutine frame may be destroyed at any time on the
 // executor's thread; every awaitable unlinks itself in its destructor, so nothing resumes a dead
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "common/check.h"
 #include "common/compiler.h"
@@ -106,13 +107,12 @@ class Executor {
 
   // The one whose thread this is. REQUIRES: called from a coroutine or callback it runs (or after
   // MakeCurrent on this thread).
-  static Executor& Current() {
-    CHECK(current_ != nullptr, "no executor on this thread");
-    return *current_;
-  }
-  static bool HasCurrent() { return current_ != nullptr; }
-  void MakeCurrent() { current_ = this; }
-  static void ClearCurrent() { current_ = nullptr; }
+  // Not inline: a coroutine may go on on another thread (PostOrRun), and the compiler would keep the place of the first
+  // thread's pointer across co_await. So it does with errno: do not look at that in a coroutine.
+  static Executor& Current();
+  static bool HasCurrent();
+  void MakeCurrent();
+  static void ClearCurrent();
 
   // Nanoseconds that never jump (CLOCK_BOOTTIME, or virtual time): leases, timeouts.
   virtual int64_t NowNs() const = 0;
@@ -120,6 +120,15 @@ class Executor {
   virtual int64_t WallNs() const = 0;
   // Runs `fn` on the executor's thread, soon. Any thread. Dropped if the executor stops first.
   virtual void Post(std::function<void()> fn) = 0;
+  // The same, or runs `fn` here and now, with what follows from it, if the executor has nothing to do: then this thread is
+  // the executor's meanwhile. Not with a lock that something of the executor may want, nor where its work may not wait.
+  // After Posts of the same thread it may come before them.
+  virtual void PostOrRun(std::function<void()> fn) { Post(std::move(fn)); }
+  // False on a thread that helps (PostOrRun).
+  virtual bool OnOwnThread() const { return true; }
+  // From now on no thread helps. Who ends threads that may, and waits for them, goes on only on the executor's own, as it
+  // would wait for itself: `EndHelp(); while (!OnOwnThread()) co_await Yield();`
+  virtual void EndHelp() {}
 
   // Makes `w`'s coroutine resume soon (never inside this call).
   void Ready(Waiter* w) { ready_.PushBack(w); }
@@ -140,9 +149,6 @@ class Executor {
   NodeList ready_;
   std::map<std::pair<int64_t, uint64_t>, Timer*> timers_;
   uint64_t timer_seq_ = 0;
-
- private:
-  static thread_local Executor* current_;
 };
 
 }  // namespace stria

@@ -15,6 +15,8 @@ int64_t ClockNs(clockid_t id) {
 }
 // Ready coroutines run between two looks at the clock and at what other threads posted.
 constexpr int kReadyBatch = 64;
+// After this a helper goes back to its own work.
+constexpr int64_t kHelpNs = 200 * kMicrosecond;
 }  // namespace
 
 int64_t BoottimeNs() { return ClockNs(CLOCK_BOOTTIME); }
@@ -27,8 +29,57 @@ void LoopExecutor::Post(std::function<void()> fn) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     posted_.push_back(std::move(fn));
-    wake = sleeping_;
+    wake = sleeping_ && !busy_;  // a helper wakes it when it goes
   }
+  if (wake) cv_.notify_one();
+}
+
+void LoopExecutor::PostOrRun(std::function<void()> fn) {
+  std::unique_lock<std::mutex> lock(mu_);
+  const bool can_help = running_ && !busy_ && !stop_ && !no_helpers_ && sleeping_ && posted_.empty() && !HasCurrent();
+  if (can_help) return Help(&lock, std::move(fn));
+  shared_.push_back(std::move(fn));
+  const bool wake = sleeping_ && !busy_;
+  lock.unlock();
+  if (wake) cv_.notify_one();
+}
+
+bool LoopExecutor::OnOwnThread() const {
+  return std::this_thread::get_id() == own_thread_.load(std::memory_order_relaxed);
+}
+
+void LoopExecutor::EndHelp() {
+  std::lock_guard<std::mutex> lock(mu_);
+  no_helpers_ = true;
+}
+
+void LoopExecutor::RunReady() {
+  if (NextTimerNs() <= NowNs()) RunDueTimers(NowNs());
+  for (int i = 0; i < kReadyBatch && RunOneReady(); ++i) {
+  }
+}
+
+void LoopExecutor::Help(std::unique_lock<std::mutex>* lock, std::function<void()> fn) {
+  busy_ = true;
+  lock->unlock();
+  MakeCurrent();
+  const int64_t until_ns = NowNs() + kHelpNs;
+  std::vector<std::function<void()>> batch;
+  batch.push_back(std::move(fn));
+  while (true) {
+    for (auto& each : batch) each();
+    batch.clear();
+    RunReady();
+    const bool long_enough = NowNs() >= until_ns;
+    lock->lock();
+    if (stop_ || no_helpers_ || long_enough || !posted_.empty() || !HasWork()) break;
+    batch.swap(shared_);
+    lock->unlock();
+  }
+  busy_ = false;
+  ClearCurrent();
+  const bool wake = stop_ || !posted_.empty() || HasWork() || NextTimerNs() < sleeps_until_ns_;
+  lock->unlock();
   if (wake) cv_.notify_one();
 }
 
@@ -42,30 +93,43 @@ void LoopExecutor::Stop() {
 
 void LoopExecutor::Run() {
   MakeCurrent();
-  std::vector<std::function<void()>> batch;
+  own_thread_ = std::this_thread::get_id();
+  std::vector<std::function<void()>> batch, shared;
+  std::unique_lock<std::mutex> lock(mu_);
+  running_ = true;
   while (true) {
-    {
-      std::unique_lock<std::mutex> lock(mu_);
-      if (stop_) break;
-      if (posted_.empty() && !HasReady()) {
-        const int64_t next = NextTimerNs();
-        const int64_t now = NowNs();
-        if (next > now) {
-          sleeping_ = true;
-          const int64_t nap = std::min<int64_t>(next - now, kSecond);
-          cv_.wait_for(lock, std::chrono::nanoseconds(nap), [this] { return stop_ || !posted_.empty(); });
-          sleeping_ = false;
-          if (stop_) break;
-        }
-      }
-      batch.swap(posted_);
+    if (busy_) {  // by a helper, which wakes us if it leaves anything, or stop_ is set
+      sleeping_ = true;
+      sleeps_until_ns_ = INT64_MAX;  // any timer: when to sleep until is to be found anew
+      cv_.wait(lock, [this] { return !busy_; });
+      sleeping_ = false;
     }
+    if (stop_) break;
+    if (posted_.empty() && !HasWork()) {
+      const int64_t next = NextTimerNs();
+      const int64_t now = NowNs();
+      if (next > now) {
+        sleeping_ = true;
+        const int64_t nap = std::min<int64_t>(next - now, kSecond);
+        sleeps_until_ns_ = now + nap;
+        cv_.wait_for(lock, std::chrono::nanoseconds(nap));
+        sleeping_ = false;
+        continue;
+      }
+    }
+    busy_ = true;
+    batch.swap(posted_);
+    shared.swap(shared_);
+    lock.unlock();
+    for (auto& fn : shared) fn();
+    shared.clear();
     for (auto& fn : batch) fn();
     batch.clear();
-    if (NextTimerNs() <= NowNs()) RunDueTimers(NowNs());
-    for (int i = 0; i < kReadyBatch && RunOneReady(); ++i) {
-    }
+    RunReady();
+    lock.lock();
+    busy_ = false;
   }
+  running_ = false;
 }
 
 }  // namespace stria

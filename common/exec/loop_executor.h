@@ -1,10 +1,15 @@
-// The executor of a real process: runs on the thread that calls Run().
+// The executor of a real process: runs on the thread that calls Run(), and on threads that help it.
+//
+// What another thread brings is usually all that there is to do, and waking a thread for it takes longer than doing it:
+// with PostOrRun the thread that brings it does it, and what follows from it, if nobody is doing anything. One thread at
+// a time, whichever it is, runs what is of the executor; each sees all that was done before.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "common/exec/executor.h"
@@ -21,7 +26,10 @@ class LoopExecutor final : public Executor {
 
   int64_t NowNs() const override { return BoottimeNs(); }
   int64_t WallNs() const override { return WallclockNs(); }
-  void Post(std::function<void()> fn) override;  // any thread
+  void Post(std::function<void()> fn) override;  // any thread; never run by a helper
+  void PostOrRun(std::function<void()> fn) override;
+  bool OnOwnThread() const override;
+  void EndHelp() override;
 
   // Runs until Stop(). Makes this the thread's current executor.
   void Run();
@@ -29,11 +37,21 @@ class LoopExecutor final : public Executor {
   void Stop();
 
  private:
+  bool HasWork() const { return !shared_.empty() || HasReady(); }  // REQUIRES: mu_, not busy_
+  void RunReady();
+  void Help(std::unique_lock<std::mutex>* lock, std::function<void()> fn);
+
   std::mutex mu_;
   std::condition_variable cv_;
   std::vector<std::function<void()>> posted_;  // guarded by mu_
+  std::vector<std::function<void()>> shared_;  // guarded by mu_: of PostOrRun, run by either
+  bool running_ = false;                       // guarded by mu_: inside Run
+  bool busy_ = false;                          // guarded by mu_: a thread runs what is of the executor
   bool stop_ = false;                          // guarded by mu_
-  bool sleeping_ = false;                      // guarded by mu_
+  bool sleeping_ = false;                      // guarded by mu_: the own thread
+  int64_t sleeps_until_ns_ = 0;                // guarded by mu_
+  bool no_helpers_ = false;                    // guarded by mu_
+  std::atomic<std::thread::id> own_thread_;
 };
 
 }  // namespace stria
