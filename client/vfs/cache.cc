@@ -21,7 +21,9 @@ uint64_t Vfs::EpochAfterChange(uint64_t since) {
 
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
-  if (!slot) slot = std::make_shared<VfsInode>(ino, TallyOf(ino), mappings_);
+  if (slot) return slot;
+  slot = std::make_shared<VfsInode>(ino, TallyOf(ino), mappings_);
+  slot->generation = session_.generation();  // what it learns before it is granted anything is of this session, too
   return slot;
 }
 

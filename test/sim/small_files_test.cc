@@ -375,6 +375,39 @@ TEST_F(SmallFiles, AfterARestartOfTheServerNothingIsKnown) {
   EXPECT_EQ(Lookup(0, dir, "x"), FsError::kOk);
 }
 
+// What was asked before a change of our own, and is answered after it, is older: an open beside a truncation.
+TEST_F(SmallFiles, AnOlderAnswerIsNotKept) {
+  for (uint64_t i = 1; i <= 900; ++i) {
+    // Nobody holds it.
+    const auto made = Do(vfs(0).MakeNode(kRoot, kRootInode, "f" + std::to_string(i), FileType::kFile, 0644, 0, ""));
+    ASSERT_TRUE(made.ok()) << made.error();
+    const InodeId file = made->attr.ino;
+    SetAttrIn longer;
+    longer.size = 1000;
+    ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, file, longer)).ok());
+    std::optional<Result<Vfs::Opened>> opened;
+    Do([](SmallFiles* t, InodeId ino, uint64_t size, std::optional<Result<Vfs::Opened>>* out) -> Task<bool> {
+      std::vector<Task<bool>> both;
+      both.push_back([](Vfs* fs, InodeId f, std::optional<Result<Vfs::Opened>>* o) -> Task<bool> {
+        VfsHandle flags;
+        flags.read = flags.noatime = true;
+        co_await Sleep(50 * kMicrosecond);  // on its way already is a truncation, which the open may overtake
+        *o = co_await fs->Open(kRoot, f, false, flags);
+        co_return (*o)->ok();
+      }(&t->vfs(1), ino, out));
+      both.push_back([](Vfs* fs, InodeId f, uint64_t s) -> Task<bool> {
+        SetAttrIn set;
+        set.size = s;
+        co_return (co_await fs->SetAttr(kRoot, f, set)).ok();
+      }(&t->vfs(1), ino, size));
+      for (const bool done : co_await WhenAll(std::move(both))) EXPECT_TRUE(done);
+      co_return true;
+    }(this, file, 1000 - i, &opened));
+    ASSERT_EQ(Text(Do(vfs(1).Read(kRoot, (*opened)->handle, 0, kMiB))).size(), 1000 - i);
+    EXPECT_TRUE(Do(vfs(1).Release(kRoot, (*opened)->handle)).ok());
+  }
+}
+
 // More is read at once, and sought through, than one answer or the memory for mappings holds.
 class ManyPieces : public SmallFiles {
  public:
