@@ -185,6 +185,11 @@ TEST_F(RocksKvTest, TheLastOfARangeDoesNotPassWhatWasDeletedBeforeIt) {
 
 // As in a directory whose million names were removed.
 TEST_F(RocksKvTest, WhatWasDeletedDoesNotStayInTheWay) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "reads beside a compaction: RocksDB is not instrumented, and its own locks are not seen";
+#endif
+#endif
   auto kv = Open("kv");
   const auto name = [](int i) { return "x" + std::to_string(10'000 + i); };
   for (int i = 0; i < 5'000; ++i) ASSERT_TRUE(kv->Write(One(name(i), "v")).ok());

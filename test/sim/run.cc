@@ -106,9 +106,14 @@ Task<std::string> SimWorld::WhatIsLeft() {
   auto s = co_await cluster_.admin().Status(r);
   if (!s.ok()) co_return s.error().ToString();
   if (!Whole(*s)) {
-    co_return std::to_string(s->degraded_stripes) + " stripes degraded, " + std::to_string(s->lost_stripes) +
-        " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " + std::to_string(s->repairs.size()) +
-        " repairs";
+    std::string left = std::to_string(s->degraded_stripes) + " stripes degraded, " + std::to_string(s->lost_stripes) +
+                       " lost, " + std::to_string(s->garbage_shards) + " garbage shards, " +
+                       std::to_string(s->repairs.size()) + " repairs";
+    for (const RepairProgress& p : s->repairs) {
+      left += "; " + std::to_string(p.stripes_done) + " of " + std::to_string(p.stripes_total) + " stripes, " +
+              std::to_string(p.stuck) + " stuck";
+    }
+    co_return left;
   }
   if (const size_t folds = cluster_.meta_server()->repair_summary().folds; folds > 0) {
     co_return std::to_string(folds) + " folds are under way";
@@ -148,7 +153,7 @@ Task<void> SimWorld::Settle() {
       co_await Sleep(2 * kSecond);
     }
   }
-  std::string left = "no answer";
+  std::string left = co_await WhatIsLeft();
   while (cluster_.executor().NowNs() < end && !left.empty() && !failed()) {
     co_await Sleep(5 * kSecond);
     left = co_await WhatIsLeft();
