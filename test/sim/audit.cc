@@ -164,6 +164,25 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
   return out;
 }
 
+bool DecodesWithout(SimCluster& cluster, const std::set<size_t>& nodes) {
+  std::set<TargetId> lost;
+  for (const size_t n : nodes) {
+    for (size_t d = 0; d < cluster.disks(); ++d) lost.insert(cluster.target(n, d));
+  }
+  for (const KvEntry& row : AllOf(cluster.MetaContents(), static_cast<KvFamily>(Family::kStripes))) {
+    const auto record = StripeRecord::Decode(row.first, row.second);
+    CHECK(record.ok(), "a stripe does not decode");
+    const StripeInfo& info = record->info;
+    std::vector<size_t> lost_of(info.shape.groups);
+    for (size_t c = 0; c < info.columns.size(); ++c) {
+      if (!info.columns[c].shard || !lost.contains(info.columns[c].target)) continue;
+      const uint32_t group = GroupOf(info.shape, ColumnIndex(static_cast<uint16_t>(c)));
+      if (++lost_of[group] > info.shape.m) return false;
+    }
+  }
+  return true;
+}
+
 std::vector<std::string> LonelyColumns(SimCluster& cluster) {
   KvStore& meta = cluster.MetaContents();
   std::map<StripeId, std::vector<Extent>> uses;

@@ -45,6 +45,10 @@ class AuditMemory {
 
 ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory);
 
+// Without the nodes (their numbers) every stripe, also one that is being written, can still be decoded. Not so if one
+// is crowded and they hold more than m columns of a group of it. By the metadata's records alone.
+bool DecodesWithout(SimCluster& cluster, const std::set<size_t>& nodes);
+
 // Gathered stripes of which files use one column only, and that take clearly more (stripe/fold_plan.h) than this column
 // mirrored would: one sentence each. Counted from the metadata's records alone.
 std::vector<std::string> LonelyColumns(SimCluster& cluster);

@@ -12,15 +12,23 @@ constexpr int64_t kQuietNs = 10 * kSecond;
 constexpr uint64_t kPlenty = kTiB;
 }  // namespace
 
+// Crowded stripes have several columns on one node, which then counts more than once.
+bool SimWorld::Bearable(size_t n) {
+  std::set<size_t> nodes = {n};
+  for (const auto& [other, trouble] : troubles_) nodes.insert(other);
+  return DecodesWithout(cluster_, nodes);
+}
+
 std::optional<size_t> SimWorld::PickNode() {
   const size_t n = rng_.Below(cluster_.nodes());
   if (!Room() || troubles_.contains(n) || gone_.contains(n) || !cluster_.node_up(n)) return std::nullopt;
+  if (!Bearable(n)) return std::nullopt;
   return n;
 }
 
 std::optional<size_t> SimWorld::PickForDiskFault() {
   for (auto& [n, t] : troubles_) {
-    if (t.rotten && !gone_.contains(n) && cluster_.node_up(n)) return n;  // what is bad becomes worse
+    if (t.rotten && !gone_.contains(n) && cluster_.node_up(n) && Bearable(n)) return n;  // what is bad becomes worse
   }
   return PickNode();
 }

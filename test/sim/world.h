@@ -161,6 +161,7 @@ class SimWorld {
 
   // disk_faults.cc, and who counts against the budget
   bool Room() const { return troubles_.size() < options_.budget; }
+  bool Bearable(size_t n);  // with it in trouble, too, every stripe can still be decoded
   std::optional<size_t> PickNode();  // up and sound, if there is room in the budget
   std::optional<size_t> PickForDiskFault();
   SimDiskFaults& DiskTrouble(size_t n, size_t d, const std::string& what, int64_t lasts_ns);
