@@ -36,9 +36,9 @@ void LoopExecutor::Post(std::function<void()> fn) {
 
 void LoopExecutor::PostOrRun(std::function<void()> fn) {
   std::unique_lock<std::mutex> lock(mu_);
-  const bool can_help = running_ && !busy_ && !stop_ && !no_helpers_ && sleeping_ && posted_.empty() && !HasCurrent();
-  if (can_help) return Help(&lock, std::move(fn));
   shared_.push_back(std::move(fn));
+  const bool can_help = running_ && !busy_ && !stop_ && !no_helpers_ && sleeping_ && posted_.empty() && !HasCurrent();
+  if (can_help) return Help(&lock);
   const bool wake = sleeping_ && !busy_;
   lock.unlock();
   if (wake) cv_.notify_one();
@@ -59,13 +59,13 @@ void LoopExecutor::RunReady() {
   }
 }
 
-void LoopExecutor::Help(std::unique_lock<std::mutex>* lock, std::function<void()> fn) {
+void LoopExecutor::Help(std::unique_lock<std::mutex>* lock) {
   busy_ = true;
+  std::vector<std::function<void()>> batch;
+  batch.swap(shared_);  // in order: what others brought may be there while the executor's thread wakes up
   lock->unlock();
   MakeCurrent();
   const int64_t until_ns = NowNs() + kHelpNs;
-  std::vector<std::function<void()>> batch;
-  batch.push_back(std::move(fn));
   while (true) {
     for (auto& each : batch) each();
     batch.clear();

@@ -39,7 +39,7 @@ class LoopExecutor final : public Executor {
  private:
   bool HasWork() const { return !shared_.empty() || HasReady(); }  // REQUIRES: mu_, not busy_
   void RunReady();
-  void Help(std::unique_lock<std::mutex>* lock, std::function<void()> fn);
+  void Help(std::unique_lock<std::mutex>* lock);
 
   std::mutex mu_;
   std::condition_variable cv_;
