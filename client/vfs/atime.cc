@@ -1,6 +1,9 @@
 // relatime: reading a file moves its atime if the file has changed since it was last read, or a day has passed.
 //
-// 1. The first read that finds it so notes the time here; stat shows it from then on (Overlay).
+// 1. The first read that finds it so notes the time here; stat shows it from then on (Overlay). The kernel forgets the
+//    atime by itself when it has the read's answer (fuse_invalidate_atime), and is not told: each first read would wait for
+//    that, and ask for the attributes again. What another thread's stat, under way at that moment, was answered before it
+//    may show the old atime until the kernel asks again, 10 s at most.
 // 2. The server is told soon, of one inode at most once in kTellEachNs; it takes the time only if nobody has changed
 //    the inode since (SetAttrRequest::read_version), so that it never undoes a utime.
 // Nothing waits for it, and it is lost with the client. A file that others write meanwhile (kShared) keeps its atime.
@@ -16,18 +19,15 @@ namespace {
 constexpr int64_t kTellEachNs = 1 * kSecond;
 }  // namespace
 
-Task<void> Vfs::NoteRead(std::shared_ptr<VfsInode> inode, bool noatime) {
+void Vfs::NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime) {
   VfsInode& n = *inode;
-  if (!options_.relatime || noatime || !n.attr_known) co_return;
+  if (!options_.relatime || noatime || !n.attr_known) return;
   const int64_t now_ns = Executor::Current().WallNs();
   Attr attr = n.attr;
   if (n.read_ns) attr.atime_ns = *n.read_ns;
-  if (!ReadMovesAtime(attr, now_ns)) co_return;
+  if (!ReadMovesAtime(attr, now_ns)) return;
   n.read_ns = now_ns;
   if (!std::exchange(n.telling_read, true)) scope_.Spawn(TellRead(inode));
-  // It has the old one. Not later, when nobody expects it: a stat that is under way then would be ignored, and with it
-  // the size that a copy_file_range after it needs.
-  co_await kernel_.InvalidateInode(n.ino, false, 0, 0);
 }
 
 Task<void> Vfs::TellRead(std::shared_ptr<VfsInode> inode) {

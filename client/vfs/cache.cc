@@ -9,6 +9,7 @@ namespace stria {
 namespace {
 // The kernel never keeps attributes longer than this, nor than the lease.
 constexpr int64_t kMaxAttrValidNs = 10 * kSecond;
+constexpr int64_t kGrowingNs = 1 * kSecond;
 }  // namespace
 
 int64_t Vfs::AttrValidNs() const { return std::clamp<int64_t>(session_.LeaseLeftNs(), 0, kMaxAttrValidNs); }
@@ -46,13 +47,19 @@ EntryOut Vfs::Newest(Attr attr) {
 
 EntryOut Vfs::Overlay(const Attr& attr) {
   EntryOut out = Newest(attr);
-  if (IsResizing(attr.ino)) return out;
+  if (IsResizing(attr.ino) || IsGrowing(attr.ino)) return out;
   out.attr_valid_ns = AttrValidNs();
   if (auto it = inodes_.find(attr.ino); it != inodes_.end()) {
     ++it->second->attr_shown;
     it->second->shown_version = std::max(it->second->shown_version, attr.version);
   }
   return out;
+}
+
+bool Vfs::IsGrowing(InodeId ino) const {
+  const auto it = inodes_.find(ino);
+  if (it == inodes_.end() || it->second->writers == 0 || !it->second->grew_ns) return false;
+  return Executor::Current().NowNs() < *it->second->grew_ns + kGrowingNs;
 }
 
 void Vfs::UpdateInode(const Attr& attr, bool current) {

@@ -221,6 +221,8 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     co_await kernel_.ForgetNames(parent);
     co_return reply.error();
   }
+  // If nobody has looked it up meanwhile the kernel has nothing of it that it may keep, until we show it something.
+  const bool unseen = reply->created && !attrs_.contains(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
   auto inode = InodeOf(reply->node.attr.ino);
   if (!reply->created && truncate) {
     ++inode->extent_epoch;
@@ -237,6 +239,8 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, SinceChange(since));
+  if (unseen) inode->attr_forgotten = inode->attr_shown;
+  if (reply->created) inode->grew_ns = Executor::Current().NowNs();
   if (!inode->attr_known) {
     ++inode->opening;
     const auto known = co_await KnowAttr(inode);
@@ -392,6 +396,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   // No await from the checks above to here: nobody recalled the lease.
   resizing.reset();  // whoever asks from now on is told the new size
   if (h->append) offset = n.attr.size;
+  if (offset + length > n.attr.size) n.grew_ns = Executor::Current().NowNs();
   TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
   const bool cached = n.cached_opens > 0 && !h->writes_through;

@@ -79,6 +79,8 @@ class VfsInode {
   uint64_t attr_shown = 1;
   uint64_t attr_forgotten = 0;
   uint64_t shown_version = 0;      // newest of these; 0: perhaps any
+  // When we made it, or wrote behind its end, last.
+  std::optional<int64_t> grew_ns;
 
   // ---- Data.
   ExtentCache extents;

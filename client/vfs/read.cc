@@ -88,7 +88,7 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
   if (bytes.ok()) {
     counters_.read_bytes += bytes->size();
-    co_await NoteRead(inode, h->noatime);
+    NoteRead(inode, h->noatime);
   }
   co_return bytes;
 }

@@ -292,6 +292,9 @@ class Vfs {
     const InodeId ino_;
   };
   bool IsResizing(InodeId ino) const { return resizing_.contains(ino); }
+  // It is being written here, and grew a moment ago: it will again. The kernel may not keep its attributes, of which it
+  // forgets the size with every such write anyway; so it need not be told to, which each of these writes would wait for.
+  bool IsGrowing(InodeId ino) const;
   // The inode, 0 if the name is not there, nullopt if that is not known.
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
@@ -354,8 +357,8 @@ class Vfs {
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
-  // It was read (atime.cc). Returns when the kernel has forgotten the old atime.
-  Task<void> NoteRead(std::shared_ptr<VfsInode> inode, bool noatime);
+  // It was read (atime.cc).
+  void NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime);
   Task<void> TellRead(std::shared_ptr<VfsInode> inode);
   void KeepIdle(VfsInode& n);  // for the next open
 

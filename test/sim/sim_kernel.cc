@@ -6,6 +6,7 @@
 namespace stria {
 
 Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
+  if (!data) ++attrs_forgotten_;
   const uint64_t before = begun_;
   const auto locked = [&] {
     return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });
@@ -23,12 +24,14 @@ void SimKernel::Enter(InodeId parent, const std::string& name, InodeId ino, uint
   if (valid_ns > 0) names_[{parent, name}] = {ino, epoch, Executor::Current().NowNs() + valid_ns};
 }
 
-Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name) {
+Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name, bool* believed) {
   if (const auto known = Believed(parent, name)) {
     ++believed_;
+    if (believed) *believed = true;
     if (!*known) co_return Error(FsError::kNoEnt);
     auto attr = co_await vfs.GetAttr(who, *known);
     if (attr.code() != FsError::kStale) co_return attr;  // else it looks the name up
+    if (believed) *believed = false;
   }
   const uint64_t epoch = epoch_, changes = changes_;
   auto found = co_await vfs.Lookup(who, parent, name);

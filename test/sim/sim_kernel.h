@@ -22,8 +22,8 @@ class SimKernel final : public KernelCache {
   Task<void> ForgetNames(InodeId in) override { return forget_.Forget(in); }
   bool can_forget_names() const override { return true; }
 
-  // As a program's lookup, and its listing with attributes.
-  Task<Result<EntryOut>> Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name);
+  // As a program's lookup, and its listing with attributes. `believed`: set if no mount was asked about the name.
+  Task<Result<EntryOut>> Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name, bool* believed = nullptr);
   Task<Result<ReadDirReply>> List(Vfs& vfs, Caller who, InodeId dir, Random& rng);
   // A program's change of a name is under way. The kernel holds the directory's lock meanwhile: what it looks up or lists
   // beside it is not entered here, and after two at once, which it does not make, nothing is believed.
@@ -67,6 +67,7 @@ class SimKernel final : public KernelCache {
 
   void Unmounted() { names_.clear(); }
   uint64_t names_believed() const { return believed_; }
+  uint64_t attrs_forgotten() const { return attrs_forgotten_; }  // how often it was told to, of any inode
 
  private:
   struct Name {
@@ -84,6 +85,7 @@ class SimKernel final : public KernelCache {
   uint64_t changes_ = 0;  // begun and ended
   uint64_t changing_ = 0;  // under way
   uint64_t believed_ = 0;
+  uint64_t attrs_forgotten_ = 0;
   std::map<std::pair<InodeId, std::string>, Name> names_;
   NameEpoch forget_{[this] { ++epoch_; }};
 };

@@ -303,6 +303,57 @@ TEST_F(SmallFiles, WhatWasWrittenHereIsReadWithoutACall) {
   EXPECT_EQ(Read(0, file), std::string("small a\0\0", 9));
 }
 
+// Each time that the kernel is told to forget attributes someone waits for it, and it asks again.
+TEST_F(SmallFiles, TheKernelIsNotToldWhatItKnows) {
+  const InodeId dir = MakeDir(0, "d");
+  const auto told = [this] { return cluster_.kernel(0).attrs_forgotten(); };
+  const auto kept_ns = [this](InodeId ino) {
+    const auto attr = Do(vfs(0).GetAttr(kRoot, ino));
+    EXPECT_TRUE(attr.ok()) << attr.error();
+    return attr.ok() ? attr->attr_valid_ns : -1;
+  };
+  uint64_t before = told();
+  VfsHandle flags;
+  flags.write = true;
+  auto made = Do(vfs(0).Create(kRoot, dir, "f", 0644, true, false, flags));
+  ASSERT_TRUE(made.ok()) << made.error();
+  const InodeId file = made->entry.attr.ino;
+  EXPECT_EQ(kept_ns(file), 0) << "it is about to be written";
+  const auto append = [&](uint64_t at) {
+    EXPECT_TRUE(Do(vfs(0).Write(kRoot, made->handle, at, Buffer::FromString("text"))).ok());
+  };
+  append(0);
+  EXPECT_EQ(kept_ns(file), 0);
+  append(4);
+  EXPECT_EQ(told(), before);
+  // Others may have been shown it when it is written no more.
+  Do([]() -> Task<bool> {
+    co_await Sleep(2 * kSecond);
+    co_return true;
+  }());
+  EXPECT_GT(kept_ns(file), 0);
+  append(8);
+  EXPECT_EQ(told(), before + 1);
+  EXPECT_EQ(kept_ns(file), 0);
+  append(12);
+  EXPECT_EQ(told(), before + 1);
+  EXPECT_TRUE(Do(vfs(0).Flush(kRoot, made->handle)).ok());
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, made->handle)).ok());
+  EXPECT_GT(kept_ns(file), 0);
+  // Reading moves its atime, which the kernel knows.
+  before = told();
+  flags = VfsHandle();
+  flags.read = true;
+  auto opened = Do(vfs(0).Open(kRoot, file, false, flags));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(Text(Do(vfs(0).Read(kRoot, opened->handle, 0, kMiB))), "texttexttexttext");
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, opened->handle)).ok());
+  EXPECT_EQ(told(), before);
+  const auto attr = Do(vfs(0).GetAttr(kRoot, file));
+  ASSERT_TRUE(attr.ok());
+  EXPECT_GE(attr->attr.atime_ns, attr->attr.mtime_ns);
+}
+
 TEST_F(SmallFiles, AnOpenBringsTheMapping) {
   const InodeId dir = MakeDir(1, "d");
   const InodeId small = Create(1, dir, "small", "small");
