@@ -37,6 +37,7 @@ class SharedNamesWork final : public SimWork {
  public:
   using SimWork::SimWork;
   void Start(size_t client, uint64_t seed) override;
+  void Died(size_t client) override;
   void BeforePowerCut() override;
   Task<void> FinalChecks() override;
 
@@ -49,6 +50,7 @@ class SharedNamesWork final : public SimWork {
   struct Dir {
     InodeId ino;
     std::vector<Event> history;
+    std::vector<int64_t> ended;  // of each; INT64_MAX: it is under way. Also of those that ended without an answer
     std::vector<Risk> risks;
     std::map<size_t, int64_t> changed_ns;  // by client: its last change that was answered, or is under way
     std::vector<InodeId> files;            // seen lately
@@ -58,7 +60,9 @@ class SharedNamesWork final : public SimWork {
   Task<void> Actor(size_t client, uint64_t seed);
   Task<void> NextDir(size_t client);
   Task<void> OneOperation(size_t client, DirPtr dir, Random& rng);
-  Task<Error> Do(size_t client, DirPtr dir, Op* op, Random& rng);
+  size_t Begin(const DirPtr& dir, const Op& op);
+  Task<Error> Do(size_t client, DirPtr dir, Op* op, bool* believed, Random& rng);
+  static void Overlooked(const DirPtr& dir, size_t index);
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
 
@@ -109,16 +113,34 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
   }
   const bool change = op.kind != Op::Kind::kLookup && op.kind != Op::Kind::kList;
   const Who who = Me(client);
-  const size_t index = dir->history.size();
-  dir->history.push_back({NowNs(), linear::kPending, op});
+  const size_t index = Begin(dir, op);
   if (change) dir->changed_ns[client] = INT64_MAX;
   StrikeClient(client);
-  const Error error = co_await Do(client, dir, &op, rng);
+  bool believed = false;
+  const Error error = co_await Do(client, dir, &op, &believed, rng);
+  if (believed) Overlooked(dir, index);
   Answered(who, dir, index, op, error);
   if (change && error.ok()) Strike();
 }
 
-Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) {
+size_t SharedNamesWork::Begin(const DirPtr& dir, const Op& op) {
+  dir->history.push_back({NowNs(), linear::kPending, op});
+  dir->ended.push_back(INT64_MAX);
+  return dir->history.size() - 1;
+}
+
+// The kernel itself has answered this lookup, and may have changed the name meanwhile.
+void SharedNamesWork::Overlooked(const DirPtr& dir, size_t index) {
+  Event& e = dir->history[index];
+  const int64_t called = e.called;
+  for (size_t i = 0; i < dir->history.size(); ++i) {
+    const Event& o = dir->history[i];
+    if (o.op.client != e.op.client || dir->ended[i] < called || !linear::MayOverlook(e.op, o.op)) continue;
+    e.called = std::min(e.called, o.called);
+  }
+}
+
+Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believed, Random& rng) {
   Vfs& fs = vfs(client);
   SimKernel& kernel = cluster().kernel(client);
   switch (op->kind) {
@@ -127,7 +149,7 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) 
       std::optional<SimKernel::Changing> changing;
       if (op->kind == Op::Kind::kCreate) changing.emplace(&kernel);
       auto r = op->kind == Op::Kind::kLookup
-                   ? co_await kernel.Lookup(fs, kRoot, dir->ino, op->name)
+                   ? co_await kernel.Lookup(fs, kRoot, dir->ino, op->name, believed)
                    : co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
       if (op->kind == Op::Kind::kCreate && r.ok()) kernel.Removed(dir->ino, op->name);
       if (!r.ok()) co_return r.error();
@@ -169,6 +191,7 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) 
 
 void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error) {
   Event& e = dir->history[index];
+  dir->ended[index] = NowNs();
   Count("shared name operations");
   Trace("names " + std::to_string(dir->ino.v) + " " + NamesModel::Describe(op) + ": " + error.ToString());
   const bool definite = error.ok() || error.code == FsError::kNoEnt || error.code == FsError::kStale ||
@@ -188,6 +211,14 @@ void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, 
     return r.who.client == who.client && r.who.session == who.session && r.at_ns < e.called &&
            Me(who.client).session == who.session;
   });
+}
+
+// What its kernel knew is gone.
+void SharedNamesWork::Died(size_t client) {
+  if (!dir_) return;
+  for (size_t i = 0; i < dir_->history.size(); ++i) {
+    if (dir_->history[i].op.client == client + 1) dir_->ended[i] = std::min(dir_->ended[i], NowNs());
+  }
 }
 
 void SharedNamesWork::BeforePowerCut() {
@@ -231,10 +262,10 @@ Task<void> SharedNamesWork::FinalChecks() {
       op.kind = i == kNames ? Op::Kind::kList : Op::Kind::kLookup;
       op.client = static_cast<uint32_t>(c + 1);
       if (i < kNames) op.name = std::string(1, static_cast<char>('a' + i));
-      const size_t index = dir_->history.size();
       const Who who = Me(c);
-      dir_->history.push_back({NowNs(), linear::kPending, op});
-      const Error error = co_await Do(c, dir_, &op, rng);
+      const size_t index = Begin(dir_, op);
+      bool believed = false;
+      const Error error = co_await Do(c, dir_, &op, &believed, rng);
       Answered(who, dir_, index, op, error);
     }
   }
