@@ -85,6 +85,8 @@ class VfsInode {
   // ---- Data.
   ExtentCache extents;
   uint64_t extent_epoch = 0;  // bumped whenever cached extents may have become wrong
+  uint64_t decoded_then = tally->reconstructed_bytes;  // when the mapping was doubted last
+  int64_t doubt_mapping_ns = 0;  // not again before this
   DirtyBuffer dirty;
   uint64_t last_write_end = 0;
   uint32_t jumps = 0;              // writes into fresh that did not follow the one before

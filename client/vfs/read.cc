@@ -31,6 +31,8 @@ BufferChain Zeros(uint64_t length) {
   return out;
 }
 
+constexpr int64_t kDoubtEachNs = 10 * kSecond;
+
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
 // All that is not dirty is mapped.
@@ -106,7 +108,10 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
-    if (bytes.ok()) co_return bytes;
+    if (bytes.ok()) {
+      DoubtMapping(n);
+      co_return bytes;
+    }
     last = bytes.error();
     // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
     const bool first_failure = !std::exchange(asked_again, true);
@@ -119,6 +124,17 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
   }
   co_return Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " at " + std::to_string(offset) + "+" +
                                     std::to_string(length) + ": " + last.ToString());
+}
+
+// Columns move to other disks when theirs are lost or emptied, of which nobody is told: what has to be decoded may lie
+// somewhere else by now. Until it does, asking for the mapping now and then costs nothing beside the decoding.
+void Vfs::DoubtMapping(VfsInode& n) {
+  const int64_t now_ns = Executor::Current().NowNs();
+  if (n.tally->reconstructed_bytes == n.decoded_then || now_ns < n.doubt_mapping_ns) return;
+  n.decoded_then = n.tally->reconstructed_bytes;
+  n.doubt_mapping_ns = now_ns + kDoubtEachNs;
+  ++n.extent_epoch;
+  n.extents.Clear();
 }
 
 // Size, dirty bytes and mapping of one moment; stripes never change, so their bytes can be fetched later. False:

@@ -420,6 +420,7 @@ class Vfs {
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts
   };
+  void DoubtMapping(VfsInode& n);  // after a read
   // Short if the file ends sooner. `h`, whose readahead is used, may be null.
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                                       bool for_pages = false);
