@@ -11,11 +11,16 @@ constexpr size_t kReplyDeletes = 512;  // of an ended session, per transaction
 
 }  // namespace
 
+// What was answered is durable after twice group_sync_ns and a sync. Where clients ask for that themselves all the time,
+// another sync would only be in their way.
 Task<void> MetaServer::GroupSyncLoop() {
   while (fatal_.ok()) {
     co_await unsynced_.Wait();
+    const CommitSeq waits = store_->last_seq();
     co_await Sleep(options_.group_sync_ns);
+    if (store_->durable_seq() >= waits && store_->durable_seq() < store_->last_seq()) continue;
     unsynced_.Reset();
+    if (store_->durable_seq() == store_->last_seq()) continue;
     const Result<void> synced = co_await store_->Sync();
     if (!synced.ok()) SetFatal(synced.error());
   }

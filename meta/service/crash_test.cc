@@ -2,6 +2,8 @@
 // happen exactly once, rights never conflict, and the store is always consistent.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "meta/service/meta_testing.h"
 
 namespace stria {
@@ -253,6 +255,40 @@ TEST(MetaCrash, NothingIsDurableBeforeTheSessionIsReclaimed) {
   EXPECT_EQ(a.Run(h.server->Sync(sync)).code(), FsError::kRetryLater) << "sent before the restart";
   sync.header.term = h.server->term();
   EXPECT_TRUE(a.Run(h.server->Sync(sync)).ok());
+  a.Stop();
+}
+
+TEST(MetaCrash, WhatWasAnsweredIsDurableSoonAndOnce) {
+  MetaHarness h(5);
+  TestClient a(&h, 1);
+  a.Open();
+  const int64_t soon_ns = 4 * h.options.group_sync_ns;
+  ASSERT_TRUE(a.Make(kRootInode, "f").ok());
+  h.ex.RunUntil([] { return false; }, h.ex.NowNs() + soon_ns);
+  EXPECT_EQ(h.server->store()->durable_seq(), h.server->store()->last_seq());
+  // Nothing else happens: no more syncs.
+  uint64_t before = h.media->syncs();
+  h.ex.RunUntil([] { return false; }, h.ex.NowNs() + soon_ns);
+  EXPECT_EQ(h.media->syncs(), before);
+  // A client that asks for it itself, more often than the server would: one sync each.
+  const InodeRequest sync = a.Ino(InodeId());
+  before = h.media->syncs();
+  for (uint64_t i = 1; i <= 20; ++i) {
+    ASSERT_TRUE(a.Make(kRootInode, "g" + std::to_string(i)).ok());
+    h.ex.RunUntil([] { return false; }, h.ex.NowNs() + h.options.group_sync_ns / 4);
+    ASSERT_TRUE(a.Run(h.server->Sync(sync)).ok());
+    EXPECT_EQ(h.media->syncs(), before + i);
+  }
+  // And one that does not: all of it is durable soon, at any moment.
+  std::map<CommitSeq, int64_t> answered;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(a.Make(kRootInode, "h" + std::to_string(i)).ok());
+    answered[h.server->store()->last_seq()] = h.ex.NowNs();
+    h.ex.RunUntil([] { return false; }, h.ex.NowNs() + h.options.group_sync_ns / 3);
+    for (const auto& [seq, at_ns] : answered) {
+      if (seq > h.server->store()->durable_seq()) EXPECT_LT(h.ex.NowNs() - at_ns, soon_ns);
+    }
+  }
   a.Stop();
 }
 
