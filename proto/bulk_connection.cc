@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kFrameMagic = 0x314b4253;  // "SBK1"
 constexpr size_t kFrameBytes = 24;
 constexpr size_t kSmallBytes = 8 * kKiB;            // read at once when no payload is expected
-constexpr uint64_t kInlineSendBytes = 64 * kKiB;    // sent by the caller, if nobody is before it
+constexpr uint64_t kInlineSendBytes = 128 * kKiB;   // sent by the caller, if nobody is before it
 constexpr uint64_t kReadTurnBytes = 4 * kMiB;       // then others have their turn
 constexpr size_t kMaxSendParts = 64;
 constexpr uint64_t kMaxFrameMessageBytes = kMaxMessageBytes + kMiB;

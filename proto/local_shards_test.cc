@@ -153,9 +153,7 @@ TEST(LocalShards, ReadsWhatItCanFromTheDisk) {
     ThreadPool pool(2, "local");
     LocalDataConnector connector(ex, &network, &pool, [&](const std::string& a) { return a == address; });
     const std::shared_ptr<DataService> local = connector.Connect(address);
-    constexpr uint64_t kSeed = 4;
-    SCOPED_TRACE(kSeed);
-    Random rng(kSeed);
+    Random rng(4);
     for (int round = 0; round < 30; ++round) {
       ReadRequest request;
       for (uint64_t n = rng.Between(1, 8); n > 0; --n) {

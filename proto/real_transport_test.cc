@@ -79,9 +79,7 @@ TYPED_TEST(RealTransport, LargePayloadsCrossUnharmed) {
     EXPECT_TRUE(address.ok()) << address.error();
     Client client(ex);
     auto transport = client.Make(address.value());
-    constexpr uint64_t kSeed = 3;
-    SCOPED_TRACE(kSeed);
-    Random rng(kSeed);
+    Random rng(3);
     std::vector<std::string> sent;
     std::vector<Task<Result<WireMessage>>> calls;
     for (int i = 0; i < 6; ++i) {
@@ -391,9 +389,7 @@ TEST(BulkTransport, GarbageHarmsNobody) {
     const std::string address = server.Start(kAnyPort).value();
     BulkClient client(ex);
     auto transport = client.Make(address);
-    constexpr uint64_t kSeed = 11;
-    SCOPED_TRACE(kSeed);
-    Random rng(kSeed);
+    Random rng(11);
     for (int i = 0; i < 60; ++i) {
       const int fd = Dial(address);
       EXPECT_GE(fd, 0);

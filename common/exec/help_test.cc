@@ -4,10 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "common/exec/loop_executor.h"
+#include "common/exec/pool.h"
 #include "common/exec/task.h"
 #include "common/random.h"
 
@@ -118,6 +120,57 @@ TEST(Help, EndsWhereAThreadIsWaitedFor) {
   }).join();
   done.get_future().wait();
   EXPECT_EQ(where, loop.own) << "nobody helps any more";
+}
+
+TEST(Help, WhatWasComputedGoesOnWhereItWas) {
+  Loop loop;
+  ThreadPool pool(1, "pool");
+  std::thread::id computed, went_on;
+  for (int i = 0; i < 100 && (i == 0 || went_on != computed); ++i) {  // a busy machine may wake the own thread
+    std::promise<void> done;
+    loop.executor.Post([&] {
+      loop.scope.Spawn([](Pool* p, std::thread::id* c, std::thread::id* w, std::promise<void>* d) -> Task<void> {
+        *c = co_await RunOn(*p, [] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until the own thread sleeps
+          return std::this_thread::get_id();
+        });
+        *w = std::this_thread::get_id();
+        d->set_value();
+      }(&pool, &computed, &went_on, &done));
+    });
+    done.get_future().wait();
+  }
+  EXPECT_EQ(went_on, computed);
+  EXPECT_NE(went_on, loop.own);
+}
+
+// A disk that is given up takes its pool with it, and may do so on that pool's thread.
+TEST(Help, APoolMayBeEndedByItsOwnThread) {
+  for (int threads = 1; threads <= 2; ++threads) {
+    Loop loop;
+    bool on_its_own = false;
+    for (int i = 0; i < 100 && !on_its_own; ++i) {
+      auto pool = std::make_unique<ThreadPool>(threads, "pool");
+      std::atomic<int> left = 0;
+      std::promise<void> done;
+      loop.executor.Post([&] {
+        loop.scope.Spawn([](std::unique_ptr<ThreadPool> p, std::atomic<int>* l, bool* own,
+                            std::promise<void>* d) -> Task<void> {
+          const std::thread::id where = co_await RunOn(*p, [] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            return std::this_thread::get_id();
+          });
+          *own = where == std::this_thread::get_id();
+          for (int k = 0; k < 20; ++k) p->Submit([l] { ++*l; });
+          p.reset();
+          EXPECT_EQ(*l, 20) << "all that was submitted is done";
+          d->set_value();
+        }(std::move(pool), &left, &on_its_own, &done));
+      });
+      done.get_future().wait();
+    }
+    EXPECT_TRUE(on_its_own) << threads;
+  }
 }
 
 // Counters that nothing protects: the thread sanitizer looks on.

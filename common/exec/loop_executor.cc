@@ -79,8 +79,9 @@ void LoopExecutor::Help(std::unique_lock<std::mutex>* lock) {
   busy_ = false;
   ClearCurrent();
   const bool wake = stop_ || !posted_.empty() || HasWork() || NextTimerNs() < sleeps_until_ns_;
-  lock->unlock();
+  // With the lock: nobody waits for a helper that was cut loose (~ThreadPool), and once it is free the executor may be gone.
   if (wake) cv_.notify_one();
+  lock->unlock();
 }
 
 void LoopExecutor::Stop() {

@@ -4,43 +4,47 @@
 
 namespace stria {
 
-ThreadPool::ThreadPool(int threads, const std::string& name) {
+ThreadPool::ThreadPool(int threads, const std::string& name) : state_(std::make_shared<State>()) {
   CHECK(threads >= 1);
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Loop(); });
+    threads_.emplace_back([state = state_] { Loop(state); });
     pthread_setname_np(threads_.back().native_handle(), (name.substr(0, 12) + std::to_string(i)).c_str());
   }
 }
 
 ThreadPool::~ThreadPool() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
-    stop_ = true;
+    std::lock_guard<std::mutex> lock(state_->mu);
+    state_->stop = true;
   }
-  cv_.notify_all();
-  for (std::thread& t : threads_) t.join();
+  state_->cv.notify_all();
+  for (std::thread& t : threads_) {
+    if (t.get_id() == std::this_thread::get_id()) t.detach();
+    else t.join();
+  }
+  // Alone, this thread would do what is left only when it comes back: too late for who owns what that uses.
+  while (std::function<void()> work = Next(*state_)) work();
 }
 
 void ThreadPool::Submit(std::function<void()> work) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
-    queue_.push_back(std::move(work));
+    std::lock_guard<std::mutex> lock(state_->mu);
+    state_->queue.push_back(std::move(work));
   }
-  cv_.notify_one();
+  state_->cv.notify_one();
 }
 
-void ThreadPool::Loop() {
-  while (true) {
-    std::function<void()> work;
-    {
-      std::unique_lock<std::mutex> lock(mu_);
-      cv_.wait(lock, [this] { return stop_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
-    }
-    work();
-  }
+std::function<void()> ThreadPool::Next(State& state) {
+  std::unique_lock<std::mutex> lock(state.mu);
+  state.cv.wait(lock, [&state] { return state.stop || !state.queue.empty(); });
+  if (state.queue.empty()) return nullptr;
+  std::function<void()> work = std::move(state.queue.front());
+  state.queue.pop_front();
+  return work;
+}
+
+void ThreadPool::Loop(std::shared_ptr<State> state) {
+  while (std::function<void()> work = Next(*state)) work();
 }
 
 }  // namespace stria

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -38,28 +39,38 @@ class ThreadPool final : public Pool {
  public:
   // REQUIRES: threads >= 1. `name` (<= 12 characters) shows in top and gdb.
   ThreadPool(int threads, const std::string& name);
-  // Finishes everything submitted, then joins.
+  // Finishes everything submitted, then joins. By a thread of its own (which helps an executor whose work ends the pool) it
+  // joins the others, and that one ends when it comes back.
   ~ThreadPool() override;
   void Submit(std::function<void()> work) override;
 
  private:
-  void Loop();
-  std::mutex mu_;
-  std::condition_variable cv_;
-  std::deque<std::function<void()>> queue_;  // guarded by mu_
-  bool stop_ = false;                        // guarded by mu_
+  struct State {
+    std::mutex mu;
+    std::condition_variable cv;
+    std::deque<std::function<void()>> queue;  // guarded by mu
+    bool stop = false;                        // guarded by mu
+  };
+  // What comes next; waits for it. None: the pool ends.
+  static std::function<void()> Next(State& state);
+  static void Loop(std::shared_ptr<State> state);
+  const std::shared_ptr<State> state_;
   std::vector<std::thread> threads_;
 };
 
-// co_await RunOn(pool, fn): fn's result, computed on the pool. fn returns non-void and owns its data.
+// co_await RunOn(pool, fn): fn's result, computed on the pool. fn returns non-void and owns its data, which is gone when the
+// caller goes on; that may be on the pool's thread (Executor::PostOrRun).
 // The executor must outlive the pool's work.
 template <class F, class R = std::invoke_result_t<F>>
 Task<R> RunOn(Pool& pool, F fn) {
   OneShot<R> result;
   Executor* ex = &Executor::Current();
   pool.Submit([ex, result, fn = std::move(fn)]() mutable {
-    auto value = std::make_shared<R>(fn());
-    ex->Post([result, value] { result.Set(std::move(*value)); });
+    auto value = [&] {
+      F once = std::move(fn);
+      return std::make_shared<R>(once());
+    }();
+    ex->PostOrRun([result, value = std::move(value)] { result.Set(std::move(*value)); });
   });
   co_return co_await result.Take();
 }

@@ -320,12 +320,12 @@ void RocksKv::StartSync() {
   db_->BeginWork();
   sync_pool_.Submit([db = db_.get(), syncs = syncs_, number, ex = &Executor::Current()] {
     const Error e = db->SyncLog();
-    ex->Post([syncs, number, e] {
+    db->EndWork();
+    ex->PostOrRun([syncs, number, e] {
       syncs->finished = number;
       if (!e.ok() && syncs->failed.ok()) syncs->failed = e;
       syncs->changed.Pulse();
     });
-    db->EndWork();
   });
 }
 
