@@ -118,6 +118,8 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     co_return std::move(*reply);
   }
 
+  size_t calls() const { return pending_.size(); }  // under way
+
   void Close() {
     Drop();
     FailAll(Error(FsError::kUnavailable, "the client of " + address_ + " is closed"));
@@ -239,18 +241,22 @@ class BulkClient::Peer final : public Transport {
  public:
   Peer(const std::shared_ptr<State>& state, const std::string& address, int connections) {
     for (int i = 0; i < connections; ++i) links_.push_back(std::make_shared<Link>(state, address));
+    (void)state->NextLoop();  // the first of the next peer has another loop than the first of this one
   }
   Task<Result<WireMessage>> Call(std::string method, WireMessage request, int64_t timeout_ns) override {
     if (request.size() > kMaxSendBytes || method.size() > kMaxBulkMethodBytes) {
       co_return Error(FsError::kBadRequest, "a message of " + std::to_string(request.size()) + " bytes is too large");
     }
-    std::shared_ptr<Link> link = links_[next_++ % links_.size()];
-    co_return co_await Link::Call(std::move(link), std::move(method), std::move(request), timeout_ns);
+    co_return co_await Link::Call(LeastBusy(), std::move(method), std::move(request), timeout_ns);
   }
 
  private:
+  // Of several that do nothing always the same: threads and memory that have just been used are quicker.
+  std::shared_ptr<Link> LeastBusy() const {
+    return *std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) { return a->calls() < b->calls(); });
+  }
+
   std::vector<std::shared_ptr<Link>> links_;
-  size_t next_ = 0;
 };
 
 void BulkClient::State::Close() {

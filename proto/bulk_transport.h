@@ -25,7 +25,7 @@ inline constexpr size_t kMaxBulkConnections = 4096;  // of a server
 inline constexpr int kBulkLoops = 2;
 
 struct BulkClientOptions {
-  int connections_per_peer = 2;  // calls take turns
+  int connections_per_peer = 2;  // a call takes the one with fewest under way
   int loops = kBulkLoops;
 };
 
