@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/quick_wake.h"
 #include "stripe/layout_spec.h"
 
 namespace stria {
@@ -21,6 +22,10 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.metrics = file.String("metrics", c.metrics);
   c.memory_bytes = file.Size("memory", c.memory_bytes, 16 * kMiB, kTiB);
   c.backup = file.Bool("backup", c.backup);
+  c.wake_latency = file.String("wake_latency", c.wake_latency);
+  if (const auto latency = ParseWakeLatency(c.wake_latency, ""); !latency.ok()) {
+    file.Reject("wake_latency", "must be " + std::string(kWakeLatencyHelp));
+  }
   if (file.Has("layout")) {
     const Result<Layout> layout = ParseLayout(file.String("layout", ""));
     if (layout.ok()) c.layout = *layout;

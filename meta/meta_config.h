@@ -24,10 +24,11 @@ struct MetaConfig {
   uint64_t memory_bytes = 512 * kMiB;  // of the store: block cache and write buffers
   Layout layout;         // of a new cluster's root
   bool backup = true;    // of the metadata, kept on data servers
+  std::string wake_latency = "auto";  // common/quick_wake.h
   MetaServerOptions server;
 };
 
-// Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, backup, root_squash, and the
+// Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, backup, wake_latency, root_squash, and the
 // tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);

@@ -51,6 +51,7 @@ TEST(MetaConfig, RefusesWithKeyAndFile) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"lisen = \"x\"", "lisen"},
       {"layout = \"raid9\"", "layout"},
+      {"wake_latency = \"soon\"", "wake_latency"},
       {"[cluster]\ndown = \"1s\"", "cluster.down"},
       {"[session]\nlease = \"1h\"", "session.lease"},
       {"[session]\nanswer_timeout = \"5s\"", "session.answer_timeout"},

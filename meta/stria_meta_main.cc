@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "common/log.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "common/quick_wake.h"
 #include "meta/data_dir.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
@@ -193,6 +195,8 @@ class Daemon {
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
+    CO_ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
+    bulk.wake = &wake_.emplace(latency);
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
@@ -247,6 +251,7 @@ class Daemon {
   FileBudget files_;
   bool format_;
   const RestoreFlags restore_;
+  std::optional<QuickWake> wake_;
   LoopExecutor executor_;
   ThreadPool sync_pool_;
   std::mutex metrics_mu_;

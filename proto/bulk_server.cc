@@ -216,6 +216,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
   // On a loop's thread.
   void Take(std::shared_ptr<BulkConnection> connection, BulkFrame frame) {
     if (!connection || frame.kind != BulkKind::kRequest) return;
+    if (options_.wake) options_.wake->Note(executor_->NowNs());
     if (frame.refused) {
       return Reply(connection.get(), frame.id,
                    EncodeError(Error(FsError::kRetryLater, "the server has too much to do")), nullptr);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/exec/executor.h"
+#include "common/quick_wake.h"
 #include "proto/transport.h"
 
 namespace stria {
@@ -52,6 +53,7 @@ struct BulkServerOptions {
   size_t max_connections = kMaxBulkConnections;  // or fewer; more are closed at once
   size_t max_requests = kMaxBulkRequests;
   uint64_t max_request_bytes = kMaxBulkServerBytes;
+  QuickWake* wake = nullptr;  // is told of each request; outlives the server
   // Takes connections that are not ours, with nothing read from them. Called on some thread. Empty: they
   // are closed.
   std::function<void(int fd)> other;

@@ -25,6 +25,7 @@ name = "pc3"
 meta = ["pc1:7401"]
 index_memory = "64MiB"
 background_percent = 40
+wake_latency = "50"
 [[disk]]
 path = "/srv/d1"
 [[disk]]
@@ -37,6 +38,7 @@ channel = "nvme0"
   EXPECT_EQ(c.address, "pc3.lab:7402");
   EXPECT_EQ(c.index_memory_bytes, 64 * kMiB);
   EXPECT_EQ(c.background_percent, 40u);
+  EXPECT_EQ(c.wake_latency, "50");
   EXPECT_EQ(c.disks, (std::vector<DiskSpec>{{"/srv/d1", "d1", ""}, {"/srv/ssd", "fast", "nvme0"}}));
   c.address.clear();
   c.listen = "10.0.0.3:9";
@@ -46,6 +48,7 @@ channel = "nvme0"
 
 TEST(DataConfigTest, WhatIsWrongIsSaid) {
   EXPECT_EQ(FromText("background_percent = 100").code(), FsError::kInval) << "others need something";
+  EXPECT_EQ(FromText("wake_latency = \"soon\"").code(), FsError::kInval);
   EXPECT_EQ(FromText("nmae = \"x\"").code(), FsError::kInval);
   EXPECT_EQ(FromText("[[disk]]\nlabel = \"x\"").code(), FsError::kInval);
   DataConfig c;

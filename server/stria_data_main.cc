@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "common/metrics.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "common/quick_wake.h"
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
@@ -213,6 +215,8 @@ class Daemon {
     grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
     CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
     BulkServerOptions bulk;
+    CO_ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
+    bulk.wake = &wake_.emplace(latency);
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
@@ -297,6 +301,7 @@ class Daemon {
   const std::vector<ClusterKey> keys_;
   FileBudget files_;
   const TokenVerifier verifier_;  // of local readers
+  std::optional<QuickWake> wake_;
   LoopExecutor executor_;
   ThreadPool sync_pool_;
   ThreadPool cpu_pool_;

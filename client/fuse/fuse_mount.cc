@@ -15,6 +15,7 @@
 
 #include "client/fuse/mount_table.h"
 #include "common/check.h"
+#include "common/exec/loop_executor.h"
 
 namespace stria {
 namespace {
@@ -171,6 +172,7 @@ void FuseMount::ReadLoop() {
       break;
     }
     if (n < static_cast<ssize_t>(sizeof(fuse_in_header))) continue;
+    if (options_.wake) options_.wake->Note(BoottimeNs());
     Process(slot.buffer.get(), static_cast<size_t>(n));
     if (std::exchange(slot.taken, false)) slot.buffer.reset();
   }

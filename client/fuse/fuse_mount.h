@@ -28,6 +28,7 @@
 #include "client/fuse/mount_table.h"
 #include "client/fuse/request_buffers.h"
 #include "common/error.h"
+#include "common/quick_wake.h"
 
 namespace stria {
 
@@ -40,6 +41,7 @@ struct FuseMountOptions {
   uint64_t read_ahead_bytes = 4 * kMiB;  // of the kernel; needs root
   size_t max_idle_buffers = 64;      // 1 MiB each
   size_t max_buffers = 512;
+  QuickWake* wake = nullptr;             // is told of each request; outlives the mount
 };
 
 class FuseMount {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/quantity.h"
+#include "common/quick_wake.h"
 
 namespace stria {
 namespace {
@@ -83,6 +84,12 @@ Result<void> SetId(std::string_view name, std::string_view text, std::optional<u
   return Ok();
 }
 
+Result<void> SetWakeLatency(std::string_view text, MountConfig* config) {
+  RETURN_IF_ERROR(ParseWakeLatency(text, ""));
+  config->wake_latency = std::string(text);
+  return Ok();
+}
+
 Result<void> SetLogLevel(std::string_view text, MountConfig* config) {
   ASSIGN_OR_RETURN(config->log_level, ParseLogLevel(text));
   return Ok();
@@ -110,6 +117,8 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetTimeout(value, config));
     } else if (key == "memory") {
       RETURN_IF_ERROR(SetMemory(value, config));
+    } else if (key == "wake_latency") {
+      RETURN_IF_ERROR(SetWakeLatency(value, config));
     } else if (key == "loglevel") {
       RETURN_IF_ERROR(SetLogLevel(value, config));
     } else if (key == "uid") {
@@ -163,6 +172,7 @@ constexpr char kAbout[] =
 constexpr char kOptions[] =
     "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "
     "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
+    "wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
     "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec";
 
 std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }

@@ -37,6 +37,7 @@ struct MountConfig {
   bool foreground = false;
   std::string log_file;
   LogLevel log_level = LogLevel::kInfo;
+  std::string wake_latency = "auto";   // common/quick_wake.h
   std::vector<std::string> fuse_options;  // for libfuse and the kernel
 
   uint64_t dirty_limit_bytes() const { return memory_bytes / 3 * 2; }

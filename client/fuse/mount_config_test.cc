@@ -36,8 +36,10 @@ TEST(MountConfig, LongForm) {
 }
 
 TEST(MountConfig, FormOfMount8) {
-  auto p = Parse({"pc1:7000:/a/b", "/data", "-o", "rw,_netdev,x-systemd.automount,timeout=10s,async_close,nosuid"}, false);
+  auto p = Parse({"pc1:7000:/a/b", "/data", "-o",
+                  "rw,_netdev,x-systemd.automount,timeout=10s,wake_latency=off,async_close,nosuid"}, false);
   ASSERT_FALSE(p.exit_now) << p.text;
+  EXPECT_EQ(p.config.wake_latency, "off");
   EXPECT_EQ(p.config.addresses, std::vector<std::string>{"pc1:7000"});
   EXPECT_EQ(p.config.path, "/a/b");
   EXPECT_EQ(p.config.timeout_ns, 10 * kSecond);
@@ -94,6 +96,7 @@ TEST(MountConfig, MistakesAreExplained) {
   EXPECT_EQ(Parse({"/data"}).exit_code, 2);
   EXPECT_NE(Parse({"--meta", "pc1:x", "/data"}).text.find("host:port"), std::string::npos);
   EXPECT_NE(Parse({"pc1", "/data", "-o", "uid=joe"}).text.find("uid="), std::string::npos);
+  EXPECT_NE(Parse({"pc1", "/data", "-o", "wake_latency=soon"}).text.find("wake_latency"), std::string::npos);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--timeout", "soon", "/data"}).exit_now);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--memory", "1MiB", "/data"}).exit_now);
   EXPECT_TRUE(Parse({"--nonsense", "/data"}).exit_now);

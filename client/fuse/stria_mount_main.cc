@@ -33,6 +33,7 @@
 #include "common/file_limit.h"
 #include "common/log.h"
 #include "common/os_random.h"
+#include "common/quick_wake.h"
 #include "proto/bulk_transport.h"
 #include "proto/local_client.h"
 #include "proto/stubs.h"
@@ -149,6 +150,7 @@ class MountProgram {
   ThreadPool compute_;
   ThreadPool local_reads_;  // from disks of the own node
   FuseKernelCache kernel_;
+  std::optional<QuickWake> wake_;
   // Of the executor's thread.
   std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportMetaConnector> meta_;
@@ -193,6 +195,8 @@ Result<void> MountProgram::Start() {
   mount.options = config_.fuse_options;
   mount.max_buffers = RequestBuffers::HoldingAtMost(config_.dirty_limit_bytes(), FuseMount::kMaxWriteBytes) +
                       kRequestBuffersBesidesDirty;
+  ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
+  mount.wake = &wake_.emplace(latency);
   ASSIGN_OR_RETURN(mount_, FuseMount::Mount(*adapter_, kernel_, std::move(mount), [fd = gone_fd_] {
                      const uint64_t one = 1;
                      (void)!write(fd, &one, sizeof(one));

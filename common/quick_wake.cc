@@ -1,0 +1,94 @@
+#include "common/quick_wake.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+namespace stria {
+namespace {
+constexpr int32_t kShallowSleepUs = 10;
+}  // namespace
+
+Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view driver) {
+  if (text == "off") return WakeLatency();
+  if (text == "auto") return WakeLatency(driver == "haltpoll" ? 0 : kShallowSleepUs);
+  int32_t us = 0;
+  const auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), us);
+  if (err != std::errc() || end != text.data() + text.size() || us < 0 || us > kMaxWakeLatencyUs) {
+    return Error(FsError::kInval, "wake_latency is '" + std::string(text) + "'; give " + std::string(kWakeLatencyHelp) +
+                                      " (0 to " + std::to_string(kMaxWakeLatencyUs) + ")");
+  }
+  return WakeLatency(us);
+}
+
+std::string IdleDriver() {
+  std::ifstream in("/sys/devices/system/cpu/cpuidle/current_driver");
+  std::string name;
+  std::getline(in, name);
+  return name;
+}
+
+QuickWake::QuickWake(WakeLatency latency, std::string device) : device_(std::move(device)) {
+  if (!latency || access(device_.c_str(), W_OK) != 0) return;
+  thread_ = std::thread([this, us = *latency] { Loop(us); });
+  pthread_setname_np(thread_.native_handle(), "quick-wake");
+}
+
+QuickWake::~QuickWake() {
+  if (!thread_.joinable()) return;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    stop_ = true;
+  }
+  cv_.notify_one();
+  thread_.join();
+}
+
+void QuickWake::Note(int64_t now_ns) {
+  const int64_t before_ns = last_ns_.exchange(now_ns, std::memory_order_relaxed);
+  if (held() || !thread_.joinable()) return;
+  if (now_ns - before_ns > kDenseNs) return streak_.store(0, std::memory_order_relaxed);
+  if (streak_.fetch_add(1, std::memory_order_relaxed) + 1 < kDenseStreak) return;
+  streak_.store(0, std::memory_order_relaxed);
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    wanted_ = true;
+  }
+  cv_.notify_one();
+}
+
+void QuickWake::Loop(int32_t latency_us) {
+  while (true) {
+    {
+      std::unique_lock<std::mutex> lock(mu_);
+      cv_.wait(lock, [this] { return wanted_ || stop_; });
+      if (stop_) return;
+    }
+    Hold(latency_us);
+    std::lock_guard<std::mutex> lock(mu_);
+    wanted_ = false;
+  }
+}
+
+// Until nothing has come for long enough.
+void QuickWake::Hold(int32_t latency_us) {
+  const int fd = open(device_.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (write(fd, &latency_us, sizeof latency_us) == sizeof latency_us) {
+    held_ = true;
+    std::unique_lock<std::mutex> lock(mu_);
+    for (int64_t seen_ns = INT64_MIN; last_ns_ != seen_ns && !stop_;) {
+      seen_ns = last_ns_;
+      cv_.wait_for(lock, std::chrono::nanoseconds(kHoldNs), [this] { return stop_; });
+    }
+    held_ = false;
+  }
+  close(fd);
+}
+
+}  // namespace stria

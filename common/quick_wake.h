@@ -1,0 +1,70 @@
+// Processors that wake up at once while requests come one after the other.
+//
+// A request passes through several threads that sleep until it comes, and where all of them slept the processors sleep, too:
+// on a physical machine deeply enough to take 100 us and more to wake up, in a virtual one until the hypervisor runs them
+// again. That can be most of what a small request takes. While they are dense, a process may ask the kernel for processors
+// that wake up sooner (PM QoS, https://docs.kernel.org/power/pm_qos_interface.html): it holds /dev/cpu_dma_latency open.
+// The price is energy, not time of anybody's: a processor that has something to do does that. The kernel takes the wish
+// back when the file is closed, however the process ends.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "common/error.h"
+#include "common/units.h"
+
+namespace stria {
+
+// What a processor may take to wake up, in microseconds. Nothing: whatever it takes ("off").
+using WakeLatency = std::optional<int32_t>;
+
+inline constexpr std::string_view kWakeLatencyHelp = "auto, off, or microseconds";
+inline constexpr int32_t kMaxWakeLatencyUs = 1'000'000;
+
+// "off", "auto", or microseconds. What "auto" is depends on the processors' idle driver, `driver`: 0 where a guest's idle
+// processor would go back to the hypervisor ("haltpoll"), which no other value prevents; 10 elsewhere, which leaves the first
+// of a processor's sleeps and keeps it from the deep ones. kInval: none of these.
+Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view driver);
+// The idle driver's name as the kernel gives it; "" if there is none.
+std::string IdleDriver();
+
+// Holds the device while requests are dense: from the fourth on of which each came within kDenseNs of the one before, until
+// none has come for kHoldNs. Thread-safe. Without the right to open the device, or the device, it does nothing.
+class QuickWake {
+ public:
+  static constexpr int64_t kDenseNs = 2 * kMillisecond;
+  static constexpr int kDenseStreak = 3;
+  static constexpr int64_t kHoldNs = 20 * kMillisecond;
+
+  explicit QuickWake(WakeLatency latency, std::string device = "/dev/cpu_dma_latency");
+  ~QuickWake();
+  QuickWake(const QuickWake&) = delete;
+  QuickWake& operator=(const QuickWake&) = delete;
+
+  // A request came. Any thread; a few nanoseconds. `now_ns` never goes back, but for what threads overtake each other.
+  void Note(int64_t now_ns);
+  bool held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  void Loop(int32_t latency_us);
+  void Hold(int32_t latency_us);
+
+  const std::string device_;
+  std::atomic<int64_t> last_ns_{INT64_MIN / 2};
+  std::atomic<int> streak_{0};
+  std::atomic<bool> held_{false};
+  std::mutex mu_;
+  std::condition_variable cv_;
+  bool wanted_ = false;  // guarded by mu_
+  bool stop_ = false;    // guarded by mu_
+  std::thread thread_;   // opens and closes the device, which takes microseconds of every processor
+};
+
+}  // namespace stria
