@@ -4,7 +4,7 @@
 // A shard is written (any order of offsets, repeats allowed), sealed once, then immutable until it is
 // deleted. Block CRCs: CRC32C per 64 KiB block, seeded (stripe/checksum.h), computed by the writer,
 // checked by the server as it takes the bytes, kept in its index, returned with reads, checked by the
-// reader. Each item carries a token; the server checks it against shard, target and right.
+// reader, also by one that asks for a part of a block. Each item carries a token; the server checks it against shard, target and right.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "api/types.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
+#include "stripe/checksum.h"
 
 namespace stria {
 
@@ -74,6 +75,10 @@ struct ShardRead {
   std::string token;
   uint64_t offset = 0;  // multiple of kChecksumBlockBytes
   uint64_t length = 0;  // multiple of it, or to the shard's end
+  // So many bytes at both ends are checked, but not sent. Each less than kChecksumBlockBytes, together less than length.
+  uint64_t omit_head = 0;
+  uint64_t omit_tail = 0;
+  uint64_t wanted_bytes() const { return length - omit_head - omit_tail; }
 };
 struct ReadRequest {
   DataHeader header;
@@ -82,7 +87,8 @@ struct ReadRequest {
 struct ReadItem {
   ItemResult result;
   uint64_t length = 0;         // 0 on error: failed items have no bytes in the payload
-  std::vector<uint32_t> crcs;  // of its blocks
+  std::vector<uint32_t> crcs;  // of its blocks, with what was left out
+  LeftOut left_out;            // as omit_head and omit_tail asked for
 };
 struct ReadReply {
   std::vector<ReadItem> items;

@@ -15,7 +15,7 @@
 
 namespace stria {
 
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 inline constexpr size_t kMaxNameBytes = 255;
 inline constexpr size_t kMaxSymlinkBytes = 4095;
 inline constexpr size_t kMaxXattrNameBytes = 255;

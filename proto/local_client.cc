@@ -268,18 +268,23 @@ class LocalDataConnector::Service final : public DataService {
  private:
   // An item's bytes, if they could be had here.
   struct Local {
-    std::optional<Buffer> bytes;
+    std::optional<BufferChain> bytes;
     std::vector<uint32_t> crcs;
+    LeftOut left_out;
   };
 
   static Task<Local> ReadLocal(std::shared_ptr<State> state, std::shared_ptr<Link> link, const ShardRead* item) {
     Local out;
     const LocalShardPtr file = co_await link->Find(*item);
     if (!file || !Fits(file->shard, *item)) co_return out;
-    out.bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length] {
+    std::optional<Buffer> bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length] {
       return ReadFile(*file, offset, length);
     });
-    if (!out.bytes) co_return out;
+    if (!bytes) co_return out;
+    out.bytes.emplace(std::move(*bytes));
+    if (item->omit_head != 0 || item->omit_tail != 0) {
+      out.left_out = CutEnds(&*out.bytes, item->omit_head, item->omit_tail);
+    }
     const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(item->offset / kChecksumBlockBytes);
     out.crcs.assign(first, first + static_cast<std::ptrdiff_t>(DivCeil(item->length, kChecksumBlockBytes)));
     state->stats.local_bytes += item->length;
@@ -311,8 +316,8 @@ class LocalDataConnector::Service final : public DataService {
     uint64_t at = 0;
     for (Local& here : local) {
       if (here.bytes) {
-        out.items.push_back({{}, here.bytes->size(), std::move(here.crcs)});
-        out.payload.Append(std::move(*here.bytes));
+        out.items.push_back({{}, here.bytes->size(), std::move(here.crcs), here.left_out});
+        out.payload.Append(*here.bytes);
         continue;
       }
       ReadItem& item = far.items[next++];

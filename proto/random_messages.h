@@ -51,9 +51,10 @@ MEMBERS(WriteReply, 1);
 MEMBERS(ShardSeal, 4);
 MEMBERS(SealRequest, 2);
 MEMBERS(SealReply, 1);
-MEMBERS(ShardRead, 5);
+MEMBERS(ShardRead, 7);
 MEMBERS(ReadRequest, 2);
-MEMBERS(ReadItem, 3);
+MEMBERS(LeftOut, 4);
+MEMBERS(ReadItem, 4);
 MEMBERS(ReadReply, 2);
 MEMBERS(ShardDelete, 3);
 MEMBERS(DeleteRequest, 2);
@@ -374,10 +375,15 @@ inline void Fix(Random& rng, WriteRequest& v) {
 inline void Fix(Random& rng, ShardRead& v) {
   v.offset = rng.Below(1000) * kChecksumBlockBytes;
   v.length = rng.Between(0, kMaxPayloadBytes / 8);
+  v.omit_head = rng.Below(std::min(v.length, kChecksumBlockBytes) / 2 + 1);
+  v.omit_tail = rng.Below(std::min(v.length, kChecksumBlockBytes) / 2 + 1);
+  if (v.omit_head + v.omit_tail >= v.length) v.omit_head = v.omit_tail = 0;
 }
 inline void Fix(Random& rng, ReadItem& v) {
   v.length = v.result.code == FsError::kOk ? RandomItemBytes(rng) : 0;
-  v.crcs = RandomCrcs(rng, v.length);
+  v.left_out.head_bytes = v.length == 0 ? 0 : rng.Below(kChecksumBlockBytes);
+  v.left_out.tail_bytes = v.length == 0 ? 0 : rng.Below(kChecksumBlockBytes);
+  v.crcs = RandomCrcs(rng, v.left_out.head_bytes + v.length + v.left_out.tail_bytes);
 }
 inline void Fix(Random& rng, ReadReply& v) {
   uint64_t sum = 0;

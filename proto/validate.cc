@@ -46,6 +46,12 @@ Result<void> CheckPayload(const Items& items, uint64_t payload_bytes) {
   return Bad("the items add up to " + Num(sum) + " bytes, the payload has " + Num(payload_bytes));
 }
 
+// Of a read's first and last block.
+Result<void> CheckOmitted(uint64_t head_bytes, uint64_t tail_bytes) {
+  if (head_bytes < kChecksumBlockBytes && tail_bytes < kChecksumBlockBytes) return Ok();
+  return Bad("a whole block is left out");
+}
+
 // A directory entry's name.
 Result<void> CheckName(std::string_view name) {
   if (name.empty()) return Bad("an empty name");
@@ -160,7 +166,12 @@ Result<void> Validate(const WriteReply& v) { return CheckItems(v.items.size()); 
 Result<void> Validate(const SealRequest& v) { return CheckItems(v.items.size()); }
 Result<void> Validate(const SealReply& v) { return CheckItems(v.items.size()); }
 
-Result<void> Validate(const ShardRead& v) { return CheckShardRange(v.offset, v.length); }
+Result<void> Validate(const ShardRead& v) {
+  RETURN_IF_ERROR(CheckShardRange(v.offset, v.length));
+  if (v.omit_head == 0 && v.omit_tail == 0) return Ok();
+  RETURN_IF_ERROR(CheckOmitted(v.omit_head, v.omit_tail));
+  return v.omit_head + v.omit_tail < v.length ? Result<void>(Ok()) : Bad("nothing is left of what is asked for");
+}
 Result<void> Validate(const ReadRequest& v) {
   RETURN_IF_ERROR(CheckItems(v.items.size()));
   const uint64_t sum = SumLengths(v.items);
@@ -170,7 +181,9 @@ Result<void> Validate(const ReadRequest& v) {
 Result<void> Validate(const ReadItem& v) {
   if (v.length > kMaxPayloadBytes) return Bad("an item larger than a payload");
   if (v.result.code != FsError::kOk && v.length != 0) return Bad("a failed item with bytes");
-  return CheckCrcs(v.length, v.crcs.size());
+  if (v.length == 0 && v.left_out.any()) return Bad("something is left out of nothing");
+  RETURN_IF_ERROR(CheckOmitted(v.left_out.head_bytes, v.left_out.tail_bytes));
+  return CheckCrcs(v.left_out.head_bytes + v.length + v.left_out.tail_bytes, v.crcs.size());
 }
 Result<void> Validate(const ReadReply& v) { return CheckPayload(v.items, v.payload.size()); }
 

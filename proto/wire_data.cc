@@ -18,9 +18,10 @@ WIRE_MESSAGE(ShardSeal) { F(shard); F(target); F(token); F(length); }
 WIRE_MESSAGE(SealRequest) { F(header); F(items); }
 WIRE_MESSAGE(SealReply) { F(items); }
 
-WIRE_MESSAGE(ShardRead) { F(shard); F(target); F(token); F(offset); F(length); }
+WIRE_MESSAGE(ShardRead) { F(shard); F(target); F(token); F(offset); F(length); F(omit_head); F(omit_tail); }
 WIRE_MESSAGE(ReadRequest) { F(header); F(items); }
-WIRE_MESSAGE(ReadItem) { F(result); F(length); F(crcs); }
+WIRE_MESSAGE(LeftOut) { F(head_bytes); F(tail_bytes); F(head); F(tail); }
+WIRE_MESSAGE(ReadItem) { F(result); F(length); F(crcs); F(left_out); }
 WIRE_MESSAGE(ReadReply) { F(items); }
 
 WIRE_MESSAGE(ShardDelete) { F(shard); F(target); F(token); }

@@ -166,7 +166,7 @@ TEST(Wire, AnyProtobufClientCanReadAndWriteThePayload) {
   EXPECT_TRUE(Same(request, got.value()));
 }
 
-// The bytes that programs of version 1 exchange.
+// The bytes that programs of version 2 exchange.
 TEST(Wire, GoldenBytes) {
   NameRequest name;
   name.header.session = SessionId(300);
@@ -175,13 +175,13 @@ TEST(Wire, GoldenBytes) {
   name.parent = kRootInode;
   name.name = "ab";
   EXPECT_EQ(Flat(Encode(name)),
-            std::string("\x0a\x0d\x08\x01\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
+            std::string("\x0a\x0d\x08\x02\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
                 std::string("\x10\x01\x1a\x02" "ab", 6));
   ReadReply read;
-  read.items.push_back({{}, 2, {7}});
+  read.items.push_back({{}, 2, {7}, {}});
   read.payload = BufferChain(Buffer::FromString("xy"));
   EXPECT_EQ(Flat(Encode(read)),
-            std::string("\x0a\x0a\x0a\x00\x10\x02\x1a\x04\x07\x00\x00\x00\x7a\x02xy", 16));
+            std::string("\x0a\x0c\x0a\x00\x10\x02\x1a\x04\x07\x00\x00\x00\x22\x00\x7a\x02xy", 18));
   EXPECT_EQ(Flat(EncodeError(Error(FsError::kNoEnt, "no"))), "\x68\x02\x72\x02no");
 }
 
@@ -208,6 +208,24 @@ TEST(Wire, LongErrorTextIsCut) {
 template <class Pb, class T = Empty>
 Error Refusal(const Pb& pb) {
   return Decode<T>({Buffer::FromString(pb.SerializeAsString()), BufferChain()}).error();
+}
+
+TEST(Wire, RefusesReadsOfWhichAWholeBlockIsLeftOut) {
+  const auto refused = [](uint64_t length, uint64_t head, uint64_t tail) {
+    v1::ReadRequest request;
+    v1::ShardRead* read = request.add_items();
+    read->set_length(length);
+    read->set_omit_head(head);
+    read->set_omit_tail(tail);
+    return Refusal<v1::ReadRequest, ReadRequest>(request).code == FsError::kBadRequest;
+  };
+  EXPECT_FALSE(refused(2 * kChecksumBlockBytes, kChecksumBlockBytes - 1, kChecksumBlockBytes - 1));
+  EXPECT_FALSE(refused(100, 99, 0));
+  EXPECT_TRUE(refused(100, 50, 50));
+  EXPECT_TRUE(refused(0, 1, 0));
+  EXPECT_TRUE(refused(2 * kChecksumBlockBytes, kChecksumBlockBytes, 0));
+  EXPECT_TRUE(refused(2 * kChecksumBlockBytes, 0, kChecksumBlockBytes));
+  EXPECT_TRUE(refused(100, UINT64_MAX, 2)) << "their sum is 1";
 }
 
 TEST(Wire, RefusesWhatNoStructMayHold) {

@@ -248,9 +248,12 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
     stria::ReadItem& out = reply.items[i];
     out.result = ToItem(results[i].error());
     if (!results[i].ok()) continue;
-    out.length = results[i]->bytes.size();
+    BufferChain& got = results[i]->bytes;
     out.crcs = std::move(results[i]->crcs);
-    reply.payload.Append(results[i]->bytes);
+    const ShardRead& asked = request.items[i];
+    if (asked.omit_head != 0 || asked.omit_tail != 0) out.left_out = CutEnds(&got, asked.omit_head, asked.omit_tail);
+    out.length = got.size();
+    reply.payload.Append(got);
     stats_.read_bytes += out.length;
   }
   co_return reply;

@@ -79,6 +79,20 @@ TEST_F(DataServerTest, VectorRequestsOverTwoDisks) {
   EXPECT_TRUE(Flat(read->payload) == BytesOf(ShardId(3), 3000) + BytesOf(ShardId(6), 6000));
   EXPECT_EQ(read->items[2].crcs, TableOf(ShardId(6), BytesOf(ShardId(6), 6000)));
 
+  // Of whole blocks, but only a part is sent.
+  r.items = {r.items[0], r.items[2]};
+  r.items[0].omit_head = 1000;
+  r.items[0].omit_tail = 1999;
+  r.items[1].omit_tail = 4000;
+  const Result<ReadReply> parts = Run(server()->Read(r));
+  ASSERT_TRUE(parts.ok());
+  EXPECT_TRUE(Flat(parts->payload) == BytesOf(ShardId(3), 3000).substr(1000, 1) + BytesOf(ShardId(6), 6000).substr(0, 2000));
+  EXPECT_EQ(parts->items[0].crcs, TableOf(ShardId(3), BytesOf(ShardId(3), 3000)));
+  const Buffer sent = parts->payload.Flatten();
+  EXPECT_EQ(FirstBadBlock(ShardId(3), 0, sent.span().first(1), parts->items[0].left_out, parts->items[0].crcs), std::nullopt);
+  EXPECT_EQ(FirstBadBlock(ShardId(6), 0, sent.span().subspan(1), parts->items[1].left_out, parts->items[1].crcs),
+            std::nullopt);
+
   DeleteRequest d;
   d.header = nodes_.Header();
   for (uint64_t id = 1; id <= 8; ++id) {
@@ -147,7 +161,7 @@ TEST_F(DataServerTest, RefusesWhatHasNoRight) {
 TEST_F(DataServerTest, RefusesStrangersAndMalformedRequests) {
   ASSERT_TRUE(Run(server()->Write(OneWrite(1, 100))).ok());
   ReadRequest r = OneRead(1, 100);
-  r.header.protocol = 2;
+  r.header.protocol = kProtocolVersion + 1;
   EXPECT_EQ(ReadCode(r), FsError::kVersion);
   r = OneRead(1, 100);
   r.header.cluster = Uuid{5, 5};

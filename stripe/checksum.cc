@@ -62,6 +62,18 @@ uint32_t ZeroShift(uint64_t bytes) {
   return shift;
 }
 
+// The register after bytes whose own is `bare`.
+uint32_t AdvanceOver(uint32_t reg, uint32_t bare, uint64_t bytes) {
+  return bytes == 0 ? reg : MultiplyModulo(reg, ZeroShift(bytes)) ^ bare;
+}
+
+// From 0, without inversion.
+uint32_t Bare(const BufferChain& bytes) {
+  uint32_t reg = 0;
+  for (const Buffer& b : bytes.parts()) reg = Advance(reg, b.span());
+  return reg;
+}
+
 // What a change of id changes in the register before the block's bytes. The block number cancels out.
 uint32_t SeedDifference(ShardId from, ShardId to) { return AdvanceIds(0, from.v ^ to.v, 0); }
 
@@ -101,13 +113,36 @@ std::vector<uint32_t> ChecksumBuilder::Table() const {
 
 std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
                                       std::span<const uint32_t> table_part) {
-  for (size_t i = 0; i < ChecksumBlocks(bytes.size()); ++i) {
+  return FirstBadBlock(shard, first_block, bytes, LeftOut(), table_part);
+}
+
+std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
+                                      const LeftOut& left_out, std::span<const uint32_t> table_part) {
+  const uint64_t blocks = ChecksumBlocks(left_out.head_bytes + bytes.size() + left_out.tail_bytes);
+  for (uint64_t i = 0; i < blocks; ++i) {
     if (i >= table_part.size()) return first_block + i;
-    const uint64_t offset = i * kChecksumBlockBytes;
-    const auto block = bytes.subspan(offset, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - offset));
-    if (BlockCrc(shard, first_block + i, block) != table_part[i]) return first_block + i;
+    uint32_t reg = Seed(shard, first_block + i);
+    uint64_t room = kChecksumBlockBytes;
+    if (i == 0) {
+      reg = AdvanceOver(reg, left_out.head, left_out.head_bytes);
+      room -= left_out.head_bytes;
+    }
+    const auto here = bytes.first(std::min<uint64_t>(room, bytes.size()));
+    bytes = bytes.subspan(here.size());
+    reg = Advance(reg, here);
+    if (i + 1 == blocks) reg = AdvanceOver(reg, left_out.tail, left_out.tail_bytes);
+    if (~reg != table_part[i]) return first_block + i;
   }
   return std::nullopt;
+}
+
+LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes) {
+  CHECK(head_bytes < kChecksumBlockBytes && tail_bytes < kChecksumBlockBytes);
+  CHECK(head_bytes + tail_bytes < bytes->size());
+  const uint64_t kept = bytes->size() - head_bytes - tail_bytes;
+  LeftOut out{head_bytes, tail_bytes, Bare(bytes->Slice(0, head_bytes)), Bare(bytes->Slice(head_bytes + kept, tail_bytes))};
+  *bytes = bytes->Slice(head_bytes, kept);
+  return out;
 }
 
 uint32_t Reseed(uint32_t crc, ShardId from, ShardId to, uint64_t block_bytes) {

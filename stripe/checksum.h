@@ -11,6 +11,9 @@
 // ids and the block's length. Reseed uses it, so that a rebuild, which writes old bytes under a new
 // ShardId, checks them against the recorded digest and makes the new table with one pass over them.
 //
+// So are parts of a block: who is given some bytes of it and the bare checksums of those before and after them can check the
+// block's (LeftOut). A reader of 4 KiB is sent no more, and checks it against what the writer computed all the same.
+//
 // Pure functions, safe from any thread.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "common/buffer.h"
 #include "common/ids.h"
 #include "stripe/types.h"
 
@@ -57,6 +61,25 @@ class ChecksumBuilder {
 // Returns the number (in the shard) of the first block that is wrong; one without an entry is.
 std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
                                       std::span<const uint32_t> table_part);
+
+// Bytes at the beginning of the first block of a range and at the end of its last that are not at hand: how many, each less
+// than a block, and what is known of them.
+struct LeftOut {
+  uint64_t head_bytes = 0;
+  uint64_t tail_bytes = 0;
+  uint32_t head = 0;  // CRC register after them alone, from 0, without inversion
+  uint32_t tail = 0;
+  bool any() const { return head_bytes != 0 || tail_bytes != 0; }
+  bool operator==(const LeftOut&) const = default;
+};
+
+// Takes so much from both ends of `bytes`. REQUIRES: each is less than a block, together they are less than all.
+LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes);
+
+// As above, of `bytes` with what was left out around them: `first_block` begins with the head. Some of the first and some of
+// the last block must be at hand.
+std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
+                                      const LeftOut& left_out, std::span<const uint32_t> table_part);
 
 // The checksum under shard `to` of a block of `block_bytes` whose checksum under shard `from` is `crc`. The
 // block's number and bytes do not matter.

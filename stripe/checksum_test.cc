@@ -109,6 +109,50 @@ TEST(Checksum, FirstBadBlockFindsDamageAndMisdirection) {
   EXPECT_EQ(FirstBadBlock(shard, 3, data.subspan(3 * kChecksumBlockBytes), all.subspan(3)), 3u);
 }
 
+// Whatever part of a range is at hand, its blocks can be checked, and no bit of it be wrong.
+TEST(Checksum, PartsOfBlocksAreCheckedAgainstTheWholeBlocksChecksum) {
+  Random rng(14);
+  const ShardId shard(77);
+  for (int i = 0; i < 60; ++i) {
+    const uint64_t first = rng.Below(3);
+    const uint64_t size = rng.OneIn(2) ? rng.Between(1, 3000) : rng.Between(1, 3 * kChecksumBlockBytes);
+    auto bytes = RandomBytes(rng, first * kChecksumBlockBytes + size);
+    const std::vector<uint32_t> table = ChecksumTable(shard, bytes);
+    const auto part = std::span<const uint32_t>(table).subspan(first);
+    uint64_t head = rng.OneIn(3) ? 0 : rng.Below(std::min(size, kChecksumBlockBytes));
+    uint64_t tail = rng.OneIn(3) ? 0 : rng.Below((size - 1) % kChecksumBlockBytes + 1);
+    if (head + tail >= size) tail = 0;
+    BufferChain kept;
+    for (uint64_t at = first * kChecksumBlockBytes; at < bytes.size();) {
+      const uint64_t n = std::min<uint64_t>(rng.Between(1, 100'000), bytes.size() - at);
+      kept.Append(Buffer::Copy({bytes.data() + at, n}));
+      at += n;
+    }
+    const LeftOut left_out = CutEnds(&kept, head, tail);
+    ASSERT_EQ(kept.size(), size - head - tail);
+    std::vector<uint8_t> at_hand(kept.size());
+    kept.CopyTo(0, kept.size(), at_hand.data());
+    ASSERT_TRUE(std::equal(at_hand.begin(), at_hand.end(), bytes.begin() + static_cast<long>(first * kChecksumBlockBytes + head)));
+    ASSERT_EQ(FirstBadBlock(shard, first, at_hand, left_out, part), std::nullopt) << head << " " << size << " " << tail;
+    EXPECT_EQ(FirstBadBlock(ShardId(78), first, at_hand, left_out, part), first);
+    EXPECT_EQ(FirstBadBlock(shard, first + 1, at_hand, left_out, part), first + 1) << "the bytes of another place";
+    const uint64_t bit = rng.Below(8 * at_hand.size());
+    at_hand[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    EXPECT_EQ(FirstBadBlock(shard, first, at_hand, left_out, part), first + (head + bit / 8) / kChecksumBlockBytes);
+    at_hand[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    LeftOut wrong = left_out;
+    if (head != 0) {
+      wrong.head ^= 1;
+      EXPECT_EQ(FirstBadBlock(shard, first, at_hand, wrong, part), first);
+    }
+    wrong = left_out;
+    if (tail != 0) {
+      wrong.tail ^= 1;
+      EXPECT_EQ(FirstBadBlock(shard, first, at_hand, wrong, part), first + ChecksumBlocks(size) - 1);
+    }
+  }
+}
+
 TEST(Checksum, AllZeroBlocksOfDifferentIdsDiffer) {
   const std::vector<uint8_t> zeros(4096, 0);
   EXPECT_NE(BlockCrc(ShardId(1), 0, zeros), BlockCrc(ShardId(2), 0, zeros));

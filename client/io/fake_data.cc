@@ -298,15 +298,18 @@ ReadItem FakeDataCluster::ReadOne(NodeId node, const ShardRead& r, BufferChain* 
     item.result.code = FsError::kBadRequest;
     return item;
   }
-  item.length = r.length;
   for (uint64_t b = r.offset / kChecksumBlockBytes; b < DivCeil(end, kChecksumBlockBytes); ++b) {
     item.crcs.push_back(s.crcs.at(b));
   }
   // In two parts, as a network may deliver it.
   const uint64_t cut = rng_.Below(r.length + 1);
-  const Buffer bytes = Buffer::Copy({s.bytes.data() + r.offset, r.length});
-  payload->Append(bytes.Slice(0, cut));
-  payload->Append(bytes.Slice(cut, r.length - cut));
+  const Buffer all = Buffer::Copy({s.bytes.data() + r.offset, r.length});
+  BufferChain bytes;
+  bytes.Append(all.Slice(0, cut));
+  bytes.Append(all.Slice(cut, r.length - cut));
+  if (r.omit_head != 0 || r.omit_tail != 0) item.left_out = CutEnds(&bytes, r.omit_head, r.omit_tail);
+  item.length = bytes.size();
+  payload->Append(bytes);
   return item;
 }
 

@@ -217,14 +217,57 @@ TEST(StripeReader, CorruptionIsReportedAndNotSeen) {
   EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), layout.stripe_bytes + layout.stripe_bytes / 4);
 }
 
-TEST(StripeReader, FetchesOnlyTheBlocksItNeeds) {
+TEST(StripeReader, FetchesOnlyTheBytesItNeeds) {
   IoEnv env(21);
   const Layout layout = MakeLayout(1, 4, 1, kDefaultUnitBytes, 4);
   const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
   const StripeWritten w = env.Write(layout, payload);
   EXPECT_EQ(env.Read(w.info, 300'000, 100).size(), 100u);
-  EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), kChecksumBlockBytes);
+  EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), 100u);
   EXPECT_EQ(env.cluster.Total().reads, 1u);
+  // What is decoded takes whole blocks of the others.
+  env.cluster.FlipBit(w.info.columns[1].shard, 38'000);  // beside the bytes wanted, in their block
+  EXPECT_EQ(env.Read(w.info, 300'000, 100), Part(BytesOf(payload), 300'000, 100));
+  EXPECT_EQ(env.bad.size(), 1u);
+  EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), 200u + 4 * kChecksumBlockBytes);
+}
+
+// A part of two columns was asked for, one is bad: whole blocks are asked for instead, whatever has come before.
+TEST(StripeReader, AsksForWholeBlocksWhenItHasToDecode) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    IoEnv env(900 + seed);
+    const Layout layout = MakeLayout(1, 4, 2, kDefaultUnitBytes, 4);
+    const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+    const std::vector<uint8_t> want = BytesOf(payload);
+    const StripeWritten w = env.Write(layout, payload);
+    for (int i = 0; i < 5; ++i) env.Read(w.info, 0, payload.size());
+    const NodeId second = env.cluster.NodeOf(w.info.columns[1].target);
+    if (env.rng.OneIn(2)) env.cluster.node(second).delay_ns = env.rng.Between(0, 200) * kMillisecond;
+    if (env.rng.OneIn(2)) env.cluster.Erase(w.info.columns[0].shard);
+    if (env.rng.OneIn(3)) env.cluster.FlipBit(w.info.columns[1].shard, 70'000);
+    for (int i = 0; i < 8; ++i) {
+      const uint64_t offset = kDefaultUnitBytes - env.rng.Between(1, 3000);  // the end of one unit, the beginning of the next
+      EXPECT_EQ(env.Read(w.info, offset, 5000), Part(want, offset, 5000));
+    }
+    EXPECT_EQ(env.cluster.violations(), std::vector<std::string>());
+  }
+}
+
+// An answer that comes after all, while others race it, is as good as ever.
+TEST(StripeReader, ALateAnswerToATrimmedReadCounts) {
+  IoEnv env(31);
+  const Layout layout = MakeLayout(1, 4, 1, kDefaultUnitBytes, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (int i = 0; i < 5; ++i) env.Read(w.info, 0, payload.size());
+  for (const Column& c : w.info.columns) {
+    env.cluster.node(env.cluster.NodeOf(c.target)).delay_ns = c == w.info.columns[0] ? 300 * kMillisecond : 20 * kSecond;
+  }
+  const int64_t before = env.ex.NowNs();
+  EXPECT_EQ(env.Read(w.info, 5000, 700), Part(BytesOf(payload), 5000, 700));
+  EXPECT_LT(env.ex.NowNs() - before, 2 * kSecond);
+  EXPECT_GE(env.reader.stats().hedged, 1u);
 }
 
 // What needs no decoding comes in the memory that it was received in; what does comes right all the same.

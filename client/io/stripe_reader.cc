@@ -25,6 +25,9 @@ constexpr int64_t kMaxBusyWaitNs = 160 * kMillisecond;
 // Columns are left out of a plan from this on; a stripe that cannot be read so is tried with more.
 enum class Doubt : uint8_t { kNone = 0, kSlow = 1, kAvoided = 2, kDown = 3, kBad = 4 };
 
+// What asking for less than whole blocks must save to be worth the server's second look at the rest.
+constexpr uint64_t kTrimBytes = 16 * kKiB;
+
 // Bytes of one column that were fetched and verified.
 struct Piece {
   ColumnIndex column;
@@ -40,6 +43,11 @@ struct Job {
   std::optional<ReadPlan> plan;
   std::vector<FetchRange> asked;  // sent and not failed
   std::vector<Piece> pieces;
+  // The first plan, if nothing but the bytes wanted was asked for, and what has come of it. As soon as another plan is made,
+  // for which that may be too little, whole blocks are asked for; this one counts if it is complete before.
+  std::optional<ReadPlan> trimmed;
+  std::vector<Piece> trimmed_pieces;
+  bool trimming = false;  // no other plan was made yet
   bool finished = false;
   Result<void> result;
 
@@ -53,6 +61,10 @@ struct Job {
 struct Item {
   size_t job = 0;
   FetchRange range;
+  bool trimmed = false;
+  uint64_t omit_head = 0, omit_tail = 0;  // of the range's bytes
+
+  uint64_t wanted_bytes() const { return range.length - omit_head - omit_tail; }
 };
 
 struct Batch {
@@ -92,13 +104,14 @@ Doubt DoubtOf(Readiness r) {
   return Doubt::kBad;
 }
 
-// Every block of `bytes`, which begin at a block of the shard, against its checksum.
-bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes,
-              const std::vector<uint32_t>& crcs) {
+// Every block of `bytes`, which with what was left out begin at a block of the shard, against its checksum.
+bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes, const ReadItem& as) {
   if (Sabotaged(Sabotage::kSkipChecksum)) return true;
-  if (crcs.size() != ChecksumBlocks(bytes.size())) return false;
-  if (bytes.parts().size() == 1) {
-    return !FirstBadBlock(shard, shard_offset / kChecksumBlockBytes, bytes.parts()[0].span(), crcs);
+  const std::vector<uint32_t>& crcs = as.crcs;
+  if (crcs.size() != ChecksumBlocks(as.left_out.head_bytes + bytes.size() + as.left_out.tail_bytes)) return false;
+  if (bytes.parts().size() == 1 || as.left_out.any()) {
+    const Buffer all = bytes.Flatten();
+    return !FirstBadBlock(shard, shard_offset / kChecksumBlockBytes, all.span(), as.left_out, crcs);
   }
   for (uint64_t at = 0, i = 0; at < bytes.size(); at += kChecksumBlockBytes, ++i) {
     const Buffer block =
@@ -231,7 +244,40 @@ class ReadOp {
     if (!TokenTrouble(failure) && on_bad_) {
       on_bad_(BadShard{job.info().id, c, column.shard, column.target, Blame(failure)});
     }
-    if (!job.finished) Plan(job);
+    if (!job.finished) Replan(job);
+  }
+
+  void Replan(Job& job) {
+    if (std::exchange(job.trimming, false)) job.asked.clear();
+    Plan(job);
+  }
+
+  // The one run of a column that a plan without decoding wants lies in this range of it.
+  static Item Trim(const ReadPlan& plan, Item item) {
+    uint64_t begin = item.range.end(), end = item.range.shard_offset;
+    for (const DirectRange& d : plan.direct) {
+      if (d.column != item.range.column) continue;
+      begin = std::min(begin, d.shard_offset);
+      end = std::max(end, d.shard_offset + d.length);
+    }
+    item.trimmed = true;
+    item.omit_head = begin - item.range.shard_offset;
+    item.omit_tail = item.range.end() - end;
+    return item;
+  }
+
+  // Decides whether a job begins with nothing but the bytes wanted.
+  void BeginTrimming(Job& job, size_t number) {
+    const ReadPlan& plan = *job.plan;
+    if (job.trimmed || !job.asked.empty() || !job.pieces.empty() || !plan.decode.empty()) return;
+    uint64_t saved = 0;
+    for (const FetchRange& r : plan.fetch) {
+      if (r.length > kMaxPayloadBytes) return;
+      saved += r.length - Trim(plan, {number, r}).wanted_bytes();
+    }
+    if (saved < kTrimBytes || saved < plan.fetch_bytes() / 4) return;
+    job.trimmed = plan;
+    job.trimming = true;
   }
 
   // Sends what the plans need and nobody has asked for yet: one request per node and kMaxPayloadBytes.
@@ -240,12 +286,14 @@ class ReadOp {
     for (size_t j = 0; j < jobs_.size(); ++j) {
       Job& job = jobs_[j];
       if (job.finished) continue;
+      BeginTrimming(job, j);
       for (FetchRange r : MissingRanges(job.plan->fetch, job.asked)) {
         job.asked.push_back(r);
         for (; r.length > 0;) {
           FetchRange part = r;
           part.length = std::min<uint64_t>(r.length, kMaxPayloadBytes);
-          by_node[io_.peers.NodeOf(job.column(r.column).target)].push_back({j, part});
+          const Item item{j, part};
+          by_node[io_.peers.NodeOf(job.column(r.column).target)].push_back(job.trimming ? Trim(*job.plan, item) : item);
           r.shard_offset += part.length;
           r.length -= part.length;
         }
@@ -254,6 +302,7 @@ class ReadOp {
     for (auto& [node, items] : by_node) {
       Batch batch{node, {}, 0};
       for (Item& item : items) {
+        // What the server reads counts, not only what it sends.
         if (batch.bytes + item.range.length > kMaxPayloadBytes || batch.items.size() == kMaxDataItems) {
           Launch(std::exchange(batch, Batch{node, {}, 0}));
         }
@@ -278,7 +327,8 @@ class ReadOp {
       const Column& column = job.column(item.range.column);
       request.items.push_back(ShardRead{column.shard, column.target,
                                         job.range->stripe.tokens[item.range.column.v],
-                                        item.range.shard_offset, item.range.length});
+                                        item.range.shard_offset, item.range.length, item.omit_head,
+                                        item.omit_tail});
     }
     // A busy server is given some time: reading around it would only make others busy.
     Result<ReadReply> reply = co_await io_.peers.Read(flight->batch.node, request);
@@ -308,7 +358,8 @@ class ReadOp {
       outcomes[i] = r.result.code;
       if (r.result.code != FsError::kOk) continue;
       Count(jobs_[items[i].job], local ? ReadTally{.local_bytes = r.length} : ReadTally{.network_bytes = r.length});
-      const bool sound = r.length == items[i].range.length && r.length <= reply.payload.size() - at;
+      const bool sound = r.length == items[i].wanted_bytes() && r.left_out.head_bytes == items[i].omit_head &&
+                         r.left_out.tail_bytes == items[i].omit_tail && r.length <= reply.payload.size() - at;
       if (!sound) {
         std::fill(outcomes.begin() + static_cast<std::ptrdiff_t>(i), outcomes.end(), FsError::kChecksum);
         break;
@@ -323,7 +374,7 @@ class ReadOp {
       std::vector<FsError> checked = outcomes;
       for (size_t i = 0; i < items.size(); ++i) {
         if (checked[i] != FsError::kOk) continue;
-        if (!Verified(shards[i], items[i].range.shard_offset, bytes[i], replies[i].crcs)) {
+        if (!Verified(shards[i], items[i].range.shard_offset, bytes[i], replies[i])) {
           checked[i] = FsError::kChecksum;
         }
       }
@@ -339,7 +390,8 @@ class ReadOp {
       if (outcomes[i] != FsError::kOk) {
         MarkBad(job, items[i].range.column, outcomes[i]);
       } else if (!job.finished) {
-        job.pieces.push_back({items[i].range.column, items[i].range.shard_offset, std::move(bytes[i])});
+        std::vector<Piece>& to = items[i].trimmed ? job.trimmed_pieces : job.pieces;
+        to.push_back({items[i].range.column, items[i].range.shard_offset + items[i].omit_head, std::move(bytes[i])});
         if (job.doubt[items[i].range.column.v] != Doubt::kBad) Trust(job, items[i].range.column);
       }
     }
@@ -360,15 +412,25 @@ class ReadOp {
     job.doubt[c.v] = Doubt::kNone;
   }
 
-  static std::vector<FetchRange> Have(const Job& job) {
+  static std::vector<FetchRange> Have(const std::vector<Piece>& pieces) {
     std::vector<FetchRange> have;
-    for (const Piece& p : job.pieces) have.push_back({p.column, p.shard_offset, p.bytes.size()});
+    for (const Piece& p : pieces) have.push_back({p.column, p.shard_offset, p.bytes.size()});
     return have;
   }
 
   // True if what was fetched serves the plan, or another plan: a racer may have won.
   bool Complete(Job& job) {
-    const std::vector<FetchRange> have = Have(job);
+    if (job.trimmed) {
+      std::vector<FetchRange> want;
+      for (const DirectRange& d : job.trimmed->direct) want.push_back({d.column, d.shard_offset, d.length});
+      if (MissingRanges(std::move(want), Have(job.trimmed_pieces)).empty()) {
+        job.plan = job.trimmed;
+        job.pieces = std::move(job.trimmed_pieces);
+        return true;
+      }
+      if (job.trimming) return false;
+    }
+    const std::vector<FetchRange> have = Have(job.pieces);
     if (MissingRanges(job.plan->fetch, have).empty()) return true;
     if (!racing_) return false;
     ReadOptions options;
@@ -483,7 +545,7 @@ class ReadOp {
         doubt = Doubt::kSlow;
         racing_ = true;
         ++stats_->hedged;
-        Plan(job);
+        Replan(job);
       }
     }
   }
