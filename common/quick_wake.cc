@@ -51,13 +51,14 @@ QuickWake::~QuickWake() {
 
 void QuickWake::Note(int64_t now_ns) {
   const int64_t before_ns = last_ns_.exchange(now_ns, std::memory_order_relaxed);
-  if (held() || !thread_.joinable()) return;
+  noted_.fetch_add(1, std::memory_order_relaxed);
+  if (asked_.load(std::memory_order_relaxed) || !thread_.joinable()) return;
   if (now_ns - before_ns > kDenseNs) return streak_.store(0, std::memory_order_relaxed);
   if (streak_.fetch_add(1, std::memory_order_relaxed) + 1 < kDenseStreak) return;
   streak_.store(0, std::memory_order_relaxed);
   {
     std::lock_guard<std::mutex> lock(mu_);
-    wanted_ = true;
+    asked_ = true;
   }
   cv_.notify_one();
 }
@@ -66,29 +67,39 @@ void QuickWake::Loop(int32_t latency_us) {
   while (true) {
     {
       std::unique_lock<std::mutex> lock(mu_);
-      cv_.wait(lock, [this] { return wanted_ || stop_; });
+      cv_.wait(lock, [this] { return asked_ || stop_; });
       if (stop_) return;
     }
-    Hold(latency_us);
-    std::lock_guard<std::mutex> lock(mu_);
-    wanted_ = false;
+    if (!Hold(latency_us)) Rest(kRestNs);
+    asked_ = false;
   }
 }
 
-// Until nothing has come for long enough.
-void QuickWake::Hold(int32_t latency_us) {
+bool QuickWake::Hold(int32_t latency_us) {
   const int fd = open(device_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  if (write(fd, &latency_us, sizeof latency_us) == sizeof latency_us) {
+  if (fd < 0) return false;
+  const bool taken = write(fd, &latency_us, sizeof latency_us) == sizeof latency_us;
+  if (taken) {
     held_ = true;
-    std::unique_lock<std::mutex> lock(mu_);
-    for (int64_t seen_ns = INT64_MIN; last_ns_ != seen_ns && !stop_;) {
-      seen_ns = last_ns_;
-      cv_.wait_for(lock, std::chrono::nanoseconds(kHoldNs), [this] { return stop_; });
-    }
+    WaitUntilFew();
     held_ = false;
   }
   close(fd);
+  return taken;
+}
+
+void QuickWake::WaitUntilFew() {
+  uint64_t before;
+  do {
+    before = noted_;
+    Rest(kHoldNs);
+  } while (noted_ - before >= kLeast);
+}
+
+// Or until the end.
+void QuickWake::Rest(int64_t ns) {
+  std::unique_lock<std::mutex> lock(mu_);
+  cv_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stop_; });
 }
 
 }  // namespace stria

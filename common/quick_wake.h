@@ -36,12 +36,14 @@ Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view dri
 std::string IdleDriver();
 
 // Holds the device while requests are dense: from the fourth on of which each came within kDenseNs of the one before, until
-// none has come for kHoldNs. Thread-safe. Without the right to open the device, or the device, it does nothing.
+// fewer than kLeast came in kHoldNs. Thread-safe. Without the right to open the device, or the device, it does nothing.
 class QuickWake {
  public:
   static constexpr int64_t kDenseNs = 2 * kMillisecond;
   static constexpr int kDenseStreak = 3;
   static constexpr int64_t kHoldNs = 20 * kMillisecond;
+  static constexpr uint64_t kLeast = 4;
+  static constexpr int64_t kRestNs = 1 * kSecond;  // when the device could not be had
 
   explicit QuickWake(WakeLatency latency, std::string device = "/dev/cpu_dma_latency");
   ~QuickWake();
@@ -54,15 +56,18 @@ class QuickWake {
 
  private:
   void Loop(int32_t latency_us);
-  void Hold(int32_t latency_us);
+  bool Hold(int32_t latency_us);
+  void WaitUntilFew();
+  void Rest(int64_t ns);
 
   const std::string device_;
   std::atomic<int64_t> last_ns_{INT64_MIN / 2};
+  std::atomic<uint64_t> noted_{0};
   std::atomic<int> streak_{0};
+  std::atomic<bool> asked_{false};  // the thread has something to do, or does it
   std::atomic<bool> held_{false};
   std::mutex mu_;
   std::condition_variable cv_;
-  bool wanted_ = false;  // guarded by mu_
   bool stop_ = false;    // guarded by mu_
   std::thread thread_;   // opens and closes the device, which takes microseconds of every processor
 };

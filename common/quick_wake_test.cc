@@ -47,26 +47,30 @@ TEST_F(QuickWakeTest, IsHeldWhileRequestsAreDense) {
   Requests(wake, 0, 1 + QuickWake::kDenseStreak, QuickWake::kDenseNs);
   ASSERT_TRUE(Becomes([&] { return Written() == 7; }));
   EXPECT_TRUE(Becomes([&] { return !wake.held(); })) << "nothing comes any more";
-  // And again.
+  // And again, as soon as it has let go of the device.
   std::filesystem::resize_file(device_, 0);
-  Requests(wake, kSecond, 1 + QuickWake::kDenseStreak, QuickWake::kDenseNs / 2);
-  EXPECT_TRUE(Becomes([&] { return Written() == 7; }));
+  int64_t now_ns = kSecond;
+  EXPECT_TRUE(Becomes([&] {
+    now_ns = Requests(wake, now_ns + kSecond, 1 + QuickWake::kDenseStreak, QuickWake::kDenseNs / 2);
+    return Written() == 7;
+  }));
 }
 
 TEST_F(QuickWakeTest, StaysHeldWhileAnyCome) {
   QuickWake wake(0, device_);
   int64_t now_ns = Requests(wake, 0, 1 + QuickWake::kDenseStreak, QuickWake::kDenseNs);
+  const auto hold = std::chrono::nanoseconds(QuickWake::kHoldNs);
   bool was_held = false;
-  auto noted = std::chrono::steady_clock::now();
+  auto noted = std::chrono::steady_clock::now(), late = noted;
   for (int i = 0; i < 600; ++i) {
     wake.Note(++now_ns);
     std::this_thread::sleep_for(std::chrono::microseconds(500));
     const bool held = wake.held();
     const auto now = std::chrono::steady_clock::now();
-    const bool in_time = now - noted < std::chrono::nanoseconds(QuickWake::kHoldNs);  // a busy machine may stop this thread
+    if (now - noted >= hold / QuickWake::kLeast) late = now;  // a busy machine may stop this thread
     noted = now;
-    if (was_held && in_time) EXPECT_TRUE(held) << i;
-    was_held = held && in_time;
+    if (was_held && now - late > 3 * hold) EXPECT_TRUE(held) << i;
+    was_held = held;
   }
   EXPECT_EQ(Written(), 0);
 }

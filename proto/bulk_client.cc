@@ -17,6 +17,7 @@
 namespace stria {
 namespace {
 
+constexpr size_t kFailedBurden = 4;  // so many calls wait rather for a connection that works than for one that has failed
 constexpr int64_t kReconnectFirstNs = 100 * kMillisecond;
 constexpr int64_t kReconnectMaxNs = 1 * kSecond;
 constexpr int kConnectTimeoutMs = 2000;
@@ -61,7 +62,9 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
   }
   // The rest: executor's thread.
   bool closed() const { return closed_; }
-  BulkLoop* NextLoop() { return loops_[next_loop_++ % loops_.size()].get(); }
+  // Where the first connection of the next peer, and the others after it, belong.
+  size_t NextPlace() { return next_place_++; }
+  BulkLoop* Loop(size_t place) { return loops_[place % loops_.size()].get(); }
   void Connect(std::function<void()> blocking) { connectors_->Submit(std::move(blocking)); }
   void Add(Link* link) { links_.insert(link); }
   void Remove(Link* link) { links_.erase(link); }
@@ -83,7 +86,7 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
 
   std::unique_ptr<ThreadPool> connectors_;
   std::vector<std::unique_ptr<BulkLoop>> loops_;
-  size_t next_loop_ = 0;
+  size_t next_place_ = 0;
   std::set<Link*> links_;
   std::mutex mu_;
   std::vector<std::function<void()>> news_;  // guarded by mu_
@@ -94,8 +97,8 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
 // One connection to a peer, made when it is needed. Executor's thread.
 class BulkClient::Link : public std::enable_shared_from_this<Link> {
  public:
-  Link(std::shared_ptr<State> state, std::string address)
-      : state_(std::move(state)), address_(std::move(address)), loop_(state_->NextLoop()) {
+  Link(std::shared_ptr<State> state, std::string address, size_t place)
+      : state_(std::move(state)), address_(std::move(address)), loop_(state_->Loop(place)) {
     state_->Add(this);
   }
   ~Link() {
@@ -118,7 +121,13 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     co_return std::move(*reply);
   }
 
-  size_t calls() const { return pending_.size(); }  // under way
+  // How little it is worth to call here: nothing comes of it while the connection rests from a failure; else the calls under
+  // way count, and that it has failed and nobody has tried since.
+  std::pair<bool, size_t> Burden() const {
+    const bool rests = phase_ == Phase::kIdle && state_->executor->NowNs() < not_before_ns_;
+    const bool failed = phase_ != Phase::kUp && not_before_ns_ != INT64_MIN;
+    return {rests, pending_.size() + (failed ? kFailedBurden : 0)};
+  }
 
   void Close() {
     Drop();
@@ -240,8 +249,10 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
 class BulkClient::Peer final : public Transport {
  public:
   Peer(const std::shared_ptr<State>& state, const std::string& address, int connections) {
-    for (int i = 0; i < connections; ++i) links_.push_back(std::make_shared<Link>(state, address));
-    (void)state->NextLoop();  // the first of the next peer has another loop than the first of this one
+    const size_t first = state->NextPlace();
+    for (size_t i = 0; i < static_cast<size_t>(connections); ++i) {
+      links_.push_back(std::make_shared<Link>(state, address, first + i));
+    }
   }
   Task<Result<WireMessage>> Call(std::string method, WireMessage request, int64_t timeout_ns) override {
     if (request.size() > kMaxSendBytes || method.size() > kMaxBulkMethodBytes) {
@@ -253,7 +264,7 @@ class BulkClient::Peer final : public Transport {
  private:
   // Of several that do nothing always the same: threads and memory that have just been used are quicker.
   std::shared_ptr<Link> LeastBusy() const {
-    return *std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) { return a->calls() < b->calls(); });
+    return *std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) { return a->Burden() < b->Burden(); });
   }
 
   std::vector<std::shared_ptr<Link>> links_;

@@ -277,7 +277,7 @@ class LocalDataConnector::Service final : public DataService {
     Local out;
     const LocalShardPtr file = co_await link->Find(*item);
     if (!file || !Fits(file->shard, *item)) co_return out;
-    std::optional<Buffer> bytes = co_await RunOn(*state->pool, [file, offset = item->offset, length = item->length] {
+    std::optional<Buffer> bytes = co_await RunOn(*state->pool, [file = LocalShardPtr(file), offset = item->offset, length = item->length] {
       return ReadFile(*file, offset, length);
     });
     if (!bytes) co_return out;

@@ -381,6 +381,34 @@ TEST(BulkTransport, PayloadsArriveAlignedAndInOnePiece) {
   });
 }
 
+// A connection that has failed rests for a while; calls take the other meanwhile.
+TEST(BulkTransport, CallsPassOverAConnectionThatRests) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo;
+    BulkServerOptions options;
+    options.max_connections = 1;
+    BulkServer server(ex, &echo, options);
+    const std::string address = server.Start(kAnyPort).value();
+    bool passed_over = false;
+    for (int i = 0; i < 50 && !passed_over; ++i) {  // on a busy machine the rest may be over
+      BulkClientOptions one;
+      one.connections_per_peer = 1;
+      auto other = std::make_unique<BulkClient>(ex, one);
+      const auto taken = other->Make(address);
+      while (!(co_await taken->Call("/echo", Text("mine"), 10 * kSecond)).ok()) co_await Sleep(10 * kMillisecond);
+      BulkClient client(ex);
+      const auto transport = client.Make(address);
+      EXPECT_FALSE((co_await transport->Call("/echo", Text("no room"), 10 * kSecond)).ok());
+      const int64_t failed_ns = ex->NowNs();
+      other.reset();
+      co_await Sleep(20 * kMillisecond);  // the server sees it
+      const bool ok = (co_await transport->Call("/echo", Text("here"), 10 * kSecond)).ok();
+      passed_over = ok && ex->NowNs() - failed_ns < 90 * kMillisecond;
+    }
+    EXPECT_TRUE(passed_over);
+  });
+}
+
 // Whatever strangers send, others are served.
 TEST(BulkTransport, GarbageHarmsNobody) {
   RunTest([](Executor* ex) -> Task<void> {

@@ -93,6 +93,7 @@ std::unique_ptr<TransportFactory> MakeClient(Executor* ex, bool bulk, int connec
 
 Task<void> Measure(LoopExecutor* ex, std::string address, bool bulk, int64_t ns, int connections, int at_once,
                    uint64_t bytes) {
+  ex->EndHelp();  // the client is ended wherever this is
   const std::unique_ptr<TransportFactory> client = MakeClient(ex, bulk, connections);
   TransportDataConnector connector(client.get());
   const Buffer payload = Buffer::FromString(std::string(bytes, 'p'));

@@ -146,7 +146,7 @@ class MountProgram {
   const MountConfig config_;
   const Uuid uuid_;
   const int gone_fd_;
-  ExecutorThread loop_;  // outlives the pools, whose work ends with a Post
+  ExecutorThread loop_;  // outlives the pools, whose work goes on there
   ThreadPool compute_;
   ThreadPool local_reads_;  // from disks of the own node
   FuseKernelCache kernel_;

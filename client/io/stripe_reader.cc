@@ -370,7 +370,8 @@ class ReadOp {
     std::vector<ShardId> shards;
     for (const Item& item : items) shards.push_back(jobs_[item.job].column(item.range.column).shard);
     // Owns all it reads: it may run on after this coroutine is gone.
-    auto verify = [items, shards, bytes, outcomes, replies = std::move(reply.items)] {
+    auto verify = [items = std::vector<Item>(items), shards = std::move(shards), bytes, outcomes,
+                   replies = std::move(reply.items)] {
       std::vector<FsError> checked = outcomes;
       for (size_t i = 0; i < items.size(); ++i) {
         if (checked[i] != FsError::kOk) continue;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -65,11 +66,9 @@ template <class F, class R = std::invoke_result_t<F>>
 Task<R> RunOn(Pool& pool, F fn) {
   OneShot<R> result;
   Executor* ex = &Executor::Current();
-  pool.Submit([ex, result, fn = std::move(fn)]() mutable {
-    auto value = [&] {
-      F once = std::move(fn);
-      return std::make_shared<R>(once());
-    }();
+  pool.Submit([ex, result, fn = std::optional<F>(std::move(fn))]() mutable {
+    auto value = std::make_shared<R>((*fn)());
+    fn.reset();
     ex->PostOrRun([result, value = std::move(value)] { result.Set(std::move(*value)); });
   });
   co_return co_await result.Take();

@@ -44,7 +44,7 @@ struct RocksKvOptions {
 class RocksKv final : public KvStore {
  public:
   // `families` are names, numbered in order; append only from release to release. `sync_pool` must
-  // outlive the store. Blocks; any thread. Errors: kCorrupt (with the path), kBusy if another process
+  // outlive the store, which is not to be closed by its only thread. Blocks; any thread. Errors: kCorrupt (with the path), kBusy if another process
   // has it open, kVersion if it has families this release does not know, kNoEnt if it is missing and
   // may not be created.
   static Result<std::unique_ptr<RocksKv>> Open(const std::string& path,

@@ -129,7 +129,7 @@ class MiniCluster {
     node->Start();
   }
 
-  ExecutorThread loop_;  // outlives the pool, whose work ends with a Post
+  ExecutorThread loop_;  // outlives the pool, whose work goes on there
   std::unique_ptr<ThreadPool> pool_;
   ClusterKey key_;
   std::unique_ptr<MetaDoor> meta_;
