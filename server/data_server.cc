@@ -33,6 +33,12 @@ std::optional<uint64_t> PayloadBytes(const std::vector<Item>& items) {
   return total;
 }
 
+// Of the first and the last block some is left.
+bool OmitsSoundly(const ShardRead& r) {
+  if (r.omit_head == 0 && r.omit_tail == 0) return true;
+  return r.omit_head < kChecksumBlockBytes && r.omit_tail < kChecksumBlockBytes && r.omit_head + r.omit_tail < r.length;
+}
+
 // Numbers of the items of each shard, in order.
 template <class Item>
 std::vector<std::vector<size_t>> ByShard(const std::vector<Item>& items) {
@@ -236,6 +242,9 @@ Task<bool> DataServer::ReadItems(const ReadRequest* request, std::vector<Result<
 Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   const std::optional<uint64_t> bytes = PayloadBytes(request.items);
   if (!bytes) co_return Error(FsError::kBadRequest, "a read asks for too much");
+  for (const ShardRead& r : request.items) {
+    if (!OmitsSoundly(r)) co_return Error(FsError::kBadRequest, "a read leaves out more than the ends of its blocks");
+  }
   CO_ASSIGN_OR_RETURN(Admission admission,
                       co_await AdmitUse(request.header, request.items.size(), *bytes, &read_bytes_));
   // A disk that hangs must not keep the others' answers.

@@ -88,6 +88,10 @@ TEST_F(DataServerTest, VectorRequestsOverTwoDisks) {
   ASSERT_TRUE(parts.ok());
   EXPECT_TRUE(Flat(parts->payload) == BytesOf(ShardId(3), 3000).substr(1000, 1) + BytesOf(ShardId(6), 6000).substr(0, 2000));
   EXPECT_EQ(parts->items[0].crcs, TableOf(ShardId(3), BytesOf(ShardId(3), 3000)));
+  ReadRequest too_much = r;
+  too_much.items[0].omit_head = 1001;
+  too_much.items[0].omit_tail = 1999;
+  EXPECT_EQ(Run(server()->Read(too_much)).code(), FsError::kBadRequest);
   const Buffer sent = parts->payload.Flatten();
   EXPECT_EQ(FirstBadBlock(ShardId(3), 0, sent.span().first(1), parts->items[0].left_out, parts->items[0].crcs), std::nullopt);
   EXPECT_EQ(FirstBadBlock(ShardId(6), 0, sent.span().subspan(1), parts->items[1].left_out, parts->items[1].crcs),

@@ -155,7 +155,7 @@ Task<Result<Rep>> DataPeers::Run(NodeId node, Task<Result<Rep>> (DataService::*m
 
 Task<Result<ReadReply>> DataPeers::Read(NodeId node, ReadRequest request) {
   uint64_t bytes = 0;
-  for (const ShardRead& r : request.items) bytes += r.wanted_bytes();
+  for (const ShardRead& r : request.items) bytes += r.length;  // what the server reads for it
   hedge_credit_ = std::min(hedge_credit_ + 1, kHedgeBurst * kReadsPerHedge);
   return Run(node, &DataService::Read, std::move(request), bytes, options_.read_timeout_ns, true);
 }

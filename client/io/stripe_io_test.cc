@@ -270,6 +270,21 @@ TEST(StripeReader, ALateAnswerToATrimmedReadCounts) {
   EXPECT_GE(env.reader.stats().hedged, 1u);
 }
 
+TEST(StripeReader, NothingIsAskedTwiceWhereNothingCanTakeItsPlace) {
+  IoEnv env(33);
+  const Layout layout = MakeLayout(1, 4, 0, kDefaultUnitBytes, 4);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  const StripeWritten w = env.Write(layout, payload);
+  for (int i = 0; i < 5; ++i) env.Read(w.info, 0, payload.size());
+  env.cluster.node(env.cluster.NodeOf(w.info.columns[1].target)).delay_ns = 300 * kMillisecond;
+  const uint64_t before = env.cluster.Total().reads, fetched = env.reader.stats().tally.fetched_bytes();
+  const uint64_t offset = kDefaultUnitBytes - 1000;
+  EXPECT_EQ(env.Read(w.info, offset, 5000), Part(BytesOf(payload), offset, 5000));
+  EXPECT_EQ(env.cluster.Total().reads - before, 2u);
+  EXPECT_EQ(env.reader.stats().tally.fetched_bytes() - fetched, 5000u);
+  EXPECT_TRUE(env.bad.empty());
+}
+
 // What needs no decoding comes in the memory that it was received in; what does comes right all the same.
 TEST(StripeReader, SharesWhatNeedsNoDecoding) {
   constexpr uint64_t kSeed = 29;

@@ -248,8 +248,11 @@ class ReadOp {
   }
 
   void Replan(Job& job) {
-    if (std::exchange(job.trimming, false)) job.asked.clear();
     Plan(job);
+    // Where nothing can take the place of a slow column, the plan is the same again.
+    if (!job.trimming || job.finished || (job.plan->decode.empty() && job.plan->direct == job.trimmed->direct)) return;
+    job.trimming = false;
+    job.asked.clear();
   }
 
   // The one run of a column that a plan without decoding wants lies in this range of it.
@@ -593,7 +596,7 @@ Task<std::vector<Result<void>>> StripeReader::ReadMany(std::vector<StripeRange> 
       ReadOp op(io_, on_bad_, &stats_, std::move(todo));
       std::vector<Result<void>> got = co_await op.Run();
       for (size_t i = 0; i < left.size(); ++i) {
-        if (op.WorthWaiting(i)) again.push_back(left[i]);
+        if (op.WorthWaiting(i) && !got[i].ok()) again.push_back(left[i]);
         results[left[i]] = std::move(got[i]);
       }
     }
