@@ -253,8 +253,8 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
 
 class LocalDataConnector::Service final : public DataService {
  public:
-  Service(std::shared_ptr<State> state, std::shared_ptr<DataService> network, const std::string& address)
-      : state_(state), network_(std::move(network)), link_(std::make_shared<Link>(state, address)) {}
+  Service(std::shared_ptr<State> state, std::shared_ptr<DataService> network, std::shared_ptr<Link> link)
+      : state_(std::move(state)), network_(std::move(network)), link_(std::move(link)) {}
 
   Task<Result<WriteReply>> Write(WriteRequest r) override { return network_->Write(std::move(r)); }
   Task<Result<SealReply>> Seal(SealRequest r) override { return network_->Seal(std::move(r)); }
@@ -345,7 +345,26 @@ LocalDataConnector::~LocalDataConnector() {
 std::shared_ptr<DataService> LocalDataConnector::Connect(const std::string& address) {
   std::shared_ptr<DataService> network = network_->Connect(address);
   if (!is_local_(address)) return network;
-  return std::make_shared<Service>(state_, std::move(network), address);
+  return std::make_shared<Service>(state_, std::move(network), LinkTo(address));
+}
+
+std::shared_ptr<LocalDataConnector::Link> LocalDataConnector::LinkTo(const std::string& address) {
+  std::weak_ptr<Link>& known = links_[address];
+  std::shared_ptr<Link> link = known.lock();
+  if (!link) known = link = std::make_shared<Link>(state_, address);
+  std::erase_if(links_, [](const auto& l) { return l.second.expired(); });
+  return link;
+}
+
+Task<std::shared_ptr<const UniqueFd>> LocalDataConnector::OpenWhole(std::string address, ShardRead shard) {
+  if (!is_local_(address)) co_return nullptr;
+  const std::shared_ptr<Link> link = LinkTo(address);
+  const LocalShardPtr found = co_await link->Find(shard);
+  if (!found || found->shard.length != shard.length) co_return nullptr;
+  struct stat st;
+  const bool whole = fstat(found->fd(), &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 0 &&
+                     static_cast<uint64_t>(st.st_size) == shard.length;
+  co_return whole ? found->shard.file : nullptr;
 }
 
 const LocalStats& LocalDataConnector::stats() const { return state_->stats; }

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "api/data_api.h"
+#include "api/local_api.h"
 #include "common/exec/executor.h"
 #include "common/exec/pool.h"
 
@@ -36,15 +38,21 @@ class LocalDataConnector final : public DataConnector {
   LocalDataConnector(Executor* executor, DataConnector* network, Pool* pool, IsLocal is_local);
   ~LocalDataConnector() override;
   std::shared_ptr<DataService> Connect(const std::string& address) override;
+  // The file of a shard of the own node's data server, for somebody else to read: null if it has none, or it has not
+  // exactly `shard.length` bytes. Only shard, target, token and length of `shard` are looked at.
+  Task<std::shared_ptr<const UniqueFd>> OpenWhole(std::string address, ShardRead shard);
   const LocalStats& stats() const;
 
  private:
   class State;
   class Link;
   class Service;
+  std::shared_ptr<Link> LinkTo(const std::string& address);
+
   DataConnector* const network_;
   const IsLocal is_local_;
   std::shared_ptr<State> state_;
+  std::map<std::string, std::weak_ptr<Link>> links_;  // by address, of the services that are in use
 };
 
 }  // namespace stria

@@ -273,6 +273,36 @@ TEST(LocalShards, DeletedShardsAreClosedSoon) {
   });
 }
 
+TEST(LocalShards, GivesTheWholeFileOrNothing) {
+  RunTest([](Executor* ex) -> Task<void> {
+    FakeShards shards;
+    shards.Add(ShardId(1), 300'000, 1);
+    shards.Add(ShardId(2), 5000, 2);
+    shards.packed.insert(ShardId(2));
+    FakeNetwork network(&shards);
+    ThreadPool pool(1, "reads");
+    const std::string address = Address("whole");
+    LocalServer server(ex, &shards);
+    EXPECT_TRUE(server.Start(address));
+    LocalDataConnector connector(ex, &network, &pool, [&](const std::string& a) { return a == address; });
+    const auto whole = co_await connector.OpenWhole(address, Item(1, 0, 300'000));
+    EXPECT_TRUE(whole);
+    if (whole) {
+      std::string bytes(300'000, 0);
+      EXPECT_EQ(pread(whole->get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+      EXPECT_TRUE(bytes == shards.content[ShardId(1)]);
+    }
+    EXPECT_FALSE(co_await connector.OpenWhole(address, Item(1, 0, 299'999)));  // a part of it
+    EXPECT_FALSE(co_await connector.OpenWhole(address, Item(1, 0, 300'001)));
+    EXPECT_FALSE(co_await connector.OpenWhole(address, Item(2, 0, 5000)));     // packed with others
+    EXPECT_FALSE(co_await connector.OpenWhole(address, Item(3, 0, 5000)));     // not there
+    EXPECT_FALSE(co_await connector.OpenWhole("elsewhere:1", Item(1, 0, 300'000)));
+    EXPECT_EQ(network.items, 0);
+    shards.Delete(ShardId(1));
+    EXPECT_FALSE(co_await connector.OpenWhole(address, Item(1, 0, 300'000)));
+  });
+}
+
 TEST(LocalShards, GarbageHarmsNobody) {
   RunTest([](Executor* ex) -> Task<void> {
     FakeShards shards;

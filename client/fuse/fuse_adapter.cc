@@ -30,7 +30,7 @@ std::vector<uint32_t> AskGroups(fuse_req_t req) {
 }  // namespace
 
 FuseAdapter::FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options)
-    : vfs_(vfs), executor_(executor), options_(std::move(options)), replies_(1, "reply") {}
+    : vfs_(vfs), executor_(executor), options_(std::move(options)), through_(options_.whole_file, options_.warn), replies_(1, "reply") {}
 
 FuseAdapter::~FuseAdapter() {
   while (!requests_.empty()) requests_.erase(requests_.begin());
@@ -48,9 +48,10 @@ fuse_lowlevel_ops FuseAdapter::Ops() {
 void FuseAdapter::SetFeatures(FuseFeatures features) {
   direct_io_mmap_ = features.direct_io_mmap;
   kill_priv_ = features.kill_priv;
+  passthrough_ = features.passthrough;
 }
 
-FuseFeatures FuseAdapter::features() const { return {direct_io_mmap_, kill_priv_}; }
+FuseFeatures FuseAdapter::features() const { return {direct_io_mmap_, kill_priv_, passthrough_}; }
 
 void FuseAdapter::SetReaderSlot(ReaderSlot* slot) { reader_slot = slot; }
 

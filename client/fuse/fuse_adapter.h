@@ -24,6 +24,7 @@
 
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/looked_up.h"
+#include "client/fuse/passthrough.h"
 #include "client/fuse/request.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
@@ -34,6 +35,9 @@ namespace stria {
 struct FuseAdapterOptions {
   RootMap roots;
   OwnerMap owner;
+  // The file that has just what this one has, for the kernel to read in its place; null if there is none. Not given: the
+  // kernel is asked to do that with no file.
+  Passthrough::FindFile whole_file;
   // Called before a reply that gives the kernel an inode with attributes that it keeps.
   std::function<void(InodeId)> told;
   // Called before a reply that gives the kernel names of this directory's listing to keep.
@@ -51,6 +55,7 @@ struct FuseFile {
   std::set<std::pair<LockKind, uint64_t>> lock_owners;
   // Reads and writes are on behalf of whoever opened the file, as POSIX has it.
   Caller opener;
+  OpenMode mode = OpenMode::kOrdinary;
   uint32_t running = 0;  // requests; an interrupted one may go on after the kernel's release
   Event idle;            // pulsed when it falls to 0
 };
@@ -110,6 +115,9 @@ class FuseAdapter {
 
   // Any thread.
   void SetFeatures(FuseFeatures features);
+  // Before the first request: the kernel's end of the mount, open for as long as requests come.
+  void SetDevice(int fd) { through_.SetDevice(fd); }
+  bool wants_passthrough() const { return through_.on(); }
   FuseFeatures features() const;
   // Whose requests are being processed on this thread; null when it stops.
   static void SetReaderSlot(ReaderSlot* slot);
@@ -142,6 +150,7 @@ class FuseAdapter {
   void RemoveDir(uint64_t fh) { dirs_.erase(fh); }
 
   Vfs& vfs() { return vfs_; }
+  Passthrough& through() { return through_; }
   LookedUp& looked_up() { return looked_up_; }
   const RootMap& roots() const { return options_.roots; }
   const OwnerMap& owner() const { return options_.owner; }
@@ -173,7 +182,9 @@ class FuseAdapter {
   const FuseAdapterOptions options_;
   std::atomic<bool> direct_io_mmap_ = false;
   std::atomic<bool> kill_priv_ = false;
+  std::atomic<bool> passthrough_ = false;
   GroupsCache groups_;
+  Passthrough through_;
 
   uint64_t next_handle_ = 1;
   std::unordered_map<uint64_t, FuseFilePtr> files_;

@@ -71,6 +71,7 @@ Result<void> FuseMount::Start() {
     return Error(FsError::kIo, "cannot mount on " + options_.mountpoint + ": can /dev/fuse be opened?");
   }
   fd_ = fuse_session_fd(session_);
+  adapter_.SetDevice(fd_);
   entry_ = FindMount(options_.mountpoint);
   fuse_custom_io io = {};
   io.writev = [](int fd, iovec* parts, int count, void*) -> ssize_t {
@@ -216,7 +217,7 @@ ssize_t FuseMount::Send(int fd, iovec* parts, int count) {
   if (header.unique != init_unique_ || header.error != 0) return writev(fd, parts, count);
   fuse_init_out out;
   std::memcpy(&out, parts[1].iov_base, sizeof(out));
-  adapter_.SetFeatures(ExtendInitReply(init_in_, &out, sizeof(out)));
+  adapter_.SetFeatures(ExtendInitReply(init_in_, adapter_.wants_passthrough(), &out, sizeof(out)));
   iovec mine[2] = {parts[0], {&out, sizeof(out)}};
   const ssize_t sent = writev(fd, mine, 2);
   if (sent > 0) {

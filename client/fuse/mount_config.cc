@@ -129,6 +129,8 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       config->node = value;
     } else if (key == "log") {
       config->log_file = value;
+    } else if (option == "passthrough" || option == "nopassthrough") {
+      config->passthrough = option == "passthrough";
     } else if (option == "async_close") {
       config->async_close = true;
     } else if (option == "sync_close") {
@@ -154,6 +156,12 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
   if (!has("default_permissions")) o.push_back("default_permissions");
   if (is_root && !has("allow_other") && !has("allow_root")) o.push_back("allow_other");
   if (!config->read_only) std::erase(o, "ro");
+  if (config->passthrough && config->node.empty()) {
+    return Error(FsError::kInval, "passthrough needs node=NAME: only what lies on a disk of this machine can be read past the mount");
+  }
+  if (config->passthrough && !is_root) {
+    return Error(FsError::kInval, "passthrough needs root: the kernel takes no files to read from anybody else");
+  }
   return Ok();
 }
 
@@ -172,7 +180,8 @@ constexpr char kAbout[] =
 constexpr char kOptions[] =
     "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "
     "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
-    "wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
+    "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
+    "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
     "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec";
 
 std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }

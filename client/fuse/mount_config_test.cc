@@ -98,6 +98,10 @@ TEST(MountConfig, MistakesAreExplained) {
   EXPECT_NE(Parse({"pc1", "/data", "-o", "uid=joe"}).text.find("uid="), std::string::npos);
   EXPECT_NE(Parse({"pc1", "/data", "-o", "wake_latency=soon"}).text.find("wake_latency"), std::string::npos);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--timeout", "soon", "/data"}).exit_now);
+  EXPECT_NE(Parse({"pc1", "/data", "-o", "passthrough"}).text.find("node=NAME"), std::string::npos);
+  EXPECT_NE(Parse({"pc1", "/data", "-o", "passthrough,node=n1"}, false).text.find("root"), std::string::npos);
+  EXPECT_TRUE(Parse({"pc1", "/data", "-o", "passthrough,node=n1"}).config.passthrough);
+  EXPECT_FALSE(Parse({"pc1", "/data", "-o", "passthrough,node=n1,nopassthrough"}).config.passthrough);
   EXPECT_TRUE(Parse({"--meta", "h:1", "--memory", "1MiB", "/data"}).exit_now);
   EXPECT_TRUE(Parse({"--nonsense", "/data"}).exit_now);
   auto help = Parse({"--help"});

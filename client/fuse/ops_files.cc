@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,29 +46,50 @@ Task<Result<void>> KillPrivilegesOfUsers(FuseAdapter& a, const FuseFile& file, C
 
 // ---- open, create, release
 
-// The file is the kernel's from here on, unless it does not want the answer any more.
-Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created) {
+// The file is the kernel's from here on, unless it does not want the answer any more. `as`: how it is open, if that is
+// decided and counted already.
+Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created, std::optional<OpenedAs> as) {
+  const InodeId ino = opened.handle->inode->ino;
+  if (!as && a.features().passthrough) as = co_await a.through().Enter(opened.handle);
+  if (!as) as.emplace();
+  if (as->mode == OpenMode::kBusy) {
+    r->Fail(FsError::kTxtBusy);
+    (void)co_await a.vfs().Release(r->who, std::move(opened.handle));
+    co_return;
+  }
   auto file = std::make_shared<FuseFile>();
   file->handle = opened.handle;
   file->opener = r->who;
-  const uint32_t flags = OpenReplyFlags(*opened.handle, a.features());
+  file->mode = as->mode;
+  const uint32_t flags = OpenReplyFlags(*opened.handle, as->mode, a.features());
   opened.handle->writes_through = opened.handle->write && !(flags & FOPEN_DIRECT_IO);
   const uint64_t fh = a.AddFile(std::move(file));
-  if (r->Opened(created ? &opened.entry : nullptr, fh, flags)) co_return;
+  if (r->Opened(created ? &opened.entry : nullptr, fh, flags, as->backing)) co_return;
   a.RemoveFile(fh);
+  a.through().Leave(ino, as->mode);
   (void)co_await a.vfs().Release(r->who, std::move(opened.handle));
 }
 
 Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kill_privileges) {
+  // Who writes is refused before anything is cut off, and nobody begins to read past us from here on.
+  std::optional<OpenedAs> as;
+  if (a.features().passthrough && HandleFor(flags).write) {
+    as = a.through().EnterToWrite(ino);
+    if (as->mode == OpenMode::kBusy) {
+      r->Fail(FsError::kTxtBusy);
+      co_return;
+    }
+  }
   auto opened = co_await a.vfs().Open(r->who, ino, (flags & O_TRUNC) != 0, HandleFor(flags));
   if (!opened.ok()) {
+    if (as) a.through().Leave(ino, as->mode);
     r->Fail(opened.error());
     co_return;
   }
   if (kill_privileges && (flags & O_TRUNC)) {
     (void)co_await KillPrivileges(a.vfs(), r->who, ino, opened->entry.attr.mode);
   }
-  co_await GiveFile(a, r, std::move(*opened), false);
+  co_await GiveFile(a, r, std::move(*opened), false, as);
 }
 void LlOpen(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -87,7 +109,7 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     co_return;
   }
   opened->entry.name_valid_ns = a.vfs().NameValidNs(parent, name, opened->entry.attr.ino);
-  co_await GiveFile(a, r, std::move(*opened), true);
+  co_await GiveFile(a, r, std::move(*opened), true, std::nullopt);
 }
 void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -102,6 +124,7 @@ Task<void> Release(FuseAdapter& a, FuseRequest* r, uint64_t fh) {
   // The kernel waits for nothing here; interrupted requests of the file may still run.
   r->Ok();
   if (!file) co_return;
+  a.through().Leave(file->handle->inode->ino, file->mode);  // the kernel has let go of it before it said so
   while (file->running > 0) co_await file->idle.Wait();
   for (const auto& [kind, owner] : file->lock_owners) {
     co_await a.vfs().DropLocks(file->handle->inode, kind, owner);

@@ -108,7 +108,7 @@ bool FuseRequest::Attributes(const Result<EntryOut>& entry, bool changed) {
 }
 
 // libfuse 3.14 does not know all flags of an open reply, so the replies are made here.
-bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags) {
+bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags, int32_t backing) {
   fuse_req_t req = Take();
   if (!req) return false;
   struct {
@@ -118,6 +118,7 @@ bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_f
   static_assert(sizeof(out) == sizeof(fuse_entry_out) + sizeof(fuse_open_out));
   out.open.fh = handle;
   out.open.open_flags = open_flags;
+  out.open.padding = static_cast<uint32_t>(backing);  // backing_id, newer than the system's linux/fuse.h
   if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
   out.entry = MakeEntryOut(Unkept(*entry), adapter_.roots());
   adapter_.owner().Apply(&out.entry.attr);

@@ -58,7 +58,8 @@ class FuseRequest {
   bool Entry(const Result<EntryOut>& entry, bool changed);
   bool NoEntry(int64_t valid_ns);  // the name is not there, and may be believed not to be
   bool Attributes(const Result<EntryOut>& entry, bool changed);
-  bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags);  // `entry` of create
+  // `entry` of create; `backing` with kOpenPassthrough.
+  bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags, int32_t backing = 0);
   bool Bytes(std::string_view bytes);
   bool Data(BufferChain bytes);
   bool Written(uint64_t bytes);

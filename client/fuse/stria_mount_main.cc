@@ -142,6 +142,8 @@ class MountProgram {
  private:
   Result<void> StartClient();
   void MakeStateFile();
+  // For Passthrough.
+  Task<std::shared_ptr<const UniqueFd>> WholeFile(VfsHandlePtr h);
   // Whether this is the data server of the node that the mount is said to be on.
   bool IsLocal(const std::string& address) const {
     for (const NodeInfo& n : client_->peers().map()->nodes) {
@@ -194,6 +196,9 @@ Result<void> MountProgram::Start() {
   adapter.slow = adapter.warn;
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
   adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
+  if (config_.passthrough) {
+    adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
+  }
   kernel_.SetRoots(adapter.roots);
   loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });
   FuseMountOptions mount;
@@ -208,8 +213,21 @@ Result<void> MountProgram::Start() {
                      const uint64_t one = 1;
                      (void)!write(fd, &one, sizeof(one));
                    }));
+  if (config_.passthrough && !adapter_->features().passthrough) {
+    LogWarning("no file is read past the mount: this kernel cannot do that (Linux 6.9 and later can)");
+  }
   MakeStateFile();
   return Ok();
+}
+
+Task<std::shared_ptr<const UniqueFd>> MountProgram::WholeFile(VfsHandlePtr h) {
+  std::optional<ShardRead> shard = co_await client_->vfs().WholeShard(std::move(h));
+  if (!shard) co_return nullptr;
+  const NodeId node = client_->peers().NodeOf(shard->target);
+  for (const NodeInfo& n : client_->peers().map()->nodes) {
+    if (n.id == node) co_return co_await local_->OpenWhole(n.address, std::move(*shard));
+  }
+  co_return nullptr;
 }
 
 // umount(8) of root waits for the program by it; a mount without it works all the same.

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace stria {
 namespace {
@@ -119,7 +120,9 @@ VfsHandle HandleFor(int open_flags) {
   return h;
 }
 
-uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features) {
+uint32_t OpenReplyFlags(const VfsHandle& handle, OpenMode mode, const FuseFeatures& features) {
+  if (mode == OpenMode::kThrough) return kOpenPassthrough;  // the kernel refuses FOPEN_KEEP_CACHE beside it
+  if (mode == OpenMode::kBeside) return kOpenPassthrough | FOPEN_DIRECT_IO;
   if (!handle.write) {
     // Not FOPEN_NOFLUSH, although there is nothing to flush: close(2) gives up the process' locks.
     if (!handle.page_cache) return FOPEN_DIRECT_IO;
@@ -130,7 +133,7 @@ uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features) {
   return FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES;
 }
 
-FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t out_bytes) {
+FuseFeatures ExtendInitReply(const fuse_init_in& in, bool passthrough, fuse_init_out* out, size_t out_bytes) {
   FuseFeatures have;
   if (out_bytes < sizeof(fuse_init_out)) return have;
   if (in.flags & FUSE_HANDLE_KILLPRIV_V2) {
@@ -143,6 +146,16 @@ FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t 
     out->flags |= FUSE_INIT_EXT;
     out->flags2 |= static_cast<uint32_t>(kInitDirectIoAllowMmap >> 32);
     have.direct_io_mmap = true;
+  }
+  // The kernel takes it only without write-back caching, which we never ask for.
+  if (passthrough && (offered & kInitPassthrough)) {
+    out->flags |= FUSE_INIT_EXT;
+    out->flags2 |= static_cast<uint32_t>(kInitPassthrough >> 32);
+    // max_stack_depth, which has no name in the system's linux/fuse.h: what it reads in place of ours are files of a disk's
+    // filesystem, none that lies on top of another.
+    constexpr uint32_t depth = 1;
+    std::memcpy(reinterpret_cast<char*>(&out->flags2) + sizeof(out->flags2), &depth, sizeof(depth));
+    have.passthrough = true;
   }
   return have;
 }

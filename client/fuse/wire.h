@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "api/meta_api.h"
+#include "client/fuse/open_modes.h"
 #include "client/vfs/vfs.h"
 
 namespace stria {
@@ -16,8 +17,12 @@ namespace stria {
 struct FuseFeatures {
   bool direct_io_mmap = false;  // a direct_io file can be mapped (kernel >= 6.6)
   bool kill_priv = false;       // the kernel says with each write whether suid and sgid must go
+  bool passthrough = false;     // the kernel can be told to read another file in place of ours (kernel >= 6.9)
 };
+// Newer than the system's linux/fuse.h.
 inline constexpr uint64_t kInitDirectIoAllowMmap = 1ULL << 36;  // FUSE_DIRECT_IO_ALLOW_MMAP
+inline constexpr uint64_t kInitPassthrough = 1ULL << 37;        // FUSE_PASSTHROUGH
+inline constexpr uint32_t kOpenPassthrough = 1U << 7;           // FOPEN_PASSTHROUGH
 
 // Which inode the kernel's number 1 is: the root, or the directory that is mounted as one.
 struct RootMap {
@@ -53,10 +58,10 @@ struct statvfs MakeStatVfs(const StatFsReply& reply);
 // The handle that open(2) flags ask for.
 VfsHandle HandleFor(int open_flags);
 // FOPEN_* of an opened file.
-uint32_t OpenReplyFlags(const VfsHandle& handle, const FuseFeatures& features);
+uint32_t OpenReplyFlags(const VfsHandle& handle, OpenMode mode, const FuseFeatures& features);
 
 // The answer to INIT on its way to the kernel, of which libfuse made `out_bytes` bytes: adds what the kernel
-// offered (`in`) and libfuse does not know. Returns what is now in effect.
-FuseFeatures ExtendInitReply(const fuse_init_in& in, fuse_init_out* out, size_t out_bytes);
+// offered (`in`) and libfuse does not know, passthrough only if asked for. Returns what is now in effect.
+FuseFeatures ExtendInitReply(const fuse_init_in& in, bool passthrough, fuse_init_out* out, size_t out_bytes);
 
 }  // namespace stria

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <cstring>
+
 namespace stria {
 namespace {
 
@@ -61,37 +63,47 @@ TEST(FuseWire, HandlesOfOpenFlags) {
 }
 
 TEST(FuseWire, CacheModeOfOpenFiles) {
-  const FuseFeatures none, all{true, true};
+  const FuseFeatures none, all{true, true, true};
   VfsHandle h;
   h.read = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_DIRECT_IO});  // shared for writing
+  EXPECT_EQ(OpenReplyFlags(h, OpenMode::kOrdinary, all), uint32_t{FOPEN_DIRECT_IO});  // shared for writing
   h.page_cache = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{0});
+  EXPECT_EQ(OpenReplyFlags(h, OpenMode::kOrdinary, all), uint32_t{0});
   h.keep_cache = true;
-  EXPECT_EQ(OpenReplyFlags(h, all), uint32_t{FOPEN_KEEP_CACHE});
+  EXPECT_EQ(OpenReplyFlags(h, OpenMode::kOrdinary, all), uint32_t{FOPEN_KEEP_CACHE});
+  EXPECT_EQ(OpenReplyFlags(h, OpenMode::kThrough, all), kOpenPassthrough);
+  EXPECT_EQ(OpenReplyFlags(h, OpenMode::kBeside, all), kOpenPassthrough | FOPEN_DIRECT_IO);
   VfsHandle rw;
   rw.read = rw.write = true;
-  EXPECT_EQ(OpenReplyFlags(rw, none), 0u);
-  EXPECT_EQ(OpenReplyFlags(rw, all), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
+  EXPECT_EQ(OpenReplyFlags(rw, OpenMode::kOrdinary, none), 0u);
+  EXPECT_EQ(OpenReplyFlags(rw, OpenMode::kOrdinary, all), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
   VfsHandle w;
   w.write = true;
-  EXPECT_EQ(OpenReplyFlags(w, none), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
+  EXPECT_EQ(OpenReplyFlags(w, OpenMode::kOrdinary, none), uint32_t{FOPEN_DIRECT_IO | FOPEN_PARALLEL_DIRECT_WRITES});
 }
 
 TEST(FuseWire, InitReplyIsExtendedByWhatTheKernelOffers) {
   fuse_init_in in = {};
   fuse_init_out out = {};
   out.flags = FUSE_HANDLE_KILLPRIV;
-  FuseFeatures f = ExtendInitReply(in, &out, sizeof(out));
+  FuseFeatures f = ExtendInitReply(in, false, &out, sizeof(out));
   EXPECT_FALSE(f.direct_io_mmap || f.kill_priv);
   EXPECT_EQ(out.flags, uint32_t{FUSE_HANDLE_KILLPRIV});
   in.flags = FUSE_INIT_EXT | FUSE_HANDLE_KILLPRIV_V2;
   in.flags2 = 1u << 4;
-  f = ExtendInitReply(in, &out, sizeof(out));
+  f = ExtendInitReply(in, false, &out, sizeof(out));
   EXPECT_TRUE(f.direct_io_mmap && f.kill_priv);
   EXPECT_EQ(out.flags, uint32_t{FUSE_INIT_EXT | FUSE_HANDLE_KILLPRIV_V2});
   EXPECT_EQ(out.flags2, 1u << 4);
-  EXPECT_FALSE(ExtendInitReply(in, &out, FUSE_COMPAT_22_INIT_OUT_SIZE).direct_io_mmap);
+  EXPECT_FALSE(ExtendInitReply(in, false, &out, FUSE_COMPAT_22_INIT_OUT_SIZE).direct_io_mmap);
+  EXPECT_FALSE(ExtendInitReply(in, true, &out, sizeof(out)).passthrough);  // not offered
+  in.flags2 |= 1u << 5;
+  EXPECT_FALSE(ExtendInitReply(in, false, &out, sizeof(out)).passthrough);  // not asked for
+  EXPECT_TRUE(ExtendInitReply(in, true, &out, sizeof(out)).passthrough);
+  EXPECT_EQ(out.flags2, (1u << 4) | (1u << 5));
+  uint32_t depth = 0;
+  std::memcpy(&depth, reinterpret_cast<const char*>(&out) + 36, sizeof(depth));  // max_stack_depth of Linux 6.9
+  EXPECT_EQ(depth, 1u);
 }
 
 }  // namespace

@@ -237,6 +237,49 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
   return true;
 }
 
+Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
+  const std::shared_ptr<VfsInode> inode = h->inode;
+  const VfsInode& n = *inode;
+  const auto steady = [&] { return h->page_cache && n.attr_known && n.dirty.clean() && n.writers == 0 && !IsResizing(n.ino); };
+  if (!io_.peers.local_node() || !steady()) co_return std::nullopt;
+  const uint64_t size = n.attr.size;
+  const uint64_t version = n.attr.data_version;
+  // First as little of the mapping as says whether to ask for all of it.
+  for (const uint64_t length : {std::min<uint64_t>(size, 1), size}) {
+    if (size == 0 || size > kMaxStripeBytes || !(co_await EnsureExtents(inode, 0, length)).ok()) co_return std::nullopt;
+    if (!steady() || n.attr.data_version != version || n.attr.size != size) co_return std::nullopt;
+    const auto mapped = n.extents.Lookup(0, length);
+    if (!mapped || mapped->empty()) co_return std::nullopt;
+    const Segment& first = mapped->front();
+    uint64_t at = 0;
+    for (const Segment& s : *mapped) {
+      if (s.kind != Segment::Kind::kStripe || s.stripe != first.stripe || s.stripe_offset != first.stripe_offset + at) {
+        co_return std::nullopt;
+      }
+      at += s.length;
+    }
+    const StripeGrant* grant = n.extents.FindStripe(first.stripe);
+    if (!grant || first.stripe_offset >= grant->info.shape.payload_bytes) co_return std::nullopt;
+    const Location place = Locate(grant->info.shape, first.stripe_offset);
+    if (place.shard_offset != 0 || place.run_bytes < size) co_return std::nullopt;
+    for (size_t c = 0; c < grant->info.columns.size(); ++c) {
+      const Column& column = grant->info.columns[c];
+      const bool has_it = c == place.column.v || grant->info.shape.codec == Codec::kCopy;
+      if (!has_it || column.length != size || io_.peers.NodeOf(column.target) != io_.peers.local_node()) continue;
+      if (length < size) break;  // worth asking for all of it
+      NoteRead(inode, h->noatime);
+      ShardRead whole;
+      whole.shard = column.shard;
+      whole.target = column.target;
+      whole.token = grant->tokens[c];
+      whole.length = size;
+      co_return whole;
+    }
+    if (length == size) co_return std::nullopt;
+  }
+  co_return std::nullopt;
+}
+
 Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
   Error first;
   std::vector<Result<BufferChain>> all;

@@ -194,6 +194,10 @@ class Vfs {
   // `for_pages`: the kernel holds pages locked until this is answered, and cannot be told to forget them. Else, what
   // this tells of a change nobody contradicts from a cache afterwards.
   Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages = false);
+  // The shard on a disk of this node that is the whole file and nothing else, for somebody who reads it past us: `length`
+  // is the file's. None if there is no such shard, the handle writes, or others may write; nor if it is not known whether.
+  // The file was read, as its atime goes.
+  Task<std::optional<ShardRead>> WholeShard(VfsHandlePtr h);
   // Bytes taken. The buffer is kept until committed: hand over one that is yours.
   Task<Result<uint64_t>> Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   // Pages of a shared mapping, which the kernel writes back. They are buffered whatever the lease, and

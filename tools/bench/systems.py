@@ -156,6 +156,19 @@ class StriaLocal(Stria):
         return mount
 
 
+class StriaThrough(StriaLocal):
+    """The same, where the kernel reads files that are one shard by itself."""
+
+    name = "stria, passthrough"
+
+    def start(self):
+        super().start()
+        through = self.place / "through"
+        through.mkdir()
+        run(self.stria, "dev", "mount", "--dir", self.place / "cluster", "--at", through, "--node", "n1", "-o", "passthrough")
+        return through
+
+
 class Networked(System):
     """Daemons and client in a network namespace of their own."""
 
@@ -321,6 +334,7 @@ def all_systems(base, stria, device_bytes):
     return {
         "stria": Stria(base / "stria", stria),
         "local": StriaLocal(base / "local", stria),
+        "through": StriaThrough(base / "through", stria),
         "gluster": Gluster(base / "gluster"),
         "moosefs": MooseFs(base / "moosefs"),
         "btrfs": Btrfs(base / "btrfs", device_bytes),

@@ -79,6 +79,31 @@ def sequential(system, mount, args, results):
     path.unlink()
 
 
+def dataset(system, mount, args, results):
+    """Many files of 64 MiB, as a dataset is: each is one unit of a gathered layout."""
+    size = 64 * MIB
+    count = max(1, args.size_mib * MIB // size)
+    block = os.urandom(4 * MIB)
+    buffer = bytearray(1 * MIB)
+    folder = mount / "dataset"
+    folder.mkdir()
+    paths = [folder / f"{i}" for i in range(count)]
+
+    def timed(what, work):
+        with Measure() as m:
+            for p in paths:
+                work(p)
+        results.add(what, "MB/s", system.name, count * size / 1e6 / m.seconds, m, CPU_PER_GB, count * size / 1e9)
+
+    timed("write files of 64 MiB, fsync of each", lambda p: write_file(p, size, block))
+    drop_caches()
+    for what in ("cold", "second", "warm"):
+        timed(f"{what} read of files of 64 MiB", lambda p: read_file(p, size, buffer))
+    for p in paths[::8]:
+        verify(p, size, block)
+    shutil.rmtree(folder)
+
+
 def parallel(system, mount, args, results):
     block = os.urandom(4 * MIB)
     for streams in (2, 4):
@@ -246,6 +271,7 @@ def degraded(system, mount, args, results):
 
 WORK = {
     "sequential": sequential,
+    "dataset": dataset,
     "parallel": parallel,
     "random": random_io,
     "columns": column_scan,

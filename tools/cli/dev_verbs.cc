@@ -77,6 +77,7 @@ struct DevArgs : DevUpArgs {
   std::string name;
   std::string at;
   std::string node = "n1";
+  std::string options;
   int add_disks = 0;
 };
 
@@ -175,10 +176,11 @@ void AddDevVerbs(CLI::App& app, Context& ctx) {
                             "stria dev mount --dir /tmp/try --at /tmp/try/mnt2 --node n2");
   mount->add_option("--at", args->at, "The mount point")->required();
   mount->add_option("--node", args->node, "The node it lives on (default n1)");
+  mount->add_option("-o,--options", args->options, "Mount options (stria-mount --help)");
   mount->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
       return Act(
-          ctx, args->dir, false, [args](DevDir& d) { return d.AddMount(args->at, args->node); },
+          ctx, args->dir, false, [args](DevDir& d) { return d.AddMount(args->at, args->node, args->options); },
           [](const DevCluster&) { return ""; });
     };
   });

@@ -175,7 +175,7 @@ Result<void> DevDir::AddNodeEntry(const std::string& name, int disks, int port_b
   return {};
 }
 
-Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& node) {
+Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& node, const std::string& options) {
   if (!cluster_.Find(node))
     return Error(FsError::kNoEnt, "no node is called '" + node + "' in " + cluster_.dir);
   DevProcess p;
@@ -189,6 +189,7 @@ Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& n
   }
   p.log = cluster_.dir + "/log/" + p.name + ".log";
   p.node = node;
+  p.options = options;
   cluster_.processes.push_back(std::move(p));
   return {};
 }
@@ -237,7 +238,7 @@ Result<void> DevDir::Up(const DevUpArgs& args) {
     ASSIGN_OR_RETURN(const std::string path, Absolute(args.mount));
     DevProcess* first = cluster_.Find("mount");
     if (first == nullptr) {
-      RETURN_IF_ERROR(AddMountEntry(path, "n1"));
+      RETURN_IF_ERROR(AddMountEntry(path, "n1", ""));
     } else if (first->address != path) {
       if (Running(*first)) {
         return Error(FsError::kBusy, "'mount' is at " + first->address +
@@ -351,8 +352,8 @@ Result<void> DevDir::Add(const std::string& name, int disks) {
   return Start(name);
 }
 
-Result<void> DevDir::AddMount(const std::string& path, const std::string& node) {
-  RETURN_IF_ERROR(AddMountEntry(path, node));
+Result<void> DevDir::AddMount(const std::string& path, const std::string& node, const std::string& options) {
+  RETURN_IF_ERROR(AddMountEntry(path, node, options));
   const std::string name = cluster_.processes.back().name;
   RETURN_IF_ERROR(Save());
   const auto result = Start(name);

@@ -40,7 +40,7 @@ class DevDir {
   Result<void> Kill(const std::string& name);   // SIGKILL
   Result<void> Start(const std::string& name);  // returns when it is in service
   Result<void> Add(const std::string& name, int disks);
-  Result<void> AddMount(const std::string& path, const std::string& node);
+  Result<void> AddMount(const std::string& path, const std::string& node, const std::string& options);
   // Unmounts, then stops every process: TERM, and KILL after a while.
   Result<void> Down();
 
@@ -49,7 +49,7 @@ class DevDir {
   Result<void> Create(const DevUpArgs& args);
   Result<void> Extend(const DevUpArgs& args);
   Result<void> AddNodeEntry(const std::string& name, int disks, int port_base);
-  Result<void> AddMountEntry(const std::string& path, const std::string& node);
+  Result<void> AddMountEntry(const std::string& path, const std::string& node, const std::string& options);
   Result<std::string> PickAddress(int wanted_port) const;
   Result<void> Save() const;
   bool Running(const DevProcess& p) const;

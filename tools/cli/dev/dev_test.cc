@@ -20,9 +20,9 @@ DevCluster Sample() {
   c.layout = "raid5:4+1";
   c.disks = 2;
   using K = DevProcess::Kind;
-  c.processes = {{K::kMeta, "meta", 100, 1, "127.0.0.1:7000", "/d/log/meta.log", "", 0},
-                 {K::kNode, "n1", 101, 2, "127.0.0.1:7001", "/d/log/n1.log", "", 2},
-                 {K::kMount, "mount", 0, 0, "/m", "/d/log/mount.log", "n1", 0}};
+  c.processes = {{K::kMeta, "meta", 100, 1, "127.0.0.1:7000", "/d/log/meta.log", "", 0, ""},
+                 {K::kNode, "n1", 101, 2, "127.0.0.1:7001", "/d/log/n1.log", "", 2, ""},
+                 {K::kMount, "mount", 0, 0, "/m", "/d/log/mount.log", "n1", 0, "passthrough,noatime"}};
   return c;
 }
 

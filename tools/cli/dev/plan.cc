@@ -37,6 +37,7 @@ Result<DevProcess> DecodeProcess(const Json& j) {
   p.address = j.value("address", "");
   p.log = j.value("log", "");
   p.node = j.value("node", "");
+  p.options = j.value("options", "");
   p.disks = j.value("disks", 0);
   if (p.name.empty() || p.name.find('/') != std::string::npos || p.address.empty() || p.log.empty() ||
       p.pid < 0 || p.pid == 1 || p.disks < 0 || p.disks > kMaxDevDisks) {
@@ -75,6 +76,7 @@ std::string EncodeDevCluster(const DevCluster& c) {
         {"name", p.name}, {"kind", KindName(p.kind)}, {"pid", p.pid}, {"address", p.address}, {"log", p.log}};
     j["start_time"] = p.start_time;
     if (p.kind == DevProcess::Kind::kMount) j["node"] = p.node;
+    if (!p.options.empty()) j["options"] = p.options;
     if (p.kind == DevProcess::Kind::kNode) j["disks"] = p.disks;
     processes.push_back(std::move(j));
   }
@@ -169,8 +171,12 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
       }
       return args;
     }
-    case DevProcess::Kind::kMount:
-      return {binary, "--meta", c.MetaAddress(), "--node", p.node, "--foreground", p.address};
+    case DevProcess::Kind::kMount: {
+      std::vector<std::string> args = {binary, "--meta", c.MetaAddress(), "--node", p.node, "--foreground"};
+      if (!p.options.empty()) args.insert(args.end(), {"-o", p.options});
+      args.push_back(p.address);
+      return args;
+    }
   }
   return {};
 }

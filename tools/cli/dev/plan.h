@@ -32,6 +32,7 @@ struct DevProcess {
   std::string log;
   std::string node;  // mounts: the node they live on
   int disks = 0;     // nodes
+  std::string options;  // mounts: as after -o
   bool operator==(const DevProcess&) const = default;
 };
 

@@ -1,0 +1,52 @@
+// How the kernel is told to treat each open file of an inode, so that they agree. Pure.
+//
+// The kernel (fs/fuse/iomode.c, Linux 6.9) reads a file that is open with FOPEN_PASSTHROUGH from another, its backing, and
+// asks us nothing. While an inode has one such, all that are opened must name the same backing, be it in vain
+// (FOPEN_DIRECT_IO beside it: requests come to us); and while it has one that is not, none may begin. An open that breaks
+// this gives the application EIO.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "api/types.h"
+
+namespace stria {
+
+enum class OpenMode : uint8_t {
+  kOrdinary,  // requests come to us
+  kThrough,   // the kernel reads the backing
+  kBeside,    // requests come to us, although others of the inode are kThrough: the file has changed since they were opened
+  kBusy,      // to be refused with ETXTBSY. The kernel opens the backing as the application asks to open the file, and would
+              // let a mapping write to a shard
+};
+
+struct OpenedAs {
+  OpenMode mode = OpenMode::kOrdinary;
+  int32_t backing = 0;  // of kThrough and kBeside
+  bool operator==(const OpenedAs&) const = default;
+};
+
+class OpenModes {
+ public:
+  // Nothing of the inode is open: it could be given a backing.
+  bool MayBegin(InodeId ino) const { return !open_.contains(ino); }
+  // Has just those bytes that the file has at this version of its data. REQUIRES: MayBegin. Enter comes next.
+  void Begin(InodeId ino, int32_t backing, uint64_t data_version);
+  // A file that is opened now, and counted unless it is kBusy.
+  OpenedAs Enter(InodeId ino, bool writes, uint64_t data_version);
+  // It is open no more. The backing that nobody uses any more, if there is one.
+  std::optional<int32_t> Leave(InodeId ino, OpenMode mode);
+  size_t inodes() const { return open_.size(); }
+
+ private:
+  struct Inode {
+    std::optional<int32_t> backing;
+    uint64_t data_version = 0;  // of the backing
+    uint32_t files = 0;
+  };
+  std::map<InodeId, Inode> open_;
+};
+
+}  // namespace stria
