@@ -1,5 +1,6 @@
 #include "client/cache/block_cache.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace stria {
@@ -7,18 +8,29 @@ namespace stria {
 BlockCache::BlockPtr BlockCache::Find(const Key& key) {
   auto it = entries_.find(key);
   if (it == entries_.end()) return nullptr;
-  lru_.splice(lru_.begin(), lru_, it->second.lru);
+  Fetch& fetch = *it->second.fetch;
+  if (fetch.passed == fetch.keys.size()) {  // somebody comes by once more
+    for (const Key& k : fetch.keys) entries_.at(k).passed = false;
+    fetch.passed = 0;
+  }
+  lru_.splice(lru_.begin(), lru_, it->second.fetch);
   return it->second.block;
 }
 
-BlockCache::BlockPtr BlockCache::Add(const Key& key, uint64_t bytes) {
-  CHECK(!entries_.contains(key));
-  lru_.push_front(key);
-  auto block = std::make_shared<Block>();
-  entries_.emplace(key, Entry{block, bytes, lru_.begin()});
-  bytes_ += bytes;
+std::vector<BlockCache::BlockPtr> BlockCache::Add(const Key& first, const std::vector<uint64_t>& bytes) {
+  std::vector<BlockPtr> blocks;
+  if (bytes.empty()) return blocks;
+  lru_.emplace_front();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const Key key{first.first, first.second + i};
+    CHECK(!entries_.contains(key));
+    blocks.push_back(std::make_shared<Block>());
+    lru_.front().keys.push_back(key);
+    entries_.emplace(key, Entry{blocks.back(), bytes[i], false, lru_.begin()});
+    bytes_ += bytes[i];
+  }
   Evict();
-  return block;
+  return blocks;
 }
 
 void BlockCache::Filled(const BlockPtr& block, BufferChain bytes) {
@@ -31,14 +43,20 @@ void BlockCache::Failed(const Key& key, const BlockPtr& block, Error error) {
   block->filled.Set();
   auto it = entries_.find(key);
   if (it == entries_.end() || it->second.block != block) return;
+  Fetch& fetch = *it->second.fetch;
   bytes_ -= it->second.bytes;
-  lru_.erase(it->second.lru);
+  fetch.passed -= it->second.passed;
+  std::erase(fetch.keys, key);
+  if (fetch.keys.empty()) lru_.erase(it->second.fetch);
   entries_.erase(it);
 }
 
 void BlockCache::Demote(const Key& key) {
   auto it = entries_.find(key);
-  if (it != entries_.end()) lru_.splice(lru_.end(), lru_, it->second.lru);
+  if (it == entries_.end()) return;
+  Fetch& fetch = *it->second.fetch;
+  if (!std::exchange(it->second.passed, true)) ++fetch.passed;
+  if (fetch.passed == fetch.keys.size()) lru_.splice(lru_.end(), lru_, it->second.fetch);
 }
 
 void BlockCache::Clear() {
@@ -47,16 +65,21 @@ void BlockCache::Clear() {
   bytes_ = 0;
 }
 
+bool BlockCache::IsFilled(const Fetch& fetch) const {
+  return std::ranges::all_of(fetch.keys, [this](const Key& k) { return entries_.at(k).block->filled.is_set(); });
+}
+
 void BlockCache::Evict() {
-  // Blocks on their way are held by whoever fills them; skipping them keeps the bound to what is
+  // Fetches on their way are held by whoever fills them; skipping them keeps the bound to what is
   // filled plus what is in flight.
   auto it = lru_.end();
   while (bytes_ > limit_bytes_ && it != lru_.begin()) {
     --it;
-    auto entry = entries_.find(*it);
-    if (!entry->second.block->filled.is_set()) continue;
-    bytes_ -= entry->second.bytes;
-    entries_.erase(entry);
+    if (!IsFilled(*it)) continue;
+    for (const Key& key : it->keys) {
+      bytes_ -= entries_.at(key).bytes;
+      entries_.erase(key);
+    }
     it = lru_.erase(it);
   }
 }

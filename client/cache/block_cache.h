@@ -1,9 +1,10 @@
 // Blocks of stripe payload in memory: what was read ahead, and small neighbourhoods of random reads.
 // Stripes are immutable, so a cached block is never stale; only its stripe may stop being referenced.
 //
-// A block is kBlockBytes of a stripe's payload (the last one shorter). Whoever adds a block fills it;
-// others wait for it. Filled blocks are evicted, least recently used first, when the limit is passed.
-// Executor's thread only.
+// A block is kBlockBytes of a stripe's payload (the last one shorter). Whoever adds blocks fills them;
+// others wait for them. Those that are fetched together share memory (a column's bytes came in one piece), so they go
+// together, too: else each piece would stay for its last block, and what is kept be several times the limit. Filled fetches
+// are evicted, least recently used first, when the limit is passed. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "common/buffer.h"
 #include "common/error.h"
@@ -35,27 +37,34 @@ class BlockCache {
 
   // nullptr if it is neither there nor on its way.
   BlockPtr Find(const Key& key);
-  // REQUIRES: Find(key) == nullptr. Counts `bytes` at once. The caller calls Filled or Failed.
-  BlockPtr Add(const Key& key, uint64_t bytes);
+  // Blocks of one fetch, from `first` on, of so many bytes each. REQUIRES: none of them is there. Counts the bytes at once.
+  // The caller calls Filled or Failed for each.
+  std::vector<BlockPtr> Add(const Key& first, const std::vector<uint64_t>& bytes);
   void Filled(const BlockPtr& block, BufferChain bytes);
   // Waiters see the error; the block leaves the cache, so that a later read tries again.
   void Failed(const Key& key, const BlockPtr& block, Error error);
-  // Makes it the first to go (a sequential reader has passed it).
+  // A sequential reader has passed it: its fetch is the first to go when that is true of all of it.
   void Demote(const Key& key);
   void Clear();
   uint64_t bytes() const { return bytes_; }
 
  private:
+  struct Fetch {
+    std::vector<Key> keys;
+    size_t passed = 0;  // of them
+  };
   struct Entry {
     BlockPtr block;
     uint64_t bytes = 0;
-    std::list<Key>::iterator lru;
+    bool passed = false;
+    std::list<Fetch>::iterator fetch;
   };
   void Evict();
+  bool IsFilled(const Fetch& fetch) const;
   uint64_t limit_bytes_;
   uint64_t bytes_ = 0;
   std::map<Key, Entry> entries_;
-  std::list<Key> lru_;  // most recently used first
+  std::list<Fetch> lru_;  // most recently used first
 };
 
 }  // namespace stria

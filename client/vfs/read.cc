@@ -35,6 +35,25 @@ constexpr int64_t kDoubtEachNs = 10 * kSecond;
 
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
+// Bytes from segments[i] on that follow each other in the file and in its stripe.
+uint64_t RunOf(const std::vector<Segment>& segments, size_t i) {
+  uint64_t run = 0;
+  for (size_t j = i; j < segments.size(); ++j) {
+    const Segment& s = segments[j];
+    if (s.kind != Segment::Kind::kStripe || s.stripe != segments[i].stripe) break;
+    if (s.stripe_offset != segments[i].stripe_offset + run) break;
+    run += s.length;
+  }
+  return run;
+}
+
+// Whether a sequential reader will want so much of the block that it is worth to fetch all of it. Files that were written
+// here and there have short pieces of many stripes: of those just the bytes asked for are read.
+bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run) {
+  const uint64_t begin = AlignDown(stripe_offset, kBlock);
+  return begin < shape.payload_bytes && run >= std::min(kBlock, shape.payload_bytes - begin) / 2;
+}
+
 // All that is not dirty is mapped.
 bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
   const int64_t now_ns = Executor::Current().NowNs();
@@ -207,6 +226,19 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts&
   co_return true;
 }
 
+// How far the run goes on behind the range that was looked up, up to a block.
+uint64_t Vfs::RunBehind(const ExtentCache& extents, const Segment& first, uint64_t run) {
+  const uint64_t at = first.file_offset + run;
+  const uint64_t known = std::min(extents.CoveredTo(at), at + kBlock);
+  if (known <= at) return 0;
+  const auto more = extents.Lookup(at, known - at);
+  if (!more || more->empty() || more->front().kind != Segment::Kind::kStripe || more->front().stripe != first.stripe ||
+      more->front().stripe_offset != first.stripe_offset + run) {
+    return 0;
+  }
+  return RunOf(*more, 0);
+}
+
 // Dirty bytes over the mapping. False if that does not cover what they do not.
 Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset,
                            uint64_t end, bool sequential, const std::shared_ptr<ReadTally>& tally,
@@ -216,7 +248,8 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
     const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
     const auto mapped = next > at ? extents.Lookup(at, next - at) : std::vector<Segment>();
     if (!mapped) return false;
-    for (const Segment& s : *mapped) {
+    for (size_t m = 0; m < mapped->size(); ++m) {
+      const Segment& s = (*mapped)[m];
       BufferChain& piece = out->pieces.emplace_back();
       switch (s.kind) {
         case Segment::Kind::kHole: piece = Zeros(s.length); break;
@@ -225,7 +258,13 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
           const StripeGrant* grant = extents.FindStripe(s.stripe);
           if (!grant) return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
           out->read_into.push_back(out->pieces.size() - 1);
-          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, sequential, tally));
+          bool via_cache = sequential;
+          if (sequential) {
+            uint64_t run = RunOf(*mapped, m);
+            if (s.file_offset + run == next) run += RunBehind(extents, s, run);
+            via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run);
+          }
+          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, via_cache, tally));
           break;
         }
       }
@@ -339,11 +378,12 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
 void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
                      std::shared_ptr<ReadTally> tally) {
   const uint64_t payload = grant.info.shape.payload_bytes;
-  std::vector<BlockCache::BlockPtr> blocks;
+  std::vector<uint64_t> bytes;
   for (uint64_t b = first_block; b < end_block; ++b) {
     if (b * kBlock >= payload || blocks_.Find({grant.info.id, b})) break;
-    blocks.push_back(blocks_.Add({grant.info.id, b}, std::min(kBlock, payload - b * kBlock)));
+    bytes.push_back(std::min(kBlock, payload - b * kBlock));
   }
+  std::vector<BlockCache::BlockPtr> blocks = blocks_.Add({grant.info.id, first_block}, bytes);
   if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks), std::move(tally)));
 }
 
@@ -421,11 +461,12 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
   const auto mapped = inode->extents.Lookup(offset, length);
   if (!mapped) co_return;
-  for (const Segment& s : *mapped) {
+  for (size_t m = 0; m < mapped->size(); ++m) {
+    const Segment& s = (*mapped)[m];
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
-    if (!grant) continue;
+    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, RunOf(*mapped, m))) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
     const uint64_t end = DivCeil(stripe_end, kBlock);

@@ -434,6 +434,7 @@ class Vfs {
                                Attr* seen);
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
+  static uint64_t RunBehind(const ExtentCache& extents, const Segment& first, uint64_t run);
   Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
                                            bool via_cache, std::shared_ptr<ReadTally> tally);
