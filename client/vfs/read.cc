@@ -393,7 +393,9 @@ Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant.info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
+  fetching_bytes_ += to - from;
   const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally));
+  fetching_bytes_ -= to - from;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint64_t at = i * kBlock;
     if (r.ok()) {
@@ -428,7 +430,7 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
   if (h->ahead_to < end + h->window_bytes / 2) {
     const uint64_t from = std::max(h->ahead_to, end);
     const uint64_t to = std::min(end + h->window_bytes, inode->attr.size);
-    if (to > from && prefetches_ < kMaxPrefetches) {
+    if (to > from && prefetches_ < kMaxPrefetches && MayFetchAhead()) {
       ++prefetches_;
       scope_.Spawn(Prefetch(inode, from, to - from));
       h->ahead_to = to;
@@ -474,6 +476,7 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
       const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);
       // A part may be there already: fetch the runs between.
       for (uint64_t i = b; i < next; ++i) {
+        if (!MayFetchAhead()) co_return;
         if (!blocks_.Find({s.stripe, i})) StartFetch(*grant, i, next, inode->tally);
       }
       b = next;
