@@ -13,6 +13,7 @@ import pathlib
 import shutil
 import sys
 
+import ratios
 from results import Results, say
 from systems import all_systems, run
 from work import MIB, WORK
@@ -57,6 +58,7 @@ def parse():
     parser.add_argument("--work", default=",".join(WORK), help="of %(default)s")
     parser.add_argument("--stria", default=str(ROOT / "bazel-bin/tools/stria"))
     parser.add_argument("--json", help="also write all values to this file")
+    parser.add_argument("--svg", help="also draw the ratios to this file")
     return parser.parse_args()
 
 
@@ -95,6 +97,9 @@ def main():
     print(results.table([s.name for s in systems]))
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps(results.json(), indent=1))
+    if args.svg and len(systems) > 1:
+        rows = {work: per for (work, _), per in results.values.items()}
+        pathlib.Path(args.svg).write_text(ratios.draw(f"{systems[0].name} beside peers, on {args.on}", systems[0].name, rows))
 
 
 if __name__ == "__main__":
