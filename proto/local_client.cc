@@ -358,7 +358,7 @@ std::shared_ptr<LocalDataConnector::Link> LocalDataConnector::LinkTo(const std::
 
 Task<std::shared_ptr<const UniqueFd>> LocalDataConnector::OpenWhole(std::string address, ShardRead shard) {
   if (!is_local_(address)) co_return nullptr;
-  const std::shared_ptr<Link> link = LinkTo(address);
+  const std::shared_ptr<Link> link = asked_last_ = LinkTo(address);
   const LocalShardPtr found = co_await link->Find(shard);
   if (!found || found->shard.length != shard.length) co_return nullptr;
   struct stat st;

@@ -52,7 +52,8 @@ class LocalDataConnector final : public DataConnector {
   DataConnector* const network_;
   const IsLocal is_local_;
   std::shared_ptr<State> state_;
-  std::map<std::string, std::weak_ptr<Link>> links_;  // by address, of the services that are in use
+  std::map<std::string, std::weak_ptr<Link>> links_;  // by address, of those in use
+  std::shared_ptr<Link> asked_last_;                  // by OpenWhole
 };
 
 }  // namespace stria

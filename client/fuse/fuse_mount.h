@@ -61,7 +61,7 @@ class FuseMount {
   FuseMount& operator=(const FuseMount&) = delete;
 
   // Unmounts, even if files are open, ends the readers and the connection: no request begins after it, what
-  // is open fails from now on. Uses SIGUSR2.
+  // is open fails from now on (but what the kernel reads by itself, passthrough.h). Uses SIGUSR2.
   void Stop();
 
  private:

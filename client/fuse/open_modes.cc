@@ -9,7 +9,7 @@ void OpenModes::Begin(InodeId ino, int32_t backing, uint64_t data_version) {
   open_[ino] = {backing, data_version, 0};
 }
 
-OpenedAs OpenModes::Enter(InodeId ino, bool writes, uint64_t data_version) {
+OpenedAs OpenModes::Enter(InodeId ino, bool writes, std::optional<uint64_t> data_version) {
   Inode& n = open_[ino];
   if (n.backing && writes) return {OpenMode::kBusy, 0};
   ++n.files;

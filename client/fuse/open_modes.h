@@ -17,7 +17,8 @@ namespace stria {
 enum class OpenMode : uint8_t {
   kOrdinary,  // requests come to us
   kThrough,   // the kernel reads the backing
-  kBeside,    // requests come to us, although others of the inode are kThrough: the file has changed since they were opened
+  kBeside,    // requests come to us, although others of the inode are kThrough: the file has changed since they were opened.
+              // The kernel still takes its mappings from the backing; it offers nothing better
   kBusy,      // to be refused with ETXTBSY. The kernel opens the backing as the application asks to open the file, and would
               // let a mapping write to a shard
 };
@@ -34,10 +35,15 @@ class OpenModes {
   bool MayBegin(InodeId ino) const { return !open_.contains(ino); }
   // Has just those bytes that the file has at this version of its data. REQUIRES: MayBegin. Enter comes next.
   void Begin(InodeId ino, int32_t backing, uint64_t data_version);
-  // A file that is opened now, and counted unless it is kBusy.
-  OpenedAs Enter(InodeId ino, bool writes, uint64_t data_version);
+  // A file that is opened now, and counted unless it is kBusy. `data_version`: of the file, if it is surely that and will be
+  // until somebody tells us.
+  OpenedAs Enter(InodeId ino, bool writes, std::optional<uint64_t> data_version);
   // It is open no more. The backing that nobody uses any more, if there is one.
   std::optional<int32_t> Leave(InodeId ino, OpenMode mode);
+  bool HasBacking(InodeId ino) const {
+    const auto it = open_.find(ino);
+    return it != open_.end() && it->second.backing;
+  }
   size_t inodes() const { return open_.size(); }
 
  private:

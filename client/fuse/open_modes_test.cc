@@ -20,8 +20,10 @@ TEST(OpenModes, FirstWithABackingThenAllOfThatVersion) {
   EXPECT_EQ(m.Enter(kIno, false, 10), (OpenedAs{OpenMode::kThrough, 3}));
   // It has changed: whoever opens it now reads what it is now, though the kernel wants to hear of the backing.
   EXPECT_EQ(m.Enter(kIno, false, 11), (OpenedAs{OpenMode::kBeside, 3}));
+  EXPECT_EQ(m.Enter(kIno, false, std::nullopt), (OpenedAs{OpenMode::kBeside, 3}));  // others may be changing it
   EXPECT_EQ(m.Leave(kIno, OpenMode::kThrough), std::nullopt);
   EXPECT_EQ(m.Leave(kIno, OpenMode::kThrough), std::nullopt);
+  EXPECT_EQ(m.Leave(kIno, OpenMode::kBeside), std::nullopt);
   EXPECT_EQ(m.Leave(kIno, OpenMode::kBeside), 3);
   EXPECT_TRUE(m.MayBegin(kIno));
   EXPECT_EQ(m.inodes(), 0u);

@@ -48,9 +48,9 @@ Task<Result<void>> KillPrivilegesOfUsers(FuseAdapter& a, const FuseFile& file, C
 
 // The file is the kernel's from here on, unless it does not want the answer any more. `as`: how it is open, if that is
 // decided and counted already.
-Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created, std::optional<OpenedAs> as) {
+Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created, int open_flags, std::optional<OpenedAs> as) {
   const InodeId ino = opened.handle->inode->ino;
-  if (!as && a.features().passthrough) as = co_await a.through().Enter(opened.handle);
+  if (!as && a.features().passthrough) as = co_await a.through().Enter(opened.handle, (open_flags & O_DIRECT) != 0);
   if (!as) as.emplace();
   if (as->mode == OpenMode::kBusy) {
     r->Fail(FsError::kTxtBusy);
@@ -73,7 +73,7 @@ Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool cre
 Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kill_privileges) {
   // Who writes is refused before anything is cut off, and nobody begins to read past us from here on.
   std::optional<OpenedAs> as;
-  if (a.features().passthrough && HandleFor(flags).write) {
+  if (a.features().passthrough && (HandleFor(flags).write || (flags & O_TRUNC) != 0)) {
     as = a.through().EnterToWrite(ino);
     if (as->mode == OpenMode::kBusy) {
       r->Fail(FsError::kTxtBusy);
@@ -89,7 +89,7 @@ Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kil
   if (kill_privileges && (flags & O_TRUNC)) {
     (void)co_await KillPrivileges(a.vfs(), r->who, ino, opened->entry.attr.mode);
   }
-  co_await GiveFile(a, r, std::move(*opened), false, as);
+  co_await GiveFile(a, r, std::move(*opened), false, flags, as);
 }
 void LlOpen(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -109,7 +109,7 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     co_return;
   }
   opened->entry.name_valid_ns = a.vfs().NameValidNs(parent, name, opened->entry.attr.ino);
-  co_await GiveFile(a, r, std::move(*opened), true, std::nullopt);
+  co_await GiveFile(a, r, std::move(*opened), true, flags, std::nullopt);
 }
 void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);

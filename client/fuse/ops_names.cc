@@ -82,6 +82,10 @@ SetAttrIn ToSetAttr(const struct stat& attr, int to_set) {
 
 Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bool kill_privileges,
                    bool by_handle) {
+  if (in.size && a.through().IsReadThrough(ino)) {  // as for who opens it to write
+    r->Fail(FsError::kTxtBusy);
+    co_return;
+  }
   Caller who = r->who;
   // ftruncate needs no permission but that of the open file, which may be older than the file's mode.
   if (by_handle && in.size) who = Caller();

@@ -49,9 +49,12 @@ uint64_t RunOf(const std::vector<Segment>& segments, size_t i) {
 
 // Whether a sequential reader will want so much of the block that it is worth to fetch all of it. Files that were written
 // here and there have short pieces of many stripes: of those just the bytes asked for are read.
-bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run) {
+// `asked`: of the run, now; who asks for little at a time would otherwise ask often.
+bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run, uint64_t asked) {
   const uint64_t begin = AlignDown(stripe_offset, kBlock);
-  return begin < shape.payload_bytes && run >= std::min(kBlock, shape.payload_bytes - begin) / 2;
+  if (begin >= shape.payload_bytes) return false;
+  const uint64_t block = std::min(kBlock, shape.payload_bytes - begin);
+  return run >= block / 2 || (run >= block / 8 && run >= 4 * asked);
 }
 
 // All that is not dirty is mapped.
@@ -262,9 +265,9 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
           if (sequential) {
             uint64_t run = RunOf(*mapped, m);
             if (s.file_offset + run == next) run += RunBehind(extents, s, run);
-            via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run);
+            via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
           }
-          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, via_cache, tally));
+          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, via_cache, sequential, tally));
           break;
         }
       }
@@ -305,6 +308,7 @@ Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
       const Column& column = grant->info.columns[c];
       const bool has_it = c == place.column.v || grant->info.shape.codec == Codec::kCopy;
       if (!has_it || column.length != size || io_.peers.NodeOf(column.target) != io_.peers.local_node()) continue;
+      if (io_.peers.ReadinessOf(column.target) != Readiness::kGood) continue;  // who reads through us gets it decoded
       if (length < size) break;  // worth asking for all of it
       NoteRead(inode, h->noatime);
       ShardRead whole;
@@ -335,7 +339,7 @@ Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
 }
 
 Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
-                                              bool via_cache, std::shared_ptr<ReadTally> tally) {
+                                              bool via_cache, bool passes, std::shared_ptr<ReadTally> tally) {
   const uint64_t payload = grant.info.shape.payload_bytes;
   if (stripe_offset > payload || length > payload - stripe_offset) {
     co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant.info.id.v));
@@ -369,7 +373,7 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
     if (in_block + n > block->bytes.size()) co_return Error(FsError::kIo, "a cached block is too short");
     out.Append(block->bytes.Slice(in_block, n));
     counters_.cache_hit_bytes += n;
-    if (via_cache && at + n == block_end) blocks_.Demote(key);
+    if (passes && at + n == block_end) blocks_.Demote(key);
     at += n;
   }
   co_return out;
@@ -383,6 +387,7 @@ void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t en
     if (b * kBlock >= payload || blocks_.Find({grant.info.id, b})) break;
     bytes.push_back(std::min(kBlock, payload - b * kBlock));
   }
+  for (const uint64_t n : bytes) fetching_bytes_ += n;
   std::vector<BlockCache::BlockPtr> blocks = blocks_.Add({grant.info.id, first_block}, bytes);
   if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks), std::move(tally)));
 }
@@ -393,7 +398,6 @@ Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant.info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
-  fetching_bytes_ += to - from;
   const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally));
   fetching_bytes_ -= to - from;
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -429,9 +433,10 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
   if (inode->lease == LeaseMode::kShared) return false;
   if (h->ahead_to < end + h->window_bytes / 2) {
     const uint64_t from = std::max(h->ahead_to, end);
-    const uint64_t to = std::min(end + h->window_bytes, inode->attr.size);
-    if (to > from && prefetches_ < kMaxPrefetches && MayFetchAhead()) {
+    const uint64_t to = std::min({end + h->window_bytes, inode->attr.size, from + RoomAhead(from == end)});
+    if (to > from && prefetches_ < kMaxPrefetches) {
       ++prefetches_;
+      ahead_bytes_ += to - from;
       scope_.Spawn(Prefetch(inode, from, to - from));
       h->ahead_to = to;
     }
@@ -455,9 +460,19 @@ bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
   return false;
 }
 
+// Many readers together would otherwise have several times the cache on its way. Who has nothing ahead of it gets a little in any
+// case: others may wait for servers that are gone.
+uint64_t Vfs::RoomAhead(bool nothing_ahead) const {
+  const uint64_t limit = options_.block_cache_bytes / 2;
+  const uint64_t taken = fetching_bytes_ + ahead_bytes_;
+  const uint64_t room = taken < limit ? AlignDown(limit - taken, kBlock) : 0;
+  return std::max(room, nothing_ahead ? kFirstWindowBytes : 0);
+}
+
 Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
   auto known = co_await EnsureExtents(inode, offset, length);
   --prefetches_;
+  ahead_bytes_ -= length;  // what of it is fetched counts itself, from here on
   if (!known.ok()) co_return;
   // A reader of what lies here is likely to stop where that ends: others read the rest where it lies.
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
@@ -468,7 +483,8 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
-    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, RunOf(*mapped, m))) continue;
+    const uint64_t run = RunOf(*mapped, m);
+    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, run, run)) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
     const uint64_t end = DivCeil(stripe_end, kBlock);
@@ -476,7 +492,6 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
       const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);
       // A part may be there already: fetch the runs between.
       for (uint64_t i = b; i < next; ++i) {
-        if (!MayFetchAhead()) co_return;
         if (!blocks_.Find({s.stripe, i})) StartFetch(*grant, i, next, inode->tally);
       }
       b = next;

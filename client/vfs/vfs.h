@@ -434,12 +434,11 @@ class Vfs {
                                Attr* seen);
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
-  // Else many readers together would have several times the cache on its way.
-  bool MayFetchAhead() const { return fetching_bytes_ < options_.block_cache_bytes / 2; }
+  uint64_t RoomAhead(bool nothing_ahead) const;
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& first, uint64_t run);
   Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
-                                           bool via_cache, std::shared_ptr<ReadTally> tally);
+                                           bool via_cache, bool passes, std::shared_ptr<ReadTally> tally);
   void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
                   std::shared_ptr<ReadTally> tally);
   Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
@@ -487,6 +486,7 @@ class Vfs {
   int64_t statfs_at_ns_ = 0;
   int prefetches_ = 0;
   uint64_t fetching_bytes_ = 0;  // into the block cache
+  uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
   std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
   uint64_t next_lock_ticket_ = 1;
   IoCounters counters_;
