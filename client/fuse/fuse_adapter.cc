@@ -30,7 +30,8 @@ std::vector<uint32_t> AskGroups(fuse_req_t req) {
 }  // namespace
 
 FuseAdapter::FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options)
-    : vfs_(vfs), executor_(executor), options_(std::move(options)), through_(options_.whole_file, options_.warn), replies_(1, "reply") {}
+    : vfs_(vfs), executor_(executor), options_(std::move(options)), through_(options_.whole_file, options_.warn),
+      replies_(1, "reply") {}
 
 FuseAdapter::~FuseAdapter() {
   while (!requests_.empty()) requests_.erase(requests_.begin());

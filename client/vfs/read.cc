@@ -35,18 +35,6 @@ constexpr int64_t kDoubtEachNs = 10 * kSecond;
 
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
-// Bytes from segments[i] on that follow each other in the file and in its stripe.
-uint64_t RunOf(const std::vector<Segment>& segments, size_t i) {
-  uint64_t run = 0;
-  for (size_t j = i; j < segments.size(); ++j) {
-    const Segment& s = segments[j];
-    if (s.kind != Segment::Kind::kStripe || s.stripe != segments[i].stripe) break;
-    if (s.stripe_offset != segments[i].stripe_offset + run) break;
-    run += s.length;
-  }
-  return run;
-}
-
 // Whether a sequential reader will want so much of the block that it is worth to fetch all of it. Files that were written
 // here and there have short pieces of many stripes: of those just the bytes asked for are read.
 // `asked`: of the run, now; who asks for little at a time would otherwise ask often.
@@ -229,17 +217,15 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts&
   co_return true;
 }
 
-// How far the run goes on behind the range that was looked up, up to a block.
-uint64_t Vfs::RunBehind(const ExtentCache& extents, const Segment& first, uint64_t run) {
-  const uint64_t at = first.file_offset + run;
-  const uint64_t known = std::min(extents.CoveredTo(at), at + kBlock);
-  if (known <= at) return 0;
-  const auto more = extents.Lookup(at, known - at);
-  if (!more || more->empty() || more->front().kind != Segment::Kind::kStripe || more->front().stripe != first.stripe ||
-      more->front().stripe_offset != first.stripe_offset + run) {
-    return 0;
-  }
-  return RunOf(*more, 0);
+// How far a segment goes on behind the range that was looked up, up to a block.
+uint64_t Vfs::RunBehind(const ExtentCache& extents, const Segment& s) {
+  const uint64_t known = std::min(extents.CoveredTo(s.end()), s.end() + kBlock);
+  if (known <= s.end()) return 0;
+  const auto more = extents.Lookup(s.end(), known - s.end());
+  if (!more || more->empty()) return 0;
+  const Segment& next = more->front();
+  const bool follows = next.kind == Segment::Kind::kStripe && next.stripe == s.stripe && next.stripe_offset == s.stripe_offset + s.length;
+  return follows ? next.length : 0;
 }
 
 // Dirty bytes over the mapping. False if that does not cover what they do not.
@@ -251,8 +237,7 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
     const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
     const auto mapped = next > at ? extents.Lookup(at, next - at) : std::vector<Segment>();
     if (!mapped) return false;
-    for (size_t m = 0; m < mapped->size(); ++m) {
-      const Segment& s = (*mapped)[m];
+    for (const Segment& s : *mapped) {
       BufferChain& piece = out->pieces.emplace_back();
       switch (s.kind) {
         case Segment::Kind::kHole: piece = Zeros(s.length); break;
@@ -263,8 +248,7 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
           out->read_into.push_back(out->pieces.size() - 1);
           bool via_cache = sequential;
           if (sequential) {
-            uint64_t run = RunOf(*mapped, m);
-            if (s.file_offset + run == next) run += RunBehind(extents, s, run);
+            const uint64_t run = s.length + (s.end() == next ? RunBehind(extents, s) : 0);
             via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
           }
           out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, via_cache, sequential, tally));
@@ -279,48 +263,43 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
   return true;
 }
 
+// The shard on a disk of this node that is as long as the file and begins with its first `known` bytes, which are mapped.
+std::optional<ShardRead> Vfs::ShardOf(const VfsInode& n, uint64_t known) const {
+  const uint64_t size = n.attr.size;
+  const auto mapped = n.extents.Lookup(0, known);
+  if (!mapped || mapped->size() != 1 || mapped->front().kind != Segment::Kind::kStripe) return std::nullopt;
+  const Segment& all = mapped->front();
+  const StripeGrant* grant = n.extents.FindStripe(all.stripe);
+  if (!grant || all.stripe_offset >= grant->info.shape.payload_bytes) return std::nullopt;
+  const Location place = Locate(grant->info.shape, all.stripe_offset);
+  if (place.shard_offset != 0 || place.run_bytes < size) return std::nullopt;
+  for (size_t c = 0; c < grant->info.columns.size(); ++c) {
+    const Column& column = grant->info.columns[c];
+    const bool has_it = c == place.column.v || grant->info.shape.codec == Codec::kCopy;
+    if (!has_it || column.length != size || io_.peers.NodeOf(column.target) != io_.peers.local_node()) continue;
+    if (io_.peers.ReadinessOf(column.target) != Readiness::kGood) continue;  // who reads through us gets it decoded
+    return ShardRead{column.shard, column.target, grant->tokens[c], 0, size, 0, 0};
+  }
+  return std::nullopt;
+}
+
 Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
   const std::shared_ptr<VfsInode> inode = h->inode;
   const VfsInode& n = *inode;
   const auto steady = [&] { return h->page_cache && n.attr_known && n.dirty.clean() && n.writers == 0 && !IsResizing(n.ino); };
-  if (!io_.peers.local_node() || !steady()) co_return std::nullopt;
   const uint64_t size = n.attr.size;
   const uint64_t version = n.attr.data_version;
+  if (!io_.peers.local_node() || !steady() || size == 0 || size > kMaxStripeBytes) co_return std::nullopt;
+  std::optional<ShardRead> shard;
   // First as little of the mapping as says whether to ask for all of it.
-  for (const uint64_t length : {std::min<uint64_t>(size, 1), size}) {
-    if (size == 0 || size > kMaxStripeBytes || !(co_await EnsureExtents(inode, 0, length)).ok()) co_return std::nullopt;
+  for (const uint64_t known : {uint64_t{1}, size}) {
+    if (!(co_await EnsureExtents(inode, 0, known)).ok()) co_return std::nullopt;
     if (!steady() || n.attr.data_version != version || n.attr.size != size) co_return std::nullopt;
-    const auto mapped = n.extents.Lookup(0, length);
-    if (!mapped || mapped->empty()) co_return std::nullopt;
-    const Segment& first = mapped->front();
-    uint64_t at = 0;
-    for (const Segment& s : *mapped) {
-      if (s.kind != Segment::Kind::kStripe || s.stripe != first.stripe || s.stripe_offset != first.stripe_offset + at) {
-        co_return std::nullopt;
-      }
-      at += s.length;
-    }
-    const StripeGrant* grant = n.extents.FindStripe(first.stripe);
-    if (!grant || first.stripe_offset >= grant->info.shape.payload_bytes) co_return std::nullopt;
-    const Location place = Locate(grant->info.shape, first.stripe_offset);
-    if (place.shard_offset != 0 || place.run_bytes < size) co_return std::nullopt;
-    for (size_t c = 0; c < grant->info.columns.size(); ++c) {
-      const Column& column = grant->info.columns[c];
-      const bool has_it = c == place.column.v || grant->info.shape.codec == Codec::kCopy;
-      if (!has_it || column.length != size || io_.peers.NodeOf(column.target) != io_.peers.local_node()) continue;
-      if (io_.peers.ReadinessOf(column.target) != Readiness::kGood) continue;  // who reads through us gets it decoded
-      if (length < size) break;  // worth asking for all of it
-      NoteRead(inode, h->noatime);
-      ShardRead whole;
-      whole.shard = column.shard;
-      whole.target = column.target;
-      whole.token = grant->tokens[c];
-      whole.length = size;
-      co_return whole;
-    }
-    if (length == size) co_return std::nullopt;
+    shard = ShardOf(n, known);
+    if (!shard) co_return std::nullopt;
   }
-  co_return std::nullopt;
+  NoteRead(inode, h->noatime);
+  co_return shard;
 }
 
 Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
@@ -478,13 +457,11 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
   const auto mapped = inode->extents.Lookup(offset, length);
   if (!mapped) co_return;
-  for (size_t m = 0; m < mapped->size(); ++m) {
-    const Segment& s = (*mapped)[m];
+  for (const Segment& s : *mapped) {
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
-    const uint64_t run = RunOf(*mapped, m);
-    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, run, run)) continue;
+    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, s.length, s.length)) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
     const uint64_t end = DivCeil(stripe_end, kBlock);

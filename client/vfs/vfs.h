@@ -435,7 +435,8 @@ class Vfs {
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   uint64_t RoomAhead(bool nothing_ahead) const;
-  static uint64_t RunBehind(const ExtentCache& extents, const Segment& first, uint64_t run);
+  static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
+  std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
   Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
                                            bool via_cache, bool passes, std::shared_ptr<ReadTally> tally);
