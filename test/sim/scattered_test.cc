@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,11 +30,7 @@ class Scattered : public testing::Test {
   }
   template <class T>
   T Do(Task<T> task) {
-    std::optional<T> out;
-    EXPECT_TRUE(cluster_.Run([](Task<T> t, std::optional<T>* to) -> Task<void> { *to = co_await std::move(t); }(
-                                 std::move(task), &out),
-                             kLimitNs));
-    return std::move(*out);
+    return cluster_.Do(std::move(task), kLimitNs);
   }
   // Pieces of the file, in any order; flushed after so many.
   InodeId Write(const std::vector<uint64_t>& offsets, uint64_t piece, size_t flush_each) {

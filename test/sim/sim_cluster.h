@@ -6,12 +6,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/client.h"
+#include "common/check.h"
 #include "common/exec/sim_executor.h"
 #include "common/io/sim_disk.h"
 #include "common/kv/mem_kv.h"
@@ -102,6 +104,14 @@ class SimCluster {
 
   // Runs `task` to its end; false if it takes longer than this in virtual time.
   bool Run(Task<void> task, int64_t limit_ns);
+  // The same for one with a result. REQUIRES: it ends in time.
+  template <class T>
+  T Do(Task<T> task, int64_t limit_ns) {
+    std::optional<T> out;
+    CHECK(Run([](Task<T> t, std::optional<T>* to) -> Task<void> { *to = co_await std::move(t); }(std::move(task), &out), limit_ns),
+          "the task takes too long");
+    return std::move(*out);
+  }
   // An administrator's call on the metadata server.
   MetaService& admin() { return *admin_; }
   OpHeader AdminHeader() const;

@@ -31,11 +31,7 @@ class SmallFiles : public testing::Test {
   }
   template <class T>
   T Do(Task<T> task) {
-    std::optional<T> out;
-    EXPECT_TRUE(cluster_.Run([](Task<T> t, std::optional<T>* to) -> Task<void> { *to = co_await std::move(t); }(
-                                 std::move(task), &out),
-                             kLimitNs));
-    return std::move(*out);
+    return cluster_.Do(std::move(task), kLimitNs);
   }
   // What it took since the last question, by method: "Create 1, Commit 2", without what goes on by itself.
   std::string Calls() {
