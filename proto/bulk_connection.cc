@@ -170,7 +170,8 @@ void BulkConnection::Flush() {
 
 // ---- Receiving ------------------------------------------------------------------------------------
 
-void BulkConnection::OnReady(bool readable, bool writable) {
+void BulkConnection::OnReady(bool readable, bool writable, bool ended) {
+  ended_ = ended_ || ended;
   if (writable) Flush();
   if (readable) Read();
 }
@@ -183,9 +184,9 @@ void BulkConnection::Read() {
       if (closed_) return;
     }
     uint64_t got = 0;
-    bool blocked = false;
-    if (!ReadOnce(&got, &blocked)) return;
-    if (blocked) return;
+    bool empty = false;
+    if (!ReadOnce(&got, &empty)) return;
+    if (empty && !(ended_ && got > 0)) return;
     turn += got;
   }
   if (std::exchange(read_posted_, true)) return;
@@ -193,8 +194,8 @@ void BulkConnection::Read() {
 }
 
 // What is missing of the message under way goes where it belongs, what follows it to `small_`. False if
-// the connection was closed.
-bool BulkConnection::ReadOnce(uint64_t* got, bool* blocked) {
+// the connection was closed. `empty`: nothing was left; what comes from now on will be told.
+bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
   std::array<iovec, 3> iov;
   size_t count = 0;
   if (in_frame_) {
@@ -210,7 +211,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* blocked) {
     n = readv(fd_, iov.data(), static_cast<int>(count));
   } while (n < 0 && errno == EINTR);
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-    *blocked = true;
+    *empty = true;
     return true;
   }
   if (n <= 0) {
@@ -218,6 +219,9 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* blocked) {
     return false;
   }
   *got = static_cast<uint64_t>(n);
+  size_t room = 0;
+  for (size_t i = 0; i < count; ++i) room += iov[i].iov_len;
+  *empty = *got < room;
   size_t left = static_cast<size_t>(n);
   if (in_frame_) {
     const size_t meta = std::min(left, meta_.size() - meta_have_);

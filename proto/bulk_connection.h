@@ -63,7 +63,7 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   // The loop's thread: nothing more comes or goes; on_closed is called unless it was.
   void Close(const Error& why);
 
-  void OnReady(bool readable, bool writable) override;
+  void OnReady(bool readable, bool writable, bool ended) override;
 
  private:
   struct Outgoing {
@@ -78,7 +78,7 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   bool SendSome(Outgoing* out, bool* blocked);
   void Flush();
   void Read();
-  bool ReadOnce(uint64_t* got, bool* blocked);
+  bool ReadOnce(uint64_t* got, bool* empty);
   bool ConsumeSmall();
   const char* BeginFrame(const uint8_t* head);
   void EndFrame();
@@ -104,6 +104,7 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   MutableBuffer payload_;
   size_t meta_have_ = 0, payload_have_ = 0;
   bool read_posted_ = false;
+  bool ended_ = false;  // only the end of what is there tells how
 };
 
 }  // namespace stria

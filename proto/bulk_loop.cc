@@ -104,8 +104,8 @@ void BulkLoop::Loop() {
       const std::shared_ptr<Watcher> watcher = by_fd_[static_cast<size_t>(fd)];
       if (!watcher) continue;
       const uint32_t e = events[i].events;
-      watcher->OnReady((e & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0,
-                       (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0);
+      const bool ended = (e & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+      watcher->OnReady(ended || (e & EPOLLIN) != 0, (e & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0, ended);
     }
     for (auto& fn : batch) fn();
     batch.clear();

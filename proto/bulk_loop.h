@@ -20,7 +20,9 @@ class BulkLoop {
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    virtual void OnReady(bool readable, bool writable) = 0;
+    // `ended`: the other side sends no more, or the socket is broken; of that there is no other word than the end of what
+    // can be read. (Else a read that gives less than there was room for has taken all, epoll(7).)
+    virtual void OnReady(bool readable, bool writable, bool ended) = 0;
   };
 
   explicit BulkLoop(const std::string& thread_name);

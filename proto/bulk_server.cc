@@ -74,7 +74,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
       close(fd_);
       if (spare_ >= 0) close(spare_);
     }
-    void OnReady(bool, bool) override {
+    void OnReady(bool, bool, bool) override {
       while (true) {
         const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
@@ -114,7 +114,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
       close(fd_);
       --state_->open_connections_;
     }
-    void OnReady(bool, bool) override {
+    void OnReady(bool, bool, bool) override {
       char bytes[kBulkPrefaceBytes];
       const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;

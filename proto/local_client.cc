@@ -13,9 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/io/cached_read.h"
 #include "common/io/direct_read.h"
 #include "proto/bulk_loop.h"
 #include "proto/local_wire.h"
+#include "stripe/checksum.h"
+#include "stripe/grain_memory.h"
 
 namespace stria {
 namespace {
@@ -23,13 +26,15 @@ namespace {
 constexpr int64_t kRetryConnectNs = 1 * kSecond;
 constexpr int64_t kAskNs = 200 * kMillisecond;  // then the network is asked
 constexpr size_t kMaxAsks = 256;                // waiting for an answer
+constexpr size_t kMaxLocalBlocks = 16'384;      // of which parts were read lately: 1 GiB
 constexpr uint64_t kDirectBytes = 128 * kKiB;   // from this size on past the page cache
 
 // A shard that was opened; read from any thread.
 class OpenLocalShard {
  public:
-  explicit OpenLocalShard(LocalShard s) : shard(std::move(s)) {}
+  explicit OpenLocalShard(LocalShard s) : shard(std::move(s)), notes_no_access_times(NotesNoAccessTimes(fd())) {}
   const LocalShard shard;
+  const bool notes_no_access_times;
   int fd() const { return shard.file->get(); }
   // -1: it can only be read the ordinary way.
   int direct_fd() const {
@@ -114,6 +119,9 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     co_return shard;
   }
 
+  CachedReads& cached() { return cached_; }
+  GrainMemory& grains() { return grains_; }
+
  private:
   using Key = std::pair<TargetId, ShardId>;
   struct Kept {
@@ -127,7 +135,7 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     Incoming(std::shared_ptr<State> state, std::weak_ptr<Link> link, uint64_t connection, UniqueFd fd)
         : state_(std::move(state)), link_(std::move(link)), connection_(connection), fd_(std::move(fd)) {}
     int fd() const { return fd_.get(); }
-    void OnReady(bool, bool) override {
+    void OnReady(bool, bool, bool) override {
       while (true) {
         std::string packet;
         UniqueFd passed;
@@ -242,6 +250,8 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
   const std::shared_ptr<State> state_;
   const std::string address_;
   std::shared_ptr<Incoming> socket_;
+  CachedReads cached_;
+  GrainMemory grains_{kMaxLocalBlocks};
   uint64_t connections_ = 0;  // made and ended: tells answers of an older one
   int64_t not_before_ns_ = INT64_MIN;
   uint64_t next_id_ = 1;
@@ -277,16 +287,31 @@ class LocalDataConnector::Service final : public DataService {
     Local out;
     const LocalShardPtr file = co_await link->Find(*item);
     if (!file || !Fits(file->shard, *item)) co_return out;
-    std::optional<Buffer> bytes = co_await RunOn(*state->pool, [file = LocalShardPtr(file), offset = item->offset, length = item->length] {
-      return ReadFile(*file, offset, length);
-    });
+    const uint64_t first_block = item->offset / kChecksumBlockBytes;
+    const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(first_block);
+    out.crcs.assign(first, first + static_cast<std::ptrdiff_t>(DivCeil(item->length, kChecksumBlockBytes)));
+    const bool part = item->omit_head != 0 || item->omit_tail != 0;
+    const std::optional<LeftOut> known =
+        part ? link->grains().Find(item->shard, item->offset, item->length, item->omit_head, item->omit_tail) : std::nullopt;
+    const LeftOut outside = known.value_or(LeftOut());
+    const uint64_t offset = item->offset + outside.head_bytes;
+    const uint64_t length = item->length - outside.head_bytes - outside.tail_bytes;
+    std::optional<Buffer> bytes;
+    if (file->notes_no_access_times && link->cached().Worth(length, Executor::Current())) {
+      bytes = link->cached().Read(file->fd(), offset, length);
+    }
+    if (!bytes) {
+      bytes = co_await RunOn(*state->pool, [file = LocalShardPtr(file), offset, length, waiting = link->cached().Wait()] {
+        return ReadFile(*file, offset, length);
+      });
+    }
     if (!bytes) co_return out;
     out.bytes.emplace(std::move(*bytes));
-    if (item->omit_head != 0 || item->omit_tail != 0) {
-      out.left_out = CutEnds(&*out.bytes, item->omit_head, item->omit_tail);
+    // The reader checks what it gets; only what is right is remembered.
+    if (part && !known && !FirstBadBlock(item->shard, first_block, out.bytes->Flatten().span(), out.crcs)) {
+      link->grains().Learn(item->shard, item->offset, *out.bytes, item->omit_head, item->omit_tail);
     }
-    const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(item->offset / kChecksumBlockBytes);
-    out.crcs.assign(first, first + static_cast<std::ptrdiff_t>(DivCeil(item->length, kChecksumBlockBytes)));
+    if (part) out.left_out = CutEnds(&*out.bytes, item->omit_head, item->omit_tail, outside);
     state->stats.local_bytes += item->length;
     co_return out;
   }

@@ -43,7 +43,7 @@ class LocalServer::State : public std::enable_shared_from_this<State> {
     Connection(State* state, UniqueFd fd) : state_(state), fd_(std::move(fd)) { ++state_->connections_; }
     ~Connection() override { --state_->connections_; }
     int fd() const { return fd_.get(); }
-    void OnReady(bool, bool) override {
+    void OnReady(bool, bool, bool) override {
       while (true) {
         std::string packet;
         UniqueFd passed;  // nothing that we want
@@ -67,7 +67,7 @@ class LocalServer::State : public std::enable_shared_from_this<State> {
   class Listener final : public BulkLoop::Watcher {
    public:
     Listener(State* state, int fd) : state_(state), fd_(fd) {}
-    void OnReady(bool, bool) override {
+    void OnReady(bool, bool, bool) override {
       while (true) {
         UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd.ok()) return;

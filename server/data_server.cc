@@ -225,7 +225,7 @@ Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admiss
 
 Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item, bool once) {
   CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(item.shard, item.target, item.token, kTokenRead));
-  co_return co_await store->Read(item.shard, item.offset, item.length, once);
+  co_return co_await store->Read(item.shard, item.offset, item.length, once, {item.omit_head, item.omit_tail});
 }
 
 Task<bool> DataServer::ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results) {
@@ -257,10 +257,9 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
     stria::ReadItem& out = reply.items[i];
     out.result = ToItem(results[i].error());
     if (!results[i].ok()) continue;
-    BufferChain& got = results[i]->bytes;
+    const BufferChain& got = results[i]->bytes;
     out.crcs = std::move(results[i]->crcs);
-    const ShardRead& asked = request.items[i];
-    if (asked.omit_head != 0 || asked.omit_tail != 0) out.left_out = CutEnds(&got, asked.omit_head, asked.omit_tail);
+    out.left_out = results[i]->left_out;
     out.length = got.size();
     reply.payload.Append(got);
     stats_.read_bytes += out.length;

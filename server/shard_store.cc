@@ -12,9 +12,11 @@ namespace {
 constexpr uint64_t kVerifyChunkBytes = 1 * kMiB;
 
 // The first block that is wrong, by its number in the shard.
-std::optional<uint64_t> FirstBadInChain(ShardId shard, uint64_t first_block, const BufferChain& data,
+std::optional<uint64_t> FirstBadInChain(ShardId shard, uint64_t first_block, const BufferChain& data, const LeftOut& left_out,
                                         const std::vector<uint32_t>& crcs) {
-  if (data.parts().size() == 1) return FirstBadBlock(shard, first_block, data.parts()[0].span(), crcs);
+  if (data.parts().size() == 1 || left_out.any()) {
+    return FirstBadBlock(shard, first_block, data.Flatten().span(), left_out, crcs);
+  }
   for (size_t i = 0; i < crcs.size(); ++i) {
     const uint64_t at = i * kChecksumBlockBytes;
     const uint64_t n = std::min<uint64_t>(kChecksumBlockBytes, data.size() - at);
@@ -88,14 +90,14 @@ Error ShardStore::CountWrite(Error e) {
   return e.WithContext(options_.name);
 }
 
-Task<Result<void>> ShardStore::CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data,
+Task<Result<void>> ShardStore::CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data, LeftOut left_out,
                                          std::vector<uint32_t> crcs) {
   std::optional<uint64_t> bad;
   if (data.size() <= kCheckInlineBytes) {
-    bad = FirstBadInChain(shard, first_block, data, crcs);
+    bad = FirstBadInChain(shard, first_block, data, left_out, crcs);
   } else {
-    bad = co_await RunOn(*cpu_pool_, [shard, first_block, data, crcs = std::move(crcs)] {
-      return FirstBadInChain(shard, first_block, data, crcs);
+    bad = co_await RunOn(*cpu_pool_, [shard, first_block, data, left_out, crcs = std::move(crcs)] {
+      return FirstBadInChain(shard, first_block, data, left_out, crcs);
     });
   }
   if (!bad) co_return Ok();
@@ -220,7 +222,7 @@ Task<Result<void>> ShardStore::Write(ShardId shard, uint64_t offset, BufferChain
   }
   const SemaphoreHold hold(&write_bytes_, static_cast<int64_t>(length));
   const uint64_t first_block = offset / kChecksumBlockBytes;
-  CO_RETURN_IF_ERROR(co_await CheckCrcs(shard, first_block, data, crcs));
+  CO_RETURN_IF_ERROR(co_await CheckCrcs(shard, first_block, data, LeftOut(), crcs));
   while (true) {
     CO_ASSIGN_OR_RETURN(const OpenPtr open, co_await FindOrOpen(shard, offset, length, crcs));
     if (!open) co_return Ok();
@@ -340,9 +342,9 @@ Task<Result<Sealed>> ShardStore::Seal(ShardId shard, uint64_t length) {
 
 // ---- Reading --------------------------------------------------------------------------------------
 
-Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length, bool once) {
+Task<Result<ShardBytes>> ShardStore::Read(ShardId shard, uint64_t offset, uint64_t length, bool once, Omit omit) {
   const bool often = !once && (length < kHistoryPieceBytes || history_.Note(shard.v, offset, length));
-  return ReadBlocks(shard, offset, length, often ? ReadKind::kOften : ReadKind::kOnce);
+  return ReadBlocks(shard, offset, length, often ? ReadKind::kOften : ReadKind::kOnce, omit);
 }
 
 Task<Result<Buffer>> ShardStore::ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind) {
@@ -357,8 +359,9 @@ Task<Result<Buffer>> ShardStore::ReadFile(std::string name, uint64_t offset, uin
   CHECK(false, "unknown kind of read");
 }
 
-Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind) {
+Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind, Omit omit) {
   if (hung()) co_return Usable();
+  bool trust_grains = omit.any();
   // Twice: compaction may move a packed shard between the look at the index and the read.
   for (int attempt = 0;; ++attempt) {
     Result<ShardRecordPtr> found = co_await index_.Get(shard);
@@ -375,22 +378,32 @@ Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, 
     const bool packed = record->kind == ShardKind::kPacked;
     const std::string name = packed ? SegmentName(record->place.segment) : RawShardName(shard);
     const uint64_t base = packed ? SegmentPayloadOffset(record->place, record->length) : 0;
+    const std::optional<LeftOut> known =
+        trust_grains ? grains_.Find(shard, offset, length, omit.head_bytes, omit.tail_bytes) : std::nullopt;
+    const LeftOut outside = known.value_or(LeftOut());
+    const uint64_t wanted = length - outside.head_bytes - outside.tail_bytes;
     std::optional<ReadTimes::Timer> timer(std::in_place, &read_times_);
-    Result<Buffer> bytes = co_await ReadFile(name, base + offset, length, kind);
+    Result<Buffer> bytes = co_await ReadFile(name, base + offset + outside.head_bytes, wanted, kind);
     timer.reset();
     if (bytes.code() == FsError::kNoEnt) {
       if (attempt == 0) continue;
       co_return Damaged(shard, "has lost its file");
     }
     if (!bytes.ok()) co_return CountRead(bytes.error());
-    if (bytes->size() != length) co_return Damaged(shard, "has lost bytes");
+    if (bytes->size() != wanted) co_return Damaged(shard, "has lost bytes");
     ShardBytes out;
     const auto first = record->crcs.begin() + static_cast<ptrdiff_t>(offset / kChecksumBlockBytes);
     out.crcs.assign(first, first + static_cast<ptrdiff_t>(ChecksumBlocks(length)));
     out.bytes = BufferChain(std::move(*bytes));
-    Result<void> good = co_await CheckCrcs(shard, offset / kChecksumBlockBytes, out.bytes, out.crcs);
+    Result<void> good = co_await CheckCrcs(shard, offset / kChecksumBlockBytes, out.bytes, outside, out.crcs);
     if (!good.ok() && !Sabotaged(Sabotage::kSkipChecksum)) {
+      // Memory can be wrong, too: only the whole blocks tell.
+      if (std::exchange(trust_grains, false) && known) continue;
       co_return Damaged(shard, "is damaged: " + good.error().message);
+    }
+    if (omit.any()) {
+      if (good.ok() && !known) grains_.Learn(shard, offset, out.bytes, omit.head_bytes, omit.tail_bytes);
+      out.left_out = CutEnds(&out.bytes, omit.head_bytes, omit.tail_bytes, outside);
     }
     co_return out;
   }

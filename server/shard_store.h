@@ -35,6 +35,7 @@
 #include "server/segment_writer.h"
 #include "server/read_times.h"
 #include "server/shard_index.h"
+#include "stripe/grain_memory.h"
 
 namespace stria {
 
@@ -48,6 +49,7 @@ inline constexpr uint64_t kRepairReservePercent = 5;
 inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
 inline constexpr size_t kMaxRememberedReads = 4096;          // shards that were read lately
+inline constexpr size_t kMaxRememberedBlocks = 16'384;       // of which parts were read lately: 1 GiB
 inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered until reported
 inline constexpr uint64_t kMaxDiskWriteBytes = 64 * kMiB;  // being written to one disk; more is kRetryLater
 inline constexpr int64_t kSpacePeriodNs = 1 * kSecond;     // the disk is asked for its space
@@ -64,6 +66,14 @@ struct ShardStoreOptions {
 struct ShardBytes {
   BufferChain bytes;
   std::vector<uint32_t> crcs;
+  LeftOut left_out;
+};
+
+// What is not wanted of the first and of the last block of a range.
+struct Omit {
+  uint64_t head_bytes = 0;
+  uint64_t tail_bytes = 0;
+  bool any() const { return head_bytes != 0 || tail_bytes != 0; }
 };
 
 struct DiskUsage {
@@ -101,9 +111,10 @@ class ShardStore {
                            bool repair);
   // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
-  // Whole blocks, or to the shard's end. What is returned was checked against its CRCs. `once`: as Disk::ReadOnce,
-  // as is what nobody has read lately.
-  Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length, bool once = false);
+  // Whole blocks, or to the shard's end; all but `omit` of it is returned, and was checked against its CRCs. (Of a block of
+  // which a part was read lately it may be just what is wanted that is read and checked.) `once`: as Disk::ReadOnce, as is
+  // what nobody has read lately.
+  Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length, bool once = false, Omit omit = {});
   // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
   Task<Result<void>> Delete(std::vector<ShardId> shards);
   // By id, at most `limit`; `more` if there are others after.
@@ -160,9 +171,9 @@ class ShardStore {
   Task<Result<void>> Spill(OpenPtr shard);
   void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data);
   enum class ReadKind { kOften, kOnce, kStored };  // as Disk::Read, ReadOnce, ReadStored
-  Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind);
+  Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind, Omit omit = {});
   Task<Result<Buffer>> ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind);
-  Task<Result<void>> CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data,
+  Task<Result<void>> CheckCrcs(ShardId shard, uint64_t first_block, BufferChain data, LeftOut left_out,
                                std::vector<uint32_t> crcs);
   Task<void> DropOpen(ShardId shard);  // also waits for a seal under way to end
   Task<void> Drop(OpenPtr shard);
@@ -197,6 +208,7 @@ class ShardStore {
 
   Disk* const disk_;
   ReadHistory history_{kMaxRememberedReads};
+  GrainMemory grains_{kMaxRememberedBlocks};
   Pool* const cpu_pool_;
   const ShardStoreOptions options_;
   ShardIndex index_;

@@ -213,6 +213,53 @@ TEST_F(ShardStoreTest, FlippedBitsAreFound) {
   EXPECT_TRUE(Run(store()->Inventory(ShardId(), 10)).value().shards.empty());
 }
 
+// A part that was read lately is read and checked without the rest of its block, packed or not.
+TEST_F(ShardStoreTest, PartsOfBlocksAreReadAndCheckedAlone) {
+  const std::map<uint64_t, uint64_t> lengths = {{1, 50'000}, {2, 9 * kBlock + 20'000}};
+  for (const auto& [id, length] : lengths) Put(id, length);
+  struct Part {
+    uint64_t id, offset, length;
+    Omit omit;
+  };
+  const auto read = [this](const Part& p) {
+    return Run(store()->Read(ShardId(p.id), p.offset, p.length, false, p.omit));
+  };
+  const auto flip = [this](uint64_t id, uint64_t at) {
+    const ShardRecord record = *Run(store()->index().Get(ShardId(id))).value();
+    const bool packed = record.kind == ShardKind::kPacked;
+    EXPECT_TRUE(packed ? sim_.disk_media->FlipBit(SegmentName(record.place.segment), SegmentPayloadOffset(record.place, record.length) + at, 3)
+                       : sim_.disk_media->FlipBit(RawShardName(ShardId(id)), at, 3));
+  };
+  const std::vector<Part> parts = {{1, 0, 50'000, {8192, 50'000 - 3 * 4096}},
+                                   {1, 0, 50'000, {49'500, 0}},
+                                   {2, 3 * kBlock, kBlock, {5000, kBlock - 5100}},
+                                   {2, 9 * kBlock, 20'000, {4096, 20'000 - 8192}},
+                                   {2, 4 * kBlock, 3 * kBlock, {kBlock - 1, kBlock - 1}}};
+  for (int again = 0; again < 3; ++again) {
+    for (const Part& p : parts) {
+      const Result<ShardBytes> got = read(p);
+      ASSERT_TRUE(got.ok()) << got.error();
+      BufferChain whole(Buffer::FromString(BytesOf(ShardId(p.id), lengths.at(p.id)).substr(p.offset, p.length)));
+      EXPECT_EQ(got->left_out, CutEnds(&whole, p.omit.head_bytes, p.omit.tail_bytes));
+      EXPECT_TRUE(Flat(got->bytes) == Flat(whole));
+      EXPECT_EQ(got->crcs.size(), DivCeil(p.length, kBlock));
+    }
+  }
+  flip(1, 100);
+  flip(2, 3 * kBlock + 20'000);
+  for (const Part& p : parts) EXPECT_TRUE(read(p).ok()) << "the rest of a block was looked at";
+  flip(1, 8192 + 17);
+  flip(2, 3 * kBlock + 5050);
+  flip(2, 5 * kBlock + 5);  // between the two ends of a range
+  EXPECT_EQ(read(parts[0]).code(), FsError::kChecksum);
+  EXPECT_EQ(read(parts[1]).code(), FsError::kOk);
+  EXPECT_EQ(read(parts[2]).code(), FsError::kChecksum);
+  EXPECT_EQ(read(parts[3]).code(), FsError::kOk);
+  EXPECT_EQ(read(parts[4]).code(), FsError::kChecksum);
+  EXPECT_EQ(store()->TakeBadShards(10), (std::vector<ShardId>{ShardId(1), ShardId(2)}));
+  EXPECT_EQ(Run(store()->Verify(ShardId(1))).code(), FsError::kChecksum);
+}
+
 TEST_F(ShardStoreTest, DamagedTotalsAreCountedAgain) {
   for (uint64_t i = 1; i <= 20; ++i) Put(i, 1000 * i);
   const DiskUsage before = store()->Usage();

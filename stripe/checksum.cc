@@ -145,6 +145,19 @@ LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes) {
   return out;
 }
 
+LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes, const LeftOut& outside) {
+  CHECK(outside.head_bytes <= head_bytes && outside.tail_bytes <= tail_bytes);
+  const LeftOut inner = CutEnds(bytes, head_bytes - outside.head_bytes, tail_bytes - outside.tail_bytes);
+  return {head_bytes, tail_bytes, AdvanceOver(outside.head, inner.head, inner.head_bytes),
+          AdvanceOver(inner.tail, outside.tail, outside.tail_bytes)};
+}
+
+uint32_t BareRegister(std::span<const uint8_t> bytes) { return Advance(0, bytes); }
+
+uint32_t JoinRegisters(uint32_t first, uint32_t second, uint64_t second_bytes) {
+  return AdvanceOver(first, second, second_bytes);
+}
+
 uint32_t Reseed(uint32_t crc, ShardId from, ShardId to, uint64_t block_bytes) {
   return crc ^ MultiplyModulo(SeedDifference(from, to), ZeroShift(block_bytes));
 }

@@ -75,6 +75,12 @@ struct LeftOut {
 
 // Takes so much from both ends of `bytes`. REQUIRES: each is less than a block, together they are less than all.
 LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes);
+// The same where `bytes` came without what is `outside` already, which counts among both.
+LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes, const LeftOut& outside);
+
+// Registers of bytes alone, as in LeftOut: of some, and of some that are followed by `second_bytes` others.
+uint32_t BareRegister(std::span<const uint8_t> bytes);  // at most a block
+uint32_t JoinRegisters(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 // As above, of `bytes` with what was left out around them: `first_block` begins with the head. Some of the first and some of
 // the last block must be at hand.

@@ -126,6 +126,9 @@ class Executor {
   virtual void PostOrRun(std::function<void()> fn) { Post(std::move(fn)); }
   // False on a thread that helps (PostOrRun).
   virtual bool OnOwnThread() const { return true; }
+  // True if something else is to be run on the executor's thread as soon as this coroutine or callback waits: then what another
+  // thread can do is better done there. REQUIRES: on that thread.
+  virtual bool OthersWait() const { return HasReady(); }
   // From now on no thread helps. Who ends threads that may, and waits for them, goes on only on the executor's own, as it
   // would wait for itself: `EndHelp(); while (!OnOwnThread()) co_await Yield();`
   virtual void EndHelp() {}

@@ -48,6 +48,12 @@ bool LoopExecutor::OnOwnThread() const {
   return std::this_thread::get_id() == own_thread_.load(std::memory_order_relaxed);
 }
 
+bool LoopExecutor::OthersWait() const {
+  if (HasReady()) return true;
+  std::lock_guard<std::mutex> lock(mu_);
+  return !posted_.empty() || !shared_.empty();
+}
+
 void LoopExecutor::EndHelp() {
   std::lock_guard<std::mutex> lock(mu_);
   no_helpers_ = true;

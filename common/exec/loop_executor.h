@@ -29,6 +29,7 @@ class LoopExecutor final : public Executor {
   void Post(std::function<void()> fn) override;  // any thread; never run by a helper
   void PostOrRun(std::function<void()> fn) override;
   bool OnOwnThread() const override;
+  bool OthersWait() const override;
   void EndHelp() override;
 
   // Runs until Stop(). Makes this the thread's current executor.
@@ -41,7 +42,7 @@ class LoopExecutor final : public Executor {
   void RunReady();
   void Help(std::unique_lock<std::mutex>* lock);
 
-  std::mutex mu_;
+  mutable std::mutex mu_;
   std::condition_variable cv_;
   std::vector<std::function<void()>> posted_;  // guarded by mu_
   std::vector<std::function<void()>> shared_;  // guarded by mu_: of PostOrRun, run by either

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "common/io/cached_read.h"
 #include "common/io/direct_read.h"
 
 namespace stria {
@@ -19,6 +20,9 @@ constexpr mode_t kFileMode = 0640;
 constexpr mode_t kDirectoryMode = 0750;
 
 }  // namespace
+
+OpenFile::OpenFile(OpenFiles* owner, std::string name, int fd)
+    : owner_(owner), name_(std::move(name)), fd_(fd), notes_no_access_times_(StopAccessTimes(fd)) {}
 
 OpenFile::~OpenFile() {
   if (dirty && fdatasync(fd_) != 0) owner_->Poison(name_);

@@ -1,6 +1,6 @@
 // The open descriptors of a PosixDisk: a bounded cache by name, and the memory of which files failed
 // a sync. Opening, removing and renaming of one name exclude each other, so that a cached descriptor
-// is always the file of that name. Thread-safe; all calls block.
+// is always the file of that name. Thread-safe; all calls but IfOpen block.
 #pragma once
 
 #include <array>
@@ -23,10 +23,12 @@ class OpenFiles;
 // kernel reports a write error to a descriptor that was open at the time, or perhaps to nobody.
 class OpenFile {
  public:
-  OpenFile(OpenFiles* owner, std::string name, int fd) : owner_(owner), name_(std::move(name)), fd_(fd) {}
+  OpenFile(OpenFiles* owner, std::string name, int fd);
   OpenFile(const OpenFile&) = delete;
   ~OpenFile();
   int fd() const { return fd_; }
+  // So that a read of what the page cache has never waits for the disk (cached_read.h).
+  bool notes_no_access_times() const { return notes_no_access_times_; }
   // For reads and writes past the page cache (O_DIRECT); -1 where the file system has no such thing.
   int direct_fd();
 
@@ -37,6 +39,7 @@ class OpenFile {
   OpenFiles* const owner_;
   const std::string name_;
   const int fd_;
+  const bool notes_no_access_times_;
   std::once_flag direct_once_;
   int direct_fd_ = -1;
 };
@@ -50,6 +53,18 @@ class OpenFiles {
 
   // 0 or an errno. `create` makes the file and its directories if they are not there.
   int Get(const std::string& name, bool create, std::shared_ptr<OpenFile>* out);
+  // Calls fn(const OpenFile&) if the file is open and nobody is opening or removing one of its lock's. Without waiting;
+  // `fn` may not block either, nor use this.
+  template <class F>
+  void IfOpen(const std::string& name, F fn) {
+    Shard& shard = ShardOf(name);
+    std::unique_lock<std::mutex> lock(shard.mu, std::try_to_lock);
+    if (!lock) return;
+    const auto it = shard.by_name.find(name);
+    if (it == shard.by_name.end()) return;
+    shard.lru.splice(shard.lru.begin(), shard.lru, it->second);
+    fn(*it->second->second);
+  }
   int Remove(const std::string& name);
   int Rename(const std::string& from, const std::string& to);
   // Opens anew, not following links anywhere below the root. Returns a descriptor, or -1 and errno.

@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "common/io/cached_read.h"
 #include "common/io/direct_read.h"
 #include "common/io/disk_name.h"
 #include "common/io/open_files.h"
@@ -25,6 +26,8 @@ namespace {
 // Directories known to be durable; beyond this many the knowledge is dropped and built anew.
 constexpr size_t kMaxDurableDirectories = 65536;
 constexpr size_t kMaxIovecs = IOV_MAX;
+// Up to this size a read's memory is taken as asked for, without a look at how long the file is.
+constexpr uint64_t kTakeAtOnceBytes = 1 * kMiB;
 
 std::string ParentOf(const std::string& name) {
   const size_t slash = name.rfind('/');
@@ -110,7 +113,7 @@ bool OffsetsFit(uint64_t offset, uint64_t length) {
 
 }  // namespace
 
-// The blocking half; runs on the pools.
+// The files. Safe from any thread.
 class PosixDisk::Files {
  public:
   Files(std::string root, int root_fd, const PosixDiskOptions& options)
@@ -119,6 +122,10 @@ class PosixDisk::Files {
         direct_bytes_(options.direct_bytes),
         open_(root_fd, options.max_open_files) {}
 
+  // The bytes, if the page cache has them and `executor`, on whose thread we are, nothing else to do.
+  std::optional<Buffer> ReadCached(const std::string& name, uint64_t offset, uint64_t length, const Executor& executor);
+  std::shared_ptr<const void> Wait() { return cached_.Wait(); }
+  // The others block; they run on the pools.
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
   Result<Buffer> ReadOnce(const std::string& name, uint64_t offset, uint64_t length);
   Result<Buffer> ReadStored(const std::string& name, uint64_t offset, uint64_t length);
@@ -165,6 +172,7 @@ class PosixDisk::Files {
   const uint64_t direct_bytes_;
   std::atomic<bool> direct_refused_{false};  // by the file system
   OpenFiles open_;
+  CachedReads cached_;
   std::mutex replace_mu_;  // one ReplaceFile at a time: their temporary files have fixed names
   std::mutex directories_mu_;
   std::set<std::string> durable_directories_;  // guarded by directories_mu_
@@ -183,6 +191,16 @@ Result<std::shared_ptr<OpenFile>> PosixDisk::Files::ExistingOrNew(const std::str
   const int err = open_.Get(name, true, &file);
   if (err != 0) return Failed(err, "create", name);
   return file;
+}
+
+std::optional<Buffer> PosixDisk::Files::ReadCached(const std::string& name, uint64_t offset, uint64_t length,
+                                                   const Executor& executor) {
+  std::optional<Buffer> out;
+  if (!cached_.Worth(length, executor)) return out;
+  open_.IfOpen(name, [&](const OpenFile& file) {
+    if (file.notes_no_access_times()) out = cached_.Read(file.fd(), offset, length);
+  });
+  return out;
 }
 
 Result<Buffer> PosixDisk::Files::Read(const std::string& name, uint64_t offset, uint64_t length) {
@@ -235,11 +253,14 @@ Result<std::optional<Buffer>> PosixDisk::Files::ReadDirect(int fd, const std::st
 }
 
 Result<Buffer> PosixDisk::Files::ReadFrom(int fd, const std::string& name, uint64_t offset, uint64_t length) {
-  struct stat st;
-  if (fstat(fd, &st) != 0) return Failed(errno, "stat", name);
-  const auto size = static_cast<uint64_t>(st.st_size);
-  if (offset >= size || length == 0) return Buffer();
-  MutableBuffer out(std::min(length, size - offset));
+  if (length > kTakeAtOnceBytes || !OffsetsFit(offset, length)) {
+    struct stat st;
+    if (fstat(fd, &st) != 0) return Failed(errno, "stat", name);
+    const auto size = static_cast<uint64_t>(st.st_size);
+    length = offset < size ? std::min(length, size - offset) : 0;
+  }
+  if (length == 0) return Buffer();
+  MutableBuffer out(length);
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t n =
@@ -459,7 +480,10 @@ Result<DiskSpace> PosixDisk::Files::Space() {
 
 Result<int> PosixDisk::Files::OpenForRead(const std::string& name) {
   const int fd = open_.OpenAt(name, O_RDONLY);
-  if (fd >= 0) return fd;
+  if (fd >= 0) {
+    (void)StopAccessTimes(fd);  // else whoever gets it reads with them
+    return fd;
+  }
   if (errno == ENOENT || errno == ENOTDIR) return NoFile(name);
   return Failed(errno, "open", name);
 }
@@ -502,7 +526,10 @@ PosixDisk::~PosixDisk() = default;
 
 Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t length) {
   CO_RETURN_IF_ERROR(CheckDiskName(name));
-  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+  if (own_pool_ && OffsetsFit(offset, length)) {
+    if (std::optional<Buffer> bytes = files_->ReadCached(name, offset, length, Executor::Current())) co_return *std::move(bytes);
+  }
+  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(), name = std::move(name), offset, length] {
     return files->Read(name, offset, length);
   });
 }

@@ -1,0 +1,112 @@
+#include "common/io/cached_read.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "common/exec/loop_executor.h"
+#include "common/exec/sim_executor.h"
+#include "common/temp_dir.h"
+
+namespace stria {
+namespace {
+
+class CachedReadTest : public testing::Test {
+ protected:
+  CachedReadTest() {
+    fd_ = open((dir_.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    EXPECT_GE(fd_, 0);
+    text_.resize(256 * kKiB);
+    for (size_t i = 0; i < text_.size(); ++i) text_[i] = static_cast<char>('a' + i % 23);
+    EXPECT_EQ(pwrite(fd_, text_.data(), text_.size(), 0), static_cast<ssize_t>(text_.size()));
+  }
+  ~CachedReadTest() override { close(fd_); }
+  void Forget() {
+    EXPECT_EQ(fsync(fd_), 0);
+    EXPECT_EQ(posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED), 0);
+  }
+
+  TempDir dir_;
+  int fd_ = -1;
+  std::string text_;
+  CachedReads reads_;
+  SimExecutor executor_{1};
+};
+
+TEST_F(CachedReadTest, GivesWhatTheCacheHas) {
+  const auto bytes = reads_.Read(fd_, 8192, 64 * kKiB);
+  if (!bytes) GTEST_SKIP() << "this file system has no RWF_NOWAIT";
+  EXPECT_EQ(bytes->view(), text_.substr(8192, 64 * kKiB));
+}
+
+TEST_F(CachedReadTest, AllOrNothing) {
+  EXPECT_FALSE(reads_.Read(fd_, 255 * kKiB, 4 * kKiB)) << "the file ends before";
+  EXPECT_FALSE(reads_.Read(fd_, kMiB, 4 * kKiB));
+  EXPECT_FALSE(reads_.Read(-1, 0, 4 * kKiB));
+}
+
+TEST_F(CachedReadTest, WhatTheCacheHasNotIsReadByOthers) {
+  Forget();
+  std::string got(64 * kKiB, '\0');
+  // Some file systems have no disk behind them, and it is there at once; then it has to be right.
+  const auto bytes = reads_.Read(fd_, 0, 64 * kKiB);
+  if (bytes) EXPECT_EQ(bytes->view(), text_.substr(0, 64 * kKiB));
+  ASSERT_EQ(pread(fd_, got.data(), got.size(), 0), static_cast<ssize_t>(got.size()));
+  EXPECT_EQ(got, text_.substr(0, 64 * kKiB));
+}
+
+TEST_F(CachedReadTest, AccessTimesAreNotNotedAnyMore) {
+  EXPECT_FALSE(NotesNoAccessTimes(fd_));
+  EXPECT_TRUE(StopAccessTimes(fd_));
+  EXPECT_TRUE(NotesNoAccessTimes(fd_));
+  const int same = dup(fd_);
+  EXPECT_TRUE(NotesNoAccessTimes(same)) << "it is a property of the open file, and goes where that goes";
+  close(same);
+  EXPECT_FALSE(StopAccessTimes(-1));
+}
+
+TEST_F(CachedReadTest, WorthATryOnlyWhileItHoldsNobodyUp) {
+  EXPECT_TRUE(reads_.Worth(4 * kKiB, executor_));
+  EXPECT_TRUE(reads_.Worth(kMaxCachedReadBytes, executor_));
+  EXPECT_FALSE(reads_.Worth(kMaxCachedReadBytes + 1, executor_));
+  EXPECT_FALSE(reads_.Worth(0, executor_));
+}
+
+TEST_F(CachedReadTest, NotWhileTheDiskKeepsManyWaiting) {
+  std::vector<std::shared_ptr<const void>> waiting;
+  for (int i = 0; i < CachedReads::kMaxWaiting; ++i) {
+    EXPECT_TRUE(reads_.Worth(4 * kKiB, executor_));
+    waiting.push_back(reads_.Wait());
+  }
+  EXPECT_FALSE(reads_.Worth(4 * kKiB, executor_));
+  waiting.pop_back();
+  EXPECT_TRUE(reads_.Worth(4 * kKiB, executor_));
+}
+
+TEST_F(CachedReadTest, AReadThatWaitsMayOutliveIt) {
+  std::shared_ptr<const void> waiting;
+  {
+    CachedReads gone;
+    waiting = gone.Wait();
+  }
+  waiting.reset();
+}
+
+TEST_F(CachedReadTest, NotWhileOthersWantTheThread) {
+  LoopExecutor loop;
+  bool alone = false, with_others = true;
+  loop.Post([&] {
+    alone = reads_.Worth(4 * kKiB, loop);
+    loop.Post([&] { loop.Stop(); });
+    with_others = reads_.Worth(4 * kKiB, loop);
+  });
+  loop.Run();
+  EXPECT_TRUE(alone);
+  EXPECT_FALSE(with_others);
+}
+
+}  // namespace
+}  // namespace stria

@@ -1,0 +1,56 @@
+// Checksums of the grains, kGrainBytes each, of blocks of which parts were read lately. A block has one checksum, and so has to
+// be read whole for a part of it to be checked, the first time. Then the grains' are known, and whoever wants 4 KiB of it
+// reads no more than those: with the registers of what is around them they come to the block's checksum, or are wrong.
+//
+// Bounded: a table of places, kWays for each block; the one that was used longest ago gives way. Shards never change and their
+// ids are not used again, so that nothing has to be forgotten. A pure data structure; not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/buffer.h"
+#include "common/ids.h"
+#include "stripe/checksum.h"
+#include "stripe/types.h"
+
+namespace stria {
+
+inline constexpr uint64_t kGrainBytes = 4 * kKiB;  // the pages that files are read in
+
+class GrainMemory {
+ public:
+  // Takes 88 bytes for each block, when it first learns of one.
+  explicit GrainMemory(size_t max_blocks);
+
+  // Of the range of a shard, in whole blocks or up to its end, all but so much at its ends is wanted: what of that need not be
+  // read, in whole grains (of the shard's last block the last may be short). Nothing, if that is nothing or not known.
+  std::optional<LeftOut> Find(ShardId shard, uint64_t offset, uint64_t length, uint64_t omit_head, uint64_t omit_tail);
+  // The range's bytes, which were checked: what Find would want to know.
+  void Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail);
+
+ private:
+  static constexpr size_t kWays = 4;
+  static constexpr size_t kGrains = kChecksumBlockBytes / kGrainBytes;
+  struct Block {
+    ShardId shard;  // 0: none
+    uint32_t number = 0;
+    uint32_t bytes = 0;
+    uint64_t used = 0;
+    std::array<uint32_t, kGrains> registers{};
+  };
+  // The kWays places that a block may have.
+  std::span<Block> PlacesOf(ShardId shard, uint64_t number);
+  const Block* Get(ShardId shard, uint64_t number, uint64_t bytes);
+  void Put(ShardId shard, uint64_t number, const BufferChain& bytes);
+
+  const size_t sets_;
+  std::vector<Block> blocks_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace stria
