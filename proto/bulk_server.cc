@@ -114,14 +114,15 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
       close(fd_);
       --state_->open_connections_;
     }
-    void OnReady(bool, bool, bool) override {
+    void OnReady(bool, bool, bool ended) override {
       char bytes[kBulkPrefaceBytes];
       const ssize_t n = recv(fd_, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
       const bool ours = n > 0 && memcmp(bytes, kBulkPreface, static_cast<size_t>(n)) == 0;
-      if (ours && static_cast<size_t>(n) < sizeof bytes) return;  // the rest is to come
+      const bool torn = ours && static_cast<size_t>(n) < sizeof bytes;
+      if (torn && !ended) return;  // the rest is to come
       loop_->Forget(fd_);
-      if (n <= 0) return;
+      if (n <= 0 || torn) return;
       if (ours) {
         (void)!read(fd_, bytes, sizeof bytes);
         state_->Greeted(loop_, std::exchange(fd_, -1));

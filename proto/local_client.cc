@@ -50,8 +50,9 @@ using LocalShardPtr = std::shared_ptr<const OpenLocalShard>;
 
 // Exactly `length` bytes, or nothing. What is large goes past the page cache, where that can be: this machine's memory
 // keeps it as pages of the mount already.
+bool PastTheCache(uint64_t length) { return length >= kDirectBytes; }
 std::optional<Buffer> ReadFile(const OpenLocalShard& file, uint64_t offset, uint64_t length) {
-  if (length >= kDirectBytes && file.direct_fd() >= 0) {
+  if (PastTheCache(length) && file.direct_fd() >= 0) {
     Buffer bytes;
     const int err = ReadDirect(file.direct_fd(), offset, length, &bytes);
     if (err == 0 && bytes.size() == length) return bytes;
@@ -283,6 +284,20 @@ class LocalDataConnector::Service final : public DataService {
     LeftOut left_out;
   };
 
+  // All of the item's range but what is `outside`.
+  static Task<std::optional<Buffer>> ReadAround(std::shared_ptr<State> state, std::shared_ptr<Link> link, LocalShardPtr file,
+                                                ShardRead item, LeftOut outside) {
+    const uint64_t offset = item.offset + outside.head_bytes;
+    const uint64_t length = item.length - outside.head_bytes - outside.tail_bytes;
+    const bool cached = !PastTheCache(length);
+    if (cached && file->notes_no_access_times && link->cached().Worth(length, Executor::Current())) {
+      if (std::optional<Buffer> bytes = link->cached().Read(file->fd(), offset, length)) co_return bytes;
+    }
+    co_return co_await RunOn(*state->pool, [file, offset, length, waiting = cached ? link->cached().Wait() : nullptr] {
+      return ReadFile(*file, offset, length);
+    });
+  }
+
   static Task<Local> ReadLocal(std::shared_ptr<State> state, std::shared_ptr<Link> link, const ShardRead* item) {
     Local out;
     const LocalShardPtr file = co_await link->Find(*item);
@@ -291,27 +306,19 @@ class LocalDataConnector::Service final : public DataService {
     const auto first = file->shard.crcs.begin() + static_cast<std::ptrdiff_t>(first_block);
     out.crcs.assign(first, first + static_cast<std::ptrdiff_t>(DivCeil(item->length, kChecksumBlockBytes)));
     const bool part = item->omit_head != 0 || item->omit_tail != 0;
-    const std::optional<LeftOut> known =
+    std::optional<LeftOut> known =
         part ? link->grains().Find(item->shard, item->offset, item->length, item->omit_head, item->omit_tail) : std::nullopt;
-    const LeftOut outside = known.value_or(LeftOut());
-    const uint64_t offset = item->offset + outside.head_bytes;
-    const uint64_t length = item->length - outside.head_bytes - outside.tail_bytes;
-    std::optional<Buffer> bytes;
-    if (file->notes_no_access_times && link->cached().Worth(length, Executor::Current())) {
-      bytes = link->cached().Read(file->fd(), offset, length);
-    }
-    if (!bytes) {
-      bytes = co_await RunOn(*state->pool, [file = LocalShardPtr(file), offset, length, waiting = link->cached().Wait()] {
-        return ReadFile(*file, offset, length);
-      });
+    std::optional<Buffer> bytes = co_await ReadAround(state, link, file, *item, known.value_or(LeftOut()));
+    if (bytes && known && FirstBadBlock(item->shard, first_block, bytes->span(), *known, out.crcs)) {
+      known.reset();  // what is remembered may be what is wrong
+      bytes = co_await ReadAround(state, link, file, *item, LeftOut());
     }
     if (!bytes) co_return out;
     out.bytes.emplace(std::move(*bytes));
-    // The reader checks what it gets; only what is right is remembered.
-    if (part && !known && !FirstBadBlock(item->shard, first_block, out.bytes->Flatten().span(), out.crcs)) {
-      link->grains().Learn(item->shard, item->offset, *out.bytes, item->omit_head, item->omit_tail);
+    if (part) {
+      if (!known) link->grains().Learn(item->shard, item->offset, *out.bytes, item->omit_head, item->omit_tail, out.crcs);
+      out.left_out = CutEnds(&*out.bytes, item->omit_head, item->omit_tail, known.value_or(LeftOut()));
     }
-    if (part) out.left_out = CutEnds(&*out.bytes, item->omit_head, item->omit_tail, outside);
     state->stats.local_bytes += item->length;
     co_return out;
   }

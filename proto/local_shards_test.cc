@@ -258,7 +258,8 @@ TEST(LocalShards, DeletedShardsAreClosedSoon) {
     LocalDataConnector connector(ex, &network, &pool, [&](const std::string& a) { return a == address; });
     const std::shared_ptr<DataService> local = connector.Connect(address);
     ReadRequest request;
-    for (uint64_t i = 1; i <= 4; ++i) request.items.push_back(Item(i, 0, 65536));
+    // Small, as large ones hold the file once more (O_DIRECT).
+    for (uint64_t i = 1; i <= 4; ++i) request.items.push_back(Item(i, 65536, 34464));
     ExpectRight(shards, request, co_await local->Read(request));
     EXPECT_EQ(connector.stats().opened, 4u);
     shards.Delete(ShardId(2));
@@ -267,7 +268,7 @@ TEST(LocalShards, DeletedShardsAreClosedSoon) {
     while (shards.Held() > 2 && ex->NowNs() < before_age_ns) co_await Sleep(50 * kMillisecond);
     EXPECT_EQ(shards.Held(), 2);
     // Those that are there are open still.
-    request.items = {Item(1, 0, 65536), Item(4, 0, 65536)};
+    request.items = {Item(1, 65536, 34464), Item(4, 65536, 34464)};
     ExpectRight(shards, request, co_await local->Read(request));
     EXPECT_EQ(connector.stats().opened, 4u);
   });

@@ -433,5 +433,30 @@ TEST(BulkTransport, GarbageHarmsNobody) {
   });
 }
 
+// Who says half of the greeting and goes takes nobody's place.
+TEST(BulkTransport, WhoGoesInTheMiddleOfTheGreetingIsGone) {
+  RunTest([](Executor* ex) -> Task<void> {
+    EchoDispatcher echo;
+    BulkServerOptions options;
+    options.max_connections = 4;
+    BulkServer server(ex, &echo, options);
+    const std::string address = server.Start(kAnyPort).value();
+    for (size_t n = 1; n < kBulkPrefaceBytes; ++n) {
+      const int fd = Dial(address);
+      EXPECT_GE(fd, 0);
+      EXPECT_EQ(write(fd, kBulkPreface, n), static_cast<ssize_t>(n));
+      if (n % 2 == 0) co_await Sleep(5 * kMillisecond);  // the server has seen them, or sees both at once
+      close(fd);
+    }
+    bool served = false;
+    for (int i = 0; i < 100 && !served; ++i) {
+      BulkClient client(ex);
+      served = (co_await client.Make(address)->Call("/echo", Text("here"), 10 * kSecond)).ok();
+      co_await Sleep(10 * kMillisecond);
+    }
+    EXPECT_TRUE(served);
+  });
+}
+
 }  // namespace
 }  // namespace stria

@@ -171,7 +171,8 @@ DiskUsage ShardStore::Usage() const {
   out.write_errors = write_errors_;
   out.checksum_errors = checksum_errors_;
   out.failed = failed() || hung();
-  out.read_us = static_cast<uint64_t>(read_times_.Median() / kMicrosecond);
+  // 0 is "too few to say".
+  out.read_us = DivCeil(static_cast<uint64_t>(read_times_.Median()), static_cast<uint64_t>(kMicrosecond));
   return out;
 }
 
@@ -362,8 +363,9 @@ Task<Result<Buffer>> ShardStore::ReadFile(std::string name, uint64_t offset, uin
 Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind, Omit omit) {
   if (hung()) co_return Usable();
   bool trust_grains = omit.any();
-  // Twice: compaction may move a packed shard between the look at the index and the read.
-  for (int attempt = 0;; ++attempt) {
+  // Compaction may move a packed shard between the look at the index and the read, once.
+  bool moved = false;
+  while (true) {
     Result<ShardRecordPtr> found = co_await index_.Get(shard);
     if (found.code() == FsError::kCorrupt) co_return Damaged(shard, "has a damaged index record");
     if (!found.ok()) co_return CountRead(found.error());
@@ -386,7 +388,7 @@ Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, 
     Result<Buffer> bytes = co_await ReadFile(name, base + offset + outside.head_bytes, wanted, kind);
     timer.reset();
     if (bytes.code() == FsError::kNoEnt) {
-      if (attempt == 0) continue;
+      if (!std::exchange(moved, true)) continue;
       co_return Damaged(shard, "has lost its file");
     }
     if (!bytes.ok()) co_return CountRead(bytes.error());
@@ -402,7 +404,7 @@ Task<Result<ShardBytes>> ShardStore::ReadBlocks(ShardId shard, uint64_t offset, 
       co_return Damaged(shard, "is damaged: " + good.error().message);
     }
     if (omit.any()) {
-      if (good.ok() && !known) grains_.Learn(shard, offset, out.bytes, omit.head_bytes, omit.tail_bytes);
+      if (!known) grains_.Learn(shard, offset, out.bytes, omit.head_bytes, omit.tail_bytes, out.crcs);
       out.left_out = CutEnds(&out.bytes, omit.head_bytes, omit.tail_bytes, outside);
     }
     co_return out;

@@ -158,6 +158,10 @@ uint32_t JoinRegisters(uint32_t first, uint32_t second, uint64_t second_bytes) {
   return AdvanceOver(first, second, second_bytes);
 }
 
+uint32_t BlockCrcOf(ShardId shard, uint64_t block_index, uint32_t bare, uint64_t block_bytes) {
+  return ~AdvanceOver(Seed(shard, block_index), bare, block_bytes);
+}
+
 uint32_t Reseed(uint32_t crc, ShardId from, ShardId to, uint64_t block_bytes) {
   return crc ^ MultiplyModulo(SeedDifference(from, to), ZeroShift(block_bytes));
 }

@@ -81,6 +81,8 @@ LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes, co
 // Registers of bytes alone, as in LeftOut: of some, and of some that are followed by `second_bytes` others.
 uint32_t BareRegister(std::span<const uint8_t> bytes);  // at most a block
 uint32_t JoinRegisters(uint32_t first, uint32_t second, uint64_t second_bytes);
+// BlockCrc of a block of so many bytes with that register.
+uint32_t BlockCrcOf(ShardId shard, uint64_t block_index, uint32_t bare, uint64_t block_bytes);
 
 // As above, of `bytes` with what was left out around them: `first_block` begins with the head. Some of the first and some of
 // the last block must be at hand.

@@ -19,13 +19,26 @@ uint32_t Joined(std::span<const uint32_t> registers, uint64_t block_bytes, uint6
 // The last block of a range: where it begins.
 uint64_t LastBlock(uint64_t length) { return AlignDown(length - 1, kChecksumBlockBytes); }
 
+// Whole grains at both ends of a range that need not be read. Of the last block something is, or neither is left out.
+LeftOut GrainsOutside(uint64_t length, uint64_t omit_head, uint64_t omit_tail) {
+  CHECK(omit_head < kChecksumBlockBytes && omit_tail < kChecksumBlockBytes && omit_head + omit_tail < length);
+  const uint64_t last_bytes = length - LastBlock(length);
+  if (omit_tail >= last_bytes) return {};
+  LeftOut out;
+  out.head_bytes = AlignDown(omit_head, kGrainBytes);
+  out.tail_bytes = last_bytes - std::min(AlignUp(last_bytes - omit_tail, kGrainBytes), last_bytes);
+  return out;
+}
+
 }  // namespace
 
 GrainMemory::GrainMemory(size_t max_blocks) : sets_(std::max<size_t>(1, max_blocks / kWays)) {}
 
 std::span<GrainMemory::Block> GrainMemory::PlacesOf(ShardId shard, uint64_t number) {
-  const uint64_t mixed = (shard.v * 0x9e3779b97f4a7c15 + number) * 0xff51afd7ed558ccd;
-  return {&blocks_[(mixed >> 20) % sets_ * kWays], kWays};
+  uint64_t x = shard.v * 0x9e3779b97f4a7c15 + number;
+  x = (x ^ (x >> 32)) * 0xff51afd7ed558ccd;
+  x ^= x >> 32;
+  return {&blocks_[(x >> 12) % sets_ * kWays], kWays};
 }
 
 const GrainMemory::Block* GrainMemory::Get(ShardId shard, uint64_t number, uint64_t bytes) {
@@ -38,7 +51,14 @@ const GrainMemory::Block* GrainMemory::Get(ShardId shard, uint64_t number, uint6
   return nullptr;
 }
 
-void GrainMemory::Put(ShardId shard, uint64_t number, const BufferChain& bytes) {
+void GrainMemory::Put(ShardId shard, uint64_t number, const BufferChain& bytes, uint32_t checksum) {
+  Block fresh{shard, static_cast<uint32_t>(number), static_cast<uint32_t>(bytes.size()), 0, {}};
+  const Buffer whole = bytes.Flatten();
+  for (uint64_t at = 0; at < whole.size(); at += kGrainBytes) {
+    fresh.registers[at / kGrainBytes] = BareRegister(whole.span().subspan(at, std::min<uint64_t>(kGrainBytes, whole.size() - at)));
+  }
+  const uint32_t all = Joined(fresh.registers, whole.size(), 0, DivCeil(whole.size(), kGrainBytes));
+  if (BlockCrcOf(shard, number, all, whole.size()) != checksum) return;
   if (blocks_.empty()) blocks_.resize(sets_ * kWays);
   Block* place = nullptr;
   for (Block& b : PlacesOf(shard, number)) {
@@ -46,24 +66,13 @@ void GrainMemory::Put(ShardId shard, uint64_t number, const BufferChain& bytes) 
     if (place == nullptr || same || b.used < place->used) place = &b;
     if (same) break;
   }
-  *place = Block{shard, static_cast<uint32_t>(number), static_cast<uint32_t>(bytes.size()), ++clock_, {}};
-  const Buffer whole = bytes.Flatten();
-  for (uint64_t at = 0; at < whole.size(); at += kGrainBytes) {
-    place->registers[at / kGrainBytes] = BareRegister(whole.span().subspan(at, std::min<uint64_t>(kGrainBytes, whole.size() - at)));
-  }
+  fresh.used = ++clock_;
+  *place = fresh;
 }
 
 std::optional<LeftOut> GrainMemory::Find(ShardId shard, uint64_t offset, uint64_t length, uint64_t omit_head,
                                          uint64_t omit_tail) {
-  CHECK(omit_head < kChecksumBlockBytes && omit_tail < kChecksumBlockBytes && omit_head + omit_tail < length);
-  LeftOut out;
-  out.head_bytes = AlignDown(omit_head, kGrainBytes);
-  const uint64_t last = LastBlock(length);
-  const uint64_t last_bytes = length - last;
-  const uint64_t wanted_of_last = length - omit_tail > last ? length - omit_tail - last : 0;
-  if (wanted_of_last == 0) return std::nullopt;  // the block is not wanted at all
-  const uint64_t read_of_last = std::min(AlignUp(wanted_of_last, kGrainBytes), last_bytes);
-  out.tail_bytes = last_bytes - read_of_last;
+  LeftOut out = GrainsOutside(length, omit_head, omit_tail);
   if (!out.any()) return std::nullopt;
   const uint64_t first_block = offset / kChecksumBlockBytes;
   if (out.head_bytes != 0) {
@@ -73,21 +82,24 @@ std::optional<LeftOut> GrainMemory::Find(ShardId shard, uint64_t offset, uint64_
     out.head = Joined(block->registers, bytes, 0, out.head_bytes / kGrainBytes);
   }
   if (out.tail_bytes != 0) {
-    const Block* block = Get(shard, first_block + last / kChecksumBlockBytes, last_bytes);
+    const uint64_t last = LastBlock(length), bytes = length - last;
+    const Block* block = Get(shard, first_block + last / kChecksumBlockBytes, bytes);
     if (block == nullptr) return std::nullopt;
-    out.tail = Joined(block->registers, last_bytes, read_of_last / kGrainBytes, DivCeil(last_bytes, kGrainBytes));
+    out.tail = Joined(block->registers, bytes, (bytes - out.tail_bytes) / kGrainBytes, DivCeil(bytes, kGrainBytes));
   }
   return out;
 }
 
-void GrainMemory::Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail) {
+void GrainMemory::Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail,
+                        std::span<const uint32_t> table_part) {
   const uint64_t length = bytes.size();
-  if (length == 0) return;
+  const LeftOut outside = GrainsOutside(length, omit_head, omit_tail);
   const uint64_t first_block = offset / kChecksumBlockBytes;
-  const uint64_t last = LastBlock(length);
-  if (omit_head >= kGrainBytes) Put(shard, first_block, bytes.Slice(0, std::min(kChecksumBlockBytes, length)));
-  if (omit_tail > 0 && (last > 0 || omit_head < kGrainBytes)) {
-    Put(shard, first_block + last / kChecksumBlockBytes, bytes.Slice(last, length - last));
+  const uint64_t last = LastBlock(length), last_index = last / kChecksumBlockBytes;
+  if (last_index >= table_part.size()) return;
+  if (outside.head_bytes != 0) Put(shard, first_block, bytes.Slice(0, std::min(kChecksumBlockBytes, length)), table_part[0]);
+  if (outside.tail_bytes != 0 && (last > 0 || outside.head_bytes == 0)) {
+    Put(shard, first_block + last_index, bytes.Slice(last, length - last), table_part[last_index]);
   }
 }
 

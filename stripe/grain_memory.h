@@ -2,7 +2,7 @@
 // be read whole for a part of it to be checked, the first time. Then the grains' are known, and whoever wants 4 KiB of it
 // reads no more than those: with the registers of what is around them they come to the block's checksum, or are wrong.
 //
-// Bounded: a table of places, kWays for each block; the one that was used longest ago gives way. Shards never change and their
+// Bounded: a table of places, kWays for each block (as in a processor's cache); the one that was used longest ago gives way. Shards never change and their
 // ids are not used again, so that nothing has to be forgotten. A pure data structure; not thread-safe.
 #pragma once
 
@@ -30,11 +30,13 @@ class GrainMemory {
   // Of the range of a shard, in whole blocks or up to its end, all but so much at its ends is wanted: what of that need not be
   // read, in whole grains (of the shard's last block the last may be short). Nothing, if that is nothing or not known.
   std::optional<LeftOut> Find(ShardId shard, uint64_t offset, uint64_t length, uint64_t omit_head, uint64_t omit_tail);
-  // The range's bytes, which were checked: what Find would want to know.
-  void Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail);
+  // The range's bytes, and that part of the shard's checksums: what Find would want to know. Blocks that do not have their
+  // checksum are not remembered.
+  void Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail,
+             std::span<const uint32_t> table_part);
 
  private:
-  static constexpr size_t kWays = 4;
+  static constexpr size_t kWays = 8;
   static constexpr size_t kGrains = kChecksumBlockBytes / kGrainBytes;
   struct Block {
     ShardId shard;  // 0: none
@@ -46,7 +48,7 @@ class GrainMemory {
   // The kWays places that a block may have.
   std::span<Block> PlacesOf(ShardId shard, uint64_t number);
   const Block* Get(ShardId shard, uint64_t number, uint64_t bytes);
-  void Put(ShardId shard, uint64_t number, const BufferChain& bytes);
+  void Put(ShardId shard, uint64_t number, const BufferChain& bytes, uint32_t checksum);
 
   const size_t sets_;
   std::vector<Block> blocks_;

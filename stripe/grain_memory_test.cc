@@ -32,8 +32,9 @@ std::optional<Part> ReadPart(GrainMemory& memory, const std::vector<uint8_t>& di
   out.read = length - outside.head_bytes - outside.tail_bytes;
   out.bytes = Chain(disk, offset + outside.head_bytes, out.read);
   const uint64_t first = offset / kChecksumBlockBytes;
-  if (FirstBadBlock(shard, first, out.bytes.Flatten().span(), outside, table.subspan(first, ChecksumBlocks(length)))) return std::nullopt;
-  if (!known) memory.Learn(shard, offset, out.bytes, head, tail);
+  const auto part = table.subspan(first, ChecksumBlocks(length));
+  if (!known) memory.Learn(shard, offset, out.bytes, head, tail, part);  // it looks at the checksums itself
+  if (FirstBadBlock(shard, first, out.bytes.Flatten().span(), outside, part)) return std::nullopt;
   out.left_out = CutEnds(&out.bytes, head, tail, outside);
   return out;
 }
@@ -121,7 +122,7 @@ TEST(GrainMemory, OtherShardsAndBlocksAreNotConfused) {
   Random rng(8);
   GrainMemory memory(64);
   const auto disk = RandomBytes(rng, 2 * kChecksumBlockBytes);
-  memory.Learn(ShardId(1), 0, Chain(disk, 0, kChecksumBlockBytes), 8192, 0);
+  memory.Learn(ShardId(1), 0, Chain(disk, 0, kChecksumBlockBytes), 8192, 0, ChecksumTable(ShardId(1), {disk.data(), kChecksumBlockBytes}));
   EXPECT_TRUE(memory.Find(ShardId(1), 0, kChecksumBlockBytes, 8192, 0));
   EXPECT_FALSE(memory.Find(ShardId(2), 0, kChecksumBlockBytes, 8192, 0));
   EXPECT_FALSE(memory.Find(ShardId(1), kChecksumBlockBytes, kChecksumBlockBytes, 8192, 0));
@@ -131,17 +132,57 @@ TEST(GrainMemory, OtherShardsAndBlocksAreNotConfused) {
 
 TEST(GrainMemory, WhatWasUsedLongestAgoGivesWay) {
   Random rng(9);
-  GrainMemory memory(4);  // the places of one block
+  GrainMemory memory(8);  // the places of one block
   const auto disk = RandomBytes(rng, kChecksumBlockBytes);
-  const auto learn = [&](uint64_t shard) { memory.Learn(ShardId(shard), 0, Chain(disk, 0, disk.size()), 8192, 0); };
+  const auto learn = [&](uint64_t shard) { memory.Learn(ShardId(shard), 0, Chain(disk, 0, disk.size()), 8192, 0, ChecksumTable(ShardId(shard), disk)); };
   const auto knows = [&](uint64_t shard) { return memory.Find(ShardId(shard), 0, disk.size(), 8192, 0).has_value(); };
-  for (const uint64_t shard : {1, 2, 3, 4}) learn(shard);
+  for (const uint64_t shard : {1, 2, 3, 4, 5, 6, 7, 8}) learn(shard);
   EXPECT_TRUE(knows(1));
-  learn(5);
+  learn(9);
   EXPECT_FALSE(knows(2));
-  for (const uint64_t shard : {1, 3, 4, 5}) EXPECT_TRUE(knows(shard)) << shard;
-  learn(5);  // again: takes nobody's place
-  for (const uint64_t shard : {1, 3, 4, 5}) EXPECT_TRUE(knows(shard)) << shard;
+  for (const uint64_t shard : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_TRUE(knows(shard)) << shard;
+  learn(9);  // again: takes nobody's place
+  for (const uint64_t shard : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_TRUE(knows(shard)) << shard;
+}
+
+TEST(GrainMemory, WhatIsWrongIsNotRemembered) {
+  Random rng(10);
+  GrainMemory memory(64);
+  const ShardId shard(3);
+  auto disk = RandomBytes(rng, kChecksumBlockBytes);
+  const std::vector<uint32_t> table = ChecksumTable(shard, disk);
+  disk[60'000] ^= 1;
+  memory.Learn(shard, 0, Chain(disk, 0, disk.size()), 8192, 4096, table);
+  EXPECT_FALSE(memory.Find(shard, 0, disk.size(), 8192, 0));
+  disk[60'000] ^= 1;
+  memory.Learn(shard, 0, Chain(disk, 0, disk.size()), 8192, 4096, table);
+  EXPECT_TRUE(memory.Find(shard, 0, disk.size(), 8192, 0));
+  memory.Learn(shard, kChecksumBlockBytes, Chain(disk, 0, disk.size()), 8192, 4096, {});
+  EXPECT_FALSE(memory.Find(shard, kChecksumBlockBytes, disk.size(), 8192, 0)) << "there is no checksum of it";
+}
+
+// Shards' numbers follow each other, and so do their blocks': they must not want the same places.
+TEST(GrainMemory, HalfFullItKeepsNearlyAll) {
+  const std::vector<uint8_t> block(kChecksumBlockBytes, 7);
+  Random rng(11);
+  struct Shape {
+    uint64_t shards, blocks, stride;
+  };
+  for (const Shape& shape : {Shape{16, 8, 1}, Shape{2, 64, 7}, Shape{4, 32, 3}, Shape{128, 1, 4}}) {
+    GrainMemory memory(256);
+    const auto each = [&](const auto& what) {
+      for (uint64_t s = 1; s <= shape.shards; ++s) {
+        for (uint64_t b = 0; b < shape.blocks; ++b) what(ShardId(1000 + s * shape.stride), b * kChecksumBlockBytes);
+      }
+    };
+    each([&](ShardId shard, uint64_t offset) {
+      const uint32_t crc = BlockCrc(shard, offset / kChecksumBlockBytes, block);
+      memory.Learn(shard, offset, Chain(block, 0, block.size()), 8192, 0, {&crc, 1});
+    });
+    int known = 0;
+    each([&](ShardId shard, uint64_t offset) { known += memory.Find(shard, offset, block.size(), 8192, 0).has_value(); });
+    EXPECT_GE(known, 115) << "of 128; " << shape.blocks << " blocks of each, every " << shape.stride;
+  }
 }
 
 }  // namespace

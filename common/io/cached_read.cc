@@ -2,11 +2,36 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <utility>
 
 namespace stria {
+namespace {
+
+// As in linux/mman.h, which is newer than what we build with. The number is the same on all architectures.
+constexpr long kCacheStat = 451;
+struct CacheStatRange {
+  uint64_t offset, length;
+};
+struct CacheStat {
+  uint64_t cached, dirty, writeback, evicted, recently_evicted;  // pages
+};
+
+// Whether the page cache has all pages of the range. Nothing: the kernel does not say.
+std::optional<bool> HasPages(int fd, uint64_t offset, uint64_t length) {
+  static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  CacheStatRange range = {offset, length};
+  CacheStat stat = {};
+  if (syscall(kCacheStat, fd, &range, &stat, 0) != 0) {
+    return errno == ENOSYS || errno == EPERM || errno == EOPNOTSUPP ? std::nullopt : std::optional(false);
+  }
+  return stat.cached >= (offset + length - 1) / page - offset / page + 1;
+}
+
+}  // namespace
 
 bool StopAccessTimes(int fd) {
   const int flags = fcntl(fd, F_GETFL);
@@ -19,6 +44,9 @@ bool NotesNoAccessTimes(int fd) {
 }
 
 std::optional<Buffer> CachedReads::Read(int fd, uint64_t offset, uint64_t length) {
+  const std::optional<bool> there = HasPages(fd, offset, length);
+  if (!there) state_->refused = true;
+  if (!there.value_or(false)) return std::nullopt;
   MutableBuffer out(length);
   const iovec to = {out.data(), length};
   const ssize_t n = preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT);

@@ -21,12 +21,13 @@ bool StopAccessTimes(int fd);
 // Whether that was said of this open file, perhaps by another process that it came from.
 bool NotesNoAccessTimes(int fd);
 
-// Decides which reads of one disk are tried so, and does them (RWF_NOWAIT, preadv2(2)). What is not in the cache the kernel
-// begins to read meanwhile: who then reads it waits the less for it.
+// Decides which reads of one disk are tried so, and does them. RWF_NOWAIT (preadv2(2)) alone is not enough: of what is not in
+// the cache it begins the reading, and where the disk's queue is full that waits. So the kernel is asked first what it has
+// (cachestat(2), Linux 6.5); where it cannot say, nothing is read so.
 class CachedReads {
  public:
-  // No more are begun without waiting while so many wait: where the disk does not answer its queue fills up, and then even to
-  // ask would be to wait.
+  // Nothing is read so while this many wait: the disk may not answer, and a page that the cache has may say that what follows
+  // is to be read ahead.
   static constexpr int kMaxWaiting = 4;
 
   CachedReads() : state_(std::make_shared<State>()) {}
@@ -46,7 +47,7 @@ class CachedReads {
  private:
   struct State {
     std::atomic<int> waiting{0};
-    std::atomic<bool> refused{false};  // the file system has no such thing
+    std::atomic<bool> refused{false};  // the kernel or the file system has no such thing
   };
   const std::shared_ptr<State> state_;
 };
