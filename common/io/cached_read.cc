@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 namespace stria {
@@ -33,6 +34,10 @@ std::optional<bool> HasPages(int fd, uint64_t offset, uint64_t length) {
 
 }  // namespace
 
+int64_t MonotonicNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 bool StopAccessTimes(int fd) {
   const int flags = fcntl(fd, F_GETFL);
   return flags >= 0 && ((flags & O_NOATIME) != 0 || fcntl(fd, F_SETFL, flags | O_NOATIME) == 0);
@@ -43,10 +48,34 @@ bool NotesNoAccessTimes(int fd) {
   return flags >= 0 && (flags & O_NOATIME) != 0;
 }
 
-std::optional<Buffer> CachedReads::Read(int fd, uint64_t offset, uint64_t length) {
+std::shared_ptr<const void> CachedReads::Wait(Kind kind, int64_t now_ns) {
+  const bool read = kind == Kind::kRead;
+  if (read) ++state_->reads;
+  std::multiset<int64_t>::iterator since;
+  {
+    std::lock_guard<std::mutex> lock(state_->mu);
+    since = state_->busy_since.insert(now_ns);
+  }
+  return {nullptr, [state = state_, read, since](const void*) {
+            if (read) --state->reads;
+            std::lock_guard<std::mutex> lock(state->mu);
+            const int64_t began_ns = *since, now_ns = MonotonicNs();
+            state->busy_since.erase(since);
+            if (read && now_ns - began_ns > kSlowNs) state->slow_until_ns = now_ns + kSlowForNs;
+          }};
+}
+
+bool CachedReads::MayBegin(int64_t now_ns) const {
+  std::lock_guard<std::mutex> lock(state_->mu);
+  const std::multiset<int64_t>& busy = state_->busy_since;
+  if (busy.size() >= kMaxBusy || (!busy.empty() && now_ns - *busy.begin() > kMaxBusyNs)) return false;
+  return now_ns >= state_->slow_until_ns;
+}
+
+std::optional<Buffer> CachedReads::Read(int fd, uint64_t offset, uint64_t length, bool begin) {
   const std::optional<bool> there = HasPages(fd, offset, length);
   if (!there) state_->refused = true;
-  if (!there.value_or(false)) return std::nullopt;
+  if (!there.has_value() || (!*there && !begin)) return std::nullopt;
   MutableBuffer out(length);
   const iovec to = {out.data(), length};
   const ssize_t n = preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT);

@@ -5,15 +5,21 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 
 #include "common/buffer.h"
 #include "common/exec/executor.h"
+#include "common/units.h"
 
 namespace stria {
 
 // Beyond it the copy would hold up whoever waits for this thread.
 inline constexpr uint64_t kMaxCachedReadBytes = 64 * kKiB;
+
+// The clock of what follows.
+int64_t MonotonicNs();
 
 // Reads of `fd` note no access times from now on. They would have to be written, and a read that does that may wait for the
 // disk although its bytes are here. False if that is not for us to say (the file is another user's).
@@ -24,30 +30,43 @@ bool NotesNoAccessTimes(int fd);
 // Decides which reads of one disk are tried so, and does them. RWF_NOWAIT (preadv2(2)) alone is not enough: of what is not in
 // the cache it begins the reading, and where the disk's queue is full that waits. So the kernel is asked first what it has
 // (cachestat(2), Linux 6.5); where it cannot say, nothing is read so.
+//
+// What is not there is begun all the same while the disk has little to do and its reads have been quick: whoever then reads it
+// on a pool finds it on its way, and it is that pool's thread that takes longest to wake up.
 class CachedReads {
  public:
-  // Nothing is read so while this many wait: the disk may not answer, and a page that the cache has may say that what follows
-  // is to be read ahead.
+  // Nothing is read so while so many reads wait: the disk may not answer, and a page that the cache has may say that what
+  // follows is to be read ahead.
   static constexpr int kMaxWaiting = 4;
+  // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor for a while after a read was slow:
+  // then its queue may be full, or it is one that moves a head.
+  static constexpr size_t kMaxBusy = 4;
+  static constexpr int64_t kMaxBusyNs = 20 * kMillisecond;
+  static constexpr int64_t kSlowNs = 2 * kMillisecond;
+  static constexpr int64_t kSlowForNs = 10 * kSecond;
+  enum class Kind : uint8_t { kRead, kOther };
 
   CachedReads() : state_(std::make_shared<State>()) {}
-  // A read of the disk that may wait has this while it does; it may outlive us.
-  std::shared_ptr<const void> Wait() {
-    ++state_->waiting;
-    return {nullptr, [state = state_](const void*) { --state->waiting; }};
-  }
+  // A call to the disk that may wait has this while it does; it may outlive us. `now_ns`: MonotonicNs().
+  std::shared_ptr<const void> Wait(Kind kind, int64_t now_ns);
+  std::shared_ptr<const void> Wait(Kind kind = Kind::kRead) { return Wait(kind, MonotonicNs()); }
   // True if a read of so much is worth a try here and now. On the executor's thread: not while others wait for that.
   bool Worth(uint64_t length, const Executor& executor) const {
-    return length > 0 && length <= kMaxCachedReadBytes && !state_->refused && state_->waiting < kMaxWaiting && !executor.OthersWait();
+    return length > 0 && length <= kMaxCachedReadBytes && !state_->refused && state_->reads < kMaxWaiting && !executor.OthersWait();
   }
-  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read.
+  // Whether what is not there may be begun.
+  bool MayBegin(int64_t now_ns) const;
+  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read. `begin`: MayBegin.
   // REQUIRES: NotesNoAccessTimes(fd).
-  std::optional<Buffer> Read(int fd, uint64_t offset, uint64_t length);
+  std::optional<Buffer> Read(int fd, uint64_t offset, uint64_t length, bool begin = false);
 
  private:
   struct State {
-    std::atomic<int> waiting{0};
+    std::atomic<int> reads{0};
     std::atomic<bool> refused{false};  // the kernel or the file system has no such thing
+    std::mutex mu;
+    std::multiset<int64_t> busy_since;  // guarded by mu
+    int64_t slow_until_ns = INT64_MIN;  // guarded by mu
   };
   const std::shared_ptr<State> state_;
 };

@@ -86,6 +86,42 @@ TEST_F(CachedReadTest, NotWhileTheDiskKeepsManyWaiting) {
   EXPECT_TRUE(reads_.Worth(4 * kKiB, executor_));
 }
 
+TEST_F(CachedReadTest, BeginsWhatIsNotThereOnlyWhereItWillNotWait) {
+  using Kind = CachedReads::Kind;
+  const int64_t now = MonotonicNs();
+  EXPECT_TRUE(reads_.MayBegin(now));
+  std::vector<std::shared_ptr<const void>> busy;
+  for (size_t i = 0; i < CachedReads::kMaxBusy; ++i) {
+    EXPECT_TRUE(reads_.MayBegin(now)) << i;
+    busy.push_back(reads_.Wait(i % 2 == 0 ? Kind::kOther : Kind::kRead, now));
+  }
+  EXPECT_FALSE(reads_.MayBegin(now)) << "its queue may be full";
+  busy.resize(1);
+  EXPECT_TRUE(reads_.MayBegin(now));
+  EXPECT_FALSE(reads_.MayBegin(now + CachedReads::kMaxBusyNs + 1)) << "it may not answer";
+  busy.clear();
+  (void)reads_.Wait(Kind::kOther, now - kSecond);
+  EXPECT_TRUE(reads_.MayBegin(MonotonicNs())) << "syncs take their time";
+  (void)reads_.Wait(Kind::kRead, now - 2 * CachedReads::kSlowNs);
+  EXPECT_FALSE(reads_.MayBegin(MonotonicNs())) << "a read was slow";
+  EXPECT_TRUE(reads_.MayBegin(MonotonicNs() + CachedReads::kSlowForNs));
+}
+
+TEST_F(CachedReadTest, WhatWasBegunIsThereSoon) {
+  const uint64_t n = 64 * kKiB;
+  if (!reads_.Read(fd_, 0, n)) GTEST_SKIP() << "the kernel or the file system has no such thing";
+  Forget();
+  for (int i = 0; i < 1000; ++i) {
+    const auto bytes = reads_.Read(fd_, 0, n, /*begin=*/true);
+    if (bytes) {
+      EXPECT_EQ(bytes->view(), text_.substr(0, n));
+      return;
+    }
+    usleep(10'000);
+  }
+  FAIL() << "nobody else read it, and it did not come";
+}
+
 TEST_F(CachedReadTest, AReadThatWaitsMayOutliveIt) {
   std::shared_ptr<const void> waiting;
   {

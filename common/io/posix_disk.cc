@@ -28,6 +28,7 @@ constexpr size_t kMaxDurableDirectories = 65536;
 constexpr size_t kMaxIovecs = IOV_MAX;
 // Up to this size a read's memory is taken as asked for, without a look at how long the file is.
 constexpr uint64_t kTakeAtOnceBytes = 1 * kMiB;
+constexpr auto kOther = CachedReads::Kind::kOther;
 
 std::string ParentOf(const std::string& name) {
   const size_t slash = name.rfind('/');
@@ -124,7 +125,7 @@ class PosixDisk::Files {
 
   // The bytes, if the page cache has them and `executor`, on whose thread we are, nothing else to do.
   std::optional<Buffer> ReadCached(const std::string& name, uint64_t offset, uint64_t length, const Executor& executor);
-  std::shared_ptr<const void> Wait() { return cached_.Wait(); }
+  std::shared_ptr<const void> Wait(CachedReads::Kind kind) { return cached_.Wait(kind); }
   // The others block; they run on the pools.
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);
   Result<Buffer> ReadOnce(const std::string& name, uint64_t offset, uint64_t length);
@@ -198,7 +199,7 @@ std::optional<Buffer> PosixDisk::Files::ReadCached(const std::string& name, uint
   std::optional<Buffer> out;
   if (!cached_.Worth(length, executor)) return out;
   open_.IfOpen(name, [&](const OpenFile& file) {
-    if (file.notes_no_access_times()) out = cached_.Read(file.fd(), offset, length);
+    if (file.notes_no_access_times()) out = cached_.Read(file.fd(), offset, length, cached_.MayBegin(MonotonicNs()));
   });
   return out;
 }
@@ -529,7 +530,7 @@ Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t
   if (own_pool_ && OffsetsFit(offset, length)) {
     if (std::optional<Buffer> bytes = files_->ReadCached(name, offset, length, Executor::Current())) co_return *std::move(bytes);
   }
-  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(), name = std::move(name), offset, length] {
+  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(CachedReads::Kind::kRead), name = std::move(name), offset, length] {
     return files->Read(name, offset, length);
   });
 }
@@ -537,7 +538,7 @@ Task<Result<Buffer>> PosixDisk::Read(std::string name, uint64_t offset, uint64_t
 Task<Result<Buffer>> PosixDisk::ReadOnce(std::string name, uint64_t offset, uint64_t length) {
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   if (!OffsetsFit(offset, length)) co_return Error(FsError::kFBig, "a read beyond 8 EiB of '" + name + "'");
-  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(kOther), name = std::move(name), offset, length] {
     return files->ReadOnce(name, offset, length);
   });
 }
@@ -545,7 +546,7 @@ Task<Result<Buffer>> PosixDisk::ReadOnce(std::string name, uint64_t offset, uint
 Task<Result<Buffer>> PosixDisk::ReadStored(std::string name, uint64_t offset, uint64_t length) {
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   if (!OffsetsFit(offset, length)) co_return Error(FsError::kFBig, "a read beyond 8 EiB of '" + name + "'");
-  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, length] {
+  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(kOther), name = std::move(name), offset, length] {
     return files->ReadStored(name, offset, length);
   });
 }
@@ -554,7 +555,7 @@ Task<Result<void>> PosixDisk::Write(std::string name, uint64_t offset, BufferCha
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   if (!OffsetsFit(offset, data.size()))
     co_return Error(FsError::kFBig, "a write beyond 8 EiB of '" + name + "'");
-  co_return co_await RunOn(*pool_, [files = files_, name = std::move(name), offset, data = std::move(data)] {
+  co_return co_await RunOn(*pool_, [files = files_, waiting = files_->Wait(kOther), name = std::move(name), offset, data = std::move(data)] {
     return files->Write(name, offset, data);
   });
 }
@@ -570,7 +571,7 @@ Task<Result<void>> PosixDisk::SyncFiles(std::vector<std::string> names) {
   for (const std::string& name : names) CO_RETURN_IF_ERROR(CheckDiskName(name));
   const size_t parts = std::min(names.size(), sync_parallel_);
   if (parts <= 1) {
-    co_return co_await RunOn(*sync_pool_, [files = files_, names = std::move(names)] {
+    co_return co_await RunOn(*sync_pool_, [files = files_, waiting = files_->Wait(kOther), names = std::move(names)] {
       Result<void> data = files->SyncData(names);
       Result<void> entries = files->SyncEntries(names);
       return data.ok() ? entries : data;
@@ -587,7 +588,7 @@ Task<Result<void>> PosixDisk::SyncFiles(std::vector<std::string> names) {
   std::vector<Task<Result<void>>> syncs;
   for (auto& slice : slices) {
     syncs.push_back(
-        RunOn(*sync_pool_, [files = files_, slice = std::move(slice)] { return files->SyncData(slice); }));
+        RunOn(*sync_pool_, [files = files_, waiting = files_->Wait(kOther), slice = std::move(slice)] { return files->SyncData(slice); }));
   }
   Result<void> result;
   for (auto& r : co_await WhenAll(std::move(syncs))) {
