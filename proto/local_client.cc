@@ -291,7 +291,7 @@ class LocalDataConnector::Service final : public DataService {
     const uint64_t length = item.length - outside.head_bytes - outside.tail_bytes;
     const bool cached = !PastTheCache(length);
     if (cached && file->notes_no_access_times && link->cached().Worth(length, Executor::Current())) {
-      if (std::optional<Buffer> bytes = link->cached().Read(file->fd(), offset, length)) co_return bytes;
+      if (std::optional<Buffer> bytes = link->cached().Read(file->fd(), offset, length, /*begin=*/false)) co_return bytes;
     }
     co_return co_await RunOn(*state->pool, [file, offset, length, waiting = cached ? link->cached().Wait() : nullptr] {
       return ReadFile(*file, offset, length);

@@ -6,7 +6,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 
 namespace stria {
@@ -34,13 +33,9 @@ std::optional<bool> HasPages(int fd, uint64_t offset, uint64_t length) {
 
 }  // namespace
 
-int64_t MonotonicNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 bool StopAccessTimes(int fd) {
   const int flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && ((flags & O_NOATIME) != 0 || fcntl(fd, F_SETFL, flags | O_NOATIME) == 0);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NOATIME) == 0;
 }
 
 bool NotesNoAccessTimes(int fd) {
@@ -59,7 +54,7 @@ std::shared_ptr<const void> CachedReads::Wait(Kind kind, int64_t now_ns) {
   return {nullptr, [state = state_, read, since](const void*) {
             if (read) --state->reads;
             std::lock_guard<std::mutex> lock(state->mu);
-            const int64_t began_ns = *since, now_ns = MonotonicNs();
+            const int64_t began_ns = *since, now_ns = BoottimeNs();
             state->busy_since.erase(since);
             if (read && now_ns - began_ns > kSlowNs) state->slow_until_ns = now_ns + kSlowForNs;
           }};
@@ -75,7 +70,7 @@ bool CachedReads::MayBegin(int64_t now_ns) const {
 std::optional<Buffer> CachedReads::Read(int fd, uint64_t offset, uint64_t length, bool begin) {
   const std::optional<bool> there = HasPages(fd, offset, length);
   if (!there) state_->refused = true;
-  if (!there.has_value() || (!*there && !begin)) return std::nullopt;
+  if (!there.has_value() || (!*there && !(begin && MayBegin(BoottimeNs())))) return std::nullopt;
   MutableBuffer out(length);
   const iovec to = {out.data(), length};
   const ssize_t n = preadv2(fd, &to, 1, static_cast<off_t>(offset), RWF_NOWAIT);

@@ -11,15 +11,13 @@
 
 #include "common/buffer.h"
 #include "common/exec/executor.h"
+#include "common/exec/loop_executor.h"
 #include "common/units.h"
 
 namespace stria {
 
 // Beyond it the copy would hold up whoever waits for this thread.
 inline constexpr uint64_t kMaxCachedReadBytes = 64 * kKiB;
-
-// The clock of what follows.
-int64_t MonotonicNs();
 
 // Reads of `fd` note no access times from now on. They would have to be written, and a read that does that may wait for the
 // disk although its bytes are here. False if that is not for us to say (the file is another user's).
@@ -47,18 +45,19 @@ class CachedReads {
   enum class Kind : uint8_t { kRead, kOther };
 
   CachedReads() : state_(std::make_shared<State>()) {}
-  // A call to the disk that may wait has this while it does; it may outlive us. `now_ns`: MonotonicNs().
+  // A call to the disk that may wait has this while it does; it may outlive us. `now_ns`: BoottimeNs().
   std::shared_ptr<const void> Wait(Kind kind, int64_t now_ns);
-  std::shared_ptr<const void> Wait(Kind kind = Kind::kRead) { return Wait(kind, MonotonicNs()); }
+  std::shared_ptr<const void> Wait(Kind kind = Kind::kRead) { return Wait(kind, BoottimeNs()); }
   // True if a read of so much is worth a try here and now. On the executor's thread: not while others wait for that.
   bool Worth(uint64_t length, const Executor& executor) const {
     return length > 0 && length <= kMaxCachedReadBytes && !state_->refused && state_->reads < kMaxWaiting && !executor.OthersWait();
   }
   // Whether what is not there may be begun.
   bool MayBegin(int64_t now_ns) const;
-  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read. `begin`: MayBegin.
+  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read. `begin`: then they are
+  // begun, where MayBegin. (Who does not know of all calls to the disk cannot want that.)
   // REQUIRES: NotesNoAccessTimes(fd).
-  std::optional<Buffer> Read(int fd, uint64_t offset, uint64_t length, bool begin = false);
+  std::optional<Buffer> Read(int fd, uint64_t offset, uint64_t length, bool begin);
 
  private:
   struct State {

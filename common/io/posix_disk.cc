@@ -199,7 +199,7 @@ std::optional<Buffer> PosixDisk::Files::ReadCached(const std::string& name, uint
   std::optional<Buffer> out;
   if (!cached_.Worth(length, executor)) return out;
   open_.IfOpen(name, [&](const OpenFile& file) {
-    if (file.notes_no_access_times()) out = cached_.Read(file.fd(), offset, length, cached_.MayBegin(MonotonicNs()));
+    if (file.notes_no_access_times()) out = cached_.Read(file.fd(), offset, length, /*begin=*/true);
   });
   return out;
 }

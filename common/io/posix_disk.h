@@ -1,6 +1,6 @@
 // PosixDisk: a Disk in a directory of a real file system.
 //
-// Calls run on the disk's own threads; syncs on threads of their own, so that they do not hold up
+// Calls run on the disk's own threads, but for reads of what the page cache has (cached_read.h); syncs on threads of their own, so that they do not hold up
 // reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
 // replaced. Work that was cancelled still runs to its end.
 //
