@@ -3,6 +3,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
 #include <rocksdb/slice_transform.h>
@@ -16,6 +17,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "common/kv/prepared_log.h"
 #include "common/log.h"
 
 namespace stria {
@@ -180,6 +182,8 @@ class RocksKv::Db {
     syncs_.fetch_add(1, std::memory_order_relaxed);
     return e;
   }
+  bool log_wants_zeros() const { return options_.prepare_log && logs_->Wanted(); }
+  void PrepareLog() { logs_->Prepare(); }
   void BeginWork() {
     std::lock_guard<std::mutex> lock(mu_);
     ++working_;
@@ -198,6 +202,9 @@ class RocksKv::Db {
   const std::string path_;
   std::vector<size_t> prefix_bytes_;
   std::shared_ptr<RocksMemory> memory_;
+  RocksKvOptions options_;
+  const std::shared_ptr<PreparedLogs> logs_ = std::make_shared<PreparedLogs>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(logs_);
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> all_;       // owned, "default" first
   std::vector<rocksdb::ColumnFamilyHandle*> families_;  // ours, by number
@@ -213,7 +220,9 @@ class RocksKv::Db {
 Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const RocksKvOptions& options) {
   memory_ = options.memory ? options.memory : RocksMemory::Make();
   const auto& memory = static_cast<const Memory&>(*memory_);
-  const rocksdb::DBOptions db_options = DbOptions(options, memory);
+  options_ = options;
+  rocksdb::DBOptions db_options = DbOptions(options, memory);
+  db_options.env = env_.get();
   std::vector<std::string> existing;
   // Fails if there is no store yet, which Open below handles.
   (void)rocksdb::DB::ListColumnFamilies(db_options, path_, &existing);
@@ -315,6 +324,16 @@ Result<void> RocksKv::Write(const KvBatch& batch) {
   return Ok();
 }
 
+void RocksKv::PrepareLog() {
+  if (preparing_->exchange(true)) return;
+  db_->BeginWork();
+  sync_pool_.Submit([db = db_.get(), preparing = preparing_] {
+    db->PrepareLog();
+    preparing->store(false);
+    db->EndWork();
+  });
+}
+
 void RocksKv::StartSync() {
   const uint64_t number = ++syncs_->started;
   db_->BeginWork();
@@ -334,7 +353,10 @@ Task<Result<void>> RocksKv::Sync() {
   while (true) {
     if (!syncs_->failed.ok()) co_return syncs_->failed;
     if (Error e = db_->latched(); !e.ok()) co_return e;
-    if (syncs_->finished >= mine) co_return Ok();
+    if (syncs_->finished >= mine) {
+      if (db_->log_wants_zeros()) PrepareLog();  // before the next sync
+      co_return Ok();
+    }
     if (syncs_->started == syncs_->finished) StartSync();
     co_await syncs_->changed.Wait();
   }

@@ -6,6 +6,7 @@
 // sync the store takes no more writes until it is opened again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +36,7 @@ struct RocksKvOptions {
   // within one prefix then skip files without it.
   std::vector<size_t> prefix_bytes;
   bool wal_compression = false;  // zstd
+  bool prepare_log = true;  // syncs write over zeros (prepared_log.h)
   bool create_if_missing = true;
   uint64_t max_wal_bytes = 256 * kMiB;  // older data is flushed to tables beyond this
   int max_open_files = 512;
@@ -77,10 +79,12 @@ class RocksKv final : public KvStore {
   struct Syncs;
   RocksKv(std::unique_ptr<Db> db, Pool& sync_pool);
   void StartSync();
+  void PrepareLog();
 
   std::unique_ptr<Db> db_;
   Pool& sync_pool_;
   std::shared_ptr<Syncs> syncs_;  // executor's thread only
+  const std::shared_ptr<std::atomic<bool>> preparing_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace stria

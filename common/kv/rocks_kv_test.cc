@@ -20,11 +20,13 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kFamilies = {"one", "two", "three"};
 
-RocksKvOptions SmallOptions(std::vector<size_t> prefix_bytes = {}, bool wal_compression = false) {
+RocksKvOptions SmallOptions(std::vector<size_t> prefix_bytes = {}, bool wal_compression = false,
+                            bool prepare_log = false) {
   RocksKvOptions options;
   options.memory = RocksMemory::Make(8 * kMiB);
   options.prefix_bytes = std::move(prefix_bytes);
   options.wal_compression = wal_compression;
+  options.prepare_log = prepare_log;
   return options;
 }
 
@@ -51,8 +53,9 @@ INSTANTIATE_TEST_SUITE_P(
                             [] {
                               return std::make_unique<RocksHarness>(SmallOptions({1, 2, 0}));
                             }},
+                    KvMaker{"Prepared", [] { return std::make_unique<RocksHarness>(SmallOptions({}, false, true)); }},
                     KvMaker{"WalZstd",
-                            [] { return std::make_unique<RocksHarness>(SmallOptions({}, true)); }}),
+                            [] { return std::make_unique<RocksHarness>(SmallOptions({}, true, true)); }}),
     [](const testing::TestParamInfo<KvMaker>& info) { return info.param.name; });
 
 class RocksKvTest : public testing::Test {
