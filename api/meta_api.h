@@ -138,6 +138,7 @@ struct SetAttrRequest {
   std::optional<int64_t> read_ns;
   uint64_t read_version = 0;
 };
+inline constexpr uint32_t kMaxNumbersAhead = 256;
 struct MakeNodeRequest {
   OpHeader header;
   InodeId parent;
@@ -152,7 +153,14 @@ struct MakeNodeRequest {
   bool truncate = false;   // an existing file is truncated
   // Of a replay: the number that the lost creation gave. The inode has it again: handles, and other requests
   // to be replayed, name it. A number that is not free, or not of before the restart, is ignored.
+  // Of CommitRequest::make: the number that the inode has already, one of OpenReply::numbers.
   InodeId former;
+  // Files that are made next in this directory are to be made with their first commit (OpenReply::alone), and so many
+  // numbers are wanted for them; at most kMaxNumbersAhead.
+  bool ahead = false;
+  uint32_t numbers = 0;
+  // Of CommitRequest::make: when it was made, which is the time that it shows, and its directory (api/dir_time.h).
+  std::optional<int64_t> made_ns;
 };
 struct GetExtentsReply {
   Attr attr;
@@ -179,6 +187,12 @@ struct OpenReply {
   bool whole = false;
   // From the start to mapping->covered_to, as GetExtents would tell, if the lease lets it be kept and it is short.
   std::optional<GetExtentsReply> mapping;
+  // MakeNodeRequest::ahead: the session has the directory to itself (LeaseMode::kExclusive of it) until that is recalled.
+  // Nobody else may know a name of it, so names that come into it are told to the server with the file's first commit.
+  bool alone = false;
+  // Numbers for such files: `numbers` of them from this one on. They are the session's, in this term of the server.
+  InodeId first_number;
+  uint32_t numbers = 0;
 };
 struct RenameRequest {
   OpHeader header;
@@ -282,11 +296,15 @@ struct CommitRequest {
   bool append = false;   // the extents (one run) go to the end of the file as the server knows it
   bool durable = false;  // wait until it survives a power cut
   std::vector<StripeId> give_back;  // allocated and not used
+  // The inode is made first, open for writing (kExclusive), in the same transaction; make->former is `ino`, and
+  // make->header says for whom. It is made already if that name is that inode. kConflict: not the session's number.
+  std::optional<MakeNodeRequest> make;
 };
 struct CommitReply {
   Attr attr;
   uint64_t append_offset = 0;
   CommitSeq seq;
+  std::optional<Attr> parent;  // of what was made
 };
 // Bytes and holes of a range appear in another file, or elsewhere in the same, and share its stripes.
 struct CloneRequest {

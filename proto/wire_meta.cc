@@ -30,13 +30,15 @@ WIRE_MESSAGE(SetAttrRequest) {
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
-  F(umask); F(former);
+  F(umask); F(former); F(ahead); F(numbers); F(made_ns);
 }
 WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(OpenRequest) {
   F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); F(map_bytes);
 }
-WIRE_MESSAGE(OpenReply) { F(node); F(created); F(lease); F(layout); F(whole); F(mapping); }
+WIRE_MESSAGE(OpenReply) {
+  F(node); F(created); F(lease); F(layout); F(whole); F(mapping); F(alone); F(first_number); F(numbers);
+}
 WIRE_MESSAGE(RenameRequest) {
   F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange);
 }
@@ -56,9 +58,9 @@ WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
 WIRE_MESSAGE(CommitRequest) {
   F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
-  F(give_back); F(clip);
+  F(give_back); F(clip); F(make);
 }
-WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); }
+WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); }
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
 WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); }
 WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); }

@@ -1,3 +1,4 @@
+#include "api/dir_time.h"
 #include "meta/ops/nodes.h"
 
 namespace stria {
@@ -48,16 +49,17 @@ InodeRecord NewInodeRecord(const OpCtx& ctx, const MakeNodeRequest& r, const Ino
   return rec;
 }
 
-Result<InodeId> NumberFor(Txn& txn, InodeId former) {
-  if (!txn.IsFormer(former)) return txn.NewInode();
-  ASSIGN_OR_RETURN(const bool taken, txn.Has<InodeRecord>(InodeKey(former)));
-  if (taken) return txn.NewInode();
-  return former;
+Result<InodeId> NumberFor(Txn& txn, const OpCtx& ctx, InodeId former, bool needed) {
+  if (ctx.own_number) return former;
+  if (txn.IsFormer(former)) {
+    ASSIGN_OR_RETURN(const bool taken, txn.Has<InodeRecord>(InodeKey(former)));
+    if (!taken) return former;
+  }
+  if (needed) return Error(FsError::kConflict, "inode number " + std::to_string(former.v) + " is not this client's");
+  return txn.NewInode();
 }
 
-}  // namespace
-
-Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r) {
+Result<OpenReply> MakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r, bool number_needed) {
   if (Error e = CheckRequest(r); !e.ok()) return e;
   ASSIGN_OR_RETURN(InodeRecord dir, GetSearchableDir(txn, ctx, r.parent));
   if (IsDots(r.name)) return Error(FsError::kExist);
@@ -72,18 +74,38 @@ Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& 
   const bool is_dir = r.type == FileType::kDirectory;
   if (is_dir && dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 
-  ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, r.former));
+  ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, ctx, r.former, number_needed));
   InodeRecord rec = NewInodeRecord(ctx, r, dir, ino);
   RETURN_IF_ERROR(Inherit(txn, dir, r.umask, &rec));
   RETURN_IF_ERROR(AddDentry(txn, ctx, &dir, r.name, ino, r.type));
   if (is_dir) ++dir.attr.nlink;
   RETURN_IF_ERROR(PutInode(txn, ctx, &rec, true));
-  RETURN_IF_ERROR(PutChangedDir(txn, ctx, &dir));
+  OpCtx then = ctx;
+  if (r.made_ns) then.now_ns = DirTime(dir.attr.mtime_ns, ctx.now_ns);
+  RETURN_IF_ERROR(PutChangedDir(txn, then, &dir));
   txn.AddCount(is_dir ? Counter::kDirectories : Counter::kFiles, 1);
 
   OpenReply reply;
   reply.node = {rec.attr, dir.attr, std::nullopt, txn.seq()};
   reply.created = true;
+  reply.layout = rec.layout;
+  return reply;
+}
+
+}  // namespace
+
+Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r) {
+  return MakeNode(txn, ctx, r, false);
+}
+
+Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r) {
+  if (ctx.own_number) return MakeNode(txn, ctx, r, true);
+  ASSIGN_OR_RETURN(const std::optional<DentryRecord> there, FindDentry(txn, r.parent, r.name));
+  if (!there || there->ino != r.former) return MakeNode(txn, ctx, r, true);
+  OpenReply reply;
+  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, r.former));
+  ASSIGN_OR_RETURN(const InodeRecord dir, GetDir(txn, r.parent));
+  reply.node = {rec.attr, dir.attr, std::nullopt, txn.seq()};
   reply.layout = rec.layout;
   return reply;
 }

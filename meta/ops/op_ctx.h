@@ -44,6 +44,8 @@ struct OpCtx {
   SessionId session;
   const OpenTable* open = nullptr;  // null: nothing is open by others; the caller has all it asks for open
   Touched* touched = nullptr;       // never null in mutations
+  // MakeNodeRequest::former is a number that the session was given for it, and nothing has it yet.
+  bool own_number = false;
 
   bool IsRoot() const { return uid == 0; }
   bool InGroup(uint32_t g) const {

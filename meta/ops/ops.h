@@ -50,6 +50,8 @@ Result<void> FormatStore(Txn& txn, const FormatParams& params);
 Result<NodeReply> OpLookup(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 // mknod, mkdir, symlink, create. `open` of an existing file gives created=false. lease is not set.
 Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r);
+// The same with the number r.former, or kConflict. Nothing is done if that name is that inode already.
+Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r);
 Result<NodeReply> OpUnlink(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 Result<NodeReply> OpRmdir(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 // The attr of the reply is the moved inode's.

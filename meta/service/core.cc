@@ -33,7 +33,7 @@ Result<void> MetaServer::CheckHeader(const OpHeader& h) const {
   if (h.cluster && h.cluster != store_->super()->cluster) {
     return Error(FsError::kWrongCluster, "this is cluster " + store_->super()->cluster.ToString());
   }
-  if (h.groups.size() > 65536) return Error(FsError::kBadRequest, "too many groups");
+  if (h.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
   return Ok();
 }
 

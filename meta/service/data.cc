@@ -169,16 +169,26 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
-  const bool exclusive = leases_.ModeOf(s, r.ino) == LeaseMode::kExclusive;
+  const InodeId mine = r.make ? r.make->parent : r.ino;
+  const bool exclusive = leases_.ModeOf(s, mine) == LeaseMode::kExclusive;
   if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  if (!exclusive && r.ino) CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
+  std::optional<DirVisit> visit;
+  if (r.make) {
+    CO_RETURN_IF_ERROR(CheckMake(r));
+    CO_ASSIGN_OR_RETURN(DirVisit in, co_await VisitDir(r.header, r.make->parent));
+    visit.emplace(std::move(in));
+  }
+  if (r.ino && (r.make || !exclusive)) {
+    CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
+  }
   Touched touched;
   Result<CommitReply> reply = co_await Apply<CommitReply>(
       OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
         RETURN_IF_ERROR(CheckDisksOf(r));
-        return OpCommit(txn, ctx, r);
+        return r.make ? MakeAndCommit(txn, ctx, r) : OpCommit(txn, ctx, r);
       });
   if (!reply.ok() || !r.ino) co_return reply;
+  if (r.make) CO_RETURN_IF_ERROR(co_await AnnounceMade(r, touched));
   CO_RETURN_IF_ERROR(NoteNarrow(r.stripes));
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.

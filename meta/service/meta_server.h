@@ -49,6 +49,7 @@
 #include "meta/session/interest_table.h"
 #include "meta/session/lease_table.h"
 #include "meta/session/lock_table.h"
+#include "meta/session/number_grants.h"
 #include "meta/session/session_table.h"
 #include "meta/store/txn.h"
 
@@ -81,6 +82,7 @@ struct MetaServerOptions {
   ArchiverOptions archiver;
 };
 
+inline constexpr size_t kMaxGroups = 65'536;             // of a caller
 inline constexpr int64_t kMaxCallNs = 60 * kSecond;      // no call waits longer
 inline constexpr int kMaxTxnTries = 64;                  // of an operation that must trim or sync first
 inline constexpr size_t kReplyDeletesPerTxn = 8;         // acknowledged replies that go with a batch
@@ -300,6 +302,31 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<LayoutReply>> RunSetLayout(LayoutRequest r);
   Task<Result<LayoutReply>> AfterSetLayout(LayoutRequest r, LayoutReply reply);
 
+  // ---- ahead.cc: directories that a session has to itself ----
+  // While it lives, no session but its own is given the directory.
+  class DirVisit {
+   public:
+    DirVisit(MetaServer* server, SessionId s, InodeId dir);
+    DirVisit(DirVisit&& o) noexcept : server_(std::exchange(o.server_, nullptr)), key_(o.key_) {}
+    DirVisit& operator=(DirVisit&&) = delete;
+    ~DirVisit();
+
+   private:
+    MetaServer* server_;
+    const std::pair<InodeId, SessionId> key_;
+  };
+  // To be kept by whoever reads or changes names of the directory, or what is inherited or permitted in it, from before
+  // that until it is answered: no other session has it to itself.
+  Task<Result<DirVisit>> VisitDir(const OpHeader& h, InodeId dir);
+  Task<Result<std::optional<DirVisit>>> VisitIfDir(const OpHeader& h, InodeId ino);
+  Task<Result<std::optional<DirVisit>>> VisitNamedDir(const OpHeader& h, InodeId parent, const std::string& name);
+  InodeId DirNamed(const OpHeader& h, InodeId parent, const std::string& name);  // 0: it is none
+  bool OthersVisit(InodeId dir, SessionId s) const;
+  Task<void> GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply);
+  Result<void> CheckMake(const CommitRequest& r) const;
+  Result<CommitReply> MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
+  Task<Result<void>> AnnounceMade(const CommitRequest& r, const Touched& touched);
+
   // ---- locks.cc ----
   Task<Result<LockReply>> TestLock(LockRequest r);
   Task<Result<LockReply>> RunLock(LockRequest r);
@@ -465,6 +492,8 @@ class MetaServer final : public MetaService, public AdminService {
   LeaseTable leases_;
   LockTable locks_;
   InterestTable interests_;
+  NumberGrants numbers_;
+  std::map<std::pair<InodeId, SessionId>, size_t> visits_;  // how many DirVisits
   Opens opens_{&leases_};
   std::unique_ptr<ClusterState> cluster_;
   RepairQueue repairs_;

@@ -34,6 +34,7 @@ Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
     co_await WaitEvictions();
     CO_RETURN_IF_ERROR(CheckCaller(r.header));
@@ -87,6 +88,7 @@ Task<Result<NodeReply>> MetaServer::SetAttr(SetAttrRequest r) {
 Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
   if (r.size) CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, deadline_ns));
   else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
@@ -105,6 +107,7 @@ Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
 
 Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   co_await WaitEvictions();
   const int64_t deadline_ns = DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
@@ -145,7 +148,9 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
 
 Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply reply) {
   if (r.open && reply.node.attr.type == FileType::kFile) {
-    co_return co_await TakeLease(r.header, true, std::move(reply));
+    CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, true, std::move(reply)));
+    if (r.ahead) co_await GrantAhead(r.header, r, &reply);
+    co_return std::move(reply);
   }
   if (reply.created && reply.node.attr.type == FileType::kDirectory) reply.whole = NoteMadeDir(r.header, reply);
   CO_ASSIGN_OR_RETURN(reply.node, SettleNode(r.header, std::move(reply.node)));
@@ -238,7 +243,12 @@ Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenRe
     const Result<NodeReply> now = OpGetAttr(txn, Ctx(h, nullptr), get);
     if (!now.ok()) {
       if (!was_open) leases_.Release(h.session, ino);
-      co_return now.error();
+      if (!reply.created || now.code() != FsError::kStale) co_return now.error();
+      // It was made before a restart, and its maker asks again; until it did, nobody had it open, and somebody has
+      // removed it. So it was made, and is gone.
+      reply.lease = LeaseMode::kNone;
+      reply.node.attr.nlink = 0;
+      co_return std::move(reply);
     }
     reply.node.attr = now->attr;
   }
@@ -254,6 +264,7 @@ Task<Result<NodeReply>> MetaServer::Unlink(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   if (r.release) GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
@@ -276,6 +287,8 @@ Task<Result<NodeReply>> MetaServer::Rmdir(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kRmdir, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); });
@@ -293,6 +306,8 @@ Task<Result<NodeReply>> MetaServer::Rename(RenameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit from, co_await VisitDir(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const DirVisit to, co_await VisitDir(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
   InodeId moved;
   {
@@ -304,6 +319,8 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
     if (found.ok()) moved = found->attr.ino;
   }
   if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, DeadlineOf(r.header)));
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> replaced,
+                      co_await VisitNamedDir(r.header, r.new_parent, r.new_name));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kRename, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); });
@@ -328,6 +345,7 @@ Task<Result<NodeReply>> MetaServer::Link(LinkRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.new_parent));
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
@@ -353,6 +371,7 @@ Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
 
 Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.ino));
   co_await WaitEvictions();
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
@@ -416,6 +435,7 @@ Task<Result<XattrReply>> MetaServer::SetXattr(XattrRequest r) {
 
 Task<Result<XattrReply>> MetaServer::RunSetXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await Apply<XattrReply>(
       OpKind::kSetXattr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); });
@@ -431,6 +451,7 @@ Task<Result<XattrReply>> MetaServer::RemoveXattr(XattrRequest r) {
 
 Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await Apply<XattrReply>(
       OpKind::kRemoveXattr, r.header, &touched,
@@ -454,6 +475,7 @@ Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
 
 Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->View(), *r.layout));
   Touched touched;

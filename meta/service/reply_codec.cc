@@ -168,6 +168,7 @@ std::string EncodeReply(const CommitReply& r) {
   Write(r.attr, &w);
   w.U64(r.append_offset);
   w.U64(r.seq.v);
+  if (r.parent) Write(*r.parent, &w);
   return w.Take();
 }
 Result<void> DecodeReply(std::string_view bytes, CommitReply* out) {
@@ -175,6 +176,7 @@ Result<void> DecodeReply(std::string_view bytes, CommitReply* out) {
     out->attr = ReadAttr(r);
     out->append_offset = r->U64();
     out->seq = CommitSeq(r->U64());
+    if (r->ok() && r->left() > 0) out->parent = ReadAttr(r);
   });
 }
 

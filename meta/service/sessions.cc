@@ -181,6 +181,7 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
   else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
   sessions_.Remove(s);
   interests_.Drop(s);
+  numbers_.Drop(s);
   for (InodeId ino : leases_.Drop(s)) {
     if (orphans_.count(ino)) reaps_.insert(ino);
   }

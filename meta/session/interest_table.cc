@@ -18,6 +18,10 @@ SessionEvent InterestTable::EventFor(const Key& key) {
 }
 
 void InterestTable::Erase(Map::iterator it) {
+  if (OfNames(it->first.what)) {
+    auto names = names_.find({it->first.ino, it->first.session});
+    if (--names->second == 0) names_.erase(names);
+  }
   lru_.erase(it->second);
   map_.erase(it);
 }
@@ -29,6 +33,7 @@ void InterestTable::Note(Key key, std::vector<Notice>* evicted) {
     return;
   }
   it->second = lru_.insert(lru_.end(), &it->first);
+  if (OfNames(it->first.what)) ++names_[{it->first.ino, it->first.session}];
   while (map_.size() > max_) {
     auto oldest = map_.find(*lru_.front());
     evicted->push_back({oldest->first.session, EventFor(oldest->first)});
@@ -93,6 +98,13 @@ std::vector<InterestTable::Notice> InterestTable::EntryChanged(InodeId parent, c
     out.push_back(std::move(n));
   }
   return out;
+}
+
+bool InterestTable::OthersKnowNames(InodeId dir, SessionId s) const {
+  for (auto it = names_.lower_bound({dir, SessionId()}); it != names_.end() && it->first.first == dir; ++it) {
+    if (it->first.second != s) return true;
+  }
+  return false;
 }
 
 void InterestTable::Drop(SessionId s) {

@@ -41,6 +41,9 @@ class InterestTable {
   std::vector<Notice> DataChanged(InodeId ino, SessionId except);  // covers attributes
   std::vector<Notice> EntryChanged(InodeId parent, const std::string& name, SessionId except);
 
+  // Whether a session other than `s` may know names of the directory, or that there are none.
+  bool OthersKnowNames(InodeId dir, SessionId s) const;
+
   void Drop(SessionId s);
   size_t size() const { return lru_.size(); }
 
@@ -53,6 +56,7 @@ class InterestTable {
     SessionId session;
     auto operator<=>(const Key&) const = default;
   };
+  static bool OfNames(What w) { return w == What::kListing || w == What::kEntry; }
   void Note(Key key, std::vector<Notice>* evicted);
   void Collect(InodeId ino, What what, const std::string& name, SessionId except, std::vector<Notice>* out);
   static SessionEvent EventFor(const Key& key);
@@ -63,6 +67,7 @@ class InterestTable {
   const size_t max_;
   Map map_;
   std::list<const Key*> lru_;  // oldest first; points to keys of map_
+  std::map<std::pair<InodeId, SessionId>, size_t> names_;  // how many listings and entries
 };
 
 }  // namespace stria

@@ -62,6 +62,12 @@ Task<Result<void>> MetaStore::WaitDurable(CommitSeq seq) {
   co_return co_await Sync();
 }
 
+InodeId MetaStore::TakeInodes(uint32_t count) {
+  const size_t i = static_cast<size_t>(IdKind::kInode);
+  if (next_ids_[i] + count > durable_limits_[i]) return InodeId();
+  return InodeId(std::exchange(next_ids_[i], next_ids_[i] + count));
+}
+
 Result<CommitSeq> MetaStore::Apply(KvBatch batch, const std::array<uint64_t, kIdKinds>& next_ids,
                                    const std::array<int64_t, kCounters>& count_deltas) {
   StateRecord next = state_;

@@ -145,6 +145,9 @@ class MetaStore {
   // durable. For backups; one tap.
   using Tap = std::function<void(CommitSeq seq, const KvBatch& batch)>;
   void SetTap(Tap tap) { tap_ = std::move(tap); }
+  // So many inode numbers, from the one given on, that no transaction gives out. 0: not now. Not while there is a
+  // transaction that is to be committed.
+  InodeId TakeInodes(uint32_t count);
   // nullopt until formatted.
   const std::optional<SuperRecord>& super() const { return super_; }
   KvStore& kv() { return *kv_; }

@@ -1,0 +1,160 @@
+// Files that their makers tell of with the first commit.
+//
+// A session may have a directory to itself: LeaseMode::kExclusive of its inode. It then makes files in it, with numbers
+// that it was given beforehand, and tells of each with its first Commit (CommitRequest::make). Nobody can see that,
+// because
+//  1. it is granted only while no other session knows anything of the directory's names (InterestTable) nor is doing
+//     anything that reads or changes them (DirVisit), and what others know of its attributes is taken from them first;
+//  2. whoever comes to do such a thing first recalls the lease (VisitDir), and the session tells of all that it has
+//     made before it answers; who asks for the directory's attributes has it flushed, as a file's size.
+#include <utility>
+
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+
+MetaServer::DirVisit::DirVisit(MetaServer* server, SessionId s, InodeId dir) : server_(server), key_(dir, s) {
+  ++server_->visits_[key_];
+}
+
+MetaServer::DirVisit::~DirVisit() {
+  if (server_ == nullptr) return;
+  auto it = server_->visits_.find(key_);
+  if (--it->second == 0) server_->visits_.erase(it);
+}
+
+Task<Result<MetaServer::DirVisit>> MetaServer::VisitDir(const OpHeader& h, InodeId dir) {
+  DirVisit visit(this, h.session, dir);
+  // What is repeated after a restart happened before the session that has the directory now was given it.
+  const bool repeated = h.replay_order != 0 && h.replay_order != UINT64_MAX;
+  if (!repeated && !Sabotaged(Sabotage::kVisitUnasked)) {
+    CO_RETURN_IF_ERROR(co_await ClearForChange(h.session, dir, DeadlineOf(h)));
+  }
+  co_return visit;
+}
+
+Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitIfDir(const OpHeader& h, InodeId ino) {
+  bool is_dir = false;
+  {
+    Txn txn(*store_);
+    InodeRequest get;
+    get.ino = ino;
+    const Result<NodeReply> found = OpGetAttr(txn, Ctx(h, nullptr), get);
+    is_dir = found.ok() && found->attr.type == FileType::kDirectory;
+  }
+  if (!is_dir) co_return std::optional<DirVisit>();
+  CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, ino));
+  co_return std::optional<DirVisit>(std::move(visit));
+}
+
+Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitNamedDir(const OpHeader& h, InodeId parent,
+                                                                            const std::string& name) {
+  while (true) {
+    const InodeId there = DirNamed(h, parent, name);
+    if (!there) co_return std::optional<DirVisit>();
+    CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, there));
+    // Meanwhile the name may have become another's.
+    if (DirNamed(h, parent, name) == there) co_return std::optional<DirVisit>(std::move(visit));
+    if (Now() >= DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
+  }
+}
+
+InodeId MetaServer::DirNamed(const OpHeader& h, InodeId parent, const std::string& name) {
+  Txn txn(*store_);
+  NameRequest r;
+  r.parent = parent;
+  r.name = name;
+  const Result<NodeReply> found = OpLookup(txn, Ctx(h, nullptr), r);
+  return found.ok() && found->attr.type == FileType::kDirectory ? found->attr.ino : InodeId();
+}
+
+bool MetaServer::OthersVisit(InodeId dir, SessionId s) const {
+  for (auto it = visits_.lower_bound({dir, SessionId()}); it != visits_.end() && it->first.first == dir; ++it) {
+    if (it->first.second != s) return true;
+  }
+  return false;
+}
+
+Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply) {
+  const SessionId s = h.session;
+  const InodeId dir = r.parent;
+  // Whom root is squashed to the client does not know.
+  if (!reply->created || options_.root_squash || !sessions_.Exists(s)) co_return;
+  if (OthersVisit(dir, s) || interests_.OthersKnowNames(dir, s)) co_return;
+  if (auto told = untold_.find(dir); told != untold_.end() && !told->second.empty()) co_return;
+  if (leases_.IsOpen(dir) && !leases_.IsOpenBy(s, dir)) co_return;
+  {
+    // Files that are made there inherit it.
+    Txn txn(*store_);
+    LayoutRequest get;
+    get.ino = dir;
+    const Result<LayoutReply> layout = OpGetLayout(txn, Ctx(h, nullptr), get);
+    if (!layout.ok() || layout->layout != reply->layout) co_return;
+  }
+  const bool had = leases_.ModeOf(s, dir) == LeaseMode::kExclusive;
+  const LeaseTable::OpenOutcome o = leases_.Open(s, dir, true, true, true, h.trace_id);
+  PushDemands(o.demands);
+  if (!o.granted && !o.late) leases_.AbandonOpen(s, dir);
+  if (!o.granted || o.mode != LeaseMode::kExclusive) co_return;
+  reply->alone = true;
+  if (r.numbers > 0) {
+    const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
+    if (const InodeId first = store_->TakeInodes(count)) {
+      numbers_.Grant(s, first, count);
+      reply->first_number = first;
+      reply->numbers = count;
+    }
+  }
+  // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
+  if (!had) {
+    Acks acks;
+    Push(interests_.DataChanged(dir, s), &acks);
+    for (const auto& [session, event] : acks) untold_attrs_[dir][session] = event;
+  }
+  co_await WaitTold(&untold_attrs_, dir, s);
+}
+
+Result<void> MetaServer::CheckMake(const CommitRequest& r) const {
+  const MakeNodeRequest& m = *r.make;
+  const bool asks = m.truncate || m.ahead || m.numbers != 0;
+  if (!r.ino || m.former != r.ino || m.type != FileType::kFile || !m.open || !m.exclusive || asks || r.append) {
+    return Error(FsError::kBadRequest, "a commit makes the file that it is of, and appends nothing to it");
+  }
+  if (m.header.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
+  return Ok();
+}
+
+Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
+  OpHeader who = r.make->header;
+  who.session = r.header.session;
+  OpCtx making = Ctx(who, ctx.touched);
+  if (r.make->made_ns) making.now_ns = *r.make->made_ns;
+  making.own_number = numbers_.Has(who.session, r.ino);
+  ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make));
+  OpCtx writing = ctx;
+  writing.uid = 0;  // who made it has it open
+  ASSIGN_OR_RETURN(CommitReply reply, OpCommit(txn, writing, r));
+  reply.parent = made.node.parent;
+  return reply;
+}
+
+Task<Result<void>> MetaServer::AnnounceMade(const CommitRequest& r, const Touched& touched) {
+  const SessionId s = r.header.session;
+  const InodeId dir = r.make->parent;
+  numbers_.Used(s, r.ino);
+  // Open from its beginning, as in RunMakeNode.
+  const LeaseTable::OpenOutcome o = leases_.Open(s, r.ino, true, true, true, r.header.trace_id);
+  PushDemands(o.demands);
+  if (!o.granted && !o.late) leases_.AbandonOpen(s, r.ino);
+  std::vector<InterestTable::Notice> evicted;
+  interests_.NoteEntry(s, dir, r.make->name, &evicted);
+  interests_.NoteAttr(s, dir, &evicted);
+  NoteEvictions(evicted);
+  // Of a directory that it has to itself nobody is told, nor waited for: who recalls it waits for this.
+  if (leases_.ModeOf(s, dir) == LeaseMode::kExclusive) co_return Ok();
+  co_await Announce(s, touched, {r.ino, dir});
+  co_await WaitTold(dir);
+  co_return Ok();
+}
+
+}  // namespace stria
