@@ -31,6 +31,7 @@ SessionHandlers Client::Handlers() {
   SessionHandlers h;
   h.on_event_came = [this](const SessionEvent& e) { vfs_.EventCame(e); };
   h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
+  h.before_call = [this](const SessionCallNames& named) { return vfs_.TellBefore(named); };
   h.held = [this] { return vfs_.Held(); };
   h.locks = [this] { return vfs_.HeldLocks(); };
   h.on_reclaimed = [this](bool lost) {

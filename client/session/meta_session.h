@@ -20,10 +20,12 @@
 // has synced), kMaxEventsInHand events being handled.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -58,8 +60,13 @@ struct Caller {
   uint32_t umask = 0;  // for what the caller creates
 };
 
+// The inodes that a call is about; 0: none.
+using SessionCallNames = std::array<InodeId, 2>;
+
 // All optional. Called on the executor's thread.
 struct SessionHandlers {
+  // Before each call: what must be told to the server first, if there is anything. It may make calls that name nothing.
+  std::function<std::optional<Task<Result<void>>>(const SessionCallNames&)> before_call;
   // At once, in the order in which they came: what is cached here must not outlive an answer that came after the event.
   // on_event does the rest, and may wait for what went before it.
   std::function<void(const SessionEvent&)> on_event_came;

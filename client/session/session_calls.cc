@@ -39,6 +39,8 @@ constexpr uint64_t kAfterReplays = UINT64_MAX;
 // So that the replay makes what the reply said.
 void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
   if (reply.created) r->former = reply.node.attr.ino;
+  r->ahead = false;
+  r->numbers = 0;
 }
 // What the session holds after a restart it has claimed, and nothing else is to be given back.
 void PrepareReplay(NameRequest* r, const NodeReply&) { r->release = InodeId(); }
@@ -49,6 +51,20 @@ void PrepareReplay(Req*, const Rep&) {}
 void PrepareForTerm(NameRequest* r) { r->release = InodeId(); }
 template <class Req>
 void PrepareForTerm(Req*) {}
+
+SessionCallNames NamedBy(const NameRequest& r) { return {r.parent, r.release}; }
+SessionCallNames NamedBy(const MakeNodeRequest& r) { return {r.parent, InodeId()}; }
+SessionCallNames NamedBy(const RenameRequest& r) { return {r.parent, r.new_parent}; }
+SessionCallNames NamedBy(const LinkRequest& r) { return {r.ino, r.new_parent}; }
+SessionCallNames NamedBy(const LockRequest& r) { return {r.lock.ino, InodeId()}; }
+SessionCallNames NamedBy(const CloneRequest& r) { return {r.from, r.to}; }
+SessionCallNames NamedBy(const CommitRequest& r) { return {r.make ? InodeId() : r.ino, InodeId()}; }
+SessionCallNames NamedBy(const ReportShardRequest&) { return {}; }
+SessionCallNames NamedBy(const LeaseDoneRequest&) { return {}; }  // whoever gives up a lease has seen to it
+template <class Req>
+SessionCallNames NamedBy(const Req& r) {
+  return {r.ino, InodeId()};
+}
 
 // A commit that was answered after its own sync: everything before it is durable too.
 bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
@@ -65,6 +81,12 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   const Executor& ex = Executor::Current();
   const uint64_t generation = generation_;
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
+  if (handlers_.before_call) {
+    if (auto first = handlers_.before_call(NamedBy(request))) {
+      CO_RETURN_IF_ERROR(co_await std::move(*first));
+      if (generation != generation_) co_return FencedError();
+    }
+  }
   if (state_ != State::kReady) CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, false));
   if (mutation && ops_.HalfFull()) CO_RETURN_IF_ERROR(co_await MakeRoom(deadline_ns));
   if (generation != generation_) co_return FencedError();

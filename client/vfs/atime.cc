@@ -37,6 +37,7 @@ Task<void> Vfs::TellRead(std::shared_ptr<VfsInode> inode) {
     const int64_t pause_ns = n.read_told_ns + kTellEachNs - Executor::Current().NowNs();
     if (n.read_told_ns != 0 && pause_ns > 0) co_await Sleep(pause_ns);
     if (!n.read_ns || !n.attr_known || n.generation != session_.generation()) break;
+    if (n.ahead && !(co_await TellMade(inode, false)).ok()) break;
     told = n.read_ns;
     n.read_told_ns = Executor::Current().NowNs();
     SetAttrRequest r;

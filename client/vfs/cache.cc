@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/dir_time.h"
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
 
@@ -30,6 +31,10 @@ std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
 
 EntryOut Vfs::Newest(Attr attr) {
   EntryOut out;
+  if (auto made = ahead_.find(attr.ino); made != ahead_.end()) {
+    attr.size += made->second.files.size();
+    attr.mtime_ns = attr.ctime_ns = DirTime(attr.mtime_ns, made->second.last_ns);
+  }
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
   if (it != inodes_.end() && it->second->attr_known && it->second->buffers_writes()) {
@@ -131,6 +136,7 @@ void Vfs::AttrChanged(InodeId ino) {
   auto node = inodes_.find(ino);
   if (node == inodes_.end()) return;
   node->second->attr_stale = true;
+  if (node->second->attr.type == FileType::kDirectory) node->second->layout_known = false;
   // The server pushes once: what comes after, also of the size, is asked for.
   if (!node->second->buffers_writes()) node->second->attr_known = false;
 }

@@ -97,7 +97,7 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   if (inode) {
     const uint64_t generation = session_.generation();
     auto held = co_await inode->lease_mu.Lock();
-    while (!(co_await FlushInode(inode, false)).ok() && session_.generation() == generation) {
+    while (!(co_await FlushHeld(inode)).ok() && session_.generation() == generation) {
       co_await Sleep(kGiveUpPauseNs);
     }
     if (session_.generation() != generation) co_return;
@@ -121,7 +121,7 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   VfsInode& n = *inode;
   const uint64_t generation = session_.generation();
   auto held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
-  while (!(co_await FlushInode(inode, false)).ok() && session_.generation() == generation) {
+  while (!(co_await FlushHeld(inode)).ok() && session_.generation() == generation) {
     co_await Sleep(kGiveUpPauseNs);
   }
   if (session_.generation() != generation) co_return;
@@ -190,6 +190,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     if (n->cached_opens > 0) shown.push_back(n);
   }
   if (lost) blocks_.Clear();
+  if (lost) numbers_.clear();
   // Not waited for: the kernel waits for reads, which wait for the session.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
@@ -199,6 +200,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
 
 // Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
 void Vfs::DropState(VfsInode& n) {
+  if (n.ahead) MadeKnown(n);  // nobody will hear of it
   n.dirty = DirtyBuffer();
   n.flush_error = Error();
   n.lease = LeaseMode::kNone;

@@ -197,6 +197,7 @@ void Vfs::CreateEnded(uint64_t call) {
 Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  if (auto opened = MakeAhead(who, parent, name, mode, flags)) co_return std::move(*opened);
   const uint64_t since = cache_epoch_;
   const uint64_t asked = events_seen_;
   MakeNodeRequest r;
@@ -208,6 +209,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.open = true;
   r.exclusive = exclusive;
   r.truncate = truncate;
+  AskAhead(parent, &r);
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
   creates_.emplace(call, asked);
@@ -235,7 +237,9 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (reply->created && inode->lease == LeaseMode::kExclusive && inode->told_at <= asked) {
     inode->extents.Know(0, kMaxFileBytes, {});
   }
+  TakeAhead(parent, *reply, asked);
   CreateEnded(call);
+  if (reply->created) last_made_in_ = parent;
   AccountDirty(*inode);
   RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, SinceChange(since));
@@ -265,6 +269,7 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
   if (h.generation != session_.generation()) {
     return Error(FsError::kIo, "this file was open when the mount lost its session: open it again");
   }
+  if (!h.inode->lost.ok()) return h.inode->lost;
   return Ok();
 }
 
@@ -472,6 +477,12 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
 
 Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
+  // What it made, before the call that gives it back has its number.
+  if (n.ahead || ahead_.contains(n.ino)) (void)co_await FlushHeld(inode);
+  if (n.ahead || ahead_.contains(n.ino)) {
+    DropIfIdle(inode);
+    co_return;
+  }
   InodeRequest r;
   r.ino = n.ino;
   r.header.trace_id = session_.NumberCall();
@@ -484,6 +495,7 @@ Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
     const auto held = co_await n.lease_mu.Lock();
     // Who was granted it again gives it back.
     if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return;
+    if (ahead_.contains(n.ino)) co_return;  // it is used: it goes when it has not been for longer
     if (n.generation == session_.generation() && (n.lease != LeaseMode::kNone || n.owes_release > 0)) {
       DropLease(n);
       n.owes_release = 0;
@@ -509,7 +521,7 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest* r, InodeId ino) {
   const std::shared_ptr<VfsInode> inode = it->second;
   VfsInode& n = *inode;
   const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
-  const bool used = !n.idle() || n.lease_waits > 0 || n.telling_read || !n.locks.empty() || n.lock_mu.locked();
+  const bool used = n.ahead || !n.idle() || n.lease_waits > 0 || n.telling_read || !n.locks.empty() || n.lock_mu.locked();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
   r->header.trace_id = session_.NumberCall();

@@ -34,7 +34,8 @@ void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
-  if (!gone || n.flush_error.code != FsError::kNoSpace || n.dirty.clean()) return;
+  const bool hopeless = (gone && n.flush_error.code == FsError::kNoSpace) || !n.lost.ok();
+  if (!hopeless || n.dirty.clean()) return;
   n.dirty.Truncate(0);
   AccountDirty(n);
   StartWriteBack(inode);  // of nothing
@@ -67,6 +68,7 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
     co_return Error(FsError::kIo, "the mount lost its session before the bytes were written");
   }
   if (n.dirty.head_seal() <= mine) co_return n.flush_error;
+  if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
   if (durable && n.last_commit > n.durable_commit) {
     const VfsInode::Commit upto = n.last_commit;
     InodeRequest r;
@@ -97,6 +99,10 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
                                             bool durable) {
   VfsInode& n = *inode;
   const bool append = !grow_to;
+  const bool bare = n.telling || append || !stripes.empty() || !n.buffers_writes();
+  if (n.ahead && bare) CO_RETURN_IF_ERROR(co_await TellMade(inode, false));
+  if (!n.lost.ok()) co_return n.lost;
+  if (n.ahead && n.generation != session_.generation()) co_return Error(FsError::kFenced);
   CommitRequest r;
   r.ino = n.ino;
   r.stripes = std::move(stripes);
@@ -115,7 +121,11 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.extents = std::move(extents);
   const uint64_t since = cache_epoch_;
   const uint64_t epoch = n.extent_epoch;
+  r.make = n.ahead;
+  const bool making = n.ahead.has_value();
+  if (making) n.telling = true;
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
+  if (making) MadeAnswered(inode, reply, since, false);
   const bool alone = n.extent_epoch == epoch && n.buffers_writes() && n.generation == session_.generation();
   ++n.extent_epoch;
   if (append) {

@@ -108,6 +108,14 @@ class VfsInode {
   Commit last_commit;
   Commit durable_commit;  // known durable up to this
 
+  // ---- Made here, and not told to the server yet (ahead.cc).
+  std::optional<MakeNodeRequest> ahead;
+  int64_t ahead_since_ns = 0;
+  bool telling = false;
+  Event told;        // pulsed when telling ended
+  Error tell_error;  // if that failed, and may be tried again
+  Error lost;        // why it could not be made; its handles give it
+
   // ---- Locks, by kind and owner (locks.cc).
   struct OwnerLocks {
     LockRanges held;    // surely: while a request is under way, what is left whatever becomes of it
@@ -119,7 +127,8 @@ class VfsInode {
 
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating || owes_release > 0;
+           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating || owes_release > 0 ||
+           ahead || telling;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.

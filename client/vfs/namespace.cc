@@ -49,6 +49,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
 }
 
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
+  const AheadPause pause(this, ino);
   std::shared_ptr<VfsInode> inode;
   SemaphoreHold held;
   bool unflushed = false;
@@ -96,7 +97,11 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     if (reply->attr.version >= n.attr.version) n.attr = reply->attr;
     AccountDirty(n);
   }
-  co_return RememberNode(*reply, SinceChange(since));
+  const EntryOut out = RememberNode(*reply, SinceChange(since));
+  resizing.reset();
+  held.Release();
+  if (inode) LetGo(inode);
+  co_return out;
 }
 
 Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
@@ -163,6 +168,9 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
 }
 
 Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
+  const std::optional<InodeId> victim = CachedEntry(parent, name);
+  const AheadPause pause(this, victim);
+  CO_RETURN_IF_ERROR(co_await TellIn(victim));
   NameRequest r;
   r.parent = parent;
   r.name = name;
@@ -187,6 +195,9 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
 Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
                                std::string new_name, bool no_replace, bool exchange) {
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
+  const std::optional<InodeId> victim = CachedEntry(new_parent, new_name);
+  const AheadPause pause(this, victim);
+  CO_RETURN_IF_ERROR(co_await TellIn(victim));
   // The source's bytes go first: after a crash the new name never shows less than the rename saw.
   if (auto known = CachedEntry(parent, name); known && *known) {
     auto it = inodes_.find(*known);
@@ -314,6 +325,7 @@ Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
 
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                                  bool replace) {
+  const AheadPause pause(this, ino);
   if (name == kGatherXattr) co_return co_await Gather(std::move(who), ino, std::move(value));
   if (name == kLayoutXattr) co_return co_await SetLayout(std::move(who), ino, std::move(value));
   XattrRequest r;
@@ -329,6 +341,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
 }
 
 Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
+  const AheadPause pause(this, ino);
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);

@@ -21,7 +21,7 @@ void Vfs::Start() { scope_.Spawn(PeriodicWriteBack()); }
 Task<Result<void>> Vfs::FlushAll() {
   std::vector<std::shared_ptr<VfsInode>> dirty;
   for (auto& [ino, n] : inodes_) {
-    if (!n->dirty.clean()) dirty.push_back(n);
+    if (!n->dirty.clean() || n->ahead) dirty.push_back(n);
   }
   Error first;
   for (auto& n : dirty) {
@@ -48,6 +48,7 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.lease_mu.locked()) out << ", the lease is being changed";
   if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
   if (IsResizing(ino)) out << ", its size is being changed";
+  if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");
   out << ", " << n.dirty.bytes() << " bytes unwritten";
   if (!n.dirty.clean()) {
     out << " (" << n.dirty.batches() << " batches, " << n.dirty.taken() << " on their way, " << n.failures << " failed";

@@ -71,6 +71,7 @@ struct VfsOptions {
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
   bool relatime = true;  // reading moves atimes (atime.cc)
+  bool make_ahead = true;  // files are made in one call, where no other client can notice (ahead.cc)
   // Directories are shown as last seen when the servers are gone for good and the lease has run out (last_known.cc).
   bool show_last_known = false;
 };
@@ -82,6 +83,7 @@ struct IoCounters {
   uint64_t fetched_bytes = 0;        // payload asked from data servers
   uint64_t committed_bytes = 0;
   uint64_t cache_hit_bytes = 0;
+  uint64_t made_ahead = 0;     // files of which the server was told with their first bytes
   uint64_t lost_mappings = 0;  // reads that found their stripe gone and asked for the mapping again
 };
 
@@ -152,6 +154,9 @@ class Vfs {
   Task<void> OnReclaimed(bool lost);
   std::vector<HeldInode> Held();
   std::vector<FileLock> HeldLocks();
+  // SessionHandlers::before_call: files that the call is about, or in a directory that it is about, and the server does
+  // not know yet (ahead.cc).
+  std::optional<Task<Result<void>>> TellBefore(const SessionCallNames& named);
 
   // ---- Names (namespace.cc)
   Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
@@ -329,6 +334,39 @@ class Vfs {
   Task<void> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq);
   void DropState(VfsInode& n);
 
+  // ahead.cc
+  // While it lives nothing is made ahead in the directory. 0: it is none; nullopt: in any, as it is not known which.
+  class AheadPause {
+   public:
+    AheadPause(Vfs* vfs, std::optional<InodeId> dir);
+    AheadPause(const AheadPause&) = delete;
+    AheadPause& operator=(const AheadPause&) = delete;
+    ~AheadPause();
+
+   private:
+    Vfs* const vfs_;
+    const std::optional<InodeId> dir_;
+  };
+  bool NumbersLeft();
+  // Whether the next files in `parent` are to be made ahead is decided by the second one made there in a row.
+  void AskAhead(InodeId parent, MakeNodeRequest* r);
+  void TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked);
+  // nullopt: the server must be asked. No await between the decision and the file.
+  std::optional<Opened> MakeAhead(const Caller& who, InodeId parent, const std::string& name, uint32_t mode,
+                                  const VfsHandle& flags);
+  void MadeKnown(VfsInode& n);  // or nobody's any more
+  // `bare`: the commit did nothing but make it.
+  void MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<CommitReply>& reply, uint64_t since, bool bare);
+  Task<void> Tell(std::shared_ptr<VfsInode> inode, bool durable);  // REQUIRES: VfsInode::telling was set for it
+  // Ok also if the server knows it already; VfsInode::lost if it cannot be made.
+  Task<Result<void>> TellMade(std::shared_ptr<VfsInode> inode, bool durable);
+  Task<Result<void>> TellIn(std::optional<InodeId> dir);  // nullopt: in all
+  std::vector<std::shared_ptr<VfsInode>> MadeAheadOf(const SessionCallNames& named) const;
+  Task<Result<void>> TellAll(std::vector<std::shared_ptr<VfsInode>> files);
+  // All that the server does not know and nobody else may see before the lease is given up. Under lease_mu.
+  Task<Result<void>> FlushHeld(std::shared_ptr<VfsInode> inode);
+  Task<void> TellOld();  // of what is neither closed nor synced, while there is anything
+
   // file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
   // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
@@ -477,6 +515,18 @@ class Vfs {
   std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
   uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
+  // What was made and not told to the server yet, by directory.
+  struct MadeAhead {
+    std::map<InodeId, std::shared_ptr<VfsInode>> files;
+    int64_t last_ns = 0;  // the directory's times, which grow
+  };
+  std::map<InodeId, MadeAhead> ahead_;
+  size_t made_ahead_ = 0;  // files in it
+  bool tells_old_ = false;
+  std::map<InodeId, size_t> ahead_pauses_;  // 0: of all directories
+  InodeId last_made_in_;
+  std::deque<std::pair<uint64_t, uint64_t>> numbers_;  // from, to; for files to be made ahead
+  std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
   BlockCache blocks_;

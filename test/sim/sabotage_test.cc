@@ -35,6 +35,7 @@ const Bug kBugs[] = {
     {"CloneInTwo", Sabotage::kCloneInTwo, "Calm", 3, 1, "clone of", &SimWorkPlan::clones},
     {"AnswerBeforeTold", Sabotage::kAnswerBeforeTold, "Overtaken", 60, 2, "no order explains",
      &SimWorkPlan::shared_names},
+    {"VisitUnasked", Sabotage::kVisitUnasked, "Calm", 20, 1, "no order explains", &SimWorkPlan::shared_names},
     {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
     {"LeaveLonely", Sabotage::kLeaveLonely, "Folding", 6, 1, "alone is in use"},
     {"AppendAtKnownSize", Sabotage::kAppendAtKnownSize, "Calm", 2, 1, "record", &SimWorkPlan::appends},

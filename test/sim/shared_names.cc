@@ -8,7 +8,11 @@
 //
 // Oracle: the history of a directory, checked when it is long enough; then all move to a fresh one, so that
 // histories stay small. What was answered may be lost only with a power cut of the metadata server whose client
-// does not come back to say it again (BeforePowerCut): then the directory's history ends there.
+// client does not come back to say it again (BeforePowerCut): then the directory's history ends there.
+//
+// At first a directory is its maker's alone, who may then make files in it before the server hears of them
+// (client/vfs/ahead.cc), until the others come. A file that was neither closed nor synced may go with its client, or its
+// session: as if it had been removed by somebody at any time since.
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -26,6 +30,10 @@ using Event = linear::Event<Op>;
 constexpr size_t kActorsPerClient = 2;
 constexpr size_t kNames = 4;
 constexpr size_t kLong = 120;  // operations of a directory
+constexpr size_t kShort = 40;  // of every other one
+constexpr size_t kMostAlone = 24;
+constexpr int64_t kAloneNs = 4 * kSecond;  // the others wait no longer
+constexpr uint64_t kOpenNs = 30 * kMillisecond;
 // All act at about the same time, so that they meet.
 constexpr int64_t kBeatNs = 250 * kMillisecond;
 constexpr uint64_t kJitterNs = 3 * kMillisecond;
@@ -54,17 +62,27 @@ class SharedNamesWork final : public SimWork {
     std::vector<Risk> risks;
     std::map<size_t, int64_t> changed_ns;  // by client: its last change that was answered, or is under way
     std::vector<InodeId> files;            // seen lately
+    size_t maker = 0;
+    size_t length = kLong;
+    size_t alone = 0;  // so many operations, and the next file made, are the maker's
+    bool over = false;
+    int64_t made_ns = 0;
+    std::map<InodeId, std::pair<size_t, std::string>> open;  // made by that client, neither closed nor synced
   };
   using DirPtr = std::shared_ptr<Dir>;
 
   Task<void> Actor(size_t client, uint64_t seed);
   Task<void> NextDir(size_t client);
   Task<void> OneOperation(size_t client, DirPtr dir, Random& rng);
+  Task<void> Act(size_t client, DirPtr dir, Op op, Random& rng);
+  Task<void> Peek(size_t client, DirPtr dir, std::string name, uint64_t seed);
   size_t Begin(const DirPtr& dir, const Op& op);
   Task<Error> Do(size_t client, DirPtr dir, Op* op, bool* believed, Random& rng);
   static void Overlooked(const DirPtr& dir, size_t index);
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
+  bool IsAlone(const Dir& dir);
+  Task<void> Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, int64_t after_ns);
 
   DirPtr dir_;
   uint64_t dirs_ = 0;
@@ -79,9 +97,25 @@ Task<void> SharedNamesWork::Actor(size_t client, uint64_t seed) {
   while (!stopping()) {
     const int64_t beat_ns = (NowNs() / kBeatNs + 1) * kBeatNs;
     co_await Sleep(beat_ns - NowNs() + static_cast<int64_t>(rng.Below(kJitterNs)));
-    if (!dir_ || dir_->history.size() >= kLong) co_await NextDir(client);
-    else co_await OneOperation(client, dir_, rng);
+    if (!dir_ || dir_->history.size() >= dir_->length) co_await NextDir(client);
+    else if (client == dir_->maker || !IsAlone(*dir_)) co_await OneOperation(client, dir_, rng);
   }
+}
+
+bool SharedNamesWork::IsAlone(const Dir& dir) {
+  return !dir.over && NowNs() < dir.made_ns + kAloneNs && cluster().client_up(dir.maker);
+}
+
+// The others come when something has just been made there.
+Task<void> SharedNamesWork::Peek(size_t client, DirPtr dir, std::string name, uint64_t seed) {
+  Random rng(seed);
+  co_await Sleep(static_cast<int64_t>(rng.Below(kJitterNs)));
+  Op op;
+  op.kind = rng.OneIn(2) ? Op::Kind::kLookup : Op::Kind::kList;
+  op.client = static_cast<uint32_t>(client + 1);
+  op.name = std::move(name);
+  op.two_lookups = false;
+  co_await Act(client, std::move(dir), std::move(op), rng);
 }
 
 // Names of directories are not used twice, so that nobody cares who has made one and died.
@@ -90,10 +124,14 @@ Task<void> SharedNamesWork::NextDir(size_t client) {
   ++dirs_;
   auto made = co_await vfs(client).MakeNode(kRoot, kRootInode, name, FileType::kDirectory, 0755, 0, "");
   if (!made.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
-  if (dir_ && dir_->history.size() < kLong) co_return;  // somebody else was faster
+  if (dir_ && dir_->history.size() < dir_->length) co_return;  // somebody else was faster
   if (dir_) Check(dir_);
   dir_ = std::make_shared<Dir>();
   dir_->ino = made->attr.ino;
+  dir_->maker = client;
+  dir_->length = dirs_ % 2 == 0 ? kShort : kLong;
+  dir_->alone = dirs_ * 7 % kMostAlone;
+  dir_->made_ns = NowNs();
 }
 
 Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng) {
@@ -102,6 +140,7 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
                                         Op::Kind::kList};
   Op op;
   op.kind = kKinds[rng.Below(std::size(kKinds))];
+  if (IsAlone(*dir) && rng.OneIn(2)) op.kind = Op::Kind::kCreate;
   op.client = static_cast<uint32_t>(client + 1);
   const uint64_t name = rng.Below(kNames);
   op.name = std::string(1, static_cast<char>('a' + name));
@@ -111,6 +150,10 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
     if (dir->files.empty()) co_return;
     op.file = dir->files[rng.Below(dir->files.size())].v;
   }
+  co_await Act(client, std::move(dir), std::move(op), rng);
+}
+
+Task<void> SharedNamesWork::Act(size_t client, DirPtr dir, Op op, Random& rng) {
   const bool change = op.kind != Op::Kind::kLookup && op.kind != Op::Kind::kList;
   const Who who = Me(client);
   const size_t index = Begin(dir, op);
@@ -120,6 +163,12 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
   const Error error = co_await Do(client, dir, &op, &believed, rng);
   if (believed) Overlooked(dir, index);
   Answered(who, dir, index, op, error);
+  if (op.kind == Op::Kind::kCreate && error.ok() && IsAlone(*dir) && dir->history.size() >= dir->alone) {
+    dir->over = true;
+    for (size_t c = 0; c < clients(); ++c) {
+      if (c != client && cluster().client_up(c)) Spawn(c, Peek(c, dir, op.name, rng.Next()));
+    }
+  }
   if (change && error.ok()) Strike();
 }
 
@@ -148,9 +197,23 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
     case Op::Kind::kCreate: {
       std::optional<SimKernel::Changing> changing;
       if (op->kind == Op::Kind::kCreate) changing.emplace(&kernel);
-      auto r = op->kind == Op::Kind::kLookup
-                   ? co_await kernel.Lookup(fs, kRoot, dir->ino, op->name, believed)
-                   : co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
+      const bool opens = op->kind == Op::Kind::kCreate && (IsAlone(*dir) || rng.OneIn(2));
+      Result<EntryOut> r = FsError::kIo;
+      if (opens) {
+        const int64_t after_ns = static_cast<int64_t>(rng.Below(kOpenNs));
+        auto opened = co_await fs.Create(kRoot, dir->ino, op->name, 0644, true, false, Flags(true));
+        if (opened.ok()) {
+          r = opened->entry;
+          dir->open[r->attr.ino] = {client, op->name};
+          Spawn(client, Close(client, dir, r->attr.ino, std::move(opened->handle), after_ns));
+        } else {
+          r = opened.error();
+        }
+      } else if (op->kind == Op::Kind::kCreate) {
+        r = co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
+      } else {
+        r = co_await kernel.Lookup(fs, kRoot, dir->ino, op->name, believed);
+      }
       if (op->kind == Op::Kind::kCreate && r.ok()) kernel.Removed(dir->ino, op->name);
       if (!r.ok()) co_return r.error();
       op->file = r->attr.ino.v;
@@ -213,6 +276,12 @@ void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, 
   });
 }
 
+Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, int64_t after_ns) {
+  if (after_ns > 0) co_await Sleep(after_ns);
+  if ((co_await vfs(client).Flush(kRoot, h)).ok()) dir->open.erase(ino);
+  (void)co_await vfs(client).Release(kRoot, std::move(h));
+}
+
 // What its kernel knew is gone.
 void SharedNamesWork::Died(size_t client) {
   if (!dir_) return;
@@ -238,6 +307,18 @@ void SharedNamesWork::Check(const DirPtr& dir) {
   }
   std::vector<Event> history;
   for (const Event& e : dir->history) {
+    if (e.op.kind == Op::Kind::kCreate && e.op.error == 0 && e.returned < end_ns) {
+      const auto open = dir->open.find(InodeId(e.op.file));
+      if (open != dir->open.end() && open->second.second == e.op.name) {
+        Op gone;
+        gone.kind = Op::Kind::kUnlink;
+        gone.client = e.op.client;
+        gone.name = e.op.name;
+        gone.two_lookups = false;
+        history.push_back({e.returned, linear::kPending, gone});
+        Count("files that may have gone with their client");
+      }
+    }
     const bool change = e.op.kind != Op::Kind::kLookup && e.op.kind != Op::Kind::kList;
     const bool open = e.returned == linear::kPending || e.returned >= end_ns;
     if (e.called >= end_ns || (open && !change)) continue;

@@ -1,0 +1,331 @@
+// Files that the metadata server is told of with their first bytes.
+//
+// Of a directory that this client has to itself (LeaseMode::kExclusive of its inode, OpenReply::alone), and knows whole,
+// it knows what the server would answer to a Create: so it makes the file here, with a number that it was given
+// beforehand, and tells the server with the file's first commit (CommitRequest::make): one call instead of two, and
+// one transaction. Nobody notices: before anybody else reads or changes a name there the server recalls the directory,
+// and what was made is told before that is answered.
+//
+// Before a call of ours names such a file, or its directory, the server is told (TellBefore, which the session asks
+// before each call). If it cannot be made after all, its handles give the reason (VfsInode::lost).
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+#include "common/log.h"
+
+namespace stria {
+namespace {
+
+// What the server does not know a crash of this client loses. So it is told of files that are neither closed nor synced
+// about as soon as it makes names durable by itself (MetaServerOptions::group_sync_ns).
+constexpr int64_t kTellNs = 10 * kMillisecond;
+constexpr int64_t kTellAgainNs = 1 * kSecond;
+constexpr size_t kMaxMadeAhead = 1024;
+constexpr uint32_t kNumbersAtOnce = 64;
+
+constexpr uint32_t kSetIds = 06000;
+
+// Without access control lists. What is not sure the server decides.
+bool SurelyMayCreate(const Caller& who, const Attr& dir) {
+  if (dir.nlink == 0 || dir.acls != 0) return false;
+  if (who.uid == 0) return true;
+  uint32_t rights = dir.mode & 7;
+  if (who.uid == dir.uid) {
+    rights = (dir.mode >> 6) & 7;
+  } else if (who.gid == dir.gid || std::find(who.groups.begin(), who.groups.end(), dir.gid) != who.groups.end()) {
+    rights = (dir.mode >> 3) & 7;
+  }
+  return (rights & 3) == 3;
+}
+
+// The server's last word on a commit that makes a file; everything else may be asked again. `bare`: it does nothing else.
+bool IsFinal(FsError e, bool bare) {
+  switch (e) {
+    case FsError::kConflict:
+    case FsError::kExist:
+    case FsError::kAccess:
+    case FsError::kPerm:
+    case FsError::kNoEnt:
+    case FsError::kStale:
+    case FsError::kNotDir:
+    case FsError::kIsDir:
+    case FsError::kLoop:
+    case FsError::kInval:
+    case FsError::kNameTooLong:
+    case FsError::kBadRequest: return true;
+    case FsError::kTimedOut:
+    case FsError::kFenced:
+    case FsError::kCancelled: return false;
+    default: return bare && !IsRetryable(e);
+  }
+}
+
+}  // namespace
+
+Vfs::AheadPause::AheadPause(Vfs* vfs, std::optional<InodeId> dir) : vfs_(vfs), dir_(dir) {
+  if (dir_ != InodeId()) ++vfs_->ahead_pauses_[dir_.value_or(InodeId())];
+}
+
+Vfs::AheadPause::~AheadPause() {
+  if (dir_ == InodeId()) return;
+  // It may have another layout now.
+  if (auto of = vfs_->inodes_.find(dir_.value_or(InodeId())); of != vfs_->inodes_.end()) {
+    if (of->second->attr.type == FileType::kDirectory) of->second->layout_known = false;
+  }
+  auto it = vfs_->ahead_pauses_.find(dir_.value_or(InodeId()));
+  if (--it->second == 0) vfs_->ahead_pauses_.erase(it);
+}
+
+bool Vfs::NumbersLeft() {
+  if (numbers_of_ != std::pair(session_.generation(), session_.term())) numbers_.clear();
+  return !numbers_.empty();
+}
+
+void Vfs::AskAhead(InodeId parent, MakeNodeRequest* r) {
+  if (!options_.make_ahead || last_made_in_ != parent || !entries_.IsWhole(parent, session_.generation())) return;
+  auto dir = inodes_.find(parent);
+  const bool alone = dir != inodes_.end() && HoldsFor(*dir->second, true) && dir->second->layout_known;
+  const bool numbers = NumbersLeft();
+  if (alone && numbers) return;
+  r->ahead = true;
+  r->numbers = numbers ? 0 : kNumbersAtOnce;
+}
+
+void Vfs::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked) {
+  if (!reply.alone) return;
+  if (reply.numbers > 0) {
+    (void)NumbersLeft();
+    numbers_of_ = {session_.generation(), session_.term()};
+    numbers_.emplace_back(reply.first_number.v, reply.first_number.v + reply.numbers);
+  }
+  const std::shared_ptr<VfsInode> dir = InodeOf(parent);
+  VfsInode& n = *dir;
+  if (n.generation != session_.generation()) DropState(n);
+  n.lease = n.recalled_at > asked ? n.recalled_to : LeaseMode::kExclusive;  // as in TakeGrant
+  n.for_write = n.lease == LeaseMode::kExclusive;
+  ++n.grants;
+  n.owes_release = 0;
+  n.layout = reply.layout;
+  n.layout_known = true;
+  if (reply.node.parent && n.told_at <= asked && reply.node.parent->version >= n.attr.version) {
+    n.attr = *reply.node.parent;
+    n.attr_known = true;
+    n.attr_stale = false;
+  }
+  LetGo(dir);
+}
+
+std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, const std::string& name, uint32_t mode,
+                                          const VfsHandle& flags) {
+  if (!options_.make_ahead || name.empty() || (mode & kSetIds) != 0) return std::nullopt;
+  if (ahead_pauses_.contains(parent) || ahead_pauses_.contains(InodeId())) return std::nullopt;
+  auto found = inodes_.find(parent);
+  if (found == inodes_.end()) return std::nullopt;
+  VfsInode& dir = *found->second;
+  // Under lease_mu it is being given up.
+  if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.lease_mu.locked() || dir.lease_waits > 0) return std::nullopt;
+  if (!dir.attr_known || dir.attr_stale || !dir.layout_known || !SurelyMayCreate(who, dir.attr)) return std::nullopt;
+  if (!entries_.IsWhole(parent, session_.generation()) || CachedEntry(parent, name) != InodeId()) return std::nullopt;
+  if (changing_.contains({parent, name}) || made_ahead_ >= kMaxMadeAhead || !NumbersLeft()) return std::nullopt;
+
+  auto& [next, end] = numbers_.front();
+  const InodeId ino(next++);
+  if (next == end) numbers_.pop_front();
+  const int64_t now_ns = Executor::Current().WallNs();
+  MadeAhead& made = ahead_[parent];
+  made.last_ns = std::max(made.last_ns, now_ns);
+
+  MakeNodeRequest r;
+  r.header.uid = who.uid;
+  r.header.gid = who.gid;
+  r.header.groups = who.groups;
+  r.parent = parent;
+  r.name = name;
+  r.type = FileType::kFile;
+  r.mode = mode;
+  r.umask = who.umask;
+  r.open = true;
+  r.exclusive = true;
+  r.former = ino;
+  r.made_ns = now_ns;
+
+  const std::shared_ptr<VfsInode> inode = InodeOf(ino);
+  VfsInode& n = *inode;
+  n.lease = LeaseMode::kExclusive;
+  n.for_write = true;
+  ++n.grants;
+  n.layout = dir.layout;
+  n.layout_known = true;
+  n.attr.ino = ino;
+  n.attr.type = FileType::kFile;
+  n.attr.mode = mode & ~(who.umask & 0777);
+  n.attr.uid = who.uid;
+  n.attr.gid = (dir.attr.mode & 02000) != 0 ? dir.attr.gid : who.gid;
+  n.attr.nlink = 1;
+  n.attr.atime_ns = n.attr.mtime_ns = n.attr.ctime_ns = now_ns;
+  n.attr_known = true;
+  n.extents.Know(0, kMaxFileBytes, {});
+  n.ahead = std::move(r);
+  n.ahead_since_ns = Executor::Current().NowNs();
+  made.files.emplace(ino, inode);
+  ++made_ahead_;
+  if (!std::exchange(tells_old_, true)) scope_.Spawn(TellOld());
+  ++counters_.made_ahead;
+  ++names_made_;
+  entries_.Remember(parent, name, ino, session_.generation());
+  n.attr_forgotten = n.attr_shown;  // the kernel has nothing of it that it may keep
+  n.grew_ns = Executor::Current().NowNs();
+  return MakeHandle(inode, flags);
+}
+
+void Vfs::MadeKnown(VfsInode& n) {
+  auto in = ahead_.find(n.ahead->parent);
+  in->second.files.erase(n.ino);
+  if (in->second.files.empty()) ahead_.erase(in);
+  --made_ahead_;
+  n.ahead.reset();
+}
+
+void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<CommitReply>& reply, uint64_t since,
+                       bool bare) {
+  VfsInode& n = *inode;
+  n.telling = false;
+  n.told.Pulse();
+  n.tell_error = reply.error();
+  if (!n.ahead) return;  // the session was lost meanwhile
+  if (reply.ok()) {
+    MadeKnown(n);
+    if (reply->parent) (void)Remember(*reply->parent, since);
+    return;
+  }
+  if (!IsFinal(reply.code(), bare)) {
+    n.ahead_since_ns = Executor::Current().NowNs() + kTellAgainNs;
+    return;
+  }
+  LogWarning("file {} in directory {} could not be made: {}", n.ahead->name, n.ahead->parent, reply.error());
+  const InodeId parent = n.ahead->parent;
+  ForgetEntry(parent, n.ahead->name);
+  MadeKnown(n);
+  n.lost = Error(reply.code() == FsError::kNoSpace ? FsError::kNoSpace : FsError::kIo,
+                 "this file could not be made: " + reply.error().ToString());
+  DropLease(n);
+  n.owes_release = session_.NumberCall();  // after a restart of the server it was claimed
+  n.attr_known = false;
+  n.attr.nlink = 0;
+  DropUnreachable(inode);
+  n.batch_done.Pulse();
+  NamesInDoubt(parent);
+  LetGo(inode);
+}
+
+// Of its own, as who waits for it may be cancelled.
+Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
+  VfsInode& n = *inode;
+  CommitRequest r;
+  r.ino = n.ino;
+  r.make = *n.ahead;
+  r.durable = durable;
+  const uint64_t since = cache_epoch_;
+  const uint64_t generation = n.generation;
+  Result<CommitReply> reply = FsError::kFenced;
+  if (generation == session_.generation()) {
+    reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
+  }
+  MadeAnswered(inode, reply, since, true);
+  if (!reply.ok() || n.generation != generation) co_return;
+  n.Committed(session_.term(), reply->seq);
+  if (durable) n.KnownDurable({session_.term(), reply->seq});
+  (void)Remember(reply->attr, SinceChange(since));
+  DropIfIdle(inode);
+}
+
+Task<Result<void>> Vfs::TellMade(std::shared_ptr<VfsInode> inode, bool durable) {
+  VfsInode& n = *inode;
+  const uint64_t generation = n.generation;
+  for (bool asked = false; n.ahead && n.generation == generation;) {
+    if (!n.telling) {
+      if (asked) co_return n.tell_error;
+      asked = n.telling = true;
+      scope_.Spawn(Tell(inode, durable));
+      if (!n.telling) continue;
+    }
+    co_await n.told.Wait();
+  }
+  if (n.generation != generation) {
+    co_return Error(FsError::kIo, "the mount lost its session before this file was made");
+  }
+  if (!n.lost.ok()) co_return n.lost;
+  co_return Ok();
+}
+
+std::vector<std::shared_ptr<VfsInode>> Vfs::MadeAheadOf(const SessionCallNames& named) const {
+  std::vector<std::shared_ptr<VfsInode>> out;
+  if (made_ahead_ == 0) return out;
+  for (InodeId ino : named) {
+    if (auto dir = ahead_.find(ino); dir != ahead_.end()) {
+      for (const auto& [file, inode] : dir->second.files) out.push_back(inode);
+    }
+    if (auto it = inodes_.find(ino); it != inodes_.end() && it->second->ahead) out.push_back(it->second);
+  }
+  return out;
+}
+
+std::optional<Task<Result<void>>> Vfs::TellBefore(const SessionCallNames& named) {
+  std::vector<std::shared_ptr<VfsInode>> files = MadeAheadOf(named);
+  if (files.empty()) return std::nullopt;
+  return TellAll(std::move(files));
+}
+
+// All at once; that one cannot be made is its own affair.
+Task<Result<void>> Vfs::TellAll(std::vector<std::shared_ptr<VfsInode>> files) {
+  std::vector<Task<Result<void>>> told;
+  for (const auto& inode : files) told.push_back(TellMade(inode, false));
+  const std::vector<Result<void>> results = co_await WhenAll(std::move(told));
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (!results[i].ok() && files[i]->lost.ok()) co_return results[i].error();
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> Vfs::FlushHeld(std::shared_ptr<VfsInode> inode) {
+  while (true) {
+    std::vector<std::shared_ptr<VfsInode>> files = MadeAheadOf({inode->ino, InodeId()});
+    if (files.empty()) break;
+    CO_RETURN_IF_ERROR(co_await TellAll(std::move(files)));
+  }
+  co_return co_await FlushInode(std::move(inode), false);
+}
+
+Task<void> Vfs::TellOld() {
+  while (made_ahead_ > 0) {
+    co_await Sleep(kTellNs);
+    const int64_t now_ns = Executor::Current().NowNs();
+    std::vector<std::shared_ptr<VfsInode>> old;
+    for (const auto& [dir, made] : ahead_) {
+      for (const auto& [ino, inode] : made.files) {
+        if (now_ns - inode->ahead_since_ns >= kTellNs && !inode->telling) old.push_back(inode);
+      }
+    }
+    for (const auto& inode : old) {
+      if (!inode->ahead || std::exchange(inode->telling, true)) continue;
+      scope_.Spawn(Tell(inode, false));
+    }
+  }
+  tells_old_ = false;
+}
+
+// Before that directory goes. Under an AheadPause.
+Task<Result<void>> Vfs::TellIn(std::optional<InodeId> dir) {
+  std::vector<std::shared_ptr<VfsInode>> files;
+  for (const auto& [ino, made] : ahead_) {
+    if (dir && ino != *dir) continue;
+    for (const auto& [file, inode] : made.files) files.push_back(inode);
+  }
+  if (files.empty()) co_return Ok();
+  co_return co_await TellAll(std::move(files));
+}
+
+}  // namespace stria
