@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <utility>
 
-#include "common/log.h"
 
 namespace stria {
 namespace {
@@ -87,7 +86,7 @@ Result<uint64_t> LogEnd(LogBytes& bytes) {
 
 class PreparedLogs::Log {
  public:
-  explicit Log(int fd) : fd_(fd) {}
+  Log(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   ~Log() { ::close(fd_); }
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
@@ -97,6 +96,11 @@ class PreparedLogs::Log {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [&] { return !preparing_ || written_ + length <= from_; });
     written_ += length;
+  }
+  const std::string& path() const { return path_; }
+  uint64_t written() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return written_;
   }
   bool wanted() const {
     std::lock_guard<std::mutex> lock(mu_);
@@ -139,6 +143,7 @@ class PreparedLogs::Log {
     return ::fdatasync(fd_) == 0;  // if not, so will be whoever syncs the log, who tells of it
   }
 
+  const std::string path_;
   const int fd_;
   mutable std::mutex mu_;
   std::condition_variable changed_;
@@ -218,7 +223,7 @@ rocksdb::IOStatus PreparedLogs::NewWritableFile(const std::string& path, const r
   if (!s.ok() || !IsLog(path)) return s;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return s;  // it grows as it is written
-  auto log = std::make_shared<Log>(fd);
+  auto log = std::make_shared<Log>(path, fd);
   {
     std::lock_guard<std::mutex> lock(mu_);
     logs_.push_back(log);
@@ -239,6 +244,18 @@ rocksdb::IOStatus PreparedLogs::NewSequentialFile(const std::string& path, const
   if (!end.ok()) return rocksdb::IOStatus::IOError(end.error().message, path);
   *file = std::make_unique<UpTo>(std::move(*file), *end);
   return s;
+}
+
+rocksdb::IOStatus PreparedLogs::GetFileSize(const std::string& path, const rocksdb::IOOptions& options,
+                                            uint64_t* size, rocksdb::IODebugContext* dbg) {
+  if (IsLog(path)) {
+    for (const auto& log : Open()) {
+      if (log->path() != path) continue;
+      *size = log->written();
+      return rocksdb::IOStatus::OK();
+    }
+  }
+  return FileSystemWrapper::GetFileSize(path, options, size, dbg);
 }
 
 }  // namespace stria

@@ -47,6 +47,10 @@ class PreparedLogs : public rocksdb::FileSystemWrapper {
                                       std::unique_ptr<rocksdb::FSSequentialFile>* file,
                                       rocksdb::IODebugContext* dbg) override;
 
+  // Of a log that is being written, what was written: a copy of it (a checkpoint) takes that, and it may be cut meanwhile.
+  rocksdb::IOStatus GetFileSize(const std::string& path, const rocksdb::IOOptions& options, uint64_t* size,
+                                rocksdb::IODebugContext* dbg) override;
+
  private:
   class Log;
   std::vector<std::shared_ptr<Log>> Open() const;

@@ -118,6 +118,19 @@ TEST_F(PreparedLogTest, IsCutWhenItIsClosed) {
   EXPECT_GT(fs::file_size(log), 3000u);
 }
 
+TEST_F(PreparedLogTest, ACheckpointTakesWhatWasWritten) {
+  auto kv = Open("kv");
+  int n = 0;
+  for (; n < 50; ++n) Put(*kv, n, 3000);
+  ASSERT_TRUE(Sync(*kv).ok());
+  ASSERT_TRUE(kv->Checkpoint(Path("copy")).ok());
+  for (; n < 60; ++n) Put(*kv, n, 3000);
+  auto copy = Open("copy");
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(Prefix(*copy, n), 50);
+  EXPECT_LT(fs::file_size(Log("copy")), kPreparedLogBytes);
+}
+
 // Stores of releases before, and for them.
 TEST_F(PreparedLogTest, WithAndWithoutReadEachOther) {
   int n = 0;
