@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "common/exec/loop_executor.h"
 #include "common/exec/pool.h"
@@ -50,11 +51,31 @@ class PreparedLogTest : public testing::Test {
     EXPECT_TRUE(kv.ok()) << kv.error();
     return kv.ok() ? std::move(*kv) : nullptr;
   }
-  // As a kill leaves it.
+  // As a kill leaves it: everything of one moment, so it is copied again if RocksDB flushed meanwhile, which removes logs and
+  // writes in the manifest.
   void CopyOpen(const std::string& from, const std::string& to) {
-    fs::remove_all(Path(to));
-    fs::copy(Path(from), Path(to));
-    fs::remove(Path(to) + "/LOCK");
+    for (int tries = 0; tries < 1000; ++tries) {
+      fs::remove_all(Path(to));
+      std::error_code error;
+      const auto before = State(from);
+      fs::copy(Path(from), Path(to), error);
+      if (!error && !before.empty() && State(from) == before) {
+        fs::remove(Path(to) + "/LOCK");
+        return;
+      }
+    }
+    FAIL() << "no two looks at " << from << " are alike";
+  }
+  // The names, and how much is in the manifest; empty if it changes while one looks.
+  std::map<std::string, uintmax_t> State(const std::string& name) {
+    std::map<std::string, uintmax_t> state;
+    std::error_code error;
+    for (fs::directory_iterator at(Path(name), error), end; !error && at != end; at.increment(error)) {
+      const std::string file = at->path().filename();
+      state[file] = file.starts_with("MANIFEST") ? fs::file_size(at->path(), error) : 0;
+    }
+    if (error) state.clear();
+    return state;
   }
   fs::path Log(const std::string& name) {
     fs::path newest;
