@@ -81,6 +81,32 @@ class Plain(System):
         return self.place
 
 
+class EmptyFuse(System):
+    """A FUSE filesystem with nothing behind it (empty_fuse.cc): what the kernel lets anyone have."""
+
+    name = "empty FUSE"
+    program = pathlib.Path(__file__).resolve().parents[2] / "bazel-bin/tools/bench/empty_fuse"
+    server = None
+
+    def missing(self):
+        if os.access(self.program, os.X_OK):
+            return []
+        return [f"{self.program} (run bazel build --config=opt //tools/bench:empty_fuse)"]
+
+    def start(self):
+        mount = self.place / "mnt"
+        mount.mkdir()
+        self.server = subprocess.Popen([self.program, mount], stdin=subprocess.DEVNULL)
+        wait_for("the mount of empty_fuse", lambda: os.path.ismount(mount))
+        return mount
+
+    def stop(self):
+        run("umount", self.place / "mnt", check=False)
+        if self.server:
+            self.server.wait(timeout=10)
+            self.server = None
+
+
 class Btrfs(System):
     """The kernel's RAID-5 over five loop devices: the same redundancy without a network."""
 
@@ -337,6 +363,7 @@ def all_systems(base, stria, device_bytes):
         "through": StriaThrough(base / "through", stria),
         "gluster": Gluster(base / "gluster"),
         "moosefs": MooseFs(base / "moosefs"),
+        "empty": EmptyFuse(base / "empty"),
         "btrfs": Btrfs(base / "btrfs", device_bytes),
         "plain": Plain(base / "plain"),
     }
