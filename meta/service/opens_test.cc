@@ -1,0 +1,282 @@
+// Who has a file open: what others buffered is recalled, what an open brings along, what happens to a file without a name.
+#include <gtest/gtest.h>
+
+#include "meta/service/service_testing.h"
+
+namespace stria {
+namespace {
+
+using Kind = SessionEvent::Kind;
+
+TEST_F(ServiceTest, SecondOpenerRecallsAndSeesWhatWasBuffered) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    CommitRequest r = a.InlineCommit(ino, 0, "hello");
+    EXPECT_TRUE((co_await h.server->Commit(r)).ok());
+  };
+  auto opened = b.OpenFile(ino, false);
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->lease, LeaseMode::kShared);
+  EXPECT_EQ(opened->node.attr.size, 5u);
+  EXPECT_EQ(Count(a.events, Kind::kRecall, ino), 1u);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kShared);
+  // Shared: the writer's commits reach the reader before they are answered.
+  EXPECT_TRUE(b.GetAttr(ino).ok());
+  b.events.clear();
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 5, " world"))).ok());
+  EXPECT_GE(Count(b.events, Kind::kInvalidateAttr, ino) + Count(b.events, Kind::kInvalidateData, ino), 1u);
+  EXPECT_EQ(b.GetAttr(ino)->attr.size, 11u);
+}
+
+TEST_F(ServiceTest, ACloneHasWhatOthersBufferedAndIsMadeOnce) {
+  const InodeId from = a.Make(kRootInode, "from")->node.attr.ino;
+  const InodeId to = b.Make(kRootInode, "to")->node.attr.ino;
+  int flushes = 0;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    ++flushes;
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(from, 0, "hello"))).ok());
+  };
+  CloneRequest r;
+  r.header = b.Mutation();
+  r.from = from;
+  r.from_offset = 1;
+  r.to = to;
+  r.to_offset = 10;
+  r.length = kMaxFileBytes;
+  auto first = b.Run(h.server->Clone(r));
+  ASSERT_TRUE(first.ok()) << first.error();
+  EXPECT_EQ(first->cloned, 4u);
+  EXPECT_EQ(flushes, 1);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, from), LeaseMode::kExclusive) << "reading takes nothing away";
+  auto again = b.Run(h.server->Clone(r));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(again->seq, first->seq) << "the stored answer";
+  EXPECT_EQ(b.GetAttr(to)->attr.size, 14u);
+}
+
+TEST_F(ServiceTest, StatByOthersFlushesAndIsNotCached) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  uint64_t size = 0;
+  a.flush = [&](SessionEvent e) -> Task<void> {
+    EXPECT_EQ(e.kind, Kind::kFlush);
+    size += 3;
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, size - 3, "abc"))).ok());
+  };
+  const Result<NodeReply> seen = b.GetAttr(ino);
+  EXPECT_EQ(seen->attr.size, 3u);
+  EXPECT_TRUE(seen->held_elsewhere);
+  EXPECT_EQ(b.Lookup("f")->attr.size, 6u);
+  EXPECT_FALSE(a.GetAttr(ino)->held_elsewhere);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kExclusive);
+  ReadDirRequest list;
+  list.header = b.Header();
+  list.ino = kRootInode;
+  list.with_attrs = true;
+  auto entries = b.Run(h.server->ReadDir(list));
+  ASSERT_EQ(entries->entries.size(), 1u);
+  EXPECT_FALSE(entries->entries[0].attr) << "unknown while somebody buffers";
+}
+
+TEST_F(ServiceTest, ExclusiveGrantDropsWhatOthersCached) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  b.events.clear();
+  EXPECT_EQ(a.OpenFile(ino, true)->lease, LeaseMode::kExclusive);
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateAttr, ino), 1u);
+}
+
+TEST_F(ServiceTest, RemoteTruncateRecalls) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  a.flush = [&](SessionEvent) -> Task<void> {
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, 0, "hello"))).ok());
+  };
+  SetAttrRequest r;
+  r.header = b.Mutation();
+  r.ino = ino;
+  r.size = 2;
+  auto reply = b.Run(h.server->SetAttr(r));
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_EQ(reply->attr.size, 2u);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kShared);
+}
+
+// Somebody removes the name while a create still waits for those who knew that it was not there.
+TEST_F(ServiceTest, ACreatedFileIsOpenFromItsBeginning) {
+  TestClient c{&h, 3};
+  c.Open();
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kNoEnt);
+  b.Stop();
+  TaskScope scope;
+  std::optional<Result<OpenReply>> made;
+  std::optional<Result<NodeReply>> unlinked;
+  scope.Spawn([](TestClient* client, MetaServer* server, std::optional<Result<OpenReply>>* out) -> Task<void> {
+    MakeNodeRequest r;
+    r.header = client->Mutation();
+    r.parent = kRootInode;
+    r.name = "f";
+    r.mode = 0644;
+    r.open = r.exclusive = true;
+    out->emplace(co_await server->MakeNode(std::move(r)));
+  }(&a, h.server.get(), &made));
+  h.ex.RunFor(10 * kMillisecond);
+  scope.Spawn([](MetaServer* server, NameRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->Unlink(std::move(r)));
+  }(h.server.get(), c.Name(kRootInode, "f", true), &unlinked));
+  h.ex.RunFor(10 * kMillisecond);
+  EXPECT_FALSE(made || unlinked) << "b has not been told";
+  h.ex.RunFor(20 * kSecond);  // until b is fenced
+  ASSERT_TRUE(made && unlinked && unlinked->ok());
+  ASSERT_TRUE(made->ok()) << made->error();
+  const InodeId ino = (*made)->node.attr.ino;
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "mine"))).ok());
+  a.Release(ino);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, UnlinkedFileLivesUntilClosed) {
+  auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  ASSERT_TRUE(b.Unlink("f").ok());
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(a.GetAttr(ino).ok());
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "still here"))).ok());
+  // Its holder dies: it is freed.
+  a.Stop();
+  h.ex.RunFor(20 * kSecond);
+  EXPECT_EQ(b.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnUnlinkGivesBackWhatNobodyUses) {
+  const auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  NameRequest r = a.Name(kRootInode, "f", true);
+  r.release = ino;
+  const auto reply = a.Run(h.server->Unlink(r));
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_TRUE(reply->released);
+  EXPECT_EQ(reply->attr.nlink, 0u);
+  EXPECT_FALSE(h.server->leases().IsOpen(ino));
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);  // at once: it was no orphan
+  // The same again: whether it was heeded is not stored.
+  const auto again = a.Run(h.server->Unlink(r));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_FALSE(again->released);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnUnlinkDoesNotGiveBackWhatWasOpenedLater) {
+  const auto made = a.Make(kRootInode, "f");
+  const InodeId ino = made->node.attr.ino;
+  OpenRequest open;
+  open.header = a.Header();
+  open.header.trace_id = 6;
+  open.ino = ino;
+  open.for_write = true;
+  ASSERT_TRUE(a.Run(h.server->Open(open)).ok());
+  NameRequest r = a.Name(kRootInode, "f", true);
+  r.header.trace_id = 5;
+  r.release = ino;
+  ASSERT_TRUE(a.Run(h.server->Unlink(r)).ok());
+  EXPECT_TRUE(h.server->leases().IsOpen(ino));
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "still here"))).ok());
+  a.Release(ino);
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, AnOpenTellsTheMappingOfASmallFile) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "text"))).ok());
+  a.Release(ino);
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  auto opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);  // it was not asked for
+  open.map_bytes = kMiB;
+  opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok() && opened->mapping);
+  EXPECT_EQ(opened->lease, LeaseMode::kRead);
+  ASSERT_EQ(opened->mapping->extents.size(), 1u);
+  EXPECT_EQ(opened->mapping->extents[0].inline_bytes, "text");
+  EXPECT_EQ(opened->mapping->covered_to, kMiB);
+  EXPECT_EQ(opened->mapping->attr.size, 4u);
+  // It is told of what comes next, as if it had asked for the mapping.
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = ino;
+  cut.size = 2;
+  const size_t told = Count(b.events, Kind::kInvalidateData, ino);
+  ASSERT_TRUE(a.Run(h.server->SetAttr(cut)).ok());
+  EXPECT_EQ(Count(b.events, Kind::kInvalidateData, ino), told + 1);
+  // Where others write nothing may be kept.
+  open.header = a.Header();
+  open.for_write = true;
+  opened = a.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->lease, LeaseMode::kShared);
+  EXPECT_FALSE(opened->mapping);
+}
+
+TEST_F(ServiceTest, AnOpenTellsNoLongMapping) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  for (uint64_t i = 0; i < 65; ++i) {
+    ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, i * 1000, "x"))).ok());
+  }
+  a.Release(ino);
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  open.map_bytes = 64'000;
+  auto opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok() && opened->mapping);
+  EXPECT_EQ(opened->mapping->extents.size(), 64u);
+  open.map_bytes = kMiB;
+  opened = b.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);
+}
+
+// Somebody who showed what was there before a change does not know of it yet.
+TEST_F(ServiceTest, AnOpenTellsNoMappingThatOthersDoNotKnow) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "text"))).ok());
+  a.Release(ino);
+  TestClient c{&h, 3};
+  c.Open();
+  OpenRequest open;
+  open.ino = ino;
+  open.header = b.Header();
+  open.map_bytes = kMiB;
+  ASSERT_TRUE(b.Run(h.server->Open(open)).ok());
+  b.Stop();  // polls no more
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = ino;
+  cut.size = 2;
+  TaskScope scope;
+  bool answered = false;
+  scope.Spawn([](MetaServer* s, SetAttrRequest r, bool* done) -> Task<void> {
+    (void)co_await s->SetAttr(r);
+    *done = true;
+  }(h.server.get(), cut, &answered));
+  h.ex.RunFor(kSecond / 10);
+  ASSERT_FALSE(answered);
+  open.header = c.Header();
+  const auto opened = c.Run(h.server->Open(open));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_FALSE(opened->mapping);
+  scope.CancelAll();
+}
+
+}  // namespace
+}  // namespace stria
