@@ -2,9 +2,10 @@
 // one directory, whose bytes repeat what was last written to their first 4 MiB; the kernel keeps them in its page cache, reads
 // ahead as far as for stria-mount, and asks for and gives as much at a time.
 //
-// usage: empty_fuse MOUNTPOINT; ends when it is unmounted. One thread.
+// usage: empty_fuse MOUNTPOINT; ends when it is unmounted, or told to. One thread.
 #include <fuse3/fuse_lowlevel.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,7 +123,7 @@ void Fsync(fuse_req_t req, fuse_ino_t, int, fuse_file_info*) { fuse_reply_err(re
 void ReadAhead(const char* mountpoint, int kib) {
   struct stat st;
   if (stat(mountpoint, &st) != 0) return;
-  std::ofstream("/sys/class/bdi/" + std::to_string(st.st_dev >> 8) + ":" + std::to_string(st.st_dev & 0xff) + "/read_ahead_kb") << kib;
+  std::ofstream("/sys/class/bdi/" + std::to_string(major(st.st_dev)) + ":" + std::to_string(minor(st.st_dev)) + "/read_ahead_kb") << kib;
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ class EmptyFuse(System):
     def stop(self):
         run("umount", self.place / "mnt", check=False)
         if self.server:
+            self.server.terminate()  # if it was never mounted, or could not be unmounted
             self.server.wait(timeout=10)
             self.server = None
 
