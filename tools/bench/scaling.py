@@ -239,8 +239,8 @@ def main():
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({"of": heading(args), "sections": to_json(rows)}, indent=1) + "\n")
     if args.svg:
-        panels = [panel(section, list(rows.get(section, {}).values())) for section in OF]
-        pathlib.Path(args.svg).write_text(draw("How costs grow", panels, heading(args)), encoding="utf-8")
+        panels = [panel(section, list(rows[section].values())) for section in OF if rows.get(section)]
+        pathlib.Path(args.svg).write_text(draw("How costs grow", panels, heading(args), min(2, len(panels))), encoding="utf-8")
     if args.only and scaling.failed:
         sys.exit(f"bench: failed: {'; '.join(scaling.failed)}")
 
