@@ -26,7 +26,6 @@ enum class Sabotage : uint8_t {
   kFreeOpenFiles,       // unlinked files that somebody has open are freed
   kLeaveLonely,         // the last column of a fold is not mirrored again
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
-  kForgetUnsettled,     // a restarted data server does not look for small shards that its index lost
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
 };
 

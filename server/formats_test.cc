@@ -72,10 +72,6 @@ TEST(FormatsTest, RoundTrips) {
   EXPECT_EQ(DecodeSegmentHead(kDisk, 3, 4160, head).code(), FsError::kCorrupt);  // a copy elsewhere
   EXPECT_EQ(DecodeSegmentHead(kDisk, 4, 4096, head).code(), FsError::kCorrupt);
   EXPECT_EQ(DecodeSegmentHead(kDisk, 3, 4096, head.substr(0, 50)).code(), FsError::kNoData);
-  EXPECT_FALSE(DecodeSegmentHead(kDisk, 3, 4096, head).value().moved);
-  SegmentEntry moved = SampleEntry();
-  moved.moved = true;
-  EXPECT_TRUE(DecodeSegmentHead(kDisk, 3, 4096, EncodeSegmentHead(kDisk, 3, moved)).value().moved);
   EXPECT_TRUE(CheckSegmentHeader(kDisk, 3, EncodeSegmentHeader(kDisk, 3)).ok());
   EXPECT_FALSE(CheckSegmentHeader(kDisk, 4, EncodeSegmentHeader(kDisk, 3)).ok());
   EXPECT_FALSE(CheckSegmentHeader(kDisk, 3, "").ok());

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <span>
 
 #include "common/codec.h"
 #include "stripe/checksum.h"
@@ -16,9 +15,7 @@ namespace {
 constexpr uint64_t kHeaderMagic = 0x31474553'41525453;  // "STRASEG1"
 constexpr uint32_t kEntryMagic = 0x544e4553;            // "SENT"
 constexpr uint8_t kVersion = 1;
-constexpr uint16_t kMovedFlag = 1;
 constexpr uint64_t kScanWindowBytes = 1 * kMiB;
-constexpr uint64_t kReadBytes = 1 * kMiB;
 
 uint64_t Seed(const Uuid& disk, uint64_t segment, uint64_t offset) {
   ByteWriter w;
@@ -125,7 +122,7 @@ std::string EncodeSegmentHead(const Uuid& disk, uint64_t segment, const SegmentE
   w.U32(kEntryMagic);
   w.U8(kVersion);
   w.U8(static_cast<uint8_t>(entry.kind));
-  w.U16(entry.moved ? kMovedFlag : 0);
+  w.U16(0);
   w.U64(entry.shard.v);
   w.U64(entry.length);
   w.U64(entry.digest);
@@ -153,7 +150,7 @@ Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint6
   if (kind != static_cast<uint8_t>(ShardKind::kRaw) && kind != static_cast<uint8_t>(ShardKind::kPacked))
     return none;
   e.kind = static_cast<ShardKind>(kind);
-  e.moved = (r.U16() & kMovedFlag) != 0;
+  r.U16();
   e.shard = ShardId(r.U64());
   e.length = r.U64();
   e.digest = r.U64();
@@ -173,14 +170,14 @@ Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint6
 }
 
 Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment,
-                                                    uint64_t size_bytes, uint64_t from) {
+                                                    uint64_t size_bytes) {
   const std::string name = SegmentName(segment);
   CO_ASSIGN_OR_RETURN(const Buffer header, co_await disk->Read(name, 0, kSegmentHeaderBytes));
   CO_RETURN_IF_ERROR(Result<void>(CheckSegmentHeader(disk_uuid, segment, header.view())));
   std::vector<SegmentEntry> out;
   Buffer window;
   uint64_t window_offset = 0;
-  uint64_t at = std::max(kSegmentHeaderBytes, AlignUp(from, kSegmentBatchAlign));
+  uint64_t at = kSegmentHeaderBytes;
   while (at + kSegmentHeadBytes <= size_bytes) {
     if (at < window_offset || at + kSegmentHeadBytes > window_offset + window.size()) {
       CO_ASSIGN_OR_RETURN(window, co_await disk->Read(name, at, kScanWindowBytes));
@@ -202,23 +199,6 @@ Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, 
     out.push_back(std::move(*e));
   }
   co_return out;
-}
-
-Task<Result<bool>> IsWhole(Disk* disk, uint64_t segment, const SegmentEntry& e) {
-  const bool packed = e.kind == ShardKind::kPacked;
-  const std::string name = packed ? SegmentName(segment) : RawShardName(e.shard);
-  const uint64_t base = packed ? SegmentPayloadOffset({segment, e.offset}, e.length) : 0;
-  for (uint64_t at = 0; at < e.length; at += kReadBytes) {
-    const uint64_t n = std::min(kReadBytes, e.length - at);
-    Result<Buffer> bytes = co_await disk->Read(name, base + at, n);
-    if (bytes.code() == FsError::kNoEnt) co_return false;
-    if (!bytes.ok()) co_return bytes.error();
-    if (bytes->size() != n) co_return false;
-    const uint64_t first = at / kChecksumBlockBytes;
-    const auto table = std::span(e.crcs).subspan(first, ChecksumBlocks(n));
-    if (FirstBadBlock(e.shard, first, bytes->span(), table)) co_return false;
-  }
-  co_return true;
 }
 
 }  // namespace stria

@@ -5,11 +5,11 @@
 //   4096   batches of entries. A batch (one group commit) begins at a multiple of 4,096, so that no
 //          append touches a page that holds synced bytes; its entries begin at multiples of 64.
 //   entry  head (48 bytes, then the table: u32 per block), padded to 64; then the payload if it has
-//          one, padded to 64. One bit of the head says that compaction moved the entry here.
+//          one, padded to 64
 //
 // The hash of a head covers head and table and is seeded with disk, segment and offset: an entry
 // copied elsewhere (say, inside the payload of another) is not one. All integers little-endian.
-// Pure functions, but for ScanSegment and IsWhole.
+// Pure functions, but for ScanSegment.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,6 @@ struct SegmentEntry {
   uint64_t length = 0;
   uint64_t digest = 0;
   std::vector<uint32_t> crcs;
-  bool moved = false;  // a copy that compaction made: not the one that its seal was answered for
 };
 
 // Head, table and padding.
@@ -69,12 +68,9 @@ std::string EncodeSegmentHead(const Uuid& disk, uint64_t segment, const SegmentE
 Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint64_t offset,
                                        std::string_view bytes);
 
-// All entries at or after `from` whose heads are whole, in order; what lies between is skipped. Payloads are not
-// read. `from` is 0 or the end of a batch. kCorrupt if the segment's header is bad.
+// All entries whose heads are whole, in order; what lies between is skipped. Payloads are not read.
+// kCorrupt if the segment's header is bad.
 Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment,
-                                                    uint64_t size_bytes, uint64_t from = 0);
-
-// True if the entry's bytes (of a raw shard: its file's) are there and have its checksums; only disk errors are errors.
-Task<Result<bool>> IsWhole(Disk* disk, uint64_t segment, const SegmentEntry& entry);
+                                                    uint64_t size_bytes);
 
 }  // namespace stria

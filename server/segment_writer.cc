@@ -13,7 +13,7 @@ uint64_t SegmentWriter::BatchBytes(const std::vector<Item>& items) {
   return n;
 }
 
-Task<SegmentWriter::Appended> SegmentWriter::Append(std::vector<Item> items) {
+Task<Result<SegmentWriter::Appended>> SegmentWriter::Append(std::vector<Item> items) {
   const uint64_t bytes = BatchBytes(items);
   BufferChain chain;
   uint64_t start = AlignUp(end_, kSegmentBatchAlign);
@@ -23,9 +23,9 @@ Task<SegmentWriter::Appended> SegmentWriter::Append(std::vector<Item> items) {
     chain.Append(Buffer::FromString(EncodeSegmentHeader(disk_uuid_, active_)));
   }
   Appended out;
+  out.segment = active_;
   out.file = SegmentName(active_);
   out.pin = Pin(this, active_);
-  out.turn = Turn(this, next_turn_++);
   uint64_t at = start + chain.size();
   for (Item& item : items) {
     SegmentEntry& e = item.entry;
@@ -41,10 +41,12 @@ Task<SegmentWriter::Appended> SegmentWriter::Append(std::vector<Item> items) {
   end_ = at;
   sizes_[active_] = at;
   dirty_.insert(active_);
-  out.end = {active_, at};
+  const uint64_t segment = active_;
   Result<void> written = co_await disk_->Write(out.file, start, std::move(chain));
-  out.error = written.error();
-  if (!written.ok() && active_ == out.end.segment) active_ = 0;
+  if (!written.ok()) {
+    if (active_ == segment) active_ = 0;
+    co_return written.error();
+  }
   co_return std::move(out);
 }
 

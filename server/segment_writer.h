@@ -5,14 +5,12 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/buffer.h"
-#include "common/exec/task.h"
 #include "common/io/disk.h"
 #include "server/segment.h"
 #include "server/shard_index.h"
@@ -45,44 +43,15 @@ class SegmentWriter {
     SegmentWriter* writer_ = nullptr;
     uint64_t segment_ = 0;
   };
-  // Batches are recorded in the order of their appends: while a Turn is held, those appended later wait in Await.
-  class Turn {
-   public:
-    Turn() = default;
-    Turn(SegmentWriter* w, uint64_t number) : writer_(w), number_(number) { w->turns_.insert(number); }
-    Turn(Turn&& o) noexcept : writer_(std::exchange(o.writer_, nullptr)), number_(o.number_) {}
-    Turn& operator=(Turn&& o) noexcept {
-      Release();
-      writer_ = std::exchange(o.writer_, nullptr);
-      number_ = o.number_;
-      return *this;
-    }
-    ~Turn() { Release(); }
-    Task<void> Await() {
-      while (writer_ != nullptr && *writer_->turns_.begin() != number_) co_await writer_->turn_ended_.Wait();
-    }
-    void Release() {
-      if (!writer_) return;
-      writer_->turns_.erase(number_);
-      writer_->turn_ended_.Pulse();
-      writer_ = nullptr;
-    }
-
-   private:
-    SegmentWriter* writer_ = nullptr;
-    uint64_t number_ = 0;
-  };
   struct Item {
     SegmentEntry entry;   // its offset is chosen here
     BufferChain payload;  // of packed shards
   };
   struct Appended {
-    Error error;  // of the write; then parts of the batch may be in the file all the same
     std::vector<SegmentPlace> places;
     std::string file;
-    SegmentPlace end;  // of the batch
+    uint64_t segment = 0;
     Pin pin;
-    Turn turn;
   };
 
   SegmentWriter(Disk* disk, ShardIndex* index, Uuid disk_uuid)
@@ -95,7 +64,7 @@ class SegmentWriter {
   }
   // Writes the items as one batch of the active segment. Not durable before that file is synced. After
   // an error the segment is not appended to any more. Calls may overlap.
-  Task<Appended> Append(std::vector<Item> items);
+  Task<Result<Appended>> Append(std::vector<Item> items);
 
   // Bytes that a batch of such items adds, for bounds.
   static uint64_t BatchBytes(const std::vector<Item>& items);
@@ -118,9 +87,6 @@ class SegmentWriter {
   uint64_t end_ = 0;  // of the active segment, allocated
   std::map<uint64_t, uint64_t> sizes_;
   std::map<uint64_t, int> pins_;
-  uint64_t next_turn_ = 1;
-  std::set<uint64_t> turns_;  // that are held
-  Event turn_ended_;
   std::set<uint64_t> dirty_;
 };
 

@@ -43,7 +43,6 @@ Task<void> ShardStore::Background() {
     if (failed()) co_return;
     co_await DropIdle();
     co_await SyncDirtySegments();
-    co_await SyncIndex();
     while (!failed()) {
       Result<bool> more = co_await CompactOne();
       if (!more.ok() || !*more) break;
@@ -168,7 +167,7 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
       if (!found.ok() || !*found || (*found)->place.segment != segment) continue;
       const ShardRecordPtr record = *found;
       SegmentWriter::Item item;
-      item.entry = SegmentEntry{0, shards[next], record->kind, record->length, record->digest, record->crcs, true};
+      item.entry = SegmentEntry{0, shards[next], record->kind, record->length, record->digest, record->crcs};
       if (record->kind == ShardKind::kPacked) {
         Result<Buffer> payload = co_await disk_->Read(
             SegmentName(segment), SegmentPayloadOffset(record->place, record->length), record->length);
@@ -191,11 +190,10 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
     }
     if (items.empty()) continue;
     CO_RETURN_IF_ERROR(co_await CheckSpace(bytes, true));
-    SegmentWriter::Appended appended = co_await segments_.Append(std::move(items));
-    appended.turn.Release();  // what was moved is not looked for behind the settled end
-    if (!appended.error.ok()) co_return CountWrite(appended.error);
-    for (size_t i = 0; i < changes.size(); ++i) changes[i].to = appended.places[i];
-    Result<void> synced = co_await disk_->SyncFiles(std::vector<std::string>(1, appended.file));
+    Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items));
+    if (!appended.ok()) co_return CountWrite(appended.error());
+    for (size_t i = 0; i < changes.size(); ++i) changes[i].to = appended->places[i];
+    Result<void> synced = co_await disk_->SyncFiles(std::vector<std::string>(1, appended->file));
     Error error = synced.error();
     if (synced.ok()) error = (co_await index_.Apply(std::move(changes))).error();
     if (!error.ok()) {

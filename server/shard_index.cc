@@ -99,36 +99,13 @@ Result<ShardRecord> DecodeShardRecord(ShardId shard, std::string_view value) {
   return out;
 }
 
-std::string SettledEndKey() { return StateKey('U', 0); }
-
-// What had been removed may come back then, unknown to the metadata, and is removed once more; better than the loss of
-// what was sealed.
-SegmentPlace DecodeSettledEnd(std::string_view value) {
-  SegmentPlace out;
-  const std::optional<std::string_view> body = OpenValue(SettledEndKey(), value);
-  if (!body) return out;
-  ByteReader r(*body);
-  out.segment = r.U64();
-  out.offset = r.U64();
-  return r.ok() ? out : SegmentPlace();
-}
-
 Task<Result<void>> ShardIndex::Open() {
-  CO_RETURN_IF_ERROR(co_await LoadSettledEnd());
   Result<void> loaded = co_await LoadCounts();
   if (loaded.code() == FsError::kCorrupt) co_return co_await Recount();
   if (!loaded.ok()) co_return loaded;
   // What a killed process wrote last can be read, but may not be durable yet; and a record that can be
   // read is taken as proof that the shard is sealed.
   co_return co_await kv_->Sync();
-}
-
-Task<Result<void>> ShardIndex::LoadSettledEnd() {
-  Result<std::optional<std::string>> value = co_await Load(kIndexState, SettledEndKey());
-  if (!value.ok() && value.code() != FsError::kCorrupt) co_return value.error();
-  if (value.ok() && !*value) co_return Ok();
-  settled_end_ = value.ok() ? DecodeSettledEnd(**value) : SegmentPlace();
-  co_return Ok();
 }
 
 Task<Result<void>> ShardIndex::LoadCounts() {
@@ -261,8 +238,7 @@ Task<Result<void>> ShardIndex::WriteBatch(KvBatch batch) {
   co_return co_await RunOn(*pool_, [kv, shared] { return kv->Write(*shared); });
 }
 
-Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChange> changes,
-                                                          std::optional<SegmentPlace> settled_end, bool durable) {
+Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChange> changes) {
   std::vector<AppliedChange> out(changes.size());
   SemaphoreHold lock = co_await write_mutex_.Lock();
   std::vector<bool> damaged(changes.size());
@@ -313,20 +289,13 @@ Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChan
       }
     }
   }
-  if (settled_end) {
-    ByteWriter w;
-    w.U64(settled_end->segment);
-    w.U64(settled_end->offset);
-    const std::string key = SettledEndKey();
-    batch.Put(kIndexState, key, SealValue(key, std::move(w)));
-  }
   if (batch.empty()) co_return out;
   ++generation_;
   AppendTotals(touched, &batch);
   CO_RETURN_IF_ERROR(co_await WriteBatch(std::move(batch)));
   ++generation_;  // a Get that began before the write was done may hold the old value
   lock.Release();
-  if (durable) CO_RETURN_IF_ERROR(co_await kv_->Sync());
+  CO_RETURN_IF_ERROR(co_await kv_->Sync());
   co_return out;
 }
 

@@ -2,15 +2,11 @@
 //
 //   family kShards   ShardId (8 bytes, big-endian) -> ShardRecord
 //   family kState    'T' -> Totals | 'S' + segment id -> live bytes of the segment
-//                    'Q' + ShardId -> QuarantineMark | 'U' -> the settled end, a SegmentPlace
+//                    'Q' + ShardId -> QuarantineMark
 //
 // Every value is {version, length, body} whose body ends with a hash over key and body: a flipped bit
 // or a value under the wrong key does not decode (kCorrupt). Totals and live bytes are written in the
 // same batch as the records they count, so they are exact after every crash.
-//
-// The settled end: every packed shard that was sealed before that place of the segments is in the index or was
-// removed from it. It is written in the batch of the records before it, and these batches come in the order of their
-// places. So what lies behind it, is whole, and was not moved there by compaction, was sealed and never removed.
 //
 // All methods are for the executor's thread; the store's blocking calls run on the pool given.
 #pragma once
@@ -65,10 +61,6 @@ std::string EncodeShardRecord(ShardId shard, const ShardRecord& record);
 // kCorrupt unless every invariant above holds.
 Result<ShardRecord> DecodeShardRecord(ShardId shard, std::string_view value);
 
-std::string SettledEndKey();  // in kIndexState
-// Place 0 of segment 0 if it is damaged: then everything is to be looked at.
-SegmentPlace DecodeSettledEnd(std::string_view value);
-
 struct IndexTotals {
   uint64_t shards = 0;
   uint64_t used_bytes = 0;    // sum of the lengths
@@ -107,14 +99,10 @@ class ShardIndex {
   // nullptr if there is none. kCorrupt if the record is damaged.
   Task<Result<ShardRecordPtr>> Get(ShardId shard, bool keep_in_cache = true);
 
-  // Applies the changes in one batch and makes it and all before it durable, unless that is left to a later one
-  // (`durable` false). `settled_end` moves the settled end. REQUIRES: no shard twice; a kPut shard is not there. After
-  // an error nothing further may be applied. The changes are visible to Get as soon as they are written, before they
-  // are durable.
-  Task<Result<std::vector<AppliedChange>>> Apply(std::vector<IndexChange> changes,
-                                                 std::optional<SegmentPlace> settled_end = std::nullopt,
-                                                 bool durable = true);
-  Task<Result<void>> Sync() { return kv_->Sync(); }
+  // Applies the changes in one batch and makes them durable. REQUIRES: no shard twice; a kPut shard is
+  // not there. After an error nothing further may be applied. The changes are visible to Get as soon
+  // as they are written, before they are durable.
+  Task<Result<std::vector<AppliedChange>>> Apply(std::vector<IndexChange> changes);
 
   // Up to `limit` shards after `after`, by id. A damaged record has ok() false and the shard's id.
   struct Listed {
@@ -128,8 +116,6 @@ class ShardIndex {
   // nullopt removes. Not synced: losing a mark only prolongs the quarantine.
   Task<Result<void>> SetMarks(std::vector<std::pair<ShardId, std::optional<QuarantineMark>>> marks);
 
-  // As Open found it; nullopt: this index never had one.
-  const std::optional<SegmentPlace>& settled_end() const { return settled_end_; }
   const IndexTotals& totals() const { return totals_; }
   // Segment id -> bytes of live entries; segments with none are not listed.
   const std::map<uint64_t, uint64_t>& segment_live_bytes() const { return live_; }
@@ -148,7 +134,6 @@ class ShardIndex {
   };
   static size_t Weight(const ShardRecord& r) { return 160 + 4 * r.crcs.size(); }
   Task<Result<void>> LoadCounts();
-  Task<Result<void>> LoadSettledEnd();
   Task<Result<void>> Recount();
   ShardRecordPtr FindCached(ShardId shard);
   void Remember(ShardId shard, ShardRecordPtr record);
@@ -164,7 +149,6 @@ class ShardIndex {
   const size_t cache_limit_bytes_;
   AsyncMutex write_mutex_;  // read-modify-write of records, totals and live bytes
   IndexTotals totals_;
-  std::optional<SegmentPlace> settled_end_;
   std::map<uint64_t, uint64_t> live_;
   uint64_t generation_ = 0;  // of records: a Get that overlapped a change does not fill the cache
   std::list<uint64_t> lru_;  // most recent first

@@ -42,7 +42,6 @@ Task<Result<void>> ShardStore::Open() {
     uint64_t segment = 0;
     if (ParseSegmentName(f.name, &segment)) segments_.AddExisting(segment, f.size_bytes);
   }
-  CO_RETURN_IF_ERROR(co_await SettleSegments());
   CO_RETURN_IF_ERROR(co_await RefreshSpace());
   scope_.Spawn(CommitLoop());
   scope_.Spawn(SpaceLoop());

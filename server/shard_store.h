@@ -4,10 +4,8 @@
 // Sealing (group commit; batches of whatever is waiting, two under way at most):
 //   1. small shards, and the checksum tables of raw ones, are appended to the active segment;
 //   2. one Disk::SyncFiles for all of the batch: bytes and directory entries;
-//   3. one index batch, synced if there are raw shards in it;
-//   4. replies. So a record in the index means that the bytes are durable. A small shard is found again without its
-//      record: the segment tells of it, and Open puts what is behind the index's settled end (shard_index.h). The
-//      index is synced after kMaxUnsyncedBytes of small shards and every half minute.
+//   3. one index batch, synced;
+//   4. replies. So a record in the index means that the bytes are durable.
 // Deleting: 1. index batch, synced; 2. files removed. So a file without a record is garbage, and Open
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
@@ -47,7 +45,6 @@ inline constexpr int64_t kOpenShardIdleNs = 15 * 60 * kSecond;  // then an unsea
 inline constexpr size_t kMaxCommitBatches = 2;                  // group commits under way
 inline constexpr size_t kMaxCommitShards = 256;                 // per group commit
 inline constexpr uint64_t kMaxCommitPackedBytes = 16 * kMiB;    // per group commit
-inline constexpr uint64_t kMaxUnsyncedBytes = 32 * kMiB;        // of small shards whose records are not synced
 inline constexpr uint64_t kRepairReservePercent = 5;
 inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
@@ -197,9 +194,8 @@ class ShardStore {
   Task<void> CommitBatch(std::vector<Pending> batch, SemaphoreHold slot);
   Task<void> CommitSteps(std::vector<Pending>* batch);
   Task<void> SyncCommitted(std::vector<std::string> files);
-  Task<SegmentWriter::Appended> AppendToSegment(std::vector<Pending>* batch);
-  Task<Result<void>> SettleSegments();
-  Task<void> SyncIndex();
+  Task<void> AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
+                             SegmentWriter::Pin* pin);
 
   // shard_background.cc
   Task<void> Background();
@@ -227,7 +223,6 @@ class ShardStore {
   std::deque<OpenPtr> waiting_seals_;
   Event seal_waits_;
   Semaphore commit_slots_{kMaxCommitBatches};
-  uint64_t unsynced_bytes_ = 0;
 
   DiskSpace space_;
   uint64_t written_since_space_ = 0;

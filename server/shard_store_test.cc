@@ -59,76 +59,6 @@ TEST_F(ShardStoreTest, WritesSealsAndReadsShardsOfAllSizes) {
   EXPECT_EQ(part->crcs.size(), 3u);
 }
 
-TEST_F(ShardStoreTest, SmallShardsAreDurableWithoutTheIndexBeing) {
-  const uint64_t syncs = sim_.kv_media->syncs();
-  uint64_t last = 0;
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 5; ++i, ++last) Put(last + 1, 100 + (last + 1) * 1000);
-    EXPECT_EQ(sim_.kv_media->syncs(), syncs + 2 * static_cast<uint64_t>(round)) << "only starts sync";
-    EXPECT_GE(sim_.kv_media->unsynced_batches(), 5u);
-    Random rng(static_cast<uint64_t>(round));
-    sim_.Crash(rng, true);
-    sim_.Start(ex_);
-    for (uint64_t id = 1; id <= last; ++id) EXPECT_EQ(ReadCode(id, 100 + id * 1000), FsError::kOk) << id;
-    EXPECT_EQ(store()->index().totals().shards, last);
-  }
-  Put(++last, 20 * kBlock);  // a file: nothing else tells of it
-  EXPECT_EQ(sim_.kv_media->unsynced_batches(), 0u);
-}
-
-TEST_F(ShardStoreTest, TheIndexIsSyncedNowAndThen) {
-  Put(1, 1000);
-  EXPECT_GT(sim_.kv_media->unsynced_batches(), 0u);
-  ex_.RunFor(60 * kSecond);
-  EXPECT_EQ(sim_.kv_media->unsynced_batches(), 0u);
-  const uint64_t syncs = sim_.kv_media->syncs();
-  const uint64_t count = 2 * kMaxUnsyncedBytes / kMaxPackedShardBytes + 2;
-  for (uint64_t i = 0; i < count; ++i) Put(2 + i, kMaxPackedShardBytes);
-  EXPECT_EQ(sim_.kv_media->syncs(), syncs + 2);
-}
-
-TEST_F(ShardStoreTest, WhatWasDeletedStaysAway) {
-  for (uint64_t seed = 0; seed < 10; ++seed) {
-    const uint64_t first = 1 + seed * 10;
-    for (uint64_t id = first; id < first + 5; ++id) Put(id, 5000);
-    ASSERT_TRUE(Run(store()->Delete({ShardId(first + 2)})).ok());
-    Put(first + 5, 5000);
-    for (int crash = 0; crash < 2; ++crash) {
-      Random rng(seed);
-      sim_.Crash(rng, true);
-      sim_.Start(ex_);
-      EXPECT_EQ(ReadCode(first + 2, 5000), FsError::kNoSuchShard);
-      EXPECT_EQ(ReadCode(first + 1, 5000), FsError::kOk);
-      EXPECT_EQ(ReadCode(first + 5, 5000), FsError::kOk);
-    }
-    // Once more after it was found again without a record.
-    ASSERT_TRUE(Run(store()->Delete({ShardId(first + 5)})).ok());
-    Restart();
-    EXPECT_EQ(ReadCode(first + 5, 5000), FsError::kNoSuchShard);
-  }
-}
-
-TEST_F(ShardStoreTest, WhatWasMovedAndDeletedStaysAway) {
-  for (uint64_t id = 1; id <= 10; ++id) Put(id, 50'000);
-  Restart();  // the next segment begins
-  std::vector<ShardId> most;
-  for (uint64_t id = 2; id <= 10; ++id) most.push_back(ShardId(id));
-  ASSERT_TRUE(Run(store()->Delete(most)).ok());
-  EXPECT_TRUE(Run(store()->CompactOne()).value());
-  EXPECT_EQ(ReadCode(1, 50'000), FsError::kOk);
-  Restart();
-  EXPECT_EQ(ReadCode(1, 50'000), FsError::kOk);
-  Put(11, 50'000);
-  Restart();
-  ASSERT_TRUE(Run(store()->Delete({ShardId(11)})).ok());
-  for (int i = 0; i < 3 && Run(store()->CompactOne()).value(); ++i) {
-  }
-  ASSERT_TRUE(Run(store()->Delete({ShardId(1)})).ok());
-  Restart();
-  EXPECT_EQ(ReadCode(1, 50'000), FsError::kNoSuchShard);
-  EXPECT_EQ(ReadCode(11, 50'000), FsError::kNoSuchShard);
-}
-
 TEST_F(ShardStoreTest, RefusesMalformedRequests) {
   Put(1, 3 * kBlock + 5);
   auto code = [&](uint64_t offset, uint64_t length) {
@@ -269,7 +199,6 @@ TEST_F(ShardStoreTest, FlippedBitsAreFound) {
   EXPECT_TRUE(sim_.disk_media->FlipBit(SegmentName(packed.place.segment),
                                        SegmentPayloadOffset(packed.place, 100) + 50, 3));
   EXPECT_TRUE(sim_.disk_media->FlipBit(RawShardName(ShardId(2)), 5 * kBlock + 77, 0));
-  ASSERT_TRUE(Run(store()->index().Sync()).ok());
   EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexShards, ShardKey(ShardId(3)), rng));
   Restart();
   EXPECT_EQ(ReadCode(1, 100), FsError::kChecksum);
@@ -380,18 +309,8 @@ TEST_F(ShardStoreTest, ADiskThatHangsIsRefusedWorkUntilItAnswers) {
 
 TEST_F(ShardStoreTest, AFailedIndexSyncFencesTheDisk) {
   sim_.kv_media->FailNextSync();
-  EXPECT_EQ(Run(StoreWhole(store(), ShardId(3), 9 * kBlock)).code(), FsError::kDiskFailed);
+  EXPECT_EQ(Run(StoreWhole(store(), ShardId(3), 5)).code(), FsError::kDiskFailed);
   EXPECT_TRUE(store()->failed());
-}
-
-TEST_F(ShardStoreTest, SmallShardsOutliveAFailedIndexSync) {
-  Put(1, 5);
-  sim_.kv_media->FailNextSync();
-  ex_.RunFor(60 * kSecond);
-  EXPECT_TRUE(store()->failed());
-  EXPECT_EQ(Run(StoreWhole(store(), ShardId(2), 5)).code(), FsError::kDiskFailed);
-  Restart();
-  EXPECT_EQ(ReadCode(1, 5), FsError::kOk);
 }
 
 TEST_F(ShardStoreTest, AReadErrorFailsOnlyThatRead) {

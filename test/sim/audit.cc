@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "common/codec.h"
 #include "meta/model/families.h"
 #include "meta/model/records.h"
 #include "server/segment.h"
@@ -37,10 +36,6 @@ class DiskView {
       if (record.ok()) records_[ShardId(id)] = std::move(*record);
       else records_[ShardId(id)] = std::nullopt;
     }
-    const auto settled = index->Get(kIndexState, SettledEndKey());
-    CHECK(settled.ok(), settled.error().ToString());
-    if (!*settled) return;
-    for (const DiskFile& f : media_->Files("segments/")) AddUnsettled(f.name, DecodeSettledEnd(**settled));
   }
   // Nullopt: its record is damaged.
   const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }
@@ -53,27 +48,6 @@ class DiskView {
   }
 
  private:
-  // What the index of a node that is down does not know and its next start puts there.
-  void AddUnsettled(const std::string& name, SegmentPlace settled) {
-    constexpr size_t kUuidAt = 12;
-    uint64_t segment = 0;
-    if (!ParseSegmentName(name, &segment) || segment < settled.segment) return;
-    const std::string& file = File(name);
-    if (file.size() < kSegmentHeaderBytes) return;
-    ByteReader header(std::string_view(file).substr(kUuidAt));
-    Uuid disk;
-    disk.hi = header.U64();
-    disk.lo = header.U64();
-    if (!CheckSegmentHeader(disk, segment, std::string_view(file).substr(0, kSegmentHeaderBytes)).ok()) return;
-    // At every place where an entry can begin: another way than the server's.
-    const uint64_t from = segment == settled.segment ? settled.offset : 0;
-    for (uint64_t at = std::max(from, kSegmentHeaderBytes); at < file.size(); at += kSegmentEntryAlign) {
-      auto e = DecodeSegmentHead(disk, segment, at, std::string_view(file).substr(at));
-      if (!e.ok() || e->kind != ShardKind::kPacked || e->moved || records_.contains(e->shard)) continue;
-      ShardRecord record{e->kind, {segment, at}, e->length, e->digest, e->crcs};
-      if (Check(e->shard, record)) records_[e->shard] = std::move(record);
-    }
-  }
   bool Check(ShardId shard, const ShardRecord& r) {
     const bool packed = r.kind == ShardKind::kPacked;
     const std::string& file = File(packed ? SegmentName(r.place.segment) : RawShardName(shard));
