@@ -240,7 +240,8 @@ def main():
         pathlib.Path(args.json).write_text(json.dumps({"of": heading(args), "sections": to_json(rows)}, indent=1) + "\n")
     if args.svg:
         panels = [panel(section, list(rows[section].values())) for section in OF if rows.get(section)]
-        pathlib.Path(args.svg).write_text(draw("How costs grow", panels, heading(args), min(2, len(panels))), encoding="utf-8")
+        columns = 1 if len(panels) == 1 else 2
+        pathlib.Path(args.svg).write_text(draw("How costs grow", panels, heading(args), columns), encoding="utf-8")
     if args.only and scaling.failed:
         sys.exit(f"bench: failed: {'; '.join(scaling.failed)}")
 
