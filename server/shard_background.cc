@@ -15,12 +15,12 @@ constexpr size_t kMoveChunkShards = 256;
 constexpr size_t kListChunk = 1000;
 
 // 0 if all is well. Tables of raw shards count like payload: both are worth moving together.
-uint64_t ChooseSegment(const std::map<uint64_t, uint64_t>& sizes, const std::map<uint64_t, uint64_t>& live,
-                       const std::set<uint64_t>& stuck, const SegmentWriter& writer) {
+uint64_t ChooseSegment(const SegmentWriter& writer, const ShardIndex& index, const std::set<uint64_t>& stuck) {
+  const std::map<uint64_t, uint64_t>& live = index.segment_live_bytes();
   uint64_t best = 0;
   double best_share = 0.5;
-  for (const auto& [segment, size] : sizes) {
-    if (!writer.Removable(segment) || stuck.contains(segment)) continue;
+  for (const auto& [segment, size] : writer.sizes()) {
+    if (!writer.Removable(segment) || !index.Settled(segment) || stuck.contains(segment)) continue;
     auto it = live.find(segment);
     const double share = it == live.end() ? 0.0 : static_cast<double>(it->second) / static_cast<double>(size);
     if (share < best_share) {
@@ -104,8 +104,7 @@ Task<void> ShardStore::SyncDirtySegments() {
 Task<Result<bool>> ShardStore::CompactOne() {
   SemaphoreHold lock = co_await compacting_.Lock();
   if (failed()) co_return failure_;
-  const uint64_t segment =
-      ChooseSegment(segments_.sizes(), index_.segment_live_bytes(), stuck_segments_, segments_);
+  const uint64_t segment = ChooseSegment(segments_, index_, stuck_segments_);
   if (segment == 0) co_return false;
   if (index_.segment_live_bytes().contains(segment)) {
     Result<void> emptied = co_await EmptySegment(segment);
@@ -119,9 +118,12 @@ Task<Result<bool>> ShardStore::CompactOne() {
   co_return true;
 }
 
-// If that fails the next start finds it, with nothing live in it.
+// Not while a change of what is live in it is not durable; who makes that change comes here after it. If
+// removing fails the next start finds it, with nothing live in it.
 Task<void> ShardStore::RemoveSegment(uint64_t segment) {
-  if (!segments_.Removable(segment) || !segments_.sizes().contains(segment)) co_return;
+  if (!segments_.Removable(segment) || !segments_.sizes().contains(segment) || !index_.Settled(segment)) {
+    co_return;
+  }
   segments_.Forget(segment);
   Result<void> removed = co_await disk_->Remove(SegmentName(segment));
   if (!removed.ok() && removed.code() != FsError::kNoEnt) CountWrite(removed.error());

@@ -220,5 +220,39 @@ TEST(ShardCrashTest, ABrokenDiskNeverGivesWrongBytes) {
   }
 }
 
+// A deletion that ends while compaction empties the segment: the file stays until the moves are durable.
+TEST(ShardCrashTest, ADeletionBesideACompactionTakesNoSegmentAway) {
+  for (uint64_t seed = 1; seed <= 4000; ++seed) {
+    SCOPED_TRACE(seed);
+    Random rng(seed);
+    SimExecutor ex(seed, 4);
+    SimStore sim(seed);
+    sim.Start(ex, false);
+    for (uint64_t id = 1; id <= 12; ++id) {
+      ASSERT_TRUE(RunSim(ex, StoreWhole(sim.store.get(), ShardId(id), 5000)).ok());
+    }
+    sim.Stop();
+    sim.Start(ex, false);  // that segment is appended to no more
+    std::vector<ShardId> most;
+    for (uint64_t id = 1; id <= 10; ++id) most.push_back(ShardId(id));
+    ASSERT_TRUE(RunSim(ex, sim.store->Delete(most)).ok());
+    {
+      TaskScope scope;
+      const int64_t first = static_cast<int64_t>(rng.Below(4000)) * kMicrosecond;
+      scope.Spawn([](ShardStore* store, int64_t wait) -> Task<void> {
+        co_await Sleep(wait);
+        (void)co_await store->Delete({ShardId(11)});
+      }(sim.store.get(), first));
+      scope.Spawn([](ShardStore* store) -> Task<void> { (void)co_await store->CompactOne(); }(sim.store.get()));
+      ex.RunFor(static_cast<int64_t>(rng.Below(5000)) * kMicrosecond);
+    }
+    sim.Crash(rng, true);
+    sim.Start(ex, false);
+    Result<ShardBytes> got = RunSim(ex, sim.store->Read(ShardId(12), 0, 5000));
+    ASSERT_TRUE(got.ok()) << got.error();
+    ASSERT_TRUE(Flat(got->bytes) == BytesOf(ShardId(12), 5000));
+  }
+}
+
 }  // namespace
 }  // namespace stria

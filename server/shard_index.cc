@@ -292,10 +292,14 @@ Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChan
   if (batch.empty()) co_return out;
   ++generation_;
   AppendTotals(touched, &batch);
+  const uint64_t number = ++written_;
+  for (const auto& [segment, _] : touched) changed_[segment] = number;
   CO_RETURN_IF_ERROR(co_await WriteBatch(std::move(batch)));
   ++generation_;  // a Get that began before the write was done may hold the old value
   lock.Release();
   CO_RETURN_IF_ERROR(co_await kv_->Sync());
+  durable_ = std::max(durable_, number);
+  if (durable_ == written_) changed_.clear();
   co_return out;
 }
 

@@ -119,6 +119,12 @@ class ShardIndex {
   const IndexTotals& totals() const { return totals_; }
   // Segment id -> bytes of live entries; segments with none are not listed.
   const std::map<uint64_t, uint64_t>& segment_live_bytes() const { return live_; }
+  // What segment_live_bytes says of it is durable. Until then a power cut may bring back a record that
+  // names the segment: its file must stay.
+  bool Settled(uint64_t segment) const {
+    auto it = changed_.find(segment);
+    return it == changed_.end() || it->second <= durable_;
+  }
   // A segment id never used before; durable with the first record that names it.
   uint64_t NewSegmentId() { return totals_.next_segment++; }
   // The files on disk know of segments up to here.
@@ -150,6 +156,9 @@ class ShardIndex {
   AsyncMutex write_mutex_;  // read-modify-write of records, totals and live bytes
   IndexTotals totals_;
   std::map<uint64_t, uint64_t> live_;
+  uint64_t written_ = 0;  // number of the last batch of changes that was begun
+  uint64_t durable_ = 0;  // of the last one that is durable, with all before it
+  std::map<uint64_t, uint64_t> changed_;  // segment -> the last batch that touched it; if not all are durable
   uint64_t generation_ = 0;  // of records: a Get that overlapped a change does not fill the cache
   std::list<uint64_t> lru_;  // most recent first
   std::unordered_map<uint64_t, Cached> cache_;
