@@ -1,7 +1,8 @@
 """Stria against its peers: the same work, on the same machine, in the same run.
 
 Absolute figures of a shared machine mean little; ratios within one run do. Rounds take turns between
-the systems, so that a slow minute hits all of them, and medians over rounds are compared.
+the systems, so that a slow minute hits all of them, and medians over rounds are compared. Each round begins
+with another system: what runs first finds other memory and another disk than what runs last.
 """
 
 import argparse
@@ -62,6 +63,11 @@ def parse():
     return parser.parse_args()
 
 
+def in_turn(systems, round_number):
+    first = (round_number - 1) % len(systems) if systems else 0
+    return systems[first:] + systems[:first]
+
+
 def one_round(system, work, args, results):
     with system.mounted() as mount:
         for name in work:
@@ -89,7 +95,7 @@ def main():
                 say(f"without {system.name}: not installed: {', '.join(system.missing())}")
                 systems.remove(system)
         for round_number in range(1, args.rounds + 1):
-            for system in systems:
+            for system in in_turn(systems, round_number):
                 say(f"round {round_number} of {args.rounds}: {system.name}")
                 one_round(system, work, args, results)
     print(f"{datetime.date.today()}, {os.cpu_count()} cores, on {args.on}, {args.rounds} rounds, medians")

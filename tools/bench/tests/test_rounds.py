@@ -1,0 +1,13 @@
+from stria_bench import in_turn
+
+
+def test_every_system_is_first_and_last_as_often():
+    rounds = [in_turn(["a", "b", "c"], n) for n in range(1, 7)]
+    for place in range(3):
+        assert sorted(r[place] for r in rounds) == ["a", "a", "b", "b", "c", "c"]
+    assert all(sorted(r) == ["a", "b", "c"] for r in rounds)
+
+
+def test_one_system_or_none():
+    assert in_turn(["a"], 4) == ["a"]
+    assert in_turn([], 2) == []
