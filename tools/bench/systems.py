@@ -71,6 +71,10 @@ class System:
         """Kills one data server; False if this system has none to lose."""
         return False
 
+    def files_to_read(self, paths):
+        """What a reader opens to read these files' bytes."""
+        return paths
+
 
 class Plain(System):
     """The disk itself: a directory."""
@@ -194,6 +198,20 @@ class StriaThrough(StriaLocal):
         through.mkdir()
         run(self.stria, "dev", "mount", "--dir", self.place / "cluster", "--at", through, "--node", "n1", "-o", "passthrough")
         return through
+
+
+class StriaShards(StriaLocal):
+    """The same bytes without a mount: written as above, read from the files of the mount's own data server. What the disk
+    gives for exactly those blocks; files that were written in another way may lie better or worse."""
+
+    name = "its shards, plain"
+
+    def files_to_read(self, paths):
+        size = paths[0].stat().st_size
+        shards = [p for p in (self.place / "cluster" / "n1").glob("d*/shards/*/*") if p.stat().st_size == size]
+        if len(shards) != len(paths):
+            raise RuntimeError(f"{len(paths)} files were written, {len(shards)} shards of their size lie on n1")
+        return shards
 
 
 class Networked(System):
@@ -362,6 +380,7 @@ def all_systems(base, stria, device_bytes):
         "stria": Stria(base / "stria", stria),
         "local": StriaLocal(base / "local", stria),
         "through": StriaThrough(base / "through", stria),
+        "shards": StriaShards(base / "shards", stria),
         "gluster": Gluster(base / "gluster"),
         "moosefs": MooseFs(base / "moosefs"),
         "empty": EmptyFuse(base / "empty"),
