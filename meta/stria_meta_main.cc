@@ -36,6 +36,12 @@
 #include "proto/stubs.h"
 #include "stripe/layout_spec.h"
 
+// For jemalloc: large pages (docs/performance.md, "Large pages"), and few arenas that each hold some.
+extern "C" {
+extern const char* const malloc_conf;
+const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4";
+}
+
 namespace stria {
 namespace {
 

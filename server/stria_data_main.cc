@@ -34,6 +34,12 @@
 #include "server/disk_open.h"
 #include "server/local_opener.h"
 
+// For jemalloc: payload in large pages (docs/performance.md, "Large pages"), and few arenas that each hold some.
+extern "C" {
+extern const char* const malloc_conf;
+const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4";
+}
+
 namespace stria {
 namespace {
 

@@ -39,10 +39,10 @@
 #include "proto/stubs.h"
 
 // For jemalloc: what was freed goes back to the system in a fifth of a second, not ten, and few arenas hold any. What a stream of
-// bytes leaves behind was as much as all that is in use.
+// bytes leaves behind was as much as all that is in use. Large pages: docs/performance.md, "Large pages".
 extern "C" {
 extern const char* const malloc_conf;
-const char* const malloc_conf = "narenas:4,dirty_decay_ms:200,muzzy_decay_ms:0";
+const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4,dirty_decay_ms:200,muzzy_decay_ms:0";
 }
 
 namespace stria {
