@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/allocator.h"
 #include "common/exec/loop_executor.h"
 #include "common/exec/pool.h"
 #include "common/file_limit.h"
@@ -36,11 +37,7 @@
 #include "proto/stubs.h"
 #include "stripe/layout_spec.h"
 
-// For jemalloc: large pages (docs/performance.md, "Large pages"), and few arenas that each hold some.
-extern "C" {
-extern const char* const malloc_conf;
-const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4";
-}
+STRIA_ALLOCATOR_OPTIONS("")
 
 namespace stria {
 namespace {

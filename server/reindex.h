@@ -32,7 +32,6 @@ struct ReindexResult {
 // `kv` is an empty index store. The disk is otherwise idle.
 Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid disk_uuid);
 
-
 // Gives them records, durably. `kv` as above; no store has it open. REQUIRES: the metadata knows them so.
 Task<Result<void>> IndexProved(KvStore* kv, Pool* pool, std::vector<UnprovedShard> proved);
 

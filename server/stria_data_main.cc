@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/allocator.h"
 #include "common/exec/loop_executor.h"
 #include "common/file_limit.h"
 #include "common/log.h"
@@ -34,11 +35,7 @@
 #include "server/disk_open.h"
 #include "server/local_opener.h"
 
-// For jemalloc: payload in large pages (docs/performance.md, "Large pages"), and few arenas that each hold some.
-extern "C" {
-extern const char* const malloc_conf;
-const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4";
-}
+STRIA_ALLOCATOR_OPTIONS("")
 
 namespace stria {
 namespace {

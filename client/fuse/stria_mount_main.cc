@@ -30,6 +30,7 @@
 #include "client/fuse/mount_state.h"
 #include "client/fuse/mount_table.h"
 #include "client/fuse/mount_verbs.h"
+#include "common/allocator.h"
 #include "common/file_limit.h"
 #include "common/log.h"
 #include "common/os_random.h"
@@ -38,12 +39,9 @@
 #include "proto/local_client.h"
 #include "proto/stubs.h"
 
-// For jemalloc: what was freed goes back to the system in a fifth of a second, not ten, and few arenas hold any. What a stream of
-// bytes leaves behind was as much as all that is in use. Large pages: docs/performance.md, "Large pages".
-extern "C" {
-extern const char* const malloc_conf;
-const char* const malloc_conf = "thp:always,cache_oblivious:false,narenas:4,dirty_decay_ms:200,muzzy_decay_ms:0";
-}
+// What was freed goes back to the system in a fifth of a second, not ten: what a stream of bytes leaves behind was as much as all that
+// is in use.
+STRIA_ALLOCATOR_OPTIONS(",dirty_decay_ms:200,muzzy_decay_ms:0")
 
 namespace stria {
 namespace {
