@@ -148,7 +148,7 @@ Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
   co_return co_await RunIn(scope_, DoWrite(std::move(request), std::move(admission)));
 }
 
-Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes) {
+Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes, bool keep) {
   SealResult out;
   Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenWrite);
   if (!store.ok()) {
@@ -156,7 +156,7 @@ Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes
     co_return out;
   }
   Result<void> written =
-      co_await (*store)->Write(item.shard, item.offset, std::move(bytes), item.crcs, false);
+      co_await (*store)->Write(item.shard, item.offset, std::move(bytes), item.crcs, false, keep);
   out.result = ToItem(written.error());
   if (!written.ok()) co_return out;
   stats_.written_bytes += item.length;
@@ -181,7 +181,8 @@ Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission adm
   }
   const auto each = [&](size_t i) -> Task<void> {
     const ShardWrite& item = request.items[i];
-    reply.items[i] = co_await WriteItem(item, request.payload.Slice(starts[i], item.length));
+    const bool keep = item.seal && item.length >= request.payload.size() / 2;
+    reply.items[i] = co_await WriteItem(item, request.payload.Slice(starts[i], item.length), keep);
   };
   std::vector<Task<void>> tasks;
   for (std::vector<size_t>& group : ByShard(request.items)) tasks.push_back(InOrder(std::move(group), &each));

@@ -88,7 +88,7 @@ class DataServer final : public DataService {
   Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
 
   Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);
-  Task<SealResult> WriteItem(const ShardWrite& item, BufferChain bytes);
+  Task<SealResult> WriteItem(const ShardWrite& item, BufferChain bytes, bool keep);
   Task<Result<SealReply>> DoSeal(SealRequest request, Admission admission);
   Task<SealResult> SealItem(const ShardSeal& item);
   Task<Result<DeleteReply>> DoDelete(DeleteRequest request, Admission admission);

@@ -5,47 +5,55 @@ namespace {
 
 Buffer Zeros(uint64_t n) { return Buffer::FromString(std::string(n, '\0')); }
 
-}  // namespace
-
-uint64_t SegmentWriter::BatchBytes(const std::vector<Item>& items) {
-  uint64_t n = 0;
-  for (const Item& item : items) n += SegmentEntryBytes(item.entry.kind, item.entry.length);
-  return n;
+// Chooses the entries' offsets in a batch that begins at `at`; where it ends.
+uint64_t LayOut(uint64_t at, std::vector<SegmentWriter::Item>* items) {
+  for (SegmentWriter::Item& item : *items) {
+    item.entry.offset = at;
+    at += SegmentEntryBytes(item.entry.kind, item.entry.length);
+  }
+  return at;
 }
 
-Task<Result<SegmentWriter::Appended>> SegmentWriter::Append(std::vector<Item> items) {
-  const uint64_t bytes = BatchBytes(items);
+}  // namespace
+
+Task<Result<SegmentWriter::Appended>> SegmentWriter::Append(std::vector<Item> items, bool sync) {
   BufferChain chain;
   uint64_t start = AlignUp(end_, kSegmentBatchAlign);
-  if (active_ == 0 || start + bytes > kSegmentRollBytes) {
+  if (active_ == 0 || LayOut(start, &items) > kSegmentRollBytes) {
     active_ = index_->NewSegmentId();
     start = 0;
     chain.Append(Buffer::FromString(EncodeSegmentHeader(disk_uuid_, active_)));
   }
+  const uint64_t end = LayOut(start + chain.size(), &items);
   Appended out;
-  out.segment = active_;
   out.file = SegmentName(active_);
   out.pin = Pin(this, active_);
-  uint64_t at = start + chain.size();
-  for (Item& item : items) {
-    SegmentEntry& e = item.entry;
-    e.offset = at;
+  const auto pad_to = [&](uint64_t at) {
+    if (const uint64_t n = at - start - chain.size(); n > 0) chain.Append(Zeros(n));
+  };
+  for (const Item& item : items) {
+    const SegmentEntry& e = item.entry;
+    pad_to(e.offset);
     chain.Append(Buffer::FromString(EncodeSegmentHead(disk_uuid_, active_, e)));
     chain.Append(item.payload);
-    const uint64_t size = SegmentEntryBytes(e.kind, e.length);
-    const uint64_t padding = at + size - start - chain.size();
-    if (padding > 0) chain.Append(Zeros(padding));
-    out.places.push_back({active_, at});
-    at += size;
+    out.places.push_back({active_, e.offset});
   }
-  end_ = at;
-  sizes_[active_] = at;
+  pad_to(end);
+  end_ = end;
+  sizes_[active_] = end;
   dirty_.insert(active_);
   const uint64_t segment = active_;
-  Result<void> written = co_await disk_->Write(out.file, start, std::move(chain));
+  Error written;
+  if (sync) {
+    DiskWritten done = co_await disk_->WriteAndSync(out.file, start, std::move(chain));
+    written = std::move(done.write);
+    out.sync = std::move(done.sync);
+  } else {
+    written = (co_await disk_->Write(out.file, start, std::move(chain))).error();
+  }
   if (!written.ok()) {
     if (active_ == segment) active_ = 0;
-    co_return written.error();
+    co_return written;
   }
   co_return std::move(out);
 }

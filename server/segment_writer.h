@@ -50,7 +50,7 @@ class SegmentWriter {
   struct Appended {
     std::vector<SegmentPlace> places;
     std::string file;
-    uint64_t segment = 0;
+    Error sync;  // of the file, if it was asked for
     Pin pin;
   };
 
@@ -62,12 +62,10 @@ class SegmentWriter {
     sizes_[segment] = size_bytes;
     index_->NoteSegment(segment);
   }
-  // Writes the items as one batch of the active segment. Not durable before that file is synced. After
-  // an error the segment is not appended to any more. Calls may overlap.
-  Task<Result<Appended>> Append(std::vector<Item> items);
+  // Writes the items as one batch of the active segment, and syncs its file if so asked; else it is not durable before
+  // that. After an error the segment is not appended to any more. Calls may overlap.
+  Task<Result<Appended>> Append(std::vector<Item> items, bool sync);
 
-  // Bytes that a batch of such items adds, for bounds.
-  static uint64_t BatchBytes(const std::vector<Item>& items);
 
   bool Removable(uint64_t segment) const { return segment != active_ && !pins_.contains(segment); }
   const std::map<uint64_t, uint64_t>& sizes() const { return sizes_; }

@@ -192,12 +192,11 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
     }
     if (items.empty()) continue;
     CO_RETURN_IF_ERROR(co_await CheckSpace(bytes, true));
-    Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items));
+    Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items), /*sync=*/true);
     if (!appended.ok()) co_return CountWrite(appended.error());
     for (size_t i = 0; i < changes.size(); ++i) changes[i].to = appended->places[i];
-    Result<void> synced = co_await disk_->SyncFiles(std::vector<std::string>(1, appended->file));
-    Error error = synced.error();
-    if (synced.ok()) error = (co_await index_.Apply(std::move(changes))).error();
+    Error error = appended->sync;
+    if (error.ok()) error = (co_await index_.Apply(std::move(changes))).error();
     if (!error.ok()) {
       CountWrite(error);
       Fence(error);

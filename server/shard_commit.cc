@@ -66,12 +66,14 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
     packed = packed || !p.shard->raw;
   }
   SegmentWriter::Pin pin;
-  if (packed) {
-    co_await AppendToSegment(batch, &files, &pin);
+  if (packed && files.empty()) {
+    co_await AppendToSegment(batch, !Sabotaged(Sabotage::kSealBeforeSync), nullptr, &pin);
+  } else if (packed) {
+    co_await AppendToSegment(batch, false, &files, &pin);
     co_await SyncCommitted(std::move(files));
   } else {
     std::vector<Task<void>> both;
-    both.push_back(AppendToSegment(batch, nullptr, &pin));
+    both.push_back(AppendToSegment(batch, false, nullptr, &pin));
     both.push_back(SyncCommitted(std::move(files)));
     co_await WhenAll(std::move(both));
   }
@@ -101,15 +103,18 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
 Task<void> ShardStore::SyncCommitted(std::vector<std::string> files) {
   if (files.empty() || Sabotaged(Sabotage::kSealBeforeSync)) co_return;
   Result<void> synced = co_await disk_->SyncFiles(std::move(files));
-  if (synced.ok()) co_return;
-  CountWrite(synced.error());
-  Fence(synced.error());
+  if (!synced.ok()) SyncFailed(synced.error());
+}
+
+void ShardStore::SyncFailed(const Error& e) {
+  CountWrite(e);
+  Fence(e);
 }
 
 // Small shards with their bytes, raw ones with their tables only. The latter are needed by a reindex
 // and nothing else: they are not worth a sync here, and a failure to write them is no failure. Adds the
 // segment to `files`, if given.
-Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
+Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, bool sync, std::vector<std::string>* files,
                                        SegmentWriter::Pin* pin) {
   std::vector<SegmentWriter::Item> items;
   for (Pending& p : *batch) {
@@ -123,7 +128,7 @@ Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<
     CHECK(item.payload.size() == (p.shard->raw ? 0 : p.length), "a small shard is sealed without its bytes");
     items.push_back(std::move(item));
   }
-  Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items));
+  Result<SegmentWriter::Appended> appended = co_await segments_.Append(std::move(items), sync);
   if (!appended.ok()) {
     const Error e = CountWrite(appended.error());
     for (Pending& p : *batch) {
@@ -131,6 +136,7 @@ Task<void> ShardStore::AppendToSegment(std::vector<Pending>* batch, std::vector<
     }
     co_return;
   }
+  if (!appended->sync.ok()) SyncFailed(appended->sync);
   for (size_t i = 0; i < batch->size(); ++i) (*batch)[i].place = appended->places[i];
   if (files != nullptr) files->push_back(appended->file);
   *pin = std::move(appended->pin);

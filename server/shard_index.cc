@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint8_t kVersion = 1;
 constexpr size_t kListChunk = 1000;
+constexpr uint64_t kLoadsAtOnce = 32;
 
 // The value for `key`: a record whose body ends with a hash of both.
 std::string SealValue(std::string_view key, ByteWriter body) {
@@ -168,6 +169,10 @@ Task<Result<void>> ShardIndex::Recount() {
 
 Task<Result<std::optional<std::string>>> ShardIndex::Load(KvFamily family, std::string key) {
   KvStore* kv = kv_;
+  // Not worth another thread; but who asks for very many lets others in now and then.
+  if (++loads_ % kLoadsAtOnce != 0) {
+    if (auto cached = kv->GetIfCached(family, key)) co_return *std::move(cached);
+  }
   co_return co_await RunOn(*pool_, [kv, family, key] { return kv->Get(family, key); });
 }
 

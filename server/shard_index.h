@@ -160,6 +160,7 @@ class ShardIndex {
   uint64_t durable_ = 0;  // of the last one that is durable, with all before it
   std::map<uint64_t, uint64_t> changed_;  // segment -> the last batch that touched it; if not all are durable
   uint64_t generation_ = 0;  // of records: a Get that overlapped a change does not fill the cache
+  uint64_t loads_ = 0;  // of records that were not in cache_
   std::list<uint64_t> lru_;  // most recent first
   std::unordered_map<uint64_t, Cached> cache_;
   size_t cache_bytes_ = 0;

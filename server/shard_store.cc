@@ -11,6 +11,12 @@ namespace {
 
 constexpr uint64_t kVerifyChunkBytes = 1 * kMiB;
 
+Buffer Copied(const BufferChain& data) {
+  MutableBuffer out(data.size());
+  data.CopyTo(0, data.size(), out.data());
+  return std::move(out).Freeze();
+}
+
 // The first block that is wrong, by its number in the shard.
 std::optional<uint64_t> FirstBadInChain(ShardId shard, uint64_t first_block, const BufferChain& data, const LeftOut& left_out,
                                         const std::vector<uint32_t>& crcs) {
@@ -214,7 +220,7 @@ Task<Result<ShardStore::OpenPtr>> ShardStore::FindOrOpen(ShardId shard, uint64_t
 }
 
 Task<Result<void>> ShardStore::Write(ShardId shard, uint64_t offset, BufferChain data,
-                                     std::vector<uint32_t> crcs, bool repair) {
+                                     std::vector<uint32_t> crcs, bool repair, bool keep) {
   const uint64_t length = data.size();
   CO_RETURN_IF_ERROR(Result<void>(CheckWrite(shard, offset, length, crcs.size())));
   CO_RETURN_IF_ERROR(Result<void>(Usable()));
@@ -244,31 +250,30 @@ Task<Result<void>> ShardStore::Write(ShardId shard, uint64_t offset, BufferChain
     if (open->sealing)
       co_return Error(FsError::kShardSealed, "shard " + std::to_string(shard.v) + " is being sealed");
     open->Begin(first_block, crcs.size());
-    Result<void> written = co_await WriteBlocks(open, offset, std::move(data), repair);
+    Result<void> written = co_await WriteBlocks(open, offset, std::move(data), repair, keep);
     open->End(first_block, length, crcs, written.ok());
     open->touched_ns = Executor::Current().NowNs();
     co_return written;
   }
 }
 
-void ShardStore::Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data) {
-  // Copied: a slice would keep the whole message that it came in.
+void ShardStore::Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data, bool keep) {
+  // Copied unless `keep`: a slice would keep the whole message that it came in.
   for (uint64_t at = 0; at < data.size(); at += kChecksumBlockBytes) {
     const uint64_t n = std::min<uint64_t>(kChecksumBlockBytes, data.size() - at);
-    MutableBuffer block(n);
-    data.CopyTo(at, n, block.data());
+    const BufferChain block = data.Slice(at, n);
     Buffer& slot = shard->small[first_block + at / kChecksumBlockBytes];
     shard->buffered_bytes += n - slot.size();
     buffered_bytes_ += n - slot.size();
-    slot = std::move(block).Freeze();
+    slot = keep ? block.Flatten() : Copied(block);
   }
 }
 
-Task<Result<void>> ShardStore::WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair) {
+Task<Result<void>> ShardStore::WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair, bool keep) {
   CO_RETURN_IF_ERROR(co_await CheckSpace(data.size(), repair));
   const bool small = offset + data.size() <= kMaxPackedShardBytes;
   if (small && !shard->raw && !shard->spill.locked() && buffered_bytes_ + data.size() <= kMaxBufferedBytes) {
-    Buffer64(shard.get(), offset / kChecksumBlockBytes, data);
+    Buffer64(shard.get(), offset / kChecksumBlockBytes, data, keep);
     co_return Ok();
   }
   CO_RETURN_IF_ERROR(co_await Spill(shard));

@@ -54,7 +54,7 @@ inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered unti
 inline constexpr uint64_t kMaxDiskWriteBytes = 64 * kMiB;  // being written to one disk; more is kRetryLater
 inline constexpr int64_t kSpacePeriodNs = 1 * kSecond;     // the disk is asked for its space
 inline constexpr int64_t kDiskHungNs = 20 * kSecond;  // without an answer: treated as failed until it answers
-inline constexpr uint64_t kCheckInlineBytes = 128 * kKiB;  // more is checked on the pool
+inline constexpr uint64_t kCheckInlineBytes = kMaxPackedShardBytes;  // more is checked on the pool
 
 struct ShardStoreOptions {
   Uuid disk;                  // of the superblock
@@ -106,9 +106,10 @@ class ShardStore {
 
   // `offset` in whole blocks; data in whole blocks but for the shard's last bytes; one CRC per block,
   // checked here. Not durable. Repeating a write is fine, other bytes at the same place are kConflict.
-  // `repair` may use the reserve.
+  // `repair` may use the reserve. `keep`: the memory that data lies in is little more than data, and may be kept until the
+  // shard is sealed; else what is kept is copied.
   Task<Result<void>> Write(ShardId shard, uint64_t offset, BufferChain data, std::vector<uint32_t> crcs,
-                           bool repair);
+                           bool repair, bool keep = false);
   // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
   // Whole blocks, or to the shard's end; all but `omit` of it is returned, and was checked against its CRCs. (Of a block of
@@ -167,9 +168,9 @@ class ShardStore {
   // nullptr: it is sealed and has exactly these bytes.
   Task<Result<OpenPtr>> FindOrOpen(ShardId shard, uint64_t offset, uint64_t length,
                                    const std::vector<uint32_t>& crcs);
-  Task<Result<void>> WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair);
+  Task<Result<void>> WriteBlocks(OpenPtr shard, uint64_t offset, BufferChain data, bool repair, bool keep);
   Task<Result<void>> Spill(OpenPtr shard);
-  void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data);
+  void Buffer64(OpenShard* shard, uint64_t first_block, const BufferChain& data, bool keep);
   enum class ReadKind { kOften, kOnce, kStored };  // as Disk::Read, ReadOnce, ReadStored
   Task<Result<ShardBytes>> ReadBlocks(ShardId shard, uint64_t offset, uint64_t length, ReadKind kind, Omit omit = {});
   Task<Result<Buffer>> ReadFile(std::string name, uint64_t offset, uint64_t length, ReadKind kind);
@@ -194,7 +195,8 @@ class ShardStore {
   Task<void> CommitBatch(std::vector<Pending> batch, SemaphoreHold slot);
   Task<void> CommitSteps(std::vector<Pending>* batch);
   Task<void> SyncCommitted(std::vector<std::string> files);
-  Task<void> AppendToSegment(std::vector<Pending>* batch, std::vector<std::string>* files,
+  void SyncFailed(const Error& e);
+  Task<void> AppendToSegment(std::vector<Pending>* batch, bool sync, std::vector<std::string>* files,
                              SegmentWriter::Pin* pin);
 
   // shard_background.cc

@@ -47,8 +47,9 @@ inline Task<Result<void>> WriteBlocks(ShardStore* store, ShardId shard, const st
   const uint64_t n = std::min(count * kChecksumBlockBytes, bytes.size() - offset);
   std::vector<uint32_t> crcs(table.begin() + static_cast<ptrdiff_t>(first),
                              table.begin() + static_cast<ptrdiff_t>(first + ChecksumBlocks(n)));
+  const bool keep = (shard.v + first) % 2 == 0;  // both ways
   co_return co_await store->Write(shard, offset, BufferChain(Buffer::FromString(bytes.substr(offset, n))),
-                                  std::move(crcs), repair);
+                                  std::move(crcs), repair, keep);
 }
 inline Task<Result<void>> WriteBlocksOf(ShardStore* store, ShardId shard, uint64_t length, uint64_t first,
                                         uint64_t count, bool repair = false) {

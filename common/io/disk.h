@@ -27,6 +27,12 @@ struct DiskSpace {
   uint64_t free_bytes = 0;  // that an ordinary writer can still use
 };
 
+// How both parts of WriteAndSync ended; nothing was synced if nothing was written.
+struct DiskWritten {
+  Error write;
+  Error sync;
+};
+
 class Disk {
  public:
   virtual ~Disk() = default;
@@ -47,6 +53,13 @@ class Disk {
   // The content and the directory entries of these files survive a power cut when this returns. An
   // error is final: what was written since the last success may be gone although a retry succeeds.
   virtual Task<Result<void>> SyncFiles(std::vector<std::string> names) = 0;
+  // Write, and then SyncFiles of the same file: in one go, where that can be done.
+  virtual Task<DiskWritten> WriteAndSync(std::string name, uint64_t offset, BufferChain data) {
+    DiskWritten out;
+    out.write = (co_await Write(name, offset, std::move(data))).error();
+    if (out.write.ok()) out.sync = (co_await SyncFiles(std::vector<std::string>(1, std::move(name)))).error();
+    co_return out;
+  }
   // Not durable by itself; removing what is not there is kNoEnt.
   virtual Task<Result<void>> Remove(std::string name) = 0;
   virtual Task<Result<void>> Truncate(std::string name, uint64_t size) = 0;

@@ -159,6 +159,22 @@ TEST_P(DiskConformance, SyncsWhatIsThere) {
   EXPECT_EQ(List(""), "a:1 d/b:1 d/c:1 d/e/f:1 ");
 }
 
+TEST_P(DiskConformance, WritesAndSyncsInOneGo) {
+  const auto write = [&](const std::string& name, uint64_t offset, std::string data) {
+    return RunSim(ex_, disk().WriteAndSync(name, offset, BufferChain(Bytes(std::move(data)))));
+  };
+  for (const auto& [offset, data] : {std::pair<uint64_t, std::string>(0, "hello"), {3, "LO there"}}) {
+    const DiskWritten done = write("d/a", offset, data);
+    EXPECT_TRUE(done.write.ok() && done.sync.ok());
+  }
+  EXPECT_EQ(Read("d/a"), "helLO there");
+  h_->Reopen();
+  EXPECT_EQ(Read("d/a"), "helLO there");
+  EXPECT_EQ(write("d", 0, "x").write.code, FsError::kIsDir);
+  EXPECT_EQ(write("../a", 0, "x").write.code, FsError::kBadRequest);
+  EXPECT_EQ(List(""), "d/a:11 ");
+}
+
 TEST_P(DiskConformance, ReservesWithoutGrowing) {
   ASSERT_TRUE(RunSim(ex_, disk().Reserve("a", 1 << 20)).ok());
   EXPECT_EQ(Read("a"), "");

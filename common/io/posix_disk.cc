@@ -137,6 +137,7 @@ class PosixDisk::Files {
   void StartWriteback(const std::vector<std::string>& names);
   Result<void> SyncData(const std::vector<std::string>& names);
   Result<void> SyncEntries(const std::vector<std::string>& names);
+  Result<void> Sync(const std::vector<std::string>& names);  // both
   Result<void> Remove(const std::string& name);
   Result<void> Truncate(const std::string& name, uint64_t size);
   Result<void> Replace(const std::string& name, const Buffer& content);
@@ -360,6 +361,12 @@ Result<void> PosixDisk::Files::SyncEntries(const std::vector<std::string>& names
   return result;
 }
 
+Result<void> PosixDisk::Files::Sync(const std::vector<std::string>& names) {
+  Result<void> data = SyncData(names);
+  Result<void> entries = SyncEntries(names);
+  return data.ok() ? std::move(entries) : std::move(data);
+}
+
 int PosixDisk::Files::SyncOneDirectory(const std::string& directory) {
   Fd fd(directory.empty() ? -1 : open_.OpenAt(directory, O_RDONLY | O_DIRECTORY));
   if (!directory.empty() && fd.get() < 0) return errno;
@@ -560,6 +567,21 @@ Task<Result<void>> PosixDisk::Write(std::string name, uint64_t offset, BufferCha
   });
 }
 
+Task<DiskWritten> PosixDisk::WriteAndSync(std::string name, uint64_t offset, BufferChain data) {
+  DiskWritten out;
+  out.write = CheckDiskName(name).error();
+  if (out.write.ok() && !OffsetsFit(offset, data.size())) {
+    out.write = Error(FsError::kFBig, "a write beyond 8 EiB of '" + name + "'");
+  }
+  if (!out.write.ok()) co_return out;
+  co_return co_await RunOn(*sync_pool_, [files = files_, waiting = files_->Wait(kOther), name = std::move(name), offset, data = std::move(data)] {
+    DiskWritten done;
+    done.write = files->Write(name, offset, data).error();
+    if (done.write.ok()) done.sync = files->Sync({name}).error();
+    return done;
+  });
+}
+
 Task<Result<void>> PosixDisk::Reserve(std::string name, uint64_t size) {
   CO_RETURN_IF_ERROR(CheckDiskName(name));
   if (!OffsetsFit(0, size)) co_return Error(FsError::kFBig, "a size beyond 8 EiB for '" + name + "'");
@@ -572,9 +594,7 @@ Task<Result<void>> PosixDisk::SyncFiles(std::vector<std::string> names) {
   const size_t parts = std::min(names.size(), sync_parallel_);
   if (parts <= 1) {
     co_return co_await RunOn(*sync_pool_, [files = files_, waiting = files_->Wait(kOther), names = std::move(names)] {
-      Result<void> data = files->SyncData(names);
-      Result<void> entries = files->SyncEntries(names);
-      return data.ok() ? entries : data;
+      return files->Sync(names);
     });
   }
   // 1. All files start writing back. 2. Their data becomes durable, on several threads, so that the

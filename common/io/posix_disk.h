@@ -45,6 +45,7 @@ class PosixDisk final : public Disk {
   Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) override;
   Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) override;
   Task<Result<void>> Reserve(std::string name, uint64_t size) override;
+  Task<DiskWritten> WriteAndSync(std::string name, uint64_t offset, BufferChain data) override;
   // Syncs the others even if one fails; the first error is returned.
   Task<Result<void>> SyncFiles(std::vector<std::string> names) override;
   Task<Result<void>> Remove(std::string name) override;

@@ -202,6 +202,30 @@ TEST_F(PosixDiskTest, AFailedSyncPoisonsTheFile) {
   EXPECT_EQ(RunSim(ex_, disk_->SyncFiles({"d/c"})).code(), FsError::kDiskFailed);
 }
 
+TEST_F(PosixDiskTest, WriteAndSyncTellsWhichOfThemFailed) {
+  const auto write = [&](const std::string& name) {
+    return RunSim(ex_, disk_->WriteAndSync(name, 0, BufferChain(Buffer::FromString("x"))));
+  };
+  fail_pwritev = {ENOSPC, 1};
+  fail_fdatasync = {EIO, 1};
+  DiskWritten done = write("a");
+  EXPECT_EQ(done.write.code, FsError::kNoSpace);
+  EXPECT_TRUE(done.sync.ok());
+  EXPECT_EQ(fail_fdatasync.times, 1);  // nothing was synced
+  done = write("a");
+  EXPECT_TRUE(done.write.ok());
+  EXPECT_EQ(done.sync.code, FsError::kDiskFailed);
+  done = write("a");  // what was written since the last good sync may be gone
+  EXPECT_TRUE(done.write.ok());
+  EXPECT_EQ(done.sync.code, FsError::kDiskFailed);
+  fail_fsync = {EIO, 1};
+  EXPECT_EQ(write("d/b").sync.code, FsError::kDiskFailed);  // the directory of a new file
+  done = write("c");
+  EXPECT_TRUE(done.write.ok() && done.sync.ok());
+  done = RunSim(ex_, disk_->WriteAndSync("c", UINT64_MAX, BufferChain(Buffer::FromString("x"))));
+  EXPECT_EQ(done.write.code, FsError::kFBig);
+}
+
 TEST_F(PosixDiskTest, AnErrorSeenWhileClosingIsNotForgotten) {
   disk_.reset();
   disk_ = PosixDisk::OpenOn(pool_, dir_.path(), FewFiles(1)).value();

@@ -50,6 +50,10 @@ class KvStore {
   // Get, Scan, Last and Write block (RocksDB); they may be called from any thread, and see every
   // Write that returned before. kIo or kCorrupt when the store is damaged.
   virtual Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) = 0;
+  // What Get would say, if that can be known without waiting for a disk; nullopt: ask Get. Any thread.
+  virtual std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily /*family*/, std::string_view /*key*/) {
+    return std::nullopt;
+  }
   // Entries with begin <= key < end in order, at most `limit`. Empty `end` means to the last key.
   virtual Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end,
                                             size_t limit) = 0;

@@ -108,6 +108,11 @@ Result<std::optional<std::string>> MemKv::Get(KvFamily family, std::string_view 
   return std::optional(it->second);
 }
 
+std::optional<Result<std::optional<std::string>>> MemKv::GetIfCached(KvFamily family, std::string_view key) {
+  if (key.empty() || key.back() % 2 != 0) return std::nullopt;
+  return Get(family, key);
+}
+
 Result<std::vector<KvEntry>> MemKv::Scan(KvFamily family, std::string_view begin, std::string_view end,
                                          size_t limit) {
   std::lock_guard<std::mutex> lock(media_->mu_);

@@ -76,6 +76,8 @@ class MemKv final : public KvStore {
   explicit MemKv(std::shared_ptr<MemKvMedia> media, MemKvOptions options = {});
 
   Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override;
+  // Of every other key, so that who asks takes both ways.
+  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override;
   Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end,
                                     size_t limit) override;
   Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override;

@@ -272,8 +272,20 @@ Result<std::unique_ptr<RocksKv>> RocksKv::Open(const std::string& path,
 }
 
 Result<std::optional<std::string>> RocksKv::Get(KvFamily family, std::string_view key) {
+  return *Find(family, key, false);
+}
+
+std::optional<Result<std::optional<std::string>>> RocksKv::GetIfCached(KvFamily family, std::string_view key) {
+  return Find(family, key, true);
+}
+
+// nullopt: it is not cached.
+std::optional<Result<std::optional<std::string>>> RocksKv::Find(KvFamily family, std::string_view key, bool cached_only) {
+  rocksdb::ReadOptions options;
+  if (cached_only) options.read_tier = rocksdb::kBlockCacheTier;
   std::string value;
-  const rocksdb::Status s = (*db_)->Get(rocksdb::ReadOptions(), db_->family(family), ToSlice(key), &value);
+  const rocksdb::Status s = (*db_)->Get(options, db_->family(family), ToSlice(key), &value);
+  if (s.IsIncomplete() && cached_only) return std::nullopt;
   if (s.IsNotFound()) return std::optional<std::string>();
   if (!s.ok()) return db_->ErrorOf(s);
   return std::optional(std::move(value));

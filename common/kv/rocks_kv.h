@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,7 @@ class RocksKv final : public KvStore {
   ~RocksKv() override;
 
   Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override;
+  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override;
   Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end,
                                     size_t limit) override;
   Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override;
@@ -78,6 +80,7 @@ class RocksKv final : public KvStore {
   class Db;
   struct Syncs;
   RocksKv(std::unique_ptr<Db> db, Pool& sync_pool);
+  std::optional<Result<std::optional<std::string>>> Find(KvFamily family, std::string_view key, bool cached_only);
   void StartSync();
   void PrepareLog();
 

@@ -158,6 +158,19 @@ TEST_F(RocksKvTest, ReadsTablesAndBuffersAlike) {
   EXPECT_EQ(in_prefixes, 300u);
 }
 
+TEST_F(RocksKvTest, WhatIsCachedIsKnownAtOnce) {
+  auto kv = Open("db");
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(kv->Write(One("k" + std::to_string(i), std::to_string(i))).ok());
+  EXPECT_EQ(kv->GetIfCached(0, "k7")->value(), "7");  // in the write buffer
+  EXPECT_EQ(kv->GetIfCached(0, "none")->value(), std::nullopt);
+  ASSERT_TRUE(kv->Flush().ok());
+  kv.reset();
+  kv = Open("db");
+  EXPECT_FALSE(kv->GetIfCached(0, "k7").has_value());  // in a table, of which nothing was read
+  EXPECT_EQ(kv->Get(0, "k7").value(), "7");
+  EXPECT_EQ(kv->GetIfCached(0, "k7")->value(), "7");
+}
+
 TEST_F(RocksKvTest, APageDoesNotPassWhatWasDeletedBehindIt) {
   auto kv = Open("kv");
   for (int i = 1000; i < 3000; ++i) ASSERT_TRUE(kv->Write(One(std::to_string(i), "v")).ok());
