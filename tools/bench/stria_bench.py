@@ -2,7 +2,8 @@
 
 Absolute figures of a shared machine mean little; ratios within one run do. Rounds take turns between
 the systems, so that a slow minute hits all of them, and medians over rounds are compared. Each round begins
-with another system: what runs first finds other memory and another disk than what runs last.
+with another system: what runs first finds other memory and another disk than what runs last. Each work begins when what the
+one before it left to be done is done.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 import ratios
 from results import Results, say
 from systems import all_systems, run
-from work import MIB, WORK
+from work import MIB, WORK, settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -71,6 +72,7 @@ def in_turn(systems, round_number):
 def one_round(system, work, args, results):
     with system.mounted() as mount:
         for name in work:
+            settle()
             try:
                 WORK[name](system, mount, args, results)
             except (RuntimeError, OSError) as e:

@@ -21,6 +21,28 @@ def drop_caches():
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
+def activity():
+    """(seconds of processors, bytes of disks) used so far by the whole machine."""
+    busy = pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    seconds = (sum(map(int, busy)) - int(busy[3]) - int(busy[4])) / os.sysconf("SC_CLK_TCK")
+    fields = [line.split() for line in pathlib.Path("/proc/diskstats").read_text().splitlines()]
+    return seconds, 512 * sum(int(f[5]) + int(f[9]) + (int(f[16]) if len(f) > 16 else 0) for f in fields)
+
+
+def settle(look=activity, sleep=time.sleep, at_most=30):
+    """Until little goes on for two seconds: what one work leaves to be done (deleted bytes that are collected later, and given
+    back to the disk) is not the next one's cost. Whoever never rests is not waited for."""
+    quiet = 0
+    before = look()
+    for _ in range(at_most):
+        sleep(1)
+        now = look()
+        quiet = quiet + 1 if now[0] - before[0] < 0.2 and now[1] - before[1] < MIB else 0
+        before = now
+        if quiet == 2:
+            return
+
+
 def write_file(path, total, block, truncate=True):
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if truncate else 0)
     fd = os.open(path, flags, 0o644)
