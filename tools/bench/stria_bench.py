@@ -72,7 +72,7 @@ def in_turn(systems, round_number):
 def one_round(system, work, args, results):
     with system.mounted() as mount:
         for name in work:
-            settle()
+            settle(system.left_to_do)
             try:
                 WORK[name](system, mount, args, results)
             except (RuntimeError, OSError) as e:

@@ -38,6 +38,14 @@ def wait_for(what, condition, seconds=30):
     raise RuntimeError(f"{what} did not happen in {seconds} s" + (f": {last}" if last else ""))
 
 
+def garbage_shards(status):
+    """Of `stria status --json`; 0 if that is no answer."""
+    try:
+        return json.loads(status).get("garbage_shards", 0)
+    except (json.JSONDecodeError, AttributeError):
+        return 0
+
+
 class System:
     name = ""
     needs = []  # programs
@@ -70,6 +78,10 @@ class System:
     def lose_a_node(self):
         """Kills one data server; False if this system has none to lose."""
         return False
+
+    def left_to_do(self):
+        """How much it will do later of what it was told to: shards, files to be deleted. 0 too if it cannot be asked."""
+        return 0
 
     def files_to_read(self, paths):
         """What a reader opens to read these files' bytes."""
@@ -170,6 +182,11 @@ class Stria(System):
     def processes(self):
         info = json.loads((self.place / "cluster" / "cluster.json").read_text())
         return {p["name"]: p["pid"] for p in info["processes"] if p.get("pid")}
+
+    def left_to_do(self):
+        meta = json.loads((self.place / "cluster" / "cluster.json").read_text())["meta"]
+        told = run(self.stria, "status", "--json", "--meta", meta, check=False)  # its exit code says how the cluster is
+        return garbage_shards(told.stdout)
 
     def lose_a_node(self):
         run(self.stria, "dev", "kill", "n3", "--dir", self.place / "cluster")

@@ -29,9 +29,10 @@ def activity():
     return seconds, 512 * sum(int(f[5]) + int(f[9]) + (int(f[16]) if len(f) > 16 else 0) for f in fields)
 
 
-def settle(look=activity, sleep=time.sleep, at_most=30):
-    """Until little goes on for two seconds: what one work leaves to be done (deleted bytes that are collected later, and given
-    back to the disk) is not the next one's cost. Whoever never rests is not waited for."""
+def settle(left=lambda: 0, look=activity, sleep=time.sleep, at_most=30):
+    """Until little goes on for two seconds and `left()`, what the system has still to do, is nothing: what one work leaves to be
+    done (deleted bytes that are collected seconds later, and given back to the disk) is not the next one's cost. Whoever never
+    rests is not waited for."""
     quiet = 0
     before = look()
     for _ in range(at_most):
@@ -39,8 +40,10 @@ def settle(look=activity, sleep=time.sleep, at_most=30):
         now = look()
         quiet = quiet + 1 if now[0] - before[0] < 0.2 and now[1] - before[1] < MIB else 0
         before = now
-        if quiet == 2:
-            return
+        if quiet >= 2:
+            if left() == 0:
+                return
+            before = look()
 
 
 def write_file(path, total, block, truncate=True):
