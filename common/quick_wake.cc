@@ -16,6 +16,7 @@ constexpr int32_t kShallowSleepUs = 10;
 
 Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view driver) {
   if (text == "off") return WakeLatency();
+  if (text == "auto" && driver == "none") return WakeLatency();
   if (text == "auto") return WakeLatency(driver == "haltpoll" ? 0 : kShallowSleepUs);
   int32_t us = 0;
   const auto [end, err] = std::from_chars(text.data(), text.data() + text.size(), us);

@@ -29,10 +29,11 @@ inline constexpr std::string_view kWakeLatencyHelp = "auto, off, or microseconds
 inline constexpr int32_t kMaxWakeLatencyUs = 1'000'000;
 
 // "off", "auto", or microseconds. What "auto" is depends on the processors' idle driver, `driver`: 0 where a guest's idle
-// processor would go back to the hypervisor ("haltpoll"), which no other value prevents; 10 elsewhere, which leaves the first
-// of a processor's sleeps and keeps it from the deep ones. kInval: none of these.
+// processor would go back to the hypervisor ("haltpoll"), which no other value prevents; off where there is no driver ("none"),
+// as it is the driver whom the kernel's answer would bind; 10 elsewhere, which leaves the first of a processor's sleeps and
+// keeps it from the deep ones. kInval: none of these.
 Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view driver);
-// The idle driver's name as the kernel gives it; "" if there is none.
+// The idle driver's name as the kernel gives it, "none" if there is none; "" if it cannot be read.
 std::string IdleDriver();
 
 // Holds the device while requests are dense: from the fourth on of which each came within kDenseNs of the one before, until

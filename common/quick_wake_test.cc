@@ -101,6 +101,8 @@ TEST(WakeLatency, IsRead) {
   EXPECT_EQ(*ParseWakeLatency("auto", "haltpoll"), 0);
   EXPECT_EQ(*ParseWakeLatency("auto", "intel_idle"), 10);
   EXPECT_EQ(*ParseWakeLatency("auto", ""), 10);
+  EXPECT_EQ(*ParseWakeLatency("auto", "none"), std::nullopt);
+  EXPECT_EQ(*ParseWakeLatency("5", "none"), 5);
   EXPECT_EQ(*ParseWakeLatency("0", ""), 0);
   EXPECT_EQ(*ParseWakeLatency("1000000", ""), 1'000'000);
   for (const char* bad : {"", "on", "-1", "1000001", "5us", "99999999999"}) {
