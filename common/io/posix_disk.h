@@ -1,7 +1,7 @@
 // PosixDisk: a Disk in a directory of a real file system.
 //
-// Calls run on the disk's own threads, but for reads of what the page cache has (cached_read.h); syncs on threads of their own, so that they do not hold up
-// reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
+// Calls run on the disk's own threads (posix_files.h), but for reads of what the page cache has (cached_read.h); syncs on threads
+// of their own, so that they do not hold up reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
 // replaced. Work that was cancelled still runs to its end.
 //
 // Large writes whose memory and place are page-aligned go past the page cache (O_DIRECT) where the file
@@ -9,10 +9,9 @@
 // reads of ReadOnce and ReadStored.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,8 @@
 #include "common/io/disk.h"
 
 namespace stria {
+
+class PosixFiles;
 
 struct PosixDiskOptions {
   int threads = 4;
@@ -56,12 +57,11 @@ class PosixDisk final : public Disk {
   Result<int> OpenForRead(const std::string& name) override;
 
  private:
-  class Files;
   static Result<std::unique_ptr<PosixDisk>> Make(const std::string& root, PosixDiskOptions options,
                                                  Pool* pool);
-  PosixDisk(std::shared_ptr<Files> files, const PosixDiskOptions& options, Pool* pool);
+  PosixDisk(std::shared_ptr<PosixFiles> files, const PosixDiskOptions& options, Pool* pool);
 
-  std::shared_ptr<Files> files_;  // shared with the work on the pools
+  std::shared_ptr<PosixFiles> files_;  // shared with the work on the pools
   std::unique_ptr<ThreadPool> own_pool_;
   std::unique_ptr<ThreadPool> own_sync_pool_;
   Pool* const pool_;
