@@ -29,7 +29,7 @@ def activity():
     return seconds, 512 * sum(int(f[5]) + int(f[9]) + (int(f[16]) if len(f) > 16 else 0) for f in fields)
 
 
-def settle(left=lambda: 0, look=activity, sleep=time.sleep, at_most=30):
+def settle(left, look=activity, sleep=time.sleep, at_most=30):
     """Until little goes on for two seconds and `left()`, what the system has still to do, is nothing: what one work leaves to be
     done (deleted bytes that are collected seconds later, and given back to the disk) is not the next one's cost. Whoever never
     rests is not waited for."""
@@ -43,7 +43,7 @@ def settle(left=lambda: 0, look=activity, sleep=time.sleep, at_most=30):
         if quiet >= 2:
             if left() == 0:
                 return
-            before = look()
+            before = look()  # what asking took is nobody's
 
 
 def write_file(path, total, block, truncate=True):
