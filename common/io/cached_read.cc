@@ -54,9 +54,9 @@ std::shared_ptr<const void> CachedReads::Wait(Kind kind, int64_t now_ns) {
   return {nullptr, [state = state_, read, since](const void*) {
             if (read) --state->reads;
             std::lock_guard<std::mutex> lock(state->mu);
-            const int64_t began_ns = *since, now_ns = BoottimeNs();
+            const int64_t took_ns = BoottimeNs() - *since;
             state->busy_since.erase(since);
-            if (read && now_ns - began_ns > kSlowNs) state->slow_until_ns = now_ns + kSlowForNs;
+            if (read) (state->slow <<= 1).set(0, took_ns > kSlowNs);
           }};
 }
 
@@ -64,7 +64,7 @@ bool CachedReads::MayBegin(int64_t now_ns) const {
   std::lock_guard<std::mutex> lock(state_->mu);
   const std::multiset<int64_t>& busy = state_->busy_since;
   if (busy.size() >= kMaxBusy || (!busy.empty() && now_ns - *busy.begin() > kMaxBusyNs)) return false;
-  return now_ns >= state_->slow_until_ns;
+  return state_->slow.count() <= kMaxSlow;
 }
 
 std::optional<Buffer> CachedReads::Read(int fd, uint64_t offset, uint64_t length, bool begin) {

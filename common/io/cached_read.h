@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -36,12 +37,14 @@ class CachedReads {
   // Nothing is read so while so many reads wait: the disk may not answer, and a page that the cache has may say that what
   // follows is to be read ahead.
   static constexpr int kMaxWaiting = 4;
-  // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor for a while after a read was slow:
-  // then its queue may be full, or it is one that moves a head.
+  // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor if of the last reads more than a few
+  // were slow: then its queue may be full, or it is one that moves a head. (One or two in a hundred are slow on a good disk, too:
+  // it had to discard something, or the processor was another guest's.)
   static constexpr size_t kMaxBusy = 4;
   static constexpr int64_t kMaxBusyNs = 20 * kMillisecond;
   static constexpr int64_t kSlowNs = 2 * kMillisecond;
-  static constexpr int64_t kSlowForNs = 10 * kSecond;
+  static constexpr int kLastReads = 64;
+  static constexpr int kMaxSlow = 8;  // of those
   enum class Kind : uint8_t { kRead, kOther };
 
   CachedReads() : state_(std::make_shared<State>()) {}
@@ -65,7 +68,7 @@ class CachedReads {
     std::atomic<bool> refused{false};  // the kernel or the file system has no such thing
     std::mutex mu;
     std::multiset<int64_t> busy_since;  // guarded by mu
-    int64_t slow_until_ns = INT64_MIN;  // guarded by mu
+    std::bitset<kLastReads> slow;  // guarded by mu: of the last reads, the latest first
   };
   const std::shared_ptr<State> state_;
 };
