@@ -17,8 +17,9 @@ import sys
 import time
 
 from results import say
-from stria_bench import ROOT, place
+from stria_bench import ROOT
 from systems import Stria, run, wait_for
+from tidy import place, run_to_the_end
 from work import MIB, drop_caches, write_file
 
 NODES = 6
@@ -212,7 +213,7 @@ def main():
     if os.geteuid() != 0:
         sys.exit("bench: mounting and dropping caches need root: run it with sudo")
     values = {}
-    with place(pathlib.Path(args.dir), args.on, args.tmpfs_mib) as base:
+    with place(args.dir, args.on, args.tmpfs_mib, args.stria) as base:
         system = SixNodes(base / "stria", args.stria)
         if system.missing():
             sys.exit(f"bench: not there: {', '.join(system.missing())}")
@@ -228,4 +229,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_to_the_end(main)

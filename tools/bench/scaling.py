@@ -21,8 +21,8 @@ import scale_cluster
 from growth import Row, of_a_logarithm, ratio, table
 from plot import Line, Panel, draw
 from progress import Progress
-from stria_bench import ROOT, place
-from tidy import Stopped, end_with_parent, stop_on_signals, tidy
+from stria_bench import ROOT
+from tidy import end_with_parent, place, run_to_the_end
 
 OF = {"names": "inodes", "extents": "extents per file", "servers": "data servers", "clients": "clients, a mount each"}
 TITLES = {"names": "Inodes in the metadata", "extents": "Extents of a file", "servers": "Data servers", "clients": "Clients"}
@@ -230,8 +230,7 @@ def main():
     rows = from_json(args.values) if args.values else {}
     if args.only:
         check(args)
-        stop_on_signals()
-        with place(pathlib.Path(args.dir).absolute(), args.on, args.tmpfs_mib) as base, tidy(base, args.stria):
+        with place(args.dir, args.on, args.tmpfs_mib, args.stria) as base:
             scaling = Scaling(args, base)
             scaling.run()
         rows |= scaling.rows
@@ -247,7 +246,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Stopped as e:
-        sys.exit(f"bench: stopped by {e}; nothing is left behind")
+    run_to_the_end(main)

@@ -7,7 +7,6 @@ one before it left to be done is done.
 """
 
 import argparse
-import contextlib
 import datetime
 import json
 import os
@@ -17,26 +16,11 @@ import sys
 
 import ratios
 from results import Results, say
-from systems import all_systems, run
+from systems import all_systems
+from tidy import place, run_to_the_end
 from work import MIB, WORK, settle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-@contextlib.contextmanager
-def place(directory, on, tmpfs_mib):
-    """Where all data goes; on tmpfs, a filesystem in memory that is gone afterwards."""
-    directory.mkdir(parents=True, exist_ok=True)
-    if any(directory.iterdir()):
-        sys.exit(f"bench: {directory} is not empty; give --dir a new one")
-    if on == "tmpfs":
-        run("mount", "-t", "tmpfs", "-o", f"size={tmpfs_mib}m", "stria-bench", directory)
-    try:
-        yield directory
-    finally:
-        if on == "tmpfs":
-            run("umount", "-l", directory, check=False)
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def choose(names, known, what):
@@ -88,7 +72,7 @@ def main():
     if "random" in args.work and not shutil.which("fio"):
         sys.exit("bench: the random work needs fio: apt-get install fio, or leave it out of --work")
     results = Results()
-    with place(pathlib.Path(args.dir), args.on, args.tmpfs_mib) as base:
+    with place(args.dir, args.on, args.tmpfs_mib, args.stria) as base:
         known = all_systems(base, args.stria, 2 * args.size_mib * MIB + (1 << 30))
         systems = [known[s] for s in choose(args.systems.split(","), known, "system")]
         work = choose(args.work.split(","), WORK, "work")
@@ -111,4 +95,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run_to_the_end(main)

@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import time
 
+from tidy import end_with_parent, note_namespace, pids_in
+
 NODES = 5
 GIB = 1 << 30
 
@@ -18,6 +20,7 @@ GIB = 1 << 30
 def run(*args, check=True, **kwargs):
     kwargs.setdefault("stdout", subprocess.PIPE)
     kwargs.setdefault("stdin", subprocess.DEVNULL)
+    kwargs.setdefault("preexec_fn", end_with_parent)
     done = subprocess.run([str(a) for a in args], text=True, stderr=subprocess.STDOUT, **kwargs)
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(str(a) for a in args)}: {(done.stdout or '').strip()[-2000:]}")
@@ -241,6 +244,7 @@ class Networked(System):
         return f"stria-bench-{self.place.name}"
 
     def make_network(self):
+        note_namespace(self.place, self.namespace)
         run("ip", "netns", "add", self.namespace)
         self.enter("ip", "link", "set", "lo", "up")
         self.enter("ip", "addr", "add", f"{self.address}/32", "dev", "lo")
@@ -250,7 +254,7 @@ class Networked(System):
         return run("nsenter", f"--net=/run/netns/{self.namespace}", *args, **kwargs)
 
     def pids(self):
-        return [int(p) for p in run("ip", "netns", "pids", self.namespace, check=False).stdout.split() if p.isdigit()]
+        return pids_in(self.namespace)
 
     def stop(self):
         run("umount", "-l", self.place / "mnt", check=False)

@@ -7,10 +7,13 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
+TMPFS = "stria-bench"  # the source that it is mounted with
+NAMESPACE_NOTE = "network-namespace"
 PATIENCE_S = 90  # for a command that was told to end and takes back what it began
 
 
@@ -42,7 +45,7 @@ def command(*args, check=True, env=None, told=True):
     back what it began."""
     args = [str(a) for a in args]
     with subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=env, start_new_session=True) as process:
+                          env=env, start_new_session=True, preexec_fn=end_with_parent) as process:
         try:
             out = process.communicate()[0]
         except Stopped:
@@ -74,31 +77,64 @@ def mounts_below(directory):
     return [p for p in reversed(points) if p.startswith(f"{directory}/")]
 
 
+def namespaces_below(directory):
+    """Network namespaces that were made for what is below the directory (note_namespace)."""
+    return [note.read_text() for note in pathlib.Path(directory).glob(f"*/{NAMESPACE_NOTE}")]
+
+
+def note_namespace(place, name):
+    """So that it is found if we are killed. To be called before it is made."""
+    (pathlib.Path(place) / NAMESPACE_NOTE).write_text(name)
+
+
+def pids_in(namespace):
+    return [int(p) for p in quiet("ip", "netns", "pids", namespace).split() if p.isdigit()]
+
+
+def loops_below(directory):
+    rows = [row.split(None, 1) for row in quiet("losetup", "-n", "-O", "NAME,BACK-FILE").splitlines()]
+    return [row[0] for row in rows if len(row) == 2 and row[1].startswith(f"{directory}/")]
+
+
+def quiet(*args):
+    """What a command prints; nothing if it is not there."""
+    try:
+        return subprocess.run([str(a) for a in args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              start_new_session=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        return ""
+
+
 def clean(directory, stria):
-    """Stops clusters below the directory, then whatever is left; gives what had to be killed or unmounted so."""
+    """Stops clusters below the directory, then whatever is left there, and removes it."""
     directory = pathlib.Path(directory)
     for cluster in directory.glob("*/cluster/cluster.json"):
-        subprocess.run([str(stria), "dev", "down", "--dir", str(cluster.parent)], stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, check=False)
-    left = users_of(directory)
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    mounts = mounts_below(directory)
-    for mount in mounts:
-        subprocess.run(["umount", "-l", mount], stderr=subprocess.DEVNULL, check=False)
+        quiet(stria, "dev", "down", "--dir", cluster.parent)
+    namespaces = namespaces_below(directory)
     for _ in range(50):
-        if not users_of(directory):
+        left = users_of(directory) + [pid for namespace in namespaces for pid in pids_in(namespace)]
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
             break
         time.sleep(0.1)
-    for entry in directory.iterdir() if directory.is_dir() else []:
-        shutil.rmtree(entry, ignore_errors=True)
-    return left, mounts
+    for namespace in namespaces:
+        quiet("ip", "netns", "del", namespace)
+    loops = loops_below(directory)
+    for mount in mounts_below(directory):
+        quiet("umount", "-l", mount)
+    for loop in loops:
+        quiet("btrfs", "device", "scan", "--forget", loop)
+        quiet("losetup", "-d", loop)
+    if quiet("findmnt", "-n", "-o", "SOURCE", "--mountpoint", directory).strip() == TMPFS:
+        quiet("umount", "-l", directory)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def tidy(directory, stria):
-    """Cleans the directory at the end; a process beside us does it if we are killed."""
+    """Removes the directory at the end, with all that runs there; a process beside us does it if we are killed."""
     read_end, write_end = os.pipe()
     keeper = os.fork()
     if keeper == 0:
@@ -109,8 +145,6 @@ def tidy(directory, stria):
             os.close(write_end)
             if os.read(read_end, 4) != b"done":
                 clean(directory, stria)
-                with contextlib.suppress(OSError):
-                    directory.rmdir()
         os._exit(0)
     os.close(read_end)
     try:
@@ -120,3 +154,25 @@ def tidy(directory, stria):
         os.write(write_end, b"done")
         os.close(write_end)
         os.waitpid(keeper, 0)
+
+
+@contextlib.contextmanager
+def place(directory, on, tmpfs_mib, stria):
+    """A directory for all data, gone afterwards with all that runs there, whatever ends us; on tmpfs, in memory."""
+    directory = pathlib.Path(directory).absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        sys.exit(f"bench: {directory} is not empty; give --dir a new one")
+    with tidy(directory, stria):
+        if on == "tmpfs":
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={tmpfs_mib}m", TMPFS, directory], check=True)
+        yield directory
+
+
+def run_to_the_end(main):
+    """Runs main(); if someone ends it, says so."""
+    stop_on_signals()
+    try:
+        main()
+    except Stopped as e:
+        sys.exit(f"bench: stopped by {e}; nothing is left behind")

@@ -1,19 +1,12 @@
 """Options, what is planned, and that values come back from a file as they were."""
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
 import scaling
 from growth import Row
-
-BENCH = pathlib.Path(scaling.__file__).parent
 
 
 def test_sizes_grow_by_tens():
@@ -70,35 +63,3 @@ def test_a_panel_shows_ratios_beside_the_logarithm():
     assert [one.name for one in lines] == ["look", "the logarithm"]
     assert lines[0].points == [(10, 1.0), (100, 1.5)]
     assert lines[1].reference
-
-
-PROGRAM = """
-import pathlib, subprocess, sys, time
-from tidy import Stopped, command, stop_on_signals, tidy
-stop_on_signals()
-base = pathlib.Path(sys.argv[1])
-with tidy(base, "true"):
-    (base / "data").mkdir()
-    subprocess.Popen(["sh", "-c", "sleep 600; :", str(base / "data")], start_new_session=True)
-    print("ready", flush=True)
-    command("sleep", "600") if sys.argv[2] == "command" else time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("what", ["command", "sleep"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_behind(tmp_path, number, what):
-    base = tmp_path / "base"
-    base.mkdir()
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM, str(base), what], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                               text=True, env={**os.environ, "PYTHONPATH": str(BENCH)}, start_new_session=True)
-    assert program.stdout.readline() == "ready\n"
-    time.sleep(0.2)
-    program.send_signal(number)
-    program.wait(30)
-    import tidy
-    end = time.monotonic() + 30
-    while (tidy.users_of(base) or (base / "data").exists()) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert tidy.users_of(base) == []
-    assert not (base / "data").exists()
