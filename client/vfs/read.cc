@@ -391,21 +391,13 @@ Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector
 
 bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length) {
   if (!h) return false;
-  const uint64_t end = offset + length;
-  // Kernel requests of one stream may arrive a little out of order.
-  const uint64_t slack = 1 * kMiB;
-  const bool follows = offset + slack >= h->next_offset && offset <= h->next_offset + slack;
-  if (!follows) {
+  if (h->pattern.Note(offset, length) != ReadPattern::Kind::kSequential) {
     h->window_bytes = 0;
     h->ahead_to = 0;
-    h->next_offset = end;
     return false;
   }
-  h->next_offset = std::max(h->next_offset, end);
-  h->streak_bytes += length;
+  const uint64_t end = offset + length;
   if (h->window_bytes == 0) {
-    // The first read of a file, or the second in a row elsewhere.
-    if (offset != 0 && h->streak_bytes < 2 * length) return false;
     h->window_bytes = kFirstWindowBytes;
     h->ahead_to = end;
   }

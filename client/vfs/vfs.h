@@ -35,6 +35,7 @@
 #include "client/io/stripe_reader.h"
 #include "client/io/write_all.h"
 #include "client/session/meta_session.h"
+#include "client/vfs/read_pattern.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -108,8 +109,7 @@ struct VfsHandle {
   bool writes_through = false;  // the kernel's pages have what is written with this handle
   uint64_t generation = 0;  // of the session; older ones give EIO
   // Readahead state.
-  uint64_t next_offset = 0;
-  uint64_t streak_bytes = 0;
+  ReadPattern pattern;
   uint64_t window_bytes = 0;
   uint64_t ahead_to = 0;
 };

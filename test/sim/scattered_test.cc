@@ -49,8 +49,9 @@ class Scattered : public testing::Test {
     EXPECT_TRUE(Do(cluster_.vfs(0).Release(kRoot, made->handle)).ok());
     return made->entry.attr.ino;
   }
-  // Bytes fetched by a reader that asks for `step` at a time.
-  uint64_t ReadAll(size_t client, InodeId ino, uint64_t step) {
+  // Bytes fetched by a reader that asks for `length`, each `step`.
+  uint64_t ReadAll(size_t client, InodeId ino, uint64_t step) { return ReadEach(client, ino, step, step); }
+  uint64_t ReadEach(size_t client, InodeId ino, uint64_t step, uint64_t length) {
     Vfs& vfs = cluster_.vfs(client);
     VfsHandle flags;
     flags.read = true;
@@ -58,10 +59,10 @@ class Scattered : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.error();
     const uint64_t before = vfs.counters().fetched_bytes;
     for (uint64_t at = 0; at < kSize; at += step) {
-      const auto got = Do(vfs.Read(kRoot, opened->handle, at, step));
+      const auto got = Do(vfs.Read(kRoot, opened->handle, at, length));
       EXPECT_TRUE(got.ok()) << got.error();
       if (!got.ok()) break;
-      EXPECT_TRUE(got->Flatten().view() == std::string_view(content_).substr(at, step)) << "at " << at;
+      EXPECT_TRUE(got->Flatten().view() == std::string_view(content_).substr(at, length)) << "at " << at;
     }
     EXPECT_TRUE(Do(vfs.Release(kRoot, opened->handle)).ok());
     return vfs.counters().fetched_bytes - before;
@@ -91,6 +92,14 @@ TEST_F(Scattered, OfShortPiecesIsFetchedWhatIsRead) {
   const InodeId ino = Write(offsets, kPiece, 32);  // stripes of 32 pieces from anywhere
   EXPECT_LE(ReadAll(1, ino, kMiB), kSize + kSize / 4);
   EXPECT_LE(ReadAll(2, ino, 128 * kKiB), kSize + kSize / 4);
+}
+
+// As one column of many is read.
+TEST_F(Scattered, OfAStreamThatLeavesOutMostIsFetchedWhatIsRead) {
+  const InodeId ino = Write(InOrder(kMiB), kMiB, SIZE_MAX);
+  const uint64_t at_first = 5 * kMiB;  // until it is clear what it is
+  EXPECT_LE(ReadEach(1, ino, 512 * kKiB, 32 * kKiB), kSize / 16 + at_first);
+  EXPECT_LE(ReadEach(2, ino, 128 * kKiB, 32 * kKiB), kSize) << "what is passed would cost more if it was asked for alone";
 }
 
 }  // namespace
