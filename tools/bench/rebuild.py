@@ -20,7 +20,7 @@ from results import say
 from stria_bench import ROOT
 from systems import Stria, run, wait_for
 from tidy import place, run_to_the_end
-from work import MIB, drop_caches, write_file
+from work import MIB, drop_caches, reader_buffer, write_file
 
 NODES = 6
 FILES = 8
@@ -97,7 +97,7 @@ def disk_limit(directory, seconds=5):
 
 def read_on(paths, turn, stop, done):
     """Counts each block: a file takes longer than what is measured."""
-    buffer = bytearray(MIB)
+    buffer = reader_buffer()
     while not stop.is_set():
         path = paths[turn % len(paths)]
         turn += 1

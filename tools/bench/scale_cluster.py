@@ -12,7 +12,7 @@ import time
 
 from growth import Row
 from tidy import command, end_with_parent
-from work import MIB, drop_caches, read_file, write_file
+from work import MIB, drop_caches, read_file, reader_buffer, write_file
 
 LAYOUT = "raid5:4+1"  # of all: only the number of servers or clients differs
 SMALL_BYTES = 4096
@@ -108,7 +108,7 @@ def measure_servers(cluster, rows, size_mib, files, idle_s, tell):
     note("small_meta_cpu", (cluster.cpu_seconds("meta") - meta_before) / files * 1e3)
     tell(0.3)
 
-    block, buffer, size = os.urandom(4 * MIB), bytearray(MIB), size_mib * MIB
+    block, buffer, size = os.urandom(4 * MIB), reader_buffer(), size_mib * MIB
     rates = {"write": [], "read": []}
     cpu = {"write": [], "read": []}
 
