@@ -48,6 +48,11 @@ def parse():
     return parser.parse_args()
 
 
+def in_order(work):
+    """Whatever order it was asked for in: what does damage (WORK's last) is not to be measured by the others."""
+    return [name for name in WORK if name in work]
+
+
 def in_turn(systems, round_number):
     first = (round_number - 1) % len(systems) if systems else 0
     return systems[first:] + systems[:first]
@@ -75,7 +80,7 @@ def main():
     with place(args.dir, args.on, args.tmpfs_mib, args.stria) as base:
         known = all_systems(base, args.stria, 2 * args.size_mib * MIB + (1 << 30))
         systems = [known[s] for s in choose(args.systems.split(","), known, "system")]
-        work = choose(args.work.split(","), WORK, "work")
+        work = in_order(choose(args.work.split(","), WORK, "work"))
         for system in list(systems):
             if system.missing():
                 say(f"without {system.name}: not installed: {', '.join(system.missing())}")

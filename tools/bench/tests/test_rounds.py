@@ -1,4 +1,4 @@
-from stria_bench import in_turn
+from stria_bench import in_order, in_turn
 
 
 def test_every_system_is_first_and_last_as_often():
@@ -11,3 +11,8 @@ def test_every_system_is_first_and_last_as_often():
 def test_one_system_or_none():
     assert in_turn(["a"], 4) == ["a"]
     assert in_turn([], 2) == []
+
+
+def test_a_node_is_killed_after_everything_else():
+    assert in_order(["degraded", "columns", "sequential"])[-1] == "degraded"
+    assert in_order(["random"]) == ["random"]
