@@ -16,11 +16,24 @@ import sys
 
 import ratios
 from results import Results, say
+from root_columns import root_columns
 from systems import all_systems
 from tidy import place, run_to_the_end
-from work import MIB, WORK, settle
+from work import MIB, column_scan, dataset, degraded, parallel, random_io, sequential, settle, small, untar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+WORK = {  # in this order
+    "sequential": sequential,
+    "dataset": dataset,
+    "parallel": parallel,
+    "random": random_io,
+    "columns": column_scan,
+    "root": root_columns,
+    "small": small,
+    "untar": untar,
+    "degraded": degraded,
+}
 
 
 def choose(names, known, what):

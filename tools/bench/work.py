@@ -304,15 +304,3 @@ def degraded(system, mount, args, results):
         read_file(path, size, buffer)
     results.add("cold sequential read, one node dead", "MB/s", system.name, size / 1e6 / m.seconds, m, CPU_PER_GB, size / 1e9)
     verify(path, size, block)
-
-
-WORK = {
-    "sequential": sequential,
-    "dataset": dataset,
-    "parallel": parallel,
-    "random": random_io,
-    "columns": column_scan,
-    "small": small,
-    "untar": untar,
-    "degraded": degraded,
-}
