@@ -391,7 +391,7 @@ Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector
 
 bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length) {
   if (!h) return false;
-  if (h->pattern.Note(offset, length) != ReadPattern::Kind::kSequential) {
+  if (!h->pattern.IsSequential(offset, length)) {
     h->window_bytes = 0;
     h->ahead_to = 0;
     return false;

@@ -20,25 +20,20 @@ class ReadPattern {
   // docs/performance.md).
   static constexpr uint64_t kPassedBytes = 192 * kKiB;
 
-  enum class Kind : uint8_t {
-    kElsewhere,   // not where the stream was, or too early to say
-    kSparse,      // a stream that leaves out most
-    kSequential,
-  };
-
-  // The next read, of `length` > 0 bytes.
-  Kind Note(uint64_t offset, uint64_t length);
+  // The next read, of `length` > 0 bytes. False: it is elsewhere, it is too early to say, or the stream leaves out most.
+  bool IsSequential(uint64_t offset, uint64_t length);
 
  private:
-  // What is further back than this counts half.
+  // What is further back than this counts half: of many small reads, or of the same again and again, too.
   static constexpr uint64_t kLatelyBytes = 16 * kMiB;
+  static constexpr uint64_t kLatelyReads = kLatelyBytes / kPassedBytes;
 
-  uint64_t next_ = 0;         // behind the furthest byte that was read
+  uint64_t next_ = 0;          // behind the furthest byte that was read
   uint64_t stream_bytes_ = 0;  // read, from where it began
-  bool sequential_ = false;   // it was, since then
+  bool sequential_ = false;    // it was, since then
   // Of what it passed lately:
   uint64_t passed_bytes_ = 0;
-  uint64_t read_bytes_ = 0;
+  uint64_t read_bytes_ = 0;  // no more than passed
   uint64_t reads_ = 0;
 };
 
