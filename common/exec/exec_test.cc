@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -67,6 +68,59 @@ TEST(Exec, TimeoutDestroysTheLoser) {
     EXPECT_EQ(early.value_or(0), 7);
     EXPECT_EQ(alive, 0);
   });
+}
+
+// The task's end and the timer's in every order, also when both are about to resume who waits.
+TEST(Exec, TimeoutAndEndAtTheSameMoment) {
+  int in_time = 0, late = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SimExecutor ex(seed, 4);
+    int alive = 0;
+    RunSim(ex, [&]() -> Task<void> {
+      TaskScope scope;
+      Event ev;
+      const auto set = [](Event* e) -> Task<void> {
+        co_await Sleep(kSecond);
+        e->Set();
+      };
+      const auto await_it = [](Event* e, int* n) -> Task<int> {
+        Counted c(n);
+        co_await e->Wait();
+        co_return 7;
+      };
+      if (seed % 2 == 0) scope.Spawn(set(&ev));
+      const int64_t start_ns = ex.NowNs();
+      const std::optional<int> got = co_await WithTimeout(kSecond, await_it(&ev, &alive));
+      EXPECT_EQ(ex.NowNs() - start_ns, kSecond);
+      EXPECT_EQ(alive, 0);
+      EXPECT_EQ(got.value_or(7), 7);
+      ++(got ? in_time : late);
+      // Nothing of it comes again.
+      if (seed % 2 != 0) ev.Set();
+      co_await Sleep(kSecond);
+    });
+  }
+  EXPECT_GT(in_time, 0);
+  EXPECT_GT(late, 0);
+}
+
+TEST(Exec, WhatAnEndedTaskHeldIsGoneAtOnce) {
+  SimExecutor ex(1);
+  int alive = 0;
+  int sum = 0;
+  TaskScope scope;
+  const auto nothing = [](Counted held) -> Task<void> { co_await Sleep(kSecond); };
+  const auto seven = [](Counted held) -> Task<int> {
+    co_await Sleep(kSecond);
+    co_return 7;
+  };
+  scope.Spawn(nothing(Counted(&alive)));
+  scope.Spawn(seven(Counted(&alive)), [held = Counted(&alive), &sum](int value) { sum += value; });
+  EXPECT_EQ(scope.running(), 2u);
+  EXPECT_EQ(alive, 3);
+  EXPECT_TRUE(ex.RunUntil([&] { return scope.running() == 0; }, ex.NowNs() + 2 * kSecond));
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(sum, 7);
 }
 
 TEST(Exec, DestroyingAScopeAtAnyPointFreesEverything) {

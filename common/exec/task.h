@@ -7,11 +7,9 @@
 
 #include <coroutine>
 #include <exception>
-#include <iterator>
-#include <list>
 #include <memory>
 #include <optional>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -81,6 +79,8 @@ class [[nodiscard]] Task {
   }
   ~Task() { Reset(); }
   bool valid() const { return static_cast<bool>(h_); }
+  // It has been awaited and has come to its end.
+  bool done() const { return h_ && h_.done(); }
 
   struct Awaiter {
     Handle h;
@@ -322,14 +322,11 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
   ~TaskScope() { CancelAll(); }
 
-  void Spawn(Task<void> task) {
-    finished_.clear();  // frames that ended; not possible from within them
-    Root& root = roots_.emplace_back();
-    root.self = std::prev(roots_.end());
-    ++running_;
-    root.driver = Drive(std::move(task), this, &root);
-    root.waiter.handle = root.driver.h;
-    Executor::Current().Ready(&root.waiter);
+  void Spawn(Task<void> task) { Start(Drive(std::move(task))); }
+  // `then` is called with what the task gives as soon as that is there; it must not destroy the scope.
+  template <class T, class Then>
+  void Spawn(Task<T> task, Then then) {
+    Start(DriveAndTell(std::move(task), std::move(then)));
   }
   // Number of tasks not yet finished.
   size_t running() const { return running_; }
@@ -339,9 +336,11 @@ class TaskScope {
   }
   // REQUIRES: not called from a task of this scope.
   void CancelAll() {
-    // Oldest first; a destructor may Spawn nothing, but may finish other roots' waits.
-    while (!roots_.empty()) roots_.pop_front();
-    finished_.clear();
+    // Oldest first; a destructor may Spawn nothing, but may finish other tasks' waits.
+    while (ListNode* first = drivers_.front()) {
+      first->Unlink();
+      std::coroutine_handle<DriverPromise>::from_promise(*static_cast<DriverPromise*>(first)).destroy();
+    }
     running_ = 0;
   }
 
@@ -349,57 +348,48 @@ class TaskScope {
   struct DriverPromise;
   struct Driver {
     using promise_type = DriverPromise;
-    std::coroutine_handle<> h;
+    std::coroutine_handle<DriverPromise> h;
   };
-  struct Root {
-    Driver driver;
-    Waiter waiter;
-    std::list<Root>::iterator self;
-    Root() = default;
-    Root(const Root&) = delete;
-    ~Root() {
-      waiter.Unlink();
-      if (driver.h) driver.h.destroy();
-    }
-  };
-  struct DriverPromise {
-    Driver get_return_object() noexcept {
-      return Driver{std::coroutine_handle<DriverPromise>::from_promise(*this)};
-    }
+  // All that a task of the scope needs lies in one frame, which goes when the task has ended.
+  struct DriverPromise : ListNode {
+    TaskScope* scope = nullptr;
+    Waiter start;
+    Driver get_return_object() noexcept { return Driver{std::coroutine_handle<DriverPromise>::from_promise(*this)}; }
     std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept {
+      Unlink();
+      if (--scope->running_ == 0) scope->idle_.Pulse();
+      return {};
+    }
     void return_void() noexcept {}
     void unhandled_exception() noexcept { std::terminate(); }
   };
-  static Driver Drive(Task<void> task, TaskScope* scope, Root* root) {
-    {
-      Task<void> mine = std::move(task);
-      co_await std::move(mine);
-    }
-    scope->finished_.splice(scope->finished_.end(), scope->roots_, root->self);
-    if (--scope->running_ == 0) scope->idle_.Pulse();
+  void Start(Driver driver) {
+    DriverPromise& p = driver.h.promise();
+    p.scope = this;
+    drivers_.PushBack(&p);
+    ++running_;
+    p.start.handle = driver.h;
+    Executor::Current().Ready(&p.start);
   }
-  std::list<Root> roots_;     // running
-  std::list<Root> finished_;  // at their end, to be freed
+  static Driver Drive(Task<void> task) {
+    Task<void> mine = std::move(task);  // gone before the scope hears of the end
+    co_await std::move(mine);
+  }
+  template <class T, class Then>
+  static Driver DriveAndTell(Task<T> task, Then then) {
+    Task<T> mine = std::move(task);
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(mine);
+      then();
+    } else {
+      then(co_await std::move(mine));
+    }
+  }
+  NodeList drivers_;
   size_t running_ = 0;
   Event idle_;
 };
-
-namespace exec_internal {
-template <class T>
-struct Slot {
-  std::optional<T> value;
-};
-template <class T>
-Task<void> RunInto(Task<T> task, std::optional<T>* out, size_t* left, Event* done) {
-  out->emplace(co_await std::move(task));
-  if (--*left == 0) done->Set();
-}
-inline Task<void> RunVoid(Task<void> task, size_t* left, Event* done) {
-  co_await std::move(task);
-  if (--*left == 0) done->Set();
-}
-}  // namespace exec_internal
 
 // Runs all at once; results in order. Cancelled together with the awaiter.
 template <class T>
@@ -409,7 +399,10 @@ Task<std::vector<T>> WhenAll(std::vector<Task<T>> tasks) {
   Event done;
   TaskScope scope;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    scope.Spawn(exec_internal::RunInto(std::move(tasks[i]), &slots[i], &left, &done));
+    scope.Spawn(std::move(tasks[i]), [slot = &slots[i], left = &left, done = &done](T value) {
+      slot->emplace(std::move(value));
+      if (--*left == 0) done->Set();
+    });
   }
   if (left > 0) co_await done.Wait();
   std::vector<T> out;
@@ -421,7 +414,11 @@ inline Task<void> WhenAll(std::vector<Task<void>> tasks) {
   size_t left = tasks.size();
   Event done;
   TaskScope scope;
-  for (auto& t : tasks) scope.Spawn(exec_internal::RunVoid(std::move(t), &left, &done));
+  for (auto& t : tasks) {
+    scope.Spawn(std::move(t), [left = &left, done = &done] {
+      if (--*left == 0) done->Set();
+    });
+  }
   if (left > 0) co_await done.Wait();
 }
 
@@ -429,12 +426,17 @@ inline Task<void> WhenAll(std::vector<Task<void>> tasks) {
 template <class A, class B>
 Task<std::pair<std::optional<A>, std::optional<B>>> FirstOf(Task<A> a, Task<B> b) {
   std::pair<std::optional<A>, std::optional<B>> out;
-  size_t one = 1, two = 1;
   Event done;
   {
     TaskScope scope;
-    scope.Spawn(exec_internal::RunInto(std::move(a), &out.first, &one, &done));
-    scope.Spawn(exec_internal::RunInto(std::move(b), &out.second, &two, &done));
+    scope.Spawn(std::move(a), [&out, &done](A value) {
+      out.first.emplace(std::move(value));
+      done.Set();
+    });
+    scope.Spawn(std::move(b), [&out, &done](B value) {
+      out.second.emplace(std::move(value));
+      done.Set();
+    });
     co_await done.Wait();
   }
   if (out.first) out.second.reset();
@@ -442,17 +444,39 @@ Task<std::pair<std::optional<A>, std::optional<B>>> FirstOf(Task<A> a, Task<B> b
 }
 
 namespace exec_internal {
-inline Task<bool> SleepTask(int64_t ns) {
-  co_await Sleep(ns);
-  co_return true;
-}
+// co_await InTime(&task, ns): the task's value, or nullopt after that time; the task is as far as it is then.
+template <class T>
+class InTime {
+ public:
+  InTime(Task<T>* task, int64_t ns) : task_(task), ns_(ns) {}
+  bool await_ready() const noexcept { return false; }
+  auto await_suspend(std::coroutine_handle<> parent) {
+    Executor& ex = Executor::Current();
+    late_.handle = parent;
+    ex.StartTimer(&timer_, ex.NowNs() + (ns_ > 0 ? ns_ : 0), [this, &ex] { ex.Ready(&late_); });
+    return std::move(*task_).operator co_await().await_suspend(parent);
+  }
+  // Resumed by the task or by the timer. Both may have been about to: what comes second must not find a dead frame.
+  std::optional<T> await_resume() {
+    timer_.Cancel();
+    late_.Unlink();
+    if (!task_->done()) return std::nullopt;
+    return std::move(*task_).operator co_await().await_resume();
+  }
+
+ private:
+  Task<T>* task_;
+  int64_t ns_;
+  Waiter late_;
+  Timer timer_;
+};
 }  // namespace exec_internal
 
 // The task's value, or nullopt if it took longer (then it has been destroyed).
 template <class T>
 Task<std::optional<T>> WithTimeout(int64_t ns, Task<T> task) {
-  auto both = co_await FirstOf(std::move(task), exec_internal::SleepTask(ns));
-  co_return std::move(both.first);
+  Task<T> mine = std::move(task);  // destroyed before the caller goes on
+  co_return co_await exec_internal::InTime<T>(&mine, ns);
 }
 
 }  // namespace stria
