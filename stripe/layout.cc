@@ -1,7 +1,6 @@
 #include "stripe/layout.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 namespace stria {
@@ -125,27 +124,28 @@ Error ValidateShape(const StripeShape& shape) {
 }
 
 Error ValidateStripe(const StripeInfo& info) {
-  const std::string name = "stripe " + std::to_string(info.id.v);
-  if (Error e = ValidateShape(info.shape); !e.ok()) return e.WithContext(name);
+  // Every read comes by here: nothing is put into words before something is wrong.
+  const auto name = [&] { return "stripe " + std::to_string(info.id.v); };
+  if (Error e = ValidateShape(info.shape); !e.ok()) return e.WithContext(name());
   if (info.columns.size() != info.shape.columns()) {
-    return Corrupt(name + " lists " + std::to_string(info.columns.size()) + " of its " +
+    return Corrupt(name() + " lists " + std::to_string(info.columns.size()) + " of its " +
                    std::to_string(info.shape.columns()) + " columns");
   }
-  std::set<ShardId> seen;
   for (uint16_t c = 0; c < info.columns.size(); ++c) {
     const Column& column = info.columns[c];
     const uint64_t expected = ColumnBytes(info.shape, ColumnIndex(c));
-    const std::string where = name + " column " + std::to_string(c);
+    const auto where = [&] { return name() + " column " + std::to_string(c); };
     if (column.length != expected) {
-      return Corrupt(where + " is " + std::to_string(column.length) + " bytes long, its shape says " +
+      return Corrupt(where() + " is " + std::to_string(column.length) + " bytes long, its shape says " +
                      std::to_string(expected));
     }
     if (bool(column.shard) != (expected != 0) || bool(column.target) != (expected != 0)) {
-      return Corrupt(where +
+      return Corrupt(where() +
                      (expected ? " has no shard or no target" : " is empty but has a shard or a target"));
     }
-    if (column.shard && !seen.insert(column.shard).second) {
-      return Corrupt(where + " has the shard of another column");
+    const auto same = [&](const Column& other) { return other.shard == column.shard; };
+    if (column.shard && std::any_of(info.columns.begin(), info.columns.begin() + c, same)) {
+      return Corrupt(where() + " has the shard of another column");
     }
   }
   return Error();

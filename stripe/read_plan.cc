@@ -337,16 +337,18 @@ std::vector<FetchRange> MergeRanges(std::vector<FetchRange> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const FetchRange& a, const FetchRange& b) {
     return std::tie(a.column, a.shard_offset) < std::tie(b.column, b.shard_offset);
   });
-  std::vector<FetchRange> merged;
-  for (const FetchRange& r : ranges) {
+  size_t merged = 0;  // ranges at the front are
+  for (const FetchRange r : ranges) {
     if (r.length == 0) continue;
-    if (!merged.empty() && merged.back().column == r.column && r.shard_offset <= merged.back().end()) {
-      merged.back().length = std::max(merged.back().end(), r.end()) - merged.back().shard_offset;
+    FetchRange* last = merged > 0 ? &ranges[merged - 1] : nullptr;
+    if (last && last->column == r.column && r.shard_offset <= last->end()) {
+      last->length = std::max(last->end(), r.end()) - last->shard_offset;
     } else {
-      merged.push_back(r);
+      ranges[merged++] = r;
     }
   }
-  return merged;
+  ranges.resize(merged);
+  return ranges;
 }
 
 std::vector<FetchRange> AlignToBlocks(const StripeShape& shape, std::vector<FetchRange> ranges) {
