@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -193,5 +194,7 @@ struct StripeGrant {
   // stripe of the layout.
   uint64_t max_column_bytes = 0;
 };
+// A mapping's grants are used by many reads, each of which may outlive it.
+using SharedGrant = std::shared_ptr<const StripeGrant>;
 
 }  // namespace stria

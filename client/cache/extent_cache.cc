@@ -47,10 +47,10 @@ void ExtentCache::Add(uint64_t offset, const GetExtentsReply& reply, int64_t ask
   if (end == offset) return;
   Put(offset, end, reply.extents);
   for (const StripeGrant& g : reply.stripes) {
-    auto [it, fresh] = stripes_.try_emplace(g.info.id);
-    if (!fresh) stripe_bytes_ -= MemoryOf(it->second);
-    it->second = g;
-    stripe_bytes_ += MemoryOf(it->second);
+    SharedGrant& known = stripes_[g.info.id];
+    if (known) stripe_bytes_ -= MemoryOf(*known);
+    known = std::make_shared<const StripeGrant>(g);
+    stripe_bytes_ += MemoryOf(*known);
   }
   good_until_ns_ = std::min(good_until_ns_, asked_ns + reply.tokens_live_ns - kTokenMarginNs);
   Count();
@@ -119,9 +119,9 @@ void ExtentCache::Clear() {
   Count();
 }
 
-const StripeGrant* ExtentCache::FindStripe(StripeId id) const {
+SharedGrant ExtentCache::FindStripe(StripeId id) const {
   auto it = stripes_.find(id);
-  return it == stripes_.end() ? nullptr : &it->second;
+  return it == stripes_.end() ? nullptr : it->second;
 }
 
 }  // namespace stria

@@ -39,7 +39,7 @@ class ExtentCache {
   std::optional<std::vector<Segment>> Lookup(uint64_t offset, uint64_t length) const;
   // Where what is known without a gap from `offset` on ends; `offset` if it is not known.
   uint64_t CoveredTo(uint64_t offset) const;
-  const StripeGrant* FindStripe(StripeId id) const;
+  SharedGrant FindStripe(StripeId id) const;  // nullptr if it is not known
   size_t extents() const { return map_.size(); }
   uint64_t inline_bytes() const { return map_.inline_bytes(); }  // in memory
   uint64_t bytes() const { return counted_; }                    // of memory, about
@@ -57,7 +57,7 @@ class ExtentCache {
   uint64_t stripe_bytes_ = 0;
   ExtentMap map_;
   std::map<uint64_t, uint64_t> covered_;  // offset -> end, disjoint, not touching
-  std::map<StripeId, StripeGrant> stripes_;
+  std::map<StripeId, SharedGrant> stripes_;
   int64_t good_until_ns_ = INT64_MAX;  // all tokens
 };
 

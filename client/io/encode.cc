@@ -37,7 +37,7 @@ class Cursor {
   }
 
  private:
-  const std::vector<Buffer>& parts_;
+  const std::span<const Buffer> parts_;
   size_t part_ = 0;
   uint64_t offset_ = 0;
 };

@@ -181,10 +181,10 @@ Result<StripeGrant> FakeDataCluster::Allocate(const StripeShape& shape, const st
   return g;
 }
 
-StripeGrant FakeDataCluster::ReadGrant(const StripeInfo& info) const {
+SharedGrant FakeDataCluster::ReadGrant(const StripeInfo& info) const {
   StripeGrant g{info, {}};
   for (const Column& c : info.columns) g.tokens.push_back(c.shard ? Token('r', c.shard, c.target) : "");
-  return g;
+  return std::make_shared<const StripeGrant>(std::move(g));
 }
 
 bool FakeDataCluster::IsSealed(ShardId shard) const {

@@ -52,7 +52,7 @@ class FakeDataCluster final : public DataConnector {
   // if all but the avoided ones are too few.
   Result<StripeGrant> Allocate(const StripeShape& shape, const std::vector<TargetId>& avoid = {});
   // The same stripe with read tokens.
-  StripeGrant ReadGrant(const StripeInfo& info) const;
+  SharedGrant ReadGrant(const StripeInfo& info) const;
   static std::string Token(char right, ShardId shard, TargetId target);
 
   NodeFaults& node(NodeId id) { return nodes_[id]; }

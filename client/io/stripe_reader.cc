@@ -53,7 +53,7 @@ struct Job {
 
   bool worth_waiting = false;  // it failed for servers that may be back soon
 
-  const StripeInfo& info() const { return range->stripe.info; }
+  const StripeInfo& info() const { return range->stripe->info; }
   const Column& column(ColumnIndex c) const { return info().columns[c.v]; }
 };
 
@@ -164,7 +164,7 @@ class ReadOp {
   void Start(Job& job) {
     stats_->read_bytes += job.range->bytes();
     const Error valid = ValidateStripe(job.info());
-    if (!valid.ok() || job.range->stripe.tokens.size() != job.info().columns.size()) {
+    if (!valid.ok() || job.range->stripe->tokens.size() != job.info().columns.size()) {
       End(job, valid.ok() ? Error(FsError::kCorrupt, "a stripe came with too few tokens") : valid);
       return;
     }
@@ -329,7 +329,7 @@ class ReadOp {
       const Job& job = jobs_[item.job];
       const Column& column = job.column(item.range.column);
       request.items.push_back(ShardRead{column.shard, column.target,
-                                        job.range->stripe.tokens[item.range.column.v],
+                                        job.range->stripe->tokens[item.range.column.v],
                                         item.range.shard_offset, item.range.length, item.omit_head,
                                         item.omit_tail});
     }
@@ -565,7 +565,7 @@ class ReadOp {
   TaskScope scope_;
 };
 
-Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
+Task<Result<void>> StripeReader::Read(SharedGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
                                       std::shared_ptr<ReadTally> tally) {
   std::vector<StripeRange> ranges;
   ranges.push_back({std::move(stripe), payload_offset, out, nullptr, 0, std::move(tally)});
@@ -573,7 +573,7 @@ Task<Result<void>> StripeReader::Read(StripeGrant stripe, uint64_t payload_offse
   co_return std::move(results[0]);
 }
 
-Task<Result<BufferChain>> StripeReader::ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length,
+Task<Result<BufferChain>> StripeReader::ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
                                                      std::shared_ptr<ReadTally> tally) {
   BufferChain chain;
   std::vector<StripeRange> ranges;

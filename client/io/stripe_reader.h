@@ -44,7 +44,7 @@ struct BadShard {
 // A range of one stripe's payload, which has it, and where its bytes go: to `out`, or, if `chain` is set,
 // `length` bytes become the chain's content.
 struct StripeRange {
-  StripeGrant stripe;  // with read tokens
+  SharedGrant stripe;  // with read tokens
   uint64_t payload_offset = 0;
   std::span<uint8_t> out;
   BufferChain* chain = nullptr;
@@ -69,10 +69,10 @@ class StripeReader {
   StripeReader(StripeIo io, std::function<void(const BadShard&)> on_bad, StripeReaderOptions options = {})
       : io_(io), on_bad_(std::move(on_bad)), options_(options) {}
 
-  Task<Result<void>> Read(StripeGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
+  Task<Result<void>> Read(SharedGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
                           std::shared_ptr<ReadTally> tally = nullptr);
   // The bytes as they came from the network. The chain may hold more memory than it shows.
-  Task<Result<BufferChain>> ReadShared(StripeGrant stripe, uint64_t payload_offset, uint64_t length,
+  Task<Result<BufferChain>> ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
                                        std::shared_ptr<ReadTally> tally = nullptr);
   // All at once, requests to the same server shared; results in the order of `ranges`.
   Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);

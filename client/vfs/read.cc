@@ -243,7 +243,7 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
         case Segment::Kind::kHole: piece = Zeros(s.length); break;
         case Segment::Kind::kInline: piece.Append(Buffer::FromString(s.inline_bytes)); break;
         case Segment::Kind::kStripe: {
-          const StripeGrant* grant = extents.FindStripe(s.stripe);
+          const SharedGrant grant = extents.FindStripe(s.stripe);
           if (!grant) return Error(FsError::kIo, "the mapping names a stripe without saying where it is");
           out->read_into.push_back(out->pieces.size() - 1);
           bool via_cache = sequential;
@@ -251,7 +251,7 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
             const uint64_t run = s.length + (s.end() == next ? RunBehind(extents, s) : 0);
             via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
           }
-          out->parts.push_back(ReadStripePart(*grant, s.stripe_offset, s.length, via_cache, sequential, tally));
+          out->parts.push_back(ReadStripePart(grant, s.stripe_offset, s.length, via_cache, sequential, tally));
           break;
         }
       }
@@ -269,7 +269,7 @@ std::optional<ShardRead> Vfs::ShardOf(const VfsInode& n, uint64_t known) const {
   const auto mapped = n.extents.Lookup(0, known);
   if (!mapped || mapped->size() != 1 || mapped->front().kind != Segment::Kind::kStripe) return std::nullopt;
   const Segment& all = mapped->front();
-  const StripeGrant* grant = n.extents.FindStripe(all.stripe);
+  const SharedGrant grant = n.extents.FindStripe(all.stripe);
   if (!grant || all.stripe_offset >= grant->info.shape.payload_bytes) return std::nullopt;
   const Location place = Locate(grant->info.shape, all.stripe_offset);
   if (place.shard_offset != 0 || place.run_bytes < size) return std::nullopt;
@@ -317,17 +317,17 @@ Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
   co_return out;
 }
 
-Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
+Task<Result<BufferChain>> Vfs::ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
                                               bool via_cache, bool passes, std::shared_ptr<ReadTally> tally) {
-  const uint64_t payload = grant.info.shape.payload_bytes;
+  const uint64_t payload = grant->info.shape.payload_bytes;
   if (stripe_offset > payload || length > payload - stripe_offset) {
-    co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant.info.id.v));
+    co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant->info.id.v));
   }
   BufferChain out;
   uint64_t at = stripe_offset;
   const uint64_t end = stripe_offset + length;
   while (at < end) {
-    const BlockCache::Key key{grant.info.id, at / kBlock};
+    const BlockCache::Key key{grant->info.id, at / kBlock};
     BlockCache::BlockPtr block = blocks_.Find(key);
     const uint64_t block_end = std::min((at / kBlock + 1) * kBlock, payload);
     if (!block && via_cache) {
@@ -340,7 +340,7 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
       // Just the asked range, as far as no cached block follows. Also if more than that could not be fetched: what is
       // lost may be beside it.
       uint64_t run = std::min(block_end, end);
-      while (run < end && !blocks_.Find({grant.info.id, run / kBlock})) run = std::min(run + kBlock, end);
+      while (run < end && !blocks_.Find({grant->info.id, run / kBlock})) run = std::min(run + kBlock, end);
       counters_.fetched_bytes += run - at;
       CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at, tally));
       out.Append(direct);
@@ -358,23 +358,23 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(StripeGrant grant, uint64_t stripe
   co_return out;
 }
 
-void Vfs::StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
+void Vfs::StartFetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
                      std::shared_ptr<ReadTally> tally) {
-  const uint64_t payload = grant.info.shape.payload_bytes;
+  const uint64_t payload = grant->info.shape.payload_bytes;
   std::vector<uint64_t> bytes;
   for (uint64_t b = first_block; b < end_block; ++b) {
-    if (b * kBlock >= payload || blocks_.Find({grant.info.id, b})) break;
+    if (b * kBlock >= payload || blocks_.Find({grant->info.id, b})) break;
     bytes.push_back(std::min(kBlock, payload - b * kBlock));
   }
   for (const uint64_t n : bytes) fetching_bytes_ += n;
-  std::vector<BlockCache::BlockPtr> blocks = blocks_.Add({grant.info.id, first_block}, bytes);
+  std::vector<BlockCache::BlockPtr> blocks = blocks_.Add({grant->info.id, first_block}, bytes);
   if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks), std::move(tally)));
 }
 
-Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
+Task<void> Vfs::FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
                             std::shared_ptr<ReadTally> tally) {
   const uint64_t from = first_block * kBlock;
-  const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant.info.shape.payload_bytes);
+  const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant->info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
   const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally));
@@ -384,7 +384,7 @@ Task<void> Vfs::FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector
     if (r.ok()) {
       blocks_.Filled(blocks[i], r->Slice(at, std::min<uint64_t>(kBlock, r->size() - at)));
     } else {
-      blocks_.Failed({grant.info.id, first_block + i}, blocks[i], r.error());
+      blocks_.Failed({grant->info.id, first_block + i}, blocks[i], r.error());
     }
   }
 }
@@ -423,7 +423,7 @@ bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
   const auto mapped = n.extents.Lookup(offset, 1);
   if (!mapped) return false;
   for (const Segment& s : *mapped) {
-    const StripeGrant* grant = s.kind == Segment::Kind::kStripe ? n.extents.FindStripe(s.stripe) : nullptr;
+    const SharedGrant grant = s.kind == Segment::Kind::kStripe ? n.extents.FindStripe(s.stripe) : nullptr;
     if (!grant || !grant->info.shape.gathered() || s.stripe_offset >= grant->info.shape.payload_bytes) return false;
     const Location at = Locate(grant->info.shape, s.stripe_offset);
     return io_.peers.NodeOf(grant->info.columns[at.column.v].target) == local;
@@ -452,7 +452,7 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
   for (const Segment& s : *mapped) {
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
-    const StripeGrant* grant = inode->extents.FindStripe(s.stripe);
+    const SharedGrant grant = inode->extents.FindStripe(s.stripe);
     if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, s.length, s.length)) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
@@ -461,7 +461,7 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
       const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);
       // A part may be there already: fetch the runs between.
       for (uint64_t i = b; i < next; ++i) {
-        if (!blocks_.Find({s.stripe, i})) StartFetch(*grant, i, next, inode->tally);
+        if (!blocks_.Find({s.stripe, i})) StartFetch(grant, i, next, inode->tally);
       }
       b = next;
     }

@@ -476,11 +476,11 @@ class Vfs {
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
   std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
   Task<Result<BufferChain>> Fetch(ReadParts g);
-  Task<Result<BufferChain>> ReadStripePart(StripeGrant grant, uint64_t stripe_offset, uint64_t length,
+  Task<Result<BufferChain>> ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
                                            bool via_cache, bool passes, std::shared_ptr<ReadTally> tally);
-  void StartFetch(const StripeGrant& grant, uint64_t first_block, uint64_t end_block,
+  void StartFetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
                   std::shared_ptr<ReadTally> tally);
-  Task<void> FetchBlocks(StripeGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
+  Task<void> FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
                          std::shared_ptr<ReadTally> tally);
   bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
   bool LiesHere(const VfsInode& n, uint64_t offset) const;
