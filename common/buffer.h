@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
+
 #include "common/check.h"
 #include "common/units.h"
 
@@ -60,11 +62,7 @@ class Buffer {
 class MutableBuffer {
  public:
   MutableBuffer() = default;
-  explicit MutableBuffer(size_t size)
-      : data_(static_cast<uint8_t*>(std::aligned_alloc(4096, AlignUp(size ? size : 1, 4096))), &std::free),
-        size_(size) {
-    CHECK(data_ != nullptr, "out of memory");
-  }
+  explicit MutableBuffer(size_t size) : data_(Pages(AlignUp(size ? size : 1, kAlignment))), size_(size) {}
   uint8_t* data() { return data_.get(); }
   const uint8_t* data() const { return data_.get(); }
   size_t size() const { return size_; }
@@ -81,6 +79,18 @@ class MutableBuffer {
   }
 
  private:
+  static constexpr size_t kAlignment = 4096;
+  // jemalloc keeps some freed memory of up to so many bytes, with what it takes to align it, at hand for each thread
+  // (common/allocator.h), but what is asked for with an alignment goes by that, to its arenas, if it is longer than a few pages.
+  static constexpr size_t kMinByHand = 4 * kAlignment, kMaxByHand = 64 * kKiB;
+  static std::shared_ptr<uint8_t> Pages(size_t bytes) {
+    const bool by_hand = bytes >= kMinByHand && bytes <= kMaxByHand;
+    void* p = by_hand ? std::malloc(bytes + kAlignment) : std::aligned_alloc(kAlignment, bytes);
+    CHECK(p != nullptr, "out of memory");
+    const std::shared_ptr<void> all(p, &std::free);
+    size_t skip = AlignUp(reinterpret_cast<uintptr_t>(p), kAlignment) - reinterpret_cast<uintptr_t>(p);
+    return std::shared_ptr<uint8_t>(all, static_cast<uint8_t*>(p) + skip);
+  }
   std::shared_ptr<uint8_t> data_;
   size_t size_ = 0;
 };
@@ -100,7 +110,7 @@ class BufferChain {
   }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const std::vector<Buffer>& parts() const { return parts_; }
+  std::span<const Buffer> parts() const { return parts_; }  // until the chain is changed or moved
   // REQUIRES: offset + length <= size().
   BufferChain Slice(size_t offset, size_t length) const {
     CHECK(offset <= size_ && length <= size_ - offset);
@@ -136,7 +146,7 @@ class BufferChain {
   }
 
  private:
-  std::vector<Buffer> parts_;
+  absl::InlinedVector<Buffer, 2> parts_;  // nearly all have one
   size_t size_ = 0;
 };
 

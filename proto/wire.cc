@@ -76,7 +76,7 @@ class Cursor {
   }
 
  private:
-  const std::vector<Buffer>& parts_;
+  const std::span<const Buffer> parts_;
   size_t left_;
   size_t part_ = 0;
   size_t at_ = 0;
