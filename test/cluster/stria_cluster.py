@@ -157,6 +157,9 @@ class Cluster:
                   if str(self.dir) in line]
         if kind is not None:
             self.print_logs()
+        # What is set for the allocator and it does not know, it tells on stderr of whoever starts a program.
+        unknown = [line for log in self.cluster.glob("log/*.log") for line in log.read_text(errors="replace").splitlines()
+                   if "<jemalloc>" in line]
         for path in mounts:
             subprocess.run(["umount", "-l", path], check=False)
         shutil.rmtree(self.dir, ignore_errors=True)
@@ -164,6 +167,7 @@ class Cluster:
             assert down is None or down.returncode == 0, f"dev down failed: {down.stderr}"
             assert not left, f"these processes were left behind: {left}"
             assert not mounts, f"these mounts were left behind: {mounts}"
+            assert not unknown, f"the allocator complains: {unknown[0]}"
             say("stopped; nothing is left behind")
 
     def print_logs(self):
