@@ -26,8 +26,7 @@ MetaServer::DirVisit::~DirVisit() {
 Task<Result<MetaServer::DirVisit>> MetaServer::VisitDir(const OpHeader& h, InodeId dir) {
   DirVisit visit(this, h.session, dir);
   // What is repeated after a restart happened before the session that has the directory now was given it.
-  const bool repeated = h.replay_order != 0 && h.replay_order != UINT64_MAX;
-  if (!repeated && !Sabotaged(Sabotage::kVisitUnasked)) {
+  if (!Repeats(h) && !Sabotaged(Sabotage::kVisitUnasked)) {
     CO_RETURN_IF_ERROR(co_await ClearForChange(h.session, dir, DeadlineOf(h)));
   }
   co_return visit;
@@ -142,10 +141,7 @@ Task<Result<void>> MetaServer::AnnounceMade(const CommitRequest& r, const Touche
   const SessionId s = r.header.session;
   const InodeId dir = r.make->parent;
   numbers_.Used(s, r.ino);
-  // Open from its beginning, as in RunMakeNode.
-  const LeaseTable::OpenOutcome o = leases_.Open(s, r.ino, true, true, true, r.header.trace_id);
-  PushDemands(o.demands);
-  if (!o.granted && !o.late) leases_.AbandonOpen(s, r.ino);
+  OpenAsMade(r.header, r.ino);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(s, dir, r.make->name, &evicted);
   interests_.NoteAttr(s, dir, &evicted);

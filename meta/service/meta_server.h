@@ -214,6 +214,9 @@ class MetaServer final : public MetaService, public AdminService {
   // CheckSession, then waits for the end of the reclaim window.
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
+  // Asked and answered before a restart that lost it. It is done once more; but what its session holds the session has
+  // claimed: nothing is opened by it, as there may be nobody any more who would give it back.
+  static bool Repeats(const OpHeader& h) { return h.replay_order != 0 && h.replay_order != UINT64_MAX; }
   bool Recovers(const OpHeader& h) const;
   void ReplayIsAt(const OpHeader& h, uint64_t order);  // nothing if it is not of a replay
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
@@ -288,6 +291,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<NodeReply>> RunSetAttr(SetAttrRequest r);
   Task<Result<OpenReply>> RunMakeNode(MakeNodeRequest r);
   Task<Result<OpenReply>> AfterMakeNode(MakeNodeRequest r, OpenReply reply);
+  void OpenAsMade(const OpHeader& h, InodeId made);
   bool NoteMadeDir(const OpHeader& h, const OpenReply& made);
   Task<Result<OpenReply>> RunOpen(OpenRequest r);
   Task<Result<OpenReply>> AfterOpen(OpenRequest r, OpenReply reply);

@@ -131,19 +131,21 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
     co_await WaitTold(r.parent);
     co_return reply;
   }
-  if (reply->created && r.open && sessions_.Exists(r.header.session)) {
-    // Open from its beginning: if somebody removes its name before AfterMakeNode, it is still the caller's.
-    const InodeId made = reply->node.attr.ino;
-    const LeaseTable::OpenOutcome o = leases_.Open(r.header.session, made, true, true, true, r.header.trace_id);
-    PushDemands(o.demands);
-    if (!o.granted && !o.late) leases_.AbandonOpen(r.header.session, made);
-  }
+  if (reply->created && r.open && sessions_.Exists(r.header.session)) OpenAsMade(r.header, reply->node.attr.ino);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
   NoteEvictions(evicted);
   co_await Announce(r.header.session, touched, Covered(reply->node));
   co_await WaitTold(r.parent);  // also if it was there already
   co_return reply;
+}
+
+// Open from its beginning: if somebody removes its name before the caller has its answer, it is still the caller's.
+void MetaServer::OpenAsMade(const OpHeader& h, InodeId made) {
+  if (Repeats(h)) return;
+  const LeaseTable::OpenOutcome o = leases_.Open(h.session, made, true, true, true, h.trace_id);
+  PushDemands(o.demands);
+  if (!o.granted && !o.late) leases_.AbandonOpen(h.session, made);
 }
 
 Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply reply) {
@@ -232,6 +234,7 @@ void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
 // Marks the inode open and gets the lease; the attributes are read again, after what recalls flushed.
 Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenReply reply) {
   CO_RETURN_IF_ERROR(co_await Gate(h));
+  if (Repeats(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
   const InodeId ino = reply.node.attr.ino;
   const bool data = reply.node.attr.type == FileType::kFile;
   const bool was_open = leases_.IsOpenBy(h.session, ino);

@@ -321,6 +321,41 @@ TEST_F(ServiceTest, ReplaysAreDoneInTheOrderOfTheLostCommits) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// What it opened before a session has claimed, if it still has it; else there is nobody who would ever give it back.
+TEST_F(ServiceTest, ARepeatedCreateOpensNothing) {
+  for (const bool held : {false, true}) {
+    const auto made = a.Make(kRootInode, "f");
+    ASSERT_TRUE(made.ok()) << made.error();
+    const InodeId ino = made->node.attr.ino;
+    if (!held) a.Release(ino);
+    a.Stop(), b.Stop();
+    h.Crash(false);
+    a.replay_next = 10;
+    ASSERT_TRUE(a.Reclaim(held ? std::vector<HeldInode>{{ino, LeaseMode::kExclusive, true}} : std::vector<HeldInode>()));
+    ASSERT_TRUE(b.Reclaim());
+    MakeNodeRequest again;
+    again.header = a.Mutation();
+    again.header.replay_order = 10;
+    again.parent = kRootInode;
+    again.name = "f";
+    again.mode = 0755;
+    again.open = true;
+    again.former = ino;
+    const auto remade = a.Run(h.server->MakeNode(again));
+    ASSERT_TRUE(remade.ok()) << remade.error();
+    EXPECT_EQ(remade->node.attr.ino, ino);
+    EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+    ASSERT_TRUE(b.Unlink("f").ok());
+    h.ex.RunFor(5 * kSecond);
+    EXPECT_EQ(a.GetAttr(ino).code(), held ? FsError::kOk : FsError::kStale);
+    if (held) a.Release(ino);
+    h.ex.RunFor(5 * kSecond);
+    EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+    EXPECT_TRUE(h.Fsck().empty());
+    EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+  }
+}
+
 TEST_F(ServiceTest, WhatWasAskedOfTheServerBeforeIsAskedAgain) {
   MakeNodeRequest late;
   late.header = a.Mutation();
