@@ -34,6 +34,7 @@ SessionHandlers Client::Handlers() {
   h.before_call = [this](const SessionCallNames& named) { return vfs_.TellBefore(named); };
   h.held = [this] { return vfs_.Held(); };
   h.locks = [this] { return vfs_.HeldLocks(); };
+  h.on_restart = [this] { return vfs_.OnRestart(); };
   h.on_reclaimed = [this](bool lost) {
     stripes_.Drop(lost);
     return vfs_.OnReclaimed(lost);

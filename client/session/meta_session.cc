@@ -220,6 +220,10 @@ Task<Result<void>> MetaSession::OpenFresh() {
 }
 
 Task<Result<void>> MetaSession::Reclaim() {
+  if (handlers_.on_restart) {
+    co_await handlers_.on_restart();
+    if (state_ != State::kReclaiming) co_return FencedError();
+  }
   OpenSessionRequest request;
   request.header = Header(Caller{}, OpSeq());
   request.header.replay_next = ops_.FirstOrder();

@@ -7,8 +7,8 @@
 // 3. Events are polled and handled: those of one inode one after another, those of different inodes at
 //    once. An event is acknowledged when it and all before it have been handled; of a recall or a flush
 //    it is enough that it is under way: LeaseDone tells its end.
-// 4. A new term (the server restarted): calls wait, held inodes are reclaimed, mutations that were not
-//    known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
+// 4. A new term (the server restarted): calls wait, on_restart, held inodes are reclaimed, mutations that were
+//    not known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
 // 5. Fenced (expired or replaced): calls fail with kFenced until a fresh session is open; then
 //    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
 //    crosses generations.
@@ -71,6 +71,9 @@ struct SessionHandlers {
   // on_event does the rest, and may wait for what went before it.
   std::function<void(const SessionEvent&)> on_event_came;
   std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
+  // Before a reclaim: once all sessions have reclaimed, others change things of which this one is not told, so nobody
+  // may show any more what was cached without asking the session. May be called more than once.
+  std::function<Task<void>()> on_restart;
   std::function<std::vector<HeldInode>()> held;      // for a reclaim
   std::function<std::vector<FileLock>()> locks;      // for a reclaim
   // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet

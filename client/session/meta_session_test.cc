@@ -23,6 +23,11 @@ class Env {
     h.held = [this] { return held; };
     h.on_reclaimed = [this](bool lost) -> Task<void> {
       reclaims.push_back(lost);
+      steps.push_back("reclaimed, server knows " + std::to_string(meta.reclaimed().size()));
+      co_return;
+    };
+    h.on_restart = [this]() -> Task<void> {
+      steps.push_back("restart, server knows " + std::to_string(meta.reclaimed().size()));
       co_return;
     };
     h.on_map = [this](const std::shared_ptr<const ClusterMap>& m) { maps.push_back(m->version); };
@@ -59,6 +64,7 @@ class Env {
   FakeMeta meta;
   std::vector<HeldInode> held;
   std::vector<bool> reclaims;
+  std::vector<std::string> steps;  // of a restart, and of how much that we hold the server had heard
   std::vector<uint64_t> maps;
   std::vector<uint64_t> came, started, handled;
   std::map<InodeId, int64_t> handler_ns;
@@ -159,6 +165,19 @@ TEST(MetaSession, ReplaysWhatARestartLost) {
     EXPECT_EQ(env.reclaims, (std::vector<bool>{false, false, false, false}));
     EXPECT_EQ(env.session.generation(), 1u);
     EXPECT_GT(env.session.LeaseLeftNs(), 0);
+  }
+}
+
+// As soon as all sessions have reclaimed, calls of others may change what the kernel has cached.
+TEST(MetaSession, TheKernelForgetsBeforeTheReclaim) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Env env(seed);
+    env.held = {{InodeId(5), LeaseMode::kExclusive, true}};
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    env.meta.Restart(false);
+    env.ex.RunFor(20 * kSecond);
+    EXPECT_EQ(env.steps, (std::vector<std::string>{"restart, server knows 0", "reclaimed, server knows 1"}));
   }
 }
 

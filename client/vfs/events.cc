@@ -167,10 +167,23 @@ std::vector<HeldInode> Vfs::Held() {
   return out;
 }
 
-Task<void> Vfs::OnReclaimed(bool lost) {
+// What is cached here is not shown while the session is not open; but the kernel does not ask.
+Task<void> Vfs::OnRestart() { return ForgetInKernel(InodesKnown(), false); }
+
+std::vector<InodeId> Vfs::InodesKnown() const {
   std::vector<InodeId> known;
   for (const auto& [ino, a] : attrs_) known.push_back(ino);
   std::sort(known.begin(), known.end());
+  return known;
+}
+
+Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known, bool data) {
+  co_await kernel_.ForgetNames(InodeId());
+  for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, data, 0, 0);
+}
+
+Task<void> Vfs::OnReclaimed(bool lost) {
+  const std::vector<InodeId> known = InodesKnown();
   ForgetEverything();
   ++events_seen_;
   std::vector<std::shared_ptr<VfsInode>> shown;
@@ -194,8 +207,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   // Not waited for: the kernel waits for reads, which wait for the session.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
-  co_await kernel_.ForgetNames(InodeId());
-  for (InodeId ino : known) co_await kernel_.InvalidateInode(ino, lost, 0, 0);
+  co_await ForgetInKernel(known, lost);
 }
 
 // Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.

@@ -138,7 +138,7 @@ struct SetAttrIn {
 
 class Vfs {
  public:
-  // All of them outlive the Vfs. Wire EventCame, OnEvent, Held and OnReclaimed to the session's handlers.
+  // All of them outlive the Vfs. Wire EventCame, OnEvent, OnRestart, Held and OnReclaimed to the session's handlers.
   Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
       KernelCache& kernel);
   ~Vfs();
@@ -151,6 +151,7 @@ class Vfs {
   // ---- Handlers of the session (events.cc)
   void EventCame(const SessionEvent& e);  // before its OnEvent
   Task<void> OnEvent(SessionEvent e);
+  Task<void> OnRestart();
   Task<void> OnReclaimed(bool lost);
   std::vector<HeldInode> Held();
   std::vector<FileLock> HeldLocks();
@@ -307,6 +308,8 @@ class Vfs {
   // The inode, 0 if the name is not there, nullopt if that is not known.
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
+  std::vector<InodeId> InodesKnown() const;  // whose attributes are cached
+  Task<void> ForgetInKernel(std::vector<InodeId> known, bool data);  // all names, and these
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
