@@ -67,6 +67,8 @@ Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
     case AdminVerb::kRepairLimit: co_return co_await AdminRepair(std::move(r));
     default: break;
   }
+  // What was committed there before a restart may still have to be repeated.
+  if (r.verb == AdminVerb::kRemove && !r.dry_run) CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
   std::vector<TargetId> targets;
   if (r.target) {
     const TargetInfo* t = cluster_->FindTarget(r.target);

@@ -1,6 +1,8 @@
 // Repair, drains and what is lost, of the whole service.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "meta/service/five_nodes_testing.h"
 
 namespace stria {
@@ -114,6 +116,52 @@ TEST_F(RepairTest, ADeadNodeIsRemovedAlthoughClientsHoldStripesToFillThere) {
   r.extents = {e};
   EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kConflict);
   EXPECT_TRUE(a.WriteStripe(ino, 0, kMiB).ok());
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+// It was acknowledged when all of its shards were there.
+TEST_F(RepairTest, ARepeatedCommitIsTakenThoughADiskIsGone) {
+  const InodeId ino = FileOf(1);
+  auto held = a.Allocate(ino, 8);
+  ASSERT_TRUE(held.ok());
+  TestNode* gone = nullptr;
+  CommitRequest r;
+  r.ino = ino;
+  r.stripes = {TestClient::Sealed(held->stripes[0].info, kMiB)};
+  for (auto& n : nodes) {
+    if (std::ranges::count(n->targets, r.stripes[0].columns[0].target) > 0) gone = n.get();
+  }
+  ASSERT_NE(gone, nullptr);
+  Extent e;
+  e.length = kMiB;
+  e.stripe = r.stripes[0].id;
+  r.extents = {e};
+  gone->Stop();
+  dead.insert(gone);
+  h.ex.RunFor(15 * kSecond);
+  ASSERT_TRUE(Admin(AdminVerb::kOut, gone->id).ok());
+  h.ex.RunFor(10 * kSecond);  // what was live there has been found, and rebuilt
+  r.header = a.Mutation();
+  EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kConflict) << "not a repeated one";
+  a.replay_next = 10;
+  RestartMeta(false);
+  AdminRequest remove;
+  remove.header = a.Header();
+  remove.header.session = SessionId();
+  remove.header.timeout_ns = kSecond;
+  remove.verb = AdminVerb::kRemove;
+  remove.node = gone->id;
+  EXPECT_EQ(a.Run(h.server->Admin(remove)).code(), FsError::kRetryLater) << "its stripes may be needed yet";
+  r.header = a.Mutation();
+  r.header.replay_order = 10;
+  const auto again = a.Run(h.server->Commit(r));
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_TRUE(a.Run(h.server->Sync(a.Ino(InodeId()))).ok());
+  EXPECT_EQ(Status().degraded_stripes, 1u);
+  EXPECT_EQ(Admin(AdminVerb::kRemove, gone->id).code(), FsError::kBusy);
+  h.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  EXPECT_TRUE(Admin(AdminVerb::kRemove, gone->id).ok());
   EXPECT_TRUE(h.Fsck().empty());
 }
 
