@@ -166,7 +166,7 @@ Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r)
     return Error(FsError::kRetryLater, "the file is being trimmed; try again");
   }
   if (had_masks || !rec.masks.empty()) SetIntent(txn, rec, ctx.touched);
-  if (rec.inline_bytes > inline_before &&
+  if (rec.inline_bytes > inline_before && !ctx.repeated &&
       (rec.inline_bytes > kMaxInlinePerInode || txn.Count(Counter::kInlineBytes) > kMaxInlineTotalBytes)) {
     return Error(FsError::kTooBig, "too many inline bytes; write a stripe");
   }

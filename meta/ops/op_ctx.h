@@ -46,6 +46,9 @@ struct OpCtx {
   Touched* touched = nullptr;       // never null in mutations
   // MakeNodeRequest::former is a number that the session was given for it, and nothing has it yet.
   bool own_number = false;
+  // It was done and answered before a restart that lost it (OpHeader::replay_order): what was open for it then may be
+  // closed now, and what it was refused now somebody would lose who was told that he has it.
+  bool repeated = false;
 
   bool IsRoot() const { return uid == 0; }
   bool InGroup(uint32_t g) const {
@@ -54,7 +57,9 @@ struct OpCtx {
     return false;
   }
   bool IsOpen(InodeId ino) const { return open && open->IsOpen(ino); }
-  bool HasOpen(InodeId ino, bool for_write) const { return !open || open->HasOpen(session, ino, for_write); }
+  bool HasOpen(InodeId ino, bool for_write) const {
+    return !open || repeated || open->HasOpen(session, ino, for_write);
+  }
 };
 
 }  // namespace stria

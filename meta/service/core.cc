@@ -102,6 +102,7 @@ OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
   ctx.session = h.session;
   ctx.open = &opens_;
   ctx.touched = touched;
+  ctx.repeated = Repeats(h);
   return ctx;
 }
 

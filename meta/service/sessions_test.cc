@@ -356,6 +356,48 @@ TEST_F(ServiceTest, ARepeatedCreateOpensNothing) {
   }
 }
 
+// What it was allowed by then (its handle) is closed since.
+TEST_F(ServiceTest, WhatIsRepeatedWasAllowed) {
+  for (int round = 0; round < 16; ++round) {  // a crash loses a part of what was last, which is another each time
+    SCOPED_TRACE(round);
+    const auto made = a.Make(kRootInode, "f" + std::to_string(round));
+    ASSERT_TRUE(made.ok()) << made.error();
+    const InodeId ino = made->node.attr.ino;
+    ASSERT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+    CommitRequest commit = a.InlineCommit(ino, 0, "acknowledged");
+    commit.header.uid = 1000;
+    ASSERT_TRUE(a.Run(h.server->Commit(commit)).ok());
+    SetAttrRequest shorten;
+    shorten.header = a.Mutation();
+    shorten.header.uid = 1000;
+    shorten.ino = ino;
+    shorten.size = 5;
+    const bool shortens = round % 2 == 1;
+    if (shortens) ASSERT_TRUE(a.Run(h.server->SetAttr(shorten)).ok());
+    a.Release(ino);
+    a.Stop(), b.Stop();
+    h.Crash(true);
+    a.replay_next = 10;
+    ASSERT_TRUE(a.Reclaim());
+    ASSERT_TRUE(b.Reclaim());
+    commit.header.replay_order = 10;
+    const auto committed = a.Run(h.server->Commit(commit));
+    EXPECT_TRUE(committed.ok()) << committed.error();
+    if (shortens) {
+      shorten.header.replay_order = 11;
+      const auto shortened = a.Run(h.server->SetAttr(shorten));
+      EXPECT_TRUE(shortened.ok()) << shortened.error();
+    }
+    EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+    EXPECT_EQ(b.GetAttr(ino)->attr.size, shortens ? 5u : 12u);
+    shorten.header = a.Mutation();
+    shorten.header.uid = 1000;
+    shorten.size = 0;
+    EXPECT_EQ(a.Run(h.server->SetAttr(shorten)).code(), FsError::kAccess) << "a new one";
+  }
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
 TEST_F(ServiceTest, WhatWasAskedOfTheServerBeforeIsAskedAgain) {
   MakeNodeRequest late;
   late.header = a.Mutation();
