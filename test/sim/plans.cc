@@ -144,12 +144,22 @@ SimPlan Folding() {
   return p;
 }
 
+// Nobody may do everything, so that what is repeated after a restart is asked for its right, too.
+SimPlan Squashed() {
+  SimPlan p{"Squashed", {}};
+  p.options.cluster.meta.root_squash = true;
+  SimFaultPlan& f = p.options.faults;
+  f.meta_crash = 4;
+  f.strike_percent = 5;
+  return p;
+}
+
 }  // namespace
 
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
                                              Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(),
-                                             Folding()};
+                                             Folding(), Squashed()};
   return plans;
 }
 

@@ -14,6 +14,23 @@
 namespace stria {
 namespace {
 constexpr char kMetaAddress[] = "meta:7";
+
+// With root squashed nobody could make anything in the root.
+Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
+  CO_ASSIGN_OR_RETURN(const auto store, co_await MetaStore::Open(std::move(kv)));
+  {
+    Txn txn(*store);
+    Touched touched;
+    OpCtx root;
+    root.touched = &touched;
+    SetAttrRequest r;
+    r.ino = kRootInode;
+    r.mode = 0777;
+    CO_RETURN_IF_ERROR(OpSetAttr(txn, root, r));
+    CO_RETURN_IF_ERROR(txn.Commit());
+  }
+  co_return co_await store->Sync();
+}
 constexpr int64_t kBootLimitNs = 120 * kSecond;
 
 Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
@@ -103,6 +120,9 @@ Result<void> SimCluster::Boot() {
     p.layout = *layout;
     p.now_ns = self->ex_.WallNs();
     *out = co_await FormatMetaStore(std::make_unique<MemKv>(self->meta_.media), p);
+    if (out->ok() && self->options_.meta.root_squash) {
+      *out = co_await OpenRootToAll(std::make_unique<MemKv>(self->meta_.media));
+    }
   };
   if (!Run(format(this, &result), kBootLimitNs)) return Error(FsError::kTimedOut, "formatting took too long");
   RETURN_IF_ERROR(result);

@@ -131,11 +131,24 @@ Task<void> SimWorld::Writer(size_t client, File* file, uint64_t seed) {
   --actors_;
 }
 
+// Where modes mean something: what is opened for writing stays so, whatever becomes of its mode.
+Task<bool> SimWorld::SetMode(size_t client, const std::string& name, uint32_t mode) {
+  if (!options_.cluster.meta.root_squash) co_return true;
+  Vfs& vfs = cluster_.vfs(client);
+  const auto found = co_await vfs.Lookup(kRoot, kRootInode, name);
+  if (!found.ok()) co_return false;
+  SetAttrIn set;
+  set.mode = mode;
+  co_return (co_await vfs.SetAttr(kRoot, found->attr.ino, set)).ok();
+}
+
 Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   auto held = co_await file->mu.Lock();
   Vfs& vfs = cluster_.vfs(client);
   const uint64_t generation = cluster_.client(client).session().generation();
-  auto opened = co_await OpenAndRead(client, file, true);
+  const bool writable = co_await SetMode(client, file->name, 0644);
+  Result<Opened> opened = Error(FsError::kAccess, "its mode was not set");
+  if (writable) opened = co_await OpenAndRead(client, file, true);
   Trace(ClientName(client) + " " + file->name + " open: " +
         (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
   if (!opened.ok()) {
@@ -147,7 +160,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   if (opened->handle->generation != file->opened_generation && file->opened_generation != 0) file->unsure = true;
   file->opened_generation = opened->handle->generation;
   if (!CheckContent(client, file, opened->content, "writer")) co_return false;
-  bool fine = true;
+  bool fine = co_await SetMode(client, file->name, 0444);
   const uint64_t operations = 1 + rng.Below(12);
   for (uint64_t i = 0; i < operations && fine && !stopping(); ++i) {
     fine = co_await OneOperation(client, file, opened->handle, opened->ino, rng);

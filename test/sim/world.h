@@ -106,6 +106,7 @@ class SimWorld {
   Task<void> Setup();
   void StartActors(size_t client);
   Task<void> Writer(size_t client, File* file, uint64_t seed);
+  Task<bool> SetMode(size_t client, const std::string& name, uint32_t mode);
   Task<bool> WriteSession(size_t client, File* file, Random& rng);
   Task<bool> OneOperation(size_t client, File* file, VfsHandlePtr h, InodeId ino, Random& rng);
   Task<void> Reader(size_t client, uint64_t seed);
