@@ -146,11 +146,9 @@ SimPlan Folding() {
 
 // Nobody may do everything, so that what is repeated after a restart is asked for its right, too.
 SimPlan Squashed() {
-  SimPlan p{"Squashed", {}};
+  SimPlan p = Crashes();
+  p.name = "Squashed";
   p.options.cluster.meta.root_squash = true;
-  SimFaultPlan& f = p.options.faults;
-  f.meta_crash = 4;
-  f.strike_percent = 5;
   return p;
 }
 
