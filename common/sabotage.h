@@ -12,6 +12,7 @@ enum class Sabotage : uint8_t {
   kNone,
   kCommitBeforeSeal,    // a writer commits a stripe without having sealed its shards
   kSealBeforeSync,      // a data server says "sealed" without having synced the bytes
+  kForgetTail,          // a data server does not look for small shards that its index has lost
   kSkipChecksum,        // nobody compares what was read with its checksums
   kCollectAtOnce,       // garbage is deleted although readers may still need it
   kRebuildWrongColumn,  // a rebuild makes another column's bytes and does not compare them

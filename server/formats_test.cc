@@ -38,6 +38,9 @@ TEST(FormatsTest, Golden) {
   EXPECT_EQ(Hex(EncodeShardRecord(ShardId(0xabcdef), SampleRecord())),
             "0135000000020300000000000000001000000000000070110100000000008b9e"
             "12b6f22cdbe1020000004433221188776655e6a2b19b20e14614");
+  EXPECT_EQ(Hex(EncodeUnindexedFrom({3, 4096})), "011800000003000000000000000010000000000000e585b0c54fc7b74d");
+  EXPECT_EQ(DecodeUnindexedFrom(EncodeUnindexedFrom({3, 4096})), (SegmentPlace{3, 4096}));
+  EXPECT_EQ(DecodeUnindexedFrom(EncodeUnindexedFrom({3, 4096}).substr(1)), SegmentPlace());
   EXPECT_EQ(Hex(EncodeSegmentHeader(kDisk, 3).substr(0, 48)),
             "5354524153454731010000000807060504030201181716151413121103000000"
             "00000000cf33001f5232634300000000");

@@ -14,24 +14,6 @@ namespace {
 constexpr uint64_t kReadBytes = 1 * kMiB;
 constexpr size_t kPutsPerBatch = 256;
 
-// True if the entry's bytes are there and right; only disk errors are errors.
-Task<Result<bool>> IsWhole(Disk* disk, uint64_t segment, const SegmentEntry& e) {
-  const bool packed = e.kind == ShardKind::kPacked;
-  const std::string name = packed ? SegmentName(segment) : RawShardName(e.shard);
-  const uint64_t base = packed ? SegmentPayloadOffset({segment, e.offset}, e.length) : 0;
-  for (uint64_t at = 0; at < e.length; at += kReadBytes) {
-    const uint64_t n = std::min(kReadBytes, e.length - at);
-    Result<Buffer> bytes = co_await disk->Read(name, base + at, n);
-    if (bytes.code() == FsError::kNoEnt) co_return false;
-    if (!bytes.ok()) co_return bytes.error();
-    if (bytes->size() != n) co_return false;
-    const uint64_t first = at / kChecksumBlockBytes;
-    const auto table = std::span(e.crcs).subspan(first, ChecksumBlocks(n));
-    if (FirstBadBlock(e.shard, first, bytes->span(), table)) co_return false;
-  }
-  co_return true;
-}
-
 // The record that the file's bytes, as they are, would have.
 Task<Result<ShardRecord>> RecordOfFile(Disk* disk, ShardId shard, const DiskFile& file) {
   ShardRecord out;
@@ -108,7 +90,7 @@ Task<Result<ReindexResult>> Reindex(Disk* disk, KvStore* kv, Pool* pool, Uuid di
       const SegmentEntry& e = (*entries)[i];
       CO_ASSIGN_OR_RETURN(const ShardRecordPtr known, co_await index.Get(e.shard, false));
       if (!known && !in_batch.contains(e.shard)) {
-        const Result<bool> whole = co_await IsWhole(disk, segment, e);
+        const Result<bool> whole = co_await IsWholeEntry(disk, segment, e);
         if (whole.ok() && *whole) {
           IndexChange c;
           c.shard = e.shard;

@@ -16,6 +16,7 @@ constexpr uint64_t kHeaderMagic = 0x31474553'41525453;  // "STRASEG1"
 constexpr uint32_t kEntryMagic = 0x544e4553;            // "SENT"
 constexpr uint8_t kVersion = 1;
 constexpr uint64_t kScanWindowBytes = 1 * kMiB;
+constexpr uint64_t kReadBytes = 1 * kMiB;
 
 uint64_t Seed(const Uuid& disk, uint64_t segment, uint64_t offset) {
   ByteWriter w;
@@ -169,15 +170,17 @@ Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint6
   return e;
 }
 
-Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment,
-                                                    uint64_t size_bytes) {
+Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment, uint64_t size_bytes,
+                                                    uint64_t begin) {
   const std::string name = SegmentName(segment);
-  CO_ASSIGN_OR_RETURN(const Buffer header, co_await disk->Read(name, 0, kSegmentHeaderBytes));
-  CO_RETURN_IF_ERROR(Result<void>(CheckSegmentHeader(disk_uuid, segment, header.view())));
+  if (begin == 0) {
+    CO_ASSIGN_OR_RETURN(const Buffer bytes, co_await disk->Read(name, 0, kSegmentHeaderBytes));
+    CO_RETURN_IF_ERROR(Result<void>(CheckSegmentHeader(disk_uuid, segment, bytes.view())));
+  }
   std::vector<SegmentEntry> out;
   Buffer window;
   uint64_t window_offset = 0;
-  uint64_t at = kSegmentHeaderBytes;
+  uint64_t at = std::max(begin, kSegmentHeaderBytes);
   while (at + kSegmentHeadBytes <= size_bytes) {
     if (at < window_offset || at + kSegmentHeadBytes > window_offset + window.size()) {
       CO_ASSIGN_OR_RETURN(window, co_await disk->Read(name, at, kScanWindowBytes));
@@ -199,6 +202,23 @@ Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, 
     out.push_back(std::move(*e));
   }
   co_return out;
+}
+
+Task<Result<bool>> IsWholeEntry(Disk* disk, uint64_t segment, const SegmentEntry& e) {
+  const bool packed = e.kind == ShardKind::kPacked;
+  const std::string name = packed ? SegmentName(segment) : RawShardName(e.shard);
+  const uint64_t base = packed ? SegmentPayloadOffset({segment, e.offset}, e.length) : 0;
+  for (uint64_t at = 0; at < e.length; at += kReadBytes) {
+    const uint64_t n = std::min(kReadBytes, e.length - at);
+    Result<Buffer> bytes = co_await disk->Read(name, base + at, n);
+    if (bytes.code() == FsError::kNoEnt) co_return false;
+    if (!bytes.ok()) co_return bytes.error();
+    if (bytes->size() != n) co_return false;
+    const uint64_t first = at / kChecksumBlockBytes;
+    const auto table = std::span(e.crcs).subspan(first, ChecksumBlocks(n));
+    if (FirstBadBlock(e.shard, first, bytes->span(), table)) co_return false;
+  }
+  co_return true;
 }
 
 }  // namespace stria

@@ -69,8 +69,12 @@ Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint6
                                        std::string_view bytes);
 
 // All entries whose heads are whole, in order; what lies between is skipped. Payloads are not read.
-// kCorrupt if the segment's header is bad.
-Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment,
-                                                    uint64_t size_bytes);
+// kCorrupt if the segment's header is bad. That is not looked at if `begin` is given, an offset from which on entries are
+// wanted: after a power cut it may be missing where later batches are not.
+Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment, uint64_t size_bytes,
+                                                    uint64_t begin = 0);
+
+// True if the entry's bytes (a raw shard's in its file) are there and right; only disk errors are errors.
+Task<Result<bool>> IsWholeEntry(Disk* disk, uint64_t segment, const SegmentEntry& entry);
 
 }  // namespace stria

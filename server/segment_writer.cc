@@ -16,6 +16,23 @@ uint64_t LayOut(uint64_t at, std::vector<SegmentWriter::Item>* items) {
 
 }  // namespace
 
+SegmentPlace SegmentWriter::End() const {
+  return active_ == 0 ? SegmentPlace{index_->totals().next_segment, 0} : SegmentPlace{active_, end_};
+}
+
+void SegmentWriter::TellIndex() { index_->SetUnindexedFrom(unindexed_.empty() ? End() : *unindexed_.begin()); }
+
+void SegmentWriter::Indexed(SegmentPlace begin) {
+  unindexed_.erase(begin);
+  TellIndex();
+  indexed_.Pulse();
+}
+
+Task<void> SegmentWriter::AllIndexed() {
+  const SegmentPlace end = End();
+  while (!unindexed_.empty() && *unindexed_.begin() < end) co_await indexed_.Wait();
+}
+
 Task<Result<SegmentWriter::Appended>> SegmentWriter::Append(std::vector<Item> items, bool sync) {
   BufferChain chain;
   uint64_t start = AlignUp(end_, kSegmentBatchAlign);
@@ -27,7 +44,7 @@ Task<Result<SegmentWriter::Appended>> SegmentWriter::Append(std::vector<Item> it
   const uint64_t end = LayOut(start + chain.size(), &items);
   Appended out;
   out.file = SegmentName(active_);
-  out.pin = Pin(this, active_);
+  out.pin = Pin(this, SegmentPlace{active_, start});
   const auto pad_to = [&](uint64_t at) {
     if (const uint64_t n = at - start - chain.size(); n > 0) chain.Append(Zeros(n));
   };

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/buffer.h"
+#include "common/exec/task.h"
 #include "common/io/disk.h"
 #include "server/segment.h"
 #include "server/shard_index.h"
@@ -19,29 +21,40 @@ namespace stria {
 
 class SegmentWriter {
  public:
-  // Keeps a segment from being removed between an append and the index record that names it.
+  // Keeps a segment from being removed, as between an append and the index records that name it. That of an append also
+  // says that the index lacks these records.
   class Pin {
    public:
     Pin() = default;
     Pin(SegmentWriter* w, uint64_t segment) : writer_(w), segment_(segment) { ++w->pins_[segment]; }
-    Pin(Pin&& o) noexcept : writer_(std::exchange(o.writer_, nullptr)), segment_(o.segment_) {}
+    Pin(SegmentWriter* w, SegmentPlace unindexed) : Pin(w, unindexed.segment) {
+      unindexed_ = unindexed;
+      w->unindexed_.insert(unindexed);
+      w->TellIndex();
+    }
+    Pin(Pin&& o) noexcept
+        : writer_(std::exchange(o.writer_, nullptr)), segment_(o.segment_), unindexed_(o.unindexed_) {}
     Pin& operator=(Pin&& o) noexcept {
       Release();
       writer_ = std::exchange(o.writer_, nullptr);
       segment_ = o.segment_;
+      unindexed_ = o.unindexed_;
       return *this;
     }
     ~Pin() { Release(); }
+    uint64_t segment() const { return segment_; }
     void Release() {
       if (!writer_) return;
       auto it = writer_->pins_.find(segment_);
       if (--it->second == 0) writer_->pins_.erase(it);
+      if (unindexed_) writer_->Indexed(*unindexed_);
       writer_ = nullptr;
     }
 
    private:
     SegmentWriter* writer_ = nullptr;
     uint64_t segment_ = 0;
+    std::optional<SegmentPlace> unindexed_;  // where the append begins
   };
   struct Item {
     SegmentEntry entry;   // its offset is chosen here
@@ -65,7 +78,8 @@ class SegmentWriter {
   // Writes the items as one batch of the active segment, and syncs its file if so asked; else it is not durable before
   // that. After an error the segment is not appended to any more. Calls may overlap.
   Task<Result<Appended>> Append(std::vector<Item> items, bool sync);
-
+  // Waits until the index has what was appended before.
+  Task<void> AllIndexed();
 
   bool Removable(uint64_t segment) const { return segment != active_ && !pins_.contains(segment); }
   const std::map<uint64_t, uint64_t>& sizes() const { return sizes_; }
@@ -78,6 +92,10 @@ class SegmentWriter {
   void MarkClean(uint64_t segment) { dirty_.erase(segment); }
 
  private:
+  SegmentPlace End() const;  // where the next append begins, or a bit before
+  void Indexed(SegmentPlace begin);
+  void TellIndex();
+
   Disk* const disk_;
   ShardIndex* const index_;
   const Uuid disk_uuid_;
@@ -85,6 +103,8 @@ class SegmentWriter {
   uint64_t end_ = 0;  // of the active segment, allocated
   std::map<uint64_t, uint64_t> sizes_;
   std::map<uint64_t, int> pins_;
+  std::set<SegmentPlace> unindexed_;  // where appends begin that the index has not got yet
+  Event indexed_;                     // one of them less
   std::set<uint64_t> dirty_;
 };
 

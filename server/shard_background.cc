@@ -94,7 +94,8 @@ Task<void> ShardStore::SyncDirtySegments() {
     names.push_back(SegmentName(segment));
   }
   Result<void> synced = co_await disk_->SyncFiles(std::move(names));
-  if (synced.ok() || synced.code() == FsError::kNoEnt) co_return;
+  if (synced.ok() || synced.code() == FsError::kNoEnt) synced = co_await index_.Sync();
+  if (synced.ok()) co_return;
   CountWrite(synced.error());
   Fence(synced.error());
 }
@@ -155,7 +156,8 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment) {
   co_return Ok();
 }
 
-// Copies those that are still in `segment` to the active one, chunk by chunk: append, sync, index.
+// Copies those that are still in `segment` to the active one, chunk by chunk: append, sync, index. Nobody deletes one
+// meanwhile: its copy would be there after the deletion, and be found by Open.
 // Bytes are copied as they are: damaged ones stay damaged under their checksums. Returns bytes moved.
 Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<ShardId> shards) {
   uint64_t total = 0;
@@ -163,8 +165,10 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
   while (next < shards.size()) {
     std::vector<SegmentWriter::Item> items;
     std::vector<IndexChange> changes;
+    Blocks blocks(this);
     uint64_t bytes = 0;
     for (; next < shards.size() && items.size() < kMoveChunkShards && bytes < kMoveChunkBytes; ++next) {
+      if (!blocks.Add(shards[next])) continue;
       Result<ShardRecordPtr> found = co_await index_.Get(shards[next], false);
       if (!found.ok() || !*found || (*found)->place.segment != segment) continue;
       const ShardRecordPtr record = *found;
@@ -174,8 +178,6 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
         Result<Buffer> payload = co_await disk_->Read(
             SegmentName(segment), SegmentPayloadOffset(record->place, record->length), record->length);
         if (!payload.ok() || payload->size() != record->length) {
-          Result<ShardRecordPtr> now = co_await index_.Get(shards[next], false);
-          if (now.ok() && !*now) continue;  // deleted meanwhile, perhaps with the whole segment
           if (!payload.ok()) CountRead(payload.error());
           MarkBad(shards[next]);
           continue;  // stays where it is, unreadable, until repair deletes it
@@ -197,6 +199,8 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
     for (size_t i = 0; i < changes.size(); ++i) changes[i].to = appended->places[i];
     Error error = appended->sync;
     if (error.ok()) error = (co_await index_.Apply(std::move(changes))).error();
+    appended->pin.Release();
+    blocks.End();
     if (!error.ok()) {
       CountWrite(error);
       Fence(error);

@@ -79,6 +79,7 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
   }
   if (failed()) co_return fail_all(failure_);
   // 3. index
+  bool tells_itself = pin.segment() == synced_segment_;
   std::vector<IndexChange> changes;
   for (Pending& p : *batch) {
     if (!p.error.ok()) continue;
@@ -89,14 +90,20 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
     c.record.length = p.length;
     c.record.digest = p.digest;
     c.record.crcs = p.table;
+    if (p.shard->raw) tells_itself = false;
     changes.push_back(std::move(c));
   }
   if (changes.empty()) co_return;
-  Result<std::vector<AppliedChange>> applied = co_await index_.Apply(std::move(changes));
+  // What is packed Open finds in the segment if the index has lost it. So that there is little to look through, the first
+  // batch of each segment is synced, and with it those of the segments before.
+  const auto durable = tells_itself ? ShardIndex::Durable::kLater : ShardIndex::Durable::kNow;
+  Result<std::vector<AppliedChange>> applied = co_await index_.Apply(std::move(changes), durable);
   if (!applied.ok()) {
     CountWrite(applied.error());
     Fence(applied.error());
     fail_all(failure_);
+  } else if (packed && !tells_itself) {
+    synced_segment_ = pin.segment();
   }
 }
 

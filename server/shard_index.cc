@@ -100,13 +100,50 @@ Result<ShardRecord> DecodeShardRecord(ShardId shard, std::string_view value) {
   return out;
 }
 
+std::string EncodeUnindexedFrom(SegmentPlace place) {
+  ByteWriter w;
+  w.U64(place.segment);
+  w.U64(place.offset);
+  return SealValue(kUnindexedFromKey, std::move(w));
+}
+
+SegmentPlace DecodeUnindexedFrom(std::string_view value) {
+  const std::optional<std::string_view> body = OpenValue(kUnindexedFromKey, value);
+  if (!body) return SegmentPlace();
+  ByteReader r(*body);
+  SegmentPlace place;
+  place.segment = r.U64();
+  place.offset = r.U64();
+  return r.ok() ? place : SegmentPlace();
+}
+
 Task<Result<void>> ShardIndex::Open() {
+  CO_RETURN_IF_ERROR(co_await LoadUnindexedFrom());
   Result<void> loaded = co_await LoadCounts();
   if (loaded.code() == FsError::kCorrupt) co_return co_await Recount();
   if (!loaded.ok()) co_return loaded;
   // What a killed process wrote last can be read, but may not be durable yet; and a record that can be
   // read is taken as proof that the shard is sealed.
   co_return co_await kv_->Sync();
+}
+
+Task<Result<void>> ShardIndex::LoadUnindexedFrom() {
+  CO_ASSIGN_OR_RETURN(const std::optional<std::string> value, co_await Load(kIndexState, kUnindexedFromKey));
+  if (value) unindexed_from_ = DecodeUnindexedFrom(*value);
+  co_return Ok();
+}
+
+Task<Result<void>> ShardIndex::StoreUnindexedFrom(SegmentPlace place) {
+  uint64_t number = 0;
+  {
+    SemaphoreHold lock = co_await write_mutex_.Lock();
+    unindexed_from_ = place;
+    KvBatch batch;
+    AppendTotals({}, &batch);
+    number = ++written_;
+    CO_RETURN_IF_ERROR(co_await WriteBatch(std::move(batch)));
+  }
+  co_return co_await SyncUpTo(number);
 }
 
 Task<Result<void>> ShardIndex::LoadCounts() {
@@ -235,6 +272,7 @@ void ShardIndex::AppendTotals(const std::map<uint64_t, bool>& touched, KvBatch* 
     }
   }
   batch->Put(kIndexState, StateKey('T', 0), EncodeTotals(totals_));
+  if (unindexed_from_) batch->Put(kIndexState, kUnindexedFromKey, EncodeUnindexedFrom(*unindexed_from_));
 }
 
 Task<Result<void>> ShardIndex::WriteBatch(KvBatch batch) {
@@ -243,7 +281,25 @@ Task<Result<void>> ShardIndex::WriteBatch(KvBatch batch) {
   co_return co_await RunOn(*pool_, [kv, shared] { return kv->Write(*shared); });
 }
 
-Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChange> changes) {
+// `number` and all before it are written.
+Task<Result<void>> ShardIndex::SyncUpTo(uint64_t number) {
+  CO_RETURN_IF_ERROR(co_await kv_->Sync());
+  durable_ = std::max(durable_, number);
+  std::erase_if(changed_, [this](const auto& segment) { return segment.second <= durable_; });
+  co_return Ok();
+}
+
+Task<Result<void>> ShardIndex::Sync() {
+  uint64_t number = 0;
+  {
+    const SemaphoreHold lock = co_await write_mutex_.Lock();  // what is being written
+    number = written_;
+  }
+  if (number <= durable_) co_return Ok();
+  co_return co_await SyncUpTo(number);
+}
+
+Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChange> changes, Durable durable) {
   std::vector<AppliedChange> out(changes.size());
   SemaphoreHold lock = co_await write_mutex_.Lock();
   std::vector<bool> damaged(changes.size());
@@ -302,9 +358,7 @@ Task<Result<std::vector<AppliedChange>>> ShardIndex::Apply(std::vector<IndexChan
   CO_RETURN_IF_ERROR(co_await WriteBatch(std::move(batch)));
   ++generation_;  // a Get that began before the write was done may hold the old value
   lock.Release();
-  CO_RETURN_IF_ERROR(co_await kv_->Sync());
-  durable_ = std::max(durable_, number);
-  if (durable_ == written_) changed_.clear();
+  if (durable == Durable::kNow) CO_RETURN_IF_ERROR(co_await SyncUpTo(number));
   co_return out;
 }
 

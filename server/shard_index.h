@@ -2,7 +2,7 @@
 //
 //   family kShards   ShardId (8 bytes, big-endian) -> ShardRecord
 //   family kState    'T' -> Totals | 'S' + segment id -> live bytes of the segment
-//                    'Q' + ShardId -> QuarantineMark
+//                    'U' -> unindexed_from() | 'Q' + ShardId -> QuarantineMark
 //
 // Every value is {version, length, body} whose body ends with a hash over key and body: a flipped bit
 // or a value under the wrong key does not decode (kCorrupt). Totals and live bytes are written in the
@@ -11,6 +11,7 @@
 // All methods are for the executor's thread; the store's blocking calls run on the pool given.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -43,7 +44,7 @@ enum class ShardKind : uint8_t {
 struct SegmentPlace {
   uint64_t segment = 0;
   uint64_t offset = 0;  // of the entry's head in the segment file
-  bool operator==(const SegmentPlace&) const = default;
+  auto operator<=>(const SegmentPlace&) const = default;
 };
 
 struct ShardRecord {
@@ -60,6 +61,11 @@ std::string ShardKey(ShardId shard);
 std::string EncodeShardRecord(ShardId shard, const ShardRecord& record);
 // kCorrupt unless every invariant above holds.
 Result<ShardRecord> DecodeShardRecord(ShardId shard, std::string_view value);
+
+// Under kUnindexedFromKey in kIndexState: ShardIndex::unindexed_from(). All segments if it is damaged.
+inline constexpr char kUnindexedFromKey[] = "U";
+std::string EncodeUnindexedFrom(SegmentPlace place);
+SegmentPlace DecodeUnindexedFrom(std::string_view value);
 
 struct IndexTotals {
   uint64_t shards = 0;
@@ -99,10 +105,20 @@ class ShardIndex {
   // nullptr if there is none. kCorrupt if the record is damaged.
   Task<Result<ShardRecordPtr>> Get(ShardId shard, bool keep_in_cache = true);
 
-  // Applies the changes in one batch and makes them durable. REQUIRES: no shard twice; a kPut shard is
-  // not there. After an error nothing further may be applied. The changes are visible to Get as soon
-  // as they are written, before they are durable.
-  Task<Result<std::vector<AppliedChange>>> Apply(std::vector<IndexChange> changes);
+  // Applies the changes in one batch and, unless told kLater, makes them durable. REQUIRES: no shard twice; a kPut shard
+  // is not there. After an error nothing further may be applied. The changes are visible to Get as soon
+  // as they are written, before they are durable. kLater: with the next batch that is made durable, or by Sync.
+  enum class Durable { kNow, kLater };
+  Task<Result<std::vector<AppliedChange>>> Apply(std::vector<IndexChange> changes, Durable durable = Durable::kNow);
+  // Makes all of it durable that was applied before.
+  Task<Result<void>> Sync();
+
+  // Of the entries in segments before this place all that count are in the index: the others were deleted, moved, or never
+  // acknowledged. Changes are written with the batches that follow. nullopt after Open: this index waits for nothing.
+  std::optional<SegmentPlace> unindexed_from() const { return unindexed_from_; }
+  void SetUnindexedFrom(SegmentPlace place) { unindexed_from_ = place; }
+  // The same, durable on return.
+  Task<Result<void>> StoreUnindexedFrom(SegmentPlace place);
 
   // Up to `limit` shards after `after`, by id. A damaged record has ok() false and the shard's id.
   struct Listed {
@@ -140,6 +156,7 @@ class ShardIndex {
   };
   static size_t Weight(const ShardRecord& r) { return 160 + 4 * r.crcs.size(); }
   Task<Result<void>> LoadCounts();
+  Task<Result<void>> LoadUnindexedFrom();
   Task<Result<void>> Recount();
   ShardRecordPtr FindCached(ShardId shard);
   void Remember(ShardId shard, ShardRecordPtr record);
@@ -149,6 +166,7 @@ class ShardIndex {
   void AppendTotals(const std::map<uint64_t, bool>& touched, KvBatch* batch) const;
   // Writes under the lock's protection.
   Task<Result<void>> WriteBatch(KvBatch batch);
+  Task<Result<void>> SyncUpTo(uint64_t number);
 
   KvStore* const kv_;
   Pool* const pool_;
@@ -156,6 +174,7 @@ class ShardIndex {
   AsyncMutex write_mutex_;  // read-modify-write of records, totals and live bytes
   IndexTotals totals_;
   std::map<uint64_t, uint64_t> live_;
+  std::optional<SegmentPlace> unindexed_from_;
   uint64_t written_ = 0;  // number of the last batch of changes that was begun
   uint64_t durable_ = 0;  // of the last one that is durable, with all before it
   std::map<uint64_t, uint64_t> changed_;  // segment -> the last batch that touched it; if not all are durable

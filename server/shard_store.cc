@@ -41,20 +41,6 @@ ShardStore::ShardStore(Disk* disk, KvStore* kv, Pool* index_pool, Pool* cpu_pool
       index_(kv, index_pool),
       segments_(disk, &index_, options_.disk) {}
 
-Task<Result<void>> ShardStore::Open() {
-  CO_RETURN_IF_ERROR(co_await index_.Open());
-  CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> files, co_await disk_->List("segments"));
-  for (const DiskFile& f : files) {
-    uint64_t segment = 0;
-    if (ParseSegmentName(f.name, &segment)) segments_.AddExisting(segment, f.size_bytes);
-  }
-  CO_RETURN_IF_ERROR(co_await RefreshSpace());
-  scope_.Spawn(CommitLoop());
-  scope_.Spawn(SpaceLoop());
-  if (options_.background) scope_.Spawn(Background());
-  co_return Ok();
-}
-
 // ---- Errors ---------------------------------------------------------------------------------------
 
 Error ShardStore::NoSuchShard(ShardId shard) const {
@@ -503,6 +489,8 @@ Task<Result<void>> ShardStore::Delete(std::vector<ShardId> shards) {
     c.shard = shard;
     changes.push_back(std::move(c));
   }
+  // Else the next Open would find them again in their segment.
+  co_await segments_.AllIndexed();
   // 1. the records
   Result<std::vector<AppliedChange>> applied = co_await index_.Apply(std::move(changes));
   // 2. the files

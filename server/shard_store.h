@@ -4,7 +4,8 @@
 // Sealing (group commit; batches of whatever is waiting, two under way at most):
 //   1. small shards, and the checksum tables of raw ones, are appended to the active segment;
 //   2. one Disk::SyncFiles for all of the batch: bytes and directory entries;
-//   3. one index batch, synced;
+//   3. one index batch; synced if there are raw shards in it: small ones their segment tells of, and what the index
+//      lost of them in a power cut Open enters again (IndexTail);
 //   4. replies. So a record in the index means that the bytes are durable.
 // Deleting: 1. index batch, synced; 2. files removed. So a file without a record is garbage, and Open
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
@@ -25,6 +26,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/buffer.h"
@@ -101,7 +103,7 @@ class ShardStore {
   // All outlive the store. `index_pool` runs the index's blocking calls, `cpu_pool` checksums.
   ShardStore(Disk* disk, KvStore* kv, Pool* index_pool, Pool* cpu_pool, ShardStoreOptions options);
 
-  // Loads the index and starts the background work. Before anything else.
+  // Loads the index, enters what it has lost in a power cut, and starts the background work. Before anything else.
   Task<Result<void>> Open();
 
   // `offset` in whole blocks; data in whole blocks but for the shard's last bytes; one CRC per block,
@@ -157,6 +159,10 @@ class ShardStore {
     Error error;
   };
 
+  // shard_open.cc
+  Task<Result<void>> IndexTail();
+  Task<Result<uint64_t>> IndexTailOf(uint64_t segment, uint64_t size_bytes, SegmentPlace from);
+
   // shard_store.cc
   Error NoSuchShard(ShardId shard) const;
   Error CheckWrite(ShardId shard, uint64_t offset, uint64_t length, size_t crcs) const;
@@ -188,6 +194,25 @@ class ShardStore {
     blocked_.erase(shard);
     unblocked_.Pulse();
   }
+  // Unblocks at its end.
+  class Blocks {
+   public:
+    explicit Blocks(ShardStore* store) : store_(store) {}
+    Blocks(const Blocks&) = delete;
+    ~Blocks() { End(); }
+    bool Add(ShardId shard) {  // false: somebody else has blocked it
+      if (!store_->blocked_.insert(shard).second) return false;
+      shards_.push_back(shard);
+      return true;
+    }
+    void End() {
+      for (const ShardId shard : std::exchange(shards_, {})) store_->Unblock(shard);
+    }
+
+   private:
+    ShardStore* const store_;
+    std::vector<ShardId> shards_;
+  };
 
   // shard_commit.cc
   Task<void> CommitLoop();
@@ -218,13 +243,14 @@ class ShardStore {
 
   std::map<ShardId, OpenPtr> open_;
   uint64_t buffered_bytes_ = 0;
-  // Shards whose file is being removed: nobody may begin them anew meanwhile.
+  // Shards whose file is being removed, or which are being moved: nobody may begin them anew, or delete them, meanwhile.
   std::set<ShardId> blocked_;
   Event unblocked_;
 
   std::deque<OpenPtr> waiting_seals_;
   Event seal_waits_;
   Semaphore commit_slots_{kMaxCommitBatches};
+  uint64_t synced_segment_ = 0;  // whose first records are durable in the index
 
   DiskSpace space_;
   uint64_t written_since_space_ = 0;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <vector>
+
 #include "server/shard_testing.h"
 
 namespace stria {
@@ -199,6 +202,7 @@ TEST_F(ShardStoreTest, FlippedBitsAreFound) {
   EXPECT_TRUE(sim_.disk_media->FlipBit(SegmentName(packed.place.segment),
                                        SegmentPayloadOffset(packed.place, 100) + 50, 3));
   EXPECT_TRUE(sim_.disk_media->FlipBit(RawShardName(ShardId(2)), 5 * kBlock + 77, 0));
+  EXPECT_TRUE(Run(store()->index().Sync()).ok());
   EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexShards, ShardKey(ShardId(3)), rng));
   Restart();
   EXPECT_EQ(ReadCode(1, 100), FsError::kChecksum);
@@ -270,6 +274,71 @@ TEST_F(ShardStoreTest, DamagedTotalsAreCountedAgain) {
   EXPECT_EQ(store()->Usage().used_bytes, before.used_bytes);
   EXPECT_EQ(store()->Usage().shards, before.shards);
   EXPECT_EQ(store()->index().segment_live_bytes(), live);
+}
+
+// Small shards are acknowledged when their segment is durable; the index may lose them in a power cut.
+TEST_F(ShardStoreTest, WhatTheIndexLosesIsFoundInSegments) {
+  uint64_t next = 1;
+  std::map<uint64_t, uint64_t> there;
+  std::vector<uint64_t> gone;
+  uint64_t unsynced = 0;
+  Random rng(3);
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    const bool deletes = round % 3 == 1;
+    for (int i = 0; i < 6; ++i, ++next) {
+      there[next] = rng.Between(1, 3 * kBlock);
+      Put(next, there[next]);
+    }
+    if (deletes) {
+      for (const uint64_t id : {next - 6, next - 1}) {
+        EXPECT_TRUE(Run(store()->Delete({ShardId(id)})).ok());
+        there.erase(id);
+        gone.push_back(id);
+      }
+    }
+    const bool unsealed = Run(WriteBlocksOf(store(), ShardId(next), 100, 0, 1)).ok();
+    EXPECT_TRUE(unsealed);
+    gone.push_back(next++);
+    unsynced += sim_.kv_media->unsynced_batches();
+    sim_.Crash(rng, true);
+    sim_.Start(ex_);
+    for (const auto& [id, length] : there) ASSERT_EQ(ReadCode(id, length), FsError::kOk) << id;
+    for (const uint64_t id : gone) ASSERT_EQ(ReadCode(id, 1), FsError::kNoSuchShard) << id;
+    uint64_t used = 0;
+    for (const auto& [id, length] : there) used += length;
+    EXPECT_EQ(store()->Usage().used_bytes, used);
+    EXPECT_EQ(store()->Usage().shards, there.size());
+    EXPECT_TRUE(store()->TakeBadShards(10).empty());
+  }
+  EXPECT_GT(unsynced, 40u);
+}
+
+// Of an index of before there was anything to be found in segments, deleted shards do not come back; where the place to look
+// from is damaged, all of them are looked through.
+TEST_F(ShardStoreTest, SegmentsAreLookedThroughFromAKnownPlace) {
+  for (uint64_t id = 1; id <= 3; ++id) Put(id, 1000);
+  EXPECT_TRUE(Run(store()->Delete({ShardId(2)})).ok());
+  const auto begin_without = [this](bool place_too, bool damaged) {
+    sim_.Stop();
+    KvBatch batch;
+    if (place_too) batch.Delete(kIndexState, "U");
+    batch.Delete(kIndexShards, ShardKey(ShardId(3)));
+    MemKv kv(sim_.kv_media);
+    EXPECT_TRUE(kv.Write(batch).ok());
+    Random rng(6);
+    if (damaged) EXPECT_TRUE(sim_.kv_media->CorruptValue(kIndexState, "U", rng));
+    sim_.Start(ex_);
+  };
+  begin_without(true, false);
+  EXPECT_EQ(ReadCode(2, 1000), FsError::kNoSuchShard);
+  EXPECT_EQ(ReadCode(3, 1000), FsError::kNoSuchShard);
+  begin_without(false, true);
+  EXPECT_EQ(ReadCode(1, 1000), FsError::kOk);
+  EXPECT_EQ(ReadCode(2, 1000), FsError::kOk) << "for the quarantine";
+  EXPECT_EQ(ReadCode(3, 1000), FsError::kOk);
+  begin_without(false, false);
+  EXPECT_EQ(ReadCode(3, 1000), FsError::kNoSuchShard);
 }
 
 TEST_F(ShardStoreTest, LostAndMisdirectedWritesAreFound) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "meta/model/families.h"
 #include "meta/model/records.h"
@@ -27,7 +28,7 @@ std::vector<KvEntry> AllOf(KvStore& kv, KvFamily family) {
 // One disk, with the files that have been looked at.
 class DiskView {
  public:
-  DiskView(SimDiskMedia* media, KvStore* index, AuditMemory* memory, size_t node, TargetId target)
+  DiskView(SimDiskMedia* media, const Uuid& disk, KvStore* index, AuditMemory* memory, size_t node, TargetId target)
       : media_(media), good_(&memory->good_[node]), target_(target) {
     for (const KvEntry& row : AllOf(*index, kIndexShards)) {
       uint64_t id = 0;
@@ -36,6 +37,9 @@ class DiskView {
       if (record.ok()) records_[ShardId(id)] = std::move(*record);
       else records_[ShardId(id)] = std::nullopt;
     }
+    const auto from = index->Get(kIndexState, kUnindexedFromKey);
+    CHECK(from.ok(), from.error().ToString());
+    if (*from) AddTail(disk, DecodeUnindexedFrom(**from));
   }
   // Nullopt: its record is damaged.
   const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }
@@ -48,6 +52,25 @@ class DiskView {
   }
 
  private:
+  // What the next start of its server would find in segments (ShardStore::IndexTail).
+  void AddTail(const Uuid& disk, SegmentPlace from) {
+    for (const DiskFile& f : media_->Files("segments/")) {
+      uint64_t segment = 0;
+      if (!ParseSegmentName(f.name, &segment) || segment < from.segment) continue;
+      const std::string& bytes = File(f.name);
+      for (uint64_t at = kSegmentHeaderBytes; at + kSegmentHeadBytes <= bytes.size();) {
+        auto e = DecodeSegmentHead(disk, segment, at, std::string_view(bytes).substr(at));
+        if (!e.ok()) {
+          at = AlignUp(at + 1, kSegmentBatchAlign);
+          continue;
+        }
+        const SegmentPlace place{segment, std::exchange(at, at + SegmentEntryBytes(e->kind, e->length))};
+        if (e->kind != ShardKind::kPacked || place < from || records_.contains(e->shard)) continue;
+        ShardRecord r{e->kind, place, e->length, e->digest, std::move(e->crcs)};
+        if (Intact(e->shard, r)) records_[e->shard] = std::move(r);
+      }
+    }
+  }
   bool Check(ShardId shard, const ShardRecord& r) {
     const bool packed = r.kind == ShardKind::kPacked;
     const std::string& file = File(packed ? SegmentName(r.place.segment) : RawShardName(shard));
@@ -118,7 +141,8 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
       if (!t) continue;
       places[t] = {n, d};
       DiskView& view =
-          disks.try_emplace(t, &cluster.disk(n, d), &cluster.IndexContents(n, d), memory, n, t).first->second;
+          disks.try_emplace(t, &cluster.disk(n, d), cluster.disk_uuid(n, d), &cluster.IndexContents(n, d), memory, n, t)
+              .first->second;
       AuditDisk(cluster, {n, d}, &view, known, &out.nodes[n]);
     }
   }

@@ -23,6 +23,7 @@ struct Bug {
 const Bug kBugs[] = {
     {"CommitBeforeSeal", Sabotage::kCommitBeforeSeal, "Calm", 1},
     {"SealBeforeSync", Sabotage::kSealBeforeSync, "Blackouts", 4},
+    {"ForgetTail", Sabotage::kForgetTail, "Blackouts", 20},
     {"SkipChecksum", Sabotage::kSkipChecksum, "BitRot", 3},
     {"CollectAtOnce", Sabotage::kCollectAtOnce, "Overtaken", 8, 2},
     {"RebuildWrongColumn", Sabotage::kRebuildWrongColumn, "Losses", 6},

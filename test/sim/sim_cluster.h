@@ -87,6 +87,7 @@ class SimCluster {
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
+  Uuid disk_uuid(size_t n, size_t d) const { return nodes_[n]->disks[d].uuid; }
   MemKvMedia& index(size_t n, size_t d) { return *nodes_[n]->disks[d].index_media; }
   // The target that the disk was last registered as; 0 before.
   TargetId target(size_t n, size_t d) const { return nodes_[n]->disks[d].target; }
