@@ -28,8 +28,9 @@ std::vector<KvEntry> AllOf(KvStore& kv, KvFamily family) {
 // One disk, with the files that have been looked at.
 class DiskView {
  public:
-  DiskView(SimDiskMedia* media, const Uuid& disk, KvStore* index, AuditMemory* memory, size_t node, TargetId target)
-      : media_(media), good_(&memory->good_[node]), target_(target) {
+  DiskView(SimCluster& cluster, size_t node, size_t disk, AuditMemory* memory)
+      : media_(&cluster.disk(node, disk)), good_(&memory->good_[node]), target_(cluster.target(node, disk)) {
+    KvStore* const index = &cluster.IndexContents(node, disk);
     for (const KvEntry& row : AllOf(*index, kIndexShards)) {
       uint64_t id = 0;
       CHECK(ParseKey64(row.first, &id), "a key of the index is malformed");
@@ -37,9 +38,10 @@ class DiskView {
       if (record.ok()) records_[ShardId(id)] = std::move(*record);
       else records_[ShardId(id)] = std::nullopt;
     }
+    if (cluster.opened(node, disk)) return;
     const auto from = index->Get(kIndexState, kUnindexedFromKey);
     CHECK(from.ok(), from.error().ToString());
-    if (*from) AddTail(disk, DecodeUnindexedFrom(**from));
+    if (*from) AddTail(cluster.disk_uuid(node, disk), DecodeUnindexedFrom(**from));
   }
   // Nullopt: its record is damaged.
   const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }
@@ -140,9 +142,7 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
       const TargetId t = cluster.target(n, d);
       if (!t) continue;
       places[t] = {n, d};
-      DiskView& view =
-          disks.try_emplace(t, &cluster.disk(n, d), cluster.disk_uuid(n, d), &cluster.IndexContents(n, d), memory, n, t)
-              .first->second;
+      DiskView& view = disks.try_emplace(t, cluster, n, d, memory).first->second;
       AuditDisk(cluster, {n, d}, &view, known, &out.nodes[n]);
     }
   }

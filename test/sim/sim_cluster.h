@@ -93,6 +93,8 @@ class SimCluster {
   TargetId target(size_t n, size_t d) const { return nodes_[n]->disks[d].target; }
   // True if the running data server could not open the disk and does without it.
   bool left_out(size_t n, size_t d) const { return nodes_[n]->disks[d].left_out; }
+  // True if a running data server has opened the disk.
+  bool opened(size_t n, size_t d) const { return nodes_[n]->agent && !left_out(n, d); }
   // True if the running data server has given the disk up.
   bool fenced(size_t n, size_t d) const {
     const auto& store = nodes_[n]->disks[d].store;
