@@ -39,7 +39,7 @@ Task<Result<void>> ShardStore::IndexTail() {
       CO_ASSIGN_OR_RETURN(const uint64_t some, co_await IndexTailOf(it->first, it->second, *from));
       entered += some;
     }
-    if (entered > 0) LogInfo("{}: {} small shards were in their segments, but not in the index", options_.name, entered);
+    if (entered > 0) LogInfo("{}: small shards that the index had lost, found in segments: {}", options_.name, entered);
   }
   co_return co_await index_.StoreUnindexedFrom({index_.totals().next_segment, 0});
 }
