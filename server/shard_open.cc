@@ -50,7 +50,12 @@ Task<Result<uint64_t>> ShardStore::IndexTailOf(uint64_t segment, uint64_t size_b
   const uint64_t begin = segment == from.segment ? std::max(from.offset, kSegmentHeaderBytes) : kSegmentHeaderBytes;
   Result<std::vector<SegmentEntry>> entries =
       co_await ScanSegment(disk_, options_.disk, segment, size_bytes, begin);
-  if (!entries.ok()) co_return CountRead(entries.error());
+  if (!entries.ok()) {
+    // One bad place is no reason to do without the disk: what is missing for it is rebuilt.
+    LogWarning("{}: shards in a segment that the index may have lost are not found: {}", options_.name,
+               CountRead(entries.error()));
+    co_return 0;
+  }
   std::vector<IndexChange> puts;
   std::set<ShardId> found;
   for (SegmentEntry& e : *entries) {

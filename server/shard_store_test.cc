@@ -314,6 +314,20 @@ TEST_F(ShardStoreTest, WhatTheIndexLosesIsFoundInSegments) {
   EXPECT_GT(unsynced, 40u);
 }
 
+TEST_F(ShardStoreTest, ADiskIsOpenedAlthoughASegmentCannotBeRead) {
+  for (uint64_t id = 1; id <= 3; ++id) Put(id, 1000);
+  sim_.Stop();
+  KvBatch batch;
+  batch.Delete(kIndexShards, ShardKey(ShardId(3)));
+  ASSERT_TRUE(MemKv(sim_.kv_media).Write(batch).ok());
+  sim_.disk_media->faults.read_error_percent = 100;
+  sim_.Start(ex_);
+  sim_.disk_media->faults.read_error_percent = 0;
+  EXPECT_EQ(store()->Usage().read_errors, 1u);
+  EXPECT_EQ(ReadCode(1, 1000), FsError::kOk);
+  EXPECT_EQ(ReadCode(3, 1000), FsError::kNoSuchShard);
+}
+
 // Of an index of before there was anything to be found in segments, deleted shards do not come back; where the place to look
 // from is damaged, all of them are looked through.
 TEST_F(ShardStoreTest, SegmentsAreLookedThroughFromAKnownPlace) {
