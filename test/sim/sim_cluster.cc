@@ -14,6 +14,7 @@
 namespace stria {
 namespace {
 constexpr char kMetaAddress[] = "meta:7";
+constexpr int64_t kBootLimitNs = 120 * kSecond;
 
 // With root squashed nobody could make anything in the root.
 Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
@@ -31,7 +32,6 @@ Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
   }
   co_return co_await store->Sync();
 }
-constexpr int64_t kBootLimitNs = 120 * kSecond;
 
 Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
 }  // namespace
