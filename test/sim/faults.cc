@@ -91,6 +91,7 @@ void SimWorld::CrashClientNow(size_t c) {
   const bool replayed = cluster_.meta_up() && !meta_failing_ && session.LeaseLeftNs() > 0 &&
                         session.term() == cluster_.meta_server()->term();
   if (!replayed) names_[c]->all_unsure = true;
+  names_[c]->cut = false;
   cluster_.CrashClient(c);
   client_died_ns_[c] = cluster_.executor().NowNs();
   for (auto& f : files_) {
@@ -111,6 +112,7 @@ void SimWorld::CrashMetaNow(bool power_cut, int64_t down_ns) {
   Trace(power_cut ? "metadata power cut" : "metadata killed");
   // A client that died with what it alone could have replayed leaves room for loss.
   for (size_t c = 0; power_cut && c < names_.size(); ++c) {
+    names_[c]->cut = true;
     if (cluster_.executor().NowNs() - client_died_ns_[c] > kSyncedNs) continue;
     names_[c]->all_unsure = true;
     for (auto& f : files_) {

@@ -1,5 +1,6 @@
 // Names in a directory per client: made, removed, renamed by its client alone.
 #include <algorithm>
+#include <utility>
 
 #include "test/sim/world.h"
 
@@ -15,6 +16,11 @@ Task<void> SimWorld::Namer(size_t client, uint64_t seed) {
   ++actors_;
   while (!stopping()) {
     co_await Sleep(static_cast<int64_t>(rng.Below(300 * kMillisecond)));
+    const uint64_t generation = cluster_.client(client).session().generation();
+    if (std::exchange(names->generation, generation) != generation) {
+      // What a power cut took only the session before could have said again.
+      if (std::exchange(names->cut, false)) names->all_unsure = true;
+    }
     if (names->all_unsure || !names->unsure.empty()) {
       if (!co_await ResyncNames(client, names)) co_await Sleep(kRetryNs);
       continue;
@@ -68,6 +74,7 @@ Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) 
   Error error;
   std::string a, b;
   const char* verb = "";
+  const bool cut = std::exchange(names->cut, false);
   ++counts_["name operations"];
   if (kind == 0 || names->entries.empty()) {
     a = fresh;
@@ -108,6 +115,7 @@ Task<bool> SimWorld::OneNameOperation(size_t client, Names* names, Random& rng) 
     error = r.error();
   }
   Trace(dir + verb + a + (b.empty() ? "" : " " + b) + ": " + error.ToString());
+  if (!error.ok()) names->cut |= cut;
   if (error.ok()) {
     names->unsure.erase(a);
     names->unsure.erase(b);

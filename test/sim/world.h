@@ -53,6 +53,8 @@ class SimWorld {
     std::set<std::string> unsure;         // an operation on it ended with an unknown result
     bool all_unsure = false;
     uint64_t next = 0;
+    uint64_t generation = 0;  // of the client's session
+    bool cut = false;  // the metadata server's power was cut, and has not answered that session since
   };
   struct Watched {
     enum class Kind { kBytes, kTime, kSize, kName };
