@@ -161,6 +161,8 @@ struct MakeNodeRequest {
   uint32_t numbers = 0;
   // Of CommitRequest::make: when it was made, which is the time that it shows, and its directory (api/dir_time.h).
   std::optional<int64_t> made_ns;
+  // Of CommitRequest::make: then its maker changed these of it: mode, owners, times. Not done if it was made before.
+  std::optional<SetAttrRequest> set;
 };
 struct GetExtentsReply {
   Attr attr;
@@ -193,6 +195,7 @@ struct OpenReply {
   // Numbers for such files: `numbers` of them from this one on. They are the session's, in this term of the server.
   InodeId first_number;
   uint32_t numbers = 0;
+  bool sets = false;  // MakeNodeRequest::set of such a file is heeded
 };
 struct RenameRequest {
   OpHeader header;

@@ -30,7 +30,7 @@ WIRE_MESSAGE(SetAttrRequest) {
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
-  F(umask); F(former); F(ahead); F(numbers); F(made_ns);
+  F(umask); F(former); F(ahead); F(numbers); F(made_ns); F(set);
 }
 WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(OpenRequest) {
@@ -38,6 +38,7 @@ WIRE_MESSAGE(OpenRequest) {
 }
 WIRE_MESSAGE(OpenReply) {
   F(node); F(created); F(lease); F(layout); F(whole); F(mapping); F(alone); F(first_number); F(numbers);
+  F(sets);
 }
 WIRE_MESSAGE(RenameRequest) {
   F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange);

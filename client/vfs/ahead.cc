@@ -6,6 +6,9 @@
 // one transaction. Nobody notices: before anybody else reads or changes a name there the server recalls the directory,
 // and what was made is told before that is answered.
 //
+// What its maker changes of such a file (mode, owners, times) is told with it (MakeNodeRequest::set): who unpacks an archive
+// or copies a file sets them between the last byte and the close.
+//
 // Before a call of ours names such a file, or its directory, the server is told (TellBefore, which the session asks
 // before each call). If it cannot be made after all, its handles give the reason (VfsInode::lost).
 #include <algorithm>
@@ -39,6 +42,15 @@ bool SurelyMayCreate(const Caller& who, const Attr& dir) {
     rights = (dir.mode >> 3) & 7;
   }
   return (rights & 3) == 3;
+}
+
+// Likewise for mode, owner and times of a file that `who` has made, without set-id bits; nothing else comes of that.
+bool SurelyMaySet(const Caller& who, const Attr& file, const SetAttrIn& set) {
+  if (set.size || (set.mode.value_or(0) & ~uint32_t{0777}) != 0) return false;
+  if (who.uid == 0) return true;
+  const bool of_group = !set.gid || *set.gid == file.gid || *set.gid == who.gid ||
+                        std::find(who.groups.begin(), who.groups.end(), *set.gid) != who.groups.end();
+  return who.uid == file.uid && (!set.uid || *set.uid == file.uid) && of_group;
 }
 
 // The server's last word on a commit that makes a file; everything else may be asked again. `bare`: it does nothing else.
@@ -100,6 +112,7 @@ void Vfs::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked) {
     (void)NumbersLeft();
     numbers_of_ = {session_.generation(), session_.term()};
     numbers_.emplace_back(reply.first_number.v, reply.first_number.v + reply.numbers);
+    sets_ahead_ = reply.sets;
   }
   const std::shared_ptr<VfsInode> dir = InodeOf(parent);
   VfsInode& n = *dir;
@@ -181,6 +194,44 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   return MakeHandle(inode, flags);
 }
 
+VfsInode* Vfs::Untold(InodeId ino) {
+  if (made_ahead_ == 0) return nullptr;
+  auto found = inodes_.find(ino);
+  if (found == inodes_.end() || !found->second->ahead) return nullptr;
+  VfsInode& n = *found->second;
+  if (n.telling || n.tried_to_tell || !n.buffers_writes() || !HoldsFor(n, true)) return nullptr;
+  return n.lease_mu.locked() || n.lease_waits > 0 ? nullptr : &n;  // as in MakeAhead
+}
+
+std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetAttrIn& set) {
+  VfsInode* const untold = Untold(ino);
+  if (untold == nullptr || !sets_ahead_) return std::nullopt;
+  VfsInode& n = *untold;
+  const OpHeader& maker = n.ahead->header;
+  if (who.uid != maker.uid || who.gid != maker.gid || who.groups != maker.groups) return std::nullopt;
+  if (!SurelyMaySet(who, n.attr, set)) return std::nullopt;
+
+  const int64_t now_ns = Executor::Current().WallNs();
+  SetAttrRequest& all = n.ahead->set ? *n.ahead->set : n.ahead->set.emplace();
+  all.ino = ino;
+  const auto change = [](auto* told, auto* shown, auto value) { *told = *shown = value; };
+  if (set.mode) change(&all.mode, &n.attr.mode, *set.mode);
+  if (set.uid) change(&all.uid, &n.attr.uid, *set.uid);
+  if (set.gid) change(&all.gid, &n.attr.gid, *set.gid);
+  if (set.atime_ns || set.atime_now) {
+    change(&all.atime_ns, &n.attr.atime_ns, set.atime_ns.value_or(now_ns));
+    n.read_ns.reset();  // it is older
+  }
+  if (set.mtime_ns || set.mtime_now) {
+    change(&all.mtime_ns, &n.attr.mtime_ns, set.mtime_ns.value_or(now_ns));
+    // Of what was written before as well: those bytes come later.
+    if (!n.dirty.clean()) n.dirty_mtime_ns = n.attr.mtime_ns;
+  }
+  n.attr.ctime_ns = now_ns;
+  ++counters_.set_ahead;
+  return Overlay(n.attr);
+}
+
 void Vfs::MadeKnown(VfsInode& n) {
   auto in = ahead_.find(n.ahead->parent);
   in->second.files.erase(n.ino);
@@ -224,6 +275,7 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
 // Of its own, as who waits for it may be cancelled.
 Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
+  n.tried_to_tell = true;
   CommitRequest r;
   r.ino = n.ino;
   r.make = *n.ahead;

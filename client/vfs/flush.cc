@@ -123,7 +123,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   const uint64_t epoch = n.extent_epoch;
   r.make = n.ahead;
   const bool making = n.ahead.has_value();
-  if (making) n.telling = true;
+  if (making) n.telling = n.tried_to_tell = true;
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
   if (making) MadeAnswered(inode, reply, since, false);
   const bool alone = n.extent_epoch == epoch && n.buffers_writes() && n.generation == session_.generation();

@@ -112,6 +112,7 @@ class VfsInode {
   std::optional<MakeNodeRequest> ahead;
   int64_t ahead_since_ns = 0;
   bool telling = false;
+  bool tried_to_tell = false;  // the server may have made it as it was then
   Event told;        // pulsed when telling ended
   Error tell_error;  // if that failed, and may be tried again
   Error lost;        // why it could not be made; its handles give it

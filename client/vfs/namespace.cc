@@ -49,6 +49,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
 }
 
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
+  if (auto done = SetAhead(who, ino, set)) co_return *std::move(done);
   const AheadPause pause(this, ino);
   std::shared_ptr<VfsInode> inode;
   SemaphoreHold held;
@@ -304,7 +305,9 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
   if (IsVirtualXattr(name)) co_return co_await VirtualXattr(std::move(who), ino, std::move(name));
-  // The kernel asks for the lists of whatever it checks; most inodes have none, as their attributes say.
+  // The kernel asks for the capabilities of whatever is given to somebody; what has just been made has no attributes at all.
+  if (Untold(ino) != nullptr) co_return Error(FsError::kNoData);
+  // It asks for the lists of whatever it checks; most inodes have none, as their attributes say.
   const uint8_t acl = name == "system.posix_acl_access" ? kAccessAcl : name == "system.posix_acl_default" ? kDefaultAcl : 0;
   if (acl) {
     if (const auto attr = CachedAttr(ino); attr && (attr->acls & acl) == 0) co_return Error(FsError::kNoData);
@@ -317,6 +320,7 @@ Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string nam
 }
 
 Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
+  if (Untold(ino) != nullptr) co_return std::vector<std::string>();
   XattrRequest r;
   r.ino = ino;
   CO_ASSIGN_OR_RETURN(XattrReply reply, co_await session_.Call(&MetaService::ListXattr, std::move(r), who));

@@ -85,6 +85,7 @@ struct IoCounters {
   uint64_t committed_bytes = 0;
   uint64_t cache_hit_bytes = 0;
   uint64_t made_ahead = 0;     // files of which the server was told with their first bytes
+  uint64_t set_ahead = 0;      // changes of mode, owner or times that it was told of with these
   uint64_t lost_mappings = 0;  // reads that found their stripe gone and asked for the mapping again
 };
 
@@ -357,6 +358,10 @@ class Vfs {
   // nullopt: the server must be asked. No await between the decision and the file.
   std::optional<Opened> MakeAhead(const Caller& who, InodeId parent, const std::string& name, uint32_t mode,
                                   const VfsHandle& flags);
+  // An inode that was made here, and of which the server surely knows nothing yet; null if it is no such one.
+  VfsInode* Untold(InodeId ino);
+  // Nothing: it is the server's business.
+  std::optional<EntryOut> SetAhead(const Caller& who, InodeId ino, const SetAttrIn& set);
   void MadeKnown(VfsInode& n);  // or nobody's any more
   // `bare`: the commit did nothing but make it.
   void MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<CommitReply>& reply, uint64_t since, bool bare);
@@ -528,6 +533,7 @@ class Vfs {
   bool tells_old_ = false;
   std::map<InodeId, size_t> ahead_pauses_;  // 0: of all directories
   InodeId last_made_in_;
+  bool sets_ahead_ = false;  // the server can be told of changes of a file with the file
   std::deque<std::pair<uint64_t, uint64_t>> numbers_;  // from, to; for files to be made ahead
   std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last

@@ -95,7 +95,7 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   PushDemands(o.demands);
   if (!o.granted && !o.late) leases_.AbandonOpen(s, dir);
   if (!o.granted || o.mode != LeaseMode::kExclusive) co_return;
-  reply->alone = true;
+  reply->alone = reply->sets = true;
   if (r.numbers > 0) {
     const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
     if (const InodeId first = store_->TakeInodes(count)) {
@@ -119,6 +119,9 @@ Result<void> MetaServer::CheckMake(const CommitRequest& r) const {
   if (!r.ino || m.former != r.ino || m.type != FileType::kFile || !m.open || !m.exclusive || asks || r.append) {
     return Error(FsError::kBadRequest, "a commit makes the file that it is of, and appends nothing to it");
   }
+  if (m.set && (m.set->ino != r.ino || m.set->size || m.set->read_ns)) {
+    return Error(FsError::kBadRequest, "of the file that a commit makes, mode, owners and times can be set");
+  }
   if (m.header.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
   return Ok();
 }
@@ -130,6 +133,11 @@ Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const 
   if (r.make->made_ns) making.now_ns = *r.make->made_ns;
   making.own_number = numbers_.Has(who.session, r.ino);
   ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make));
+  if (made.created && r.make->set) {
+    OpCtx setting = making;
+    setting.now_ns = ctx.now_ns;
+    RETURN_IF_ERROR(OpSetAttr(txn, setting, *r.make->set));
+  }
   OpCtx writing = ctx;
   writing.uid = 0;  // who made it has it open
   ASSIGN_OR_RETURN(CommitReply reply, OpCommit(txn, writing, r));

@@ -1,6 +1,8 @@
 // Directories that a session has to itself, and files that are made with their first commit.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "meta/service/meta_testing.h"
 
 namespace stria {
@@ -103,6 +105,50 @@ TEST_F(AheadTest, AFileIsMadeWithItsFirstCommit) {
   // Its number is not one for another file.
   EXPECT_EQ(a.Run(h.server->Commit(First(a, "z", ino))).code(), FsError::kConflict);
   h.ex.RunFor(kSecond);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(AheadTest, AFileIsMadeAsItWasChanged) {
+  const auto asked = Ask(a, "x");
+  ASSERT_TRUE(asked->sets);
+  const InodeId ino = asked->first_number;
+  const auto request = [&] {
+    CommitRequest r = First(a, "y", ino);
+    r.make->set.emplace();
+    r.make->set->ino = ino;
+    r.make->set->mode = 0400;
+    return r;
+  };
+  CommitRequest first = request();
+  first.make->set->atime_ns = 1;
+  first.make->set->mtime_ns = 2;
+  first.mtime_ns = 3;
+  const std::function<void(SetAttrRequest&)> wrongs[] = {
+      [](SetAttrRequest& s) { s.ino = kRootInode; }, [](SetAttrRequest& s) { s.size = 1; }, [](SetAttrRequest& s) { s.read_ns = 1; }};
+  for (const auto& wrong : wrongs) {
+    CommitRequest r = request();
+    wrong(*r.make->set);
+    EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kBadRequest);
+  }
+  // By who makes it, who may not give it away.
+  CommitRequest given = request();
+  given.make->set->uid = 9;
+  EXPECT_EQ(a.Run(h.server->Commit(given)).code(), FsError::kPerm);
+  EXPECT_EQ(Look(a, "y").code(), FsError::kNoEnt);
+
+  const auto made = a.Run(h.server->Commit(first));
+  ASSERT_TRUE(made.ok()) << made.error();
+  EXPECT_EQ(made->attr.mode, 0400u);
+  EXPECT_EQ(made->attr.uid, 7u);
+  EXPECT_EQ(made->attr.atime_ns, 1);
+  EXPECT_EQ(made->attr.mtime_ns, 3);
+  // It is made already: what was changed since stays.
+  SetAttrRequest later;
+  later.header = a.Mutation();
+  later.ino = ino;
+  later.mode = 0600;
+  ASSERT_TRUE(a.Run(h.server->SetAttr(later)).ok());
+  EXPECT_EQ(a.Run(h.server->Commit(request()))->attr.mode, 0600u);
   EXPECT_TRUE(h.Fsck().empty());
 }
 

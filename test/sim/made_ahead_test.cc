@@ -49,6 +49,151 @@ TEST_F(MadeAhead, AreMadeWithTheirFirstBytes) {
   EXPECT_EQ(vfs(0).counters().made_ahead, 41u);
 }
 
+// As tar and cp -p do: all that is set before the close goes with the bytes.
+TEST_F(MadeAhead, AreSetBeforeTheyAreTold) {
+  const InodeId dir = MakeDir(0, "d");
+  for (const char* name : {"a", "b"}) Create(0, dir, name, "x");
+  VfsHandle flags;
+  flags.write = true;
+  for (const bool empty : {false, true}) {
+    Calls();
+    const auto open = Do(vfs(0).Create(kRoot, dir, empty ? "empty" : "f", 0600, true, false, flags));
+    ASSERT_TRUE(open.ok());
+    const InodeId ino = open->entry.attr.ino;
+    if (!empty) ASSERT_TRUE(Do(vfs(0).Write(kRoot, open->handle, 0, Buffer::FromString("bytes"))).ok());
+    SetAttrIn times, owner, mode;
+    times.mtime_ns = 1'000;
+    times.atime_ns = 2'000;
+    owner.uid = 7;
+    owner.gid = 8;
+    mode.mode = 0644;
+    for (const SetAttrIn& set : {times, owner, mode}) ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+    const Attr shown = Do(vfs(0).GetAttr(kRoot, ino))->attr;
+    // The kernel asks before a change of owner.
+    EXPECT_EQ(Do(vfs(0).GetXattr(kRoot, ino, "security.capability")).code(), FsError::kNoData);
+    EXPECT_TRUE(Do(vfs(0).ListXattr(kRoot, ino))->empty());
+    EXPECT_EQ(Calls(), "");
+    ASSERT_TRUE(Do(vfs(0).Flush(kRoot, open->handle)).ok());
+    EXPECT_EQ(Calls(), "Commit 1");
+    for (const size_t client : {0, 1}) {
+      const Attr attr = Do(vfs(client).GetAttr(kRoot, ino))->attr;
+      for (const Attr& a : {attr, shown}) {
+        EXPECT_EQ(a.mtime_ns, 1'000);
+        EXPECT_EQ(a.atime_ns, 2'000);
+        EXPECT_EQ(a.uid, 7u);
+        EXPECT_EQ(a.gid, 8u);
+        EXPECT_EQ(a.mode, 0644u);
+        EXPECT_EQ(a.size, empty ? 0u : 5u);
+      }
+      EXPECT_GE(attr.ctime_ns, shown.ctime_ns);
+    }
+    // What is written afterwards moves the time again.
+    ASSERT_TRUE(Do(vfs(0).Write(kRoot, open->handle, 0, Buffer::FromString("later"))).ok());
+    ASSERT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
+    EXPECT_GT(Do(vfs(1).GetAttr(kRoot, ino))->attr.mtime_ns, 1'000);
+  }
+  EXPECT_EQ(vfs(0).counters().set_ahead, 6u);
+}
+
+// Written between two changes, and told between them: the last one counts.
+TEST_F(MadeAhead, AreSetInOrder) {
+  const InodeId dir = MakeDir(0, "d");
+  for (const char* name : {"a", "b"}) Create(0, dir, name, "x");
+  VfsHandle flags;
+  flags.write = true;
+  for (const int64_t wait_ns : {int64_t{0}, int64_t{5}, int64_t{20}, int64_t{100}}) {
+    const auto open = Do(vfs(0).Create(kRoot, dir, "f" + std::to_string(wait_ns), 0600, true, false, flags));
+    ASSERT_TRUE(open.ok());
+    const InodeId ino = open->entry.attr.ino;
+    SetAttrIn set;
+    set.mode = 0640;
+    set.mtime_ns = 1'000;
+    ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+    cluster_.executor().RunFor(wait_ns * kMillisecond);
+    ASSERT_TRUE(Do(vfs(0).Write(kRoot, open->handle, 0, Buffer::FromString("bytes"))).ok());
+    EXPECT_GT(Do(vfs(0).GetAttr(kRoot, ino))->attr.mtime_ns, 1'000);
+    set.mode = 0400;
+    set.mtime_ns = 2'000;
+    ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+    // It stays open for writing.
+    ASSERT_TRUE(Do(vfs(0).Flush(kRoot, open->handle)).ok());
+    EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino))->attr.mode, 0400u);
+    EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino))->attr.mtime_ns, 2'000);
+    ASSERT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
+  }
+  EXPECT_EQ(vfs(0).counters().set_ahead, 6u);
+}
+
+class Impatient : public SmallFiles {
+ public:
+  Impatient() : SmallFiles(WithTimeout()) {}
+  static SimClusterOptions WithTimeout() {
+    SimClusterOptions o = Options();
+    o.client_timeout_ns = 3 * kSecond;  // less than a lease
+    return o;
+  }
+};
+
+// Nobody knows whether the server has made it as it was: what is changed afterwards counts all the same.
+TEST_F(Impatient, ChangesAfterALostAnswerCount) {
+  const InodeId dir = MakeDir(0, "d");
+  for (const char* name : {"a", "b"}) Create(0, dir, name, "x");
+  VfsHandle flags;
+  flags.write = true;
+  const auto open = Do(vfs(0).Create(kRoot, dir, "f", 0600, true, false, flags));
+  ASSERT_TRUE(open.ok());
+  const InodeId ino = open->entry.attr.ino;
+  SetAttrIn set;
+  set.mode = 0640;
+  ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+  EXPECT_EQ(vfs(0).counters().set_ahead, 1u);
+  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.executor().RunFor(4 * kSecond);
+  cluster_.network().Heal();
+  set.mode = 0604;
+  ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+  ASSERT_TRUE(Do(vfs(0).Flush(kRoot, open->handle)).ok());
+  EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino))->attr.mode, 0604u);
+  EXPECT_EQ(vfs(0).counters().set_ahead, 1u);
+}
+
+// What may not be done, or has consequences, the server says or does.
+TEST_F(MadeAhead, AreSetByWhoMay) {
+  const InodeId dir = MakeDir(0, "d");
+  SetAttrIn set;
+  set.mode = 0777;
+  ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, dir, set)).ok());
+  Caller maker, other;
+  maker.uid = other.gid = 7;
+  maker.gid = other.uid = 8;
+  maker.groups = {9};
+  VfsHandle flags;
+  flags.write = true;
+  int made = 0;
+  const auto make = [&] {
+    auto open = Do(vfs(0).Create(maker, dir, "f" + std::to_string(made++), 0666, true, false, flags));
+    EXPECT_TRUE(open.ok());
+    return open->entry.attr.ino;
+  };
+  for (int i = 0; i < 2; ++i) make();
+  const auto change = [&](const Caller& who, auto member, uint32_t value) {
+    SetAttrIn in;
+    in.*member = value;
+    return Do(vfs(0).SetAttr(who, make(), in));
+  };
+  EXPECT_EQ(change(other, &SetAttrIn::mode, 0777).code(), FsError::kPerm);
+  EXPECT_EQ(change(maker, &SetAttrIn::uid, 8).code(), FsError::kPerm);
+  EXPECT_EQ(change(maker, &SetAttrIn::gid, 10).code(), FsError::kPerm);
+  EXPECT_EQ(change(maker, &SetAttrIn::mode, 06755)->attr.mode, 06755u);
+  EXPECT_EQ(change(kRoot, &SetAttrIn::uid, 8)->attr.uid, 8u);
+  EXPECT_EQ(vfs(0).counters().set_ahead, 0u);
+  EXPECT_EQ(change(maker, &SetAttrIn::gid, 9)->attr.gid, 9u);
+  EXPECT_EQ(change(maker, &SetAttrIn::uid, 7)->attr.uid, 7u);
+  EXPECT_EQ(change(maker, &SetAttrIn::mode, 0)->attr.mode, 0u);
+  EXPECT_EQ(vfs(0).counters().set_ahead, 3u);
+  EXPECT_GE(vfs(0).counters().made_ahead, 3u);
+}
+
 // Made, and neither closed nor written: whoever looks sees it, and this client's own calls find it.
 TEST_F(MadeAhead, AreSeenBeforeTheirFirstBytes) {
   const InodeId dir = MakeDir(0, "d");

@@ -13,6 +13,11 @@
 // At first a directory is its maker's alone, who may then make files in it before the server hears of them
 // (client/vfs/ahead.cc), until the others come. A file that was neither closed nor synced may go with its client, or its
 // session: as if it had been removed by somebody at any time since.
+//
+//  - Mode and time that its maker gives a file between its creation and its close are what the maker is shown then, and
+//    everybody who looks it up once it is closed.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -55,6 +60,12 @@ class SharedNamesWork final : public SimWork {
     Who who;
     int64_t at_ns = 0;
   };
+  // What the maker of a file has set of it.
+  struct Stamp {
+    uint32_t mode = 0;
+    int64_t mtime_ns = 0;
+    int64_t since_ns = 0;  // everybody sees it
+  };
   struct Dir {
     InodeId ino;
     std::vector<Event> history;
@@ -68,6 +79,7 @@ class SharedNamesWork final : public SimWork {
     bool over = false;
     int64_t made_ns = 0;
     std::map<InodeId, std::pair<size_t, std::string>> open;  // made by that client, neither closed nor synced
+    std::map<InodeId, Stamp> stamps;
   };
   using DirPtr = std::shared_ptr<Dir>;
 
@@ -82,7 +94,9 @@ class SharedNamesWork final : public SimWork {
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
   bool IsAlone(const Dir& dir);
-  Task<void> Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, int64_t after_ns);
+  Task<void> Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, uint64_t seed);
+  Task<bool> SetStamp(size_t client, InodeId ino, VfsHandlePtr h, Stamp stamp, Random& rng);
+  bool Shows(const Attr& attr, const Stamp& stamp, const char* to);
 
   DirPtr dir_;
   uint64_t dirs_ = 0;
@@ -199,13 +213,14 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
       if (op->kind == Op::Kind::kCreate) changing.emplace(&kernel);
       const bool opens = op->kind == Op::Kind::kCreate && (IsAlone(*dir) || rng.OneIn(2));
       Result<EntryOut> r = FsError::kIo;
+      const int64_t called_ns = NowNs();
       if (opens) {
-        const int64_t after_ns = static_cast<int64_t>(rng.Below(kOpenNs));
+        const uint64_t seed = rng.Next();
         auto opened = co_await fs.Create(kRoot, dir->ino, op->name, 0644, true, false, Flags(true));
         if (opened.ok()) {
           r = opened->entry;
           dir->open[r->attr.ino] = {client, op->name};
-          Spawn(client, Close(client, dir, r->attr.ino, std::move(opened->handle), after_ns));
+          Spawn(client, Close(client, dir, r->attr.ino, std::move(opened->handle), seed));
         } else {
           r = opened.error();
         }
@@ -217,6 +232,9 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
       if (op->kind == Op::Kind::kCreate && r.ok()) kernel.Removed(dir->ino, op->name);
       if (!r.ok()) co_return r.error();
       op->file = r->attr.ino.v;
+      if (const auto stamp = dir->stamps.find(r->attr.ino); stamp != dir->stamps.end() && !*believed) {
+        if (stamp->second.since_ns < called_ns) Shows(r->attr, stamp->second, "who looks it up");
+      }
       if (dir->files.size() > 4) dir->files.erase(dir->files.begin());
       dir->files.push_back(r->attr.ino);
       co_return Error();
@@ -276,9 +294,39 @@ void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, 
   });
 }
 
-Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, int64_t after_ns) {
-  if (after_ns > 0) co_await Sleep(after_ns);
-  if ((co_await vfs(client).Flush(kRoot, h)).ok()) dir->open.erase(ino);
+bool SharedNamesWork::Shows(const Attr& attr, const Stamp& stamp, const char* to) {
+  if (attr.mode == stamp.mode && attr.mtime_ns == stamp.mtime_ns) return true;
+  Fail(fmt::format("file {} shows {} mode {:o} and time {} instead of {:o} and {}", attr.ino.v, to, attr.mode, attr.mtime_ns,
+                   stamp.mode, stamp.mtime_ns));
+  return false;
+}
+
+Task<bool> SharedNamesWork::SetStamp(size_t client, InodeId ino, VfsHandlePtr h, Stamp stamp, Random& rng) {
+  const Who who = Me(client);
+  if (rng.OneIn(2) && !(co_await vfs(client).Write(kRoot, h, 0, Buffer::FromString("bytes"))).ok()) co_return false;
+  SetAttrIn mode, time;
+  mode.mode = stamp.mode;
+  time.mtime_ns = stamp.mtime_ns;
+  if (!(co_await vfs(client).SetAttr(kRoot, ino, mode)).ok()) co_return false;
+  if (!(co_await vfs(client).SetAttr(kRoot, ino, time)).ok()) co_return false;
+  Count("stamps");
+  const auto now = co_await vfs(client).GetAttr(kRoot, ino);
+  co_return now.ok() && Lives(who) && Shows(now->attr, stamp, "its maker");
+}
+
+Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHandlePtr h, uint64_t seed) {
+  Random rng(seed);
+  if (rng.OneIn(2)) co_await Sleep(static_cast<int64_t>(rng.Below(kOpenNs)));
+  const Who who = Me(client);
+  Stamp stamp;
+  stamp.mode = 0600 + static_cast<uint32_t>(rng.Below(0100));
+  stamp.mtime_ns = static_cast<int64_t>(rng.Below(1u << 30));
+  const bool stamped = rng.OneIn(2) && co_await SetStamp(client, ino, h, stamp, rng);
+  if ((co_await vfs(client).Flush(kRoot, h)).ok()) {
+    dir->open.erase(ino);
+    stamp.since_ns = NowNs();
+    if (stamped && Lives(who)) dir->stamps[ino] = stamp;
+  }
   (void)co_await vfs(client).Release(kRoot, std::move(h));
 }
 
@@ -297,6 +345,7 @@ void SharedNamesWork::BeforePowerCut() {
     // Of a client that is down no session ever comes back.
     dir_->risks.push_back({cluster().client_up(client) ? Me(client) : Who{client, 0, SessionId()}, NowNs()});
   }
+  std::erase_if(dir_->stamps, [&](const auto& s) { return NowNs() - s.second.since_ns <= kSyncedNs; });
 }
 
 void SharedNamesWork::Check(const DirPtr& dir) {
