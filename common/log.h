@@ -65,18 +65,19 @@ void LogError(fmt::format_string<A...> format, A&&... args) {
 }
 
 // Rate limit of one kind of line. Any thread.
-//   if (auto skipped = limit.Pass(now_ns)) LogWarning("... ({} more)", *skipped);
+//   if (auto more = limit.Pass(now_ns)) LogWarning("...{}", *more);
 class LogEvery {
  public:
   explicit LogEvery(int64_t period_ns) : period_ns_(period_ns) {}
-  // At most once per period: how many calls did not pass since the last that did.
-  std::optional<uint64_t> Pass(int64_t now_ns) {
+  // At most once per period: what is to be said of the calls that did not pass since the last that did, if any.
+  std::optional<std::string> Pass(int64_t now_ns) {
     int64_t next = next_ns_.load(std::memory_order_relaxed);
     if (now_ns < next || !next_ns_.compare_exchange_strong(next, now_ns + period_ns_)) {
       skipped_.fetch_add(1, std::memory_order_relaxed);
       return std::nullopt;
     }
-    return skipped_.exchange(0, std::memory_order_relaxed);
+    const uint64_t skipped = skipped_.exchange(0, std::memory_order_relaxed);
+    return skipped == 0 ? std::string() : fmt::format(" ({} more like this)", skipped);
   }
 
  private:

@@ -44,8 +44,8 @@ Task<void> Agent::Run() {
   while (true) {
     Result<void> done = registered_ ? co_await Beat() : co_await Register();
     if (!done.ok()) {
-      if (auto skipped = limit.Pass(Executor::Current().NowNs())) {
-        LogWarning("node {}: {} ({} more like this)", options_.name, done.error(), *skipped);
+      if (auto more = limit.Pass(Executor::Current().NowNs())) {
+        LogWarning("node {}: {}{}", options_.name, done.error(), *more);
       }
       co_await Sleep(options_.retry_ns);
       continue;

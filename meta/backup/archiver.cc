@@ -39,7 +39,7 @@ Task<void> Archiver::Run() {
     const Result<bool> more = co_await Step();
     if (!more.ok()) {
       problem_ = more.error().message.empty() ? more.error().ToString() : more.error().message;
-      if (auto skipped = limit.Pass(Now())) LogWarning("the metadata's backup: {} ({} more like this)", problem_, *skipped);
+      if (auto others = limit.Pass(Now())) LogWarning("the metadata's backup: {}{}", problem_, *others);
       progress_.Pulse();
       co_await Sleep(options_.retry_ns);
       continue;
