@@ -11,6 +11,9 @@ namespace stria {
 
 namespace {
 
+// Of each column at a time, so that what parity was made of is still in the core's own cache for the checksums.
+constexpr uint64_t kWarmBytes = 32 * kKiB;
+
 // Walks over a chain from its start.
 class Cursor {
  public:
@@ -59,8 +62,9 @@ std::vector<BufferChain> CutIntoColumns(const StripeShape& shape, uint64_t paylo
   return columns;
 }
 
-std::vector<Buffer> EncodeParity(const ParityCodec& codec, std::vector<BufferChain> data, uint64_t length) {
-  CHECK(data.size() == codec.k());
+std::vector<Buffer> EncodeParity(const ParityCodec& codec, const std::vector<BufferChain>& data, uint64_t length,
+                                 std::span<ChecksumBuilder* const> sums) {
+  CHECK(data.size() == codec.k() && (sums.empty() || sums.size() == codec.k() + codec.m()));
   std::vector<MutableBuffer> out;
   for (uint32_t j = 0; j < codec.m(); ++j) out.emplace_back(length);
   std::vector<Cursor> cursors;
@@ -69,13 +73,17 @@ std::vector<Buffer> EncodeParity(const ParityCodec& codec, std::vector<BufferCha
   std::array<uint8_t*, kMaxParity> parity{};
   // One step goes as far as every column is one run of memory.
   for (uint64_t at = 0; at < length;) {
-    uint64_t step = length - at;
+    uint64_t step = std::min(length - at, sums.empty() ? length : kWarmBytes);
     for (size_t i = 0; i < cursors.size(); ++i) {
       sources[i] = cursors[i].done() ? nullptr : cursors[i].data();
       if (!cursors[i].done()) step = std::min(step, cursors[i].run());
     }
     for (size_t j = 0; j < out.size(); ++j) parity[j] = out[j].data() + at;
     codec.Encode({sources.data(), cursors.size()}, {parity.data(), out.size()}, step);
+    for (size_t c = 0; c < sums.size(); ++c) {
+      const uint8_t* const bytes = c < data.size() ? sources[c] : parity[c - data.size()];
+      if (bytes != nullptr) sums[c]->Append({bytes, step});
+    }
     for (Cursor& c : cursors) {
       if (!c.done()) c.Skip(step);
     }
@@ -89,18 +97,25 @@ std::vector<Buffer> EncodeParity(const ParityCodec& codec, std::vector<BufferCha
 void EncodeJob::Run() {
   CHECK(columns.size() == shape.data_columns() && checksums.size() == shape.columns());
   columns.resize(shape.columns());
-  for (uint32_t g = 0; with_parity && shape.m > 0 && g < shape.groups; ++g) {
-    const auto first = columns.begin() + g * shape.k;
-    const std::vector<BufferChain> data(first, first + shape.k);
-    uint64_t length = 0;
-    for (const BufferChain& c : data) length = std::max<uint64_t>(length, c.size());
-    std::vector<Buffer> parity = EncodeParity(codecs->For(shape), data, length);
-    for (uint32_t j = 0; j < shape.m; ++j) {
-      columns[ColumnOf(shape, g, shape.k + j).v].Append(std::move(parity[j]));
+  if (!with_parity || shape.m == 0) {
+    for (size_t c = 0; c < columns.size(); ++c) {
+      for (const Buffer& b : columns[c].parts()) checksums[c].Append(b.span());
     }
+    return;
   }
-  for (size_t c = 0; c < columns.size(); ++c) {
-    for (const Buffer& b : columns[c].parts()) checksums[c].Append(b.span());
+  for (uint32_t g = 0; g < shape.groups; ++g) {
+    std::vector<BufferChain> data;
+    std::vector<ChecksumBuilder*> sums;
+    uint64_t length = 0;
+    for (uint32_t i = 0; i < shape.k + shape.m; ++i) {
+      const size_t column = ColumnOf(shape, g, i).v;
+      sums.push_back(&checksums[column]);
+      if (i >= shape.k) continue;
+      data.push_back(columns[column]);
+      length = std::max<uint64_t>(length, data.back().size());
+    }
+    std::vector<Buffer> parity = EncodeParity(codecs->For(shape), data, length, sums);
+    for (uint32_t j = 0; j < shape.m; ++j) columns[ColumnOf(shape, g, shape.k + j).v].Append(std::move(parity[j]));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/buffer.h"
@@ -17,7 +18,9 @@ std::vector<BufferChain> CutIntoColumns(const StripeShape& shape, uint64_t paylo
                                         const BufferChain& payload);
 
 // m parity columns over k data columns (of one group, positions [0, length)); shorter ones count as zeros.
-std::vector<Buffer> EncodeParity(const ParityCodec& codec, std::vector<BufferChain> data, uint64_t length);
+// `sums`: nothing, or k + m that go on over the columns' bytes, which come from memory once for both.
+std::vector<Buffer> EncodeParity(const ParityCodec& codec, const std::vector<BufferChain>& data, uint64_t length,
+                                 std::span<ChecksumBuilder* const> sums = {});
 
 // Parity and running checksums of one batch of rows: in, what arrived; out, all columns of the stripe.
 struct EncodeJob {

@@ -178,8 +178,8 @@ class StripeWriter::Impl {
         }
         const ParityCodec* codec = &io_.codecs.For(shape_);
         std::vector<Buffer> parity =
-            co_await RunOn(io_.pool, [codec, data = std::move(data), length]() mutable {
-              return EncodeParity(*codec, std::move(data), length);
+            co_await RunOn(io_.pool, [codec, data = std::move(data), length] {
+              return EncodeParity(*codec, data, length);
             });
         for (uint32_t j = 0; j < shape_.m; ++j) {
           columns[ColumnOf(shape_, g, shape_.k + j).v].Append(std::move(parity[j]));
