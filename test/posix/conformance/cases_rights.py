@@ -335,6 +335,59 @@ def times_of_writers(t: Trace):
     t.see("ctime is not before mtime", now.st_ctime_ns >= now.st_mtime_ns)
 
 
+def before_the_first_close(t: Trace):
+    """What is changed of files that have just been made, one after the other in a directory, as tar and cp do it."""
+    os.mkdir(t.path("d"))
+    os.chmod(t.path("d"), 0o777)
+    xattr = "security.capability"
+
+    def tries(u, who):
+        changes = {
+            "mode": lambda fd: os.fchmod(fd, 0o604),
+            "no mode": lambda fd: os.fchmod(fd, 0),
+            "suid": lambda fd: os.fchmod(fd, 0o4755),
+            "sgid": lambda fd: os.fchmod(fd, 0o2755),
+            "sticky": lambda fd: os.fchmod(fd, 0o1755),
+            "own uid": lambda fd: os.fchown(fd, os.getuid(), -1),
+            "own group": lambda fd: os.fchown(fd, -1, os.getgid()),
+            "one of its groups": lambda fd: os.fchown(fd, -1, 2000),
+            "another group": lambda fd: os.fchown(fd, -1, 3000),
+            "another owner": lambda fd: os.fchown(fd, 1001, -1),
+            "times": lambda fd: os.utime(fd, ns=(5, 6)),
+            "times of later": lambda fd: os.utime(fd, ns=(4294967296_000000001, 4294967296_000000002)),
+            "owner, then suid": lambda fd: (os.fchown(fd, os.getuid(), os.getgid()), os.fchmod(fd, 0o6711)),
+            "suid, then owner": lambda fd: (os.fchmod(fd, 0o6711), os.fchown(fd, os.getuid(), os.getgid())),
+            "all": lambda fd: (os.utime(fd, ns=(7, 8)), os.fchown(fd, os.getuid(), os.getgid()), os.fchmod(fd, 0o640)),
+            "times, then bytes": lambda fd: (os.utime(fd, ns=(1, 2)), os.write(fd, b"more")),
+            "a capability": lambda fd: os.getxattr(fd, xattr),
+            "attributes": lambda fd: os.listxattr(fd),
+            "an attribute, then mode": lambda fd: (os.setxattr(fd, "user.a", b"1"), os.fchmod(fd, 0o600)),
+            "cut": lambda fd: (os.utime(fd, ns=(3, 4)), os.ftruncate(fd, 2)),
+            "synced between": lambda fd: (os.utime(fd, ns=(3, 4)), os.fsync(fd), os.fchmod(fd, 0o444)),
+        }
+        recent = time.time_ns() - 10**9
+        for written in (b"", b"bytes", b"x" * 100_000):
+            for label, change in changes.items():
+                name = u.path("d", f"{who} {len(written)} {label}")
+                fd = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+
+                def look(when):
+                    now = os.fstat(fd) if fd is not None else os.stat(name)
+                    times = [ns if ns < recent or ns > recent + 600 * 10**9 else "now" for ns in (now.st_atime_ns, now.st_mtime_ns)]
+                    u.see(f"{label} {when}", (oct(now.st_mode), now.st_uid, now.st_gid, now.st_size, times))
+
+                os.write(fd, written)
+                u.do(label, change, fd)
+                look("before the close")
+                os.close(fd)
+                fd = None
+                look("after it")
+                u.do(f"{label}: opened again", lambda: os.close(os.open(name, os.O_RDWR)))
+
+    tries(t, "root")
+    t.user("maker", lambda u: tries(u, "maker"), 1000, 1000, [2000])
+
+
 def atime(t: Trace):
     f = t.file("f", b"x")
     os.utime(f, ns=(1, 2))
@@ -374,4 +427,4 @@ def atime(t: Trace):
 
 
 CASES = [opening, directories, owners, suid_goes, sticky, inherited_groups, umasks, times_are_kept, times_move,
-         times_of_writers, atime]
+         times_of_writers, before_the_first_close, atime]
