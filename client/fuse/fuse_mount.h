@@ -39,7 +39,7 @@ struct FuseMountOptions {
   int readers = 2;
   uint32_t max_background = 128;     // of the kernel's asynchronous requests
   uint64_t read_ahead_bytes = 4 * kMiB;  // of the kernel; needs root
-  size_t max_idle_buffers = 64;      // 1 MiB each
+  size_t max_idle_buffers = 8;           // 1 MiB each; more are the allocator's, or what comes after writers has that much less
   size_t max_buffers = 512;
   QuickWake* wake = nullptr;             // is told of each request; outlives the mount
 };
