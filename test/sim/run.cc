@@ -139,7 +139,15 @@ Task<std::string> SimWorld::WhatIsLeft() {
   }
   if (!audit.orphans.empty()) {
     co_return std::to_string(audit.orphans.size()) + " unlinked files are still there, inode " +
-        std::to_string(audit.orphans[0].v);
+        std::to_string(audit.orphans[0].v) + [&] {
+          std::string who;
+          for (size_t c = 0; c < options_.cluster.clients; ++c) {
+            MetaSession& m = cluster_.client(c).session();
+            if (cluster_.meta_server()->leases().IsOpenBy(m.id(), audit.orphans[0])) who += ", open by " + ClientName(c);
+            who += " [" + cluster_.vfs(c).Describe(audit.orphans[0]) + "]";
+          }
+          return who;
+        }();
   }
   if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
   co_return "";
