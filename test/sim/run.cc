@@ -100,6 +100,17 @@ bool SimWorld::Whole(const StatusReply& s) const {
   return s.degraded_stripes == 0 && s.lost_stripes == 0 && s.garbage_shards == 0;
 }
 
+// As the metadata server has it, and what the clients say themselves.
+std::string SimWorld::WhoHasOpen(InodeId ino) {
+  std::string out;
+  for (size_t c = 0; c < options_.cluster.clients; ++c) {
+    if (!cluster_.client_up(c) || !cluster_.meta_up()) continue;
+    if (!cluster_.meta_server()->leases().IsOpenBy(cluster_.client(c).session().id(), ino)) continue;
+    out += ", open by " + ClientName(c) + ", which says: " + cluster_.vfs(c).Describe(ino);
+  }
+  return out;
+}
+
 Task<std::string> SimWorld::WhatIsLeft() {
   InodeRequest r;
   r.header = cluster_.AdminHeader();
@@ -139,15 +150,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
   }
   if (!audit.orphans.empty()) {
     co_return std::to_string(audit.orphans.size()) + " unlinked files are still there, inode " +
-        std::to_string(audit.orphans[0].v) + [&] {
-          std::string who;
-          for (size_t c = 0; c < options_.cluster.clients; ++c) {
-            MetaSession& m = cluster_.client(c).session();
-            if (cluster_.meta_server()->leases().IsOpenBy(m.id(), audit.orphans[0])) who += ", open by " + ClientName(c);
-            who += " [" + cluster_.vfs(c).Describe(audit.orphans[0]) + "]";
-          }
-          return who;
-        }();
+        std::to_string(audit.orphans[0].v) + WhoHasOpen(audit.orphans[0]);
   }
   if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
   co_return "";

@@ -5,6 +5,8 @@
 //    call and its answer (test/linear): nobody sees a name that was removed before, an exclusive create succeeds
 //    once, a rename is never half done. Also with caches, and over crashes of everybody.
 //  - An operation without an answer took effect once, at any time after, or never.
+//  - Mode and time that its maker gives a file between its creation and its close are what the maker is shown then, and
+//    everybody who looks it up once it is closed.
 //
 // Oracle: the history of a directory, checked when it is long enough; then all move to a fresh one, so that
 // histories stay small. What was answered may be lost only with a power cut of the metadata server whose client
@@ -13,9 +15,6 @@
 // At first a directory is its maker's alone, who may then make files in it before the server hears of them
 // (client/vfs/ahead.cc), until the others come. A file that was neither closed nor synced may go with its client, or its
 // session: as if it had been removed by somebody at any time since.
-//
-//  - Mode and time that its maker gives a file between its creation and its close are what the maker is shown then, and
-//    everybody who looks it up once it is closed.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -96,6 +96,7 @@ class SimWorld {
   void HealAll();
   bool Whole(const StatusReply& s) const;
   Task<void> Settle();
+  std::string WhoHasOpen(InodeId ino);
   Task<std::string> WhatIsLeft();  // empty: all is whole
   Task<void> FinalChecks();
   Task<void> CheckStore();
