@@ -84,12 +84,13 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
   }
 }
 
-Task<void> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq) {
+Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call) {
   LeaseDoneRequest r;
+  r.header.trace_id = call != 0 ? call : session_.NumberCall();  // it says what is so now
   r.ino = ino;
   r.lease = lease;
   r.event_seq = event_seq;
-  (void)co_await session_.Call(&MetaService::LeaseDone, std::move(r), Caller());
+  co_return (co_await session_.Call(&MetaService::LeaseDone, std::move(r), Caller())).ok();
 }
 
 Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
@@ -141,17 +142,17 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   co_await ForgetPages(inode, 0, 0);
   (void)co_await FlushInode(inode, false);
   if (session_.generation() != generation) co_return;
-  LeaseMode left = e.lease;
   if (n.idle() && creates_.empty()) {
     // Nobody uses it here: whoever asks has it alone, or with those who do. (An Open that begins after this has a
-    // higher number, and outlasts it.)
-    left = LeaseMode::kNone;
-    n.lease = LeaseMode::kNone;
-    n.for_write = false;
+    // higher number, and outlasts it.) If the recall was of an older grant than ours the server leaves it at that.
+    DropLease(n);
     n.attr_known = false;
-    n.pages_version = 0;
+    const uint64_t call = n.owes_release = session_.NumberCall();
+    const bool surely = co_await SendLeaseDone(n.ino, LeaseMode::kNone, e.seq, call);
+    WasGivenBack(inode, call, surely);
+    co_return;
   }
-  co_await SendLeaseDone(n.ino, left, e.seq);
+  co_await SendLeaseDone(n.ino, e.lease, e.seq);
   LetGo(inode);
 }
 

@@ -11,6 +11,7 @@ namespace stria {
 namespace {
 // Idle leased inodes kept for the next open; beyond this those used longest ago are given back.
 constexpr size_t kMaxIdleInodes = 20'000;
+constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
 // Of the mapping that an open asks for: a small file's.
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
 }  // namespace
@@ -135,7 +136,10 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
                         : co_await session_.Call(&MetaService::Open, std::move(r), who);
   --inode->opening;
-  if (!reply.ok()) co_return reply.error();
+  if (!reply.ok()) {
+    OweRelease(*inode);
+    co_return reply.error();
+  }
   if (truncate) {
     ++inode->extent_epoch;
     inode->extents.Clear();
@@ -467,42 +471,46 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   if (n.readers + n.writers > 0) co_return Ok();
   n.dirty.Seal();
   StartWriteBack(inode);
-  if (n.worth_keeping() || !n.dirty.clean()) {
-    DropIfIdle(inode);  // what is dirty is looked at again when it is written
-  } else {
-    co_await ReleaseInode(inode);
-  }
+  // What is dirty is looked at again when it is written.
+  const bool keep = n.worth_keeping() || !n.dirty.clean();
+  if (!keep && !co_await TryRelease(inode)) scope_.Spawn(ReleaseInode(inode));
+  DropIfIdle(inode);
   co_return Ok();
 }
 
+// What was asked of the server may have been done in a try that it could not answer, whatever the last one said.
+void Vfs::OweRelease(VfsInode& n) {
+  if (n.lease == LeaseMode::kNone && n.generation == session_.generation()) n.owes_release = session_.NumberCall();
+}
+
 Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
+  while (!co_await TryRelease(inode)) co_await Sleep(kReleaseAgainNs);
+  DropIfIdle(inode);
+}
+
+Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
   // What it made, before the call that gives it back has its number.
   if (n.ahead || ahead_.contains(n.ino)) (void)co_await FlushHeld(inode);
-  if (n.ahead || ahead_.contains(n.ino)) {
-    DropIfIdle(inode);
-    co_return;
-  }
+  if (n.ahead || ahead_.contains(n.ino)) co_return true;
   InodeRequest r;
   r.ino = n.ino;
-  r.header.trace_id = session_.NumberCall();
+  const uint64_t call = r.header.trace_id = session_.NumberCall();
   // A Create that began before may open it again before this arrives: then the server would take for given back
   // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
   // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
   const uint64_t grants = n.grants;
-  while (!creates_.empty() && creates_.begin()->first < r.header.trace_id) co_await create_ended_.Wait();
-  {
-    const auto held = co_await n.lease_mu.Lock();
-    // Who was granted it again gives it back.
-    if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return;
-    if (ahead_.contains(n.ino)) co_return;  // it is used: it goes when it has not been for longer
-    if (n.generation == session_.generation() && (n.lease != LeaseMode::kNone || n.owes_release > 0)) {
-      DropLease(n);
-      n.owes_release = 0;
-      (void)co_await session_.Call(&MetaService::Release, std::move(r), Caller());
-    }
-  }
-  DropIfIdle(inode);
+  while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
+  const auto held = co_await n.lease_mu.Lock();
+  // Who was granted it again gives it back.
+  if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return true;
+  if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer
+  if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
+  DropLease(n);
+  n.owes_release = call;
+  const auto done = co_await session_.Call(&MetaService::Release, std::move(r), Caller());
+  if (done.ok() && n.owes_release == call) n.owes_release = 0;
+  co_return n.owes_release != call;
 }
 
 void Vfs::DropLease(VfsInode& n) {

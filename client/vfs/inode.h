@@ -48,7 +48,8 @@ class VfsInode {
   AsyncMutex lease_mu;
   uint32_t lease_waits = 0;    // for lease_mu, perhaps not in its line yet
   uint32_t opening = 0;        // Opens of it under way
-  uint64_t owes_release = 0;   // given up here by this call, and the server does not surely know; 0: no
+  // Not held here since this call, and the server does not surely know; 0: no.
+  uint64_t owes_release = 0;
   uint64_t grants = 0;         // ever
   // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
   // what. Answers to what was asked before either say less than they seem to.
@@ -133,7 +134,9 @@ class VfsInode {
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.
-  bool worth_keeping() const { return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared; }
+  bool worth_keeping() const {
+    return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared && owes_release == 0;
+  }
   // Kept for the next open only.
   bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !lease_mu.locked(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }

@@ -335,7 +335,8 @@ class Vfs {
   // events.cc
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
-  Task<void> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq);
+  // True when the server has taken it. `call`: 0, or a number from NumberCall.
+  Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
   void DropState(VfsInode& n);
 
   // ahead.cc
@@ -398,7 +399,11 @@ class Vfs {
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
   Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
+  // Gives back what is held of it, unless it is used again meanwhile: tries until the server has said that it knows.
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
+  Task<bool> TryRelease(std::shared_ptr<VfsInode> inode);
+  // An Open that failed may have opened it all the same.
+  void OweRelease(VfsInode& n);
   // An unlink takes the inode's only name: if nobody uses it here its lease is given back in the same request. The
   // inode, or null; WasGivenBack with the answer.
   std::shared_ptr<VfsInode> GiveBackWith(NameRequest* r, InodeId ino);

@@ -188,7 +188,10 @@ Error LeaseTable::LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t ev
     h.flushes.erase(h.flushes.begin(), h.flushes.upper_bound(event));
     return Error();
   }
-  if (event != 0 && event != h.recall_event) return Error();  // of an older grant
+  if (event != 0 && event != h.recall_event) {
+    if (now != LeaseMode::kNone) return Error();
+    return Error(FsError::kStale, "inode " + std::to_string(ino.v) + " was granted again after the recall that is answered");
+  }
   if (Rank(now) > Rank(h.mode)) {
     return Error(FsError::kBadRequest, "a lease of inode " + std::to_string(ino.v) + " cannot be raised by LeaseDone");
   }

@@ -93,6 +93,8 @@ class LeaseTable {
   // kBadRequest if that is more than it was asked to keep, or more than it had.
   // kNone says that it has not got ino open either. An answer of before its latest open (by `call`) does not
   // lower what that granted below what was asked.
+  // An answer to a recall of an older grant changes nothing: kStale if it was kNone, as the session is still taken to
+  // have ino open; it must Release it if it has not.
   Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event, uint64_t call = 0);
   // The session has ino open no more. Fine if it had not. Does nothing if an open that began later was granted.
   void Release(SessionId s, InodeId ino, uint64_t call = 0);

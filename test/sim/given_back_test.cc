@@ -1,0 +1,98 @@
+// What a client does not use any more the metadata server must not take for open: an unlinked file would stay with all its
+// bytes until the client's session ends.
+#include <gtest/gtest.h>
+
+#include "test/sim/small_files_testing.h"
+
+namespace stria {
+namespace {
+
+const Caller kRoot;
+
+Task<void> OpenAndClose(Vfs* vfs, InodeId ino, FsError* out) {
+  VfsHandle flags;
+  flags.write = true;
+  auto opened = co_await vfs->Open(kRoot, ino, false, flags);
+  *out = opened.code();
+  if (opened.ok()) (void)co_await vfs->Release(kRoot, opened->handle);
+}
+
+class GivenBack : public SmallFiles {
+ public:
+  explicit GivenBack(SimClusterOptions options = Options()) : SmallFiles(options) {}
+  bool IsOpen(InodeId ino) { return cluster_.meta_server()->leases().IsOpen(ino); }
+  uint64_t Session(size_t c) { return cluster_.client(c).session().generation(); }
+  void RunFor(int64_t ns) { cluster_.executor().RunFor(ns); }
+};
+
+// Both read it and want to write to it; one of them dies of it. So the other one's open is granted more than the recall
+// that came meanwhile would have left, and that recall is carried out after the grant.
+TEST_F(GivenBack, WhenARecallIsOlderThanTheGrant) {
+  const InodeId ino = Create(0, kRootInode, "f", "text");
+  ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, kRootInode)).ok());
+  for (const size_t c : {1, 0}) EXPECT_EQ(Read(c, ino), "text");
+  cluster_.network().Block({"meta"}, {cluster_.client_host(1)});
+  FsError first = FsError::kBusy, second = FsError::kBusy;
+  cluster_.scope(0).Spawn(OpenAndClose(&vfs(0), ino, &first));
+  RunFor(100 * kMillisecond);
+  cluster_.scope(1).Spawn(OpenAndClose(&vfs(1), ino, &second));
+  RunFor(100 * kMillisecond);
+  EXPECT_EQ(first, FsError::kBusy);
+  cluster_.CrashClient(1);
+  cluster_.network().Heal();
+  cluster_.StartClient(1);
+  RunFor(20 * kSecond);
+  EXPECT_EQ(first, FsError::kOk);
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  RunFor(2 * kSecond);
+  EXPECT_FALSE(IsOpen(ino));
+}
+
+// Whose calls end before the session does.
+class GivenBackInDoubt : public GivenBack {
+ public:
+  GivenBackInDoubt() : GivenBack(WithTimeout()) {}
+  static SimClusterOptions WithTimeout() {
+    SimClusterOptions o = Options();
+    o.client_timeout_ns = 3 * kSecond;
+    return o;
+  }
+};
+
+TEST_F(GivenBackInDoubt, WhenTheReleaseIsNotAnswered) {
+  const InodeId ino = Create(1, kRootInode, "f", "text");
+  VfsHandle flags;
+  flags.read = true;
+  const auto opened = Do(vfs(0).Open(kRoot, ino, false, flags));
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  RunFor(kSecond);
+  EXPECT_TRUE(IsOpen(ino));
+  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  const uint64_t session = Session(0);
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, opened->handle)).ok());
+  RunFor(4 * kSecond);
+  cluster_.network().Heal();
+  RunFor(4 * kSecond);
+  EXPECT_EQ(Session(0), session);
+  EXPECT_FALSE(IsOpen(ino));
+}
+
+TEST_F(GivenBackInDoubt, WhenTheOpenIsNotAnswered) {
+  const InodeId ino = Create(1, kRootInode, "f", "text");
+  const uint64_t session = Session(0);
+  EXPECT_TRUE(Do(vfs(0).Lookup(kRoot, kRootInode, "f")).ok());
+  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  VfsHandle flags;
+  flags.read = true;
+  EXPECT_EQ(Do(vfs(0).Open(kRoot, ino, false, flags)).code(), FsError::kTimedOut);
+  cluster_.network().Heal();
+  RunFor(4 * kSecond);
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  RunFor(kSecond);
+  EXPECT_EQ(Session(0), session);
+  EXPECT_FALSE(IsOpen(ino));
+}
+
+}  // namespace
+}  // namespace stria
