@@ -84,7 +84,7 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
     others = true;
     other_writes = other_writes || h.writer();
   }
-  const bool i_write = mine.writer();
+  const bool i_write = mine.writes || for_write;  // not what another open, which may be abandoned, waits for
   if (!others) return grant(i_write ? LeaseMode::kExclusive : LeaseMode::kRead);
   if (!i_write && !other_writes) return grant(LeaseMode::kRead);
   bool clear = true;

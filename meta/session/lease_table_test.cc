@@ -78,6 +78,20 @@ TEST(LeaseTable, OpenWaitsForTheRecall) {
   EXPECT_EQ(o.mode, LeaseMode::kShared);
 }
 
+// A client that has given up opening for writing opens for reading, while the server still waits for the first.
+TEST(LeaseTable, WhatIsWaitedForIsNotGrantedToAnother) {
+  LeaseTable t;
+  EXPECT_EQ(OpenAll(t, kB, true), LeaseMode::kExclusive);
+  EXPECT_FALSE(t.Open(kA, kIno, true, true, true, 1).granted);
+  EXPECT_FALSE(t.Open(kA, kIno, false, true, true, 2).granted);
+  t.Release(kB, kIno);
+  EXPECT_EQ(t.Open(kA, kIno, false, true, false, 2).mode, LeaseMode::kRead);
+  t.AbandonOpen(kA, kIno);
+  EXPECT_EQ(t.CheckInvariants(), "");
+  EXPECT_EQ(t.Open(kB, kIno, false, true, true, 3).mode, LeaseMode::kRead);
+  EXPECT_EQ(t.CheckInvariants(), "");
+}
+
 TEST(LeaseTable, ReleaseAndDropAnswerRecallsToo) {
   for (bool drop : {false, true}) {
     LeaseTable t;
