@@ -69,6 +69,9 @@ struct OpHeader {
   // Of a replay: those of all sessions are carried out in this order, which is that of the lost commits. 0: none.
   uint64_t replay_order = 0;
   uint64_t replay_next = 0;  // of the session's next replay (also on a reclaim: of its first); 0: there is none
+  // Of a mutation that nobody waits for any more: if it has not been begun it is refused (kTimedOut), also when a copy
+  // of it comes later. Else its answer is wanted as before.
+  bool settle = false;
 };
 
 // What a session may do with an inode's data and size without asking (DESIGN.md section 3).

@@ -37,7 +37,7 @@ MEMBERS(StripeInfo, 5);
 MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
 MEMBERS(Attr, 15);
-MEMBERS(OpHeader, 14);
+MEMBERS(OpHeader, 15);
 MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);

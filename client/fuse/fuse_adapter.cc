@@ -107,29 +107,41 @@ void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, F
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
   }
-  if (options_.slow && !slow_look_.pending()) {
-    executor_.StartTimer(&slow_look_, executor_.NowNs() + kSlowNs, [this] { LookForSlow(); });
-  }
+  if (!look_.pending()) executor_.StartTimer(&look_, asked.at_ns + kLookNs, [this] { LookAtRunning(); });
   r->task_.Spawn(Carry(this, r, std::move(work)));
 }
 
-// Nobody waits in the dark.
-void FuseAdapter::LookForSlow() {
+void FuseAdapter::LookAtRunning() {
   Reap();
   const int64_t now_ns = executor_.NowNs();
   for (auto& [id, r] : requests_) {
-    if (!r->req_ || r->said_slow_ || now_ns - r->asked_.at_ns < kSlowNs || r->asked_.opcode == FUSE_SETLKW) continue;
-    r->said_slow_ = true;
-    options_.slow(r->asked_.ToString() + " has not been answered for " +
-                  std::to_string((now_ns - r->asked_.at_ns) / kSecond) + " s: " + vfs_.Describe(r->asked_.ino));
+    if (!r->req_ || r->asked_.opcode == FUSE_SETLKW) continue;
+    const int64_t waits_ns = now_ns - r->asked_.at_ns;
+    SayIfSlow(*r, waits_ns);
+    // It goes on, and what it changes is not shown from a cache before that is known.
+    if (r->on_interrupt_ == OnInterrupt::kDetach && waits_ns >= options_.timeout_ns && vfs_.overdue()) {
+      r->too_late_ = true;
+      GiveUp(id, Error(FsError::kTimedOut, r->asked_.ToString() + ": the metadata server does not say whether it was done"));
+    }
   }
-  if (!requests_.empty()) executor_.StartTimer(&slow_look_, now_ns + kSlowNs / 2, [this] { LookForSlow(); });
+  if (!requests_.empty()) executor_.StartTimer(&look_, now_ns + kLookNs, [this] { LookAtRunning(); });
+}
+
+// Nobody waits in the dark.
+void FuseAdapter::SayIfSlow(FuseRequest& r, int64_t waits_ns) {
+  if (!options_.slow || r.said_slow_ || waits_ns < kSlowNs) return;
+  r.said_slow_ = true;
+  options_.slow(r.asked_.ToString() + " has not been answered for " + std::to_string(waits_ns / kSecond) +
+                " s: " + vfs_.Describe(r.asked_.ino));
 }
 
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
   co_await work(*adapter, request);
   CHECK(request->req_ == nullptr, "an operation ended without a reply");
-  if (request->given_up_) adapter->vfs_.NamesInDoubt(InodeId());  // the kernel was told that it did nothing
+  if (request->given_up_) {  // the kernel was told that it did nothing (at EINTR it forgets attributes by itself)
+    if (request->too_late_) adapter->vfs_.ChangeInDoubt(request->asked_.ino);
+    else adapter->vfs_.NamesInDoubt(InodeId());
+  }
   request->grace_.Cancel();
   adapter->finished_.push_back(request->id_);
   if (adapter->running() == 0) adapter->idle_.Pulse();
@@ -151,15 +163,16 @@ void FuseAdapter::Interrupted(uint64_t id) {
   if (it == requests_.end() || !it->second->req_) return;
   it->second->interrupted_ = true;
   if (it->second->when_interrupted_) it->second->when_interrupted_();
-  executor_.StartTimer(&it->second->grace_, executor_.NowNs() + kInterruptGraceNs, [this, id] { GiveUp(id); });
+  executor_.StartTimer(&it->second->grace_, executor_.NowNs() + kInterruptGraceNs,
+                       [this, id] { GiveUp(id, Error(FsError::kIntr)); });
 }
 
-void FuseAdapter::GiveUp(uint64_t id) {
+void FuseAdapter::GiveUp(uint64_t id, const Error& error) {
   auto it = requests_.find(id);
   if (it == requests_.end() || !it->second->req_) return;
   FuseRequest& r = *it->second;
   r.given_up_ = true;
-  r.Fail(FsError::kIntr);
+  r.Fail(error);
   if (r.on_interrupt_ != OnInterrupt::kCancel) return;
   requests_.erase(it);
   if (running() == 0) idle_.Pulse();

@@ -46,6 +46,8 @@ struct FuseAdapterOptions {
   std::function<void(const std::string&)> warn;
   // What takes long, and why perhaps; to be told like `warn`.
   std::function<void(const std::string&)> slow;
+  // Who asks for a change is told after this that it failed if the metadata server does not say whether it was done.
+  int64_t timeout_ns = 60 * kSecond;
 };
 
 // An open file of the kernel.
@@ -100,6 +102,7 @@ class FuseAdapter {
   static constexpr int64_t kInterruptGraceNs = 1 * kSecond;
   static constexpr int kMaxWarningsPerSecond = 10;
   static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is told of
+  static constexpr int64_t kLookNs = 1 * kSecond;   // how often what runs is looked at
   // The kernel's copy of larger replies is made by a thread of its own.
   static constexpr size_t kReplyElsewhereBytes = 128 * kKiB;
   static constexpr uint32_t kReadDirEntries = 1000;  // asked for at once
@@ -169,12 +172,13 @@ class FuseAdapter {
   static const uint8_t* RawArguments();
   Caller CallerOf(fuse_req_t req);
   void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work);
-  void LookForSlow();
+  void LookAtRunning();
+  void SayIfSlow(FuseRequest& r, int64_t waits_ns);
   static Task<void> Carry(FuseAdapter* adapter, FuseRequest* request, Work work);
   void Reap();
   static void OnInterrupted(fuse_req_t req, void* id);
   void Interrupted(uint64_t id);
-  void GiveUp(uint64_t id);
+  void GiveUp(uint64_t id, const Error& error);
 
   LookedUp looked_up_;
   Vfs& vfs_;
@@ -193,7 +197,7 @@ class FuseAdapter {
   std::unordered_map<uint64_t, std::unique_ptr<FuseRequest>> requests_;
   std::vector<uint64_t> finished_;  // their coroutines have ended; to be destroyed from outside of them
   Event idle_;                      // pulsed when the last running one has ended
-  Timer slow_look_;                 // pending while requests run
+  Timer look_;                      // pending while requests run
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;

@@ -87,6 +87,7 @@ class FuseRequest {
   Timer grace_;  // running since the interrupt
   bool interrupted_ = false;
   bool given_up_ = false;  // answered while the operation still runs
+  bool too_late_ = false;  // as it took too long
   std::function<void()> when_interrupted_;
   TaskScope task_;
 };

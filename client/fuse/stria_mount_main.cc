@@ -192,6 +192,7 @@ Result<void> MountProgram::Start() {
   adapter.owner = {config_.uid, config_.gid, geteuid(), getegid()};
   adapter.warn = [](const std::string& line) { LogWarning("{}", line); };
   adapter.slow = adapter.warn;
+  adapter.timeout_ns = config_.timeout_ns;
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
   adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
   if (config_.passthrough) {

@@ -30,6 +30,7 @@ class FakeMeta::Service final : public MetaService {
       m_->session_ = SessionId(m_->next_session_++);
       m_->open_nonce_ = r.header.trace_id;
       m_->results_.clear();
+      m_->refused_.clear();
       m_->acked_below_ = OpSeq();
       m_->events_.clear();
       m_->unclaimed_ = false;
@@ -92,6 +93,8 @@ class FakeMeta::Service final : public MetaService {
       auto it = m_->results_.find(r.header.op_seq);
       if (it == m_->results_.end()) {
         if (r.header.op_seq < m_->acked_below_) co_return Error(FsError::kBadRequest, "forgotten");
+        if (r.header.settle) m_->refused_.insert(r.header.op_seq);
+        if (m_->refused_.contains(r.header.op_seq)) co_return Error(FsError::kTimedOut, "given up");
         m_->applied_[++m_->seq_] = r.name;
         it = m_->results_.emplace(r.header.op_seq, std::make_pair(m_->seq_, r.name)).first;
       }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,7 @@ class FakeMeta final : public MetaConnector {
   bool auto_sync_ = true;
   std::map<uint64_t, std::string> applied_;                    // commit -> name
   std::map<OpSeq, std::pair<uint64_t, std::string>> results_;  // of the session
+  std::set<OpSeq> refused_;
   OpSeq acked_below_;
   std::deque<SessionEvent> events_;
   uint64_t next_event_ = 1;

@@ -108,12 +108,17 @@ class MetaSession {
   Task<Result<Rep>> Call(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
     return Run(method, std::move(request), std::move(caller), false);
   }
-  // A mutation: exactly once, and replayed after a restart of the server until known durable. Whether
-  // it was done is unknown after kTimedOut, kUnavailable and kFenced.
+  // A mutation: exactly once, and replayed after a restart of the server until known durable. Of one that may have been
+  // done this returns, after timeout_ns if need be, when that is known or the session is lost: after kTimedOut and
+  // kUnavailable it was not done and will not be; after kFenced and kCancelled that is unknown. Who cannot wait longer
+  // looks at overdue().
   template <class Req, class Rep>
   Task<Result<Rep>> Mutate(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
     return Run(method, std::move(request), std::move(caller), true);
   }
+
+  // True while a mutation that may have been done is asked after (Mutate) later than its caller was to wait.
+  bool overdue() const { return overdue_ > 0; }
 
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
@@ -139,6 +144,13 @@ class MetaSession {
   enum class State { kOpening, kSettling, kReady, kReclaiming, kFenced, kClosed };
   // Answers later than this after the time limit that the request carries are not waited for.
   static constexpr int64_t kTrySlackNs = 500 * kMillisecond;
+  struct Overdue {
+    explicit Overdue(MetaSession* session) : count(&session->overdue_) { ++*count; }
+    Overdue(const Overdue&) = delete;
+    Overdue& operator=(const Overdue&) = delete;
+    ~Overdue() { --*count; }
+    uint32_t* const count;
+  };
   // What a try was sent under, to tell news from history when its answer comes.
   struct Try {
     std::shared_ptr<MetaService> service;
@@ -230,6 +242,7 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
+  uint32_t overdue_ = 0;
   Event durable_grew_;  // pulsed
 
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();

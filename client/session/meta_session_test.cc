@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "client/session/fake_meta.h"
 #include "common/exec/sim_run.h"
@@ -106,17 +107,47 @@ TEST(MetaSession, FindsTheLeader) {
 TEST(MetaSession, GivesUpAfterTheTimeout) {
   Env env(4, {"a", "dead"}, 5 * kSecond);
   EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  const auto look = [&env] { return RunSim(env.ex, env.session.Call(&MetaService::Lookup, Env::Request("x"))); };
   env.meta.faults.down = true;
   int64_t before = env.ex.NowNs();
-  const Result<NodeReply> r = env.Unlink("x");
+  const Result<NodeReply> r = look();
   EXPECT_EQ(r.code(), FsError::kUnavailable);
   EXPECT_NE(r.error().message.find("a, dead"), std::string::npos) << r.error();
   EXPECT_LE(env.ex.NowNs() - before, 5 * kSecond);
   env.meta.faults.down = false;
   env.meta.faults.hung = true;
   before = env.ex.NowNs();
-  EXPECT_FALSE(env.Unlink("y").ok());
+  EXPECT_EQ(look().code(), FsError::kTimedOut);
   EXPECT_LE(env.ex.NowNs() - before, 7 * kSecond);
+  EXPECT_FALSE(env.session.overdue());
+}
+
+// Whether it was done is asked until that is known; what was not done is not done later.
+TEST(MetaSession, KnowsWhatBecameOfAMutation) {
+  for (const bool done : {false, true}) {
+    SCOPED_TRACE(done);
+    Env env(4, {"a"}, 5 * kSecond);
+    EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    if (done) env.meta.faults.lost_reply_percent = 100;
+    else env.meta.faults.down = true;
+    std::optional<Result<NodeReply>> r;
+    TaskScope scope;
+    scope.Spawn([](MetaSession* s, std::optional<Result<NodeReply>>* out) -> Task<void> {
+      out->emplace(co_await s->Mutate(&MetaService::Unlink, Env::Request("x")));
+    }(&env.session, &r));
+    env.ex.RunFor(4 * kSecond);
+    EXPECT_FALSE(env.session.overdue());
+    env.ex.RunFor(2 * kSecond);
+    EXPECT_TRUE(env.session.overdue());
+    EXPECT_FALSE(r);
+    env.meta.faults = {};
+    env.ex.RunFor(6 * kSecond);
+    ASSERT_TRUE(r);
+    EXPECT_FALSE(env.session.overdue());
+    EXPECT_EQ(env.session.generation(), 1u);
+    EXPECT_EQ(r->code(), done ? FsError::kOk : FsError::kUnavailable);
+    EXPECT_EQ(env.meta.log().size(), done ? 1u : 0u);
+  }
 }
 
 TEST(MetaSession, MutationsHappenOnce) {

@@ -1,5 +1,6 @@
 // MetaSession: one call with its retries. All its forms are made here, once: they take long to compile.
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -95,15 +96,34 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   const uint64_t number = request.header.trace_id != 0 ? request.header.trace_id : NumberCall();
   const uint64_t made_in = request.header.term;  // 0: in whichever
   Backoff backoff(&rng_);
+  // A change that may have been made others may see, and what is cached here must not contradict them. So from its
+  // deadline on it is asked what became of it (OpHeader::settle), until that is known or the session is lost.
+  bool in_doubt = false;
+  std::optional<Overdue> overdue;
+  Error late;
+  const auto settle = [&](Error error) {
+    late = std::move(error);
+    overdue.emplace(this);
+  };
+  const auto reopened = [&]() -> Task<Result<void>> {
+    if (!overdue) {
+      Result<void> open = co_await WaitOpen(generation, deadline_ns, mutation);
+      if (open.ok() || !in_doubt || ex.NowNs() < deadline_ns || generation != generation_) co_return open;
+      settle(open.error());
+    }
+    co_return co_await WaitOpen(generation, std::numeric_limits<int64_t>::max(), mutation);
+  };
   while (true) {
     const Try t = BeginTry();
-    const int64_t left_ns = std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
+    const int64_t left_ns =
+        overdue ? options_.timeout_ns : std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
     if (made_in != 0 && made_in != t.term) PrepareForTerm(&request);
     request.header = Header(caller, ticket.seq());
     request.header.trace_id = number;
     request.header.term = t.term;
     if (mutation && recovering_) request.header.replay_order = kAfterReplays;
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
+    request.header.settle = overdue.has_value();
     auto [answer, restarted] = co_await FirstOf(
         WithTimeout(request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request)), TermPast(t.term));
     if (generation != generation_) co_return FencedError();
@@ -116,21 +136,25 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
       if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
       co_return std::move(*reply);
     }
-    if (!answer) {  // asked again at once, before what is new
-      CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, mutation));
-      continue;
-    }
     Error error(FsError::kDeadline, "no answer in time");
     if (reply) error = reply->ok() ? Error(FsError::kUnavailable, "the server restarted") : reply->error();
+    const bool perhaps = error.code == FsError::kDeadline || error.code == FsError::kUnavailable;
+    in_doubt = in_doubt || (mutation && perhaps);
+    if (!answer) {  // asked again at once, before what is new
+      CO_RETURN_IF_ERROR(co_await reopened());
+      continue;
+    }
+    if (overdue && error.code == FsError::kTimedOut) co_return late;  // now it will not be done
     if (current || !reply || !reply->ok()) {
       if (!Retry(error, t)) co_return generation == generation_ ? error : FencedError();
     }
     const int64_t wait_ns = backoff.NextNs();
-    if (ex.NowNs() + wait_ns >= deadline_ns) co_return GiveUp(error);
-    co_await Sleep(wait_ns);
-    if (!Open(mutation) || generation != generation_) {
-      CO_RETURN_IF_ERROR(co_await WaitOpen(generation, deadline_ns, mutation));
+    if (!overdue && ex.NowNs() + wait_ns >= deadline_ns) {
+      if (!in_doubt) co_return GiveUp(error);
+      settle(GiveUp(error));
     }
+    co_await Sleep(wait_ns);
+    if (!Open(mutation) || generation != generation_) CO_RETURN_IF_ERROR(co_await reopened());
   }
 }
 
@@ -154,6 +178,7 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   request.header.term = t.term;
   request.header.replay_order = place.order;
   request.header.replay_next = place.next;
+  request.header.settle = false;
   request.header.session = session_;
   request.header.epoch = epoch_;
   request.header.acked_below = ops_.AckedBelow();

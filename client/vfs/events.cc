@@ -90,7 +90,13 @@ Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, 
   r.ino = ino;
   r.lease = lease;
   r.event_seq = event_seq;
-  co_return (co_await session_.Call(&MetaService::LeaseDone, std::move(r), Caller())).ok();
+  const uint64_t generation = session_.generation();
+  while (true) {
+    const auto done = co_await session_.Call(&MetaService::LeaseDone, r, Caller());
+    // Who waits for it waits until it is heard, or our session has ended.
+    if (!ServerSilent(done.code()) || session_.generation() != generation) co_return done.ok();
+    co_await Sleep(kGiveUpPauseNs);
+  }
 }
 
 Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {

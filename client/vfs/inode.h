@@ -122,9 +122,14 @@ class VfsInode {
   struct OwnerLocks {
     LockRanges held;    // surely: while a request is under way, what is left whatever becomes of it
     bool more = false;  // an answer was lost: the server may have more
+    bool dropped = false;  // the owner is gone, and the server is yet to be told
     bool empty() const { return held.empty() && !more; }
   };
   std::map<std::pair<LockKind, uint64_t>, OwnerLocks> locks;
+  bool Dropped(const std::pair<LockKind, uint64_t>& owner) const {
+    auto it = locks.find(owner);
+    return it != locks.end() && it->second.dropped;
+  }
   AsyncMutex lock_mu;  // held over each request for a lock of this inode: they arrive in order
 
   bool in_use() const {

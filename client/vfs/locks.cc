@@ -4,7 +4,8 @@
 //
 // Who waits stands in line at the server under a ticket and has no call under way: an event (kLockFree) says
 // when to ask again. A lock is held only when a reply says so, so an interrupted wait leaves nothing behind but a
-// place in line, which is withdrawn.
+// place in line, which is withdrawn. What the server cannot be told at once, that an owner is gone or waits no more, it
+// is told later: others wait for it.
 #include <utility>
 
 #include "client/vfs/inode.h"
@@ -13,14 +14,22 @@
 
 namespace stria {
 namespace {
+constexpr int64_t kTellAgainNs = 1 * kSecond;
 
 FileLock ToFileLock(InodeId ino, const LockIn& in) {
   return {ino, in.kind, in.owner, in.range.type, in.range.first, in.range.last, in.range.pid};
 }
 
-// Whether the server did it is not known.
-bool IsUnknown(FsError e) {
+// The server has not been asked, or has not answered.
+bool IsUnheard(FsError e) {
   return e == FsError::kTimedOut || e == FsError::kUnavailable || e == FsError::kDeadline;
+}
+
+LockIn AllOf(std::pair<LockKind, uint64_t> key) {
+  LockIn all;
+  all.kind = key.first;
+  all.owner = key.second;
+  return all;
 }
 
 Error LostLocks() { return Error(FsError::kFenced, "the mount lost its session, and its locks"); }
@@ -96,7 +105,7 @@ Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockReq
     if (keep) mine.held.Strengthen(range);
     else mine.held.Set(range);
     if (op == LockOp::kUnlock && range.first == 0 && range.last == kLockToEnd) mine.more = false;
-  } else if (IsUnknown(reply.code())) {
+  } else if (IsUnheard(reply.code())) {
     mine.more = true;  // it is unlocked again when its owner goes
   } else if (!reply.ok() || !flock) {
     mine.held = before;
@@ -109,20 +118,35 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (lock.range.type == LockType::kNone) co_return co_await Unlock(inode, lock);
+  const auto key = std::pair(lock.kind, lock.owner);
+  if (inode->Dropped(key)) CO_RETURN_IF_ERROR(co_await Unlock(inode, AllOf(key)));  // else it would go with the old ones
   const LockLine line(this, wait);
   while (true) {
     if (wait) wait->free = false;
-    CO_ASSIGN_OR_RETURN(const LockReply reply,
-                        co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket()));
+    const Result<LockReply> reply =
+        co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket());
+    if (wait && IsUnheard(reply.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
+    CO_RETURN_IF_ERROR(reply);
     CO_RETURN_IF_ERROR(CheckHandle(*h));
-    if (reply.granted) co_return Ok();
+    if (reply->granted) co_return Ok();
     if (!wait) co_return Error(FsError::kAgain);
     while (!wait->free && !wait->interrupted) co_await wait->changed.Wait();
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!wait->interrupted) continue;
-    (void)co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
+    const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
+    if (IsUnheard(withdrawn.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
     co_return Error(FsError::kIntr);
   }
+}
+
+Task<void> Vfs::Withdraw(std::shared_ptr<VfsInode> inode, LockIn lock, uint64_t ticket) {
+  const uint64_t generation = session_.generation();
+  while (generation == session_.generation()) {
+    const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, ticket);
+    if (!IsUnheard(withdrawn.code())) break;
+    co_await Sleep(kTellAgainNs);
+  }
+  DropIfIdle(inode);
 }
 
 Task<Result<void>> Vfs::Unlock(std::shared_ptr<VfsInode> inode, LockIn lock) {
@@ -140,11 +164,18 @@ Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64
   const auto key = std::pair(kind, owner);
   // A request that is under way may bring the owner a lock.
   if (inode->lock_mu.locked()) (void)co_await inode->lock_mu.Lock();
-  if (!inode->locks.contains(key)) co_return;
-  LockIn all;
-  all.kind = kind;
-  all.owner = owner;
-  if (!(co_await Unlock(inode, all)).ok()) co_return;  // the session's end unlocks it
+  auto it = inode->locks.find(key);
+  if (it == inode->locks.end()) co_return;
+  it->second.dropped = true;
+  if (!IsUnheard((co_await Unlock(inode, AllOf(key))).code())) DropIfIdle(inode);
+  else scope_.Spawn(UnlockDropped(std::move(inode), key));
+}
+
+Task<void> Vfs::UnlockDropped(std::shared_ptr<VfsInode> inode, std::pair<LockKind, uint64_t> key) {
+  while (inode->Dropped(key)) {
+    co_await Sleep(kTellAgainNs);
+    if (inode->Dropped(key) && !IsUnheard((co_await Unlock(inode, AllOf(key))).code())) break;
+  }
   DropIfIdle(inode);
 }
 

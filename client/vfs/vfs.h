@@ -170,6 +170,13 @@ class Vfs {
   // An operation of ours on a name there (0: anywhere) may or may not have been done, or was done after the kernel had been
   // told that it failed.
   void NamesInDoubt(InodeId dir) { scope_.Spawn(kernel_.ForgetNames(dir)); }
+  // An operation of ours that changes something ended after the kernel had been told that it failed.
+  void ChangeInDoubt(InodeId ino) {
+    scope_.Spawn(ForgetInKernel(InodesKnown(), false));
+    scope_.Spawn(kernel_.InvalidateInode(ino, true, 0, 0));
+  }
+  // Operations that change something may not end in time, as it is not known whether they were done.
+  bool overdue() const { return session_.overdue(); }
   Task<Result<EntryOut>> GetAttr(Caller who, InodeId ino);
   Task<Result<EntryOut>> SetAttr(Caller who, InodeId ino, SetAttrIn set);
   Task<Result<EntryOut>> MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
@@ -461,6 +468,8 @@ class Vfs {
   Task<Result<LockReply>> AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket);
   Task<Result<LockReply>> ChangeLock(std::shared_ptr<VfsInode> inode, LockRequest r, LockRange range);
   Task<Result<void>> Unlock(std::shared_ptr<VfsInode> inode, LockIn lock);
+  Task<void> Withdraw(std::shared_ptr<VfsInode> inode, LockIn lock, uint64_t ticket);
+  Task<void> UnlockDropped(std::shared_ptr<VfsInode> inode, std::pair<LockKind, uint64_t> key);
   void WakeLockWait(uint64_t ticket);
   void WakeLockWaits();
 

@@ -79,10 +79,13 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
         CO_RETURN_IF_ERROR(DecodeReply(record.bytes, &stored.emplace()));
         break;
       }
+      case OpState::kNew:
+        if (!r.header.settle) break;
+        sessions_.Refuse(session, seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
+        [[fallthrough]];
       case OpState::kRefused:
         ReplayIsAt(r.header, r.header.replay_next);
         co_return Error(sessions_.Refusal(session, seq));
-      case OpState::kNew: break;
     }
   }
   if (running_count_ >= kMaxRunningOps) co_return Error(FsError::kRetryLater, "the metadata server is overloaded");

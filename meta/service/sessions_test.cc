@@ -281,6 +281,62 @@ TEST_F(ServiceTest, DuplicatesGetOneResult) {
   EXPECT_EQ(a.Run(h.server->MakeNode(r)).code(), FsError::kBadRequest);
 }
 
+// A client asks what became of a request that it does not want to be made any more.
+TEST_F(ServiceTest, WhatIsSettledIsDoneOrNeverWillBe) {
+  MakeNodeRequest done;
+  done.header = a.Mutation();
+  done.parent = kRootInode;
+  done.name = "done";
+  done.type = FileType::kDirectory;
+  MakeNodeRequest not_done = done;
+  not_done.header = a.Mutation();
+  not_done.name = "not_done";
+  const auto made = a.Run(h.server->MakeNode(done));
+  ASSERT_TRUE(made.ok()) << made.error();
+  for (const bool restart : {false, true}) {
+    if (restart) {
+      EXPECT_TRUE(RunSim(h.ex, h.server->Sync(a.Ino(InodeId()))).ok());
+      a.Stop(), b.Stop();
+      h.Crash(true);
+      EXPECT_TRUE(a.Reclaim());
+      EXPECT_TRUE(b.Reclaim());
+    }
+    for (const bool settle : {true, false}) {
+      done.header.settle = not_done.header.settle = settle;
+      const auto again = a.Run(h.server->MakeNode(done));
+      ASSERT_TRUE(again.ok()) << again.error();
+      EXPECT_EQ(again->node.attr.ino, made->node.attr.ino);
+      EXPECT_EQ(a.Run(h.server->MakeNode(not_done)).code(), FsError::kTimedOut);
+    }
+  }
+  EXPECT_EQ(a.Run(h.server->Lookup(a.Name(kRootInode, "not_done"))).code(), FsError::kNoEnt);
+}
+
+// While it is being done it is waited for, as without asking.
+TEST_F(ServiceTest, WhatIsBeingDoneIsSettledWhenItIs) {
+  const auto file = b.Make(kRootInode, "f");
+  ASSERT_TRUE(file.ok());
+  b.Stop();  // it has the file to itself, and does not answer
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = file->node.attr.ino;
+  cut.size = 0;
+  TaskScope scope;
+  std::optional<Result<NodeReply>> first, settled;
+  const auto run = [](MetaServer* server, SetAttrRequest r, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    out->emplace(co_await server->SetAttr(r));
+  };
+  scope.Spawn(run(h.server.get(), cut, &first));
+  h.ex.RunFor(kSecond);
+  EXPECT_FALSE(first);
+  cut.header.settle = true;
+  scope.Spawn(run(h.server.get(), cut, &settled));
+  h.ex.RunFor(60 * kSecond);  // b is fenced
+  ASSERT_TRUE(first && settled);
+  EXPECT_EQ(first->code(), settled->code());
+  EXPECT_EQ(first->ok(), settled->ok());
+}
+
 // a made f, b renamed it to g, a removed g; none of it was durable. Whatever comes first: it is done in that order.
 TEST_F(ServiceTest, ReplaysAreDoneInTheOrderOfTheLostCommits) {
   a.Stop(), b.Stop();

@@ -55,6 +55,7 @@ def check_dead(m, seen, how):
     gives_eio("reading a file that is not cached", "cat", m.path / "dir/cold")
     gives_eio("making a file", "python3", "-c", PYTHON_WRITE, m.path / f"dir/new-{how}")
     gives_eio("mkdir", "mkdir", m.path / f"dir/sub-{how}")
+    gives_eio("chmod", "chmod", "600" if how == "stopped" else "640", m.path / "dir/cold")
     code, said = tried("df", m.path)
     assert code == 0, f"df gave {code}: {said}"
     code, said = tried("ls", m.path / "dir")
@@ -93,6 +94,14 @@ def works(m, name):
         except OSError:
             return False
     wait_for("work goes on without a remount", go, 90, 0.5)
+
+
+def same_on_both(m, c):
+    """Whatever became of what was told to have failed: both mounts see the same."""
+    def seen(path):
+        return {e.name: (e.stat().st_ino, e.stat().st_size, e.stat().st_mode) for e in os.scandir(path / "dir")}
+    own, other = seen(m.path), seen(c.mount)
+    assert own == other, f"one mount sees {own}, the other {other}"
 
 
 def reads(m):
@@ -140,6 +149,7 @@ def scenario():
             check_dead(m, seen, "stopped")
             continue_servers(c)
             works(m, "after-stop")
+            same_on_both(m, c)
 
             seen = tried("ls", m.path / "dir")[1]
             for name in ["meta", *c.nodes()]:
@@ -148,6 +158,7 @@ def scenario():
             for name in ["meta", *c.nodes()]:
                 c.start(name)
             works(m, "after-kill")
+            same_on_both(m, c)
             say("work went on without a remount")
 
             for name in ["meta", *c.nodes()]:

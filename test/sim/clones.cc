@@ -329,13 +329,14 @@ Task<bool> CloneWork::Resync(size_t client, File* f, VfsHandlePtr h) {
     f->model = FileModel();
     f->model.Write(0, *content);
     f->model.Acknowledge();
-  } else if (auto wrong = f->model.Recover(*content, world_->WasFull())) {
+  } else if (auto wrong = world_->WasFull() ? f->model.Recover(*content, true) : f->model.Resume(*content)) {
     Fail(f->name + " of " + Name(client) + " after a crash" + (f->plan ? " and perhaps a clone: " : ": ") + *wrong);
     co_return false;
   }
   f->plan.reset();
   // It is what it is, but may not be durable yet.
   if (!(co_await vfs(client).Fsync(kRoot, h)).ok()) co_return false;
+  f->model.Acknowledge();
   f->unsure = f->maybe_new = false;
   Count("recovered clones");
   co_return true;

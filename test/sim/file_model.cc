@@ -39,18 +39,20 @@ uint64_t FileModel::FrontOf(const Op& op, const std::string& content) {
   return part;
 }
 
-bool FileModel::IsPrefix(const std::string& content) const {
+std::optional<FileModel::Prefix> FileModel::PrefixOf(const std::string& content) const {
+  std::optional<Prefix> longest;
   std::string state = base_;
   for (size_t j = 0;; ++j) {
-    if (content == state) return true;
-    if (j == ops_.size()) return false;
+    if (content == state) longest = Prefix{j, 0};
+    if (j == ops_.size()) return longest;
     const Op& op = ops_[j];
     if (!op.truncate) {
       // The front of operation j, over the state before it. Trailing bytes that are equal in both may belong to either:
       // try the longest.
       std::string partly = state;
-      Apply(&partly, op, FrontOf(op, content));
-      if (content == partly) return true;
+      const uint64_t part = FrontOf(op, content);
+      Apply(&partly, op, part);
+      if (content == partly) longest = Prefix{j, part};
     }
     Apply(&state, op);
   }
@@ -75,15 +77,25 @@ bool FileModel::IsPrefixOvertaken(const std::string& content) const {
   return false;
 }
 
+std::string FileModel::NoPrefix(const std::string& content) const {
+  return "the content is no prefix of " + std::to_string(ops_.size()) +
+         " operations over what was acknowledged; against that: " + FirstDifference(base_, content) +
+         "; against all of them: " + FirstDifference(now_, content);
+}
+
 std::optional<std::string> FileModel::Recover(const std::string& content, bool full) {
-  const bool fits = IsPrefix(content) || (full && IsPrefixOvertaken(content));
-  if (!fits) {
-    return "the content is no prefix of " + std::to_string(ops_.size()) +
-           " operations over what was acknowledged; against that: " + FirstDifference(base_, content) +
-           "; against all of them: " + FirstDifference(now_, content);
-  }
+  if (!PrefixOf(content) && !(full && IsPrefixOvertaken(content))) return NoPrefix(content);
   base_ = now_ = content;
   ops_.clear();
+  return std::nullopt;
+}
+
+std::optional<std::string> FileModel::Resume(const std::string& content) {
+  const std::optional<Prefix> done = PrefixOf(content);
+  if (!done) return NoPrefix(content);
+  ops_.resize(done->ops + (done->part > 0 ? 1 : 0));
+  if (done->part > 0) ops_.back().bytes.resize(done->part);
+  now_ = content;
   return std::nullopt;
 }
 

@@ -26,6 +26,9 @@ class FileModel {
   // Nullopt if `content` is a state that a crash may leave; else why not. On success the model takes
   // `content` as the new state: what was lost stays lost. `full`: at times there was no space.
   std::optional<std::string> Recover(const std::string& content, bool full = false);
+  // The same when nothing has crashed, but some operations failed, so that it is not known which were done: those that
+  // `content` has may still be lost.
+  std::optional<std::string> Resume(const std::string& content);
 
  private:
   struct Op {
@@ -34,7 +37,13 @@ class FileModel {
     std::string bytes;
   };
   static void Apply(std::string* content, const Op& op, uint64_t part = UINT64_MAX);
-  bool IsPrefix(const std::string& content) const;
+  struct Prefix {
+    size_t ops = 0;       // done
+    uint64_t part = 0;    // of the next one, from its front
+  };
+  // The longest that makes `content`.
+  std::optional<Prefix> PrefixOf(const std::string& content) const;
+  std::string NoPrefix(const std::string& content) const;
   bool IsPrefixOvertaken(const std::string& content) const;
   // How many of the operation's bytes the content has from its front.
   static uint64_t FrontOf(const Op& op, const std::string& content);

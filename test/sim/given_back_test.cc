@@ -94,5 +94,77 @@ TEST_F(GivenBackInDoubt, WhenTheOpenIsNotAnswered) {
   EXPECT_FALSE(IsOpen(ino));
 }
 
+// The server has made it, and its client is not told before the caller has waited long enough: it is made for nobody.
+TEST_F(GivenBackInDoubt, WhenTheCreateIsAnsweredTooLate) {
+  const uint64_t session = Session(0);
+  EXPECT_EQ(Do(vfs(0).Lookup(kRoot, kRootInode, "f")).code(), FsError::kNoEnt);
+  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  std::optional<Result<Vfs::Opened>> made;
+  cluster_.scope(0).Spawn([](Vfs* fs, std::optional<Result<Vfs::Opened>>* out) -> Task<void> {
+    VfsHandle flags;
+    flags.write = true;
+    *out = co_await fs->Create(kRoot, kRootInode, "f", 0644, true, false, flags);
+  }(&vfs(0), &made));
+  RunFor(kSecond);
+  EXPECT_FALSE(vfs(0).overdue());
+  RunFor(3 * kSecond);
+  EXPECT_TRUE(vfs(0).overdue());
+  EXPECT_FALSE(made);
+  cluster_.network().Heal();
+  RunFor(6 * kSecond);
+  ASSERT_TRUE(made && made->ok());  // although it was late
+  EXPECT_FALSE(vfs(0).overdue());
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, (*made)->handle)).ok());
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  RunFor(kSecond);
+  EXPECT_EQ(Session(0), session);
+  EXPECT_FALSE(IsOpen((*made)->entry.attr.ino));
+}
+
+// The server has not heard of it: it is refused as soon as it does, and not done late.
+TEST_F(GivenBackInDoubt, AChangeIsNotMadeTooLate) {
+  const InodeId dir = MakeDir(0, "d");
+  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  std::optional<Result<EntryOut>> made;
+  cluster_.scope(0).Spawn([](Vfs* fs, InodeId in, std::optional<Result<EntryOut>>* out) -> Task<void> {
+    *out = co_await fs->MakeNode(kRoot, in, "sub", FileType::kDirectory, 0755, 0, "");
+  }(&vfs(0), dir, &made));
+  RunFor(4 * kSecond);
+  EXPECT_TRUE(vfs(0).overdue());
+  cluster_.network().Heal();
+  RunFor(6 * kSecond);
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->code(), FsError::kTimedOut);
+  for (const size_t c : {0, 1}) EXPECT_EQ(Do(vfs(c).Lookup(kRoot, dir, "sub")).code(), FsError::kNoEnt);
+}
+
+TEST_F(GivenBackInDoubt, LocksOfWhoIsGone) {
+  const InodeId ino = Create(0, kRootInode, "f", "text");
+  VfsHandle flags;
+  flags.read = flags.write = true;
+  VfsHandlePtr handles[2];
+  for (const size_t c : {0, 1}) {
+    const auto opened = Do(vfs(c).Open(kRoot, ino, false, flags));
+    ASSERT_TRUE(opened.ok());
+    handles[c] = opened->handle;
+  }
+  const auto lock = [](uint64_t owner) {
+    LockIn in;
+    in.owner = owner;
+    in.range = {0, 10, LockType::kWrite, 1};
+    return in;
+  };
+  ASSERT_TRUE(Do(vfs(0).SetLock(handles[0], lock(1), nullptr)).ok());
+  EXPECT_EQ(Do(vfs(1).SetLock(handles[1], lock(2), nullptr)).code(), FsError::kAgain);
+  const uint64_t session = Session(0);
+  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.scope(0).Spawn(vfs(0).DropLocks(handles[0]->inode, LockKind::kPosix, 1));
+  RunFor(4 * kSecond);
+  cluster_.network().Heal();
+  RunFor(6 * kSecond);
+  EXPECT_EQ(Session(0), session);
+  EXPECT_TRUE(Do(vfs(1).SetLock(handles[1], lock(2), nullptr)).ok());
+}
+
 }  // namespace
 }  // namespace stria

@@ -152,12 +152,22 @@ SimPlan Squashed() {
   return p;
 }
 
+// Calls end before their session does, so that nobody knows whether they were done.
+SimPlan Impatient() {
+  SimPlan p = Network();
+  p.name = "Impatient";
+  p.options.faults.partition = 8;
+  p.options.faults.meta_crash = p.options.faults.client_crash = 1;
+  p.options.cluster.client_timeout_ns = 4 * kSecond;
+  return p;
+}
+
 }  // namespace
 
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
                                              Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(),
-                                             Folding(), Squashed()};
+                                             Folding(), Squashed(), Impatient()};
   return plans;
 }
 

@@ -7,6 +7,8 @@
 
 namespace stria {
 namespace {
+constexpr int64_t kFlushNs = 20 * kSecond;  // longest that a client needs to write what it has, when all is well
+
 // Every fourth seed resumes coroutines in the order in which they became ready, as the real loop does: chance also
 // leads out of circles that the real one never leaves.
 SimClusterOptions OfSeed(SimClusterOptions o, uint64_t seed) {
@@ -191,10 +193,17 @@ Task<void> SimWorld::FinalChecks() {
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     for (auto& f : files_) {
       auto opened = co_await OpenAndRead(c, f.get(), false);
+      // An impatient client may have to ask again while another one writes what it has of it.
+      const int64_t until_ns = cluster_.executor().NowNs() + kFlushNs;
+      while (opened.code() == FsError::kTimedOut && cluster_.executor().NowNs() < until_ns) {
+        opened = co_await OpenAndRead(c, f.get(), false);
+      }
       if (!opened.ok()) {
         Fail("final read of " + f->name + " by c" + std::to_string(c + 1) + ": " + opened.error().ToString());
         co_return;
       }
+      const uint64_t session = cluster_.client(f->writer).session().generation();
+      if (f->opened_generation != 0 && f->opened_generation != session) f->unsure = true;
       if (!CheckContent(c, f.get(), opened->content, "final read by")) co_return;
       (void)co_await cluster_.vfs(c).Release(Caller(), opened->handle);
     }

@@ -104,14 +104,15 @@ Task<Result<SimWorld::Opened>> SimWorld::OpenAndRead(size_t client, File* file, 
   co_return Opened{opened.handle, found.attr.ino, std::move(*content)};
 }
 
-bool SimWorld::CheckContent(size_t client, File* file, const std::string& content, const char* who) {
+bool SimWorld::CheckContent(size_t client, File* file, const std::string& content, const char* who, bool same_session) {
   if (!file->unsure) {
     if (content == file->model.now()) return true;
     Fail(std::string(who) + " c" + std::to_string(client + 1) + " of " + file->name + ": " +
          FirstDifference(file->model.now(), content));
     return false;
   }
-  auto wrong = file->model.Recover(content, WasFull());
+  const bool resumes = same_session && !WasFull();
+  auto wrong = resumes ? file->model.Resume(content) : file->model.Recover(content, WasFull());
   if (wrong) {
     Fail(std::string(who) + " c" + std::to_string(client + 1) + " of " + file->name + " after a crash: " + *wrong);
     return false;
@@ -157,9 +158,10 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
     co_return false;
   }
   // The session may have been lost since the last close, with bytes that were never acknowledged.
-  if (opened->handle->generation != file->opened_generation && file->opened_generation != 0) file->unsure = true;
+  const bool same_session = opened->handle->generation == file->opened_generation;
+  if (!same_session && file->opened_generation != 0) file->unsure = true;
   file->opened_generation = opened->handle->generation;
-  if (!CheckContent(client, file, opened->content, "writer")) co_return false;
+  if (!CheckContent(client, file, opened->content, "writer", same_session)) co_return false;
   bool fine = co_await SetMode(client, file->name, 0444);
   const uint64_t operations = 1 + rng.Below(12);
   for (uint64_t i = 0; i < operations && fine && !stopping(); ++i) {
@@ -177,7 +179,9 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
       ++counts_["failed closes"];
     }
   }
-  if (cluster_.client(client).session().generation() != opened->handle->generation) file->unsure = true;
+  // Lost, as it may be without knowing so if its lease has run out.
+  const MetaSession& session = cluster_.client(client).session();
+  if (session.generation() != opened->handle->generation || session.LeaseLeftNs() <= 0) file->unsure = true;
   (void)co_await vfs.Release(kRoot, opened->handle);
   co_return fine;
 }
@@ -272,6 +276,7 @@ Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
     }
     const bool same_writer = cluster_.client_up(file->writer) && !file->unsure &&
                              cluster_.client(file->writer).session().generation() == generation &&
+                             cluster_.client(file->writer).session().LeaseLeftNs() > 0 &&
                              generation == file->opened_generation;
     if (same_writer) {
       ++counts_["reader checks"];

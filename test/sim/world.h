@@ -115,7 +115,8 @@ class SimWorld {
   Task<void> Reader(size_t client, uint64_t seed);
   Task<Result<Opened>> OpenAndRead(size_t client, File* file, bool for_write);
   Task<Result<std::string>> ReadAll(size_t client, VfsHandlePtr h, InodeId ino);
-  bool CheckContent(size_t client, File* file, const std::string& content, const char* who);
+  // `same_session`: the writer looks at what it has written itself.
+  bool CheckContent(size_t client, File* file, const std::string& content, const char* who, bool same_session = false);
 
   // names.cc
   Task<void> Namer(size_t client, uint64_t seed);
