@@ -215,7 +215,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     app.add_option("--node", config.node, "name of the node that this machine is");
     app.add_option("--timeout", timeout, "how long a call waits for servers before it fails (60s)");
     app.add_option("-o", options, kOptions)->allow_extra_args(false);
-    app.add_option("--memory", memory, "for bytes to be written and stripes read (256MiB)");
+    app.add_option("--memory", memory, "for bytes to be written and stripes read (224MiB)");
     app.add_option("--log", config.log_file, "write the log to this file");
     app.add_option("--log-level", level, "debug, info, warning, error, off");
     app.add_flag("--async-close", config.async_close, "close(2) does not wait for the disks; fsync(2) does");

@@ -31,7 +31,7 @@ struct MountConfig {
   std::string mountpoint;
   std::string node;                    // the node this machine is, "" if none
   int64_t timeout_ns = 60 * kSecond;
-  uint64_t memory_bytes = 256 * kMiB;  // dirty bytes, and the cache of stripes
+  uint64_t memory_bytes = 224 * kMiB;  // dirty bytes, and the cache of stripes
   bool async_close = false;
   bool passthrough = false;            // client/fuse/passthrough.h
   bool read_only = false;
