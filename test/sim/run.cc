@@ -192,9 +192,9 @@ void SimWorld::CheckMappings() {
 Task<void> SimWorld::FinalChecks() {
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     for (auto& f : files_) {
-      auto opened = co_await OpenAndRead(c, f.get(), false);
-      // An impatient client may have to ask again while another one writes what it has of it.
+      // An impatient client, and only such a one, may have to ask again while another one writes what it has of it.
       const int64_t until_ns = cluster_.executor().NowNs() + kFlushNs;
+      auto opened = co_await OpenAndRead(c, f.get(), false);
       while (opened.code() == FsError::kTimedOut && cluster_.executor().NowNs() < until_ns) {
         opened = co_await OpenAndRead(c, f.get(), false);
       }
