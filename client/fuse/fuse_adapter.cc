@@ -98,6 +98,13 @@ void FuseAdapter::Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity ident
   });
 }
 
+void FuseAdapter::Forgotten(std::vector<fuse_forget_data> forgotten) {
+  if (!options_.forgotten) return;
+  executor_.PostOrRun([this, forgotten = std::move(forgotten)] {
+    for (const fuse_forget_data& f : forgotten) options_.forgotten(f.ino, f.nlookup);
+  });
+}
+
 void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work) {
   Reap();
   const uint64_t id = next_id_++;

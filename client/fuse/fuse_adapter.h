@@ -6,8 +6,8 @@
 // 4. An interrupt gives the request kInterruptGraceNs more (runtimes signal their own threads all the
 //    time, and few programs expect EINTR of a file); then OnInterrupt decides.
 //
-// Everything is the executor's thread's but Ops() and Begin(). The kernel's lookup counts are not kept:
-// Vfs has no state per name, and inode numbers are never used twice.
+// Everything is the executor's thread's but Ops() and Begin(). The kernel's lookup counts are kept for its caches only
+// (kernel_cache.h): Vfs has no state per name, and inode numbers are never used twice.
 #pragma once
 
 #include <fuse3/fuse_lowlevel.h>
@@ -40,6 +40,9 @@ struct FuseAdapterOptions {
   Passthrough::FindFile whole_file;
   // Called before a reply that gives the kernel an inode with attributes that it keeps.
   std::function<void(InodeId)> told;
+  // Called before a reply that counts as a lookup of it, and when the kernel gives as many back (FORGET).
+  std::function<void(InodeId)> given;
+  std::function<void(uint64_t node, uint64_t times)> forgotten;
   // Called before a reply that gives the kernel names of this directory's listing to keep.
   std::function<void(InodeId)> listed;
   // One line for an operator; at most kMaxWarningsPerSecond.
@@ -161,6 +164,14 @@ class FuseAdapter {
   void Told(const EntryOut& entry) {
     if (options_.told && entry.attr_valid_ns > 0) options_.told(entry.attr.ino);
   }
+  void Given(InodeId ino) {
+    if (options_.given) options_.given(ino);
+  }
+  // Of replies that the kernel did not want any more, or (any thread) of a FORGET.
+  void TakeBack(InodeId ino) {
+    if (options_.forgotten) options_.forgotten(roots().ToNode(ino), 1);
+  }
+  void Forgotten(std::vector<fuse_forget_data> forgotten);
   void Listed(InodeId dir) {
     if (options_.listed) options_.listed(dir);
   }

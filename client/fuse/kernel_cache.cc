@@ -92,6 +92,7 @@ Task<void> FuseKernelCache::InvalidateInode(InodeId ino, bool data, uint64_t off
   // ENOENT: the kernel does not know it, or not yet. Any other error means that the mount is going away,
   // and its caches with it.
   while (co_await Invalidate(node, at, bytes) == -ENOENT && told_.Has(node, Executor::Current().NowNs())) {
+    if (inodes_.SurelyUnknown(node)) co_return;
     co_await Sleep(pause_ns);
     pause_ns = std::min(2 * pause_ns, kLongestPauseNs);
   }

@@ -4,7 +4,8 @@
 //
 // An inode that the kernel does not have has nothing to forget, unless the answer that makes it known is
 // still on its way: the kernel's inode comes into being some time after our reply, with attributes that
-// nobody could revoke meanwhile. So who was told of an inode just now and does not know it is told again.
+// nobody could revoke meanwhile. So who was told of an inode just now and does not know it is told again, until it says
+// that it has dropped it (FORGET).
 #pragma once
 
 #include <sys/types.h>
@@ -18,6 +19,7 @@
 #include <utility>
 
 #include "client/cache/name_epoch.h"
+#include "client/fuse/kernel_inodes.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
 #include "common/exec/pool.h"
@@ -68,6 +70,9 @@ class FuseKernelCache final : public KernelCache {
 
   // On the executor's thread, before the reply that gives the kernel this inode and attributes that it keeps.
   void Told(InodeId ino);
+  // Likewise before each reply that counts as a lookup of it, and when the kernel gives such counts back.
+  void Given(InodeId ino) { inodes_.Given(roots_.ToNode(ino)); }
+  void Forgotten(uint64_t node, uint64_t times) { inodes_.Forgotten(node, times); }
   // The same before names of a directory's listing.
   void Listed(InodeId dir) { names_.Listed(dir); }
 
@@ -86,7 +91,9 @@ class FuseKernelCache final : public KernelCache {
   const RaiseEpoch raise_;
   std::atomic<bool> names_allowed_ = false;
   NameEpoch names_{[this] { (void)RaiseNow(); }};
-  ToldInodes told_;  // of the executor's thread
+  // Of the executor's thread.
+  ToldInodes told_;
+  KernelInodes inodes_;
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;
   // Guarded by mu_; null while detached.

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <map>
 #include <memory>
+#include <random>
 
 #include "client/fuse/executor_thread.h"
 
@@ -65,17 +67,81 @@ TEST_F(KernelCacheTest, WhatTheKernelNeverHeardOfIsNotWaitedFor) {
 
 TEST_F(KernelCacheTest, AnAnswerOnItsWayIsRevokedWhenItHasArrived) {
   unknown_for = 3;
-  loop_.Do([&] { cache_.Told(InodeId(7)); });
+  loop_.Do([&] {
+    cache_.Told(InodeId(7));
+    cache_.Given(InodeId(7));
+  });
   Invalidate(InodeId(7));
   EXPECT_EQ(asked, 4);
 }
 
 TEST_F(KernelCacheTest, AnInodeThatTheKernelDroppedIsWaitedForABoundedTime) {
   unknown_for = 1'000'000;
-  loop_.Do([&] { cache_.Told(InodeId(7)); });
+  loop_.Do([&] {
+    cache_.Told(InodeId(7));
+    cache_.Given(InodeId(7));
+  });
   Invalidate(InodeId(7));
   EXPECT_GT(asked, 2);
   EXPECT_LT(asked, 1000);
+}
+
+TEST_F(KernelCacheTest, AnInodeThatTheKernelHasGivenBackIsNotWaitedFor) {
+  unknown_for = 1'000'000;
+  loop_.Do([&] {
+    for (int i = 0; i < 2; ++i) {
+      cache_.Told(InodeId(7));
+      cache_.Given(InodeId(7));
+    }
+    cache_.Forgotten(7, 2);
+  });
+  Invalidate(InodeId(7));
+  EXPECT_EQ(asked, 1);
+  // One answer is still on its way.
+  asked = 0;
+  unknown_for = 3;
+  loop_.Do([&] {
+    for (int i = 0; i < 2; ++i) cache_.Given(InodeId(7));
+    cache_.Forgotten(7, 1);
+  });
+  Invalidate(InodeId(7));
+  EXPECT_EQ(asked, 4);
+}
+
+TEST(KernelInodes, AgreeWithCountsOfEach) {
+  std::mt19937_64 rng(5);
+  KernelInodes inodes;
+  std::map<uint64_t, uint64_t> model;
+  const auto check = [&](uint64_t node) { ASSERT_EQ(inodes.SurelyUnknown(node), !model.contains(node)) << node; };
+  const auto forget = [&](uint64_t node, uint64_t times) {
+    inodes.Forgotten(node, times);
+    if ((model[node] -= times) == 0) model.erase(node);
+  };
+  for (int i = 0; i < 50'000; ++i) {
+    const uint64_t node = rng() % 50 + 1;
+    if (rng() % 3 != 0) {
+      inodes.Given(node);
+      ++model[node];
+    } else if (auto it = model.find(node); it != model.end()) {
+      forget(node, rng() % it->second + 1);
+    }
+    check(rng() % 60 + 1);
+  }
+  // More than are counted one by one: nothing is sure until those are gone.
+  for (uint64_t node = 1; node <= KernelInodes::kMaxCounted + 100; ++node) {
+    inodes.Given(node);
+    ++model[node];
+  }
+  EXPECT_EQ(inodes.counted(), KernelInodes::kMaxCounted);
+  EXPECT_FALSE(inodes.SurelyUnknown(UINT64_MAX));
+  forget(1, model[1]);
+  inodes.Given(KernelInodes::kMaxCounted + 100);  // is counted now, and was not
+  ++model[KernelInodes::kMaxCounted + 100];
+  EXPECT_FALSE(inodes.SurelyUnknown(1));
+  for (uint64_t node = KernelInodes::kMaxCounted + 100; node > KernelInodes::kMaxCounted - 10; --node) {
+    if (model.contains(node)) forget(node, model[node]);
+  }
+  for (uint64_t node = 1; node <= KernelInodes::kMaxCounted + 100; ++node) check(node);
 }
 
 TEST_F(KernelCacheTest, AttributesDoNotWaitForPages) {

@@ -105,7 +105,8 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
       co_return;
     }
   }
-  bool full = false, keeps_names = false;
+  bool full = false;
+  std::vector<InodeId> given;  // with attributes, and a lookup of each name
   if (offset < kAfterDot) {
     full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot, nullptr);
     if (!full) d->offset = kAfterDot;
@@ -130,13 +131,17 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
     if (known) entry = ListedEntry(a, *known);
     full = !out.Add(e.name, e.ino, e.type, e.cookie, known ? &entry : nullptr);
     if (full) break;
-    if (known) a.Told(*known);
-    keeps_names = keeps_names || known;
+    if (known) {
+      a.Told(*known);
+      a.Given(known->attr.ino);
+      given.push_back(known->attr.ino);
+    }
     d->offset = e.cookie;
     ++d->next;
   }
-  if (keeps_names) a.Listed(d->ino);
-  r->Bytes(out.bytes());
+  if (!given.empty()) a.Listed(d->ino);
+  if (r->Bytes(out.bytes())) co_return;
+  for (const InodeId ino : given) a.TakeBack(ino);
 }
 void BeginReadDir(fuse_req_t req, size_t size, off_t offset, fuse_file_info* fi, bool plus) {
   FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,

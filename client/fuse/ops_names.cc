@@ -114,6 +114,15 @@ void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, f
               FuseAdapter& ad, FuseRequest* r) { return SetAttr(ad, r, ino, in, kill, by_handle); });
 }
 
+void LlForget(fuse_req_t req, fuse_ino_t node, uint64_t times) {
+  FuseAdapter::Of(req).Forgotten({{node, times}});
+  fuse_reply_none(req);
+}
+void LlForgetMulti(fuse_req_t req, size_t count, fuse_forget_data* forgets) {
+  FuseAdapter::Of(req).Forgotten(std::vector<fuse_forget_data>(forgets, forgets + count));
+  fuse_reply_none(req);
+}
+
 // ---- making and removing names
 
 Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, FileType type, uint32_t mode,
@@ -297,6 +306,8 @@ void LlRemoveXattr(fuse_req_t req, fuse_ino_t node, const char* name) {
 
 void AddNameOps(fuse_lowlevel_ops* ops) {
   ops->lookup = LlLookup;
+  ops->forget = LlForget;
+  ops->forget_multi = LlForgetMulti;
   ops->getattr = LlGetAttr;
   ops->setattr = LlSetAttr;
   ops->readlink = LlReadLink;

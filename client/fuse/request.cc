@@ -86,9 +86,12 @@ bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed) {
   if (!req) return false;
   const EntryOut given = changed ? Unkept(*entry) : *entry;
   adapter_.Told(given);
+  adapter_.Given(given.attr.ino);
   fuse_entry_out out = MakeEntryOut(given, adapter_.roots());
   adapter_.owner().Apply(&out.attr);
-  return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+  const bool wanted = Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+  if (!wanted) adapter_.TakeBack(given.attr.ino);
+  return wanted;
 }
 
 bool FuseRequest::NoEntry(int64_t valid_ns) {
@@ -120,9 +123,12 @@ bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_f
   out.open.open_flags = open_flags;
   out.open.padding = static_cast<uint32_t>(backing);  // backing_id, newer than the system's linux/fuse.h
   if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
+  adapter_.Given(entry->attr.ino);
   out.entry = MakeEntryOut(Unkept(*entry), adapter_.roots());
   adapter_.owner().Apply(&out.entry.attr);
-  return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+  const bool wanted = Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
+  if (!wanted) adapter_.TakeBack(entry->attr.ino);
+  return wanted;
 }
 
 bool FuseRequest::Bytes(std::string_view bytes) {

@@ -194,6 +194,8 @@ Result<void> MountProgram::Start() {
   adapter.slow = adapter.warn;
   adapter.timeout_ns = config_.timeout_ns;
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
+  adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
+  adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
   adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
   if (config_.passthrough) {
     adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
