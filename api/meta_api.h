@@ -118,7 +118,7 @@ struct NodeReply {
   std::optional<Attr> parent2;  // rename between directories
   CommitSeq seq;                // of the mutation; 0 for reads
   bool held_elsewhere = false;  // another client buffers writes of it: attr is for this once, nobody tells of changes
-  bool released = false;        // NameRequest::release was heeded
+  bool released = false;        // `release` of the request was heeded
 };
 
 struct SetAttrRequest {
@@ -205,6 +205,8 @@ struct RenameRequest {
   std::string new_name;
   bool no_replace = false;
   bool exchange = false;
+  // As NameRequest::release, of what new_name names. If that loses its last name by it, the session knows, and is not told.
+  InodeId release;
 };
 struct LinkRequest {
   OpHeader header;

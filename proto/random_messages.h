@@ -80,7 +80,7 @@ MEMBERS(SetAttrRequest, 13);
 MEMBERS(MakeNodeRequest, 16);
 MEMBERS(OpenRequest, 7);
 MEMBERS(OpenReply, 10);
-MEMBERS(RenameRequest, 7);
+MEMBERS(RenameRequest, 8);
 MEMBERS(LinkRequest, 4);
 MEMBERS(ReadLinkReply, 1);
 MEMBERS(ReadDirRequest, 5);

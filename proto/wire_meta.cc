@@ -41,7 +41,7 @@ WIRE_MESSAGE(OpenReply) {
   F(sets);
 }
 WIRE_MESSAGE(RenameRequest) {
-  F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange);
+  F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange); F(release);
 }
 WIRE_MESSAGE(LinkRequest) { F(header); F(ino); F(new_parent); F(new_name); }
 WIRE_MESSAGE(ReadLinkReply) { F(target); }

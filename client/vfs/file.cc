@@ -523,7 +523,8 @@ void Vfs::DropLease(VfsInode& n) {
 
 // As ReleaseInode, but lease_mu is not held over the call, which may wait for others, and they for a recall or a flush
 // here. Opens that begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
-std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest* r, InodeId ino) {
+template <class Req>
+std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   auto it = inodes_.find(ino);
   if (it == inodes_.end() || !creates_.empty()) return nullptr;
   const std::shared_ptr<VfsInode> inode = it->second;
@@ -539,6 +540,9 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest* r, InodeId ino) {
   n.owes_release = r->header.trace_id;
   return inode;
 }
+
+template std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest*, InodeId);
+template std::shared_ptr<VfsInode> Vfs::GiveBackWith(RenameRequest*, InodeId);
 
 void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely) {
   const bool owes = inode->owes_release == call;  // else it was granted again, or told

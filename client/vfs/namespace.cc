@@ -214,12 +214,16 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.no_replace = no_replace;
   r.exchange = exchange;
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
+  const bool replaces = replaced && *replaced && !no_replace && !exchange && replaced != CachedEntry(parent, name);
+  const std::shared_ptr<VfsInode> given = replaces ? GiveBackWith(&r, *replaced) : nullptr;
+  const uint64_t call = r.header.trace_id;
   const uint64_t since = cache_epoch_;
   const uint64_t made = names_made_;
   Changing from(this, parent, name), to(this, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
   from.End();
   to.End();
+  if (given) WasGivenBack(given, call, reply.ok() && reply->released);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
   ForgetEntry(new_parent, new_name);

@@ -411,9 +411,10 @@ class Vfs {
   Task<bool> TryRelease(std::shared_ptr<VfsInode> inode);
   // An Open that failed may have opened it all the same.
   void OweRelease(VfsInode& n);
-  // An unlink takes the inode's only name: if nobody uses it here its lease is given back in the same request. The
-  // inode, or null; WasGivenBack with the answer.
-  std::shared_ptr<VfsInode> GiveBackWith(NameRequest* r, InodeId ino);
+  // An unlink, or a rename over it, takes the inode's only name: if nobody uses it here its lease is given back in the
+  // same request. The inode, or null; WasGivenBack with the answer.
+  template <class Req>
+  std::shared_ptr<VfsInode> GiveBackWith(Req* r, InodeId ino);
   void WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely);
   void DropLease(VfsInode& n);  // not the server's knowledge of it
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);

@@ -82,7 +82,7 @@ class AclOpsTest : public testing::Test {
   }
 
   struct Opens final : OpenTable {
-    bool IsOpen(InodeId) const override { return reading; }
+    bool IsInUse(SessionId, InodeId) const override { return reading; }
     bool HasOpen(SessionId, InodeId, bool for_write) const override { return for_write ? writing : reading; }
     bool reading = false, writing = false;
   };

@@ -14,7 +14,7 @@ namespace stria {
 
 class OpenSet final : public OpenTable {
  public:
-  bool IsOpen(InodeId ino) const override { return open.contains(ino); }
+  bool IsInUse(SessionId, InodeId ino) const override { return open.contains(ino); }
   bool HasOpen(SessionId, InodeId, bool) const override { return true; }
   std::set<InodeId> open;
 };

@@ -278,7 +278,7 @@ TEST_P(NamesTest, XattrLimits) {
 TEST_P(NamesTest, TruncateOfWhatIsOpenNeedsNoPermission) {
   class Open final : public OpenTable {
    public:
-    bool IsOpen(InodeId) const override { return true; }
+    bool IsInUse(SessionId, InodeId) const override { return true; }
     bool HasOpen(SessionId, InodeId, bool for_write) const override { return for_write && writing; }
     bool writing = false;
   } open;

@@ -96,7 +96,8 @@ Result<void> DropLink(Txn& txn, const OpCtx& ctx, InodeRecord* rec) {
   rec->attr.ctime_ns = ctx.now_ns;
   if (rec->attr.nlink > 0) return PutInode(txn, ctx, rec);
   const InodeId ino = rec->attr.ino;
-  if (ctx.IsOpen(ino)) {
+  ctx.touched->nameless.insert(ino);
+  if (ctx.IsInUse(ino)) {
     ctx.touched->orphaned.insert(ino);
     txn.Write(InodeKey(ino), OrphanRecord());
     return PutInode(txn, ctx, rec);

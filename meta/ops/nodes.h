@@ -12,7 +12,7 @@
 
 namespace stria {
 
-// kStale if there is none, or it is dead and nobody has it open.
+// kStale if there is none, or it is dead and was not in use when it died.
 Result<InodeRecord> GetInode(Txn& txn, InodeId ino);
 // kNotDir too.
 Result<InodeRecord> GetDir(Txn& txn, InodeId ino);

@@ -18,8 +18,8 @@ namespace stria {
 class OpenTable {
  public:
   virtual ~OpenTable() = default;
-  // By any session.
-  virtual bool IsOpen(InodeId ino) const = 0;
+  // By any session, or another than `asks` was given it by name just now and may be about to use it.
+  virtual bool IsInUse(SessionId asks, InodeId ino) const = 0;
   // By this session (for_write: for writing). What is open needs no further check of permissions.
   virtual bool HasOpen(SessionId session, InodeId ino, bool for_write) const = 0;
 };
@@ -31,7 +31,8 @@ struct Touched {
   std::set<InodeId> data;                             // content or size
   std::set<std::pair<InodeId, std::string>> entries;  // (directory, name) appeared, vanished or changed
   std::set<StripeId> freed;                           // stripes that became garbage
-  std::set<InodeId> orphaned;                         // unlinked, still open
+  std::set<InodeId> nameless;                         // lost their last names
+  std::set<InodeId> orphaned;                         // unlinked, still in use
   CommitSeq allocated;                                // the newest allocation of a stripe that became live
   std::set<InodeId> trim;                             // have ranges to trim: call TrimStep
 };
@@ -56,7 +57,7 @@ struct OpCtx {
     for (uint32_t x : groups) if (x == g) return true;
     return false;
   }
-  bool IsOpen(InodeId ino) const { return open && open->IsOpen(ino); }
+  bool IsInUse(InodeId ino) const { return open && open->IsInUse(session, ino); }
   bool HasOpen(InodeId ino, bool for_write) const {
     return !open || repeated || open->HasOpen(session, ino, for_write);
   }

@@ -17,7 +17,7 @@ constexpr uint64_t kMaxOffset = 3000;
 class ModelOpenTable final : public OpenTable {
  public:
   explicit ModelOpenTable(ModelFs& model) : model_(model) {}
-  bool IsOpen(InodeId ino) const override { return model_.open().contains(ino); }
+  bool IsInUse(SessionId, InodeId ino) const override { return model_.open().contains(ino); }
   bool HasOpen(SessionId session, InodeId ino, bool for_write) const override { return session == kWriter; }
 
  private:

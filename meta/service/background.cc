@@ -45,6 +45,7 @@ Task<void> MetaServer::TickLoop() {
       window_over_ = true;  // who has what open is known again
       reaps_ = orphans_;
     }
+    for (; !lingers_.empty() && lingers_.front().first <= Now(); lingers_.pop_front()) reaps_.insert(lingers_.front().second);
     if (!reaps_.empty() || !trims_.empty() || !ended_.empty()) clean_work_.Set();
     repair_work_.Set();
     CountExposureAhead();

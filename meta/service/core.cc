@@ -131,7 +131,7 @@ void MetaServer::NoteCommit(const Touched& touched) {
   trims_.insert(touched.trim.begin(), touched.trim.end());
   orphans_.insert(touched.orphaned.begin(), touched.orphaned.end());
   for (InodeId ino : touched.orphaned) {
-    if (!leases_.IsOpen(ino)) reaps_.insert(ino);
+    if (!leases_.IsOpen(ino)) Linger(ino);
   }
   if (!trims_.empty() || !reaps_.empty()) clean_work_.Set();
 }

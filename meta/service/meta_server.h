@@ -18,6 +18,7 @@
 // Durable: as meta_api.h says.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,6 +51,7 @@
 #include "meta/session/lease_table.h"
 #include "meta/session/lock_table.h"
 #include "meta/session/number_grants.h"
+#include "meta/session/recent_lookups.h"
 #include "meta/session/session_table.h"
 #include "meta/store/txn.h"
 
@@ -175,14 +177,16 @@ class MetaServer final : public MetaService, public AdminService {
   // What the operations may ask about open inodes.
   class Opens final : public OpenTable {
    public:
-    explicit Opens(const LeaseTable* leases) : leases_(leases) {}
-    bool IsOpen(InodeId ino) const override { return leases_->IsOpen(ino); }
+    explicit Opens(const MetaServer* server) : server_(server) {}
+    bool IsInUse(SessionId asks, InodeId ino) const override {
+      return server_->leases_.IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->Now());
+    }
     bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
-      return for_write ? leases_->IsWriter(s, ino) : leases_->IsOpenBy(s, ino);
+      return for_write ? server_->leases_.IsWriter(s, ino) : server_->leases_.IsOpenBy(s, ino);
     }
 
    private:
-    const LeaseTable* leases_;
+    const MetaServer* server_;
   };
   struct RunBase {
     explicit RunBase(OpKind k) : kind(k) {}
@@ -280,7 +284,8 @@ class MetaServer final : public MetaService, public AdminService {
   void ExpireSessions();
   void FenceSilent();
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
-  void ReapIfUnused(InodeId ino);
+  void ReapIfUnused(SessionId by, InodeId ino);  // `by` has just closed it
+  void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
   void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
@@ -498,7 +503,8 @@ class MetaServer final : public MetaService, public AdminService {
   InterestTable interests_;
   NumberGrants numbers_;
   std::map<std::pair<InodeId, SessionId>, size_t> visits_;  // how many DirVisits
-  Opens opens_{&leases_};
+  RecentLookups lookups_;
+  Opens opens_{this};
   std::unique_ptr<ClusterState> cluster_;
   RepairQueue repairs_;
   WidenQueue widens_;
@@ -520,6 +526,8 @@ class MetaServer final : public MetaService, public AdminService {
   std::set<InodeId> trims_;    // have masked ranges
   std::set<InodeId> orphans_;  // unlinked, not freed yet
   std::set<InodeId> reaps_;    // of those: perhaps nobody has them open any more
+  // Of those that nobody had open: to be freed then. Oldest first.
+  std::deque<std::pair<int64_t, InodeId>> lingers_;
   bool window_over_ = false;   // of reclaims
   std::set<SessionId> ended_;  // fenced; their stripes and replies are to be collected
   uint64_t pushed_map_version_ = 0;

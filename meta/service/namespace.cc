@@ -43,6 +43,7 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
       Txn txn(*store_);
       reply.emplace(OpLookup(txn, Ctx(r.header, nullptr), r));
     }
+    if (reply->ok() && r.header.session) lookups_.Note(r.header.session, (*reply)->attr.ino, Now());
     if (!reply->ok() && reply->code() != FsError::kNoEnt) co_return std::move(*reply);
     const bool dirty = reply->ok() && leases_.DirtyHolder(r.header.session, (*reply)->attr.ino);
     if (dirty && !flushed) {
@@ -324,6 +325,7 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, DeadlineOf(r.header)));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> replaced,
                       co_await VisitNamedDir(r.header, r.new_parent, r.new_name));
+  if (r.release) GiveBack(r.header, r.release);  // as RunUnlink
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kRename, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); });
@@ -335,7 +337,10 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
   NoteEvictions(evicted);
-  co_await Announce(r.header.session, touched, Covered(*reply));
+  std::vector<InodeId> covered = Covered(*reply);
+  if (touched.nameless.contains(r.release)) covered.push_back(r.release);
+  co_await Announce(r.header.session, touched, std::move(covered));
+  reply->released = static_cast<bool>(r.release);
   // Two names of one file: nothing has changed, and who is told so knows that they are.
   co_await WaitTold(r.parent);
   co_await WaitTold(r.new_parent);

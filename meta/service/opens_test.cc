@@ -152,6 +152,61 @@ TEST_F(ServiceTest, UnlinkedFileLivesUntilClosed) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// What another session has looked up it can use, although the last name goes before it does.
+TEST_F(ServiceTest, WhatOthersHaveJustLookedUpIsNotFreedAtOnce) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  ASSERT_TRUE(a.Unlink("f").ok());
+  EXPECT_EQ(b.Lookup("f").code(), FsError::kNoEnt);
+  EXPECT_EQ(b.GetAttr(ino)->attr.nlink, 0u);
+  h.ex.RunFor(RecentLookups::kKeepNs - kSecond / 10);
+  ASSERT_TRUE(b.OpenFile(ino, true).ok());
+  EXPECT_TRUE(b.Run(h.server->Commit(b.InlineCommit(ino, 0, "still here"))).ok());
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(b.GetAttr(ino).ok()) << "it is open";
+  EXPECT_TRUE(h.Fsck().empty());
+  b.Release(ino);
+  h.ex.RunFor(kSecond);
+  EXPECT_EQ(b.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+TEST_F(ServiceTest, WhatOthersHaveJustLookedUpIsFreedIfTheyDoNotUseIt) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  ASSERT_TRUE(a.Unlink("f").ok());
+  h.ex.RunFor(RecentLookups::kKeepNs + kSecond);
+  EXPECT_EQ(a.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_EQ(b.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+  // Nor longer ago, nor by itself.
+  ASSERT_TRUE(a.Make(kRootInode, "g", FileType::kFile, false).ok());
+  ASSERT_TRUE(b.Lookup("g").ok());
+  h.ex.RunFor(RecentLookups::kKeepNs + kSecond);
+  const InodeId mine = a.Lookup("g")->attr.ino;
+  ASSERT_TRUE(a.Unlink("g").ok());
+  EXPECT_EQ(a.GetAttr(mine).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+// One of two that have looked it up opens and closes it before the other comes.
+TEST_F(ServiceTest, WhoComesSecondFindsItToo) {
+  TestClient c{&h, 3};
+  c.Open();
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  ASSERT_TRUE(c.Lookup("f").ok());
+  ASSERT_TRUE(a.Unlink("f").ok());
+  ASSERT_TRUE(b.OpenFile(ino, false).ok());
+  b.Release(ino);
+  h.ex.RunFor(kSecond);
+  ASSERT_TRUE(c.OpenFile(ino, false).ok());
+  c.Release(ino);
+  h.ex.RunFor(RecentLookups::kKeepNs + kSecond);
+  EXPECT_EQ(c.GetAttr(ino).code(), FsError::kStale);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
 TEST_F(ServiceTest, AnUnlinkGivesBackWhatNobodyUses) {
   const auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;
@@ -167,6 +222,53 @@ TEST_F(ServiceTest, AnUnlinkGivesBackWhatNobodyUses) {
   const auto again = a.Run(h.server->Unlink(r));
   ASSERT_TRUE(again.ok()) << again.error();
   EXPECT_FALSE(again->released);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+// "Write new, rename over old" by one client, as an editor does: no other call, no event, no orphan.
+TEST_F(ServiceTest, ARenameGivesBackWhatNobodyUses) {
+  const InodeId old = a.Make(kRootInode, "f")->node.attr.ino;
+  const InodeId made = a.Make(kRootInode, "new")->node.attr.ino;
+  RenameRequest r;
+  r.header = a.Mutation();
+  r.parent = r.new_parent = kRootInode;
+  r.name = "new";
+  r.new_name = "f";
+  r.release = old;
+  a.events.clear();
+  const auto reply = a.Run(h.server->Rename(r));
+  ASSERT_TRUE(reply.ok()) << reply.error();
+  EXPECT_TRUE(reply->released);
+  EXPECT_EQ(a.GetAttr(old).code(), FsError::kStale);  // at once
+  h.ex.RunFor(kSecond);
+  EXPECT_EQ(Count(a.events, Kind::kInvalidateAttr, old), 0u) << "it knows";
+  EXPECT_EQ(b.Lookup("f")->attr.ino, made);
+  EXPECT_TRUE(h.Fsck().empty());
+}
+
+// It has another name yet, of which the caller did not know.
+TEST_F(ServiceTest, ARenameTellsOfWhatHasANameLeft) {
+  const InodeId old = a.Make(kRootInode, "f")->node.attr.ino;
+  a.Release(old);
+  ASSERT_TRUE(a.Make(kRootInode, "new", FileType::kFile, false).ok());
+  LinkRequest link;
+  link.header = a.Mutation();
+  link.ino = old;
+  link.new_parent = kRootInode;
+  link.new_name = "other";
+  ASSERT_TRUE(a.Run(h.server->Link(link)).ok());
+  ASSERT_TRUE(a.GetAttr(old).ok());
+  RenameRequest r;
+  r.header = a.Mutation();
+  r.parent = r.new_parent = kRootInode;
+  r.name = "new";
+  r.new_name = "f";
+  r.release = old;
+  a.events.clear();
+  ASSERT_TRUE(a.Run(h.server->Rename(r)).ok());
+  h.ex.RunFor(kSecond);
+  EXPECT_EQ(Count(a.events, Kind::kInvalidateAttr, old), 1u);
+  EXPECT_EQ(a.GetAttr(old)->attr.nlink, 1u);
   EXPECT_TRUE(h.Fsck().empty());
 }
 
