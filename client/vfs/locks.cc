@@ -20,11 +20,6 @@ FileLock ToFileLock(InodeId ino, const LockIn& in) {
   return {ino, in.kind, in.owner, in.range.type, in.range.first, in.range.last, in.range.pid};
 }
 
-// The server has not been asked, or has not answered.
-bool IsUnheard(FsError e) {
-  return e == FsError::kTimedOut || e == FsError::kUnavailable || e == FsError::kDeadline;
-}
-
 LockIn AllOf(std::pair<LockKind, uint64_t> key) {
   LockIn all;
   all.kind = key.first;
@@ -105,7 +100,7 @@ Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockReq
     if (keep) mine.held.Strengthen(range);
     else mine.held.Set(range);
     if (op == LockOp::kUnlock && range.first == 0 && range.last == kLockToEnd) mine.more = false;
-  } else if (IsUnheard(reply.code())) {
+  } else if (ServerSilent(reply.code())) {
     mine.more = true;  // it is unlocked again when its owner goes
   } else if (!reply.ok() || !flock) {
     mine.held = before;
@@ -125,7 +120,7 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
     if (wait) wait->free = false;
     const Result<LockReply> reply =
         co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket());
-    if (wait && IsUnheard(reply.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
+    if (wait && ServerSilent(reply.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
     CO_RETURN_IF_ERROR(reply);
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (reply->granted) co_return Ok();
@@ -134,7 +129,7 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!wait->interrupted) continue;
     const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
-    if (IsUnheard(withdrawn.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
+    if (ServerSilent(withdrawn.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
     co_return Error(FsError::kIntr);
   }
 }
@@ -143,7 +138,7 @@ Task<void> Vfs::Withdraw(std::shared_ptr<VfsInode> inode, LockIn lock, uint64_t 
   const uint64_t generation = session_.generation();
   while (generation == session_.generation()) {
     const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, ticket);
-    if (!IsUnheard(withdrawn.code())) break;
+    if (!ServerSilent(withdrawn.code())) break;
     co_await Sleep(kTellAgainNs);
   }
   DropIfIdle(inode);
@@ -167,14 +162,14 @@ Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64
   auto it = inode->locks.find(key);
   if (it == inode->locks.end()) co_return;
   it->second.dropped = true;
-  if (!IsUnheard((co_await Unlock(inode, AllOf(key))).code())) DropIfIdle(inode);
+  if (!ServerSilent((co_await Unlock(inode, AllOf(key))).code())) DropIfIdle(inode);
   else scope_.Spawn(UnlockDropped(std::move(inode), key));
 }
 
 Task<void> Vfs::UnlockDropped(std::shared_ptr<VfsInode> inode, std::pair<LockKind, uint64_t> key) {
   while (inode->Dropped(key)) {
     co_await Sleep(kTellAgainNs);
-    if (inode->Dropped(key) && !IsUnheard((co_await Unlock(inode, AllOf(key))).code())) break;
+    if (inode->Dropped(key) && !ServerSilent((co_await Unlock(inode, AllOf(key))).code())) break;
   }
   DropIfIdle(inode);
 }
