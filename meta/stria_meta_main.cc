@@ -1,23 +1,18 @@
 // stria-meta: the metadata server. Only wiring: settings, store, transport.
-#include <signal.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/allocator.h"
+#include "common/daemon.h"
 #include "common/exec/loop_executor.h"
 #include "common/exec/pool.h"
 #include "common/file_limit.h"
@@ -44,25 +39,13 @@ namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
-constexpr size_t kMaxKeyFileBytes = 64 * 1024;
-
-Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error(FsError::kNoEnt, "cannot read the cluster key " + path);
-  std::string text(kMaxKeyFileBytes, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  Result<std::vector<ClusterKey>> keys = ParseClusterKeys(text);
-  if (!keys.ok()) return keys.error().WithContext(path);
-  return keys;
-}
 
 struct RestoreFlags {
   std::vector<std::string> from;  // empty: serve
   bool dry_run = false;
 };
 
-class Daemon {
+class Daemon final : public DaemonFrame {
  public:
   Daemon(MetaConfig config, std::vector<ClusterKey> keys, bool format, RestoreFlags restore)
       : config_(std::move(config)),
@@ -70,10 +53,9 @@ class Daemon {
         format_(format),
         restore_(std::move(restore)),
         sync_pool_(2, "meta-sync") {
-    executor_.MakeCurrent();
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
   }
-  ~Daemon() {
+  ~Daemon() override {
     scope_.CancelAll();
     metrics_server_.reset();
     bulk_server_.reset();  // first: it hands connections to the other
@@ -83,43 +65,10 @@ class Daemon {
     grpc_client_.reset();
   }
 
-  // Until a signal or a failure; the exit code.
-  int Run() {
-    std::thread signals([this] { WaitForSignals(); });
-    scope_.Spawn(restore_.from.empty() ? Serve() : Restore());
-    executor_.Run();
-    stopping_ = true;
-    pthread_kill(signals.native_handle(), SIGTERM);
-    signals.join();
-    return exit_code_;
-  }
+  int Run() { return DaemonFrame::Run(restore_.from.empty() ? Serve() : Restore()); }
 
  private:
-  void Fail(const Error& e) {
-    LogError("{}", e.message.empty() ? e.ToString() : e.message);
-    exit_code_ = 1;
-    executor_.Stop();
-  }
-
-  // SIGTERM and SIGINT are blocked everywhere else.
-  void WaitForSignals() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    while (true) {
-      int number = 0;
-      sigwait(&set, &number);
-      if (stopping_) return;
-      executor_.Post([this] {
-        if (shutting_down_) return;
-        shutting_down_ = true;
-        scope_.Spawn(Shutdown());
-      });
-    }
-  }
-
-  Task<void> Shutdown() {
+  Task<void> Shutdown() override {
     LogInfo("stopping");
     sd_notify(0, "STOPPING=1");
     if (server_) {
@@ -255,7 +204,6 @@ class Daemon {
   bool format_;
   const RestoreFlags restore_;
   std::optional<QuickWake> wake_;
-  LoopExecutor executor_;
   ThreadPool sync_pool_;
   std::mutex metrics_mu_;
   std::string metrics_text_;  // guarded by metrics_mu_
@@ -268,10 +216,6 @@ class Daemon {
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
-  bool shutting_down_ = false;
-  std::atomic<bool> stopping_{false};
-  int exit_code_ = 0;
-  TaskScope scope_;  // last
 };
 
 struct Flags {
@@ -304,11 +248,6 @@ Result<MetaConfig> ConfigFrom(const Flags& flags) {
   return c;
 }
 
-int Refuse(const Error& e) {
-  std::fprintf(stderr, "stria-meta: %s\n", e.message.empty() ? e.ToString().c_str() : e.message.c_str());
-  return 1;
-}
-
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("The metadata server of a Stria cluster.", "stria-meta");
@@ -327,21 +266,16 @@ int Main(int argc, char** argv) {
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
   CLI11_PARSE(app, argc, argv);
 
-  signal(SIGPIPE, SIG_IGN);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before the first thread (the log has one): inherited by all
+  BlockStopSignals();
 
   Result<MetaConfig> config = ConfigFrom(flags);
-  if (!config.ok()) return Refuse(config.error());
-  Result<std::vector<ClusterKey>> keys = LoadKeys(config->cluster_key_file);
-  if (!keys.ok()) return Refuse(keys.error());
+  if (!config.ok()) return RefuseToStart("stria-meta", config.error());
+  Result<std::vector<ClusterKey>> keys = LoadClusterKeys(config->cluster_key_file);
+  if (!keys.ok()) return RefuseToStart("stria-meta", keys.error());
   Result<LogLevel> level = ParseLogLevel(config->log_level);
-  if (!level.ok()) return Refuse(level.error());
+  if (!level.ok()) return RefuseToStart("stria-meta", level.error());
   Result<void> log = InitLog("meta", config->log_file, *level);
-  if (!log.ok()) return Refuse(log.error());
+  if (!log.ok()) return RefuseToStart("stria-meta", log.error());
 
   int code = 0;
   {

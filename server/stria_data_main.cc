@@ -1,22 +1,18 @@
 // stria-data: serves the disks of one PC. Only wiring: settings, threads, disks, transport.
-#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/allocator.h"
+#include "common/daemon.h"
 #include "common/exec/loop_executor.h"
 #include "common/file_limit.h"
 #include "common/log.h"
@@ -44,20 +40,8 @@ constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 constexpr int64_t kRegisterPollNs = 100 * kMillisecond;
 constexpr int64_t kMountPollNs = 2 * kSecond;
-constexpr size_t kMaxKeyFileBytes = 64 * 1024;
 
-Result<std::vector<ClusterKey>> LoadKeys(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Error(FsError::kNoEnt, "cannot read the cluster key " + path);
-  std::string text(kMaxKeyFileBytes, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  Result<std::vector<ClusterKey>> keys = ParseClusterKeys(text);
-  if (!keys.ok()) return keys.error().WithContext(path);
-  return keys;
-}
-
-class Daemon {
+class Daemon final : public DaemonFrame {
  public:
   Daemon(DataConfig config, std::vector<ClusterKey> keys)
       : config_(std::move(config)),
@@ -66,9 +50,8 @@ class Daemon {
         sync_pool_(2, "index-sync"),
         cpu_pool_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency())), "cpu"),
         memory_(RocksMemory::Make(config_.index_memory_bytes)) {
-    executor_.MakeCurrent();
   }
-  ~Daemon() {
+  ~Daemon() override {
     scope_.CancelAll();
     metrics_server_.reset();
     local_server_.reset();
@@ -78,43 +61,10 @@ class Daemon {
     disks_.clear();
   }
 
-  // Until a signal or a failure; the exit code.
-  int Run() {
-    std::thread signals([this] { WaitForSignals(); });
-    scope_.Spawn(config_.reindex ? SetIndexesAside() : Serve());
-    executor_.Run();
-    stopping_ = true;
-    pthread_kill(signals.native_handle(), SIGTERM);
-    signals.join();
-    return exit_code_;
-  }
+  int Run() { return DaemonFrame::Run(config_.reindex ? SetIndexesAside() : Serve()); }
 
  private:
-  void Fail(const Error& e) {
-    LogError("{}", e.message.empty() ? e.ToString() : e.message);
-    exit_code_ = 1;
-    executor_.Stop();
-  }
-
-  // SIGTERM and SIGINT are blocked everywhere else.
-  void WaitForSignals() {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    while (true) {
-      int number = 0;
-      sigwait(&set, &number);
-      if (stopping_) return;
-      executor_.Post([this] {
-        if (shutting_down_) return;
-        shutting_down_ = true;
-        scope_.Spawn(Shutdown());
-      });
-    }
-  }
-
-  Task<void> Shutdown() {
+  Task<void> Shutdown() override {
     LogInfo("stopping");
     local_server_.reset();
     if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
@@ -305,7 +255,6 @@ class Daemon {
   FileBudget files_;
   const TokenVerifier verifier_;  // of local readers
   std::optional<QuickWake> wake_;
-  LoopExecutor executor_;
   ThreadPool sync_pool_;
   ThreadPool cpu_pool_;
   const std::shared_ptr<RocksMemory> memory_;
@@ -325,10 +274,6 @@ class Daemon {
   std::unique_ptr<LocalOpener> local_opener_;
   std::unique_ptr<LocalServer> local_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
-  bool shutting_down_ = false;
-  std::atomic<bool> stopping_{false};
-  int exit_code_ = 0;
-  TaskScope scope_;  // last
 };
 
 struct Flags {
@@ -366,11 +311,6 @@ Result<DataConfig> ConfigFrom(const Flags& flags) {
   return c;
 }
 
-int Refuse(const Error& e) {
-  std::fprintf(stderr, "stria-data: %s\n", e.message.empty() ? e.ToString().c_str() : e.message.c_str());
-  return 1;
-}
-
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Serves the disks of this PC to a Stria cluster.", "stria-data");
@@ -390,23 +330,18 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   Result<DataConfig> config = ConfigFrom(flags);
-  if (!config.ok()) return Refuse(config.error());
+  if (!config.ok()) return RefuseToStart("stria-data", config.error());
   std::vector<ClusterKey> keys;
   if (!config->reindex) {
-    Result<std::vector<ClusterKey>> loaded = LoadKeys(config->cluster_key_file);
-    if (!loaded.ok()) return Refuse(loaded.error());
+    Result<std::vector<ClusterKey>> loaded = LoadClusterKeys(config->cluster_key_file);
+    if (!loaded.ok()) return RefuseToStart("stria-data", loaded.error());
     keys = std::move(*loaded);
   }
-  signal(SIGPIPE, SIG_IGN);
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by all threads; one waits for them
+  BlockStopSignals();
   Result<LogLevel> level = ParseLogLevel(config->log_level);
-  if (!level.ok()) return Refuse(level.error());
+  if (!level.ok()) return RefuseToStart("stria-data", level.error());
   Result<void> log = InitLog("data", config->log_file, *level);
-  if (!log.ok()) return Refuse(log.error());
+  if (!log.ok()) return RefuseToStart("stria-data", log.error());
 
   int code = 0;
   {

@@ -1,0 +1,80 @@
+#include "common/daemon.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "common/log.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxKeyFileBytes = 64 * 1024;
+
+sigset_t StopSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+std::string Told(const Error& e) { return e.message.empty() ? e.ToString() : e.message; }
+
+}  // namespace
+
+Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return Error(FsError::kNoEnt, "cannot read the cluster key " + path);
+  std::string text(kMaxKeyFileBytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  Result<std::vector<ClusterKey>> keys = ParseClusterKeys(text);
+  if (!keys.ok()) return keys.error().WithContext(path);
+  return keys;
+}
+
+int RefuseToStart(const std::string& program, const Error& e) {
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), Told(e).c_str());
+  return 1;
+}
+
+void BlockStopSignals() {
+  signal(SIGPIPE, SIG_IGN);
+  const sigset_t set = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+int DaemonFrame::Run(Task<void> work) {
+  std::atomic<bool> ended = false;
+  std::thread signals([this, &ended] {
+    const sigset_t set = StopSignals();
+    while (true) {
+      int number = 0;
+      sigwait(&set, &number);
+      if (ended) return;
+      executor_.Post([this] {
+        if (!std::exchange(shutting_down_, true)) scope_.Spawn(Shutdown());
+      });
+    }
+  });
+  scope_.Spawn(std::move(work));
+  executor_.Run();
+  ended = true;
+  pthread_kill(signals.native_handle(), SIGTERM);
+  signals.join();
+  return exit_code_;
+}
+
+void DaemonFrame::Fail(const Error& e) {
+  LogError("{}", Told(e));
+  exit_code_ = 1;
+  executor_.Stop();
+}
+
+}  // namespace stria

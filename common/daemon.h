@@ -1,0 +1,51 @@
+// What every server program does: it runs tasks on one executor until a signal or a failure. stria-meta and stria-data derive
+// from it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/exec/loop_executor.h"
+#include "common/exec/task.h"
+#include "common/token.h"
+
+namespace stria {
+
+// The keys in that file, newest first. kNoEnt, or what ParseClusterKeys says, with the path.
+Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path);
+
+// Says why the program does not start; the exit code.
+int RefuseToStart(const std::string& program, const Error& e);
+
+// SIGTERM and SIGINT go to the thread of DaemonFrame that waits for them; SIGPIPE to nobody. Call it before the first thread
+// (the log has one): all inherit it.
+void BlockStopSignals();
+
+class DaemonFrame {
+ public:
+  // The executor is the calling thread's.
+  DaemonFrame() { executor_.MakeCurrent(); }
+  // A derived class cancels scope_ first: its tasks use what it has.
+  virtual ~DaemonFrame() = default;
+  DaemonFrame(const DaemonFrame&) = delete;
+  DaemonFrame& operator=(const DaemonFrame&) = delete;
+
+  // Until a signal, a failure, or work that stops the executor; the exit code. REQUIRES: BlockStopSignals().
+  int Run(Task<void> work);
+
+ protected:
+  // Once, at the first signal. Stops the executor in the end.
+  virtual Task<void> Shutdown() = 0;
+  // Run ends with exit code 1.
+  void Fail(const Error& e);
+
+  LoopExecutor executor_;
+  TaskScope scope_;
+
+ private:
+  bool shutting_down_ = false;
+  int exit_code_ = 0;
+};
+
+}  // namespace stria
