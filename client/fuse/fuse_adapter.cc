@@ -92,7 +92,7 @@ void FuseAdapter::Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity ident
   if (identity == Identity::kCaller) caller = CallerOf(req);
   CHECK(reader_slot != nullptr, "not on a reader's thread");
   const auto* header = reinterpret_cast<const fuse_in_header*>(reader_slot->buffer.get());
-  const FuseAsked asked{header->opcode, roots().FromNode(header->nodeid), executor_.NowNs()};
+  const FuseAsked asked{header->opcode, roots().FromNode(header->nodeid), header->pid, executor_.NowNs()};
   executor_.PostOrRun([this, req, on_interrupt, caller = std::move(caller), asked, work = std::move(work)]() mutable {
     Run(req, on_interrupt, std::move(caller), asked, std::move(work));
   });

@@ -158,6 +158,7 @@ class FuseAdapter {
   Vfs& vfs() { return vfs_; }
   Passthrough& through() { return through_; }
   LookedUp& looked_up() { return looked_up_; }
+  TaskScope& holds() { return holds_; }  // of files held open for the kernel
   const RootMap& roots() const { return options_.roots; }
   const OwnerMap& owner() const { return options_.owner; }
   Pool& replies() { return replies_; }
@@ -212,6 +213,7 @@ class FuseAdapter {
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;
+  TaskScope holds_;  // last
 };
 
 // Who may not keep them takes suid and sgid from a file that has `mode` by writing to it.

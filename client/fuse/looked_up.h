@@ -1,8 +1,11 @@
-// What lookups gave the kernel just now. A path's last step is a LOOKUP, and often a GETATTR of what it gave; if
-// somebody removes that name between the two, a local filesystem still has the inode in hand and answers. ESTALE would
-// make the kernel look up once more, and give it to the program if that happens again.
+// What lookups gave the kernel just now. A path's last step is a LOOKUP, and often a GETATTR of what it gave, or an OPEN; if
+// somebody removes that name between the two, a local filesystem still has the inode in hand and answers. ESTALE makes the
+// kernel look up once more, and goes to the program if that happens again.
 //
-// A memory of kSlots inodes for kKeepNs: whoever finds the slot taken takes it over. Executor's thread only.
+// So a GETATTR is answered from here; and whoever met ESTALE at an open has what he looks up next held open for him. (What another
+// mount has looked up the metadata server keeps for a while; what we remove ourselves it does not, as rm looks up, too.)
+//
+// A memory of kSlots inodes and threads for kKeepNs: whoever finds the slot taken takes it over. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +32,18 @@ class LookedUp {
     return out;
   }
 
+  // This thread was told ESTALE at an open.
+  void Missed(uint32_t thread, int64_t now_ns) { misses_[thread % kSlots] = {thread, now_ns}; }
+  bool HasMissed(uint32_t thread, int64_t now_ns) const {
+    const Miss& miss = misses_[thread % kSlots];
+    return miss.thread == thread && miss.at_ns != 0 && now_ns - miss.at_ns <= kKeepNs;
+  }
+
  private:
+  struct Miss {
+    uint32_t thread = 0;
+    int64_t at_ns = 0;
+  };
   struct Slot {
     EntryOut entry;
     int64_t at_ns = 0;
@@ -37,6 +51,7 @@ class LookedUp {
   Slot& SlotOf(InodeId ino) { return slots_[ino.v % kSlots]; }
 
   std::vector<Slot> slots_{kSlots};
+  std::vector<Miss> misses_{kSlots};
 };
 
 }  // namespace stria

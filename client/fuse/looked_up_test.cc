@@ -27,6 +27,18 @@ TEST(LookedUp, IsKnownForAWhile) {
   EXPECT_FALSE(known.WithoutName(InodeId(7 + LookedUp::kSlots), 5));
 }
 
+TEST(LookedUp, WhoMissedIsKnownForAWhile) {
+  LookedUp known;
+  EXPECT_FALSE(known.HasMissed(7, 1));
+  EXPECT_FALSE(known.HasMissed(0, 1));
+  known.Missed(7, 5);
+  EXPECT_TRUE(known.HasMissed(7, 5 + LookedUp::kKeepNs));
+  EXPECT_FALSE(known.HasMissed(7, 6 + LookedUp::kKeepNs));
+  EXPECT_FALSE(known.HasMissed(8, 5));
+  known.Missed(7 + LookedUp::kSlots, 6);
+  EXPECT_FALSE(known.HasMissed(7, 6));
+}
+
 TEST(LookedUp, ALaterOneTakesTheSlot) {
   LookedUp known;
   known.Add(File(7), 5);

@@ -83,6 +83,7 @@ Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kil
   auto opened = co_await a.vfs().Open(r->who, ino, (flags & O_TRUNC) != 0, HandleFor(flags));
   if (!opened.ok()) {
     if (as) a.through().Leave(ino, as->mode);
+    if (opened.code() == FsError::kStale) a.looked_up().Missed(r->thread(), Executor::Current().NowNs());
     r->Fail(opened.error());
     co_return;
   }

@@ -20,8 +20,35 @@ using Identity = FuseAdapter::Identity;
 
 // ---- lookup, getattr, setattr
 
+constexpr int kHoldTries = 20;
+
+// Open for LookedUp::kKeepNs, if it can be. Of its own, as who asks may be cancelled.
+Task<void> HoldOpen(FuseAdapter& a, Caller who, InodeId ino, OneShot<FsError> told) {
+  VfsHandle flags;
+  flags.read = flags.noatime = true;
+  auto opened = co_await a.vfs().Open(who, ino, /*truncate=*/false, flags);
+  told.Set(opened.code());
+  if (!opened.ok()) co_return;
+  co_await Sleep(LookedUp::kKeepNs);
+  (void)co_await a.vfs().Release(who, std::move(opened->handle));
+}
+
+// What the kernel can open when it has the answer, whatever becomes of the name: a file that `r` may read.
+Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent, const std::string& name) {
+  for (int i = 0;; ++i) {
+    Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, name);
+    if (!found.ok() || found->attr.type != FileType::kFile || i == kHoldTries) co_return found;
+    OneShot<FsError> told;
+    a.holds().Spawn(HoldOpen(a, r->who, found->attr.ino, told));
+    const FsError code = co_await told.Take();
+    found->attr_valid_ns = 0;  // they may have changed meanwhile
+    if (code != FsError::kStale) co_return found;
+  }
+}
+
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
-  Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, name);
+  const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
+  Result<EntryOut> found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
   if (found.code() == FsError::kNoEnt) {
     r->NoEntry(a.vfs().NameValidNs(parent, name, InodeId()));
     co_return;

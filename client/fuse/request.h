@@ -32,6 +32,7 @@ enum class OnInterrupt : uint8_t {
 struct FuseAsked {
   uint32_t opcode = 0;
   InodeId ino;
+  uint32_t thread = 0;  // who asks; 0 if not to be known here
   int64_t at_ns = 0;  // the executor's time
 
   std::string ToString() const;  // "write to inode 12"
@@ -48,6 +49,7 @@ class FuseRequest {
   FuseRequest& operator=(const FuseRequest&) = delete;
 
   const Caller who;
+  uint32_t thread() const { return asked_.thread; }
 
   bool Ok() { return Fail(FsError::kOk); }
   bool Fail(FsError code);

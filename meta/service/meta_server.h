@@ -284,7 +284,7 @@ class MetaServer final : public MetaService, public AdminService {
   void ExpireSessions();
   void FenceSilent();
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
-  void ReapIfUnused(SessionId by, InodeId ino);  // `by` has just closed it
+  void ReapIfUnused(InodeId ino);
   void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
   void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);

@@ -260,7 +260,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     if (fenced) continue;
     if (Now() >= deadline_ns || !fatal_.ok()) {
       leases_.AbandonOpen(s, ino);
-      ReapIfUnused(s, ino);
+      ReapIfUnused(ino);
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
     co_await WaitProgress(deadline_ns);
@@ -312,21 +312,22 @@ Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
 
 void MetaServer::GiveBack(const OpHeader& h, InodeId ino) {
   leases_.Release(h.session, ino, h.trace_id);
-  ReapIfUnused(h.session, ino);
+  ReapIfUnused(ino);
   progress_.Pulse();
 }
 
 Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   if (Error e = leases_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq, r.header.trace_id); !e.ok()) co_return e;
-  ReapIfUnused(r.header.session, r.ino);
+  ReapIfUnused(r.ino);
   progress_.Pulse();
   co_return Empty();
 }
 
-void MetaServer::ReapIfUnused(SessionId by, InodeId ino) {
+void MetaServer::ReapIfUnused(InodeId ino) {
   if (!orphans_.count(ino) || leases_.IsOpen(ino)) return;
-  if (lookups_.ByAnother(by, ino, Now())) {
+  // Other programs of the session that has just closed it may be about to open it, too.
+  if (lookups_.ByAnother(SessionId(), ino, Now())) {
     Linger(ino);
     return;
   }

@@ -26,7 +26,7 @@ class RecentLookups {
 
   // `now_ns` never falls.
   void Note(SessionId s, InodeId ino, int64_t now_ns);
-  // Has a session other than `s` looked it up in the last kKeepNs?
+  // Has a session other than `s` (0: any) looked it up in the last kKeepNs?
   bool ByAnother(SessionId s, InodeId ino, int64_t now_ns) const;
   size_t size() const { return order_.size(); }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "test/sim/small_files_testing.h"
 
@@ -62,6 +63,63 @@ TEST_F(Replaced, OpensFindWhatWasLookedUp) {
   EXPECT_EQ(replacing.error, FsError::kOk);
   const auto left = Do(vfs(0).StatFs(kRoot));
   EXPECT_EQ(left->files, 3u) << "two directories and a file: all that was replaced is freed";
+}
+
+struct Reading {
+  const bool* stop;
+  int reads = 0, stale = 0;
+  std::string wrong;
+};
+
+// What was opened stays, whatever becomes of its name. STRIA_REPLACED_SECONDS=600: of virtual time.
+Task<void> ReadOn(Vfs* vfs, InodeId dir, Random rng, Reading* r) {
+  while (!*r->stop && r->wrong.empty()) {
+    const auto found = co_await vfs->Lookup(kRoot, dir, "f");
+    if (!found.ok()) r->wrong = "lookup: " + found.error().ToString();
+    if (!found.ok()) co_return;
+    if (rng.OneIn(3)) co_await Sleep(static_cast<int64_t>(rng.Between(1, 3'000'000)));
+    VfsHandle flags;
+    flags.read = true;
+    flags.noatime = rng.OneIn(2);
+    const auto opened = co_await vfs->Open(kRoot, found->attr.ino, false, flags);
+    if (opened.code() == FsError::kStale) {
+      ++r->stale;
+      continue;
+    }
+    if (!opened.ok()) r->wrong = "open: " + opened.error().ToString();
+    if (!opened.ok()) co_return;
+    for (int i = static_cast<int>(rng.Between(1, 3)); i > 0; --i) {
+      if (rng.OneIn(2)) co_await Sleep(static_cast<int64_t>(rng.Between(1, 2'000'000)));
+      const auto attr = co_await vfs->GetAttr(kRoot, found->attr.ino);
+      if (!attr.ok()) r->wrong = "attributes of what is open: " + attr.error().ToString();
+      const auto text = co_await vfs->Read(kRoot, opened->handle, 0, kMiB);
+      if (SmallFiles::Text(text) != "text") r->wrong = "read of what is open: " + SmallFiles::Text(text);
+    }
+    (void)co_await vfs->Release(kRoot, opened->handle);
+    ++r->reads;
+    co_await Sleep(static_cast<int64_t>(rng.Between(1, 300'000)));
+  }
+}
+
+TEST_F(Replaced, WhatIsOpenStays) {
+  const char* wanted = std::getenv("STRIA_REPLACED_SECONDS");
+  const InodeId dir = MakeDir(0, "d");
+  Create(0, dir, "f", "text");
+  Replacing replacing;
+  Reading readings[4] = {{&replacing.stop}, {&replacing.stop}, {&replacing.stop}, {&replacing.stop}};
+  cluster_.scope(0).Spawn(Replace(&vfs(0), dir, &replacing));
+  for (size_t i = 0; i < 4; ++i) cluster_.scope(i / 2).Spawn(ReadOn(&vfs(i / 2), dir, Random(i + 1), &readings[i]));
+  cluster_.executor().RunFor((wanted ? std::atoi(wanted) : 10) * kSecond);
+  replacing.stop = true;
+  cluster_.executor().RunFor(10 * kSecond);
+  EXPECT_EQ(replacing.error, FsError::kOk);
+  EXPECT_GT(replacing.replaced, 100);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(readings[i].wrong, "") << i;
+    EXPECT_GT(readings[i].reads, 100) << i;
+    if (i >= 2) EXPECT_EQ(readings[i].stale, 0) << "of another client";
+  }
+  EXPECT_EQ(Do(vfs(0).StatFs(kRoot))->files, 3u);
 }
 
 // By a client that has the directory to itself: what is replaced is given back with the rename.
