@@ -45,11 +45,13 @@ void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
 }
 // What the session holds after a restart it has claimed, and nothing else is to be given back.
 void PrepareReplay(NameRequest* r, const NodeReply&) { r->release = InodeId(); }
+void PrepareReplay(RenameRequest* r, const NodeReply&) { r->release = InodeId(); }
 template <class Req, class Rep>
 void PrepareReplay(Req*, const Rep&) {}
 
 // The same for one that goes to the server under another term than the one in which it was made.
 void PrepareForTerm(NameRequest* r) { r->release = InodeId(); }
+void PrepareForTerm(RenameRequest* r) { r->release = InodeId(); }
 template <class Req>
 void PrepareForTerm(Req*) {}
 
