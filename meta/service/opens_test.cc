@@ -227,16 +227,21 @@ TEST_F(ServiceTest, AnUnlinkGivesBackWhatNobodyUses) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+RenameRequest NewOverF(TestClient* client, InodeId release) {
+  RenameRequest r;
+  r.header = client->Mutation();
+  r.parent = r.new_parent = kRootInode;
+  r.name = "new";
+  r.new_name = "f";
+  r.release = release;
+  return r;
+}
+
 // "Write new, rename over old" by one client, as an editor does: no other call, no event, no orphan.
 TEST_F(ServiceTest, ARenameGivesBackWhatNobodyUses) {
   const InodeId old = a.Make(kRootInode, "f")->node.attr.ino;
   const InodeId made = a.Make(kRootInode, "new")->node.attr.ino;
-  RenameRequest r;
-  r.header = a.Mutation();
-  r.parent = r.new_parent = kRootInode;
-  r.name = "new";
-  r.new_name = "f";
-  r.release = old;
+  const RenameRequest r = NewOverF(&a, old);
   a.events.clear();
   const auto reply = a.Run(h.server->Rename(r));
   ASSERT_TRUE(reply.ok()) << reply.error();
@@ -260,12 +265,7 @@ TEST_F(ServiceTest, ARenameTellsOfWhatHasANameLeft) {
   link.new_name = "other";
   ASSERT_TRUE(a.Run(h.server->Link(link)).ok());
   ASSERT_TRUE(a.GetAttr(old).ok());
-  RenameRequest r;
-  r.header = a.Mutation();
-  r.parent = r.new_parent = kRootInode;
-  r.name = "new";
-  r.new_name = "f";
-  r.release = old;
+  const RenameRequest r = NewOverF(&a, old);
   a.events.clear();
   ASSERT_TRUE(a.Run(h.server->Rename(r)).ok());
   h.ex.RunFor(kSecond);
