@@ -81,28 +81,8 @@ class FakeMeta::Service final : public MetaService {
     m_->session_ = SessionId();
     co_return Empty();
   }
-  Task<Result<NodeReply>> Unlink(NameRequest r) override {
-    CO_RETURN_IF_ERROR(co_await Arrive());
-    if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
-    CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
-    CHECK(r.header.op_seq.v > 0, "a mutation without op_seq");
-    m_->acked_below_ = std::max(m_->acked_below_, r.header.acked_below);
-    std::erase_if(m_->results_, [&](const auto& kv) { return kv.first < m_->acked_below_; });
-    NodeReply reply;
-    for (int times = m_->rng_.Percent(m_->faults.duplicate_percent) ? 2 : 1; times > 0; --times) {
-      auto it = m_->results_.find(r.header.op_seq);
-      if (it == m_->results_.end()) {
-        if (r.header.op_seq < m_->acked_below_) co_return Error(FsError::kBadRequest, "forgotten");
-        if (r.header.settle) m_->refused_.insert(r.header.op_seq);
-        if (m_->refused_.contains(r.header.op_seq)) co_return Error(FsError::kTimedOut, "given up");
-        m_->applied_[++m_->seq_] = r.name;
-        it = m_->results_.emplace(r.header.op_seq, std::make_pair(m_->seq_, r.name)).first;
-      }
-      CHECK(it->second.second == r.name, "an op_seq was used twice");
-      reply.seq = CommitSeq(it->second.first);
-    }
-    co_return co_await Answer(std::move(reply));
-  }
+  Task<Result<NodeReply>> Unlink(NameRequest r) override { return Change(r.header, r.name, r.release); }
+  Task<Result<NodeReply>> Rename(RenameRequest r) override { return Change(r.header, r.new_name, r.release); }
   Task<Result<NodeReply>> Lookup(NameRequest r) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
@@ -121,7 +101,6 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(Release, InodeRequest, Empty)
   STRIA_FAKE_NOSYS(LeaseDone, LeaseDoneRequest, Empty)
   STRIA_FAKE_NOSYS(Rmdir, NameRequest, NodeReply)
-  STRIA_FAKE_NOSYS(Rename, RenameRequest, NodeReply)
   STRIA_FAKE_NOSYS(Link, LinkRequest, NodeReply)
   STRIA_FAKE_NOSYS(ReadLink, InodeRequest, ReadLinkReply)
   STRIA_FAKE_NOSYS(ReadDir, ReadDirRequest, ReadDirReply)
@@ -149,6 +128,29 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(Fsck, InodeRequest, FsckReply)
 
  private:
+  Task<Result<NodeReply>> Change(OpHeader h, std::string name, InodeId release) {
+    CO_RETURN_IF_ERROR(co_await Arrive());
+    if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
+    CO_RETURN_IF_ERROR(Void(m_->Check(h)));
+    CHECK(h.op_seq.v > 0, "a mutation without op_seq");
+    m_->acked_below_ = std::max(m_->acked_below_, h.acked_below);
+    std::erase_if(m_->results_, [&](const auto& kv) { return kv.first < m_->acked_below_; });
+    m_->released_.push_back(release);
+    NodeReply reply;
+    for (int times = m_->rng_.Percent(m_->faults.duplicate_percent) ? 2 : 1; times > 0; --times) {
+      auto it = m_->results_.find(h.op_seq);
+      if (it == m_->results_.end()) {
+        if (h.op_seq < m_->acked_below_) co_return Error(FsError::kBadRequest, "forgotten");
+        if (h.settle) m_->refused_.insert(h.op_seq);
+        if (m_->refused_.contains(h.op_seq)) co_return Error(FsError::kTimedOut, "given up");
+        m_->applied_[++m_->seq_] = name;
+        it = m_->results_.emplace(h.op_seq, std::make_pair(m_->seq_, name)).first;
+      }
+      CHECK(it->second.second == name, "an op_seq was used twice");
+      reply.seq = CommitSeq(it->second.first);
+    }
+    co_return co_await Answer(std::move(reply));
+  }
   static Result<void> Void(Error e) { return e.ok() ? Result<void>() : Result<void>(std::move(e)); }
   Task<Result<void>> Arrive() {
     if (address_ == "standby") co_return Error(FsError::kNotLeader, "fake");

@@ -199,6 +199,41 @@ TEST(MetaSession, ReplaysWhatARestartLost) {
   }
 }
 
+// What is given back with a name is given back in the term of the server in which the session had it: after a restart it
+// has claimed what it holds, which may be that again.
+template <class Req>
+void GivesNothingBackAfterARestart(Task<Result<NodeReply>> (MetaService::*method)(Req)) {
+  for (const bool answered : {true, false}) {
+    SCOPED_TRACE(answered ? "replayed" : "asked again");
+    Env env(1);
+    env.meta.SyncByItself(false);
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    if (!answered) env.meta.faults.lost_reply_percent = 100;
+    Req request;
+    request.release = InodeId(7);
+    request.header.term = env.session.term();
+    std::optional<Result<NodeReply>> r;
+    TaskScope scope;
+    scope.Spawn(env.session.Mutate(method, std::move(request)), [&r](Result<NodeReply> reply) { r.emplace(std::move(reply)); });
+    env.ex.RunFor(3 * kSecond);
+    EXPECT_EQ(r.has_value(), answered);
+    const std::vector<InodeId> before = env.meta.released();
+    ASSERT_FALSE(before.empty());
+    EXPECT_EQ(before, std::vector<InodeId>(before.size(), InodeId(7)));
+    env.meta.faults = {};
+    env.meta.Restart(false);
+    env.ex.RunFor(20 * kSecond);
+    EXPECT_TRUE(r && r->ok());
+    EXPECT_EQ(env.meta.log().size(), 1u);
+    const std::vector<InodeId> all = env.meta.released();
+    ASSERT_GT(all.size(), before.size());
+    const std::vector<InodeId> after(all.begin() + static_cast<ptrdiff_t>(before.size()), all.end());
+    EXPECT_EQ(after, std::vector<InodeId>(after.size(), InodeId()));
+  }
+}
+TEST(MetaSession, AnUnlinkGivesNothingBackAfterARestart) { GivesNothingBackAfterARestart(&MetaService::Unlink); }
+TEST(MetaSession, ARenameGivesNothingBackAfterARestart) { GivesNothingBackAfterARestart(&MetaService::Rename); }
+
 // As soon as all sessions have reclaimed, calls of others may change what the kernel has cached.
 TEST(MetaSession, TheKernelForgetsBeforeTheReclaim) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
