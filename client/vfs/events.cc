@@ -115,7 +115,14 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 }
 
 Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
-  if (!inode || inode->lease == LeaseMode::kNone) {
+  const uint64_t generation = session_.generation();
+  SemaphoreHold held;
+  if (inode && inode->lease != LeaseMode::kNone) {
+    held = co_await inode->lease_mu.Lock();  // writers wait, nothing new becomes dirty
+    if (session_.generation() != generation) co_return;
+  }
+  if (!inode || inode->lease == LeaseMode::kNone) {  // not had, or given back by who was before us in the line
+    held.Release();
     // If the grant has not arrived yet, what is left of it is kept when it does.
     const bool coming = inode && (inode->opening > 0 || !creates_.empty());
     if (coming) {
@@ -125,9 +132,18 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
     co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
     co_return;
   }
+  {
+    const Counted recalling(&inode->recalls);
+    co_await CarryOutRecall(inode, std::move(e), std::move(held));
+  }
+  DropIfIdle(inode);
+}
+
+// `held` of lease_mu, and there is a lease.
+Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e, SemaphoreHold held) {
   VfsInode& n = *inode;
   const uint64_t generation = session_.generation();
-  auto held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
+  const uint64_t grants = n.grants;
   while (!(co_await FlushHeld(inode)).ok() && session_.generation() == generation) {
     co_await Sleep(kGiveUpPauseNs);
   }
@@ -148,7 +164,8 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   co_await ForgetPages(inode, 0, 0);
   (void)co_await FlushInode(inode, false);
   if (session_.generation() != generation) co_return;
-  if (n.idle() && creates_.empty()) {
+  // Closed and opened again meanwhile it is another grant than the recalled one.
+  if (n.grants == grants && n.idle() && creates_.empty()) {
     // Nobody uses it here: whoever asks has it alone, or with those who do. (An Open that begins after this has a
     // higher number, and outlasts it.) If the recall was of an older grant than ours the server leaves it at that.
     DropLease(n);

@@ -47,6 +47,7 @@ class VfsInode {
   // WritePages). Never held while the kernel forgets pages.
   AsyncMutex lease_mu;
   uint32_t lease_waits = 0;    // for lease_mu, perhaps not in its line yet
+  uint32_t recalls = 0;        // being carried out
   uint32_t opening = 0;        // Opens of it under way
   // Not held here since this call, and the server does not surely know; 0: no.
   uint64_t owes_release = 0;
@@ -132,10 +133,11 @@ class VfsInode {
   }
   AsyncMutex lock_mu;  // held over each request for a lock of this inode: they arrive in order
 
+  // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           lease_waits > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating || owes_release > 0 ||
-           ahead || telling;
+           lease_waits > 0 || recalls > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating ||
+           owes_release > 0 || ahead || telling;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.

@@ -341,6 +341,7 @@ class Vfs {
 
   // events.cc
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
+  Task<void> CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e, SemaphoreHold held);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // True when the server has taken it. `call`: 0, or a number from NumberCall.
   Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);

@@ -9,6 +9,15 @@ namespace {
 
 const Caller kRoot;
 
+Task<void> OpenFor(Vfs* vfs, InodeId ino, bool for_write, std::optional<Result<Vfs::Opened>>* out) {
+  VfsHandle flags;
+  flags.read = true;
+  flags.write = for_write;
+  *out = co_await vfs->Open(kRoot, ino, false, flags);
+}
+
+Task<void> Release(Vfs* vfs, VfsHandlePtr h) { (void)co_await vfs->Release(kRoot, std::move(h)); }
+
 Task<void> OpenAndClose(Vfs* vfs, InodeId ino, FsError* out) {
   VfsHandle flags;
   flags.write = true;
@@ -21,6 +30,16 @@ class GivenBack : public SmallFiles {
  public:
   explicit GivenBack(SimClusterOptions options = Options()) : SmallFiles(options) {}
   bool IsOpen(InodeId ino) { return cluster_.meta_server()->leases().IsOpen(ino); }
+  bool IsOpenBy(size_t c, InodeId ino) {
+    return cluster_.meta_server()->leases().IsOpenBy(cluster_.client(c).session().id(), ino);
+  }
+  VfsHandlePtr Open(size_t c, InodeId ino) {
+    VfsHandle flags;
+    flags.read = true;
+    auto opened = Do(vfs(c).Open(kRoot, ino, false, flags));
+    EXPECT_TRUE(opened.ok()) << opened.error();
+    return opened.ok() ? opened->handle : nullptr;
+  }
   uint64_t Session(size_t c) { return cluster_.client(c).session().generation(); }
   void RunFor(int64_t ns) { cluster_.executor().RunFor(ns); }
 };
@@ -45,6 +64,35 @@ TEST_F(GivenBack, WhenARecallIsOlderThanTheGrant) {
   EXPECT_EQ(first, FsError::kOk);
   EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
   RunFor(2 * kSecond);
+  EXPECT_FALSE(IsOpen(ino));
+}
+
+// What is open stays open. A recall takes as long as the kernel needs to forget pages; meanwhile the last program closes the
+// file, which gives it back, and another one opens it: that is another grant.
+TEST_F(GivenBack, NotWhatWasOpenedSinceTheRecall) {
+  const InodeId ino = Create(0, kRootInode, "f", "text");
+  ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, kRootInode)).ok());
+  VfsHandlePtr first = Open(0, ino);
+  std::optional<Result<Vfs::Opened>> other;
+  VfsHandlePtr second;
+  {
+    const SimKernel::PagesLocked reading(&cluster_.kernel(0), ino);
+    cluster_.scope(1).Spawn(OpenFor(&vfs(1), ino, false, &other));
+    RunFor(kSecond);
+    EXPECT_FALSE(other) << "the recall waits for the kernel";
+    EXPECT_TRUE(Do(vfs(0).Release(kRoot, std::move(first))).ok());
+    second = Open(0, ino);
+    RunFor(kSecond);
+    EXPECT_TRUE(other && other->ok());
+  }
+  RunFor(5 * kSecond);
+  EXPECT_TRUE(IsOpenBy(0, ino));
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  EXPECT_TRUE(Do(vfs(1).Release(kRoot, (*other)->handle)).ok());
+  RunFor(5 * kSecond);
+  EXPECT_EQ(Text(Do(vfs(0).Read(kRoot, second, 0, kMiB))), "text");
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, std::move(second))).ok());
+  RunFor(5 * kSecond);
   EXPECT_FALSE(IsOpen(ino));
 }
 
@@ -92,6 +140,39 @@ TEST_F(GivenBackInDoubt, WhenTheOpenIsNotAnswered) {
   RunFor(kSecond);
   EXPECT_EQ(Session(0), session);
   EXPECT_FALSE(IsOpen(ino));
+}
+
+// An open for writing keeps both the close of the last reader and a recall waiting, and fails.
+TEST_F(GivenBackInDoubt, AndNotHadAgainByARecallBehindIt) {
+  const InodeId ino = Create(1, kRootInode, "f", "text");
+  VfsHandlePtr first = Open(0, ino);
+  RunFor(kSecond);
+  // Something of it has changed: the last one to close it gives it back.
+  SetAttrIn mode;
+  mode.mode = 0600;
+  EXPECT_TRUE(Do(vfs(1).SetAttr(kRoot, ino, mode)).ok());
+  RunFor(kSecond);
+  std::optional<Result<Vfs::Opened>> writer;
+  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.scope(0).Spawn(OpenFor(&vfs(0), ino, true, &writer));
+  RunFor(kMillisecond);
+  cluster_.scope(0).Spawn(Release(&vfs(0), std::move(first)));
+  std::optional<Result<Vfs::Opened>> other;
+  cluster_.scope(1).Spawn(OpenFor(&vfs(1), ino, true, &other));
+  RunFor(2 * kSecond);
+  EXPECT_FALSE(writer);
+  EXPECT_FALSE(other);
+  VfsHandlePtr second;
+  {
+    const SimKernel::PagesLocked reading(&cluster_.kernel(0), ino);
+    RunFor(3 * kSecond);
+    EXPECT_TRUE(writer && !writer->ok());
+    cluster_.network().Heal();
+    RunFor(3 * kSecond);
+    second = Open(0, ino);
+  }
+  RunFor(5 * kSecond);
+  EXPECT_TRUE(IsOpenBy(0, ino)) << vfs(0).Describe(ino);
 }
 
 // The server has made it, and its client is not told before the caller has waited long enough: it is made for nobody.
