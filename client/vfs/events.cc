@@ -191,6 +191,14 @@ std::vector<HeldInode> Vfs::Held() {
   return out;
 }
 
+std::vector<InodeId> Vfs::Leased() const {
+  std::vector<InodeId> out;
+  for (const auto& [ino, n] : inodes_) {
+    if (n->lease != LeaseMode::kNone && n->generation == session_.generation() && !n->ahead) out.push_back(ino);
+  }
+  return out;
+}
+
 // What is cached here is not shown while the session is not open; but the kernel does not ask.
 Task<void> Vfs::OnRestart() { return ForgetInKernel(InodesKnown(), false); }
 

@@ -155,6 +155,8 @@ class Vfs {
   Task<void> OnRestart();
   Task<void> OnReclaimed(bool lost);
   std::vector<HeldInode> Held();
+  // Of which it holds a lease, and has told the server that they are there.
+  std::vector<InodeId> Leased() const;
   std::vector<FileLock> HeldLocks();
   // SessionHandlers::before_call: files that the call is about, or in a directory that it is about, and the server does
   // not know yet (ahead.cc).

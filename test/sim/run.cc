@@ -7,12 +7,14 @@
 
 namespace stria {
 namespace {
+constexpr int64_t kLookNs = kMillisecond;  // between two looks at what clients hold
 constexpr int64_t kFlushNs = 20 * kSecond;  // longest that a client needs to write what it has, when all is well
 
 // Every fourth seed resumes coroutines in the order in which they became ready, as the real loop does: chance also
 // leads out of circles that the real one never leaves.
 SimClusterOptions OfSeed(SimClusterOptions o, uint64_t seed) {
   if (seed % 4 == 3) o.shuffle = 1;
+  if (seed % 2 == 1) o.kernel_ns = 5 * kMillisecond;
   if (seed % 3 == 2) o.mapping_bytes = 4 * kKiB;  // a few stripes
   return o;
 }
@@ -111,6 +113,15 @@ std::string SimWorld::WhoHasOpen(InodeId ino) {
     out += ", open by " + ClientName(c) + ", which says: " + cluster_.vfs(c).Describe(ino);
   }
   return out;
+}
+
+Task<void> SimWorld::FollowLeases() {
+  while (!stopping()) {
+    co_await Sleep(kLookNs);
+    if (const std::string unknown = cluster_.UnknownLease(); !unknown.empty()) {
+      Fail("the metadata server does not know that " + unknown);
+    }
+  }
 }
 
 Task<std::string> SimWorld::WhatIsLeft() {
@@ -278,6 +289,7 @@ std::string SimWorld::RunAll() {
   if (options_.faults.network) SetNetworkFaults();
   for (size_t c = 0; c < options_.cluster.clients; ++c) StartActors(c);
   scope_.Spawn(FollowTroubles());
+  scope_.Spawn(FollowLeases());
   if (!cluster_.Run(Driver(), 2 * options_.duration_ns + kSecond) && !failed()) Fail("the driver hangs");
   if (failed()) return failure_;
   Trace("faults end");

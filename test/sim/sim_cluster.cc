@@ -47,6 +47,7 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
   for (size_t c = 0; c < options_.clients; ++c) {
     clients_.push_back(std::make_unique<ClientState>());
+    clients_.back()->kernel.SetSlow(seed * 31 + c, options_.kernel_ns);
     clients_.back()->uuid = SeededUuid(rng_);
   }
   admin_factory_ = net_->MakeFactory("admin");
@@ -354,6 +355,22 @@ void SimCluster::StartClient(size_t c) {
   s.scope = std::make_unique<TaskScope>();
   s.client->Start();
   ++s.starts;
+}
+
+std::string SimCluster::UnknownLease() const {
+  const MetaServer* const meta = meta_.server.get();
+  for (size_t c = 0; meta != nullptr && c < clients_.size(); ++c) {
+    if (!client_up(c)) continue;
+    Vfs& vfs = clients_[c]->client->vfs();
+    const MetaSession& session = clients_[c]->client->session();
+    const SessionId s = session.id();
+    // It has not heard yet that the server has restarted, or that it is fenced.
+    if (session.term() != meta->term() || !meta->sessions().Exists(s) || meta->sessions().IsUnclaimed(s)) continue;
+    for (const InodeId ino : vfs.Leased()) {
+      if (!meta->leases().IsOpenBy(s, ino)) return client_host(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.Describe(ino);
+    }
+  }
+  return "";
 }
 
 Task<Result<BufferChain>> SimCluster::Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {

@@ -40,6 +40,7 @@ struct SimClusterOptions {
   size_t shuffle = 4;  // ready coroutines that the seed chooses among
   MetaServerOptions meta;
   int64_t client_timeout_ns = 120 * kSecond;
+  int64_t kernel_ns = 0;  // that clients' kernels need to forget pages, at most
   uint64_t mapping_bytes = VfsOptions().mapping_bytes;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
@@ -84,6 +85,9 @@ class SimCluster {
   SimKernel& kernel(size_t c) { return clients_[c]->kernel; }
   // As a process reads through the kernel: in pages, if they may be cached.
   Task<Result<BufferChain>> Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
+  // The metadata server knows of each lease that a client believes it has, or would free what is open there. Empty: so it
+  // is; else the first that it does not know. True at any moment, whatever is lost or late.
+  std::string UnknownLease() const;
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }

@@ -12,6 +12,7 @@ Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t
     return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });
   };
   while (data && locked()) co_await ended_.Wait();
+  if (data && forget_ns_ > 0) co_await Sleep(static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(forget_ns_))));
 }
 
 std::optional<InodeId> SimKernel::Believed(InodeId parent, const std::string& name) const {

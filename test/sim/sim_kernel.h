@@ -18,6 +18,11 @@ namespace stria {
 
 class SimKernel final : public KernelCache {
  public:
+  // To forget pages it needs up to this long.
+  void SetSlow(uint64_t seed, int64_t ns) {
+    rng_ = Random(seed);
+    forget_ns_ = ns;
+  }
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
   Task<void> ForgetNames(InodeId in) override { return forget_.Forget(in); }
   bool can_forget_names() const override { return true; }
@@ -78,6 +83,8 @@ class SimKernel final : public KernelCache {
   std::optional<InodeId> Believed(InodeId parent, const std::string& name) const;
   void Enter(InodeId parent, const std::string& name, InodeId ino, uint64_t epoch, int64_t valid_ns);
 
+  Random rng_{0};
+  int64_t forget_ns_ = 0;
   uint64_t begun_ = 0;
   std::set<std::pair<uint64_t, InodeId>> reading_;
   Event ended_;

@@ -97,6 +97,7 @@ class SimWorld {
   bool Whole(const StatusReply& s) const;
   Task<void> Settle();
   std::string WhoHasOpen(InodeId ino);
+  Task<void> FollowLeases();
   Task<std::string> WhatIsLeft();  // empty: all is whole
   Task<void> FinalChecks();
   Task<void> CheckStore();
