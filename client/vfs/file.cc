@@ -132,14 +132,15 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   const uint64_t epoch = inode->extent_epoch;
   if (!truncate && !inode->extents.Covers(0, 1, asked_ns)) r.map_bytes = kOpenMapBytes;
   // Opening twice is opening once; only truncation must not be repeated.
-  ++inode->opening;
-  auto reply = truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
-                        : co_await session_.Call(&MetaService::Open, std::move(r), who);
-  --inode->opening;
-  if (!reply.ok()) {
-    OweRelease(*inode);
-    co_return reply.error();
+  std::optional<Result<OpenReply>> answer;
+  {
+    Opening opening(this, inode.get());
+    answer.emplace(truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
+                            : co_await session_.Call(&MetaService::Open, std::move(r), who));
+    opening.granted = answer->ok();
   }
+  CO_RETURN_IF_ERROR(*answer);
+  const OpenReply& reply = **answer;
   if (truncate) {
     ++inode->extent_epoch;
     inode->extents.Clear();
@@ -147,12 +148,12 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     inode->pages_version = 0;
     inode->attr_known = false;
   }
-  TakeGrant(inode, *reply, for_write, asked);
-  TakeMapping(*inode, *reply, epoch, asked_ns);
+  TakeGrant(inode, reply, for_write, asked);
+  TakeMapping(*inode, reply, epoch, asked_ns);
   AccountDirty(*inode);
   pause.reset();
   resizing.reset();
-  RememberNode(reply->node, truncate ? SinceChange(since) : since);
+  RememberNode(reply.node, truncate ? SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
 }
@@ -250,10 +251,13 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (unseen) inode->attr_forgotten = inode->attr_shown;
   if (reply->created) inode->grew_ns = Executor::Current().NowNs();
   if (!inode->attr_known) {
-    ++inode->opening;
+    std::optional<Counted> opening(&inode->opening);
     const auto known = co_await KnowAttr(inode);
-    --inode->opening;
-    CO_RETURN_IF_ERROR(known);
+    opening.reset();
+    if (!known.ok()) {
+      LetGo(inode);
+      co_return known.error();
+    }
   }
   co_return MakeHandle(inode, std::move(flags));
 }
@@ -476,6 +480,13 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   if (!keep && !co_await TryRelease(inode)) scope_.Spawn(ReleaseInode(inode));
   DropIfIdle(inode);
   co_return Ok();
+}
+
+Vfs::Opening::Opening(Vfs* vfs, VfsInode* n) : vfs_(vfs), n_(n) { ++n_->opening; }
+
+Vfs::Opening::~Opening() {
+  --n_->opening;
+  if (!granted) vfs_->OweRelease(*n_);
 }
 
 // What was asked of the server may have been done in a try that it could not answer, whatever the last one said.

@@ -414,6 +414,19 @@ class Vfs {
   Task<bool> TryRelease(std::shared_ptr<VfsInode> inode);
   // An Open that failed may have opened it all the same.
   void OweRelease(VfsInode& n);
+  // An Open is under way. Who waits for it may be cancelled: a read that takes its lease anew, by a signal.
+  class Opening {
+   public:
+    Opening(Vfs* vfs, VfsInode* n);
+    Opening(const Opening&) = delete;
+    Opening& operator=(const Opening&) = delete;
+    ~Opening();
+    bool granted = false;
+
+   private:
+    Vfs* const vfs_;
+    VfsInode* const n_;
+  };
   // An unlink, or a rename over it, takes the inode's only name: if nobody uses it here its lease is given back in the
   // same request. The inode, or null; WasGivenBack with the answer.
   template <class Req>

@@ -16,6 +16,10 @@ Task<void> OpenFor(Vfs* vfs, InodeId ino, bool for_write, std::optional<Result<V
   *out = co_await vfs->Open(kRoot, ino, false, flags);
 }
 
+Task<void> ReadFrom(Vfs* vfs, VfsHandlePtr h, std::optional<Result<BufferChain>>* out) {
+  *out = co_await vfs->Read(kRoot, std::move(h), 0, kMiB);
+}
+
 Task<void> Release(Vfs* vfs, VfsHandlePtr h) { (void)co_await vfs->Release(kRoot, std::move(h)); }
 
 Task<void> OpenAndClose(Vfs* vfs, InodeId ino, FsError* out) {
@@ -94,6 +98,29 @@ TEST_F(GivenBack, NotWhatWasOpenedSinceTheRecall) {
   EXPECT_TRUE(Do(vfs(0).Release(kRoot, std::move(second))).ok());
   RunFor(5 * kSecond);
   EXPECT_FALSE(IsOpen(ino));
+}
+
+// The reader got a signal while he waited for the metadata server.
+TEST_F(GivenBack, AfterAReadThatWasInterrupted) {
+  const InodeId ino = Create(1, kRootInode, "f", "text");
+  VfsHandlePtr h = Open(0, ino);
+  const uint64_t session = Session(0);
+  cluster_.CrashMeta(false);
+  RunFor(30 * kSecond);
+  {
+    TaskScope reader;
+    std::optional<Result<BufferChain>> bytes;
+    reader.Spawn(ReadFrom(&vfs(0), h, &bytes));
+    RunFor(kSecond);
+    EXPECT_FALSE(bytes);
+  }
+  cluster_.StartMeta();
+  RunFor(60 * kSecond);
+  EXPECT_EQ(Session(0), session);
+  EXPECT_TRUE(Do(vfs(0).Release(kRoot, std::move(h))).ok());
+  EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
+  RunFor(5 * kSecond);
+  EXPECT_FALSE(IsOpen(ino)) << vfs(0).Describe(ino);
 }
 
 // Whose calls end before the session does.
