@@ -15,6 +15,7 @@ constexpr int64_t kFlushNs = 20 * kSecond;  // longest that a client needs to wr
 SimClusterOptions OfSeed(SimClusterOptions o, uint64_t seed) {
   if (seed % 4 == 3) o.shuffle = 1;
   if (seed % 2 == 1) o.kernel_ns = 5 * kMillisecond;
+  if (seed % 5 == 1) o.signals = true;
   if (seed % 3 == 2) o.mapping_bytes = 4 * kKiB;  // a few stripes
   return o;
 }

@@ -374,6 +374,15 @@ std::string SimCluster::UnknownLease() const {
 }
 
 Task<Result<BufferChain>> SimCluster::Read(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {
+  if (options_.signals && rng_.OneIn(20)) {
+    const int64_t after_ns = rng_.OneIn(2) ? 3 * kMillisecond : 30 * kSecond;
+    auto read = co_await WithTimeout(static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(after_ns))), ReadOnce(c, h, offset, length));
+    if (read) co_return std::move(*read);
+  }
+  co_return co_await ReadOnce(c, std::move(h), offset, length);
+}
+
+Task<Result<BufferChain>> SimCluster::ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {
   std::optional<SimKernel::PagesLocked> pages;
   if (h->page_cache) pages.emplace(&kernel(c), h->inode->ino);
   co_return co_await vfs(c).Read(Caller(), h, offset, length, /*for_pages=*/pages.has_value());

@@ -40,6 +40,7 @@ struct SimClusterOptions {
   size_t shuffle = 4;  // ready coroutines that the seed chooses among
   MetaServerOptions meta;
   int64_t client_timeout_ns = 120 * kSecond;
+  bool signals = false;   // some reads are interrupted, and asked again
   int64_t kernel_ns = 0;  // that clients' kernels need to forget pages, at most
   uint64_t mapping_bytes = VfsOptions().mapping_bytes;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
@@ -177,6 +178,7 @@ class SimCluster {
     std::unique_ptr<Client> client;
     std::unique_ptr<TaskScope> scope;
   };
+  Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   Task<void> OpenNode(size_t n);
   Task<void> OpenMeta();
   Task<void> RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out);
