@@ -143,6 +143,7 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   CO_RETURN_IF_ERROR(CheckReplacement(r));
   const bool whole_node = !r.target;
   const NodeInfo* node = whole_node ? cluster_->FindNode(r.node) : nullptr;
+  const std::string what = node != nullptr ? node->name : cluster_->TargetName(targets.front());
   if (r.verb == AdminVerb::kOut) {
     const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_->IsReachable(t); });
     if (answers && !r.force) {
@@ -161,7 +162,6 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   AdminReply reply;
   reply.stripes = weight.first;
   reply.bytes = weight.second;
-  const std::string what = node != nullptr ? node->name : cluster_->TargetName(targets.front());
   switch (r.verb) {
     case AdminVerb::kDrain: reply.message = what + " is emptied"; break;
     case AdminVerb::kUndrain: reply.message = what + " is in use again"; break;
@@ -235,6 +235,7 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
       more = !page.end;
     }
     delete_cursors_.erase(t);
+    std::erase_if(deletes_out_, [t](const auto& out) { return out.second == t; });
   }
   if (whole_node) cluster_->RemoveNode(r.node);
   co_return co_await FinishAdmin(std::move(reply));

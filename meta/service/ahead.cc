@@ -105,11 +105,7 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
     }
   }
   // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
-  if (!had) {
-    Acks acks;
-    Push(interests_.DataChanged(dir, s), &acks);
-    for (const auto& [session, event] : acks) untold_attrs_[dir][session] = event;
-  }
+  if (!had) TellAndNote(dir, s);
   co_await WaitTold(&untold_attrs_, dir, s);
 }
 

@@ -77,6 +77,7 @@ Result<bool> MetaServer::CleanSome() {
     RETURN_IF_ERROR(txn.Commit());
     if (!more) trims_.erase(ino);
     NoteCommit(touched);
+    TellTrimmed(touched);
     return true;
   }
   if (!ended_.empty()) {
@@ -95,14 +96,17 @@ Result<bool> MetaServer::CleanSome() {
   }
   if (reaps_.empty() || !window_over_) return false;
   const InodeId ino = *reaps_.begin();
-  reaps_.erase(ino);
-  if (leases_.IsOpen(ino) && !Sabotaged(Sabotage::kFreeOpenFiles)) return true;  // again when it is released
+  if (leases_.IsOpen(ino) && !Sabotaged(Sabotage::kFreeOpenFiles)) {
+    reaps_.erase(ino);  // again when it is released
+    return true;
+  }
   ASSIGN_OR_RETURN(const bool orphan, txn.Has<OrphanRecord>(InodeKey(ino)));
   if (orphan) {
     RETURN_IF_ERROR(OpReapOrphan(txn, ino, Wall(), &touched));
     RETURN_IF_ERROR(txn.Commit());
     NoteCommit(touched);
   }
+  reaps_.erase(ino);
   orphans_.erase(ino);
   return true;
 }

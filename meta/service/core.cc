@@ -153,6 +153,7 @@ Task<Result<void>> MetaServer::MakeRoomFor(const Touched& touched) {
       co_return seq.error();
     }
     NoteCommit(more);
+    TellTrimmed(more);
     co_await Yield();
   }
   co_return Ok();
@@ -254,6 +255,16 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
   // not processed may wait for this very call.
   for (InodeId ino : touched.data) co_await WaitTold(&untold_attrs_, ino, from);
   for (InodeId ino : touched.attrs) co_await WaitTold(&untold_attrs_, ino, from);
+}
+
+void MetaServer::TellAndNote(InodeId ino, SessionId except) {
+  Acks acks;
+  Push(interests_.DataChanged(ino, except), &acks);
+  for (const auto& [session, event] : acks) untold_attrs_[ino][session] = event;
+}
+
+void MetaServer::TellTrimmed(const Touched& touched) {
+  for (InodeId ino : touched.attrs) Push(interests_.AttrChanged(ino, SessionId()), nullptr);
 }
 
 Task<void> MetaServer::WaitTold(InodeId dir) {

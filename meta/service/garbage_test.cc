@@ -29,6 +29,26 @@ TEST_F(GarbageTest, GarbageWaitsForEverySession) {
   b.Stop();
 }
 
+// What a truncation leaves is freed bit by bit, and who looks meanwhile learns how it ends.
+TEST_F(GarbageTest, WhoSeesAFileBeingTrimmedIsToldOfItsEnd) {
+  const InodeId ino = FileOf(1000);
+  a.Release(ino);
+  TestClient b(&h, 2);
+  b.Open();
+  SetAttrRequest cut;
+  cut.header = a.Mutation();
+  cut.ino = ino;
+  cut.size = 0;
+  ASSERT_TRUE(a.Run(h.server->SetAttr(cut)).ok());
+  const uint64_t seen = b.GetAttr(ino)->attr.allocated_bytes;
+  EXPECT_GT(seen, 0u);
+  b.events.clear();
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(a.GetAttr(ino)->attr.allocated_bytes, 0u);
+  EXPECT_GE(Count(b.events, SessionEvent::Kind::kInvalidateAttr, ino), 1u);
+  b.Stop();
+}
+
 class SlowSyncTest : public FiveNodesTest {
  protected:
   static MetaServerOptions Slow() {

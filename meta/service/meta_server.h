@@ -245,6 +245,10 @@ class MetaServer final : public MetaService, public AdminService {
   Task<void> Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered);
   // No answer about a directory's names overtakes what was announced of them: who hears of a change from us must not
   // find, or hear from others who have looked at what they cached, that it has not happened.
+  // All but `except` are to forget what they cache of it; WaitTold waits until they have.
+  void TellAndNote(InodeId ino, SessionId except);
+  // Its allocated bytes are fewer; nobody waits for that.
+  void TellTrimmed(const Touched& touched);
   Task<void> WaitTold(InodeId dir);
   Task<void> WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except);
   bool IsUntold(SessionId s, InodeId ino) const;  // of a change of the inode's attributes or bytes

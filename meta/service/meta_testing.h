@@ -28,6 +28,12 @@ inline ClusterKey TestKey() {
   return key;
 }
 
+inline size_t Count(const std::vector<SessionEvent>& events, SessionEvent::Kind kind, InodeId ino) {
+  size_t n = 0;
+  for (const SessionEvent& e : events) n += e.kind == kind && e.ino == ino;
+  return n;
+}
+
 class MetaHarness {
  public:
   explicit MetaHarness(uint64_t seed = 1, MetaServerOptions o = {})

@@ -122,7 +122,7 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
       const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
       if (found.ok()) there = found->attr.ino;
     }
-    if (!there || leases_.ClearForChange(r.header.session, there).clear) break;
+    if (!there || !leases_.DirtyHolder(r.header.session, there)) break;
     CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, there, deadline_ns));
   }
   Touched touched;

@@ -103,6 +103,45 @@ TEST_F(ServiceTest, RemoteTruncateRecalls) {
   EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kShared);
 }
 
+// The kernel of who creates it did not know that somebody else had just made it.
+TEST_F(ServiceTest, ACreateThatTruncatesRecalls) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  a.flush = [&](SessionEvent) -> Task<void> {
+    EXPECT_TRUE((co_await h.server->Commit(a.InlineCommit(ino, 0, "hello"))).ok());
+  };
+  MakeNodeRequest r;
+  r.header = b.Mutation();
+  r.parent = kRootInode;
+  r.name = "f";
+  r.mode = 0644;
+  r.open = r.truncate = true;
+  auto made = b.Run(h.server->MakeNode(r));
+  ASSERT_TRUE(made.ok()) << made.error();
+  EXPECT_FALSE(made->created);
+  EXPECT_EQ(made->node.attr.ino, ino);
+  EXPECT_EQ(made->node.attr.size, 0u);
+  EXPECT_EQ(Count(a.events, Kind::kRecall, ino), 1u);
+}
+
+// Asked again, as its first answer is late, an open is granted no earlier.
+TEST_F(ServiceTest, AnExclusiveGrantWaitsForThoseWhoCacheHoweverOftenItIsAsked) {
+  ASSERT_TRUE(a.Make(kRootInode, "f", FileType::kFile, false).ok());
+  const InodeId ino = b.Lookup("f")->attr.ino;
+  b.Stop();
+  TaskScope scope;
+  std::vector<LeaseMode> granted;
+  for (int tries = 0; tries < 2; ++tries) {
+    scope.Spawn(a.OpenTask(ino, true), [&granted](Result<OpenReply> r) {
+      EXPECT_TRUE(r.ok()) << r.error();
+      granted.push_back(r->lease);
+    });
+    h.ex.RunFor(3 * kSecond);
+    EXPECT_TRUE(granted.empty()) << tries;
+  }
+  h.ex.RunFor(15 * kSecond);  // until the lease of `b` has ended
+  EXPECT_EQ(granted, (std::vector<LeaseMode>{LeaseMode::kExclusive, LeaseMode::kExclusive}));
+}
+
 // Somebody removes the name while a create still waits for those who knew that it was not there.
 TEST_F(ServiceTest, ACreatedFileIsOpenFromItsBeginning) {
   TestClient c{&h, 3};

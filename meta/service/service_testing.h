@@ -12,12 +12,6 @@
 
 namespace stria {
 
-inline size_t Count(const std::vector<SessionEvent>& events, SessionEvent::Kind kind, InodeId ino) {
-  size_t n = 0;
-  for (const SessionEvent& e : events) n += e.kind == kind && e.ino == ino;
-  return n;
-}
-
 class ServiceTest : public testing::Test {
  protected:
   ServiceTest() { a.Open(), b.Open(); }

@@ -34,6 +34,7 @@ bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
     interests_.NoteData(s, h.ino, &evicted);
   }
   NoteEvictions(evicted);
+  if (!sessions_.Exists(s)) return false;  // it was told of more than it may leave untaken
   for (const FileLock& l : r.locks) {
     if (l.type == LockType::kNone || l.first > l.last || !locks_.Reclaim(s, l)) return false;
   }
@@ -57,7 +58,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       }
       TellOrphaned(lost);
       progress_.Pulse();
-      co_return SessionReply(s, true);
+      if (sessions_.Exists(s)) co_return SessionReply(s, true);
     }
     // Two sessions claim what only one can have had: neither the lease nor its bytes are safe.
     Fence(s, "it claims a lease that another session has claimed");
@@ -251,7 +252,10 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
     const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
     first = false;
-    if (o.late) co_return Error(FsError::kRetryLater, "the file was released by a later call");
+    if (o.late) {
+      ReapIfUnused(ino);
+      co_return Error(FsError::kRetryLater, "the file was released by a later call");
+    }
     const bool fenced = PushDemands(o.demands);
     if (o.granted) {
       mode = o.mode;
@@ -265,11 +269,11 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     }
     co_await WaitProgress(deadline_ns);
   }
-  if (mode == LeaseMode::kExclusive && !had_exclusive) {
-    // From now on only the holder knows size and times: nobody else may go on with what they cached.
-    Acks acks;
-    Push(interests_.DataChanged(ino, s), &acks);
-    co_await WaitAcks(std::move(acks));
+  if (mode == LeaseMode::kExclusive) {
+    // From now on only the holder knows size and times: nobody else may go on with what they cached. An earlier try of this
+    // call may have told them, and they may not know yet.
+    if (!had_exclusive) TellAndNote(ino, s);
+    co_await WaitTold(&untold_attrs_, ino, s);
   }
   co_return mode;
 }

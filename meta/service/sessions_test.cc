@@ -491,6 +491,30 @@ TEST_F(ServiceTest, RestartWaitsForReclaims) {
   EXPECT_FALSE(b.Reclaim()) << "expired: everything it held is lost";
 }
 
+// It holds more than the server can tell it of: it gets a fresh session.
+TEST(ReclaimTest, OfMoreThanCanBeToldIsRefused) {
+  MetaServerOptions o;
+  o.max_interests = 8;
+  o.sessions.max_events = 8;
+  MetaHarness h(1, o);
+  TestClient a(&h, 1);
+  a.Open();
+  const SessionId before = a.session;
+  std::vector<HeldInode> held;
+  for (int i = 0; i < 100; ++i) {
+    const auto made = a.Make(kRootInode, "f" + std::to_string(i));
+    ASSERT_TRUE(made.ok()) << made.error();
+    held.push_back({made->node.attr.ino, LeaseMode::kExclusive, true});
+  }
+  a.Stop();
+  h.Crash(false);
+  EXPECT_FALSE(a.Reclaim(held));
+  EXPECT_NE(a.session, before);
+  EXPECT_TRUE(a.Lookup("f7").ok());
+  EXPECT_FALSE(h.server->leases().IsOpen(held[7].ino));
+  a.Stop();
+}
+
 TEST_F(ServiceTest, ASecondSessionOfTheSameClientFencesTheFirst) {
   auto made = a.Make(kRootInode, "f");
   ASSERT_TRUE(made.ok());

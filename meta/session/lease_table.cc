@@ -48,9 +48,10 @@ void LeaseTable::EraseIfIdle(SessionId s, InodeId ino) {
 LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_write, bool data, bool first,
                                          uint64_t call) {
   OpenOutcome out;
-  if (first && call != 0) {
+  if (call != 0) {
     const auto released = released_.find({s, ino});
     out.late = released != released_.end() && call < released->second;
+    if (out.late && !first) AbandonOpen(s, ino);
     if (out.late) return out;
   }
   Holders& holders = inodes_[ino];

@@ -59,6 +59,24 @@ TEST(LeaseTable, TruthTable) {
   }
 }
 
+// Who asked does not wait for it any more, and has said so.
+TEST(LeaseTable, WhatWasReleasedWhileItsOpenWaitedIsNotGranted) {
+  LeaseTable t;
+  EXPECT_EQ(OpenAll(t, kA, true), LeaseMode::kExclusive);
+  const auto asked = t.Open(kB, kIno, false, true, true, 5);
+  ASSERT_EQ(asked.demands.size(), 1u);
+  t.NoteDemand(asked.demands[0], 50);
+  t.Release(kB, kIno, 6);
+  EXPECT_TRUE(t.LeaseDone(kA, kIno, LeaseMode::kShared, 50).ok());
+  const auto again = t.Open(kB, kIno, false, true, false, 5);
+  EXPECT_FALSE(again.granted);
+  EXPECT_TRUE(again.late);
+  EXPECT_FALSE(t.IsOpenBy(kB, kIno));
+  t.Release(kA, kIno, 100);
+  EXPECT_FALSE(t.IsOpen(kIno)) << "nor does it wait";
+  EXPECT_TRUE(t.Open(kB, kIno, false, true, true, 7).granted);
+}
+
 TEST(LeaseTable, OpenWaitsForTheRecall) {
   LeaseTable t;
   EXPECT_EQ(OpenAll(t, kA, true), LeaseMode::kExclusive);
