@@ -83,6 +83,13 @@ class FakeMeta::Service final : public MetaService {
   }
   Task<Result<NodeReply>> Unlink(NameRequest r) override { return Change(r.header, r.name, r.release); }
   Task<Result<NodeReply>> Rename(RenameRequest r) override { return Change(r.header, r.new_name, r.release); }
+  Task<Result<Empty>> Release(InodeRequest r) override {
+    CO_RETURN_IF_ERROR(co_await Arrive());
+    if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
+    CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
+    m_->released_.push_back(r.ino);
+    co_return co_await Answer(Empty());
+  }
   Task<Result<NodeReply>> Lookup(NameRequest r) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
@@ -98,7 +105,6 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(SetAttr, SetAttrRequest, NodeReply)
   STRIA_FAKE_NOSYS(MakeNode, MakeNodeRequest, OpenReply)
   STRIA_FAKE_NOSYS(Open, OpenRequest, OpenReply)
-  STRIA_FAKE_NOSYS(Release, InodeRequest, Empty)
   STRIA_FAKE_NOSYS(LeaseDone, LeaseDoneRequest, Empty)
   STRIA_FAKE_NOSYS(Rmdir, NameRequest, NodeReply)
   STRIA_FAKE_NOSYS(Link, LinkRequest, NodeReply)

@@ -1,6 +1,6 @@
 // For tests of MetaSession: a metadata server in memory that keeps sessions, events and exactly-once
 // results, and loses its undurable tail at a restart. Of the namespace it knows two mutations, Unlink(name) and
-// Rename(new_name), which note the name, and Lookup, which fails. Everything else is kNoSys. Executor's thread only.
+// Rename(new_name), which note the name, Release, and Lookup, which fails. Everything else is kNoSys. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ class FakeMeta final : public MetaConnector {
   void Advance(uint64_t n) { seq_ += n; }
   // Names unlinked, in order, as far as the server remembers.
   std::vector<std::string> log() const;
-  // What the mutations that came gave back (`release`), each time they came, in order.
+  // What was given back by what came (`release`, Release), each time it came, in order.
   const std::vector<InodeId>& released() const { return released_; }
   const std::vector<HeldInode>& reclaimed() const { return reclaimed_; }
   size_t stored_results() const { return results_.size(); }

@@ -123,7 +123,7 @@ class MetaSession {
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
   uint64_t NumberCall() { return ++calls_; }
-  // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and RenameRequest).
+  // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and RenameRequest, and Release itself).
 
   // How long what this session caches may still be used; <= 0 is not at all.
   int64_t LeaseLeftNs() const;
@@ -133,6 +133,9 @@ class MetaSession {
   uint64_t term() const { return term_; }
   SessionId id() const { return session_; }
   CommitSeq durable_seq() const { return durable_seq_; }
+  // Of changes of names and attributes: whether all that were answered when NextOp() was `before` are known durable.
+  OpSeq NextOp() const { return ops_.Next(); }
+  bool ChangesDurable(OpSeq before) const { return !ops_.HasUndurableChange(before); }
   // Hold over a read, from before its extents are looked up: keeps garbage that it may need.
   ReadGuard BeginRead() { return reads_.Begin(); }
   // Never null; empty before the first session is open.

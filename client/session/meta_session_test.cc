@@ -231,6 +231,27 @@ void GivesNothingBackAfterARestart(Task<Result<NodeReply>> (MetaService::*method
     EXPECT_EQ(after, std::vector<InodeId>(after.size(), InodeId()));
   }
 }
+TEST(MetaSession, AReleaseGivesNothingBackAfterARestart) {
+  Env env(1);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.meta.faults.lost_reply_percent = 100;
+  InodeRequest request;
+  request.ino = InodeId(7);
+  request.header.term = env.session.term();
+  std::optional<Result<Empty>> r;
+  TaskScope scope;
+  scope.Spawn(env.session.Call(&MetaService::Release, std::move(request)), [&r](Result<Empty> reply) { r.emplace(std::move(reply)); });
+  env.ex.RunFor(3 * kSecond);
+  const size_t before = env.meta.released().size();
+  ASSERT_GT(before, 0u);
+  env.meta.faults = {};
+  env.meta.Restart(false);
+  env.ex.RunFor(20 * kSecond);
+  EXPECT_TRUE(r && r->ok());
+  const std::vector<InodeId> all = env.meta.released();
+  ASSERT_GT(all.size(), before);
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i < before ? InodeId(7) : InodeId()) << i;
+}
 TEST(MetaSession, AnUnlinkGivesNothingBackAfterARestart) { GivesNothingBackAfterARestart(&MetaService::Unlink); }
 TEST(MetaSession, ARenameGivesNothingBackAfterARestart) { GivesNothingBackAfterARestart(&MetaService::Rename); }
 

@@ -24,10 +24,13 @@ inline constexpr uint64_t kMaxUndurableBytes = 32 * kMiB;
 // Keeps an op open. Movable; may outlive the log.
 class OpTicket {
  public:
-  using OpenSet = std::set<OpSeq>;
+  struct OpenSet {
+    std::set<OpSeq> all;
+    std::set<OpSeq> changes;  // of names and attributes, answered
+  };
   OpTicket() = default;
   OpTicket(std::shared_ptr<OpenSet> open, OpSeq seq) : open_(std::move(open)), seq_(seq) {
-    open_->insert(seq);
+    open_->all.insert(seq);
   }
   OpTicket(OpTicket&& o) noexcept : open_(std::exchange(o.open_, nullptr)), seq_(o.seq_) {}
   OpTicket& operator=(OpTicket&& o) noexcept {
@@ -40,9 +43,10 @@ class OpTicket {
   }
   ~OpTicket() { Close(); }
   void Close() {
-    if (open_) open_->erase(seq_);
+    if (open_) open_->all.erase(seq_), open_->changes.erase(seq_);
     open_ = nullptr;
   }
+  void IsChange() { open_->changes.insert(seq_); }
   OpSeq seq() const { return seq_; }
 
  private:
@@ -72,7 +76,10 @@ class OpLog {
   };
 
   OpTicket Begin() { return OpTicket(open_, OpSeq(next_++)); }
-  OpSeq AckedBelow() const { return open_->empty() ? OpSeq(next_) : *open_->begin(); }
+  OpSeq AckedBelow() const { return open_->all.empty() ? OpSeq(next_) : *open_->all.begin(); }
+  OpSeq Next() const { return OpSeq(next_); }
+  // Of those begun before `seq`, one that was answered (OpTicket::IsChange) is not known durable.
+  bool HasUndurableChange(OpSeq seq) const { return !open_->changes.empty() && *open_->changes.begin() < seq; }
 
   // The op was answered with `seq`; keep it until that is durable.
   void Keep(OpTicket ticket, CommitSeq seq, uint64_t bytes, Resend resend) {
@@ -84,7 +91,7 @@ class OpLog {
   bool Full() const { return kept_.size() >= kMaxUndurableOps || bytes_ >= kMaxUndurableBytes; }
   bool HalfFull() const { return kept_.size() >= kMaxUndurableOps / 2 || bytes_ >= kMaxUndurableBytes / 2; }
   size_t undurable() const { return kept_.size(); }
-  size_t unanswered() const { return open_->size() - kept_.size(); }
+  size_t unanswered() const { return open_->all.size() - kept_.size(); }
 
   // Of the first that must be replayed; 0 if there is none.
   uint64_t FirstOrder() const { return kept_.empty() ? 0 : kept_.begin()->second.order(); }

@@ -52,6 +52,7 @@ void PrepareReplay(Req*, const Rep&) {}
 // The same for one that goes to the server under another term than the one in which it was made.
 void PrepareForTerm(NameRequest* r) { r->release = InodeId(); }
 void PrepareForTerm(RenameRequest* r) { r->release = InodeId(); }
+void PrepareForTerm(InodeRequest* r) { r->ino = InodeId(); }  // a Release: of nothing
 template <class Req>
 void PrepareForTerm(Req*) {}
 
@@ -74,6 +75,16 @@ bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
 template <class Req>
 bool AnsweredDurable(const Req&) {
   return false;
+}
+
+// Of names or attributes of what was there before. Of its bytes, and that it was made, the file's inode remembers itself.
+bool IsChange(const CommitRequest&) { return false; }
+bool IsChange(const CloneRequest&) { return false; }
+bool IsChange(const MakeNodeRequest&) { return false; }
+bool IsChange(const SetAttrRequest& r) { return !r.read_ns; }
+template <class Req>
+bool IsChange(const Req&) {
+  return true;
 }
 
 }  // namespace
@@ -168,6 +179,7 @@ void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req reques
     return;
   }
   if (!seq || seq <= durable_seq_) return;
+  if (IsChange(request)) ticket.IsChange();
   const uint64_t bytes = BytesOf(request);
   ops_.Keep(std::move(ticket), seq, bytes,
             [this, method, request = std::move(request)](OpLog::Place place) { return Resend(method, request, place); });

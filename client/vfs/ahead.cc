@@ -275,6 +275,12 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
 // Of its own, as who waits for it may be cancelled.
 Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
+  if (!n.ahead) {  // the session was lost before this began
+    n.telling = false;
+    n.told.Pulse();
+    DropIfIdle(inode);
+    co_return;
+  }
   n.tried_to_tell = true;
   CommitRequest r;
   r.ino = n.ino;

@@ -130,6 +130,7 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
       inode->recalled_to = e.lease;
     }
     co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
+    if (inode) DropIfIdle(inode);
     co_return;
   }
   {

@@ -36,6 +36,11 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
     n.generation = session_.generation();
     n.batch_done.Pulse();
   }
+  // What is mapped was told for one read, and nobody said when it changed.
+  if (n.lease == LeaseMode::kNone || n.lease == LeaseMode::kShared) {
+    ++n.extent_epoch;
+    n.extents.Clear();
+  }
   // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
   // has sent is answered.
   const bool keeps = n.buffers_writes() && !n.dirty.clean() && reply.lease != LeaseMode::kExclusive;
@@ -148,8 +153,9 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     inode->pages_version = 0;
     inode->attr_known = false;
   }
+  const bool undisturbed = inode->extent_epoch == epoch;
   TakeGrant(inode, reply, for_write, asked);
-  TakeMapping(*inode, reply, epoch, asked_ns);
+  if (undisturbed) TakeMapping(*inode, reply, asked_ns);
   AccountDirty(*inode);
   pause.reset();
   resizing.reset();
@@ -158,10 +164,10 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   co_return co_await KnowAttr(inode);
 }
 
-void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, uint64_t epoch, int64_t asked_ns) {
-  // As for EnsureExtents; and a recall that was answered meanwhile left less than was granted.
+void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
+  // A recall that was answered meanwhile left less than was granted.
   const bool caches = n.lease == reply.lease && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
-  if (reply.mapping && caches && n.extent_epoch == epoch) n.extents.Add(0, *reply.mapping, asked_ns);
+  if (reply.mapping && caches) n.extents.Add(0, *reply.mapping, asked_ns);
 }
 
 Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags) {
@@ -519,8 +525,10 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
   DropLease(n);
   n.owes_release = call;
+  const uint64_t term = r.header.term = session_.term();
   const auto done = co_await session_.Call(&MetaService::Release, std::move(r), Caller());
-  if (done.ok() && n.owes_release == call) n.owes_release = 0;
+  // In another term of the server it was of nothing; what the session claimed then may have been this still.
+  if (done.ok() && session_.term() == term && n.owes_release == call) n.owes_release = 0;
   co_return n.owes_release != call;
 }
 

@@ -56,6 +56,7 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
   VfsInode& n = *inode;
   const uint64_t generation = n.generation;
   const uint64_t failures = n.failures;
+  const OpSeq before = session_.NextOp();
   if (durable) ++n.durable_waiters;
   n.dirty.Seal();
   const uint64_t mine = n.dirty.seals();
@@ -67,9 +68,10 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
   if (n.generation != generation) {
     co_return Error(FsError::kIo, "the mount lost its session before the bytes were written");
   }
-  if (n.dirty.head_seal() <= mine) co_return n.flush_error;
+  if (n.dirty.head_seal() <= mine) co_return n.failure;  // another batch may have succeeded since
   if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
-  if (durable && n.last_commit > n.durable_commit) {
+  // And what was changed of it by its name, or of its names.
+  if (durable && (n.last_commit > n.durable_commit || !session_.ChangesDurable(before))) {
     const VfsInode::Commit upto = n.last_commit;
     InodeRequest r;
     r.ino = n.ino;
@@ -207,7 +209,7 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
     n.dirty.PutBack(batch.id);
   } else {
     if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
-    n.flush_error = result.error();
+    n.flush_error = n.failure = result.error();
     ++n.failures;
     DropUnreachable(inode);
   }

@@ -51,12 +51,19 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   if (auto done = SetAhead(who, ino, set)) co_return *std::move(done);
   const AheadPause pause(this, ino);
-  std::shared_ptr<VfsInode> inode;
+  // Who opens it while it is cut waits: what he writes is not among what goes.
+  auto it = inodes_.find(ino);
+  const std::shared_ptr<VfsInode> inode = it != inodes_.end() ? it->second : set.size ? InodeOf(ino) : nullptr;
+  auto changed = co_await ChangeAttr(std::move(who), ino, inode, set);
+  if (inode) LetGo(inode);
+  co_return changed;
+}
+
+// `inode` as far as it is in use here.
+Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<VfsInode> inode, SetAttrIn set) {
   SemaphoreHold held;
   bool unflushed = false;
-  auto it = inodes_.find(ino);
-  if (it != inodes_.end()) {
-    inode = it->second;
+  if (inode) {
     CO_ASSIGN_OR_RETURN(held, co_await LockLease(inode));
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
@@ -89,7 +96,7 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
                                    : session_.Mutate(&MetaService::SetAttr, std::move(r), who));
   if (!reply.ok()) co_return reply.error();
   if (inode) inode->Committed(session_.term(), reply->seq);
-  // It may have been opened meanwhile.
+  // It may have been created over meanwhile.
   if (auto now = inodes_.find(ino); now != inodes_.end() && set.size) {
     VfsInode& n = *now->second;
     ++n.extent_epoch;
@@ -99,9 +106,6 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
     AccountDirty(n);
   }
   const EntryOut out = RememberNode(*reply, SinceChange(since));
-  resizing.reset();
-  held.Release();
-  if (inode) LetGo(inode);
   co_return out;
 }
 

@@ -396,8 +396,8 @@ class Vfs {
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
                              bool again = false);
   void CreateEnded(uint64_t call);
-  // Of a mapping asked for under `epoch` of the inode, and granted with `lease`.
-  void TakeMapping(VfsInode& n, const OpenReply& reply, uint64_t epoch, int64_t asked_ns);
+  // Nothing has come between since it was asked for, but perhaps a recall.
+  void TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
   // Waits as long as the servers answer, and the session's timeout if they do not.
@@ -453,6 +453,7 @@ class Vfs {
   // Bytes that found no space, of a file that is gone, wait for space no longer.
   void DropUnreachable(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
+  Task<Result<EntryOut>> ChangeAttr(Caller who, InodeId ino, std::shared_ptr<VfsInode> inode, SetAttrIn set);
   Task<Result<NodeReply>> CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who);
   Task<Result<std::vector<WrittenPiece>>> Store(std::shared_ptr<VfsInode> inode, BufferChain payload);
   // They are not committed, for this reason.

@@ -48,6 +48,34 @@ class FsyncRestart {
     if (!done.ok()) co_return done.error();
     co_return Ok();
   }
+  Task<Result<void>> SetXattr() { return cluster_.vfs(0).SetXattr(kRoot, ino_, "user.a", "1", false, false); }
+  Task<Result<void>> Rename() { return cluster_.vfs(0).Rename(kRoot, kRootInode, "f", kRootInode, "g", false, false); }
+  Task<Result<void>> Link() {
+    const auto done = co_await cluster_.vfs(0).Link(kRoot, ino_, kRootInode, "g");
+    if (!done.ok()) co_return done.error();
+    co_return Ok();
+  }
+  // Of a file that nobody has open, and then it is opened.
+  Task<Result<void>> ChmodAndOpen() {
+    CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Release(kRoot, std::move(handle_)));
+    co_await Sleep(30 * kSecond);
+    CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).Unlink(kRoot, kRootInode, "f"));
+    CO_ASSIGN_OR_RETURN(const EntryOut made,
+                        co_await cluster_.vfs(1).MakeNode(kRoot, kRootInode, "f", FileType::kFile, 0644, 0, ""));
+    SetAttrIn set;
+    set.mode = 0600;
+    CO_RETURN_IF_ERROR(co_await cluster_.vfs(0).SetAttr(kRoot, made.attr.ino, set));
+    VfsHandle flags;
+    flags.read = true;
+    CO_ASSIGN_OR_RETURN(const Vfs::Opened opened, co_await cluster_.vfs(0).Open(kRoot, made.attr.ino, false, flags));
+    handle_ = opened.handle;
+    co_return Ok();
+  }
+  template <class T>
+  T SeenByOther(Task<T> look) {
+    return cluster_.Do(std::move(look), kLimitNs);
+  }
+  InodeId ino() const { return ino_; }
   Task<Result<void>> Fsync() { return cluster_.vfs(0).Fsync(kRoot, handle_); }
   void DieAtOnce() {
     handle_.reset();
@@ -129,6 +157,39 @@ TEST(SimFsyncRestart, NumbersOfLostCommitsSayNothing) {
     run.Await();
     run.DieAtOnce();
     EXPECT_EQ(run.SizeSeenByOther(), 500u);
+  }
+}
+
+// What was changed of the file by its name, and its names.
+TEST(SimFsync, CoversWhatWasChangedByName) {
+  using Change = Task<Result<void>> (FsyncRestart::*)();
+  const auto after = [](uint64_t seed, Change change, auto look) {
+    FsyncRestart run(seed);
+    run.Begin((run.*change)());
+    run.Await();
+    run.Begin(run.Fsync());
+    run.Await();
+    run.cluster().CrashClient(1);
+    run.DieAtOnce();
+    look(run, run.cluster().vfs(1));
+  };
+  const auto is_there = [](const char* name) {
+    return [name](FsyncRestart& run, Vfs& other) {
+      EXPECT_TRUE(run.SeenByOther(other.Lookup(kRoot, kRootInode, name)).ok());
+    };
+  };
+  for (uint64_t seed = 1; seed <= kSeeds && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    after(seed, &FsyncRestart::Rename, is_there("g"));
+    after(seed, &FsyncRestart::Link, is_there("g"));
+    after(seed, &FsyncRestart::SetXattr, [](FsyncRestart& run, Vfs& other) {
+      EXPECT_TRUE(run.SeenByOther(other.GetXattr(kRoot, run.ino(), "user.a")).ok());
+    });
+    after(seed, &FsyncRestart::ChmodAndOpen, [](FsyncRestart& run, Vfs& other) {
+      const auto seen = run.SeenByOther(other.Lookup(kRoot, kRootInode, "f"));
+      ASSERT_TRUE(seen.ok()) << seen.error();
+      EXPECT_EQ(seen->attr.mode & 0777, 0600u);
+    });
   }
 }
 

@@ -123,6 +123,36 @@ TEST_F(GivenBack, AfterAReadThatWasInterrupted) {
   EXPECT_FALSE(IsOpen(ino)) << vfs(0).Describe(ino);
 }
 
+// A change of it that will be refused waits for its bytes when it loses its name.
+TEST_F(GivenBack, WhenAChangeWasRefused) {
+  const InodeId ino = Create(0, kRootInode, "f", "text");
+  ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, kRootInode)).ok());
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disk(n, 0).faults.hung = true;
+  VfsHandle flags;
+  flags.write = true;
+  const auto opened = Do(vfs(0).Open(kRoot, ino, false, flags));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  ASSERT_TRUE(Do(vfs(0).Write(kRoot, opened->handle, 0, Buffer::FromString(std::string(kMiB, 'x')))).ok());
+  ASSERT_TRUE(Do(vfs(0).Release(kRoot, opened->handle)).ok());
+  Caller other;
+  other.uid = other.gid = 1000;
+  std::optional<Result<EntryOut>> done;
+  cluster_.scope(0).Spawn([](Vfs* fs, Caller who, InodeId of, std::optional<Result<EntryOut>>* out) -> Task<void> {
+    SetAttrIn set;
+    set.mode = 0777;
+    *out = co_await fs->SetAttr(who, of, set);
+  }(&vfs(0), other, ino, &done));
+  RunFor(kMillisecond);
+  EXPECT_TRUE(Do(vfs(1).Unlink(kRoot, kRootInode, "f")).ok());
+  RunFor(kSecond);
+  EXPECT_FALSE(done);
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disk(n, 0).faults.hung = false;
+  RunFor(30 * kSecond);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->code(), FsError::kPerm);
+  EXPECT_FALSE(IsOpen(ino)) << vfs(0).Describe(ino);
+}
+
 // Whose calls end before the session does.
 class GivenBackInDoubt : public GivenBack {
  public:

@@ -316,6 +316,36 @@ TEST_F(SmallFiles, AfterARestartOfTheServerNothingIsKnown) {
 }
 
 // What was asked before a change of our own, and is answered after it, is older: an open beside a truncation.
+// The answer to a truncation is late, and somebody opens the file and writes to it meanwhile.
+TEST_F(SmallFiles, WhatIsWrittenAfterACutStays) {
+  const InodeId ino = Create(1, kRootInode, "f", "before");
+  EXPECT_EQ(Lookup(0, kRootInode, "f"), FsError::kOk);
+  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  std::optional<Result<EntryOut>> cut;
+  cluster_.scope(0).Spawn([](Vfs* fs, InodeId of, std::optional<Result<EntryOut>>* out) -> Task<void> {
+    SetAttrIn set;
+    set.size = 0;
+    *out = co_await fs->SetAttr(Caller(), of, set);
+  }(&vfs(0), ino, &cut));
+  cluster_.executor().RunFor(100 * kMillisecond);
+  cluster_.network().Heal();
+  EXPECT_FALSE(cut);
+  VfsHandle flags;
+  flags.read = flags.write = true;
+  const auto opened = Do(vfs(0).Open(Caller(), ino, false, flags));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_TRUE(Do(vfs(0).Write(Caller(), opened->handle, text.size(), Buffer::FromString("after"))).ok());
+    text += "after";
+    cluster_.executor().RunFor(100 * kMillisecond);
+  }
+  EXPECT_TRUE(cut && cut->ok());
+  EXPECT_TRUE(Do(vfs(0).Fsync(Caller(), opened->handle)).ok());
+  EXPECT_TRUE(Do(vfs(0).Release(Caller(), opened->handle)).ok());
+  for (const size_t c : {0, 1}) EXPECT_EQ(Read(c, ino), text) << c;
+}
+
 TEST_F(SmallFiles, AnOlderAnswerIsNotKept) {
   for (uint64_t i = 1; i <= 900; ++i) {
     // Nobody holds it.
