@@ -9,7 +9,7 @@ namespace stria {
 namespace {
 
 constexpr uint64_t kRequestBytes = 4 * kKiB;  // that a request without payload counts for
-constexpr uint32_t kMaxInventory = 10'000;
+constexpr uint32_t kMaxInventory = 512;  // of records, which have the checksums of all blocks: 64 KiB at most
 constexpr uint64_t kSealBytes = 64 * kKiB;  // that the syncs of one count for
 constexpr int64_t kMinTimeoutNs = 1 * kMillisecond;
 constexpr int64_t kMaxTimeoutNs = 30 * kSecond;

@@ -108,8 +108,10 @@ Task<Result<bool>> ShardStore::CompactOne() {
   const uint64_t segment = ChooseSegment(segments_, index_, stuck_segments_);
   if (segment == 0) co_return false;
   if (index_.segment_live_bytes().contains(segment)) {
-    Result<void> emptied = co_await EmptySegment(segment);
+    size_t busy = 0;
+    Result<void> emptied = co_await EmptySegment(segment, &busy);
     if (!emptied.ok() || index_.segment_live_bytes().contains(segment)) {
+      if (emptied.ok() && busy > 0) co_return false;  // later
       stuck_segments_.insert(segment);
       if (!emptied.ok()) co_return emptied.error();
       co_return true;
@@ -132,7 +134,7 @@ Task<void> ShardStore::RemoveSegment(uint64_t segment) {
 
 // Moves everything live elsewhere. First what the file says is in it; if its heads are damaged or were
 // never synced, what the index says.
-Task<Result<void>> ShardStore::EmptySegment(uint64_t segment) {
+Task<Result<void>> ShardStore::EmptySegment(uint64_t segment, size_t* busy) {
   const uint64_t size = segments_.sizes().at(segment);
   Result<std::vector<SegmentEntry>> entries = co_await ScanSegment(disk_, options_.disk, segment, size);
   if (entries.code() == FsError::kDiskFailed) co_return CountRead(entries.error());
@@ -141,7 +143,7 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment) {
   std::sort(shards.begin(), shards.end());
   shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
   entries = Error(FsError::kNoData);  // frees it
-  CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(shards)));
+  CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(shards), busy));
   ShardId after;
   while (index_.segment_live_bytes().contains(segment)) {
     CO_ASSIGN_OR_RETURN(const std::vector<ShardIndex::Listed> chunk, co_await index_.List(after, kListChunk));
@@ -150,7 +152,7 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment) {
       after = item.shard;
       if (item.record.ok() && item.record->place.segment == segment) there.push_back(item.shard);
     }
-    CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(there)));
+    CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(there), busy));
     if (chunk.size() < kListChunk) break;
   }
   co_return Ok();
@@ -159,7 +161,7 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment) {
 // Copies those that are still in `segment` to the active one, chunk by chunk: append, sync, index. Nobody deletes one
 // meanwhile: its copy would be there after the deletion, and be found by Open.
 // Bytes are copied as they are: damaged ones stay damaged under their checksums. Returns bytes moved.
-Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<ShardId> shards) {
+Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<ShardId> shards, size_t* busy) {
   uint64_t total = 0;
   size_t next = 0;
   while (next < shards.size()) {
@@ -168,7 +170,10 @@ Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<Shar
     Blocks blocks(this);
     uint64_t bytes = 0;
     for (; next < shards.size() && items.size() < kMoveChunkShards && bytes < kMoveChunkBytes; ++next) {
-      if (!blocks.Add(shards[next])) continue;
+      if (!blocks.Add(shards[next])) {
+        ++*busy;
+        continue;
+      }
       Result<ShardRecordPtr> found = co_await index_.Get(shards[next], false);
       if (!found.ok() || !*found || (*found)->place.segment != segment) continue;
       const ShardRecordPtr record = *found;

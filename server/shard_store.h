@@ -229,8 +229,9 @@ class ShardStore {
   Task<Result<void>> RemoveLeftovers();
   Task<void> DropIdle();
   Task<void> SyncDirtySegments();
-  Task<Result<uint64_t>> MoveShards(uint64_t segment, std::vector<ShardId> shards);
-  Task<Result<void>> EmptySegment(uint64_t segment);
+  // `busy` counts those that somebody else has in hand just now, and that stay.
+  Task<Result<uint64_t>> MoveShards(uint64_t segment, std::vector<ShardId> shards, size_t* busy);
+  Task<Result<void>> EmptySegment(uint64_t segment, size_t* busy);
   Task<void> RemoveSegment(uint64_t segment);
 
   Disk* const disk_;

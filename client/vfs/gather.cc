@@ -3,7 +3,8 @@
 //
 // 1. The file is opened for writing; its lease must be exclusive: else another mount has it open, and kBusy says so.
 // 2. For each stripe, with the inode's lease_mu held, so that nothing is written and no lease is given up meanwhile:
-//    what is dirty is committed; the bytes are read; they are stored; one commit swaps the extents.
+//    what is dirty is committed; the bytes are read; they are stored; one commit swaps the extents. Pages of mappings,
+//    which wait for no lease, stay dirty until then (WriteBackPause): committed in between they would be swapped out.
 // So a reader sees the old stripes or the new one, with the same bytes; mtime stays.
 #include <algorithm>
 #include <charconv>
@@ -81,6 +82,8 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
     co_return Error(FsError::kInval, "the layout of the file is not gathered");
   }
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  WriteBackPause pause(inode);
+  co_await pause.Begin();
   auto source = pool_.SourceFor(n.ino, n.layout);
   std::vector<TargetId> avoid;
   Error last;
@@ -122,13 +125,13 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
         source->GiveBack(id);
         co_return Error(FsError::kFenced, "the mount lost its session meanwhile");
       }
-      n.dirty_mtime_ns = n.attr.mtime_ns;  // the content is what it was
+      if (n.dirty.clean()) n.dirty_mtime_ns = n.attr.mtime_ns;  // the content is what it was
       Extent extent{.file_offset = offset, .length = total, .stripe = id, .stripe_offset = 0};
       auto reply = co_await CommitPieces(inode, {std::move(w.info)}, {std::move(extent)}, false, false);
-      n.dirty_mtime_ns.reset();
+      if (n.dirty.clean()) n.dirty_mtime_ns.reset();
       if (reply.ok()) {
         n.pages_version = 0;
-        n.attr = reply->attr;
+        if (n.dirty.clean()) n.attr = reply->attr;
         co_return options.columns.size();
       }
       w.error = reply.error();

@@ -61,7 +61,9 @@ bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
 Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
                                       bool for_pages) {
   VfsInode& n = *inode;
-  for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+  // Each of our commits may come between, and who writes small pieces and syncs them makes one after the other.
+  const int64_t until_ns = Executor::Current().NowNs() + session_.options().timeout_ns;
+  for (int attempt = 0; attempt < kMaxReadAttempts || Executor::Current().NowNs() < until_ns; ++attempt) {
     const bool may_cache = HoldsFor(n, false) && n.lease != LeaseMode::kShared;
     if (may_cache && n.extents.Covers(offset, length, Executor::Current().NowNs())) co_return Ok();
     const uint64_t epoch = n.extent_epoch;
@@ -117,6 +119,7 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     now.any = attempt + 1 == kMaxReadAttempts;
     CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
+    const uint64_t epoch = n.extent_epoch;
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
     if (bytes.ok()) {
       DoubtMapping(n);
@@ -129,6 +132,7 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     // A data server that has not heard from a restarted metadata server judges its tokens by another clock.
     if (last.code == FsError::kTokenExpired) co_await Sleep(attempt * kTokenPauseNs);
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
+    if (n.extent_epoch != epoch) continue;  // another reader has found that out before
     ++n.extent_epoch;
     n.extents.Clear();
   }

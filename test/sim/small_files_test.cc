@@ -422,6 +422,45 @@ class ManyPieces : public SmallFiles {
   VfsHandlePtr handle_;
 };
 
+class Gathered : public SmallFiles {
+ public:
+  Gathered() : SmallFiles(InColumns()) {}
+  static SimClusterOptions InColumns() {
+    SimClusterOptions o = Options();
+    o.layout = "raid5:4+1,unit=64K,stripe=512K,arrange=gathered,place=local";
+    return o;
+  }
+};
+
+// Pages of a shared mapping come and are synced while their bytes move into another stripe.
+TEST_F(Gathered, WhatIsWrittenMeanwhileStays) {
+  constexpr uint64_t kBytes = 256 * kKiB, kPage = 4 * kKiB;
+  const InodeId ino = Create(0, kRootInode, "f", std::string(kBytes, 'a'));
+  VfsHandle flags;
+  flags.read = flags.write = true;
+  const auto opened = Do(vfs(0).Open(Caller(), ino, false, flags));
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  std::string text(kBytes, 'a');
+  for (int i = 0; i < 60; ++i) {
+    std::optional<Result<void>> moved;
+    cluster_.scope(0).Spawn([](Vfs* fs, InodeId of, std::optional<Result<void>>* out) -> Task<void> {
+      *out = co_await fs->SetXattr(Caller(), of, "user.stria.gather", "0:65536,65536,65536,65536", false, false);
+    }(&vfs(0), ino, &moved));
+    cluster_.executor().RunFor(i * 200 * kMicrosecond);
+    const std::string page(kPage, static_cast<char>('b' + i % 20));
+    const uint64_t at = static_cast<uint64_t>(i) * kPage;
+    EXPECT_TRUE(Do(vfs(0).WritePages(opened->handle, at, Buffer::FromString(page))).ok());
+    text.replace(at, kPage, page);
+    EXPECT_TRUE(Do(vfs(0).Fsync(Caller(), opened->handle)).ok());
+    cluster_.executor().RunFor(5 * kSecond);
+    ASSERT_TRUE(moved);
+    EXPECT_TRUE(moved->ok()) << moved->error();
+    ASSERT_TRUE(Text(Do(vfs(0).Read(Caller(), opened->handle, 0, kMiB))) == text) << i;
+  }
+  EXPECT_TRUE(Do(vfs(0).Release(Caller(), opened->handle)).ok());
+  EXPECT_TRUE(Read(1, ino) == text);
+}
+
 TEST_F(ManyPieces, AreReadWhole) {
   Open(1);
   for (int round = 0; round < 2; ++round) EXPECT_EQ(Text(Do(vfs(1).Read(kRoot, handle_, 0, kMiB))), bytes_);
