@@ -141,6 +141,11 @@ void Vfs::AttrChanged(InodeId ino) {
   if (!node->second->buffers_writes()) node->second->attr_known = false;
 }
 
+void Vfs::ChangedUntold(InodeId ino) {
+  ++cache_epoch_;  // answers that are on their way may be from before it
+  AttrChanged(ino);
+}
+
 Vfs::Resizing::Resizing(Vfs* vfs, InodeId ino) : vfs_(vfs), ino_(ino) {
   ++vfs_->resizing_[ino_];
   vfs_->ForgetAttr(ino_);

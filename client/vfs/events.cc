@@ -201,7 +201,7 @@ std::vector<InodeId> Vfs::Leased() const {
 }
 
 // What is cached here is not shown while the session is not open; but the kernel does not ask.
-Task<void> Vfs::OnRestart() { return ForgetInKernel(InodesKnown(), false); }
+Task<void> Vfs::OnRestart() { return ForgetInKernel(InodesKnown()); }
 
 std::vector<InodeId> Vfs::InodesKnown() const {
   std::vector<InodeId> known;
@@ -210,9 +210,9 @@ std::vector<InodeId> Vfs::InodesKnown() const {
   return known;
 }
 
-Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known, bool data) {
+Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known) {
   co_await kernel_.ForgetNames(InodeId());
-  for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, data, 0, 0);
+  for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, false, 0, 0);
 }
 
 Task<void> Vfs::OnReclaimed(bool lost) {
@@ -222,6 +222,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   std::vector<std::shared_ptr<VfsInode>> shown;
   for (auto& [ino, n] : inodes_) {
     if (lost) {
+      if (n->cached_opens > 0) shown.push_back(n);
       DropState(*n);
       continue;
     }
@@ -237,10 +238,11 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   }
   if (lost) blocks_.Clear();
   if (lost) numbers_.clear();
-  // Not waited for: the kernel waits for reads, which wait for the session.
+  // Not waited for: the kernel waits for reads, which wait for the session. What is not open the kernel drops at its next
+  // open.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
-  co_await ForgetInKernel(known, lost);
+  co_await ForgetInKernel(known);
 }
 
 // Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.

@@ -195,7 +195,10 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
   VfsInode& n = *inode;
   const uint64_t generation = n.generation;
   auto result = co_await StoreAndCommit(inode, batch, generation);
-  if (n.generation != generation) co_return;  // the buffer was dropped with the session
+  if (n.generation != generation) {  // the buffer was dropped with the session
+    DropIfIdle(inode);
+    co_return;
+  }
   if (result.ok()) {
     n.dirty.Committed(batch.id);
     n.flush_error = Error();

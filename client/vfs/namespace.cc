@@ -190,11 +190,16 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   ForgetAttr(reply->attr.ino);
   entries_.Drop(reply->attr.ino);
   // The server keeps nothing of it, but who has it open, or works in it, may still ask.
-  Attr& removed = removed_dirs_[reply->attr.ino];
-  removed = reply->attr;
-  removed.nlink = 0;
-  if (removed_dirs_.size() > kMaxRemovedDirs) removed_dirs_.erase(removed_dirs_.begin());
+  NoteRemovedDir(reply->attr);
   co_return Ok();
+}
+
+void Vfs::NoteRemovedDir(Attr attr) {
+  attr.nlink = 0;
+  if (removed_dirs_.insert_or_assign(attr.ino, attr).second) removed_order_.push_back(attr.ino);
+  if (removed_order_.size() <= kMaxRemovedDirs) return;
+  removed_dirs_.erase(removed_order_.front());
+  removed_order_.pop_front();
 }
 
 Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
@@ -347,7 +352,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
   r.create = create;
   r.replace = replace;
   auto reply = co_await session_.Mutate(&MetaService::SetXattr, std::move(r), who);
-  AttrChanged(ino);  // its ctime
+  ChangedUntold(ino);
   if (!reply.ok()) co_return reply.error();
   co_return Ok();
 }
@@ -358,7 +363,7 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   r.ino = ino;
   r.name = std::move(name);
   auto reply = co_await session_.Mutate(&MetaService::RemoveXattr, std::move(r), who);
-  AttrChanged(ino);
+  ChangedUntold(ino);
   if (!reply.ok()) co_return reply.error();
   co_return Ok();
 }

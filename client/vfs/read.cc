@@ -113,6 +113,7 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
   Error last;
   bool asked_again = false;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+    if (attempt > 0 && h != nullptr) CO_RETURN_IF_ERROR(CheckHandle(*h));
     ReadGuard guard = session_.BeginRead();
     ReadParts now;
     now.for_pages = for_pages;

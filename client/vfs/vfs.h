@@ -174,7 +174,7 @@ class Vfs {
   void NamesInDoubt(InodeId dir) { scope_.Spawn(kernel_.ForgetNames(dir)); }
   // An operation of ours that changes something ended after the kernel had been told that it failed.
   void ChangeInDoubt(InodeId ino) {
-    scope_.Spawn(ForgetInKernel(InodesKnown(), false));
+    scope_.Spawn(ForgetInKernel(InodesKnown()));
     scope_.Spawn(kernel_.InvalidateInode(ino, true, 0, 0));
   }
   // Operations that change something may not end in time, as it is not known whether they were done.
@@ -268,6 +268,8 @@ class Vfs {
   EntryOut Overlay(const Attr& attr);    // the same, for the kernel to keep
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
+  void ChangedUntold(InodeId ino);  // the same by one of ours, of which the server tells us nothing
+  void NoteRemovedDir(Attr attr);
   // Returns when the kernel has forgotten what attributes of it were shown until now.
   Task<void> ForgetShown(InodeId ino);
   // An answer said this, which may have overtaken the event that tells us to forget what was before.
@@ -319,7 +321,7 @@ class Vfs {
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
   std::vector<InodeId> InodesKnown() const;  // whose attributes are cached
-  Task<void> ForgetInKernel(std::vector<InodeId> known, bool data);  // all names, and these
+  Task<void> ForgetInKernel(std::vector<InodeId> known);  // all names, and these
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
@@ -570,6 +572,7 @@ class Vfs {
   std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
+  std::deque<InodeId> removed_order_;     // of these
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;

@@ -6,7 +6,7 @@
 namespace stria {
 
 Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
-  if (!data) ++attrs_forgotten_;
+  ++(data ? pages_forgotten_ : attrs_forgotten_);
   const uint64_t before = begun_;
   const auto locked = [&] {
     return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });

@@ -72,6 +72,7 @@ class SimKernel final : public KernelCache {
 
   void Unmounted() { names_.clear(); }
   uint64_t names_believed() const { return believed_; }
+  uint64_t pages_forgotten() const { return pages_forgotten_; }
   uint64_t attrs_forgotten() const { return attrs_forgotten_; }  // how often it was told to, of any inode
 
  private:
@@ -92,7 +93,7 @@ class SimKernel final : public KernelCache {
   uint64_t changes_ = 0;  // begun and ended
   uint64_t changing_ = 0;  // under way
   uint64_t believed_ = 0;
-  uint64_t attrs_forgotten_ = 0;
+  uint64_t attrs_forgotten_ = 0, pages_forgotten_ = 0;
   std::map<std::pair<InodeId, std::string>, Name> names_;
   NameEpoch forget_{[this] { ++epoch_; }};
 };

@@ -346,6 +346,27 @@ TEST_F(SmallFiles, WhatIsWrittenAfterACutStays) {
   for (const size_t c : {0, 1}) EXPECT_EQ(Read(c, ino), text) << c;
 }
 
+// What was open when the session was lost gives EIO; but of pages that the kernel has it does not ask.
+TEST_F(SmallFiles, WithTheSessionGoPagesOfOpenFiles) {
+  const InodeId ino = Create(1, kRootInode, "f", "text");
+  VfsHandle flags;
+  flags.read = true;
+  const auto opened = Do(vfs(0).Open(Caller(), ino, false, flags));
+  ASSERT_TRUE(opened.ok() && opened->handle->page_cache);
+  SetAttrIn mode;
+  mode.mode = 0600;
+  ASSERT_TRUE(Do(vfs(1).SetAttr(Caller(), ino, mode)).ok());  // its attributes are not known here any more
+  cluster_.executor().RunFor(kSecond);
+  const uint64_t forgotten = cluster_.kernel(0).pages_forgotten();
+  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.executor().RunFor(40 * kSecond);
+  cluster_.network().Heal();
+  cluster_.executor().RunFor(10 * kSecond);
+  EXPECT_EQ(Do(vfs(0).Read(Caller(), opened->handle, 0, kMiB)).code(), FsError::kIo);
+  EXPECT_GT(cluster_.kernel(0).pages_forgotten(), forgotten);
+  EXPECT_TRUE(Do(vfs(0).Release(Caller(), opened->handle)).ok());
+}
+
 TEST_F(SmallFiles, AnOlderAnswerIsNotKept) {
   for (uint64_t i = 1; i <= 900; ++i) {
     // Nobody holds it.
