@@ -5,6 +5,7 @@
 
 #include "common/random.h"
 #include "meta/ops/data_testing.h"
+#include "meta/ops/nodes.h"
 #include "meta/ops/extents.h"
 
 namespace stria {
@@ -111,6 +112,41 @@ TEST_P(DataTest, AppendsGoToTheEnd) {
   EXPECT_EQ(second->attr.size, 6u);
   ASSERT_TRUE(Truncate(ino, 100).ok());
   EXPECT_EQ(Commit(r)->append_offset, 100u);
+}
+
+TEST_P(DataTest, CapabilitiesGoWithAnyChangeOfBytesOrOwners) {
+  const InodeId ino = MakeFile("f");
+  XattrRequest x;
+  x.ino = ino;
+  x.name = kCapabilityXattr;
+  x.value = "caps";
+  CommitRequest write;
+  write.ino = ino;
+  write.append = true;
+  write.extents = {{.length = 3, .inline_bytes = "abc"}};
+  SetAttrRequest cut, owner, times;
+  cut.ino = owner.ino = times.ino = ino;
+  cut.size = 1;
+  owner.gid = 5;
+  times.mtime_ns = 1;
+  const auto set = [&] { EXPECT_TRUE(Do([&](Txn& t) { return OpSetXattr(t, ctx_, x); }).ok()); };
+  const auto there = [&] { return Do([&](Txn& t) { return OpGetXattr(t, ctx_, x); }).ok(); };
+  const auto attr = [&](const SetAttrRequest& r) { return Do([&](Txn& t) { return OpSetAttr(t, ctx_, r); }).ok(); };
+  set();
+  EXPECT_TRUE(attr(times) && there());
+  EXPECT_TRUE(Commit(write).ok() && !there());
+  set();
+  EXPECT_TRUE(attr(cut) && !there());
+  set();
+  EXPECT_TRUE(attr(owner) && !there());
+  // The kernel removes them itself on behalf of who writes: not only root.
+  set();
+  ctx_.uid = ctx_.gid = 1000;
+  EXPECT_EQ(Do([&](Txn& t) { return OpSetXattr(t, ctx_, x); }).code(), FsError::kPerm);
+  ctx_.open = nullptr;
+  EXPECT_EQ(Do([&](Txn& t) { return OpRemoveXattr(t, ctx_, x); }).code(), FsError::kPerm);
+  ctx_.open = &open_;
+  EXPECT_TRUE(Do([&](Txn& t) { return OpRemoveXattr(t, ctx_, x); }).ok());
 }
 
 TEST_P(DataTest, InlineBytesAreBounded) {

@@ -30,7 +30,20 @@ Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino) {
   return rec;
 }
 
+Result<void> DropCapability(Txn& txn, InodeRecord* rec) {
+  if (rec->xattr_count == 0 || rec->is_dir()) return Ok();
+  const std::string name(kCapabilityXattr);
+  const std::string key = XattrKey(rec->attr.ino, name);
+  ASSIGN_OR_RETURN(const std::optional<XattrRecord> had, txn.Read<XattrRecord>(key));
+  if (!had) return Ok();
+  rec->xattr_bytes -= static_cast<uint32_t>(name.size() + had->value.size());
+  --rec->xattr_count;
+  txn.Delete(Family::kXattrs, key);
+  return Ok();
+}
+
 Result<void> PutInode(Txn& txn, const OpCtx& ctx, InodeRecord* rec, bool data) {
+  if (data) RETURN_IF_ERROR(DropCapability(txn, rec));
   ASSIGN_OR_RETURN(rec->attr.version, txn.Stamp());
   if (data) {
     rec->attr.data_version = rec->attr.version;

@@ -19,7 +19,11 @@ Result<InodeRecord> GetDir(Txn& txn, InodeId ino);
 // A directory in which names may be looked up: kAccess without execute permission.
 Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino);
 
-// Gives the record a new version (data: and a new data_version), notes it, writes it.
+// File capabilities go when the file's bytes or owners change, whoever changes them (capabilities(7)).
+inline constexpr std::string_view kCapabilityXattr = "security.capability";
+Result<void> DropCapability(Txn& txn, InodeRecord* rec);
+
+// Gives the record a new version (data: and a new data_version, and capabilities go), notes it, writes it.
 Result<void> PutInode(Txn& txn, const OpCtx& ctx, InodeRecord* rec, bool data = false);
 // For changes of a directory's entries: times, then PutInode.
 Result<void> PutChangedDir(Txn& txn, const OpCtx& ctx, InodeRecord* dir);

@@ -98,6 +98,7 @@ Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r)
   if (r.mtime_now) attr.mtime_ns = ctx.now_ns;
   if (r.mtime_ns) attr.mtime_ns = *r.mtime_ns;
   attr.ctime_ns = ctx.now_ns;
+  if (r.uid || r.gid || r.kill_suid) RETURN_IF_ERROR(DropCapability(txn, &rec));
   RETURN_IF_ERROR(PutInode(txn, ctx, &rec, r.size.has_value()));
   return NodeReply{attr, std::nullopt, std::nullopt, txn.seq()};
 }

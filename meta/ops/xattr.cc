@@ -108,7 +108,16 @@ Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest&
     none.value.clear();
     return OpSetAcl(txn, ctx, none);
   }
-  ASSIGN_OR_RETURN(InodeRecord rec, CheckedInode(txn, ctx, r, true));
+  InodeRecord rec;
+  if (r.name == kCapabilityXattr) {
+    // The kernel removes it on behalf of whoever changes the file.
+    ASSIGN_OR_RETURN(rec, GetInode(txn, r.ino));
+    const bool changes = IsOwner(ctx, rec.attr) || MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec)) ||
+                         (ctx.open && ctx.HasOpen(r.ino, true));
+    if (!changes) return Error(FsError::kPerm);
+  } else {
+    ASSIGN_OR_RETURN(rec, CheckedInode(txn, ctx, r, true));
+  }
   const std::string key = XattrKey(r.ino, r.name);
   ASSIGN_OR_RETURN(std::optional<XattrRecord> old, txn.Read<XattrRecord>(key));
   if (!old) return Error(FsError::kNoData);

@@ -87,6 +87,53 @@ def xattrs_of_others(t: Trace):
     t.user("other", tries, 1001, 1001)
 
 
+def capabilities(t: Trace):
+    """Of a program that somebody changes they go, whoever it is."""
+    name = "security.capability"
+    cap_net_raw = bytes.fromhex("0100000200200000000000000000000000000000")
+    f = t.path("f")
+
+    def there():
+        try:
+            return len(os.getxattr(f, name))
+        except OSError as e:
+            return e.errno
+
+    def write(how):
+        fd = os.open(f, os.O_WRONLY | how)
+        os.write(fd, b"more")
+        os.close(fd)
+
+    changes = {
+        "nothing": lambda: None,
+        "write": lambda: write(0),
+        "append": lambda: write(os.O_APPEND),
+        "cut at open": lambda: os.close(os.open(f, os.O_WRONLY | os.O_TRUNC)),
+        "truncate": lambda: os.truncate(f, 2),
+        "group": lambda: os.chown(f, -1, os.getgid()),
+        "mode": lambda: os.chmod(f, 0o755),
+        "times": lambda: os.utime(f, ns=(5, 6)),
+        "rename": lambda: (os.rename(f, t.path("g")), os.rename(t.path("g"), f)),
+        "set": lambda: os.setxattr(f, name, cap_net_raw),
+        "remove": lambda: os.removexattr(f, name),
+    }
+    for who, uid in (("root", 0), ("owner", 1000), ("writer", 1001)):
+        for label, change in changes.items():
+            t.file("f", b"program", 0o777)
+            os.chown(f, 1000, 1000)
+            os.setxattr(f, name, cap_net_raw)
+
+            def tries(u):
+                u.do(label, change)
+
+            if uid == 0:
+                tries(t)
+            else:
+                t.user(f"{who} {label}", tries, uid, uid)
+            t.see(f"{who} {label}: there", there())
+            os.unlink(f)
+
+
 def numbers(t: Trace):
     v = os.statvfs(t.dir)
     t.see("blocks", v.f_blocks > 0 and v.f_bavail <= v.f_bfree <= v.f_blocks)
@@ -177,4 +224,4 @@ def mandatory_exec(t: Trace):
     t.do("run what is not executable", os.posix_spawn, program, [program], {})
 
 
-CASES = [xattrs, xattrs_of_others, numbers, inode_numbers, limits, locks_of_one_machine, mandatory_exec]
+CASES = [xattrs, xattrs_of_others, capabilities, numbers, inode_numbers, limits, locks_of_one_machine, mandatory_exec]
