@@ -123,7 +123,8 @@ class MetaSession {
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
   uint64_t NumberCall() { return ++calls_; }
-  // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and RenameRequest, and Release itself).
+  // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and
+  // RenameRequest, and Release itself).
 
   // How long what this session caches may still be used; <= 0 is not at all.
   int64_t LeaseLeftNs() const;

@@ -179,8 +179,7 @@ Task<Result<void>> Vfs::SetLayout(Caller who, InodeId ino, std::string text) {
   r.ino = ino;
   r.layout = layout;
   auto reply = co_await session_.Mutate(&MetaService::SetLayout, std::move(r), std::move(who));
-  ++cache_epoch_;
-  ForgetAttr(ino);  // ctime moved
+  ChangedUntold(ino);
   if (!reply.ok()) co_return reply.error();
   if (auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = reply->layout;
   co_return Ok();

@@ -30,15 +30,18 @@ Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino) {
   return rec;
 }
 
-Result<void> DropCapability(Txn& txn, InodeRecord* rec) {
-  if (rec->xattr_count == 0 || rec->is_dir()) return Ok();
-  const std::string name(kCapabilityXattr);
+Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name) {
   const std::string key = XattrKey(rec->attr.ino, name);
   ASSIGN_OR_RETURN(const std::optional<XattrRecord> had, txn.Read<XattrRecord>(key));
-  if (!had) return Ok();
+  if (!had) return false;
   rec->xattr_bytes -= static_cast<uint32_t>(name.size() + had->value.size());
   --rec->xattr_count;
   txn.Delete(Family::kXattrs, key);
+  return true;
+}
+
+Result<void> DropCapability(Txn& txn, InodeRecord* rec) {
+  if (rec->xattr_count > 0 && !rec->is_dir()) RETURN_IF_ERROR(DropXattr(txn, rec, kCapabilityXattr));
   return Ok();
 }
 

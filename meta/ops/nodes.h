@@ -19,6 +19,8 @@ Result<InodeRecord> GetDir(Txn& txn, InodeId ino);
 // A directory in which names may be looked up: kAccess without execute permission.
 Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino);
 
+// The record is to be written. False: it has no such attribute.
+Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name);
 // File capabilities go when the file's bytes or owners change, whoever changes them (capabilities(7)).
 inline constexpr std::string_view kCapabilityXattr = "security.capability";
 Result<void> DropCapability(Txn& txn, InodeRecord* rec);

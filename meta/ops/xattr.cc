@@ -118,13 +118,9 @@ Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest&
   } else {
     ASSIGN_OR_RETURN(rec, CheckedInode(txn, ctx, r, true));
   }
-  const std::string key = XattrKey(r.ino, r.name);
-  ASSIGN_OR_RETURN(std::optional<XattrRecord> old, txn.Read<XattrRecord>(key));
-  if (!old) return Error(FsError::kNoData);
-  rec.xattr_bytes -= static_cast<uint32_t>(r.name.size() + old->value.size());
-  --rec.xattr_count;
+  ASSIGN_OR_RETURN(const bool had, DropXattr(txn, &rec, r.name));
+  if (!had) return Error(FsError::kNoData);
   rec.attr.ctime_ns = ctx.now_ns;
-  txn.Delete(Family::kXattrs, key);
   RETURN_IF_ERROR(PutInode(txn, ctx, &rec));
   XattrReply reply;
   reply.seq = txn.seq();

@@ -142,8 +142,8 @@ Result<void> MetaServer::CheckReplacement(const AdminRequest& r) const {
 Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<TargetId> targets) {
   CO_RETURN_IF_ERROR(CheckReplacement(r));
   const bool whole_node = !r.target;
-  const NodeInfo* node = whole_node ? cluster_->FindNode(r.node) : nullptr;
-  const std::string what = node != nullptr ? node->name : cluster_->TargetName(targets.front());
+  // Others may remove it while this waits.
+  const std::string what = whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target);
   if (r.verb == AdminVerb::kOut) {
     const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_->IsReachable(t); });
     if (answers && !r.force) {
