@@ -199,7 +199,7 @@ class Vfs {
   Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
   Task<Result<StatFsReply>> StatFs(Caller who);  // of a moment ago
 
-  // ---- Files (file.cc, ranges.cc, flush.cc, read.cc)
+  // ---- Files (file.cc, lease.cc, ranges.cc, flush.cc, read.cc)
   struct Opened {
     EntryOut entry;
     VfsHandlePtr handle;
@@ -388,7 +388,7 @@ class Vfs {
   Task<Result<void>> FlushHeld(std::shared_ptr<VfsInode> inode);
   Task<void> TellOld();  // of what is neither closed nor synced, while there is anything
 
-  // file.cc
+  // lease.cc, file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
   // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
   void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write, uint64_t asked);

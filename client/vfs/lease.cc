@@ -1,0 +1,280 @@
+// Data leases of files: what the server grants at an open, and how it is given back. (What the server recalls: events.cc.)
+#include <optional>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+
+namespace stria {
+namespace {
+// Idle leased inodes kept for the next open; beyond this those used longest ago are given back.
+constexpr size_t kMaxIdleInodes = 20'000;
+constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
+// Of the mapping that an open asks for: a small file's.
+constexpr uint64_t kOpenMapBytes = 1 * kMiB;
+}  // namespace
+
+bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
+  if (n.generation != session_.generation() || session_.LeaseLeftNs() <= 0) return false;
+  if (!for_write) return n.lease != LeaseMode::kNone;
+  return n.for_write && (n.lease == LeaseMode::kExclusive || n.lease == LeaseMode::kShared);
+}
+
+void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write,
+                    uint64_t asked) {
+  VfsInode& n = *inode;
+  if (n.generation != session_.generation()) {
+    // A former session's grant: what it buffered is lost, its handles give EIO.
+    n.dirty = DirtyBuffer();
+    AccountDirty(n);
+    n.for_write = false;
+    n.pages_version = 0;
+    n.attr_known = false;
+    n.attr.version = n.shown_version = 0;
+    n.generation = session_.generation();
+    n.batch_done.Pulse();
+  }
+  // What is mapped was told for one read, and nobody said when it changed.
+  if (n.lease == LeaseMode::kNone || n.lease == LeaseMode::kShared) {
+    ++n.extent_epoch;
+    n.extents.Clear();
+  }
+  // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
+  // has sent is answered.
+  const bool keeps = n.buffers_writes() && !n.dirty.clean() && reply.lease != LeaseMode::kExclusive;
+  if (!keeps) n.lease = reply.lease;
+  // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
+  if (!keeps && n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
+  // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
+  if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
+  ++n.grants;
+  n.owes_release = 0;
+  n.for_write = n.for_write || for_write;
+  n.layout = reply.layout;
+  n.layout_known = true;
+  // A change of our own may have been answered before.
+  if ((!n.attr_known || n.dirty.clean()) && reply.node.attr.version >= n.attr.version) {
+    n.attr = reply.node.attr;
+    n.attr_known = n.told_at <= asked;
+  }
+  n.Committed(session_.term(), reply.node.seq);
+}
+
+Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages) {
+  VfsInode& n = *inode;
+  while (!n.attr_known && HoldsFor(n, false) && n.lease != LeaseMode::kShared) {
+    const uint64_t asked = events_seen_;
+    const uint64_t since = cache_epoch_;
+    if (for_pages) {
+      GetExtentsRequest r;  // of nothing
+      r.ino = n.ino;
+      CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
+                          co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
+      if (n.told_at <= asked) UpdateInode(reply.attr, true);
+      continue;
+    }
+    InodeRequest r;
+    r.ino = n.ino;
+    CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
+    if (n.told_at <= asked && !reply.held_elsewhere) UpdateInode(reply.attr, true);
+    (void)RememberNode(reply, since);
+  }
+  co_return Ok();
+}
+
+// Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
+// session is lost; and lost it is only once a server can be asked again.
+Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
+  // Who held it last must not drop the inode when it is ours: there would be two of it.
+  const Counted waits(&inode->lease_waits);
+  while (true) {
+    auto held = co_await WithTimeout(session_.options().timeout_ns, inode->lease_mu.Lock());
+    if (held) co_return std::move(*held);
+    if (session_.LeaseLeftNs() <= 0) {
+      co_return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
+    }
+  }
+}
+
+Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
+                                bool again) {
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) {
+    if (again) co_return Ok();
+    co_return co_await KnowAttr(inode);
+  }
+  std::optional<Resizing> resizing;
+  std::optional<WriteBackPause> pause;
+  if (truncate) {
+    // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
+    // what was there before the last writes. Unless there is no space for it: then it stays with us until it is cut off.
+    if (const auto flushed = co_await FlushInode(inode, false); flushed.code() == FsError::kNoSpace) {
+      pause.emplace(inode);
+      co_await pause->Begin();
+    } else {
+      CO_RETURN_IF_ERROR(flushed);
+    }
+    resizing.emplace(this, inode->ino);
+    co_await resizing->Begin();
+  }
+  const uint64_t since = cache_epoch_;
+  const uint64_t asked = events_seen_;
+  OpenRequest r;
+  r.ino = inode->ino;
+  r.for_write = for_write;
+  r.for_read = !for_write;
+  r.truncate = truncate;
+  r.check_access = !again;
+  const int64_t asked_ns = Executor::Current().NowNs();
+  const uint64_t epoch = inode->extent_epoch;
+  if (!truncate && !inode->extents.Covers(0, 1, asked_ns)) r.map_bytes = kOpenMapBytes;
+  // Opening twice is opening once; only truncation must not be repeated.
+  std::optional<Result<OpenReply>> answer;
+  {
+    Opening opening(this, inode.get());
+    answer.emplace(truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
+                            : co_await session_.Call(&MetaService::Open, std::move(r), who));
+    opening.granted = answer->ok();
+  }
+  CO_RETURN_IF_ERROR(*answer);
+  const OpenReply& reply = **answer;
+  if (truncate) {
+    ++inode->extent_epoch;
+    inode->extents.Clear();
+    inode->dirty.Truncate(0);  // pages of mappings that came meanwhile
+    inode->pages_version = 0;
+    inode->attr_known = false;
+  }
+  const bool undisturbed = inode->extent_epoch == epoch;
+  TakeGrant(inode, reply, for_write, asked);
+  if (undisturbed) TakeMapping(*inode, reply, asked_ns);
+  AccountDirty(*inode);
+  pause.reset();
+  resizing.reset();
+  RememberNode(reply.node, truncate ? SinceChange(since) : since);
+  if (again) co_return Ok();  // who needs them asks, in his own way
+  co_return co_await KnowAttr(inode);
+}
+
+void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
+  // A recall that was answered meanwhile left less than was granted.
+  const bool caches = n.lease == reply.lease && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
+  if (reply.mapping && caches) n.extents.Add(0, *reply.mapping, asked_ns);
+}
+
+Vfs::Opening::Opening(Vfs* vfs, VfsInode* n) : vfs_(vfs), n_(n) { ++n_->opening; }
+
+Vfs::Opening::~Opening() {
+  --n_->opening;
+  if (!granted) vfs_->OweRelease(*n_);
+}
+
+// What was asked of the server may have been done in a try that it could not answer, whatever the last one said.
+void Vfs::OweRelease(VfsInode& n) {
+  if (n.lease == LeaseMode::kNone && n.generation == session_.generation()) n.owes_release = session_.NumberCall();
+}
+
+Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
+  while (!co_await TryRelease(inode)) co_await Sleep(kReleaseAgainNs);
+  DropIfIdle(inode);
+}
+
+Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
+  VfsInode& n = *inode;
+  // What it made, before the call that gives it back has its number.
+  if (n.ahead || ahead_.contains(n.ino)) (void)co_await FlushHeld(inode);
+  if (n.ahead || ahead_.contains(n.ino)) co_return true;
+  InodeRequest r;
+  r.ino = n.ino;
+  const uint64_t call = r.header.trace_id = session_.NumberCall();
+  // A Create that began before may open it again before this arrives: then the server would take for given back
+  // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
+  // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
+  const uint64_t grants = n.grants;
+  while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
+  const auto held = co_await n.lease_mu.Lock();
+  // Who was granted it again gives it back.
+  if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return true;
+  if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer
+  if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
+  DropLease(n);
+  n.owes_release = call;
+  const uint64_t term = r.header.term = session_.term();
+  const auto done = co_await session_.Call(&MetaService::Release, std::move(r), Caller());
+  // In another term of the server it was of nothing; what the session claimed then may have been this still.
+  if (done.ok() && session_.term() == term && n.owes_release == call) n.owes_release = 0;
+  co_return n.owes_release != call;
+}
+
+void Vfs::DropLease(VfsInode& n) {
+  n.lease = LeaseMode::kNone;
+  n.for_write = false;
+  n.extents.Clear();
+  ++n.extent_epoch;
+  n.pages_version = 0;
+}
+
+// As ReleaseInode, but lease_mu is not held over the call, which may wait for others, and they for a recall or a flush
+// here. Opens that begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
+template <class Req>
+std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
+  auto it = inodes_.find(ino);
+  if (it == inodes_.end() || !creates_.empty()) return nullptr;
+  const std::shared_ptr<VfsInode> inode = it->second;
+  VfsInode& n = *inode;
+  const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
+  const bool used = n.ahead || !n.idle() || n.lease_waits > 0 || n.telling_read || !n.locks.empty() || n.lock_mu.locked();
+  if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
+  r->release = ino;
+  r->header.trace_id = session_.NumberCall();
+  r->header.term = session_.term();
+  DropLease(n);
+  n.attr_known = false;
+  n.owes_release = r->header.trace_id;
+  return inode;
+}
+
+template std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest*, InodeId);
+template std::shared_ptr<VfsInode> Vfs::GiveBackWith(RenameRequest*, InodeId);
+
+void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely) {
+  const bool owes = inode->owes_release == call;  // else it was granted again, or told
+  if (owes && surely) inode->owes_release = 0;
+  if (owes && !surely) scope_.Spawn(ReleaseInode(inode));
+  else DropIfIdle(inode);
+}
+
+void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
+  auto it = inodes_.find(inode->ino);
+  if (it == inodes_.end() || it->second != inode) return;
+  if (inode->in_use()) {
+    if (inode->idle()) KeepIdle(*inode);
+    return;
+  }
+  if (inode->kept_at) kept_.erase(*std::exchange(inode->kept_at, std::nullopt));
+  inodes_.erase(it);
+}
+
+void Vfs::KeepIdle(VfsInode& n) {
+  if (n.kept_at) {
+    kept_.splice(kept_.end(), kept_, *n.kept_at);
+  } else {
+    n.kept_at = kept_.insert(kept_.end(), n.ino);
+  }
+  if (kept_.size() <= kMaxIdleInodes) return;
+  const std::shared_ptr<VfsInode> oldest = inodes_.at(kept_.front());
+  kept_.pop_front();
+  oldest->kept_at.reset();
+  if (oldest->idle()) scope_.Spawn(ReleaseInode(oldest));  // else it comes back when it is
+}
+
+void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
+  const bool held = inode->lease != LeaseMode::kNone || inode->owes_release > 0;
+  if (inode->idle() && held && !inode->worth_keeping()) {
+    scope_.Spawn(ReleaseInode(inode));
+  } else {
+    DropIfIdle(inode);
+  }
+}
+
+}  // namespace stria
