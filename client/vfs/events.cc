@@ -249,7 +249,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
 void Vfs::DropState(VfsInode& n) {
   if (n.ahead) MadeKnown(n);  // nobody will hear of it
   n.dirty = DirtyBuffer();
-  n.flush_error = Error();
+  n.failures_at_success = n.failures;
   n.lease = LeaseMode::kNone;
   n.owes_release = 0;
   n.for_write = false;

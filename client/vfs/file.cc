@@ -152,7 +152,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
       StartWriteBack(n);
     }
     (void)co_await WithTimeout(left_ns, DirtyFell());
-    if (inode->failures != failures && !inode->flush_error.ok()) co_return inode->flush_error;
+    if (inode->failures != failures && inode->failing()) co_return inode->failure;
   }
   co_return Ok();
 }

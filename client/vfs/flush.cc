@@ -34,7 +34,7 @@ void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
-  const bool hopeless = (gone && n.flush_error.code == FsError::kNoSpace) || !n.lost.ok();
+  const bool hopeless = (gone && n.failing() && n.failure.code == FsError::kNoSpace) || !n.lost.ok();
   if (!hopeless || n.dirty.clean()) return;
   n.dirty.Truncate(0);
   AccountDirty(n);
@@ -201,10 +201,9 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
   }
   if (result.ok()) {
     n.dirty.Committed(batch.id);
-    n.flush_error = Error();
     if (n.dirty.clean()) n.dirty_since_ns = 0;
     AccountDirty(n);
-    if (n.dirty.has_untaken() && n.failures_at_success == n.failures) StartWriteBack(inode);
+    if (n.dirty.has_untaken() && !n.failing()) StartWriteBack(inode);
     n.failures_at_success = n.failures;
   } else if (result.code() == FsError::kTooBig && n.dirty.head() == batch.id && n.dirty.SplitHead(batch.id)) {
     StartWriteBack(inode);
@@ -212,7 +211,7 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
     n.dirty.PutBack(batch.id);
   } else {
     if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
-    n.flush_error = n.failure = result.error();
+    n.failure = result.error();
     ++n.failures;
     DropUnreachable(inode);
   }

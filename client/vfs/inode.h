@@ -98,8 +98,8 @@ class VfsInode {
   uint32_t write_back_pauses = 0;  // no batch is begun; one that waits for those before it is put back
   uint64_t failures = 0;        // batches that failed, ever
   uint64_t failures_at_success = 0;
-  Error failure;                // the last
-  Error flush_error;            // the same; ok after a success
+  Error failure;                // of the last of them
+  bool failing() const { return failures != failures_at_success; }
   uint32_t durable_waiters = 0; // commits are asked to be durable
   // Of this inode by us. A restart of the server may lose commits and give their numbers again, so that numbers say
   // what is before what within one term only.

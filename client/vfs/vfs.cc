@@ -53,7 +53,7 @@ std::string Vfs::Describe(InodeId ino) const {
   if (!n.dirty.clean()) {
     out << " (" << n.dirty.batches() << " batches, " << n.dirty.taken() << " on their way, " << n.failures << " failed";
     if (n.write_back_pauses > 0) out << ", held back by " << n.write_back_pauses;
-    if (!n.flush_error.ok()) out << ", last error: " << n.flush_error.ToString();
+    if (n.failing()) out << ", last error: " << n.failure.ToString();
     out << ")";
   }
   out << "; " << dirty_bytes_ << " bytes of all files";
