@@ -107,8 +107,9 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, true);
   want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, nor is its inode used again
   // The page cache is dropped when the server says so, and only then (DESIGN.md section 5).
-  want(FUSE_CAP_AUTO_INVAL_DATA, false);
-  want(FUSE_CAP_EXPLICIT_INVAL_DATA, true);
+  // Before it reads from pages it looks whether it may still believe the attributes, and asks if not (Vfs::PagesGated).
+  want(FUSE_CAP_AUTO_INVAL_DATA, true);
+  want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
   want(FUSE_CAP_WRITEBACK_CACHE, false);
   // Requests are read into buffers of ours, replies are written from memory.
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);

@@ -5,8 +5,9 @@
 // 2. The lease is renewed at a third of its length and counted from SENDING the renewal, on
 //    Executor::NowNs, less a margin. What is cached is good while LeaseLeftNs() > 0.
 // 3. Events are polled and handled: those of one inode one after another, those of different inodes at
-//    once. An event is acknowledged when it and all before it have been handled; of a recall or a flush
-//    it is enough that it is under way: LeaseDone tells its end.
+//    once; and demands (recalls, flushes) of an inode beside its invalidations. An event is acknowledged when it and all
+//    before it have been handled; of a demand it is enough that it is under way: LeaseDone tells its end. So an
+//    acknowledgement, which other clients may wait for, never waits for a demand, which may wait for other clients' turn.
 // 4. A new term (the server restarted): calls wait, on_restart, held inodes are reclaimed, mutations that were
 //    not known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
 // 5. Fenced (expired or replaced): calls fail with kFenced until a fresh session is open; then
@@ -214,7 +215,8 @@ class MetaSession {
   Task<Result<PollReply>> PollOnce(Try t);
   Task<bool> AckedPast(uint64_t seq);
   bool TakeEvents(std::vector<SessionEvent> events);  // true if any was new
-  Task<void> HandleEvents(InodeId ino);
+  using EventQueue = std::pair<InodeId, bool>;  // demands are true
+  Task<void> HandleEvents(EventQueue queue);
   void Acknowledge(uint64_t seq, uint64_t numbering);
   void ResetEvents(uint64_t first_event);
   Task<void> KeepMap();
@@ -262,7 +264,7 @@ class MetaSession {
   size_t in_hand_ = 0;                                  // being handled, or behind one that is
   uint64_t taken_event_ = 0;                            // the last that was taken from a poll
   std::set<uint64_t> handled_;                          // above acked_event_
-  std::map<InodeId, std::deque<Queued>> event_queues_;  // being handled, per inode
+  std::map<EventQueue, std::deque<Queued>> event_queues_;  // being handled
   Event acked_;                                         // pulsed when acked_event_ grows or one is handled
 
   TaskScope scope_;   // the loops

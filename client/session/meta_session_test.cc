@@ -327,9 +327,9 @@ TEST(MetaSession, RestartThatForgotUs) {
 TEST(MetaSession, EventsAreHandledPerInodeInOrderAndAckedInOrder) {
   Env env(7);
   ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
-  env.handler_ns[InodeId(1)] = 3 * kSecond;  // a slow flush
+  env.handler_ns[InodeId(1)] = 3 * kSecond;  // a slow kernel
   using Kind = SessionEvent::Kind;
-  const uint64_t slow = env.meta.Push(Kind::kRecall, InodeId(1));
+  const uint64_t slow = env.meta.Push(Kind::kInvalidateData, InodeId(1));
   env.ex.RunFor(100 * kMillisecond);
   const uint64_t quick = env.meta.Push(Kind::kInvalidateAttr, InodeId(2));
   const uint64_t behind = env.meta.Push(Kind::kInvalidateAttr, InodeId(1));
@@ -337,7 +337,7 @@ TEST(MetaSession, EventsAreHandledPerInodeInOrderAndAckedInOrder) {
   ASSERT_TRUE(env.ex.RunUntil([&] { return !env.handled.empty(); }, before + 500 * kMillisecond));
   EXPECT_EQ(env.handled, std::vector<uint64_t>{quick});
   env.ex.RunFor(100 * kMillisecond);
-  EXPECT_EQ(env.meta.acked_event(), quick) << "a recall under way keeps others waiting";
+  EXPECT_EQ(env.meta.acked_event(), slow - 1) << "an acknowledgement overtakes none before it";
   env.ex.RunFor(2 * kSecond);
   EXPECT_EQ(env.started, (std::vector<uint64_t>{slow, quick}));
   EXPECT_EQ(env.came, (std::vector<uint64_t>{slow, quick, behind})) << "nothing cached outlives an event that has come";
@@ -346,6 +346,23 @@ TEST(MetaSession, EventsAreHandledPerInodeInOrderAndAckedInOrder) {
   EXPECT_EQ(env.handled, (std::vector<uint64_t>{quick, slow, behind}));
   EXPECT_EQ(env.meta.acked_event(), behind);
   EXPECT_LT(env.meta.polls() - polls, 90u);
+}
+
+// Another client may wait for the acknowledgement, and the recall for that client.
+TEST(MetaSession, AnAcknowledgementDoesNotWaitForARecallOfTheSameInode) {
+  Env env(7);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.handler_ns[InodeId(1)] = 3 * kSecond;
+  using Kind = SessionEvent::Kind;
+  const uint64_t recall = env.meta.Push(Kind::kRecall, InodeId(1));
+  env.ex.RunFor(100 * kMillisecond);
+  env.handler_ns[InodeId(1)] = 0;
+  const uint64_t told = env.meta.Push(Kind::kInvalidateData, InodeId(1));
+  env.ex.RunFor(500 * kMillisecond);
+  EXPECT_EQ(env.handled, std::vector<uint64_t>{told});
+  EXPECT_EQ(env.meta.acked_event(), told) << "and a recall under way keeps nobody waiting";
+  env.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(env.handled, (std::vector<uint64_t>{told, recall}));
 }
 
 TEST(MetaSession, AnEventIsAcknowledgedWithoutDelay) {

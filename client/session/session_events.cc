@@ -92,18 +92,18 @@ bool MetaSession::TakeEvents(std::vector<SessionEvent> events) {
     // of ours: its end is told by LeaseDone.
     const bool demand = e.kind == SessionEvent::Kind::kRecall || e.kind == SessionEvent::Kind::kFlush;
     if (demand) Acknowledge(e.seq, numbering_);
-    auto [it, started] = event_queues_.try_emplace(e.ino);
-    const InodeId ino = e.ino;
+    const EventQueue queue{e.ino, demand};
+    auto [it, started] = event_queues_.try_emplace(queue);
     it->second.push_back(Queued{std::move(e), demand ? 0 : numbering_});
     ++in_hand_;
-    if (started) events_.Spawn(HandleEvents(ino));
+    if (started) events_.Spawn(HandleEvents(queue));
   }
   return fresh;
 }
 
-Task<void> MetaSession::HandleEvents(InodeId ino) {
+Task<void> MetaSession::HandleEvents(EventQueue queue) {
   while (true) {
-    auto it = event_queues_.find(ino);
+    auto it = event_queues_.find(queue);
     if (it->second.empty()) {
       event_queues_.erase(it);
       co_return;

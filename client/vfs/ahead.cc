@@ -138,8 +138,8 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   auto found = inodes_.find(parent);
   if (found == inodes_.end()) return std::nullopt;
   VfsInode& dir = *found->second;
-  // Under lease_mu it is being given up.
-  if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.lease_mu.locked() || dir.lease_waits > 0) return std::nullopt;
+  // It may be on its way to be given up.
+  if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.changing() || dir.lease_waits > 0) return std::nullopt;
   if (!dir.attr_known || dir.attr_stale || !dir.layout_known || !SurelyMayCreate(who, dir.attr)) return std::nullopt;
   if (!entries_.IsWhole(parent, session_.generation()) || CachedEntry(parent, name) != InodeId()) return std::nullopt;
   if (changing_.contains({parent, name}) || made_ahead_ >= kMaxMadeAhead || !NumbersLeft()) return std::nullopt;
@@ -200,7 +200,7 @@ VfsInode* Vfs::Untold(InodeId ino) {
   if (found == inodes_.end() || !found->second->ahead) return nullptr;
   VfsInode& n = *found->second;
   if (n.telling || n.tried_to_tell || !n.buffers_writes() || !HoldsFor(n, true)) return nullptr;
-  return n.lease_mu.locked() || n.lease_waits > 0 ? nullptr : &n;  // as in MakeAhead
+  return n.changing() || n.lease_waits > 0 || n.cuts > 0 ? nullptr : &n;  // as in MakeAhead
 }
 
 std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetAttrIn& set) {

@@ -53,8 +53,10 @@ EntryOut Vfs::Newest(Attr attr) {
 EntryOut Vfs::Overlay(const Attr& attr) {
   EntryOut out = Newest(attr);
   if (IsResizing(attr.ino) || IsGrowing(attr.ino)) return out;
+  auto it = inodes_.find(attr.ino);
+  if (it != inodes_.end() && PagesGated(*it->second)) return out;
   out.attr_valid_ns = AttrValidNs();
-  if (auto it = inodes_.find(attr.ino); it != inodes_.end()) {
+  if (it != inodes_.end()) {
     ++it->second->attr_shown;
     it->second->shown_version = std::max(it->second->shown_version, attr.version);
   }
@@ -65,6 +67,25 @@ bool Vfs::IsGrowing(InodeId ino) const {
   const auto it = inodes_.find(ino);
   if (it == inodes_.end() || it->second->writers == 0 || !it->second->grew_ns) return false;
   return Executor::Current().NowNs() < *it->second->grew_ns + kGrowingNs;
+}
+
+bool Vfs::PagesGated(const VfsInode& n) const {
+  if (n.cached_opens == 0) return false;
+  const bool nobody_writes = n.writers == 0 && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
+  const VfsInode::PagesAt wanted{n.attr.data_version, n.writes_beside_pages};
+  return !nobody_writes || n.pages_at != wanted || IsResizing(n.ino);
+}
+
+// What the kernel reads from here on we are asked for after this, so it is at least as new.
+Task<void> Vfs::DropOldPages(std::shared_ptr<VfsInode> inode, uint64_t data_version) {
+  const VfsInode::PagesAt wanted{data_version, inode->writes_beside_pages};
+  if (inode->pages_at == wanted) co_return;
+  co_await ForgetPages(inode, 0, 0);
+  inode->pages_at = wanted;
+}
+
+Task<void> Vfs::GatePages(std::shared_ptr<VfsInode> inode) {
+  if (inode->cached_opens > 0) co_await ForgetShown(inode->ino);
 }
 
 void Vfs::UpdateInode(const Attr& attr, bool current) {

@@ -63,7 +63,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
         inode->pages_version = 0;
       }
       if (inode) {
-        co_await ForgetPages(std::move(inode), 0, 0);
+        co_await ForgetPagesForOthers(std::move(inode));
       } else {
         co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
       }
@@ -102,53 +102,73 @@ Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, 
 Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   LeaseMode lease = LeaseMode::kNone;
   if (inode) {
-    const uint64_t generation = session_.generation();
-    auto held = co_await inode->lease_mu.Lock();
-    while (!(co_await FlushHeld(inode)).ok() && session_.generation() == generation) {
-      co_await Sleep(kGiveUpPauseNs);
-    }
-    if (session_.generation() != generation) co_return;
+    const auto held = co_await inode->lease_mu.Lock();
+    if (!co_await FlushForOthers(inode)) co_return;
     lease = inode->lease;
   }
   co_await SendLeaseDone(e.ino, lease, e.seq);
   if (inode) LetGo(inode);
 }
 
-Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
+// Under lease_mu. What is dirty under another lease (pages of mappings) is nobody's business, and committing it may wait
+// for others.
+Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode) {
   const uint64_t generation = session_.generation();
-  SemaphoreHold held;
-  if (inode && inode->lease != LeaseMode::kNone) {
-    held = co_await inode->lease_mu.Lock();  // writers wait, nothing new becomes dirty
-    if (session_.generation() != generation) co_return;
+  while (session_.generation() == generation && inode->buffers_writes()) {
+    if ((co_await FlushHeld(inode)).ok()) break;
+    co_await Sleep(kGiveUpPauseNs);
   }
-  if (!inode || inode->lease == LeaseMode::kNone) {  // not had, or given back by who was before us in the line
-    held.Release();
-    // If the grant has not arrived yet, what is left of it is kept when it does.
-    const bool coming = inode && (inode->opening > 0 || !creates_.empty());
-    if (coming) {
-      inode->recalled_at = events_seen_;
-      inode->recalled_to = e.lease;
-    }
-    co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
-    if (inode) DropIfIdle(inode);
+  co_return session_.generation() == generation;
+}
+
+// A file that is being cut here the kernel keeps from writing its pages back until it has the answer, which may wait for
+// others. Who reads those pages by a descriptor asks first (PagesGated).
+Task<void> Vfs::ForgetPagesForOthers(std::shared_ptr<VfsInode> inode) {
+  if (inode->cuts > 0) {
+    ++inode->writes_beside_pages;
+    scope_.Spawn(ForgetPages(std::move(inode), 0, 0));
+    co_return;
+  }
+  co_await ForgetPages(std::move(inode), 0, 0);
+}
+
+// A recall waits for nothing but the servers that take its bytes, and the kernel: never for an Open of ours (open_mu), which
+// may wait for another client's recall.
+Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
+  if (!inode || inode->lease == LeaseMode::kNone) {
+    co_await AnswerNotHeld(std::move(inode), std::move(e));
     co_return;
   }
   {
     const Counted recalling(&inode->recalls);
-    co_await CarryOutRecall(inode, std::move(e), std::move(held));
+    co_await CarryOutRecall(inode, std::move(e));
   }
   DropIfIdle(inode);
 }
 
-// `held` of lease_mu, and there is a lease.
-Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e, SemaphoreHold held) {
+// If the grant has not arrived yet, what is left of it is kept when it does.
+Task<void> Vfs::AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e) {
+  const bool coming = inode && (inode->opening > 0 || !creates_.empty());
+  if (coming) {
+    inode->recalled_at = events_seen_;
+    inode->recalled_to = e.lease;
+  }
+  co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
+  if (inode) DropIfIdle(inode);
+}
+
+Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   VfsInode& n = *inode;
+  SemaphoreHold held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
   const uint64_t generation = session_.generation();
   const uint64_t grants = n.grants;
-  while (!(co_await FlushHeld(inode)).ok() && session_.generation() == generation) {
-    co_await Sleep(kGiveUpPauseNs);
+  const bool buffered = n.buffers_writes();
+  if (!co_await FlushForOthers(inode)) co_return;
+  if (n.lease == LeaseMode::kNone) {  // given back meanwhile
+    held.Release();
+    co_await AnswerNotHeld(inode, std::move(e));
+    co_return;
   }
-  if (session_.generation() != generation) co_return;
   n.lease = e.lease;
   n.recalled_at = events_seen_;
   n.recalled_to = e.lease;
@@ -162,8 +182,8 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e, 
   // The server believes in the old lease until LeaseDone: nobody else has anything yet. What the kernel
   // gives back of mappings goes before what comes after; it is theirs to sync what they want to be sure of.
   held.Release();
-  co_await ForgetPages(inode, 0, 0);
-  (void)co_await FlushInode(inode, false);
+  co_await ForgetPagesForOthers(inode);
+  if (buffered) (void)co_await FlushInode(inode, false);
   if (session_.generation() != generation) co_return;
   // Closed and opened again meanwhile it is another grant than the recalled one.
   if (n.grants == grants && n.idle() && creates_.empty()) {
@@ -184,9 +204,6 @@ std::vector<HeldInode> Vfs::Held() {
   std::vector<HeldInode> out;
   for (const auto& [ino, n] : inodes_) {
     if (n->lease == LeaseMode::kNone || n->generation != session_.generation()) continue;
-    // While we ask for another lease of it the server lets others write beside our reading (LeaseTable::Open), and
-    // its answer may be lost.
-    if (n->opening > 0 && n->lease == LeaseMode::kRead) n->lease = LeaseMode::kShared;
     out.push_back({ino, n->lease, n->for_write});
   }
   return out;
@@ -229,6 +246,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     // What others had changed and we had seen may be lost, if they died with the server.
     n->told_at = events_seen_;
     n->attr.version = n->shown_version = 0;  // the server may count on from less
+    ++n->writes_beside_pages;
     if (n->buffers_writes()) continue;
     n->attr_known = false;
     n->pages_version = 0;

@@ -22,7 +22,8 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
     // heard the answer of yet would let it read zeros behind the new end.
     h->page_cache = (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive) && n.writers == 0;
     if (h->page_cache) {
-      ++n.cached_opens;
+      // The kernel drops what is not to be kept when it hears of the first.
+      if (++n.cached_opens == 1) n.pages_at = {n.attr.data_version, n.writes_beside_pages};
       h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.dirty.clean();
       n.pages_version = n.attr.data_version;
     }
@@ -46,6 +47,7 @@ void Vfs::CreateEnded(uint64_t call) {
 
 Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
+  const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (auto opened = MakeAhead(who, parent, name, mode, flags)) co_return std::move(*opened);
   const uint64_t since = cache_epoch_;
@@ -104,10 +106,13 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
       co_return known.error();
     }
   }
-  co_return MakeHandle(inode, std::move(flags));
+  Opened opened = MakeHandle(inode, std::move(flags));
+  co_await GatePages(inode);
+  co_return opened;
 }
 
 Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
+  const CallList::Call under_way(&calls_, "open of", ino);
   auto inode = InodeOf(ino);
   const bool for_write = flags.write;
   auto r = co_await Acquire(std::move(who), inode, for_write || truncate, truncate);
@@ -115,7 +120,9 @@ Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsH
     LetGo(inode);
     co_return r.error();
   }
-  co_return MakeHandle(inode, std::move(flags));
+  Opened opened = MakeHandle(inode, std::move(flags));
+  if (for_write) co_await GatePages(inode);
+  co_return opened;
 }
 
 Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
@@ -184,6 +191,7 @@ void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows) {
 }
 
 Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  const CallList::Call under_way(&calls_, "write of pages to", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   VfsInode& n = *inode;
   const uint64_t length = bytes.size();
@@ -207,6 +215,7 @@ Task<void> Vfs::ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, ui
 }
 
 Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  const CallList::Call under_way(&calls_, "write to", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   VfsInode& n = *inode;
   const uint64_t length = bytes.size();
@@ -216,11 +225,12 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   std::optional<Resizing> resizing;
   while (true) {
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
+    CO_RETURN_IF_ERROR(co_await WritesMayStart(inode));
     if (n.lease_mu.locked()) {
-      // A recall or truncate is running: write after it. Who stands in line for it behind us comes after us; two writers
-      // that looked again whether it is locked would hand it to each other for ever.
-      CO_RETURN_IF_ERROR(co_await LockLease(inode));
-      if (!DirtyRoomFor(length)) continue;
+      // What is buffered is on its way for others: write after it. Who stands in line for it behind us comes after us; two
+      // writers that looked again whether it is locked would hand it to each other for ever.
+      CO_RETURN_IF_ERROR(co_await TakeTurn(inode, &VfsInode::lease_mu));
+      if (!DirtyRoomFor(length) || n.cuts > 0) continue;
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {
@@ -257,6 +267,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   if (offset + length > n.attr.size) n.grew_ns = Executor::Current().NowNs();
   TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
+  if (n.cached_opens > 0) ++n.writes_beside_pages;
   const bool cached = n.cached_opens > 0 && !h->writes_through;
   StartWriteBack(inode);
   if (cached) co_await ForgetPages(inode, offset, length);
@@ -304,11 +315,13 @@ Task<Result<void>> Vfs::Flush(Caller who, VfsHandlePtr h) {
 }
 
 Task<Result<void>> Vfs::Fsync(Caller who, VfsHandlePtr h) {
+  const CallList::Call under_way(&calls_, "fsync of", h->inode->ino);
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   co_return co_await FlushInode(h->inode, true);
 }
 
 Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
+  const CallList::Call under_way(&calls_, "last close of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = std::move(h->inode);
   VfsInode& n = *inode;
   if (h->write) {

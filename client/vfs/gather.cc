@@ -2,7 +2,7 @@
 // file's layout, whose data columns have these lengths. For `stria gather`, a stripe at a time.
 //
 // 1. The file is opened for writing; its lease must be exclusive: else another mount has it open, and kBusy says so.
-// 2. For each stripe, with the inode's lease_mu held, so that nothing is written and no lease is given up meanwhile:
+// 2. For each stripe, with the inode's open_mu and lease_mu held, so that nothing is written or cut off and no lease is given up:
 //    what is dirty is committed; the bytes are read; they are stored; one commit swaps the extents. Pages of mappings,
 //    which wait for no lease, stay dirty until then (WriteBackPause): committed in between they would be swapped out.
 // So a reader sees the old stripes or the new one, with the same bytes; mtime stays.
@@ -74,6 +74,7 @@ Task<Result<void>> Vfs::GatherColumns(std::shared_ptr<VfsInode> inode, uint64_t 
 Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint64_t offset,
                                           std::vector<uint64_t> columns) {
   VfsInode& n = *inode;
+  auto unchanged = co_await n.open_mu.Lock();
   auto held = co_await n.lease_mu.Lock();
   if (!HoldsFor(n, true) || n.lease != LeaseMode::kExclusive) {
     co_return Error(FsError::kBusy, "another mount has the file open");

@@ -43,10 +43,18 @@ class VfsInode {
   uint64_t generation = 0;     // of the session that granted it
   Layout layout;
   bool layout_known = false;
-  // Held across Open, recall and truncate: at most one of them runs, and no write starts meanwhile (but
-  // WritePages). Never held while the kernel forgets pages.
+  // Two locks, by their place in the order of waits (ARCHITECTURE.md).
+  // Held across calls that change what the server grants, or the file's shape: Open, Release, truncate, clone. They wait
+  // for other clients, so nothing that other clients wait for ever waits for it: no recall, no flush, no page.
+  AsyncMutex open_mu;
+  // Held while what is buffered under the lease is flushed for a recall or a flush that the server asked for, or moved
+  // by gather. No write starts meanwhile (but WritePages). Waits for data servers and the metadata server only.
+  // Never held while the kernel forgets pages. Who wants both takes open_mu first.
   AsyncMutex lease_mu;
-  uint32_t lease_waits = 0;    // for lease_mu, perhaps not in its line yet
+  uint32_t lease_waits = 0;    // for either, perhaps not in its line yet
+  bool changing() const { return open_mu.locked() || lease_mu.locked(); }
+  uint32_t cuts = 0;           // calls under way during which no write starts (Vfs::NoWrites)
+  Event cut_ended;             // pulsed when one ended
   uint32_t recalls = 0;        // being carried out
   uint32_t opening = 0;        // Opens of it under way
   // Not held here since this call, and the server does not surely know; 0: no.
@@ -75,6 +83,15 @@ class VfsInode {
   uint32_t writers = 0;
   uint32_t cached_opens = 0;       // handles whose pages the kernel caches
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
+  // Of files that the kernel has pages of while somebody may write them (Vfs::PagesGated): what its pages are at least as new
+  // as, and what they would have to be. A program's read asks first (GETATTR), and old pages go before that is answered.
+  struct PagesAt {
+    uint64_t data_version = 0;
+    uint64_t writes = 0;  // by programs here, while pages could be there
+    bool operator==(const PagesAt&) const = default;
+  };
+  PagesAt pages_at;
+  uint64_t writes_beside_pages = 0;
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
   // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
@@ -136,8 +153,8 @@ class VfsInode {
 
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
-    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || lease_mu.locked() ||
-           lease_waits > 0 || recalls > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating ||
+    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || changing() ||
+           lease_waits > 0 || recalls > 0 || cuts > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating ||
            owes_release > 0 || ahead || telling;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
@@ -146,7 +163,7 @@ class VfsInode {
     return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared && owes_release == 0;
   }
   // Kept for the next open only.
-  bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !lease_mu.locked(); }
+  bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !changing(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
 };
 

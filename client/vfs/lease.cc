@@ -82,30 +82,57 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
   co_return Ok();
 }
 
+namespace {
+Error ServersSilent() {
+  return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
+}
+}  // namespace
+
 // Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
 // session is lost; and lost it is only once a server can be asked again.
-Task<Result<SemaphoreHold>> Vfs::LockLease(std::shared_ptr<VfsInode> inode) {
+Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line) {
   // Who held it last must not drop the inode when it is ours: there would be two of it.
   const Counted waits(&inode->lease_waits);
   while (true) {
-    auto held = co_await WithTimeout(session_.options().timeout_ns, inode->lease_mu.Lock());
+    auto held = co_await WithTimeout(session_.options().timeout_ns, ((*inode).*line).Lock());
     if (held) co_return std::move(*held);
-    if (session_.LeaseLeftNs() <= 0) {
-      co_return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
-    }
+    if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
   }
+}
+
+Vfs::NoWrites::NoWrites(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) { ++inode_->cuts; }
+Vfs::NoWrites::~NoWrites() {
+  --inode_->cuts;
+  inode_->cut_ended.Pulse();
+}
+
+Task<Result<void>> Vfs::WritesMayStart(std::shared_ptr<VfsInode> inode) {
+  const Counted waits(&inode->lease_waits);
+  const auto none = [](VfsInode* n) -> Task<bool> {
+    while (n->cuts > 0) co_await n->cut_ended.Wait();
+    co_return true;
+  };
+  while (inode->cuts > 0) {
+    if (co_await WithTimeout(session_.options().timeout_ns, none(inode.get()))) break;
+    if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
+  }
+  co_return Ok();
 }
 
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
                                 bool again) {
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
-  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write)) {
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
+  // A shared lease is asked for anew: the next one may be better.
+  const bool shared = inode->lease == LeaseMode::kShared && !again;
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && !shared) {
     if (again) co_return Ok();
     co_return co_await KnowAttr(inode);
   }
+  std::optional<NoWrites> no_writes;
   std::optional<Resizing> resizing;
   std::optional<WriteBackPause> pause;
   if (truncate) {
+    no_writes.emplace(inode);
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
     // what was there before the last writes. Unless there is no space for it: then it stays with us until it is cut off.
     if (const auto flushed = co_await FlushInode(inode, false); flushed.code() == FsError::kNoSpace) {
@@ -151,6 +178,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   AccountDirty(*inode);
   pause.reset();
   resizing.reset();
+  no_writes.reset();
   RememberNode(reply.node, truncate ? SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
@@ -188,11 +216,10 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   r.ino = n.ino;
   const uint64_t call = r.header.trace_id = session_.NumberCall();
   // A Create that began before may open it again before this arrives: then the server would take for given back
-  // what the Create's answer grants. One that begins later has a higher number, and outlasts this. Recalls are
-  // answered meanwhile (no lease_mu): the Create may wait for another client, whose own waits for them.
+  // what the Create's answer grants. One that begins later has a higher number, and outlasts this.
   const uint64_t grants = n.grants;
   while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
-  const auto held = co_await n.lease_mu.Lock();
+  const auto held = co_await n.open_mu.Lock();
   // Who was granted it again gives it back.
   if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return true;
   if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer
@@ -214,8 +241,8 @@ void Vfs::DropLease(VfsInode& n) {
   n.pages_version = 0;
 }
 
-// As ReleaseInode, but lease_mu is not held over the call, which may wait for others, and they for a recall or a flush
-// here. Opens that begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
+// As ReleaseInode, but open_mu is not held over the call: who opens the file meanwhile need not wait for a name. Opens that
+// begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
 template <class Req>
 std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   auto it = inodes_.find(ino);

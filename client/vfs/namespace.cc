@@ -8,6 +8,7 @@
 namespace stria {
 
 Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name) {
+  const CallList::Call under_way(&calls_, "lookup in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (auto known = CachedEntry(parent, name)) {
     if (!*known) co_return Error(FsError::kNoEnt);
@@ -32,12 +33,18 @@ Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name)
 }
 
 Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
+  const CallList::Call under_way(&calls_, "stat of", ino);
   auto it = inodes_.find(ino);
-  if (it != inodes_.end() && it->second->buffers_writes() && it->second->attr_known && !it->second->attr_stale &&
-      it->second->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
-    co_return Overlay(it->second->attr);
+  const std::shared_ptr<VfsInode> inode = it != inodes_.end() ? it->second : nullptr;
+  const bool gated = inode && PagesGated(*inode);
+  const bool cut = inode && IsResizing(ino) && inode->dirty.clean();  // whether it is already only the server knows
+  if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&
+      inode->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
+    const EntryOut out = Overlay(inode->attr);
+    if (gated) co_await DropOldPages(inode, inode->attr.data_version);  // the lease may go meanwhile
+    co_return out;
   }
-  if (auto attr = CachedAttr(ino)) co_return Overlay(*attr);
+  if (const auto attr = gated ? std::nullopt : CachedAttr(ino)) co_return Overlay(*attr);
   if (auto removed = removed_dirs_.find(ino); removed != removed_dirs_.end()) co_return Overlay(removed->second);
   const uint64_t since = cache_epoch_;
   InodeRequest r;
@@ -45,10 +52,13 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   CO_ASSIGN_OR_RETURN(const NodeReply reply,
                       co_await OrLastKnown(session_.Call(&MetaService::GetAttr, std::move(r), who),
                                            LastKnownDirectory(ino)));
-  co_return RememberNode(reply, since);
+  const EntryOut out = RememberNode(reply, since);
+  if (gated) co_await DropOldPages(inode, reply.attr.data_version);
+  co_return out;
 }
 
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
+  const CallList::Call under_way(&calls_, "change of attributes of", ino);
   if (auto done = SetAhead(who, ino, set)) co_return *std::move(done);
   const AheadPause pause(this, ino);
   // Who opens it while it is cut waits: what he writes is not among what goes.
@@ -62,9 +72,11 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
 // `inode` as far as it is in use here.
 Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<VfsInode> inode, SetAttrIn set) {
   SemaphoreHold held;
+  std::optional<NoWrites> no_writes;
   bool unflushed = false;
   if (inode) {
-    CO_ASSIGN_OR_RETURN(held, co_await LockLease(inode));
+    CO_ASSIGN_OR_RETURN(held, co_await TakeTurn(inode, &VfsInode::open_mu));
+    no_writes.emplace(inode);
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
@@ -111,6 +123,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
 
 Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
                                      uint64_t rdev, std::string target) {
+  const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (target.size() > kMaxSymlinkBytes) co_return Error(FsError::kNameTooLong);
   const uint64_t since = cache_epoch_;
@@ -141,6 +154,7 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
 }
 
 Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
+  const CallList::Call under_way(&calls_, "removal in directory", parent);
   NameRequest r;
   r.parent = parent;
   r.name = name;
@@ -173,6 +187,7 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
 }
 
 Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
+  const CallList::Call under_way(&calls_, "removal in directory", parent);
   const std::optional<InodeId> victim = CachedEntry(parent, name);
   const AheadPause pause(this, victim);
   CO_RETURN_IF_ERROR(co_await TellIn(victim));
@@ -204,6 +219,7 @@ void Vfs::NoteRemovedDir(Attr attr) {
 
 Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
                                std::string new_name, bool no_replace, bool exchange) {
+  const CallList::Call under_way(&calls_, "rename from directory", parent);
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   const std::optional<InodeId> victim = CachedEntry(new_parent, new_name);
   const AheadPause pause(this, victim);
@@ -255,6 +271,7 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
 }
 
 Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name) {
+  const CallList::Call under_way(&calls_, "link of", ino);
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   const uint64_t since = cache_epoch_;
   LinkRequest r;
@@ -275,6 +292,7 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
 }
 
 Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
+  const CallList::Call under_way(&calls_, "readlink of", ino);
   InodeRequest r;
   r.ino = ino;
   CO_ASSIGN_OR_RETURN(ReadLinkReply reply, co_await session_.Call(&MetaService::ReadLink, std::move(r), who));
@@ -282,6 +300,7 @@ Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
 }
 
 Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
+  const CallList::Call under_way(&calls_, "listing of directory", ino);
   return OrLastKnown(FetchListing(std::move(who), ino, cookie, limit, attrs), LastKnownListing(ino, cookie));
 }
 
@@ -310,6 +329,7 @@ Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t c
 }
 
 Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
+  const CallList::Call under_way(&calls_, "fsync of directory", ino);
   InodeRequest r;
   r.ino = ino;
   CO_RETURN_IF_ERROR(co_await session_.Call(&MetaService::Sync, std::move(r), who));
@@ -317,6 +337,7 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 }
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
+  const CallList::Call under_way(&calls_, "getxattr of", ino);
   if (IsVirtualXattr(name)) co_return co_await VirtualXattr(std::move(who), ino, std::move(name));
   // The kernel asks for the capabilities of whatever is given to somebody; what has just been made has no attributes at all.
   if (Untold(ino) != nullptr) co_return Error(FsError::kNoData);
@@ -333,6 +354,7 @@ Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string nam
 }
 
 Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
+  const CallList::Call under_way(&calls_, "listxattr of", ino);
   if (Untold(ino) != nullptr) co_return std::vector<std::string>();
   XattrRequest r;
   r.ino = ino;
@@ -342,6 +364,7 @@ Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
 
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                                  bool replace) {
+  const CallList::Call under_way(&calls_, "setxattr of", ino);
   const AheadPause pause(this, ino);
   if (name == kGatherXattr) co_return co_await Gather(std::move(who), ino, std::move(value));
   if (name == kLayoutXattr) co_return co_await SetLayout(std::move(who), ino, std::move(value));
@@ -358,6 +381,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
 }
 
 Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
+  const CallList::Call under_way(&calls_, "removexattr of", ino);
   const AheadPause pause(this, ino);
   XattrRequest r;
   r.ino = ino;

@@ -23,10 +23,12 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
 }
 
 Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
+  const CallList::Call under_way(&calls_, "change of a range of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(inode));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
+  const NoWrites no_writes(inode);
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
   Resizing resizing(this, inode->ino);
@@ -56,6 +58,7 @@ Task<Result<void>> Vfs::Grow(Caller who, VfsHandlePtr h, uint64_t size) {
 
 Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t from_offset, VfsHandlePtr to,
                                       uint64_t to_offset, uint64_t length) {
+  const CallList::Call under_way(&calls_, "copy into", to->inode->ino);
   std::shared_ptr<VfsInode> source = from->inode;
   std::shared_ptr<VfsInode> target = to->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*from));
@@ -73,7 +76,8 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await LockLease(target));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu));
+  const NoWrites no_writes(target);
   CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
   CloneRequest r;
   r.from = source->ino;

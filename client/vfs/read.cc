@@ -93,10 +93,13 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
 }
 
 Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
+  const CallList::Call under_way(&calls_, for_pages ? "read of pages of" : "read of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   VfsInode& n = *inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false, /*again=*/true));
+  // An open may wait for other clients, and they for these pages: without a lease these are read as of now, and nothing is
+  // kept.
+  if (!for_pages && !HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
@@ -474,6 +477,7 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
 }
 
 Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole) {
+  const CallList::Call under_way(&calls_, "seek in", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   // The mapping knows only what is committed.

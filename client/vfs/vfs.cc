@@ -45,7 +45,9 @@ std::string Vfs::Describe(InodeId ino) const {
   }
   if (n.for_write) out << " for writing";
   if (n.opening > 0) out << ", " << n.opening << " opens are under way";
-  if (n.lease_mu.locked()) out << ", the lease is being changed";
+  if (n.open_mu.locked()) out << ", a call that changes it is under way";
+  if (n.lease_mu.locked()) out << ", it is being flushed for others";
+  if (n.recalls > 0) out << ", its lease is being given up";
   if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
   if (IsResizing(ino)) out << ", its size is being changed";
   if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");

@@ -35,6 +35,7 @@
 #include "client/io/stripe_reader.h"
 #include "client/io/write_all.h"
 #include "client/session/meta_session.h"
+#include "client/vfs/calls.h"
 #include "client/vfs/read_pattern.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
@@ -247,6 +248,7 @@ class Vfs {
   // What is held and under way of an inode, in one line for an operator who wonders why it takes so long.
   std::string Describe(InodeId ino) const;
 
+  const CallList& calls() const { return calls_; }  // of programs, under way
   const IoCounters& counters() const { return counters_; }
   uint64_t dirty_bytes() const { return dirty_bytes_; }
 
@@ -317,6 +319,12 @@ class Vfs {
   // It is being written here, and grew a moment ago: it will again. The kernel may not keep its attributes, of which it
   // forgets the size with every such write anyway; so it need not be told to, which each of these writes would wait for.
   bool IsGrowing(InodeId ino) const;
+  // The kernel has pages of it, and somebody may write it: the kernel may not keep its attributes, so that it asks before
+  // each read of these pages, and they go before that is answered if they are older than what anybody may have seen.
+  bool PagesGated(const VfsInode& n) const;
+  Task<void> DropOldPages(std::shared_ptr<VfsInode> inode, uint64_t data_version);
+  // The attributes that the kernel keeps of a file that it has pages of, as somebody begins to write it here.
+  Task<void> GatePages(std::shared_ptr<VfsInode> inode);
   // The inode, 0 if the name is not there, nullopt if that is not known.
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
@@ -345,7 +353,12 @@ class Vfs {
 
   // events.cc
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
-  Task<void> CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e, SemaphoreHold held);
+  Task<void> CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e);
+  // All that was buffered under the exclusive lease, however often it takes; false: the session was lost.
+  Task<bool> FlushForOthers(std::shared_ptr<VfsInode> inode);
+  Task<void> AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e);
+  // As far as those who wait for our answer may wait for it.
+  Task<void> ForgetPagesForOthers(std::shared_ptr<VfsInode> inode);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // True when the server has taken it. `call`: 0, or a number from NumberCall.
   Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
@@ -402,8 +415,20 @@ class Vfs {
   void TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
-  // Waits as long as the servers answer, and the session's timeout if they do not.
-  Task<Result<SemaphoreHold>> LockLease(std::shared_ptr<VfsInode> inode);
+  // VfsInode::open_mu or lease_mu. Waits as long as the servers answer, and the session's timeout if they do not.
+  Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line);
+  // While it lives no write to the inode starts (but WritePages).
+  class NoWrites {
+   public:
+    explicit NoWrites(std::shared_ptr<VfsInode> inode);
+    NoWrites(const NoWrites&) = delete;
+    NoWrites& operator=(const NoWrites&) = delete;
+    ~NoWrites();
+
+   private:
+    const std::shared_ptr<VfsInode> inode_;
+  };
+  Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
   Task<bool> DirtyFell();
   bool DirtyRoomFor(uint64_t bytes) const {
     return dirty_bytes_ == 0 || dirty_bytes_ + bytes <= options_.dirty_limit_bytes;
@@ -585,6 +610,7 @@ class Vfs {
   std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
   uint64_t next_lock_ticket_ = 1;
   IoCounters counters_;
+  CallList calls_;
   std::map<InodeId, std::shared_ptr<ReadTally>> tallies_;  // of files in use and, up to kMaxTallies, others
   TaskScope scope_;
 };

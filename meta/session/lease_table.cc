@@ -91,7 +91,7 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
   bool clear = true;
   for (auto& [id, h] : holders) {
     if (id == s || Rank(h.mode) <= Rank(LeaseMode::kShared)) continue;
-    clear = clear && h.mode == LeaseMode::kRead && h.waiting > 0;
+    clear = false;
     Demand(id, ino, h, LeaseMode::kShared, &out.demands);
   }
   if (clear) return grant(LeaseMode::kShared);
@@ -133,7 +133,7 @@ LeaseTable::Outcome LeaseTable::ClearForChange(SessionId s, InodeId ino) {
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return out;
   for (auto& [id, h] : i->second) {
-    if (id == s || h.mode != LeaseMode::kExclusive) continue;
+    if (id == s || Rank(h.mode) <= Rank(LeaseMode::kShared)) continue;
     out.clear = false;
     Demand(id, ino, h, LeaseMode::kShared, &out.demands);
   }
@@ -278,6 +278,19 @@ std::vector<SessionId> LeaseTable::HoldersExcept(SessionId s, InodeId ino) const
   return out;
 }
 
+std::vector<std::string> LeaseTable::Waits() const {
+  std::vector<std::string> out;
+  for (const auto& [ino, holders] : inodes_) {
+    for (const auto& [s, h] : holders) {
+      const std::string who = "session " + std::to_string(s.v) + ", inode " + std::to_string(ino.v) + ": ";
+      if (h.recall_event != 0) out.push_back(who + "recalled by event " + std::to_string(h.recall_event));
+      if (!h.flushes.empty()) out.push_back(who + "to be flushed by event " + std::to_string(*h.flushes.rbegin()));
+      if (h.waiting > 0) out.push_back(who + std::to_string(h.waiting) + " opens wait" + (h.wants_write ? " to write" : " to read"));
+    }
+  }
+  return out;
+}
+
 std::string LeaseTable::CheckInvariants() const {
   for (const auto& [ino, holders] : inodes_) {
     for (const auto& [a, ha] : holders) {
@@ -286,10 +299,8 @@ std::string LeaseTable::CheckInvariants() const {
       for (const auto& [b, hb] : holders) {
         if (a == b) continue;
         if (ha.mode == LeaseMode::kExclusive && hb.mode != LeaseMode::kNone) return who + ": exclusive, not alone";
-        // kRead of a session that asked for a recall (it was opening) is on its way down.
-        const bool going = hb.mode == LeaseMode::kRead && (hb.recall_event != 0 || hb.recall_unpushed);
         const bool caches = hb.mode == LeaseMode::kRead || hb.mode == LeaseMode::kExclusive;
-        if (ha.mode == LeaseMode::kShared && ha.writes && caches && !going) {
+        if (ha.mode == LeaseMode::kShared && ha.writes && caches) {
           return who + ": writes while another caches";
         }
       }

@@ -12,14 +12,13 @@
 //
 // Invariants (CheckInvariants):
 //  1. If a session holds kExclusive, no other session holds anything.
-//  2. If a session that writes holds kShared, no other session holds kExclusive, nor kRead unless it is
-//     opening the inode itself: its answer will take kRead away, and until then each write is pushed to
-//     it and acknowledged. (So openers never wait for each other.)
+//  2. If a session that writes holds kShared, no other session holds kExclusive or kRead.
 //  3. kExclusive is held by writers only.
 //
 // Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never
 // weaker than the truth: a late answer to an old recall changes nothing, and an open that is answered
-// with less than the session has recalls the rest. In return the session:
+// with less than the session has recalls the rest. An open waits for the recalls of others, so in return the session:
+//  - answers a recall whatever opens of its own are under way (ARCHITECTURE.md, "The order of waits");
 //  - has no voluntary LeaseDone of an inode under way together with an Open of it, and no Release with an Open that
 //    began before it (of those that begin later, their number tells);
 //  - takes no more from the reply to an open than a recall that it answered meanwhile left it.
@@ -69,8 +68,9 @@ class LeaseTable {
   // What a session held before the server's restart. False if it conflicts with what others claim.
   bool Reclaim(SessionId s, InodeId ino, LeaseMode mode, bool for_write);
 
-  // Someone who is not `s` (0: anyone) is about to change ino's bytes or size without having it open:
-  // the recall needed first, if any. Ask again after each answer until nothing blocks.
+  // `s` (0: anyone) is about to change ino's bytes or size, perhaps without having it open: the recalls of others needed
+  // first, also of those who only read, as their kernels show pages without asking. Ask again after each answer until
+  // nothing blocks.
   struct Outcome {
     bool clear = false;
     std::vector<LeaseDemand> demands;
@@ -107,6 +107,8 @@ class LeaseTable {
   bool IsWriter(SessionId s, InodeId ino) const;
   std::vector<SessionId> HoldersExcept(SessionId s, InodeId ino) const;  // with any mode but kNone
   size_t inodes() const { return inodes_.size(); }
+  // Recalls and flushes that wait for an answer, and opens that wait for those; a sentence each.
+  std::vector<std::string> Waits() const;
   // "" or the first violated invariant.
   std::string CheckInvariants() const;
 

@@ -125,7 +125,9 @@ TEST(LeaseTable, ReleaseAndDropAnswerRecallsToo) {
   }
 }
 
-TEST(LeaseTable, TwoReadersThatBothUpgradeDoNotWaitForEachOther) {
+// Nobody writes while another shows pages without asking, not even while that one opens the file anew: it answers recalls
+// whatever opens of its own are under way.
+TEST(LeaseTable, TwoReadersThatBothUpgradeWaitForRecallsOnly) {
   LeaseTable t;
   OpenAll(t, kA, false);
   OpenAll(t, kB, false);
@@ -133,20 +135,36 @@ TEST(LeaseTable, TwoReadersThatBothUpgradeDoNotWaitForEachOther) {
   EXPECT_FALSE(a.granted);
   ASSERT_EQ(a.demands.size(), 1u);
   t.NoteDemand(a.demands[0], 1);
-  // A holds its locks until its open is answered: B must not wait for it to answer a recall.
   auto b = t.Open(kB, kIno, true, true, true);
-  EXPECT_TRUE(b.granted);
-  EXPECT_EQ(b.mode, LeaseMode::kShared);
+  EXPECT_FALSE(b.granted) << "A still shows what it has read";
   ASSERT_EQ(b.demands.size(), 1u) << "A's kRead is recalled; B's own recall is pending already";
   t.NoteDemand(b.demands[0], 2);
-  EXPECT_EQ(t.ModeOf(kB, kIno), LeaseMode::kRead) << "until B has said that it stopped caching";
   EXPECT_TRUE(t.LeaseDone(kB, kIno, LeaseMode::kShared, 1).ok());
   a = t.Open(kA, kIno, true, true, false);
   EXPECT_TRUE(a.granted);
   EXPECT_EQ(a.mode, LeaseMode::kShared);
+  EXPECT_EQ(t.ModeOf(kA, kIno), LeaseMode::kRead) << "until A has said that it stopped caching";
+  EXPECT_FALSE(t.Open(kB, kIno, true, true, false).granted);
   EXPECT_TRUE(t.LeaseDone(kA, kIno, LeaseMode::kShared, 2).ok());
+  b = t.Open(kB, kIno, true, true, false);
+  EXPECT_TRUE(b.granted);
+  EXPECT_EQ(b.mode, LeaseMode::kShared);
   EXPECT_EQ(t.ModeOf(kA, kIno), LeaseMode::kShared);
   EXPECT_EQ(t.CheckInvariants(), "");
+}
+
+// Who changes a file without opening it waits for those, too, whose kernels show its pages.
+TEST(LeaseTable, AChangeRecallsReaders) {
+  LeaseTable t;
+  OpenAll(t, kA, false);
+  OpenAll(t, kB, false);
+  auto change = t.ClearForChange(kA, kIno);
+  EXPECT_FALSE(change.clear);
+  ASSERT_EQ(change.demands.size(), 1u) << "B's, and not its own";
+  EXPECT_EQ(change.demands[0].to, LeaseMode::kShared);
+  t.NoteDemand(change.demands[0], 1);
+  EXPECT_TRUE(t.LeaseDone(kB, kIno, LeaseMode::kShared, 1).ok());
+  EXPECT_TRUE(t.ClearForChange(kA, kIno).clear);
 }
 
 TEST(LeaseTable, LateAnswerDoesNotLowerANewGrant) {

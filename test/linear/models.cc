@@ -47,7 +47,8 @@ std::string FileModel::Describe(const Op& op) {
   const std::string who = "client " + std::to_string(op.client) + ": ";
   switch (op.kind) {
     case Op::Kind::kRead:
-      return who + "read " + std::to_string(op.count) + " at " + std::to_string(op.at) + " gave " + List(op.values);
+      return who + (op.page_cached ? "read of pages, " : "read ") + std::to_string(op.count) + " at " + std::to_string(op.at) +
+             " gave " + List(op.values);
     case Op::Kind::kWrite: return who + "write at " + std::to_string(op.at) + " of " + List(op.values);
     case Op::Kind::kAppend: return who + "append of " + List(op.values);
     case Op::Kind::kTruncate: return who + "truncate to " + std::to_string(op.size);

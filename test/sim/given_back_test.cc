@@ -80,7 +80,7 @@ TEST_F(GivenBack, NotWhatWasOpenedSinceTheRecall) {
   std::optional<Result<Vfs::Opened>> other;
   VfsHandlePtr second;
   {
-    const SimKernel::PagesLocked reading(&cluster_.kernel(0), ino);
+    const SimPages::Locked reading(&cluster_.kernel(0).pages(), ino, 0, 0);
     cluster_.scope(1).Spawn(OpenFor(&vfs(1), ino, false, &other));
     RunFor(kSecond);
     EXPECT_FALSE(other) << "the recall waits for the kernel";
@@ -221,7 +221,7 @@ TEST_F(GivenBackInDoubt, AndNotHadAgainByARecallBehindIt) {
   EXPECT_FALSE(other);
   VfsHandlePtr second;
   {
-    const SimKernel::PagesLocked reading(&cluster_.kernel(0), ino);
+    const SimPages::Locked reading(&cluster_.kernel(0).pages(), ino, 0, 0);
     RunFor(3 * kSecond);
     EXPECT_TRUE(writer && !writer->ok());
     cluster_.network().Heal();

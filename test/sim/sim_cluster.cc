@@ -383,9 +383,8 @@ Task<Result<BufferChain>> SimCluster::Read(size_t c, VfsHandlePtr h, uint64_t of
 }
 
 Task<Result<BufferChain>> SimCluster::ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length) {
-  std::optional<SimKernel::PagesLocked> pages;
-  if (h->page_cache) pages.emplace(&kernel(c), h->inode->ino);
-  co_return co_await vfs(c).Read(Caller(), h, offset, length, /*for_pages=*/pages.has_value());
+  if (h->page_cache) co_return co_await kernel(c).pages().Read(vfs(c), Caller(), std::move(h), offset, length);
+  co_return co_await vfs(c).Read(Caller(), std::move(h), offset, length);
 }
 
 void SimCluster::CrashClient(size_t c) {

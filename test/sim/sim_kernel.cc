@@ -7,12 +7,10 @@ namespace stria {
 
 Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t) {
   ++(data ? pages_forgotten_ : attrs_forgotten_);
-  const uint64_t before = begun_;
-  const auto locked = [&] {
-    return std::any_of(reading_.begin(), reading_.end(), [&](const auto& r) { return r.first <= before && r.second == ino; });
-  };
-  while (data && locked()) co_await ended_.Wait();
-  if (data && forget_ns_ > 0) co_await Sleep(static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(forget_ns_))));
+  pages_.ForgetAttr(ino);
+  if (!data) co_return;
+  const int64_t takes_ns = forget_ns_ > 0 ? static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(forget_ns_))) : 0;
+  co_await pages_.ForgetPages(ino, takes_ns);
 }
 
 std::optional<InodeId> SimKernel::Believed(InodeId parent, const std::string& name) const {

@@ -1,18 +1,18 @@
 // What a kernel keeps of a mount, where that can make a program see or wait for something: pages are locked while they
-// are read, and can be forgotten only afterwards; names are believed as long as it was told, but for those of an older epoch
-// (NameEpoch). It keeps neither attributes nor bytes: what the kernel does about those the tests with real mounts show.
+// are read, and can be forgotten only afterwards (sim_pages.h); names are believed as long as it was told, but for those of an
+// older epoch (NameEpoch).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "client/cache/name_epoch.h"
 #include "client/vfs/vfs.h"
 #include "common/random.h"
+#include "test/sim/sim_pages.h"
 
 namespace stria {
 
@@ -52,25 +52,12 @@ class SimKernel final : public KernelCache {
   void Removed(InodeId parent, const std::string& name) { names_.erase({parent, name}); }
   void Renamed(InodeId parent, const std::string& from, InodeId new_parent, const std::string& to);
 
-  // While it lives, pages of the inode are being read.
-  class PagesLocked {
-   public:
-    PagesLocked(SimKernel* kernel, InodeId ino) : kernel_(kernel), at_(++kernel->begun_, ino) {
-      kernel_->reading_.insert(at_);
-    }
-    PagesLocked(const PagesLocked&) = delete;
-    PagesLocked& operator=(const PagesLocked&) = delete;
-    ~PagesLocked() {
-      kernel_->reading_.erase(at_);
-      kernel_->ended_.Pulse();
-    }
+  SimPages& pages() { return pages_; }
 
-   private:
-    SimKernel* const kernel_;
-    const std::pair<uint64_t, InodeId> at_;
-  };
-
-  void Unmounted() { names_.clear(); }
+  void Unmounted() {
+    names_.clear();
+    pages_.Clear();
+  }
   uint64_t names_believed() const { return believed_; }
   uint64_t pages_forgotten() const { return pages_forgotten_; }
   uint64_t attrs_forgotten() const { return attrs_forgotten_; }  // how often it was told to, of any inode
@@ -86,9 +73,7 @@ class SimKernel final : public KernelCache {
 
   Random rng_{0};
   int64_t forget_ns_ = 0;
-  uint64_t begun_ = 0;
-  std::set<std::pair<uint64_t, InodeId>> reading_;
-  Event ended_;
+  SimPages pages_;
   uint64_t epoch_ = 1;
   uint64_t changes_ = 0;  // begun and ended
   uint64_t changing_ = 0;  // under way

@@ -265,6 +265,7 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
   Vfs& vfs = cluster_.vfs(client);
   if (!*h) {
     CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
+    cluster_.kernel(client).pages().Opened(opened.handle);
     *h = opened.handle;
   }
   CO_ASSIGN_OR_RETURN(const BufferChain got, co_await cluster_.Read(client, *h, w->offset, w->length + (w->offset == 0)));
@@ -285,6 +286,7 @@ Task<Result<uint64_t>> SimWorld::LookAtSize(size_t client, Watched* w, VfsHandle
   Vfs& vfs = cluster_.vfs(client);
   if (!*h) {
     CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
+    cluster_.kernel(client).pages().Opened(opened.handle);
     *h = opened.handle;
   }
   CO_ASSIGN_OR_RETURN(const BufferChain got, co_await cluster_.Read(client, *h, 0, kFirstSize + 1));

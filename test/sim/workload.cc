@@ -96,6 +96,7 @@ Task<Result<SimWorld::Opened>> SimWorld::OpenAndRead(size_t client, File* file, 
   Vfs& vfs = cluster_.vfs(client);
   CO_ASSIGN_OR_RETURN(const EntryOut found, co_await vfs.Lookup(kRoot, kRootInode, file->name));
   CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, found.attr.ino, false, Flags(for_write)));
+  cluster_.kernel(client).pages().Opened(opened.handle);
   auto content = co_await ReadAll(client, opened.handle, found.attr.ino);
   if (!content.ok()) {
     (void)co_await vfs.Release(kRoot, opened.handle);
