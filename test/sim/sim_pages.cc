@@ -70,11 +70,15 @@ std::set<InodeId> SimPages::Reading() const {
   return out;
 }
 
+// Of some opens it is not told here (workloads that read past the pages): if the pages are to be kept as of another open than
+// the last one that it knows, that one has dropped them.
 void SimPages::Opened(const VfsHandlePtr& h) {
   std::erase_if(opened_, [](const auto& o) { return o.expired(); });
-  if (!h->page_cache || !opened_.insert(h).second || h->keep_cache) return;
-  auto it = files_.find(h->inode->ino);
-  if (it != files_.end()) std::erase_if(it->second.pages, [](const auto& p) { return p.second.there && p.second.locked_by == 0; });
+  if (!h->page_cache || !opened_.insert(h).second) return;
+  File& f = files_[h->inode->ino];
+  const bool keeps = h->keep_cache && f.opened_version == h->inode->pages_version;
+  f.opened_version = h->inode->pages_version;
+  if (!keeps) std::erase_if(f.pages, [](const auto& p) { return p.second.there && p.second.locked_by == 0; });
 }
 
 Task<Result<uint64_t>> SimPages::Size(Vfs& vfs, Caller who, InodeId ino, uint64_t end) {
