@@ -31,7 +31,7 @@ std::vector<uint32_t> AskGroups(fuse_req_t req) {
 
 FuseAdapter::FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options)
     : vfs_(vfs), executor_(executor), options_(std::move(options)), through_(options_.whole_file, options_.warn),
-      replies_(1, "reply") {}
+      thread_looks_(1, "callers"), replies_(1, "reply") {}
 
 FuseAdapter::~FuseAdapter() {
   while (!requests_.empty()) requests_.erase(requests_.begin());
@@ -114,16 +114,32 @@ void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, F
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
   }
-  if (!look_.pending()) executor_.StartTimer(&look_, asked.at_ns + kLookNs, [this] { LookAtRunning(); });
+  // Who dies closes its files one after another.
+  const bool closes_dying = asked.opcode == FUSE_FLUSH && asked.thread != 0 && asked.thread == dying_;
+  LookBy(asked.at_ns + (closes_dying ? 0 : kLookNs));
   r->task_.Spawn(Carry(this, r, std::move(work)));
+}
+
+void FuseAdapter::LookBy(int64_t when_ns) {
+  if (look_.pending() && look_at_ns_ <= when_ns) return;
+  look_at_ns_ = when_ns;
+  executor_.StartTimer(&look_, when_ns, [this] { LookAtRunning(); });
 }
 
 void FuseAdapter::LookAtRunning() {
   Reap();
   const int64_t now_ns = executor_.NowNs();
+  bool again_soon = false;
+  std::vector<Asking> may_be_dying;
   for (auto& [id, r] : requests_) {
-    if (!r->req_ || r->asked_.opcode == FUSE_SETLKW) continue;
+    if (!r->req_) continue;
     const int64_t waits_ns = now_ns - r->asked_.at_ns;
+    // Of who exits, and closes a file by that, no signal is told.
+    if (r->asked_.thread != 0 && (r->interrupted_ || r->asked_.opcode == FUSE_FLUSH)) {
+      again_soon = true;
+      if (waits_ns >= kLookForDyingNs || r->asked_.thread == dying_) may_be_dying.push_back({id, r->asked_.thread});
+    }
+    if (r->asked_.opcode == FUSE_SETLKW) continue;
     SayIfSlow(*r, waits_ns);
     // It goes on, and what it changes is not shown from a cache before that is known.
     if (r->on_interrupt_ == OnInterrupt::kDetach && waits_ns >= options_.timeout_ns && vfs_.overdue()) {
@@ -131,7 +147,21 @@ void FuseAdapter::LookAtRunning() {
       GiveUp(id, Error(FsError::kTimedOut, r->asked_.ToString() + ": the metadata server does not say whether it was done"));
     }
   }
-  if (!requests_.empty()) executor_.StartTimer(&look_, now_ns + kLookNs, [this] { LookAtRunning(); });
+  if (!may_be_dying.empty() && !looking_for_dying_) looks_.Spawn(LetDyingGo(this, std::move(may_be_dying)));
+  if (!requests_.empty()) LookBy(now_ns + (again_soon ? kLookForDyingNs : kLookNs));
+}
+
+Task<void> FuseAdapter::LetDyingGo(FuseAdapter* adapter, std::vector<Asking> asking) {
+  adapter->looking_for_dying_ = true;
+  const std::vector<Asking> dying = co_await RunOn(adapter->thread_looks_, [adapter, asking = std::move(asking)]() mutable {
+    std::erase_if(asking, [adapter](const Asking& a) { return !adapter->threads_.IsDying(a.thread); });
+    return std::move(asking);
+  });
+  adapter->looking_for_dying_ = false;
+  for (const Asking& a : dying) {
+    adapter->dying_ = a.thread;
+    adapter->GiveUp(a.request, Error(FsError::kIntr));
+  }
 }
 
 // Nobody waits in the dark.
@@ -168,10 +198,13 @@ void FuseAdapter::OnInterrupted(fuse_req_t req, void* id) {
 void FuseAdapter::Interrupted(uint64_t id) {
   auto it = requests_.find(id);
   if (it == requests_.end() || !it->second->req_) return;
-  it->second->interrupted_ = true;
-  if (it->second->when_interrupted_) it->second->when_interrupted_();
-  executor_.StartTimer(&it->second->grace_, executor_.NowNs() + kInterruptGraceNs,
-                       [this, id] { GiveUp(id, Error(FsError::kIntr)); });
+  FuseRequest& r = *it->second;
+  r.interrupted_ = true;
+  if (r.when_interrupted_) r.when_interrupted_();
+  if (r.on_interrupt_ == OnInterrupt::kEnd) {
+    executor_.StartTimer(&r.grace_, executor_.NowNs() + kInterruptGraceNs, [this, id] { GiveUp(id, Error(FsError::kIntr)); });
+  }
+  LookBy(executor_.NowNs() + kLookForDyingNs);
 }
 
 void FuseAdapter::GiveUp(uint64_t id, const Error& error) {

@@ -3,8 +3,8 @@
 // 1. A reader thread (fuse_mount.h) hands a request to libfuse, which calls an operation of Ops().
 // 2. The operation copies its arguments and Begin()s: who is asking is found out, the rest is posted.
 // 3. On the executor's thread a FuseRequest owns the coroutine that asks the Vfs and replies.
-// 4. An interrupt gives the request kInterruptGraceNs more (runtimes signal their own threads all the
-//    time, and few programs expect EINTR of a file); then OnInterrupt decides.
+// 4. An interrupt ends what waits for a lock. Everything else is answered when it is done, whatever signal came, unless its
+//    caller is found to be dying (thread_state.h): then OnInterrupt decides.
 //
 // Everything is the executor's thread's but Ops() and Begin(). The kernel's lookup counts are kept for its caches only
 // (kernel_cache.h): Vfs has no state per name, and inode numbers are never used twice.
@@ -26,6 +26,7 @@
 #include "client/fuse/looked_up.h"
 #include "client/fuse/passthrough.h"
 #include "client/fuse/request.h"
+#include "client/fuse/thread_state.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
 #include "common/exec/pool.h"
@@ -102,10 +103,11 @@ struct ReaderSlot {
 
 class FuseAdapter {
  public:
-  static constexpr int64_t kInterruptGraceNs = 1 * kSecond;
+  static constexpr int64_t kInterruptGraceNs = 1 * kSecond;  // for who waits for a lock, to give up its place
   static constexpr int kMaxWarningsPerSecond = 10;
   static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is told of
   static constexpr int64_t kLookNs = 1 * kSecond;   // how often what runs is looked at
+  static constexpr int64_t kLookForDyingNs = 100 * kMillisecond;  // as often while a caller may be dying
   // The kernel's copy of larger replies is made by a thread of its own.
   static constexpr size_t kReplyElsewhereBytes = 128 * kKiB;
   static constexpr uint32_t kReadDirEntries = 1000;  // asked for at once
@@ -184,7 +186,13 @@ class FuseAdapter {
   static const uint8_t* RawArguments();
   Caller CallerOf(fuse_req_t req);
   void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work);
+  void LookBy(int64_t when_ns);
   void LookAtRunning();
+  struct Asking {
+    uint64_t request = 0;
+    uint32_t thread = 0;
+  };
+  static Task<void> LetDyingGo(FuseAdapter* adapter, std::vector<Asking> asking);
   void SayIfSlow(FuseRequest& r, int64_t waits_ns);
   static Task<void> Carry(FuseAdapter* adapter, FuseRequest* request, Work work);
   void Reap();
@@ -210,10 +218,16 @@ class FuseAdapter {
   std::vector<uint64_t> finished_;  // their coroutines have ended; to be destroyed from outside of them
   Event idle_;                      // pulsed when the last running one has ended
   Timer look_;                      // pending while requests run
+  int64_t look_at_ns_ = 0;
+  bool looking_for_dying_ = false;
+  uint32_t dying_ = 0;  // the thread that was found to be dying last
+  const Threads threads_;
+  ThreadPool thread_looks_;
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;
-  TaskScope holds_;  // last
+  TaskScope holds_;
+  TaskScope looks_;  // last
 };
 
 // Who may not keep them takes suid and sgid from a file that has `mode` by writing to it.

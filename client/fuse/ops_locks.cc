@@ -86,7 +86,7 @@ Task<void> SetLock(FuseAdapter& a, FuseRequest* r, uint64_t fh, LockIn lock, boo
   (void)co_await a.vfs().SetLock(file->handle, lock, nullptr);
 }
 void BeginSetLock(fuse_req_t req, fuse_file_info* fi, LockIn lock, bool wait) {
-  FuseAdapter::Of(req).Begin(req, OnInterrupt::kDetach, Identity::kNone,
+  FuseAdapter::Of(req).Begin(req, wait ? OnInterrupt::kEnd : OnInterrupt::kDetach, Identity::kNone,
                              [fh = fi->fh, lock, wait](FuseAdapter& ad, FuseRequest* r) {
                                return SetLock(ad, r, fh, lock, wait);
                              });

@@ -21,11 +21,13 @@
 
 namespace stria {
 
-// What an interrupt (a signal to the caller) does to a request that has been running for a while.
+// What becomes of a request when its caller is about to die (thread_state.h). Any other signal leaves all but the last as
+// they are: few programs expect EINTR of a file.
 enum class OnInterrupt : uint8_t {
   kCancel,  // changes nothing: its coroutine is destroyed
-  kDetach,  // the caller gets EINTR, the work goes on: a change half seen would leave caches wrong
+  kDetach,  // the caller is let go, the work goes on: a change half seen would leave caches wrong
   kIgnore,  // nobody waits for it
+  kEnd,     // waits for others (a lock): any signal ends it with EINTR, and what it has begun goes on
 };
 
 // What the kernel asks.
@@ -86,7 +88,7 @@ class FuseRequest {
   const OnInterrupt on_interrupt_;
   const FuseAsked asked_;
   bool said_slow_ = false;
-  Timer grace_;  // running since the interrupt
+  Timer grace_;  // of kEnd, running since the interrupt
   bool interrupted_ = false;
   bool given_up_ = false;  // answered while the operation still runs
   bool too_late_ = false;  // as it took too long
