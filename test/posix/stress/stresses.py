@@ -6,6 +6,7 @@ import directory
 import fio
 import fsx
 import git_build
+import postgres
 import rocksdb
 import sqlite
 import stress_ng
@@ -15,6 +16,7 @@ ALL = {
     "fio": fio,
     "directory": directory,
     "sqlite": sqlite,
+    "postgres": postgres,
     "rocksdb": rocksdb,
     "git": git_build,
     "dbench": dbench,
