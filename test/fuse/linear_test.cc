@@ -96,6 +96,7 @@ class LinearTest : public TwoMounts {
     for (std::thread& t : threads) t.join();
   }
   void RunFiles(size_t cell_bytes, uint64_t seed);
+  void RunRegisters(uint64_t seed);
 };
 
 // One thread's use of one file. Cells are of `cell_bytes`, filled with one value.
@@ -252,6 +253,71 @@ void LinearTest::RunFiles(size_t cell_bytes, uint64_t seed) {
     EXPECT_GT(r.size(), all * 3 / 4) << "that many cannot have been unlucky";
     EXPECT_EQ(r.Explain({}), "");
   }
+}
+
+// A file of a fixed size. On each mount one program has it open only to read, often since before anybody wrote, so that it reads
+// the kernel's pages; and others come to write and go again, in every way to open it. No excuses.
+void LinearTest::RunRegisters(uint64_t seed) {
+  SCOPED_TRACE("registers, seed " + std::to_string(seed));
+  constexpr size_t kCell = 64, kCells = 4;
+  constexpr int kSteps = 250;
+  using Op = FileModel::Op;
+  Recorder<FileModel> recorder;
+  const std::string name = "r" + std::to_string(seed);
+  WriteAll(A(name), std::string(kCell * kCells, '\0'));
+  const auto read = [&recorder](int fd, uint32_t client, uint64_t at) {
+    recorder.Run([&]() -> std::optional<Op> {
+      uint32_t value = 0;
+      EXPECT_EQ(pread(fd, &value, sizeof(value), static_cast<off_t>(at * kCell)), static_cast<ssize_t>(sizeof(value)));
+      Op op;
+      op.kind = Op::Kind::kRead;
+      op.client = client;
+      op.at = at;
+      op.count = 1;
+      op.values = {value};
+      return op;
+    });
+  };
+  OnAllClients([&](uint32_t client, const std::string& dir) {
+    const std::string path = dir + "/" + name;
+    Random rng(seed * 100 + client);
+    uint32_t written = 0;
+    std::optional<Fd> kept;
+    for (int i = 0; i < kSteps; ++i) {
+      if (client < 2) {
+        if (!kept || rng.OneIn(40)) kept.emplace(path, O_RDONLY);
+        read(*kept, client, rng.Below(kCells));
+        continue;
+      }
+      if (rng.OneIn(3)) usleep(static_cast<useconds_t>(rng.Below(3000)));
+      const uint64_t way = rng.Below(3);
+      Fd fd(path, way == 0 ? O_WRONLY : way == 1 ? O_RDWR : O_RDONLY | O_DIRECT);
+      for (uint64_t n = rng.Between(1, 3); n > 0; --n) {
+        const uint64_t at = rng.Below(kCells);
+        if (way == 2 || (way == 1 && rng.OneIn(2))) {
+          read(fd, client, at);
+          continue;
+        }
+        recorder.Run([&]() -> std::optional<Op> {
+          Op op;
+          op.kind = Op::Kind::kWrite;
+          op.client = client;
+          op.at = at;
+          op.values = {(client + 1) * 100'000 + ++written};
+          EXPECT_EQ(pwrite(fd, op.values.data(), sizeof(uint32_t), static_cast<off_t>(at * kCell)),
+                    static_cast<ssize_t>(sizeof(uint32_t)));
+          return op;
+        });
+      }
+    }
+  });
+  FileModel::State start;
+  start.cells.assign(kCells, 0);
+  EXPECT_EQ(recorder.Explain(start), "");
+}
+
+TEST_F(LinearTest, RegistersReadThroughPages) {
+  for (uint64_t i = 0; i < Seeds(4); ++i) RunRegisters(1 + i);
 }
 
 TEST_F(LinearTest, FilesOfInlineBytes) {
