@@ -10,6 +10,7 @@ namespace stria {
 
 namespace {
 constexpr Uuid kFakeCluster{0x5717a, 1};
+constexpr int64_t kForEverNs = 365 * 24 * 3600 * kSecond;
 }
 
 class FakeDataCluster::Serving {
@@ -100,7 +101,8 @@ class FakeDataCluster::Service final : public DataService {
  private:
   template <class Rep>
   Task<Result<Rep>> Answer(Rep reply) {
-    co_await c_->Delay(node_);
+    co_await c_->Delay(node_, !reply.items.empty());
+    if (c_->nodes_[node_].hung) co_await Sleep(kForEverNs);
     if (c_->nodes_[node_].down || c_->rng_.Percent(c_->nodes_[node_].lost_reply_percent)) {
       co_return Error(FsError::kUnavailable, "the fake lost its answer");
     }
@@ -203,8 +205,9 @@ FakeDataCluster::Counters FakeDataCluster::Total() const {
   return sum;
 }
 
-Task<void> FakeDataCluster::Delay(NodeId node) {
-  co_await Sleep(nodes_[node].delay_ns + static_cast<int64_t>(rng_.Below(200)) * kMicrosecond);
+Task<void> FakeDataCluster::Delay(NodeId node, bool of_disk) {
+  const NodeFaults& f = nodes_[node];
+  co_await Sleep(f.delay_ns + (of_disk ? f.disk_delay_ns : 0) + static_cast<int64_t>(rng_.Below(200)) * kMicrosecond);
 }
 
 Task<FsError> FakeDataCluster::Arrive(NodeId node, const DataHeader& header) {
@@ -215,7 +218,8 @@ Task<FsError> FakeDataCluster::Arrive(NodeId node, const DataHeader& header) {
   if (f.down_after != UINT64_MAX && f.down_after-- == 0) f.down = true;
   if (f.down) co_return FsError::kUnavailable;
   co_await Sleep(static_cast<int64_t>(rng_.Below(200)) * kMicrosecond);
-  if (f.hung) co_await Sleep(365 * 24 * 3600 * kSecond);
+  if (f.hung) co_await Sleep(kForEverNs);
+  if (f.hung_after != UINT64_MAX && f.hung_after-- == 0) f.hung = true;
   if (f.down || rng_.Percent(f.lost_request_percent)) co_return FsError::kUnavailable;
   if (rng_.Percent(f.busy_percent)) co_return FsError::kRetryLater;
   co_return FsError::kOk;

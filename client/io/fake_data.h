@@ -23,7 +23,9 @@ class FakeDataCluster final : public DataConnector {
   struct NodeFaults {
     bool down = false;                  // kUnavailable at once
     bool hung = false;                  // no answer, ever
+    uint64_t hung_after = UINT64_MAX;   // requests until `hung`; the last of them is done
     int64_t delay_ns = 0;               // of each answer, on top of a random bit
+    int64_t disk_delay_ns = 0;          // of each answer that takes its disks
     uint32_t lost_request_percent = 0;  // not done, kUnavailable
     uint32_t lost_reply_percent = 0;    // done, kUnavailable
     uint32_t duplicate_percent = 0;     // done twice
@@ -87,7 +89,7 @@ class FakeDataCluster final : public DataConnector {
 
   // kOk if the request is to be served; waits as the faults want.
   Task<FsError> Arrive(NodeId node, const DataHeader& header);
-  Task<void> Delay(NodeId node);
+  Task<void> Delay(NodeId node, bool of_disk);
   SealResult WriteItem(NodeId node, const ShardWrite& w, const BufferChain& bytes);
   SealResult SealItem(NodeId node, ShardId shard, TargetId target, uint64_t length);
   ReadItem ReadOne(NodeId node, const ShardRead& r, BufferChain* payload);

@@ -67,8 +67,10 @@ class Latency {
     deviation_ns_ += (off - deviation_ns_) / 4;
     mean_ns_ += (own - mean_ns_) / 8;
   }
+  // That few take longer than; 0 before anything is known.
+  int64_t UsualNs() const { return mean_ns_ + 4 * deviation_ns_; }
   int64_t HedgeAfterNs(uint64_t bytes) const {
-    const int64_t base = known_ ? std::clamp(mean_ns_ + 4 * deviation_ns_, kMinNs, kMaxNs) : kFirstNs;
+    const int64_t base = known_ ? std::clamp(UsualNs(), kMinNs, kMaxNs) : kFirstNs;
     return base + static_cast<int64_t>(bytes) * kNsPerByte;
   }
 

@@ -3,9 +3,18 @@
 #include <optional>
 #include <utility>
 
+#include "common/log.h"
+
 namespace stria {
 
 namespace {
+
+constexpr int64_t kProbeAgainMinNs = 100 * kMillisecond;
+constexpr int64_t kProbeAgainMaxNs = 500 * kMillisecond;
+constexpr int64_t kProbeAgainLostNs = 4 * kSecond;
+
+// Nothing came from the server, as far as one can tell.
+bool IsSilence(FsError code) { return code == FsError::kUnavailable || code == FsError::kDeadline; }
 
 bool NodeAnswers(const NodeInfo* n) {
   return n != nullptr && (n->state == NodeState::kUp || n->state == NodeState::kSuspect);
@@ -32,35 +41,74 @@ class Pending {
   uint64_t* sum_;
   uint64_t bytes_;
 };
+
+// co_await UnlessPulsed(&task, &event): the task's value, or nullopt when the event is pulsed first; the task is as far as it
+// is then.
+template <class T>
+class UnlessPulsed {
+ public:
+  UnlessPulsed(Task<T>* task, Event* event) : task_(task), pulse_(event) {}
+  bool await_ready() const noexcept { return false; }
+  auto await_suspend(std::coroutine_handle<> parent) {
+    pulse_->await_suspend(parent);
+    return std::move(*task_).operator co_await().await_suspend(parent);
+  }
+  // Resumed by either. Both may have been about to: what comes second must not find a dead frame.
+  std::optional<T> await_resume() {
+    pulse_.reset();
+    if (!task_->done()) return std::nullopt;
+    return std::move(*task_).operator co_await().await_resume();
+  }
+
+ private:
+  Task<T>* task_;
+  std::optional<Event::Awaiter> pulse_;
+};
 }  // namespace
 
 // Tells the peer's health how a call went, also when the call is destroyed.
 class DataPeers::Watch {
  public:
-  Watch(std::shared_ptr<Peer> peer, int64_t give_ns)
-      : ex_(Executor::Current()), peer_(std::move(peer)), sent_ns_(ex_.NowNs()), give_ns_(give_ns) {
+  // `tells`: an answer tells that the server is there.
+  Watch(DataPeers* peers, std::shared_ptr<Peer> peer, int64_t give_ns, bool tells)
+      : ex_(Executor::Current()),
+        peers_(peers),
+        peer_(std::move(peer)),
+        sent_ns_(ex_.NowNs()),
+        give_ns_(give_ns),
+        tells_(tells) {
     peer_->health.Sent(sent_ns_);
+    peer_->silence.Asked(sent_ns_);
+    peers_->Expect(peer_);
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() {
     if (!ended_ && ex_.NowNs() - sent_ns_ >= give_ns_) peer_->health.Slow(ex_.NowNs());
+    peer_->silence.Ended();
   }
   void Ended(FsError code) {
     ended_ = true;
-    if (code == FsError::kUnavailable || code == FsError::kDeadline) {
+    if (IsSilence(code)) {
       peer_->health.Failed(ex_.NowNs());
-    } else if (code != FsError::kRetryLater && code != FsError::kNotReady) {
-      peer_->health.Succeeded();
+      peer_->silence.Failed(ex_.NowNs());
+      peers_->StartProbing(peer_);
+      return;
     }
+    if (tells_) peers_->Heard(*peer_);
+    if (code == FsError::kRetryLater || code == FsError::kNotReady) return;
+    peer_->health.Succeeded();
+    peers_->give_ups_.Answered();
   }
   int64_t took_ns() const { return ex_.NowNs() - sent_ns_; }
 
  private:
   const Executor& ex_;
+  DataPeers* const peers_;
   std::shared_ptr<Peer> peer_;
   int64_t sent_ns_;
   int64_t give_ns_;
+  bool tells_;
   bool ended_ = false;
 };
 
@@ -78,7 +126,12 @@ void DataPeers::SetMap(std::shared_ptr<const ClusterMap> map) {
     const bool known = it != peers_.end() && it->second->address == n.address;
     auto peer = known ? it->second : std::make_shared<Peer>(options_.inflight_bytes);
     peer->address = n.address;
+    peer->expected = NodeAnswers(&n);
     peers.emplace(n.id, std::move(peer));
+  }
+  for (const auto& [id, peer] : peers_) {
+    const auto now = peers.find(id);
+    peer->in_map = now != peers.end() && now->second == peer;
   }
   peers_ = std::move(peers);
   local_node_ = NodeId();
@@ -89,7 +142,9 @@ void DataPeers::SetMap(std::shared_ptr<const ClusterMap> map) {
   std::map<TargetId, Health> targets;
   for (const TargetInfo& t : map_->targets) {
     const NodeInfo* node = map_->FindNode(t.node);
-    places_[t.id] = Place{t.node, ByMap(node, t), NodeAnswers(node) && t.state == TargetState::kUp};
+    // As the metadata server sees it: nothing new where it does not hear the node.
+    const bool takes_new = node != nullptr && node->state == NodeState::kUp && t.state == TargetState::kUp;
+    places_[t.id] = Place{t.node, ByMap(node, t), takes_new};
     if (auto it = targets_.find(t.id); it != targets_.end()) targets.insert(*it);
   }
   targets_ = std::move(targets);
@@ -106,7 +161,9 @@ Readiness DataPeers::ReadinessOf(TargetId target) const {
   if (place->second.by_map != Readiness::kGood) return place->second.by_map;
   const int64_t now_ns = Executor::Current().NowNs();
   auto peer = peers_.find(place->second.node);
-  if (peer != peers_.end() && peer->second->health.Avoided(now_ns)) return Readiness::kAvoided;
+  if (peer != peers_.end()) {
+    if (peer->second->silence.lost() || peer->second->health.Avoided(now_ns)) return Readiness::kAvoided;
+  }
   auto disk = targets_.find(target);
   if (disk != targets_.end() && disk->second.Avoided(now_ns)) return Readiness::kAvoided;
   return Readiness::kGood;
@@ -122,6 +179,29 @@ bool DataPeers::Writable(TargetId target) const {
   return place != places_.end() && place->second.takes_new && ReadinessOf(target) == Readiness::kGood;
 }
 
+const DataPeers::Peer* DataPeers::Look(NodeId node) const {
+  auto it = peers_.find(node);
+  return it == peers_.end() ? nullptr : it->second.get();
+}
+
+bool DataPeers::IsLost(NodeId node) const {
+  const Peer* peer = Look(node);
+  return peer != nullptr && peer->silence.lost();
+}
+
+bool DataPeers::InDoubt(NodeId node) const {
+  const Peer* peer = Look(node);
+  return peer != nullptr && (peer->silence.lost() || peer->silence.InDoubt(Executor::Current().NowNs()));
+}
+
+std::vector<TargetId> DataPeers::LostTargets() const {
+  std::vector<TargetId> out;
+  for (const auto& [target, place] : places_) {
+    if (place.takes_new && IsLost(place.node)) out.push_back(target);
+  }
+  return out;
+}
+
 std::shared_ptr<DataPeers::Peer> DataPeers::Find(NodeId node) {
   auto it = peers_.find(node);
   if (it == peers_.end()) return nullptr;
@@ -129,20 +209,24 @@ std::shared_ptr<DataPeers::Peer> DataPeers::Find(NodeId node) {
   return it->second->service ? it->second : nullptr;
 }
 
+// ---- Calls ----
+
+void DataPeers::FillHeader(DataHeader* header, int64_t timeout_ns) const {
+  header->cluster = map_->cluster;
+  header->incarnation = map_->incarnation;
+  header->timeout_ns = timeout_ns;
+}
+
 template <class Req, class Rep>
-Task<Result<Rep>> DataPeers::Run(NodeId node, Task<Result<Rep>> (DataService::*method)(Req), Req request,
-                                 uint64_t bytes, int64_t timeout_ns, bool is_read) {
-  const std::shared_ptr<Peer> peer = Find(node);
-  if (!peer)
-    co_return Error(FsError::kUnavailable, "node " + std::to_string(node.v) + " is not in the cluster map");
+Task<Result<Rep>> DataPeers::RunOnce(std::shared_ptr<Peer> peer, Task<Result<Rep>> (DataService::*method)(Req),
+                                     Req request, uint64_t bytes, int64_t timeout_ns, Kind kind) {
   const std::shared_ptr<DataService> service = peer->service;
   const Pending pending(&peer->pending_bytes, bytes);
   const SemaphoreHold held =
       co_await Hold(peer->inflight, std::min(static_cast<int64_t>(bytes), options_.inflight_bytes));
-  request.header.cluster = map_->cluster;
-  request.header.incarnation = map_->incarnation;
-  request.header.timeout_ns = timeout_ns;
-  Watch watch(peer, is_read ? peer->reads.HedgeAfterNs(bytes) : timeout_ns);
+  FillHeader(&request.header, timeout_ns);
+  const bool is_read = kind != Kind::kOther;
+  Watch watch(this, peer, is_read ? peer->reads.HedgeAfterNs(bytes) : timeout_ns, kind != Kind::kLocalRead);
   std::optional<Result<Rep>> reply =
       co_await WithTimeout(timeout_ns, (service.get()->*method)(std::move(request)));
   const FsError code = reply ? reply->code() : FsError::kDeadline;
@@ -153,24 +237,106 @@ Task<Result<Rep>> DataPeers::Run(NodeId node, Task<Result<Rep>> (DataService::*m
   co_return std::move(*reply);
 }
 
+template <class Req, class Rep>
+Task<Result<Rep>> DataPeers::Run(NodeId node, Task<Result<Rep>> (DataService::*method)(Req), Req request,
+                                 uint64_t bytes, int64_t timeout_ns, Kind kind) {
+  const std::shared_ptr<Peer> peer = Find(node);
+  if (!peer)
+    co_return Error(FsError::kUnavailable, "node " + std::to_string(node.v) + " is not in the cluster map");
+  if (peer->silence.lost()) {
+    timeout_ns = std::min(timeout_ns, options_.lost_timeout_ns);
+    co_return co_await RunOnce<Req, Rep>(peer, method, std::move(request), bytes, timeout_ns, kind);
+  }
+  Task<Result<Rep>> call = RunOnce<Req, Rep>(peer, method, std::move(request), bytes, timeout_ns, kind);
+  std::optional<Result<Rep>> reply = co_await UnlessPulsed<Result<Rep>>(&call, &peer->lost);
+  if (reply) co_return std::move(*reply);
+  co_return Error(FsError::kUnavailable, "the data server at " + peer->address + " says nothing");
+}
+
+// ---- Silence ----
+
+void DataPeers::Heard(Peer& peer) {
+  if (peer.silence.lost()) {
+    LogInfo("the data server at {} is heard again", peer.address);
+    peer.health.Succeeded();
+  }
+  peer.silence.Heard(Executor::Current().NowNs());
+}
+
+void DataPeers::Expect(const std::shared_ptr<Peer>& peer) {
+  const std::optional<int64_t> doubt_ns = peer->silence.DoubtNs();
+  if (peer->doubt.pending() || peer->probing || !doubt_ns) return;
+  Executor::Current().StartTimer(&peer->doubt, *doubt_ns, [this, weak = std::weak_ptr<Peer>(peer)] {
+    const std::shared_ptr<Peer> p = weak.lock();
+    if (p && p->silence.InDoubt(Executor::Current().NowNs())) StartProbing(p);
+    else if (p) Expect(p);
+  });
+}
+
+void DataPeers::StartProbing(const std::shared_ptr<Peer>& peer) {
+  if (std::exchange(peer->probing, true)) return;
+  probes_.Spawn(Probe(peer));
+}
+
+// Asks it for nothing, again and again, until there is nothing to know.
+Task<void> DataPeers::Probe(std::shared_ptr<Peer> peer) {
+  const Executor& ex = Executor::Current();
+  const std::shared_ptr<DataService> service = peer->service;
+  int64_t pause_ns = kProbeAgainMinNs;
+  while (peer->in_map && peer->silence.WantsProbes(ex.NowNs())) {
+    const int64_t sent_ns = ex.NowNs();
+    const int64_t wait_ns = peer->silence.ProbeNs();
+    SealRequest nothing;
+    FillHeader(&nothing.header, wait_ns);
+    const std::optional<Result<SealReply>> reply = co_await WithTimeout(wait_ns, service->Seal(std::move(nothing)));
+    if (reply && !IsSilence(reply->code())) {
+      peer->silence.ProbeAnswered(ex.NowNs() - sent_ns);
+      Heard(*peer);
+      break;
+    }
+    ProbeUnanswered(*peer);
+    co_await Sleep(pause_ns);
+    pause_ns = std::min(2 * pause_ns, peer->silence.lost() ? kProbeAgainLostNs : kProbeAgainMaxNs);
+  }
+  peer->probing = false;
+  Expect(peer);
+}
+
+void DataPeers::ProbeUnanswered(Peer& peer) {
+  const int64_t now_ns = Executor::Current().NowNs();
+  if (!peer.silence.Unanswered(now_ns) || !peer.in_map) return;
+  size_t servers = 0, silent = 0;
+  for (const auto& [id, p] : peers_) {
+    if (!p->expected && p.get() != &peer) continue;
+    ++servers;
+    silent += p->silence.lost() || p->silence.InDoubt(now_ns);
+  }
+  if (!give_ups_.Take(silent, servers)) return;
+  LogWarning("the data server at {} says nothing: going on without it until it does", peer.address);
+  peer.silence.Lost(now_ns);
+  peer.health.Failed(now_ns);
+  peer.lost.Pulse();
+}
+
 Task<Result<ReadReply>> DataPeers::Read(NodeId node, ReadRequest request) {
   uint64_t bytes = 0;
   for (const ShardRead& r : request.items) bytes += r.length;  // what the server reads for it
   hedge_credit_ = std::min(hedge_credit_ + 1, kHedgeBurst * kReadsPerHedge);
-  return Run(node, &DataService::Read, std::move(request), bytes, options_.read_timeout_ns, true);
+  return Run(node, &DataService::Read, std::move(request), bytes, options_.read_timeout_ns,
+             node && node == local_node_ ? Kind::kLocalRead : Kind::kRead);
 }
 Task<Result<WriteReply>> DataPeers::Write(NodeId node, WriteRequest request) {
   const uint64_t bytes = request.payload.size();
   bool seals = false;
   for (const ShardWrite& w : request.items) seals = seals || w.seal;
   const int64_t timeout_ns = seals ? options_.seal_timeout_ns : options_.write_timeout_ns;
-  return Run(node, &DataService::Write, std::move(request), bytes, timeout_ns, false);
+  return Run(node, &DataService::Write, std::move(request), bytes, timeout_ns, Kind::kOther);
 }
 Task<Result<SealReply>> DataPeers::Seal(NodeId node, SealRequest request) {
-  return Run(node, &DataService::Seal, std::move(request), 0, options_.seal_timeout_ns, false);
+  return Run(node, &DataService::Seal, std::move(request), 0, options_.seal_timeout_ns, Kind::kOther);
 }
 Task<Result<DeleteReply>> DataPeers::Delete(NodeId node, DeleteRequest request) {
-  return Run(node, &DataService::Delete, std::move(request), 0, options_.write_timeout_ns, false);
+  return Run(node, &DataService::Delete, std::move(request), 0, options_.write_timeout_ns, Kind::kOther);
 }
 
 void DataPeers::TargetFailed(TargetId target) { targets_[target].Failed(Executor::Current().NowNs()); }

@@ -1,16 +1,19 @@
 // The data servers as one client sees them: where a disk is, whether to ask it now, and calls with
 // header, time limit and bounded bytes in flight. Executor's thread only; outlives its calls.
 //
-// A dead node costs one time limit, not one per read: see Health. Nothing is retried here.
+// A dead node costs one time limit, not one per read: see Health. Nothing is retried here. Who says nothing at all is lost
+// (see Silence): calls under way to it end, and writers keep away from it until it answers a probe.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/data_api.h"
 #include "client/io/health.h"
+#include "client/io/silence.h"
 #include "common/exec/task.h"
 
 namespace stria {
@@ -20,13 +23,14 @@ struct DataPeersOptions {
   int64_t read_timeout_ns = 5 * kSecond;  // of one request, waiting for its turn not included
   int64_t write_timeout_ns = 8 * kSecond;
   int64_t seal_timeout_ns = 15 * kSecond;  // a sync of a busy disk
+  int64_t lost_timeout_ns = 3 * kSecond;   // of a request to a node that is lost: there was no other
   int64_t inflight_bytes = 16 * kMiB;      // payload on its way to and from one node
 };
 
 // How promising it is to read from a disk.
 enum class Readiness : uint8_t {
   kGood = 0,
-  kAvoided = 1,  // its node or the disk failed a short while ago
+  kAvoided = 1,  // its node or the disk failed a short while ago, or its node is lost
   kDown = 2,     // the cluster map says that it does not answer
   kGone = 3,     // not in the map, or removed: there is nobody to ask
 };
@@ -48,10 +52,17 @@ class DataPeers {
   Readiness ReadinessOf(TargetId target) const;
   // The cluster map says that nobody will answer for it soon.
   bool DownByMap(TargetId target) const;
-  // A new stripe on it makes sense: it is up, and has not just failed.
+  // A new stripe on it makes sense: it is up, has not just failed, and its node is not lost.
   bool Writable(TargetId target) const;
+  // Says nothing at all: what is asked of it now is for want of anybody else to ask.
+  bool IsLost(NodeId node) const;
+  // That, or about to be found so.
+  bool InDoubt(NodeId node) const;
+  // The disks of lost nodes that the metadata server may put stripes on, as it knows nothing of it (yet).
+  std::vector<TargetId> LostTargets() const;
 
-  // Calls fill the header. Errors: kUnavailable, kDeadline, what the transport says, and kWrongCluster.
+  // Calls fill the header. Errors: kUnavailable, kDeadline, what the transport says, and kWrongCluster. kUnavailable also
+  // when the node is found lost meanwhile.
   // A call that is destroyed early counts against the peer as a slow one if it had its time.
   Task<Result<ReadReply>> Read(NodeId node, ReadRequest request);
   Task<Result<WriteReply>> Write(NodeId node, WriteRequest request);
@@ -80,6 +91,12 @@ class DataPeers {
     uint64_t pending_bytes = 0;  // asked for, waiting or in flight
     Health health;
     Latency reads;
+    Silence silence;
+    Event lost;          // pulsed when it is
+    Timer doubt;         // until it may be in doubt
+    bool probing = false;
+    bool expected = true;  // the map says that it answers
+    bool in_map = true;
   };
   struct Place {
     NodeId node;
@@ -87,11 +104,28 @@ class DataPeers {
     bool takes_new = false;
   };
   class Watch;  // of one call
+  enum class Kind : uint8_t {
+    kOther,
+    kRead,
+    kLocalRead,  // of the own node, whose disks may answer it without the server
+  };
 
   std::shared_ptr<Peer> Find(NodeId node);
+  const Peer* Look(NodeId node) const;
+  void FillHeader(DataHeader* header, int64_t timeout_ns) const;
+  void Heard(Peer& peer);
+  // Looks again when it may have been silent for too long.
+  void Expect(const std::shared_ptr<Peer>& peer);
+  void StartProbing(const std::shared_ptr<Peer>& peer);
+  Task<void> Probe(std::shared_ptr<Peer> peer);
+  void ProbeUnanswered(Peer& peer);
+  // Header, bytes in flight, time limit.
+  template <class Req, class Rep>
+  Task<Result<Rep>> RunOnce(std::shared_ptr<Peer> peer, Task<Result<Rep>> (DataService::*method)(Req), Req request,
+                            uint64_t bytes, int64_t timeout_ns, Kind kind);
   template <class Req, class Rep>
   Task<Result<Rep>> Run(NodeId node, Task<Result<Rep>> (DataService::*method)(Req), Req request,
-                        uint64_t bytes, int64_t timeout_ns, bool is_read);
+                        uint64_t bytes, int64_t timeout_ns, Kind kind);
 
   DataConnector& connector_;
   const DataPeersOptions options_;
@@ -101,6 +135,8 @@ class DataPeers {
   std::map<TargetId, Health> targets_;  // of those that failed lately
   NodeId local_node_;
   uint64_t hedge_credit_ = kHedgeBurst * kReadsPerHedge;  // in reads
+  GiveUpBudget give_ups_;
+  TaskScope probes_;
 };
 
 }  // namespace stria

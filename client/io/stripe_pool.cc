@@ -63,6 +63,7 @@ std::shared_ptr<StripePool::Entry> StripePool::Find(const Layout& layout, bool s
 
 bool StripePool::Usable(const Ready& r, int64_t now_ns) const {
   if (now_ns - r.since_ns >= options_.max_age_ns) return false;
+  if (r.around_lost && r.grant.info.narrow && peers_.LostTargets().empty()) return false;
   return std::all_of(r.grant.info.columns.begin(), r.grant.info.columns.end(),
                      [&](const Column& c) { return !c.shard || peers_.Writable(c.target); });
 }
@@ -105,27 +106,43 @@ Task<Result<StripeGrant>> StripePool::Take(InodeId ino, Layout layout, uint64_t 
   request.count = static_cast<uint32_t>(avoid.empty() && !e->filling ? e->ahead : 1);
   request.avoid = std::move(avoid);
   if (request.avoid.empty()) e->ahead = std::min(e->ahead * 2, options_.max_ahead);
-  Result<AllocateReply> reply = co_await allocate_(std::move(request));
+  bool around_lost = false;
+  Result<AllocateReply> reply = co_await AllocateAround(std::move(request), &around_lost);
   if (!reply.ok()) co_return reply.error();
   if (reply->stripes.empty()) co_return Error(FsError::kRetryLater, "no stripe was allocated");
   if (epoch == epoch_) {
-    Keep(*e, std::move(reply->stripes), 1);
+    Keep(*e, std::move(reply->stripes), 1, around_lost);
   } else {
     for (size_t i = 1; i < reply->stripes.size(); ++i) GiveBack(reply->stripes[i].info.id);
   }
   co_return std::move(reply->stripes.front());
 }
 
-void StripePool::Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from) {
+Task<Result<AllocateReply>> StripePool::AllocateAround(AllocateRequest request, bool* around_lost) {
+  AllocateRequest around = request;
+  for (const TargetId t : peers_.LostTargets()) {
+    if (std::ranges::count(request.avoid, t) == 0) around.avoid.push_back(t);
+  }
+  *around_lost = around.avoid.size() > request.avoid.size();
+  Result<AllocateReply> reply = co_await allocate_(std::move(around));
+  // There may be space on those only.
+  if (reply.code() != FsError::kNoSpace || !*around_lost) co_return reply;
+  *around_lost = false;
+  co_return co_await allocate_(std::move(request));
+}
+
+void StripePool::Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from, bool around_lost) {
   const int64_t now_ns = Executor::Current().NowNs();
   const bool evicted =
       std::none_of(entries_.begin(), entries_.end(), [&](const auto& p) { return p.get() == &e; });
-  if (std::ranges::any_of(stripes, IsShort)) e.ahead = 1;
+  // Space runs out, or no place is left without disks that this client cannot reach: nothing to keep.
+  const auto unfit = [&](const StripeGrant& g) { return IsShort(g) || !Usable(Ready{g, now_ns, around_lost}, now_ns); };
+  if (std::ranges::any_of(stripes, unfit)) e.ahead = 1;
   for (size_t i = from; i < stripes.size(); ++i) {
-    if (closed_ || evicted || e.ready.size() >= options_.max_ahead || IsShort(stripes[i])) {
+    if (closed_ || evicted || e.ready.size() >= options_.max_ahead || unfit(stripes[i])) {
       GiveBack(stripes[i].info.id);
     } else {
-      e.ready.push_back(Ready{std::move(stripes[i]), now_ns});
+      e.ready.push_back(Ready{std::move(stripes[i]), now_ns, around_lost});
     }
   }
   ArmSweep();
@@ -142,12 +159,13 @@ Task<void> StripePool::Fill(std::shared_ptr<Entry> e, uint64_t epoch) {
   request.ino = e->ino;
   request.payload_bytes = e->small ? e->layout.unit_bytes : 0;
   request.count = static_cast<uint32_t>(e->ahead - std::min(e->ahead - 1, e->ready.size()));
-  Result<AllocateReply> reply = co_await allocate_(std::move(request));
+  bool around_lost = false;
+  Result<AllocateReply> reply = co_await AllocateAround(std::move(request), &around_lost);
   e->filling = false;
   // An error is for the one who needs a stripe to see.
   if (!reply.ok()) co_return;
   if (epoch == epoch_) {
-    Keep(*e, std::move(reply->stripes), 0);
+    Keep(*e, std::move(reply->stripes), 0, around_lost);
   } else {
     for (const StripeGrant& g : reply->stripes) GiveBack(g.info.id);
   }

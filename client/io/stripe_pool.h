@@ -3,7 +3,8 @@
 //
 // A grant leaves the pool unused when it is older than max_age_ns (its tokens end), when one of its targets
 // is no longer fit for writing, when it is narrow and the cluster map changed, and on Close; its id is
-// then given back. Grants that are short for want of space are not kept: what is free changes too fast, and
+// then given back. Stripes are asked for around disks of nodes that are lost to this client, as long as there are
+// others; narrow ones that came of it are not kept when those are heard again. Grants that are short for want of space are not kept: what is free changes too fast, and
 // there may be room for full ones soon. After a lost session everything is dropped without a word.
 //
 // Executor's thread only. Bounds: kMaxLayouts entries (the least recently used is given back),
@@ -72,6 +73,7 @@ class StripePool {
   struct Ready {
     StripeGrant grant;
     int64_t since_ns = 0;
+    bool around_lost = false;  // it would else have had disks that were lost then
   };
   struct Entry {
     Layout layout;
@@ -84,11 +86,13 @@ class StripePool {
   };
   std::shared_ptr<Entry> Find(const Layout& layout, bool small, InodeId ino);
   bool Usable(const Ready& r, int64_t now_ns) const;
+  // Around lost disks as well, if there are others. `around_lost`: so it was.
+  Task<Result<AllocateReply>> AllocateAround(AllocateRequest request, bool* around_lost);
   void DropStale(Entry& e);
   void Discard(Entry& e);
   void StartFill(const std::shared_ptr<Entry>& e);
   Task<void> Fill(std::shared_ptr<Entry> e, uint64_t epoch);
-  void Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from);
+  void Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from, bool around_lost);
   void ArmSweep();  // old grants go also if nobody takes any
   Task<void> SendGiveBack();
 

@@ -72,7 +72,11 @@ class StripeWriter::Impl {
         shape_(grant_.info.shape) {
     CHECK(grant_.info.columns.size() == shape_.columns() && grant_.tokens.size() == shape_.columns(),
           "a grant has a shard and a token for each column");
-    for (const Column& c : grant_.info.columns) checksums_.emplace_back(c.shard);
+    for (const Column& c : grant_.info.columns) {
+      checksums_.emplace_back(c.shard);
+      const NodeId node = io_.peers.NodeOf(c.target);
+      if (io_.peers.IsLost(node)) lost_before_.insert(node);
+    }
     sent_.resize(shape_.columns());
     digests_.resize(shape_.columns());
     sealed_.resize(shape_.columns());
@@ -260,7 +264,8 @@ class StripeWriter::Impl {
     const int64_t give_up_ns = Executor::Current().NowNs() + options_.retry_ns;
     for (const Part& p : parts) unanswered_.insert(p.column);
     while (true) {
-      const Result<WriteReply> reply = co_await io_.peers.Write(node, MakeWrite(parts));
+      const Result<WriteReply> reply =
+          IsLost(node) ? Result<WriteReply>(SaysNothing()) : co_await io_.peers.Write(node, MakeWrite(parts));
       Parts again;
       Error last;
       for (size_t i = 0; i < parts.size(); ++i) {
@@ -284,7 +289,7 @@ class StripeWriter::Impl {
       if (again.empty()) break;
       const int64_t now_ns = Executor::Current().NowNs();
       const int64_t wait_ns = backoff.NextNs();
-      if (now_ns + wait_ns >= give_up_ns) {
+      if (now_ns + wait_ns >= give_up_ns || IsLost(node)) {
         for (const Part& p : again) Fail(p.column, last);
         break;
       }
@@ -329,7 +334,8 @@ class StripeWriter::Impl {
         const Column& column = grant_.info.columns[c];
         request.items.push_back(ShardSeal{column.shard, column.target, grant_.tokens[c], sent_[c]});
       }
-      const Result<SealReply> reply = co_await io_.peers.Seal(node, std::move(request));
+      const Result<SealReply> reply =
+          IsLost(node) ? Result<SealReply>(SaysNothing()) : co_await io_.peers.Seal(node, std::move(request));
       std::vector<uint16_t> again;
       Error last;
       for (size_t i = 0; i < columns.size(); ++i) {
@@ -350,7 +356,7 @@ class StripeWriter::Impl {
       if (again.empty()) co_return;
       const int64_t now_ns = Executor::Current().NowNs();
       const int64_t wait_ns = backoff.NextNs();
-      if (now_ns + wait_ns >= give_up_ns) {
+      if (now_ns + wait_ns >= give_up_ns || IsLost(node)) {
         for (uint16_t c : again) Fail(c, last);
         co_return;
       }
@@ -368,12 +374,17 @@ class StripeWriter::Impl {
     sealed_[c] = true;
   }
 
+  // It was there when this began. One that was lost before is in the stripe for want of others, and is tried.
+  bool IsLost(NodeId node) const { return io_.peers.IsLost(node) && !lost_before_.contains(node); }
+  static Error SaysNothing() { return Error(FsError::kUnavailable, "the data server says nothing"); }
+
   void Answered(uint16_t c) { unanswered_.erase(unanswered_.find(c)); }
 
   void Fail(uint16_t c, const Error& e) {
     const TargetId target = grant_.info.columns[c].target;
     if (!IsGeneral(e.code)) failed_.insert(target);
     if (e.code == FsError::kDiskFailed || e.code == FsError::kIo) io_.peers.TargetFailed(target);
+    if (IsLost(io_.peers.NodeOf(target))) lost_.Set();
     // General reasons win: they say what to do.
     if (!error_.ok() && (IsGeneral(error_.code) || !IsGeneral(e.code))) return;
     error_ = e.WithContext("writing stripe " + std::to_string(grant_.info.id.v) + " to " +
@@ -382,24 +393,30 @@ class StripeWriter::Impl {
   }
 
   // Until everything sent is answered. After a failure the others get retry_ns more, and are to be avoided
-  // if that is not enough: so one failed stripe tells of all.
+  // if that is not enough: so one failed stripe tells of all. If it is that a node is lost, DataPeers tells who else may
+  // be, and nobody is waited for: others may only be slow.
   Task<void> Settle() {
     auto joined = [](TaskScope* scope) -> Task<bool> {
       co_await scope->Join();
       co_return true;
     };
-    auto failed = [](Event* e) -> Task<bool> {
+    auto happened = [](Event* e) -> Task<bool> {
       co_await e->Wait();
       co_return true;
     };
     if (error_.ok()) {
-      co_await FirstOf(joined(&sends_), failed(&failure_));
+      co_await FirstOf(joined(&sends_), happened(&failure_));
       if (error_.ok()) co_return;
     }
-    if (!IsGeneral(error_.code)) co_await WithTimeout(options_.retry_ns, joined(&sends_));
+    if (!IsGeneral(error_.code)) {
+      co_await WithTimeout(options_.retry_ns, FirstOf(joined(&sends_), happened(&lost_)));
+    }
     sends_.CancelAll();
     if (IsGeneral(error_.code)) co_return;
-    for (uint16_t c : unanswered_) failed_.insert(grant_.info.columns[c].target);
+    for (uint16_t c : unanswered_) {
+      const TargetId target = grant_.info.columns[c].target;
+      if (!lost_.is_set() || io_.peers.InDoubt(io_.peers.NodeOf(target))) failed_.insert(target);
+    }
   }
 
   StripeInfo Info() const {
@@ -446,6 +463,8 @@ class StripeWriter::Impl {
   std::vector<TargetId> failed_list_;
   Error error_;
   Event failure_;
+  std::set<NodeId> lost_before_;
+  Event lost_;  // a node that was not
   TaskScope sends_;
 };
 
