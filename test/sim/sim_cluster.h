@@ -110,6 +110,9 @@ class SimCluster {
   KvStore& IndexContents(size_t n, size_t d) { return *nodes_[n]->disks[d].contents; }
   MemKvMedia& meta_media() { return *meta_.media; }
 
+  // That clients and nodes have written to a running node since it started.
+  uint64_t written_bytes(size_t n) const { return nodes_[n]->server->stats().written_bytes; }
+
   // Runs `task` to its end; false if it takes longer than this in virtual time.
   bool Run(Task<void> task, int64_t limit_ns);
   // The same for one with a result. REQUIRES: it ends in time.

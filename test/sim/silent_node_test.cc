@@ -1,0 +1,132 @@
+// A node vanishes, and nothing refuses: for everybody (its power fails) or for one client (a bad cable). What that client
+// writes durably, and what others read, stalls for seconds at most, and only once; the node is used again when it is back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/vfs/inode.h"
+#include "test/sim/sim_cluster.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kMostNs = 3 * kSecond;    // that a call may take
+constexpr int64_t kStallNs = 500 * kMillisecond;
+constexpr int64_t kGapNs = 40 * kSecond;
+constexpr uint64_t kFileBytes = 700'000;
+constexpr uint64_t kSeeds = 4;
+const Caller kRoot;
+
+struct Seen {
+  int64_t longest_ns = 0;
+  int stalls = 0;
+  int done = 0;
+  std::string error;
+
+  void Took(int64_t ns) {
+    longest_ns = std::max(longest_ns, ns);
+    stalls += ns > kStallNs;
+    ++done;
+  }
+};
+
+class SilentNode : public testing::Test {
+ protected:
+  // Client 0 writes and syncs file after file, client 1 reads them. The gap begins at some moment of that.
+  void Run(uint64_t seed, bool for_everybody) {
+    SimClusterOptions options;
+    options.layout = "raid5:3+1,unit=64K,stripe=384K";
+    SimCluster cluster(seed, options);
+    const Result<void> booted = cluster.Boot();
+    ASSERT_TRUE(booted.ok()) << booted.error();
+    bool stop = false;
+    Seen writes, reads;
+    cluster.scope(0).Spawn(Write(&cluster, &stop, &writes));
+    cluster.scope(1).Spawn(Read(&cluster, &stop, &writes.done, &reads));
+    SimExecutor& ex = cluster.executor();
+    ex.RunFor(5 * kSecond + static_cast<int64_t>(cluster.rng().Below(300 * kMillisecond)));
+    EXPECT_EQ(writes.stalls + reads.stalls, 0);
+    const std::set<std::string> node = {cluster.node_host(seed % cluster.nodes())};
+    std::set<std::string> others = {cluster.client_host(0)};
+    if (for_everybody) {
+      others.insert({"meta", cluster.client_host(1)});
+      for (size_t n = 0; n < cluster.nodes(); ++n) others.insert(cluster.node_host(n));
+      others.erase(*node.begin());
+    }
+    cluster.network().Partition(node, others);
+    ex.RunFor(kGapNs);
+    EXPECT_LE(writes.longest_ns, kMostNs);
+    EXPECT_LE(reads.longest_ns, kMostNs);
+    EXPECT_LE(writes.stalls, 2) << "later writes keep away from it";
+    EXPECT_GE(writes.done, 100);
+    cluster.network().Heal();
+    ex.RunFor(20 * kSecond);
+    const uint64_t before = cluster.written_bytes(seed % cluster.nodes());
+    ex.RunFor(5 * kSecond);
+    EXPECT_GT(cluster.written_bytes(seed % cluster.nodes()), before) << "it is not used again";
+    stop = true;
+    ex.RunFor(10 * kSecond);
+    EXPECT_EQ(writes.error, "");
+    EXPECT_EQ(reads.error, "");
+  }
+
+ private:
+  static Task<void> Write(SimCluster* c, bool* stop, Seen* seen) {
+    VfsHandle flags;
+    flags.write = true;
+    for (int i = 0; !*stop; ++i) {
+      auto made = co_await c->vfs(0).Create(kRoot, kRootInode, "f" + std::to_string(i), 0644, true, false, flags);
+      if (!made.ok()) co_return void(seen->error = made.error().ToString());
+      const int64_t began_ns = Executor::Current().NowNs();
+      const auto wrote = co_await c->vfs(0).Write(
+          kRoot, made->handle, 0, Buffer::Copy(std::vector<uint8_t>(kFileBytes, static_cast<uint8_t>(i))));
+      if (!wrote.ok()) co_return void(seen->error = wrote.error().ToString());
+      const Result<void> synced = co_await c->vfs(0).Fsync(kRoot, made->handle);
+      if (!synced.ok()) co_return void(seen->error = synced.error().ToString());
+      seen->Took(Executor::Current().NowNs() - began_ns);
+      (void)co_await c->vfs(0).Release(kRoot, std::move(made->handle));
+      co_await Sleep(100 * kMillisecond);
+    }
+  }
+  static Task<void> Read(SimCluster* c, bool* stop, const int* written, Seen* seen) {
+    VfsHandle flags;
+    flags.read = true;
+    for (int i = 0; !*stop; ++i) {
+      while (*written <= i && !*stop) co_await Sleep(50 * kMillisecond);
+      if (*stop) co_return;
+      const int64_t began_ns = Executor::Current().NowNs();
+      auto found = co_await c->vfs(1).Lookup(kRoot, kRootInode, "f" + std::to_string(i));
+      if (!found.ok()) co_return void(seen->error = found.error().ToString());
+      auto opened = co_await c->vfs(1).Open(kRoot, found->attr.ino, false, flags);
+      if (!opened.ok()) co_return void(seen->error = opened.error().ToString());
+      const auto bytes = co_await c->vfs(1).Read(kRoot, opened->handle, 0, kFileBytes);
+      if (!bytes.ok()) co_return void(seen->error = bytes.error().ToString());
+      seen->Took(Executor::Current().NowNs() - began_ns);
+      const Buffer flat = bytes->Flatten();
+      const bool right = flat.size() == kFileBytes &&
+                         std::ranges::all_of(flat.span(), [i](uint8_t b) { return b == static_cast<uint8_t>(i); });
+      if (!right) co_return void(seen->error = "f" + std::to_string(i) + " is not what was written");
+      (void)co_await c->vfs(1).Release(kRoot, std::move(opened->handle));
+    }
+  }
+};
+
+TEST_F(SilentNode, WhosePowerFailsStallsNobodyForLong) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    Run(seed, true);
+  }
+}
+
+TEST_F(SilentNode, ThatOneClientCannotReachStallsItOnceForSeconds) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    Run(seed, false);
+  }
+}
+
+}  // namespace
+}  // namespace stria
