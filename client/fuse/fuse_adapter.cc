@@ -175,10 +175,8 @@ void FuseAdapter::SayIfSlow(FuseRequest& r, int64_t waits_ns) {
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
   co_await work(*adapter, request);
   CHECK(request->req_ == nullptr, "an operation ended without a reply");
-  if (request->given_up_) {  // the kernel was told that it did nothing (at EINTR it forgets attributes by itself)
-    if (request->too_late_) adapter->vfs_.ChangeInDoubt(request->asked_.ino);
-    else adapter->vfs_.NamesInDoubt(InodeId());
-  }
+  // The kernel was told that it did nothing (at EINTR it forgets attributes by itself).
+  if (request->given_up_ && request->too_late_) adapter->vfs_.ChangeInDoubt(request->asked_.ino);
   request->grace_.Cancel();
   adapter->finished_.push_back(request->id_);
   if (adapter->running() == 0) adapter->idle_.Pulse();
@@ -253,6 +251,21 @@ Task<void> FuseAdapter::Drain(int64_t timeout_ns) {
   Reap();
   requests_.clear();
   (void)co_await RunOn(replies_, [] { return true; });  // the last of them is out
+}
+
+FuseAdapter::Moving::Moving(FuseAdapter* adapter, InodeId dir, const std::string& name) : adapter_(adapter), key_(dir, name) {
+  const FuseKernelCache* names = adapter->options_.names;
+  if (const InodeId ino = names ? names->DirOf(dir, name) : InodeId()) adapter->moving_.emplace(key_, ino);
+}
+
+Task<void> FuseAdapter::Moving::Done() {
+  if (FuseKernelCache* names = adapter_->options_.names) co_await names->WaitToMove(key_.first, key_.second);
+}
+
+InodeId FuseAdapter::MovingFrom(InodeId dir, const std::string& name) const {
+  if (moving_.empty()) return InodeId();
+  const auto it = moving_.find({dir, name});
+  return it == moving_.end() ? InodeId() : it->second;
 }
 
 Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode) {

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "client/fuse/groups_cache.h"
+#include "client/fuse/kernel_cache.h"
 #include "client/fuse/looked_up.h"
 #include "client/fuse/passthrough.h"
 #include "client/fuse/request.h"
@@ -44,8 +46,8 @@ struct FuseAdapterOptions {
   // Called before a reply that counts as a lookup of it, and when the kernel gives as many back (FORGET).
   std::function<void(InodeId)> given;
   std::function<void(uint64_t node, uint64_t times)> forgotten;
-  // Called before a reply that gives the kernel names of this directory's listing to keep.
-  std::function<void(InodeId)> listed;
+  // Which names the kernel may have is noted there; null: nowhere (for tests).
+  FuseKernelCache* names = nullptr;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
   // What takes long, and why perhaps; to be told like `warn`.
@@ -175,8 +177,34 @@ class FuseAdapter {
     if (options_.forgotten) options_.forgotten(roots().ToNode(ino), 1);
   }
   void Forgotten(std::vector<fuse_forget_data> forgotten);
-  void Listed(InodeId dir) {
-    if (options_.listed) options_.listed(dir);
+  // Before a reply that gives the kernel this name of the inode.
+  void Named(InodeId dir, const std::string& name, const Attr& attr) {
+    if (options_.names) options_.names->Named(dir, name, attr.ino, attr.type == FileType::kDirectory);
+  }
+  int64_t Believe(InodeId dir, const std::string& name, int64_t ns) {
+    return options_.names ? options_.names->Believe(dir, name, ns) : 0;
+  }
+  bool MayHaveName(InodeId dir, const std::string& name) const {
+    return options_.names && options_.names->MayHave(dir, name);
+  }
+  // While it lives, and has not moved it, the kernel is renaming the name through us, and believes in the old one.
+  class Moving {
+   public:
+    Moving(FuseAdapter* adapter, InodeId dir, const std::string& name);
+    Moving(const Moving&) = delete;
+    Moving& operator=(const Moving&) = delete;
+    ~Moving() { adapter_->moving_.erase(key_); }
+    // Before the answer that it was renamed.
+    Task<void> Done();
+
+   private:
+    FuseAdapter* const adapter_;
+    const std::pair<InodeId, std::string> key_;
+  };
+  // What it leads to for the kernel; none if it is not being renamed.
+  InodeId MovingFrom(InodeId dir, const std::string& name) const;
+  void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
+    if (options_.names) options_.names->Renamed(from_dir, from, to_dir, to);
   }
   void Warn(const Error& error);
   void WarnFromReader(const Error& error);  // any thread, while the executor runs
@@ -226,6 +254,7 @@ class FuseAdapter {
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;
+  std::map<std::pair<InodeId, std::string>, InodeId> moving_;
   TaskScope holds_;
   TaskScope looks_;  // last
 };

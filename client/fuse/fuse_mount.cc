@@ -92,7 +92,6 @@ Result<void> FuseMount::Start() {
   changed_.wait_for(lock, std::chrono::milliseconds(kInitTimeoutMs), [this] { return answered_ || gone_; });
   if (!answered_) return Error(FsError::kTimedOut, "the kernel did not start to use " + options_.mountpoint);
   lock.unlock();
-  kernel_.AllowNames();
   // The kernel sets its own limit, 128 KiB, when it takes the answer to INIT: larger only from here on.
   if (entry_ && geteuid() == 0) (void)SetReadAhead(*entry_, options_.read_ahead_bytes);
   return Ok();
@@ -104,7 +103,7 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
     conn->want = on ? conn->want | (conn->capable & flags) : conn->want & ~flags;
   };
   want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC, true);
-  want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, true);
+  want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, false);  // it would ask for each name all the same (ops_dirs.cc)
   want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, nor is its inode used again
   // The page cache is dropped when the server says so, and only then (DESIGN.md section 5).
   // Before it reads from pages it looks whether it may still believe the attributes, and asks if not (Vfs::PagesGated).

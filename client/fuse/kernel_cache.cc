@@ -1,8 +1,6 @@
 #include "client/fuse/kernel_cache.h"
 
 #include <fuse3/fuse_lowlevel.h>
-#include <linux/fuse.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,18 +10,10 @@ namespace stria {
 namespace {
 constexpr int64_t kFirstPauseNs = kMillisecond / 4;
 constexpr int64_t kLongestPauseNs = 50 * kMillisecond;
+constexpr int64_t kMoveLookNs = 1 * kMillisecond;
 
 int NotifyKernel(fuse_session* session, uint64_t node, off_t offset, off_t length) {
   return fuse_lowlevel_notify_inval_inode(session, node, offset, length);
-}
-// Newer than libfuse 3.14 and its headers.
-constexpr int kNotifyIncEpoch = 8;
-
-int RaiseKernelsEpoch(fuse_session* session) {
-  fuse_out_header header = {};
-  header.len = sizeof(header);
-  header.error = kNotifyIncEpoch;
-  return write(fuse_session_fd(session), &header, sizeof(header)) < 0 ? -errno : 0;
 }
 }  // namespace
 
@@ -44,10 +34,9 @@ bool ToldInodes::Has(uint64_t node, int64_t now_ns) const {
   return it != told_.end() && it->second.last_ns >= now_ns - kToldNs;
 }
 
-FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel, &RaiseKernelsEpoch) {}
+FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel) {}
 
-FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify, RaiseEpoch raise)
-    : roots_(roots), notify_(notify), raise_(raise) {}
+FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify) : roots_(roots), notify_(notify) {}
 
 FuseKernelCache::~FuseKernelCache() { Detach(); }
 
@@ -70,18 +59,20 @@ void FuseKernelCache::Detach() {
   data.reset();
 }
 
-void FuseKernelCache::AllowNames() { names_allowed_ = RaiseNow() == 0; }
-
-int FuseKernelCache::RaiseNow() {
-  std::lock_guard<std::mutex> lock(mu_);
-  return session_ ? raise_(session_) : -ENOTCONN;
-}
-
-Task<void> FuseKernelCache::ForgetNames(InodeId in) {
-  if (names_allowed_) co_await names_.Forget(in);
-}
-
 void FuseKernelCache::Told(InodeId ino) { told_.Add(roots_.ToNode(ino), Executor::Current().NowNs()); }
+
+int64_t FuseKernelCache::Believe(InodeId dir, const std::string& name, int64_t ns) {
+  return dir_names_.Believe(dir, name, ns, Executor::Current().NowNs());
+}
+
+Task<void> FuseKernelCache::WaitToMove(InodeId dir, std::string name) {
+  while (!dir_names_.MayMove(dir, name, Executor::Current().NowNs())) co_await Sleep(kMoveLookNs);
+}
+
+Task<void> FuseKernelCache::NameChanged(InodeId dir, std::string name) {
+  const int64_t left_ns = dir_names_.Until(dir, name) - Executor::Current().NowNs();
+  if (left_ns > 0) co_await Sleep(left_ns);
+}
 
 Task<void> FuseKernelCache::InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) {
   const uint64_t node = roots_.ToNode(ino);

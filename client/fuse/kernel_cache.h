@@ -10,16 +10,16 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
-#include "client/cache/name_epoch.h"
 #include "client/fuse/kernel_inodes.h"
+#include "client/fuse/kernel_names.h"
 #include "client/fuse/wire.h"
 #include "client/vfs/vfs.h"
 #include "common/exec/pool.h"
@@ -52,19 +52,15 @@ class FuseKernelCache final : public KernelCache {
   static constexpr int kDataThreads = 2;
   // fuse_lowlevel_notify_inval_inode
   using Notify = int (*)(fuse_session*, uint64_t node, off_t offset, off_t length);
-  // FUSE_NOTIFY_INC_EPOCH: a negative errno if the kernel does not know it.
-  using RaiseEpoch = int (*)(fuse_session*);
 
   explicit FuseKernelCache(RootMap roots = {});
-  FuseKernelCache(RootMap roots, Notify notify, RaiseEpoch raise);  // for tests
+  FuseKernelCache(RootMap roots, Notify notify);  // for tests
   ~FuseKernelCache() override;
 
   // Between Attach and Detach (any thread) notifications go to this mount; otherwise nothing is cached
   // anywhere and they return at once. Detach waits for those that are running: abort the connection first.
   void Attach(fuse_session* session);
   void Detach();
-  // After INIT, any thread: from here on the kernel may keep names, if it can be told to forget them.
-  void AllowNames();
   // Before Attach.
   void SetRoots(RootMap roots) { roots_ = roots; }
 
@@ -73,27 +69,39 @@ class FuseKernelCache final : public KernelCache {
   // Likewise before each reply that counts as a lookup of it, and when the kernel gives such counts back.
   void Given(InodeId ino) { inodes_.Given(roots_.ToNode(ino)); }
   void Forgotten(uint64_t node, uint64_t times) { inodes_.Forgotten(node, times); }
-  // The same before names of a directory's listing.
-  void Listed(InodeId dir) { names_.Listed(dir); }
+  // Names, likewise.
+  void Named(InodeId dir, const std::string& name, InodeId ino, bool is_dir) {
+    (is_dir ? dir_names_ : names_).Given(dir, name, roots_.ToNode(ino), inodes_);
+    if (!is_dir) dir_names_.Drop(dir, name);
+  }
+  void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
+    names_.Moved(from_dir, from, to_dir, to);
+    dir_names_.Moved(from_dir, from, to_dir, to);
+  }
+  bool MayHave(InodeId dir, const std::string& name) const {
+    return dir_names_.MayHave(dir, name, inodes_) || names_.MayHave(dir, name, inodes_);
+  }
+
+  // The directory that the kernel has by that name.
+  InodeId DirOf(InodeId dir, const std::string& name) const { return roots_.FromNode(dir_names_.Find(dir, name)); }
+  // Returns when a rename of it may be answered (KernelNames::MayMove), after some 35 ms at the latest.
+  Task<void> WaitToMove(InodeId dir, std::string name);
+  // For how long it may be told to believe a name of a directory that it is given (Named); at most `ns`.
+  int64_t Believe(InodeId dir, const std::string& name, int64_t ns);
 
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
-  Task<void> ForgetNames(InodeId in) override;
-  bool can_forget_names() const override { return names_allowed_; }
+  Task<void> NameChanged(InodeId dir, std::string name) override;
 
  private:
   // What the kernel said: 0 or a negative errno. 0 when there is no mount.
   Task<int> Invalidate(uint64_t node, off_t offset, off_t length);
 
   RootMap roots_;
-  int RaiseNow();
-
   const Notify notify_;
-  const RaiseEpoch raise_;
-  std::atomic<bool> names_allowed_ = false;
-  NameEpoch names_{[this] { (void)RaiseNow(); }};
   // Of the executor's thread.
   ToldInodes told_;
   KernelInodes inodes_;
+  KernelNames names_, dir_names_;  // apart, as files may be too many to know all
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;
   // Guarded by mu_; null while detached.

@@ -23,17 +23,10 @@ int Notify(fuse_session*, uint64_t, off_t offset, off_t) {
   return ++asked <= unknown_for ? -ENOENT : 0;
 }
 
-std::atomic<int> raised;
-std::atomic<int> raise_says;
-int Raise(fuse_session*) {
-  ++raised;
-  return raise_says;
-}
-
 class KernelCacheTest : public testing::Test {
  protected:
-  KernelCacheTest() : cache_(RootMap(), &Notify, &Raise) {
-    asked = raised = raise_says = 0;
+  KernelCacheTest() : cache_(RootMap(), &Notify) {
+    asked = 0;
     cache_.Attach(reinterpret_cast<fuse_session*>(this));  // Notify does not look at it
   }
   void Invalidate(InodeId ino) {
@@ -43,21 +36,6 @@ class KernelCacheTest : public testing::Test {
   ExecutorThread loop_;
   FuseKernelCache cache_;
 };
-
-TEST_F(KernelCacheTest, NamesAreKeptByAKernelThatCanForgetThem) {
-  loop_.Run([&] { return cache_.ForgetNames(InodeId(1)); });
-  EXPECT_EQ(raised, 0) << "it keeps none";
-  EXPECT_FALSE(cache_.can_forget_names());
-  raise_says = -EINVAL;  // before Linux 6.16
-  cache_.AllowNames();
-  EXPECT_FALSE(cache_.can_forget_names());
-  raise_says = 0;
-  cache_.AllowNames();
-  EXPECT_TRUE(cache_.can_forget_names());
-  raised = 0;
-  loop_.Run([&] { return cache_.ForgetNames(InodeId(1)); });
-  EXPECT_EQ(raised, 1);
-}
 
 TEST_F(KernelCacheTest, WhatTheKernelNeverHeardOfIsNotWaitedFor) {
   unknown_for = 100;

@@ -22,11 +22,14 @@ class LookedUp {
   static constexpr int64_t kKeepNs = 1 * kSecond;
 
   void Add(const EntryOut& entry, int64_t now_ns) { SlotOf(entry.attr.ino) = {entry, now_ns}; }
+  bool Has(InodeId ino, int64_t now_ns) {
+    const Slot& slot = SlotOf(ino);
+    return slot.entry.attr.ino == ino && now_ns - slot.at_ns <= kKeepNs;
+  }
   // For an inode that has no name any more: as it was, without a name, to be used once.
   std::optional<EntryOut> WithoutName(InodeId ino, int64_t now_ns) {
-    const Slot& slot = SlotOf(ino);
-    if (slot.entry.attr.ino != ino || now_ns - slot.at_ns > kKeepNs) return std::nullopt;
-    EntryOut out = slot.entry;
+    if (!Has(ino, now_ns)) return std::nullopt;
+    EntryOut out = SlotOf(ino).entry;
     out.attr.nlink = 0;
     out.attr_valid_ns = 0;
     return out;

@@ -2,19 +2,18 @@
 //
 // Offsets: 0 is the start, 1 after ".", 2 after ".."; from there on the server's cookies (all larger).
 // The kernel asks for a page or so at a time; entries are fetched kReadDirEntries at once and kept with
-// the open directory. Attributes that come along stay in the Vfs; what it still knows of a name when the kernel asks
-// for it is given along.
+// the open directory.
+//
+// The kernel is given names alone (no READDIRPLUS): it would ask for each of them again when it is used, as it keeps none,
+// and what it enters from a listing it believes more than what it knows, however late that comes (fuse_direntplus_link
+// drops a name, and what is mounted there, if the listing has another inode). Attributes stay in the Vfs, which answers
+// from them: of the first entries always, of more if somebody has looked up some of those before.
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "client/cache/name_epoch.h"
 #include "client/fuse/fuse_adapter.h"
 
 namespace stria {
@@ -41,7 +40,11 @@ void LlOpenDir(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
 }
 
 // Makes entries[next] the one after `offset`.
-Task<Result<void>> Fetch(FuseAdapter& a, FuseDir* d, uint64_t offset, bool with_attrs) {
+Task<Result<void>> Fetch(FuseAdapter& a, FuseDir* d, uint64_t offset) {
+  const int64_t now_ns = Executor::Current().NowNs();
+  const bool with_attrs = offset == 0 || std::any_of(d->entries.begin(), d->entries.end(), [&](const DirEntry& e) {
+                            return a.looked_up().Has(e.ino, now_ns);
+                          });
   const uint64_t cookie = offset <= kAfterDotDot ? 0 : offset;
   CO_ASSIGN_OR_RETURN(ReadDirReply reply, co_await a.vfs().ReadDir(d->opener, d->ino, cookie,
                                                                    FuseAdapter::kReadDirEntries, with_attrs));
@@ -57,19 +60,17 @@ Task<Result<void>> Fetch(FuseAdapter& a, FuseDir* d, uint64_t offset, bool with_
 // Packs dirents of one reply.
 class DirPacker {
  public:
-  DirPacker(size_t room, bool plus) : bytes_(std::min(room, kMaxDirReplyBytes), '\0'), plus_(plus) {}
-  // False if it does not fit. `known`: with `plus`, what the kernel may keep of it.
-  bool Add(const std::string& name, InodeId ino, FileType type, uint64_t next_offset, const fuse_entry_out* known) {
-    fuse_entry_param e = {};  // ino 0: a name alone
-    e.attr.st_ino = ino.v;
-    e.attr.st_mode = TypeBits(type);
+  explicit DirPacker(size_t room) : bytes_(std::min(room, kMaxDirReplyBytes), '\0') {}
+  // False if it does not fit.
+  bool Add(const std::string& name, InodeId ino, FileType type, uint64_t next_offset) {
+    struct stat attr = {};
+    attr.st_ino = ino.v;
+    attr.st_mode = TypeBits(type);
     char* at = bytes_.data() + used_;
     const size_t room = bytes_.size() - used_;
     const auto offset = static_cast<off_t>(next_offset);
-    const size_t need = plus_ ? fuse_add_direntry_plus(nullptr, at, room, name.c_str(), &e, offset)
-                              : fuse_add_direntry(nullptr, at, room, name.c_str(), &e.attr, offset);
+    const size_t need = fuse_add_direntry(nullptr, at, room, name.c_str(), &attr, offset);
     if (need > room) return false;
-    if (known != nullptr) std::memcpy(at + offsetof(fuse_direntplus, entry_out), known, sizeof(*known));
     used_ += need;
     return true;
   }
@@ -78,47 +79,38 @@ class DirPacker {
 
  private:
   std::string bytes_;
-  const bool plus_;
   size_t used_ = 0;
 };
 
-fuse_entry_out ListedEntry(FuseAdapter& a, EntryOut entry) {
-  entry.name_valid_ns = std::min(entry.name_valid_ns, NameEpoch::kListedValidNs);
-  fuse_entry_out out = MakeEntryOut(entry, a.roots());
-  a.owner().Apply(&out.attr);
-  return out;
-}
-
-Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uint64_t offset, bool plus) {
+Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uint64_t offset) {
   FuseDirPtr d = a.Dir(fh);
   if (!d) {
     r->Fail(FsError::kBadF);
     co_return;
   }
   auto held = co_await d->mu.Lock();
-  DirPacker out(room, plus);
+  DirPacker out(room);
   // From the start means afresh: rewinddir(3) shows what was made meanwhile.
   if (offset == 0 || offset != d->offset) {
-    auto fetched = co_await Fetch(a, d.get(), offset, plus);
+    auto fetched = co_await Fetch(a, d.get(), offset);
     if (!fetched.ok()) {
       r->Fail(fetched.error());
       co_return;
     }
   }
   bool full = false;
-  std::vector<InodeId> given;  // with attributes, and a lookup of each name
   if (offset < kAfterDot) {
-    full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot, nullptr);
+    full = !out.Add(".", d->ino, FileType::kDirectory, kAfterDot);
     if (!full) d->offset = kAfterDot;
   }
   if (!full && d->offset < kAfterDotDot) {
-    full = !out.Add("..", d->parent, FileType::kDirectory, kAfterDotDot, nullptr);
+    full = !out.Add("..", d->parent, FileType::kDirectory, kAfterDotDot);
     if (!full) d->offset = kAfterDotDot;
   }
   while (!full) {
     if (d->next == d->entries.size()) {
       if (d->end || !out.empty()) break;  // do not make what is there wait for more
-      auto fetched = co_await Fetch(a, d.get(), d->offset, plus);
+      auto fetched = co_await Fetch(a, d.get(), d->offset);
       if (!fetched.ok()) {
         r->Fail(fetched.error());
         co_return;
@@ -126,34 +118,18 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
       continue;
     }
     const DirEntry& e = d->entries[d->next];
-    fuse_entry_out entry;
-    const std::optional<EntryOut> known = plus ? a.vfs().Listed(d->ino, e) : std::nullopt;
-    if (known) entry = ListedEntry(a, *known);
-    full = !out.Add(e.name, e.ino, e.type, e.cookie, known ? &entry : nullptr);
+    full = !out.Add(e.name, e.ino, e.type, e.cookie);
     if (full) break;
-    if (known) {
-      a.Told(*known);
-      a.Given(known->attr.ino);
-      given.push_back(known->attr.ino);
-    }
     d->offset = e.cookie;
     ++d->next;
   }
-  if (!given.empty()) a.Listed(d->ino);
-  if (r->Bytes(out.bytes())) co_return;
-  for (const InodeId ino : given) a.TakeBack(ino);
-}
-void BeginReadDir(fuse_req_t req, size_t size, off_t offset, fuse_file_info* fi, bool plus) {
-  FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
-                             [fh = fi->fh, size, offset, plus](FuseAdapter& ad, FuseRequest* r) {
-                               return ReadDir(ad, r, fh, size, static_cast<uint64_t>(offset), plus);
-                             });
+  r->Bytes(out.bytes());
 }
 void LlReadDir(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* fi) {
-  BeginReadDir(req, size, offset, fi, false);
-}
-void LlReadDirPlus(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* fi) {
-  BeginReadDir(req, size, offset, fi, true);
+  FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
+                             [fh = fi->fh, size, offset](FuseAdapter& ad, FuseRequest* r) {
+                               return ReadDir(ad, r, fh, size, static_cast<uint64_t>(offset));
+                             });
 }
 
 Task<void> ReleaseDir(FuseAdapter& a, FuseRequest* r, uint64_t fh) {
@@ -180,7 +156,6 @@ void LlFsyncDir(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* f
 void AddDirOps(fuse_lowlevel_ops* ops) {
   ops->opendir = LlOpenDir;
   ops->readdir = LlReadDir;
-  ops->readdirplus = LlReadDirPlus;
   ops->releasedir = LlReleaseDir;
   ops->fsyncdir = LlFsyncDir;
 }

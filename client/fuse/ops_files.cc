@@ -109,7 +109,7 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     r->Fail(opened.error());
     co_return;
   }
-  opened->entry.name_valid_ns = a.vfs().NameValidNs(parent, name, opened->entry.attr.ino);
+  a.Named(parent, name, opened->entry.attr);
   co_await GiveFile(a, r, std::move(*opened), true, flags, std::nullopt);
 }
 void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {

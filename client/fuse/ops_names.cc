@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,17 +48,30 @@ Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent
 }
 
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
+  const bool kept = a.MayHaveName(parent, name);
+  if (kept) r->KeepName();
+  if (const InodeId moving = a.MovingFrom(parent, name)) {
+    const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), moving);
+    if (now.ok()) {
+      a.Named(parent, name, now->attr);
+      r->Entry(now, false, a.Believe(parent, name, a.vfs().LeaseLeftNs()));
+      co_return;
+    }
+  }
   const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
   Result<EntryOut> found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
-  if (found.code() == FsError::kNoEnt) {
-    r->NoEntry(a.vfs().NameValidNs(parent, name, InodeId()));
-    co_return;
-  }
+  // The kernel itself has checked before that the caller may look up there, and only asks what became of the name. (The
+  // server may not know all groups of somebody in another pid namespace.)
+  if (kept && found.code() == FsError::kAccess) found = co_await a.vfs().Lookup(Caller(), parent, name);
+  int64_t name_valid_ns = 0;
   if (found.ok()) {
-    found->name_valid_ns = a.vfs().NameValidNs(parent, name, found->attr.ino);
     a.looked_up().Add(*found, Executor::Current().NowNs());
+    a.Named(parent, name, found->attr);
+    if (found->attr.type == FileType::kDirectory) {
+      name_valid_ns = a.Believe(parent, name, a.vfs().NameValidNs(parent, name, found->attr.ino));
+    }
   }
-  r->Entry(found, false);
+  r->Entry(found, false, name_valid_ns);
 }
 void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   FuseAdapter& a = FuseAdapter::Of(req);
@@ -155,7 +169,7 @@ void LlForgetMulti(fuse_req_t req, size_t count, fuse_forget_data* forgets) {
 Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name, FileType type, uint32_t mode,
                     uint64_t rdev, std::string target) {
   Result<EntryOut> made = co_await a.vfs().MakeNode(r->who, parent, name, type, mode, rdev, std::move(target));
-  if (made.ok()) made->name_valid_ns = a.vfs().NameValidNs(parent, name, made->attr.ino);
+  if (made.ok()) a.Named(parent, name, made->attr);
   r->Entry(made, true);
 }
 void BeginMakeNode(fuse_req_t req, fuse_ino_t parent, const char* name, FileType type, uint32_t mode, uint64_t rdev,
@@ -199,8 +213,18 @@ Task<void> Rename(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     r->Fail(FsError::kInval);
     co_return;
   }
-  r->Status(co_await a.vfs().Rename(r->who, parent, std::move(name), new_parent, std::move(new_name),
-                                    (flags & RENAME_NOREPLACE) != 0, (flags & RENAME_EXCHANGE) != 0));
+  const bool exchange = (flags & RENAME_EXCHANGE) != 0;
+  FuseAdapter::Moving moving(&a, parent, name);
+  std::optional<FuseAdapter::Moving> back;
+  if (exchange) back.emplace(&a, new_parent, new_name);
+  const auto done =
+      co_await a.vfs().Rename(r->who, parent, name, new_parent, new_name, (flags & RENAME_NOREPLACE) != 0, exchange);
+  if (done.ok()) {
+    co_await moving.Done();
+    if (back) co_await back->Done();
+    a.Renamed(parent, name, new_parent, new_name);
+  }
+  r->Status(done);
 }
 void LlRename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t new_parent, const char* new_name,
               unsigned flags) {
@@ -215,7 +239,7 @@ void LlRename(fuse_req_t req, fuse_ino_t parent, const char* name, fuse_ino_t ne
 
 Task<void> Link(FuseAdapter& a, FuseRequest* r, InodeId ino, InodeId new_parent, std::string new_name) {
   Result<EntryOut> made = co_await a.vfs().Link(r->who, ino, new_parent, new_name);
-  if (made.ok()) made->name_valid_ns = a.vfs().NameValidNs(new_parent, new_name, ino);
+  if (made.ok()) a.Named(new_parent, new_name, made->attr);
   r->Entry(made, true);
 }
 void LlLink(fuse_req_t req, fuse_ino_t node, fuse_ino_t new_parent, const char* new_name) {

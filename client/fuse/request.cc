@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "client/fuse/fuse_adapter.h"
+#include "client/fuse/kernel_names.h"
 
 namespace stria {
 namespace {
@@ -26,7 +27,7 @@ bool Wanted(int reply_result) { return reply_result == 0; }
 
 // Every fuse_req_t must be answered, or libfuse keeps it for ever: the mount is being torn down.
 FuseRequest::~FuseRequest() {
-  if (req_) fuse_reply_err(std::exchange(req_, nullptr), EIO);
+  if (req_) Fail(FsError::kIo);
 }
 
 fuse_req_t FuseRequest::Take() { return std::exchange(req_, nullptr); }
@@ -55,8 +56,7 @@ std::string FuseAsked::ToString() const {
     case FUSE_FSYNCDIR: name = "fsync of"; break;
     case FUSE_FALLOCATE: name = "fallocate of"; break;
     case FUSE_COPY_FILE_RANGE: name = "copy from"; break;
-    case FUSE_READDIR:
-    case FUSE_READDIRPLUS: name = "listing of directory"; break;
+    case FUSE_READDIR: name = "listing of directory"; break;
     default: return "request " + std::to_string(opcode) + " of inode " + std::to_string(ino.v);
   }
   return std::string(name) + " inode " + std::to_string(ino.v);
@@ -65,7 +65,8 @@ std::string FuseAsked::ToString() const {
 bool FuseRequest::Fail(FsError code) {
   fuse_req_t req = Take();
   // Servers that do not answer are what EIO is for: programs do not expect ETIMEDOUT of a file.
-  return req && Wanted(fuse_reply_err(req, ToErrno(code == FsError::kTimedOut ? FsError::kIo : code)));
+  const int error = ToErrno(code == FsError::kTimedOut ? FsError::kIo : code);
+  return req && Wanted(fuse_reply_err(req, LookupErrno(code, name_kept_, error)));
 }
 
 bool FuseRequest::Fail(const Error& error) {
@@ -80,25 +81,18 @@ EntryOut Unkept(EntryOut entry) {
 }
 }  // namespace
 
-bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed) {
+bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed, int64_t name_valid_ns) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
   const EntryOut given = changed ? Unkept(*entry) : *entry;
   adapter_.Told(given);
   adapter_.Given(given.attr.ino);
-  fuse_entry_out out = MakeEntryOut(given, adapter_.roots());
+  fuse_entry_out out = MakeEntryOut(given, adapter_.roots(), name_valid_ns);
   adapter_.owner().Apply(&out.attr);
   const bool wanted = Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
   if (!wanted) adapter_.TakeBack(given.attr.ino);
   return wanted;
-}
-
-bool FuseRequest::NoEntry(int64_t valid_ns) {
-  if (valid_ns <= 0) return Fail(FsError::kNoEnt);
-  fuse_req_t req = Take();
-  const fuse_entry_out out = MakeNoEntryOut(valid_ns);
-  return req && Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
 }
 
 bool FuseRequest::Attributes(const Result<EntryOut>& entry, bool changed) {

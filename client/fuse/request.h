@@ -52,6 +52,8 @@ class FuseRequest {
 
   const Caller who;
   uint32_t thread() const { return asked_.thread; }
+  // It is a lookup of a name that the kernel may have: no error of ours takes it away (kernel_names.h).
+  void KeepName() { name_kept_ = true; }
 
   bool Ok() { return Fail(FsError::kOk); }
   bool Fail(FsError code);
@@ -59,8 +61,7 @@ class FuseRequest {
   bool Status(const Result<void>& result) { return result.ok() ? Ok() : Fail(result.error()); }
   // `changed`: the reply to something that changes the inode. The kernel takes its attributes without asking whether
   // it was told to forget them meanwhile (as it does for LOOKUP and GETATTR), so it may not keep them.
-  bool Entry(const Result<EntryOut>& entry, bool changed);
-  bool NoEntry(int64_t valid_ns);  // the name is not there, and may be believed not to be
+  bool Entry(const Result<EntryOut>& entry, bool changed, int64_t name_valid_ns = 0);
   bool Attributes(const Result<EntryOut>& entry, bool changed);
   // `entry` of create; `backing` with kOpenPassthrough.
   bool Opened(const EntryOut* entry, uint64_t handle, uint32_t open_flags, int32_t backing = 0);
@@ -87,6 +88,7 @@ class FuseRequest {
   const uint64_t id_;
   const OnInterrupt on_interrupt_;
   const FuseAsked asked_;
+  bool name_kept_ = false;
   bool said_slow_ = false;
   Timer grace_;  // of kEnd, running since the interrupt
   bool interrupted_ = false;

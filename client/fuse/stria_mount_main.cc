@@ -196,7 +196,7 @@ Result<void> MountProgram::Start() {
   adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
   adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
   adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
-  adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
+  adapter.names = &kernel_;
   if (config_.passthrough) {
     adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
   }

@@ -81,18 +81,12 @@ fuse_attr_out MakeAttrOut(const EntryOut& entry) {
   return out;
 }
 
-fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots) {
+fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots, int64_t name_valid_ns) {
   fuse_entry_out out = {};
   out.nodeid = roots.ToNode(entry.attr.ino);
-  SplitNs(std::max<int64_t>(entry.name_valid_ns, 0), &out.entry_valid, &out.entry_valid_nsec);
+  SplitNs(std::max<int64_t>(name_valid_ns, 0), &out.entry_valid, &out.entry_valid_nsec);
   SplitNs(std::max<int64_t>(entry.attr_valid_ns, 0), &out.attr_valid, &out.attr_valid_nsec);
   FillAttr(entry.attr, &out.attr);
-  return out;
-}
-
-fuse_entry_out MakeNoEntryOut(int64_t valid_ns) {
-  fuse_entry_out out = {};
-  SplitNs(std::max<int64_t>(valid_ns, 0), &out.entry_valid, &out.entry_valid_nsec);
   return out;
 }
 

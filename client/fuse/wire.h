@@ -50,9 +50,7 @@ inline constexpr uint32_t kPreferredIoBytes = 256 * kKiB;
 
 void FillAttr(const Attr& attr, fuse_attr* out);
 fuse_attr_out MakeAttrOut(const EntryOut& entry);
-fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots);
-// A name that is not there.
-fuse_entry_out MakeNoEntryOut(int64_t valid_ns);
+fuse_entry_out MakeEntryOut(const EntryOut& entry, const RootMap& roots, int64_t name_valid_ns = 0);
 struct statvfs MakeStatVfs(const StatFsReply& reply);
 
 // The handle that open(2) flags ask for.

@@ -29,19 +29,19 @@ TEST(FuseWire, AttrAndTimesBefore1970) {
   EXPECT_EQ(out.attr.rdev, (300u & 0xff) | (259u << 8) | ((300u & ~0xffu) << 12));
 }
 
-TEST(FuseWire, NamesAreKeptAsToldAndAMountedDirectoryIsNumberOne) {
+TEST(FuseWire, NamesAreAskedForAgainAndAMountedDirectoryIsNumberOne) {
   EntryOut e;
   e.attr.ino = InodeId(77);
   e.attr.type = FileType::kDirectory;
-  e.attr_valid_ns = -5;
+  e.attr_valid_ns = 3 * kSecond / 2;
   EXPECT_EQ(MakeEntryOut(e, RootMap()).nodeid, 77u);
   EXPECT_EQ(MakeEntryOut(e, RootMap{InodeId(77)}).nodeid, 1u);
   EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid, 0u);
-  e.name_valid_ns = 3 * kSecond / 2;
-  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid, 1u);
-  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid_nsec, 500'000'000u);
-  EXPECT_EQ(MakeNoEntryOut(2 * kSecond).nodeid, 0u);
-  EXPECT_EQ(MakeNoEntryOut(2 * kSecond).entry_valid, 2u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).entry_valid_nsec, 0u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).attr_valid, 1u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap()).attr_valid_nsec, 500'000'000u);
+  EXPECT_EQ(MakeEntryOut(e, RootMap(), 20 * kMillisecond).entry_valid_nsec, 20'000'000u);
+  e.attr_valid_ns = -5;
   EXPECT_EQ(MakeEntryOut(e, RootMap()).attr_valid, 0u);
   EXPECT_EQ(RootMap{InodeId(77)}.FromNode(1), InodeId(77));
   EXPECT_EQ(RootMap{InodeId(77)}.FromNode(5), InodeId(5));

@@ -268,7 +268,6 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
   n.attr.nlink = 0;
   DropUnreachable(inode);
   n.batch_done.Pulse();
-  NamesInDoubt(parent);
   LetGo(inode);
 }
 

@@ -222,18 +222,8 @@ void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, ui
 }
 
 int64_t Vfs::NameValidNs(InodeId parent, const std::string& name, InodeId ino) {
-  if (!kernel_.can_forget_names() || changing_.contains({parent, name}) || CachedEntry(parent, name) != ino) return 0;
+  if (changing_.contains({parent, name}) || CachedEntry(parent, name) != ino) return 0;
   return AttrValidNs();
-}
-
-std::optional<EntryOut> Vfs::Listed(InodeId parent, const DirEntry& entry) {
-  const int64_t name_valid_ns = NameValidNs(parent, entry.name, entry.ino);
-  if (name_valid_ns == 0 || IsResizing(entry.ino)) return std::nullopt;
-  const std::optional<Attr> attr = CachedAttr(entry.ino);
-  if (!attr) return std::nullopt;
-  EntryOut out = Overlay(*attr);
-  out.name_valid_ns = name_valid_ns;
-  return out;
 }
 
 bool Vfs::MayKnowWhole(InodeId dir, uint64_t since, uint64_t made) const {

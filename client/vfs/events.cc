@@ -71,7 +71,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
     }
     case SessionEvent::Kind::kInvalidateEntry:
       entries_.Revoked(e.ino, e.name);
-      co_await kernel_.ForgetNames(e.ino);
+      co_await kernel_.NameChanged(e.ino, e.name);
       co_return;
     case SessionEvent::Kind::kRecall:
       co_await GiveUpLease(std::move(inode), e);
@@ -228,7 +228,7 @@ std::vector<InodeId> Vfs::InodesKnown() const {
 }
 
 Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known) {
-  co_await kernel_.ForgetNames(InodeId());
+  co_await kernel_.NameChanged(InodeId(), "");
   for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, false, 0, 0);
 }
 

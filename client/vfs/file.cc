@@ -72,7 +72,6 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (!reply.ok()) {
     CreateEnded(call);
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
-    co_await kernel_.ForgetNames(parent);
     co_return reply.error();
   }
   // If nobody has looked it up meanwhile the kernel has nothing of it that it may keep, until we show it something.

@@ -25,10 +25,9 @@ Task<bool> Vfs::ServersGone() {
   co_return true;
 }
 
-std::optional<NodeReply> Vfs::LastKnownDirectory(InodeId ino) const {
+std::optional<NodeReply> Vfs::LastKnownNode(InodeId ino) const {
   auto it = attrs_.find(ino);
-  if (!options_.show_last_known || it == attrs_.end() || it->second.generation != session_.generation() ||
-      it->second.attr.type != FileType::kDirectory) {
+  if (!options_.show_last_known || it == attrs_.end() || it->second.generation != session_.generation()) {
     return std::nullopt;
   }
   NodeReply known;
@@ -36,10 +35,17 @@ std::optional<NodeReply> Vfs::LastKnownDirectory(InodeId ino) const {
   return known;
 }
 
+std::optional<NodeReply> Vfs::LastKnownDirectory(InodeId ino) const {
+  std::optional<NodeReply> known = LastKnownNode(ino);
+  return known && known->attr.type == FileType::kDirectory ? known : std::nullopt;
+}
+
+// Also of what is no directory: the kernel, which may have something mounted there, keeps a name only if it is told what
+// that leads to. With attributes that it must ask for it shows nothing of a file.
 std::optional<NodeReply> Vfs::LastKnownEntry(InodeId parent, const std::string& name) const {
   const std::optional<InodeId> known = entries_.LastKnown(parent, name);
   if (!known || !*known) return std::nullopt;
-  return LastKnownDirectory(*known);
+  return LastKnownNode(*known);
 }
 
 std::optional<ReadDirReply> Vfs::LastKnownListing(InodeId ino, uint64_t cookie) const {

@@ -145,7 +145,6 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
-    co_await kernel_.ForgetNames(parent);
     co_return reply.error();
   }
   RememberEntry(parent, name, ino, since);
@@ -169,7 +168,6 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   if (given) WasGivenBack(given, call, reply.ok() && reply->released);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
-  if (!reply.ok()) co_await kernel_.ForgetNames(parent);
   if (!reply.ok()) co_return reply.error();
   if (made == names_made_) RememberEntry(parent, name, InodeId(), now);  // else it may be there again
   RememberNode(*reply, now);
@@ -199,7 +197,6 @@ Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   auto reply = co_await session_.Mutate(&MetaService::Rmdir, std::move(r), who);
   const uint64_t now = EpochAfterChange(since);
   ForgetEntry(parent, name);
-  if (!reply.ok()) co_await kernel_.ForgetNames(parent);
   if (!reply.ok()) co_return reply.error();
   RememberNode(*reply, now);
   ForgetAttr(reply->attr.ino);
@@ -253,9 +250,6 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   ForgetEntry(parent, name);
   ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
-  // What is under the first name after an exchange we are not told of.
-  if (!reply.ok() || exchange) co_await kernel_.ForgetNames(parent);
-  if (!reply.ok() && new_parent != parent) co_await kernel_.ForgetNames(new_parent);
   if (!reply.ok()) co_return reply.error();
   if (!exchange) {
     RememberEntry(new_parent, new_name, reply->attr.ino, now);
@@ -284,7 +278,6 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
   ++names_made_;
   if (!reply.ok()) {
     if (reply.code() == FsError::kExist) ForgetEntry(new_parent, new_name);
-    co_await kernel_.ForgetNames(new_parent);
     co_return reply.error();
   }
   RememberEntry(new_parent, new_name, ino, since);

@@ -43,7 +43,8 @@
 
 namespace stria {
 
-// What the kernel caches of ours. Called when it must forget; a no-op in the simulator.
+// What the kernel caches of ours. Called when it must forget; a no-op in the simulator. Names it is never made to forget, as
+// it would detach what is mounted below: it asks for each at each use, or a moment later (client/fuse/kernel_names.h).
 class KernelCache {
  public:
   virtual ~KernelCache() = default;
@@ -55,12 +56,9 @@ class KernelCache {
   // kernel itself asked for (truncate, fallocate, copy_file_range) needs no call: it drops the pages when
   // it has the answer, and until then holds back pages that would be written.
   virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
-  // Names in directories, all at once; `in` is where one has changed (0: anywhere). Returns when the kernel asks again for
-  // each. Waits for nobody but, for a moment, for listings of `in` that are on their way to a program.
-  virtual Task<void> ForgetNames(InodeId in) = 0;
-  // Otherwise it may keep no names: it could forget one only with the directory's lock, for which it may have to wait until
-  // an operation of ours has ended (two mounts with operations in one directory would wait for each other).
-  virtual bool can_forget_names() const = 0;
+  // A name there has changed (""; of directory 0: whichever). Returns when the kernel surely asks for it at each use, soon, and
+  // waits for nobody.
+  virtual Task<void> NameChanged(InodeId dir, std::string name) = 0;
 };
 
 struct VfsOptions {
@@ -92,7 +90,6 @@ struct IoCounters {
 
 struct EntryOut {
   Attr attr;
-  int64_t name_valid_ns = 0;  // how long the kernel may keep the name that led to it
   int64_t attr_valid_ns = 0;  // how long the kernel may keep attr
 };
 
@@ -165,14 +162,6 @@ class Vfs {
 
   // ---- Names (namespace.cc)
   Task<Result<EntryOut>> Lookup(Caller who, InodeId parent, std::string name);
-  // How long the kernel may believe that the name leads to `ino` (0: that it is not there). Right after the answer that
-  // said so, before anything is waited for.
-  int64_t NameValidNs(InodeId parent, const std::string& name, InodeId ino);
-  // The same for what a listing says, with the attributes; none if they are not surely what they are now.
-  std::optional<EntryOut> Listed(InodeId parent, const DirEntry& entry);
-  // An operation of ours on a name there (0: anywhere) may or may not have been done, or was done after the kernel had been
-  // told that it failed.
-  void NamesInDoubt(InodeId dir) { scope_.Spawn(kernel_.ForgetNames(dir)); }
   // An operation of ours that changes something ended after the kernel had been told that it failed.
   void ChangeInDoubt(InodeId ino) {
     scope_.Spawn(ForgetInKernel(InodesKnown()));
@@ -180,6 +169,11 @@ class Vfs {
   }
   // Operations that change something may not end in time, as it is not known whether they were done.
   bool overdue() const { return session_.overdue(); }
+  // For how long the kernel may believe that the name leads to `ino`. Right after the answer that said so, before anything is
+  // waited for.
+  int64_t NameValidNs(InodeId parent, const std::string& name, InodeId ino);
+  // The same for what needs no cache.
+  int64_t LeaseLeftNs() const { return session_.LeaseLeftNs(); }
   Task<Result<EntryOut>> GetAttr(Caller who, InodeId ino);
   Task<Result<EntryOut>> SetAttr(Caller who, InodeId ino, SetAttrIn set);
   Task<Result<EntryOut>> MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
@@ -329,7 +323,7 @@ class Vfs {
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
   std::vector<InodeId> InodesKnown() const;  // whose attributes are cached
-  Task<void> ForgetInKernel(std::vector<InodeId> known);  // all names, and these
+  Task<void> ForgetInKernel(std::vector<InodeId> known);  // these, and whatever it believes of names
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
@@ -344,6 +338,7 @@ class Vfs {
     if (reply && (reply->ok() || !ServerSilent(reply->code()))) co_return std::move(*reply);
     co_return std::move(*known);
   }
+  std::optional<NodeReply> LastKnownNode(InodeId ino) const;
   std::optional<NodeReply> LastKnownDirectory(InodeId ino) const;
   std::optional<NodeReply> LastKnownEntry(InodeId parent, const std::string& name) const;
   std::optional<ReadDirReply> LastKnownListing(InodeId ino, uint64_t cookie) const;

@@ -59,11 +59,6 @@ class Recorder {
     const auto all = history_;
     std::erase_if(history_, [&](const auto& e) { return excused(e, all); });
   }
-  // fn(&history)
-  template <class F>
-  void Change(F fn) {
-    fn(&history_);
-  }
   size_t size() const { return history_.size(); }
 
  private:
@@ -382,15 +377,6 @@ TEST_F(LinearTest, Names) {
     }
   });
   EXPECT_EQ(recorder.size(), size_t{kClients} * kRounds);
-  recorder.Change([](auto* history) {
-    const auto all = *history;
-    for (auto& e : *history) {
-      for (const auto& o : all) {
-        const bool beside = o.called <= e.returned && e.called <= o.returned && o.op.client % 2 == e.op.client % 2;
-        if (beside && linear::MayOverlook(e.op, o.op)) e.called = std::min(e.called, o.called);
-      }
-    }
-  });
   EXPECT_EQ(recorder.Explain({}), "");
 }
 

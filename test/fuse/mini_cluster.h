@@ -159,7 +159,9 @@ class MiniMount {
       FuseAdapterOptions adapter;
       adapter.roots = roots;
       adapter.told = [this](InodeId ino) { kernel_.Told(ino); };
-      adapter.listed = [this](InodeId dir) { kernel_.Listed(dir); };
+      adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
+      adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
+      adapter.names = &kernel_;
       adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
       adapter.slow = [n = number](const std::string& line) { std::cerr << "mount " << n << ": " << line << std::endl; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);

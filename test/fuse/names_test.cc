@@ -1,4 +1,5 @@
-// Names that the kernel keeps: they save requests, and are never believed longer than they are true.
+// Names that the kernel has: each is asked for at each use, is never believed longer than it is true, and stays with what
+// is mounted there.
 #include <dirent.h>
 
 #include <atomic>
@@ -14,10 +15,6 @@ namespace {
 
 class Names : public TwoMounts {
  protected:
-  void SetUp() override {
-    TwoMounts::SetUp();
-    if (!IsSkipped() && !a_->kernel().can_forget_names()) GTEST_SKIP() << "this kernel cannot be told to forget names";
-  }
   // Requests that the kernel makes of mount a.
   template <class Fn>
   uint64_t RequestsFor(Fn fn) {
@@ -49,7 +46,8 @@ class Names : public TwoMounts {
   }
 };
 
-TEST_F(Names, KnownOnesAreNotAskedFor) {
+// One request for each step of a path, which brings the attributes too.
+TEST_F(Names, CostOneRequestEach) {
   ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
   ASSERT_EQ(mkdir(A("d/e").c_str(), 0755), 0);
   WriteAll(A("d/e/f"), "text");
@@ -61,16 +59,36 @@ TEST_F(Names, KnownOnesAreNotAskedFor) {
                 EXPECT_EQ(StatError(A("d/e/none")), ENOENT);
               }
             }),
-            5u);
-}
-
-TEST_F(Names, AListingBringsThem) {
-  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+            605u);
   constexpr size_t kFiles = 300;
   for (size_t i = 0; i < kFiles; ++i) WriteAll(A("d/") + std::to_string(i), "x");
-  WriteAll(B("d/other"), "x");  // the kernel asks for all names again
-  const uint64_t asked = RequestsFor([&] { EXPECT_EQ(List(A("d"), true), kFiles + 3); });
-  EXPECT_LE(asked, kFiles / 4);
+  WriteAll(B("d/other"), "x");
+  const uint64_t asked = RequestsFor([&] { EXPECT_EQ(List(A("d"), true), kFiles + 4); });
+  EXPECT_LE(asked, kFiles + kFiles / 4);
+}
+
+TEST_F(Names, StayWithWhatIsMountedThere) {
+  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir(A("d/e").c_str(), 0755), 0);
+  ASSERT_EQ(mkdir(A("d/e/f").c_str(), 0755), 0);
+  ASSERT_EQ(mount("test", A("d/e/f").c_str(), "tmpfs", 0, nullptr), 0) << strerror(errno);
+  WriteAll(A("d/e/f/in it"), "x");
+  const auto stays = [this](const char* after) { EXPECT_EQ(StatError(A("d/e/f/in it")), 0) << after; };
+  WriteAll(B("d/x"), "x");
+  stays("another mount made a name");
+  ASSERT_EQ(rename(B("d/x").c_str(), B("d/e/y").c_str()), 0);
+  stays("it renamed one");
+  ASSERT_EQ(unlink(B("d/e/y").c_str()), 0);
+  stays("it removed one");
+  EXPECT_EQ(ErrorOf(rmdir(A("d/e").c_str())), ENOTEMPTY);
+  stays("what failed here");
+  EXPECT_EQ(ErrorOf(rmdir(A("d/e/f").c_str())), EBUSY);
+  EXPECT_EQ(ErrorOf(rename(A("d/e/f").c_str(), A("d/e/g").c_str())), EBUSY);
+  EXPECT_EQ(List(A("d/e"), true), 3u);
+  stays("a listing");
+  ASSERT_EQ(rename(A("d").c_str(), A("new").c_str()), 0);
+  EXPECT_EQ(StatError(A("new/e/f/in it")), 0) << "a directory above it was renamed here";
+  EXPECT_EQ(umount(A("new/e/f").c_str()), 0) << strerror(errno);
 }
 
 // Each change is seen on both mounts as soon as it is made, whatever the kernel was told before; listings that are on their

@@ -85,25 +85,6 @@ TEST(Linear, Names) {
   EXPECT_FALSE(good({rename, list})) << "a stale listing";
 }
 
-TEST(Linear, WhatAChangeOfTheSameMountHides) {
-  using N = NamesModel::Op::Kind;
-  const auto op = [](N kind, std::string name, std::string to) {
-    return NamesModel::Op{kind, 0, std::move(name), std::move(to), 0, 0, {}};
-  };
-  const auto lookup = op(N::kLookup, "a", "");
-  EXPECT_TRUE(MayOverlook(lookup, op(N::kUnlink, "a", "")));
-  EXPECT_TRUE(MayOverlook(lookup, op(N::kCreate, "a", "")));
-  EXPECT_TRUE(MayOverlook(lookup, op(N::kRename, "a", "b")));
-  EXPECT_TRUE(MayOverlook(lookup, op(N::kRename, "b", "a")));
-  EXPECT_TRUE(MayOverlook(lookup, op(N::kLink, "", "a")));
-  EXPECT_FALSE(MayOverlook(lookup, op(N::kUnlink, "b", "a"))) << "another name";
-  EXPECT_FALSE(MayOverlook(lookup, op(N::kRename, "b", "c")));
-  EXPECT_FALSE(MayOverlook(lookup, op(N::kLink, "a", "b"))) << "a stays";
-  EXPECT_FALSE(MayOverlook(lookup, lookup));
-  EXPECT_FALSE(MayOverlook(op(N::kList, "", ""), op(N::kUnlink, "a", ""))) << "listing waits for the directory's lock";
-  EXPECT_FALSE(MayOverlook(op(N::kCreate, "a", ""), op(N::kUnlink, "a", ""))) << "so does making a name";
-}
-
 TEST(Linear, LinksAndFilesThatNobodyWasToldOf) {
   using N = NamesModel::Op::Kind;
   using Names = std::vector<Event<NamesModel::Op>>;

@@ -138,20 +138,6 @@ std::string NamesModel::Describe(const Op& op) {
   return out + " gave " + (op.error ? "errno " + std::to_string(op.error) : "file " + std::to_string(op.file));
 }
 
-bool MayOverlook(const NamesModel::Op& lookup, const NamesModel::Op& change) {
-  using Kind = NamesModel::Op::Kind;
-  if (lookup.kind != Kind::kLookup) return false;
-  switch (change.kind) {
-    case Kind::kCreate:
-    case Kind::kUnlink: return change.name == lookup.name;
-    case Kind::kRename: return change.name == lookup.name || change.to == lookup.name;
-    case Kind::kLink: return change.to == lookup.name;
-    case Kind::kLookup:
-    case Kind::kList: return false;
-  }
-  return false;
-}
-
 std::string CheckExclusion(const std::vector<Hold>& holds) {
   for (size_t i = 0; i < holds.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {

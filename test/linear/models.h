@@ -59,10 +59,6 @@ struct NamesModel {
   static std::string Describe(const Op& op);
 };
 
-// A kernel that keeps names knows a name as it was until the operation of its own that changes it has returned
-// (docs/posix.md). So `lookup`, of the same mount as `change` and beside it, may have been answered as of change's call.
-bool MayOverlook(const NamesModel::Op& lookup, const NamesModel::Op& change);
-
 // Times between which someone surely held a lock: from the return of the call that took it to the call that gave
 // it up.
 struct Hold {

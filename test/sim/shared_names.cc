@@ -5,6 +5,8 @@
 //    call and its answer (test/linear): nobody sees a name that was removed before, an exclusive create succeeds
 //    once, a rename is never half done. Also with caches, and over crashes of everybody.
 //  - An operation without an answer took effect once, at any time after, or never.
+//  - Each client has something mounted on a directory there that nobody removes: it stays, whatever changes beside it, and
+//    whoever is away or has lost a session meanwhile.
 //  - Mode and time that its maker gives a file between its creation and its close are what the maker is shown then, and
 //    everybody who looks it up once it is closed.
 //
@@ -44,12 +46,12 @@ constexpr uint64_t kJitterNs = 3 * kMillisecond;
 // What the metadata server has answered is durable after this, whatever becomes of its client.
 constexpr int64_t kSyncedNs = 3 * kSecond;
 const Caller kRoot;
+constexpr char kMountPoint[] = "mnt";
 
 class SharedNamesWork final : public SimWork {
  public:
   using SimWork::SimWork;
   void Start(size_t client, uint64_t seed) override;
-  void Died(size_t client) override;
   void BeforePowerCut() override;
   Task<void> FinalChecks() override;
 
@@ -67,8 +69,8 @@ class SharedNamesWork final : public SimWork {
   };
   struct Dir {
     InodeId ino;
+    std::string name;
     std::vector<Event> history;
-    std::vector<int64_t> ended;  // of each; INT64_MAX: it is under way. Also of those that ended without an answer
     std::vector<Risk> risks;
     std::map<size_t, int64_t> changed_ns;  // by client: its last change that was answered, or is under way
     std::vector<InodeId> files;            // seen lately
@@ -88,8 +90,8 @@ class SharedNamesWork final : public SimWork {
   Task<void> Act(size_t client, DirPtr dir, Op op, Random& rng);
   Task<void> Peek(size_t client, DirPtr dir, std::string name, uint64_t seed);
   size_t Begin(const DirPtr& dir, const Op& op);
-  Task<Error> Do(size_t client, DirPtr dir, Op* op, bool* believed, Random& rng);
-  static void Overlooked(const DirPtr& dir, size_t index);
+  Task<Error> Do(size_t client, DirPtr dir, Op* op, Random& rng);
+  Task<void> VisitMount(size_t client, DirPtr dir);
   void Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error);
   void Check(const DirPtr& dir);
   bool IsAlone(const Dir& dir);
@@ -136,11 +138,14 @@ Task<void> SharedNamesWork::NextDir(size_t client) {
   const std::string name = "s" + std::to_string(dirs_);
   ++dirs_;
   auto made = co_await vfs(client).MakeNode(kRoot, kRootInode, name, FileType::kDirectory, 0755, 0, "");
-  if (!made.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
+  if (!made.ok()) co_return;
+  auto point = co_await vfs(client).MakeNode(kRoot, made->attr.ino, kMountPoint, FileType::kDirectory, 0755, 0, "");
+  if (!point.ok() || !(co_await vfs(client).SyncDir(kRoot, kRootInode)).ok()) co_return;
   if (dir_ && dir_->history.size() < dir_->length) co_return;  // somebody else was faster
   if (dir_) Check(dir_);
   dir_ = std::make_shared<Dir>();
   dir_->ino = made->attr.ino;
+  dir_->name = name;
   dir_->maker = client;
   dir_->length = dirs_ % 2 == 0 ? kShort : kLong;
   dir_->alone = dirs_ * 7 % kMostAlone;
@@ -163,7 +168,19 @@ Task<void> SharedNamesWork::OneOperation(size_t client, DirPtr dir, Random& rng)
     if (dir->files.empty()) co_return;
     op.file = dir->files[rng.Below(dir->files.size())].v;
   }
-  co_await Act(client, std::move(dir), std::move(op), rng);
+  co_await Act(client, dir, std::move(op), rng);
+  if (client == dir->maker || !IsAlone(*dir)) co_await VisitMount(client, std::move(dir));
+}
+
+// By its whole path, as a program does.
+Task<void> SharedNamesWork::VisitMount(size_t client, DirPtr dir) {
+  SimKernel& kernel = cluster().kernel(client);
+  const bool above = (co_await kernel.Lookup(vfs(client), kRoot, kRootInode, dir->name)).ok();
+  if (above && (co_await kernel.Lookup(vfs(client), kRoot, dir->ino, kMountPoint)).ok()) {
+    Count(kernel.IsMounted(dir->ino, kMountPoint) ? "visits of mounts" : "mounts");
+    kernel.MountOn(dir->ino, kMountPoint);
+  }
+  for (const std::string& what : kernel.detached()) Fail("detached on client " + std::to_string(client + 1) + ": " + what);
 }
 
 Task<void> SharedNamesWork::Act(size_t client, DirPtr dir, Op op, Random& rng) {
@@ -172,9 +189,7 @@ Task<void> SharedNamesWork::Act(size_t client, DirPtr dir, Op op, Random& rng) {
   const size_t index = Begin(dir, op);
   if (change) dir->changed_ns[client] = INT64_MAX;
   StrikeClient(client);
-  bool believed = false;
-  const Error error = co_await Do(client, dir, &op, &believed, rng);
-  if (believed) Overlooked(dir, index);
+  const Error error = co_await Do(client, dir, &op, rng);
   Answered(who, dir, index, op, error);
   if (op.kind == Op::Kind::kCreate && error.ok() && IsAlone(*dir) && dir->history.size() >= dir->alone) {
     dir->over = true;
@@ -187,29 +202,14 @@ Task<void> SharedNamesWork::Act(size_t client, DirPtr dir, Op op, Random& rng) {
 
 size_t SharedNamesWork::Begin(const DirPtr& dir, const Op& op) {
   dir->history.push_back({NowNs(), linear::kPending, op});
-  dir->ended.push_back(INT64_MAX);
   return dir->history.size() - 1;
 }
 
-// The kernel itself has answered this lookup, and may have changed the name meanwhile.
-void SharedNamesWork::Overlooked(const DirPtr& dir, size_t index) {
-  Event& e = dir->history[index];
-  const int64_t called = e.called;
-  for (size_t i = 0; i < dir->history.size(); ++i) {
-    const Event& o = dir->history[i];
-    if (o.op.client != e.op.client || dir->ended[i] < called || !linear::MayOverlook(e.op, o.op)) continue;
-    e.called = std::min(e.called, o.called);
-  }
-}
-
-Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believed, Random& rng) {
+Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) {
   Vfs& fs = vfs(client);
-  SimKernel& kernel = cluster().kernel(client);
   switch (op->kind) {
     case Op::Kind::kLookup:
     case Op::Kind::kCreate: {
-      std::optional<SimKernel::Changing> changing;
-      if (op->kind == Op::Kind::kCreate) changing.emplace(&kernel);
       const bool opens = op->kind == Op::Kind::kCreate && (IsAlone(*dir) || rng.OneIn(2));
       Result<EntryOut> r = FsError::kIo;
       const int64_t called_ns = NowNs();
@@ -226,12 +226,11 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
       } else if (op->kind == Op::Kind::kCreate) {
         r = co_await fs.MakeNode(kRoot, dir->ino, op->name, FileType::kFile, 0644, 0, "");
       } else {
-        r = co_await kernel.Lookup(fs, kRoot, dir->ino, op->name, believed);
+        r = co_await cluster().kernel(client).Lookup(fs, kRoot, dir->ino, op->name);
       }
-      if (op->kind == Op::Kind::kCreate && r.ok()) kernel.Removed(dir->ino, op->name);
       if (!r.ok()) co_return r.error();
       op->file = r->attr.ino.v;
-      if (const auto stamp = dir->stamps.find(r->attr.ino); stamp != dir->stamps.end() && !*believed) {
+      if (const auto stamp = dir->stamps.find(r->attr.ino); stamp != dir->stamps.end()) {
         if (stamp->second.since_ns < called_ns) Shows(r->attr, stamp->second, "who looks it up");
       }
       if (dir->files.size() > 4) dir->files.erase(dir->files.begin());
@@ -239,28 +238,19 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
       co_return Error();
     }
     case Op::Kind::kUnlink: {
-      const SimKernel::Changing changing(&kernel);
-      const Error error = (co_await fs.Unlink(kRoot, dir->ino, op->name)).error();
-      if (error.ok()) kernel.Removed(dir->ino, op->name);
-      co_return error;
+      co_return (co_await fs.Unlink(kRoot, dir->ino, op->name)).error();
     }
     case Op::Kind::kRename: {
-      const SimKernel::Changing changing(&kernel);
-      const Error error = (co_await fs.Rename(kRoot, dir->ino, op->name, dir->ino, op->to, false, false)).error();
-      if (error.ok()) kernel.Renamed(dir->ino, op->name, dir->ino, op->to);
-      co_return error;
+      co_return (co_await fs.Rename(kRoot, dir->ino, op->name, dir->ino, op->to, false, false)).error();
     }
     case Op::Kind::kLink: {
-      const SimKernel::Changing changing(&kernel);
-      auto r = co_await fs.Link(kRoot, InodeId(op->file), dir->ino, op->to);
-      if (r.ok()) kernel.Removed(dir->ino, op->to);
-      co_return r.ok() ? Error() : r.error();
+      co_return (co_await fs.Link(kRoot, InodeId(op->file), dir->ino, op->to)).error();
     }
     case Op::Kind::kList: {
-      auto r = co_await kernel.List(fs, kRoot, dir->ino, rng);
+      auto r = co_await fs.ReadDir(kRoot, dir->ino, 0, 1000, true);
       if (!r.ok()) co_return r.error();
       for (const DirEntry& e : r->entries) {
-        if (e.name != "." && e.name != "..") op->names.push_back(e.name);
+        if (e.name != "." && e.name != ".." && e.name != kMountPoint) op->names.push_back(e.name);
       }
       std::sort(op->names.begin(), op->names.end());
       co_return Error();
@@ -271,7 +261,6 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, bool* believe
 
 void SharedNamesWork::Answered(const Who& who, const DirPtr& dir, size_t index, Op op, const Error& error) {
   Event& e = dir->history[index];
-  dir->ended[index] = NowNs();
   Count("shared name operations");
   Trace("names " + std::to_string(dir->ino.v) + " " + NamesModel::Describe(op) + ": " + error.ToString());
   const bool definite = error.ok() || error.code == FsError::kNoEnt || error.code == FsError::kStale ||
@@ -327,14 +316,6 @@ Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHan
     if (stamped && Lives(who)) dir->stamps[ino] = stamp;
   }
   (void)co_await vfs(client).Release(kRoot, std::move(h));
-}
-
-// What its kernel knew is gone.
-void SharedNamesWork::Died(size_t client) {
-  if (!dir_) return;
-  for (size_t i = 0; i < dir_->history.size(); ++i) {
-    if (dir_->history[i].op.client == client + 1) dir_->ended[i] = std::min(dir_->ended[i], NowNs());
-  }
 }
 
 void SharedNamesWork::BeforePowerCut() {
@@ -393,8 +374,7 @@ Task<void> SharedNamesWork::FinalChecks() {
       if (i < kNames) op.name = std::string(1, static_cast<char>('a' + i));
       const Who who = Me(c);
       const size_t index = Begin(dir_, op);
-      bool believed = false;
-      const Error error = co_await Do(c, dir_, &op, &believed, rng);
+      const Error error = co_await Do(c, dir_, &op, rng);
       Answered(who, dir_, index, op, error);
     }
   }

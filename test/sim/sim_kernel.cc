@@ -1,7 +1,10 @@
 #include "test/sim/sim_kernel.h"
 
 #include <algorithm>
-#include <vector>
+#include <cerrno>
+
+#include "client/fuse/kernel_names.h"
+#include "common/check.h"
 
 namespace stria {
 
@@ -13,56 +16,38 @@ Task<void> SimKernel::InvalidateInode(InodeId ino, bool data, uint64_t, uint64_t
   co_await pages_.ForgetPages(ino, takes_ns);
 }
 
-std::optional<InodeId> SimKernel::Believed(InodeId parent, const std::string& name) const {
-  auto it = names_.find({parent, name});
-  if (it == names_.end() || it->second.epoch != epoch_ || it->second.until_ns < Executor::Current().NowNs()) return std::nullopt;
-  return it->second.ino;
-}
-
-void SimKernel::Enter(InodeId parent, const std::string& name, InodeId ino, uint64_t epoch, int64_t valid_ns) {
-  if (valid_ns > 0) names_[{parent, name}] = {ino, epoch, Executor::Current().NowNs() + valid_ns};
-}
-
-Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name, bool* believed) {
-  if (const auto known = Believed(parent, name)) {
-    ++believed_;
-    if (believed) *believed = true;
-    if (!*known) co_return Error(FsError::kNoEnt);
-    auto attr = co_await vfs.GetAttr(who, *known);
-    if (attr.code() != FsError::kStale) co_return attr;  // else it looks the name up
-    if (believed) *believed = false;
+Task<Result<EntryOut>> SimKernel::Lookup(Vfs& vfs, Caller who, InodeId parent, std::string name) {
+  const Key key(parent, std::move(name));
+  auto found = co_await vfs.Lookup(who, parent, key.second);
+  const auto known = names_.find(key);  // as it is now: others may have asked beside us
+  if (known != names_.end()) {
+    const int error = found.ok() ? 0 : LookupErrno(found.code(), /*kept=*/true, ToErrno(found.code()));
+    const bool same = found.ok() && found->attr.ino == known->second.ino;
+    if (!same && error != ENOMEM) Drop(known, found.ok() ? "it is another inode" : found.error().ToString());
   }
-  const uint64_t epoch = epoch_, changes = changes_;
-  auto found = co_await vfs.Lookup(who, parent, name);
-  if (!found.ok() && found.code() != FsError::kNoEnt) co_return found;
-  const InodeId ino = found.ok() ? found->attr.ino : InodeId();
-  const int64_t valid_ns = vfs.NameValidNs(parent, name, ino);
-  if (changes == changes_) Enter(parent, name, ino, epoch, valid_ns);
+  if (found.ok() && found->attr.type == FileType::kDirectory) names_.emplace(key, Name{found->attr.ino});
   co_return found;
 }
 
-Task<Result<ReadDirReply>> SimKernel::List(Vfs& vfs, Caller who, InodeId dir, Random& rng) {
-  const uint64_t changes = changes_;
-  auto listed = co_await vfs.ReadDir(who, dir, 0, 1000, true);
-  if (!listed.ok()) co_return listed;
-  std::vector<std::pair<const DirEntry*, int64_t>> keep;
-  for (const DirEntry& e : listed->entries) {
-    if (const auto known = vfs.Listed(dir, e)) keep.emplace_back(&e, std::min(known->name_valid_ns, NameEpoch::kListedValidNs));
-  }
-  if (keep.empty()) co_return listed;
-  forget_.Listed(dir);
-  co_await Sleep(static_cast<int64_t>(rng.Below(NameEpoch::kEnteredNs)));  // the program waits for a processor
-  if (changes != changes_) co_return listed;
-  for (const auto& [e, valid_ns] : keep) Enter(dir, e->name, e->ino, epoch_, valid_ns);
-  co_return listed;
+void SimKernel::MountOn(InodeId parent, const std::string& name) {
+  auto it = names_.find({parent, name});
+  CHECK(it != names_.end());
+  it->second.mounted = true;
 }
 
-void SimKernel::Renamed(InodeId parent, const std::string& from, InodeId new_parent, const std::string& to) {
-  auto moved = names_.extract({parent, from});
-  names_.erase({new_parent, to});
-  if (moved.empty()) return;
-  moved.key() = {new_parent, to};
-  names_.insert(std::move(moved));
+bool SimKernel::IsMounted(InodeId parent, const std::string& name) const {
+  auto it = names_.find({parent, name});
+  return it != names_.end() && it->second.mounted;
+}
+
+void SimKernel::Drop(std::map<Key, Name>::iterator it, const std::string& why) {
+  const auto [key, dropped] = *it;
+  names_.erase(it);
+  if (dropped.mounted) detached_.push_back(key.second + " in directory " + std::to_string(key.first.v) + ": " + why);
+  for (auto below = names_.lower_bound({dropped.ino, ""}); below != names_.end() && below->first.first == dropped.ino;
+       below = names_.lower_bound({dropped.ino, ""})) {
+    Drop(below, why);
+  }
 }
 
 }  // namespace stria

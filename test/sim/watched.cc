@@ -208,9 +208,7 @@ Task<void> SimWorld::UpdateName(size_t client, Watched* w, Random& rng) {
   const uint64_t from = w->started;
   ++w->started;
   w->unsure = true;
-  const SimKernel::Changing changing(&cluster_.kernel(client));
   auto done = co_await vfs.Rename(kRoot, w->ino, NameOf(from), w->ino, NameOf(from + 1), false, false);
-  if (done.ok()) cluster_.kernel(client).Renamed(w->ino, NameOf(from), w->ino, NameOf(from + 1));
   Trace(ClientName(client) + " " + w->name + " name " + std::to_string(from + 1) + ": " + done.error().ToString());
   if (done.code() == FsError::kNoEnt) {
     Fail("renaming " + NameOf(from) + " in " + w->name + ": it is not there");
@@ -303,11 +301,10 @@ Task<Result<uint64_t>> SimWorld::LookAtName(size_t client, Watched* w, uint64_t 
   Vfs& vfs = cluster_.vfs(client);
   const uint64_t number = w->started;
   if (w->unsure || floor != number) co_return Error(FsError::kRetryLater);
-  SimKernel& kernel = cluster_.kernel(client);
-  auto there = co_await kernel.Lookup(vfs, kRoot, w->ino, NameOf(number));
+  auto there = co_await vfs.Lookup(kRoot, w->ino, NameOf(number));
   if (!there.ok() && there.code() != FsError::kNoEnt) co_return there.error();
   auto before = Result<EntryOut>(FsError::kNoEnt);
-  if (number > 0) before = co_await kernel.Lookup(vfs, kRoot, w->ino, NameOf(number - 1));
+  if (number > 0) before = co_await vfs.Lookup(kRoot, w->ino, NameOf(number - 1));
   if (!before.ok() && before.code() != FsError::kNoEnt) co_return before.error();
   if (w->unsure || w->started != number || FloorOf(*w) != number) co_return Error(FsError::kRetryLater);
   co_return there.ok() && !before.ok() ? number : number - 1;

@@ -1,0 +1,111 @@
+// Names that the kernel may have of the directories of a mount, by what answers gave it.
+//
+// It asks for each of them again at each use. What that LOOKUP is answered decides what becomes of the name
+// (fuse_dentry_revalidate): with the same inode all stays; with another one, none, or nearly any error the kernel takes the name
+// for gone, and detaches what is mounted on or below it, for everybody. Errors that say nothing about the name
+// (no server answers, the session is gone, this caller may not ask) must not do that: LookupErrno.
+//
+// A name of a directory it believes for kBelievedNs: when this mount renames it, the kernel may ask about the old name until it
+// has moved what it has, and would take the answer, that the name is not there, for the end of the directory wherever that is
+// now (linux-fsdevel, "namei: fix revalidate vs. rename race"). So while we rename, it is told that the name is there
+// (FuseAdapter::Moving), and the rename is answered when the kernel believes that for long enough, or nobody has asked for it
+// lately (MayMove). Who changes such a name on another mount waits until it is surely not believed any more (Until).
+//
+// Bounded: at most kMaxNames, after which nothing is known for sure any more. Not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "client/fuse/kernel_inodes.h"
+#include "common/error.h"
+#include "common/ids.h"
+#include "common/units.h"
+
+namespace stria {
+
+// Errors of a LOOKUP that say what became of the name: it is not there, nor can it be.
+inline bool SaysNameIsGone(FsError code) {
+  return code == FsError::kNoEnt || code == FsError::kStale || code == FsError::kNotDir || code == FsError::kNameTooLong;
+}
+
+// What a failed LOOKUP is answered if the kernel may have the name. ENOMEM is the one error at which each kernel keeps it.
+inline int LookupErrno(FsError code, bool kept, int otherwise) { return kept && !SaysNameIsGone(code) ? ENOMEM : otherwise; }
+
+class KernelNames {
+ public:
+  static constexpr size_t kMaxNames = 256 * 1024;
+  static constexpr int64_t kBelievedNs = 50 * kMillisecond;
+  static constexpr int64_t kMoveNs = 25 * kMillisecond;   // in which the kernel moves a name when it has our answer
+  static constexpr int64_t kQuietNs = 10 * kMillisecond;  // who walks there all the time has asked within this
+  // The kernel counts from when the thread that asked takes the answer, which may have to wait for a processor, and in
+  // jiffies.
+  static constexpr int64_t kLateNs = 80 * kMillisecond;
+
+  // Before the reply that says so.
+  void Given(InodeId dir, std::string_view name, uint64_t node, const KernelInodes& inodes) {
+    if (names_.size() >= kMaxNames) {
+      std::erase_if(names_, [&](const auto& n) { return inodes.SurelyUnknown(n.second.node); });
+      more_ = more_ || names_.size() >= kMaxNames / 4 * 3;  // or each one would look at all again
+    }
+    if (!more_) names_[Key(dir, name)].node = node;
+  }
+  // It is of another kind now.
+  void Drop(InodeId dir, std::string_view name) { names_.erase(Key(dir, name)); }
+  // For how long the kernel may be told to believe that name, which was Given just now, if it asks for so long.
+  int64_t Believe(InodeId dir, std::string_view name, int64_t ns, int64_t now_ns) {
+    const auto it = names_.find(Key(dir, name));
+    if (more_ || it == names_.end()) return 0;
+    const int64_t valid_ns = std::clamp<int64_t>(ns, 0, kBelievedNs);
+    if (valid_ns > 0) last_ns_ = it->second.until_ns = now_ns + valid_ns + kLateNs;
+    return valid_ns;
+  }
+  // When it is surely not believed any more. `name` "": none is.
+  int64_t Until(InodeId dir, std::string_view name) const {
+    if (name.empty()) return last_ns_;
+    const auto it = names_.find(Key(dir, name));
+    return it == names_.end() ? 0 : it->second.until_ns;
+  }
+  // Whether a rename of it may be answered now.
+  bool MayMove(InodeId dir, std::string_view name, int64_t now_ns) const {
+    const int64_t believed_to_ns = Until(dir, name) - kLateNs;
+    return now_ns + kMoveNs <= believed_to_ns || now_ns > believed_to_ns + kQuietNs;
+  }
+  // Was renamed, or exchanged; what was replaced is nobody's name any more. What was believed goes along.
+  void Moved(InodeId from_dir, std::string_view from, InodeId to_dir, std::string_view to) {
+    if (!more_) std::swap(names_[Key(from_dir, from)], names_[Key(to_dir, to)]);
+  }
+  // 0: none.
+  uint64_t Find(InodeId dir, std::string_view name) const {
+    const auto it = names_.find(Key(dir, name));
+    return it == names_.end() ? 0 : it->second.node;
+  }
+  bool MayHave(InodeId dir, std::string_view name, const KernelInodes& inodes) const {
+    if (more_) return true;
+    const auto it = names_.find(Key(dir, name));
+    return it != names_.end() && !inodes.SurelyUnknown(it->second.node);
+  }
+  size_t size() const { return names_.size(); }
+
+ private:
+  // Two names may have one: then one of them counts for both, until it is given again.
+  static uint64_t Key(InodeId dir, std::string_view name) {
+    return std::hash<std::string_view>()(name) ^ (dir.v * 0x9e3779b97f4a7c15);
+  }
+
+  struct Name {
+    uint64_t node = 0;
+    int64_t until_ns = 0;
+  };
+  std::unordered_map<uint64_t, Name> names_;
+  int64_t last_ns_ = 0;  // of all that were ever believed
+  bool more_ = false;
+};
+
+}  // namespace stria

@@ -1,0 +1,314 @@
+"""What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours; so do
+working directories and roots of processes. Whatever this mount or another one does beside it, with callers who may not
+look there or are not known, and while the metadata server is away for longer than the lease and --timeout."""
+
+import contextlib
+import errno
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import threading
+import time
+
+from stria_cluster import Cluster, main, say, wait_for
+
+TIMEOUT_S = 4
+AWAY_S = 35  # longer than the lease (15 s), after which servers count as gone 5 s later, and some calls' timeouts
+CHURN_S = float(os.environ.get("STRIA_TEST_SECONDS", 8))
+SEED = int(os.environ.get("STRIA_TEST_SEED", 1))
+NOBODY = 65534
+
+
+def run(*command):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{command} gave {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def attempt(f, *args):
+    """0, or the errno."""
+    try:
+        f(*args)
+        return 0
+    except OSError as e:
+        return e.errno
+
+
+def start_mount(c, name, stack, prefix=()):
+    """A stria-mount of our own, with a short timeout; gives its mount point."""
+    path, log = c.dir / name, c.cluster / f"log/{name}.log"
+    path.mkdir()
+    meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
+    process = subprocess.Popen([*prefix, c.program("stria-mount"), "-f", "--meta", meta, "--timeout", f"{TIMEOUT_S}s", "--log", log,
+                                path], stdin=subprocess.DEVNULL)
+
+    def end():
+        subprocess.run(["umount", "--lazy", path], check=False)
+        process.wait(60)
+    stack.callback(end)
+    wait_for(f"{path} is mounted", lambda: log.exists() and "is mounted" in log.read_text(), 60)
+    return path
+
+
+class Resident:
+    """A process that works in a directory (with `root`: as its root), and says where it is when asked."""
+
+    def __init__(self, stack, directory, root=None):
+        self.answers, told = os.pipe()
+        asked, self.questions = os.pipe()
+        self.expected = str(directory) if root is None else "/" + str(directory.relative_to(root))
+        self.pid = os.fork()
+        if self.pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            if root is not None:
+                os.chroot(root)
+            os.chdir(self.expected)
+            while os.read(asked, 1):
+                where = attempt(os.getcwd) or os.getcwd()
+                os.write(told, f"{where}\n".encode())
+            os._exit(0)
+        stack.callback(self.end)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+    def check(self):
+        os.write(self.questions, b"?")
+        said = os.read(self.answers, 4096).decode().strip()
+        assert said == self.expected, f"getcwd gives {said}, not {self.expected}"
+
+
+class Below:
+    """What is below one directory of a mount."""
+
+    def __init__(self, c, stack, top):
+        self.top, self.mounts, self.residents = top, [], []
+        local = c.dir / f"local-{top.parent.name}"
+        for d in ("upper", "work", "bound"):
+            (local / d).mkdir(parents=True)
+        (local / "bound/here").touch()
+        (local / "file").write_text("bound")
+        for d in ("tmp", "a/b/tmp", "bind", "low", "over", "cwd/deeper", "root/inside"):
+            (top / d).mkdir(parents=True)
+        (top / "low/here").touch()
+        (top / "file").touch()
+
+        def mount(at, *how):
+            run("mount", *how, top / at)
+            stack.callback(subprocess.run, ["umount", "--quiet", top / at], check=False)
+            self.mounts.append(str(top / at))
+        for at in ("tmp", "a/b/tmp"):
+            mount(at, "-t", "tmpfs", "test")
+            (top / at / "here").touch()
+        mount("bind", "--bind", local / "bound")
+        mount("file", "--bind", local / "file")
+        mount("over", "-t", "overlay", "-o", f"lowerdir={top}/low,upperdir={local}/upper,workdir={local}/work", "test")
+        self.residents = [Resident(stack, top / "cwd/deeper"), Resident(stack, top / "root/inside", top / "root")]
+        self.check()
+
+    def check_mounted(self):
+        there = {line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()}
+        assert not set(self.mounts) - there, f"not mounted any more: {set(self.mounts) - there}"
+        for r in self.residents:
+            r.check()
+
+    def check_mounts_are(self, number):
+        lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+        there = [at for at in (line.split()[4] for line in lines) if at.startswith(f"{self.top}/")]
+        assert len(there) == number, there
+
+    def look(self):
+        """The errors of going there, by name."""
+        errors = {at: attempt(os.stat, self.top / at / "here") for at in ("tmp", "a/b/tmp", "bind", "over")}
+        errors["file"] = attempt(os.stat, self.top / "file")
+        errors["cwd"] = attempt(os.stat, self.top / "cwd/deeper")
+        return {at: e for at, e in errors.items() if e != 0}
+
+    def check(self):
+        assert not self.look(), self.look()
+        self.check_mounted()
+        assert (self.top / "file").read_text() == "bound"
+
+
+def one_mount(below):
+    top = below.top
+    (top / "sibling").mkdir()
+    (top / "sibling").rmdir()
+    os.listdir(top)
+    below.check()
+    for what in (lambda: (top / "x").touch(), lambda: os.rename(top / "x", top / "y"), lambda: os.unlink(top / "y"),
+                 lambda: os.rename(top / "none", top / "y"), lambda: os.mkdir(top / "tmp"), lambda: os.link(top / "x", top / "tmp"),
+                 lambda: os.rmdir(top / "low"), lambda: os.rename(top / "cwd", top / "low")):  # these two are not empty
+        attempt(what)
+        os.listdir(top)
+        below.check()
+    # What something is mounted on is busy.
+    assert attempt(os.rmdir, top / "tmp") == errno.EBUSY
+    assert attempt(os.rename, top / "tmp", top / "elsewhere") == errno.EBUSY
+    assert attempt(os.rename, top / "low", top / "bind") == errno.EBUSY
+    assert attempt(os.unlink, top / "file") == errno.EBUSY
+    assert attempt(os.link, top / "low/here", top / "tmp") == errno.EEXIST
+    below.check()
+    os.rename(top / "a", top / "moved")  # above one it may be renamed
+    assert os.path.exists(top / "moved/b/tmp/here")
+    os.rename(top / "moved", top / "a")
+    below.check()
+    say("one mount: its own changes detach nothing, and mount points are busy")
+
+
+def two_mounts(below, other):
+    for what in (lambda: (other / "f").touch(), lambda: os.chmod(other, 0o750), lambda: os.chmod(other / "tmp", 0o700),
+                 lambda: os.mkdir(other / "s"), lambda: os.rename(other / "s", other / "t"), lambda: os.rmdir(other / "t"),
+                 lambda: os.unlink(other / "f"), lambda: (other / "a/b/x").touch(), lambda: (other / "cwd/x").touch(),
+                 lambda: (other / "root/x").touch(), lambda: (other / "low/new").touch(), lambda: os.utime(other / "file")):
+        what()
+        below.check()
+    os.rename(other / "cwd", other / "worked")  # whoever works below goes along
+    assert os.path.exists(below.top / "worked/deeper")
+    os.rename(other / "worked", other / "cwd")
+    below.check()
+    say("two mounts: nothing is detached by what the other does")
+
+
+def churn(below, others):
+    rng, stop, wrong = random.Random(SEED), threading.Event(), []
+
+    def look():
+        while not stop.is_set():
+            if errors := below.look():
+                wrong.append(errors)
+            os.listdir(below.top)
+    threads = [threading.Thread(target=look) for _ in range(2)]
+    for t in threads:
+        t.start()
+    end, steps = time.monotonic() + CHURN_S, 0
+    while time.monotonic() < end:
+        d = rng.choice(others) / rng.choice(["", "a", "a/b", "cwd", "root", "low"])
+        a, b = (d / f"n{rng.randrange(3)}" for _ in range(2))
+        attempt(rng.choice([lambda: a.touch(), lambda: a.mkdir(), lambda: os.rename(a, b), lambda: os.unlink(a),
+                            lambda: os.rmdir(a), lambda: os.chmod(d, rng.choice([0o755, 0o700]))]))
+        steps += 1
+    stop.set()
+    for t in threads:
+        t.join()
+    assert not wrong, wrong[0]
+    below.check()
+    say(f"churn: {steps} changes")
+
+
+WALKER = """
+import os, sys
+while True:
+    for d in sys.argv[1:]:
+        try:
+            os.stat(d)
+        except FileNotFoundError:
+            pass
+"""
+
+
+def renamed_above(below):
+    """Directories are renamed here, again and again, while processes walk through their old and new names."""
+    top, moves = below.top, {"a": "b/tmp/here", "cwd": "deeper"}
+    walked = [top / d / rest for name, rest in moves.items() for d in (name, f"moved-{name}")]
+    walkers = [subprocess.Popen(["python3", "-c", WALKER, *walked]) for _ in range(2)]
+    try:
+        for i in range(300):
+            for name in moves:
+                os.rename(top / name, top / f"moved-{name}")
+                assert not os.path.exists(top / name), "the old name is still there"
+                if i % 10 == 0:
+                    below.check_mounts_are(len(below.mounts))
+                os.rename(top / f"moved-{name}", top / name)
+            below.check_mounted()
+    finally:
+        for w in walkers:
+            w.kill()
+            w.wait()
+    below.check()
+    say("renames above mounts and residents while others walk there")
+
+
+def rights(c, below, unknown, other):
+    """Of callers: nobody may look there; and one of whose groups a stria-mount in another pid namespace knows nothing."""
+    os.chmod(other, 0o700)
+    done = subprocess.run(["setpriv", "--reuid", str(NOBODY), "--clear-groups", "stat", below.top / "tmp/here"], capture_output=True)
+    assert done.returncode != 0 and b"Permission denied" in done.stderr, done
+    os.chmod(other, 0o755)
+    below.check()
+    os.chown(unknown.top, 0, 4242)
+    os.chmod(unknown.top, 0o750)
+    unknown.check()
+    for _ in range(3):
+        (other / "again").touch()
+        os.chmod(other.parent / unknown.top.name, 0o750)
+        os.rename(other.parent / unknown.top.name / "a", other.parent / unknown.top.name / "aa")
+        os.rename(other.parent / unknown.top.name / "aa", other.parent / unknown.top.name / "a")
+        run("setpriv", "--reuid", NOBODY, "--groups", 4242, "stat", unknown.top / "tmp/here")
+        unknown.check()
+    say("callers who may not look, or of whom little is known, detach nothing")
+
+
+def outage(c, below, other, how_long_s, kill):
+    """`other` changes something just before, so that not everything is known."""
+    (other / "before").touch()
+    os.chmod(other / "tmp", 0o755)
+    meta = next(p for p in c.processes() if p["kind"] == "meta")
+    if kill:
+        c.kill("meta")
+    else:
+        os.kill(meta["pid"], signal.SIGSTOP)
+    end, seen = time.monotonic() + how_long_s, set()
+    while time.monotonic() < end:
+        seen |= set(below.look().values())
+        attempt(os.listdir, below.top)
+        below.check_mounted()
+        time.sleep(0.2)
+    if kill:
+        c.start("meta")
+    else:
+        os.kill(meta["pid"], signal.SIGCONT)
+    wait_for("all can be reached again", lambda: not below.look(), 120)
+    below.check()
+    say(f"metadata server {'killed' if kill else 'stopped'} for {how_long_s} s: errors {sorted(errno.errorcode[e] for e in seen)}")
+
+
+def removed_elsewhere(below, other):
+    """It is removed there, and then is not here either: its name, and what was mounted on it."""
+    top = below.top
+    (top / "gone").mkdir()
+    run("mount", "-t", "tmpfs", "test", top / "gone")
+    (other / "gone").rmdir()
+    assert attempt(os.stat, top / "gone") == errno.ENOENT
+    there = {line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()}
+    assert str(top / "gone") not in there, "a mount that no path leads to"
+    below.check()
+    say("what another mount removes is gone here, with what was mounted on it, and nothing else")
+
+
+def scenario():
+    with Cluster(nodes=3, disks=1) as c, contextlib.ExitStack() as stack:
+        os.chmod(c.dir, 0o755)  # not only root goes there
+        one = start_mount(c, "one", stack)
+        other = start_mount(c, "other", stack)
+        apart = start_mount(c, "apart", stack, ["unshare", "--pid", "--fork", "--kill-child"])
+        (one / "d").mkdir()
+        (apart / "e").mkdir()
+        below = Below(c, stack, one / "d")
+        unknown = Below(c, stack, apart / "e")
+        one_mount(below)
+        two_mounts(below, other / "d")
+        renamed_above(below)
+        churn(below, [one / "d", other / "d"])
+        rights(c, below, unknown, other / "d")
+        removed_elsewhere(below, other / "d")
+        outage(c, below, other / "d", 2, kill=True)
+        outage(c, below, other / "d", AWAY_S, kill=True)
+        outage(c, below, other / "d", AWAY_S, kill=False)
+        unknown.check()
+
+
+main(scenario)
