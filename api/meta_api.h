@@ -489,9 +489,7 @@ struct NodeLoss {
 };
 struct StatusReply {
   ClusterMap map;
-  uint64_t files = 0;
-  uint64_t directories = 0;
-  uint64_t stripes = 0;
+  uint64_t files = 0, directories = 0, stripes = 0;
   uint64_t live_bytes = 0;       // referenced by files
   uint64_t inline_bytes = 0;
   uint64_t degraded_stripes = 0; // miss at least one column
@@ -504,6 +502,9 @@ struct StatusReply {
   std::vector<SessionInfo> sessions;
   int64_t repair_limit_bytes_per_s = 0;  // 0: no limit
   NodeLoss node_loss;
+  std::vector<LayoutRoom> layouts;   // in use, of which new stripes are not as they ask
+  uint64_t thin_stripes = 0;         // with fewer copies than their layout asks for, as it allows
+  std::vector<LostFile> thin_files;  // that they are of, at most 100
 };
 enum class AdminVerb : uint8_t {
   kDrain = 1,        // target or all of node: empty it

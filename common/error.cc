@@ -103,8 +103,8 @@ int ToErrno(FsError e) {
     case FsError::kStale: return ESTALE;
     case FsError::kQuota: return EDQUOT;
     case FsError::kTimedOut: return ETIMEDOUT;
-    // A placement that cannot be had is "no space" to an application: nothing it does will help.
-    case FsError::kTooFewDomains: return ENOSPC;
+    // Not "no space": deleting files would not help.
+    case FsError::kTooFewDomains:
     case FsError::kFenced:
     case FsError::kNotLeader:
     case FsError::kUnavailable:

@@ -29,7 +29,8 @@ inline constexpr int kMembers = -1;
 using OffsetLength = std::pair<uint64_t, uint64_t>;
 MEMBERS(OffsetLength, 2);
 MEMBERS(Uuid, 2);
-MEMBERS(Layout, 11);
+MEMBERS(Layout, 12);
+MEMBERS(LayoutRoom, 7);
 MEMBERS(StripeShape, 7);
 MEMBERS(Extent, 5);
 MEMBERS(Column, 4);
@@ -121,7 +122,7 @@ MEMBERS(LostFile, 4);
 MEMBERS(SessionInfo, 4);
 MEMBERS(NodeExposure, 4);
 MEMBERS(NodeLoss, 3);
-MEMBERS(StatusReply, 16);
+MEMBERS(StatusReply, 19);
 MEMBERS(AdminRequest, 9);
 MEMBERS(AdminReply, 3);
 MEMBERS(FsckReply, 4);
@@ -200,6 +201,7 @@ auto Tie(S& s) {
   TIE(16, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)
   TIE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r)
   TIE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t)
+  TIE(19, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u)
 #undef TIE
 }
 

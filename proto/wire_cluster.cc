@@ -42,7 +42,8 @@ WIRE_MESSAGE(NodeLoss) { F(counted); F(age_ns); F(nodes); }
 WIRE_MESSAGE(StatusReply) {
   F(map); F(files); F(directories); F(stripes); F(live_bytes); F(inline_bytes); F(degraded_stripes);
   F(narrow_stripes); F(crowded_stripes); F(lost_stripes); F(garbage_shards); F(lost_files); F(repairs);
-  F(sessions); F(repair_limit_bytes_per_s); F(node_loss);
+  F(sessions); F(repair_limit_bytes_per_s); F(node_loss); F(layouts);
+  F(thin_stripes); F(thin_files);
 }
 WIRE_MESSAGE(AdminRequest) {
   F(header); F(verb); F(node); F(target); F(new_node); F(new_target); F(number); F(dry_run); F(force);

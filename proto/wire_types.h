@@ -13,8 +13,9 @@ WIRE_MESSAGE_AS(OffsetLength, v1::Range) { F2(first, offset); F2(second, length)
 
 WIRE_MESSAGE(Layout) {
   F(groups); F(k); F(m); F(codec); F(rotate); F(arrangement); F(domain); F(place); F(place_node);
-  F(unit_bytes); F(stripe_bytes);
+  F(unit_bytes); F(stripe_bytes); F(min_copies);
 }
+WIRE_MESSAGE(LayoutRoom) { F(layout); F(stripes); F(until); F(narrow); F(crowded); F(thin); F(none); }
 WIRE_MESSAGE(StripeShape) {
   F(groups); F(k); F(m); F(codec); F(unit_bytes); F(payload_bytes); F(column_bytes);
 }

@@ -102,7 +102,7 @@ class Widen {
   Result<void> Prepare() {
     RETURN_IF_ERROR(Result<void>(ValidateStripe(from())));
     RETURN_IF_ERROR(Result<void>(ValidateStripe(to())));
-    if (from().shape.payload_bytes != to().shape.payload_bytes || to().shape.gathered() ||
+    if (from().shape.payload_bytes != to().shape.payload_bytes || (to().shape.gathered() && to().shape.data_columns() > 1) ||
         work_.from.tokens.size() != from().columns.size() || work_.to.tokens.size() != to().columns.size()) {
       return Error(FsError::kBadRequest, "a stripe is to be laid out anew, and what it is to become does not fit it");
     }

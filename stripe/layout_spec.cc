@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMinUnitBytes = 4 * kKiB;
 constexpr std::string_view kKinds =
     "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, raid50:GxK+1";
-constexpr std::string_view kOptions = "unit=, stripe=, arrange=, domain=, place=";
+constexpr std::string_view kOptions = "unit=, stripe=, arrange=, domain=, place=, min=";
 
 Error Invalid(std::string message) { return Error(FsError::kInval, std::move(message)); }
 
@@ -165,6 +165,13 @@ Error ParseOption(std::string_view option, Layout* layout, uint64_t* stripe_byte
     layout->domain = value == "node" ? Domain::kNode : value == "channel" ? Domain::kChannel : Domain::kDisk;
   } else if (name == "place") {
     return ParsePlace(value, layout);
+  } else if (name == "min") {
+    const std::optional<uint32_t> copies = ParseNumber(value);
+    if (!copies || *copies < 1 || *copies > uint32_t{layout->m} + 1) {
+      return Invalid(Quoted(option) + " is not a number of copies (or of parity columns + 1) from 1 to " +
+                     std::to_string(layout->m + 1) + ", which is what the layout asks for");
+    }
+    layout->min_copies = static_cast<uint8_t>(*copies <= layout->m ? *copies : 0);
   } else {
     return Invalid(Quoted(option) + " is no option of a layout: they are " + std::string(kOptions));
   }
@@ -251,6 +258,7 @@ std::string LayoutToString(const Layout& layout) {
   if (layout.domain == Domain::kDisk) text += ",domain=disk";
   if (layout.place == Place::kLocal) text += ",place=local";
   if (layout.place == Place::kNode) text += ",place=node:" + std::to_string(layout.place_node.v);
+  if (layout.min_copies > 0) text += ",min=" + std::to_string(layout.min_copies);
   return text;
 }
 
@@ -263,6 +271,9 @@ Error ValidateLayout(const Layout& layout) {
   }
   if (layout.groups > 1 && layout.m != 1) {
     return Invalid(widths + " are no layout: several groups have one parity column each");
+  }
+  if (layout.min_copies > layout.m) {
+    return Invalid("min=" + std::to_string(layout.min_copies) + " is not less than the layout's own copies");
   }
   if (layout.codec != DefaultCodec(layout.k, layout.m)) {
     return Invalid(widths + " are not written with codec " + std::to_string(static_cast<int>(layout.codec)));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -10,7 +11,7 @@
 
 #include "common/random.h"
 #include "stripe/layout.h"
-#include "stripe/layout_spec.h"
+#include "stripe/stripe_form.h"
 
 namespace stria {
 
@@ -32,126 +33,6 @@ using uint128 = unsigned __int128;
 
 // Shares are fixed-point fractions of one column.
 constexpr uint64_t kOneColumn = uint64_t{1} << 32;
-
-std::string Count(uint64_t n, std::string_view what) {
-  return std::to_string(n) + " " + std::string(what) + (n == 1 ? "" : "s");
-}
-
-std::string_view DomainNoun(Domain domain) {
-  return domain == Domain::kNode ? "node" : domain == Domain::kChannel ? "channel" : "disk";
-}
-
-// "raid5:4+1": without the settings that do not matter here.
-std::string ShortName(const Layout& layout) {
-  std::string name = LayoutToString(layout);
-  return name.substr(0, name.find(','));
-}
-
-// How many disks that satisfy `pred` each failure domain has; domains without any are left out.
-template <class Pred>
-std::vector<uint32_t> DisksPerDomain(const ClusterView& view, Domain domain, Pred pred) {
-  std::vector<DomainKey> keys;
-  for (const TargetView& t : view.targets) {
-    if (pred(t)) keys.push_back(DomainOf(t, domain));
-  }
-  std::ranges::sort(keys);
-  std::vector<uint32_t> out;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (i == 0 || keys[i] != keys[i - 1]) out.push_back(0);
-    ++out.back();
-  }
-  return out;
-}
-
-uint32_t UsableDisks(const std::vector<uint32_t>& disks_per_domain, uint32_t per_domain) {
-  uint32_t sum = 0;
-  for (uint32_t n : disks_per_domain) sum += std::min(n, per_domain);
-  return sum;
-}
-
-// `groups` groups of `width` columns fit if every group finds `width` domains and all columns find a disk of
-// their own; a domain takes at most one column of each group. (Dealing the disks, domain after domain, to
-// the groups in turn shows that this is enough.)
-bool Fits(const std::vector<uint32_t>& disks_per_domain, uint32_t groups, uint32_t width) {
-  return disks_per_domain.size() >= width && UsableDisks(disks_per_domain, groups) >= groups * width;
-}
-
-struct Width {
-  uint32_t groups = 0;
-  uint32_t k = 0;
-};
-
-// The widest stripe of at most the layout's groups and k; more columns in a group before more groups.
-std::optional<Width> Widest(const std::vector<uint32_t>& disks_per_domain, const Layout& layout) {
-  Width best;
-  for (uint32_t k = layout.k; k >= 1; --k) {
-    for (uint32_t groups = layout.groups; groups * k > best.groups * best.k; --groups) {
-      if (!Fits(disks_per_domain, groups, k + layout.m)) continue;
-      best = {groups, k};
-      break;
-    }
-  }
-  if (best.k == 0) return std::nullopt;
-  return best;
-}
-
-// ---- Refusals -------------------------------------------------------------------------------------
-
-// What to do about too few configured domains: other domains and narrower layouts that would do.
-std::string Alternatives(const ClusterView& view, const Layout& layout, size_t domains) {
-  auto configured = [](const TargetView& t) { return t.configured; };
-  std::string text;
-  for (Domain domain : {Domain::kChannel, Domain::kDisk}) {
-    if (domain <= layout.domain) continue;
-    if (!Fits(DisksPerDomain(view, domain, configured), layout.groups, layout.k + layout.m)) continue;
-    text += ", or use domain=" + std::string(DomainNoun(domain));
-    break;
-  }
-  Layout other = layout;
-  if (layout.k == 1 && layout.groups == 1 && domains >= 2) {
-    other.m = static_cast<uint8_t>(domains - 1);
-  } else if (auto widest = Widest(DisksPerDomain(view, layout.domain, configured), layout)) {
-    other.groups = static_cast<uint8_t>(widest->groups);
-    other.k = static_cast<uint8_t>(widest->k);
-  } else {
-    return text;
-  }
-  return text + ", or layout " + ShortName(other);
-}
-
-Error TooFewConfigured(const ClusterView& view, const Layout& layout, const std::vector<uint32_t>& disks) {
-  const uint32_t width = layout.k + layout.m;
-  const std::string_view noun = DomainNoun(layout.domain);
-  std::string text = "layout " + ShortName(layout) + " with domain " + std::string(noun) + " needs ";
-  if (disks.size() < width) {
-    const size_t missing = width - disks.size();
-    text += Count(width, noun) + " and the cluster has " + std::to_string(disks.size()) + ": add " +
-            Count(missing, noun);
-  } else {
-    const uint32_t usable = UsableDisks(disks, layout.groups);
-    text += Count(layout.columns(), "disk") + ", at most " + std::to_string(layout.groups) + " of one " +
-            std::string(noun) + ", and the cluster has " + std::to_string(usable) + ": add " +
-            Count(layout.columns() - usable, "disk");
-  }
-  return Error(FsError::kTooFewDomains, text + Alternatives(view, layout, disks.size()));
-}
-
-Error TooFewUp(const Layout& layout, size_t up, size_t configured) {
-  const uint32_t width = 1 + layout.m;
-  const std::string_view noun = DomainNoun(layout.domain);
-  return Error(FsError::kRetryLater, "layout " + ShortName(layout) + " needs at least " + Count(width, noun) +
-                                         " up and " + std::to_string(up) + " of " +
-                                         std::to_string(configured) + " can be written: bring back " +
-                                         Count(width > up ? width - up : 1, noun));
-}
-
-Error TooFull(const Layout& layout, size_t with_space, size_t up) {
-  const std::string_view noun = DomainNoun(layout.domain);
-  return Error(FsError::kNoSpace, "layout " + ShortName(layout) + " needs space on at least " +
-                                      Count(1 + layout.m, noun) + " and " + std::to_string(with_space) +
-                                      " of the " + std::to_string(up) +
-                                      " that are up have it: delete files or add disks");
-}
 
 // ---- Shares ---------------------------------------------------------------------------------------
 
@@ -188,6 +69,7 @@ std::vector<uint64_t> WaterFill(const std::vector<uint64_t>& weights, const std:
 struct Candidate {
   const TargetView* target = nullptr;
   uint32_t domain = 0;  // dense: 0 .. number of domains - 1, in the order of their keys
+  uint32_t channel = 0;  // the same
   uint64_t weight = 0;
   uint64_t share = 0;
   bool forced = false;  // holds a column whatever its weight: share is one column
@@ -207,57 +89,115 @@ std::vector<uint32_t> Densely(const std::vector<Key>& keys) {
   return out;
 }
 
-template <class Pred>
-std::vector<Candidate> Candidates(const ClusterView& view, Domain domain, Pred pred) {
+std::vector<Candidate> Candidates(const ClusterView& view, Domain domain, const DiskPredicate& pred) {
   std::vector<Candidate> out;
-  std::vector<DomainKey> keys;
+  std::vector<DomainKey> keys, channel_keys;
   for (const TargetView& t : view.targets) {
     if (!pred(t)) continue;
     keys.push_back(DomainOf(t, domain));
+    channel_keys.push_back(DomainOf(t, Domain::kChannel));
     out.push_back({.target = &t, .weight = std::max<uint64_t>(1, t.free_bytes)});
   }
-  const std::vector<uint32_t> domains = Densely(keys);
-  for (size_t i = 0; i < out.size(); ++i) out[i].domain = domains[i];
+  const std::vector<uint32_t> domains = Densely(keys), channels = Densely(channel_keys);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].domain = domains[i];
+    out[i].channel = channels[i];
+  }
   return out;
 }
 
-// Gives every candidate its share of `columns`, at most `per_domain` columns in a domain.
-void SetShares(std::vector<Candidate>* candidates, uint32_t columns, uint32_t per_domain) {
-  struct DomainSum {
-    std::vector<Candidate*> free_choice;
-    uint64_t weight = 0;
-    uint32_t forced = 0;
-  };
-  std::vector<DomainSum> domains;
-  for (Candidate& c : *candidates) {
-    if (c.domain >= domains.size()) domains.resize(c.domain + 1);
-    DomainSum& sum = domains[c.domain];
-    if (c.forced) {
-      ++sum.forced;
-      --columns;
-      c.share = kOneColumn;
-    } else {
-      sum.weight += c.weight;
-      sum.free_choice.push_back(&c);
+// Disks that fail together, of one domain or channel.
+struct Bundle {
+  std::vector<Candidate*> free_choice;
+  uint64_t weight = 0;
+  uint32_t forced = 0;
+
+  void Add(Candidate* c) {
+    if (c->forced) {
+      ++forced;
+      return;
     }
+    weight += c->weight;
+    free_choice.push_back(c);
+  }
+  // Columns, beside those that are forced.
+  uint64_t Room(uint32_t at_most) const {
+    return std::min<uint64_t>(at_most - std::min(at_most, forced), free_choice.size());
+  }
+};
+
+std::map<uint32_t, Bundle> ByChannel(const std::vector<Candidate*>& disks, const std::vector<Candidate>& all) {
+  std::map<uint32_t, Bundle> out;
+  for (Candidate* c : disks) out[c->channel].Add(c);
+  for (const Candidate& c : all) {
+    if (auto it = out.find(c.channel); c.forced && it != out.end()) ++it->second.forced;
+  }
+  return out;
+}
+
+// Most columns of the stripe in one domain, and in one channel.
+struct Limits {
+  uint32_t per_domain = 1;
+  uint32_t per_channel = kMaxColumns;
+};
+
+uint64_t RoomIn(const Bundle& domain, const std::vector<Candidate>& all, const Limits& limits) {
+  uint64_t room = domain.Room(limits.per_domain);
+  if (limits.per_channel >= kMaxColumns) return room;
+  uint64_t in_channels = 0;
+  for (const auto& [_, channel] : ByChannel(domain.free_choice, all)) in_channels += channel.Room(limits.per_channel);
+  return std::min(room, in_channels);
+}
+
+void ShareOut(const std::vector<Candidate*>& disks, uint64_t share) {
+  if (disks.size() == 1) {
+    disks[0]->share = share;
+    return;
   }
   std::vector<uint64_t> weights;
+  for (const Candidate* c : disks) weights.push_back(c->weight);
+  const auto shares = WaterFill(weights, std::vector<uint64_t>(disks.size(), kOneColumn), share);
+  for (size_t d = 0; d < disks.size(); ++d) disks[d]->share = shares[d];
+}
+
+// Gives every candidate its share of `columns`, with no more in a domain and a channel than `limits`.
+void SetShares(std::vector<Candidate>* candidates, uint32_t columns, Limits limits) {
+  std::vector<Bundle> domains;
+  for (Candidate& c : *candidates) {
+    if (c.domain >= domains.size()) domains.resize(c.domain + 1);
+    domains[c.domain].Add(&c);
+    if (!c.forced) continue;
+    --columns;
+    c.share = kOneColumn;
+  }
+  const auto room = [&] {
+    uint64_t sum = 0;
+    for (const Bundle& d : domains) sum += RoomIn(d, *candidates, limits);
+    return sum;
+  };
+  while (limits.per_channel < kMaxColumns && room() < columns) ++limits.per_channel;
+  std::vector<uint64_t> weights;
   std::vector<uint64_t> caps;
-  for (const DomainSum& sum : domains) {
-    weights.push_back(std::max<uint64_t>(1, sum.weight));
-    caps.push_back(kOneColumn * std::min<uint64_t>(per_domain - sum.forced, sum.free_choice.size()));
+  for (const Bundle& d : domains) {
+    weights.push_back(std::max<uint64_t>(1, d.weight));
+    caps.push_back(kOneColumn * RoomIn(d, *candidates, limits));
   }
   const std::vector<uint64_t> shares = WaterFill(weights, caps, columns * kOneColumn);
   for (size_t i = 0; i < domains.size(); ++i) {
-    const auto& disks = domains[i].free_choice;
-    if (disks.size() == 1) {
-      disks[0]->share = shares[i];
+    if (limits.per_channel >= kMaxColumns) {
+      ShareOut(domains[i].free_choice, shares[i]);
       continue;
     }
     weights.clear();
-    for (const Candidate* c : disks) weights.push_back(c->weight);
-    const auto disk_shares = WaterFill(weights, std::vector<uint64_t>(disks.size(), kOneColumn), shares[i]);
-    for (size_t d = 0; d < disks.size(); ++d) disks[d]->share = disk_shares[d];
+    caps.clear();
+    const auto channels = ByChannel(domains[i].free_choice, *candidates);
+    for (const auto& [_, channel] : channels) {
+      weights.push_back(std::max<uint64_t>(1, channel.weight));
+      caps.push_back(kOneColumn * channel.Room(limits.per_channel));
+    }
+    const auto of_channel = WaterFill(weights, caps, shares[i]);
+    size_t c = 0;
+    for (const auto& [_, channel] : channels) ShareOut(channel.free_choice, of_channel[c++]);
   }
 }
 
@@ -377,7 +317,7 @@ std::vector<TargetId> ForceParity(std::vector<Candidate>* candidates, uint32_t m
 // Where the columns of the drawn disks are. All moves after the first dealing stay inside a group.
 class Roles {
  public:
-  Roles(Width width, uint32_t m) : width_(width), m_(m), targets_(width.groups * (width.k + m)) {}
+  explicit Roles(const StripeForm& form) : width_(form), m_(form.m), targets_(form.columns()) {}
 
   void Deal(const std::vector<const Candidate*>& drawn, const Turn& turn, TargetId in_first_group) {
     const uint32_t in_group = width_.k + m_;
@@ -411,7 +351,7 @@ class Roles {
   }
   size_t Find(TargetId target) const { return std::ranges::find(targets_, target) - targets_.begin(); }
 
-  Width width_;
+  StripeForm width_;
   uint32_t m_;
   std::vector<TargetId> targets_;
 };
@@ -423,41 +363,41 @@ NodeId WishOf(const Layout& layout, const PlaceRequest& request) {
 }
 
 std::vector<TargetId> Arrange(std::vector<Candidate> candidates, const Layout& layout,
-                              const PlaceRequest& request, Width width, uint32_t per_domain, bool at_wish) {
-  const uint32_t columns = width.groups * (width.k + layout.m);
+                              const PlaceRequest& request, const StripeForm& form, uint32_t domains, bool at_wish) {
+  const uint32_t columns = form.columns();
   const Turn turn = TurnOf(request.seed, columns, candidates.size());
   std::vector<TargetId> parity;
-  if (!layout.rotate && width.groups == 1 && !at_wish) parity = ForceParity(&candidates, layout.m);
+  if (!layout.rotate && form.groups == 1 && !at_wish) parity = ForceParity(&candidates, form.m);
   const NodeId wish = WishOf(layout, request);
   TargetId near;
   if (Candidate* c = wish ? PickOnNode(&candidates, wish, turn) : nullptr) {
     c->forced = true;
     near = c->target->target;
   }
-  SetShares(&candidates, columns, per_domain);
+  Limits limits;
+  if (form.crowd == 1) {
+    limits.per_domain = domains >= columns ? 1 : form.groups;
+  } else {
+    limits = {form.groups * form.crowd, form.groups};  // on as many channels as there are, at least
+  }
+  SetShares(&candidates, columns, limits);
   OrderLine(&candidates, turn.order);
 
   const bool gathered = layout.arrangement == Arrangement::kGathered;
-  Roles roles(width, layout.m);
+  Roles roles(form);
   roles.Deal(Draw(candidates, turn.point(), columns), turn, gathered ? near : TargetId());
-  for (size_t i = 0; i < parity.size(); ++i) roles.Move(parity[i], width.k + i);
+  for (size_t i = 0; i < parity.size(); ++i) roles.Move(parity[i], form.k + i);
   if (near && gathered) {
     roles.Move(near, 0);
   } else if (near && !roles.IsData(near)) {
-    roles.Move(near, (turn.index + turn.rotation) % width.k);
+    roles.Move(near, (turn.index + turn.rotation) % form.k);
   }
   return roles.Take();
 }
 
-bool IsConfigured(const TargetView& t) { return t.configured; }
-
-bool IsNarrow(const Layout& layout, Width width) { return width.groups < layout.groups || width.k < layout.k; }
-
-bool IsWider(Width a, Width b) { return std::pair(a.groups * a.k, a.k) > std::pair(b.groups * b.k, b.k); }
-
-// How wide a stripe can be, and how much each of its columns has room for.
+// What a stripe can be, and how much each of its columns has room for.
 struct Room {
-  Width width;
+  StripeForm form;
   uint64_t shard_bytes = 0;
 };
 
@@ -468,16 +408,16 @@ uint64_t LeastShardBytes(const Layout& layout, const PlaceRequest& request) {
   return std::min(request.least_shard_bytes, request.shard_bytes);
 }
 
-// The widest stripe on disks that satisfy `is_up` and have space; of equally wide ones the longest.
-template <class Pred>
-std::optional<Room> FindRoom(const ClusterView& view, const Layout& layout, const PlaceRequest& request, Pred is_up) {
+// The best stripe on disks that satisfy `is_up` and have space; of equally good ones the longest.
+std::optional<Room> FindRoom(const ClusterView& view, const Layout& layout, const PlaceRequest& request,
+                             const DiskPredicate& is_up) {
   const uint64_t least = LeastShardBytes(layout, request);
   std::optional<Room> best;
   for (uint64_t bytes = request.shard_bytes;; bytes = std::max(bytes / 2, least)) {
     auto has_space = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= bytes; };
-    const std::optional<Width> width = Widest(DisksPerDomain(view, layout.domain, has_space), layout);
-    if (width && (!best || IsWider(*width, best->width))) best = Room{*width, bytes};
-    if (bytes <= least || (best && !IsNarrow(layout, best->width))) return best;
+    const std::optional<StripeForm> form = BestForm(DisksPerDomain(view, layout.domain, has_space), layout);
+    if (form && (!best || form->BetterThan(best->form))) best = Room{*form, bytes};
+    if (bytes <= least || (best && best->form.IsWhole(layout))) return best;
   }
 }
 
@@ -488,14 +428,7 @@ const TargetView* ClusterView::Find(TargetId target) const {
   return it == targets.end() || it->target != target ? nullptr : &*it;
 }
 
-Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout) {
-  const std::vector<uint32_t> disks = DisksPerDomain(view, layout.domain, IsConfigured);
-  if (!Fits(disks, layout.groups, layout.k + layout.m)) return TooFewConfigured(view, layout, disks);
-  return Ok();
-}
-
 Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, const PlaceRequest& request) {
-  RETURN_IF_ERROR(CheckLayoutFits(view, layout));
   auto is_up = [&](const TargetView& t) {
     return t.configured && t.usable_for_new && !std::ranges::count(request.excluded, t.target);
   };
@@ -503,28 +436,32 @@ Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, con
   const uint64_t shard_bytes = room ? room->shard_bytes : LeastShardBytes(layout, request);
   auto is_candidate = [&](const TargetView& t) { return is_up(t) && t.free_bytes >= shard_bytes; };
   const std::vector<uint32_t> disks = DisksPerDomain(view, layout.domain, is_candidate);
-  const std::vector<uint32_t> up = DisksPerDomain(view, layout.domain, is_up);
+  const std::optional<StripeForm> if_empty = BestForm(DisksPerDomain(view, layout.domain, is_up), layout);
+  if (!if_empty) return TooFewUp(view, layout);
   if (!room) {
-    if (Widest(up, layout)) return TooFull(layout, disks.size(), up.size());
-    return TooFewUp(layout, up.size(), DisksPerDomain(view, layout.domain, IsConfigured).size());
+    return TooFull(layout, static_cast<size_t>(std::ranges::count_if(view.targets, is_candidate)),
+                   static_cast<size_t>(std::ranges::count_if(view.targets, is_up)));
   }
-  Width width = room->width;
-  const bool narrow = IsNarrow(layout, width);
-  const bool squeezed = narrow && IsWider(*Widest(up, layout), width);
+  StripeForm form = room->form;
+  const bool squeezed = if_empty->BetterThan(form);
+  const bool narrow = form.groups < layout.groups || form.k < layout.k;
   const NodeId wish = WishOf(layout, request);
   const bool at_wish = layout.arrangement == Arrangement::kGathered && wish &&
                        std::ranges::any_of(view.targets, [&](const TargetView& t) {
                          return t.node == wish && is_candidate(t);
                        });
-  if (at_wish) width = Width{1, 1};
-  const uint32_t columns = width.groups * (width.k + layout.m);
-  const uint32_t per_domain = disks.size() >= columns ? 1 : width.groups;
+  if (at_wish) {
+    Layout one = layout;
+    one.groups = one.k = 1;
+    form = *BestForm(disks, one);
+  }
   Placement out;
-  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, width, per_domain,
-                        at_wish);
-  out.groups = static_cast<uint8_t>(width.groups);
-  out.k = static_cast<uint8_t>(width.k);
-  out.narrow = narrow && !at_wish;
+  out.targets = Arrange(Candidates(view, layout.domain, is_candidate), layout, request, form,
+                        static_cast<uint32_t>(disks.size()), at_wish);
+  out.groups = static_cast<uint8_t>(form.groups);
+  out.k = static_cast<uint8_t>(form.k);
+  out.m = static_cast<uint8_t>(form.m);
+  out.narrow = (narrow && !at_wish) || form.m < layout.m;
   out.shard_bytes = shard_bytes;
   out.short_of_space = shard_bytes < request.shard_bytes || (squeezed && !at_wish);
   return out;

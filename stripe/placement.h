@@ -3,9 +3,11 @@
 //
 // Always, for a new stripe:
 //   1. no two columns on one disk;
-//   2. no two columns of one group in one failure domain; groups share domains only if there are too
-//      few for the whole stripe;
-//   3. full m: a stripe may be narrower (k' < k), never less protected.
+//   2. no two columns of one group in one failure domain, as long as m + 1 domains are left; groups share domains only
+//      if there are too few for the whole stripe;
+//   3. full m: a stripe may be narrower (k' < k), and crowded where fewer domains are left than m + 1, but not less
+//      protected against the loss of disks, unless the layout says how few copies may do (Layout::min_copies).
+// What stripe is the best on the disks that are there: stripe_form.h.
 // When disks have little space left, a stripe gets shorter before it gets narrower: parity of few columns costs
 // more of what is left.
 // With a wish for a node and gathered columns (place=local or node), the stripe is one data column on that node
@@ -73,17 +75,19 @@ struct Placement {
   std::vector<TargetId> targets;  // one per column of a stripe of groups x (k + m) columns (types.h)
   uint8_t groups = 1;
   uint8_t k = 1;        // <= the layout's; the codec is DefaultCodec(k, m)
-  bool narrow = false;  // groups or k are less than the layout's, for want of domains
+  uint8_t m = 0;        // the layout's, or less if it allows that
+  bool narrow = false;  // groups, k or m are less than the layout's, for want of domains
   uint64_t shard_bytes = 0;  // that each column's disk has free, in [least_shard_bytes, shard_bytes] as asked
   bool short_of_space = false;  // shard_bytes are less than asked, or emptier disks would have made it wider
 };
 
-// kTooFewDomains: the cluster as configured can never hold the layout; says what to do.
-// kRetryLater: enough are configured, but not even k=1 of them with full m are up.
-// kNoSpace: enough are up, but too few have even least_shard_bytes free.
+// Whatever is configured, what can be written decides: a layout is set when the room holds it (CheckLayoutFits), and
+// written in whatever room is left of that.
+// kTooFewDomains: fewer disks can be written than one data column and its parity need; says what to do.
+// kNoSpace: enough can be written, but too few have even least_shard_bytes free.
 Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, const PlaceRequest& request);
 
-// Ok if the cluster as configured, with every disk up, holds `layout`; else kTooFewDomains as above.
+// Ok if the cluster as configured, with every disk up, holds `layout`, at least with as few copies as it allows; else kTooFewDomains with what to do.
 // For refusing a layout when it is set.
 Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout);
 

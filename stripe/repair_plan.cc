@@ -244,7 +244,8 @@ Outcome TryJob(const ClusterView& view, const Job& job, const RepairBudget& budg
       .refuse =
           [&](const TargetView& t) {
             const uint64_t promised = load->promised_bytes(t.target);
-            const uint64_t space = t.free_bytes + t.repair_reserve_bytes;
+            // The reserve is for what is at risk.
+            const uint64_t space = t.free_bytes + (job.kind == RepairKind::kMove ? 0 : t.repair_reserve_bytes);
             return promised > space || space - promised < lost.length;
           },
   };

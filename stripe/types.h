@@ -39,6 +39,9 @@ struct Layout {
   uint8_t groups = 1;
   uint8_t k = 4;
   uint8_t m = 1;
+  // With how few copies, or parity columns + 1, a stripe may do while fewer than m + 1 disks can be written; 0: with
+  // no fewer than m + 1. At most m.
+  uint8_t min_copies = 0;
   Codec codec = Codec::kXor;
   bool rotate = true;  // raid4 keeps parity on one target (as far as placement allows)
   Arrangement arrangement = Arrangement::kSpread;
@@ -51,6 +54,19 @@ struct Layout {
   uint32_t parity_columns() const { return uint32_t{groups} * m; }
   uint32_t columns() const { return data_columns() + parity_columns(); }
   bool operator==(const Layout&) const = default;
+};
+
+// What new stripes of a layout are, and until when.
+struct LayoutRoom {
+  std::string layout;   // "raid5:4+1,domain=disk": the settings that matter here
+  std::string stripes;  // "3+1", "2 copies", "nothing" (they cannot be written)
+  std::string until;    // "another node joins"; "" if they are as the layout asks
+  bool narrow = false;
+  bool crowded = false;
+  bool thin = false;  // fewer copies, or less parity, than the layout asks for
+  bool none = false;  // nothing can be written
+  bool whole() const { return !narrow && !crowded && !thin && !none; }
+  bool operator==(const LayoutRoom&) const = default;
 };
 
 // Geometry of one stripe. Columns are numbered data first: 0 .. groups*k-1 are data (group = column/k),
@@ -99,7 +115,7 @@ struct StripeInfo {
   StripeId id;
   StripeShape shape;
   std::vector<Column> columns;  // shape.columns() entries
-  bool narrow = false;   // fewer columns than its layout asks for (domains were down)
+  bool narrow = false;   // fewer columns than its layout asks for (too few domains were there)
   bool crowded = false;  // two columns share a failure domain
   bool operator==(const StripeInfo&) const = default;
 };

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/log.h"
+
 namespace stria {
 
 namespace {
 
 constexpr size_t kGiveBackBatch = 256;  // ids per message
 constexpr int64_t kGiveBackDelayNs = 5 * kSecond;
+constexpr int64_t kTellAgainNs = 60 * kSecond;
 
 bool Touches(const StripeGrant& grant, const std::vector<TargetId>& avoid) {
   return std::any_of(grant.info.columns.begin(), grant.info.columns.end(), [&](const Column& c) {
@@ -108,6 +111,7 @@ Task<Result<StripeGrant>> StripePool::Take(InodeId ino, Layout layout, uint64_t 
   if (request.avoid.empty()) e->ahead = std::min(e->ahead * 2, options_.max_ahead);
   bool around_lost = false;
   Result<AllocateReply> reply = co_await AllocateAround(std::move(request), &around_lost);
+  NotePlaces(reply.ok() ? Error() : reply.error());
   if (!reply.ok()) co_return reply.error();
   if (reply->stripes.empty()) co_return Error(FsError::kRetryLater, "no stripe was allocated");
   if (epoch == epoch_) {
@@ -125,10 +129,30 @@ Task<Result<AllocateReply>> StripePool::AllocateAround(AllocateRequest request, 
   }
   *around_lost = around.avoid.size() > request.avoid.size();
   Result<AllocateReply> reply = co_await allocate_(std::move(around));
-  // There may be space on those only.
-  if (reply.code() != FsError::kNoSpace || !*around_lost) co_return reply;
+  // There may be space on those only, or too few others.
+  const bool no_place = reply.code() == FsError::kNoSpace || reply.code() == FsError::kTooFewDomains;
+  if (!no_place || !*around_lost) co_return reply;
   *around_lost = false;
   co_return co_await allocate_(std::move(request));
+}
+
+void StripePool::NotePlaces(const Error& refused) {
+  const int64_t now_ns = Executor::Current().NowNs();
+  if (refused.code == FsError::kTooFewDomains) {
+    if (!no_place_since_ns_) {
+      no_place_since_ns_ = now_ns;
+      tell_ns_ = now_ns + kTellWaitNs;
+    }
+    if (now_ns < tell_ns_) return;
+    LogWarning("what was written has found no disks for {} s, and writers wait: {}",
+               (now_ns - *no_place_since_ns_) / kSecond, refused.message);
+    told_ = true;
+    tell_ns_ = now_ns + kTellAgainNs;
+  } else if (refused.ok() && no_place_since_ns_) {
+    if (told_) LogInfo("there are disks again for what is written, after {} s", (now_ns - *no_place_since_ns_) / kSecond);
+    no_place_since_ns_.reset();
+    told_ = false;
+  }
 }
 
 void StripePool::Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from, bool around_lost) {

@@ -7,6 +7,8 @@
 // others; narrow ones that came of it are not kept when those are heard again. Grants that are short for want of space are not kept: what is free changes too fast, and
 // there may be room for full ones soon. After a lost session everything is dropped without a word.
 //
+// While there are too few disks for a stripe, who wants one asks again and again; the log says so after kTellWaitNs.
+//
 // Executor's thread only. Bounds: kMaxLayouts entries (the least recently used is given back),
 // kMaxAhead grants each, kMaxGiveBack ids remembered.
 #pragma once
@@ -16,6 +18,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/meta_api.h"
@@ -34,6 +37,7 @@ class StripePool {
  public:
   static constexpr size_t kMaxLayouts = 16;
   static constexpr size_t kMaxAhead = 16;       // AllocateRequest::count's limit
+  static constexpr int64_t kTellWaitNs = 3 * kSecond;
   static constexpr size_t kMaxGiveBack = 4096;  // more are left to the end of the session
 
   // Fills in header and caller, and sends (MetaSession::Mutate).
@@ -93,6 +97,7 @@ class StripePool {
   void StartFill(const std::shared_ptr<Entry>& e);
   Task<void> Fill(std::shared_ptr<Entry> e, uint64_t epoch);
   void Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from, bool around_lost);
+  void NotePlaces(const Error& refused);
   void ArmSweep();  // old grants go also if nobody takes any
   Task<void> SendGiveBack();
 
@@ -106,6 +111,10 @@ class StripePool {
   Event hurry_;  // the sending does not wait for the next commits
   bool closed_ = false;
   uint64_t epoch_ = 0;  // of Drop
+  // Since when no stripe finds enough disks, and when that is to be told (again).
+  std::optional<int64_t> no_place_since_ns_;
+  int64_t tell_ns_ = 0;
+  bool told_ = false;
   Timer sweep_;
   TaskScope scope_;
 };

@@ -21,7 +21,8 @@ class WriteAllOp {
         payload_(std::move(payload)),
         options_(options),
         rng_(options.writer.seed),
-        deadline_ns_(Executor::Current().NowNs() + options.timeout_ns) {
+        deadline_ns_(Executor::Current().NowNs() + options.timeout_ns),
+        place_deadline_ns_(Executor::Current().NowNs() + std::min(options.timeout_ns, options.place_timeout_ns)) {
     todo_.push_back({0, payload_.size()});
   }
 
@@ -69,7 +70,8 @@ class WriteAllOp {
       }
       todo_.push_front(r);
       const int64_t wait_ns = backoff.NextNs();
-      if (Executor::Current().NowNs() + wait_ns >= deadline_ns_) {
+      const int64_t until_ns = e.code == FsError::kTooFewDomains ? place_deadline_ns_ : deadline_ns_;
+      if (Executor::Current().NowNs() + wait_ns >= until_ns) {
         const FsError code =
             IsRetryable(e.code) || e.code == FsError::kTokenExpired ? FsError::kTimedOut : e.code;
         Stop(Error(code, "the data could not be written in time; last: " + e.message));
@@ -86,7 +88,8 @@ class WriteAllOp {
     if (!grant.ok()) {
       const bool forgive = !avoid_.empty();  // there may be no place without them
       avoid_.clear();
-      if (!forgive && !IsRetryable(grant.code())) Stop(grant.error());
+      // Disks that are too few may be back soon.
+      if (!forgive && !IsRetryable(grant.code()) && grant.code() != FsError::kTooFewDomains) Stop(grant.error());
       co_return grant.error();
     }
     const StripeId id = grant->info.id;
@@ -126,6 +129,7 @@ class WriteAllOp {
   const WriteAllOptions options_;
   Random rng_;
   const int64_t deadline_ns_;
+  const int64_t place_deadline_ns_;
   std::deque<Range> todo_;
   std::deque<TargetId> avoid_;
   std::vector<WrittenPiece> pieces_;

@@ -135,6 +135,49 @@ TEST(WriteAll, UsesShorterStripes) {
   ExpectWritten(env, *r, payload);
 }
 
+// Too few disks: the bytes wait for them, as long as they may, and the reason is told.
+TEST(WriteAll, WaitsForDisksAsLongAsItMay) {
+  class Source final : public GrantSource {
+   public:
+    Source(FakeDataCluster* c, const Layout& l) : fake_(c, l) {}
+    Task<Result<StripeGrant>> Take(uint64_t bytes, std::vector<TargetId> avoid) override {
+      ++asked;
+      if (Executor::Current().NowNs() < disks_at_ns) co_return Error(FsError::kTooFewDomains, "bring back n2");
+      co_return co_await fake_.Take(bytes, std::move(avoid));
+    }
+    void GiveBack(StripeId id) override { fake_.GiveBack(id); }
+    int64_t disks_at_ns = INT64_MAX;
+    int asked = 0;
+
+   private:
+    FakeSource fake_;
+  };
+  IoEnv env(14);
+  const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 1);
+  const BufferChain payload = RandomPayload(env.rng, layout.stripe_bytes);
+  Source source(&env.cluster, layout);
+  WriteAllOptions options;
+  options.timeout_ns = options.place_timeout_ns = 20 * kSecond;
+  int64_t start = env.ex.NowNs();
+  auto r = RunSim(env.ex, WriteAll(env.io, source, layout, payload, options));
+  EXPECT_EQ(r.code(), FsError::kTooFewDomains);
+  EXPECT_NE(r.error().message.find("bring back n2"), std::string::npos) << r.error();
+  EXPECT_LE(env.ex.NowNs() - start, options.timeout_ns);
+  EXPECT_GE(env.ex.NowNs() - start, options.timeout_ns - 2 * kSecond);
+  EXPECT_LT(source.asked, 200) << "each of two workers now and then";
+  // Who was told already asks once more.
+  options.place_timeout_ns = 0;
+  start = env.ex.NowNs();
+  EXPECT_EQ(RunSim(env.ex, WriteAll(env.io, source, layout, payload, options)).code(), FsError::kTooFewDomains);
+  EXPECT_EQ(env.ex.NowNs(), start);
+  // They are back in time.
+  options.place_timeout_ns = 20 * kSecond;
+  source.disks_at_ns = env.ex.NowNs() + 8 * kSecond;
+  r = RunSim(env.ex, WriteAll(env.io, source, layout, payload, options));
+  ASSERT_TRUE(r.ok()) << r.error();
+  ExpectWritten(env, *r, payload);
+}
+
 // A crash of the client at any step leaves nothing running and nothing held.
 TEST(Crash, DestroysEverythingAtAnyPoint) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {

@@ -34,7 +34,7 @@ void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
-  const bool hopeless = (gone && n.failing() && n.failure.code == FsError::kNoSpace) || !n.lost.ok();
+  const bool hopeless = (gone && n.failing() && FindsNoPlace(n.failure.code)) || !n.lost.ok();
   if (!hopeless || n.dirty.clean()) return;
   n.dirty.Truncate(0);
   AccountDirty(n);
@@ -86,6 +86,8 @@ Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> ino
   auto source = pool_.SourceFor(inode->ino, inode->layout);
   WriteAllOptions options;
   options.timeout_ns = session_.options().timeout_ns;
+  // Places have been waited for, and somebody has been told so: who comes after that is not to wait as long again.
+  if (inode->failing() && inode->failure.code == FsError::kTooFewDomains) options.place_timeout_ns = 0;
   auto written = co_await WriteAll(io_, *source, inode->layout, std::move(payload), options);
   if (written.ok()) counters_.committed_bytes += bytes;
   co_return written;

@@ -134,8 +134,8 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (truncate) {
     no_writes.emplace(inode);
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
-    // what was there before the last writes. Unless there is no space for it: then it stays with us until it is cut off.
-    if (const auto flushed = co_await FlushInode(inode, false); flushed.code() == FsError::kNoSpace) {
+    // what was there before the last writes. Unless there is no place for it: then it stays with us until it is cut off.
+    if (const auto flushed = co_await FlushInode(inode, false); FindsNoPlace(flushed.code())) {
       pause.emplace(inode);
       co_await pause->Begin();
     } else {

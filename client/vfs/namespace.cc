@@ -82,7 +82,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
     // of its writes made.
     if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
       const auto flushed = co_await FlushInode(inode, false);
-      unflushed = flushed.code() == FsError::kNoSpace && set.size && *set.size < inode->attr.size;
+      unflushed = FindsNoPlace(flushed.code()) && set.size && *set.size < inode->attr.size;
       if (!unflushed) CO_RETURN_IF_ERROR(flushed);
     }
   }

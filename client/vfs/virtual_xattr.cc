@@ -180,6 +180,7 @@ Task<Result<void>> Vfs::SetLayout(Caller who, InodeId ino, std::string text) {
   r.layout = layout;
   auto reply = co_await session_.Mutate(&MetaService::SetLayout, std::move(r), std::move(who));
   ChangedUntold(ino);
+  if (reply.code() == FsError::kTooFewDomains) co_return Error(FsError::kInval, reply.error().message);
   if (!reply.ok()) co_return reply.error();
   if (auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = reply->layout;
   co_return Ok();

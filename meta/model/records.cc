@@ -76,6 +76,9 @@ void EncodeExtentBody(const Extent& e, ByteWriter* w) {
   w->Str(e.inline_bytes);
 }
 
+// In a layout's m: what a version without min= takes for a corrupt record, as it could not keep it.
+constexpr int kMinCopiesShift = 4;
+
 bool HasLayout(FileType t) { return t == FileType::kFile || t == FileType::kDirectory; }
 
 }  // namespace
@@ -88,7 +91,7 @@ Error CorruptRecord(Family f, std::string_view key, std::string_view what) {
 void EncodeLayout(const Layout& l, ByteWriter* w) {
   w->U8(l.groups);
   w->U8(l.k);
-  w->U8(l.m);
+  w->U8(static_cast<uint8_t>(l.m | l.min_copies << kMinCopiesShift));
   w->U8(static_cast<uint8_t>(l.codec));
   w->Bool(l.rotate);
   w->U8(static_cast<uint8_t>(l.arrangement));
@@ -103,7 +106,9 @@ Layout DecodeLayout(ByteReader* r) {
   Layout l;
   l.groups = r->U8();
   l.k = r->U8();
-  l.m = r->U8();
+  const uint8_t parity = r->U8();
+  l.m = parity & ((1 << kMinCopiesShift) - 1);
+  l.min_copies = static_cast<uint8_t>(parity >> kMinCopiesShift);
   l.codec = static_cast<Codec>(r->U8());
   l.rotate = r->Bool();
   const uint8_t arrangement = r->U8();
@@ -116,7 +121,7 @@ Layout DecodeLayout(ByteReader* r) {
   l.arrangement = static_cast<Arrangement>(arrangement);
   l.domain = static_cast<Domain>(domain);
   l.place = static_cast<Place>(place);
-  if (l.groups < 1 || l.k < 1 || l.k > kMaxDataColumns || l.m > kMaxParity || l.columns() > kMaxColumns ||
+  if (l.groups < 1 || l.k < 1 || l.k > kMaxDataColumns || l.m > kMaxParity || l.min_copies > l.m || l.columns() > kMaxColumns ||
       l.codec > Codec::kCauchy || l.unit_bytes == 0 || l.unit_bytes % 4096 != 0 || l.stripe_bytes == 0 ||
       l.stripe_bytes > kMaxStripeBytes) {
     r->Fail();

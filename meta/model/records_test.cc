@@ -143,6 +143,33 @@ TEST(Records, Store) {
   Check(state, StateKey(), "state");
 }
 
+// How few copies may do is kept beside m: as ever where a layout does not say it, and refused where it cannot be.
+TEST(Records, LayoutsWithFewerCopies) {
+  const auto encoded = [](const Layout& l) {
+    ByteWriter w;
+    EncodeLayout(l, &w);
+    return w.str();
+  };
+  Layout layout;
+  layout.k = 1;
+  layout.m = 2;
+  layout.codec = Codec::kCopy;
+  EXPECT_EQ(encoded(layout)[2], 2);
+  for (const uint8_t copies : {0, 1, 2}) {
+    layout.min_copies = copies;
+    const std::string bytes = encoded(layout);
+    EXPECT_EQ(bytes[2], 2 + 16 * copies) << "golden";
+    ByteReader r(bytes);
+    EXPECT_EQ(DecodeLayout(&r), layout);
+    EXPECT_TRUE(r.ok());
+  }
+  layout.min_copies = 3;
+  const std::string bad = encoded(layout);
+  ByteReader r(bad);
+  (void)DecodeLayout(&r);
+  EXPECT_FALSE(r.ok());
+}
+
 TEST(Records, LiveStripesValidate) {
   StripeRecord bad = SomeStripe();
   bad.info.columns[1].length = 9;

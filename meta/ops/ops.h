@@ -138,7 +138,7 @@ Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId ol
 // New shards for those columns of `wide` that have none, which a live stripe is to be laid out over, or a fold to get
 // (lengths and targets are set): known, not used yet, as after OpReserveShard.
 Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide);
-// The stripe becomes `wide`, which holds the same payload. Its former shards stay, reserved: who still reads them is told
+// The stripe becomes `wide`, which holds the same payload and may be narrow, too. Its former shards stay, reserved: who still reads them is told
 // first, and then they are dropped. Gives the stripe as it was. kConflict if it is not narrow any more (the new shards are
 // then still reserved), kNoEnt if it is gone.
 Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide);

@@ -215,7 +215,6 @@ Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide) {
   }
   CountLive(txn, was, -1);
   rec->info = wide;
-  rec->info.narrow = false;
   CountLive(txn, rec->info, 1);
   txn.Write(StripeKey(wide.id), *rec);
   return was;

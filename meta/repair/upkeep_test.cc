@@ -144,11 +144,25 @@ TEST(WidenQueue, FromCandidateToDone) {
   EXPECT_FALSE(q.HasStripe(StripeId(9)));
 }
 
+TEST(WidenQueue, WhatLacksCopiesComesFirst) {
+  WidenQueue q;
+  q.Add(StripeId(1));
+  q.Add(StripeId(3), true);
+  q.Add(StripeId(2), true);
+  EXPECT_EQ(q.Next(), StripeId(2));
+  EXPECT_EQ(q.Next(true), StripeId(3));
+  EXPECT_EQ(q.Next(true), std::nullopt);
+  EXPECT_EQ(q.Next(), StripeId(1));
+}
+
 TEST(WidenQueue, IsBounded) {
   WidenQueue q;
   for (uint64_t i = 1; i <= kMaxWidenCandidates; ++i) EXPECT_TRUE(q.Add(StripeId(i)));
   EXPECT_FALSE(q.Add(StripeId(kMaxWidenCandidates + 1)));
   EXPECT_TRUE(q.Add(StripeId(1)));
+  EXPECT_TRUE(q.Add(StripeId(kMaxWidenCandidates + 1), true)) << "in place of one that is not urgent";
+  EXPECT_EQ(q.waiting(), kMaxWidenCandidates);
+  EXPECT_EQ(q.Next(), StripeId(kMaxWidenCandidates + 1));
 }
 
 TEST(WidenQueue, RecordsSurvive) {

@@ -1,5 +1,6 @@
 #include "meta/repair/widen_queue.h"
 
+#include <iterator>
 #include <utility>
 
 #include "common/codec.h"
@@ -33,16 +34,21 @@ Result<WidenRecord> DecodeWiden(std::string_view bytes) {
   return w;
 }
 
-bool WidenQueue::Add(StripeId stripe) {
-  if (HasStripe(stripe) || candidates_.count(stripe)) return true;
-  if (candidates_.size() >= kMaxWidenCandidates) return false;
-  candidates_.insert(stripe);
+bool WidenQueue::Add(StripeId stripe, bool urgent) {
+  if (HasStripe(stripe) || candidates_.count({false, stripe})) return true;
+  if (!urgent && candidates_.count({true, stripe})) return true;
+  candidates_.erase({true, stripe});
+  if (candidates_.size() >= kMaxWidenCandidates) {
+    if (!urgent || !candidates_.rbegin()->first) return false;
+    candidates_.erase(std::prev(candidates_.end()));  // a later scan finds it again
+  }
+  candidates_.insert({!urgent, stripe});
   return true;
 }
 
-std::optional<StripeId> WidenQueue::Next() {
-  if (candidates_.empty()) return std::nullopt;
-  const StripeId first = *candidates_.begin();
+std::optional<StripeId> WidenQueue::Next(bool only_urgent) {
+  if (candidates_.empty() || (only_urgent && candidates_.begin()->first)) return std::nullopt;
+  const StripeId first = candidates_.begin()->second;
   candidates_.erase(candidates_.begin());
   return first;
 }

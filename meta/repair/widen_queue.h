@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -42,9 +43,9 @@ Result<WidenRecord> DecodeWiden(std::string_view bytes);
 
 class WidenQueue {
  public:
-  // False if it is full. Nothing for one that is known.
-  bool Add(StripeId stripe);
-  std::optional<StripeId> Next();  // takes one
+  // False if it is full. Nothing for one that is known. Urgent: it lacks copies.
+  bool Add(StripeId stripe, bool urgent = false);
+  std::optional<StripeId> Next(bool only_urgent = false);  // takes one, those that are urgent first
   size_t waiting() const { return candidates_.size(); }
 
   void Start(WidenRecord record);
@@ -67,7 +68,7 @@ class WidenQueue {
     bool handed_out = false;
     bool telling = false;
   };
-  std::set<StripeId> candidates_;
+  std::set<std::pair<bool, StripeId>> candidates_;  // not urgent?
   std::map<uint64_t, Task> tasks_;
   std::set<StripeId> stripes_;  // of the tasks
 };

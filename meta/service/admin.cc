@@ -169,6 +169,10 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
     default: reply.message = what + " is replaced: its shards move to the other disks, the new one among them";
   }
   reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + FormatSize(reply.bytes) + ")";
+  if (r.verb != AdminVerb::kUndrain) {
+    CO_ASSIGN_OR_RETURN(const std::string rooms, RoomsWithout(targets));
+    reply.message += rooms;
+  }
   std::vector<std::pair<TargetId, TargetState>> next;
   for (TargetId t : targets) {
     const TargetInfo* info = cluster_->FindTarget(t);
@@ -212,6 +216,8 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   AdminReply reply;
   const bool whole_node = !r.target;
   reply.message = (whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target)) + " is removed";
+  CO_ASSIGN_OR_RETURN(const std::string rooms, RoomsWithout(targets));
+  reply.message += rooms;
   if (r.dry_run) co_return std::move(reply);
   // From here on nothing is placed there, nor committed; nothing has been since the check: none of this
   // waits. Who still fills one of the stripes hears kConflict and writes its bytes elsewhere.

@@ -19,8 +19,8 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
   NewStripe s;
   s.shape.groups = p.groups;
   s.shape.k = p.k;
-  s.shape.m = layout.m;
-  s.shape.codec = p.k == layout.k ? layout.codec : DefaultCodec(p.k, layout.m);
+  s.shape.m = p.m;
+  s.shape.codec = p.k == layout.k && p.m == layout.m ? layout.codec : DefaultCodec(p.k, p.m);
   s.shape.unit_bytes = layout.unit_bytes;
   s.narrow = p.narrow;
   s.crowded = IsCrowded(view, s.shape, p.targets, layout.domain);
@@ -89,6 +89,7 @@ Task<Result<AllocateReply>> MetaServer::Allocate(AllocateRequest r) {
 Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
   ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
   const Layout layout = LayoutForPayload(asked, r.payload_bytes);
+  asked_.Note(asked, Now());
   const ClusterView view = cluster_->View();
   const SessionRecord* session = sessions_.Find(ctx.session);
   const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);
@@ -102,8 +103,8 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
     place.preferred = near == nullptr ? NodeId() : near->id;
     place.excluded = r.avoid;
     Result<Placement> placed = PlaceStripe(view, layout, place);
-    if (placed.code() == FsError::kRetryLater && !place.excluded.empty()) {
-      // Better a disk that has just failed the client than none; or there is no space, and that is the answer.
+    if ((placed.code() == FsError::kTooFewDomains || (placed.ok() && placed->m < layout.m)) && !place.excluded.empty()) {
+      // Better a disk that has just failed the client than none, or than fewer copies.
       place.excluded.clear();
       placed = PlaceStripe(view, layout, place);
     }
@@ -191,7 +192,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
       });
   if (!reply.ok() || !r.ino) co_return reply;
   if (r.make) CO_RETURN_IF_ERROR(co_await AnnounceMade(r, touched));
-  CO_RETURN_IF_ERROR(NoteNarrow(r.stripes));
+  CO_RETURN_IF_ERROR(NoteCompromises(r.stripes));
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
   // The bytes took longer to write than the allocation to sync, as a rule.

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/layout.h"
+#include "stripe/stripe_form.h"
 
 namespace stria {
 namespace {
@@ -23,8 +24,11 @@ bool MetaServer::IsExposureOld() const {
   return !exposure_ || exposure_->of != std::pair{cluster_->version(), store_->last_seq()};
 }
 
-void MetaServer::CountStripe(const StripeRecord& record, std::map<NodeId, NodeExposure>* out) const {
+void MetaServer::CountStripe(const StripeRecord& record, Exposure* out) const {
   if (record.state != StripeState::kLive) return;
+  if (out->layouts.size() < Exposure::kMaxLayouts) out->layouts.emplace(RoomName(record.layout), record.layout);
+  if (record.is_thin()) ++out->thin;
+  if (record.is_thin() && out->some_thin.size() < Exposure::kMaxThin) out->some_thin.insert(record.info.id);
   const StripeInfo& info = record.info;
   std::vector<std::pair<NodeId, uint32_t>> held;  // node and group, of each shard
   for (size_t i = 0; i < info.columns.size(); ++i) {
@@ -37,7 +41,7 @@ void MetaServer::CountStripe(const StripeRecord& record, std::map<NodeId, NodeEx
   for (size_t i = 0; i + info.shape.m < held.size(); ++i) {
     if (held[i] != held[i + info.shape.m] || held[i].first == counted) continue;
     counted = held[i].first;
-    NodeExposure& e = (*out)[counted];
+    NodeExposure& e = out->nodes[counted];
     e.node = counted;
     ++e.stripes;
     e.bytes += info.shape.payload_bytes;
@@ -59,7 +63,7 @@ Task<Result<void>> MetaServer::CountExposure(bool at_leisure) {
       for (const KvEntry& row : rows) {
         CO_ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
         after = record.info.id;
-        CountStripe(record, &fresh.nodes);
+        CountStripe(record, &fresh);
       }
       if (rows.size() < kExposurePage) break;
     }

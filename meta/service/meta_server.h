@@ -39,6 +39,7 @@
 #include "meta/backup/archiver.h"
 #include "common/token_clock.h"
 #include "meta/cluster/cluster_state.h"
+#include "meta/cluster/layouts_asked.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
 #include "meta/repair/fold_queue.h"
@@ -46,6 +47,7 @@
 #include "meta/repair/repair_queue.h"
 #include "meta/repair/scrub_orders.h"
 #include "meta/repair/widen_queue.h"
+#include "meta/service/exposure.h"
 #include "meta/service/reply_codec.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/lease_table.h"
@@ -390,7 +392,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<void>> ScanMoved();
 
   // ---- widen.cc ----
-  Result<void> NoteNarrow(const std::vector<StripeInfo>& committed);
+  Result<void> NoteCompromises(const std::vector<StripeInfo>& committed);
   bool IsWidenable(const StripeRecord& record) const;
   std::optional<StripeInfo> WideFormOf(const StripeRecord& record);
   Result<void> WidenSome();
@@ -447,17 +449,17 @@ class MetaServer final : public MetaService, public AdminService {
   Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t);
 
   // ---- exposure.cc ----
-  struct Exposure {
-    std::pair<uint64_t, CommitSeq> of;  // map and store when the count began
-    int64_t began_ns = 0;
-    std::map<NodeId, NodeExposure> nodes;
-  };
   bool IsExposureOld() const;
-  void CountStripe(const StripeRecord& record, std::map<NodeId, NodeExposure>* out) const;
+  void CountStripe(const StripeRecord& record, Exposure* out) const;
   Task<Result<void>> CountExposure(bool at_leisure);
   void CountExposureAhead();  // now and then
   Task<void> CountExposureSlowly();
   Task<NodeLoss> WhatANodesLossCosts();
+
+  // ---- places.cc ----
+  Result<std::map<std::string, Layout>> LayoutsInUse(bool of_stripes);
+  Result<std::vector<LayoutRoom>> LackingRooms();
+  Result<std::string> RoomsWithout(const std::vector<TargetId>& targets);
 
   // ---- status.cc, admin.cc ----
   struct Damage {
@@ -538,6 +540,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<NodeId, NodeState> logged_nodes_;
   std::map<TargetId, TargetState> logged_targets_;
   uint64_t place_seed_ = 0;
+  LayoutsAsked asked_;
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
 

@@ -46,7 +46,7 @@ Task<Result<void>> MetaServer::ScanMisfits() {
     for (const KvEntry& row : rows) {
       CO_ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
       misfits_after_ = record.info.id;
-      if (IsWidenable(record) && !widens_.Add(record.info.id)) full = true;
+      if (IsWidenable(record) && !widens_.Add(record.info.id, record.is_thin())) full = true;
       if (!record.info.crowded) continue;
       const std::optional<StripeHealth> health = HealthOf(record);
       const std::optional<int> need = health ? NeedOf(*health) : std::nullopt;

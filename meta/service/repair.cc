@@ -342,7 +342,7 @@ Result<void> MetaServer::TakeRebuilt(const RebuildResult& result) {
   const std::optional<int> spare = NeedOf(*HealthOf(*record));
   if (spare) repairs_.Add(t.stripe, *spare);
   else repairs_.Forget(t.stripe);
-  if (record->info.narrow) widens_.Add(t.stripe);
+  if (record->info.narrow) widens_.Add(t.stripe, record->is_thin());
   return Ok();
 }
 

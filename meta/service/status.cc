@@ -162,6 +162,11 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(repairs_.settings.limit_bytes_per_s);
   s.node_loss = co_await WhatANodesLossCosts();
+  CO_ASSIGN_OR_RETURN(s.layouts, LackingRooms());
+  if (exposure_) {
+    s.thin_stripes = exposure_->thin;
+    CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(exposure_->some_thin, kMaxLostFiles));
+  }
   co_return std::move(s);
 }
 

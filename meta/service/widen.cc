@@ -1,5 +1,6 @@
 // Stripes that were written narrow because too few domains were there are laid out over as many columns as their layout
-// asks for, only while nothing else waits for repair. Bookkeeping: meta/repair/widen_queue.h.
+// asks for, or, if that cannot be had yet, so that they stand more (with all their copies, less crowded); but for
+// those that lack copies only while nothing else waits for repair. Bookkeeping: meta/repair/widen_queue.h.
 //
 // One stripe:
 //   1. StartWiden: its new columns are placed and reserved, and the task recorded, in one transaction
@@ -15,6 +16,7 @@
 #include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/layout.h"
+#include "stripe/stripe_form.h"
 
 namespace stria {
 namespace {
@@ -24,6 +26,23 @@ constexpr int kMaxWidenTries = 64;         // candidates looked at in a round
 constexpr size_t kMaxWidenUses = 4096;     // extents of a stripe: so many sessions' caches are told
 constexpr int64_t kWidenAgainNs = 30 * kSecond;  // after a task that failed
 
+uint64_t LongestColumn(const StripeShape& shape) {
+  uint64_t bytes = 0;
+  for (uint32_t g = 0; g < shape.groups; ++g) bytes = std::max(bytes, GroupBytes(shape, g));
+  return bytes;
+}
+
+// The layout whose whole stripes are what was placed, for the same payload.
+Layout LaidOutAs(Layout layout, const Placement& placed) {
+  layout.groups = placed.groups;
+  layout.k = placed.k;
+  layout.m = placed.m;
+  layout.codec = DefaultCodec(placed.k, placed.m);
+  const uint64_t row = uint64_t{layout.data_columns()} * layout.unit_bytes;
+  layout.stripe_bytes = AlignUp(layout.stripe_bytes, row);
+  return layout;
+}
+
 uint32_t DataColumnsInUse(const StripeInfo& info) {
   uint32_t n = 0;
   for (uint16_t c = 0; c < info.shape.data_columns(); ++c) n += info.columns[c].length > 0;
@@ -32,13 +51,20 @@ uint32_t DataColumnsInUse(const StripeInfo& info) {
 
 }  // namespace
 
-// Those that are narrow may be widened at once, if it was only this writer that found too few domains.
-Result<void> MetaServer::NoteNarrow(const std::vector<StripeInfo>& committed) {
-  if (store_->Count(Counter::kNarrow) == 0) return Ok();
+// Those that are narrow may be widened at once, and those that are crowded spread, if it was only this writer that found
+// too few domains.
+Result<void> MetaServer::NoteCompromises(const std::vector<StripeInfo>& committed) {
+  if (store_->Count(Counter::kNarrow) == 0 && store_->Count(Counter::kCrowded) == 0) return Ok();
   Txn txn(*store_);
   for (const StripeInfo& s : committed) {
     ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, s.id));
-    if (record && record->info.narrow) widens_.Add(s.id);
+    if (!record) continue;
+    if (record->info.narrow) widens_.Add(s.id, record->is_thin());
+    const std::optional<StripeHealth> health = record->info.crowded ? HealthOf(*record) : std::nullopt;
+    const std::optional<int> need = health ? NeedOf(*health) : std::nullopt;
+    if (!need) continue;
+    repairs_.Add(s.id, *need);
+    repair_work_.Set();
   }
   return Ok();
 }
@@ -50,24 +76,37 @@ bool MetaServer::IsWidenable(const StripeRecord& record) const {
     return false;
   }
   const std::optional<StripeHealth> health = HealthOf(record);
-  return health && std::ranges::all_of(health->columns, [](ColumnState s) { return s == ColumnState::kOk; });
+  // What is misplaced has not been moved, or could not be: laid out anew it may fit.
+  return health && std::ranges::all_of(health->columns, [](ColumnState s) {
+           return s == ColumnState::kOk || s == ColumnState::kMisplaced;
+         });
 }
 
 // What the stripe is to be; nullopt if there is no room for that now.
 std::optional<StripeInfo> MetaServer::WideFormOf(const StripeRecord& record) {
   const uint64_t payload = record.info.shape.payload_bytes;
-  const Layout layout = LayoutForPayload(record.layout, payload);
-  StripeInfo wide;
-  wide.id = record.info.id;
-  wide.shape = ShapeFor(layout, payload);
+  Layout layout = LayoutForPayload(record.layout, payload);
   const ClusterView view = cluster_->View();
   PlaceRequest place;
   place.seed = place_seed_++;
-  for (uint32_t g = 0; g < wide.shape.groups; ++g) {
-    place.shard_bytes = std::max(place.shard_bytes, GroupBytes(wide.shape, g));
+  if (record.info.shape.gathered()) {  // thin: the one column that it has gets its copies
+    layout.k = 1;
+    layout.codec = DefaultCodec(1, layout.m);
+    const TargetView* at = view.Find(record.info.columns[0].target);
+    place.preferred = at == nullptr ? NodeId() : at->node;
   }
-  const Result<Placement> placed = PlaceStripe(view, layout, place);
+  place.shard_bytes = LongestColumn(ShapeFor(layout, payload));
+  Result<Placement> placed = PlaceStripe(view, layout, place);
+  if (placed.ok() && placed->narrow) {
+    // Fewer columns are longer, and may not find that space.
+    layout = LaidOutAs(layout, *placed);
+    place.shard_bytes = LongestColumn(ShapeFor(layout, payload));
+    placed = PlaceStripe(view, layout, place);
+  }
   if (!placed.ok() || placed->narrow) return std::nullopt;
+  StripeInfo wide;
+  wide.id = record.info.id;
+  wide.shape = ShapeFor(layout, payload);
   std::vector<TargetId> targets;
   for (uint16_t c = 0; c < wide.shape.columns(); ++c) {
     Column column;
@@ -77,19 +116,28 @@ std::optional<StripeInfo> MetaServer::WideFormOf(const StripeRecord& record) {
     wide.columns.push_back(column);
   }
   wide.crowded = IsCrowded(view, wide.shape, targets, record.layout.domain);
+  const Layout full = LayoutForPayload(record.layout, payload);
+  wide.narrow = wide.shape.groups < full.groups || wide.shape.k < full.k || wide.shape.m < full.m;
+  // Never less safe for being wider. Not wider and wider with each node that joins, but safer at once.
+  std::vector<TargetId> former;
+  for (const Column& c : record.info.columns) former.push_back(c.shard ? c.target : TargetId());
+  const uint32_t rank = RankOf(view, wide.shape, targets, record.layout);
+  const uint32_t rank_now = RankOf(view, record.info.shape, former, record.layout);
+  if (rank > rank_now || (wide.narrow && rank == rank_now)) return std::nullopt;
   return wide;
 }
 
 Result<void> MetaServer::WidenSome() {
   RETURN_IF_ERROR(CheckWidens());
-  if (repairs_.waiting() > 0 || cluster_->AwaitsFirstBeats()) return Ok();
+  if (cluster_->AwaitsFirstBeats()) return Ok();
+  const bool only_urgent = repairs_.waiting() > 0;
   for (int i = 0; i < kMaxWidenTries; ++i) {
     if (widens_.in_flight() >= kMaxWidens || !repairs_.MayStart(Now())) return Ok();
-    const std::optional<StripeId> next = widens_.Next();
+    const std::optional<StripeId> next = widens_.Next(only_urgent);
     if (!next) return Ok();
     const Result<void> started = StartWiden(*next);
     if (!started.ok()) {
-      widens_.Add(*next);
+      widens_.Add(*next, only_urgent);
       return started;
     }
   }
@@ -104,7 +152,8 @@ Result<void> MetaServer::StartWiden(StripeId stripe) {
   const Layout layout = LayoutForPayload(record->layout, record->info.shape.payload_bytes);
   // What is gathered stays where it is: its columns end where its writer wanted them to.
   const bool gathered = record->info.shape.gathered() || record->layout.arrangement != Arrangement::kSpread;
-  if (gathered || layout.data_columns() <= DataColumnsInUse(record->info)) {
+  const bool as_wide = gathered || layout.data_columns() <= DataColumnsInUse(record->info);
+  if (as_wide && !record->is_thin()) {
     RETURN_IF_ERROR(OpSetWide(txn, stripe));
     RETURN_IF_ERROR(txn.Commit());
     unsynced_.Set();

@@ -27,7 +27,8 @@ std::vector<std::pair<uint32_t, SimWorld::Fault>> SimWorld::Faults() const {
           {p.dead_disk, &SimWorld::KillDisk},       {p.hung_disk, &SimWorld::HangDisk},
           {p.full_disk, &SimWorld::FillDisk},       {p.meta_disk, &SimWorld::FailMetaSync},
           {p.lose_node, &SimWorld::LoseNode},       {p.stale_node, &SimWorld::StaleNode},
-          {p.drain, &SimWorld::Drain},              {p.add_node, &SimWorld::AddOne}};
+          {p.drain, &SimWorld::Drain},              {p.add_node, &SimWorld::AddOne},
+          {p.shrink, &SimWorld::Shrink}};
 }
 
 Task<void> SimWorld::Driver() {

@@ -6,6 +6,7 @@
 namespace stria {
 namespace {
 constexpr size_t kMaxSimNodes = 11;
+constexpr size_t kFewestNodes = 3;  // one more may be in trouble, and a disk of each drained
 constexpr int64_t kDrainPatienceNs = 60 * kSecond;
 }  // namespace
 
@@ -54,6 +55,34 @@ void SimWorld::LoseNode() {
   scope_.Spawn(OutAndRemoved(*n));
 }
 
+// ---- Lost for good, and the room stays smaller than the layout for a while
+
+size_t SimWorld::InUse() const {
+  size_t n = 0;
+  for (size_t i = 0; i < cluster_.nodes(); ++i) n += !gone_.contains(i) && !draining_.contains(i);
+  return n;
+}
+
+void SimWorld::Shrink() {
+  if (InUse() <= kFewestNodes || cluster_.nodes() + 1 >= kMaxSimNodes || !cluster_.meta_up()) return;
+  const std::optional<size_t> n = PickNode();
+  if (!n || draining_.contains(*n)) return;
+  ++counts_["nodes given up"];
+  Trace(cluster_.node_host(*n) + " is lost for good; " + std::to_string(InUse() - 1) + " are left");
+  troubles_[*n].rotten = true;
+  gone_.insert(*n);
+  cluster_.CrashNode(*n, true);
+  scope_.Spawn(OutAndRemoved(*n));
+}
+
+// As many as a whole stripe needs: else what is narrow stays so.
+void SimWorld::FillUp() {
+  while (options_.faults.shrink > 0 && InUse() < columns_) {
+    Trace("a node joins");
+    (void)cluster_.AddNode();
+  }
+}
+
 // It counts against the budget until it is removed. That nothing of it is named is not enough: a client that had sealed
 // a shard there before may commit that stripe until the metadata server has been told, and the loss of another node
 // would then be the second of it.
@@ -97,8 +126,7 @@ Task<void> SimWorld::OutAndBack(size_t n, int64_t away_ns) {
 // ---- Emptied while it works
 
 void SimWorld::Drain() {
-  size_t in_use = 0;
-  for (size_t i = 0; i < cluster_.nodes(); ++i) in_use += !gone_.contains(i) && !draining_.contains(i);
+  const size_t in_use = InUse();
   const size_t n = rng_.Below(cluster_.nodes());
   if (!cluster_.node_up(n) || troubles_.contains(n) || gone_.contains(n) || !draining_.insert(n).second) return;
   // With one drained and one in trouble a stripe must still find its domains.

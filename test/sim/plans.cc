@@ -113,16 +113,30 @@ SimPlan Blackouts() {
   return p;
 }
 
-// Everything that changes who is a member, with scrubs and crashes.
+// Everything that changes who is a member, with scrubs and crashes; also with fewer nodes than stripes have columns.
 SimPlan Members() {
   SimPlan p{"Members", {}};
   SimFaultPlan& f = p.options.faults;
   p.options.cluster.nodes = 7;
   f.drain = 3;
+  f.shrink = 4;
   f.lose_node = f.stale_node = f.dead_disk = f.add_node = 1;
   p.options.cluster.scrub_pause_ns = 10 * kSecond;
   p.options.duration_ns = 60 * kSecond;
   p.options.fault_pause_ns = 6 * kSecond;
+  return p;
+}
+
+// A room as small as the layout, of which node after node is given up, while it is written to.
+SimPlan Shrinking() {
+  SimPlan p{"Shrinking", {}};
+  SimFaultPlan& f = p.options.faults;
+  p.options.cluster.nodes = 5;
+  p.options.cluster.meta.cluster.out_ns = 20 * kSecond;  // also by itself
+  f.shrink = 8;
+  f.drain = f.stale_node = f.add_node = 1;
+  f.clock_jump = f.slow_disk = 0;
+  p.options.duration_ns = 60 * kSecond;
   return p;
 }
 
@@ -166,7 +180,7 @@ SimPlan Impatient() {
 
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
-                                             Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(),
+                                             Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(), Shrinking(),
                                              Folding(), Squashed(), Impatient()};
   return plans;
 }

@@ -37,6 +37,7 @@ struct SimFaultPlan {
   uint32_t meta_disk = 0;  // the metadata store fails a sync; the server ends and starts again
   // Membership.
   uint32_t lose_node = 0;    // for good; a fresh one comes
+  uint32_t shrink = 0;       // a node for good, and no other one for a while: down to fewer than the layout has columns
   uint32_t stale_node = 0;   // comes back after an administrator declared it out
   uint32_t drain = 0;        // a disk or node is emptied, and used again or removed
   uint32_t add_node = 0;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "stripe/layout_spec.h"
 #include "test/sim/world.h"
 
 namespace stria {
@@ -24,6 +25,7 @@ SimClusterOptions OfSeed(SimClusterOptions o, uint64_t seed) {
 SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
     : options_(std::move(options)),
       tracing_(std::getenv("STRIA_SIM_TRACE") != nullptr),
+      columns_(ParseLayout(options_.cluster.layout)->columns()),
       cluster_(seed, OfSeed(options_.cluster, seed)),
       rng_(seed * 7919 + 13),
       client_died_ns_(options_.cluster.clients, INT64_MIN / 2) {}
@@ -93,6 +95,7 @@ void SimWorld::HealAll() {
     if (auto t = troubles_.find(n); t != troubles_.end()) t->second.active = 0;
     if (!cluster_.node_up(n)) cluster_.StartNode(n);
   }
+  FillUp();
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     if (!cluster_.client_up(c)) cluster_.StartClient(c);
   }
@@ -192,7 +195,7 @@ Task<void> SimWorld::Settle() {
 // knew since before the last moves may name more columns that are gone than parity makes up for.
 void SimWorld::CheckMappings() {
   const SimFaultPlan& f = options_.faults;
-  if (f.has_disk_faults() || f.lose_node + f.stale_node + f.drain > 0) return;
+  if (f.has_disk_faults() || f.lose_node + f.shrink + f.stale_node + f.drain > 0) return;
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     if (cluster_.client(c).session().generation() > 1) continue;
     const uint64_t lost = cluster_.vfs(c).counters().lost_mappings;

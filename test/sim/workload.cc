@@ -123,6 +123,15 @@ bool SimWorld::CheckContent(size_t client, File* file, const std::string& conten
   return true;
 }
 
+void SimWorld::CheckPlaceError(size_t client, const File& file, const Error& error) {
+  const bool wrong = error.code == FsError::kNoSpace ? !WasFull()
+                                                     : error.code == FsError::kTooFewDomains && options_.faults.shrink > 0;
+  if (wrong) {
+    Fail("c" + std::to_string(client + 1) + " finds no place for " + file.name + ", although there is one: " +
+         error.ToString());
+  }
+}
+
 Task<void> SimWorld::Writer(size_t client, File* file, uint64_t seed) {
   Random rng(seed);
   ++actors_;
@@ -177,6 +186,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
       Strike();
     } else {
       fine = false;
+      CheckPlaceError(client, *file, closed.error());
       ++counts_["failed closes"];
     }
   }
@@ -207,6 +217,7 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     if (done.ok()) co_return true;
     // A write that went straight to the servers may have been done although the answer is an error.
     file->unsure = true;
+    CheckPlaceError(client, *file, done.error());
     ++counts_["failed writes"];
     co_return false;
   }
@@ -228,11 +239,13 @@ Task<bool> SimWorld::OneOperation(size_t client, File* file, VfsHandlePtr h, Ino
     auto done = co_await vfs.Fsync(kRoot, h);
     Trace(ClientName(client) + " " + file->name + " fsync: " + done.error().ToString());
     if (!done.ok()) {
+      CheckPlaceError(client, *file, done.error());
       ++counts_["failed fsyncs"];
       co_return false;
     }
     model.Acknowledge();
     ++counts_["fsyncs"];
+    if (InUse() < columns_) ++counts_["fsyncs with too few nodes"];
     Strike();
     co_return true;
   }

@@ -116,6 +116,8 @@ class SimWorld {
   Task<void> Reader(size_t client, uint64_t seed);
   Task<Result<Opened>> OpenAndRead(size_t client, File* file, bool for_write);
   Task<Result<std::string>> ReadAll(size_t client, VfsHandlePtr h, InodeId ino);
+  // Nothing was stored: for want of space only while disks are full, for want of disks only where so few may be left.
+  void CheckPlaceError(size_t client, const File& file, const Error& error);
   // `same_session`: the writer looks at what it has written itself.
   bool CheckContent(size_t client, File* file, const std::string& content, const char* who, bool same_session = false);
 
@@ -185,7 +187,10 @@ class SimWorld {
   Task<bool> Recovered(size_t n, NodeAudit audit);
 
   // members.cc
+  size_t InUse() const;
   void LoseNode();
+  void Shrink();
+  void FillUp();
   void StaleNode();
   void Drain();
   void AddOne();
@@ -200,6 +205,7 @@ class SimWorld {
 
   const SimRunOptions options_;
   const bool tracing_;
+  const size_t columns_;  // of a whole stripe
   SimCluster cluster_;
   Random rng_;
   std::string failure_;

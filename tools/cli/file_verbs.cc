@@ -316,7 +316,7 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   set->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
   set->add_option("SPEC", *spec,
                   "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
-                  "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,arrange=gathered ,.. "
+                  "raid50:GxK+1; then ,unit=256K ,stripe=32M ,domain=node|channel|disk ,arrange=gathered ,min=1 ,.. "
                   "(without it: the one that is there)");
   auto place = std::make_shared<std::string>();
   set->add_option("--place", *place, "Where data columns go: spread, local (the writer's node), node:NAME");

@@ -92,6 +92,14 @@ Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>
     sessions.push_back(
         {{"id", x.id.v}, {"client", x.client}, {"node", x.node_name}, {"lease_left_ns", x.lease_left_ns}});
   }
+  Json layouts = Json::array(), thin = Json::array();
+  for (const LayoutRoom& x : s.layouts) {
+    layouts.push_back({{"layout", x.layout}, {"stripes", x.stripes}, {"until", x.until}, {"narrow", x.narrow},
+                       {"crowded", x.crowded}, {"fewer_copies", x.thin}, {"none", x.none}});
+  }
+  for (const LostFile& x : s.thin_files) {
+    thin.push_back({{"path", x.path}, {"inode", x.ino.v}, {"offset", x.offset}, {"length", x.length}});
+  }
   return {{"cluster", s.map.cluster.ToString()},
           {"state", HealthName(HealthOf(findings))},
           {"exit_code", static_cast<int>(HealthOf(findings))},
@@ -105,6 +113,9 @@ Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>
           {"degraded_stripes", s.degraded_stripes},
           {"narrow_stripes", s.narrow_stripes},
           {"crowded_stripes", s.crowded_stripes},
+          {"stripes_with_fewer_copies", s.thin_stripes},
+          {"files_with_fewer_copies", thin},
+          {"lacking_layouts", layouts},
           {"lost_stripes", s.lost_stripes},
           {"garbage_shards", s.garbage_shards},
           {"node_loss", NodeLossJson(s)},

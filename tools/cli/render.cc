@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "common/units.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr int kBarCells = 20;
 constexpr uint64_t kSlowReadUs = 500'000;  // what may be called slow at all,
 constexpr uint64_t kSlowTimes = 8;         // if it is so much slower than the others
+constexpr size_t kMaxNamedFiles = 10;
 constexpr size_t kSlowOthers = 3;          // that there must be
 
 std::string Printf(const char* format, auto... args) {
@@ -280,7 +282,7 @@ void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
   if (s.narrow_stripes > 0) {
     out->push_back({Health::kDegraded,
                     Count(s.narrow_stripes, "stripe is", "stripes are") +
-                        " narrower than their layout (written while nodes were down; fully protected).",
+                        " narrower than their layout (written while too few nodes were there).",
                     "They are widened by themselves when there are enough nodes and nothing else is to be rebuilt."});
   }
   if (s.crowded_stripes > 0) {
@@ -289,6 +291,38 @@ void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
                         " two columns in one failure domain, for want of another.",
                     "Add a node, or bring back those that are down; they move by themselves."});
   }
+}
+
+// Of the layouts in use, what is written with them.
+void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
+  for (const LayoutRoom& room : s.layouts) {
+    std::string what = room.none ? "Nothing can be written with layout " + room.layout : "New stripes of layout " + room.layout;
+    if (!room.none) {
+      what += " are " + room.stripes;
+      if (room.crowded) what += ", crowded onto disks that fail together";
+      what += room.thin ? ", fewer than the layout asks for" : room.crowded ? "" : " (fully protected)";
+    }
+    if (!room.until.empty()) what += " until " + room.until;
+    if (room.none) what += "; who writes waits for the mount's timeout, and then gets EIO";
+    const std::string todo = "Bring back what is down, add a node or disk (stria node add NAME says how), or set a layout that fits:  stria "
+                             "layout set DIR LAYOUT   (for what is made from then on)";
+    out->push_back({room.none || room.thin ? Health::kAtRisk : Health::kDegraded, what + ".", todo});
+  }
+  if (s.thin_stripes == 0) return;
+  std::string names;
+  size_t more = 0, told = 0;
+  std::set<InodeId> seen;
+  for (const LostFile& f : s.thin_files) {
+    if (!seen.insert(f.ino).second) continue;
+    if (told == kMaxNamedFiles) ++more;
+    else names += (told++ ? ", " : "") + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path);
+  }
+  if (more > 0) names += ", and more";
+  out->push_back({Health::kAtRisk,
+                  Count(s.thin_stripes, "stripe has", "stripes have") +
+                      " fewer copies than their layout asks for, which it allows (min=): the next disk to fail may lose them" +
+                      (names.empty() ? "" : ": " + names) + ".",
+                  "Add a node or disk, or bring back those that are down; the copies are made by themselves."});
 }
 
 // A hint, not a fault: it may be just what the layouts ask for.
@@ -342,6 +376,7 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   DiagnoseDisks(s, &out);
   DiagnoseSlowDisks(s, &out);
   DiagnoseStripes(s, &out);
+  DiagnosePlaces(s, &out);
   DiagnoseNodeLoss(s, &out);
   std::stable_sort(out.begin(), out.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });

@@ -119,6 +119,42 @@ TEST(Render, LostDataIsFirstAndNamed) {
   EXPECT_EQ(j["lost_files"][0]["path"], "/run7.root");
 }
 
+TEST(Render, WhatNewStripesAreIsTold) {
+  const auto finding = [](LayoutRoom room) {
+    StatusReply s = SampleStatus();
+    s.layouts = {std::move(room)};
+    const auto findings = Diagnose(s, kSampleNowNs);
+    EXPECT_EQ(findings.size(), 1u);
+    return findings.at(0);
+  };
+  Finding f = finding({.layout = "raid5:4+1", .stripes = "3+1", .until = "another node joins", .narrow = true});
+  EXPECT_EQ(f.severity, Health::kDegraded);
+  EXPECT_EQ(f.what, "New stripes of layout raid5:4+1 are 3+1 (fully protected) until another node joins.");
+  EXPECT_NE(f.action.find("add a node"), std::string::npos);
+  f = finding({.layout = "raid1:2", .stripes = "2 copies", .until = "what is down is back", .crowded = true});
+  EXPECT_EQ(f.severity, Health::kDegraded);
+  EXPECT_EQ(f.what,
+            "New stripes of layout raid1:2 are 2 copies, crowded onto disks that fail together until what is down is back.");
+  f = finding({.layout = "raid1:2", .stripes = "nothing", .until = "another node joins", .none = true});
+  EXPECT_EQ(f.severity, Health::kAtRisk);
+  EXPECT_EQ(f.what, "Nothing can be written with layout raid1:2 until another node joins; who writes waits for the mount's "
+                    "timeout, and then gets EIO.");
+  f = finding({.layout = "raid1:2,min=1", .stripes = "1 copy", .until = "another node joins", .thin = true});
+  EXPECT_EQ(f.severity, Health::kAtRisk);
+
+  StatusReply s = SampleStatus();
+  s.thin_stripes = 3;
+  s.thin_files = {{InodeId(9), "/a", 0, 1}, {InodeId(9), "/a", 5, 1}, {InodeId(10), "", 0, 1}};
+  const auto findings = Diagnose(s, kSampleNowNs);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Health::kAtRisk);
+  EXPECT_NE(findings[0].what.find("3 stripes have fewer copies"), std::string::npos) << findings[0].what;
+  EXPECT_NE(findings[0].what.find(": /a, inode 10."), std::string::npos) << findings[0].what;
+  const Json j = StatusJson(s, kSampleNowNs);
+  EXPECT_EQ(j["stripes_with_fewer_copies"], 3);
+  EXPECT_EQ(j["files_with_fewer_copies"][0]["path"], "/a");
+}
+
 TEST(Render, EveryStateThatIsNotRightIsFound) {
   const auto found = [](const std::function<void(StatusReply&)>& change) {
     StatusReply s = SampleStatus();
