@@ -130,14 +130,15 @@ void FuseAdapter::LookAtRunning() {
   Reap();
   const int64_t now_ns = executor_.NowNs();
   bool again_soon = false;
-  std::vector<Asking> may_be_dying;
+  RequestsOfThreads may_be_dying;
   for (auto& [id, r] : requests_) {
     if (!r->req_) continue;
     const int64_t waits_ns = now_ns - r->asked_.at_ns;
-    // Of who exits, and closes a file by that, no signal is told.
-    if (r->asked_.thread != 0 && (r->interrupted_ || r->asked_.opcode == FUSE_FLUSH)) {
-      again_soon = true;
-      if (waits_ns >= kLookForDyingNs || r->asked_.thread == dying_) may_be_dying.push_back({id, r->asked_.thread});
+    // No signal is told of who dies and closes a file by that, nor of who waits for pages that are read ahead.
+    if (r->asked_.thread != 0 && r->on_interrupt_ != OnInterrupt::kIgnore) {
+      const bool soon = r->interrupted_ || r->asked_.opcode == FUSE_FLUSH;
+      again_soon = again_soon || soon;
+      if (waits_ns >= (soon ? kLookForDyingNs : kLookNs) || r->asked_.thread == dying_) may_be_dying[r->asked_.thread].push_back(id);
     }
     if (r->asked_.opcode == FUSE_SETLKW) continue;
     SayIfSlow(*r, waits_ns);
@@ -151,16 +152,16 @@ void FuseAdapter::LookAtRunning() {
   if (!requests_.empty()) LookBy(now_ns + (again_soon ? kLookForDyingNs : kLookNs));
 }
 
-Task<void> FuseAdapter::LetDyingGo(FuseAdapter* adapter, std::vector<Asking> asking) {
+Task<void> FuseAdapter::LetDyingGo(FuseAdapter* adapter, RequestsOfThreads asking) {
   adapter->looking_for_dying_ = true;
-  const std::vector<Asking> dying = co_await RunOn(adapter->thread_looks_, [adapter, asking = std::move(asking)]() mutable {
-    std::erase_if(asking, [adapter](const Asking& a) { return !adapter->threads_.IsDying(a.thread); });
+  const RequestsOfThreads dying = co_await RunOn(adapter->thread_looks_, [adapter, asking = std::move(asking)]() mutable {
+    std::erase_if(asking, [adapter](const auto& a) { return !adapter->threads_.IsDying(a.first); });
     return std::move(asking);
   });
   adapter->looking_for_dying_ = false;
-  for (const Asking& a : dying) {
-    adapter->dying_ = a.thread;
-    adapter->GiveUp(a.request, Error(FsError::kIntr));
+  for (const auto& [thread, requests] : dying) {
+    adapter->dying_ = thread;
+    for (const uint64_t id : requests) adapter->GiveUp(id, Error(FsError::kIntr));
   }
 }
 

@@ -216,11 +216,8 @@ class FuseAdapter {
   void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work);
   void LookBy(int64_t when_ns);
   void LookAtRunning();
-  struct Asking {
-    uint64_t request = 0;
-    uint32_t thread = 0;
-  };
-  static Task<void> LetDyingGo(FuseAdapter* adapter, std::vector<Asking> asking);
+  using RequestsOfThreads = std::unordered_map<uint32_t, std::vector<uint64_t>>;
+  static Task<void> LetDyingGo(FuseAdapter* adapter, RequestsOfThreads asking);
   void SayIfSlow(FuseRequest& r, int64_t waits_ns);
   static Task<void> Carry(FuseAdapter* adapter, FuseRequest* request, Work work);
   void Reap();

@@ -8,6 +8,7 @@
 //   if no thread was ready to take it, as they all wait here and have been signalled before. Then the signal itself is
 //   pending, and kills if it is neither blocked, ignored nor caught (a debugger may keep it from a traced process).
 // - Who was killed closes its files while it dies. No signal is pending any more; how it ends is known.
+// - We are told of no signal to who closes so, or waits for pages that the kernel reads ahead.
 // - A thread that /proc does not show (another pid namespace, hidepid) is not known to be dying.
 #pragma once
 

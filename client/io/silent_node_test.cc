@@ -126,7 +126,7 @@ TEST(SilentNode, StallsNoLaterWrite) {
     env.ex.RunFor(2 * kSecond);
   }
   EXPECT_EQ(stalls, 1);
-  EXPECT_LE(env.Asked(NodeId(3)), asked + 20) << "those of the write that stalled";
+  EXPECT_LT(env.Asked(NodeId(3)), asked + 40) << "those of the write that stalled, and probes; not one of each of 59 later writes";
   // It is used again soon when it is heard.
   env.cluster.node(NodeId(3)).hung = false;
   env.ex.RunFor(10 * kSecond);

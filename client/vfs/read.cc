@@ -1,6 +1,7 @@
 // Reading: newest bytes win. Dirty pieces over extents; extents lead to stripes; stripes are read
 // through the block cache when the reader is sequential, else just the asked range.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,9 @@ constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // while it was being asked, and once when too few of its columns can be read.
 constexpr int kMaxReadAttempts = 8;
 constexpr int64_t kTokenPauseNs = kSecond / 4;
+// What takes longer with the mapping that is known may be asked of disks that its columns have left: then a server that is
+// gone as well is one too many, and waited for in vain.
+constexpr int64_t kDoubtAfterNs = 3 * kSecond;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
 
@@ -124,12 +128,14 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
     const uint64_t epoch = n.extent_epoch;
-    Result<BufferChain> bytes = co_await Fetch(std::move(now));
-    if (bytes.ok()) {
+    std::optional<Result<BufferChain>> bytes;
+    if (asked_again) bytes.emplace(co_await Fetch(std::move(now)));
+    else bytes = co_await WithTimeout(kDoubtAfterNs, Fetch(std::move(now)));
+    if (bytes && bytes->ok()) {
       DoubtMapping(n);
-      co_return bytes;
+      co_return std::move(*bytes);
     }
-    last = bytes.error();
+    last = bytes ? bytes->error() : Error(FsError::kUnavailable, "data servers take long");
     // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
     const bool first_failure = !std::exchange(asked_again, true);
     if (!MappingIsOld(last.code) && !first_failure) break;
@@ -385,7 +391,11 @@ Task<void> Vfs::FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant->info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
-  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally));
+  // Who waits for these blocks then reads by himself, as the mapping is by then.
+  std::optional<Result<BufferChain>> got =
+      co_await WithTimeout(kDoubtAfterNs, reader_.ReadShared(grant, from, to - from, std::move(tally)));
+  if (!got) got.emplace(Error(FsError::kUnavailable, "data servers take long"));
+  const Result<BufferChain>& r = *got;
   fetching_bytes_ -= to - from;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint64_t at = i * kBlock;

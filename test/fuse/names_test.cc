@@ -166,6 +166,50 @@ TEST_F(Names, AreForgottenWhenSomebodyChangesThem) {
   }
 }
 
+// Those of directories are believed for a moment: whoever changes one elsewhere waits for that.
+TEST_F(Names, OfDirectoriesAreNotBelievedTooLong) {
+  ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
+  struct Others {
+    std::atomic<bool> stop = false;
+    std::vector<std::thread> threads;
+    ~Others() {
+      stop = true;
+      for (std::thread& t : threads) t.join();
+    }
+  } others;
+  for (const std::string& dir : {A("d"), B("d")}) {
+    others.threads.emplace_back([dir, &others] {
+      while (!others.stop) {
+        for (int i = 0; i < 3; ++i) StatError(dir + "/" + std::to_string(i) + "/none");
+      }
+    });
+  }
+  Random rng(7);
+  std::map<std::string, ino_t> model;
+  for (int round = 0; round < 100 && !HasFailure(); ++round) {
+    const std::string in = rng.OneIn(2) ? A("d/") : B("d/");
+    const std::string name = std::to_string(rng.Below(3)), to = std::to_string(rng.Below(3));
+    const bool there = model.contains(name);
+    if (rng.OneIn(2)) {
+      ASSERT_EQ(ErrorOf(there ? rmdir((in + name).c_str()) : mkdir((in + name).c_str(), 0755)), 0);
+      if (there) model.erase(name);
+      else model[name] = Stat(in + name).st_ino;
+    } else {
+      ASSERT_EQ(ErrorOf(rename((in + name).c_str(), (in + to).c_str())), there ? 0 : ENOENT);
+      if (there && name != to) model[to] = std::exchange(model[name], 0);
+      if (there && name != to) model.erase(name);
+    }
+    for (const std::string& at : {A("d/"), B("d/")}) {
+      for (int i = 0; i < 3; ++i) {
+        const std::string n = std::to_string(i);
+        struct stat st = {};
+        ASSERT_EQ(ErrorOf(lstat((at + n).c_str(), &st)), model.contains(n) ? 0 : ENOENT) << at + n << ", round " << round;
+        if (model.contains(n)) ASSERT_EQ(st.st_ino, model[n]) << at + n << ", round " << round;
+      }
+    }
+  }
+}
+
 // Who may not pass a directory does not because somebody else has.
 TEST_F(Names, AreNoWayAroundPermissions) {
   ASSERT_EQ(mkdir(A("closed").c_str(), 0755), 0);
