@@ -574,10 +574,10 @@ Task<Result<void>> StripeReader::Read(SharedGrant stripe, uint64_t payload_offse
 }
 
 Task<Result<BufferChain>> StripeReader::ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
-                                                     std::shared_ptr<ReadTally> tally) {
+                                                     std::shared_ptr<ReadTally> tally, bool patient) {
   BufferChain chain;
   std::vector<StripeRange> ranges;
-  ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length, std::move(tally)});
+  ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length, std::move(tally), patient});
   std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
   if (!results[0].ok()) co_return results[0].error();
   co_return chain;
@@ -596,7 +596,7 @@ Task<std::vector<Result<void>>> StripeReader::ReadMany(std::vector<StripeRange> 
       ReadOp op(io_, on_bad_, &stats_, std::move(todo));
       std::vector<Result<void>> got = co_await op.Run();
       for (size_t i = 0; i < left.size(); ++i) {
-        if (op.WorthWaiting(i) && !got[i].ok()) again.push_back(left[i]);
+        if (ranges[left[i]].patient && op.WorthWaiting(i) && !got[i].ok()) again.push_back(left[i]);
         results[left[i]] = std::move(got[i]);
       }
     }

@@ -50,6 +50,7 @@ struct StripeRange {
   BufferChain* chain = nullptr;
   uint64_t length = 0;
   std::shared_ptr<ReadTally> tally = nullptr;  // what it took is added here, also by a read that failed
+  bool patient = true;  // StripeReaderOptions::patience_ns; else what cannot be read now fails
   uint64_t bytes() const { return chain ? length : out.size(); }
 };
 
@@ -71,9 +72,9 @@ class StripeReader {
 
   Task<Result<void>> Read(SharedGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
                           std::shared_ptr<ReadTally> tally = nullptr);
-  // The bytes as they came from the network. The chain may hold more memory than it shows.
+  // The bytes as they came from the network. The chain may hold more memory than it shows. `patient`: as StripeRange.
   Task<Result<BufferChain>> ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
-                                       std::shared_ptr<ReadTally> tally = nullptr);
+                                       std::shared_ptr<ReadTally> tally = nullptr, bool patient = true);
   // All at once, requests to the same server shared; results in the order of `ranges`.
   Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);
 

@@ -53,7 +53,7 @@ class VfsInode {
   AsyncMutex lease_mu;
   uint32_t lease_waits = 0;    // for either, perhaps not in its line yet
   bool changing() const { return open_mu.locked() || lease_mu.locked(); }
-  uint32_t cuts = 0;           // calls under way during which no write starts (Vfs::NoWrites)
+  uint32_t cuts = 0;           // calls under way during which no write starts (NoWrites)
   Event cut_ended;             // pulsed when one ended
   uint32_t recalls = 0;        // being carried out
   uint32_t opening = 0;        // Opens of it under way
@@ -165,6 +165,21 @@ class VfsInode {
   // Kept for the next open only.
   bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !changing(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
+};
+
+// While it lives no write to the inode starts (but WritePages).
+class NoWrites {
+ public:
+  explicit NoWrites(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) { ++inode_->cuts; }
+  NoWrites(const NoWrites&) = delete;
+  NoWrites& operator=(const NoWrites&) = delete;
+  ~NoWrites() {
+    --inode_->cuts;
+    inode_->cut_ended.Pulse();
+  }
+
+ private:
+  const std::shared_ptr<VfsInode> inode_;
 };
 
 // Until it is destroyed nothing of the inode is being committed, nor will be as it is now.

@@ -12,6 +12,10 @@ constexpr size_t kMaxIdleInodes = 20'000;
 constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
 // Of the mapping that an open asks for: a small file's.
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
+
+Error ServersSilent() {
+  return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
+}
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
@@ -82,12 +86,6 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
   co_return Ok();
 }
 
-namespace {
-Error ServersSilent() {
-  return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
-}
-}  // namespace
-
 // Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
 // session is lost; and lost it is only once a server can be asked again.
 Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line) {
@@ -98,12 +96,6 @@ Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, Async
     if (held) co_return std::move(*held);
     if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
   }
-}
-
-Vfs::NoWrites::NoWrites(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) { ++inode_->cuts; }
-Vfs::NoWrites::~NoWrites() {
-  --inode_->cuts;
-  inode_->cut_ended.Pulse();
 }
 
 Task<Result<void>> Vfs::WritesMayStart(std::shared_ptr<VfsInode> inode) {

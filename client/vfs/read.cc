@@ -1,7 +1,6 @@
 // Reading: newest bytes win. Dirty pieces over extents; extents lead to stripes; stripes are read
 // through the block cache when the reader is sequential, else just the asked range.
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,9 +20,6 @@ constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // while it was being asked, and once when too few of its columns can be read.
 constexpr int kMaxReadAttempts = 8;
 constexpr int64_t kTokenPauseNs = kSecond / 4;
-// What takes longer with the mapping that is known may be asked of disks that its columns have left: then a server that is
-// gone as well is one too many, and waited for in vain.
-constexpr int64_t kDoubtAfterNs = 3 * kSecond;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
 
@@ -125,18 +121,18 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     ReadParts now;
     now.for_pages = for_pages;
     now.any = attempt + 1 == kMaxReadAttempts;
+    // Columns may have left the disks that the mapping names: a server that is gone as well is then one too many, and waited
+    // for in vain. So the mapping is asked for anew before anybody waits for servers to come back.
+    now.patient = asked_again;
     CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
     const uint64_t epoch = n.extent_epoch;
-    std::optional<Result<BufferChain>> bytes;
-    if (asked_again) bytes.emplace(co_await Fetch(std::move(now)));
-    else bytes = co_await WithTimeout(kDoubtAfterNs, Fetch(std::move(now)));
-    if (bytes && bytes->ok()) {
+    Result<BufferChain> bytes = co_await Fetch(std::move(now));
+    if (bytes.ok()) {
       DoubtMapping(n);
-      co_return std::move(*bytes);
+      co_return bytes;
     }
-    last = bytes ? bytes->error() : Error(FsError::kUnavailable, "data servers take long");
-    // Columns may have moved to other disks since the mapping was made, and those that it names be gone.
+    last = bytes.error();
     const bool first_failure = !std::exchange(asked_again, true);
     if (!MappingIsOld(last.code) && !first_failure) break;
     // A data server that has not heard from a restarted metadata server judges its tokens by another clock.
@@ -265,7 +261,7 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
             const uint64_t run = s.length + (s.end() == next ? RunBehind(extents, s) : 0);
             via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
           }
-          out->parts.push_back(ReadStripePart(grant, s.stripe_offset, s.length, via_cache, sequential, tally));
+          out->parts.push_back(ReadStripePart(grant, s.stripe_offset, s.length, via_cache, sequential, out->patient, tally));
           break;
         }
       }
@@ -332,7 +328,7 @@ Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
 }
 
 Task<Result<BufferChain>> Vfs::ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
-                                              bool via_cache, bool passes, std::shared_ptr<ReadTally> tally) {
+                                              bool via_cache, bool passes, bool patient, std::shared_ptr<ReadTally> tally) {
   const uint64_t payload = grant->info.shape.payload_bytes;
   if (stripe_offset > payload || length > payload - stripe_offset) {
     co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant->info.id.v));
@@ -356,7 +352,7 @@ Task<Result<BufferChain>> Vfs::ReadStripePart(SharedGrant grant, uint64_t stripe
       uint64_t run = std::min(block_end, end);
       while (run < end && !blocks_.Find({grant->info.id, run / kBlock})) run = std::min(run + kBlock, end);
       counters_.fetched_bytes += run - at;
-      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at, tally));
+      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at, tally, patient));
       out.Append(direct);
       at = run;
       continue;
@@ -391,11 +387,8 @@ Task<void> Vfs::FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant->info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
   ReadGuard guard = session_.BeginRead();
-  // Who waits for these blocks then reads by himself, as the mapping is by then.
-  std::optional<Result<BufferChain>> got =
-      co_await WithTimeout(kDoubtAfterNs, reader_.ReadShared(grant, from, to - from, std::move(tally)));
-  if (!got) got.emplace(Error(FsError::kUnavailable, "data servers take long"));
-  const Result<BufferChain>& r = *got;
+  // Readers who wait for these blocks read for themselves if they fail, with the mapping as it is then.
+  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally), /*patient=*/false);
   fetching_bytes_ -= to - from;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const uint64_t at = i * kBlock;

@@ -52,7 +52,7 @@ class KernelCache {
   // when the kernel has forgotten. Must not run on the executor's thread while it blocks.
   //
   // With `data` the kernel first writes back dirty pages of mappings (WritePages), and waits for pages that
-  // it is reading. So whoever calls this holds nothing that those wait for: no lease_mu above all. What the
+  // it is reading. So the caller holds nothing that those wait for (ARCHITECTURE.md, "The order of waits"). What the
   // kernel itself asked for (truncate, fallocate, copy_file_range) needs no call: it drops the pages when
   // it has the answer, and until then holds back pages that would be written.
   virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
@@ -412,17 +412,6 @@ class Vfs {
   Result<void> CheckHandle(const VfsHandle& h) const;
   // VfsInode::open_mu or lease_mu. Waits as long as the servers answer, and the session's timeout if they do not.
   Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line);
-  // While it lives no write to the inode starts (but WritePages).
-  class NoWrites {
-   public:
-    explicit NoWrites(std::shared_ptr<VfsInode> inode);
-    NoWrites(const NoWrites&) = delete;
-    NoWrites& operator=(const NoWrites&) = delete;
-    ~NoWrites();
-
-   private:
-    const std::shared_ptr<VfsInode> inode_;
-  };
   Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
   Task<bool> DirtyFell();
   bool DirtyRoomFor(uint64_t bytes) const {
@@ -520,6 +509,7 @@ class Vfs {
   struct ReadParts {
     bool for_pages = false;
     bool any = false;  // take what is there, for a file that changes all the time
+    bool patient = true;  // with data servers that may be back soon
     std::vector<BufferChain> pieces;                // in order
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts
@@ -539,7 +529,7 @@ class Vfs {
   std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
   Task<Result<BufferChain>> Fetch(ReadParts g);
   Task<Result<BufferChain>> ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
-                                           bool via_cache, bool passes, std::shared_ptr<ReadTally> tally);
+                                           bool via_cache, bool passes, bool patient, std::shared_ptr<ReadTally> tally);
   void StartFetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
                   std::shared_ptr<ReadTally> tally);
   Task<void> FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,

@@ -46,6 +46,16 @@ class Names : public TwoMounts {
   }
 };
 
+// Threads that do something until the test has ended.
+struct Others {
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  ~Others() {
+    stop = true;
+    for (std::thread& t : threads) t.join();
+  }
+};
+
 // One request for each step of a path, which brings the attributes too.
 TEST_F(Names, CostOneRequestEach) {
   ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
@@ -95,14 +105,7 @@ TEST_F(Names, StayWithWhatIsMountedThere) {
 // way meanwhile included.
 TEST_F(Names, AreForgottenWhenSomebodyChangesThem) {
   ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
-  struct Others {
-    std::atomic<bool> stop = false;
-    std::vector<std::thread> threads;
-    ~Others() {
-      stop = true;
-      for (std::thread& t : threads) t.join();
-    }
-  } others;
+  Others others;
   for (const std::string& dir : {A("d"), B("d")}) {
     others.threads.emplace_back([dir, &others] {
       while (!others.stop) {
@@ -169,14 +172,7 @@ TEST_F(Names, AreForgottenWhenSomebodyChangesThem) {
 // Those of directories are believed for a moment: whoever changes one elsewhere waits for that.
 TEST_F(Names, OfDirectoriesAreNotBelievedTooLong) {
   ASSERT_EQ(mkdir(A("d").c_str(), 0755), 0);
-  struct Others {
-    std::atomic<bool> stop = false;
-    std::vector<std::thread> threads;
-    ~Others() {
-      stop = true;
-      for (std::thread& t : threads) t.join();
-    }
-  } others;
+  Others others;
   for (const std::string& dir : {A("d"), B("d")}) {
     others.threads.emplace_back([dir, &others] {
       while (!others.stop) {
