@@ -16,35 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "api/session_api.h"
 #include "api/types.h"
 #include "common/exec/task.h"
 
 namespace stria {
 
-// ---- Sessions -------------------------------------------------------------------------------------
-
-struct HeldInode {  // what a session held before a server's restart
-  InodeId ino;
-  LeaseMode lease = LeaseMode::kNone;
-  bool for_write = false;
-};
-struct OpenSessionRequest {
-  OpHeader header;      // header.session/epoch set: reclaim that session
-  std::string client;   // for status: "mount /data on pc7 (pid 123)"
-  Uuid client_uuid;     // a restarted client with the same uuid fences its former session
-  std::string node_name;  // the node this client lives on, "" if none: for locality
-  std::vector<HeldInode> held;  // reclaim only
-  std::vector<FileLock> locks;  // reclaim only
-};
-struct OpenSessionReply {
-  SessionId session;
-  Epoch epoch;
-  bool reclaimed = false;  // false on a reclaim: the old session is gone, everything held is lost
-  uint64_t term = 0;       // grows with every start of the server
-  int64_t lease_ns = 0;
-  uint64_t first_event = 1;  // number of the first event that Poll will give
-  ClusterMap map;
-};
+// ---- Sessions (how one is opened, and comes back: session_api.h) --------------------------------------
 
 struct RenewRequest {
   OpHeader header;
@@ -304,6 +282,10 @@ struct CommitRequest {
   // The inode is made first, open for writing (kExclusive), in the same transaction; make->former is `ino`, and
   // make->header says for whom. It is made already if that name is that inode. kConflict: not the session's number.
   std::optional<MakeNodeRequest> make;
+  // The file's data_version as the writer of the extents knew it; 0: not told. With `only_known` the commit is refused
+  // (kStale) if it is another one by now: somebody else has changed the file.
+  uint64_t known_version = 0;
+  bool only_known = false;
 };
 struct CommitReply {
   Attr attr;

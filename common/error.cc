@@ -62,6 +62,7 @@ std::string_view FsErrorName(FsError e) {
     case FsError::kCorrupt: return "Corrupt";
     case FsError::kConflict: return "Conflict";
     case FsError::kNotReady: return "NotReady";
+    case FsError::kLapsed: return "Lapsed";
   }
   return "Unknown";
 }
@@ -123,7 +124,8 @@ int ToErrno(FsError e) {
     case FsError::kCancelled:
     case FsError::kCorrupt:
     case FsError::kConflict:
-    case FsError::kNotReady: return EIO;
+    case FsError::kNotReady:
+    case FsError::kLapsed: return EIO;
   }
   return EIO;
 }
@@ -138,12 +140,12 @@ FsError FromErrno(int err) {
 
 bool IsKnownFsError(uint16_t number) {
   return number <= static_cast<uint16_t>(FsError::kTimedOut) ||
-         (number >= static_cast<uint16_t>(FsError::kFenced) && number <= static_cast<uint16_t>(FsError::kNotReady));
+         (number >= static_cast<uint16_t>(FsError::kFenced) && number <= static_cast<uint16_t>(FsError::kLapsed));
 }
 
 bool IsRetryable(FsError e) {
   return e == FsError::kUnavailable || e == FsError::kDeadline || e == FsError::kRetryLater ||
-         e == FsError::kNotLeader || e == FsError::kNotReady;
+         e == FsError::kNotLeader || e == FsError::kNotReady || e == FsError::kLapsed;
 }
 
 std::string Error::ToString() const {

@@ -7,10 +7,14 @@ namespace wire {
 
 WIRE_MESSAGE(Empty) {}
 
-WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); }
-WIRE_MESSAGE(OpenSessionRequest) { F(header); F(client); F(client_uuid); F(node_name); F(held); F(locks); }
+WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); F(idle); }
+WIRE_MESSAGE(NotTaken) { F(ino); F(lock); }
+WIRE_MESSAGE(OpenSessionRequest) {
+  F(header); F(client); F(client_uuid); F(node_name); F(held); F(locks); F(comes_back);
+}
 WIRE_MESSAGE(OpenSessionReply) {
-  F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map);
+  F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map); F(lapsed); F(not_taken);
+  F(survived);
 }
 WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); }
 WIRE_MESSAGE(RenewReply) { F(term); F(lease_ns); F(current_seq); F(durable_seq); F(map_version); }
@@ -59,7 +63,7 @@ WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
 WIRE_MESSAGE(CommitRequest) {
   F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
-  F(give_back); F(clip); F(make);
+  F(give_back); F(clip); F(make); F(known_version); F(only_known);
 }
 WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); }
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }

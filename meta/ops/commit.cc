@@ -144,6 +144,9 @@ Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r)
   }
   RETURN_IF_ERROR(OpAllocateLayout(txn, ctx, r.ino));
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  if (r.only_known && rec.attr.data_version != r.known_version) {
+    return Error(FsError::kStale, "inode " + std::to_string(r.ino.v) + " was changed by others since these bytes were written");
+  }
   const uint64_t inline_before = rec.inline_bytes;
   const bool had_masks = !rec.masks.empty();
   // 2.

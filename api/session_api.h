@@ -1,0 +1,49 @@
+// How a session is opened, reclaims what it held when the server restarts, and comes back after its lease has run out.
+// Part of meta_api.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+
+namespace stria {
+
+struct HeldInode {  // what a session held before a server's restart, or before it lapsed
+  InodeId ino;
+  LeaseMode lease = LeaseMode::kNone;  // looked at after a restart only
+  bool for_write = false;
+  bool idle = false;  // kept for a next open only: not taken up by a session that has lapsed
+};
+struct OpenSessionRequest {
+  OpHeader header;      // header.session/epoch set: reclaim that session, or come back to it (then trace_id: the attempt)
+  std::string client;   // for status: "mount /data on pc7 (pid 123)"
+  Uuid client_uuid;     // a restarted client with the same uuid fences its former session
+  std::string node_name;  // the node this client lives on, "" if none: for locality
+  std::vector<HeldInode> held;  // not of a new one
+  std::vector<FileLock> locks;  // not of a new one
+  bool comes_back = false;  // the client knows kLapsed
+};
+// What a session that came back has lost.
+struct NotTaken {
+  InodeId ino;
+  bool lock = false;  // somebody was given a lock that excludes one of its own; false: the inode is gone
+  bool operator==(const NotTaken&) const = default;
+};
+struct OpenSessionReply {
+  SessionId session;
+  Epoch epoch;
+  bool reclaimed = false;  // false on a reclaim: the old session is gone, everything held is lost
+  uint64_t term = 0;       // grows with every start of the server
+  int64_t lease_ns = 0;
+  uint64_t first_event = 1;  // number of the first event that Poll will give
+  ClusterMap map;
+  // The session had lapsed, and goes on under a new epoch: it holds no lease, but has open what it held (and was not
+  // idle), and its locks, without `not_taken`. Of what it has cached nobody has told it anything meanwhile.
+  bool lapsed = false;
+  std::vector<NotTaken> not_taken;
+  CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart
+};
+
+}  // namespace stria
