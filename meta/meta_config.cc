@@ -34,6 +34,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   MetaServerOptions& s = c.server;
   s.root_squash = file.Bool("root_squash", s.root_squash);
   s.sessions.lease_ns = file.Duration("session.lease", s.sessions.lease_ns, kSecond, 600 * kSecond);
+  s.sessions.remember_ns = file.Duration("session.remember", s.sessions.remember_ns, 0, 24 * kHour);
   s.answer_timeout_ns = file.Duration("session.answer_timeout", s.answer_timeout_ns, kSecond, kHour);
   s.cluster.suspect_ns = file.Duration("cluster.suspect", s.cluster.suspect_ns, kSecond, kHour);
   s.cluster.down_ns = file.Duration("cluster.down", s.cluster.down_ns, kSecond, kHour);

@@ -29,7 +29,7 @@ struct MetaConfig {
 };
 
 // Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, backup, wake_latency, root_squash, and the
-// tables [session] lease, answer_timeout; [cluster] suspect, down, out, settle;
+// tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // That what is set together fits together; a sentence that names the key otherwise.

@@ -27,6 +27,7 @@ root_squash = true
 memory = "1GiB"
 [session]
 lease = "20s"
+remember = "5m"
 [cluster]
 out = "1h"
 [repair]
@@ -41,6 +42,8 @@ age = "2m"
   EXPECT_EQ(c->layout.m, 2);
   EXPECT_TRUE(c->server.root_squash);
   EXPECT_EQ(c->memory_bytes, kGiB);
+  EXPECT_EQ(c->server.sessions.lease_ns, 20 * kSecond);
+  EXPECT_EQ(c->server.sessions.remember_ns, 300 * kSecond);
   EXPECT_EQ(c->server.cluster.out_ns, 3600 * kSecond);
   EXPECT_EQ(c->server.repair.max_tasks, 10u);
   EXPECT_FALSE(c->server.fold.enabled);

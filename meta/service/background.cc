@@ -40,7 +40,7 @@ Task<void> MetaServer::TickLoop() {
     if (const auto saved = SaveCluster(); !saved.ok()) SetFatal(saved.error());
     PushMapEvents();
     ExpireSessions();
-    FenceSilent();
+    LapseSilent();
     if (!window_over_ && !sessions_.reclaiming()) {
       window_over_ = true;  // who has what open is known again
       reaps_ = orphans_;
@@ -96,7 +96,7 @@ Result<bool> MetaServer::CleanSome() {
   }
   if (reaps_.empty() || !window_over_) return false;
   const InodeId ino = *reaps_.begin();
-  if (leases_.IsOpen(ino) && !Sabotaged(Sabotage::kFreeOpenFiles)) {
+  if (IsOpen(ino) && !Sabotaged(Sabotage::kFreeOpenFiles)) {
     reaps_.erase(ino);  // again when it is released
     return true;
   }

@@ -131,7 +131,7 @@ void MetaServer::NoteCommit(const Touched& touched) {
   trims_.insert(touched.trim.begin(), touched.trim.end());
   orphans_.insert(touched.orphaned.begin(), touched.orphaned.end());
   for (InodeId ino : touched.orphaned) {
-    if (!leases_.IsOpen(ino)) Linger(ino);
+    if (!IsOpen(ino)) Linger(ino);
   }
   if (!trims_.empty() || !reaps_.empty()) clean_work_.Set();
 }
@@ -164,7 +164,7 @@ uint64_t MetaServer::PushEvent(SessionId s, SessionEvent e) {
   if (event != 0) {
     if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
   } else if (sessions_.Exists(s)) {
-    Fence(s, "it does not take its events");  // everything it caches must be taken for stale
+    Lapse(s, "it does not take its events");  // everything it caches must be taken for stale
   }
   return event;
 }

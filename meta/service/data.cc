@@ -209,7 +209,7 @@ Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touc
   } else {
     co_await Announce(s, touched, {ino});
   }
-  if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
+  if (!sessions_.Exists(s)) co_return sessions_.Gone(s);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteAttr(s, ino, &evicted);
   interests_.NoteData(s, ino, &evicted);

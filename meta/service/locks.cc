@@ -55,6 +55,7 @@ Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
   }
   const bool refused = a.outcome == LockTable::Outcome::kDeadlock || a.outcome == LockTable::Outcome::kTooMany;
   const LockReply reply = LockReplyOf(s, a);
+  if (asks && reply.granted) lapsed_.Strike(r.lock);
   if (r.header.op_seq && !refused) {
     ReplyRecord stored;
     stored.kind = static_cast<uint16_t>(OpKind::kLock);

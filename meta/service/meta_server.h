@@ -48,8 +48,10 @@
 #include "meta/repair/scrub_orders.h"
 #include "meta/repair/widen_queue.h"
 #include "meta/service/exposure.h"
+#include "meta/service/meta_server_options.h"
 #include "meta/service/reply_codec.h"
 #include "meta/session/interest_table.h"
+#include "meta/session/lapsed_sessions.h"
 #include "meta/session/lease_table.h"
 #include "meta/session/lock_table.h"
 #include "meta/session/number_grants.h"
@@ -58,33 +60,6 @@
 #include "meta/store/txn.h"
 
 namespace stria {
-
-// Folding (meta/service/fold.cc): of gathered layouts with parity, no others.
-struct FoldOptions {
-  bool enabled = true;
-  int64_t age_ns = 60 * kSecond;   // a stripe has been as it is, and its files as they are, for so long
-  int64_t rest_ns = 30 * kSecond;  // between two scans for what could be folded
-  size_t max_folds = 16;           // in flight
-};
-
-struct MetaServerOptions {
-  SessionTableOptions sessions;
-  ClusterOptions cluster;
-  RepairBudget repair;
-  FoldOptions fold;
-  size_t max_interests = kMaxInterests;
-  bool root_squash = false;  // uid 0 of clients becomes squash_id
-  uint32_t squash_id = 65534;
-  std::set<uint32_t> admin_uids = {0};  // who may change the cluster
-  int64_t group_sync_ns = 5 * kMillisecond;
-  int64_t token_ttl_ns = 3600 * kSecond;
-  // A session that renews its lease but leaves an event unacknowledged, or a recall unanswered, for
-  // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
-  int64_t answer_timeout_ns = 90 * kSecond;
-  int64_t tick_ns = 500 * kMillisecond;
-  size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand
-  ArchiverOptions archiver;
-};
 
 inline constexpr size_t kMaxGroups = 65'536;             // of a caller
 inline constexpr int64_t kMaxCallNs = 60 * kSecond;      // no call waits longer
@@ -181,7 +156,7 @@ class MetaServer final : public MetaService, public AdminService {
    public:
     explicit Opens(const MetaServer* server) : server_(server) {}
     bool IsInUse(SessionId asks, InodeId ino) const override {
-      return server_->leases_.IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->Now());
+      return server_->IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->Now());
     }
     bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
       return for_write ? server_->leases_.IsWriter(s, ino) : server_->leases_.IsOpenBy(s, ino);
@@ -288,13 +263,22 @@ class MetaServer final : public MetaService, public AdminService {
   // the log; "" if it asked for it.
   void Fence(SessionId s, std::string_view why);
   void ExpireSessions();
-  void FenceSilent();
+  void LapseSilent();
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
   void ReapIfUnused(InodeId ino);
   void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
   void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
+
+  // ---- come_back.cc: sessions whose lease has run out ----
+  // Others may have what it held. Fences it instead if it could not come back.
+  void Lapse(SessionId s, std::string_view why);
+  bool MayComeBack(const OpenSessionRequest& r) const;
+  Task<Result<OpenSessionReply>> ComeBack(OpenSessionRequest r);
+  std::vector<NotTaken> TakeUp(const OpenSessionRequest& r);  // REQUIRES: the session has come back just now
+  void ForgetHeld(SessionId s);  // what others wait for from it, and what it would be told
+  bool IsOpen(InodeId ino) const { return leases_.IsOpen(ino) || lapsed_.IsOpen(ino); }
 
   // ---- namespace.cc ----
   std::vector<InodeId> Covered(const NodeReply& r) const;
@@ -506,6 +490,8 @@ class MetaServer final : public MetaService, public AdminService {
   SessionTable sessions_;
   LeaseTable leases_;
   LockTable locks_;
+  LapsedSessions lapsed_;
+  std::map<SessionId, std::vector<NotTaken>> not_taken_;  // of the last time that it came back
   InterestTable interests_;
   NumberGrants numbers_;
   std::map<std::pair<InodeId, SessionId>, size_t> visits_;  // how many DirVisits

@@ -85,21 +85,26 @@ class TestClient {
     r.client_uuid = uuid_;
     r.client = "client " + std::to_string(uuid_.lo);
     r.node_name = node_;
+    r.comes_back = comes_back;
     Take(RunSim(h_->ex, h_->server->OpenSession(r)));
     Loops();
   }
-  // After a restart; false if the session is gone.
+  // After a restart, or after it has lapsed; false if the session is gone.
   bool Reclaim(std::vector<HeldInode> held = {}, std::vector<FileLock> locks = {}) {
     scope_ = std::make_unique<TaskScope>();
     OpenSessionRequest r;
     r.header = Header();
     r.client_uuid = uuid_;
     r.client = "client " + std::to_string(uuid_.lo);
+    r.comes_back = comes_back;
     r.held = std::move(held);
     r.locks = std::move(locks);
     r.header.replay_next = replay_next;
+    r.header.trace_id = attempt;
     auto reply = RunSim(h_->ex, h_->server->OpenSession(r));
     const bool reclaimed = reply.ok() && reply->reclaimed;
+    lapsed = reply.ok() && reply->lapsed;
+    not_taken = reply.ok() ? reply->not_taken : std::vector<NotTaken>();
     Take(std::move(reply));
     Loops();
     return reclaimed;
@@ -212,6 +217,10 @@ class TestClient {
   Epoch epoch;
   OpSeq acked_below;
   uint64_t replay_next = 0;  // of the next Reclaim
+  bool comes_back = false;
+  uint64_t attempt = 0;              // of the next Reclaim
+  bool lapsed = false;               // as the last one was answered
+  std::vector<NotTaken> not_taken;
   bool polls = true;
   bool renews = true;
   bool reports_seen = true;  // RenewRequest.seen_seq follows the server

@@ -20,7 +20,7 @@ std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
 // Notes what the session may cache of its reply, or keeps it from caching.
 Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
   if (!h.session) return reply;
-  if (!sessions_.Exists(h.session)) return Error(FsError::kFenced, "the session has ended");
+  if (!sessions_.Exists(h.session)) return sessions_.Gone(h.session);
   std::vector<InterestTable::Notice> evicted;
   if (reply.parent) interests_.NoteAttr(h.session, reply.parent->ino, &evicted);
   if (reply.parent2) interests_.NoteAttr(h.session, reply.parent2->ino, &evicted);

@@ -134,7 +134,7 @@ Result<void> MetaServer::LoadSessions(Txn& txn) {
   return ForEach(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
     uint64_t session = 0, seq = 0;
     if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
-    if (sessions_.Exists(SessionId(session))) sessions_.LoadReply(SessionId(session), OpSeq(seq), v);
+    if (sessions_.Find(SessionId(session)) != nullptr) sessions_.LoadReply(SessionId(session), OpSeq(seq), v);
     else ended_.insert(SessionId(session));
     return Ok();
   });

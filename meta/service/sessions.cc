@@ -28,6 +28,10 @@ bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
   const SessionId s = r.header.session;
   std::vector<InterestTable::Notice> evicted;
   for (const HeldInode& h : r.held) {
+    if (h.lease == LeaseMode::kNone) {
+      leases_.TakeUp(s, h.ino, h.for_write);
+      continue;
+    }
     if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) return false;
     // It may show what it has read of it, and is told of changes as before.
     interests_.NoteAttr(s, h.ino, &evicted);
@@ -60,9 +64,12 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       progress_.Pulse();
       if (sessions_.Exists(s)) co_return SessionReply(s, true);
     }
-    // Two sessions claim what only one can have had: neither the lease nor its bytes are safe.
-    Fence(s, "it claims a lease that another session has claimed");
-  } else if (const auto newer = sessions_.FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
+    // Two sessions claim what only one can have had: what it holds is nobody's, and its bytes are as safe as their
+    // file's version says.
+    if (sessions_.Exists(s)) Lapse(s, "it claims a lease that another session has claimed");
+  }
+  if (MayComeBack(r)) co_return co_await ComeBack(std::move(r));
+  if (const auto newer = sessions_.FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
     // A reclaim that was long on its way: the client has a later session, which it must not end.
     co_return Error(FsError::kFenced, "this session is over");
   }
@@ -73,7 +80,8 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
   const uint64_t nonce = r.header.trace_id;
   if (auto former = sessions_.FindByClient(r.client_uuid)) {
     // The same attempt again (its answer was lost) gets the same session; anything else replaces it.
-    if (nonce != 0 && !sessions_.IsUnclaimed(*former) && sessions_.OpenNonce(*former) == nonce) {
+    const bool live = sessions_.Exists(*former) && !sessions_.IsUnclaimed(*former);
+    if (nonce != 0 && live && sessions_.OpenNonce(*former) == nonce) {
       CO_RETURN_IF_ERROR(co_await store_->Sync());
       if (sessions_.Exists(*former)) co_return SessionReply(*former, false);
     } else {
@@ -94,6 +102,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
         record.client_uuid = r.client_uuid;
         record.client = r.client;
         record.node_name = r.node_name;
+        record.comes_back = r.comes_back;
         txn.Put(Family::kSessions, SessionKey(record.id), EncodeSessionRecord(record));
         const Result<CommitSeq> seq = txn.Commit();
         if (!seq.ok()) {
@@ -168,7 +177,7 @@ Task<Result<PollReply>> MetaServer::Poll(PollRequest r) {
 
 Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok()) {
+  if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok() || e.code == FsError::kLapsed) {
     Fence(r.header.session, "");
   }
   co_return Empty();
@@ -180,16 +189,17 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
   SessionRecord record = *found;
   if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
   else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
+  std::vector<InodeId> open = lapsed_.Drop(s);
+  for (InodeId ino : leases_.Drop(s)) open.push_back(ino);
   sessions_.Remove(s);
-  interests_.Drop(s);
+  ForgetHeld(s);
   numbers_.Drop(s);
-  for (InodeId ino : leases_.Drop(s)) {
+  not_taken_.erase(s);
+  for (InodeId ino : open) {
     if (orphans_.count(ino)) reaps_.insert(ino);
   }
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
-  oldest_event_.erase(s);
-  evictions_.erase(s);
-  demands_.erase(demands_.lower_bound({s, 0}), demands_.upper_bound({s, UINT64_MAX}));
+  record.lapsed = false;
   record.fenced = true;
   Txn txn(*store_);
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(record));
@@ -206,11 +216,14 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
 }
 
 void MetaServer::ExpireSessions() {
-  for (SessionId s : sessions_.Expired(Now())) Fence(s, "its lease has run out");
+  for (SessionId s : sessions_.Expired(Now())) {
+    Lapse(s, sessions_.IsUnclaimed(s) ? "it has not come back since the server was started" : "its lease has run out");
+  }
+  for (SessionId s : sessions_.Forgotten(Now())) Fence(s, "it has been away for too long, or too many are");
 }
 
 // Sessions that renew their lease and do not answer.
-void MetaServer::FenceSilent() {
+void MetaServer::LapseSilent() {
   std::set<SessionId> silent;
   const int64_t limit_ns = Now() - options_.answer_timeout_ns;
   for (SessionId s : sessions_.All()) {
@@ -236,7 +249,7 @@ void MetaServer::FenceSilent() {
     if (demand.second <= limit_ns) silent.insert(key.first);
     ++it;
   }
-  for (SessionId s : silent) Fence(s, "it renews its lease but does not answer recalls or take events");
+  for (SessionId s : silent) Lapse(s, "it renews its lease but does not answer recalls or take events");
 }
 
 // ---- Data leases ----
@@ -249,7 +262,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
   bool first = true;
   LeaseMode mode = LeaseMode::kNone;
   while (true) {
-    if (!sessions_.Exists(s)) co_return Error(FsError::kFenced, "the session has ended");
+    if (Error e = sessions_.Check(s, h.epoch); !e.ok()) co_return e;  // and what it waited for is not its any more
     const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
     first = false;
     if (o.late) {
@@ -329,7 +342,7 @@ Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
 }
 
 void MetaServer::ReapIfUnused(InodeId ino) {
-  if (!orphans_.count(ino) || leases_.IsOpen(ino)) return;
+  if (!orphans_.count(ino) || IsOpen(ino)) return;
   // Other programs of the session that has just closed it may be about to open it, too.
   if (lookups_.ByAnother(SessionId(), ino, Now())) {
     Linger(ino);

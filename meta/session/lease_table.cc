@@ -127,6 +127,13 @@ bool LeaseTable::Reclaim(SessionId s, InodeId ino, LeaseMode mode, bool for_writ
   return true;
 }
 
+void LeaseTable::TakeUp(SessionId s, InodeId ino, bool for_write) {
+  Holder& h = inodes_[ino][s];
+  by_session_[s].insert(ino);
+  h.open = true;
+  h.writes = h.writes || for_write;
+}
+
 LeaseTable::Outcome LeaseTable::ClearForChange(SessionId s, InodeId ino) {
   Outcome out;
   out.clear = true;
@@ -266,6 +273,16 @@ bool LeaseTable::IsOpenBy(SessionId s, InodeId ino) const {
 bool LeaseTable::IsWriter(SessionId s, InodeId ino) const {
   const Holder* h = Find(s, ino);
   return h != nullptr && h->open && h->writes;
+}
+
+std::vector<std::pair<InodeId, bool>> LeaseTable::OpenBy(SessionId s) const {
+  std::vector<std::pair<InodeId, bool>> out;
+  auto mine = by_session_.find(s);
+  if (mine == by_session_.end()) return out;
+  for (const InodeId ino : mine->second) {
+    if (IsOpenBy(s, ino)) out.emplace_back(ino, IsWriter(s, ino));
+  }
+  return out;
 }
 
 std::vector<SessionId> LeaseTable::HoldersExcept(SessionId s, InodeId ino) const {

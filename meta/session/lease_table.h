@@ -31,6 +31,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/types.h"
@@ -67,6 +68,9 @@ class LeaseTable {
   void AbandonOpen(SessionId s, InodeId ino);
   // What a session held before the server's restart. False if it conflicts with what others claim.
   bool Reclaim(SessionId s, InodeId ino, LeaseMode mode, bool for_write);
+
+  // The session has come back after its lease had run out: it has the inode open again, and holds nothing of it.
+  void TakeUp(SessionId s, InodeId ino, bool for_write);
 
   // `s` (0: anyone) is about to change ino's bytes or size, perhaps without having it open: the recalls of others needed
   // first, also of those who only read, as their kernels show pages without asking. Ask again after each answer until
@@ -105,6 +109,7 @@ class LeaseTable {
   bool IsOpen(InodeId ino) const;                         // by anyone, or being opened
   bool IsOpenBy(SessionId s, InodeId ino) const;
   bool IsWriter(SessionId s, InodeId ino) const;
+  std::vector<std::pair<InodeId, bool>> OpenBy(SessionId s) const;  // all that it has open; whether for writing
   std::vector<SessionId> HoldersExcept(SessionId s, InodeId ino) const;  // with any mode but kNone
   size_t inodes() const { return inodes_.size(); }
   // Recalls and flushes that wait for an answer, and opens that wait for those; a sentence each.

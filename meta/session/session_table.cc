@@ -17,6 +17,8 @@ std::string EncodeSessionRecord(const SessionRecord& r) {
   w.Str(r.node_name);
   w.U64(r.acked_below.v);
   w.Bool(r.fenced);
+  w.Bool(r.lapsed);
+  w.Bool(r.comes_back);
   return SealRecord(1, w.str());
 }
 
@@ -34,6 +36,10 @@ Result<SessionRecord> DecodeSessionRecord(std::string_view bytes) {
   s.node_name = std::string(r.Str());
   s.acked_below = OpSeq(r.U64());
   s.fenced = r.Bool();
+  if (r.left() > 0) {  // older ones end here
+    s.lapsed = r.Bool();
+    s.comes_back = r.Bool();
+  }
   if (!r.ok() || !s.id) return Error(FsError::kCorrupt, "a session record does not decode");
   return s;
 }
@@ -53,7 +59,9 @@ void SessionTable::Load(SessionRecord record, int64_t now_ns) {
   const SessionId id = record.id;
   Session& s = sessions_[id];
   s.record = std::move(record);
-  s.unclaimed = true;
+  s.unclaimed = !s.record.lapsed;
+  s.lapsed_ns = now_ns;
+  lapsed_ += s.record.lapsed ? 1 : 0;
   s.expires_ns = now_ns + options_.lease_ns;
 }
 
@@ -87,13 +95,86 @@ bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint
   return first;
 }
 
+void SessionTable::Lapse(SessionId id, int64_t now_ns) {
+  Session& s = At(id);
+  CHECK(!s.record.lapsed);
+  s.record.lapsed = true;
+  ++lapsed_;
+  s.unclaimed = false;
+  s.lapsed_ns = now_ns;
+  s.attempt = 0;
+  s.replays_until_ns = 0;
+  s.events.clear();
+  // What they say is in memory only, and that goes to others now: as after a restart it is done again.
+  for (const OpSeq seq : s.volatile_replies) s.replies.erase(seq);
+  s.volatile_replies.clear();
+}
+
+void SessionTable::ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, int64_t now_ns) {
+  Session& s = At(id);
+  CHECK(s.record.lapsed);
+  s.record.lapsed = false;
+  --lapsed_;
+  ++s.record.epoch.v;
+  s.attempt = attempt;
+  s.expires_ns = now_ns + options_.lease_ns;
+  s.seen = CommitSeq();  // reads of before may still run
+  s.delivered = s.next_event - 1;
+  AckReplies(id, acked_below);
+}
+
+bool SessionTable::IsLapsed(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it != sessions_.end() && it->second.record.lapsed;
+}
+
+uint64_t SessionTable::Attempt(SessionId id) const { return At(id).attempt; }
+
+int64_t SessionTable::AwayNs(SessionId id, int64_t now_ns) const { return now_ns - At(id).lapsed_ns; }
+
+std::vector<SessionId> SessionTable::Forgotten(int64_t now_ns) const {
+  std::vector<std::pair<int64_t, SessionId>> lapsed;
+  for (const auto& [id, s] : sessions_) {
+    if (s.record.lapsed) lapsed.emplace_back(s.lapsed_ns, id);
+  }
+  std::sort(lapsed.begin(), lapsed.end());
+  std::vector<SessionId> out;
+  const size_t too_many = lapsed.size() - std::min(lapsed.size(), options_.max_lapsed);
+  for (size_t i = 0; i < lapsed.size(); ++i) {
+    if (i < too_many || now_ns - lapsed[i].first >= options_.remember_ns) out.push_back(lapsed[i].second);
+  }
+  return out;
+}
+
+void SessionTable::Remove(SessionId id) {
+  if (IsLapsed(id)) --lapsed_;
+  sessions_.erase(id);
+}
+
+const SessionTable::Session* SessionTable::Live(SessionId id) const {
+  auto it = sessions_.find(id);
+  return it == sessions_.end() || it->second.record.lapsed ? nullptr : &it->second;
+}
+
+bool SessionTable::Exists(SessionId id) const { return Live(id) != nullptr; }
+
+Error SessionTable::Gone(SessionId id) const {
+  const std::string who = "session " + std::to_string(id.v);
+  if (IsLapsed(id)) return Error(FsError::kLapsed, "the lease of " + who + " has run out; it may come back");
+  return Error(FsError::kFenced, who + " has expired or was replaced; what it had not committed is lost");
+}
+
 Error SessionTable::Check(SessionId id, Epoch epoch) const {
   auto it = sessions_.find(id);
-  if (it == sessions_.end() || it->second.record.epoch != epoch) {
-    return Error(FsError::kFenced, "session " + std::to_string(id.v) +
-                                       " has expired or was replaced; what it had not committed is lost");
+  if (it == sessions_.end()) return Gone(id);
+  const SessionRecord& record = it->second.record;
+  if (record.comes_back && epoch < record.epoch) {
+    return Error(FsError::kRetryLater, "session " + std::to_string(id.v) + " has come back since this was asked");
   }
-  return Error();
+  if (epoch != record.epoch) {
+    return Error(FsError::kFenced, "session " + std::to_string(id.v) + " was never in epoch " + std::to_string(epoch.v));
+  }
+  return record.lapsed ? Gone(id) : Error();
 }
 
 void SessionTable::Renew(SessionId id, CommitSeq seen, int64_t now_ns) {
@@ -138,20 +219,22 @@ void SessionTable::Replayed(SessionId id) {
 std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {
   std::vector<SessionId> out;
   for (const auto& [id, s] : sessions_) {
-    if (now_ns >= s.expires_ns) out.push_back(id);
+    if (!s.record.lapsed && now_ns >= s.expires_ns) out.push_back(id);
   }
   return out;
 }
 
 int64_t SessionTable::NextExpiryNs() const {
   int64_t next = INT64_MAX;
-  for (const auto& [id, s] : sessions_) next = std::min(next, s.expires_ns);
+  for (const auto& [id, s] : sessions_) {
+    if (!s.record.lapsed) next = std::min(next, s.expires_ns);
+  }
   return next;
 }
 
 int64_t SessionTable::LeaseLeftNs(SessionId id, int64_t now_ns) const {
-  auto it = sessions_.find(id);
-  return it == sessions_.end() ? 0 : std::max<int64_t>(0, it->second.expires_ns - now_ns);
+  const Session* s = Live(id);
+  return s == nullptr ? 0 : std::max<int64_t>(0, s->expires_ns - now_ns);
 }
 
 const SessionRecord* SessionTable::Find(SessionId id) const {
@@ -170,20 +253,23 @@ uint64_t SessionTable::OpenNonce(SessionId id) const { return At(id).open_nonce;
 
 std::vector<SessionId> SessionTable::All() const {
   std::vector<SessionId> out;
-  for (const auto& [id, s] : sessions_) out.push_back(id);
+  for (const auto& [id, s] : sessions_) {
+    if (!s.record.lapsed) out.push_back(id);
+  }
   return out;
 }
 
 CommitSeq SessionTable::MinSeen() const {
   CommitSeq least(UINT64_MAX);
-  for (const auto& [id, s] : sessions_) least = std::min(least, s.unclaimed ? CommitSeq() : s.seen);
+  for (const auto& [id, s] : sessions_) {
+    if (!s.record.lapsed) least = std::min(least, s.unclaimed ? CommitSeq() : s.seen);
+  }
   return least;
 }
 
 uint64_t SessionTable::Push(SessionId id, SessionEvent e) {
-  auto it = sessions_.find(id);
-  if (it == sessions_.end()) return 0;
-  Session& s = it->second;
+  if (!Exists(id)) return 0;
+  Session& s = At(id);
   if (s.events.size() >= options_.max_events) return 0;
   e.seq = s.next_event++;
   s.events.push_back(std::move(e));
@@ -211,9 +297,9 @@ Error SessionTable::Ack(SessionId id, uint64_t event) {
 }
 
 bool SessionTable::Acked(SessionId id, uint64_t event) const {
-  auto it = sessions_.find(id);
-  if (it == sessions_.end()) return true;
-  const Session& s = it->second;
+  const Session* live = Live(id);
+  if (live == nullptr) return true;
+  const Session& s = *live;
   return s.events.empty() ? event < s.next_event : event < s.events.front().seq;
 }
 

@@ -4,18 +4,28 @@
 //
 // Life of a session:
 //
-//                 Open                      Renew / Reclaim
-//     (nothing) --------> active <---------------------------.
-//                           |  lease over, Fence,             \
-//                           |  queue overflow                  \
-//                           v                                   \
-//     (gone: kFenced) <-- removed <--- lease over --- unclaimed --'   <--- Load (after a restart)
+//                 Open            Renew / Reclaim
+//     (nothing) --------> active <---------------- unclaimed <--- Load (after a restart)
+//                          |  ^                        |
+//        lease over, silent,  |  ComeBack              | lease over
+//        queue overflow    |  |  (a new epoch)         |
+//                          v  |                        |
+//                         lapsed <---------------------'<--- Load (it had lapsed before)
+//                          |
+//                          |  not back in time, or its client has a new one
+//                          v
+//     (gone: kFenced) <-- removed <--- Close, or from anywhere
+//
+// A lapsed session holds nothing against anybody, is told nothing and waited for by nobody (Exists is false), and
+// whatever it asks is kLapsed until it comes back. What it asked before that is kRetryLater after it (an older epoch).
+// Its operations are exactly once throughout. Clients that do not know kLapsed are removed instead.
 //
 // Invariants:
 //  1. Event numbers of a session are dense; an event leaves the queue only when acknowledged.
 //  2. An op_seq is executed at most once: it is new, running, done (reply stored) or forgotten (below
 //     acked_below: its reply has arrived and it is refused).
 //  3. A session that is gone never comes back; its id is never used again.
+//  4. What is remembered of lapsed ones is bounded: max_lapsed of them, remember_ns long.
 //
 // Not thread-safe.
 #pragma once
@@ -36,13 +46,17 @@
 namespace stria {
 
 inline constexpr int64_t kDefaultLeaseNs = 15 * kSecond;
+inline constexpr int64_t kDefaultRememberNs = 600 * kSecond;
 inline constexpr size_t kMaxSessions = 4096;
+inline constexpr size_t kMaxLapsedSessions = 256;     // more, and the one that has been away longest is fenced
 inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session is fenced
 inline constexpr size_t kMaxEventsPerPoll = 512;
 inline constexpr size_t kMaxUnackedReplies = 16384;   // stored, per session; then kRetryLater
 
 struct SessionTableOptions {
   int64_t lease_ns = kDefaultLeaseNs;
+  int64_t remember_ns = kDefaultRememberNs;  // a session that has lapsed; 0: it is fenced at once
+  size_t max_lapsed = kMaxLapsedSessions;
   size_t max_sessions = kMaxSessions;
   size_t max_events = kMaxSessionEvents;
   size_t max_replies = kMaxUnackedReplies;
@@ -57,6 +71,8 @@ struct SessionRecord {
   std::string node_name;
   OpSeq acked_below;
   bool fenced = false;  // over; what it left is being collected
+  bool lapsed = false;
+  bool comes_back = false;  // its client knows how
   bool operator==(const SessionRecord&) const = default;
 };
 std::string EncodeSessionRecord(const SessionRecord& r);
@@ -78,18 +94,29 @@ class SessionTable {
   // the first change that it repeats, 0 if there is none.
   // REQUIRES: Check(id, epoch) is ok.
   bool Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint64_t replay_next, int64_t now_ns);
-  // kFenced if there is no such session.
+  // The session is lapsed from now on; what it holds is its owner's to take from it. REQUIRES: exists, or is unclaimed.
+  void Lapse(SessionId id, int64_t now_ns);
+  // It is active again, under a new epoch. `attempt`: a number of the client's. REQUIRES: IsLapsed.
+  void ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, int64_t now_ns);
+  bool IsLapsed(SessionId id) const;
+  // The attempt by which it came back last, in this term; 0: none.
+  uint64_t Attempt(SessionId id) const;
+  std::vector<SessionId> Forgotten(int64_t now_ns) const;  // have been lapsed for too long, or are too many
+  int64_t AwayNs(SessionId id, int64_t now_ns) const;      // since it lapsed, in this term
+  // kFenced if there is no such session, kLapsed if it is that.
   Error Check(SessionId id, Epoch epoch) const;
+  // The same for who has been found not to exist.
+  Error Gone(SessionId id) const;
   // Extends the lease. REQUIRES: exists.
   void Renew(SessionId id, CommitSeq seen, int64_t now_ns);
   // This server did not run for `ns`: all leases last that much longer here (clients count their own).
   void Excuse(int64_t ns);
   // Forgets the session: it is fenced from now on.
-  void Remove(SessionId id) { sessions_.erase(id); }
+  void Remove(SessionId id);
 
-  bool Exists(SessionId id) const { return sessions_.count(id) > 0; }
+  bool Exists(SessionId id) const;  // and is not lapsed
   bool IsUnclaimed(SessionId id) const;
-  bool full() const { return sessions_.size() >= options_.max_sessions; }
+  bool full() const { return sessions_.size() - lapsed_ >= options_.max_sessions; }
   // True while sessions of before the restart may still hold what they held then.
   bool reclaiming() const;
   // True while others than `id` may still repeat what the restart has lost of their changes: from Reclaim until
@@ -105,12 +132,14 @@ class SessionTable {
   int64_t NextExpiryNs() const;
   int64_t LeaseLeftNs(SessionId id, int64_t now_ns) const;
   int64_t lease_ns() const { return options_.lease_ns; }
-  const SessionRecord* Find(SessionId id) const;
-  std::optional<SessionId> FindByClient(const Uuid& client_uuid) const;
+  int64_t remember_ns() const { return options_.remember_ns; }
+  const SessionRecord* Find(SessionId id) const;                              // lapsed ones too
+  std::optional<SessionId> FindByClient(const Uuid& client_uuid) const;  // lapsed ones too
   uint64_t OpenNonce(SessionId id) const;
   std::vector<SessionId> All() const;
   // The least that any session has seen (max value without sessions): garbage of commits up to it has
-  // no readers. Unclaimed sessions have seen nothing.
+  // no readers. Unclaimed sessions have seen nothing. Lapsed ones are not counted: when they are back they ask for all
+  // mappings again, and find out by a missing shard that one is old.
   CommitSeq MinSeen() const;
 
   // ---- Events ----
@@ -120,7 +149,7 @@ class SessionTable {
   std::vector<SessionEvent> Take(SessionId id, size_t limit = kMaxEventsPerPoll);
   // All up to `event` are processed. kBadRequest if it was never delivered.
   Error Ack(SessionId id, uint64_t event);
-  // True if the session has processed `event`, or is gone.
+  // True if the session has processed `event`, or does not exist.
   bool Acked(SessionId id, uint64_t event) const;
   uint64_t delivered(SessionId id) const;
   uint64_t first_event(SessionId id) const;  // that Take would give first
@@ -158,6 +187,8 @@ class SessionTable {
   struct Session {
     SessionRecord record;
     bool unclaimed = false;
+    int64_t lapsed_ns = 0;  // since when
+    uint64_t attempt = 0;
     int64_t replays_until_ns = 0;
     uint64_t replay_next = 0;
     uint64_t open_nonce = 0;
@@ -175,8 +206,11 @@ class SessionTable {
   Session& At(SessionId id);
   const Session& At(SessionId id) const;
 
+  const Session* Live(SessionId id) const;  // null if it does not exist
+
   SessionTableOptions options_;
   std::map<SessionId, Session> sessions_;
+  size_t lapsed_ = 0;  // of them
 };
 
 }  // namespace stria

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/codec.h"
+
 namespace stria {
 namespace {
 
@@ -22,6 +24,8 @@ TEST(SessionTable, RecordRoundTripsAndRefusesCuts) {
   const std::string bytes = EncodeSessionRecord(r);
   ASSERT_TRUE(DecodeSessionRecord(bytes).ok());
   EXPECT_EQ(*DecodeSessionRecord(bytes), r);
+  r.lapsed = r.comes_back = true;
+  EXPECT_EQ(*DecodeSessionRecord(EncodeSessionRecord(r)), r);
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(DecodeSessionRecord(bytes.substr(0, n)).ok()) << n;
 }
 
@@ -40,6 +44,66 @@ TEST(SessionTable, LeaseRunsOutUnlessRenewed) {
   EXPECT_EQ(t.Check(kS1, Epoch(6)).code, FsError::kFenced);
   EXPECT_TRUE(t.Check(kS1, Epoch(7)).ok());
   EXPECT_EQ(t.MinSeen(), CommitSeq(8));
+}
+
+TEST(SessionTable, RecordsOfBeforeHadNotLapsed) {
+  SessionRecord r = Record(5);
+  std::string bytes = EncodeSessionRecord(r);
+  bytes = SealRecord(1, bytes.substr(5, bytes.size() - 5 - 2));  // version and length, and what is new
+  ASSERT_TRUE(DecodeSessionRecord(bytes).ok());
+  EXPECT_EQ(*DecodeSessionRecord(bytes), r);
+}
+
+TEST(SessionTable, WhoHasLapsedHoldsUpNobody) {
+  SessionTable t;
+  for (uint64_t id : {1, 2}) {
+    SessionRecord r = Record(id);
+    r.comes_back = true;
+    t.Open(r, 0, CommitSeq(id), 0);
+  }
+  const uint64_t event = t.Push(kS1, SessionEvent());
+  EXPECT_NE(event, 0u);
+  t.Begin(kS1, OpSeq(1));
+  t.Commit(kS1, OpSeq(1), "one");
+  t.CommitVolatile(kS1, OpSeq(2), "a lock");
+  t.Finish(kS1, OpSeq(1));
+  t.Lapse(kS1, 20 * kSecond);
+  EXPECT_FALSE(t.Exists(kS1));
+  EXPECT_TRUE(t.IsLapsed(kS1));
+  EXPECT_EQ(t.Check(kS1, Epoch(7)).code, FsError::kLapsed);
+  EXPECT_TRUE(t.Acked(kS1, event));
+  EXPECT_EQ(t.Push(kS1, SessionEvent()), 0u);
+  EXPECT_EQ(t.MinSeen(), CommitSeq(2));
+  EXPECT_EQ(t.All(), std::vector<SessionId>{kS2});
+  EXPECT_EQ(t.Expired(INT64_MAX), std::vector<SessionId>{kS2});
+  EXPECT_EQ(t.Lookup(kS1, OpSeq(1)), OpState::kDone);
+  EXPECT_EQ(t.Lookup(kS1, OpSeq(2)), OpState::kNew) << "in memory only";
+  EXPECT_TRUE(t.Forgotten(20 * kSecond + kDefaultRememberNs - 1).empty());
+  EXPECT_EQ(t.Forgotten(20 * kSecond + kDefaultRememberNs), std::vector<SessionId>{kS1});
+
+  t.ComeBack(kS1, OpSeq(1), 5, 30 * kSecond);
+  EXPECT_TRUE(t.Exists(kS1));
+  EXPECT_EQ(t.Attempt(kS1), 5u);
+  EXPECT_TRUE(t.Check(kS1, Epoch(8)).ok());
+  EXPECT_EQ(t.Check(kS1, Epoch(7)).code, FsError::kRetryLater) << "asked before it lapsed";
+  EXPECT_EQ(t.Check(kS1, Epoch(9)).code, FsError::kFenced);
+  EXPECT_EQ(t.MinSeen(), CommitSeq(0));
+  const uint64_t next = t.Push(kS1, SessionEvent());
+  EXPECT_GT(next, event);
+  EXPECT_EQ(t.first_event(kS1), next);
+  EXPECT_TRUE(t.Ack(kS1, next - 1).ok());
+  EXPECT_EQ(t.LeaseLeftNs(kS1, 30 * kSecond), kDefaultLeaseNs);
+}
+
+TEST(SessionTable, ARestartKnowsWhoHadLapsed) {
+  SessionTable t;
+  SessionRecord r = Record(1);
+  r.comes_back = r.lapsed = true;
+  t.Load(r, 100);
+  EXPECT_FALSE(t.reclaiming()) << "nobody waits for it";
+  EXPECT_TRUE(t.IsLapsed(kS1));
+  t.LoadReply(kS1, OpSeq(4), "four");
+  EXPECT_EQ(t.Lookup(kS1, OpSeq(4)), OpState::kDone);
 }
 
 TEST(SessionTable, ReclaimWindow) {

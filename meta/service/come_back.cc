@@ -1,0 +1,122 @@
+// Sessions whose lease has run out, and what becomes of them when they are heard again.
+//
+// When a lease has run out, others get what they want at once: the session holds nothing any more, and the record that
+// says so comes before whatever they change (one log). But it is remembered for a while: its operations stay exactly
+// once, its allocated stripes its own, and what it had open is not freed (meta/session/lapsed_sessions.h). When it comes
+// back it goes on under a new epoch, so that what it asked before, and what answers that, is void.
+//
+// What it gets back is decided where each thing is known best:
+//  - files that it has open: if they are there, always. It holds no lease of them, and asks for one when it needs one;
+//  - what it has cached: it forgets all of it (and what it fetched of stripes stays right, as stripes never change);
+//  - bytes that it has yet to write: each commit of them names the version of the file that they were written over, and
+//    is refused if it is another (CommitRequest::only_known). In one transaction with the commit, so that nothing need
+//    be kept from others until then; and it holds after a restart of the server as well;
+//  - locks: those that nobody else has had since.
+#include <utility>
+
+#include "common/log.h"
+#include "meta/service/meta_server_impl.h"
+
+namespace stria {
+
+void MetaServer::ForgetHeld(SessionId s) {
+  interests_.Drop(s);
+  oldest_event_.erase(s);
+  evictions_.erase(s);
+  demands_.erase(demands_.lower_bound({s, 0}), demands_.upper_bound({s, UINT64_MAX}));
+}
+
+void MetaServer::Lapse(SessionId s, std::string_view why) {
+  const SessionRecord* found = sessions_.Find(s);
+  if (found == nullptr || found->lapsed) return;
+  if (!found->comes_back || sessions_.remember_ns() == 0) return Fence(s, why);
+  LogWarning("session {} ({}) has lapsed: {}. Others may have what it held; if it is heard within {} s it goes on", s,
+             found->client, why, sessions_.remember_ns() / kSecond);
+  const bool known = !sessions_.IsUnclaimed(s);
+  if (known) lapsed_.Add(s, leases_.OpenBy(s), locks_.LocksOf(s));
+  for (InodeId ino : leases_.Drop(s)) ReapIfUnused(ino);
+  const std::vector<LockNotice> free_locks = locks_.Drop(s);
+  ForgetHeld(s);
+  not_taken_.erase(s);
+  sessions_.Lapse(s, Now());
+  Txn txn(*store_);
+  txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.Find(s)));
+  if (const auto seq = txn.Commit(); !seq.ok()) SetFatal(seq.error());
+  unsynced_.Set();
+  if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
+  TellLocksFree(free_locks);
+  progress_.Pulse();
+}
+
+// Also if it has come back before, and did not hear that.
+bool MetaServer::MayComeBack(const OpenSessionRequest& r) const {
+  const SessionRecord* record = sessions_.Find(r.header.session);
+  if (record == nullptr || !r.comes_back || !record->comes_back || record->client_uuid != r.client_uuid) return false;
+  if (r.header.epoch == record->epoch) return record->lapsed;
+  return r.header.epoch.v + 1 == record->epoch.v;
+}
+
+Task<Result<OpenSessionReply>> MetaServer::ComeBack(OpenSessionRequest r) {
+  // What a restart has lost is done again first: files may be missing until then.
+  CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
+  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  const SessionId s = r.header.session;
+  if (!MayComeBack(r)) co_return Error(FsError::kRetryLater, "the session has come back by another request");
+  const bool again = sessions_.Exists(s) && sessions_.Attempt(s) == r.header.trace_id && r.header.trace_id != 0;
+  if (!again) {
+    if (sessions_.Exists(s)) Lapse(s, "it has not heard that it was taken back");
+    if (!sessions_.IsLapsed(s)) co_return sessions_.Gone(s);
+    const int64_t away_ns = sessions_.AwayNs(s, Now());
+    sessions_.ComeBack(s, r.header.acked_below, r.header.trace_id, Now());
+    Txn txn(*store_);
+    txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.Find(s)));
+    if (const auto seq = txn.Commit(); !seq.ok()) {
+      SetFatal(seq.error());
+      co_return seq.error();
+    }
+    not_taken_[s] = TakeUp(r);
+    LogInfo("session {} ({}) has come back after {} s; {} inodes are lost to it", s, r.client, away_ns / kSecond,
+            not_taken_[s].size());
+    progress_.Pulse();
+  }
+  const Epoch epoch = sessions_.Find(s)->epoch;
+  // Durable before the client does anything in its new epoch.
+  const Result<void> synced = co_await store_->Sync();
+  if (!synced.ok()) {
+    SetFatal(synced.error());
+    co_return synced.error();
+  }
+  if (Error e = sessions_.Check(s, epoch); !e.ok()) co_return e;
+  OpenSessionReply reply = SessionReply(s, true);
+  reply.lapsed = true;
+  reply.not_taken = not_taken_[s];
+  reply.survived = started_seq_;
+  co_return reply;
+}
+
+std::vector<NotTaken> MetaServer::TakeUp(const OpenSessionRequest& r) {
+  const SessionId s = r.header.session;
+  const bool known = lapsed_.Knows(s);
+  std::vector<NotTaken> lost;
+  for (const HeldInode& h : r.held) {
+    if (h.idle) continue;
+    const std::optional<bool> writes = known ? lapsed_.OpenBy(s, h.ino) : std::optional(h.for_write);
+    Txn txn(*store_);
+    InodeRequest get;
+    get.ino = h.ino;
+    if (!writes || !OpGetAttr(txn, Ctx(r.header, nullptr), get).ok()) {
+      lost.push_back({h.ino, false});
+      continue;
+    }
+    leases_.TakeUp(s, h.ino, h.for_write && *writes);
+  }
+  for (const FileLock& l : r.locks) {
+    const bool valid = l.type != LockType::kNone && l.first <= l.last && l.last <= kLockToEnd;
+    if (valid && lapsed_.Has(s, l) && locks_.Reclaim(s, l)) continue;
+    if (lost.empty() || lost.back() != NotTaken{l.ino, true}) lost.push_back({l.ino, true});
+  }
+  for (InodeId ino : lapsed_.Drop(s)) ReapIfUnused(ino);
+  return lost;
+}
+
+}  // namespace stria

@@ -1,0 +1,44 @@
+// What a metadata server can be told (meta/meta_config.h reads it from a file).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+
+#include "common/units.h"
+#include "meta/backup/archiver.h"
+#include "meta/cluster/cluster_state.h"
+#include "meta/repair/repair_queue.h"
+#include "meta/session/interest_table.h"
+#include "meta/session/session_table.h"
+
+namespace stria {
+
+// Folding (meta/service/fold.cc): of gathered layouts with parity, no others.
+struct FoldOptions {
+  bool enabled = true;
+  int64_t age_ns = 60 * kSecond;   // a stripe has been as it is, and its files as they are, for so long
+  int64_t rest_ns = 30 * kSecond;  // between two scans for what could be folded
+  size_t max_folds = 16;           // in flight
+};
+
+struct MetaServerOptions {
+  SessionTableOptions sessions;
+  ClusterOptions cluster;
+  RepairBudget repair;
+  FoldOptions fold;
+  size_t max_interests = kMaxInterests;
+  bool root_squash = false;  // uid 0 of clients becomes squash_id
+  uint32_t squash_id = 65534;
+  std::set<uint32_t> admin_uids = {0};  // who may change the cluster
+  int64_t group_sync_ns = 5 * kMillisecond;
+  int64_t token_ttl_ns = 3600 * kSecond;
+  // A session that renews its lease but leaves an event unacknowledged, or a recall unanswered, for
+  // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
+  int64_t answer_timeout_ns = 90 * kSecond;
+  int64_t tick_ns = 500 * kMillisecond;
+  size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand
+  ArchiverOptions archiver;
+};
+
+}  // namespace stria
