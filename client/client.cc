@@ -39,6 +39,11 @@ SessionHandlers Client::Handlers() {
     stripes_.Drop(lost);
     return vfs_.OnReclaimed(lost);
   };
+  h.on_came_back = [this](std::vector<NotTaken> not_taken) {
+    stripes_.Drop(false);  // the server may have restarted meanwhile, and lost them
+    return vfs_.OnCameBack(std::move(not_taken));
+  };
+  h.on_repeated = [this](const Attr& attr) { vfs_.OnRepeated(attr); };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);
     stripes_.OnMapChanged();

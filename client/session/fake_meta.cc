@@ -17,9 +17,17 @@ class FakeMeta::Service final : public MetaService {
     reply.map = m_->map_;
     reply.term = m_->term_;
     reply.lease_ns = m_->lease_ns;
-    reply.epoch = Epoch(1);
     if (r.header.session) {
-      if (r.header.session == m_->session_) {
+      const bool missed = r.header.epoch.v + 1 == m_->epoch_;  // the answer by which it was taken back
+      if (r.header.session == m_->session_ && (m_->lapsed_ || missed)) {
+        CHECK(r.comes_back && r.header.trace_id != 0);
+        if (m_->lapsed_) m_->epoch_ = r.header.epoch.v + 1;
+        m_->lapsed_ = m_->unclaimed_ = false;
+        reply.reclaimed = reply.lapsed = true;
+        reply.not_taken = m_->not_taken;
+        reply.survived = CommitSeq(m_->survived_);
+        m_->reclaimed_ = r.held;
+      } else if (r.header.session == m_->session_) {
         reply.reclaimed = true;
         m_->unclaimed_ = false;
         m_->reclaimed_ = r.held;
@@ -33,8 +41,10 @@ class FakeMeta::Service final : public MetaService {
       m_->refused_.clear();
       m_->acked_below_ = OpSeq();
       m_->events_.clear();
-      m_->unclaimed_ = false;
+      m_->unclaimed_ = m_->lapsed_ = false;
+      m_->epoch_ = 1;
     }
+    reply.epoch = Epoch(m_->epoch_);
     reply.session = m_->session_;
     reply.first_event = m_->events_.empty() ? m_->next_event_ : m_->events_.front().seq;
     m_->acked_ = reply.first_event - 1;
@@ -167,7 +177,7 @@ class FakeMeta::Service final : public MetaService {
     co_return Ok();
   }
   Task<bool> Events(uint64_t term) {
-    while (m_->events_.empty() && m_->term_ == term && m_->session_) co_await m_->wake_.Wait();
+    while (m_->events_.empty() && m_->term_ == term && m_->session_ && !m_->lapsed_) co_await m_->wake_.Wait();
     co_return true;
   }
   template <class Rep>
@@ -188,17 +198,26 @@ std::shared_ptr<MetaService> FakeMeta::Connect(const std::string& address) {
 }
 
 Error FakeMeta::Check(const OpHeader& h) const {
-  return session_ && h.session == session_ ? Error() : Error(FsError::kFenced, "fake");
+  if (!session_ || h.session != session_) return Error(FsError::kFenced, "fake");
+  if (h.epoch.v < epoch_) return Error(FsError::kRetryLater, "fake");
+  return lapsed_ ? Error(FsError::kLapsed, "fake") : Error();
 }
 
 void FakeMeta::Restart(bool forget_sessions) {
   ++term_;
   applied_.erase(applied_.upper_bound(durable_), applied_.end());
   std::erase_if(results_, [&](const auto& kv) { return kv.second.first > durable_; });
-  seq_ = durable_;
+  seq_ = survived_ = durable_;
   events_.clear();
   unclaimed_ = static_cast<bool>(session_);
   if (forget_sessions) Fence();
+  wake_.Pulse();
+}
+
+void FakeMeta::Lapse() {
+  lapsed_ = static_cast<bool>(session_);
+  unclaimed_ = false;
+  events_.clear();
   wake_.Pulse();
 }
 

@@ -36,11 +36,13 @@ class FakeMeta final : public MetaConnector {
   void Sync() { durable_ = seq_; }
   void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
   void Fence();                                      // whatever sessions there are
+  void Lapse();                                      // likewise; it is taken back when it asks
   // To the one session there is; the event's number.
   uint64_t Push(SessionEvent::Kind kind, InodeId ino);
   void SetMapVersion(uint64_t version) { map_.version = version; }
 
   Faults faults;
+  std::vector<NotTaken> not_taken;  // told to who comes back
   int64_t lease_ns = 15 * kSecond;
   uint64_t acked_event() const { return acked_; }
   CommitSeq seen() const { return seen_; }
@@ -54,6 +56,7 @@ class FakeMeta final : public MetaConnector {
   size_t stored_results() const { return results_.size(); }
   uint64_t renewals() const { return renewals_; }
   uint64_t polls() const { return polls_; }
+  uint64_t epoch() const { return epoch_; }
   uint64_t sessions_opened() const { return next_session_ - 1; }
 
  private:
@@ -67,6 +70,9 @@ class FakeMeta final : public MetaConnector {
   uint64_t next_session_ = 1;
   SessionId session_;  // 0: none
   bool unclaimed_ = false;
+  bool lapsed_ = false;
+  uint64_t epoch_ = 1;
+  uint64_t survived_ = 0;
   uint64_t open_nonce_ = 0;
   uint64_t seq_ = 100;
   uint64_t durable_ = 100;

@@ -87,6 +87,9 @@ bool MetaSession::Retry(const Error& error, const Try& t) {
       // An answer to what was sent before a reclaim says nothing of the session as it is now.
       if (t.session == session_ && t.epoch == epoch_) Fence();
       return t.session == session_;
+    case FsError::kLapsed:
+      if (t.session == session_ && t.epoch == epoch_) Lapsed();
+      return true;
     case FsError::kUnavailable:
     case FsError::kDeadline:
     case FsError::kNotLeader:
@@ -141,8 +144,8 @@ Task<bool> MetaSession::NotWaiting(uint64_t generation, bool begun) {
   co_return true;
 }
 
-Task<bool> MetaSession::TermPast(uint64_t term) {
-  while (term_ == term) co_await changed_.Wait();
+Task<bool> MetaSession::PastOf(Try t) {
+  while (!IsPast(t)) co_await changed_.Wait();
   co_return true;
 }
 
@@ -160,9 +163,14 @@ void MetaSession::Fence() {
   epoch_ = Epoch();
   lease_until_ns_ = 0;
   durable_seq_ = CommitSeq();
+  attempt_ = 0;
   ops_.Reset();
   ResetEvents(1);
   SetState(State::kFenced);
+}
+
+void MetaSession::Lapsed() {
+  if (Live()) SetState(State::kReclaiming);
 }
 
 void MetaSession::SawTerm(uint64_t term) {
@@ -191,6 +199,7 @@ Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request)
   request.header.timeout_ns = options_.try_timeout_ns;
   request.client = options_.client_name;
   request.client_uuid = options_.client_uuid;
+  request.comes_back = true;
   request.node_name = options_.node_name;
   std::optional<Result<OpenSessionReply>> reply =
       co_await WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request)));
@@ -227,12 +236,17 @@ Task<Result<void>> MetaSession::Reclaim() {
   OpenSessionRequest request;
   request.header = Header(Caller{}, OpSeq());
   request.header.replay_next = ops_.FirstOrder();
+  // Of an attempt to come back with all its tries, as in OpenFresh.
+  if (attempt_ == 0) attempt_ = rng_.Next() | 1;
+  request.header.trace_id = attempt_;
   if (handlers_.held) request.held = handlers_.held();
   if (handlers_.locks) request.locks = handlers_.locks();
   const int64_t sent_ns = Executor::Current().NowNs();
   Result<OpenSessionReply> reply = co_await SendOpen(std::move(request));
   if (reply.code() == FsError::kFenced) Fence();
   CO_RETURN_IF_ERROR(reply);
+  attempt_ = 0;
+  if (reply->reclaimed && reply->lapsed) co_return co_await GoOn(std::move(*reply), sent_ns);
   const bool lost = !reply->reclaimed;
   if (lost) Fence();
   Adopt(*reply, sent_ns);
@@ -244,6 +258,23 @@ Task<Result<void>> MetaSession::Reclaim() {
     CO_RETURN_IF_ERROR(replayed);
   }
   co_await Settle(lost);
+  co_return Ok();
+}
+
+Task<Result<void>> MetaSession::GoOn(OpenSessionReply reply, int64_t sent_ns) {
+  if (reply.term != term_) {
+    // The server has restarted meanwhile, and has not waited for us: others have gone on without what it lost.
+    if (reply.term == term_ + 1) KnownDurable(reply.survived);
+    if (ops_.undurable() > 0) {
+      Fence();
+      co_return FencedError();
+    }
+  }
+  ++lapses_;
+  Adopt(reply, sent_ns);
+  if (handlers_.on_came_back) co_await handlers_.on_came_back(std::move(reply.not_taken));
+  if (state_ == State::kSettling) CO_RETURN_IF_ERROR(co_await EndCalls());
+  if (state_ == State::kSettling) SetState(State::kReady);
   co_return Ok();
 }
 

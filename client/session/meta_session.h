@@ -10,7 +10,10 @@
 //    acknowledgement, which other clients may wait for, never waits for a demand, which may wait for other clients' turn.
 // 4. A new term (the server restarted): calls wait, on_restart, held inodes are reclaimed, mutations that were
 //    not known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
-// 5. Fenced (expired or replaced): calls fail with kFenced until a fresh session is open; then
+// 5. Lapsed (the lease ran out at the server): the session comes back under a new epoch. Calls wait, on_restart, what is
+//    open is claimed, on_came_back tells what is lost; calls that were under way are asked again, then new ones go out.
+//    era() is larger: no lease of before is one.
+// 6. Fenced (replaced, or away for too long): calls fail with kFenced until a fresh session is open; then
 //    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
 //    crosses generations.
 //
@@ -75,11 +78,16 @@ struct SessionHandlers {
   // Before a reclaim: once all sessions have reclaimed, others change things of which this one is not told, so nobody
   // may show any more what was cached without asking the session. May be called more than once.
   std::function<Task<void>()> on_restart;
-  std::function<std::vector<HeldInode>()> held;      // for a reclaim
-  std::function<std::vector<FileLock>()> locks;      // for a reclaim
+  std::function<std::vector<HeldInode>()> held;      // for a reclaim, or to come back
+  std::function<std::vector<FileLock>()> locks;      // the same
   // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet
   // committed stripes may be. Must not make calls that wait for the session (they would wait for this).
   std::function<Task<void>(bool lost)> on_reclaimed;
+  // All leases are gone, and nothing was told of what others changed; what was claimed is open, and locked, but this.
+  // Must not wait for the session either.
+  std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
+  // A commit that a restart had lost was done again, and answered with this.
+  std::function<void(const Attr&)> on_repeated;
   std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
 };
 
@@ -131,9 +139,12 @@ class MetaSession {
   int64_t LeaseLeftNs() const;
   // Grows when a session was lost: descriptors of older generations give EIO.
   uint64_t generation() const { return generation_; }
+  // Grows also when it has come back after its lease had run out: no lease, recall or flush of before counts any more.
+  uint64_t era() const { return generation_ + lapses_; }
   bool fenced() const { return state_ == State::kFenced; }
   uint64_t term() const { return term_; }
   SessionId id() const { return session_; }
+  Epoch epoch() const { return epoch_; }
   CommitSeq durable_seq() const { return durable_seq_; }
   // Of changes of names and attributes: whether all that were answered when NextOp() was `before` are known durable.
   OpSeq NextOp() const { return ops_.Next(); }
@@ -181,7 +192,9 @@ class MetaSession {
   Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns, bool begun);
   Task<bool> NotWaiting(uint64_t generation, bool begun);
   bool Open(bool begun) const { return state_ == State::kReady || (begun && recovering_); }
-  Task<bool> TermPast(uint64_t term);
+  // Until the server has restarted or the session has come back, and what it answered before says nothing.
+  Task<bool> PastOf(Try t);
+  bool IsPast(const Try& t) const { return t.term != term_ || t.epoch != epoch_; }
   Try BeginTry();
   // Takes note of the error of a try (other address, fenced ...): true to try again.
   bool Retry(const Error& error, const Try& t);
@@ -192,7 +205,8 @@ class MetaSession {
   // The life of the session (meta_session.cc).
   Task<void> KeepOpen();
   Task<Result<void>> OpenFresh();
-  Task<Result<void>> Reclaim();
+  Task<Result<void>> Reclaim();  // after a restart, or after it has lapsed: the server knows which
+  Task<Result<void>> GoOn(OpenSessionReply reply, int64_t sent_ns);
   Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
   Task<Result<void>> Replay();
   // Calls that were under way when the server restarted are asked again: others may have seen what they did.
@@ -209,6 +223,7 @@ class MetaSession {
   void KnownDurable(CommitSeq seq);
   void SetState(State s);
   void Fence();
+  void Lapsed();
 
   // Events and the map (session_events.cc).
   Task<void> KeepPolling();
@@ -241,7 +256,9 @@ class MetaSession {
   uint64_t calls_ = 0;
   uint64_t open_nonce_ = 0;   // of the open being tried
   int64_t open_sent_ns_ = 0;  // its first try
+  uint64_t attempt_ = 0;      // of the reclaim being tried
   uint64_t generation_ = 1;
+  uint64_t lapses_ = 0;
   int64_t lease_until_ns_ = 0;
   int64_t lease_ns_ = 0;
   Event renew_now_;

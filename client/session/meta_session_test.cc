@@ -27,6 +27,11 @@ class Env {
       steps.push_back("reclaimed, server knows " + std::to_string(meta.reclaimed().size()));
       co_return;
     };
+    h.on_came_back = [this](std::vector<NotTaken> lost) -> Task<void> {
+      came_back.push_back(std::move(lost));
+      eras.push_back(session.era());
+      co_return;
+    };
     h.on_restart = [this]() -> Task<void> {
       steps.push_back("restart, server knows " + std::to_string(meta.reclaimed().size()));
       co_return;
@@ -65,6 +70,8 @@ class Env {
   FakeMeta meta;
   std::vector<HeldInode> held;
   std::vector<bool> reclaims;
+  std::vector<std::vector<NotTaken>> came_back;
+  std::vector<uint64_t> eras;
   std::vector<std::string> steps;  // of a restart, and of how much that we hold the server had heard
   std::vector<uint64_t> maps;
   std::vector<uint64_t> came, started, handled;
@@ -311,6 +318,99 @@ TEST(MetaSession, FencedUntilAFreshSession) {
   EXPECT_FALSE(env.session.fenced());
   EXPECT_TRUE(env.Unlink("c").ok());
   EXPECT_EQ(env.meta.log(), (std::vector<std::string>{"a", "c"}));
+}
+
+TEST(MetaSession, ComesBackAfterItsLease) {
+  Env env(5);
+  env.held = {{InodeId(7), LeaseMode::kExclusive, true, false}};
+  EXPECT_TRUE(env.Unlink("a").ok());
+  env.meta.not_taken = {{InodeId(8), true}};
+  env.meta.Lapse();
+  EXPECT_TRUE(env.Unlink("b").ok()) << "who asks waits";
+  env.ex.RunFor(kSecond);
+  EXPECT_EQ(env.session.generation(), 1u);
+  EXPECT_EQ(env.session.era(), 2u);
+  EXPECT_EQ(env.session.epoch(), Epoch(2));
+  EXPECT_EQ(env.came_back, (std::vector<std::vector<NotTaken>>{{{InodeId(8), true}}}));
+  EXPECT_EQ(env.eras, std::vector<uint64_t>{2}) << "before anything else is asked";
+  EXPECT_TRUE(env.reclaims.empty());
+  ASSERT_EQ(env.meta.reclaimed().size(), 1u);
+  EXPECT_EQ(env.meta.reclaimed()[0].ino, InodeId(7));
+  EXPECT_GT(env.session.LeaseLeftNs(), 10 * kSecond);
+  EXPECT_EQ(env.meta.log(), (std::vector<std::string>{"a", "b"}));
+  // Events go on.
+  const uint64_t e = env.meta.Push(SessionEvent::Kind::kInvalidateAttr, InodeId(3));
+  env.ex.RunFor(kSecond);
+  EXPECT_EQ(env.handled, std::vector<uint64_t>{e});
+  EXPECT_EQ(env.meta.acked_event(), e);
+}
+
+TEST(MetaSession, EachChangeOnceWhateverIsLostWhenItComesBack) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Env env(seed);
+    env.meta.faults.lost_request_percent = env.meta.faults.lost_reply_percent = 30;
+    std::vector<std::string> want;
+    size_t done = 0;
+    TaskScope scope;
+    for (int i = 0; i < 20; ++i) {
+      want.push_back("n" + std::to_string(i));
+      scope.Spawn([](Env* e, std::string name, size_t* count) -> Task<void> {
+        co_await Sleep(static_cast<int64_t>(e->rng.Below(20)) * kMillisecond);
+        EXPECT_TRUE((co_await e->session.Mutate(&MetaService::Unlink, Env::Request(name))).ok());
+        ++*count;
+      }(&env, want.back(), &done));
+    }
+    for (int i = 0; i < 3; ++i) {
+      env.ex.RunFor(static_cast<int64_t>(env.rng.Below(8000)) * kMicrosecond);
+      env.meta.Lapse();
+    }
+    ASSERT_TRUE(env.ex.RunUntil([&] { return done == want.size(); }, env.ex.NowNs() + 120 * kSecond)) << seed;
+    std::vector<std::string> got = env.meta.log();
+    std::sort(got.begin(), got.end());
+    std::sort(want.begin(), want.end());
+    EXPECT_EQ(got, want) << seed;
+    EXPECT_EQ(env.session.generation(), 1u);
+  }
+}
+
+// What a release says is of before: what is held since then has been claimed.
+TEST(MetaSession, NothingIsGivenBackThatWasHeldBefore) {
+  Env env(3);
+  ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+  env.meta.faults.down = true;
+  NameRequest r = Env::Request("a");
+  r.release = InodeId(9);
+  r.header.term = env.session.term();
+  std::optional<Result<NodeReply>> reply;
+  TaskScope scope;
+  scope.Spawn([](Env* e, NameRequest what, std::optional<Result<NodeReply>>* out) -> Task<void> {
+    *out = co_await e->session.Mutate(&MetaService::Unlink, std::move(what));
+  }(&env, std::move(r), &reply));
+  env.ex.RunFor(5 * kSecond);
+  env.meta.Lapse();
+  env.meta.faults.down = false;
+  env.ex.RunFor(5 * kSecond);
+  ASSERT_TRUE(reply && reply->ok());
+  EXPECT_EQ(env.meta.released(), std::vector<InodeId>{InodeId()});
+}
+
+// The server has restarted while the session was lapsed, and did not wait for what only this client could have said again.
+TEST(MetaSession, WhatARestartLostMeanwhileIsNotPassedOver) {
+  for (const bool synced : {true, false}) {
+    Env env(4);
+    ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
+    env.meta.SyncByItself(false);
+    EXPECT_TRUE(env.Unlink("a").ok());
+    if (synced) env.meta.Sync();
+    env.meta.Lapse();
+    env.meta.Restart(false);
+    env.meta.Lapse();  // it knows
+    env.ex.RunFor(20 * kSecond);
+    EXPECT_EQ(env.session.generation(), synced ? 1u : 2u);
+    EXPECT_EQ(env.came_back.size(), synced ? 1u : 0u);
+    EXPECT_EQ(env.reclaims, synced ? std::vector<bool>{} : std::vector<bool>{true});
+    EXPECT_TRUE(env.Unlink("b").ok());
+  }
 }
 
 TEST(MetaSession, RestartThatForgotUs) {

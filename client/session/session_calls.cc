@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "client/session/meta_session.h"
@@ -49,12 +50,21 @@ void PrepareReplay(RenameRequest* r, const NodeReply&) { r->release = InodeId();
 template <class Req, class Rep>
 void PrepareReplay(Req*, const Rep&) {}
 
-// The same for one that goes to the server under another term than the one in which it was made.
+void PrepareReplay(CommitRequest* r, const CommitReply&) { r->known_version = 0, r->only_known = false; }
+
+// The same for one that goes to the server under another term than the one in which it was made, or after the session
+// has lapsed since.
 void PrepareForTerm(NameRequest* r) { r->release = InodeId(); }
 void PrepareForTerm(RenameRequest* r) { r->release = InodeId(); }
 void PrepareForTerm(InodeRequest* r) { r->ino = InodeId(); }  // a Release: of nothing
 template <class Req>
 void PrepareForTerm(Req*) {}
+
+// What was made under leases that have run out since. What was buffered under one goes only over what was known then.
+void PrepareForEra(CommitRequest* r) { r->only_known = r->known_version != 0; }
+void PrepareForEra(LeaseDoneRequest* r) { r->ino = InodeId(); }
+template <class Req>
+void PrepareForEra(Req*) {}
 
 SessionCallNames NamedBy(const NameRequest& r) { return {r.parent, r.release}; }
 SessionCallNames NamedBy(const MakeNodeRequest& r) { return {r.parent, InodeId()}; }
@@ -94,6 +104,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
                                    bool mutation) {
   const Executor& ex = Executor::Current();
   const uint64_t generation = generation_;
+  const uint64_t era = this->era();
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
   if (handlers_.before_call) {
     if (auto first = handlers_.before_call(NamedBy(request))) {
@@ -130,7 +141,8 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     const Try t = BeginTry();
     const int64_t left_ns =
         overdue ? options_.timeout_ns : std::max<int64_t>(deadline_ns - ex.NowNs(), kMillisecond);
-    if (made_in != 0 && made_in != t.term) PrepareForTerm(&request);
+    if (made_in != 0 && (made_in != t.term || era != this->era())) PrepareForTerm(&request);
+    if (era != this->era()) PrepareForEra(&request);
     request.header = Header(caller, ticket.seq());
     request.header.trace_id = number;
     request.header.term = t.term;
@@ -138,12 +150,12 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     request.header.timeout_ns = std::min(options_.try_timeout_ns, left_ns);
     request.header.settle = overdue.has_value();
     auto [answer, restarted] = co_await FirstOf(
-        WithTimeout(request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request)), TermPast(t.term));
+        WithTimeout(request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request)), PastOf(t));
     if (generation != generation_) co_return FencedError();
     std::optional<Result<Rep>> reply;
     if (answer) reply = std::move(*answer);
     // What a server said before its restart may be forgotten there by now: ask again.
-    const bool current = t.term == term_ && Open(mutation);
+    const bool current = !IsPast(t) && Open(mutation);
     if (reply && reply->ok() && current) {
       if (mutation) PrepareReplay(&request, **reply);
       if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
@@ -199,7 +211,12 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   request.header.timeout_ns = options_.try_timeout_ns;
   std::optional<Result<Rep>> reply = co_await WithTimeout(
       request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
-  if (reply && reply->ok()) co_return SeqOf(**reply);
+  if (reply && reply->ok()) {
+    if constexpr (std::is_same_v<Rep, CommitReply>) {
+      if (handlers_.on_repeated) handlers_.on_repeated((*reply)->attr);
+    }
+    co_return SeqOf(**reply);
+  }
   const Error error = reply ? reply->error() : Error(FsError::kDeadline, "no answer in time");
   Retry(error, t);
   co_return error;
@@ -219,6 +236,7 @@ STRIA_SESSION_CALL(LockReply, LockRequest);
 STRIA_SESSION_CALL(NodeReply, RenameRequest);
 STRIA_SESSION_CALL(NodeReply, LinkRequest);
 STRIA_SESSION_CALL(ReadLinkReply, InodeRequest);
+STRIA_SESSION_CALL(PathsReply, InodeRequest);
 STRIA_SESSION_CALL(ReadDirReply, ReadDirRequest);
 STRIA_SESSION_CALL(XattrReply, XattrRequest);
 STRIA_SESSION_CALL(StatFsReply, InodeRequest);

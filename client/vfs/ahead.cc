@@ -249,6 +249,7 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
   if (!n.ahead) return;  // the session was lost meanwhile
   if (reply.ok()) {
     MadeKnown(n);
+    if (n.base_version) n.base_version = reply->attr.data_version;
     if (reply->parent) (void)Remember(*reply->parent, since);
     return;
   }
@@ -301,8 +302,8 @@ Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
 
 Task<Result<void>> Vfs::TellMade(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
-  const uint64_t generation = n.generation;
-  for (bool asked = false; n.ahead && n.generation == generation;) {
+  const uint64_t era = n.era;
+  for (bool asked = false; n.ahead && n.era == era;) {
     if (!n.telling) {
       if (asked) co_return n.tell_error;
       asked = n.telling = true;
@@ -311,9 +312,7 @@ Task<Result<void>> Vfs::TellMade(std::shared_ptr<VfsInode> inode, bool durable) 
     }
     co_await n.told.Wait();
   }
-  if (n.generation != generation) {
-    co_return Error(FsError::kIo, "the mount lost its session before this file was made");
-  }
+  if (n.era != era) co_return n.loss;
   if (!n.lost.ok()) co_return n.lost;
   co_return Ok();
 }

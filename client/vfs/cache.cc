@@ -37,7 +37,7 @@ EntryOut Vfs::Newest(Attr attr) {
   }
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
-  if (it != inodes_.end() && it->second->attr_known && it->second->buffers_writes()) {
+  if (it != inodes_.end() && it->second->attr_known && it->second->knows_better()) {
     const VfsInode& n = *it->second;
     // Our own unflushed writes are newer than what the server says.
     if (!n.dirty.clean() || n.dirty_mtime_ns) {
@@ -94,7 +94,7 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   VfsInode& n = *node->second;
   if (attr.version < n.attr.version) return;
   if (current) n.attr_stale = false;
-  const bool local_is_newer = n.attr_known && n.buffers_writes() && (!n.dirty.clean() || n.dirty_mtime_ns);
+  const bool local_is_newer = n.attr_known && n.knows_better() && (!n.dirty.clean() || n.dirty_mtime_ns);
   const Attr mine = n.attr;
   n.attr = attr;
   n.attr_known = n.attr_known || current;
@@ -159,7 +159,7 @@ void Vfs::AttrChanged(InodeId ino) {
   node->second->attr_stale = true;
   if (node->second->attr.type == FileType::kDirectory) node->second->layout_known = false;
   // The server pushes once: what comes after, also of the size, is asked for.
-  if (!node->second->buffers_writes()) node->second->attr_known = false;
+  if (!node->second->knows_better()) node->second->attr_known = false;
 }
 
 void Vfs::ChangedUntold(InodeId ino) {

@@ -90,11 +90,11 @@ Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, 
   r.ino = ino;
   r.lease = lease;
   r.event_seq = event_seq;
-  const uint64_t generation = session_.generation();
+  const uint64_t era = session_.era();
   while (true) {
     const auto done = co_await session_.Call(&MetaService::LeaseDone, r, Caller());
     // Who waits for it waits until it is heard, or our session has ended.
-    if (!ServerSilent(done.code()) || session_.generation() != generation) co_return done.ok();
+    if (!ServerSilent(done.code()) || session_.era() != era) co_return done.ok();
     co_await Sleep(kGiveUpPauseNs);
   }
 }
@@ -102,23 +102,23 @@ Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, 
 Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   LeaseMode lease = LeaseMode::kNone;
   if (inode) {
+    const uint64_t era = session_.era();
     const auto held = co_await inode->lease_mu.Lock();
-    if (!co_await FlushForOthers(inode)) co_return;
+    if (!co_await FlushForOthers(inode, era)) co_return;
     lease = inode->lease;
   }
   co_await SendLeaseDone(e.ino, lease, e.seq);
   if (inode) LetGo(inode);
 }
 
-// Under lease_mu. What is dirty under another lease (pages of mappings) is nobody's business, and committing it may wait
-// for others.
-Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode) {
-  const uint64_t generation = session_.generation();
-  while (session_.generation() == generation && inode->buffers_writes()) {
+// Under lease_mu; false when the session is another than in `era`. What is dirty under another lease (pages of mappings) is
+// nobody's business, and committing it may wait for others.
+Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era) {
+  while (session_.era() == era && inode->buffers_writes()) {
     if ((co_await FlushHeld(inode)).ok()) break;
     co_await Sleep(kGiveUpPauseNs);
   }
-  co_return session_.generation() == generation;
+  co_return session_.era() == era;
 }
 
 // A file that is being cut here the kernel keeps from writing its pages back until it has the answer, which may wait for
@@ -159,11 +159,11 @@ Task<void> Vfs::AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 
 Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   VfsInode& n = *inode;
+  const uint64_t era = session_.era();
   SemaphoreHold held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
-  const uint64_t generation = session_.generation();
   const uint64_t grants = n.grants;
   const bool buffered = n.buffers_writes();
-  if (!co_await FlushForOthers(inode)) co_return;
+  if (!co_await FlushForOthers(inode, era)) co_return;
   if (n.lease == LeaseMode::kNone) {  // given back meanwhile
     held.Release();
     co_await AnswerNotHeld(inode, std::move(e));
@@ -184,7 +184,7 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   held.Release();
   co_await ForgetPagesForOthers(inode);
   if (buffered) (void)co_await FlushInode(inode, false);
-  if (session_.generation() != generation) co_return;
+  if (session_.era() != era) co_return;
   // Closed and opened again meanwhile it is another grant than the recalled one.
   if (n.grants == grants && n.idle() && creates_.empty()) {
     // Nobody uses it here: whoever asks has it alone, or with those who do. (An Open that begins after this has a
@@ -198,15 +198,6 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   }
   co_await SendLeaseDone(n.ino, e.lease, e.seq);
   LetGo(inode);
-}
-
-std::vector<HeldInode> Vfs::Held() {
-  std::vector<HeldInode> out;
-  for (const auto& [ino, n] : inodes_) {
-    if (n->lease == LeaseMode::kNone || n->generation != session_.generation()) continue;
-    out.push_back({ino, n->lease, n->for_write});
-  }
-  return out;
 }
 
 std::vector<InodeId> Vfs::Leased() const {
@@ -243,11 +234,12 @@ Task<void> Vfs::OnReclaimed(bool lost) {
       DropState(*n);
       continue;
     }
+    if (std::exchange(n->claimed, false) && n->lease == LeaseMode::kNone) n->owes_release = session_.NumberCall();
     // What others had changed and we had seen may be lost, if they died with the server.
     n->told_at = events_seen_;
     n->attr.version = n->shown_version = 0;  // the server may count on from less
     ++n->writes_beside_pages;
-    if (n->buffers_writes()) continue;
+    if (n->knows_better()) continue;
     n->attr_known = false;
     n->pages_version = 0;
     ++n->extent_epoch;
@@ -261,25 +253,6 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
   WakeLockWaits();  // who stood in line does so no more
   co_await ForgetInKernel(known);
-}
-
-// Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
-void Vfs::DropState(VfsInode& n) {
-  if (n.ahead) MadeKnown(n);  // nobody will hear of it
-  n.dirty = DirtyBuffer();
-  n.failures_at_success = n.failures;
-  n.lease = LeaseMode::kNone;
-  n.owes_release = 0;
-  n.for_write = false;
-  n.generation = session_.generation();
-  n.attr_known = false;
-  n.attr.version = n.shown_version = 0;
-  n.pages_version = 0;
-  ++n.extent_epoch;
-  n.extents.Clear();
-  AccountDirty(n);
-  n.batch_done.Pulse();
-  n.locks.clear();
 }
 
 }  // namespace stria

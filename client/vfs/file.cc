@@ -14,6 +14,7 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
   auto h = std::make_shared<VfsHandle>(std::move(flags));
   h->inode = inode;
   h->generation = session_.generation();
+  h->era = n.era;
   if (h->write) {
     ++n.writers;
   } else {
@@ -128,6 +129,7 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
   if (h.generation != session_.generation()) {
     return Error(FsError::kIo, "this file was open when the mount lost its session: open it again");
   }
+  if (h.era != h.inode->era) return h.inode->loss;
   if (!h.inode->lost.ok()) return h.inode->lost;
   return Ok();
 }

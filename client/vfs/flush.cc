@@ -54,20 +54,18 @@ Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAt
 
 Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
-  const uint64_t generation = n.generation;
+  const uint64_t era = n.era;
   const uint64_t failures = n.failures;
   const OpSeq before = session_.NextOp();
   if (durable) ++n.durable_waiters;
   n.dirty.Seal();
   const uint64_t mine = n.dirty.seals();
-  while (n.dirty.head_seal() <= mine && n.generation == generation && n.failures == failures) {
+  while (n.dirty.head_seal() <= mine && n.era == era && n.failures == failures) {
     StartWriteBack(inode);
     co_await n.batch_done.Wait();
   }
   if (durable) --n.durable_waiters;
-  if (n.generation != generation) {
-    co_return Error(FsError::kIo, "the mount lost its session before the bytes were written");
-  }
+  if (n.era != era) co_return n.loss;
   if (n.dirty.head_seal() <= mine) co_return n.failure;  // another batch may have succeeded since
   if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
   // And what was changed of it by its name, or of its names.
@@ -125,6 +123,10 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.extents = std::move(extents);
   const uint64_t since = cache_epoch_;
   const uint64_t epoch = n.extent_epoch;
+  const uint64_t era = n.era;
+  // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
+  if (n.buffers_writes() && !n.ahead) r.known_version = n.attr.data_version;
+  if (n.base_version) r.known_version = *n.base_version, r.only_known = true;
   r.make = n.ahead;
   const bool making = n.ahead.has_value();
   if (making) n.telling = n.tried_to_tell = true;
@@ -146,8 +148,13 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   }
   if (!reply.ok()) {
     for (StripeId id : given_back) pool_.GiveBack(id);
+    if (n.base_version && n.era == era && reply.code() == FsError::kStale) {
+      Lose(inode, reply.error().message);
+      co_return n.loss;
+    }
     co_return reply;
   }
+  if (n.base_version) n.base_version = reply->attr.data_version;
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
   (void)Remember(reply->attr, SinceChange(since));
@@ -155,7 +162,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
 }
 
 Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
-                                       uint64_t generation) {
+                                       uint64_t era) {
   VfsInode& n = *inode;
   bool inlined = batch.bytes <= kMaxInlineBytes;
   std::vector<WrittenPiece> written;
@@ -166,9 +173,9 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
       for (const DirtyPiece& p : batch.pieces) payload.Append(p.bytes);
       CO_ASSIGN_OR_RETURN(written, co_await Store(inode, std::move(payload)));
     }
-    const auto waits = [&] { return n.generation == generation && n.dirty.head() != batch.id; };
+    const auto waits = [&] { return n.era == era && n.dirty.head() != batch.id; };
     while (waits() && n.write_back_pauses == 0) co_await n.batch_done.Wait();
-    if (n.generation != generation) co_return Error(FsError::kFenced);
+    if (n.era != era) co_return n.loss;
     if (waits()) {
       GiveBack(written, FsError::kAgain);
       co_return Error(FsError::kAgain);
@@ -195,14 +202,15 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
 
 Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch) {
   VfsInode& n = *inode;
-  const uint64_t generation = n.generation;
-  auto result = co_await StoreAndCommit(inode, batch, generation);
-  if (n.generation != generation) {  // the buffer was dropped with the session
+  const uint64_t era = n.era;
+  auto result = co_await StoreAndCommit(inode, batch, era);
+  if (n.era != era) {  // the buffer was dropped
     DropIfIdle(inode);
     co_return;
   }
   if (result.ok()) {
     n.dirty.Committed(batch.id);
+    if (n.base_version && n.dirty.head_seal() > n.base_upto) EndTakeUp(n);
     if (n.dirty.clean()) n.dirty_since_ns = 0;
     AccountDirty(n);
     if (n.dirty.has_untaken() && !n.failing()) StartWriteBack(inode);

@@ -60,6 +60,7 @@ class VfsInode {
   // Not held here since this call, and the server does not surely know; 0: no.
   uint64_t owes_release = 0;
   uint64_t grants = 0;         // ever
+  bool claimed = false;        // the session has told the server, to come back, that it is open here
   // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
   // what. Answers to what was asked before either say less than they seem to.
   uint64_t told_at = 0;
@@ -100,6 +101,15 @@ class VfsInode {
   uint64_t shown_version = 0;      // newest of these; 0: perhaps any
   // When we made it, or wrote behind its end, last.
   std::optional<int64_t> grew_ns;
+
+  // ---- What becomes of it when the session lapses or is lost (resume.cc).
+  uint64_t era = 0;  // one more each time that what was not committed, and the handles that there were, are lost
+  Error loss;        // why, the last time
+  // Bytes were written before the session lapsed: they may only be committed over this version of the file, as nobody
+  // was kept from changing it meanwhile. Until those of the batches up to `base_upto` are.
+  std::optional<uint64_t> base_version;
+  uint64_t base_upto = 0;
+  bool taking_up = false;  // Vfs::TakeUp is under way
 
   // ---- Data.
   ExtentCache extents;
@@ -165,6 +175,8 @@ class VfsInode {
   // Kept for the next open only.
   bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !changing(); }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
+  // There are bytes here that the server does not know, and they are what counts: size and times are ours.
+  bool knows_better() const { return buffers_writes() || base_version.has_value(); }
 };
 
 // While it lives no write to the inode starts (but WritePages).

@@ -29,14 +29,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   VfsInode& n = *inode;
   if (n.generation != session_.generation()) {
     // A former session's grant: what it buffered is lost, its handles give EIO.
-    n.dirty = DirtyBuffer();
-    AccountDirty(n);
-    n.for_write = false;
-    n.pages_version = 0;
-    n.attr_known = false;
-    n.attr.version = n.shown_version = 0;
-    n.generation = session_.generation();
-    n.batch_done.Pulse();
+    DropState(n);
   }
   // What is mapped was told for one read, and nobody said when it changed.
   if (n.lease == LeaseMode::kNone || n.lease == LeaseMode::kShared) {
@@ -51,6 +44,8 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   if (!keeps && n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
   // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
   if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
+  // What is not committed yet is of before the session lapsed, and it may turn out that it is not to be.
+  if (n.base_version && n.lease != LeaseMode::kNone) n.lease = LeaseMode::kShared;
   ++n.grants;
   n.owes_release = 0;
   n.for_write = n.for_write || for_write;

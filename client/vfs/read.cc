@@ -168,12 +168,19 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   const auto resizes = [&] { return IsResizing(n.ino) && n.dirty.clean(); };
   const bool resizing = resizes();
   if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || resizing) {
+    // Bytes that may turn out not to be the file's are shown to nobody who can wait. (Not to who holds pages locked: what
+    // others forget for our commit may wait for those.)
+    if (n.base_version && !out->for_pages && !any) {
+      (void)co_await FlushInode(inode, false);
+      if (!n.base_version) co_return false;  // begin again, if the handle still is one
+    }
     // Size and mapping are the server's, and in one answer.
     const bool was_clean = n.dirty.clean();
     const uint64_t epoch = n.extent_epoch;
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
     Attr seen;
+    if (n.base_version && n.attr_known) out->own_size = n.attr.size;
     CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, *out, &end, &mapping, &seen));
     if (seen.ino) co_await ForgetOlder(seen);
     // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
@@ -218,8 +225,12 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts&
     if (!how.any && version && *version != reply.attr.data_version) co_return false;
     version = reply.attr.data_version;
     *seen = reply.attr;
-    *end = std::min(*end, reply.attr.size);
+    *end = std::min(*end, std::max(reply.attr.size, how.own_size));
     if (at >= *end) break;
+    if (at >= reply.attr.size) {  // below what is not committed yet there is nothing
+      mapping->Know(at, *end, {});
+      break;
+    }
     if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
     mapping->Add(at, reply, asked_ns);
     at = reply.covered_to;

@@ -45,6 +45,7 @@ std::string Vfs::Describe(InodeId ino) const {
   }
   if (n.for_write) out << " for writing";
   if (n.opening > 0) out << ", " << n.opening << " opens are under way";
+  if (n.base_version) out << ", with bytes of before the session lapsed";
   if (n.open_mu.locked()) out << ", a call that changes it is under way";
   if (n.lease_mu.locked()) out << ", it is being flushed for others";
   if (n.recalls > 0) out << ", its lease is being given up";

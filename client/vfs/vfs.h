@@ -36,6 +36,7 @@
 #include "client/io/write_all.h"
 #include "client/session/meta_session.h"
 #include "client/vfs/calls.h"
+#include "client/vfs/io_counters.h"
 #include "client/vfs/read_pattern.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
@@ -76,18 +77,6 @@ struct VfsOptions {
   bool show_last_known = false;
 };
 
-// Bytes by where they came from; for `stria stats` and tests.
-struct IoCounters {
-  uint64_t read_calls = 0, read_bytes = 0;
-  uint64_t write_calls = 0, write_bytes = 0;
-  uint64_t fetched_bytes = 0;        // payload asked from data servers
-  uint64_t committed_bytes = 0;
-  uint64_t cache_hit_bytes = 0;
-  uint64_t made_ahead = 0;     // files of which the server was told with their first bytes
-  uint64_t set_ahead = 0;      // changes of mode, owner or times that it was told of with these
-  uint64_t lost_mappings = 0;  // reads that found their stripe gone and asked for the mapping again
-};
-
 struct EntryOut {
   Attr attr;
   int64_t attr_valid_ns = 0;  // how long the kernel may keep attr
@@ -107,6 +96,7 @@ struct VfsHandle {
   bool keep_cache = false;  // pages of earlier opens are still right
   bool writes_through = false;  // the kernel's pages have what is written with this handle
   uint64_t generation = 0;  // of the session; older ones give EIO
+  uint64_t era = 0;         // of the inode; the same
   // Readahead state.
   ReadPattern pattern;
   uint64_t window_bytes = 0;
@@ -137,7 +127,7 @@ struct SetAttrIn {
 
 class Vfs {
  public:
-  // All of them outlive the Vfs. Wire EventCame, OnEvent, OnRestart, Held and OnReclaimed to the session's handlers.
+  // All of them outlive the Vfs. Wire the handlers below to the session's.
   Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
       KernelCache& kernel);
   ~Vfs();
@@ -147,11 +137,13 @@ class Vfs {
   // timeout per inode.
   Task<Result<void>> FlushAll();
 
-  // ---- Handlers of the session (events.cc)
+  // ---- Handlers of the session (events.cc, resume.cc)
   void EventCame(const SessionEvent& e);  // before its OnEvent
   Task<void> OnEvent(SessionEvent e);
   Task<void> OnRestart();
   Task<void> OnReclaimed(bool lost);
+  Task<void> OnCameBack(std::vector<NotTaken> not_taken);
+  void OnRepeated(const Attr& attr);
   std::vector<HeldInode> Held();
   // Of which it holds a lease, and has told the server that they are there.
   std::vector<InodeId> Leased() const;
@@ -350,14 +342,22 @@ class Vfs {
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
   Task<void> CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // All that was buffered under the exclusive lease, however often it takes; false: the session was lost.
-  Task<bool> FlushForOthers(std::shared_ptr<VfsInode> inode);
+  Task<bool> FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era);
   Task<void> AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // As far as those who wait for our answer may wait for it.
   Task<void> ForgetPagesForOthers(std::shared_ptr<VfsInode> inode);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // True when the server has taken it. `call`: 0, or a number from NumberCall.
   Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
-  void DropState(VfsInode& n);
+
+  // resume.cc
+  // What was not committed is lost, and so are its handles: they give this, or that the session was lost.
+  void DropState(VfsInode& n, std::optional<Error> loss = std::nullopt);
+  void Lapse(VfsInode& n);      // no lease of it is one any more
+  void Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why);
+  Task<void> LogLoss(InodeId ino, std::string why);
+  Task<void> TakeUp(std::shared_ptr<VfsInode> inode);
+  void EndTakeUp(VfsInode& n);
 
   // ahead.cc
   // While it lives nothing is made ahead in the directory. 0: it is none; nullopt: in any, as it is not known which.
@@ -473,7 +473,7 @@ class Vfs {
                                          std::vector<Extent> extents, std::optional<uint64_t> grow_to,
                                          bool durable);  // no grow_to: append
   Task<Result<void>> StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
-                                    uint64_t generation);
+                                    uint64_t era);
   Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
   Task<void> PeriodicWriteBack();
 
@@ -510,6 +510,7 @@ class Vfs {
     bool for_pages = false;
     bool any = false;  // take what is there, for a file that changes all the time
     bool patient = true;  // with data servers that may be back soon
+    uint64_t own_size = 0;  // the file is not shorter than this, whatever the server says
     std::vector<BufferChain> pieces;                // in order
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts

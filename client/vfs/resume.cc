@@ -1,0 +1,161 @@
+// The session comes back after its lease had run out, or is lost.
+//
+// While it was away others could have whatever they wanted. So when it is back:
+//  - no lease of before is one (Lapse): the next use of a file asks for a new one, and all that was cached is forgotten;
+//  - what is open stays open, if the server has it still (Held, NotTaken), and so do locks that nobody else has had;
+//  - bytes that are not committed yet may be committed over the version of the file that they were written over, and no
+//    other (VfsInode::base_version). Until they are, they are shown over what the server says, no lease is more than
+//    kShared, and so what is written goes behind them (TakeUp).
+//  - If the file has changed, its uncommitted bytes and the handles that it has at that moment are lost (Lose): these give
+//    EIO, whoever opens it again sees what the others wrote, and the log says which file and why.
+#include <algorithm>
+#include <utility>
+
+#include "client/vfs/inode.h"
+#include "client/vfs/vfs.h"
+#include "common/log.h"
+
+namespace stria {
+namespace {
+constexpr int64_t kTakeUpAgainNs = 1 * kSecond;
+}  // namespace
+
+std::vector<HeldInode> Vfs::Held() {
+  std::vector<HeldInode> out;
+  for (const auto& [ino, n] : inodes_) {
+    const bool used = n->readers + n->writers > 0 || !n->dirty.clean();
+    // What nobody knows of yet is no server's to give back.
+    const bool unknown = n->ahead && !n->tried_to_tell;
+    n->claimed = used && !unknown && n->generation == session_.generation();
+    if ((n->lease == LeaseMode::kNone && !n->claimed) || n->generation != session_.generation()) continue;
+    const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->dirty.clean());
+    out.push_back({ino, n->lease, n->for_write || writes, !n->claimed});
+  }
+  return out;
+}
+
+// The server believes as much, or more if it was claimed.
+void Vfs::Lapse(VfsInode& n) {
+  n.lease = LeaseMode::kNone;
+  n.for_write = false;
+  n.owes_release = std::exchange(n.claimed, false) ? session_.NumberCall() : 0;
+  n.told_at = events_seen_;
+  n.attr.version = n.shown_version = 0;  // the server may have restarted, and count on from less
+  n.pages_version = 0;
+  ++n.writes_beside_pages;
+  ++n.extent_epoch;
+  n.extents.Clear();
+  if (n.dirty.clean()) {
+    n.attr_known = false;
+    n.base_version.reset();
+    return;
+  }
+  n.dirty.Seal();
+  n.base_upto = n.dirty.seals();
+  if (!n.base_version) n.base_version = n.attr.data_version;
+}
+
+Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
+  const std::vector<InodeId> known = InodesKnown();
+  ForgetEverything();
+  ++events_seen_;
+  std::vector<std::shared_ptr<VfsInode>> all;
+  for (const auto& [ino, n] : inodes_) all.push_back(n);
+  for (const auto& n : all) Lapse(*n);
+  for (const NotTaken& t : not_taken) {
+    auto it = inodes_.find(t.ino);
+    if (it == inodes_.end() || it->second->ahead) continue;  // it may never have been made
+    it->second->owes_release = t.lock ? it->second->owes_release : 0;
+    Lose(it->second, t.lock ? "another client was given a lock that this one had" : "it is not there any more");
+  }
+  for (const auto& n : all) {
+    // Not waited for, as in OnReclaimed.
+    if (n->cached_opens > 0) scope_.Spawn(ForgetPages(n, 0, 0));
+    if (n->base_version && !std::exchange(n->taking_up, true)) scope_.Spawn(TakeUp(n));
+    LetGo(n);
+  }
+  WakeLockWaits();  // who stood in line does so no more
+  co_await ForgetInKernel(known);
+}
+
+// What was committed is committed under other numbers now.
+void Vfs::OnRepeated(const Attr& attr) {
+  auto it = inodes_.find(attr.ino);
+  if (it == inodes_.end()) return;
+  it->second->attr.data_version = attr.data_version;
+  if (it->second->base_version) it->second->base_version = attr.data_version;
+}
+
+Task<void> Vfs::TakeUp(std::shared_ptr<VfsInode> inode) {
+  VfsInode& n = *inode;
+  while (n.base_version) {
+    (void)co_await FlushInode(inode, false);
+    if (n.base_version && n.dirty.head_seal() > n.base_upto) EndTakeUp(n);  // it was cut off
+    if (n.base_version) co_await Sleep(kTakeUpAgainNs);
+  }
+  n.taking_up = false;
+  LetGo(inode);
+}
+
+// From here on it is as any other. What it was granted meanwhile it made less of: the next use asks again.
+void Vfs::EndTakeUp(VfsInode& n) {
+  n.base_version.reset();
+  if (n.lease == LeaseMode::kNone) return;
+  n.attr_known = false;
+  n.lease = LeaseMode::kNone;
+  n.for_write = false;
+  n.owes_release = session_.NumberCall();
+}
+
+void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
+  VfsInode& n = *inode;
+  const uint64_t owes = n.lease == LeaseMode::kNone ? n.owes_release : session_.NumberCall();
+  std::vector<std::pair<LockKind, uint64_t>> owners;
+  for (const auto& [key, held] : n.locks) owners.push_back(key);
+  DropState(n, Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " was lost to this mount while it was cut off " +
+                                       "from the metadata server (" + why + "): open the file again"));
+  n.owes_release = owes;  // the server has it open as long as we do not say otherwise
+  ++cache_epoch_;
+  ForgetAttr(n.ino);
+  scope_.Spawn(ForgetPages(inode, 0, 0));  // and its size
+  // Nor has anybody here a lock of it any more: others may have been given what excludes just one of several.
+  for (const auto& key : owners) {
+    n.locks[key].more = n.locks[key].dropped = true;
+    scope_.Spawn(UnlockDropped(inode, key));
+  }
+  scope_.Spawn(LogLoss(n.ino, why));
+  LetGo(inode);
+}
+
+Task<void> Vfs::LogLoss(InodeId ino, std::string why) {
+  InodeRequest r;
+  r.ino = ino;
+  const auto reply = co_await session_.Call(&MetaService::Paths, std::move(r), Caller());
+  const std::string path = reply.ok() && !reply->paths.empty() ? reply->paths.front() : "which has no name now";
+  LogWarning("open files of inode {} ({}) are lost, and what was written to them and not synced: while this mount was "
+             "cut off from the metadata server, {}", ino, path, why);
+}
+
+// Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
+void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
+  if (n.ahead) MadeKnown(n);  // nobody will hear of it
+  ++n.era;
+  n.loss = loss.value_or(Error(FsError::kIo, "this file was open when the mount lost its session: open it again"));
+  n.base_version.reset();
+  n.dirty = DirtyBuffer();
+  n.failures_at_success = n.failures;
+  n.lease = LeaseMode::kNone;
+  n.owes_release = 0;
+  n.for_write = false;
+  n.generation = session_.generation();
+  n.attr_known = false;
+  n.attr.version = n.shown_version = 0;
+  n.pages_version = 0;
+  ++n.extent_epoch;
+  n.extents.Clear();
+  AccountDirty(n);
+  n.batch_done.Pulse();
+  n.locks.clear();
+}
+
+}  // namespace stria
