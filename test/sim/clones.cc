@@ -53,6 +53,7 @@ class CloneWork final : public SimWork {
     bool maybe_new = false;    // it may have been made again, empty
     std::optional<Plan> plan;  // nothing else was unacknowledged when it began
     uint64_t generation = 0;  // of the session of the last open by its owner
+    uint64_t era = 0;         // likewise
   };
 
   Task<void> Owner(size_t client, uint64_t seed);
@@ -148,6 +149,7 @@ Task<bool> CloneWork::Use(size_t client, File* f, Random& rng) {
   const VfsHandlePtr h = *opened;
   if (f->generation != 0 && f->generation != h->generation) f->unsure = true;
   f->generation = h->generation;
+  f->era = Me(client).era;
   bool fine = !f->unsure || co_await Resync(client, f, h);
   for (uint64_t n = 1 + rng.Below(4); n > 0 && fine && !stopping(); --n) fine = co_await Change(client, f, h, rng);
   // What was never acknowledged is lost with the session.
@@ -225,7 +227,7 @@ Task<bool> CloneWork::CloneValue(size_t client, File* f, VfsHandlePtr h, Random&
   auto source = co_await vfs(client).Open(kRoot, w->ino, false, Flags(false));
   if (!source.ok()) co_return true;
   const uint64_t floor = world_->FloorOf(*w), durable = w->durable;
-  const SessionId session = w->session;
+  const auto session = w->session;
   Plan plan;
   plan.from = rng.OneIn(2) ? 0 : rng.Below(w->length);
   plan.length = rng.OneIn(2) ? w->length - plan.from : 1 + rng.Below(w->length - plan.from);
@@ -350,14 +352,14 @@ Task<void> CloneWork::Reader(size_t client, uint64_t seed) {
     auto held = co_await f->mu.Lock();
     if (stopping()) break;
     if (f->unsure || f->unsure_name || !f->there || f->plan || !cluster().client_up(f->owner)) continue;
-    if (f->generation != 0 && Me(f->owner).generation != f->generation) continue;
+    if (f->generation != 0 && Me(f->owner).era != f->era) continue;
     auto opened = co_await OpenFile(client, f, false);
     if (!opened.ok()) continue;
     auto content = co_await ReadAll(client, *opened);
     (void)co_await vfs(client).Release(kRoot, *opened);
     // The owner's may have been lost meanwhile.
     if (!content.ok() || f->unsure || !cluster().client_up(f->owner)) continue;
-    if (f->generation != 0 && Me(f->owner).generation != f->generation) continue;
+    if (f->generation != 0 && Me(f->owner).era != f->era) continue;
     Count("looks at clones");
     if (*content == f->model.now()) continue;
     Fail(Name(client) + " reads " + f->name + ": " + FirstDifference(f->model.now(), *content));

@@ -21,7 +21,7 @@ std::vector<std::pair<uint32_t, SimWorld::Fault>> SimWorld::Faults() const {
   return {{p.client_crash, &SimWorld::CrashClient}, {p.meta_crash, &SimWorld::CrashMeta},
           {p.node_crash, &SimWorld::CrashNode},     {p.partition, &SimWorld::PartitionSome},
           {p.isolation, &SimWorld::Isolate},        {p.blackout, &SimWorld::BlackOut},
-          {p.slow_disk, &SimWorld::SlowDisk},       {p.clock_jump, &SimWorld::JumpClocks},
+          {p.gap, &SimWorld::Gap},                  {p.slow_disk, &SimWorld::SlowDisk},       {p.clock_jump, &SimWorld::JumpClocks},
           {p.bit_rot, &SimWorld::FlipBit},
           {p.bad_writes, &SimWorld::BadWrites},     {p.disk_errors, &SimWorld::DiskErrors},
           {p.dead_disk, &SimWorld::KillDisk},       {p.hung_disk, &SimWorld::HangDisk},
@@ -218,6 +218,21 @@ void SimWorld::PartitionSome() {
     cluster_.network().Unblock(to, from);
     if (n) --troubles_[*n].active;
     Trace("partition of " + *from.begin() + " and " + *to.begin() + " ends");
+  });
+}
+
+// One client from the metadata server, or from a node, for a second or for minutes: longer than calls or leases last.
+void SimWorld::Gap() {
+  const std::string client = cluster_.client_host(rng_.Below(options_.cluster.clients));
+  const std::string other = rng_.Percent(70) ? "meta" : cluster_.node_host(rng_.Below(cluster_.nodes()));
+  const int64_t gap_ns = std::min<int64_t>(static_cast<int64_t>(rng_.Between(1, uint64_t{2} << rng_.Below(9))), 300) * kSecond;
+  ++counts_[gap_ns > cluster_.options().meta.sessions.lease_ns ? "long gaps" : "short gaps"];
+  Trace("gap between " + client + " and " + other);
+  cluster_.network().Partition({client}, {other});
+  After(gap_ns, [this, client, other] {
+    cluster_.network().Unblock({client}, {other});
+    cluster_.network().Unblock({other}, {client});
+    Trace("gap between " + client + " and " + other + " ends");
   });
 }
 

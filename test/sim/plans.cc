@@ -166,6 +166,18 @@ SimPlan Squashed() {
   return p;
 }
 
+// Clients are away for longer than leases, and calls, last; and now and then the metadata server restarts meanwhile.
+SimPlan Gaps() {
+  SimPlan p{"Gaps", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.network = p.options.faults.power_cuts = true;
+  p.options.faults.gap = 8;
+  p.options.faults.meta_crash = 1;
+  p.options.duration_ns = 120 * kSecond;
+  p.options.fault_pause_ns = 15 * kSecond;
+  return p;
+}
+
 // Calls end before their session does, so that nobody knows whether they were done.
 SimPlan Impatient() {
   SimPlan p = Network();
@@ -181,7 +193,7 @@ SimPlan Impatient() {
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
                                              Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(), Shrinking(),
-                                             Folding(), Squashed(), Impatient()};
+                                             Folding(), Squashed(), Gaps(),    Impatient()};
   return plans;
 }
 

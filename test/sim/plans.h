@@ -20,6 +20,7 @@ struct SimFaultPlan {
   uint32_t meta_crash = 1;
   uint32_t node_crash = 2;  // and back
   uint32_t partition = 1;   // up to 25 s, one way or both
+  uint32_t gap = 0;         // one client from one host, 1 s to 5 min
   uint32_t isolation = 0;   // all clients from the metadata server or from all nodes, up to 60 s
   uint32_t blackout = 0;    // everything down at once, and back
   uint32_t slow_disk = 1;

@@ -190,14 +190,14 @@ Task<void> SimWorld::Settle() {
   if (!left.empty()) Fail("the cluster did not become whole again: " + left);
 }
 
-// A reader keeps what it may need from being collected: with its first session it never has to ask for
+// A reader keeps what it may need from being collected: as long as its first session does not lapse it never has to ask for
 // a mapping again because the shards are gone. Not where columns move to other disks, of which nobody tells it: what it
 // knew since before the last moves may name more columns that are gone than parity makes up for.
 void SimWorld::CheckMappings() {
   const SimFaultPlan& f = options_.faults;
   if (f.has_disk_faults() || f.lose_node + f.shrink + f.stale_node + f.drain > 0) return;
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
-    if (cluster_.client(c).session().generation() > 1) continue;
+    if (cluster_.client(c).session().era() > 1) continue;
     const uint64_t lost = cluster_.vfs(c).counters().lost_mappings;
     if (lost == 0) continue;
     Fail("c" + std::to_string(c + 1) + " found the shards of " + std::to_string(lost) + " mappings gone");

@@ -56,6 +56,7 @@ class SharedNamesWork final : public SimWork {
   Task<void> FinalChecks() override;
 
  private:
+  static inline const Who kNobody{};
   // What this client changed shortly before a power cut is kept if it says it again.
   struct Risk {
     Who who;
@@ -79,7 +80,12 @@ class SharedNamesWork final : public SimWork {
     size_t alone = 0;  // so many operations, and the next file made, are the maker's
     bool over = false;
     int64_t made_ns = 0;
-    std::map<InodeId, std::pair<size_t, std::string>> open;  // made by that client, neither closed nor synced
+    struct Made {
+      Who who;
+      std::string name;
+      int64_t at_ns = 0;
+    };
+    std::map<InodeId, Made> open;  // neither closed nor synced
     std::map<InodeId, Stamp> stamps;
   };
   using DirPtr = std::shared_ptr<Dir>;
@@ -218,7 +224,7 @@ Task<Error> SharedNamesWork::Do(size_t client, DirPtr dir, Op* op, Random& rng) 
         auto opened = co_await fs.Create(kRoot, dir->ino, op->name, 0644, true, false, Flags(true));
         if (opened.ok()) {
           r = opened->entry;
-          dir->open[r->attr.ino] = {client, op->name};
+          dir->open[r->attr.ino] = {Me(client), op->name, NowNs()};
           Spawn(client, Close(client, dir, r->attr.ino, std::move(opened->handle), seed));
         } else {
           r = opened.error();
@@ -311,6 +317,8 @@ Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHan
   stamp.mtime_ns = static_cast<int64_t>(rng.Below(1u << 30));
   const bool stamped = rng.OneIn(2) && co_await SetStamp(client, ino, h, stamp, rng);
   if ((co_await vfs(client).Flush(kRoot, h)).ok()) {
+    // Its client's lease ran out before the server knew it: others may not have found it, and found it later.
+    if (const Dir::Made& made = dir->open.at(ino); Me(client).era != made.who.era) dir->risks.push_back({kNobody, made.at_ns});
     dir->open.erase(ino);
     stamp.since_ns = NowNs();
     if (stamped && Lives(who)) dir->stamps[ino] = stamp;
@@ -323,13 +331,17 @@ void SharedNamesWork::BeforePowerCut() {
   for (const auto& [client, changed_ns] : dir_->changed_ns) {
     if (changed_ns != INT64_MAX && NowNs() - changed_ns > kSyncedNs) continue;
     // Of a client that is down no session ever comes back.
-    dir_->risks.push_back({cluster().client_up(client) ? Me(client) : Who{client, 0, SessionId()}, NowNs()});
+    dir_->risks.push_back({cluster().client_up(client) ? Me(client) : kNobody, NowNs()});
   }
   std::erase_if(dir_->stamps, [&](const auto& s) { return NowNs() - s.second.since_ns <= kSyncedNs; });
 }
 
 void SharedNamesWork::Check(const DirPtr& dir) {
   int64_t end_ns = INT64_MAX;
+  for (const auto& [ino, made] : dir->open) {
+    const bool up = cluster().client_up(made.who.client) && Me(made.who.client).session == made.who.session;
+    if (up && Me(made.who.client).era != made.who.era) end_ns = std::min(end_ns, made.at_ns);
+  }
   for (const Risk& r : dir->risks) {
     const bool back = r.who.session && cluster().client_up(r.who.client) && Me(r.who.client).session == r.who.session;
     if (!back) end_ns = std::min(end_ns, r.at_ns);
@@ -338,7 +350,7 @@ void SharedNamesWork::Check(const DirPtr& dir) {
   for (const Event& e : dir->history) {
     if (e.op.kind == Op::Kind::kCreate && e.op.error == 0 && e.returned < end_ns) {
       const auto open = dir->open.find(InodeId(e.op.file));
-      if (open != dir->open.end() && open->second.second == e.op.name) {
+      if (open != dir->open.end() && open->second.name == e.op.name) {
         Op gone;
         gone.kind = Op::Kind::kUnlink;
         gone.client = e.op.client;

@@ -366,6 +366,7 @@ std::string SimCluster::UnknownLease() const {
     const SessionId s = session.id();
     // It has not heard yet that the server has restarted, or that it is fenced.
     if (session.term() != meta->term() || !meta->sessions().Exists(s) || meta->sessions().IsUnclaimed(s)) continue;
+    if (session.epoch() != meta->sessions().Find(s)->epoch) continue;  // nor that it was taken back
     for (const InodeId ino : vfs.Leased()) {
       if (!meta->leases().IsOpenBy(s, ino)) return client_host(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.Describe(ino);
     }

@@ -92,17 +92,24 @@ Task<Result<void>> SimWorld::MakeWatched(size_t client) {
   co_return Ok();
 }
 
-// What must be visible now. What was acknowledged may only be lost with the writer's session.
+SimWorld::Life SimWorld::LifeOf(size_t client) {
+  const MetaSession& s = cluster_.client(client).session();
+  return {s.id(), s.era()};
+}
+
+// What must be visible now. What was acknowledged may only be lost with the writer's session, or not be seen while its lease
+// has run out and until it is written after that.
 uint64_t SimWorld::FloorOf(const Watched& w) {
   const bool known = cluster_.client_up(w.writer) && cluster_.meta_up();
   if (!known) return w.durable;
   MetaSession& s = cluster_.client(w.writer).session();
-  const bool same = s.id() == w.session && s.LeaseLeftNs() > 0 && cluster_.meta_server()->sessions().Exists(w.session);
+  const bool same = LifeOf(w.writer) == w.session && s.LeaseLeftNs() > 0 &&
+                    cluster_.meta_server()->sessions().Exists(w.session.first);
   return same ? w.acked : w.durable;
 }
 
-void SimWorld::Acked(Watched* w, uint64_t number, SessionId session) {
-  if (session != cluster_.client(w->writer).session().id()) return;
+void SimWorld::Acked(Watched* w, uint64_t number, Life session) {
+  if (session != LifeOf(w->writer)) return;
   if (w->session != session) w->acked = w->durable;
   w->session = session;
   w->acked = std::max(w->acked, number);
@@ -129,13 +136,12 @@ Task<void> SimWorld::Updater(size_t client, uint64_t seed) {
 
 Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
-  MetaSession& session = cluster_.client(client).session();
   if (!*h) {
     auto opened = co_await vfs.Open(kRoot, w->ino, false, Flags(true));
     if (!opened.ok()) co_return;
     *h = opened->handle;
   }
-  const SessionId id = session.id();
+  const Life id = LifeOf(client);
   const uint64_t number = ++w->started;
   auto done = co_await vfs.Write(kRoot, *h, w->offset, Buffer::FromString(ValueBytes(*w, number)));
   Trace(ClientName(client) + " " + w->name + " update " + std::to_string(number) + ": " + done.error().ToString());
@@ -155,7 +161,7 @@ Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Ran
 
 Task<void> SimWorld::UpdateAttr(size_t client, Watched* w, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
-  const SessionId id = cluster_.client(client).session().id();
+  const Life id = LifeOf(client);
   SetAttrIn set;
   if (w->kind == Watched::Kind::kSize && rng.OneIn(2)) {
     // Who has been told of this must be told of the size, too.
@@ -190,7 +196,7 @@ Task<Result<uint64_t>> SimWorld::ReadNumber(size_t client, Watched* w) {
 
 Task<void> SimWorld::UpdateName(size_t client, Watched* w, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
-  const SessionId id = cluster_.client(client).session().id();
+  const Life id = LifeOf(client);
   if (w->unsure || w->session != id) {
     auto now = co_await ReadNumber(client, w);
     if (!now.ok()) co_return;
@@ -242,7 +248,7 @@ Task<void> SimWorld::Watcher(size_t client, uint64_t seed) {
 Task<Result<uint64_t>> SimWorld::Look(size_t client, Watched* w, VfsHandlePtr* h) {
   const uint64_t floor = FloorOf(*w);
   const uint64_t durable = w->durable;
-  const SessionId session = w->session;
+  const Life session = w->session;
   Result<uint64_t> seen = w->kind == Watched::Kind::kBytes  ? co_await LookAtBytes(client, w, h)
                           : w->kind == Watched::Kind::kTime ? co_await LookAtTime(client, w)
                           : w->kind == Watched::Kind::kSize ? co_await LookAtSize(client, w, h)

@@ -18,13 +18,13 @@ void SimWork::StrikeClient(size_t client) { world_->StrikeClient(client); }
 
 SimWork::Who SimWork::Me(size_t client) {
   MetaSession& s = cluster().client(client).session();
-  return {client, s.generation(), s.id()};
+  return {client, s.generation(), s.id(), s.era()};
 }
 
 bool SimWork::Lives(const Who& who) {
   if (!cluster().client_up(who.client)) return false;
   MetaSession& s = cluster().client(who.client).session();
-  return s.id() == who.session && s.generation() == who.generation && s.LeaseLeftNs() > 0;
+  return s.id() == who.session && s.generation() == who.generation && s.era() == who.era && s.LeaseLeftNs() > 0;
 }
 
 bool SimWork::Keeps(const Who& who) {

@@ -41,10 +41,12 @@ class SimWork {
     size_t client = 0;
     uint64_t generation = 0;
     SessionId session;
+    uint64_t era = 0;
   };
   // Of the client as it is now; it is up.
   Who Me(size_t client);
-  // The client has not lost that session, and may rely on its lease now.
+  // The client has not lost that session, whose lease has not run out since, and may rely on its lease now. (What becomes of
+  // who comes back after his lease had run out gaps_test judges.)
   bool Lives(const Who& who);
   // Nor will what it was told be lost: the session is not known to be lost, on either side.
   bool Keeps(const Who& who);

@@ -171,6 +171,7 @@ Task<bool> SimWorld::WriteSession(size_t client, File* file, Random& rng) {
   const bool same_session = opened->handle->generation == file->opened_generation;
   if (!same_session && file->opened_generation != 0) file->unsure = true;
   file->opened_generation = opened->handle->generation;
+  file->opened_era = cluster_.client(client).session().era();
   if (!CheckContent(client, file, opened->content, "writer", same_session)) co_return false;
   bool fine = co_await SetMode(client, file->name, 0444);
   const uint64_t operations = 1 + rng.Below(12);
@@ -280,7 +281,7 @@ Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
     if (stopping()) break;
     // What the writer's client may still lose is not ours to judge.
     if (file->unsure || !cluster_.client_up(file->writer)) continue;
-    const uint64_t generation = cluster_.client(file->writer).session().generation();
+    const uint64_t era = cluster_.client(file->writer).session().era();
     auto opened = co_await OpenAndRead(client, file, false);
     Trace(ClientName(client) + " " + file->name + " read: " +
           (opened.ok() ? std::to_string(opened->content.size()) : opened.error().ToString()));
@@ -289,9 +290,9 @@ Task<void> SimWorld::Reader(size_t client, uint64_t seed) {
       continue;
     }
     const bool same_writer = cluster_.client_up(file->writer) && !file->unsure &&
-                             cluster_.client(file->writer).session().generation() == generation &&
+                             cluster_.client(file->writer).session().era() == era &&
                              cluster_.client(file->writer).session().LeaseLeftNs() > 0 &&
-                             generation == file->opened_generation;
+                             era == file->opened_era;  // nor is he only on his way to write it
     if (same_writer) {
       ++counts_["reader checks"];
       (void)CheckContent(client, file, opened->content, "reader");

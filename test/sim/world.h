@@ -43,6 +43,7 @@ class SimWorld {
     FileModel model;
     AsyncMutex mu;      // held by the writer from open to close, and by readers
     uint64_t opened_generation = 0;  // of the session of the last open for writing; 0 none
+    uint64_t opened_era = 0;         // likewise
     // The writer's client crashed or lost its session, or an operation ended with an unknown result: the
     // content may be any that FileModel::Recover takes.
     bool unsure = false;
@@ -56,6 +57,7 @@ class SimWorld {
     uint64_t generation = 0;  // of the client's session
     bool cut = false;  // the metadata server's power was cut, and has not answered that session since
   };
+  using Life = std::pair<SessionId, uint64_t>;  // of a session, until its lease has run out
   struct Watched {
     enum class Kind { kBytes, kTime, kSize, kName };
     Kind kind = Kind::kBytes;
@@ -65,9 +67,9 @@ class SimWorld {
     uint64_t offset = 0;   // kBytes; not 0: in a file of many
     uint64_t length = 0;
     uint64_t started = 0;  // the newest number whose write began
-    uint64_t acked = 0;    // the newest whose write was answered, in this session
+    uint64_t acked = 0;    // the newest whose write was answered, in this life of the session
     uint64_t durable = 0;  // survives any crash
-    SessionId session;
+    Life session;
     bool unsure = false;  // kName: the last change may or may not have been done
   };
   struct Opened {
@@ -131,8 +133,9 @@ class SimWorld {
   Task<Result<void>> MakeCells(size_t client);
   static std::string ValueBytes(const Watched& w, uint64_t number);
   bool WasFull() const { return counts_.contains("full disks"); }  // for a while there was no space
+  Life LifeOf(size_t client);
   uint64_t FloorOf(const Watched& w);
-  void Acked(Watched* w, uint64_t number, SessionId session);
+  void Acked(Watched* w, uint64_t number, Life session);
   Task<void> Updater(size_t client, uint64_t seed);
   Task<void> UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Random& rng);
   Task<void> UpdateAttr(size_t client, Watched* w, Random& rng);
@@ -161,6 +164,7 @@ class SimWorld {
   void CrashMeta();
   void CrashNode();
   void PartitionSome();
+  void Gap();
   void Isolate();
   void BlackOut();
   void SlowDisk();
