@@ -61,6 +61,11 @@ constexpr uint8_t kTokenVersion = 1;
 // What is signed starts with its purpose, so that no MAC serves for another.
 constexpr std::string_view kTokenPurpose = "stria-shard-1";
 constexpr std::string_view kNodePurpose = "stria-node-1";
+constexpr std::string_view kOpenPurpose = "stria-open-1";
+constexpr std::string_view kSessionPurpose = "stria-session-1";
+constexpr size_t kOpenMacBytes = 16;
+constexpr size_t kOpenRightsAt = 4 + 8 + 4;
+constexpr size_t kOpenProofBytes = kOpenRightsAt + 1 + kOpenMacBytes;
 constexpr size_t kHexSecret = 64;
 
 std::string Body(const ShardToken& t) {
@@ -86,6 +91,16 @@ Digest NodeMac(const Hmac& hmac, const Uuid& uuid, std::string_view name) {
   w.U64(uuid.hi);
   w.U64(uuid.lo);
   w.Str(name);
+  return hmac.Of(w.str());
+}
+
+Digest OpenMac(const Hmac& hmac, const OpenProof& p) {
+  ByteWriter w;
+  w.Raw(kOpenPurpose);
+  w.U64(p.session.v);
+  w.U64(p.first.v);
+  w.U32(p.count);
+  w.U8(p.rights);
   return hmac.Of(w.str());
 }
 
@@ -176,6 +191,10 @@ std::string FormatClusterKey(const ClusterKey& key) {
   return out + "\n";
 }
 
+uint8_t RightsIn(std::string_view open_proof) {
+  return open_proof.size() == kOpenProofBytes ? static_cast<uint8_t>(open_proof[kOpenRightsAt]) : 0;
+}
+
 TokenSigner::TokenSigner(const ClusterKey& key)
     : key_id_(key.id), hmac_(std::make_unique<const Hmac>(key.secret)) {}
 TokenSigner::~TokenSigner() = default;
@@ -185,6 +204,28 @@ ShardToken TokenSigner::Sign(ShardId shard, TargetId target, uint8_t rights, int
   ShardToken t{shard, target, rights, expiry_s, key_id_, {}};
   t.mac = MacOf(*hmac_, t);
   return t;
+}
+
+std::string TokenSigner::ProveOpen(const OpenProof& what) const {
+  const Digest d = OpenMac(*hmac_, what);
+  ByteWriter w;
+  w.U32(key_id_);
+  w.U64(what.first.v);
+  w.U32(what.count);
+  w.U8(what.rights);
+  w.Raw({reinterpret_cast<const char*>(d.data()), kOpenMacBytes});
+  return w.Take();
+}
+
+Epoch TokenSigner::SecretEpoch(SessionId session, uint64_t nonce) const {
+  ByteWriter w;
+  w.Raw(kSessionPurpose);
+  w.U64(session.v);
+  w.U64(nonce);
+  const Digest d = hmac_->Of(w.str());
+  uint64_t epoch = 0;
+  std::memcpy(&epoch, d.data(), sizeof epoch);
+  return Epoch((epoch >> 1) | 1);  // it grows when the session comes back
 }
 
 std::string TokenSigner::ProveNode(const Uuid& uuid, std::string_view name) const {
@@ -227,6 +268,20 @@ Result<void> TokenVerifier::Check(std::string_view token, ShardId shard, TargetI
                                   int64_t now_s) const {
   ASSIGN_OR_RETURN(const ShardToken t, DecodeToken(token));
   return Check(t, shard, target, right, now_s);
+}
+
+uint8_t TokenVerifier::OpenRights(std::string_view proof, SessionId session, InodeId ino) const {
+  if (proof.size() != kOpenProofBytes) return 0;
+  ByteReader r(proof);
+  const Hmac* hmac = Find(r.U32());
+  OpenProof p;
+  p.session = session;
+  p.first = InodeId(r.U64());
+  p.count = r.U32();
+  p.rights = r.U8();
+  if (hmac == nullptr || ino < p.first || ino.v - p.first.v >= p.count) return 0;
+  const Digest d = OpenMac(*hmac, p);
+  return CRYPTO_memcmp(d.data(), r.Raw(kOpenMacBytes).data(), kOpenMacBytes) == 0 ? p.rights : 0;
 }
 
 Result<void> TokenVerifier::CheckNode(std::string_view proof, const Uuid& uuid, std::string_view name) const {

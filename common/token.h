@@ -2,7 +2,8 @@
 // key by the metadata server and checked by data servers. HMAC-SHA256 cut to 128 bits; a check costs
 // well under a microsecond.
 //
-// Also the proof with which a data server registers, and the text form of cluster keys.
+// Also what a session proves with that it was given an inode to open or to make, the proof with which a data
+// server registers, and the text form of cluster keys.
 #pragma once
 
 #include <array>
@@ -42,6 +43,24 @@ std::string EncodeToken(const ShardToken& token);
 // kBadToken unless `bytes` are of an encoded token (its MAC is not looked at).
 Result<ShardToken> DecodeToken(std::string_view bytes);
 
+// Bits of OpenProof::rights.
+enum OpenRight : uint8_t {
+  kOpenRead = 1,    // it was opened for reading
+  kOpenWrite = 2,
+  kOpenNumber = 4,  // the number was given to what the session made, or will make
+};
+// What the metadata server has given to a session, which keeps the proof and shows it where the server does not remember:
+// after a restart, or after the inode was given back. Good for the session only, and as long as it lives.
+struct OpenProof {
+  SessionId session;
+  InodeId first;
+  uint32_t count = 1;  // inodes, from the first on
+  uint8_t rights = 0;
+};
+
+// OpenProof::rights as such a proof has them, true or not; 0 if it is none.
+uint8_t RightsIn(std::string_view open_proof);
+
 struct ClusterKey {
   uint32_t id = 0;  // from 1
   std::array<uint8_t, 32> secret{};
@@ -62,6 +81,9 @@ class TokenSigner {
   explicit TokenSigner(const ClusterKey& key);
   ~TokenSigner();
   ShardToken Sign(ShardId shard, TargetId target, uint8_t rights, int64_t expiry_s) const;
+  std::string ProveOpen(const OpenProof& what) const;
+  // Of a session that is opened: nobody can guess it without the key.
+  Epoch SecretEpoch(SessionId session, uint64_t nonce) const;
   // Proof that a node knows the key, for RegisterNode.
   std::string ProveNode(const Uuid& uuid, std::string_view name) const;
   uint32_t key_id() const { return key_id_; }
@@ -83,6 +105,8 @@ class TokenVerifier {
   // The same for an encoded one.
   Result<void> Check(std::string_view token, ShardId shard, TargetId target, uint8_t right,
                      int64_t now_s) const;
+  // The rights of that session to that inode, if `proof` was made by ProveOpen with one of the keys, else 0.
+  uint8_t OpenRights(std::string_view proof, SessionId session, InodeId ino) const;
   // kBadToken unless `proof` was made by ProveNode with one of the keys.
   Result<void> CheckNode(std::string_view proof, const Uuid& uuid, std::string_view name) const;
 

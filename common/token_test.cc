@@ -81,6 +81,33 @@ TEST(Token, NodesProveThatTheyKnowTheKey) {
   EXPECT_EQ(TokenVerifier({Key(1, 11)}).CheckNode(proof, uuid, "pc7").code(), FsError::kBadToken);
 }
 
+TEST(Token, SessionsProveWhatTheyWereGiven) {
+  ClusterKey key, other;
+  key.id = 1, other.id = 2;
+  key.secret.fill(1), other.secret.fill(2);
+  const TokenVerifier verifier({other, key});
+  const OpenProof what{SessionId(7), InodeId(100), 3, kOpenRead | kOpenNumber};
+  const std::string proof = TokenSigner(key).ProveOpen(what);
+  for (uint64_t ino = 100; ino < 103; ++ino) {
+    EXPECT_EQ(verifier.OpenRights(proof, SessionId(7), InodeId(ino)), kOpenRead | kOpenNumber);
+  }
+  EXPECT_EQ(verifier.OpenRights(proof, SessionId(7), InodeId(99)), 0);
+  EXPECT_EQ(verifier.OpenRights(proof, SessionId(7), InodeId(103)), 0);
+  EXPECT_EQ(verifier.OpenRights(proof, SessionId(6), InodeId(100)), 0);
+  EXPECT_EQ(RightsIn(proof), kOpenRead | kOpenNumber);
+  EXPECT_EQ(RightsIn(""), 0);
+  EXPECT_EQ(verifier.OpenRights("", SessionId(7), InodeId(100)), 0);
+  EXPECT_EQ(verifier.OpenRights(proof + "x", SessionId(7), InodeId(100)), 0);
+  EXPECT_EQ(TokenVerifier({other}).OpenRights(proof, SessionId(7), InodeId(100)), 0);
+  for (size_t bit = 0; bit < proof.size() * 8; ++bit) {
+    std::string flipped = proof;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    EXPECT_EQ(verifier.OpenRights(flipped, SessionId(7), InodeId(100)), 0) << bit;
+  }
+  EXPECT_NE(TokenSigner(key).SecretEpoch(SessionId(7), 1), TokenSigner(other).SecretEpoch(SessionId(7), 1));
+  EXPECT_NE(TokenSigner(key).SecretEpoch(SessionId(7), 1), TokenSigner(key).SecretEpoch(SessionId(7), 2));
+}
+
 TEST(Token, KeyFiles) {
   const std::string text =
       "# of the cluster in room 3\n" + FormatClusterKey(Key(2, 9)) + "\n" + FormatClusterKey(Key(1, 1));
