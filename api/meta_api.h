@@ -112,7 +112,7 @@ struct SetAttrRequest {
   bool mtime_now = false;
   bool kill_suid = false;  // a write by a non-owner happened
   // It was read then, and nothing else is asked: the atime, if that moves it (api/relatime.h) and the inode is still
-  // of read_version. Asks for no permission but that of the reader.
+  // of read_version. For who may read it, or has it open to.
   std::optional<int64_t> read_ns;
   uint64_t read_version = 0;
 };
@@ -126,21 +126,18 @@ struct MakeNodeRequest {
   uint32_t umask = 0;  // taken off the mode, unless the directory has a default ACL
   uint64_t rdev = 0;
   std::string target;  // of a symlink
-  bool open = false;       // files: also open it for writing, as Open would
+  bool open = false;       // files: also open it for writing (what is made: for reading, too), as Open would
+  bool for_read = false;   // open: an existing file is wanted for reading as well
   bool exclusive = false;  // kExist if there; otherwise an existing file is opened
   bool truncate = false;   // an existing file is truncated
   // Of a replay: the number that the lost creation gave. The inode has it again: handles, and other requests
-  // to be replayed, name it. A number that is not free, or not of before the restart, is ignored.
-  // Of CommitRequest::make: the number that the inode has already, one of OpenReply::numbers.
+  // to be replayed, name it. A number that is not free, or not of before the restart, or was not given to this session
+  // (header.opened), is ignored.
   InodeId former;
   // Files that are made next in this directory are to be made with their first commit (OpenReply::alone), and so many
   // numbers are wanted for them; at most kMaxNumbersAhead.
   bool ahead = false;
   uint32_t numbers = 0;
-  // Of CommitRequest::make: when it was made, which is the time that it shows, and its directory (api/dir_time.h).
-  std::optional<int64_t> made_ns;
-  // Of CommitRequest::make: then its maker changed these of it: mode, owners, times. Not done if it was made before.
-  std::optional<SetAttrRequest> set;
 };
 struct GetExtentsReply {
   Attr attr;
@@ -154,8 +151,10 @@ struct OpenRequest {
   InodeId ino;
   bool for_write = false;
   bool truncate = false;
-  bool check_access = true;  // read and/or write permission of header's uid
-  bool for_read = true;
+  bool for_read = true;    // this, for_write or both
+  // For permission of header's uid. If not: the session has it open so already (also as header.opened says), whatever
+  // its permissions have become, and wants its lease again.
+  bool check_access = true;
   uint64_t map_bytes = 0;  // the mapping of so much from the start is wanted, too
 };
 struct OpenReply {
@@ -173,7 +172,11 @@ struct OpenReply {
   // Numbers for such files: `numbers` of them from this one on. They are the session's, in this term of the server.
   InodeId first_number;
   uint32_t numbers = 0;
-  bool sets = false;  // MakeNodeRequest::set of such a file is heeded
+  bool sets = false;  // MadeFile::set of such a file is heeded
+  // That the session has it open so, and as it was before, or has made it: for OpHeader::opened and HeldInode.
+  std::string proof;
+  std::string alone_proof;    // the same of the directory
+  std::string numbers_proof;  // and of all these files
 };
 struct RenameRequest {
   OpHeader header;
@@ -267,6 +270,23 @@ struct AllocateReply {
   std::vector<StripeGrant> stripes;
   CommitSeq seq;
 };
+// A file that its maker, who has its directory to himself, tells of with its first bytes.
+struct MadeFile {
+  InodeId parent;
+  std::string name;
+  uint32_t mode = 0;
+  uint32_t umask = 0;
+  std::optional<int64_t> made_ns;  // the time that it shows, and its directory (api/dir_time.h)
+  // What its maker has changed of it since. Not done if it was made before.
+  struct Set {
+    std::optional<uint32_t> mode;
+    std::optional<uint32_t> uid;
+    std::optional<uint32_t> gid;
+    std::optional<int64_t> atime_ns;
+    std::optional<int64_t> mtime_ns;
+  };
+  std::optional<Set> set;
+};
 struct CommitRequest {
   OpHeader header;
   InodeId ino;  // 0: only give_back is looked at
@@ -279,9 +299,9 @@ struct CommitRequest {
   bool append = false;   // the extents (one run) go to the end of the file as the server knows it
   bool durable = false;  // wait until it survives a power cut
   std::vector<StripeId> give_back;  // allocated and not used
-  // The inode is made first, open for writing (kExclusive), in the same transaction; make->former is `ino`, and
-  // make->header says for whom. It is made already if that name is that inode. kConflict: not the session's number.
-  std::optional<MakeNodeRequest> make;
+  // The inode is made first, open for writing (kExclusive), in the same transaction, for header's uid. It is made already
+  // if that name is that inode, and it is the caller's. kConflict: `ino` is none of OpenReply::numbers.
+  std::optional<MadeFile> make;
   // The file's data_version as the writer of the extents knew it; 0: not told. With `only_known` the commit is refused
   // (kStale) if it is another one by now: somebody else has changed the file.
   uint64_t known_version = 0;
@@ -313,6 +333,7 @@ struct ReportShardRequest {  // a reader could not use this shard
   uint16_t column = 0;
   ShardId shard;
   FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
+  std::string token;  // of a session: with which it was to be read
 };
 struct StripeRequest {
   OpHeader header;

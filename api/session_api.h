@@ -15,6 +15,7 @@ struct HeldInode {  // what a session held before a server's restart, or before 
   LeaseMode lease = LeaseMode::kNone;  // looked at after a restart only
   bool for_write = false;
   bool idle = false;  // kept for a next open only: not taken up by a session that has lapsed
+  std::string proof;  // OpenReply::proof
 };
 struct OpenSessionRequest {
   OpHeader header;      // header.session/epoch set: reclaim that session, or come back to it (then trace_id: the attempt)

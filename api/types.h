@@ -16,7 +16,7 @@
 
 namespace stria {
 
-inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kMaxNameBytes = 255;
 inline constexpr size_t kMaxSymlinkBytes = 4095;
 inline constexpr size_t kMaxXattrNameBytes = 255;
@@ -57,18 +57,22 @@ struct OpHeader {
   uint32_t protocol = kProtocolVersion;
   Uuid cluster;        // 0 only before the client knows it
   SessionId session;   // 0 for node and admin calls
-  Epoch epoch;         // of the session
+  Epoch epoch;         // of the session: a secret between it and the server
   OpSeq op_seq;        // > 0 on mutations: exactly once per (session, op_seq)
   OpSeq acked_below;   // replies of all ops below this have arrived: the server may forget them
-  uint32_t uid = 0;
+  uint32_t uid = 0;    // who asks: this, and nothing else in a request, says it
   uint32_t gid = 0;
   std::vector<uint32_t> groups;  // supplementary, at most 65,536
   int64_t timeout_ns = 30 * kSecond;  // how long the caller waits; every call has one
   uint64_t trace_id = 0;  // of a session's calls: numbers them in the order in which they were begun
   uint64_t term = 0;      // of the server that is asked; another one refuses (kRetryLater). 0: any
-  // Of a replay: those of all sessions are carried out in this order, which is that of the lost commits. 0: none.
+  // Of a replay: those of all sessions are carried out in this order, which is that of the lost commits. 0: none. It is
+  // heeded between the session's reclaim and its first Sync, and not for what comes before the first replay that it told.
   uint64_t replay_order = 0;
   uint64_t replay_next = 0;  // of the session's next replay (also on a reclaim: of its first); 0: there is none
+  // OpenReply::proof of the inode that the request is about: what the session has, or had, open is not asked for its
+  // permissions again. On a replay that makes something: of the number that it had.
+  std::string opened;
   // Of a mutation that nobody waits for any more: if it has not been begun it is refused (kTimedOut), also when a copy
   // of it comes later. Else its answer is wanted as before.
   bool settle = false;

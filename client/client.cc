@@ -89,6 +89,7 @@ Task<void> Client::SendReport(BadShard bad) {
   r.column = bad.column.v;
   r.shard = bad.shard;
   r.reason = bad.reason;
+  r.token = std::move(bad.token);
   (void)co_await session_.Call(&MetaService::ReportShard, std::move(r));
 }
 

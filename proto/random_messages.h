@@ -38,7 +38,7 @@ MEMBERS(StripeInfo, 5);
 MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
 MEMBERS(Attr, 15);
-MEMBERS(OpHeader, 15);
+MEMBERS(OpHeader, 16);
 MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
@@ -63,7 +63,7 @@ MEMBERS(DeleteReply, 1);
 MEMBERS(InventoryRequest, 4);
 MEMBERS(ShardStat, 4);
 MEMBERS(InventoryReply, 2);
-MEMBERS(HeldInode, 4);
+MEMBERS(HeldInode, 5);
 MEMBERS(NotTaken, 2);
 MEMBERS(OpenSessionRequest, 7);
 MEMBERS(OpenSessionReply, 10);
@@ -79,9 +79,9 @@ MEMBERS(Empty, 0);
 MEMBERS(NameRequest, 4);
 MEMBERS(NodeReply, 6);
 MEMBERS(SetAttrRequest, 13);
-MEMBERS(MakeNodeRequest, 16);
+MEMBERS(MakeNodeRequest, 15);
 MEMBERS(OpenRequest, 7);
-MEMBERS(OpenReply, 10);
+MEMBERS(OpenReply, 13);
 MEMBERS(RenameRequest, 8);
 MEMBERS(LinkRequest, 4);
 MEMBERS(ReadLinkReply, 1);
@@ -97,11 +97,13 @@ MEMBERS(GetExtentsRequest, 5);
 MEMBERS(GetExtentsReply, 5);
 MEMBERS(AllocateRequest, 5);
 MEMBERS(AllocateReply, 2);
+MEMBERS(MadeFile::Set, 5);
+MEMBERS(MadeFile, 6);
 MEMBERS(CommitRequest, 14);
 MEMBERS(CommitReply, 4);
 MEMBERS(CloneRequest, 6);
 MEMBERS(CloneReply, 3);
-MEMBERS(ReportShardRequest, 5);
+MEMBERS(ReportShardRequest, 6);
 MEMBERS(StripeRequest, 2);
 MEMBERS(StripeReply, 1);
 MEMBERS(PathsReply, 1);
@@ -408,6 +410,7 @@ inline void Fix(Random& rng, FileLock& v) {
 inline void Fix(Random& rng, NameRequest& v) { v.name = RandomName(rng); }
 inline void Fix(Random& rng, DirEntry& v) { v.name = RandomName(rng); }
 inline void Fix(Random& rng, MakeNodeRequest& v) { v.name = RandomName(rng); }
+inline void Fix(Random& rng, MadeFile& v) { v.name = RandomName(rng); }
 inline void Fix(Random& rng, LinkRequest& v) { v.new_name = RandomName(rng); }
 inline void Fix(Random& rng, RenameRequest& v) {
   v.name = RandomName(rng);

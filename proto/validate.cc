@@ -208,6 +208,8 @@ Result<void> Validate(const MakeNodeRequest& v) {
   return CheckSymlink(v.target);
 }
 
+Result<void> Validate(const MadeFile& v) { return CheckName(v.name); }
+
 Result<void> Validate(const RenameRequest& v) {
   RETURN_IF_ERROR(CheckName(v.name));
   return CheckName(v.new_name);

@@ -41,6 +41,7 @@ Result<void> Validate(const PollReply& v);
 Result<void> Validate(const NameRequest& v);
 Result<void> Validate(const SetAttrRequest& v);
 Result<void> Validate(const MakeNodeRequest& v);
+Result<void> Validate(const MadeFile& v);
 Result<void> Validate(const RenameRequest& v);
 Result<void> Validate(const LinkRequest& v);
 Result<void> Validate(const ReadLinkReply& v);

@@ -7,7 +7,7 @@ namespace wire {
 
 WIRE_MESSAGE(Empty) {}
 
-WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); F(idle); }
+WIRE_MESSAGE(HeldInode) { F(ino); F(lease); F(for_write); F(idle); F(proof); }
 WIRE_MESSAGE(NotTaken) { F(ino); F(lock); }
 WIRE_MESSAGE(OpenSessionRequest) {
   F(header); F(client); F(client_uuid); F(node_name); F(held); F(locks); F(comes_back);
@@ -34,7 +34,7 @@ WIRE_MESSAGE(SetAttrRequest) {
 }
 WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
-  F(umask); F(former); F(ahead); F(numbers); F(made_ns); F(set);
+  F(umask); F(former); F(ahead); F(numbers); F(for_read);
 }
 WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
 WIRE_MESSAGE(OpenRequest) {
@@ -42,7 +42,7 @@ WIRE_MESSAGE(OpenRequest) {
 }
 WIRE_MESSAGE(OpenReply) {
   F(node); F(created); F(lease); F(layout); F(whole); F(mapping); F(alone); F(first_number); F(numbers);
-  F(sets);
+  F(sets); F(proof); F(alone_proof); F(numbers_proof);
 }
 WIRE_MESSAGE(RenameRequest) {
   F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange); F(release);
@@ -61,6 +61,8 @@ WIRE_MESSAGE(LayoutReply) { F(layout); F(inherited); }
 WIRE_MESSAGE(GetExtentsRequest) { F(header); F(ino); F(offset); F(length); F(when_told); }
 WIRE_MESSAGE(AllocateRequest) { F(header); F(ino); F(count); F(payload_bytes); F(avoid); }
 WIRE_MESSAGE(AllocateReply) { F(stripes); F(seq); }
+WIRE_MESSAGE_AS(MadeFile::Set, v1::MadeFile_Set) { F(mode); F(uid); F(gid); F(atime_ns); F(mtime_ns); }
+WIRE_MESSAGE(MadeFile) { F(parent); F(name); F(mode); F(umask); F(made_ns); F(set); }
 WIRE_MESSAGE(CommitRequest) {
   F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
   F(give_back); F(clip); F(make); F(known_version); F(only_known);
@@ -68,7 +70,7 @@ WIRE_MESSAGE(CommitRequest) {
 WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); }
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
 WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); }
-WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); }
+WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); F(token); }
 WIRE_MESSAGE(StripeRequest) { F(header); F(stripe); }
 WIRE_MESSAGE(StripeReply) { F(grant); }
 WIRE_MESSAGE(PathsReply) { F(paths); }

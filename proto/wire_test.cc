@@ -175,7 +175,7 @@ TEST(Wire, GoldenBytes) {
   name.parent = kRootInode;
   name.name = "ab";
   EXPECT_EQ(Flat(Encode(name)),
-            std::string("\x0a\x0d\x08\x02\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
+            std::string("\x0a\x0d\x08\x03\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
                 std::string("\x10\x01\x1a\x02" "ab", 6));
   ReadReply read;
   read.items.push_back({{}, 2, {7}, {}});

@@ -242,7 +242,7 @@ class ReadOp {
     const Column& column = job.column(c);
     if (failure == FsError::kDiskFailed || failure == FsError::kIo) io_.peers.TargetFailed(column.target);
     if (!TokenTrouble(failure) && on_bad_) {
-      on_bad_(BadShard{job.info().id, c, column.shard, column.target, Blame(failure)});
+      on_bad_(BadShard{job.info().id, c, column.shard, column.target, Blame(failure), job.range->stripe->tokens[c.v]});
     }
     if (!job.finished) Replan(job);
   }

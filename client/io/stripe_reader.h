@@ -39,6 +39,7 @@ struct BadShard {
   ShardId shard;
   TargetId target;
   FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
+  std::string token;  // with which it was read
 };
 
 // A range of one stripe's payload, which has it, and where its bytes go: to `out`, or, if `chain` is set,

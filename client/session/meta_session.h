@@ -132,6 +132,7 @@ class MetaSession {
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
   uint64_t NumberCall() { return ++calls_; }
+  // A request keeps its OpHeader::opened over all tries.
   // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and
   // RenameRequest, and Release itself).
 

@@ -41,6 +41,7 @@ constexpr uint64_t kAfterReplays = UINT64_MAX;
 // So that the replay makes what the reply said.
 void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
   if (reply.created) r->former = reply.node.attr.ino;
+  if (reply.created) r->header.opened = reply.proof;
   r->ahead = false;
   r->numbers = 0;
 }
@@ -119,6 +120,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   if (mutation) ticket = ops_.Begin();
   const uint64_t number = request.header.trace_id != 0 ? request.header.trace_id : NumberCall();
   const uint64_t made_in = request.header.term;  // 0: in whichever
+  const std::string opened = std::move(request.header.opened);
   Backoff backoff(&rng_);
   // A change that may have been made others may see, and what is cached here must not contradict them. So from its
   // deadline on it is asked what became of it (OpHeader::settle), until that is known or the session is lost.
@@ -144,6 +146,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     if (made_in != 0 && (made_in != t.term || era != this->era())) PrepareForTerm(&request);
     if (era != this->era()) PrepareForEra(&request);
     request.header = Header(caller, ticket.seq());
+    request.header.opened = opened;
     request.header.trace_id = number;
     request.header.term = t.term;
     if (mutation && recovering_) request.header.replay_order = kAfterReplays;

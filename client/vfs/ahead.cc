@@ -111,7 +111,7 @@ void Vfs::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked) {
   if (reply.numbers > 0) {
     (void)NumbersLeft();
     numbers_of_ = {session_.generation(), session_.term()};
-    numbers_.emplace_back(reply.first_number.v, reply.first_number.v + reply.numbers);
+    numbers_.push_back({reply.first_number.v, reply.first_number.v + reply.numbers, reply.numbers_proof});
     sets_ahead_ = reply.sets;
   }
   const std::shared_ptr<VfsInode> dir = InodeOf(parent);
@@ -119,6 +119,7 @@ void Vfs::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked) {
   if (n.generation != session_.generation()) DropState(n);
   n.lease = n.recalled_at > asked ? n.recalled_to : LeaseMode::kExclusive;  // as in TakeGrant
   n.for_write = n.lease == LeaseMode::kExclusive;
+  n.proof = reply.alone_proof;
   ++n.grants;
   n.owes_release = 0;
   n.layout = reply.layout;
@@ -144,31 +145,26 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   if (!entries_.IsWhole(parent, session_.generation()) || CachedEntry(parent, name) != InodeId()) return std::nullopt;
   if (changing_.contains({parent, name}) || made_ahead_ >= kMaxMadeAhead || !NumbersLeft()) return std::nullopt;
 
-  auto& [next, end] = numbers_.front();
-  const InodeId ino(next++);
-  if (next == end) numbers_.pop_front();
+  Numbers& numbers = numbers_.front();
+  const InodeId ino(numbers.next++);
+  const std::string proof = numbers.proof;
+  if (numbers.next == numbers.end) numbers_.pop_front();
   const int64_t now_ns = Executor::Current().WallNs();
   MadeAhead& made = ahead_[parent];
   made.last_ns = std::max(made.last_ns, now_ns);
 
-  MakeNodeRequest r;
-  r.header.uid = who.uid;
-  r.header.gid = who.gid;
-  r.header.groups = who.groups;
+  MadeFile r;
   r.parent = parent;
   r.name = name;
-  r.type = FileType::kFile;
   r.mode = mode;
   r.umask = who.umask;
-  r.open = true;
-  r.exclusive = true;
-  r.former = ino;
   r.made_ns = now_ns;
 
   const std::shared_ptr<VfsInode> inode = InodeOf(ino);
   VfsInode& n = *inode;
   n.lease = LeaseMode::kExclusive;
-  n.for_write = true;
+  n.for_read = n.for_write = true;
+  n.proof = proof;
   ++n.grants;
   n.layout = dir.layout;
   n.layout_known = true;
@@ -182,6 +178,7 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   n.attr_known = true;
   n.extents.Know(0, kMaxFileBytes, {});
   n.ahead = std::move(r);
+  n.maker = who;
   n.ahead_since_ns = Executor::Current().NowNs();
   made.files.emplace(ino, inode);
   ++made_ahead_;
@@ -207,13 +204,12 @@ std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetA
   VfsInode* const untold = Untold(ino);
   if (untold == nullptr || !sets_ahead_) return std::nullopt;
   VfsInode& n = *untold;
-  const OpHeader& maker = n.ahead->header;
+  const Caller& maker = n.maker;
   if (who.uid != maker.uid || who.gid != maker.gid || who.groups != maker.groups) return std::nullopt;
   if (!SurelyMaySet(who, n.attr, set)) return std::nullopt;
 
   const int64_t now_ns = Executor::Current().WallNs();
-  SetAttrRequest& all = n.ahead->set ? *n.ahead->set : n.ahead->set.emplace();
-  all.ino = ino;
+  MadeFile::Set& all = n.ahead->set ? *n.ahead->set : n.ahead->set.emplace();
   const auto change = [](auto* told, auto* shown, auto value) { *told = *shown = value; };
   if (set.mode) change(&all.mode, &n.attr.mode, *set.mode);
   if (set.uid) change(&all.uid, &n.attr.uid, *set.uid);
@@ -285,12 +281,13 @@ Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
   CommitRequest r;
   r.ino = n.ino;
   r.make = *n.ahead;
+  r.header.opened = n.proof;
   r.durable = durable;
   const uint64_t since = cache_epoch_;
   const uint64_t generation = n.generation;
   Result<CommitReply> reply = FsError::kFenced;
   if (generation == session_.generation()) {
-    reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
+    reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), n.maker);
   }
   MadeAnswered(inode, reply, since, true);
   if (!reply.ok() || n.generation != generation) co_return;

@@ -42,6 +42,7 @@ Task<void> Vfs::TellRead(std::shared_ptr<VfsInode> inode) {
     n.read_told_ns = Executor::Current().NowNs();
     SetAttrRequest r;
     r.ino = n.ino;
+    r.header.opened = n.proof;
     r.read_ns = told;
     r.read_version = n.attr.version;
     const uint64_t since = cache_epoch_;

@@ -62,6 +62,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.open = true;
   r.exclusive = exclusive;
   r.truncate = truncate;
+  r.for_read = flags.read;
   AskAhead(parent, &r);
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
@@ -85,7 +86,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     inode->pages_version = 0;
     inode->attr_known = false;
   }
-  TakeGrant(inode, *reply, /*for_write=*/true, asked);
+  TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
   if (reply->created && inode->lease == LeaseMode::kExclusive && inode->told_at <= asked) {
     inode->extents.Know(0, kMaxFileBytes, {});
   }
@@ -115,7 +116,8 @@ Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsH
   const CallList::Call under_way(&calls_, "open of", ino);
   auto inode = InodeOf(ino);
   const bool for_write = flags.write;
-  auto r = co_await Acquire(std::move(who), inode, for_write || truncate, truncate);
+  const bool for_read = flags.read || !for_write;
+  auto r = co_await Acquire(std::move(who), inode, for_read, for_write || truncate, truncate);
   if (!r.ok()) {
     LetGo(inode);
     co_return r.error();
@@ -235,7 +237,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {
-      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
+      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, n.for_read, true, false, /*again=*/true));
       continue;
     }
     if (n.buffers_writes() && !n.attr_known) {

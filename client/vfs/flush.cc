@@ -107,6 +107,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (n.ahead && n.generation != session_.generation()) co_return Error(FsError::kFenced);
   CommitRequest r;
   r.ino = n.ino;
+  r.header.opened = n.proof;
   r.stripes = std::move(stripes);
   r.grow_to = grow_to;
   r.clip = !append;
@@ -130,7 +131,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.make = n.ahead;
   const bool making = n.ahead.has_value();
   if (making) n.telling = n.tried_to_tell = true;
-  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), Caller());
+  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.maker : Caller());
   if (making) MadeAnswered(inode, reply, since, false);
   const bool alone = n.extent_epoch == epoch && n.buffers_writes() && n.generation == session_.generation();
   ++n.extent_epoch;

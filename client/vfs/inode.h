@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "api/meta_api.h"
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
+#include "client/session/meta_session.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
 
@@ -40,6 +42,8 @@ class VfsInode {
   // ---- What the server granted.
   LeaseMode lease = LeaseMode::kNone;
   bool for_write = false;      // the server has us as a writer
+  bool for_read = false;       // it lets us read, also without being asked on behalf of whom
+  std::string proof;           // OpenReply::proof, of the last open of this session
   uint64_t generation = 0;     // of the session that granted it
   Layout layout;
   bool layout_known = false;
@@ -139,7 +143,8 @@ class VfsInode {
   Commit durable_commit;  // known durable up to this
 
   // ---- Made here, and not told to the server yet (ahead.cc).
-  std::optional<MakeNodeRequest> ahead;
+  std::optional<MadeFile> ahead;
+  Caller maker;
   int64_t ahead_since_ns = 0;
   bool telling = false;
   bool tried_to_tell = false;  // the server may have made it as it was then

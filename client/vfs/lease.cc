@@ -4,6 +4,7 @@
 
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
+#include "common/token.h"
 
 namespace stria {
 namespace {
@@ -24,7 +25,7 @@ bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
   return n.for_write && (n.lease == LeaseMode::kExclusive || n.lease == LeaseMode::kShared);
 }
 
-void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write,
+void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_read, bool for_write,
                     uint64_t asked) {
   VfsInode& n = *inode;
   if (n.generation != session_.generation()) {
@@ -48,6 +49,13 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   if (n.base_version && n.lease != LeaseMode::kNone) n.lease = LeaseMode::kShared;
   ++n.grants;
   n.owes_release = 0;
+  // Of two answers that overtook each other the one that says more counts.
+  const uint8_t had = RightsIn(n.proof), has = RightsIn(reply.proof);
+  if ((had & ~has) == 0 || (has & ~had & kOpenWrite) != 0) {
+    if ((had & ~has & kOpenRead) != 0) n.for_read = false;
+    n.proof = reply.proof;
+  }
+  n.for_read = n.for_read || for_read;
   n.for_write = n.for_write || for_write;
   n.layout = reply.layout;
   n.layout_known = true;
@@ -106,12 +114,12 @@ Task<Result<void>> Vfs::WritesMayStart(std::shared_ptr<VfsInode> inode) {
   co_return Ok();
 }
 
-Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
-                                bool again) {
+Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write,
+                                bool truncate, bool again) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
   // A shared lease is asked for anew: the next one may be better.
   const bool shared = inode->lease == LeaseMode::kShared && !again;
-  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && !shared) {
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && (inode->for_read || !for_read) && !shared) {
     if (again) co_return Ok();
     co_return co_await KnowAttr(inode);
   }
@@ -135,8 +143,9 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   const uint64_t asked = events_seen_;
   OpenRequest r;
   r.ino = inode->ino;
+  r.header.opened = inode->proof;
   r.for_write = for_write;
-  r.for_read = !for_write;
+  r.for_read = for_read;
   r.truncate = truncate;
   r.check_access = !again;
   const int64_t asked_ns = Executor::Current().NowNs();
@@ -160,7 +169,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     inode->attr_known = false;
   }
   const bool undisturbed = inode->extent_epoch == epoch;
-  TakeGrant(inode, reply, for_write, asked);
+  TakeGrant(inode, reply, for_read, for_write, asked);
   if (undisturbed) TakeMapping(*inode, reply, asked_ns);
   AccountDirty(*inode);
   pause.reset();
@@ -222,7 +231,7 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
 
 void Vfs::DropLease(VfsInode& n) {
   n.lease = LeaseMode::kNone;
-  n.for_write = false;
+  n.for_read = n.for_write = false;
   n.extents.Clear();
   ++n.extent_epoch;
   n.pages_version = 0;

@@ -54,6 +54,7 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
   r.op = op;
   r.ticket = ticket;
   r.lock = ToFileLock(inode->ino, lock);
+  r.header.opened = inode->proof;
   const uint64_t generation = session_.generation();
   auto mu = co_await inode->lock_mu.Lock();
   // What the next session is given here nobody would know of, and nobody would give up.
@@ -120,13 +121,26 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
     if (wait) wait->free = false;
     const Result<LockReply> reply =
         co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket());
-    if (wait && ServerSilent(reply.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
+    // Whose file was lost meanwhile wants it no more, and says so: others stand behind it.
+    const auto still = [&] { return CheckHandle(*h); };
+    const auto leave = [&] {
+      if (wait) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
+    };
+    if (ServerSilent(reply.code())) leave();
     CO_RETURN_IF_ERROR(reply);
-    CO_RETURN_IF_ERROR(CheckHandle(*h));
+    if (!still().ok()) {
+      if (!reply->granted) leave();
+      lock.range.type = LockType::kNone;
+      if (reply->granted) (void)co_await Unlock(inode, lock);
+      co_return still();
+    }
     if (reply->granted) co_return Ok();
     if (!wait) co_return Error(FsError::kAgain);
-    while (!wait->free && !wait->interrupted) co_await wait->changed.Wait();
-    CO_RETURN_IF_ERROR(CheckHandle(*h));
+    while (!wait->free && !wait->interrupted && still().ok()) co_await wait->changed.Wait();
+    if (!still().ok()) {
+      leave();
+      co_return still();
+    }
     if (!wait->interrupted) continue;
     const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
     if (ServerSilent(withdrawn.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));

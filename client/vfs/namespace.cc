@@ -98,6 +98,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   r.atime_now = set.atime_now;
   r.mtime_now = set.mtime_now;
   r.kill_suid = set.kill_suid;
+  if (inode) r.header.opened = inode->proof;
   std::optional<Resizing> resizing;
   if (set.size) {
     resizing.emplace(this, ino);
@@ -379,6 +380,7 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);
+  if (auto it = inodes_.find(ino); it != inodes_.end()) r.header.opened = it->second->proof;
   auto reply = co_await session_.Mutate(&MetaService::RemoveXattr, std::move(r), who);
   ChangedUntold(ino);
   if (!reply.ok()) co_return reply.error();

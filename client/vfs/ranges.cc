@@ -26,11 +26,12 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   const CallList::Call under_way(&calls_, "change of a range of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, false, /*again=*/true));
+  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->for_read, true, false, /*again=*/true));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
   const NoWrites no_writes(inode);
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
+  r.header.opened = inode->proof;
   Resizing resizing(this, inode->ino);
   co_await resizing.Begin();
   const uint64_t since = cache_epoch_;
@@ -73,7 +74,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
     if (!rest.ok()) co_return rest;
     co_return first + *rest;
   }
-  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, true, false, /*again=*/true));
+  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->for_read, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu));

@@ -75,6 +75,7 @@ Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t 
     while (at < need) {
       GetExtentsRequest r;
       r.ino = n.ino;
+      r.header.opened = n.proof;
       r.offset = at;
       r.length = end - at;
       r.when_told = !for_pages;
@@ -99,7 +100,8 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   // An open may wait for other clients, and they for these pages: without a lease these are read as of now, and nothing is
   // kept.
-  if (!for_pages && !HoldsFor(n, false)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, h->write, false, /*again=*/true));
+  const bool held = HoldsFor(n, false) && n.for_read;
+  if (!for_pages && !held) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
@@ -216,6 +218,7 @@ Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts&
   for (uint64_t at = offset; at < *end;) {
     GetExtentsRequest r;
     r.ino = ino;
+    if (const auto it = inodes_.find(ino); it != inodes_.end()) r.header.opened = it->second->proof;
     r.offset = at;
     r.length = *end - at;
     r.when_told = !how.for_pages;

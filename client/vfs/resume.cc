@@ -23,13 +23,13 @@ constexpr int64_t kTakeUpAgainNs = 1 * kSecond;
 std::vector<HeldInode> Vfs::Held() {
   std::vector<HeldInode> out;
   for (const auto& [ino, n] : inodes_) {
-    const bool used = n->readers + n->writers > 0 || !n->dirty.clean();
+    const bool used = n->readers + n->writers > 0 || !n->dirty.clean() || !n->locks.empty();
     // What nobody knows of yet is no server's to give back.
     const bool unknown = n->ahead && !n->tried_to_tell;
     n->claimed = used && !unknown && n->generation == session_.generation();
     if ((n->lease == LeaseMode::kNone && !n->claimed) || n->generation != session_.generation()) continue;
     const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->dirty.clean());
-    out.push_back({ino, n->lease, n->for_write || writes, !n->claimed});
+    out.push_back({ino, n->lease, n->for_write || writes, !n->claimed, n->proof});
   }
   return out;
 }
@@ -37,7 +37,7 @@ std::vector<HeldInode> Vfs::Held() {
 // The server believes as much, or more if it was claimed.
 void Vfs::Lapse(VfsInode& n) {
   n.lease = LeaseMode::kNone;
-  n.for_write = false;
+  n.for_read = n.for_write = false;
   n.owes_release = std::exchange(n.claimed, false) ? session_.NumberCall() : 0;
   n.told_at = events_seen_;
   n.attr.version = n.shown_version = 0;  // the server may have restarted, and count on from less
@@ -103,7 +103,7 @@ void Vfs::EndTakeUp(VfsInode& n) {
   if (n.lease == LeaseMode::kNone) return;
   n.attr_known = false;
   n.lease = LeaseMode::kNone;
-  n.for_write = false;
+  n.for_read = n.for_write = false;
   n.owes_release = session_.NumberCall();
 }
 
@@ -123,6 +123,7 @@ void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
     n.locks[key].more = n.locks[key].dropped = true;
     scope_.Spawn(UnlockDropped(inode, key));
   }
+  WakeLockWaits();  // who stands in line with one of these handles does so no more
   scope_.Spawn(LogLoss(n.ino, why));
   LetGo(inode);
 }
@@ -146,7 +147,8 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.failures_at_success = n.failures;
   n.lease = LeaseMode::kNone;
   n.owes_release = 0;
-  n.for_write = false;
+  n.for_read = n.for_write = false;
+  n.proof.clear();
   n.generation = session_.generation();
   n.attr_known = false;
   n.attr.version = n.shown_version = 0;

@@ -399,11 +399,12 @@ class Vfs {
   // lease.cc, file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
   // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
-  void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_write, uint64_t asked);
+  void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_read, bool for_write,
+                 uint64_t asked);
   // Size and times, which a caching lease lets us keep, are known afterwards.
   Task<Result<void>> KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages = false);
   // `again`: for a handle, which outlives the permission to open.
-  Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_write, bool truncate,
+  Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write, bool truncate,
                              bool again = false);
   void CreateEnded(uint64_t call);
   // Nothing has come between since it was asked for, but perhaps a recall.
@@ -579,7 +580,11 @@ class Vfs {
   std::map<InodeId, size_t> ahead_pauses_;  // 0: of all directories
   InodeId last_made_in_;
   bool sets_ahead_ = false;  // the server can be told of changes of a file with the file
-  std::deque<std::pair<uint64_t, uint64_t>> numbers_;  // from, to; for files to be made ahead
+  struct Numbers {
+    uint64_t next = 0, end = 0;
+    std::string proof;
+  };
+  std::deque<Numbers> numbers_;  // for files to be made ahead
   std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them

@@ -44,9 +44,10 @@ Result<void> PutAcl(Txn& txn, InodeRecord* rec, uint8_t which, const std::option
   return Ok();
 }
 
-Result<XattrReply> OpGetAcl(Txn& txn, const XattrRequest& r) {
+Result<XattrReply> OpGetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
   ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, r.ino));
   if (rec.attr.type == FileType::kSymlink) return Error(FsError::kNotSupported);
+  if (Error e = MayKnow(txn, ctx, rec); !e.ok()) return e;
   ASSIGN_OR_RETURN(const std::optional<Acl> acl, GetAcl(txn, rec, AclOf(r.name)));
   if (!acl) return Error(FsError::kNoData);
   XattrReply reply;

@@ -1,6 +1,19 @@
 #include "meta/ops/nodes.h"
 
 namespace stria {
+namespace {
+
+// As Linux has it with fs.protected_hardlinks, which every distribution sets: who could not open it for reading and
+// writing, and does not own it, gives it no name either.
+bool MayName(Txn& txn, const OpCtx& ctx, const InodeRecord& rec) {
+  const Attr& attr = rec.attr;
+  if (IsOwner(ctx, attr)) return true;
+  const bool runs_as_group = (attr.mode & (kModeSgid | kModeGroupExec)) == (kModeSgid | kModeGroupExec);
+  if (attr.type != FileType::kFile || (attr.mode & kModeSuid) != 0 || runs_as_group) return false;
+  return MayAccess(ctx, attr, kMayRead | kMayWrite, AclIn(txn, rec));
+}
+
+}  // namespace
 
 Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
@@ -11,6 +24,7 @@ Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
   if (there) return Error(FsError::kExist);
   if (Error e = MayCreate(ctx, dir.attr, AclIn(txn, dir)); !e.ok()) return e;
   if (rec.is_dir()) return Error(FsError::kPerm, "directories have one name");
+  if (!MayName(txn, ctx, rec)) return Error(FsError::kPerm, "only who owns a file, or may read and write it, links it");
   if (rec.attr.nlink == 0) return Error(FsError::kNoEnt, "the file was unlinked");
   if (rec.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 
@@ -25,6 +39,7 @@ Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
 Result<ReadLinkReply> OpReadLink(Txn& txn, const OpCtx& ctx, const InodeRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
   if (rec.attr.type != FileType::kSymlink) return Error(FsError::kInval, "not a symlink");
+  if (Error e = MayKnow(txn, ctx, rec); !e.ok()) return e;
   return ReadLinkReply{rec.symlink_target};
 }
 

@@ -24,7 +24,7 @@ Result<OpenReply> OpenExisting(Txn& txn, const OpCtx& ctx, const MakeNodeRequest
   OpenRequest open;
   open.ino = ino;
   open.for_write = true;
-  open.for_read = false;
+  open.for_read = r.for_read;
   open.truncate = r.truncate && rec.attr.type == FileType::kFile;
   return OpOpen(txn, ctx, open);
 }
@@ -51,7 +51,7 @@ InodeRecord NewInodeRecord(const OpCtx& ctx, const MakeNodeRequest& r, const Ino
 
 Result<InodeId> NumberFor(Txn& txn, const OpCtx& ctx, InodeId former, bool needed) {
   if (ctx.own_number) return former;
-  if (txn.IsFormer(former)) {
+  if ((ctx.former_number || !ctx.open) && txn.IsFormer(former)) {
     ASSIGN_OR_RETURN(const bool taken, txn.Has<InodeRecord>(InodeKey(former)));
     if (!taken) return former;
   }
@@ -59,7 +59,8 @@ Result<InodeId> NumberFor(Txn& txn, const OpCtx& ctx, InodeId former, bool neede
   return txn.NewInode();
 }
 
-Result<OpenReply> MakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r, bool number_needed) {
+// `made_ahead`: with the number r.former, and at the time ctx.now_ns, which may be past.
+Result<OpenReply> MakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r, bool made_ahead) {
   if (Error e = CheckRequest(r); !e.ok()) return e;
   ASSIGN_OR_RETURN(InodeRecord dir, GetSearchableDir(txn, ctx, r.parent));
   if (IsDots(r.name)) return Error(FsError::kExist);
@@ -74,14 +75,14 @@ Result<OpenReply> MakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r,
   const bool is_dir = r.type == FileType::kDirectory;
   if (is_dir && dir.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 
-  ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, ctx, r.former, number_needed));
+  ASSIGN_OR_RETURN(const InodeId ino, NumberFor(txn, ctx, r.former, made_ahead));
   InodeRecord rec = NewInodeRecord(ctx, r, dir, ino);
   RETURN_IF_ERROR(Inherit(txn, dir, r.umask, &rec));
   RETURN_IF_ERROR(AddDentry(txn, ctx, &dir, r.name, ino, r.type));
   if (is_dir) ++dir.attr.nlink;
   RETURN_IF_ERROR(PutInode(txn, ctx, &rec, true));
   OpCtx then = ctx;
-  if (r.made_ns) then.now_ns = DirTime(dir.attr.mtime_ns, ctx.now_ns);
+  if (made_ahead) then.now_ns = DirTime(dir.attr.mtime_ns, ctx.now_ns);
   RETURN_IF_ERROR(PutChangedDir(txn, then, &dir));
   txn.AddCount(is_dir ? Counter::kDirectories : Counter::kFiles, 1);
 
@@ -98,12 +99,23 @@ Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& 
   return MakeNode(txn, ctx, r, false);
 }
 
-Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r) {
+Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MadeFile& file, InodeId ino) {
+  MakeNodeRequest r;
+  r.parent = file.parent;
+  r.name = file.name;
+  r.type = FileType::kFile;
+  r.mode = file.mode;
+  r.umask = file.umask;
+  r.open = r.exclusive = true;
+  r.former = ino;
   if (ctx.own_number) return MakeNode(txn, ctx, r, true);
   ASSIGN_OR_RETURN(const std::optional<DentryRecord> there, FindDentry(txn, r.parent, r.name));
-  if (!there || there->ino != r.former) return MakeNode(txn, ctx, r, true);
+  if (!there || there->ino != ino) return MakeNode(txn, ctx, r, true);
+  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, ino));
+  // Its owner may have made it such that nobody opens it for writing.
+  const bool own = ctx.HasOpen(ino, true) || IsOwner(ctx, rec.attr) || MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec));
+  if (!own) return MakeNode(txn, ctx, r, true);
   OpenReply reply;
-  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, r.former));
   ASSIGN_OR_RETURN(const InodeRecord dir, GetDir(txn, r.parent));
   reply.node = {rec.attr, dir.attr, std::nullopt, txn.seq()};
   reply.layout = rec.layout;

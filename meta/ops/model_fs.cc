@@ -232,6 +232,9 @@ FsError ModelFs::Link(const ModelCaller& c, InodeId ino, InodeId dir, const std:
   if (d.nlink == 0) return FsError::kNoEnt;
   if (!May(c, d, "wx")) return FsError::kAccess;
   if (n->IsDir()) return FsError::kPerm;
+  const bool runs_as = (n->mode & 04000) != 0 || (n->mode & 02010) == 02010;
+  const bool usable = n->type == FileType::kFile && !runs_as && May(c, *n, "rw");
+  if (c.uid != 0 && c.uid != n->uid && !usable) return FsError::kPerm;
   if (n->nlink == 0) return FsError::kNoEnt;
   d.entries[name] = ino;
   ++n->nlink;
@@ -243,7 +246,9 @@ FsError ModelFs::Link(const ModelCaller& c, InodeId ino, InodeId dir, const std:
 FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
   ModelNode* n = Find(r.ino);
   if (!n) return FsError::kStale;
+  if (!MayKnow(c, r.ino)) return FsError::kAccess;
   if (r.read_ns) {
+    if (!May(c, *n, "r")) return FsError::kAccess;
     constexpr int64_t kDayNs = 86'400'000'000'000;
     if (n->atime <= std::max(n->mtime, n->ctime) || *r.read_ns - n->atime >= kDayNs) n->atime = *r.read_ns;
     return FsError::kOk;
@@ -256,6 +261,9 @@ FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
     if (n->type != FileType::kFile) return FsError::kInval;
     if (!May(c, *n, "w")) return FsError::kAccess;
   }
+  const bool times = r.atime_ns || r.mtime_ns || r.atime_now || r.mtime_now;
+  const bool nothing = !r.mode && !r.uid && !r.gid && !r.size && !r.kill_suid && !times;
+  if (nothing && !owner && !May(c, *n, "w")) return FsError::kPerm;
   if (r.uid && !root && (*r.uid != n->uid || c.uid != n->uid)) return FsError::kPerm;
   if (r.gid && !root && (c.uid != n->uid || (*r.gid != n->gid && !in_group(*r.gid)))) return FsError::kPerm;
   if (r.kill_suid && !owner && !May(c, *n, "w")) return FsError::kPerm;
@@ -286,6 +294,20 @@ FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
   return FsError::kOk;
 }
 
+// Who has a way to it, or any right.
+bool ModelFs::MayKnow(const ModelCaller& c, InodeId ino) {
+  const ModelNode& n = nodes_[ino];
+  if (c.uid == 0 || c.uid == n.uid) return true;
+  const bool right = May(c, n, "r") || May(c, n, "w") || May(c, n, "x");
+  if (n.type != FileType::kSymlink && right) return true;
+  for (const auto& [dir, d] : nodes_) {
+    for (const auto& [name, child] : d.entries) {
+      if (child == ino && May(c, d, "x")) return true;
+    }
+  }
+  return false;
+}
+
 FsError ModelFs::XattrRights(const ModelCaller& c, const XattrRequest& r, bool write) {
   if (r.name.empty() || r.name.size() > 255) return FsError::kRange;
   const std::string space = r.name.substr(0, r.name.find('.') + 1);
@@ -294,6 +316,7 @@ FsError ModelFs::XattrRights(const ModelCaller& c, const XattrRequest& r, bool w
   if (!n) return FsError::kStale;
   if (space == "trusted." && c.uid != 0) return write ? FsError::kPerm : FsError::kNoData;
   if (space == "security." && write && c.uid != 0) return FsError::kPerm;
+  if (space == "security." && !write && !MayKnow(c, r.ino)) return FsError::kAccess;
   if (space != "user.") return FsError::kOk;
   if (n->type != FileType::kFile && !n->IsDir()) return write ? FsError::kPerm : FsError::kNoData;
   if (write && n->IsDir() && (n->mode & 01000) && c.uid != 0 && c.uid != n->uid) return FsError::kPerm;

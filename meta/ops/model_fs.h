@@ -90,6 +90,7 @@ class ModelFs {
   bool Beneath(InodeId ino, InodeId top);
   void Unref(const ModelCaller& c, InodeId ino);
   void Touch(const ModelCaller& c, InodeId dir) { nodes_[dir].mtime = nodes_[dir].ctime = c.now; }
+  bool MayKnow(const ModelCaller& c, InodeId ino);
   FsError XattrRights(const ModelCaller& c, const XattrRequest& r, bool write);
 
   std::map<InodeId, ModelNode> nodes_;

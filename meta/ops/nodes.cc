@@ -7,6 +7,9 @@
 #include "meta/ops/extents.h"
 
 namespace stria {
+namespace {
+constexpr size_t kMaxNamesAsked = 64;
+}  // namespace
 
 Result<InodeRecord> GetInode(Txn& txn, InodeId ino) {
   ASSIGN_OR_RETURN(std::optional<InodeRecord> rec, txn.Read<InodeRecord>(InodeKey(ino)));
@@ -28,6 +31,24 @@ Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetDir(txn, ino));
   if (!MayAccess(ctx, rec.attr, kMayExec, AclIn(txn, rec))) return Error(FsError::kAccess);
   return rec;
+}
+
+Error MayKnow(Txn& txn, const OpCtx& ctx, const InodeRecord& rec) {
+  if (IsOwner(ctx, rec.attr)) return Error();
+  if (rec.attr.type != FileType::kSymlink) {
+    const std::string acl = AclIn(txn, rec);
+    for (uint32_t want : {kMayExec, kMayRead, kMayWrite}) {
+      if (MayAccess(ctx, rec.attr, want, acl)) return Error();
+    }
+    if (ctx.HasOpen(rec.attr.ino, false) || ctx.HasOpen(rec.attr.ino, true)) return Error();
+  }
+  const auto names = txn.ScanPrefix(Family::kParents, InodeKey(rec.attr.ino), kMaxNamesAsked);
+  if (!names.ok()) return names.error();
+  for (const KvEntry& name : *names) {
+    ParentKeyParts key;
+    if (ParseParentKey(name.first, &key) && GetSearchableDir(txn, ctx, key.parent).ok()) return Error();
+  }
+  return Error(FsError::kAccess);
 }
 
 Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name) {

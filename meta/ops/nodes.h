@@ -19,6 +19,11 @@ Result<InodeRecord> GetDir(Txn& txn, InodeId ino);
 // A directory in which names may be looked up: kAccess without execute permission.
 Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino);
 
+// Of what an inode has no permissions for (the target of a symlink, attributes that everybody may read): a caller who comes
+// by a path can search its directory. So it is told to who could have come so, who owns it, or may do anything with it.
+// kAccess to everybody else, who has only its number.
+Error MayKnow(Txn& txn, const OpCtx& ctx, const InodeRecord& rec);
+
 // The record is to be written. False: it has no such attribute.
 Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name);
 // File capabilities go when the file's bytes or owners change, whoever changes them (capabilities(7)).
@@ -52,7 +57,7 @@ std::string AclIn(Txn& txn, const InodeRecord& rec);
 // Sets or takes away a list with what counts it; the caller writes the record.
 Result<void> PutAcl(Txn& txn, InodeRecord* rec, uint8_t which, const std::optional<Acl>& acl);
 // Extended attributes that are lists. No value: no list.
-Result<XattrReply> OpGetAcl(Txn& txn, const XattrRequest& r);
+Result<XattrReply> OpGetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpSetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 // Mode and lists of a new inode: `mode` as asked for, without what the umask takes away unless `dir` has a default
 // list, which is then inherited.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ class OpenTable {
   virtual bool IsInUse(SessionId asks, InodeId ino) const = 0;
   // By this session (for_write: for writing). What is open needs no further check of permissions.
   virtual bool HasOpen(SessionId session, InodeId ino, bool for_write) const = 0;
+  // It had, as `proof` says (OpHeader::opened).
+  virtual bool HadOpen(SessionId session, InodeId ino, bool for_write, std::string_view proof) const { return false; }
 };
 
 // What an operation changed, for invalidations, recalls and background work. Sorted sets: the order of
@@ -45,10 +48,14 @@ struct OpCtx {
   SessionId session;
   const OpenTable* open = nullptr;  // null: nothing is open by others; the caller has all it asks for open
   Touched* touched = nullptr;       // never null in mutations
-  // MakeNodeRequest::former is a number that the session was given for it, and nothing has it yet.
+  std::string_view opened;          // OpHeader::opened
+  InodeId made;                     // by this very request: its maker has it open
+  // The number of what is to be made: the session was given it for that, and nothing has it yet; or, before a restart, for
+  // this or something else (it is looked up whether that is there).
   bool own_number = false;
-  // It was done and answered before a restart that lost it (OpHeader::replay_order): what was open for it then may be
-  // closed now, and what it was refused now somebody would lose who was told that he has it.
+  bool former_number = false;
+  // It was done and answered before a restart that lost it (OpHeader::replay_order): what it was refused now for want of
+  // room somebody would lose who was told that he has it. What it may do is asked as ever.
   bool repeated = false;
 
   bool IsRoot() const { return uid == 0; }
@@ -59,7 +66,8 @@ struct OpCtx {
   }
   bool IsInUse(InodeId ino) const { return open && open->IsInUse(session, ino); }
   bool HasOpen(InodeId ino, bool for_write) const {
-    return !open || repeated || open->HasOpen(session, ino, for_write);
+    if (!open || (made && ino == made) || open->HasOpen(session, ino, for_write)) return true;
+    return !opened.empty() && open->HadOpen(session, ino, for_write, opened);
   }
 };
 

@@ -13,11 +13,11 @@ Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
   if (rec.is_dir() && (r.for_write || r.truncate)) return Error(FsError::kIsDir);
   if (rec.attr.type == FileType::kSymlink) return Error(FsError::kLoop);
-  uint32_t want = 0;
-  if (r.for_read) want |= kMayRead;
-  if (r.for_write || r.truncate) want |= kMayWrite;
+  const bool writes = r.for_write || r.truncate;
+  if (!r.for_read && !writes) return Error(FsError::kInval, "a file is opened for reading or for writing");
+  const uint32_t want = (r.for_read ? kMayRead : 0) | (writes ? kMayWrite : 0);
   // An open file stays so whatever becomes of its permissions.
-  const bool again = !r.check_access && ctx.HasOpen(r.ino, (want & kMayWrite) != 0);
+  const bool again = !r.check_access && (!r.for_read || ctx.HasOpen(r.ino, false)) && (!writes || ctx.HasOpen(r.ino, true));
   if (!again && !MayAccess(ctx, rec.attr, want, AclIn(txn, rec))) return Error(FsError::kAccess);
 
   OpenReply reply;
@@ -32,6 +32,14 @@ Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r) {
   reply.node.attr = rec.attr;
   reply.layout = rec.layout;
   return reply;
+}
+
+Result<void> OpMayUse(Txn& txn, const OpCtx& ctx, InodeId ino) {
+  if (ctx.IsRoot() || ctx.HasOpen(ino, false) || ctx.HasOpen(ino, true)) return Ok();
+  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, ino));
+  const std::string acl = AclIn(txn, rec);
+  if (MayAccess(ctx, rec.attr, kMayRead, acl) || MayAccess(ctx, rec.attr, kMayWrite, acl)) return Ok();
+  return Error(FsError::kAccess);
 }
 
 }  // namespace stria

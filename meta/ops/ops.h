@@ -50,8 +50,9 @@ Result<void> FormatStore(Txn& txn, const FormatParams& params);
 Result<NodeReply> OpLookup(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 // mknod, mkdir, symlink, create. `open` of an existing file gives created=false. lease is not set.
 Result<OpenReply> OpMakeNode(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r);
-// The same with the number r.former, or kConflict. Nothing is done if that name is that inode already.
-Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r);
+// The same of a file with this number, or kConflict. Nothing is done if that name is that inode already, and the caller has
+// it open for writing, could open it so, or owns it; if he has not, kExist.
+Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MadeFile& file, InodeId ino);
 Result<NodeReply> OpUnlink(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 Result<NodeReply> OpRmdir(Txn& txn, const OpCtx& ctx, const NameRequest& r);
 // The attr of the reply is the moved inode's.
@@ -68,6 +69,8 @@ Result<NodeReply> OpGetAttr(Txn& txn, const OpCtx& ctx, const InodeRequest& r);
 Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r);
 // Checks access; truncates if asked. lease is not set. Marking it open is the session layer's.
 Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r);
+// Whether the caller has the inode open, or could open it for reading or writing: kAccess if not. For locks.
+Result<void> OpMayUse(Txn& txn, const OpCtx& ctx, InodeId ino);
 Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpListXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);

@@ -35,6 +35,15 @@ Error CheckTimes(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAt
   return Error();
 }
 
+// Nothing is asked: then at most the ctime moves. That is for the owner, and for who may write.
+Error CheckAsked(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAttrRequest& r) {
+  const Attr& attr = rec.attr;
+  const bool times = r.atime_ns || r.mtime_ns || r.atime_now || r.mtime_now;
+  if (r.mode || r.uid || r.gid || r.size || times || r.kill_suid || IsOwner(ctx, attr)) return Error();
+  if (MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec)) || (ctx.open && ctx.HasOpen(attr.ino, true))) return Error();
+  return Error(FsError::kPerm);
+}
+
 Error CheckMode(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAttrRequest& r) {
   const Attr& attr = rec.attr;
   if (r.kill_suid && !IsOwner(ctx, attr) && !MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec)) &&
@@ -61,6 +70,7 @@ void ChangeMode(const OpCtx& ctx, const SetAttrRequest& r, Attr* attr) {
 }
 
 Result<NodeReply> NoteRead(Txn& txn, const OpCtx& ctx, InodeRecord rec, const SetAttrRequest& r) {
+  if (!ctx.HasOpen(r.ino, false) && !MayAccess(ctx, rec.attr, kMayRead, AclIn(txn, rec))) return Error(FsError::kAccess);
   if (rec.attr.version == r.read_version && ReadMovesAtime(rec.attr, *r.read_ns)) {
     rec.attr.atime_ns = *r.read_ns;
     RETURN_IF_ERROR(PutInode(txn, ctx, &rec));
@@ -72,11 +82,13 @@ Result<NodeReply> NoteRead(Txn& txn, const OpCtx& ctx, InodeRecord rec, const Se
 
 Result<NodeReply> OpSetAttr(Txn& txn, const OpCtx& ctx, const SetAttrRequest& r) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
+  if (Error e = MayKnow(txn, ctx, rec); !e.ok()) return e;
   if (r.read_ns) return NoteRead(txn, ctx, std::move(rec), r);
   Attr& attr = rec.attr;
   if (r.size) {
     if (Error e = CheckSize(txn, ctx, rec, *r.size); !e.ok()) return e;
   }
+  if (Error e = CheckAsked(txn, ctx, rec, r); !e.ok()) return e;
   if (Error e = CheckOwners(ctx, attr, r); !e.ok()) return e;
   if (Error e = CheckMode(txn, ctx, rec, r); !e.ok()) return e;
   if (Error e = CheckTimes(txn, ctx, rec, r); !e.ok()) return e;

@@ -26,7 +26,7 @@ Error CheckRights(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const std:
   }
   if (StartsWith(name, "security.")) {
     if (write && !ctx.IsRoot()) return Error(FsError::kPerm);
-    return Error();
+    return write ? Error() : MayKnow(txn, ctx, rec);
   }
   if (attr.type != FileType::kFile && attr.type != FileType::kDirectory) {
     return Error(write ? FsError::kPerm : FsError::kNoData);
@@ -51,7 +51,7 @@ Result<InodeRecord> CheckedInode(Txn& txn, const OpCtx& ctx, const XattrRequest&
 }  // namespace
 
 Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
-  if (AclOf(r.name)) return OpGetAcl(txn, r);
+  if (AclOf(r.name)) return OpGetAcl(txn, ctx, r);
   RETURN_IF_ERROR(CheckedInode(txn, ctx, r, false));
   ASSIGN_OR_RETURN(std::optional<XattrRecord> x, txn.Read<XattrRecord>(XattrKey(r.ino, r.name)));
   if (!x) return Error(FsError::kNoData);
@@ -61,7 +61,8 @@ Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r)
 }
 
 Result<XattrReply> OpListXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r) {
-  RETURN_IF_ERROR(GetInode(txn, r.ino));
+  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, r.ino));
+  if (Error e = MayKnow(txn, ctx, rec); !e.ok()) return e;
   ASSIGN_OR_RETURN(auto rows, txn.ScanPrefix(Family::kXattrs, InodeKey(r.ino), kMaxXattrsPerInode));
   XattrReply reply;
   for (const KvEntry& row : rows) {

@@ -59,8 +59,8 @@ Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
 }
 
 Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (!options_.admin_uids.count(r.header.uid) && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  if (!IsAdmin(r.header) && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:

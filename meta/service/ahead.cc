@@ -46,11 +46,12 @@ Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitIfDir(const O
   co_return std::optional<DirVisit>(std::move(visit));
 }
 
-Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitNamedDir(const OpHeader& h, InodeId parent,
-                                                                            const std::string& name) {
+Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitNamedDir(
+    const OpHeader& h, InodeId parent, const std::string& name, const std::function<Result<void>(InodeId)>& may) {
   while (true) {
     const InodeId there = DirNamed(h, parent, name);
     if (!there) co_return std::optional<DirVisit>();
+    CO_RETURN_IF_ERROR(may(there));
     CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, there));
     // Meanwhile the name may have become another's.
     if (DirNamed(h, parent, name) == there) co_return std::optional<DirVisit>(std::move(visit));
@@ -96,12 +97,14 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   if (!o.granted && !o.late) leases_.AbandonOpen(s, dir);
   if (!o.granted || o.mode != LeaseMode::kExclusive) co_return;
   reply->alone = reply->sets = true;
+  reply->alone_proof = ProofOf(h, dir, 1, kOpenWrite);
   if (r.numbers > 0) {
     const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
     if (const InodeId first = store_->TakeInodes(count)) {
       numbers_.Grant(s, first, count);
       reply->first_number = first;
       reply->numbers = count;
+      reply->numbers_proof = ProofOf(h, first, count, kOpenRead | kOpenWrite | kOpenNumber);
     }
   }
   // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
@@ -109,33 +112,33 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   co_await WaitTold(&untold_attrs_, dir, s);
 }
 
-Result<void> MetaServer::CheckMake(const CommitRequest& r) const {
-  const MakeNodeRequest& m = *r.make;
-  const bool asks = m.truncate || m.ahead || m.numbers != 0;
-  if (!r.ino || m.former != r.ino || m.type != FileType::kFile || !m.open || !m.exclusive || asks || r.append) {
-    return Error(FsError::kBadRequest, "a commit makes the file that it is of, and appends nothing to it");
-  }
-  if (m.set && (m.set->ino != r.ino || m.set->size || m.set->read_ns)) {
-    return Error(FsError::kBadRequest, "of the file that a commit makes, mode, owners and times can be set");
-  }
-  if (m.header.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
-  return Ok();
+Result<void> MetaServer::CheckMake(const CommitRequest& r) {
+  if (r.ino && !r.append) return Ok();
+  return Error(FsError::kBadRequest, "a commit makes the file that it is of, and appends nothing to it");
+}
+
+bool MetaServer::IsNumberOf(const OpHeader& h, InodeId ino) const {
+  return numbers_.Has(h.session, ino) || (Proved(h.session, h.opened, ino) & kOpenNumber) != 0;
 }
 
 Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
-  OpHeader who = r.make->header;
-  who.session = r.header.session;
-  OpCtx making = Ctx(who, ctx.touched);
+  OpCtx making = ctx;
   if (r.make->made_ns) making.now_ns = *r.make->made_ns;
-  making.own_number = numbers_.Has(who.session, r.ino);
-  ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make));
+  making.own_number = numbers_.Has(ctx.session, r.ino);
+  making.former_number = (Proved(ctx.session, ctx.opened, r.ino) & kOpenNumber) != 0;
+  ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make, r.ino));
   if (made.created && r.make->set) {
-    OpCtx setting = making;
-    setting.now_ns = ctx.now_ns;
-    RETURN_IF_ERROR(OpSetAttr(txn, setting, *r.make->set));
+    SetAttrRequest set;
+    set.ino = r.ino;
+    set.mode = r.make->set->mode;
+    set.uid = r.make->set->uid;
+    set.gid = r.make->set->gid;
+    set.atime_ns = r.make->set->atime_ns;
+    set.mtime_ns = r.make->set->mtime_ns;
+    RETURN_IF_ERROR(OpSetAttr(txn, ctx, set));
   }
   OpCtx writing = ctx;
-  writing.uid = 0;  // who made it has it open
+  writing.made = r.ino;
   ASSIGN_OR_RETURN(CommitReply reply, OpCommit(txn, writing, r));
   reply.parent = made.node.parent;
   return reply;

@@ -43,13 +43,10 @@ class AheadTest : public testing::Test {
     CommitRequest r;
     r.header = c.Mutation();
     r.ino = ino;
-    r.make = Request(c, name);
-    r.make->header = OpHeader();  // for whom it is made
-    r.make->header.uid = 7;
-    r.make->header.gid = 8;
-    r.make->former = ino;
-    r.make->umask = 022;
-    r.make->made_ns = 123'456;
+    r.header.uid = 7;
+    r.header.gid = 8;
+    r.header.opened = c.Proof(ino, kOpenNumber);
+    r.make = MadeFile{dir, name, 0640, 022, 123'456, std::nullopt};
     if (!text.empty()) {
       Extent e;
       e.length = text.size();
@@ -108,6 +105,27 @@ TEST_F(AheadTest, AFileIsMadeWithItsFirstCommit) {
   EXPECT_TRUE(h.Fsck().empty());
 }
 
+// "Made already" is said to the session that was given its number.
+TEST_F(AheadTest, WhatAnotherMadeIsNotMadeAlready) {
+  const auto asked = Ask(a, "x");
+  const InodeId ino = asked->first_number;
+  CommitRequest made = First(a, "y", ino);
+  ASSERT_TRUE(a.Run(h.server->Commit(made)).ok());
+  const auto try_as = [&](TestClient& c, uint32_t uid) {
+    CommitRequest r = First(c, "y", ino, "evil bytes");
+    r.header.uid = r.header.gid = uid;
+    r.header.opened.clear();
+    return c.Run(h.server->Commit(r)).code();
+  };
+  EXPECT_EQ(try_as(b, 1000), FsError::kConflict);
+  EXPECT_FALSE(h.server->leases().IsOpenBy(b.session, ino));
+  EXPECT_EQ(b.GetAttr(ino)->attr.size, 5u);
+  EXPECT_EQ(try_as(b, 7), FsError::kConflict) << "its owner, by a session that was not given the number";
+  // A number that was given to another.
+  CommitRequest stolen = First(b, "z", InodeId(ino.v + 1));
+  EXPECT_EQ(b.Run(h.server->Commit(stolen)).code(), FsError::kConflict);
+}
+
 TEST_F(AheadTest, AFileIsMadeAsItWasChanged) {
   const auto asked = Ask(a, "x");
   ASSERT_TRUE(asked->sets);
@@ -115,7 +133,6 @@ TEST_F(AheadTest, AFileIsMadeAsItWasChanged) {
   const auto request = [&] {
     CommitRequest r = First(a, "y", ino);
     r.make->set.emplace();
-    r.make->set->ino = ino;
     r.make->set->mode = 0400;
     return r;
   };
@@ -123,13 +140,6 @@ TEST_F(AheadTest, AFileIsMadeAsItWasChanged) {
   first.make->set->atime_ns = 1;
   first.make->set->mtime_ns = 2;
   first.mtime_ns = 3;
-  const std::function<void(SetAttrRequest&)> wrongs[] = {
-      [](SetAttrRequest& s) { s.ino = kRootInode; }, [](SetAttrRequest& s) { s.size = 1; }, [](SetAttrRequest& s) { s.read_ns = 1; }};
-  for (const auto& wrong : wrongs) {
-    CommitRequest r = request();
-    wrong(*r.make->set);
-    EXPECT_EQ(a.Run(h.server->Commit(r)).code(), FsError::kBadRequest);
-  }
   // By who makes it, who may not give it away.
   CommitRequest given = request();
   given.make->set->uid = 9;
@@ -157,7 +167,7 @@ TEST_F(AheadTest, NumbersAreTheirSessions) {
   EXPECT_EQ(b.Run(h.server->Commit(First(b, "y", ino))).code(), FsError::kConflict);
   EXPECT_EQ(a.Run(h.server->Commit(First(a, "y", InodeId(ino.v + 100)))).code(), FsError::kConflict);
   CommitRequest other = First(a, "y", ino);
-  other.ino = InodeId(ino.v + 1);
+  other.append = true;
   EXPECT_EQ(a.Run(h.server->Commit(other)).code(), FsError::kBadRequest);
   // Nobody else is given them.
   for (int i = 0; i < 10; ++i) {
@@ -275,6 +285,9 @@ TEST_F(AheadTest, AfterARestartItsNumbersAreGood) {
   ASSERT_TRUE(a.Run(h.server->Sync(sync)).ok());
   sync.header = b.Header();
   ASSERT_TRUE(b.Run(h.server->Sync(sync)).ok());
+  CommitRequest stolen = First(b, "y", ino);
+  stolen.header.opened = a.Proof(ino, kOpenNumber);
+  EXPECT_EQ(b.Run(h.server->Commit(stolen)).code(), FsError::kConflict) << "it was not given to b";
   const auto made = a.Run(h.server->Commit(First(a, "y", ino)));
   ASSERT_TRUE(made.ok()) << made.error();
   EXPECT_EQ(made->attr.ino, ino);

@@ -66,7 +66,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
 }
 
 Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   HeartbeatReply reply;
   reply.term = term_;
   reply.token_time_ns = TokenTime();
@@ -145,7 +145,7 @@ Result<void> MetaServer::TakeDeleted(NodeId node, const std::vector<ShardId>& sh
 }
 
 Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
@@ -179,7 +179,7 @@ Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
 }
 
 Task<Result<CheckShardsReply>> MetaServer::CheckShards(CheckShardsRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   if (r.shards.size() > kMaxCheckShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   CheckShardsReply reply;
   reply.incarnation = store_->super()->incarnation;

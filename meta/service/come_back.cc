@@ -100,15 +100,17 @@ std::vector<NotTaken> MetaServer::TakeUp(const OpenSessionRequest& r) {
   std::vector<NotTaken> lost;
   for (const HeldInode& h : r.held) {
     if (h.idle) continue;
+    const uint8_t rights = Proved(s, h.proof, h.ino);
     const std::optional<bool> writes = known ? lapsed_.OpenBy(s, h.ino) : std::optional(h.for_write);
     Txn txn(*store_);
     InodeRequest get;
     get.ino = h.ino;
-    if (!writes || !OpGetAttr(txn, Ctx(r.header, nullptr), get).ok()) {
+    if (!writes || (rights & (kOpenRead | kOpenWrite)) == 0 || !OpGetAttr(txn, OpCtx(), get).ok()) {
       lost.push_back({h.ino, false});
       continue;
     }
-    leases_.TakeUp(s, h.ino, h.for_write && *writes);
+    leases_.TakeUp(s, h.ino, h.for_write && *writes && (rights & kOpenWrite) != 0);
+    if ((rights & kOpenRead) != 0) leases_.NoteReader(s, h.ino);
   }
   for (const FileLock& l : r.locks) {
     const bool valid = l.type != LockType::kNone && l.first <= l.last && l.last <= kLockToEnd;

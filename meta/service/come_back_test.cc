@@ -63,6 +63,30 @@ TEST_F(ComeBack, ItGoesOnWithWhatItHadOpen) {
   EXPECT_TRUE(h.server->sessions().Exists(s));
 }
 
+// It takes up what it was given, as it was given it.
+TEST_F(ComeBack, ItProvesWhatItHadOpen) {
+  const InodeId ino = Make("f"), other = Make("g"), never = b.Make(kRootInode, "h")->node.attr.ino;
+  const SessionId s = a.session;
+  for (const bool restart : {false, true}) {
+    Silence(&a);
+    if (restart) {
+      h.Crash(false);
+      b.Stop();
+      EXPECT_TRUE(b.Reclaim({Held(never)}));
+    }
+    HeldInode bare = Held(ino), reads = Held(other), others = Held(never);
+    reads.proof = a.Proof(other, kOpenRead);
+    others.proof = b.Proof(never);
+    EXPECT_TRUE(a.ReclaimAs({bare, reads, others}));
+    EXPECT_TRUE(a.lapsed);
+    EXPECT_EQ(a.not_taken, (std::vector<NotTaken>{{ino, false}, {never, false}})) << restart;
+    EXPECT_FALSE(h.server->leases().IsOpenBy(s, ino));
+    EXPECT_FALSE(h.server->leases().IsOpenBy(s, never));
+    EXPECT_TRUE(h.server->leases().IsReader(s, other));
+    EXPECT_FALSE(h.server->leases().IsWriter(s, other));
+  }
+}
+
 TEST_F(ComeBack, OthersHaveWhatTheyWantMeanwhile) {
   const InodeId ino = Make("f");
   ASSERT_TRUE(Lock(&a, WriteLock(ino)).value().granted);

@@ -53,12 +53,35 @@ Result<void> MetaServer::CheckSession(const OpHeader& h) {
 // order in which it was done.
 bool MetaServer::Recovers(const OpHeader& h) const {
   if (sessions_.reclaiming()) return true;
-  return h.replay_order != 0 ? sessions_.AwaitsReplaysBefore(h.session, h.replay_order, Now())
-                             : sessions_.AwaitsReplays(h.session, Now());
+  const uint64_t order = ReplayOrder(h);
+  return order != 0 ? sessions_.AwaitsReplaysBefore(h.session, order, Now()) : sessions_.AwaitsReplays(h.session, Now());
+}
+
+// Only changes are repeated.
+uint64_t MetaServer::ReplayOrder(const OpHeader& h) const {
+  if (h.replay_order == 0 || !h.op_seq || !sessions_.MayRepeat(h.session, h.replay_order, Now())) return 0;
+  return h.replay_order;
+}
+
+void MetaServer::NoteReclaimed() {
+  if (replays_began_ || sessions_.reclaiming()) return;
+  replays_began_ = true;
+  sessions_.ReplaysBegin(Now());
+}
+
+bool MetaServer::IsAdmin(const OpHeader& h) const {
+  const bool squashed = h.session && options_.root_squash && h.uid == 0;
+  return !squashed && options_.admin_uids.count(h.uid) > 0;
+}
+
+Result<void> MetaServer::CheckAdmin(const OpHeader& h) {
+  RETURN_IF_ERROR(CheckCaller(h));
+  if (IsAdmin(h)) return Ok();
+  return Error(FsError::kPerm, "only root asks for this, and data servers");
 }
 
 void MetaServer::ReplayIsAt(const OpHeader& h, uint64_t order) {
-  if (h.replay_order == 0) return;
+  if (!Repeats(h)) return;
   sessions_.ReplayIsAt(h.session, order);
   progress_.Pulse();
 }
@@ -102,6 +125,7 @@ OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
   ctx.session = h.session;
   ctx.open = &opens_;
   ctx.touched = touched;
+  ctx.opened = h.opened;
   ctx.repeated = Repeats(h);
   return ctx;
 }

@@ -175,9 +175,18 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const InodeId mine = r.make ? r.make->parent : r.ino;
   const bool exclusive = leases_.ModeOf(s, mine) == LeaseMode::kExclusive;
   if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto commit = [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
+    RETURN_IF_ERROR(CheckDisksOf(r));
+    return r.make ? MakeAndCommit(txn, ctx, r) : OpCommit(txn, ctx, r);
+  };
   std::optional<DirVisit> visit;
   if (r.make) {
     CO_RETURN_IF_ERROR(CheckMake(r));
+    if (!IsNumberOf(r.header, r.ino)) co_return Error(FsError::kConflict, "it was not given the number of what it makes");
+  }
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, mine, commit));
+  if (r.make) {
+    CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, commit));
     CO_ASSIGN_OR_RETURN(DirVisit in, co_await VisitDir(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }
@@ -185,11 +194,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
     CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
   }
   Touched touched;
-  Result<CommitReply> reply = co_await Apply<CommitReply>(
-      OpKind::kCommit, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
-        RETURN_IF_ERROR(CheckDisksOf(r));
-        return r.make ? MakeAndCommit(txn, ctx, r) : OpCommit(txn, ctx, r);
-      });
+  Result<CommitReply> reply = co_await Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
   if (!reply.ok() || !r.ino) co_return reply;
   if (r.make) CO_RETURN_IF_ERROR(co_await AnnounceMade(r, touched));
   CO_RETURN_IF_ERROR(NoteCompromises(r.stripes));
@@ -239,12 +244,13 @@ Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
+  const auto clone = [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.to, clone));
   CO_RETURN_IF_ERROR(co_await FlushOthers(s, r.from, deadline_ns));
   CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.to, deadline_ns));
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   Touched touched;
-  Result<CloneReply> reply = co_await Apply<CloneReply>(
-      OpKind::kClone, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); });
+  Result<CloneReply> reply = co_await Apply<CloneReply>(OpKind::kClone, r.header, &touched, clone);
   if (!reply.ok() || reply->cloned == 0) co_return reply;
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.to, touched));
   co_return reply;
@@ -259,8 +265,7 @@ Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply
 // ---- Stripes ----
 
 Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (r.header.session) CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   Txn txn(*store_);
   CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
   StripeReply reply;
@@ -274,8 +279,15 @@ Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
 }
 
 Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (r.header.session) CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  if (!r.header.session) CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  TargetId read_from;
+  if (r.header.session) {
+    // Who was given it to read; a token that has expired meanwhile says as much.
+    CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
+    CO_RETURN_IF_ERROR(verifier_->Check(token, r.shard, token.target, kTokenRead, 0));
+    read_from = token.target;
+  }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
   Txn txn(*store_);
@@ -294,6 +306,7 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
       record->info.columns[r.column].shard != r.shard || !r.shard) {
     co_return Empty();  // it has been replaced meanwhile
   }
+  if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
   const ReportedShard bad{r.stripe, r.column, r.shard, r.reason};
   if (!repairs_.MarkBad(bad)) co_return Empty();
   txn.Put(Family::kRepairs, BadShardKey(r.stripe, r.column), EncodeBadShard(bad));

@@ -17,7 +17,7 @@ Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
 }
 
 // A request that was on its way while the server restarted says nothing of what its session claims now.
-Result<void> MetaServer::CheckLock(const LockRequest& r) const {
+Result<void> MetaServer::CheckLock(const LockRequest& r) {
   if (r.header.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted");
   const bool asks = r.op == LockOp::kTest || r.op == LockOp::kTry || r.op == LockOp::kWait;
   if ((asks && r.lock.type == LockType::kNone) || r.lock.first > r.lock.last || r.lock.last > kLockToEnd) {
@@ -26,7 +26,9 @@ Result<void> MetaServer::CheckLock(const LockRequest& r) const {
   if ((r.op == LockOp::kWait || r.op == LockOp::kWithdraw) && r.ticket == 0) {
     return Error(FsError::kBadRequest, "a wait for a lock without a ticket");
   }
-  return Ok();
+  if (!asks) return Ok();
+  Txn txn(*store_);
+  return OpMayUse(txn, Ctx(r.header, nullptr), r.lock.ino);
 }
 
 LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {

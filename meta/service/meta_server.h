@@ -159,7 +159,10 @@ class MetaServer final : public MetaService, public AdminService {
       return server_->IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->Now());
     }
     bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
-      return for_write ? server_->leases_.IsWriter(s, ino) : server_->leases_.IsOpenBy(s, ino);
+      return for_write ? server_->leases_.IsWriter(s, ino) : server_->leases_.IsReader(s, ino);
+    }
+    bool HadOpen(SessionId s, InodeId ino, bool for_write, std::string_view proof) const override {
+      return (server_->Proved(s, proof, ino) & (for_write ? kOpenWrite : kOpenRead)) != 0;
     }
 
    private:
@@ -195,10 +198,17 @@ class MetaServer final : public MetaService, public AdminService {
   // CheckSession, then waits for the end of the reclaim window.
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
-  // Asked and answered before a restart that lost it. It is done once more; but what its session holds the session has
-  // claimed: nothing is opened by it, as there may be nobody any more who would give it back.
-  static bool Repeats(const OpHeader& h) { return h.replay_order != 0 && h.replay_order != UINT64_MAX; }
+  // As the request says, asked and answered before a restart that lost it. What its session holds the session has claimed:
+  // nothing is opened by it, as there may be nobody any more who would give it back.
+  static bool IsReplay(const OpHeader& h) { return h.replay_order != 0 && h.replay_order != UINT64_MAX; }
+  // And it can be so: it has its place among what the restart has lost. One that comes too late is a request like others.
+  uint64_t ReplayOrder(const OpHeader& h) const;
+  bool Repeats(const OpHeader& h) const { return IsReplay(h) && ReplayOrder(h) != 0; }
   bool Recovers(const OpHeader& h) const;
+  void NoteReclaimed();  // a session, or it is gone
+  // What is the cluster's: for admins and data servers, who call without a session. Nobody whom clients call by another name.
+  bool IsAdmin(const OpHeader& h) const;
+  Result<void> CheckAdmin(const OpHeader& h);
   void ReplayIsAt(const OpHeader& h, uint64_t order);  // nothing if it is not of a replay
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
@@ -257,13 +267,20 @@ class MetaServer final : public MetaService, public AdminService {
 
   // ---- sessions.cc ----
   Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
-  bool ReclaimHeld(const OpenSessionRequest& r);
+  std::string_view ReclaimHeld(const OpenSessionRequest& r);  // "", or why not
   OpenSessionReply SessionReply(SessionId s, bool reclaimed);
   // Ends a session at once, durable with the next sync; what it left is collected later. `why` is for
   // the log; "" if it asked for it.
   void Fence(SessionId s, std::string_view why);
   void ExpireSessions();
   void LapseSilent();
+  uint8_t Proved(SessionId s, std::string_view proof, InodeId ino) const;  // OpenRights
+  std::string ProofOf(const OpHeader& h, InodeId first, uint32_t count, uint8_t rights) const;
+  std::string ProofOfOpen(const OpHeader& h, InodeId ino) const;  // as it is now, and as h.opened says
+  // Who may not do it makes nobody give up a lease: the error of `op(txn, ctx)` if it is one that stays. Asks only if there
+  // is somebody.
+  template <class F>
+  Result<void> CheckBeforeRecall(const OpHeader& h, InodeId ino, F op);
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
   void ReapIfUnused(InodeId ino);
   void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
@@ -290,7 +307,7 @@ class MetaServer final : public MetaService, public AdminService {
   bool NoteMadeDir(const OpHeader& h, const OpenReply& made);
   Task<Result<OpenReply>> RunOpen(OpenRequest r);
   Task<Result<OpenReply>> AfterOpen(OpenRequest r, OpenReply reply);
-  Task<Result<OpenReply>> TakeLease(OpHeader h, bool for_write, OpenReply reply);
+  Task<Result<OpenReply>> TakeLease(OpHeader h, bool for_read, bool for_write, OpenReply reply);
   void AddMapping(const OpenRequest& r, OpenReply* reply);
   Task<Result<NodeReply>> RunUnlink(NameRequest r);
   Task<Result<NodeReply>> RunRmdir(NameRequest r);
@@ -318,18 +335,21 @@ class MetaServer final : public MetaService, public AdminService {
   // that until it is answered: no other session has it to itself.
   Task<Result<DirVisit>> VisitDir(const OpHeader& h, InodeId dir);
   Task<Result<std::optional<DirVisit>>> VisitIfDir(const OpHeader& h, InodeId ino);
-  Task<Result<std::optional<DirVisit>>> VisitNamedDir(const OpHeader& h, InodeId parent, const std::string& name);
+  // `may` is asked before anybody gives up a lease of it. Lives as long as the call.
+  Task<Result<std::optional<DirVisit>>> VisitNamedDir(const OpHeader& h, InodeId parent, const std::string& name,
+                                                      const std::function<Result<void>(InodeId)>& may);
   InodeId DirNamed(const OpHeader& h, InodeId parent, const std::string& name);  // 0: it is none
   bool OthersVisit(InodeId dir, SessionId s) const;
   Task<void> GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply);
-  Result<void> CheckMake(const CommitRequest& r) const;
+  bool IsNumberOf(const OpHeader& h, InodeId ino) const;  // given to the session for what it makes
+  static Result<void> CheckMake(const CommitRequest& r);
   Result<CommitReply> MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
   Task<Result<void>> AnnounceMade(const CommitRequest& r, const Touched& touched);
 
   // ---- locks.cc ----
   Task<Result<LockReply>> TestLock(LockRequest r);
   Task<Result<LockReply>> RunLock(LockRequest r);
-  Result<void> CheckLock(const LockRequest& r) const;
+  Result<void> CheckLock(const LockRequest& r);
   static LockReply LockReplyOf(SessionId s, const LockTable::Answer& a);
   void TellLocksFree(const std::vector<LockNotice>& notices);
 
@@ -521,6 +541,7 @@ class MetaServer final : public MetaService, public AdminService {
   // Of those that nobody had open: to be freed then. Oldest first.
   std::deque<std::pair<int64_t, InodeId>> lingers_;
   bool window_over_ = false;   // of reclaims
+  bool replays_began_ = false;
   std::set<SessionId> ended_;  // fenced; their stripes and replies are to be collected
   uint64_t pushed_map_version_ = 0;
   std::map<NodeId, NodeState> logged_nodes_;

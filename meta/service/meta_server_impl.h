@@ -100,6 +100,24 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
   co_return co_await AwaitRun<Rep>(std::move(op), deadline_ns);
 }
 
+template <class F>
+Result<void> MetaServer::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) {
+  if (!leases_.DirtyHolder(h.session, ino)) return Ok();
+  Touched touched;
+  Txn txn(*store_);  // dropped
+  const auto done = op(txn, Ctx(h, &touched));
+  switch (done.code()) {  // of these nothing that others have yet to tell makes another one
+    case FsError::kAccess:
+    case FsError::kPerm:
+    case FsError::kIsDir:
+    case FsError::kNotDir:
+    case FsError::kLoop:
+    case FsError::kBadRequest:
+    case FsError::kConflict: return done.error();
+    default: return Ok();
+  }
+}
+
 // `f(txn, ctx)` gives a Result<Rep>. Runs it until it needs no more room; commits with the stored reply.
 template <class Rep, class F>
 Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {

@@ -2,6 +2,7 @@
 // talk to it directly.
 #pragma once
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -91,6 +92,17 @@ class TestClient {
   }
   // After a restart, or after it has lapsed; false if the session is gone.
   bool Reclaim(std::vector<HeldInode> held = {}, std::vector<FileLock> locks = {}) {
+    for (const FileLock& l : locks) {
+      const bool listed = std::any_of(held.begin(), held.end(), [&](const HeldInode& i) { return i.ino == l.ino; });
+      if (!listed) held.push_back({l.ino, LeaseMode::kNone, false});
+    }
+    for (HeldInode& i : held) {
+      if (i.proof.empty()) i.proof = Proof(i.ino);
+    }
+    return ReclaimAs(std::move(held), std::move(locks));
+  }
+  // With the proofs that there are.
+  bool ReclaimAs(std::vector<HeldInode> held, std::vector<FileLock> locks = {}) {
     scope_ = std::make_unique<TaskScope>();
     OpenSessionRequest r;
     r.header = Header();
@@ -127,6 +139,10 @@ class TestClient {
     OpHeader h = Header();
     h.op_seq = OpSeq(next_op_++);
     return h;
+  }
+  // As the answer to an open for reading and writing would have had it.
+  std::string Proof(InodeId ino, uint8_t rights = kOpenRead | kOpenWrite) const {
+    return TokenSigner(TestKey()).ProveOpen({session, ino, 1, rights});
   }
   template <class T>
   T Run(Task<T> t) {

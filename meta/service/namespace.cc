@@ -34,6 +34,7 @@ Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
     co_await WaitEvictions();
@@ -89,6 +90,7 @@ Task<Result<NodeReply>> MetaServer::SetAttr(SetAttrRequest r) {
 Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
   if (r.size) CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, deadline_ns));
@@ -108,6 +110,12 @@ Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
 
 Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto make = [&](Txn& txn, const OpCtx& ctx) {
+    OpCtx making = ctx;
+    making.former_number = r.former && (Proved(ctx.session, ctx.opened, r.former) & kOpenNumber) != 0;
+    return OpMakeNode(txn, making, r);
+  };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, make));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   co_await WaitEvictions();
   const int64_t deadline_ns = DeadlineOf(r.header);
@@ -123,11 +131,11 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
       if (found.ok()) there = found->attr.ino;
     }
     if (!there || !leases_.DirtyHolder(r.header.session, there)) break;
+    CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, there, make));
     CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, there, deadline_ns));
   }
   Touched touched;
-  Result<OpenReply> reply = co_await Apply<OpenReply>(
-      OpKind::kMakeNode, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpMakeNode(txn, ctx, r); });
+  Result<OpenReply> reply = co_await Apply<OpenReply>(OpKind::kMakeNode, r.header, &touched, make);
   if (!reply.ok()) {
     co_await WaitTold(r.parent);
     co_return reply;
@@ -143,19 +151,23 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
 
 // Open from its beginning: if somebody removes its name before the caller has its answer, it is still the caller's.
 void MetaServer::OpenAsMade(const OpHeader& h, InodeId made) {
-  if (Repeats(h)) return;
+  if (IsReplay(h)) return;
   const LeaseTable::OpenOutcome o = leases_.Open(h.session, made, true, true, true, h.trace_id);
   PushDemands(o.demands);
   if (!o.granted && !o.late) leases_.AbandonOpen(h.session, made);
+  leases_.NoteReader(h.session, made);
 }
 
 Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply reply) {
   if (r.open && reply.node.attr.type == FileType::kFile) {
-    CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, true, std::move(reply)));
+    const bool created = reply.created;
+    CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, created || r.for_read, true, std::move(reply)));
+    if (created) reply.proof = ProofOf(r.header, reply.node.attr.ino, 1, kOpenRead | kOpenWrite | kOpenNumber);
     if (r.ahead) co_await GrantAhead(r.header, r, &reply);
     co_return std::move(reply);
   }
   if (reply.created && reply.node.attr.type == FileType::kDirectory) reply.whole = NoteMadeDir(r.header, reply);
+  if (reply.created) reply.proof = ProofOf(r.header, reply.node.attr.ino, 1, kOpenNumber);
   CO_ASSIGN_OR_RETURN(reply.node, SettleNode(r.header, std::move(reply.node)));
   co_return std::move(reply);
 }
@@ -187,6 +199,7 @@ Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
     Txn txn(*store_);
     co_return OpOpen(txn, Ctx(r.header, nullptr), r);
   }
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }));
   CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, DeadlineOf(r.header)));
   Touched touched;
   Result<OpenReply> reply = co_await Apply<OpenReply>(
@@ -197,7 +210,7 @@ Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
 }
 
 Task<Result<OpenReply>> MetaServer::AfterOpen(OpenRequest r, OpenReply reply) {
-  CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, r.for_write || r.truncate, std::move(reply)));
+  CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, r.for_read, r.for_write || r.truncate, std::move(reply)));
   if (r.map_bytes > 0) AddMapping(r, &reply);
   co_return std::move(reply);
 }
@@ -233,13 +246,15 @@ void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
 }
 
 // Marks the inode open and gets the lease; the attributes are read again, after what recalls flushed.
-Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_write, OpenReply reply) {
+Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_read, bool for_write, OpenReply reply) {
   CO_RETURN_IF_ERROR(co_await Gate(h));
-  if (Repeats(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
+  if (IsReplay(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
   const InodeId ino = reply.node.attr.ino;
   const bool data = reply.node.attr.type == FileType::kFile;
   const bool was_open = leases_.IsOpenBy(h.session, ino);
   CO_ASSIGN_OR_RETURN(reply.lease, co_await AcquireLease(h, ino, for_write, data));
+  if (for_read) leases_.NoteReader(h.session, ino);
+  reply.proof = ProofOfOpen(h, ino);
   {
     Txn txn(*store_);
     InodeRequest get;
@@ -268,6 +283,7 @@ Task<Result<NodeReply>> MetaServer::Unlink(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpUnlink(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   if (r.release) GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
@@ -291,11 +307,13 @@ Task<Result<NodeReply>> MetaServer::Rmdir(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, remove));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name));
+  const auto may = [&](InodeId victim) { return CheckBeforeRecall(r.header, victim, remove); };
+  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
   Touched touched;
-  Result<NodeReply> reply = co_await Apply<NodeReply>(
-      OpKind::kRmdir, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); });
+  Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kRmdir, r.header, &touched, remove);
   if (!reply.ok()) {
     co_await WaitTold(r.parent);
     co_return reply;
@@ -310,6 +328,9 @@ Task<Result<NodeReply>> MetaServer::Rename(RenameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, move));
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.new_parent, move));
   CO_ASSIGN_OR_RETURN(const DirVisit from, co_await VisitDir(r.header, r.parent));
   CO_ASSIGN_OR_RETURN(const DirVisit to, co_await VisitDir(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
@@ -323,12 +344,12 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
     if (found.ok()) moved = found->attr.ino;
   }
   if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, DeadlineOf(r.header)));
+  const auto may = [&](InodeId victim) { return CheckBeforeRecall(r.header, victim, move); };
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> replaced,
-                      co_await VisitNamedDir(r.header, r.new_parent, r.new_name));
+                      co_await VisitNamedDir(r.header, r.new_parent, r.new_name, may));
   if (r.release) GiveBack(r.header, r.release);  // as RunUnlink
   Touched touched;
-  Result<NodeReply> reply = co_await Apply<NodeReply>(
-      OpKind::kRename, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); });
+  Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kRename, r.header, &touched, move);
   if (!reply.ok()) {
     co_await WaitTold(r.parent);
     co_await WaitTold(r.new_parent);
@@ -353,11 +374,12 @@ Task<Result<NodeReply>> MetaServer::Link(LinkRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.new_parent, link));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.new_parent));
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
   Touched touched;
-  Result<NodeReply> reply = co_await Apply<NodeReply>(
-      OpKind::kLink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); });
+  Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kLink, r.header, &touched, link);
   if (!reply.ok()) {
     co_await WaitTold(r.new_parent);
     co_return reply;
@@ -379,6 +401,7 @@ Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
 
 Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.ino));
   co_await WaitEvictions();
   CO_RETURN_IF_ERROR(CheckSession(r.header));
@@ -410,7 +433,7 @@ Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {
 }
 
 Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   Txn txn(*store_);
   co_return OpPaths(txn, r.ino);
 }
@@ -443,10 +466,11 @@ Task<Result<XattrReply>> MetaServer::SetXattr(XattrRequest r) {
 
 Task<Result<XattrReply>> MetaServer::RunSetXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto set = [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, set));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
-  Result<XattrReply> reply = co_await Apply<XattrReply>(
-      OpKind::kSetXattr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); });
+  Result<XattrReply> reply = co_await Apply<XattrReply>(OpKind::kSetXattr, r.header, &touched, set);
   // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
   // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
   if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
@@ -459,11 +483,11 @@ Task<Result<XattrReply>> MetaServer::RemoveXattr(XattrRequest r) {
 
 Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); };
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, remove));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
-  Result<XattrReply> reply = co_await Apply<XattrReply>(
-      OpKind::kRemoveXattr, r.header, &touched,
-      [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); });
+  Result<XattrReply> reply = co_await Apply<XattrReply>(OpKind::kRemoveXattr, r.header, &touched, remove);
   if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
@@ -483,6 +507,7 @@ Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
 
 Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
+  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->View(), *r.layout));

@@ -8,6 +8,89 @@ namespace {
 
 using Kind = SessionEvent::Kind;
 
+// What is open is so for what it was opened for, and nobody opens a file for nothing.
+TEST_F(ServiceTest, AnOpenIsForWhatItSays) {
+  const InodeId ino = a.Make(kRootInode, "f", FileType::kFile, false)->node.attr.ino;
+  ASSERT_TRUE(a.Run(h.server->Commit(a.InlineCommit(ino, 0, "bytes"))).ok());
+  const auto mode = [&](uint32_t to) {
+    SetAttrRequest r;
+    r.header = a.Mutation();
+    r.ino = ino;
+    r.mode = to;
+    EXPECT_TRUE(a.Run(h.server->SetAttr(r)).ok());
+  };
+  std::string proof;
+  const auto open = [&](bool read, bool write, bool check) {
+    OpenRequest r;
+    r.header = b.Header();
+    r.header.uid = r.header.gid = 1000;
+    r.header.opened = proof;
+    r.ino = ino;
+    r.for_read = read;
+    r.for_write = write;
+    r.check_access = check;
+    r.map_bytes = kMiB;
+    return b.Run(h.server->Open(r));
+  };
+  const auto read = [&] {
+    GetExtentsRequest r;
+    r.header = b.Header();
+    r.header.uid = r.header.gid = 1000;
+    r.header.opened = proof;
+    r.ino = ino;
+    r.length = kMiB;
+    return b.Run(h.server->GetExtents(r)).code();
+  };
+  mode(0600);
+  for (const bool check : {false, true}) {
+    EXPECT_EQ(open(false, false, check).code(), FsError::kInval);
+    EXPECT_EQ(open(true, false, check).code(), FsError::kAccess);
+  }
+  EXPECT_EQ(read(), FsError::kAccess);
+  mode(0602);
+  const auto written = open(false, true, true);
+  ASSERT_TRUE(written.ok()) << written.error();
+  EXPECT_FALSE(written->mapping);
+  EXPECT_EQ(read(), FsError::kAccess) << "it is open for writing only";
+  mode(0606);
+  const auto both = open(true, false, true);
+  ASSERT_TRUE(both.ok()) << both.error();
+  mode(0600);
+  EXPECT_EQ(read(), FsError::kOk);
+  EXPECT_EQ(open(true, true, true).code(), FsError::kAccess) << "by somebody else";
+  EXPECT_TRUE(open(true, true, false).ok()) << "again";
+  // The server does not know any more; what it has said holds.
+  b.Release(ino);
+  EXPECT_EQ(read(), FsError::kAccess);
+  EXPECT_EQ(open(true, false, false).code(), FsError::kAccess);
+  proof = both->proof;
+  EXPECT_EQ(read(), FsError::kOk);
+  EXPECT_TRUE(open(true, true, false).ok());
+  proof = a.Proof(ino);  // another session's
+  b.Release(ino);
+  EXPECT_EQ(read(), FsError::kAccess);
+  EXPECT_EQ(open(true, false, false).code(), FsError::kAccess);
+}
+
+// Who may not do it takes nobody's lease.
+TEST_F(ServiceTest, WhoMayNotRecallsNothing) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  SetAttrRequest cut;
+  cut.header = b.Mutation();
+  cut.header.uid = 1000;
+  cut.ino = ino;
+  cut.size = 0;
+  EXPECT_EQ(b.Run(h.server->SetAttr(cut)).code(), FsError::kAccess);
+  OpenRequest open;
+  open.header = b.Mutation();
+  open.header.uid = 1000;
+  open.ino = ino;
+  open.truncate = true;
+  EXPECT_EQ(b.Run(h.server->Open(open)).code(), FsError::kAccess);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kExclusive);
+  EXPECT_EQ(Count(a.events, SessionEvent::Kind::kRecall, ino), 0u);
+}
+
 TEST_F(ServiceTest, SecondOpenerRecallsAndSeesWhatWasBuffered) {
   auto made = a.Make(kRootInode, "f");
   const InodeId ino = made->node.attr.ino;

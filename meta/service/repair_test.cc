@@ -244,12 +244,19 @@ TEST_F(RepairTest, ABadShardIsRebuiltAlthoughItsDiskIsUp) {
   get.header = a.Header();
   get.ino = ino;
   get.length = kMiB;
-  const StripeInfo was = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  const StripeGrant grant = a.Run(h.server->GetExtents(get))->stripes.at(0);
+  const StripeInfo& was = grant.info;
   ReportShardRequest r;
   r.header = a.Header();
   r.stripe = was.id;
   r.column = 1;
   r.shard = was.columns[1].shard;
+  for (const std::string& token : {std::string(), grant.tokens[0]}) {
+    r.token = token;
+    EXPECT_EQ(a.Run(h.server->ReportShard(r)).code(), FsError::kBadToken) << "nobody had it to read";
+  }
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  r.token = grant.tokens[1];
   ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
   EXPECT_EQ(Status().degraded_stripes, 1u);
   RestartMeta(false);

@@ -24,25 +24,48 @@ OpenSessionReply MetaServer::SessionReply(SessionId s, bool reclaimed) {
   return reply;
 }
 
-bool MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
+std::string_view MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
+  constexpr std::string_view kConflict = "it claims what another session has claimed";
   const SessionId s = r.header.session;
   std::vector<InterestTable::Notice> evicted;
+  std::set<InodeId> held;
   for (const HeldInode& h : r.held) {
+    const uint8_t rights = Proved(s, h.proof, h.ino);
+    if ((rights & (h.for_write ? kOpenWrite : kOpenRead | kOpenWrite)) == 0) return "it claims what it was not given";
+    held.insert(h.ino);
     if (h.lease == LeaseMode::kNone) {
       leases_.TakeUp(s, h.ino, h.for_write);
-      continue;
+    } else if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) {
+      return kConflict;
     }
-    if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) return false;
+    if ((rights & kOpenRead) != 0) leases_.NoteReader(s, h.ino);
+    if (h.lease == LeaseMode::kNone) continue;
     // It may show what it has read of it, and is told of changes as before.
     interests_.NoteAttr(s, h.ino, &evicted);
     interests_.NoteData(s, h.ino, &evicted);
   }
   NoteEvictions(evicted);
-  if (!sessions_.Exists(s)) return false;  // it was told of more than it may leave untaken
+  if (!sessions_.Exists(s)) return "it was told of more than it may leave untaken";
   for (const FileLock& l : r.locks) {
-    if (l.type == LockType::kNone || l.first > l.last || !locks_.Reclaim(s, l)) return false;
+    if (l.type == LockType::kNone || l.first > l.last || !held.contains(l.ino)) return "it claims a lock of what it has not open";
+    if (!locks_.Reclaim(s, l)) return kConflict;
   }
-  return true;
+  return "";
+}
+
+uint8_t MetaServer::Proved(SessionId s, std::string_view proof, InodeId ino) const {
+  return verifier_->OpenRights(proof, s, ino);
+}
+
+std::string MetaServer::ProofOf(const OpHeader& h, InodeId first, uint32_t count, uint8_t rights) const {
+  return signer_->ProveOpen({h.session, first, count, rights});
+}
+
+std::string MetaServer::ProofOfOpen(const OpHeader& h, InodeId ino) const {
+  uint8_t rights = h.opened.empty() ? 0 : Proved(h.session, h.opened, ino);
+  if (leases_.IsReader(h.session, ino)) rights |= kOpenRead;
+  if (leases_.IsWriter(h.session, ino)) rights |= kOpenWrite;
+  return ProofOf(h, ino, 1, rights);
 }
 
 Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
@@ -55,7 +78,9 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   if (s && sessions_.Check(s, r.header.epoch).ok()) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
     const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, Now());
-    if (!first || ReclaimHeld(r)) {
+    const std::string_view refused = first ? ReclaimHeld(r) : "";
+    NoteReclaimed();
+    if (refused.empty()) {
       Touched lost;  // while it held them, and it was perhaps not told
       for (const HeldInode& h : r.held) {
         if (orphans_.contains(h.ino)) lost.orphaned.insert(h.ino);
@@ -64,9 +89,8 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
       progress_.Pulse();
       if (sessions_.Exists(s)) co_return SessionReply(s, true);
     }
-    // Two sessions claim what only one can have had: what it holds is nobody's, and its bytes are as safe as their
-    // file's version says.
-    if (sessions_.Exists(s)) Lapse(s, "it claims a lease that another session has claimed");
+    // What it holds is nobody's, and its bytes are as safe as their file's version says.
+    if (sessions_.Exists(s)) Lapse(s, refused);
   }
   if (MayComeBack(r)) co_return co_await ComeBack(std::move(r));
   if (const auto newer = sessions_.FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
@@ -98,7 +122,7 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
       if (id.ok()) {
         SessionRecord record;
         record.id = SessionId(*id);
-        record.epoch = Epoch(term_);
+        record.epoch = signer_->SecretEpoch(record.id, rng_.Next());
         record.client_uuid = r.client_uuid;
         record.client = r.client;
         record.node_name = r.node_name;
@@ -193,6 +217,7 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
   for (InodeId ino : leases_.Drop(s)) open.push_back(ino);
   sessions_.Remove(s);
   ForgetHeld(s);
+  NoteReclaimed();
   numbers_.Drop(s);
   not_taken_.erase(s);
   for (InodeId ino : open) {

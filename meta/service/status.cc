@@ -130,7 +130,7 @@ Result<std::vector<LostFile>> MetaServer::ListFilesOf(const std::set<StripeId>& 
 }
 
 Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
   // The survey is good as long as map and store stay as they are; one that took long is shown for a
   // while even so, or watching a repair would cost more than the repair.
   const std::pair<uint64_t, CommitSeq> now_is = {cluster_->version(), store_->last_seq()};
@@ -154,7 +154,9 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   s.garbage_shards = store_->Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles, damage.gone));
+  if (IsAdmin(r.header)) {
+    CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles, damage.gone));
+  }
   s.repairs = repairs_.Progress(Now());
   for (SessionId id : sessions_.All()) {
     const SessionRecord& record = *sessions_.Find(id);
@@ -171,7 +173,7 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
 }
 
 Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
   co_return CheckStore(store_->kv());
 }

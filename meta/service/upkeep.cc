@@ -68,9 +68,9 @@ Result<std::string> MetaServer::StartRepair(bool dry_run) {
 }
 
 Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
   const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
-  if (changes && !options_.admin_uids.count(r.header.uid)) co_return Error(FsError::kPerm, "only root changes the cluster");
+  if (changes && !IsAdmin(r.header)) co_return Error(FsError::kPerm, "only root changes the cluster");
   Result<std::string> message = std::string();
   switch (r.verb) {
     case UpkeepVerb::kStatus: break;
@@ -112,12 +112,13 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
   CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(unfit, kMaxAffectedFiles));
+  if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins
   for (const LostFile& f : files) reply.unfit.push_back(Affected(f, false));
   co_return std::move(reply);
 }
 
 Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
   for (TargetId t : r.targets) {
     const TargetInfo* info = cluster_->FindTarget(t);
     if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
@@ -137,11 +138,15 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
   }
   reply.more = reply.files.size() > kMaxAffectedFiles;
   if (reply.more) reply.files.resize(kMaxAffectedFiles);
+  if (!IsAdmin(r.header)) {
+    reply.more = !reply.files.empty();
+    reply.files.clear();
+  }
   co_return std::move(reply);
 }
 
 Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   bool changed = false;
   for (const ScrubProgress& p : r.disks) {
@@ -161,7 +166,7 @@ Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
 // Only live stripes count: their shards were sealed before they were committed, and have the digests that
 // were committed. Who holds the shards looks again before it believes that one is missing.
 Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   if (r.held.size() > kMaxComparedShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   std::map<ShardId, uint64_t> held;
   for (const HeldShard& h : r.held) held[h.shard] = h.digest;
@@ -188,7 +193,7 @@ Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest 
 }
 
 Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   ListParityReply reply;
   reply.last = r.last;
   for (ShardId after = r.after; after < r.last;) {
@@ -220,10 +225,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
 
 // On this thread, as Fsck.
 Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  if (!r.dry_run && !options_.admin_uids.count(r.header.uid)) {
-    co_return Error(FsError::kPerm, "only root changes the cluster");
-  }
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   Touched touched;
   Result<FsckRepairs> repaired = RepairStore(*store_, r.dry_run, &touched);
   if (!r.dry_run) {

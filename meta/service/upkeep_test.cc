@@ -115,7 +115,7 @@ TEST_F(UpkeepTest, StripesAreListedByTheirFirstParityShard) {
   // Those that lack a column wait for their repair.
   const StripeInfo& one = listed.begin()->second;
   ReportShardRequest bad;
-  bad.header = a.Header();
+  bad.header.cluster = h.cluster;
   bad.stripe = one.id;
   bad.column = 0;
   bad.shard = one.columns[0].shard;

@@ -98,6 +98,11 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
   return out;
 }
 
+void LeaseTable::NoteReader(SessionId s, InodeId ino) {
+  if (!IsOpenBy(s, ino)) return;
+  inodes_[ino][s].reads = true;
+}
+
 void LeaseTable::AbandonOpen(SessionId s, InodeId ino) {
   auto i = inodes_.find(ino);
   if (i == inodes_.end()) return;
@@ -241,7 +246,7 @@ void LeaseTable::Release(SessionId s, InodeId ino, uint64_t call) {
   if (it == i->second.end()) return;
   Holder& h = it->second;
   if (call != 0 && call < h.opened_by) return;
-  h.open = h.writes = h.recall_unpushed = false;
+  h.open = h.reads = h.writes = h.recall_unpushed = false;
   h.mode = LeaseMode::kNone;
   h.recall_event = 0;
   h.flushes.clear();
@@ -269,6 +274,10 @@ bool LeaseTable::IsOpen(InodeId ino) const { return inodes_.count(ino) > 0; }
 bool LeaseTable::IsOpenBy(SessionId s, InodeId ino) const {
   const Holder* h = Find(s, ino);
   return h != nullptr && h->open;
+}
+bool LeaseTable::IsReader(SessionId s, InodeId ino) const {
+  const Holder* h = Find(s, ino);
+  return h != nullptr && h->open && h->reads;
 }
 bool LeaseTable::IsWriter(SessionId s, InodeId ino) const {
   const Holder* h = Find(s, ino);

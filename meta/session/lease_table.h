@@ -64,6 +64,8 @@ class LeaseTable {
   // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
   // `call`: the session numbers its calls as they begin; 0 if not.
   OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0);
+  // What the session has open it may read, too: it was opened for that. Nothing if it has not got it open.
+  void NoteReader(SessionId s, InodeId ino);
   // Gives up an open that was not granted.
   void AbandonOpen(SessionId s, InodeId ino);
   // What a session held before the server's restart. False if it conflicts with what others claim.
@@ -108,6 +110,7 @@ class LeaseTable {
   LeaseMode ModeOf(SessionId s, InodeId ino) const;
   bool IsOpen(InodeId ino) const;                         // by anyone, or being opened
   bool IsOpenBy(SessionId s, InodeId ino) const;
+  bool IsReader(SessionId s, InodeId ino) const;
   bool IsWriter(SessionId s, InodeId ino) const;
   std::vector<std::pair<InodeId, bool>> OpenBy(SessionId s) const;  // all that it has open; whether for writing
   std::vector<SessionId> HoldersExcept(SessionId s, InodeId ino) const;  // with any mode but kNone
@@ -121,7 +124,8 @@ class LeaseTable {
   struct Holder {
     LeaseMode mode = LeaseMode::kNone;
     bool open = false;
-    bool writes = false;           // as opened
+    bool reads = false;            // as opened
+    bool writes = false;
     uint64_t opened_by = 0;        // the latest call that opened it
     uint32_t waiting = 0;          // opens in progress
     bool wants_write = false;      // some open in progress does

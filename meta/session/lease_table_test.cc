@@ -255,6 +255,21 @@ TEST(LeaseTable, AnsweringARecallWithNothingReleases) {
   EXPECT_EQ(alone.mode, LeaseMode::kExclusive);
 }
 
+TEST(LeaseTable, ItIsReadByWhoOpenedItForThat) {
+  LeaseTable t;
+  t.NoteReader(kA, kIno);
+  EXPECT_FALSE(t.IsReader(kA, kIno)) << "not open";
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true).granted);
+  EXPECT_FALSE(t.IsReader(kA, kIno));
+  t.NoteReader(kA, kIno);
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true).granted);
+  EXPECT_TRUE(t.IsReader(kA, kIno));
+  EXPECT_FALSE(t.IsReader(kB, kIno));
+  t.Release(kA, kIno);
+  EXPECT_TRUE(t.Open(kA, kIno, true, true, true).granted);
+  EXPECT_FALSE(t.IsReader(kA, kIno));
+}
+
 TEST(LeaseTable, ReclaimRefusesConflicts) {
   LeaseTable t;
   EXPECT_TRUE(t.Reclaim(kA, kIno, LeaseMode::kRead, false));

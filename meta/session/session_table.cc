@@ -216,6 +216,19 @@ void SessionTable::Replayed(SessionId id) {
   if (auto it = sessions_.find(id); it != sessions_.end()) it->second.replays_until_ns = 0;
 }
 
+void SessionTable::ReplaysBegin(int64_t now_ns) {
+  for (auto& [id, s] : sessions_) {
+    if (s.replays_until_ns != 0) s.replays_until_ns = now_ns + options_.lease_ns;
+  }
+}
+
+bool SessionTable::MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const {
+  auto it = sessions_.find(id);
+  if (it == sessions_.end() || now_ns >= it->second.replays_until_ns) return false;
+  // What was not answered, and has no place, comes after all others.
+  return order == UINT64_MAX || (it->second.replay_next != 0 && order >= it->second.replay_next);
+}
+
 std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {
   std::vector<SessionId> out;
   for (const auto& [id, s] : sessions_) {

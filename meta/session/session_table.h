@@ -123,6 +123,11 @@ class SessionTable {
   // Replayed, but no longer than a lease.
   bool AwaitsReplays(SessionId id, int64_t now_ns) const;
   void Replayed(SessionId id);  // fine if there is no such session
+  // All have reclaimed, or are gone: only now their repetitions are done, and those have a lease from now on.
+  void ReplaysBegin(int64_t now_ns);
+  // Whether the session may still repeat a change of before the restart that has this place (OpHeader::replay_order): from
+  // Reclaim until Replayed, no longer than a lease, and nothing that comes before what it has yet to repeat.
+  bool MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const;
   // The same for those that come before `order`.
   bool AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const;
   // The session has repeated all before this one; 0: all. Fine if there is no such session.

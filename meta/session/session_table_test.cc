@@ -123,6 +123,29 @@ TEST(SessionTable, ReclaimWindow) {
   EXPECT_FALSE(t.reclaiming());
 }
 
+TEST(SessionTable, RepetitionsHaveTheirTimeAndTheirPlace) {
+  SessionTable t;
+  t.Load(Record(1), 100);
+  t.Load(Record(2), 100);
+  EXPECT_FALSE(t.MayRepeat(kS1, 5, 150)) << "not claimed";
+  t.Reclaim(kS1, OpSeq(2), CommitSeq(6), 5, 200);
+  EXPECT_TRUE(t.MayRepeat(kS1, 5, 200));
+  EXPECT_TRUE(t.MayRepeat(kS1, UINT64_MAX, 200));
+  EXPECT_FALSE(t.MayRepeat(kS1, 4, 200));
+  EXPECT_FALSE(t.MayRepeat(kS2, 5, 200));
+  t.ReplayIsAt(kS1, 8);
+  EXPECT_FALSE(t.MayRepeat(kS1, 5, 200));
+  EXPECT_FALSE(t.MayRepeat(kS1, 8, 200 + kDefaultLeaseNs));
+  t.ReplaysBegin(300 + kDefaultLeaseNs);
+  EXPECT_TRUE(t.MayRepeat(kS1, 8, 300 + kDefaultLeaseNs));
+  t.ReplayIsAt(kS1, 0);
+  EXPECT_FALSE(t.MayRepeat(kS1, 8, 300 + kDefaultLeaseNs));
+  EXPECT_TRUE(t.MayRepeat(kS1, UINT64_MAX, 300 + kDefaultLeaseNs));
+  t.Replayed(kS1);
+  t.ReplaysBegin(300 + kDefaultLeaseNs);
+  EXPECT_FALSE(t.MayRepeat(kS1, UINT64_MAX, 300 + kDefaultLeaseNs)) << "it has said that it was all";
+}
+
 TEST(SessionTable, EventsStayUntilAcknowledged) {
   SessionTableOptions o;
   o.max_events = 3;

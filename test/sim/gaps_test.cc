@@ -264,6 +264,39 @@ TEST_F(Gaps, ALockThatAnotherHadIsLostAndItsFileWithIt) {
   Close(0, h), Close(0, other_file), Close(1, theirs), Close(1, theirs_too);
 }
 
+Task<void> WaitForLock(Vfs* vfs, VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait, std::optional<FsError>* out) {
+  const Result<void> got = co_await vfs->SetLock(h, lock, std::move(wait));
+  *out = got.code();
+}
+
+// Who waits for a lock of a file that is lost when its bytes cannot be committed is told so, and nobody stands behind it.
+TEST_F(Gaps, WhoStandsInLineForALostFileLeavesTheLine) {
+  const InodeId ino = Create(0, kRootInode, "f", Block('a'));
+  VfsHandlePtr theirs = Open(1, ino);
+  ASSERT_EQ(Lock(1, theirs, 2), FsError::kOk);
+  Close(1, theirs);  // one of two descriptors: so it does not write
+  VfsHandlePtr h = Open(0, ino);
+  std::optional<FsError> waited, behind;
+  cluster_.scope(0).Spawn(WaitForLock(&vfs(0), h, WriteLock(1), std::make_shared<LockWait>(), &waited));
+  RunFor(kSecond);
+  ASSERT_EQ(Put(0, h, 0, Block('c')), FsError::kOk);
+  Cut(0);
+  RunFor(20 * kSecond);
+  theirs = Open(1, ino);
+  ASSERT_EQ(Put(1, theirs, 0, Block('d')), FsError::kOk);
+  ASSERT_EQ(Sync(1, theirs), FsError::kOk);
+  Heal();
+  RunFor(10 * kSecond);
+  EXPECT_EQ(waited, FsError::kIo);
+  cluster_.scope(1).Spawn(WaitForLock(&vfs(1), theirs, WriteLock(4), std::make_shared<LockWait>(), &behind));
+  RunFor(kSecond);
+  EXPECT_EQ(behind, std::nullopt);
+  EXPECT_EQ(Unlock(1, theirs, 2), FsError::kOk);
+  RunFor(5 * kSecond);
+  EXPECT_EQ(behind, FsError::kOk);
+  Close(0, h), Close(1, theirs);
+}
+
 // It was done before the gap, and its answer is lost.
 TEST_F(Gaps, WhatWasAskedIsDoneOnce) {
   const InodeId dir = MakeDir(0, "d");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "stripe/layout_spec.h"
+#include "test/sim/progress.h"
 #include "test/sim/world.h"
 
 namespace stria {
@@ -301,7 +302,8 @@ std::string SimWorld::RunAll() {
   stopping_ = true;
   if (!cluster_.executor().RunUntil([this] { return actors_ == 0 || failed(); },
                                     cluster_.executor().NowNs() + 600 * kSecond)) {
-    Fail(std::to_string(actors_) + " actors hang");
+    const std::string waits = Stalled(cluster_, 0);
+    Fail(std::to_string(actors_) + " actors hang" + (waits.empty() ? "" : "; " + waits));
   }
   if (!failed()) CheckMappings();
   if (!failed() && !cluster_.Run(Settle(), 2 * options_.settle_ns)) Fail("settling hangs");

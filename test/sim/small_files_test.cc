@@ -346,8 +346,11 @@ TEST_F(SmallFiles, WhatIsWrittenAfterACutStays) {
   for (const size_t c : {0, 1}) EXPECT_EQ(Read(c, ino), text) << c;
 }
 
-// What was open when the session was lost gives EIO; but of pages that the kernel has it does not ask.
-TEST_F(SmallFiles, WithTheSessionGoPagesOfOpenFiles) {
+// Of pages that the kernel has it does not ask: they go when the session comes back, and when it is lost. Then what was open
+// gives EIO.
+class Away : public SmallFiles, public testing::WithParamInterface<int64_t> {};
+INSTANTIATE_TEST_SUITE_P(Seconds, Away, testing::Values(40, 700));
+TEST_P(Away, WithTheSessionGoPagesOfOpenFiles) {
   const InodeId ino = Create(1, kRootInode, "f", "text");
   VfsHandle flags;
   flags.read = true;
@@ -359,10 +362,11 @@ TEST_F(SmallFiles, WithTheSessionGoPagesOfOpenFiles) {
   cluster_.executor().RunFor(kSecond);
   const uint64_t forgotten = cluster_.kernel(0).pages_forgotten();
   cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
-  cluster_.executor().RunFor(40 * kSecond);
+  cluster_.executor().RunFor(GetParam() * kSecond);
   cluster_.network().Heal();
   cluster_.executor().RunFor(10 * kSecond);
-  EXPECT_EQ(Do(vfs(0).Read(Caller(), opened->handle, 0, kMiB)).code(), FsError::kIo);
+  const bool lost = GetParam() * kSecond > cluster_.options().meta.sessions.remember_ns;
+  EXPECT_EQ(Do(vfs(0).Read(Caller(), opened->handle, 0, kMiB)).code(), lost ? FsError::kIo : FsError::kOk);
   EXPECT_GT(cluster_.kernel(0).pages_forgotten(), forgotten);
   EXPECT_TRUE(Do(vfs(0).Release(Caller(), opened->handle)).ok());
 }

@@ -143,6 +143,7 @@ class SimWorld {
   Task<Result<uint64_t>> ReadNumber(size_t client, Watched* w);
   Task<void> Watcher(size_t client, uint64_t seed);
   Task<Result<uint64_t>> Look(size_t client, Watched* w, VfsHandlePtr* h);
+  static std::optional<uint64_t> OldestPage(const Watched& w, const std::string& bytes);
   Task<Result<uint64_t>> LookAtBytes(size_t client, Watched* w, VfsHandlePtr* h);
   Task<Result<uint64_t>> LookAtSize(size_t client, Watched* w, VfsHandlePtr* h);
   Task<Result<uint64_t>> LookAtTime(size_t client, Watched* w);

@@ -12,7 +12,6 @@ NODEV = "mounted nosuid,nodev, as all FUSE filesystems are unless root says othe
 DIFFERENCES = {
     ("rights.times_are_kept", "atime 2400"): ("13569465600000000000", "9223372035000000000", "times end in 2262"),
     ("rights.times_are_kept", "mtime 2400"): ("13569465600000000001", "9223372035000000000", "times end in 2262"),
-    ("rights.owners", "other: chown of nothing"): ("EPERM", "ok", "the kernel does not ask a FUSE filesystem"),
     ("names.renames", "whiteout"): ("ok", "EINVAL", "only overlayfs needs it, and it refuses FUSE"),
     ("names.special_files", "open null"): ("ok", "EACCES", NODEV),
     ("files.opening_flags", "O_TMPFILE"): ("ok", "EOPNOTSUPP", NOT_IN_LIBFUSE),
