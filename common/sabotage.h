@@ -27,6 +27,7 @@ enum class Sabotage : uint8_t {
   kFreeOpenFiles,       // unlinked files that somebody has open are freed
   kLeaveLonely,         // the last column of a fold is not mirrored again
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
+  kOpenHoldsLeaseMu,    // an open holds what a recall of its client waits for
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
 };
 

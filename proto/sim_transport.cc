@@ -85,6 +85,8 @@ class SimNetwork::State {
     for (const std::string& f : from) for (const std::string& t : to) blocked_.erase({f, t});
   }
   void Heal() { blocked_.clear(); }
+  bool Blocked(const std::string& from, const std::string& to) const { return blocked_.contains({from, to}); }
+  bool AnyBlocked() const { return !blocked_.empty(); }
 
   uint64_t trace_hash() const { return hash_; }
   const SimNetworkStats& stats() const { return stats_; }
@@ -200,7 +202,6 @@ class SimNetwork::State {
     return ns;
   }
   bool Happens(uint32_t ppm) { return ppm > 0 && rng_.Below(1'000'000) < ppm; }
-  bool Blocked(const std::string& from, const std::string& to) const { return blocked_.contains({from, to}); }
 
   void Lose(const Route& route, size_t size) {
     ++stats_.lost;
@@ -295,6 +296,8 @@ void SimNetwork::Unblock(const std::set<std::string>& from, const std::set<std::
   state_->Unblock(from, to);
 }
 void SimNetwork::Heal() { state_->Heal(); }
+bool SimNetwork::Blocked(const std::string& from, const std::string& to) const { return state_->Blocked(from, to); }
+bool SimNetwork::AnyBlocked() const { return state_->AnyBlocked(); }
 uint64_t SimNetwork::trace_hash() const { return state_->trace_hash(); }
 const SimNetworkStats& SimNetwork::stats() const { return state_->stats(); }
 

@@ -68,6 +68,8 @@ class SimNetwork {
   void Partition(const std::set<std::string>& a, const std::set<std::string>& b);
   void Unblock(const std::set<std::string>& from, const std::set<std::string>& to);
   void Heal();  // all of them
+  bool Blocked(const std::string& from, const std::string& to) const;
+  bool AnyBlocked() const;
 
   // Of (virtual time, event, from, to, method, size) of everything that happened so far.
   uint64_t trace_hash() const;

@@ -155,6 +155,14 @@ class MetaSession {
   // Never null; empty before the first session is open.
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
   const MetaSessionOptions& options() const { return options_; }
+  // Events that have come and are not handled, for who wonders what waits for what.
+  struct InHand {
+    InodeId ino;
+    uint64_t seq = 0;
+    bool demand = false;   // a recall or a flush, else something to forget
+    bool begun = false;    // else it waits for one before it about the same inode
+  };
+  std::vector<InHand> EventsInHand() const;
 
  private:
   // kSettling: open at the server, but replays and handlers are not through; calls wait.

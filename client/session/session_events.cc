@@ -108,14 +108,22 @@ Task<void> MetaSession::HandleEvents(EventQueue queue) {
       event_queues_.erase(it);
       co_return;
     }
-    Queued q = std::move(it->second.front());
-    it->second.pop_front();
-    const uint64_t seq = q.event.seq;
-    if (handlers_.on_event) co_await handlers_.on_event(std::move(q.event));
+    const uint64_t seq = it->second.front().event.seq;
+    const uint64_t numbering = it->second.front().numbering;
+    if (handlers_.on_event) co_await handlers_.on_event(it->second.front().event);
+    event_queues_.find(queue)->second.pop_front();
     --in_hand_;
-    Acknowledge(seq, q.numbering);
+    Acknowledge(seq, numbering);
     acked_.Pulse();
   }
+}
+
+std::vector<MetaSession::InHand> MetaSession::EventsInHand() const {
+  std::vector<InHand> out;
+  for (const auto& [queue, events] : event_queues_) {
+    for (size_t i = 0; i < events.size(); ++i) out.push_back({queue.first, events[i].event.seq, queue.second, i == 0});
+  }
+  return out;
 }
 
 void MetaSession::Acknowledge(uint64_t seq, uint64_t numbering) {

@@ -103,7 +103,10 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   LeaseMode lease = LeaseMode::kNone;
   if (inode) {
     const uint64_t era = session_.era();
+    DemandStep step(&inode->demand_at);
     const auto held = co_await inode->lease_mu.Lock();
+    inode->lease_mu.HeldFor("flush for others");
+    step.At(DemandAt::kFlush);
     if (!co_await FlushForOthers(inode, era)) co_return;
     lease = inode->lease;
   }
@@ -160,7 +163,10 @@ Task<void> Vfs::AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   VfsInode& n = *inode;
   const uint64_t era = session_.era();
+  DemandStep step(&n.demand_at);
   SemaphoreHold held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
+  n.lease_mu.HeldFor("recall");
+  step.At(DemandAt::kFlush);
   const uint64_t grants = n.grants;
   const bool buffered = n.buffers_writes();
   if (!co_await FlushForOthers(inode, era)) co_return;
@@ -182,7 +188,9 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   // The server believes in the old lease until LeaseDone: nobody else has anything yet. What the kernel
   // gives back of mappings goes before what comes after; it is theirs to sync what they want to be sure of.
   held.Release();
+  step.At(DemandAt::kKernel);
   co_await ForgetPagesForOthers(inode);
+  step.At(DemandAt::kAnswer);
   if (buffered) (void)co_await FlushInode(inode, false);
   if (session_.era() != era) co_return;
   // Closed and opened again meanwhile it is another grant than the recalled one.

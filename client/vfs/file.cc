@@ -232,7 +232,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     if (n.lease_mu.locked()) {
       // What is buffered is on its way for others: write after it. Who stands in line for it behind us comes after us; two
       // writers that looked again whether it is locked would hand it to each other for ever.
-      CO_RETURN_IF_ERROR(co_await TakeTurn(inode, &VfsInode::lease_mu));
+      CO_RETURN_IF_ERROR(co_await TakeTurn(inode, &VfsInode::lease_mu, "write"));
       if (!DirtyRoomFor(length) || n.cuts > 0) continue;
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));

@@ -75,7 +75,9 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
                                           std::vector<uint64_t> columns) {
   VfsInode& n = *inode;
   auto unchanged = co_await n.open_mu.Lock();
+  n.open_mu.HeldFor("gather");
   auto held = co_await n.lease_mu.Lock();
+  n.lease_mu.HeldFor("gather");
   if (!HoldsFor(n, true) || n.lease != LeaseMode::kExclusive) {
     co_return Error(FsError::kBusy, "another mount has the file open");
   }

@@ -15,6 +15,7 @@
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
 #include "client/session/meta_session.h"
+#include "client/vfs/waits.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
 
@@ -50,16 +51,17 @@ class VfsInode {
   // Two locks, by their place in the order of waits (ARCHITECTURE.md).
   // Held across calls that change what the server grants, or the file's shape: Open, Release, truncate, clone. They wait
   // for other clients, so nothing that other clients wait for ever waits for it: no recall, no flush, no page.
-  AsyncMutex open_mu;
+  InodeLock open_mu;
   // Held while what is buffered under the lease is flushed for a recall or a flush that the server asked for, or moved
   // by gather. No write starts meanwhile (but WritePages). Waits for data servers and the metadata server only.
   // Never held while the kernel forgets pages. Who wants both takes open_mu first.
-  AsyncMutex lease_mu;
+  InodeLock lease_mu;
   uint32_t lease_waits = 0;    // for either, perhaps not in its line yet
   bool changing() const { return open_mu.locked() || lease_mu.locked(); }
   uint32_t cuts = 0;           // calls under way during which no write starts (NoWrites)
   Event cut_ended;             // pulsed when one ended
   uint32_t recalls = 0;        // being carried out
+  DemandAt demand_at = DemandAt::kNowhere;  // the recall or flush that is
   uint32_t opening = 0;        // Opens of it under way
   // Not held here since this call, and the server does not surely know; 0: no.
   uint64_t owes_release = 0;

@@ -4,6 +4,7 @@
 
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
+#include "common/sabotage.h"
 #include "common/token.h"
 
 namespace stria {
@@ -91,12 +92,15 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
 
 // Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
 // session is lost; and lost it is only once a server can be asked again.
-Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line) {
+Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for) {
   // Who held it last must not drop the inode when it is ours: there would be two of it.
   const Counted waits(&inode->lease_waits);
   while (true) {
     auto held = co_await WithTimeout(session_.options().timeout_ns, ((*inode).*line).Lock());
-    if (held) co_return std::move(*held);
+    if (held) {
+      ((*inode).*line).HeldFor(held_for);
+      co_return std::move(*held);
+    }
     if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
   }
 }
@@ -116,7 +120,11 @@ Task<Result<void>> Vfs::WritesMayStart(std::shared_ptr<VfsInode> inode) {
 
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write,
                                 bool truncate, bool again) {
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu, truncate ? "truncation" : "open"));
+  SemaphoreHold both;
+  if (Sabotaged(Sabotage::kOpenHoldsLeaseMu)) {
+    CO_ASSIGN_OR_RETURN(both, co_await TakeTurn(inode, &VfsInode::lease_mu, "open"));
+  }
   // A shared lease is asked for anew: the next one may be better.
   const bool shared = inode->lease == LeaseMode::kShared && !again;
   if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && (inode->for_read || !for_read) && !shared) {
@@ -216,6 +224,7 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   const uint64_t grants = n.grants;
   while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
   const auto held = co_await n.open_mu.Lock();
+  n.open_mu.HeldFor("release");
   // Who was granted it again gives it back.
   if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return true;
   if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer

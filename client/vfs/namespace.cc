@@ -75,7 +75,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   std::optional<NoWrites> no_writes;
   bool unflushed = false;
   if (inode) {
-    CO_ASSIGN_OR_RETURN(held, co_await TakeTurn(inode, &VfsInode::open_mu));
+    CO_ASSIGN_OR_RETURN(held, co_await TakeTurn(inode, &VfsInode::open_mu, "change of attributes"));
     no_writes.emplace(inode);
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix

@@ -27,7 +27,7 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->for_read, true, false, /*again=*/true));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu, "change of a range"));
   const NoWrites no_writes(inode);
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
@@ -77,7 +77,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->for_read, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu, "clone"));
   const NoWrites no_writes(target);
   CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
   CloneRequest r;

@@ -46,8 +46,8 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.for_write) out << " for writing";
   if (n.opening > 0) out << ", " << n.opening << " opens are under way";
   if (n.base_version) out << ", with bytes of before the session lapsed";
-  if (n.open_mu.locked()) out << ", a call that changes it is under way";
-  if (n.lease_mu.locked()) out << ", it is being flushed for others";
+  if (n.open_mu.locked()) out << ", a call that changes it is under way (" << n.open_mu.held_for() << ")";
+  if (n.lease_mu.locked()) out << ", it is being flushed for others (" << n.lease_mu.held_for() << ")";
   if (n.recalls > 0) out << ", its lease is being given up";
   if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
   if (IsResizing(ino)) out << ", its size is being changed";
@@ -61,6 +61,15 @@ std::string Vfs::Describe(InodeId ino) const {
   }
   out << "; " << dirty_bytes_ << " bytes of all files";
   return out.str();
+}
+
+std::vector<InodeWaits> Vfs::Waits() const {
+  std::vector<InodeWaits> out;
+  for (const auto& [ino, n] : inodes_) {
+    const InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->forgetting > 0, n->cuts > 0};
+    if (n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut) out.push_back(w);
+  }
+  return out;
 }
 
 }  // namespace stria

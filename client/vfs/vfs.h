@@ -38,6 +38,7 @@
 #include "client/vfs/calls.h"
 #include "client/vfs/io_counters.h"
 #include "client/vfs/read_pattern.h"
+#include "client/vfs/waits.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -234,6 +235,7 @@ class Vfs {
   // What is held and under way of an inode, in one line for an operator who wonders why it takes so long.
   std::string Describe(InodeId ino) const;
 
+  std::vector<InodeWaits> Waits() const;  // of inodes that wait for something
   const CallList& calls() const { return calls_; }  // of programs, under way
   const IoCounters& counters() const { return counters_; }
   uint64_t dirty_bytes() const { return dirty_bytes_; }
@@ -412,7 +414,7 @@ class Vfs {
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
   // VfsInode::open_mu or lease_mu. Waits as long as the servers answer, and the session's timeout if they do not.
-  Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, AsyncMutex VfsInode::*line);
+  Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for);
   Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
   Task<bool> DirtyFell();
   bool DirtyRoomFor(uint64_t bytes) const {

@@ -40,7 +40,7 @@ Error CheckAsked(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAt
   const Attr& attr = rec.attr;
   const bool times = r.atime_ns || r.mtime_ns || r.atime_now || r.mtime_now;
   if (r.mode || r.uid || r.gid || r.size || times || r.kill_suid || IsOwner(ctx, attr)) return Error();
-  if (MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec)) || (ctx.open && ctx.HasOpen(attr.ino, true))) return Error();
+  if (MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec))) return Error();
   return Error(FsError::kPerm);
 }
 

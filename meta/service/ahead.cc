@@ -109,7 +109,7 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   }
   // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
   if (!had) TellAndNote(dir, s);
-  co_await WaitTold(&untold_attrs_, dir, s);
+  co_await WaitTold(&untold_attrs_, dir, s, WaitList::For::kOpen);
 }
 
 Result<void> MetaServer::CheckMake(const CommitRequest& r) {

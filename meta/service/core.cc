@@ -222,13 +222,15 @@ bool MetaServer::PushDemands(const std::vector<LeaseDemand>& demands) {
   return fenced;
 }
 
-Task<void> MetaServer::WaitAcks(Acks acks) {
+Task<void> MetaServer::WaitAcks(Acks acks, SessionId asks, InodeId ino, WaitList::For why) {
+  std::optional<WaitList::Wait> wait;
   // Who does not answer is fenced by its lease or by FenceSilent, so this ends.
   while (fatal_.ok()) {
     acks.erase(std::remove_if(acks.begin(), acks.end(),
                               [&](const auto& a) { return sessions_.Acked(a.first, a.second); }),
                acks.end());
     if (acks.empty()) co_return;
+    if (!wait) wait.emplace(&waits_, why, asks, ino, &acks);
     co_await WaitProgress(Now() + options_.answer_timeout_ns);
   }
 }
@@ -273,12 +275,15 @@ Task<void> MetaServer::Announce(SessionId from, const Touched& touched, std::vec
     ++it;
   }
   TellOrphaned(touched);
-  if (!acks.empty()) co_await WaitAcks(std::move(acks));
+  if (!acks.empty()) {
+    const auto& of = touched.data.empty() ? touched.attrs : touched.data;
+    co_await WaitAcks(std::move(acks), from, of.empty() ? InodeId() : *of.begin(), WaitList::For::kChange);
+  }
   for (const auto& [dir, name] : touched.entries) co_await WaitTold(dir);
   // Who was told by the change before this one, and has not acknowledged that, was not told again. What `from` has
   // not processed may wait for this very call.
-  for (InodeId ino : touched.data) co_await WaitTold(&untold_attrs_, ino, from);
-  for (InodeId ino : touched.attrs) co_await WaitTold(&untold_attrs_, ino, from);
+  for (InodeId ino : touched.data) co_await WaitTold(&untold_attrs_, ino, from, WaitList::For::kChange);
+  for (InodeId ino : touched.attrs) co_await WaitTold(&untold_attrs_, ino, from, WaitList::For::kChange);
 }
 
 void MetaServer::TellAndNote(InodeId ino, SessionId except) {
@@ -295,13 +300,13 @@ Task<void> MetaServer::WaitTold(InodeId dir) {
   co_await WaitTold(&untold_, dir, SessionId());
 }
 
-Task<void> MetaServer::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except) {
+Task<void> MetaServer::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except, WaitList::For why) {
   if (Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
   auto it = of->find(ino);
   if (it == of->end()) co_return;
   Acks acks(it->second.begin(), it->second.end());
   std::erase_if(acks, [&](const auto& a) { return a.first == except; });
-  co_await WaitAcks(std::move(acks));
+  co_await WaitAcks(std::move(acks), except, ino, why);
   // There may be newer ones by now.
   it = of->find(ino);
   if (it == of->end()) co_return;

@@ -46,7 +46,7 @@ void MetaServer::SignGrant(StripeGrant* grant, uint8_t rights) const {
 Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
@@ -64,7 +64,7 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   }
   // Bytes and size tell of a change as attributes do (GetAttr).
   if (r.when_told || !IsUntold(r.header.session, r.ino)) {
-    co_await WaitTold(&untold_attrs_, r.ino, r.header.session);
+    co_await WaitTold(&untold_attrs_, r.ino, r.header.session, WaitList::For::kMapping);
     CO_RETURN_IF_ERROR(CheckSession(r.header));
   }
   co_return std::move(*reply);

@@ -50,6 +50,7 @@
 #include "meta/service/exposure.h"
 #include "meta/service/meta_server_options.h"
 #include "meta/service/reply_codec.h"
+#include "meta/service/waits.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/lapsed_sessions.h"
 #include "meta/session/lease_table.h"
@@ -139,6 +140,7 @@ class MetaServer final : public MetaService, public AdminService {
   const LeaseTable& leases() const { return leases_; }
   const LockTable& locks() const { return locks_; }
   const SessionTable& sessions() const { return sessions_; }
+  const WaitList& waits() const { return waits_; }
   MetaStore* store() { return store_.get(); }
   const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
@@ -226,7 +228,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<void> WaitEvictions();
   bool PushDemands(const std::vector<LeaseDemand>& demands);
   uint64_t PushEvent(SessionId s, SessionEvent e);
-  Task<void> WaitAcks(Acks acks);
+  Task<void> WaitAcks(Acks acks, SessionId asks, InodeId ino, WaitList::For why);  // as WaitList::Wait
   // Tells everybody but `from` what changed, and `from` what its reply does not cover; waits for the
   // others.
   Task<void> Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered);
@@ -237,7 +239,8 @@ class MetaServer final : public MetaService, public AdminService {
   // Its allocated bytes are fewer; nobody waits for that.
   void TellTrimmed(const Touched& touched);
   Task<void> WaitTold(InodeId dir);
-  Task<void> WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except);
+  Task<void> WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except,
+                      WaitList::For why = WaitList::For::kQuestion);
   bool IsUntold(SessionId s, InodeId ino) const;  // of a change of the inode's attributes or bytes
   // The file has lost its last name: sessions that keep it for a next open, or will, are to give it back.
   void TellOrphaned(const Touched& touched);
@@ -286,7 +289,8 @@ class MetaServer final : public MetaService, public AdminService {
   void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
   void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
-  Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns);
+  Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns,
+                                 WaitList::For why = WaitList::For::kQuestion);
 
   // ---- come_back.cc: sessions whose lease has run out ----
   // Others may have what it held. Fences it instead if it could not come back.
@@ -529,6 +533,7 @@ class MetaServer final : public MetaService, public AdminService {
   // Names of these directories, attributes or data of these inodes have changed: newest event of that which a
   // session has perhaps not acknowledged.
   std::map<InodeId, Untold> untold_, untold_attrs_;
+  WaitList waits_;
   std::map<SessionId, uint64_t> evictions_;  // newest eviction notice: no mutation overtakes it
   std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
   size_t running_count_ = 0;

@@ -286,6 +286,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
   const bool had_exclusive = leases_.ModeOf(s, ino) == LeaseMode::kExclusive;
   bool first = true;
   LeaseMode mode = LeaseMode::kNone;
+  std::optional<WaitList::Wait> wait;
   while (true) {
     if (Error e = sessions_.Check(s, h.epoch); !e.ok()) co_return e;  // and what it waited for is not its any more
     const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
@@ -305,18 +306,21 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
       ReapIfUnused(ino);
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
+    if (!wait) wait.emplace(&waits_, WaitList::For::kOpen, s, ino);
     co_await WaitProgress(deadline_ns);
   }
+  wait.reset();
   if (mode == LeaseMode::kExclusive) {
     // From now on only the holder knows size and times: nobody else may go on with what they cached. An earlier try of this
     // call may have told them, and they may not know yet.
     if (!had_exclusive) TellAndNote(ino, s);
-    co_await WaitTold(&untold_attrs_, ino, s);
+    co_await WaitTold(&untold_attrs_, ino, s, WaitList::For::kOpen);
   }
   co_return mode;
 }
 
 Task<Result<void>> MetaServer::ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns) {
+  std::optional<WaitList::Wait> wait;
   while (true) {
     const LeaseTable::Outcome o = leases_.ClearForChange(s, ino);
     if (o.clear) co_return Ok();
@@ -324,11 +328,12 @@ Task<Result<void>> MetaServer::ClearForChange(SessionId s, InodeId ino, int64_t 
     if (Now() >= deadline_ns || !fatal_.ok()) {
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
+    if (!wait) wait.emplace(&waits_, WaitList::For::kChange, s, ino);
     co_await WaitProgress(deadline_ns);
   }
 }
 
-Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns) {
+Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns, WaitList::For why) {
   const SessionId holder = leases_.DirtyHolder(s, ino);
   if (!holder) co_return Ok();
   uint64_t event = leases_.NewestFlush(holder, ino);
@@ -337,10 +342,13 @@ Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t dea
     if (PushDemands({{holder, ino, SessionEvent::Kind::kFlush, LeaseMode::kNone}})) co_return Ok();
     event = leases_.NewestFlush(holder, ino);
   }
+  const WaitList::Events flush = {{holder, event}};
+  std::optional<WaitList::Wait> wait;
   while (!leases_.FlushDone(holder, ino, event)) {
     if (Now() >= deadline_ns || !fatal_.ok()) {
       co_return Error(FsError::kDeadline, "another client does not write back what it holds of the file");
     }
+    if (!wait) wait.emplace(&waits_, why, s, ino, &flush);
     co_await WaitProgress(deadline_ns);
   }
   co_return Ok();

@@ -304,6 +304,17 @@ std::vector<SessionId> LeaseTable::HoldersExcept(SessionId s, InodeId ino) const
   return out;
 }
 
+std::vector<LeaseTable::Unanswered> LeaseTable::Demanded() const {
+  std::vector<Unanswered> out;
+  for (const auto& [ino, holders] : inodes_) {
+    for (const auto& [s, h] : holders) {
+      if (h.recall_event != 0) out.push_back({s, ino, true, h.recall_event});
+      for (const uint64_t event : h.flushes) out.push_back({s, ino, false, event});
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> LeaseTable::Waits() const {
   std::vector<std::string> out;
   for (const auto& [ino, holders] : inodes_) {

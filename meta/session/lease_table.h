@@ -115,7 +115,15 @@ class LeaseTable {
   std::vector<std::pair<InodeId, bool>> OpenBy(SessionId s) const;  // all that it has open; whether for writing
   std::vector<SessionId> HoldersExcept(SessionId s, InodeId ino) const;  // with any mode but kNone
   size_t inodes() const { return inodes_.size(); }
-  // Recalls and flushes that wait for an answer, and opens that wait for those; a sentence each.
+  // Recalls and flushes that wait for an answer.
+  struct Unanswered {
+    SessionId session;
+    InodeId ino;
+    bool recall = false;  // else a flush
+    uint64_t event = 0;
+  };
+  std::vector<Unanswered> Demanded() const;
+  // The same, and opens that wait for those; a sentence each.
   std::vector<std::string> Waits() const;
   // "" or the first violated invariant.
   std::string CheckInvariants() const;

@@ -116,8 +116,11 @@ void SimWorld::FillDisk() {
     for (size_t d = 0; d < cluster_.disks(); ++d) {
       SimDiskMedia& disk = cluster_.disk(n, d);
       disk.set_capacity_bytes(disk.used_bytes() + rng_.Below(2 * kMiB));
-      After(static_cast<int64_t>(rng_.Below(15 * kSecond)),
-            [this, n, d] { cluster_.disk(n, d).set_capacity_bytes(kPlenty); });
+      ++disks_full_;
+      After(static_cast<int64_t>(rng_.Below(15 * kSecond)), [this, n, d] {
+        --disks_full_;
+        cluster_.disk(n, d).set_capacity_bytes(kPlenty);
+      });
     }
   }
 }

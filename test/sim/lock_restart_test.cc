@@ -1,5 +1,5 @@
 // A change of a lock is under way while the metadata server restarts: what it would have given up is still there when
-// it is refused.
+// it is refused. Or while its client is cut off, and loses what it had: it leaves nothing behind.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,7 +13,7 @@ using enum LockType;
 constexpr int64_t kLimitNs = 100 * kSecond;
 const Caller kRoot;
 
-// Owners 1 and 2 are on one client, 3 is on another.
+// Owners 1 and 2 are on one client, 3 and 4 are on another.
 class LockRestart : public testing::Test {
  protected:
   LockRestart() : cluster_(7, Options()) {}
@@ -40,7 +40,7 @@ class LockRestart : public testing::Test {
   }
   // kOk, or why not.
   Task<void> Set(uint64_t owner, LockRange range, FsError* out, std::shared_ptr<LockWait> wait = nullptr) {
-    const size_t c = owner == 3 ? 1 : 0;
+    const size_t c = owner >= 3 ? 1 : 0;
     *out = (co_await cluster_.vfs(c).SetLock(handles_[c], {LockKind::kPosix, owner, range}, wait)).code();
   }
   FsError Now(uint64_t owner, LockRange range) {
@@ -85,6 +85,27 @@ TEST_F(LockRestart, AChangeThatIsWaitedForGivesUpWhatItReplaces) {
   EXPECT_EQ(changed, FsError::kOk);
   EXPECT_EQ(Now(3, {0, kLockToEnd, kRead, 0}), FsError::kOk);
   EXPECT_EQ(Now(3, {5, 5, kWrite, 0}), FsError::kAgain);
+}
+
+// Asked for when the session is back, and answered to a handle that is lost: others do not wait behind it.
+TEST_F(LockRestart, APlaceInLineGoesWithTheHandleThatIsLost) {
+  ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
+  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  FsError lost = FsError::kAgain, other = FsError::kAgain, next = FsError::kAgain;
+  const auto until = [&](const FsError& e) {
+    return cluster_.executor().RunUntil([&] { return e != FsError::kAgain; }, cluster_.executor().NowNs() + kLimitNs);
+  };
+  cluster_.scope(0).Spawn(Set(2, {0, 4, kWrite, 0}, &lost, std::make_shared<LockWait>()));
+  cluster_.scope(1).Spawn(Set(3, {0, 4, kWrite, 0}, &other, std::make_shared<LockWait>()));
+  ASSERT_TRUE(until(other));
+  ASSERT_EQ(other, FsError::kOk) << "owner 1's lease has run out";
+  cluster_.network().Heal();
+  ASSERT_TRUE(until(lost));
+  EXPECT_EQ(lost, FsError::kIo);
+  ASSERT_EQ(Now(3, {0, 4, kNone, 0}), FsError::kOk);
+  cluster_.scope(1).Spawn(Set(4, {0, 4, kWrite, 0}, &next, std::make_shared<LockWait>()));
+  ASSERT_TRUE(until(next)) << "it waits behind nobody";
+  EXPECT_EQ(next, FsError::kOk);
 }
 
 }  // namespace

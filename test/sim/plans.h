@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "test/sim/patience.h"
 #include "test/sim/sim_cluster.h"
 
 namespace stria {
@@ -78,6 +79,11 @@ struct SimPlan {
   std::string name;
   SimRunOptions options;
 };
+
+// How long calls may be under way while their client can reach all that it needs.
+Patience::Bounds BoundsOf(const SimRunOptions& options);
+// The same when faults have ended; calls that are under way then began before.
+Patience::Bounds BoundsAfterFaults();
 
 const std::vector<SimPlan>& SimPlans();
 // CHECK: there is one of that name.

@@ -10,6 +10,7 @@
 namespace stria {
 namespace {
 constexpr int64_t kLookNs = kMillisecond;  // between two looks at what clients hold
+constexpr int64_t kLookAtCallsNs = 10 * kMillisecond;
 constexpr int64_t kFlushNs = 20 * kSecond;  // longest that a client needs to write what it has, when all is well
 
 // Every fourth seed resumes coroutines in the order in which they became ready, as the real loop does: chance also
@@ -29,7 +30,8 @@ SimWorld::SimWorld(uint64_t seed, SimRunOptions options)
       columns_(ParseLayout(options_.cluster.layout)->columns()),
       cluster_(seed, OfSeed(options_.cluster, seed)),
       rng_(seed * 7919 + 13),
-      client_died_ns_(options_.cluster.clients, INT64_MIN / 2) {}
+      client_died_ns_(options_.cluster.clients, INT64_MIN / 2),
+      patience_(&cluster_, ParseLayout(options_.cluster.layout)->m, BoundsOf(options_)) {}
 
 // Actors may hold what is ours.
 SimWorld::~SimWorld() {
@@ -79,6 +81,8 @@ void SimWorld::SetNetworkFaults() {
 
 void SimWorld::HealAll() {
   faults_over_ = true;
+  disks_full_ = 0;
+  patience_.SetBounds(BoundsAfterFaults());
   if (meta_failing_) CrashMetaNow(true, 0);
   timers_.clear();
   cluster_.network().Heal();
@@ -127,6 +131,35 @@ Task<void> SimWorld::FollowLeases() {
       Fail("the metadata server does not know that " + unknown);
     }
   }
+}
+
+// From beside the run, so that looking changes nothing of it.
+void SimWorld::LookAtCalls() {
+  const int64_t now_ns = cluster_.executor().NowNs();
+  if (now_ns < looked_ns_ + kLookAtCallsNs) return;
+  looked_ns_ = now_ns;
+  Patience::Troubles t;
+  t.meta_failing = meta_failing_;
+  t.disks_full = disks_full_ > 0;
+  for (const auto& [n, trouble] : troubles_) t.nodes.insert(n);
+  t.removed = removed_;
+  if (const std::string waits = patience_.Look(t); !waits.empty()) Fail(waits);
+}
+
+bool SimWorld::RunUntil(const std::function<bool()>& done, int64_t limit_ns) {
+  SimExecutor& ex = cluster_.executor();
+  (void)ex.RunUntil([&] { return LookAtCalls(), failed() || done(); }, ex.NowNs() + limit_ns);
+  return done();
+}
+
+bool SimWorld::Run(Task<void> task, int64_t limit_ns) {
+  bool done = false;
+  TaskScope scope;
+  scope.Spawn([](Task<void> t, bool* d) -> Task<void> {
+    co_await std::move(t);
+    *d = true;
+  }(std::move(task), &done));
+  return RunUntil([&done] { return done; }, limit_ns);
 }
 
 Task<std::string> SimWorld::WhatIsLeft() {
@@ -206,6 +239,16 @@ void SimWorld::CheckMappings() {
 }
 
 Task<void> SimWorld::FinalChecks() {
+  // What a client that was cut off has yet to write nobody else sees until it is back, and has written it.
+  const auto written = [this] {
+    for (size_t c = 0; c < options_.cluster.clients; ++c) {
+      if (cluster_.client_up(c) && cluster_.vfs(c).dirty_bytes() > 0) return false;
+    }
+    return true;
+  };
+  for (const int64_t until_ns = cluster_.executor().NowNs() + kFlushNs; !written() && cluster_.executor().NowNs() < until_ns;) {
+    co_await Sleep(kLookNs);
+  }
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     for (auto& f : files_) {
       // An impatient client, and only such a one, may have to ask again while another one writes what it has of it.
@@ -295,20 +338,20 @@ std::string SimWorld::RunAll() {
   for (size_t c = 0; c < options_.cluster.clients; ++c) StartActors(c);
   scope_.Spawn(FollowTroubles());
   scope_.Spawn(FollowLeases());
-  if (!cluster_.Run(Driver(), 2 * options_.duration_ns + kSecond) && !failed()) Fail("the driver hangs");
+  if (!Run(Driver(), 2 * options_.duration_ns + kSecond) && !failed()) Fail("the driver hangs");
   if (failed()) return failure_;
   Trace("faults end");
   HealAll();
   stopping_ = true;
-  if (!cluster_.executor().RunUntil([this] { return actors_ == 0 || failed(); },
-                                    cluster_.executor().NowNs() + 600 * kSecond)) {
-    const std::string waits = Stalled(cluster_, 0);
+  if (!RunUntil([this] { return actors_ == 0; }, 600 * kSecond)) {
+    const std::string waits = Progress(&cluster_, 0).Stalled();
     Fail(std::to_string(actors_) + " actors hang" + (waits.empty() ? "" : "; " + waits));
   }
   if (!failed()) CheckMappings();
-  if (!failed() && !cluster_.Run(Settle(), 2 * options_.settle_ns)) Fail("settling hangs");
-  if (!failed() && !cluster_.Run(FinalChecks(), 600 * kSecond)) Fail("the final checks hang");
-  if (!failed() && options_.thin_out && !cluster_.Run(ThinOut(), 2 * options_.settle_ns)) Fail("thinning out hangs");
+  if (!failed() && !Run(Settle(), 2 * options_.settle_ns)) Fail("settling hangs");
+  if (!failed() && !Run(FinalChecks(), 600 * kSecond)) Fail("the final checks hang");
+  if (!failed() && options_.thin_out && !Run(ThinOut(), 2 * options_.settle_ns)) Fail("thinning out hangs");
+  counts_["ms was the longest wait"] = static_cast<uint64_t>(patience_.longest_ns() / kMillisecond);
   if (!failed() && cluster_.meta_server()->folded() > 0) counts_["folds"] += cluster_.meta_server()->folded();
   if (!failed() && cluster_.meta_server()->unfolded() > 0) counts_["mirrored again"] += cluster_.meta_server()->unfolded();
   scope_.CancelAll();

@@ -65,7 +65,7 @@ class Verbs {
   }
 
   bool Wrong() {
-    if (wrong_.empty()) wrong_ = Stalled(cluster_, kLongestNs);
+    if (wrong_.empty()) wrong_ = progress_.Stalled();
     return !wrong_.empty();
   }
   void Until(const std::string& what, const std::function<bool()>& done) {
@@ -259,6 +259,7 @@ class Verbs {
   uint64_t reads_ = 0;
   std::vector<InodeId> files_;
   SimCluster cluster_;
+  Progress progress_{&cluster_, kLongestNs};
 };
 
 TEST(Verbs, NobodyWaitsLongForThem) {

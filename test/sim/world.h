@@ -18,6 +18,7 @@
 #include "meta/cluster/cluster_state.h"
 #include "test/sim/audit.h"
 #include "test/sim/file_model.h"
+#include "test/sim/patience.h"
 #include "test/sim/plans.h"
 #include "test/sim/sim_cluster.h"
 #include "test/sim/work.h"
@@ -100,6 +101,10 @@ class SimWorld {
   Task<void> Settle();
   std::string WhoHasOpen(InodeId ino);
   Task<void> FollowLeases();
+  // Runs until `done`, the time is over, or something failed; watches that calls go on.
+  bool RunUntil(const std::function<bool()>& done, int64_t limit_ns);
+  bool Run(Task<void> task, int64_t limit_ns);
+  void LookAtCalls();
   Task<std::string> WhatIsLeft();  // empty: all is whole
   Task<void> FinalChecks();
   Task<void> CheckStore();
@@ -217,6 +222,7 @@ class SimWorld {
   bool stopping_ = false;
   bool faults_over_ = false;
   bool meta_failing_ = false;  // its store has failed and it was not restarted yet
+  int disks_full_ = 0;         // or were made so, and not emptied yet
   bool struck_ = false;  // a strike is on its way
   std::vector<std::unique_ptr<File>> files_;
   std::vector<std::unique_ptr<Names>> names_;
@@ -232,6 +238,8 @@ class SimWorld {
   std::set<size_t> draining_;
   std::map<std::string, uint64_t> counts_;
   std::vector<std::unique_ptr<Timer>> timers_;
+  Patience patience_;
+  int64_t looked_ns_ = 0;  // when it was asked last
   TaskScope scope_;
 };
 
