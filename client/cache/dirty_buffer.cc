@@ -134,6 +134,12 @@ bool DirtyBuffer::SplitHead(uint64_t id) {
   return true;
 }
 
+size_t DirtyBuffer::pieces_count() const {
+  size_t n = fresh_.pieces_count();
+  for (const Sealed& b : batches_) n += b.map.pieces_count();
+  return n;
+}
+
 uint64_t DirtyBuffer::bytes() const {
   uint64_t n = fresh_.bytes();
   for (const Sealed& b : batches_) n += b.map.bytes();

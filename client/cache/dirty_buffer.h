@@ -89,6 +89,7 @@ class DirtyBuffer {
   size_t batches() const { return batches_.size(); }
   const PieceMap& fresh() const { return fresh_; }
   bool clean() const { return fresh_.empty() && batches_.empty(); }
+  size_t pieces_count() const;  // of all layers
   uint64_t bytes() const;
 
   // Parts of the range that are dirty: newest bytes, in order, disjoint.

@@ -11,6 +11,27 @@ namespace {
 // The kernel never keeps attributes longer than this, nor than the lease.
 constexpr int64_t kMaxAttrValidNs = 10 * kSecond;
 constexpr int64_t kGrowingNs = 1 * kSecond;
+constexpr size_t kMaxPiecesCounted = 1024;  // of what is dirty, for each stat
+
+// Programs that copy files (tar -S, cp --sparse) take what is not allocated for holes, and do not look there for data: too much
+// is better than too little, and what is not known is counted. (The size of our own writes is in n.attr.)
+uint64_t AllocatedWithDirty(const VfsInode& n, const Attr& attr) {
+  const uint64_t size = std::max(attr.size, n.attr_known && n.knows_better() ? n.attr.size : 0);
+  const uint64_t most = std::max(attr.allocated_bytes, size);
+  const uint64_t committed = attr.allocated_bytes;
+  if (committed >= most) return committed;
+  if (n.dirty.pieces_count() > kMaxPiecesCounted) return std::min(most, committed + n.dirty.bytes());
+  uint64_t fresh = 0;
+  for (const DirtyPiece& p : n.dirty.Find(0, kMaxFileBytes)) {
+    fresh += p.bytes.size();
+    const auto mapped = n.extents.Lookup(p.offset, p.bytes.size());
+    if (!mapped) continue;
+    for (const Segment& s : *mapped) {
+      if (s.kind != Segment::Kind::kHole) fresh -= s.length;
+    }
+  }
+  return std::min(most, committed + fresh);
+}
 }  // namespace
 
 int64_t Vfs::AttrValidNs() const { return std::clamp<int64_t>(session_.LeaseLeftNs(), 0, kMaxAttrValidNs); }
@@ -37,6 +58,7 @@ EntryOut Vfs::Newest(Attr attr) {
   }
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
+  if (it != inodes_.end() && !it->second->dirty.clean()) attr.allocated_bytes = AllocatedWithDirty(*it->second, attr);
   if (it != inodes_.end() && it->second->attr_known && it->second->knows_better()) {
     const VfsInode& n = *it->second;
     // Our own unflushed writes are newer than what the server says.

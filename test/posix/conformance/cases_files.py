@@ -4,6 +4,7 @@ import fcntl
 import mmap
 import os
 import random
+import subprocess
 
 from trace import (FALLOC_COLLAPSE, FALLOC_INSERT, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO, FICLONE, O_TMPFILE, Trace,
                    copy_all, copy_file_range, fallocate)
@@ -304,4 +305,41 @@ def random_edits(t: Trace):
         t.see("and for others", f.read() == model)
 
 
-CASES = [appending, opening_flags, direct, sizes, far_away, holes, allocation, copying, cloning, mappings, random_edits]
+def not_written_back(t: Trace):
+    """What has just been written is allocated and no hole, for who copies only what is."""
+    path = t.path("f")
+    fd = os.open(path, os.O_CREAT | os.O_RDWR)
+
+    def seen(label, least, most):
+        blocks = os.stat(path).st_blocks * 512
+        t.see(f"{label}: allocated", (least <= blocks, blocks <= most))
+
+    os.write(fd, patterned(300 * KIB))
+    seen("written", 300 * KIB, 400 * KIB)
+    os.pwrite(fd, patterned(300 * KIB, 2), 0)
+    seen("written again", 300 * KIB, 400 * KIB)
+    os.pwrite(fd, patterned(64 * KIB, 3), 8 * MIB)
+    seen("written far away", 364 * KIB, 500 * KIB)
+    reader = os.open(path, os.O_RDONLY)
+    for at in (0, 300 * KIB, 8 * MIB):
+        t.get(f"data from {at}", os.lseek, reader, at, os.SEEK_DATA)
+        t.get(f"hole from {at}", os.lseek, reader, at, os.SEEK_HOLE)
+    os.close(reader)
+    os.pwrite(fd, b"later", 2 * MIB)
+    for command in (f"cp --sparse=auto --reflink=never {path} {path}.copy", f"cp --sparse=always {path} {path}.copy",
+                    f"tar -C {t.dir} -S -cf {path}.tar f && tar -xOf {path}.tar f > {path}.copy"):
+        name = command.split()[0] + " " + command.split()[1].split("=")[-1]
+        subprocess.run(command, shell=True, check=False)
+        with open(path + ".copy", "rb") as copy:
+            t.see(f"{name.replace(t.dir, '')}: the same", copy.read() == os.pread(fd, 16 * MIB, 0))
+        os.pwrite(fd, b"and so on", 4 * MIB)
+    os.fsync(fd)
+    seen("synced", 364 * KIB, 600 * KIB)
+    os.ftruncate(fd, 100 * KIB)
+    os.pwrite(fd, b"after", 50 * KIB)
+    seen("cut", 100 * KIB, 200 * KIB)
+    os.close(fd)
+
+
+CASES = [appending, opening_flags, direct, sizes, far_away, holes, allocation, copying, cloning, mappings, random_edits,
+         not_written_back]
