@@ -104,6 +104,7 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   };
   want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC, true);
   want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, false);  // it would ask for each name all the same (ops_dirs.cc)
+  want(FUSE_CAP_EXPORT_SUPPORT, true);  // handles of files outlive what the kernel knows (LookupByNumber)
   want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, nor is its inode used again
   // Pages are dropped when the server says so; and before the kernel reads from pages it looks whether it may still believe the attributes, and asks if not (Vfs::PagesGated).
   want(FUSE_CAP_AUTO_INVAL_DATA, true);

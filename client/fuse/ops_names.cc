@@ -73,8 +73,35 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   }
   r->Entry(found, false, name_valid_ns);
 }
+
+// "." of any inode and ".." of a directory: what it is and where, by its number. Only who decodes the handle of a file asks so
+// (open_by_handle_at, an NFS server), when the kernel has no such inode any more: a file without a name is gone then, as who has
+// it open here has it in the kernel. Numbers are never used twice, so a handle is good for every mount at any time.
+Task<void> LookupByNumber(FuseAdapter& a, FuseRequest* r, fuse_ino_t node, bool parent) {
+  const InodeId ino = a.roots().FromNode(node);
+  Result<EntryOut> found = co_await (parent ? a.vfs().Lookup(Caller(), ino, "..") : a.vfs().GetAttr(Caller(), ino));
+  if (!found.ok()) {
+    r->Fail(found.error());
+    co_return;
+  }
+  // Above the directory that is mounted as the root there is nothing.
+  const fuse_ino_t to = a.roots().ToNode(found->attr.ino);
+  const bool outside = a.roots().FromNode(to) != found->attr.ino || (!parent && to != node);
+  if (outside || found->attr.nlink == 0) {
+    r->Fail(FsError::kStale);
+  } else {
+    r->Entry(found, false);
+  }
+}
+
 void LlLookup(fuse_req_t req, fuse_ino_t parent, const char* name) {
   FuseAdapter& a = FuseAdapter::Of(req);
+  if (const std::string_view dots = name; dots == "." || dots == "..") {
+    a.Begin(req, OnInterrupt::kCancel, Identity::kNone, [parent, up = dots == ".."](FuseAdapter& ad, FuseRequest* r) {
+      return LookupByNumber(ad, r, parent, up);
+    });
+    return;
+  }
   a.Begin(req, OnInterrupt::kCancel, Identity::kCaller,
           [parent = a.roots().FromNode(parent), name = std::string(name)](FuseAdapter& ad, FuseRequest* r) {
             return Lookup(ad, r, parent, name);

@@ -7,7 +7,7 @@ import random
 import subprocess
 
 from trace import (FALLOC_COLLAPSE, FALLOC_INSERT, FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE, FALLOC_ZERO, FICLONE, O_TMPFILE, Trace,
-                   copy_all, copy_file_range, fallocate)
+                   copy_all, copy_file_range, fallocate, name_to_handle, open_by_handle)
 
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 
@@ -341,5 +341,58 @@ def not_written_back(t: Trace):
     os.close(fd)
 
 
+def handles(t: Trace):
+    """Handles of files open what they name as long as it is there, whatever it is called."""
+    top = os.open(t.dir, os.O_RDONLY)
+    path = t.file("f", b"text")
+    os.mkdir(t.path("d"))
+    file, directory = name_to_handle(path), name_to_handle(t.path("d"))
+
+    def content(handle):
+        fd = open_by_handle(top, handle, os.O_RDONLY)
+        try:
+            return os.read(fd, 100)
+        finally:
+            os.close(fd)
+
+    def listing(handle):
+        fd = open_by_handle(top, handle, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            return sorted(os.listdir(fd)), os.readlink(f"/proc/self/fd/{fd}").removeprefix(t.dir)
+        finally:
+            os.close(fd)
+
+    def forget():
+        with open("/proc/sys/vm/drop_caches", "w") as f:
+            f.write("2")
+
+    t.get("read", content, file)
+    forget()
+    t.get("read when forgotten", content, file)
+    os.rename(path, t.path("d", "g"))
+    os.rename(t.path("d"), t.path("e"))
+    forget()
+    t.get("moved", content, file)
+    t.get("moved directory", listing, directory)
+    os.link(t.path("e", "g"), t.path("other"))
+    os.unlink(t.path("e", "g"))
+    forget()
+    t.get("another name", content, file)
+    fd = os.open(t.path("other"), os.O_RDONLY)
+    os.unlink(t.path("other"))
+    t.get("open and without a name", content, file)
+    os.close(fd)
+    forget()
+    t.get("gone", content, file)
+    os.rmdir(t.path("e"))
+    forget()
+    t.get("gone directory", listing, directory)
+    again = t.file("f", b"another")
+    t.get("made again", content, file)
+    t.get("of the new one", content, name_to_handle(again))
+    t.user("somebody else", lambda u: u.do("open", open_by_handle, top, file, os.O_RDONLY))
+    os.close(top)
+
+
 CASES = [appending, opening_flags, direct, sizes, far_away, holes, allocation, copying, cloning, mappings, random_edits,
-         not_written_back]
+         not_written_back, handles]

@@ -50,6 +50,22 @@ def copy_all(fd_in, offset_in, fd_out, offset_out, length):
     return done
 
 
+MAX_HANDLE_BYTES = 128
+
+
+def name_to_handle(path):
+    """The handle, as open_by_handle takes it."""
+    handle = ctypes.create_string_buffer(8 + MAX_HANDLE_BYTES)
+    ctypes.c_uint32.from_buffer(handle).value = MAX_HANDLE_BYTES
+    mount = ctypes.c_int()
+    _checked(libc.name_to_handle_at(AT_FDCWD, os.fsencode(path), handle, ctypes.byref(mount), 0))
+    return handle.raw
+
+
+def open_by_handle(mount_fd, handle, flags):
+    return _checked(libc.open_by_handle_at(mount_fd, ctypes.create_string_buffer(handle, len(handle)), flags | os.O_CLOEXEC))
+
+
 def name_of(number):
     if number == errno.EOPNOTSUPP:  # the same number as ENOTSUP
         return "EOPNOTSUPP"
