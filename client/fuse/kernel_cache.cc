@@ -15,6 +15,12 @@ constexpr int64_t kMoveLookNs = 1 * kMillisecond;
 int NotifyKernel(fuse_session* session, uint64_t node, off_t offset, off_t length) {
   return fuse_lowlevel_notify_inval_inode(session, node, offset, length);
 }
+
+int StoreInKernel(fuse_session* session, uint64_t node, off_t offset, char byte) {
+  fuse_bufvec bytes = FUSE_BUFVEC_INIT(1);
+  bytes.buf[0].mem = &byte;
+  return fuse_lowlevel_notify_store(session, node, offset, &bytes, static_cast<fuse_buf_copy_flags>(0));
+}
 }  // namespace
 
 void ToldInodes::Add(uint64_t node, int64_t now_ns) {
@@ -34,9 +40,9 @@ bool ToldInodes::Has(uint64_t node, int64_t now_ns) const {
   return it != told_.end() && it->second.last_ns >= now_ns - kToldNs;
 }
 
-FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel) {}
+FuseKernelCache::FuseKernelCache(RootMap roots) : FuseKernelCache(roots, &NotifyKernel, &StoreInKernel) {}
 
-FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify) : roots_(roots), notify_(notify) {}
+FuseKernelCache::FuseKernelCache(RootMap roots, Notify notify, Store store) : roots_(roots), notify_(notify), store_(store) {}
 
 FuseKernelCache::~FuseKernelCache() { Detach(); }
 
@@ -89,14 +95,28 @@ Task<void> FuseKernelCache::InvalidateInode(InodeId ino, bool data, uint64_t off
   }
 }
 
+Task<void> FuseKernelCache::SizeGrew(InodeId ino, uint64_t last, uint8_t byte) {
+  if (store_ == nullptr) co_return;
+  // If the kernel does not know the inode it is told the size with it.
+  (void)co_await Tell(true, [store = store_, node = roots_.ToNode(ino), last, byte](fuse_session* session) {
+    return store(session, node, static_cast<off_t>(last), static_cast<char>(byte));
+  });
+}
+
 Task<int> FuseKernelCache::Invalidate(uint64_t node, off_t offset, off_t length) {
+  return Tell(offset >= 0, [notify = notify_, node, offset, length](fuse_session* session) {
+    return notify(session, node, offset, length);
+  });
+}
+
+Task<int> FuseKernelCache::Tell(bool data, std::function<int(fuse_session*)> tell) {
   Executor* ex = &Executor::Current();
   OneShot<int> done;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!session_) co_return 0;
-    (offset < 0 ? attr_thread_ : data_threads_)->Submit([session = session_, notify = notify_, ex, done, node, offset, length] {
-      const int said = notify(session, node, offset, length);
+    (data ? data_threads_ : attr_thread_)->Submit([session = session_, ex, done, tell = std::move(tell)] {
+      const int said = tell(session);
       ex->Post([done, said] { done.Set(said); });
     });
   }

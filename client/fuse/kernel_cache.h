@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,9 +53,11 @@ class FuseKernelCache final : public KernelCache {
   static constexpr int kDataThreads = 2;
   // fuse_lowlevel_notify_inval_inode
   using Notify = int (*)(fuse_session*, uint64_t node, off_t offset, off_t length);
+  // fuse_lowlevel_notify_store of one byte
+  using Store = int (*)(fuse_session*, uint64_t node, off_t offset, char byte);
 
   explicit FuseKernelCache(RootMap roots = {});
-  FuseKernelCache(RootMap roots, Notify notify);  // for tests
+  FuseKernelCache(RootMap roots, Notify notify, Store store = nullptr);  // for tests
   ~FuseKernelCache() override;
 
   // Between Attach and Detach (any thread) notifications go to this mount; otherwise nothing is cached
@@ -91,13 +94,16 @@ class FuseKernelCache final : public KernelCache {
 
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;
   Task<void> NameChanged(InodeId dir, std::string name) override;
+  Task<void> SizeGrew(InodeId ino, uint64_t last, uint8_t byte) override;
 
  private:
   // What the kernel said: 0 or a negative errno. 0 when there is no mount.
   Task<int> Invalidate(uint64_t node, off_t offset, off_t length);
+  Task<int> Tell(bool data, std::function<int(fuse_session*)> tell);
 
   RootMap roots_;
   const Notify notify_;
+  const Store store_;
   // Of the executor's thread.
   ToldInodes told_;
   KernelInodes inodes_;

@@ -122,6 +122,24 @@ TEST(KernelInodes, AgreeWithCountsOfEach) {
   for (uint64_t node = 1; node <= KernelInodes::kMaxCounted + 100; ++node) check(node);
 }
 
+TEST_F(KernelCacheTest, ASizeIsToldWithTheLastByte) {
+  static std::atomic<uint64_t> told_node, told_last;
+  static std::atomic<char> told_byte;
+  FuseKernelCache cache(RootMap{InodeId(50)}, &Notify, [](fuse_session*, uint64_t node, off_t last, char byte) {
+    told_node = node;
+    told_last = static_cast<uint64_t>(last);
+    told_byte = byte;
+    return -ENOENT;  // is not asked again: who does not know the inode is told its size with it
+  });
+  loop_.Run([&] { return cache.SizeGrew(InodeId(7), 99, 'x'); });  // nothing is mounted
+  EXPECT_EQ(told_node, 0u);
+  cache.Attach(reinterpret_cast<fuse_session*>(this));
+  loop_.Run([&] { return cache.SizeGrew(InodeId(7), 99, 'x'); });
+  EXPECT_EQ(told_node, 7u);
+  EXPECT_EQ(told_last, 99u);
+  EXPECT_EQ(told_byte, 'x');
+}
+
 TEST_F(KernelCacheTest, AttributesDoNotWaitForPages) {
   unknown_for = 0;
   pages_are_held = true;

@@ -50,11 +50,14 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
   }
   if (inode) inode->told_at = events_seen_;
   switch (e.kind) {
-    case SessionEvent::Kind::kInvalidateAttr:
+    case SessionEvent::Kind::kInvalidateAttr: {
       AttrChanged(e.ino);
       if (inode) LetGo(inode);
+      auto growth = co_await GrowthOf(inode);
       co_await kernel_.InvalidateInode(e.ino, false, 0, 0);  // which may keep what we had no room for
+      if (growth) co_await ShowGrowth(std::move(inode), std::move(growth));
       co_return;
+    }
     case SessionEvent::Kind::kInvalidateData: {
       AttrChanged(e.ino);
       if (inode) {
@@ -63,7 +66,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
         inode->pages_version = 0;
       }
       if (inode) {
-        co_await ForgetPagesForOthers(std::move(inode));
+        co_await ForgetOldBytes(std::move(inode));
       } else {
         co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
       }

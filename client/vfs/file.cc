@@ -327,6 +327,7 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "last close of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = std::move(h->inode);
   VfsInode& n = *inode;
+  if (h->read) --n.reading;
   if (h->write) {
     --n.writers;
   } else {

@@ -88,7 +88,9 @@ class VfsInode {
   // ---- Who uses it here.
   uint32_t readers = 0;
   uint32_t writers = 0;
+  uint32_t reading = 0;            // handles that may read, those of writers too
   uint32_t cached_opens = 0;       // handles whose pages the kernel caches
+  uint64_t kernel_size = 0;        // that the kernel was told last (growth.cc)
   uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
   // Of files that the kernel has pages of while somebody may write them (Vfs::PagesGated): what its pages are at least as new
   // as, and what they would have to be. A program's read asks first (GETATTR), and old pages go before that is answered.

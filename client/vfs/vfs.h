@@ -37,6 +37,7 @@
 #include "client/session/meta_session.h"
 #include "client/vfs/calls.h"
 #include "client/vfs/io_counters.h"
+#include "client/vfs/kernel.h"
 #include "client/vfs/read_pattern.h"
 #include "client/vfs/waits.h"
 #include "common/buffer.h"
@@ -44,24 +45,6 @@
 #include "locality/read_tally.h"
 
 namespace stria {
-
-// What the kernel caches of ours. Called when it must forget; a no-op in the simulator. Names it is never made to forget, as
-// it would detach what is mounted below: it asks for each at each use, or a moment later (client/fuse/kernel_names.h).
-class KernelCache {
- public:
-  virtual ~KernelCache() = default;
-  // Attributes, and with `data` also pages of [offset, offset+length) (length 0: to the end). Returns
-  // when the kernel has forgotten. Must not run on the executor's thread while it blocks.
-  //
-  // With `data` the kernel first writes back dirty pages of mappings (WritePages), and waits for pages that
-  // it is reading. So the caller holds nothing that those wait for (ARCHITECTURE.md, "The order of waits"). What the
-  // kernel itself asked for (truncate, fallocate, copy_file_range) needs no call: it drops the pages when
-  // it has the answer, and until then holds back pages that would be written.
-  virtual Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) = 0;
-  // A name there has changed (""; of directory 0: whichever). Returns when the kernel surely asks for it at each use, soon, and
-  // waits for nobody.
-  virtual Task<void> NameChanged(InodeId dir, std::string name) = 0;
-};
 
 struct VfsOptions {
   uint64_t dirty_limit_bytes = 192 * kMiB;
@@ -168,6 +151,9 @@ class Vfs {
   // The same for what needs no cache.
   int64_t LeaseLeftNs() const { return session_.LeaseLeftNs(); }
   Task<Result<EntryOut>> GetAttr(Caller who, InodeId ino);
+  void SizeShown(InodeId ino, uint64_t size);  // the kernel is told of this size
+  // Returns when the kernel has forgotten what attributes of it were shown until now.
+  Task<void> ForgetShown(InodeId ino);
   Task<Result<EntryOut>> SetAttr(Caller who, InodeId ino, SetAttrIn set);
   Task<Result<EntryOut>> MakeNode(Caller who, InodeId parent, std::string name, FileType type, uint32_t mode,
                                   uint64_t rdev, std::string target);
@@ -260,8 +246,6 @@ class Vfs {
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   void ChangedUntold(InodeId ino);  // the same by one of ours, of which the server tells us nothing
   void NoteRemovedDir(Attr attr);
-  // Returns when the kernel has forgotten what attributes of it were shown until now.
-  Task<void> ForgetShown(InodeId ino);
   // An answer said this, which may have overtaken the event that tells us to forget what was before.
   Task<void> ForgetOlder(const Attr& seen);
   EntryOut Remember(const Attr& attr, uint64_t since);
@@ -351,6 +335,16 @@ class Vfs {
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // True when the server has taken it. `call`: 0, or a number from NumberCall.
   Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
+
+  // growth.cc
+  struct Growth {
+    Attr seen;
+    std::optional<uint8_t> last;  // its last byte, if the kernel does not know that it is so long
+  };
+  Task<Result<Growth>> LookForGrowth(std::shared_ptr<VfsInode> inode);
+  Task<std::optional<Growth>> GrowthOf(std::shared_ptr<VfsInode> inode);  // if there is any
+  Task<void> ShowGrowth(std::shared_ptr<VfsInode> inode, std::optional<Growth> growth);
+  Task<void> ForgetOldBytes(std::shared_ptr<VfsInode> inode);
 
   // resume.cc
   // What was not committed is lost, and so are its handles: they give this, or that the session was lost.

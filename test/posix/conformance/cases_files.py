@@ -341,6 +341,34 @@ def not_written_back(t: Trace):
     os.close(fd)
 
 
+def ends_of_files(t: Trace):
+    """Ways to read that do not ask for the size: each finds what was appended just before."""
+    path = t.file("f", b"first")
+    writer = os.open(path, os.O_WRONLY | os.O_APPEND)
+    for name, flags in (("r", os.O_RDONLY), ("rw", os.O_RDWR)):
+        reader = os.open(path, flags)
+        for more in (10, 5000, 100 * KIB):
+            at = os.fstat(reader).st_size
+            data = patterned(more, at)
+            os.write(writer, data)
+            out = os.open(t.path("out"), os.O_CREAT | os.O_RDWR | os.O_TRUNC)
+            t.get(f"{name} sendfile {more}", os.sendfile, out, reader, at, more)
+            t.see(f"{name} sendfile {more} bytes", os.pread(out, more, 0) == data)
+            ends = os.pipe()
+            t.get(f"{name} splice {more}", os.splice, reader, ends[1], min(more, 60 * KIB), offset_src=at)
+            for end in ends:
+                os.close(end)
+            os.ftruncate(out, 0)
+            t.get(f"{name} copy_file_range {more}", copy_all, reader, at, out, 0, more)
+            t.see(f"{name} copy {more} bytes", os.pread(out, more, 0) == data)
+            m = mmap.mmap(reader, at + more, mmap.MAP_SHARED, mmap.PROT_READ)
+            t.see(f"{name} mapping {more}", m[at:] == data)
+            m.close()
+            os.close(out)
+        os.close(reader)
+    os.close(writer)
+
+
 def handles(t: Trace):
     """Handles of files open what they name as long as it is there, whatever it is called."""
     top = os.open(t.dir, os.O_RDONLY)
@@ -395,4 +423,4 @@ def handles(t: Trace):
 
 
 CASES = [appending, opening_flags, direct, sizes, far_away, holes, allocation, copying, cloning, mappings, random_edits,
-         not_written_back, handles]
+         not_written_back, ends_of_files, handles]
