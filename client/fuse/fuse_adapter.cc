@@ -274,6 +274,8 @@ Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mo
   SetAttrIn in;
   in.kill_suid = true;
   CO_RETURN_IF_ERROR(co_await vfs.SetAttr(std::move(who), ino, std::move(in)));
+  // The kernel did not ask for this change: it believes in the mode that it has.
+  co_await vfs.ForgetShown(ino);
   co_return Ok();
 }
 

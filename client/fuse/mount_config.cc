@@ -175,7 +175,7 @@ constexpr char kAbout[] =
     "  mount -t fuse.stria pc1:/atlas /data -o ro,timeout=2m\n"
     "  umount /data                                         returns when all bytes are written\n\n"
     "In /etc/fstab:\n"
-    "  pc1:/  /data  fuse.stria  _netdev,nofail,noauto,x-systemd.automount  0  0";
+    "  pc1:/  /data  fuse.stria  _netdev,nofail,nosuid,nodev,noauto,x-systemd.automount  0  0";
 
 constexpr char kOptions[] =
     "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "

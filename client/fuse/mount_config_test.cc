@@ -71,6 +71,15 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_EQ(p.config.uid, 1000u);
   EXPECT_EQ(p.config.gid, 100u);
   EXPECT_FALSE(Has(p.config, "relatime") || Has(p.config, "uid=1000"));
+  // mount(8) gives "-o dev,suid" to nobody.
+  EXPECT_TRUE(Has(p.config, "dev") && Has(p.config, "suid"));
+  p = ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", "rw,noexec,nosuid,nodev,user"});
+  EXPECT_FALSE(Has(p.config, "dev") || Has(p.config, "suid"));
+  p = ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", "rw,nosuid"});
+  EXPECT_TRUE(Has(p.config, "dev") && !Has(p.config, "suid") && Has(p.config, "nosuid"));
+  EXPECT_FALSE(Has(ParseAs("mount.stria", {"pc1:/a", "/d", "-o", "rw"}, false).config, "suid"));
+  EXPECT_FALSE(Has(Parse({"pc1:/a", "/d"}).config, "suid"));
+  EXPECT_TRUE(Has(Parse({"pc1:/a", "/d", "-o", "dev,suid"}).config, "suid"));
   // -f is "fake" there, "foreground" here.
   EXPECT_EQ(ParseAs("mount.stria", {"pc1:/a", "/d", "-f"}).config.verb, MountVerb::kNothing);
   EXPECT_TRUE(Parse({"pc1:/a", "/d", "-f"}).config.foreground);

@@ -9,6 +9,7 @@ import mmap
 import os
 import pathlib
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,25 @@ def fstab_twice(meta, at, directory):
         assert len(mounted(at)) == 1, "mount -a mounted it twice"
     run("umount", at)
     say("fstab, twice")
+
+
+def devices_and_suid(meta, at):
+    """mount(8) tells its helper of nosuid and nodev, and never of suid and dev."""
+    def flags(*options):
+        run("mount", "-t", "fuse.stria", f"{meta}:/", at, *options)
+        return set(mounted(at)[0][5].split(",")) & {"nosuid", "nodev", "sync"}
+
+    assert flags("-o", "dev,suid") == set()
+    os.mknod(at / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    (at / "null").write_bytes(b"nowhere")
+    run("umount", at)
+    assert flags("-o", "nosuid") == {"nosuid"}
+    run("umount", at)
+    assert flags("-o", "nosuid,nodev,sync") >= {"nosuid", "nodev"}
+    fails_with(errno.EACCES, (at / "null").write_bytes, b"nowhere")
+    (at / "null").unlink()
+    run("umount", at)
+    say("dev, suid, and not")
 
 
 def subdirectory(c, meta, at):
@@ -175,6 +195,7 @@ def scenario():
         at.mkdir()
         try:
             read_only_and_remount(meta, at)
+            devices_and_suid(meta, at)
             fstab_twice(meta, at, directory)
             subdirectory(c, meta, at)
             owners(c, meta, at)

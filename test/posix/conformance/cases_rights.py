@@ -4,7 +4,7 @@ import os
 import stat
 import time
 
-from trace import Trace
+from trace import Trace, permissions_alone
 
 ROOT_CAPS = "as root"
 CLOCK_REALTIME_COARSE = 5  # linux/time.h; Python does not name it
@@ -91,16 +91,19 @@ def suid_goes(t: Trace):
     def write(u):
         fd = os.open(u.path("f"), os.O_WRONLY)
         u.do("write", os.write, fd, b"x")
+        u.get("mode at once", permissions_alone, fd)
         os.close(fd)
 
     def allocate(u):
         fd = os.open(u.path("f"), os.O_WRONLY)
         u.do("fallocate", os.posix_fallocate, fd, 0, 100)
+        u.get("mode at once", permissions_alone, fd)
         os.close(fd)
 
     def copy(u):
         fd = os.open(u.path("f"), os.O_RDWR)
         u.do("copy_file_range", os.copy_file_range, fd, fd, 5, 0, 100)
+        u.get("mode at once", permissions_alone, fd)
         os.close(fd)
 
     changes = {
