@@ -69,32 +69,35 @@ const uint8_t* FuseAdapter::RawArguments() {
   return reader_slot->buffer.get() + sizeof(fuse_in_header);
 }
 
-Caller FuseAdapter::CallerOf(fuse_req_t req) {
+FuseAdapter::Asker FuseAdapter::CallerOf(fuse_req_t req, bool groups_now) {
   const fuse_ctx* ctx = fuse_req_ctx(req);
-  Caller who;
+  Asker asker;
+  Caller& who = asker.who;
   who.uid = ctx->uid;
   who.gid = ctx->gid;
   who.umask = ctx->umask;
   if (options_.owner.IsOwner(who.uid)) {
     who.uid = options_.owner.as_uid;
     who.gid = options_.owner.as_gid;
-    return who;
+    return asker;
   }
   // Root is not asked for its groups by any check of permissions.
   if (who.uid != 0 && ctx->pid != 0) {
-    who.groups = groups_.Get(ctx->pid, who.uid, who.gid, executor_.NowNs(), [req] { return AskGroups(req); });
+    auto groups = groups_.Get(ctx->pid, who.uid, who.gid, executor_.NowNs(), [req] { return AskGroups(req); }, groups_now);
+    who.groups = std::move(groups.ids);
+    asker.groups_remembered = groups.remembered;
   }
-  return who;
+  return asker;
 }
 
 void FuseAdapter::Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work) {
-  Caller caller;
-  if (identity == Identity::kCaller) caller = CallerOf(req);
+  Asker asker;
+  if (identity != Identity::kNone) asker = CallerOf(req, identity == Identity::kCallerNow);
   CHECK(reader_slot != nullptr, "not on a reader's thread");
   const auto* header = reinterpret_cast<const fuse_in_header*>(reader_slot->buffer.get());
   const FuseAsked asked{header->opcode, roots().FromNode(header->nodeid), header->pid, executor_.NowNs()};
-  executor_.PostOrRun([this, req, on_interrupt, caller = std::move(caller), asked, work = std::move(work)]() mutable {
-    Run(req, on_interrupt, std::move(caller), asked, std::move(work));
+  executor_.PostOrRun([this, req, on_interrupt, asker = std::move(asker), asked, work = std::move(work)]() mutable {
+    Run(req, on_interrupt, std::move(asker), asked, std::move(work));
   });
 }
 
@@ -105,11 +108,12 @@ void FuseAdapter::Forgotten(std::vector<fuse_forget_data> forgotten) {
   });
 }
 
-void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work) {
+void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Asker asker, FuseAsked asked, Work work) {
   Reap();
   const uint64_t id = next_id_++;
-  auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(caller), asked);
+  auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(asker.who), asked);
   FuseRequest* r = owned.get();
+  r->may_be_judged_again_ = asker.groups_remembered;
   requests_.emplace(id, std::move(owned));
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
@@ -175,6 +179,17 @@ void FuseAdapter::SayIfSlow(FuseRequest& r, int64_t waits_ns) {
 
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
   co_await work(*adapter, request);
+  if (request->refused_ != FsError::kOk && request->req_) {
+    // Refused by groups that the caller had a moment ago. It has done nothing.
+    request->may_be_judged_again_ = false;
+    Caller now = adapter->CallerOf(request->req_, true).who;
+    if (now.groups == request->who.groups) {
+      request->Fail(request->refused_);
+    } else {
+      request->who = std::move(now);
+      co_await work(*adapter, request);
+    }
+  }
   CHECK(request->req_ == nullptr, "an operation ended without a reply");
   // The kernel was told that it did nothing (at EINTR it forgets attributes by itself).
   if (request->given_up_ && request->too_late_) adapter->vfs_.ChangeInDoubt(request->asked_.ino);

@@ -139,7 +139,9 @@ class FuseAdapter {
 
   // ---- For the operations (ops_*.cc)
   using Work = std::function<Task<void>(FuseAdapter&, FuseRequest*)>;
-  enum class Identity : uint8_t { kCaller, kNone };  // kNone: the operation does not need to know who asks
+  // kNone: the operation does not need to know who asks. kCallerNow: what the caller's groups are decides what is done, not
+  // only whether.
+  enum class Identity : uint8_t { kCaller, kCallerNow, kNone };
   // Any thread. `work`'s coroutine owns its arguments, and replies.
   void Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work);
   static FuseAdapter& Of(fuse_req_t req) { return *static_cast<FuseAdapter*>(fuse_req_userdata(req)); }
@@ -212,8 +214,12 @@ class FuseAdapter {
  private:
   friend class FuseRequest;
   static const uint8_t* RawArguments();
-  Caller CallerOf(fuse_req_t req);
-  void Run(fuse_req_t req, OnInterrupt on_interrupt, Caller caller, FuseAsked asked, Work work);
+  struct Asker {
+    Caller who;
+    bool groups_remembered = false;
+  };
+  Asker CallerOf(fuse_req_t req, bool groups_now);
+  void Run(fuse_req_t req, OnInterrupt on_interrupt, Asker asker, FuseAsked asked, Work work);
   void LookBy(int64_t when_ns);
   void LookAtRunning();
   using RequestsOfThreads = std::unordered_map<uint32_t, std::vector<uint64_t>>;

@@ -1,7 +1,8 @@
 // Supplementary groups of the threads that make requests. The kernel does not send them; asking costs
-// the reading of a file in /proc. Remembered per (thread, uid, gid) for kGroupsValidNs: a program that
-// changes its groups and nothing else may be judged by the old ones for that long. Thread-safe.
-// Bound: kMaxGroupsCached entries.
+// the reading of a file in /proc. Remembered per (thread, uid, gid) for kGroupsValidNs. A thread may change its groups and
+// nothing else meanwhile (setgroups), and its number may be another's by then, so what is remembered is only good for saying
+// yes, after the kernel has: who is refused by it is judged again by what is so now (FuseAdapter::Carry), as is whoever does what
+// groups decide without refusing it (Identity::kCallerNow). Thread-safe. Bound: kMaxGroupsCached entries.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +24,12 @@ inline constexpr size_t kMaxGroupsCached = 1024;
 class GroupsCache {
  public:
   using Ask = std::function<std::vector<uint32_t>()>;
-  // The groups, from `ask` if they are not remembered.
-  std::vector<uint32_t> Get(pid_t thread, uint32_t uid, uint32_t gid, int64_t now_ns, const Ask& ask);
+  struct Groups {
+    std::vector<uint32_t> ids;
+    bool remembered = false;
+  };
+  // The groups, from `ask` if they are not remembered, or are not to be taken from memory.
+  Groups Get(pid_t thread, uint32_t uid, uint32_t gid, int64_t now_ns, const Ask& ask, bool afresh = false);
 
  private:
   using Key = std::tuple<pid_t, uint32_t, uint32_t>;

@@ -12,11 +12,25 @@ TEST(GroupsCache, AsksOncePerThreadAndSecond) {
     ++asked;
     return std::vector<uint32_t>{static_cast<uint32_t>(asked)};
   };
-  EXPECT_EQ(cache.Get(10, 1, 1, 0, ask)[0], 1u);
-  EXPECT_EQ(cache.Get(10, 1, 1, kGroupsValidNs - 1, ask)[0], 1u);
-  EXPECT_EQ(cache.Get(11, 1, 1, 0, ask)[0], 2u);  // another thread
-  EXPECT_EQ(cache.Get(10, 2, 1, 0, ask)[0], 3u);  // the same, after setuid
-  EXPECT_EQ(cache.Get(10, 1, 1, kGroupsValidNs, ask)[0], 4u);
+  EXPECT_EQ(cache.Get(10, 1, 1, 0, ask).ids[0], 1u);
+  EXPECT_EQ(cache.Get(10, 1, 1, kGroupsValidNs - 1, ask).ids[0], 1u);
+  EXPECT_EQ(cache.Get(11, 1, 1, 0, ask).ids[0], 2u);  // another thread
+  EXPECT_EQ(cache.Get(10, 2, 1, 0, ask).ids[0], 3u);  // the same, after setuid
+  EXPECT_EQ(cache.Get(10, 1, 1, kGroupsValidNs, ask).ids[0], 4u);
+}
+
+TEST(GroupsCache, SaysWhatIsRemembered) {
+  GroupsCache cache;
+  uint32_t now = 1;
+  auto ask = [&now] { return std::vector<uint32_t>{now}; };
+  EXPECT_FALSE(cache.Get(10, 1, 1, 0, ask).remembered);
+  now = 2;
+  EXPECT_EQ(cache.Get(10, 1, 1, 0, ask).ids[0], 1u);
+  EXPECT_TRUE(cache.Get(10, 1, 1, 0, ask).remembered);
+  const GroupsCache::Groups afresh = cache.Get(10, 1, 1, 0, ask, true);
+  EXPECT_EQ(afresh.ids[0], 2u);
+  EXPECT_FALSE(afresh.remembered);
+  EXPECT_EQ(cache.Get(10, 1, 1, 0, ask).ids[0], 2u);
 }
 
 TEST(GroupsCache, IsBounded) {

@@ -114,7 +114,7 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
 }
 void LlCreate(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
-  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+  a.Begin(req, OnInterrupt::kDetach, (mode & S_ISGID) ? Identity::kCallerNow : Identity::kCaller,
           [parent = a.roots().FromNode(parent), name = std::string(name), mode = mode & 07777, flags = fi->flags](
               FuseAdapter& ad, FuseRequest* r) { return Create(ad, r, parent, name, mode, flags); });
 }

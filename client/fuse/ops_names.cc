@@ -177,7 +177,8 @@ void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, f
     fuse_reply_err(req, EPERM);
     return;
   }
-  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+  // Setgid stays with a file of a group that the caller is in.
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCallerNow,
           [ino = a.roots().FromNode(node), in = ToSetAttr(*attr, to_set), kill, by_handle = fi != nullptr](
               FuseAdapter& ad, FuseRequest* r) { return SetAttr(ad, r, ino, in, kill, by_handle); });
 }
@@ -202,7 +203,7 @@ Task<void> MakeNode(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string 
 void BeginMakeNode(fuse_req_t req, fuse_ino_t parent, const char* name, FileType type, uint32_t mode, uint64_t rdev,
                    const char* target) {
   FuseAdapter& a = FuseAdapter::Of(req);
-  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+  a.Begin(req, OnInterrupt::kDetach, (mode & S_ISGID) ? Identity::kCallerNow : Identity::kCaller,
           [parent = a.roots().FromNode(parent), name = std::string(name), type, mode = mode & 07777, rdev,
            target = std::string(target)](FuseAdapter& ad, FuseRequest* r) {
             return MakeNode(ad, r, parent, name, type, mode, rdev, target);
@@ -360,7 +361,7 @@ void LlSetXattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* v
     return;
   }
   FuseAdapter& a = FuseAdapter::Of(req);
-  a.Begin(req, OnInterrupt::kDetach, Identity::kCaller,
+  a.Begin(req, OnInterrupt::kDetach, Identity::kCallerNow,  // as for SetAttr, of a list that stands for the mode
           [ino = a.roots().FromNode(node), name = std::string(name), value = std::string(value, size), flags](
               FuseAdapter& ad, FuseRequest* r) { return SetXattr(ad, r, ino, name, value, flags); });
 }

@@ -63,6 +63,10 @@ std::string FuseAsked::ToString() const {
 }
 
 bool FuseRequest::Fail(FsError code) {
+  if (req_ && may_be_judged_again_ && (code == FsError::kAccess || code == FsError::kPerm)) {
+    refused_ = code;
+    return false;
+  }
   fuse_req_t req = Take();
   // Servers that do not answer are what EIO is for: programs do not expect ETIMEDOUT of a file.
   const int error = ToErrno(code == FsError::kTimedOut ? FsError::kIo : code);

@@ -50,7 +50,7 @@ class FuseRequest {
   FuseRequest(const FuseRequest&) = delete;
   FuseRequest& operator=(const FuseRequest&) = delete;
 
-  const Caller who;
+  Caller who;
   uint32_t thread() const { return asked_.thread; }
   // It is a lookup of a name that the kernel may have: no error of ours takes it away (kernel_names.h).
   void KeepName() { name_kept_ = true; }
@@ -89,6 +89,9 @@ class FuseRequest {
   const OnInterrupt on_interrupt_;
   const FuseAsked asked_;
   bool name_kept_ = false;
+  // By the groups that the caller had: an answer that it may not is not given yet, but kept in refused_.
+  bool may_be_judged_again_ = false;
+  FsError refused_ = FsError::kOk;
   bool said_slow_ = false;
   Timer grace_;  // of kEnd, running since the interrupt
   bool interrupted_ = false;

@@ -109,6 +109,49 @@ TEST_F(AccessTest, ExtendedAttributesOfEachNamespace) {
   EXPECT_EQ(Set(A("f"), "nothing.n", "1"), EOPNOTSUPP);
 }
 
+// The kernel asks us at once after setgroups(2), of the same thread as before.
+TEST_F(AccessTest, GroupsCountAtOnce) {
+  constexpr gid_t kGroup = 5678;
+  WriteAll(A("f"), "x");
+  ASSERT_EQ(chown(A("f").c_str(), 0, kGroup), 0);
+  ASSERT_EQ(chmod(A("f").c_str(), 0640), 0);
+  ASSERT_EQ(mkdir(A("d").c_str(), 0770), 0);
+  ASSERT_EQ(chown(A("d").c_str(), 0, kGroup), 0);
+  ASSERT_EQ(chmod(A("d").c_str(), 0770), 0);
+  WriteAll(A("own"), "x");
+  ASSERT_EQ(chown(A("own").c_str(), kUser, kGroup), 0);
+  ASSERT_EQ(chmod(A("").c_str(), 0755), 0);
+  InOtherProcess({a_, b_}, [this] {
+    const auto become = [](std::vector<gid_t> groups) {
+      ASSERT_EQ(seteuid(0), 0);
+      ASSERT_EQ(setgroups(groups.size(), groups.data()), 0);
+      ASSERT_EQ(setegid(kUser), 0);
+      ASSERT_EQ(seteuid(kUser), 0);
+    };
+    const auto tried = [](int result) {
+      const int error = result >= 0 ? 0 : errno;
+      if (result > 0) close(result);
+      return error;
+    };
+    for (int i = 0; i < 20; ++i) {
+      const std::string made = A("d/") + std::to_string(i);
+      become({});
+      ASSERT_EQ(tried(open(A("f").c_str(), O_RDONLY)), EACCES) << i;
+      ASSERT_EQ(tried(mkdir(made.c_str(), 0755)), EACCES) << i;
+      ASSERT_EQ(tried(chmod(A("own").c_str(), 02755)), 0) << i;
+      ASSERT_EQ(Stat(A("own")).st_mode & 07777, 0755u) << i << ": it is another group's";
+      become({kGroup});
+      ASSERT_EQ(tried(open(A("f").c_str(), O_RDONLY)), 0) << i;
+      ASSERT_EQ(tried(mkdir(made.c_str(), 0755)), 0) << i;
+      ASSERT_EQ(tried(rename(made.c_str(), (made + "a").c_str())), 0) << i;
+      ASSERT_EQ(tried(chmod(A("own").c_str(), 02755)), 0) << i;
+      ASSERT_EQ(Stat(A("own")).st_mode & 07777, 02755u) << i;
+      become({});
+      ASSERT_EQ(tried(rename((made + "a").c_str(), (made + "b").c_str())), EACCES) << i;
+    }
+  });
+}
+
 // The usual tools, where there are any.
 TEST_F(AccessTest, GetfaclAndSetfacl) {
   if (system("command -v setfacl getfacl >/dev/null 2>&1") != 0) GTEST_SKIP() << "package acl is not there";

@@ -429,5 +429,37 @@ def atime(t: Trace):
     os.close(fd)
 
 
+def groups_of_now(t: Trace):
+    """What a process may do follows its groups at once, in the same thread."""
+    f = t.file("f", b"x", 0o640)
+    os.chown(f, 0, 2000)
+    os.mkdir(t.path("d"))
+    os.chown(t.path("d"), 0, 2000)
+    os.chmod(t.path("d"), 0o770)
+    own = t.file("own", b"x")
+    os.chown(own, 1000, 2000)
+
+    def as_member(u, groups):
+        os.seteuid(0)
+        os.setgroups(groups)
+        os.seteuid(1000)
+
+    def tries(u):
+        os.setegid(1000)
+        for i in range(5):
+            for groups in ([], [2000], [7], [7, 2000]):
+                as_member(u, groups)
+                u.do(f"{i} {groups} read", lambda: os.close(os.open(f, os.O_RDONLY)))
+                u.do(f"{i} {groups} mkdir", os.mkdir, u.path("d", f"{i}{len(groups)}"))
+                u.get(f"{i} {groups} list", lambda: sorted(os.listdir(u.path("d"))))
+                u.do(f"{i} {groups} chmod", os.chmod, own, 0o2755)
+                u.mode(f"{i} {groups} setgid stays", "own")
+                u.do(f"{i} {groups} chgrp", os.chown, own, -1, 2000)
+        os.seteuid(0)
+
+    t.user("one process", tries, 0, 0)
+
+
 CASES = [opening, directories, owners, suid_goes, sticky, inherited_groups, umasks, times_are_kept, times_move,
-         times_of_writers, before_the_first_close, atime]
+         times_of_writers, before_the_first_close, atime,
+         groups_of_now]
