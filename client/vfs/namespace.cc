@@ -238,6 +238,8 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.exchange = exchange;
   const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
   const bool replaces = replaced && *replaced && !no_replace && !exchange && replaced != CachedEntry(parent, name);
+  // As for rmdir: somebody may be in it.
+  const std::optional<Attr> directory = replaces ? CachedAttr(*replaced) : std::nullopt;
   const std::shared_ptr<VfsInode> given = replaces ? GiveBackWith(&r, *replaced) : nullptr;
   const uint64_t call = r.header.trace_id;
   const uint64_t since = cache_epoch_;
@@ -252,6 +254,10 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
   if (!reply.ok()) co_return reply.error();
+  if (directory && directory->type == FileType::kDirectory) {
+    entries_.Drop(*replaced);
+    NoteRemovedDir(*directory);
+  }
   if (!exchange) {
     RememberEntry(new_parent, new_name, reply->attr.ino, now);
     // Of two names of one file both stay. What comes under the old name now we are told of in a whole directory only.

@@ -3,8 +3,10 @@
 import os
 import socket
 import stat
+import time
 
-from trace import AT_FDCWD, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, Trace, libc, renameat2, _checked
+from trace import (AT_FDCWD, RENAME_EXCHANGE, RENAME_NOREPLACE, RENAME_WHITEOUT, Trace, libc, links_asked_anew, renameat2,
+                   _checked)
 
 
 def names_of_255_bytes(t: Trace):
@@ -318,5 +320,34 @@ def descriptors_of_directories(t: Trace):
     os.close(fd)
 
 
+def directories_without_a_name(t: Trace):
+    """One that is open, or that a program sits in, when it is removed or another takes its name."""
+    def look(label, fd):
+        t.get(f"{label}: links", lambda: os.fstat(fd).st_nlink)
+        t.get(f"{label}: links anew", links_asked_anew, fd)
+        t.do(f"{label}: stat", os.stat, ".")
+        t.get(f"{label}: getcwd", lambda: os.getcwd().removeprefix(t.dir))
+        t.get(f"{label}: list", os.listdir, fd)
+        t.do(f"{label}: make a file in it", lambda: os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=fd)))
+        t.do(f"{label}: make a directory in it", os.mkdir, "d", dir_fd=fd)
+        t.do(f"{label}: look in it", os.stat, "f", dir_fd=fd)
+        t.get(f"{label}: the one above", lambda: sorted(os.listdir("..")))
+
+    for label, end in (("removed", lambda: os.rmdir(t.path("b"))), ("replaced", lambda: os.rename(t.path("a"), t.path("b")))):
+        for name in ("a", "b"):
+            os.mkdir(t.path(name))
+        fd = os.open(t.path("b"), os.O_RDONLY | os.O_DIRECTORY)
+        os.chdir(t.path("b"))
+        end()
+        look(label, fd)
+        time.sleep(3)  # in which a server may still know what it was
+        look(f"{label} a while ago", fd)
+        os.chdir(t.dir)
+        os.close(fd)
+        for name in os.listdir(t.dir):
+            os.rmdir(t.path(name))
+
+
 CASES = [names_of_255_bytes, case_is_kept, kinds_of_errors, loops, symlinks, hard_links, renames, rename_over_open_files,
-         unlink_of_open_files, special_files, directories, removing_while_listing, descriptors_of_directories]
+         unlink_of_open_files, special_files, directories, removing_while_listing, descriptors_of_directories,
+         directories_without_a_name]

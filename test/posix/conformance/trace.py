@@ -65,6 +65,10 @@ def permissions_alone(fd):
     return oct(ctypes.c_uint16.from_buffer(_statx(fd, 0, STATX_TYPE | STATX_MODE), 28).value)
 
 
+def links_asked_anew(fd):
+    return ctypes.c_uint32.from_buffer(_statx(fd, AT_STATX_FORCE_SYNC, STATX_NLINK), 16).value
+
+
 MAX_HANDLE_BYTES = 128
 
 
