@@ -17,9 +17,9 @@ namespace {
 constexpr int kUsageExit = 2;
 
 // Of mount(8) and its helpers; nothing for a filesystem to do.
-constexpr std::array<std::string_view, 19> kNotOurs = {
-    "defaults", "auto",   "noauto", "user", "nouser", "users",    "owner",    "group",    "_netdev", "nofail",
-    "async",    "rw",     "silent", "loud", "atime",  "relatime", "diratime", "nomand", "remount"};
+constexpr std::array<std::string_view, 18> kNotOurs = {
+    "defaults", "auto",   "noauto", "user",  "nouser",   "users",    "owner",  "group",  "_netdev",
+    "nofail",   "rw",     "silent", "loud",  "atime",    "relatime", "diratime", "nomand", "remount"};
 
 std::vector<std::string> SplitComma(std::string_view text) {
   std::vector<std::string> out;
@@ -131,6 +131,8 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       config->log_file = value;
     } else if (option == "passthrough" || option == "nopassthrough") {
       config->passthrough = option == "passthrough";
+    } else if (option == "sync" || option == "async") {
+      config->sync = option == "sync";
     } else if (option == "async_close") {
       config->async_close = true;
     } else if (option == "sync_close") {
@@ -156,6 +158,14 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
   if (!has("default_permissions")) o.push_back("default_permissions");
   if (is_root && !has("allow_other") && !has("allow_root")) o.push_back("allow_other");
   if (!config->read_only) std::erase(o, "ro");
+  if (config->sync) o.push_back("sync");  // the kernel shows it, and leaves it to us
+  // mount(8) keeps "dev" and "suid" to itself, as what is so unless it is said otherwise: its helpers see them by the absence of
+  // the others (as mount.fuse(8) does). libfuse has it the other way round.
+  if (config->by_mount8 && is_root) {
+    for (const char* allowed : {"dev", "suid"}) {
+      if (!has(std::string("no") + allowed) && !has(allowed)) o.push_back(allowed);
+    }
+  }
   if (config->passthrough && config->node.empty()) {
     return Error(FsError::kInval, "passthrough needs node=NAME: only what lies on a disk of this machine can be read past the mount");
   }
@@ -179,6 +189,7 @@ constexpr char kAbout[] =
 
 constexpr char kOptions[] =
     "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "
+    "sync (each write(2) does), "
     "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
     "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "

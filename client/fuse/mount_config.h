@@ -33,6 +33,7 @@ struct MountConfig {
   int64_t timeout_ns = 60 * kSecond;
   uint64_t memory_bytes = 224 * kMiB;  // dirty bytes, and the cache of stripes
   bool async_close = false;
+  bool sync = false;                   // each write is durable when it returns
   bool passthrough = false;            // client/fuse/passthrough.h
   bool read_only = false;
   bool foreground = false;

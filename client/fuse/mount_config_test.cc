@@ -52,6 +52,13 @@ TEST(MountConfig, LastOfRoAndRwWins) {
   EXPECT_TRUE(Has(Parse({"h:1", "/d", "-o", "rw,ro"}).config, "ro"));
 }
 
+TEST(MountConfig, LastOfSyncAndAsyncWins) {
+  EXPECT_TRUE(Parse({"h:1", "/d", "-o", "async,sync"}).config.sync);
+  EXPECT_TRUE(Has(Parse({"h:1", "/d", "-o", "sync"}).config, "sync"));
+  EXPECT_FALSE(Parse({"h:1", "/d", "-o", "sync,async"}).config.sync);
+  EXPECT_FALSE(Has(Parse({"h:1", "/d", "-o", "sync,async"}).config, "sync"));
+}
+
 TEST(MountConfig, Ipv6) {
   EXPECT_EQ(Parse({"[fe80::1]:7000:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7000"});
   EXPECT_TRUE(Parse({"fe80::1:7000", "/d"}).exit_now);

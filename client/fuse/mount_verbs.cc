@@ -21,8 +21,7 @@ struct Flag {
   unsigned long flag;
 };
 constexpr Flag kFlags[] = {{"nosuid", MS_NOSUID},         {"nodev", MS_NODEV},       {"noexec", MS_NOEXEC},
-                           {"noatime", MS_NOATIME},       {"sync", MS_SYNCHRONOUS},  {"dirsync", MS_DIRSYNC},
-                           {"nodiratime", MS_NODIRATIME}};
+                           {"noatime", MS_NOATIME},       {"dirsync", MS_DIRSYNC},   {"nodiratime", MS_NODIRATIME}};
 
 int Failed(const std::string& sentence) {
   std::fprintf(stderr, "stria-mount: %s\n", sentence.c_str());
@@ -51,7 +50,7 @@ std::optional<MountEntry> OurMount(const std::string& given, std::string* mountp
 int RemountMount(const MountConfig& config) {
   std::string mountpoint;
   if (!OurMount(config.mountpoint, &mountpoint)) return kMountFailed;
-  unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0);  // the last of ro and rw
+  unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0) | (config.sync ? MS_SYNCHRONOUS : 0);
   for (const std::string& option : config.fuse_options) {
     for (const Flag& f : kFlags) {
       if (f.option == option) flags |= f.flag;

@@ -94,6 +94,7 @@ ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   o.vfs.block_cache_bytes = config.block_cache_bytes();
   o.vfs.mapping_bytes = config.mapping_bytes();
   o.vfs.sync_on_close = !config.async_close;
+  o.vfs.sync_writes = config.sync;
   o.vfs.show_last_known = true;
   const auto& options = config.fuse_options;
   o.vfs.relatime = !config.read_only && std::find(options.begin(), options.end(), "noatime") == options.end();

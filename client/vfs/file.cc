@@ -15,6 +15,8 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
   h->inode = inode;
   h->generation = session_.generation();
   h->era = n.era;
+  h->sync = h->sync || options_.sync_writes;
+  if (h->read) ++n.reading;
   if (h->write) {
     ++n.writers;
   } else {

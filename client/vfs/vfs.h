@@ -53,6 +53,7 @@ struct VfsOptions {
   uint64_t readahead_bytes = 16 * kMiB;  // most that is fetched ahead of one sequential reader
   size_t max_cached_entries = 200'000;
   bool sync_on_close = true;  // close() returns after the bytes are durable
+  bool sync_writes = false;   // so does each write()
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
   bool relatime = true;  // reading moves atimes (atime.cc)
