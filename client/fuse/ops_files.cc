@@ -106,7 +106,9 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   auto opened = co_await a.vfs().Create(r->who, parent, name, mode, (flags & O_EXCL) != 0,
                                         (flags & O_TRUNC) != 0, HandleFor(flags));
   if (!opened.ok()) {
-    r->Fail(opened.error());
+    // The name is there by now, and not a file's (a symlink, a FIFO, a device): at ESTALE the kernel looks up once more, and
+    // does with it what it does with such a one.
+    r->Fail(opened.code() == FsError::kLoop ? Error(FsError::kStale) : opened.error());
     co_return;
   }
   a.Named(parent, name, opened->entry.attr);

@@ -20,12 +20,12 @@ Error CheckRequest(const MakeNodeRequest& r) {
 Result<OpenReply> OpenExisting(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, ino));
   if (rec.is_dir()) return Error(FsError::kIsDir);
-  if (rec.attr.type == FileType::kSymlink) return Error(FsError::kLoop, "the name is a symlink by now");
+  if (rec.attr.type != FileType::kFile) return Error(FsError::kLoop, "the name is a symlink or a special file by now");
   OpenRequest open;
   open.ino = ino;
   open.for_write = true;
   open.for_read = r.for_read;
-  open.truncate = r.truncate && rec.attr.type == FileType::kFile;
+  open.truncate = r.truncate;
   return OpOpen(txn, ctx, open);
 }
 

@@ -61,7 +61,7 @@ FsError ModelFs::Make(const ModelCaller& c, const MakeNodeRequest& r, InodeId in
     if (r.type != FileType::kFile || !r.open || r.exclusive) return FsError::kExist;
     ModelNode& f = nodes_[it->second];
     if (f.IsDir()) return FsError::kIsDir;
-    if (f.type == FileType::kSymlink) return FsError::kLoop;
+    if (f.type != FileType::kFile) return FsError::kLoop;
     if (!May(c, f, "w")) return FsError::kAccess;
     if (r.truncate && f.type == FileType::kFile) {
       f.bytes.clear();

@@ -126,6 +126,31 @@ class NamesTest : public testing::TestWithParam<StoreKind> {
   OpCtx ctx_;
 };
 
+// Whoever creates a file may find that somebody was there before, and made something else.
+TEST_P(NamesTest, CreationOpensFilesOnly) {
+  MakeNodeRequest r;
+  r.parent = kRootInode;
+  r.type = FileType::kFile;
+  r.mode = 0644;
+  r.open = true;
+  const auto create = [&](const std::string& name) {
+    r.name = name;
+    return Do([&](Txn& t) { return OpMakeNode(t, ctx_, r); });
+  };
+  int n = 0;
+  for (const FileType type : {FileType::kFifo, FileType::kSocket, FileType::kCharDevice, FileType::kBlockDevice}) {
+    const std::string name = "n" + std::to_string(++n);
+    Make(kRootInode, name, type);
+    EXPECT_EQ(create(name).code(), FsError::kLoop) << n;
+  }
+  Make(kRootInode, "d", FileType::kDirectory);
+  EXPECT_EQ(create("d").code(), FsError::kIsDir);
+  const InodeId file = Make(kRootInode, "f");
+  const auto opened = create("f");
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE(opened->node.attr.ino == file && !opened->created);
+}
+
 TEST_P(NamesTest, RenameTable) {
   constexpr auto kDir = FileType::kDirectory;
   const InodeId a = Make(kRootInode, "a", kDir);

@@ -1,6 +1,7 @@
 // Names that the kernel has: each is asked for at each use, is never believed longer than it is true, and stays with what
 // is mounted there.
 #include <dirent.h>
+#include <sys/sysmacros.h>
 
 #include <atomic>
 #include <map>
@@ -167,6 +168,29 @@ TEST_F(Names, AreForgottenWhenSomebodyChangesThem) {
       }
     }
   }
+}
+
+// Between the lookup, which finds nothing, and the creation of a file another mount makes something else of that name: it is
+// opened as what it is, as if it had been there before.
+TEST_F(Names, ThatBecomeSomethingElseThanAFileMeanwhile) {
+  Others others;
+  const std::string there = B("name");
+  others.threads.emplace_back([there, &others] {
+    for (int i = 0; !others.stop; ++i) {
+      (void)(i % 3 == 0 ? mkfifo(there.c_str(), 0644)
+             : i % 3 == 1 ? symlink("target", there.c_str())
+                          : mknod(there.c_str(), S_IFCHR | 0644, makedev(1, 3)));
+      (void)unlink(there.c_str());
+    }
+  });
+  std::map<int, int> errors;
+  for (int i = 0; i < 3000; ++i) {
+    const int fd = open(A("name").c_str(), O_CREAT | O_RDWR | O_NONBLOCK | O_CLOEXEC, 0644);
+    if (fd < 0) ++errors[errno];
+    else close(fd);
+  }
+  // Devices are not opened on this mount (nodev). ESTALE is of a name that has changed twice meanwhile.
+  for (const auto& [error, times] : errors) EXPECT_TRUE(error == EACCES || error == ESTALE) << strerror(error) << " " << times;
 }
 
 // Those of directories are believed for a moment: whoever changes one elsewhere waits for that.
