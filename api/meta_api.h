@@ -27,6 +27,7 @@ namespace stria {
 struct RenewRequest {
   OpHeader header;
   CommitSeq seen_seq;  // no read started before this commit is still running here (garbage grace)
+  std::vector<NodeId> unreachable;  // nodes that do not answer here, although others may hear them
 };
 struct RenewReply {
   uint64_t term = 0;  // differs from the session's: reclaim before anything else
@@ -364,6 +365,7 @@ struct DiskHello {
   bool absent = false;
   std::string problem;  // why it is failed or absent: a sentence
   uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
+  uint64_t filesystem = 0;  // a number for the one that it is on, the same for all disks on that, of any node; 0: not known
 };
 struct RegisterNodeRequest {
   OpHeader header;
@@ -410,6 +412,7 @@ struct HeartbeatRequest {
   Epoch epoch;
   std::vector<DiskHello> disks;
   uint32_t rebuild_slots = 0;  // how many more rebuilds, or stripes to widen, it would take on
+  std::vector<NodeId> unreachable;  // that it has tried to reach lately, and could not
 };
 struct HeartbeatReply {
   uint64_t map_version = 0;
@@ -490,6 +493,13 @@ struct NodeLoss {
   int64_t age_ns = 0;    // for how long this may not be so any more; 0: it is so now
   std::vector<NodeExposure> nodes;  // whose loss would cost something, by id
 };
+// What the metadata server has to say of the room, in its words, and what to do about it.
+struct Advice {
+  uint8_t severity = 0;  // 0: a hint, 1: degraded, 2: at risk
+  std::string what;      // a sentence
+  std::string action;    // a sentence or a command to paste; "" if it heals by itself
+  bool operator==(const Advice&) const = default;
+};
 struct StatusReply {
   ClusterMap map;
   uint64_t files = 0, directories = 0, stripes = 0;
@@ -508,6 +518,8 @@ struct StatusReply {
   std::vector<LayoutRoom> layouts;   // in use, of which new stripes are not as they ask
   uint64_t thin_stripes = 0;         // with fewer copies than their layout asks for, as it allows
   std::vector<LostFile> thin_files;  // that they are of, at most 100
+  std::vector<Advice> advice;
+  std::vector<NodeInfo> removed;     // nodes that may not register; since_ns: when they last asked to, 0: never
 };
 enum class AdminVerb : uint8_t {
   kDrain = 1,        // target or all of node: empty it
@@ -519,6 +531,7 @@ enum class AdminVerb : uint8_t {
   kRepairPause = 7,
   kRepairResume = 8,
   kRepairLimit = 9,    // number = bytes/s
+  kAdmit = 10,         // a node or target that was removed may register again
 };
 struct AdminRequest {
   OpHeader header;

@@ -67,7 +67,7 @@ MEMBERS(HeldInode, 5);
 MEMBERS(NotTaken, 2);
 MEMBERS(OpenSessionRequest, 7);
 MEMBERS(OpenSessionReply, 10);
-MEMBERS(RenewRequest, 2);
+MEMBERS(RenewRequest, 3);
 MEMBERS(RenewReply, 5);
 MEMBERS(PollRequest, 2);
 MEMBERS(PollReply, 2);
@@ -107,12 +107,12 @@ MEMBERS(ReportShardRequest, 6);
 MEMBERS(StripeRequest, 2);
 MEMBERS(StripeReply, 1);
 MEMBERS(PathsReply, 1);
-MEMBERS(DiskHello, 14);
+MEMBERS(DiskHello, 15);
 MEMBERS(RegisterNodeRequest, 7);
 MEMBERS(RegisterNodeReply, 6);
 MEMBERS(DeleteWork, 3);
 MEMBERS(RebuildWork, 8);
-MEMBERS(HeartbeatRequest, 5);
+MEMBERS(HeartbeatRequest, 6);
 MEMBERS(WidenWork, 3);
 MEMBERS(HeartbeatReply, 7);
 MEMBERS(RebuildResult, 6);
@@ -125,7 +125,8 @@ MEMBERS(LostFile, 4);
 MEMBERS(SessionInfo, 4);
 MEMBERS(NodeExposure, 4);
 MEMBERS(NodeLoss, 3);
-MEMBERS(StatusReply, 19);
+MEMBERS(Advice, 3);
+MEMBERS(StatusReply, 21);
 MEMBERS(AdminRequest, 9);
 MEMBERS(AdminReply, 3);
 MEMBERS(FsckReply, 4);
@@ -205,6 +206,8 @@ auto Tie(S& s) {
   TIE(17, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r)
   TIE(18, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t)
   TIE(19, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u)
+  TIE(20, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w)
+  TIE(21, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w, x)
 #undef TIE
 }
 
@@ -283,7 +286,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<LockType> = {0, 2};
 template <> inline constexpr std::pair<int, int> kEnumRange<LockOp> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
-template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 9};
+template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 10};
 template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 9};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 

@@ -9,7 +9,7 @@ namespace wire {
 WIRE_MESSAGE(DiskHello) {
   F(uuid); F(label); F(channel); F(target); F(capacity_bytes); F(free_bytes); F(used_bytes);
   F(read_errors); F(write_errors); F(checksum_errors); F(failed); F(absent);
-  F(problem); F(read_us);
+  F(problem); F(read_us); F(filesystem);
 }
 WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
@@ -21,7 +21,7 @@ WIRE_MESSAGE(RebuildWork) {
   F(task); F(stripe); F(lost); F(column); F(copy); F(new_shard); F(new_target); F(write_token);
 }
 WIRE_MESSAGE(WidenWork) { F(task); F(from); F(to); }
-WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); }
+WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); }
 WIRE_MESSAGE(HeartbeatReply) {
   F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); F(widens); F(token_time_ns);
 }
@@ -39,11 +39,12 @@ WIRE_MESSAGE(LostFile) { F(ino); F(path); F(offset); F(length); }
 WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); }
 WIRE_MESSAGE(NodeExposure) { F(node); F(stripes); F(bytes); F(unprotected); }
 WIRE_MESSAGE(NodeLoss) { F(counted); F(age_ns); F(nodes); }
+WIRE_MESSAGE(Advice) { F(severity); F(what); F(action); }
 WIRE_MESSAGE(StatusReply) {
   F(map); F(files); F(directories); F(stripes); F(live_bytes); F(inline_bytes); F(degraded_stripes);
   F(narrow_stripes); F(crowded_stripes); F(lost_stripes); F(garbage_shards); F(lost_files); F(repairs);
   F(sessions); F(repair_limit_bytes_per_s); F(node_loss); F(layouts);
-  F(thin_stripes); F(thin_files);
+  F(thin_stripes); F(thin_files); F(advice); F(removed);
 }
 WIRE_MESSAGE(AdminRequest) {
   F(header); F(verb); F(node); F(target); F(new_node); F(new_target); F(number); F(dry_run); F(force);

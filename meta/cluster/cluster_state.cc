@@ -90,8 +90,9 @@ void ClusterState::SetGivenUp(Target& t, bool given_up) {
   dirty_targets_.insert(t.info.id);
 }
 
-void ClusterState::TakeDisk(Target& t, const DiskHello& d, int64_t now_ns) {
+void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns) {
   TargetInfo& i = t.info;
+  if (i.state == TargetState::kRemoved) n.strangers.push_back({i.label, "", TargetId(), i.id});
   if (i.problem != d.problem) {
     i.problem = d.problem.substr(0, kMaxProblemBytes);
     ++version_;
@@ -101,16 +102,22 @@ void ClusterState::TakeDisk(Target& t, const DiskHello& d, int64_t now_ns) {
     SetGivenUp(t, false);
     ChangeTarget(t, TargetState::kFailed);
   }
+  shared_.Set(i.id, d.absent || i.state == TargetState::kRemoved ? 0 : d.filesystem);
   if (d.absent) {
     if (!t.absent_since_ns) t.absent_since_ns = now_ns;
+    if (std::exchange(t.out_when_gone, false) && i.state == TargetState::kFailed) {
+      SetGivenUp(t, false);
+      ChangeTarget(t, TargetState::kOut);
+    }
     return;
   }
-  i.capacity_bytes = d.capacity_bytes;
+  const uint64_t sharers = shared_.Sharers(i.id);
+  i.capacity_bytes = d.capacity_bytes / sharers;
   i.used_bytes = d.used_bytes;
   i.read_errors = d.read_errors;
   i.write_errors = d.write_errors;
   i.checksum_errors = d.checksum_errors;
-  i.free_bytes = d.free_bytes;
+  i.free_bytes = d.free_bytes / sharers;
   i.read_us = d.read_us;
   t.absent_since_ns.reset();
   const uint64_t io = d.read_errors + d.write_errors;
@@ -159,6 +166,20 @@ bool ClusterState::IsElsewhere(const Target& t, NodeId node) const {
   return state == NodeState::kUp || state == NodeState::kSuspect;
 }
 
+// A disk of the node's that has no number. False if it could have one now: it is to register again.
+bool ClusterState::TakeStranger(Node& n, const DiskHello& d) {
+  Stranger s{d.label, d.problem.substr(0, kMaxProblemBytes), TargetId(), TargetId()};
+  if (!d.absent && d.failed) return true;
+  if (!d.absent) {
+    const Target* known = FindDisk(d.uuid);
+    if (known == nullptr) return false;
+    if (known->info.node != n.record.info.id && !IsElsewhere(*known, n.record.info.id)) return false;
+    s.copy_of = known->info.id;
+  }
+  n.strangers.push_back(std::move(s));
+  return true;
+}
+
 // Its disks are away as long as it was; those of one that was out have been given up already.
 void ClusterState::TakeOver(Node& n, Uuid uuid) {
   n.record.info.uuid = uuid;
@@ -178,6 +199,7 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
   if (!r.uuid || r.name.empty() || r.name.size() > kMaxNodeNameBytes || r.disks.size() > kMaxDisksPerNode) {
     return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
   }
+  if (Error e = removed_.Check(r.uuid, r.address, wall_ns); !e.ok()) return e;
   Node* node = nullptr;
   Node* former = nullptr;  // another of this name
   for (auto& [id, n] : nodes_) {
@@ -202,10 +224,8 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
   }
   std::set<Uuid> uuids;
   for (const DiskHello& d : r.disks) {
-    if (!d.uuid && d.absent) continue;
-    if (!d.uuid || !uuids.insert(d.uuid).second) {
-      return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid or twice");
-    }
+    if (!d.uuid && !d.absent) return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid");
+    if (d.uuid) uuids.insert(d.uuid);
   }
   const bool is_more = node == nullptr && former == nullptr;
   if ((is_more && nodes_.size() >= kMaxNodes) || targets_.size() + r.disks.size() > kMaxTargets) {
@@ -241,14 +261,22 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
   for (auto& [id, t] : targets_) {
     if (t.info.node == info.id && uuids.count(t.info.disk_uuid)) t.info.label.clear();
   }
+  node->strangers.clear();
   for (const DiskHello& d : r.disks) {
     Target* target = d.uuid ? FindDisk(d.uuid) : FindLabel(info.id, d.label);
     if (target == nullptr && d.absent) {
       out.targets.push_back(TargetId());  // nothing is known of it, and nothing can be asked
+      TakeStranger(*node, d);
       continue;
     }
-    if (target != nullptr && (d.failed || d.absent) && IsElsewhere(*target, info.id)) {
-      out.targets.push_back(TargetId());  // it was carried away, and is well
+    if (target != nullptr && IsElsewhere(*target, info.id)) {
+      out.targets.push_back(TargetId());  // it was carried away, and is well; or is here, too, and one is a copy
+      if (!d.absent) TakeStranger(*node, d);
+      continue;
+    }
+    if (target != nullptr && std::ranges::count(out.targets, target->info.id)) {
+      out.targets.push_back(TargetId());  // it was named already: a copy
+      TakeStranger(*node, d);
       continue;
     }
     if (target == nullptr) {
@@ -264,9 +292,12 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     target->info.node = info.id;  // a disk that was moved here keeps its number and its shards
     target->info.label = FreeLabel(info.id, id, d.label);
     target->info.channel = d.channel;
-    TakeDisk(*target, d, now_ns);
     dirty_targets_.insert(id);
     out.targets.push_back(id);
+    if (!d.absent) shared_.Set(id, d.filesystem);  // of all, before the space of one is counted
+  }
+  for (size_t i = 0; i < r.disks.size(); ++i) {
+    if (out.targets[i]) TakeDisk(*node, targets_.at(out.targets[i]), r.disks[i], now_ns);
   }
   for (auto& [id, t] : targets_) {
     const bool here = std::find(out.targets.begin(), out.targets.end(), id) != out.targets.end();
@@ -307,10 +338,15 @@ Error ClusterState::Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>&
     SetState(n, NodeState::kUp, wall_ns);
   }
   std::set<TargetId> seen;
+  n.strangers.clear();
   for (const DiskHello& d : disks) {
+    if (!d.target && (d.uuid || d.absent)) {
+      if (!TakeStranger(n, d)) return Error(FsError::kNoEnt, "disk " + d.label + " may be used here now; register again");
+      continue;
+    }
     auto t = targets_.find(d.target);
     if (t == targets_.end() || (d.uuid && t->second.info.disk_uuid != d.uuid) || t->second.info.node != node) continue;
-    TakeDisk(t->second, d, now_ns);
+    TakeDisk(n, t->second, d, now_ns);
     seen.insert(d.target);
   }
   for (auto& [id, t] : targets_) {
@@ -370,6 +406,8 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
   auto it = targets_.find(target);
   if (it == targets_.end()) return;
   Target& t = it->second;
+  t.out_when_gone = state == TargetState::kOut && IsLastResort(target);
+  if (t.out_when_gone) return;
   if (state == TargetState::kUp) {
     t.forgiven_io = t.info.read_errors + t.info.write_errors;
     t.forgiven_checksums = t.info.checksum_errors;
@@ -377,10 +415,21 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
   }
   SetGivenUp(t, false);
   ChangeTarget(t, state);
+  if (state == TargetState::kRemoved) shared_.Set(target, 0);
+}
+
+void ClusterState::AdmitTarget(TargetId target) {
+  const auto it = targets_.find(target);
+  if (it == targets_.end() || it->second.info.state != TargetState::kRemoved) return;
+  it->second.info.label = FreeLabel(it->second.info.node, target, it->second.info.label);
+  SetTargetState(target, TargetState::kUp);
 }
 
 void ClusterState::RemoveNode(NodeId node) {
-  if (nodes_.erase(node) == 0) return;
+  const auto leaves = nodes_.find(node);
+  if (leaves == nodes_.end()) return;
+  removed_.Add(leaves->second.record.info);
+  nodes_.erase(leaves);
   removed_nodes_.push_back(node);
   dirty_nodes_.erase(node);
   for (auto it = targets_.begin(); it != targets_.end();) {
@@ -389,154 +438,11 @@ void ClusterState::RemoveNode(NodeId node) {
       continue;
     }
     removed_targets_.push_back(it->first);
+    shared_.Set(it->first, 0);
     dirty_targets_.erase(it->first);
     it = targets_.erase(it);
   }
   ++version_;
-}
-
-ClusterMap ClusterState::Map() const {
-  ClusterMap m;
-  m.version = version_;
-  m.cluster = cluster_;
-  m.incarnation = incarnation_;
-  for (const auto& [id, n] : nodes_) m.nodes.push_back(n.record.info);
-  for (const auto& [id, t] : targets_) m.targets.push_back(t.info);
-  return m;
-}
-
-ClusterView ClusterState::View() const {
-  ClusterView v;
-  std::map<std::pair<NodeId, std::string>, uint32_t> channels;
-  for (const auto& [id, t] : targets_) {
-    TargetView o;
-    o.target = id;
-    o.node = t.info.node;
-    // A disk without a named channel has one of its own.
-    const std::string channel = t.info.channel.empty() ? "\n" + std::to_string(id.v) : t.info.channel;
-    o.channel = channels.try_emplace({t.info.node, channel}, static_cast<uint32_t>(channels.size())).first->second;
-    o.capacity_bytes = t.info.capacity_bytes;
-    o.free_bytes = t.info.free_bytes;
-    o.repair_reserve_bytes = t.info.capacity_bytes / 100 * options_.repair_reserve_percent;
-    const ColumnState state = StateOf(id);
-    o.configured = state != ColumnState::kMissing;
-    o.readable = state == ColumnState::kOk || state == ColumnState::kDraining || IsLastResort(id);
-    o.usable_for_new = state == ColumnState::kOk;
-    v.targets.push_back(o);
-  }
-  return v;
-}
-
-ColumnState ClusterState::StateOf(TargetId target) const {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) return ColumnState::kMissing;
-  const Target& t = it->second;
-  if (t.info.state != TargetState::kUp && t.info.state != TargetState::kDraining) return ColumnState::kMissing;
-  const NodeState node = nodes_.at(t.info.node).record.info.state;
-  if (node == NodeState::kOut) return ColumnState::kMissing;
-  // To be emptied, and not there to be copied from: an admin's word stands for the grace period.
-  if (node == NodeState::kDown && t.info.state == TargetState::kDraining) return ColumnState::kMissing;
-  if (node != NodeState::kUp || t.absent_since_ns) return ColumnState::kSuspect;
-  return t.info.state == TargetState::kDraining ? ColumnState::kDraining : ColumnState::kOk;
-}
-
-bool ClusterState::IsBeingEmptied(TargetId target) const {
-  auto it = targets_.find(target);
-  if (it == targets_.end() || it->second.info.state == TargetState::kRemoved) return false;
-  return it->second.info.state != TargetState::kUp ||
-         nodes_.at(it->second.info.node).record.info.state == NodeState::kOut;
-}
-
-bool ClusterState::IsLastResort(TargetId target) const {
-  auto it = targets_.find(target);
-  return it != targets_.end() && it->second.info.state == TargetState::kFailed && !it->second.absent_since_ns &&
-         nodes_.at(it->second.info.node).record.info.state == NodeState::kUp;
-}
-
-bool ClusterState::IsReachable(TargetId target) const {
-  const ColumnState s = StateOf(target);
-  return s == ColumnState::kOk || s == ColumnState::kDraining;
-}
-
-std::string ClusterState::EmptyingReason(TargetId target) const {
-  auto it = targets_.find(target);
-  if (it == targets_.end()) return "";
-  const NodeInfo& n = nodes_.at(it->second.info.node).record.info;
-  switch (it->second.info.state) {
-    case TargetState::kFailed: return TargetName(target) + " failed";
-    case TargetState::kOut: return TargetName(target) + " is out";
-    case TargetState::kRemoved: return TargetName(target) + " was removed";
-    case TargetState::kDraining:
-    case TargetState::kUp: break;
-  }
-  if (n.state == NodeState::kOut) return n.name + " is out";
-  if (it->second.info.state != TargetState::kDraining) return "";
-  return it->second.too_many_errors ? "too many errors" : "drain";
-}
-
-const NodeInfo* ClusterState::FindNode(NodeId id) const {
-  auto it = nodes_.find(id);
-  return it == nodes_.end() ? nullptr : &it->second.record.info;
-}
-const NodeInfo* ClusterState::FindNodeByName(const std::string& name) const {
-  for (const auto& [id, n] : nodes_) {
-    if (n.record.info.name == name) return &n.record.info;
-  }
-  return nullptr;
-}
-const TargetInfo* ClusterState::FindTarget(TargetId id) const {
-  auto it = targets_.find(id);
-  return it == targets_.end() ? nullptr : &it->second.info;
-}
-std::vector<TargetId> ClusterState::TargetsOf(NodeId node) const {
-  std::vector<TargetId> out;
-  for (const auto& [id, t] : targets_) {
-    if (t.info.node == node && t.info.state != TargetState::kRemoved) out.push_back(id);
-  }
-  return out;
-}
-std::vector<TargetId> ClusterState::AllTargets() const {
-  std::vector<TargetId> out;
-  for (const auto& [id, t] : targets_) {
-    if (t.info.state != TargetState::kRemoved) out.push_back(id);
-  }
-  return out;
-}
-std::string ClusterState::TargetName(TargetId id) const {
-  auto it = targets_.find(id);
-  if (it == targets_.end()) return "target " + std::to_string(id.v);
-  return nodes_.at(it->second.info.node).record.info.name + ":" + it->second.info.label;
-}
-uint64_t ClusterState::RawTotalBytes() const {
-  uint64_t sum = 0;
-  for (const auto& [id, t] : targets_) {
-    if (StateOf(id) == ColumnState::kOk || StateOf(id) == ColumnState::kSuspect) sum += t.info.capacity_bytes;
-  }
-  return sum;
-}
-uint64_t ClusterState::RawFreeBytes() const {
-  uint64_t sum = 0;
-  for (const auto& [id, t] : targets_) {
-    if (StateOf(id) == ColumnState::kOk) sum += t.info.free_bytes;
-  }
-  return sum;
-}
-
-ClusterState::Changes ClusterState::TakeChanges() {
-  Changes c;
-  for (NodeId id : dirty_nodes_) {
-    if (nodes_.count(id)) c.nodes.push_back(nodes_.at(id).record);
-  }
-  for (TargetId id : dirty_targets_) {
-    if (targets_.count(id)) c.targets.push_back(targets_.at(id).info);
-  }
-  c.nodes_removed = std::exchange(removed_nodes_, {});
-  c.targets_removed = std::exchange(removed_targets_, {});
-  c.version = version_ != saved_version_;
-  saved_version_ = version_;
-  dirty_nodes_.clear();
-  dirty_targets_.clear();
-  return c;
 }
 
 }  // namespace stria

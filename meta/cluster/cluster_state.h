@@ -32,6 +32,9 @@
 
 #include "api/meta_api.h"
 #include "common/error.h"
+#include "meta/cluster/reach_reports.h"
+#include "meta/cluster/removed_nodes.h"
+#include "meta/cluster/shared_space.h"
 #include "stripe/placement.h"
 #include "stripe/repair_plan.h"
 
@@ -65,6 +68,14 @@ Result<NodeRecord> DecodeNodeRecord(std::string_view bytes);
 std::string EncodeTargetRecord(const TargetInfo& t);
 Result<TargetInfo> DecodeTargetRecord(std::string_view bytes);
 
+// A disk that a node has in its settings, and that is in use under no number.
+struct Stranger {
+  std::string label;
+  std::string problem;  // in the node's words; "" if it has none with it
+  TargetId copy_of;     // another node has this one; 0: it is not there, or nobody knows it
+  TargetId removed;     // it was removed under this number; 0: it was not
+};
+
 class ClusterState {
  public:
   ClusterState(ClusterOptions options, Uuid cluster, uint64_t incarnation)
@@ -74,6 +85,7 @@ class ClusterState {
   void LoadNode(NodeRecord record, int64_t now_ns);
   // kCorrupt: its node is not there. REQUIRES: nodes are loaded first.
   Result<void> LoadTarget(TargetInfo target);
+  void LoadRemoved(NodeInfo node) { removed_.Load(std::move(node)); }
   void LoadVersion(uint64_t version) { version_ = version + 1; }
 
   // ---- From the nodes ----
@@ -83,7 +95,9 @@ class ClusterState {
   // `new_node`, `new_target` give ids never used before.
   // A disk belongs to the node that registered it last: one that was carried to another node keeps its id
   // and its shards. A node that reports a disk as failed or absent does not take it from one that has it;
-  // it gets the id 0. A disk that was given up because it was away is in use again when it is back.
+  // it gets the id 0. So does a node with one that another has, as long as that is heard: one of them is a copy.
+  // A disk that was given up because it was away is in use again when it is back.
+  // kPerm: it was removed, and no admin has let it in again.
   struct Registered {
     NodeId node;
     Epoch epoch;
@@ -101,9 +115,13 @@ class ClusterState {
 
   // ---- From admins (the owner has checked that it is safe) ----
   void SetNodeOut(NodeId node, int64_t wall_ns);
+  // kOut: one that has failed and is there stays failed until it is not there: it may be the last to have something.
   void SetTargetState(TargetId target, TargetState state);
-  // The node leaves the map; its targets must be kRemoved.
+  // The node leaves the map, and may not register by itself any more; its targets must be kRemoved.
   void RemoveNode(NodeId node);
+  // One that was removed may register again.
+  void AdmitNode(NodeId node) { removed_.Admit(node); }
+  void AdmitTarget(TargetId target);
 
   // ---- Views ----
   // True after a restart while some node that is not out has not been heard yet.
@@ -128,6 +146,11 @@ class ClusterState {
   std::vector<TargetId> TargetsOf(NodeId node) const;
   std::vector<TargetId> AllTargets() const;  // not removed
   std::string TargetName(TargetId id) const;
+  const RemovedNodes& removed() const { return removed_; }
+  const std::vector<Stranger>& StrangersOf(NodeId node) const { return nodes_.at(node).strangers; }
+  const SharedSpace& shared_space() const { return shared_; }
+  const ReachReports& reach() const { return reach_; }
+  ReachReports& reach() { return reach_; }
   uint64_t RawTotalBytes() const;  // of targets in use
   uint64_t RawFreeBytes() const;
   const ClusterOptions& options() const { return options_; }
@@ -138,9 +161,11 @@ class ClusterState {
     std::vector<TargetInfo> targets;
     std::vector<NodeId> nodes_removed;
     std::vector<TargetId> targets_removed;
+    RemovedNodes::Changes refused;
     bool version = false;
     bool empty() const {
-      return nodes.empty() && targets.empty() && nodes_removed.empty() && targets_removed.empty() && !version;
+      return nodes.empty() && targets.empty() && nodes_removed.empty() && targets_removed.empty() && refused.empty() &&
+             !version;
     }
   };
   Changes TakeChanges();
@@ -155,21 +180,24 @@ class ClusterState {
     std::optional<int64_t> down_since_ns;    // first down that it has not settled from
     std::optional<int64_t> heard_since_ns;   // while settling
     bool unheard = false;                    // since the restart
+    std::vector<Stranger> strangers;         // as it last said
   };
   struct Target {
     TargetInfo info;
     std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
     uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors of before an admin put it to use again
     bool too_many_errors = false;
+    bool out_when_gone = false;  // an admin has given it up; until it is taken out it may give bytes
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);
-  void TakeDisk(Target& t, const DiskHello& d, int64_t now_ns);
+  void TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns);
   void TakeOver(Node& n, Uuid uuid);
   Target* FindDisk(Uuid disk);
   Target* FindLabel(NodeId node, const std::string& label);
   bool IsElsewhere(const Target& t, NodeId node) const;  // another node that is heard has it
+  bool TakeStranger(Node& n, const DiskHello& d);
   std::string FreeLabel(NodeId node, TargetId self, const std::string& wanted) const;
 
   const ClusterOptions options_;
@@ -182,6 +210,9 @@ class ClusterState {
   std::set<NodeId> dirty_nodes_;
   std::set<TargetId> dirty_targets_;
   std::set<TargetId> moved_;
+  RemovedNodes removed_;
+  SharedSpace shared_;
+  ReachReports reach_;
   std::vector<NodeId> removed_nodes_;
   std::vector<TargetId> removed_targets_;
 };

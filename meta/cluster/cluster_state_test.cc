@@ -56,7 +56,9 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
   ASSERT_TRUE(Register(2, {Disk(3)}).ok());
   EXPECT_EQ(Register(3, {}, "n1").code(), FsError::kExist);
-  EXPECT_EQ(Register(3, {Disk(7), Disk(7)}).code(), FsError::kBadRequest);
+  DiskHello nameless = Disk(7);
+  nameless.uuid = Uuid();
+  EXPECT_EQ(Register(3, {nameless}).code(), FsError::kBadRequest);
   const Epoch before = epochs_[kN1];
   auto again = Register(1, {Disk(2), Disk(1)}, "renamed");
   ASSERT_TRUE(again.ok());
@@ -64,6 +66,7 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   EXPECT_EQ(again->targets, (std::vector<TargetId>{TargetId(2), TargetId(1)}));
   EXPECT_EQ(c_.Beat(kN1, before, {}, now_, kWall).code, FsError::kFenced);
   // Disk 2 is carried to node 2, whose label d2 is free.
+  Pass(10, {kN2});
   auto moved = Register(2, {Disk(3), Disk(2)});
   ASSERT_TRUE(moved.ok());
   EXPECT_EQ(moved->targets[1], TargetId(2));
@@ -118,6 +121,7 @@ TEST_F(ClusterTest, CarriedDisksAreLookedAt) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
   ASSERT_TRUE(Register(2, {Disk(3)}).ok());
   EXPECT_TRUE(c_.TakeMoved().empty()) << "a new disk has nothing on it";
+  Pass(10, {kN2});
   ASSERT_TRUE(Register(2, {Disk(3), Disk(2)}).ok());
   EXPECT_EQ(c_.TakeMoved(), std::set<TargetId>{TargetId(2)});
   DiskHello other = Disk(3);
@@ -137,6 +141,7 @@ TEST_F(ClusterTest, TwoDisksOfANodeChangePlaces) {
 
 TEST_F(ClusterTest, WhoHasLostADiskDoesNotTakeItBack) {
   ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  Pass(10, {});
   ASSERT_TRUE(Register(2, {Disk(3), Disk(2)}).ok());
   DiskHello gone = Disk(2);
   gone.failed = true;

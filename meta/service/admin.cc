@@ -16,6 +16,23 @@ std::string Plural(uint64_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
+// One that was removed may come again.
+Result<AdminReply> Admit(ClusterState* cluster, const AdminRequest& r) {
+  AdminReply reply;
+  const NodeInfo* node = cluster->removed().Find(r.node);
+  const TargetInfo* target = cluster->FindTarget(r.target);
+  if (target != nullptr && target->state == TargetState::kRemoved) {
+    reply.message = cluster->TargetName(r.target) + " may be used again";
+    if (!r.dry_run) cluster->AdmitTarget(r.target);
+  } else if (node != nullptr) {
+    reply.message = node->name + " may register again: its disks are new ones to the cluster";
+    if (!r.dry_run) cluster->AdmitNode(r.node);
+  } else {
+    return Error(FsError::kNoEnt, "it was not removed");
+  }
+  return reply;
+}
+
 }  // namespace
 
 Task<Result<std::pair<uint64_t, uint64_t>>> MetaServer::Weigh(std::vector<TargetId> targets) {
@@ -67,6 +84,10 @@ Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
     case AdminVerb::kRepairLimit: co_return co_await AdminRepair(std::move(r));
     default: break;
   }
+  if (r.verb == AdminVerb::kAdmit) {
+    CO_ASSIGN_OR_RETURN(AdminReply reply, Admit(cluster_.get(), r));
+    co_return r.dry_run ? Result<AdminReply>(std::move(reply)) : co_await FinishAdmin(std::move(reply));
+  }
   // What was committed there before a restart may still have to be repeated.
   if (r.verb == AdminVerb::kRemove && !r.dry_run) CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
   std::vector<TargetId> targets;
@@ -117,8 +138,7 @@ Result<TargetState> MetaServer::NextState(const AdminRequest& r, const TargetInf
       // Readable ones are copied from; what cannot be read is rebuilt from the others.
       if (t.state == TargetState::kUp) return TargetState::kDraining;
       return t.state;
-    // One that has failed and is there stays failed: it may be the last to have something.
-    case AdminVerb::kOut: return cluster_->IsLastResort(t.id) ? TargetState::kFailed : TargetState::kOut;
+    case AdminVerb::kOut: return TargetState::kOut;
     default: return Error(FsError::kBadRequest, "no such verb");
   }
 }

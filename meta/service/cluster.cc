@@ -77,6 +77,7 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
     co_return std::move(reply);
   }
   if (!beat.ok()) co_return beat;
+  cluster_->reach().Report("node " + cluster_->FindNode(r.node)->name, r.unreachable, Wall());
   if (const Result<void> saved = SaveCluster(); !saved.ok()) {
     SetFatal(saved.error());
     co_return saved.error();

@@ -18,6 +18,14 @@ inline std::string NodeRecordKey(NodeId id) {
   w.Key32(id.v);
   return w.Take();
 }
+// Nodes that were removed, and may not register by themselves.
+inline std::string RemovedNodePrefix() { return "X"; }
+inline std::string RemovedNodeKey(NodeId id) {
+  ByteWriter w;
+  w.Raw("X");
+  w.Key32(id.v);
+  return w.Take();
+}
 inline std::string TargetRecordPrefix() { return "T"; }
 inline std::string TargetRecordKey(TargetId id) {
   ByteWriter w;

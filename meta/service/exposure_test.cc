@@ -131,7 +131,7 @@ TEST_F(ExposureTest, ADiskThatIsCarriedToAnotherNodeCounts) {
   EXPECT_EQ(SaidInAll(), 0u);
   for (auto& n : nodes) n->slots = 0;
   nodes[0]->Stop();
-  h.ex.RunFor(2 * kSecond);
+  h.ex.RunFor(11 * kSecond);  // while it is heard, it has them
   for (const DiskHello& d : nodes[0]->disks()) {
     nodes[1]->disks().push_back(d);
     nodes[1]->disks().back().label = "from-n1-" + d.label;

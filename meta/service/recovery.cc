@@ -116,6 +116,11 @@ Result<void> MetaServer::LoadCluster(Txn& txn) {
     ASSIGN_OR_RETURN(TargetInfo t, DecodeTargetRecord(v));
     return cluster_->LoadTarget(std::move(t));
   }));
+  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, RemovedNodePrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(NodeRecord n, DecodeNodeRecord(v));
+    cluster_->LoadRemoved(std::move(n.info));
+    return Ok();
+  }));
   cluster_->LoadVersion(version);
   return Ok();
 }
@@ -217,6 +222,8 @@ Result<void> MetaServer::SaveClusterIn(Txn& txn) {
   for (const TargetInfo& t : c.targets) txn.Put(Family::kCluster, TargetRecordKey(t.id), EncodeTargetRecord(t));
   for (NodeId id : c.nodes_removed) txn.Delete(Family::kCluster, NodeRecordKey(id));
   for (TargetId id : c.targets_removed) txn.Delete(Family::kCluster, TargetRecordKey(id));
+  for (const NodeInfo& n : c.refused.added) txn.Put(Family::kCluster, RemovedNodeKey(n.id), EncodeNodeRecord({n, Epoch()}));
+  for (NodeId id : c.refused.dropped) txn.Delete(Family::kCluster, RemovedNodeKey(id));
   ByteWriter version;
   version.U64(cluster_->version());
   txn.Put(Family::kCluster, MapVersionKey(), SealRecord(1, version.str()));

@@ -163,6 +163,7 @@ Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
   reply.current_seq = store_->last_seq();
   reply.durable_seq = store_->durable_seq();
   reply.map_version = cluster_->version();
+  cluster_->reach().Report(sessions_.Find(s)->client, r.unreachable, Wall());
   if (!sessions_.IsUnclaimed(s)) {
     sessions_.Renew(s, std::min(r.seen_seq, store_->last_seq()), Now());
     sessions_.AckReplies(s, r.header.acked_below);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "meta/cluster/room_advice.h"
 #include "meta/ops/fsck.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/layout.h"
@@ -169,6 +170,8 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
     s.thin_stripes = exposure_->thin;
     CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(exposure_->some_thin, kMaxLostFiles));
   }
+  s.advice = RoomAdvice(*cluster_, Wall());
+  s.removed = cluster_->removed().All();
   co_return std::move(s);
 }
 

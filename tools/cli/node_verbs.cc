@@ -18,6 +18,7 @@ struct AdminArgs {
   int wait_s = 0;
 };
 constexpr int64_t kAddPollNs = 500 * kMillisecond;
+constexpr int64_t kAdmittedWaitNs = 10 * kSecond;  // what was let in asks every second, if it runs
 
 Result<ClusterMap> GetMap(ClusterClient& client) {
   return client.Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
@@ -147,15 +148,39 @@ std::string HowToAdd(bool is_node, const std::string& name, const std::string& m
          label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # what it shares with others, if anything";
 }
 
+// What was removed is refused until somebody says this. True if it was.
+Result<bool> LetIn(ClusterClient& client, const StatusReply& status, bool is_node, const AdminArgs& args, std::string* said) {
+  AdminRequest r;
+  r.verb = AdminVerb::kAdmit;
+  r.dry_run = args.dry_run;
+  for (const NodeInfo& n : status.removed) {
+    if (is_node && n.name == args.name) r.node = n.id;  // the last of that name
+  }
+  for (const TargetInfo& t : status.map.targets) {
+    if (!is_node && t.state == TargetState::kRemoved && status.map.TargetName(t.id) == args.name) r.target = t.id;
+  }
+  if (!r.node && !r.target) return false;
+  ASSIGN_OR_RETURN(const AdminReply reply, Send(client, r));
+  *said = (args.dry_run ? "would: " : "") + reply.message;
+  return true;
+}
+
 // Nodes and disks come by themselves, when stria-data runs with them; this says how, and waits for it.
 int RunAdd(const Context& ctx, bool is_node, const AdminArgs& args) {
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
-  const int64_t end_ns = BoottimeNs() + args.wait_s * kSecond;
+  int64_t end_ns = BoottimeNs() + args.wait_s * kSecond;
   for (bool said = false;; said = true) {
     const auto status = GetStatus(**client);
     if (!status.ok()) return ctx.Fail(status.error());
     const std::string in_use = InUse(status->map, is_node, args.name);
+    std::string admitted;
+    if (!said && in_use.empty()) {
+      const Result<bool> was_removed = LetIn(**client, *status, is_node, args, &admitted);
+      if (!was_removed.ok()) return ctx.Fail(was_removed.error());
+      if (*was_removed && !args.dry_run) end_ns = std::max(end_ns, BoottimeNs() + kAdmittedWaitNs);
+      if (*was_removed && !ctx.json) *ctx.out << admitted << std::endl;
+    }
     if (ctx.json && (!in_use.empty() || BoottimeNs() >= end_ns)) {
       *ctx.out << Dump({{"name", args.name}, {"in_use", !in_use.empty()}});
       return in_use.empty() ? kExitNo : kExitOk;
@@ -164,7 +189,7 @@ int RunAdd(const Context& ctx, bool is_node, const AdminArgs& args) {
       *ctx.out << in_use << "\nWhat is there already may be spread over it too:  stria rebalance start\n";
       return kExitOk;
     }
-    if (!said && !ctx.json) *ctx.out << HowToAdd(is_node, args.name, (*client)->AddressList()) << std::endl;
+    if (!said && !ctx.json && admitted.empty()) *ctx.out << HowToAdd(is_node, args.name, (*client)->AddressList()) << std::endl;
     if (args.dry_run || BoottimeNs() >= end_ns) return kExitNo;
     std::this_thread::sleep_for(std::chrono::nanoseconds(kAddPollNs));
   }
@@ -172,7 +197,7 @@ int RunAdd(const Context& ctx, bool is_node, const AdminArgs& args) {
 
 void AddAdd(CLI::App* family, Context& ctx, bool is_node) {
   auto args = std::make_shared<AdminArgs>();
-  CLI::App* verb = family->add_subcommand("add", "How to add one; exit 0 once it is in use");
+  CLI::App* verb = family->add_subcommand("add", "How to add one, or let a removed one in again; exit 0 once it is in use");
   verb->add_option(is_node ? "NODE" : "DISK", args->name, is_node ? "Its name, as n6" : "Its name, as n3:d4")->required();
   verb->add_option("--wait", args->wait_s, "Seconds to wait for it (default 0)")->check(CLI::Range(0, 86400));
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say how");

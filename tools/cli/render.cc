@@ -235,7 +235,12 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
                       "Take it out, and forget it:  stria disk remove " + name});
     } else if (t.state == TargetState::kFailed) {
       out->push_back({Health::kDegraded, "Disk " + name + " has failed (" + errors + ")." + why,
-                      "Put in a new disk and give it the place:  stria disk replace " + name + " NEW"});
+                      "Put in a new disk: in the very place of the old one it is used after  stria disk out " + name +
+                          "   elsewhere after  stria disk replace " + name + " NEW"});
+    } else if (t.state == TargetState::kOut) {
+      out->push_back({Health::kDegraded,
+                      "Disk " + name + " is out; what it held is " + (emptied ? "on other disks." : "made again elsewhere.") + why,
+                      "Put a new disk in its place, and it is used by itself. Forget the old one:  stria disk remove " + name});
     } else if (t.state == TargetState::kDraining && IsRetired(s, t.id)) {
       out->push_back({Health::kDegraded,
                       "Disk " + name + " returns too many errors (" + errors + ") and is " +
@@ -378,6 +383,9 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   DiagnoseStripes(s, &out);
   DiagnosePlaces(s, &out);
   DiagnoseNodeLoss(s, &out);
+  for (const Advice& a : s.advice) {
+    out.push_back({a.severity >= 2 ? Health::kAtRisk : a.severity == 1 ? Health::kDegraded : Health::kHealthy, a.what, a.action});
+  }
   std::stable_sort(out.begin(), out.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return out;

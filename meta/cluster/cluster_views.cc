@@ -1,0 +1,154 @@
+// What others are told of the cluster, and what is to be persisted of it.
+#include <algorithm>
+#include <utility>
+
+#include "meta/cluster/cluster_state.h"
+
+namespace stria {
+
+ClusterMap ClusterState::Map() const {
+  ClusterMap m;
+  m.version = version_;
+  m.cluster = cluster_;
+  m.incarnation = incarnation_;
+  for (const auto& [id, n] : nodes_) m.nodes.push_back(n.record.info);
+  for (const auto& [id, t] : targets_) m.targets.push_back(t.info);
+  return m;
+}
+
+ClusterView ClusterState::View() const {
+  ClusterView v;
+  std::map<std::pair<NodeId, std::string>, uint32_t> channels;
+  for (const auto& [id, t] : targets_) {
+    TargetView o;
+    o.target = id;
+    o.node = t.info.node;
+    // A disk without a named channel has one of its own.
+    const std::string channel = t.info.channel.empty() ? "\n" + std::to_string(id.v) : t.info.channel;
+    o.channel = channels.try_emplace({t.info.node, channel}, static_cast<uint32_t>(channels.size())).first->second;
+    o.capacity_bytes = t.info.capacity_bytes;
+    o.free_bytes = t.info.free_bytes;
+    o.repair_reserve_bytes = t.info.capacity_bytes / 100 * options_.repair_reserve_percent;
+    const ColumnState state = StateOf(id);
+    o.configured = state != ColumnState::kMissing;
+    o.readable = state == ColumnState::kOk || state == ColumnState::kDraining || IsLastResort(id);
+    o.usable_for_new = state == ColumnState::kOk;
+    v.targets.push_back(o);
+  }
+  return v;
+}
+
+ColumnState ClusterState::StateOf(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end()) return ColumnState::kMissing;
+  const Target& t = it->second;
+  if (t.info.state != TargetState::kUp && t.info.state != TargetState::kDraining) return ColumnState::kMissing;
+  const NodeState node = nodes_.at(t.info.node).record.info.state;
+  if (node == NodeState::kOut) return ColumnState::kMissing;
+  // To be emptied, and not there to be copied from: an admin's word stands for the grace period.
+  if (node == NodeState::kDown && t.info.state == TargetState::kDraining) return ColumnState::kMissing;
+  if (node != NodeState::kUp || t.absent_since_ns) return ColumnState::kSuspect;
+  return t.info.state == TargetState::kDraining ? ColumnState::kDraining : ColumnState::kOk;
+}
+
+bool ClusterState::IsBeingEmptied(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end() || it->second.info.state == TargetState::kRemoved) return false;
+  return it->second.info.state != TargetState::kUp ||
+         nodes_.at(it->second.info.node).record.info.state == NodeState::kOut;
+}
+
+bool ClusterState::IsLastResort(TargetId target) const {
+  auto it = targets_.find(target);
+  return it != targets_.end() && it->second.info.state == TargetState::kFailed && !it->second.absent_since_ns &&
+         nodes_.at(it->second.info.node).record.info.state == NodeState::kUp;
+}
+
+bool ClusterState::IsReachable(TargetId target) const {
+  const ColumnState s = StateOf(target);
+  return s == ColumnState::kOk || s == ColumnState::kDraining;
+}
+
+std::string ClusterState::EmptyingReason(TargetId target) const {
+  auto it = targets_.find(target);
+  if (it == targets_.end()) return "";
+  const NodeInfo& n = nodes_.at(it->second.info.node).record.info;
+  switch (it->second.info.state) {
+    case TargetState::kFailed: return TargetName(target) + " failed";
+    case TargetState::kOut: return TargetName(target) + " is out";
+    case TargetState::kRemoved: return TargetName(target) + " was removed";
+    case TargetState::kDraining:
+    case TargetState::kUp: break;
+  }
+  if (n.state == NodeState::kOut) return n.name + " is out";
+  if (it->second.info.state != TargetState::kDraining) return "";
+  return it->second.too_many_errors ? "too many errors" : "drain";
+}
+
+const NodeInfo* ClusterState::FindNode(NodeId id) const {
+  auto it = nodes_.find(id);
+  return it == nodes_.end() ? nullptr : &it->second.record.info;
+}
+const NodeInfo* ClusterState::FindNodeByName(const std::string& name) const {
+  for (const auto& [id, n] : nodes_) {
+    if (n.record.info.name == name) return &n.record.info;
+  }
+  return nullptr;
+}
+const TargetInfo* ClusterState::FindTarget(TargetId id) const {
+  auto it = targets_.find(id);
+  return it == targets_.end() ? nullptr : &it->second.info;
+}
+std::vector<TargetId> ClusterState::TargetsOf(NodeId node) const {
+  std::vector<TargetId> out;
+  for (const auto& [id, t] : targets_) {
+    if (t.info.node == node && t.info.state != TargetState::kRemoved) out.push_back(id);
+  }
+  return out;
+}
+std::vector<TargetId> ClusterState::AllTargets() const {
+  std::vector<TargetId> out;
+  for (const auto& [id, t] : targets_) {
+    if (t.info.state != TargetState::kRemoved) out.push_back(id);
+  }
+  return out;
+}
+std::string ClusterState::TargetName(TargetId id) const {
+  auto it = targets_.find(id);
+  if (it == targets_.end()) return "target " + std::to_string(id.v);
+  return nodes_.at(it->second.info.node).record.info.name + ":" + it->second.info.label;
+}
+uint64_t ClusterState::RawTotalBytes() const {
+  uint64_t sum = 0;
+  for (const auto& [id, t] : targets_) {
+    if (StateOf(id) == ColumnState::kOk || StateOf(id) == ColumnState::kSuspect) sum += t.info.capacity_bytes;
+  }
+  return sum;
+}
+uint64_t ClusterState::RawFreeBytes() const {
+  uint64_t sum = 0;
+  for (const auto& [id, t] : targets_) {
+    if (StateOf(id) == ColumnState::kOk) sum += t.info.free_bytes;
+  }
+  return sum;
+}
+
+ClusterState::Changes ClusterState::TakeChanges() {
+  Changes c;
+  for (NodeId id : dirty_nodes_) {
+    if (nodes_.count(id)) c.nodes.push_back(nodes_.at(id).record);
+  }
+  for (TargetId id : dirty_targets_) {
+    if (targets_.count(id)) c.targets.push_back(targets_.at(id).info);
+  }
+  c.nodes_removed = std::exchange(removed_nodes_, {});
+  c.targets_removed = std::exchange(removed_targets_, {});
+  c.refused = removed_.TakeChanges();
+  c.version = version_ != saved_version_;
+  saved_version_ = version_;
+  dirty_nodes_.clear();
+  dirty_targets_.clear();
+  return c;
+}
+
+}  // namespace stria

@@ -1,0 +1,48 @@
+// Which disks are on one filesystem, so that its space is counted once: each of them counts for its part. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace stria {
+
+class SharedSpace {
+ public:
+  // `filesystem`: as its node numbers it; 0: not known, or not there.
+  void Set(TargetId disk, uint64_t filesystem) {
+    const auto it = of_.find(disk);
+    if (it != of_.end()) {
+      if (it->second == filesystem) return;
+      const auto group = groups_.find(it->second);
+      group->second.erase(disk);
+      if (group->second.empty()) groups_.erase(group);
+      of_.erase(it);
+    }
+    if (filesystem == 0) return;
+    of_[disk] = filesystem;
+    groups_[filesystem].insert(disk);
+  }
+  // How many disks have the space that it reports, itself included.
+  uint64_t Sharers(TargetId disk) const {
+    const auto it = of_.find(disk);
+    return it == of_.end() ? 1 : groups_.at(it->second).size();
+  }
+  // Of more than one disk.
+  std::vector<std::set<TargetId>> Groups() const {
+    std::vector<std::set<TargetId>> out;
+    for (const auto& [_, disks] : groups_) {
+      if (disks.size() > 1) out.push_back(disks);
+    }
+    return out;
+  }
+
+ private:
+  std::map<TargetId, uint64_t> of_;
+  std::map<uint64_t, std::set<TargetId>> groups_;
+};
+
+}  // namespace stria
