@@ -38,6 +38,7 @@ OpHeader Agent::Header() const {
 Task<void> Agent::Run() {
   if (options_.sweep) scope_.Spawn(SweepLoop());
   scrubbers_.resize(disks_.size());
+  for (size_t i = 0; i < disks_.size(); ++i) scrub_scopes_.push_back(std::make_unique<TaskScope>());
   for (size_t i = 0; i < disks_.size(); ++i) StartScrub(i);
   if (options_.admin != nullptr && options_.scrub) scope_.Spawn(ScrubReportLoop());
   LogEvery limit(60 * kSecond);
@@ -81,6 +82,7 @@ std::vector<DiskHello> Agent::Hellos() const {
     h.write_errors = usage.write_errors;
     h.checksum_errors = usage.checksum_errors;
     h.read_us = usage.read_us;
+    h.filesystem = usage.filesystem;
     out.push_back(std::move(h));
   }
   return out;
@@ -118,7 +120,10 @@ Task<Result<void>> Agent::Register() {
   for (size_t i = 0; i < disks_.size(); ++i) {
     AgentDisk& d = disks_[i];
     d.target = reply.targets[i];
-    if (d.target && d.store != nullptr) server_->SetTarget(d.target, d.store);
+    if (d.store == nullptr) continue;
+    server_->DropStore(d.store);
+    if (d.target) server_->SetTarget(d.target, d.store);
+    else LogKeptOut(d, reply.map);
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
   server_->SetTokenTime(reply.token_time_ns);
@@ -128,10 +133,17 @@ Task<Result<void>> Agent::Register() {
   if (restored) {
     LogWarning("the metadata was restored from a backup: the disks are compared with it");
     for (size_t i = 0; i < scrubbers_.size(); ++i) {
-      if (scrubbers_[i]) scope_.Spawn(CompareSoon(i));
+      if (scrubbers_[i]) scrub_scopes_[i]->Spawn(CompareSoon(i));
     }
   }
   co_return Ok();
+}
+
+// Another node has it, too: one of them is a copy, or it was carried here and that node has not missed it yet.
+void Agent::LogKeptOut(const AgentDisk& d, const ClusterMap& map) const {
+  const auto t = std::ranges::find_if(map.targets, [&](const TargetInfo& o) { return o.disk_uuid == d.uuid; });
+  LogWarning("{} is not used while {} is: they say that they are the same disk, so that one is a copy of the other",
+             d.store->options().name, t == map.targets.end() ? "another" : "disk " + map.TargetName(t->id));
 }
 
 Task<Result<void>> Agent::RefreshMap(uint64_t version) {
@@ -154,6 +166,10 @@ Task<Result<void>> Agent::Beat() {
   request.disks = Hellos();
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
+  const std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();
+  for (const NodeInfo& n : map_->nodes) {
+    if (n.id != node_ && std::ranges::count(silent, n.address)) request.unreachable.push_back(n.id);
+  }
   Result<HeartbeatReply> reply = co_await meta_->Call(&MetaService::Heartbeat, std::move(request));
   if (reply.code() == FsError::kFenced || reply.code() == FsError::kStale ||
       (reply.ok() && reply->register_again)) {
@@ -202,9 +218,10 @@ Task<Result<void>> Agent::ReportResults() {
 // We do not know the stripe (0): the metadata server finds it by the shard.
 Task<void> Agent::ReportBadShards() {
   size_t left = kMaxBadReports;
-  for (const AgentDisk& d : disks_) {
-    if (d.store == nullptr) continue;
-    const std::vector<ShardId> bad = d.store->TakeBadShards(left);
+  for (size_t n = 0; n < disks_.size(); ++n) {
+    ShardStore* const store = disks_[n].store;  // the disk may be taken away while this waits
+    if (store == nullptr) continue;
+    const std::vector<ShardId> bad = store->TakeBadShards(left);
     left -= bad.size();
     for (size_t i = 0; i < bad.size(); ++i) {
       ReportShardRequest request;
@@ -213,7 +230,7 @@ Task<void> Agent::ReportBadShards() {
       request.reason = FsError::kChecksum;
       Result<Empty> done = co_await meta_->Call(&MetaService::ReportShard, std::move(request));
       if (done.ok() || done.code() == FsError::kNoEnt || done.code() == FsError::kNoSuchShard) continue;
-      for (; i < bad.size(); ++i) d.store->MarkBad(bad[i]);  // again with the next heartbeat
+      for (; i < bad.size(); ++i) store->MarkBad(bad[i]);  // again with the next heartbeat
       co_return;
     }
   }
@@ -318,7 +335,7 @@ Task<void> Agent::WidenOne(WidenWork work) {
 void Agent::StartScrub(size_t disk) {
   if (!options_.scrub || disks_[disk].store == nullptr) return;
   scrubbers_[disk] = MakeScrubber(disk);
-  scope_.Spawn(scrubbers_[disk]->Run());
+  scrub_scopes_[disk]->Spawn(scrubbers_[disk]->Run());
 }
 
 std::unique_ptr<Scrubber> Agent::MakeScrubber(size_t disk) {
@@ -415,7 +432,8 @@ Task<void> Agent::SweepLoop() {
   while (true) {
     co_await Sleep(options_.sweep_period_ns);
     if (!registered_) continue;
-    for (const AgentDisk& d : disks_) {
+    for (size_t n = 0; n < disks_.size(); ++n) {
+      const AgentDisk d = disks_[n];  // it may be taken away while this waits
       if (!d.target || d.store == nullptr || d.store->failed()) continue;
       Result<SweepResult> r =
           co_await SweepUnknown(d.target, d.store, meta_, Header(), options_.quarantine_hold_ns);
@@ -445,7 +463,20 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
   work_done_.Set();
   if (scrubbers_.empty()) return;  // before Start
   StartScrub(i);
-  if (scrubbers_[i] && !is_new) scope_.Spawn(CompareSoon(i));
+  if (scrubbers_[i] && !is_new) scrub_scopes_[i]->Spawn(CompareSoon(i));
+}
+
+void Agent::Detach(size_t i, std::string problem) {
+  AgentDisk& d = disks_.at(i);
+  if (d.store != nullptr) server_->DropStore(d.store);
+  d.store = nullptr;
+  d.problem = std::move(problem);
+  if (!scrubbers_.empty()) {
+    scrub_scopes_[i] = std::make_unique<TaskScope>();
+    scrubbers_[i].reset();
+  }
+  ++attached_;
+  work_done_.Set();  // it is told at once
 }
 
 void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {

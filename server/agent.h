@@ -57,6 +57,8 @@ struct AgentOptions {
   // Outlives the agent. Without it scrubs go by their own schedule only, and compare nothing.
   AdminLink* admin = nullptr;
   int64_t scrub_report_ns = 2 * kSecond;  // between two reports of progress, which bring orders
+  // Addresses of other nodes that could not be reached lately; may be missing.
+  std::function<std::vector<std::string>()> unreachable;
   // Called with every registration before the disks serve under it: records who they are on the disks.
   // An error refuses the registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
@@ -76,6 +78,8 @@ class Agent {
   // A disk that could not be used can be now: it is registered, and unless it is new compared with the metadata at once.
   // `store` outlives the agent; `disk` is the one that is there.
   void Attach(size_t i, ShardStore* store, Uuid disk);
+  // A disk cannot be used any more, for this reason. Its store has no new work from here on.
+  void Detach(size_t i, std::string problem);
   // Of a disk that cannot be used: which one the cluster knows in its place, and why not.
   void SetPlace(size_t i, Uuid disk, TargetId target);
   void SetProblem(size_t i, std::string problem) { disks_.at(i).problem = std::move(problem); }
@@ -92,6 +96,7 @@ class Agent {
   Task<void> ReportBadShards();
   std::vector<DiskHello> Hellos() const;
   Task<Result<void>> RefreshMap(uint64_t version);
+  void LogKeptOut(const AgentDisk& d, const ClusterMap& map) const;
 
   void TakeDeletes(std::vector<DeleteWork> work);
   Task<void> DeleteShards(std::vector<DeleteWork> work);
@@ -119,7 +124,7 @@ class Agent {
   AgentOptions options_;
 
   bool registered_ = false;
-  uint64_t attached_ = 0;  // disks: a registration that was under way does not have them
+  uint64_t attached_ = 0;  // and detached disks: a registration that was under way does not know of them
   NodeId node_;
   Epoch epoch_;
   int64_t beat_ns_ = 1 * kSecond;
@@ -134,6 +139,7 @@ class Agent {
   std::vector<WidenResult> widened_;    // the same
   uint64_t rebuilds_done_ = 0;
   std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk; null if it is not scrubbed
+  std::vector<std::unique_ptr<TaskScope>> scrub_scopes_;  // of their tasks
 
   TaskScope scope_;  // last
 };

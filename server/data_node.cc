@@ -14,6 +14,11 @@ DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
   return options;
 }
 
+std::string CopyOf(const DataNodeDisk& copy, const DataNodeDisk& original) {
+  return copy.where + " says that it is the same disk as " + original.where +
+         ": one is a copy of the other, and this one is left alone; to use it as a new disk, empty its directory";
+}
+
 }  // namespace
 
 DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
@@ -51,13 +56,30 @@ Task<Result<void>> DataNode::OpenStore(size_t i) {
   co_return Ok();
 }
 
+// Two with one identity: one is a copy of the other, and says the same of what it has, which may be old. The disk that has
+// the label of its slot is rather the original; else the first.
+void DataNode::KeepCopiesOut() {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    for (size_t j = i + 1; j < disks_.size(); ++j) {
+      if (!disks_[i].superblock.own || disks_[i].superblock.own != disks_[j].superblock.own) continue;
+      const auto in_its_slot = [](const DataNodeDisk& d) { return d.label == d.superblock.label; };
+      const bool first = in_its_slot(disks_[i]) || !in_its_slot(disks_[j]);
+      DataNodeDisk& copy = disks_[first ? j : i];
+      copy.problem = Error(FsError::kExist, CopyOf(copy, disks_[first ? i : j]));
+      copy.superblock.own = Uuid();  // it is nobody
+      copy.kv = nullptr;
+      copy.give_up = false;
+    }
+  }
+}
+
 Task<void> DataNode::OpenStores() {
   stores_.resize(disks_.size());
   identities_.resize(disks_.size());
   for (size_t i = 0; i < disks_.size(); ++i) {
     DataNodeDisk& d = disks_[i];
     if (d.label.empty()) d.label = d.superblock.label;
-    if (d.disk != nullptr) {
+    if (d.disk != nullptr && d.problem.code != FsError::kExist) {
       Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
       if (identity.ok()) identities_[i] = *std::move(identity);
       else if (d.problem.ok()) d.problem = identity.error().WithContext(d.where);
@@ -108,6 +130,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   std::unique_ptr<DataNode> node(new DataNode(std::move(disks), std::move(options)));
   CO_ASSIGN_OR_RETURN(const Uuid cluster, node->AgreeOnCluster());
   node->cpu_pool_ = env.cpu_pool;
+  node->KeepCopiesOut();
   co_await node->OpenStores();
   std::vector<std::pair<std::string, DiskIdentity>> owners;
   for (size_t i = 0; i < node->disks_.size(); ++i) {
@@ -139,6 +162,8 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   }
   if (cluster && agent.incarnation > 0) node->server_.SetCluster(cluster, agent.incarnation);
   DataNode* self = node.get();
+  node->peers_ = std::make_unique<NotedConnector>(env.data);
+  agent.unreachable = [self] { return self->peers_->Failed(); };
   agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
   node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
   if (env.admin != nullptr) {
@@ -146,7 +171,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
     agent.admin = node->admin_link_.get();
   }
   node->agent_ =
-      std::make_unique<Agent>(node->link_.get(), env.data, &node->server_, &node->verifier_, &node->codecs_,
+      std::make_unique<Agent>(node->link_.get(), node->peers_.get(), &node->server_, &node->verifier_, &node->codecs_,
                               env.cpu_pool, std::move(agent_disks), std::move(agent));
   co_return std::move(node);
 }
@@ -209,12 +234,33 @@ void DataNode::SetProblem(size_t i, const Error& problem) {
   LogError("{}; going on without it", problem);
 }
 
+void DataNode::Detach(size_t i, const Error& why) {
+  LogError("{}; going on without it", why);
+  agent_->Detach(i, why.message);
+  if (stores_.at(i)) {
+    stores_[i]->LetGo(why);
+    gone_.push_back(std::move(stores_[i]));
+  }
+  DataNodeDisk& d = disks_[i];
+  d.disk = nullptr;
+  d.kv = nullptr;
+  d.superblock = Superblock();
+  d.problem = why;
+  identities_[i] = DiskIdentity();
+}
+
 Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
   CHECK(!stores_.at(i), "a disk that serves is attached");
   const DataNodeDisk before = std::exchange(disks_[i], std::move(disk));
   if (const Result<Uuid> cluster = AgreeOnCluster(); !cluster.ok()) {
     disks_[i] = before;
     co_return cluster.error();
+  }
+  for (size_t j = 0; j < disks_.size(); ++j) {
+    if (j == i || !stores_[j] || disks_[j].superblock.own != disks_[i].superblock.own) continue;
+    const Error copy(FsError::kExist, CopyOf(disks_[i], disks_[j]));
+    disks_[i] = before;
+    co_return copy;
   }
   CO_RETURN_IF_ERROR(co_await OpenStore(i));
   agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own);

@@ -17,6 +17,7 @@
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
 #include "server/disk_setup.h"
+#include "server/noted_connector.h"
 #include "server/reindex.h"
 
 namespace stria {
@@ -71,6 +72,9 @@ class DataNode {
   // Disk `i`, which could not be used, can be now: its index was made again, or it is new. From here on it
   // serves; what is missing from it is reported.
   Task<Result<void>> Attach(size_t i, DataNodeDisk disk);
+  // Disk `i` is taken away: nothing is done there any more, and it is reported as absent. Its `disk` and `kv` must be good,
+  // if only for errors, for as long as the node.
+  void Detach(size_t i, const Error& why);
   // Why disk `i` cannot be used, for the log and for who asks.
   void SetProblem(size_t i, const Error& problem);
   // ok(): it serves. By the number in the `disks` of Open.
@@ -84,6 +88,7 @@ class DataNode {
 
  private:
   DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options);
+  void KeepCopiesOut();
   Task<void> OpenStores();
   Task<Result<void>> OpenStore(size_t i);
   Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
@@ -98,11 +103,13 @@ class DataNode {
   const TokenVerifier verifier_;
   CodecSet codecs_;
   std::vector<std::unique_ptr<ShardStore>> stores_;
+  std::vector<std::unique_ptr<ShardStore>> gone_;  // of disks that were taken away: calls to them may still run
   std::vector<DiskIdentity> identities_;
   Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
   BackupKeeper backups_;
   std::unique_ptr<MetaLink> link_;
+  std::unique_ptr<NotedConnector> peers_;
   std::unique_ptr<AdminLink> admin_link_;  // may be null
   std::unique_ptr<Agent> agent_;
 };

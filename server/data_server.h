@@ -53,6 +53,9 @@ class DataServer final : public DataService {
   // Seconds by which tokens expire.
   int64_t TokenTimeS() const { return token_clock_.At(Executor::Current()) / kSecond; }
   void SetTarget(TargetId target, ShardStore* store) { stores_[target] = store; }
+  void DropStore(const ShardStore* store) {
+    std::erase_if(stores_, [store](const auto& s) { return s.second == store; });
+  }
   // nullptr if it is not ours.
   ShardStore* FindStore(TargetId target) const {
     auto it = stores_.find(target);

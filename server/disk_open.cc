@@ -41,7 +41,8 @@ Result<void> OpenIndexAt(OpenDisk* d, const std::string& path, DiskEnv env, bool
   options.memory = env.memory;
   options.max_open_files = static_cast<int>(env.max_files / 3 * 2);
   options.create_if_missing = may_create;
-  ASSIGN_OR_RETURN(d->index, RocksKv::Open(path, {"shards", "state"}, options, *env.sync_pool));
+  ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> index, RocksKv::Open(path, {"shards", "state"}, options, *env.sync_pool));
+  d->index = std::make_unique<RemovableKv>(std::move(index));
   d->index_pool = std::make_unique<ThreadPool>(kIndexThreads, "index");
   return Ok();
 }
@@ -70,7 +71,9 @@ Task<Result<void>> OpenIndex(OpenDisk* d, DiskEnv env) {
 Task<Result<void>> OpenFiles(OpenDisk* d, DiskEnv env, bool may_make) {
   PosixDiskOptions options;
   options.max_open_files = env.max_files / 3;
-  CO_ASSIGN_OR_RETURN(d->disk, PosixDisk::Open(d->spec.path, options));
+  CO_ASSIGN_OR_RETURN(std::unique_ptr<PosixDisk> disk, PosixDisk::Open(d->spec.path, options));
+  CO_ASSIGN_OR_RETURN(d->place, PlaceOf(d->spec.path));
+  d->disk = std::make_unique<RemovableDisk>(std::move(disk));
   DiskSetup setup;
   setup.where = d->where;
   setup.label = d->spec.label;

@@ -13,6 +13,8 @@
 #include "common/kv/rocks_kv.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
+#include "server/disk_place.h"
+#include "server/removable.h"
 #include "server/reindex.h"
 
 namespace stria {
@@ -26,12 +28,13 @@ struct DiskEnv {
 };
 
 struct OpenDisk {
-  std::unique_ptr<PosixDisk> disk;
-  std::unique_ptr<RocksKv> index;
+  std::unique_ptr<RemovableDisk> disk;
+  std::unique_ptr<RemovableKv> index;
   std::unique_ptr<ThreadPool> index_pool;  // destroyed first: its work uses the index
   Superblock superblock;
   DiskSpec spec;
   std::string where;  // "disk /srv/d1"
+  DiskPlace place;    // where it was when it was opened
   Error problem;      // why it cannot be used; ok(): it can
   bool give_up = false;
   bool reindex = false;  // it could be, with an index: MakeIndex

@@ -12,8 +12,9 @@ Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, 
   CO_RETURN_IF_ERROR(verifier_->Check(token, shard, target, kTokenRead, server_->TokenTimeS()));
   server_->gate().SeeForeground();
   ShardStore* store = server_->FindStore(target);
-  const auto disk = disks_.find(store);
-  if (store == nullptr || disk == disks_.end()) {
+  const auto found = disks_.find(store);
+  Disk* const disk = found == disks_.end() ? nullptr : found->second;
+  if (store == nullptr || disk == nullptr) {
     co_return Error(FsError::kNoSuchShard, "target " + std::to_string(target.v) + " is not on this node");
   }
   if (store->hung()) co_return Error(FsError::kDiskFailed, "the disk does not answer");
@@ -23,7 +24,7 @@ Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, 
   if (record->kind != ShardKind::kRaw || record->crcs.size() > kMaxLocalCrcs) {
     co_return Error(FsError::kNotSupported, "shard " + std::to_string(shard.v) + " is no file of its own");
   }
-  CO_ASSIGN_OR_RETURN(const int fd, disk->second->OpenForRead(RawShardName(shard)));
+  CO_ASSIGN_OR_RETURN(const int fd, disk->OpenForRead(RawShardName(shard)));
   co_return LocalShard{std::make_shared<const UniqueFd>(fd), record->length, record->crcs};
 }
 

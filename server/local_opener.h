@@ -21,6 +21,8 @@ class LocalOpener final : public LocalShards {
   // A store that came later.
   void Add(const ShardStore* store, Disk* disk) { disks_[store] = disk; }
 
+  void Remove(const ShardStore* store) { disks_.erase(store); }
+
   Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
 
  private:

@@ -155,6 +155,7 @@ Task<Result<void>> ShardStore::CheckSpace(uint64_t bytes, bool repair) {
 DiskUsage ShardStore::Usage() const {
   DiskUsage out;
   out.capacity_bytes = space_.capacity_bytes;
+  out.filesystem = space_.filesystem;
   const uint64_t reserve = space_.capacity_bytes * kRepairReservePercent / 100 + written_since_space_;
   out.free_bytes = space_.free_bytes > reserve ? space_.free_bytes - reserve : 0;
   out.used_bytes = index_.totals().used_bytes;

@@ -88,6 +88,7 @@ struct DiskUsage {
   uint64_t checksum_errors = 0;
   bool failed = false;
   uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
+  uint64_t filesystem = 0;  // as DiskSpace says
 };
 
 struct StoredShard {
@@ -140,6 +141,8 @@ class ShardStore {
   // One segment less than half live is emptied and removed; false if there was none.
   Task<Result<bool>> CompactOne();
 
+  // The disk is taken from it: nothing is done there any more. What still runs ends, with errors.
+  void LetGo(const Error& why) { Fence(why); }
   bool failed() const { return !failure_.ok(); }
   bool hung() const;
   const Error& failure() const { return failure_; }

@@ -29,6 +29,7 @@
 #include "server/data_config.h"
 #include "server/data_node.h"
 #include "server/disk_open.h"
+#include "server/disk_watch.h"
 #include "server/local_opener.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
@@ -38,8 +39,6 @@ namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
-constexpr int64_t kRegisterPollNs = 100 * kMillisecond;
-constexpr int64_t kMountPollNs = 2 * kSecond;
 
 class Daemon final : public DaemonFrame {
  public:
@@ -53,11 +52,13 @@ class Daemon final : public DaemonFrame {
   }
   ~Daemon() override {
     scope_.CancelAll();
+    if (watch_) watch_->Stop();
     metrics_server_.reset();
     local_server_.reset();
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     node_.reset();
+    watch_.reset();  // it keeps what the node's last calls may use
     disks_.clear();
   }
 
@@ -89,51 +90,6 @@ class Daemon final : public DaemonFrame {
     co_return Ok();
   }
 
-  // A disk whose index is lost or damaged: the others serve meanwhile.
-  Task<void> MakeIndexAgain(size_t i) {
-    OpenDisk& d = disks_[i];
-    LogWarning("{}: making its index again, from everything that is on it", d.where);
-    Result<ReindexResult> r = co_await MakeIndex(&d, disk_env());
-    Result<void> done = r.ok() ? Result<void>(Ok()) : Result<void>(r.error());
-    size_t proved = 0;
-    if (done.ok() && !r->unproved.empty()) {
-      std::vector<UnprovedShard> known = co_await node_->Prove(i, std::move(r->unproved));
-      proved = known.size();
-      done = co_await IndexProved(d.index.get(), d.index_pool.get(), std::move(known));
-    }
-    if (done.ok()) done = TakeIndex(&d, disk_env());
-    if (done.ok()) done = co_await node_->Attach(i, d.ForNode());
-    if (!done.ok()) {
-      LogError("{}: its index cannot be made again: {}; replace the disk", d.where, done.error());
-      co_return;
-    }
-    local_opener_->Add(node_->stores()[i].get(), d.disk.get());
-    LogInfo("{}: {} shards, {} bytes found, {} more known by the metadata; {} damaged, {} bad segments of {}; the disk "
-            "serves again", d.where, r->shards, r->bytes, proved, r->damaged, r->bad_segments,
-            r->segments + r->bad_segments);
-  }
-
-  // An empty directory: a new disk, or one that is not mounted (yet).
-  Task<void> TakeNewDisk(size_t i) {
-    const DiskSpec spec = disks_[i].spec;
-    while (disks_[i].is_new) {
-      co_await Sleep(kRegisterPollNs);
-      if (!node_->agent().registered()) continue;
-      Result<OpenDisk> d = co_await OpenDataDisk(spec, disk_env(), node_->PlaceIsFree(i));
-      if (d.ok() && (d->problem.ok() || d->reindex)) {
-        disks_[i] = std::move(*d);
-        break;
-      }
-      if (!d.ok()) node_->SetProblem(i, d.error());
-      else if (!d->is_new) node_->SetProblem(i, d->problem);  // not there while it is being mounted, perhaps
-      co_await Sleep(kMountPollNs);
-    }
-    if (disks_[i].reindex) co_return co_await MakeIndexAgain(i);
-    const Result<void> done = co_await node_->Attach(i, disks_[i].ForNode());
-    if (!done.ok()) co_return node_->SetProblem(i, done.error());
-    local_opener_->Add(node_->stores()[i].get(), disks_[i].disk.get());
-  }
-
   Task<void> Serve() {
     Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
@@ -144,9 +100,9 @@ class Daemon final : public DaemonFrame {
     CO_RETURN_IF_ERROR(co_await OpenDisks());
     std::vector<DataNodeDisk> disks;
     for (const OpenDisk& d : disks_) disks.push_back(d.ForNode());
-    grpc_client_ = std::make_unique<GrpcClient>(&executor_);
-    meta_connector_ = std::make_unique<TransportMetaConnector>(grpc_client_.get());
+    // It looks a name up at each connect, and tries all its addresses.
     bulk_client_ = std::make_unique<BulkClient>(&executor_);
+    meta_connector_ = std::make_unique<TransportMetaConnector>(bulk_client_.get());
     data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
     DataNodeOptions options;
     options.name = config_.node_name;
@@ -158,7 +114,7 @@ class Daemon final : public DaemonFrame {
     options.server.background.percent = config_.background_percent;
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
-    admin_connector_ = std::make_unique<TransportAdminConnector>(grpc_client_.get());
+    admin_connector_ = std::make_unique<TransportAdminConnector>(bulk_client_.get());
     const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
@@ -188,12 +144,8 @@ class Daemon final : public DaemonFrame {
       LogWarning("readers on this machine use the network: the local socket of {} cannot be had", config_.address);
     }
     node_->Start();
-    for (size_t i = 0; i < disks_.size(); ++i) {
-      // Also one whose index opened, and then could not be read.
-      const bool damaged = disks_[i].index && node_->problem(i).code == FsError::kCorrupt;
-      if (disks_[i].reindex || damaged) scope_.Spawn(MakeIndexAgain(i));
-      else if (disks_[i].is_new) scope_.Spawn(TakeNewDisk(i));
-    }
+    watch_ = std::make_unique<DiskWatch>(node_.get(), local_opener_.get(), &disks_, disk_env());
+    watch_->Start();
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
     co_return Ok();
   }
@@ -260,7 +212,6 @@ class Daemon final : public DaemonFrame {
   const std::shared_ptr<RocksMemory> memory_;
   Metrics metrics_;
   std::vector<OpenDisk> disks_;
-  std::unique_ptr<GrpcClient> grpc_client_;
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
@@ -273,6 +224,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<BulkServer> bulk_server_;
   std::unique_ptr<LocalOpener> local_opener_;
   std::unique_ptr<LocalServer> local_server_;
+  std::unique_ptr<DiskWatch> watch_;
   std::unique_ptr<MetricsServer> metrics_server_;
 };
 

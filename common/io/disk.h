@@ -25,6 +25,7 @@ struct DiskFile {
 struct DiskSpace {
   uint64_t capacity_bytes = 0;
   uint64_t free_bytes = 0;  // that an ordinary writer can still use
+  uint64_t filesystem = 0;  // a number for the file system, on whatever machine; 0: not known
 };
 
 // How both parts of WriteAndSync ended; nothing was synced if nothing was written.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -418,10 +419,27 @@ Result<std::vector<DiskFile>> PosixFiles::List(const std::string& directory) {
   return out;
 }
 
+namespace {
+
+// Of this machine since it was booted, whatever its name: device numbers mean something until then.
+uint64_t BootNumber() {
+  static const uint64_t number = [] {
+    uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    std::ifstream in("/proc/sys/kernel/random/boot_id");
+    for (char c; in.get(c);) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+    return hash;
+  }();
+  return number;
+}
+
+}  // namespace
+
 Result<DiskSpace> PosixFiles::Space() {
   struct statvfs st;
-  if (fstatvfs(root_fd_.get(), &st) != 0) return Failed(errno, "measure", "");
-  return DiskSpace{uint64_t{st.f_blocks} * st.f_frsize, uint64_t{st.f_bavail} * st.f_frsize};
+  struct stat root;
+  if (fstatvfs(root_fd_.get(), &st) != 0 || fstat(root_fd_.get(), &root) != 0) return Failed(errno, "measure", "");
+  const uint64_t filesystem = (BootNumber() ^ root.st_dev) * 0x9e3779b97f4a7c15;
+  return DiskSpace{uint64_t{st.f_blocks} * st.f_frsize, uint64_t{st.f_bavail} * st.f_frsize, filesystem};
 }
 
 Result<int> PosixFiles::OpenForRead(const std::string& name) {

@@ -1,0 +1,137 @@
+#include "server/disk_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+
+namespace stria {
+
+void DiskWatch::Start() {
+  for (size_t i = 0; i < disks_->size(); ++i) scope_.Spawn(Follow(i));
+}
+
+Task<void> DiskWatch::Follow(size_t i) {
+  // Also one whose index opened, and then could not be read.
+  const bool damaged = (*disks_)[i].index && node_->problem(i).code == FsError::kCorrupt;
+  if ((*disks_)[i].reindex || damaged) co_await MakeIndexAgain(i);
+  while (true) {
+    if ((*disks_)[i].disk) co_await AwaitEnd(i);
+    else co_await TakeWhatIsThere(i);
+  }
+}
+
+// A disk whose index is lost or damaged: the others serve meanwhile.
+Task<void> DiskWatch::MakeIndexAgain(size_t i) {
+  OpenDisk& d = (*disks_)[i];
+  LogWarning("{}: making its index again, from everything that is on it", d.where);
+  Result<ReindexResult> r = co_await MakeIndex(&d, env_);
+  Result<void> done = r.ok() ? Result<void>(Ok()) : Result<void>(r.error());
+  size_t proved = 0;
+  if (done.ok() && !r->unproved.empty()) {
+    std::vector<UnprovedShard> known = co_await node_->Prove(i, std::move(r->unproved));
+    proved = known.size();
+    done = co_await IndexProved(d.index.get(), d.index_pool.get(), std::move(known));
+  }
+  if (done.ok()) done = TakeIndex(&d, env_);
+  if (done.ok()) done = co_await node_->Attach(i, d.ForNode());
+  if (!done.ok()) {
+    LogError("{}: its index cannot be made again: {}; replace the disk", d.where, done.error());
+    co_return;
+  }
+  local_->Add(node_->stores()[i].get(), d.disk.get());
+  LogInfo("{}: {} shards, {} bytes found, {} more known by the metadata; {} damaged, {} bad segments of {}; the disk "
+          "serves again", d.where, r->shards, r->bytes, proved, r->damaged, r->bad_segments,
+          r->segments + r->bad_segments);
+}
+
+// Until the disk is not there any more, or is not wanted.
+Task<void> DiskWatch::AwaitEnd(size_t i) {
+  while (true) {
+    co_await Sleep(kLookForDiskNs);
+    const OpenDisk& d = (*disks_)[i];
+    Error gone;
+    if (!d.superblock.own) {
+      gone = node_->problem(i);  // it is no disk of ours yet: its place is looked at anew
+    } else if (d.index_pool) {
+      gone = co_await RunOn(*d.index_pool, [path = d.spec.path, place = d.place, disk = d.superblock.own] {
+        return LookForDisk(path, place, disk);
+      });
+    } else {
+      gone = LookForDisk(d.spec.path, d.place, d.superblock.own);
+    }
+    if (gone.ok()) gone = TakenOut(d.superblock.own);
+    if (gone.ok()) continue;
+    co_return LetGo(i, gone);
+  }
+}
+
+Error DiskWatch::TakenOut(const Uuid& disk) const {
+  const auto& map = node_->agent().map();
+  if (!map || !disk) return Error();
+  const auto t = std::ranges::find_if(map->targets, [&](const TargetInfo& o) { return o.disk_uuid == disk; });
+  if (t == map->targets.end() || t->node != node_->agent().node()) return Error();
+  const std::string name = map->TargetName(t->id);
+  if (t->state == TargetState::kRemoved) {
+    return Error(FsError::kPerm, "disk " + name + " was removed from the cluster: it can be unmounted, and another put in its place; "
+                                 "to use it again:  stria disk add " + name);
+  }
+  if (t->state != TargetState::kOut) return Error();
+  return Error(FsError::kPerm, "disk " + name + " is out: it can be unmounted, and another put in its place");
+}
+
+void DiskWatch::LetGo(size_t i, const Error& why) {
+  OpenDisk& d = (*disks_)[i];
+  if (const ShardStore* store = node_->stores()[i].get()) local_->Remove(store);
+  node_->Detach(i, why);
+  if (d.index) {
+    // Closing may wait for the disk.
+    std::shared_ptr<KvStore> kv = d.index->Remove(why);
+    if (d.index_pool) d.index_pool->Submit([kv = std::move(kv)]() mutable { kv.reset(); });
+  }
+  d.disk->Remove(why);
+  OpenDisk empty;
+  empty.spec = d.spec;
+  empty.where = d.where;
+  empty.problem = why;
+  gone_.push_back(std::exchange(d, std::move(empty)));
+}
+
+Task<void> DiskWatch::TakeWhatIsThere(size_t i) {
+  while (true) {
+    const Result<bool> taken = co_await TryPlace(i);
+    if (taken.ok() && *taken) co_return;
+    if (!taken.ok()) node_->SetProblem(i, taken.error());
+    // A new disk is made as soon as the node is registered.
+    co_await Sleep(node_->agent().registered() ? kLookAtPlaceNs : kAwaitRegistrationNs);
+  }
+}
+
+// False: nothing that may be used is there, for the reason that the node knows.
+Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
+  if (!node_->agent().registered()) co_return false;
+  const DiskSpec spec = (*disks_)[i].spec;
+  if (const Result<Uuid> there = DiskAt(spec.path); there.ok()) {
+    if (Error out = TakenOut(*there); !out.ok()) co_return out;
+  }
+  CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, env_, false));
+  if (d.is_new && node_->PlaceIsFree(i)) {
+    CO_ASSIGN_OR_RETURN(d, co_await OpenDataDisk(spec, env_, true));
+  }
+  if (d.is_new) co_return false;
+  if (!d.problem.ok() && !d.reindex) co_return d.problem;  // not there while it is being mounted, perhaps
+  OpenDisk& mine = (*disks_)[i] = std::move(d);
+  if (mine.reindex) {
+    co_await MakeIndexAgain(i);
+    co_return true;
+  }
+  const Result<void> done = co_await node_->Attach(i, mine.ForNode());
+  if (!done.ok()) {
+    LetGo(i, done.error());
+    co_return false;
+  }
+  local_->Add(node_->stores()[i].get(), mine.disk.get());
+  co_return true;
+}
+
+}  // namespace stria

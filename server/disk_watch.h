@@ -1,0 +1,49 @@
+// Looks after the disks of a running data server: one that goes away under it (unmounted, pulled out, replaced in its own
+// directory, taken out by an admin) is let go within a heartbeat, and whatever lies in its place then is used as soon as it
+// may be: the same disk again, or a new one when the cluster knows no other there. Lost indexes are made again.
+//
+// Of each disk: it has it (then it is looked for every second), or it has not (then its place is). For the executor's thread.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "common/exec/task.h"
+#include "server/data_node.h"
+#include "server/disk_open.h"
+#include "server/local_opener.h"
+
+namespace stria {
+
+inline constexpr int64_t kLookForDiskNs = 1 * kSecond;
+inline constexpr int64_t kLookAtPlaceNs = 2 * kSecond;
+inline constexpr int64_t kAwaitRegistrationNs = 100 * kMillisecond;
+
+class DiskWatch {
+ public:
+  // All outlive it; `disks` are those of the node, by the same numbers.
+  DiskWatch(DataNode* node, LocalOpener* local, std::vector<OpenDisk>* disks, DiskEnv env)
+      : node_(node), local_(local), disks_(disks), env_(std::move(env)) {}
+  // After the node's start.
+  void Start();
+  // Before the node's end. What it keeps of disks that are gone it keeps until its own.
+  void Stop() { scope_.CancelAll(); }
+
+ private:
+  Task<void> Follow(size_t i);
+  Task<void> MakeIndexAgain(size_t i);
+  Task<void> AwaitEnd(size_t i);
+  Task<void> TakeWhatIsThere(size_t i);
+  Task<Result<bool>> TryPlace(size_t i);
+  Error TakenOut(const Uuid& disk) const;  // by an admin; ok(): it was not
+  void LetGo(size_t i, const Error& why);
+
+  DataNode* const node_;
+  LocalOpener* const local_;
+  std::vector<OpenDisk>* const disks_;
+  const DiskEnv env_;
+  std::vector<OpenDisk> gone_;  // closed; calls that still run may know them
+  TaskScope scope_;
+};
+
+}  // namespace stria

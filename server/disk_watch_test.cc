@@ -1,0 +1,211 @@
+// Disks that go away under a running data server, and what comes in their place. Directories stand for them: one that is
+// renamed is seen as one that is unmounted.
+#include "server/disk_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "common/exec/loop_executor.h"
+#include "common/temp_dir.h"
+#include "server/fake_meta.h"
+#include "server/node_testing.h"
+
+namespace stria {
+namespace {
+
+namespace fs = std::filesystem;
+
+class NoPeers final : public DataConnector {
+ public:
+  std::shared_ptr<DataService> Connect(const std::string&) override { return nullptr; }
+};
+
+// A data server on directories d1, d2 of `root`, while `body` runs.
+class Process {
+ public:
+  Process(std::string root, std::vector<std::string> labels, std::function<Task<void>(Process*)> body)
+      : root_(std::move(root)), labels_(std::move(labels)), meta(EmptyMap()), connector_(&meta), sync_pool_(1, "sync"), verifier_({TestKey()}) {
+    ex_.MakeCurrent();
+    env_ = {&sync_pool_, RocksMemory::Make(16 * kMiB)};
+    scope_.Spawn([](Process* p, std::function<Task<void>(Process*)> run) -> Task<void> {
+      co_await p->Start();
+      co_await run(p);
+      p->ex_.Stop();
+    }(this, std::move(body)));
+    ex_.Run();
+    scope_.CancelAll();
+    if (watch_) watch_->Stop();
+    local_.reset();
+    node.reset();
+    watch_.reset();
+    disks_.clear();
+    Executor::ClearCurrent();
+  }
+  std::string path(size_t i) const { return root_ + "/" + labels_[i]; }
+  // Gives up after a time that no machine takes.
+  static Task<bool> Until(std::function<bool()> what) {
+    for (int i = 0; i < 1200; ++i) {
+      if (what()) co_return true;
+      co_await Sleep(50 * kMillisecond);
+    }
+    co_return false;
+  }
+  Task<bool> InUse(size_t i) {
+    co_return co_await Until([this, i] {
+      return node->problem(i).ok() && node->agent().registered() && meta.beat.disks.size() > i && !meta.beat.disks[i].absent;
+    });
+  }
+  Task<bool> Told(size_t i, std::string text) {
+    co_return co_await Until([this, i, text] {
+      return meta.beat.disks.size() > i && meta.beat.disks[i].absent && meta.beat.disks[i].problem.find(text) != std::string::npos;
+    });
+  }
+  // What the metadata server says of disk `i`. The node knows it when this is done.
+  Task<void> SetState(size_t i, Uuid disk, TargetState state) {
+    TargetInfo t;
+    t.id = TargetId(static_cast<uint32_t>(i + 1));
+    t.node = NodeId(1);
+    t.disk_uuid = disk;
+    t.label = labels_[i];
+    t.state = state;
+    std::erase_if(meta.map.targets, [&](const TargetInfo& o) { return o.id == t.id; });
+    meta.map.targets.push_back(t);
+    ++meta.map.version;
+    EXPECT_TRUE(co_await Until([this] { return node->agent().map() && node->agent().map()->version == meta.map.version; }));
+  }
+
+  std::unique_ptr<DataNode> node;
+
+ private:
+  static ClusterMap EmptyMap() {
+    ClusterMap map;
+    map.version = 1;
+    map.cluster = kTestCluster;
+    map.incarnation = kTestIncarnation;
+    NodeInfo n;
+    n.id = NodeId(1);
+    n.name = "n1";
+    map.nodes.push_back(n);
+    return map;
+  }
+  Task<void> Start() {
+    std::vector<DataNodeDisk> list;
+    for (size_t i = 0; i < labels_.size(); ++i) {
+      Result<OpenDisk> d = co_await OpenDataDisk({path(i), labels_[i], ""}, env_, true);
+      disks_.push_back(std::move(d).value());
+      list.push_back(disks_.back().ForNode());
+    }
+    DataNodeOptions options;
+    options.name = "n1";
+    options.address = "node1";
+    options.meta_addresses = {"meta"};
+    options.keys = {TestKey()};
+    options.new_node = Uuid{5, 1};
+    options.agent.sweep = options.agent.scrub = false;
+    Result<std::unique_ptr<DataNode>> opened =
+        co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, nullptr}, std::move(options));
+    node = std::move(opened).value();
+    local_ = std::make_unique<LocalOpener>(&verifier_, &node->server(), std::map<const ShardStore*, Disk*>());
+    watch_ = std::make_unique<DiskWatch>(node.get(), local_.get(), &disks_, env_);
+    node->Start();
+    watch_->Start();
+  }
+
+  const std::string root_;
+  const std::vector<std::string> labels_;
+
+ public:
+  FakeMeta meta;
+
+ private:
+  FakeMetaConnector connector_;
+  NoPeers peers_;
+  LoopExecutor ex_;
+  ThreadPool sync_pool_;
+  const TokenVerifier verifier_;
+  DiskEnv env_;
+  std::vector<OpenDisk> disks_;
+  std::unique_ptr<LocalOpener> local_;
+  std::unique_ptr<DiskWatch> watch_;
+  TaskScope scope_;
+};
+
+class DiskWatchTest : public testing::Test {
+ protected:
+  DiskWatchTest() {
+    for (const char* d : {"d1", "d2"}) fs::create_directory(Path(d));
+  }
+  std::string Path(const std::string& name) const { return dir_.path() + "/" + name; }
+  TempDir dir_;
+};
+
+TEST_F(DiskWatchTest, ADiskThatIsUnmountedUnderItIsAbsentAndComesBack) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    const Uuid disk = n->meta.hello.disks.at(0).uuid;
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 300'000)).ok());
+    ShardStore* const store = n->node->stores()[0].get();
+    co_await n->SetState(0, disk, TargetState::kUp);
+    fs::rename(Path("d1"), Path("away"));
+    fs::create_directory(Path("d1"));
+    EXPECT_TRUE(co_await n->Told(0, "is empty, but the cluster knows n1:d1 in its place"));
+    EXPECT_FALSE(n->meta.beat.disks.at(1).absent);
+    EXPECT_EQ(n->node->server().FindStore(TargetId(1)), nullptr);
+    const Result<Sealed> late = co_await StoreWhole(store, ShardId(8), 300'000);
+    EXPECT_EQ(late.code(), FsError::kDiskFailed) << "a call that had begun";
+    co_await Sleep(3 * kSecond);
+    EXPECT_TRUE(fs::is_empty(Path("d1"))) << "it is no disk";
+    fs::remove(Path("d1"));
+    fs::rename(Path("away"), Path("d1"));
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_EQ(n->meta.hello.disks.at(0).uuid, disk);
+    const Result<ShardBytes> got = co_await n->node->stores()[0]->Read(ShardId(7), 0, 300'000);
+    EXPECT_TRUE(got.ok()) << got.error();
+  });
+}
+
+TEST_F(DiskWatchTest, ANewDiskInThePlaceOfAnotherIsUsedWhenThatIsOut) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    const Uuid disk = n->meta.hello.disks.at(1).uuid;
+    co_await n->SetState(1, disk, TargetState::kFailed);
+    fs::rename(Path("d2"), Path("away"));
+    fs::create_directory(Path("d2"));
+    EXPECT_TRUE(co_await n->Told(1, "`stria disk out n1:d2`"));
+    co_await n->SetState(1, disk, TargetState::kOut);
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_NE(n->meta.hello.disks.at(1).uuid, disk);
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[1].get(), ShardId(9), 1000)).ok());
+  });
+}
+
+// It can be unmounted; and it is used again when an admin says so.
+TEST_F(DiskWatchTest, ADiskThatIsRemovedIsLetGo) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    const Uuid disk = n->meta.hello.disks.at(0).uuid;
+    co_await n->SetState(0, disk, TargetState::kRemoved);
+    EXPECT_TRUE(co_await n->Told(0, "stria disk add n1:d1"));
+    EXPECT_TRUE(co_await n->Until([this] { return PosixDisk::Open(Path("d1")).ok(); })) << "nobody has it open";
+    co_await n->SetState(0, disk, TargetState::kUp);
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_EQ(n->meta.hello.disks.at(0).uuid, disk);
+  });
+}
+
+TEST_F(DiskWatchTest, ACopyOfADiskIsKeptOut) {
+  Process first(dir_.path(), {"d1"}, [](Process* n) -> Task<void> { EXPECT_TRUE(co_await n->InUse(0)); });
+  fs::copy(Path("d1"), Path("copy"), fs::copy_options::recursive);
+  Process p(dir_.path(), {"copy", "d1", "d2"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE(co_await n->InUse(2));
+    EXPECT_EQ(n->node->problem(0).code, FsError::kExist);
+    EXPECT_TRUE(co_await n->Told(0, "one is a copy of the other"));
+    EXPECT_EQ(n->meta.hello.disks.at(0).uuid, Uuid());
+  });
+}
+
+}  // namespace
+}  // namespace stria
