@@ -26,7 +26,6 @@ std::string ShortName(const Layout& layout) {
 bool IsConfigured(const TargetView& t) { return t.configured; }
 bool CanBeWritten(const TargetView& t) { return t.configured && t.usable_for_new; }
 // What is being emptied does not come back, and can be read meanwhile.
-bool ShouldBeWritable(const TargetView& t) { return t.configured && (t.usable_for_new || !t.readable); }
 
 uint32_t UsableDisks(const std::vector<uint32_t>& disks_per_domain, uint32_t per_domain) {
   uint32_t sum = 0;
@@ -178,10 +177,17 @@ Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout) {
   return TooFewConfigured(view, layout, disks);
 }
 
+Error AllBeingEmptied(const ClusterView& view) {
+  const bool any = std::ranges::any_of(view.targets, [](const TargetView& t) { return t.configured; });
+  if (!any || std::ranges::any_of(view.targets, TakesNew)) return Error();
+  return Error(FsError::kNoSpace, "every disk is being emptied, so that nothing can be written: add a node or disk, or stop "
+                                  "draining one (stria node undrain NAME)");
+}
+
 Error TooFewUp(const ClusterView& view, const Layout& layout) {
   const uint32_t least = LeastDisks(layout);
   const auto up = static_cast<uint64_t>(std::ranges::count_if(view.targets, CanBeWritten));
-  const auto all = static_cast<uint64_t>(std::ranges::count_if(view.targets, ShouldBeWritable));
+  const auto all = static_cast<uint64_t>(std::ranges::count_if(view.targets, TakesNew));
   const uint64_t missing = least > up ? least - up : 1;  // those that have just failed the writer are among them
   std::string text = "layout " + RoomName(layout) + " needs " + Count(least, "disk") + " at least, and " +
                      std::to_string(up) + " can be written: ";
@@ -208,7 +214,7 @@ std::string RoomName(const Layout& layout) {
 }
 
 LayoutRoom RoomFor(const ClusterView& view, const Layout& layout, bool as_if_all_up) {
-  const std::vector<uint32_t> all = DisksPerDomain(view, layout.domain, ShouldBeWritable);
+  const std::vector<uint32_t> all = DisksPerDomain(view, layout.domain, TakesNew);
   const std::vector<uint32_t> now = as_if_all_up ? all : DisksPerDomain(view, layout.domain, CanBeWritten);
   const std::optional<StripeForm> form = BestForm(now, layout);
   LayoutRoom room;

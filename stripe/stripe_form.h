@@ -50,6 +50,10 @@ std::optional<StripeForm> BestForm(const std::vector<uint32_t>& disks_per_domain
 uint32_t RankOf(const ClusterView& view, const StripeShape& shape, const std::vector<TargetId>& targets,
                 const Layout& layout);
 
+// It is there, or may be back, and is not to be emptied.
+inline bool TakesNew(const TargetView& t) { return t.configured && (t.usable_for_new || !t.readable); }
+// kNoSpace: no disk takes anything, nor will by itself, as all of them are being emptied: nobody need wait for one.
+Error AllBeingEmptied(const ClusterView& view);
 // Fewer than the least number of disks can be written.
 Error TooFewUp(const ClusterView& view, const Layout& layout);
 // `with_space` of `up` disks have space for a column.

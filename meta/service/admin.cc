@@ -4,6 +4,7 @@
 
 #include "common/quantity.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/stripe_form.h"
 
 namespace stria {
 namespace {
@@ -176,6 +177,13 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
       co_return Error(FsError::kBusy, "it has the last copy of parts of " +
                                           Plural(after.lost.size() - before.lost.size(), "stripe") +
                                           "; repair them first, or drain it");
+    }
+  }
+  if ((r.verb == AdminVerb::kDrain || r.verb == AdminVerb::kReplaceNode || r.verb == AdminVerb::kReplaceTarget) && !r.force) {
+    const auto stays = [&](const TargetView& t) { return TakesNew(t) && !std::ranges::count(targets, t.target); };
+    if (std::ranges::none_of(cluster_->View().targets, stays)) {
+      co_return Error(FsError::kBusy, "then every disk would be being emptied: nothing could be written any more, and what is there has no "
+                                      "place to go. Add a node or disk first; --force does it all the same");
     }
   }
   CO_ASSIGN_OR_RETURN(const auto weight, co_await Weigh(targets));

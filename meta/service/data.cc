@@ -3,6 +3,7 @@
 
 #include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
+#include "stripe/stripe_form.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -107,6 +108,9 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
       // Better a disk that has just failed the client than none, or than fewer copies.
       place.excluded.clear();
       placed = PlaceStripe(view, layout, place);
+    }
+    if (placed.code() == FsError::kTooFewDomains) {
+      if (Error never = AllBeingEmptied(view); !never.ok()) return never;
     }
     RETURN_IF_ERROR(placed);
     stripes.push_back(StripeAt(view, layout, *placed));

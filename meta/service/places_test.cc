@@ -311,6 +311,31 @@ TEST(Places, SettingALayoutIsAnotherMatter) {
   EXPECT_TRUE(RunSim(r.h.ex, r.h.server->SetLayout(set)).ok());
 }
 
+// The last disk that takes anything is not drained without more ado; and if it is, who writes hears of it at once.
+TEST(Places, DrainingAllDisksIsRefusedOrToldAtOnce) {
+  Room r(2, 1, "raid1:2,min=1");
+  r.MustAdmin(AdminVerb::kDrain, r.nodes[0]->id);
+  const auto refused = r.Admin(AdminVerb::kDrain, r.nodes[1]->id);
+  ASSERT_EQ(refused.code(), FsError::kBusy);
+  EXPECT_NE(refused.error().message.find("every disk would be being emptied"), std::string::npos) << refused.error();
+  EXPECT_EQ(r.Admin(AdminVerb::kDrain, r.nodes[1]->id, TargetId(), true).code(), FsError::kBusy) << "told beforehand";
+  AdminRequest force;
+  force.header.cluster = r.h.cluster;
+  force.verb = AdminVerb::kDrain;
+  force.node = r.nodes[1]->id;
+  force.force = true;
+  ASSERT_TRUE(r.a.Run(r.h.server->Admin(force)).ok());
+  const std::string form = r.Form();
+  EXPECT_TRUE(form.starts_with("NoSpace") && form.find("every disk is being emptied") != std::string::npos) << form;
+  r.MustAdmin(AdminVerb::kUndrain, r.nodes[1]->id);
+  EXPECT_TRUE(r.Allocated().ok()) << r.Form();
+  // One that is only away is waited for.
+  r.MustAdmin(AdminVerb::kUndrain, r.nodes[0]->id);
+  r.Kill(2);
+  ASSERT_TRUE(r.Admin(AdminVerb::kDrain, r.nodes[0]->id).ok());
+  EXPECT_TRUE(r.Form().starts_with("TooFew")) << r.Form();
+}
+
 TEST(Places, VerbsSayWhatTheyMeanForNewStripes) {
   const std::string told = "; new stripes of layout raid5:4+1 will be 3+1 until another node joins";
   Room r(5, 2, "raid5:4+1");
