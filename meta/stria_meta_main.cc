@@ -22,6 +22,7 @@
 #include "common/os_random.h"
 #include "common/quick_wake.h"
 #include "meta/data_dir.h"
+#include "meta/disk_room.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
 #include "meta/restore_store.h"
@@ -39,6 +40,7 @@ namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
+constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 
 struct RestoreFlags {
   std::vector<std::string> from;  // empty: serve
@@ -52,6 +54,7 @@ class Daemon final : public DaemonFrame {
         keys_(std::move(keys)),
         format_(format),
         restore_(std::move(restore)),
+        room_(config_.data),
         sync_pool_(2, "meta-sync") {
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
   }
@@ -96,6 +99,8 @@ class Daemon final : public DaemonFrame {
     options.prefix_bytes = FamilyPrefixBytes();
     options.create_if_missing = format_ || !restore_.from.empty();
     options.max_open_files = static_cast<int>(files_.per_store);
+    if (room_.total_bytes() > 0) options.max_wal_bytes = std::min(options.max_wal_bytes, ReserveBytes(room_.total_bytes()));
+    options.flush_at_open = !is_full_;
     ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv,
                      RocksKv::Open(MetaStorePath(config_.data), FamilyNames(), options, sync_pool_));
     return std::unique_ptr<KvStore>(std::move(kv));
@@ -133,9 +138,13 @@ class Daemon final : public DaemonFrame {
     }
     format_ = false;
     CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
+    CO_RETURN_IF_ERROR(room_.Open());
+    is_full_ = room_.Level() >= RoomLevel::kFull;
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
     if (config_.backup) server_->UseBackups(Backups());
+    server_->UseRoom(&room_);
+    scope_.Spawn(FollowRoom());
     CO_RETURN_IF_ERROR(co_await server_->Start());
     if (server_->store()->super()->cluster != super.cluster) {
       co_return Error(FsError::kWrongCluster, config_.data + " has the store of another cluster than its superblock");
@@ -187,6 +196,13 @@ class Daemon final : public DaemonFrame {
     co_return Ok();
   }
 
+  Task<void> FollowRoom() {
+    while (true) {
+      co_await Sleep(kRoomPeriodNs);
+      room_.Follow();
+    }
+  }
+
   Task<void> UpdateMetrics() {
     while (true) {
       std::string text = MetaMetricsText(*server_);
@@ -203,6 +219,8 @@ class Daemon final : public DaemonFrame {
   FileBudget files_;
   bool format_;
   const RestoreFlags restore_;
+  DiskRoom room_;
+  bool is_full_ = false;  // the store's disk, at the start
   std::optional<QuickWake> wake_;
   ThreadPool sync_pool_;
   std::mutex metrics_mu_;

@@ -81,6 +81,7 @@ rocksdb::DBOptions DbOptions(const RocksKvOptions& options, const Memory& memory
   db.max_open_files = options.max_open_files;
   db.max_background_jobs = options.max_background_jobs;
   db.bytes_per_sync = kMiB;
+  db.avoid_flush_during_recovery = !options.flush_at_open;
   db.avoid_flush_during_shutdown = true;  // the log has it
   db.skip_stats_update_on_db_open = true;
   db.max_bgerror_resume_count = 0;  // a failed fsync must never be forgotten

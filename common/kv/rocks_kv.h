@@ -40,6 +40,7 @@ struct RocksKvOptions {
   bool prepare_log = true;  // syncs write over zeros (prepared_log.h)
   bool create_if_missing = true;
   uint64_t max_wal_bytes = 256 * kMiB;  // older data is flushed to tables beyond this
+  bool flush_at_open = true;  // what the log has goes to tables then; without, opening writes next to nothing
   int max_open_files = 512;
   int max_background_jobs = 2;
 };

@@ -80,6 +80,7 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   const InodeId dir = r.parent;
   // Whom root is squashed to the client does not know.
   if (!reply->created || options_.root_squash || !sessions_.Exists(s)) co_return;
+  if (!RoomToGrow(room_)) co_return;  // what was made beforehand could not be kept
   if (OthersVisit(dir, s) || interests_.OthersKnowNames(dir, s)) co_return;
   if (auto told = untold_.find(dir); told != untold_.end() && !told->second.empty()) co_return;
   if (leases_.IsOpen(dir) && !leases_.IsOpenBy(s, dir)) co_return;

@@ -175,6 +175,10 @@ Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
 Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(CheckSession(r.header));
+  if ((!r.extents.empty() || r.make) && !Repeats(r.header)) {
+    // What is given back, or becomes a hole, is taken on a full disk as well.
+    if (Error full = CheckRoom(room_, OpKind::kClone); !full.ok()) co_return full;
+  }
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
   const InodeId mine = r.make ? r.make->parent : r.ino;
   const bool exclusive = leases_.ModeOf(s, mine) == LeaseMode::kExclusive;

@@ -58,6 +58,7 @@
 #include "meta/session/number_grants.h"
 #include "meta/session/recent_lookups.h"
 #include "meta/session/session_table.h"
+#include "meta/store/room.h"
 #include "meta/store/txn.h"
 
 namespace stria {
@@ -78,6 +79,7 @@ class MetaServer final : public MetaService, public AdminService {
 
   // Keeps a backup of the metadata on the data servers, from Start on. `connector` outlives the server.
   void UseBackups(BackupConnector* connector) { backups_ = connector; }
+  void UseRoom(MetaRoom* room) { room_ = room; }  // the store's disk; outlives the server
   // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
   Task<Result<void>> Start();
   // Makes everything durable and ends all tasks; calls give kNotReady again.
@@ -142,6 +144,7 @@ class MetaServer final : public MetaService, public AdminService {
   const SessionTable& sessions() const { return sessions_; }
   const WaitList& waits() const { return waits_; }
   MetaStore* store() { return store_.get(); }
+  ClusterState* cluster() { return cluster_.get(); }
   const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
   const FoldQueue& folds() const { return folds_; }
@@ -556,6 +559,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
 
+  MetaRoom* room_ = nullptr;
   BackupConnector* backups_ = nullptr;
   std::unique_ptr<Archiver> archiver_;
   int64_t unknown_hold_until_ns_ = 0;  // wall clock

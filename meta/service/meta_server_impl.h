@@ -8,6 +8,7 @@
 
 #include "common/sabotage.h"
 #include "meta/service/meta_server.h"
+#include "meta/service/room_gate.h"
 
 namespace stria {
 
@@ -123,6 +124,7 @@ template <class Rep, class F>
 Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
   for (int i = 0;; ++i) {
     CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(h) : CheckSession(h));
+    if (Error full = CheckRoom(room_, kind); !full.ok() && !Repeats(h)) co_return full;
     *touched = Touched();
     std::optional<Error> failed;
     {

@@ -171,6 +171,9 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
     CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(exposure_->some_thin, kMaxLostFiles));
   }
   s.advice = RoomAdvice(*cluster_, Wall());
+  if (room_ != nullptr) {
+    for (Advice& a : room_->Told()) s.advice.push_back(std::move(a));
+  }
   s.removed = cluster_->removed().All();
   co_return std::move(s);
 }
