@@ -44,6 +44,7 @@ SessionHandlers Client::Handlers() {
     return vfs_.OnCameBack(std::move(not_taken));
   };
   h.on_repeated = [this](const Attr& attr) { vfs_.OnRepeated(attr); };
+  h.unreachable = [this] { return peers_.LostNodes(); };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);
     stripes_.OnMapChanged();

@@ -25,6 +25,7 @@
 #include "meta/disk_room.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
+#include "meta/node_probe.h"
 #include "meta/restore_store.h"
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
@@ -63,7 +64,10 @@ class Daemon final : public DaemonFrame {
     metrics_server_.reset();
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
+    probe_.reset();
     server_.reset();
+    data_connector_.reset();
+    bulk_client_.reset();
     backups_.reset();
     grpc_client_.reset();
   }
@@ -145,10 +149,14 @@ class Daemon final : public DaemonFrame {
     if (config_.backup) server_->UseBackups(Backups());
     server_->UseRoom(&room_);
     scope_.Spawn(FollowRoom());
+    bulk_client_ = std::make_unique<BulkClient>(&executor_);
+    data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
     CO_RETURN_IF_ERROR(co_await server_->Start());
     if (server_->store()->super()->cluster != super.cluster) {
       co_return Error(FsError::kWrongCluster, config_.data + " has the store of another cluster than its superblock");
     }
+    probe_ = std::make_unique<NodeProbe>(data_connector_.get(), server_->cluster());
+    scope_.Spawn(probe_->Run());
     dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
     router_.Add(kMetaServiceName, dispatcher_.get());
     admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get());
@@ -227,7 +235,10 @@ class Daemon final : public DaemonFrame {
   std::string metrics_text_;  // guarded by metrics_mu_
   std::unique_ptr<GrpcClient> grpc_client_;
   std::unique_ptr<TransportBackupConnector> backups_;
+  std::unique_ptr<BulkClient> bulk_client_;
+  std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<MetaServer> server_;
+  std::unique_ptr<NodeProbe> probe_;
   std::unique_ptr<MetaDispatcher> dispatcher_;
   std::unique_ptr<AdminDispatcher> admin_dispatcher_;
   Router router_;

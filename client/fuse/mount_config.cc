@@ -66,6 +66,15 @@ Result<void> SetTimeout(std::string_view text, MountConfig* config) {
   return Ok();
 }
 
+Result<void> SetWait(std::string_view text, MountConfig* config) {
+  if (text == "forever") {
+    config->wait_ns = INT64_MAX;
+    return Ok();
+  }
+  ASSIGN_OR_RETURN(config->wait_ns, ParseDuration(text));
+  return Ok();
+}
+
 Result<void> SetMemory(std::string_view text, MountConfig* config) {
   ASSIGN_OR_RETURN(config->memory_bytes, ParseSize(text));
   if (config->memory_bytes < kMinMountMemoryBytes) {
@@ -115,6 +124,8 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetAddresses(value, config));  // one: commas part options
     } else if (key == "timeout") {
       RETURN_IF_ERROR(SetTimeout(value, config));
+    } else if (key == "wait") {
+      RETURN_IF_ERROR(SetWait(value, config));
     } else if (key == "memory") {
       RETURN_IF_ERROR(SetMemory(value, config));
     } else if (key == "wake_latency") {
@@ -185,10 +196,11 @@ constexpr char kAbout[] =
     "  mount -t fuse.stria pc1:/atlas /data -o ro,timeout=2m\n"
     "  umount /data                                         returns when all bytes are written\n\n"
     "In /etc/fstab:\n"
-    "  pc1:/  /data  fuse.stria  _netdev,nofail,nosuid,nodev,noauto,x-systemd.automount  0  0";
+    "  pc1:/  /data  fuse.stria  _netdev,nofail,nosuid,nodev,wait=forever,x-systemd.mount-timeout=infinity  0  0";
 
 constexpr char kOptions[] =
-    "mount options: ro, timeout=60s, memory=1GiB, node=NAME, async_close (close(2) does not wait for the disks), "
+    "mount options: ro, timeout=60s, wait=DURATION|forever (for a metadata server, at the start; the timeout, if it is not set), "
+    "memory=1GiB, node=NAME (found by itself on a machine that is one node), async_close (close(2) does not wait for the disks), "
     "sync (each write(2) does), "
     "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
@@ -215,7 +227,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   CLI::App app(umount ? "Unmounts a Stria filesystem, and returns when all its bytes are written." : kAbout);
   app.name(config.by_mount8 ? name : "stria-mount");
   std::vector<std::string> positional, options;
-  std::string meta, timeout, memory, level;
+  std::string meta, timeout, wait, memory, level;
   bool fake = false;
   if (umount) {
     config.verb = MountVerb::kUnmount;
@@ -223,8 +235,9 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   } else {
     app.add_option("where", positional, "[HOST[:PORT][,HOST...][:/PATH]] MOUNTPOINT")->expected(1, 2)->required();
     app.add_option("--meta", meta, "metadata servers: HOST[:PORT][,HOST...]");
-    app.add_option("--node", config.node, "name of the node that this machine is");
+    app.add_option("--node", config.node, "name of the node that this machine is (found by itself, if it is one)");
     app.add_option("--timeout", timeout, "how long a call waits for servers before it fails (60s)");
+    app.add_option("--wait", wait, "how long it waits for a metadata server at the start: a time, or forever (as --timeout)");
     app.add_option("-o", options, kOptions)->allow_extra_args(false);
     app.add_option("--memory", memory, "for bytes to be written and stripes read (224MiB)");
     app.add_option("--log", config.log_file, "write the log to this file");
@@ -258,6 +271,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     if (positional.size() == 2) RETURN_IF_ERROR(ParseSource(positional[0], &config));
     if (!meta.empty()) RETURN_IF_ERROR(SetAddresses(meta, &config));
     if (!timeout.empty()) RETURN_IF_ERROR(SetTimeout(timeout, &config));
+    if (!wait.empty()) RETURN_IF_ERROR(SetWait(wait, &config));
     if (!memory.empty()) RETURN_IF_ERROR(SetMemory(memory, &config));
     if (!level.empty()) RETURN_IF_ERROR(SetLogLevel(level, &config));
     RETURN_IF_ERROR(CompleteConfig(is_root, &config));

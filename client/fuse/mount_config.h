@@ -29,8 +29,9 @@ struct MountConfig {
   std::vector<std::string> addresses;  // host:port of metadata servers
   std::string path = "/";              // of the directory that is mounted
   std::string mountpoint;
-  std::string node;                    // the node this machine is, "" if none
+  std::string node;                    // the node this machine is; "": it is found (find_node.h), if it is one
   int64_t timeout_ns = 60 * kSecond;
+  std::optional<int64_t> wait_ns;      // for a metadata server at the start; not set: the timeout
   uint64_t memory_bytes = 224 * kMiB;  // dirty bytes, and the cache of stripes
   bool async_close = false;
   bool sync = false;                   // each write is durable when it returns

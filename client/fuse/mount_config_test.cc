@@ -47,6 +47,17 @@ TEST(MountConfig, FormOfMount8) {
   EXPECT_EQ(p.config.fuse_options, (std::vector<std::string>{"nosuid", "default_permissions"}));
 }
 
+TEST(MountConfig, WaitsForTheMetadataServerAsLongAsItIsTold) {
+  MountConfig c;
+  EXPECT_FALSE(c.wait_ns);
+  ASSERT_TRUE(ParseMountOptions("_netdev,nofail,wait=forever,x-systemd.mount-timeout=infinity", &c).ok());
+  EXPECT_EQ(c.wait_ns, INT64_MAX);
+  EXPECT_TRUE(c.fuse_options.empty());
+  ASSERT_TRUE(ParseMountOptions("wait=5m", &c).ok());
+  EXPECT_EQ(c.wait_ns, 300 * kSecond);
+  EXPECT_FALSE(ParseMountOptions("wait=soon", &c).ok());
+}
+
 TEST(MountConfig, LastOfRoAndRwWins) {
   EXPECT_FALSE(Has(Parse({"h:1", "/d", "-o", "ro,rw"}).config, "ro"));
   EXPECT_TRUE(Has(Parse({"h:1", "/d", "-o", "rw,ro"}).config, "ro"));

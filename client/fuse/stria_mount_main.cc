@@ -23,6 +23,7 @@
 #include "client/client.h"
 #include "client/fuse/daemon.h"
 #include "client/fuse/executor_thread.h"
+#include "client/fuse/find_node.h"
 #include "client/fuse/fuse_adapter.h"
 #include "client/fuse/fuse_mount.h"
 #include "client/fuse/kernel_cache.h"
@@ -52,6 +53,8 @@ constexpr int kComputeThreads = 2;
 constexpr int kLocalReadThreads = 4;
 constexpr int64_t kDrainNs = 5 * kSecond;
 constexpr size_t kRequestBuffersBesidesDirty = 64;
+constexpr int64_t kAskRoomNs = 5 * kSecond;
+constexpr int kAskRoomAgainMs = 1000;
 constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
 
 std::string HostName() {
@@ -132,13 +135,15 @@ class MountProgram {
         compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local") {}
   ~MountProgram() { close(gone_fd_); }
 
-  Result<void> Start();
+  Result<void> Start(int signal_fd);
   // Until a signal comes or the mount is gone.
   void Wait(int signal_fd);
   // The exit code.
   int End();
 
  private:
+  // Waits for a metadata server, as a room may power up in any order, and finds out which node this is.
+  Result<void> AwaitRoom(int signal_fd);
   Result<void> StartClient();
   void MakeStateFile();
   // For Passthrough.
@@ -151,7 +156,7 @@ class MountProgram {
     return false;
   }
 
-  const MountConfig config_;
+  MountConfig config_;  // its `node` may be found
   const Uuid uuid_;
   const int gone_fd_;
   ExecutorThread loop_;  // outlives the pools, whose work goes on there
@@ -171,10 +176,45 @@ class MountProgram {
   std::optional<MountStateFile> state_;  // the last to go
 };
 
-Result<void> MountProgram::StartClient() {
+// Of the first that answers; the last error otherwise.
+Task<Result<ClusterMap>> AskForMap(MetaConnector* meta, std::vector<std::string> addresses) {
+  Result<ClusterMap> map = Error(FsError::kUnavailable);
+  for (const std::string& address : addresses) {
+    InodeRequest request;
+    request.header.timeout_ns = kAskRoomNs;
+    const std::shared_ptr<MetaService> service = meta->Connect(address);
+    map = co_await service->GetMap(std::move(request));
+    if (map.ok()) co_return map;
+  }
+  co_return map;
+}
+
+Result<void> MountProgram::AwaitRoom(int signal_fd) {
   loop_.Do([this] {
     peers_ = std::make_unique<BulkClient>(&loop_.executor());
     meta_ = std::make_unique<TransportMetaConnector>(peers_.get());
+  });
+  const int64_t began_ns = loop_.executor().NowNs();
+  const int64_t wait_ns = config_.wait_ns.value_or(config_.timeout_ns);
+  bool said = false;
+  while (true) {
+    const Result<ClusterMap> map = loop_.Run([this] { return AskForMap(meta_.get(), config_.addresses); });
+    if (map.ok()) {
+      if (!config_.node.empty()) return Ok();
+      const NodeFound found = FindOwnNode(*map, [](const std::string& address) { return IsOwnAddress(address); });
+      config_.node = found.name;
+      LogInfo("{}", found.said);
+      return Ok();
+    }
+    if (!IsRetryable(map.code()) || loop_.executor().NowNs() - began_ns >= wait_ns) return map.error();
+    if (!std::exchange(said, true)) LogWarning("waiting for a metadata server: {}", map.error());
+    pollfd ends = {signal_fd, POLLIN, 0};
+    if (poll(&ends, 1, kAskRoomAgainMs) > 0) return Error(FsError::kCancelled, "it was told to end while it waited for a metadata server");
+  }
+}
+
+Result<void> MountProgram::StartClient() {
+  loop_.Do([this] {
     data_ = std::make_unique<TransportDataConnector>(peers_.get());
     local_ = std::make_unique<LocalDataConnector>(&loop_.executor(), data_.get(), &local_reads_,
                                                   [this](const std::string& address) { return IsLocal(address); });
@@ -184,7 +224,8 @@ Result<void> MountProgram::StartClient() {
   return loop_.Run([this] { return client_->WaitReady(); });
 }
 
-Result<void> MountProgram::Start() {
+Result<void> MountProgram::Start(int signal_fd) {
+  RETURN_IF_ERROR(AwaitRoom(signal_fd));
   RETURN_IF_ERROR(StartClient());
   ASSIGN_OR_RETURN(const InodeId root, loop_.Run([this] { return Resolve(client_->vfs(), config_.path); }));
   (void)loop_.Run([this] { return client_->vfs().StatFs(Caller()); });  // df(1) has something to show from now on
@@ -312,7 +353,7 @@ int RunMount(MountConfig config) {
     return kExitFailed;
   }
   MountProgram program(config, former);
-  if (auto started = program.Start(); !started.ok()) {
+  if (auto started = program.Start(signal_fd); !started.ok()) {
     LogError("cannot mount {}: {}", config.mountpoint, started.error());
     program.End();
     daemon->Failed(started.error().message.empty() ? started.error().ToString() : started.error().message,

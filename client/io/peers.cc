@@ -202,6 +202,14 @@ std::vector<TargetId> DataPeers::LostTargets() const {
   return out;
 }
 
+std::vector<NodeId> DataPeers::LostNodes() const {
+  std::vector<NodeId> out;
+  for (const auto& [id, peer] : peers_) {
+    if (peer->expected && peer->silence.lost()) out.push_back(id);
+  }
+  return out;
+}
+
 std::shared_ptr<DataPeers::Peer> DataPeers::Find(NodeId node) {
   auto it = peers_.find(node);
   if (it == peers_.end()) return nullptr;

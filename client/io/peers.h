@@ -60,6 +60,8 @@ class DataPeers {
   bool InDoubt(NodeId node) const;
   // The disks of lost nodes that the metadata server may put stripes on, as it knows nothing of it (yet).
   std::vector<TargetId> LostTargets() const;
+  // Nodes that should answer by the map, and do not.
+  std::vector<NodeId> LostNodes() const;
 
   // Calls fill the header. Errors: kUnavailable, kDeadline, what the transport says, and kWrongCluster. kUnavailable also
   // when the node is found lost meanwhile.

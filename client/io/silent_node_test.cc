@@ -99,6 +99,7 @@ TEST(SilentNode, StallsManyWritersAtOnceLittle) {
   }
   EXPECT_TRUE(env.ex.RunUntil([&] { return left == 0; }, env.ex.NowNs() + 100 * kSecond));
   EXPECT_LE(longest_ns, kMostNs);
+  EXPECT_EQ(env.io.peers.LostNodes(), std::vector<NodeId>{NodeId(3)}) << "which the metadata server is told";
 }
 
 // Two of raid6 lose power together.

@@ -88,6 +88,7 @@ struct SessionHandlers {
   std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
   // A commit that a restart had lost was done again, and answered with this.
   std::function<void(const Attr&)> on_repeated;
+  std::function<std::vector<NodeId>()> unreachable;  // data servers, now: told with each renewal
   std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
 };
 

@@ -1,0 +1,40 @@
+// Tries whether the data servers that register can be reached at the addresses that they give, at once and now and then: one
+// that is heard, and that nobody can reach, or in whose place another answers, is of no use. What is found status tells.
+// For the executor's thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "api/data_api.h"
+#include "common/exec/task.h"
+#include "meta/cluster/cluster_state.h"
+
+namespace stria {
+
+inline constexpr int64_t kProbeRoundNs = 2 * kSecond;
+inline constexpr int64_t kProbeAgainNs = 15 * kSecond;
+inline constexpr int64_t kProbeTimeoutNs = 3 * kSecond;
+
+class NodeProbe {
+ public:
+  // Both outlive it.
+  NodeProbe(DataConnector* connector, ClusterState* cluster) : connector_(connector), cluster_(cluster) {}
+  Task<void> Run();  // for ever
+
+ private:
+  struct Tried {
+    std::string address;
+    int64_t at_ns = 0;
+    bool reached = true;
+  };
+  Task<bool> Reaches(NodeInfo node, TargetId disk);
+  Task<void> Round();
+
+  DataConnector* const connector_;
+  ClusterState* const cluster_;
+  std::map<NodeId, Tried> tried_;
+};
+
+}  // namespace stria
