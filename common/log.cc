@@ -1,5 +1,7 @@
 #include "common/log.h"
 
+#include "common/printable.h"
+
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -41,7 +43,9 @@ spdlog::level::level_enum ToSpd(LogLevel level) {
 }  // namespace
 
 namespace log_internal {
-void Line(LogLevel level, std::string_view line) {
+void Line(LogLevel level, std::string_view text) {
+  // A name in it may have line breaks, and would be lines of its own choice.
+  const std::string line = Printable(text);
   if (g_has_sink.load(std::memory_order_acquire)) {
     std::lock_guard<std::mutex> lock(g_sink_mu);
     if (g_sink) g_sink(g_sink_context, level, line);

@@ -46,6 +46,14 @@ TEST(Log, GoesToAFile) {
   SetLogLevel(LogLevel::kOff);
 }
 
+TEST(Log, OneEventIsOneLine) {
+  std::vector<std::string> lines;
+  SetLogSink(&Collect, &lines, LogLevel::kInfo);
+  LogWarning("file '{}' is lost", "a\n2026-01-01 I all is well\033[2J\xff");
+  SetLogSink(nullptr, nullptr);
+  EXPECT_EQ(lines, (std::vector<std::string>{R"(2 file 'a\n2026-01-01 I all is well\033[2J\377' is lost)"}));
+}
+
 TEST(Log, Levels) {
   EXPECT_EQ(ParseLogLevel("warning").value(), LogLevel::kWarning);
   EXPECT_EQ(ParseLogLevel("loud").code(), FsError::kInval);

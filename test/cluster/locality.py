@@ -57,6 +57,25 @@ def scenario():
         assert max(h["bytes"] for h in parts["hosts"]) <= 1.1 * 3 * SIZE / 5 + MIB, parts
         say("split gives each node its own file, and five nodes equal parts")
 
+        odd = os.fsencode(c.mount) + b"/odd/\xff \n\x1b[2J'.root"
+        os.mkdir(os.path.dirname(odd))
+        with open(odd, "wb") as f:
+            f.write(b"found")
+        items = json.loads(c.stria("split", c.mount / "odd").stdout)["hosts"]
+        names = {os.fsencode(w["path"]) for h in items for w in h["work"]}
+        dask = {}
+        exec(c.stria("split", c.mount / "odd", "--format", "dask").stdout, dask)
+        assert names == {os.fsencode(w[0]) for w in dask["work"]} == {odd}, (names, dask["work"])
+        c.stria("split", c.mount / "odd", "--format", "slurm", "--lists", c.dir / "lists")
+        listed = [json.loads(p.read_text())["work"] for p in (c.dir / "lists").glob("*.json")]
+        assert [open(w["path"], "rb").read() for work in listed for w in work] == [b"found"], listed
+        assert os.fsencode(json.loads(c.stria("where", os.fsdecode(odd), "--json").stdout)["file"]) == odd
+        paths = ("paths", str(os.stat(odd).st_ino))
+        shown = c.stria(*paths).stdout
+        assert shown == "$'/odd/\\377 \\n\\033[2J\\'.root'\n", shown
+        assert os.fsencode(c.stria(*paths, "-0").stdout) == odd[len(os.fsencode(c.mount)):] + b"\0"
+        say("a name of any bytes comes out of every format as it is")
+
         here = c.stria("run", "--near", c.mount / "data/by-n1", "--dry-run").stdout
         assert here.startswith("here"), here
         ssh = c.dir / "ssh"

@@ -181,7 +181,8 @@ class Cluster:
         environment = {**os.environ, **{name: str(value) for name, value in dict(environment).items()}}
         if (self.cluster / "cluster.json").exists():
             environment["STRIA_META"] = json.loads((self.cluster / "cluster.json").read_text())["meta"]
-        done = subprocess.run([self.stria_path, *map(str, args)], env=environment, text=True, capture_output=True,
+        done = subprocess.run([self.stria_path, *map(str, args)], env=environment, encoding="utf-8",
+                              errors="surrogateescape", capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=timeout)
         if check and done.returncode != 0:
             raise AssertionError(f"stria {' '.join(map(str, args))} gave {done.returncode}:\n{done.stdout}{done.stderr}")

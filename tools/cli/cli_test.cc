@@ -389,6 +389,15 @@ TEST_F(CliTest, WherePathsLayoutFsck) {
   EXPECT_EQ(Run("paths 7"), 0);
   EXPECT_EQ(out_.str(), "/a\n/b\n");
   EXPECT_EQ(Run("paths 8"), 1);
+  meta_->onPaths = [](const InodeRequest&) -> Result<PathsReply> { return PathsReply{{"/a\xff\n", "/b c"}}; };
+  EXPECT_EQ(Run("paths 7"), 0);
+  EXPECT_EQ(out_.str(), "$'/a\\377\\n'\n/b c\n");
+  EXPECT_EQ(Run("paths 7 --null"), 0);
+  EXPECT_EQ(out_.str(), std::string("/a\xff\n\0/b c\0", 10));
+  EXPECT_EQ(Run("paths 7 --json"), 0);
+  EXPECT_NE(out_.str().find(R"("/a\udcff\n")"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("where /not\033[2Jhere"), 66);
+  EXPECT_EQ(err_.str().find('\033'), std::string::npos) << err_.str();
   FsckReply clean{{}, 10, 2, 5};
   meta_->onFsck = [&](const InodeRequest&) -> Result<FsckReply> { return clean; };
   EXPECT_EQ(Run("fsck"), 0);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/printable.h"
 #include "tools/cli/json.h"
 
 namespace stria::cli {
@@ -45,7 +46,7 @@ Result<std::vector<std::vector<EventCluster>>> AskClusters(const std::vector<std
   const int fd = mkstemp(list.data());
   if (fd < 0) return ErrnoError(errno, list);
   close(fd);
-  std::ofstream(list) << Json(paths).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::ofstream(list) << DumpLine(Json(paths));
   const char* python = std::getenv("STRIA_PYTHON");
   std::string command = ShellQuoted(python != nullptr ? python : "python3") + " -m stria.clusters --paths " + ShellQuoted(list);
   if (!tree.empty()) command += " --tree " + ShellQuoted(tree);

@@ -1,5 +1,7 @@
 #include "tools/cli/context.h"
 
+#include "common/printable.h"
+
 namespace stria::cli {
 namespace {
 
@@ -39,7 +41,7 @@ int ExitCodeFor(const Error& e) {
 
 int Context::Fail(int exit_code, const Error& e) const {
   const std::string sentence = e.message.empty() ? e.ToString() : e.message;
-  *err << "stria: " << sentence << "\n";
+  *err << "stria: " << Printable(sentence) << "\n";
   if (json) *out << Dump(ErrorJson(e));
   return exit_code;
 }

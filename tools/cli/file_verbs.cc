@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "common/printable.h"
 #include "locality/place.h"
 #include "stripe/layout_spec.h"
 #include "tools/cli/context.h"
@@ -220,7 +221,7 @@ int RunSetLayout(const Context& ctx, const std::string& path, const std::string&
 
 // ---- paths, fsck ----------------------------------------------------------------------------------
 
-int RunPaths(const Context& ctx, uint64_t ino) {
+int RunPaths(const Context& ctx, uint64_t ino, bool null) {
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
   const auto reply = (*client)->Call<PathsReply>("paths", [ino](MetaService& meta, OpHeader header) {
@@ -233,7 +234,7 @@ int RunPaths(const Context& ctx, uint64_t ino) {
   if (ctx.json) {
     *ctx.out << Dump({{"inode", ino}, {"paths", reply->paths}});
   } else {
-    for (const std::string& p : reply->paths) *ctx.out << p << "\n";
+    for (const std::string& p : reply->paths) null ? *ctx.out << p << '\0' : *ctx.out << PrintableName(p) << "\n";
   }
   return reply->paths.empty() ? kExitNo : kExitOk;
 }
@@ -259,7 +260,7 @@ int RunFsckRepair(const Context& ctx, const FsckArgs& args) {
     const auto would = call(true);
     if (!would.ok()) return ctx.Fail(would.error());
     std::string what;
-    for (const std::string& repair : would->done) what += (what.empty() ? "" : "\n       ") + repair;
+    for (const std::string& repair : would->done) what += (what.empty() ? "" : "\n       ") + Printable(repair);
     if (!what.empty() && !ctx.confirm(what)) return kExitNo;
   }
   const auto reply = call(args.dry_run);
@@ -281,7 +282,7 @@ int RunFsck(const Context& ctx, const FsckArgs& args) {
   if (ctx.json) {
     *ctx.out << Dump(FsckJson(*reply));
   } else {
-    for (const std::string& p : reply->problems) *ctx.out << p << "\n";
+    for (const std::string& p : reply->problems) *ctx.out << Printable(p) << "\n";
     *ctx.out << "checked " << Count(reply->inodes, "inode", "inodes") << ", "
              << Count(reply->extents, "extent", "extents") << ", "
              << Count(reply->stripes, "stripe", "stripes") << ": "
@@ -330,7 +331,9 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   CLI::App* paths = app.add_subcommand("paths", "All names of an inode (exit 1 if it has none)");
   paths->add_option("INODE", *ino, "Its number, as in ls -i")->required();
   AddCommon(paths, ctx, "stria paths $(stat -c %i /data/run7.root)");
-  paths->callback([&ctx, ino] { ctx.run = [&ctx, ino] { return RunPaths(ctx, *ino); }; });
+  auto null = std::make_shared<bool>(false);
+  paths->add_flag("--null,-0", *null, "For xargs -0: names as they are, each ended by a zero byte");
+  paths->callback([&ctx, ino, null] { ctx.run = [&ctx, ino, null] { return RunPaths(ctx, *ino, *null); }; });
 
   CLI::App* fsck =
       app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");

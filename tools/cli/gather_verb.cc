@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "common/printable.h"
 #include "locality/gather_plan.h"
 #include "stripe/layout_spec.h"
 #include "tools/cli/clusters.h"
@@ -121,7 +122,7 @@ Result<void> GatherFile(const Context& ctx, const GatherArgs& args, const std::s
   uint64_t bytes = 0;
   for (const GatherStripe& s : stripes) {
     bytes += s.bytes();
-    if (args.dry_run && !ctx.json) *ctx.out << path << " " << Spelled(s) << "\n";
+    if (args.dry_run && !ctx.json) *ctx.out << PrintableName(path) << " " << Spelled(s) << "\n";
     if (!args.dry_run) RETURN_IF_ERROR(SetAttribute(path, "user.stria.gather", Spelled(s)));
   }
   std::string hosts;
@@ -131,7 +132,7 @@ Result<void> GatherFile(const Context& ctx, const GatherArgs& args, const std::s
   if (ctx.json) {
     *ctx.out << Dump({{"path", path}, {"layout", target.spec}, {"bytes", bytes}, {"stripes", stripes.size()}, {"hosts", hosts}});
   } else if (!args.dry_run) {
-    *ctx.out << path << ": " << HumanBytes(bytes) << " in " << Count(stripes.size(), "stripe", "stripes") << ", "
+    *ctx.out << PrintableName(path) << ": " << HumanBytes(bytes) << " in " << Count(stripes.size(), "stripe", "stripes") << ", "
              << hosts << "\n";
   }
   return {};

@@ -1,8 +1,44 @@
 #include "tools/cli/json.h"
 
-namespace stria::cli {
+#include "common/printable.h"
 
-std::string Dump(const Json& j) { return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+namespace stria::cli {
+namespace {
+
+// The library's own writer knows UTF-8 only. `indent` < 0: all in one line.
+void Write(const Json& j, int indent, int depth, std::string* out) {
+  const auto line = [&](int at) {
+    if (indent >= 0) *out += "\n" + std::string(static_cast<size_t>(indent * at), ' ');
+  };
+  const bool object = j.is_object();
+  if (j.is_string()) {
+    *out += JsonQuoted(j.get_ref<const std::string&>());
+  } else if ((!object && !j.is_array()) || j.empty()) {
+    *out += j.dump();
+  } else {
+    *out += object ? '{' : '[';
+    bool first = true;
+    for (const auto& item : j.items()) {
+      if (!std::exchange(first, false)) *out += ',';
+      line(depth + 1);
+      if (object) *out += JsonQuoted(item.key()) + (indent >= 0 ? ": " : ":");
+      Write(item.value(), indent, depth + 1, out);
+    }
+    line(depth);
+    *out += object ? '}' : ']';
+  }
+}
+
+std::string Written(const Json& j, int indent) {
+  std::string out;
+  Write(j, indent, 0, &out);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string Dump(const Json& j) { return Written(j, 2); }
+std::string DumpLine(const Json& j) { return Written(j, -1); }
 
 Json NodesJson(const ClusterMap& map) {
   Json out = Json::array();

@@ -25,7 +25,9 @@ Json AdminJson(const AdminReply& r, bool dry_run);
 Json FsckJson(const FsckReply& r);
 Json ErrorJson(const Error& e);
 
-// Two spaces of indent, a newline at the end. Bytes that are not UTF-8 (file names) are replaced.
+// Two spaces of indent, a newline at the end. Strings (file names) may be any bytes: JsonQuoted.
 std::string Dump(const Json& j);
+// The same in one line.
+std::string DumpLine(const Json& j);
 
 }  // namespace stria::cli

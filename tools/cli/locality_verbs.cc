@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "common/printable.h"
 #include "locality/read_tally.h"
 #include "tools/cli/files.h"
 #include "tools/cli/where.h"
@@ -98,7 +99,7 @@ int RunNear(const Context& ctx, const RunArgs& args) {
   }
   const auto nearest = FindNearest(ctx, args.file);
   if (!nearest.ok() && (args.strict || nearest.code() != FsError::kUnavailable)) return ctx.Fail(nearest.error());
-  if (!nearest.ok()) *ctx.err << "stria: " << nearest.error().message << "; running here\n";
+  if (!nearest.ok()) *ctx.err << "stria: " << Printable(nearest.error().message) << "; running here\n";
   const std::string node = nearest.ok() ? nearest->node.name : "";
   const auto here = AskMount(args.file, "user.stria.node");
   const bool is_here = !nearest.ok() || (here.ok() && *here == node);
@@ -107,7 +108,7 @@ int RunNear(const Context& ctx, const RunArgs& args) {
   const std::string host = nearest.ok() ? HostOf(nearest->node.address) : "";
   if (args.dry_run) {
     *ctx.out << (is_here ? "here" : "on " + node + " (" + host + ")");
-    if (nearest.ok()) *ctx.out << ", which holds " << Percent(nearest->bytes, nearest->size) << " % of " << args.file;
+    if (nearest.ok()) *ctx.out << ", which holds " << Percent(nearest->bytes, nearest->size) << " % of " << PrintableName(args.file);
     *ctx.out << "\n";
     return kExitOk;
   }

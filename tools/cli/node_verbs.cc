@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/printable.h"
 #include "tools/cli/context.h"
 
 namespace stria::cli {
@@ -43,7 +44,7 @@ int Finish(const Context& ctx, const Result<AdminReply>& reply, bool dry_run, co
     *ctx.out << Dump(AdminJson(*reply, dry_run));
     return kExitOk;
   }
-  *ctx.out << (dry_run ? "would: " : "") << reply->message << "\n";
+  *ctx.out << (dry_run ? "would: " : "") << Printable(reply->message) << "\n";
   if (!dry_run && reply->stripes > 0 && !hint.empty()) *ctx.out << hint << "\n";
   return kExitOk;
 }

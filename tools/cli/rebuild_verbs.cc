@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include "common/printable.h"
 #include "tools/cli/context.h"
 #include "tools/cli/rebuild_watch.h"
 
@@ -44,7 +45,7 @@ class WatchPrinter {
     next_ns_ = now_ns + kLineNs;
     if (ctx_.json) {
       Json j = {{"rebuilds", RepairsJson(s)}, {"degraded_stripes", s.degraded_stripes}, {"ended", last}};
-      *ctx_.out << j.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n" << std::flush;
+      *ctx_.out << DumpLine(j) << std::flush;
       return;
     }
     for (const std::string& line : view.lines) *ctx_.out << line << "\n";
@@ -114,7 +115,7 @@ int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate, bool
   if (ctx.json) {
     *ctx.out << Dump(AdminJson(*reply, dry_run));
   } else {
-    *ctx.out << (dry_run ? "would: " : "") << reply->message << "\n";
+    *ctx.out << (dry_run ? "would: " : "") << Printable(reply->message) << "\n";
   }
   return kExitOk;
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/printable.h"
 #include "common/units.h"
 
 namespace stria::cli {
@@ -63,12 +64,6 @@ std::string HumanDuration(int64_t s) {
 
 std::string Count(uint64_t n, std::string_view one, std::string_view many) {
   return std::to_string(n) + " " + std::string(n == 1 ? one : many);
-}
-
-std::string ShellQuoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) c == '\'' ? out += "'\\''" : out += c;
-  return out + "'";
 }
 
 int Percent(uint64_t done, uint64_t total) {
@@ -221,7 +216,7 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
                          std::all_of(s.repairs.begin(), s.repairs.end(),
                                      [&](const auto& p) { return p.target != t.id || IsFinished(p); });
     // In its node's words, which say what to do or what is done.
-    const std::string why = t.problem.empty() ? "" : " Its node says: " + t.problem + ".";
+    const std::string why = t.problem.empty() ? "" : " Its node says: " + Printable(t.problem) + ".";
     if (t.state == TargetState::kUp && !t.problem.empty()) {
       out->push_back({Health::kDegraded, "Disk " + name + " is absent." + why,
                       "If it does not come back by itself, see to it on its node; it counts as failed after the grace "
@@ -320,7 +315,7 @@ void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
   for (const LostFile& f : s.thin_files) {
     if (!seen.insert(f.ino).second) continue;
     if (told == kMaxNamedFiles) ++more;
-    else names += (told++ ? ", " : "") + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path);
+    else names += (told++ ? ", " : "") + FileForPeople(f.path, f.ino);
   }
   if (more > 0) names += ", and more";
   out->push_back({Health::kAtRisk,
@@ -418,6 +413,10 @@ ClusterMap InOrder(ClusterMap map) {
   return map;
 }
 
+std::string FileForPeople(const std::string& path, InodeId ino) {
+  return path.empty() ? "inode " + std::to_string(ino.v) : PrintableName(path);
+}
+
 std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
   const int percent = Percent(BytesOrStripesDone(p), BytesOrStripesTotal(p));
   std::string line =
@@ -432,7 +431,7 @@ std::string RenderRepairLine(const RepairProgress& p, const ClusterMap& map) {
     if (p.eta_s >= 0) line += ", " + HumanDuration(p.eta_s) + " left";
   }
   if (p.stuck > 0) line += ", " + std::to_string(p.stuck) + " stuck";
-  if (!p.reason.empty()) line += " (" + p.reason + ")";
+  if (!p.reason.empty()) line += " (" + Printable(p.reason) + ")";
   return line;
 }
 
@@ -494,7 +493,7 @@ std::string RenderLostFiles(const StatusReply& s) {
   if (s.lost_stripes == 0 && s.lost_files.empty()) return "errors: no known data errors\n";
   std::string out = "errors: these ranges give EIO until their nodes or disks are back:\n";
   for (const LostFile& f : s.lost_files) {
-    out += "    " + (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " +
+    out += "    " + FileForPeople(f.path, f.ino) + "  " +
            std::to_string(f.offset) + "+" + std::to_string(f.length) + "\n";
   }
   return out;
@@ -534,7 +533,7 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string
     t.header = {"CLIENT", "NODE", "LEASE"};
     for (const SessionInfo& c : s.sessions) {
       t.rows.push_back(
-          {c.client, c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
+          {Printable(c.client), c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
     }
     out += RenderTable(t, 4) + "\n";
   }

@@ -16,9 +16,6 @@ std::string HumanBytes(uint64_t bytes);      // "0 B", "1.5 GiB", "12 GiB"
 std::string HumanDuration(int64_t seconds);  // "5 s", "2 min 5 s", "3 h 4 min", "2 d 3 h"
 std::string Count(uint64_t n, std::string_view one, std::string_view many);  // "1 file", "3 files"
 
-// One word of a shell, whatever is in it.
-std::string ShellQuoted(std::string_view text);
-
 // Rounds down, so that 100 is only ever printed for all of it. 100 if total is 0.
 int Percent(uint64_t done, uint64_t total);
 // "[#####-----]" with `width` cells between the brackets.
@@ -45,6 +42,9 @@ const char* HealthName(Health h);  // "HEALTHY", "DEGRADED", "AT RISK"
 
 // The map with its nodes and disks in the order in which people count: n2 before n10.
 ClusterMap InOrder(ClusterMap map);
+
+// A file as people know it: its path if there is one.
+std::string FileForPeople(const std::string& path, InodeId ino);
 
 // True if nothing of it is left to do.
 bool IsFinished(const RepairProgress& p);

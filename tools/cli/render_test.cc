@@ -27,6 +27,28 @@ TEST(Render, Durations) {
   EXPECT_EQ(HumanDuration(86400 + 3600 * 3), "1 d 3 h");
 }
 
+TEST(Json, IsLaidOutAsEver) {
+  const Json j = {{"a", {1, 2.5, nullptr, true}}, {"b", Json::object()}, {"c", Json::array()}, {"d", {{"e", "x\ny"}}}};
+  EXPECT_EQ(Dump(j), j.dump(2) + "\n");
+  EXPECT_EQ(DumpLine(j), j.dump() + "\n");
+}
+
+TEST(Render, NamesOfAllBytes) {
+  StatusReply s = SampleStatus();
+  s.lost_stripes = 1;
+  s.lost_files = {{InodeId(9), "/\xff\033[2J\nall is well", 0, 10}};
+  s.thin_stripes = 1;
+  s.thin_files = {{InodeId(9), "/\xff\033[2J", 0, 10}};
+  s.sessions[0].client = "mount /mnt/\033]0;x\007 on pc7 (pid 1)";
+  const std::string text = RenderStatus(s, kSampleNowNs);
+  EXPECT_NE(text.find(R"(    $'/\377\033[2J\nall is well'  0+10)"), text.npos) << text;
+  EXPECT_NE(text.find(R"(may lose them: $'/\377\033[2J'.)"), text.npos) << text;
+  EXPECT_NE(text.find(R"(mount /mnt/\033]0;x\007 on pc7)"), text.npos) << text;
+  EXPECT_EQ(text.find('\033'), text.npos) << "a terminal would obey a file's name";
+  const std::string json = Dump(StatusJson(s, kSampleNowNs));
+  EXPECT_NE(json.find(R"("path": "/\udcff\u001b[2J\nall is well")"), json.npos) << json;
+}
+
 TEST(Render, OneHundredPercentIsAllOfIt) {
   EXPECT_EQ(Percent(0, 0), 100);
   EXPECT_EQ(Percent(999999, 1000000), 99);

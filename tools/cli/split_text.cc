@@ -1,5 +1,6 @@
 #include "tools/cli/split_text.h"
 
+#include "common/printable.h"
 #include "tools/cli/render.h"
 
 namespace stria::cli {
@@ -20,29 +21,41 @@ constexpr char kSlurmHead[] =
     "#   SBATCH_OPTIONS are passed on; STRIA_STRICT=1 insists on the node\n"
     "set -eu\n"
     "[ $# -gt 0 ] || { sed -n '2,5s/^# //p' \"$0\"; exit 64; }\n"
-    "command=$(printf '%q ' \"$@\")\n"
+    "quoted() {  # sbatch runs what it wraps with sh, which does not know all that printf %q writes\n"
+    "  local word mark=\"'\" escaped=\"'\\\\''\"\n"
+    "  for word; do printf \"'%s' \" \"${word//\"$mark\"/\"$escaped\"}\"; done\n"
+    "}\n"
+    "command=$(quoted \"$@\"; echo x)\n"
+    "command=${command%x}\n"
     "job() {  # NODE LIST\n"
     "  local where=--prefer=$1\n"
     "  [ -z \"${STRIA_STRICT:-}\" ] || where=--nodelist=$1\n"
-    "  sbatch --parsable --job-name=\"stria-$1\" \"$where\" ${SBATCH_OPTIONS:-} --wrap=\"$command $(printf %q \"$2\")\"\n"
+    "  sbatch --parsable --job-name=\"stria-$1\" \"$where\" ${SBATCH_OPTIONS:-} --wrap=\"$command$(quoted \"$2\")\"\n"
     "}\n";
 
 std::string Slurm(const SplitPlan& plan, const std::string& dir) {
   std::string text = kSlurmHead;
   for (const HostWork& w : plan.work) {
-    if (!w.pieces.empty()) text += "job " + ShellQuoted(w.host) + " " + ShellQuoted(ListOf(dir, w)) + "\n";
+    if (!w.pieces.empty()) text += "job " + BashQuoted(w.host) + " " + BashQuoted(ListOf(dir, w)) + "\n";
   }
   return text;
+}
+
+// Within '..' within "..".
+std::string CondorQuoted(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += (c == '"' || c == '\'' ? std::string(2, c) : std::string(1, c));
+  return out;
 }
 
 std::string Condor(const SplitPlan& plan, const std::string& dir) {
   std::string text =
       "# condor_submit THIS executable=/path/of/your/program    a job runs  program LIST\n"
-      "arguments = $(list)\n"
+      "arguments = \"'$(list)'\"\n"
       "rank = (TARGET.Machine == \"$(node)\") || regexp(\"^$(node)[.]\", TARGET.Machine)\n"
       "queue node, list from (\n";
   for (const HostWork& w : plan.work) {
-    if (!w.pieces.empty()) text += "  " + w.host + ", " + ListOf(dir, w) + "\n";
+    if (!w.pieces.empty()) text += "  " + w.host + ", " + CondorQuoted(ListOf(dir, w)) + "\n";
   }
   return text + ")\n";
 }
@@ -55,7 +68,7 @@ std::string Parallel(const SplitPlan& plan, const std::string& dir) {
       "[ $# -gt 0 ] || { sed -n '2s/^# //p' \"$0\"; exit 64; }\n";
   for (const HostWork& w : plan.work) {
     if (w.pieces.empty()) continue;
-    text += "parallel --quote -S " + ShellQuoted(w.host) + " \"$@\" ::: " + ShellQuoted(ListOf(dir, w)) + " &\n";
+    text += "parallel --quote -S " + BashQuoted(w.host) + " \"$@\" ::: " + BashQuoted(ListOf(dir, w)) + " &\n";
   }
   return text + "wait\n";
 }
@@ -66,8 +79,8 @@ std::string Dask(const SplitPlan& plan) {
                      ", workers, allow_other_workers)\nwork = [\n";
   for (const HostWork& w : plan.work) {
     for (const SplitPiece& p : w.pieces) {
-      text += "    (" + Json(plan.paths[p.file]).dump(-1, ' ', true, Json::error_handler_t::replace) + ", " +
-              std::to_string(p.begin) + ", " + std::to_string(p.end) + ", [" + Json(w.host).dump() + "], True),\n";
+      text += "    (" + JsonQuoted(plan.paths[p.file]) + ", " + std::to_string(p.begin) + ", " + std::to_string(p.end) + ", [" +
+              JsonQuoted(w.host) + "], True),\n";
     }
   }
   return text + "]\n";

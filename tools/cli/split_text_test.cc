@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "common/printable.h"
 #include "tools/cli/clusters.h"
 
 namespace stria::cli {
@@ -45,6 +50,47 @@ TEST(SplitText, BatchSystemsGetAJobPerNodeThatHasWork) {
     EXPECT_EQ(text.find("n3"), text.npos) << text;
   }
   EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kSlurm, "/w d").find("job 'n1' '/w d/n1.json'\n"), std::string::npos);
+}
+
+// A name that is not UTF-8, one with a line break, one with what JSON writes in two parts.
+SplitPlan OddNames() {
+  SplitPlan plan = Sample(false);
+  plan.paths = {"/data/\xff\n.root", "/data/\"😀.root"};
+  return plan;
+}
+
+TEST(SplitText, NamesAreWhatTheyAreInEveryFormat) {
+  const std::string json = RenderSplit(OddNames(), SplitFormat::kJson, "");
+  EXPECT_NE(json.find(R"("path": "/data/\udcff\n.root")"), json.npos) << json;
+  EXPECT_NE(json.find("\"path\": \"/data/\\\"😀.root\""), json.npos) << json;
+  const std::string dask = RenderSplit(OddNames(), SplitFormat::kDask, "");
+  EXPECT_NE(dask.find(R"(("/data/\udcff\n.root", 0, 100)"), dask.npos) << dask;
+  EXPECT_NE(dask.find("(\"/data/\\\"😀.root\", 0, 50"), dask.npos) << "a pair of surrogates is two characters of Python: " << dask;
+}
+
+// Lists lie below the directory that the command is run in, whatever that is called.
+TEST(SplitText, ListsAreFoundWhateverTheirDirectoryIsCalled) {
+  const std::string dir = "/it's \"so\" \xff\n";
+  EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kSlurm, dir).find(R"(job 'n1' $'/it\'s "so" \377\n/n1.json')"), std::string::npos);
+  EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kParallel, dir).find(R"(::: $'/it\'s "so" \377\n/n1.json' &)"), std::string::npos);
+  EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kCondor, "/it's \"so\"").find("n1, /it''s \"\"so\"\"/n1.json\n"), std::string::npos);
+}
+
+// The script that is submitted, with a sbatch that runs what it wraps as the real one does.
+TEST(SplitText, SlurmPassesWordsOnAsTheyAre) {
+  const std::string place = testing::TempDir() + "/slurm-words";
+  std::filesystem::create_directories(place);
+  std::ofstream(place + "/sbatch") << "#!/bin/sh\nfor w; do case $w in --wrap=*) exec sh -c \"${w#--wrap=}\";; esac; done\n";
+  std::filesystem::permissions(place + "/sbatch", std::filesystem::perms::owner_all);
+  const std::string dir = "/it's \\ \"so\" $x \xff\n";
+  std::ofstream(place + "/submit") << RenderSplit(Sample(true), SplitFormat::kSlurm, dir);
+  const std::string odd = "a b\n'\xff\"\n";
+  FILE* pipe = popen(("PATH=" + place + ":$PATH bash " + place + "/submit printf '<%s>' " + ShellQuoted(odd)).c_str(), "r");
+  ASSERT_NE(pipe, nullptr);
+  std::string out(4096, '\0');
+  out.resize(fread(out.data(), 1, out.size(), pipe));
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(out, "<" + odd + "><" + dir + "/n1.json><" + odd + "><" + dir + "/n2.json>");
 }
 
 TEST(Clusters, AreChecked) {

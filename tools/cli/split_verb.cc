@@ -138,6 +138,7 @@ Result<SplitPlan> Plan(const Context& ctx, const SplitArgs& args) {
 Result<void> WriteLists(const SplitPlan& plan, const std::string& dir) {
   std::error_code error;
   fs::create_directories(dir, error);
+  if (error) return Error(FsError::kIo, "cannot make the directory " + dir + ": " + error.message());
   for (const HostWork& w : plan.work) {
     if (w.pieces.empty()) continue;
     std::ofstream out(dir + "/" + w.host + ".json");
@@ -153,6 +154,9 @@ int RunSplit(const Context& ctx, const SplitArgs& args) {
   const auto plan = Plan(ctx, args);
   if (!plan.ok()) return ctx.Fail(plan.error());
   const std::string dir = fs::absolute(args.list_dir).lexically_normal().string();
+  if (*format == SplitFormat::kCondor && dir.find_first_of("\n\r") != dir.npos) {
+    return ctx.Fail(Error(FsError::kInval, "HTCondor knows no names with line breaks, as " + dir + " is: give another place with --lists"));
+  }
   if (*format != SplitFormat::kJson && *format != SplitFormat::kDask) {
     if (const auto written = WriteLists(*plan, dir); !written.ok()) return ctx.Fail(written.error());
   }

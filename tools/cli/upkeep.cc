@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/printable.h"
 #include "tools/cli/render.h"
 
 namespace stria::cli {
@@ -40,8 +41,7 @@ std::string Ago(int64_t then_s, int64_t now_s) {
 }
 
 std::string NameOf(const AffectedFile& f) {
-  return (f.path.empty() ? "inode " + std::to_string(f.ino.v) : f.path) + "  " + std::to_string(f.offset) + "+" +
-         std::to_string(f.length);
+  return FileForPeople(f.path, f.ino) + "  " + std::to_string(f.offset) + "+" + std::to_string(f.length);
 }
 
 constexpr int64_t kOldBackupNs = 600 * kSecond;
@@ -142,12 +142,12 @@ std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map,
   std::vector<Finding> out;
   if (!b.damage.empty()) {
     out.push_back({Health::kAtRisk,
-                   "The metadata on its disk is damaged: " + b.damage + ". What is told of there gives EIO.",
+                   "The metadata on its disk is damaged: " + Printable(b.damage) + ". What is told of there gives EIO.",
                    "Stop stria-meta, move its directory away, and make it again from the backup:  stria meta restore --from " +
                        Addresses(map)});
   }
   if (!b.on) return out;
-  const std::string why = b.problem.empty() ? "" : " Its problem: " + b.problem + ".";
+  const std::string why = b.problem.empty() ? "" : " Its problem: " + Printable(b.problem) + ".";
   if (b.behind_ns > kOldBackupNs) {
     out.push_back({Health::kDegraded,
                    "The backup of the metadata is " + HumanDuration(b.behind_ns / kSecond) + " behind." + why +
@@ -188,8 +188,8 @@ std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t no
 
 std::string RenderFsckRepair(const FsckRepairReply& r, bool dry_run) {
   std::string out;
-  for (const std::string& what : r.done) out += (dry_run ? "would: " : "") + what + "\n";
-  for (const std::string& problem : r.problems) out += (dry_run ? "problem: " : "left: ") + problem + "\n";
+  for (const std::string& what : r.done) out += (dry_run ? "would: " : "") + Printable(what) + "\n";
+  for (const std::string& problem : r.problems) out += (dry_run ? "problem: " : "left: ") + Printable(problem) + "\n";
   const std::string repairs = Count(r.done.size(), "repair", "repairs");
   if (r.problems.empty()) return out + repairs + ": clean\n";
   return out + repairs + (dry_run ? " of " : "; ") + Count(r.problems.size(), "problem", "problems") +

@@ -2,6 +2,7 @@
 // stria disk can-remove, stria meta backup|forget-unknown
 #include <memory>
 
+#include "common/printable.h"
 #include "tools/cli/context.h"
 #include "tools/cli/upkeep.h"
 
@@ -47,7 +48,7 @@ int RunUpkeep(const Context& ctx, const UpkeepArgs& args, Show show) {
     *ctx.out << Dump(j);
     return kExitOk;
   }
-  if (!reply->message.empty()) *ctx.out << (args.dry_run ? "would: " : "") << reply->message << "\n";
+  if (!reply->message.empty()) *ctx.out << (args.dry_run ? "would: " : "") << Printable(reply->message) << "\n";
   if (show == Show::kScrub) *ctx.out << RenderScrubs(*reply, status->map, WallclockNs() / kSecond);
   if (show == Show::kRebalance) {
     const std::string line = RenderRebalanceLine(*reply);

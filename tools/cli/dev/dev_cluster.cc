@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "common/os_random.h"
+#include "common/printable.h"
 #include "common/token.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
@@ -98,6 +99,8 @@ Result<std::unique_ptr<DevDir>> DevDir::Open(const Context& ctx, const std::stri
     if (!there.ok()) return there.error();
   }
   ASSIGN_OR_RETURN(const std::string real, Absolute(dir));
+  // cluster.json is read by others than us, and the programs' arguments are shown.
+  if (!IsPrintable(real)) return Error(FsError::kInval, "give a directory whose name can be printed, and not " + PrintableName(real));
   if (create) RETURN_IF_ERROR(MakeDirs(real));
   const std::string lock = real + "/.lock";
   const int fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);

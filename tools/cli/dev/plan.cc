@@ -86,7 +86,7 @@ std::string EncodeDevCluster(const DevCluster& c) {
                     {"layout", c.layout},
                     {"disks_per_node", c.disks},
                     {"processes", processes}};
-  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return all.dump(2) + "\n";
 }
 
 Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& file) {

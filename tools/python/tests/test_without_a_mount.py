@@ -1,6 +1,7 @@
 """What needs no cluster: arithmetic, formats, cat_ranges on plain files, clusters of ROOT files made here."""
 
 import json
+import os
 import pathlib
 import random
 import subprocess
@@ -50,6 +51,33 @@ def test_a_plain_directory_is_no_mount(tmp_path):
     with pytest.raises(FileNotFoundError, match="in no mount of Stria"):
         stria.reads(tmp_path)
     assert stria.node(tmp_path) is None
+
+
+def test_names_may_be_any_bytes(tmp_path):
+    name = os.fsencode(tmp_path) + b"/\xff\n:x"
+    with open(name, "wb") as f:
+        f.write(b"found")
+    quoted = os.fsdecode(name).replace("\n", "\\n").replace("\udcff", "\\udcff")  # as `stria split` writes it
+    path = tmp_path / "n1.json"
+    path.write_bytes(f'{{"host": "n1", "bytes": 5, "local_bytes": 5, "work": [{{"path": "{quoted}", "offset": 0, "length": 5}}]}}'.encode())
+    work = stria.load_work(path)
+    assert os.fsencode(work.items[0].path) == name
+    with open(work.items[0].path, "rb") as f:
+        assert f.read() == b"found"
+
+
+def test_events_of_files_whose_names_are_any_bytes(tmp_path):
+    uproot = pytest.importorskip("uproot", reason="needs uproot")
+    np = pytest.importorskip("numpy")
+    name = os.fsencode(tmp_path) + b"/\xff:x.root"
+    with uproot.recreate(str(tmp_path / "plain.root")) as f:
+        f["Events"] = {"x": np.arange(10)}
+    os.rename(tmp_path / "plain.root", name)
+    paths = tmp_path / "paths.json"
+    paths.write_text(json.dumps([os.fsdecode(name)]))
+    done = subprocess.run([sys.executable, "-m", "stria.clusters", "--paths", str(paths)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["entries"] == 10
 
 
 def test_work_lists_come_back(tmp_path):

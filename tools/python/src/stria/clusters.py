@@ -72,7 +72,7 @@ def clusters_of(path: str, tree: Optional[str] = None) -> Dict[str, Any]:
     """Of one file. ValueError with a sentence if there is no such tree."""
     import uproot  # here, so that the error can say what to install
 
-    with uproot.open(path) as file:
+    with uproot.open({path: None}) as file:  # else a colon in it would name an object
         found = _objects(file)
         if tree is not None:
             found = {name: t for name, t in found.items() if name == tree}
@@ -90,7 +90,7 @@ def main() -> int:
     parser.add_argument("--tree")
     args = parser.parse_args()
     try:
-        answers = [clusters_of(path, args.tree) for path in json.loads(args.paths.read_text())]
+        answers = [clusters_of(path, args.tree) for path in json.loads(args.paths.read_text(encoding="utf-8"))]
     except ModuleNotFoundError as e:
         print(f"stria.clusters: there is no Python module {e.name} here ({sys.executable})", file=sys.stderr)
         return 1

@@ -16,7 +16,8 @@ from .locate import Path
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A part of a file: entries [begin, end) of its tree (align="root"), else bytes."""
+    """A part of a file: entries [begin, end) of its tree (align="root"), else bytes. `path` is as os.fsdecode has it, whatever
+    bytes it is made of."""
 
     path: str
     begin: int
@@ -76,7 +77,8 @@ def split_json(paths: Sequence[Path], align: str = "none", tree: Optional[str] =
     environment = dict(os.environ)
     environment.setdefault("STRIA_PYTHON", sys.executable)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, environment.get("PYTHONPATH")]))
-    done = subprocess.run(words, env=environment, text=True, capture_output=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(words, env=environment, encoding="utf-8", errors="surrogateescape",
+                          capture_output=True, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         raise OSError(f"`stria split` gave {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)
@@ -95,4 +97,4 @@ def split(paths: Sequence[Path], align: str = "none", tree: Optional[str] = None
 
 def load_work(path: Path) -> HostWork:
     """A list NODE.json that `stria split --format slurm|condor|parallel` wrote."""
-    return _host(json.loads(pathlib.Path(path).read_text()))
+    return _host(json.loads(pathlib.Path(path).read_text(encoding="utf-8")))
