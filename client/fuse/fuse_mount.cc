@@ -4,6 +4,7 @@
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,6 +30,21 @@ thread_local FuseMount* reading_mount = nullptr;
 // Does nothing, but ends a system call.
 constexpr int kKickSignal = SIGUSR2;
 void OnKick(int) {}
+
+// libfuse parts options at commas.
+std::string Escaped(const std::string& option) {
+  std::string out;
+  for (const char c : option) out += (c == ',' || c == '\\' ? std::string{'\\', c} : std::string{c});
+  return out;
+}
+
+// libfuse 3.14 does not know the option.
+Result<void> FollowNoSymlinks(const std::string& mountpoint) {
+  mount_attr change = {};
+  change.attr_set = MOUNT_ATTR_NOSYMFOLLOW;
+  if (mount_setattr(AT_FDCWD, mountpoint.c_str(), 0, &change, sizeof change) == 0) return Ok();
+  return ErrnoError(errno, "mount with nosymfollow (root can, since Linux 5.14)");
+}
 
 bool MayTryAgain(int err) { return err == EINTR || err == EAGAIN || err == ENOENT; }
 
@@ -57,8 +73,8 @@ Result<std::unique_ptr<FuseMount>> FuseMount::Mount(FuseAdapter& adapter, FuseKe
 }
 
 Result<void> FuseMount::Start() {
-  std::string all = "fsname=" + options_.fsname + ",subtype=stria";
-  for (const std::string& o : options_.options) all += "," + o;
+  std::string all = "fsname=" + Escaped(options_.fsname) + ",subtype=stria";
+  for (const std::string& o : options_.options) all += "," + Escaped(o);
   std::string name = "stria-mount", dash_o = "-o";
   char* argv[] = {name.data(), dash_o.data(), all.data(), nullptr};
   fuse_args args = FUSE_ARGS_INIT(3, argv);
@@ -70,6 +86,7 @@ Result<void> FuseMount::Start() {
   if (fuse_session_mount(session_, options_.mountpoint.c_str()) != 0) {
     return Error(FsError::kIo, "cannot mount on " + options_.mountpoint + ": can /dev/fuse be opened?");
   }
+  if (options_.no_symlinks) RETURN_IF_ERROR(FollowNoSymlinks(options_.mountpoint));
   fd_ = fuse_session_fd(session_);
   adapter_.SetDevice(fd_);
   entry_ = FindMount(options_.mountpoint);

@@ -35,6 +35,7 @@ namespace stria {
 struct FuseMountOptions {
   std::string mountpoint;            // from PrepareMountpoint
   std::string fsname = "stria";      // the source that df(1) and mount(8) show
+  bool no_symlinks = false;  // none that lies on it is followed
   std::vector<std::string> options;  // as after -o: "ro", "allow_other", ...
   int readers = 2;
   uint32_t max_background = 128;     // of the kernel's asynchronous requests

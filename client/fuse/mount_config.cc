@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <sstream>
 #include <utility>
@@ -16,19 +15,35 @@ namespace {
 
 constexpr int kUsageExit = 2;
 
-// Of mount(8) and its helpers; nothing for a filesystem to do.
-constexpr std::array<std::string_view, 18> kNotOurs = {
-    "defaults", "auto",   "noauto", "user",  "nouser",   "users",    "owner",  "group",  "_netdev",
-    "nofail",   "rw",     "silent", "loud",  "atime",    "relatime", "diratime", "nomand", "remount"};
+// Options of mount(8) that no filesystem, or none of the network, has anything to do for.
+constexpr std::string_view kNotOurs[] = {
+    // of mount(8) and its helpers
+    "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "_netdev", "_rnetdev",
+    "nofail", "fail", "remount", "silent", "loud",
+    // what is so anyway
+    "rw", "async", "nomand", "noiversion", "nolazytime",
+    // when times of access move is decided here (docs/posix.md); others' names for it change nothing, as with NFS
+    "atime", "relatime", "norelatime", "strictatime", "nostrictatime", "diratime", "nodiratime", "lazytime",
+    // of filesystems with a disk of their own
+    "mand", "iversion"};
+// The same with a value.
+constexpr std::string_view kNotOursWithValue[] = {"comment", "user", "helper", "uhelper"};
 
+bool IsNotOurs(const std::string& option, const std::string& key) {
+  return key.starts_with("x-") || key.starts_with("X-") || std::ranges::count(kNotOurs, option) > 0 ||
+         std::ranges::count(kNotOursWithValue, key) > 0;
+}
+
+// A value in double quotes may have commas (context="..").
 std::vector<std::string> SplitComma(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    const size_t end = text.find(',');
-    if (end != 0) out.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
+  std::vector<std::string> out(1);
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) out.emplace_back();
+    else out.back() += c;
   }
+  std::erase(out, "");
   return out;
 }
 
@@ -148,8 +163,9 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       config->async_close = true;
     } else if (option == "sync_close") {
       config->async_close = false;
-    } else if (key.starts_with("x-") || key == "comment" ||
-               std::find(kNotOurs.begin(), kNotOurs.end(), option) != kNotOurs.end()) {
+    } else if (option == "nosymfollow" || option == "symfollow") {
+      config->no_symlinks = option == "nosymfollow";
+    } else if (IsNotOurs(option, key)) {
       if (option == "rw") config->read_only = false;
       if (option == "remount") config->verb = MountVerb::kRemount;
     } else {
@@ -205,7 +221,8 @@ constexpr char kOptions[] =
     "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
     "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
-    "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec";
+    "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec, nosymfollow, sync, dirsync; all "
+    "others of mount(8) are taken and change nothing";
 
 std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
 

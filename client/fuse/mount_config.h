@@ -37,6 +37,7 @@ struct MountConfig {
   bool sync = false;                   // each write is durable when it returns
   bool passthrough = false;            // client/fuse/passthrough.h
   bool read_only = false;
+  bool no_symlinks = false;            // nosymfollow
   bool foreground = false;
   std::string log_file;
   LogLevel log_level = LogLevel::kInfo;

@@ -110,6 +110,27 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_TRUE(p.config.verb == MountVerb::kRemount && !p.config.read_only);
 }
 
+// Every option of mount(8) that is of no one filesystem is taken. What goes on to libfuse is what libfuse 3.14 knows.
+TEST(MountConfig, OptionsOfAnyFilesystem) {
+  for (const char* option :
+       {"defaults", "auto", "noauto", "user", "user=joe", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup",
+        "_netdev", "nofail", "comment=x", "helper=x", "uhelper=x", "x-systemd.automount", "x-systemd.requires=network.target",
+        "X-mount.mkdir", "silent", "loud", "rw", "async", "nomand", "mand", "atime", "relatime", "norelatime", "strictatime",
+        "nostrictatime", "diratime", "nodiratime", "lazytime", "nolazytime", "iversion", "noiversion", "symfollow", "nosymfollow"}) {
+    auto p = ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", option});
+    ASSERT_FALSE(p.exit_now) << option << ": " << p.text;
+    EXPECT_EQ(p.config.fuse_options, (std::vector<std::string>{"default_permissions", "allow_other"})) << option;
+  }
+  for (const char* option : {"noatime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "dirsync", "ro",
+                             "context=system_u:object_r:nfs_t:s0", "fscontext=a", "defcontext=a", "rootcontext=a"}) {
+    EXPECT_TRUE(Has(ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", option}).config, option)) << option;
+  }
+  EXPECT_TRUE(Parse({"pc1:/a", "/d", "-o", "nosymfollow"}).config.no_symlinks);
+  EXPECT_FALSE(Parse({"pc1:/a", "/d", "-o", "nosymfollow,symfollow"}).config.no_symlinks);
+  const auto p = Parse({"pc1:/a", "/d", "-o", "ro,context=\"a:b:c0,c1\",nodiratime"});
+  EXPECT_TRUE(Has(p.config, "context=\"a:b:c0,c1\"") && Has(p.config, "ro")) << "commas in quotes part nothing";
+}
+
 TEST(MountConfig, HelperOfUmount8) {
   auto p = ParseAs("/sbin/umount.fuse.stria", {"/d", "-l", "-v"});
   ASSERT_FALSE(p.exit_now) << p.text;

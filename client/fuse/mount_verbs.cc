@@ -50,7 +50,8 @@ std::optional<MountEntry> OurMount(const std::string& given, std::string* mountp
 int RemountMount(const MountConfig& config) {
   std::string mountpoint;
   if (!OurMount(config.mountpoint, &mountpoint)) return kMountFailed;
-  unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0) | (config.sync ? MS_SYNCHRONOUS : 0);
+  unsigned long flags = MS_REMOUNT | (config.read_only ? MS_RDONLY : 0) | (config.sync ? MS_SYNCHRONOUS : 0) |
+                        (config.no_symlinks ? MS_NOSYMFOLLOW : 0);  // the last of ro and rw
   for (const std::string& option : config.fuse_options) {
     for (const Flag& f : kFlags) {
       if (f.option == option) flags |= f.flag;

@@ -248,6 +248,7 @@ Result<void> MountProgram::Start(int signal_fd) {
   mount.mountpoint = config_.mountpoint;
   mount.fsname = SourceName(config_);
   mount.options = config_.fuse_options;
+  mount.no_symlinks = config_.no_symlinks;
   mount.max_buffers = RequestBuffers::HoldingAtMost(config_.dirty_limit_bytes(), FuseMount::kMaxWriteBytes) +
                       kRequestBuffersBesidesDirty;
   ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));

@@ -107,6 +107,31 @@ def devices_and_suid(meta, at):
     (at / "null").unlink()
     run("umount", at)
     say("dev, suid, and not")
+ANY_FILESYSTEM = ["nodiratime", "diratime", "strictatime", "nostrictatime", "relatime", "norelatime", "noatime", "lazytime", "nolazytime",
+                  "iversion", "noiversion", "mand", "nomand", "async", "sync", "dirsync", "exec", "noexec", "symfollow", "silent", "loud",
+                  "nofail", "_netdev", "x-systemd.automount", "X-stria.test", "comment=it"]
+
+
+def options_of_any_filesystem(c, meta, at, directory):
+    fstab = directory / "fstab"
+    for option in ANY_FILESYSTEM:
+        fstab.write_text(f"{meta}:/ {at} fuse.stria {option},timeout=30s 0 0\n")
+        run("mount", "-T", fstab, at)
+        run("umount", at)
+    (c.mount / "target").write_bytes(b"t")
+    (c.mount / "link").symlink_to("target")
+    run("mount", "-t", "fuse.stria", f"{meta}:/", at, "-o", "nosymfollow")
+    assert (at / "target").read_bytes() == b"t" and os.readlink(at / "link") == "target"
+    fails_with(errno.ELOOP, (at / "link").read_bytes)
+    run("umount", at)
+    odd = c.mount / "a,b \\c"
+    (odd / "in").mkdir(parents=True)
+    for _ in range(2):
+        fstab.write_text(f"{meta}:/a,b\\040\\134c {at} fuse.stria timeout=30s 0 0\n")
+        run("mount", "-a", "-T", fstab)
+        assert os.listdir(at) == ["in"] and len(mounted(at)) == 1, "a directory with a comma is not the one that is mounted"
+    run("umount", at)
+    say("options of any filesystem, and a directory that has what parts them")
 
 
 def subdirectory(c, meta, at):
@@ -197,6 +222,7 @@ def scenario():
             read_only_and_remount(meta, at)
             devices_and_suid(meta, at)
             fstab_twice(meta, at, directory)
+            options_of_any_filesystem(c, meta, at, directory)
             subdirectory(c, meta, at)
             owners(c, meta, at)
             flushed_at_umount(c, meta, at)
