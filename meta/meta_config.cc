@@ -56,12 +56,10 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   return c;
 }
 
-Result<void> CheckMetaConfig(const MetaConfig& config) {
-  if (config.data.empty()) return Error(FsError::kInval, "data is empty: name the directory of the metadata store");
-  if (config.listen.find(':') == std::string::npos) {
-    return Error(FsError::kInval, "listen is '" + config.listen + "', not IP:PORT");
-  }
-  if (config.cluster_key_file.empty()) return Error(FsError::kInval, "cluster_key is empty: name the key's file");
+Result<void> CompleteMetaConfig(MetaConfig* config) {
+  if (config->data.empty()) return Error(FsError::kInval, "data is empty: name the directory of the metadata store");
+  ASSIGN_OR_RETURN(config->listen, WithPort(config->listen, kDefaultMetaPort));
+  if (config->cluster_key_file.empty()) return Error(FsError::kInval, "cluster_key is empty: name the key's file");
   return Ok();
 }
 

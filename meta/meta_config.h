@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/address.h"
 #include "common/config.h"
 #include "common/error.h"
 #include "common/units.h"
@@ -11,8 +12,6 @@
 #include "stripe/types.h"
 
 namespace stria {
-
-inline constexpr uint16_t kDefaultMetaPort = 7401;
 
 struct MetaConfig {
   std::string data = "/var/lib/stria/meta";
@@ -32,7 +31,7 @@ struct MetaConfig {
 // tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
-// That what is set together fits together; a sentence that names the key otherwise.
-Result<void> CheckMetaConfig(const MetaConfig& config);
+// Fills in what was left out, and checks that what is set together fits together; a sentence that names the key otherwise.
+Result<void> CompleteMetaConfig(MetaConfig* config);
 
 }  // namespace stria

@@ -14,9 +14,14 @@ Result<MetaConfig> From(const std::string& text) {
 TEST(MetaConfig, Defaults) {
   auto c = From("");
   ASSERT_TRUE(c.ok()) << c.error();
-  EXPECT_EQ(c->listen, "0.0.0.0:7401");
+  EXPECT_EQ(c->listen, "0.0.0.0:7424");
   EXPECT_EQ(c->server.sessions.lease_ns, 15 * kSecond);
-  EXPECT_TRUE(CheckMetaConfig(*c).ok());
+  EXPECT_TRUE(CompleteMetaConfig(&*c).ok());
+  c->listen = "[::1]";
+  EXPECT_TRUE(CompleteMetaConfig(&*c).ok());
+  EXPECT_EQ(c->listen, "[::1]:7424");
+  c->listen = "1.2.3.4:x";
+  EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval);
 }
 
 TEST(MetaConfig, TakesWhatIsSet) {

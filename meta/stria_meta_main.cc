@@ -273,7 +273,7 @@ Result<MetaConfig> ConfigFrom(const Flags& flags) {
     if (!layout.ok()) return layout.error().WithContext("--layout");
     c.layout = *layout;
   }
-  RETURN_IF_ERROR(CheckMetaConfig(c));
+  RETURN_IF_ERROR(CompleteMetaConfig(&c));
   return c;
 }
 
@@ -282,11 +282,11 @@ int Main(int argc, char** argv) {
   CLI::App app("The metadata server of a Stria cluster.", "stria-meta");
   app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")->check(CLI::ExistingFile);
   app.add_option("--data", flags.data, "Directory of the metadata store (default /var/lib/stria/meta)");
-  app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7401)");
+  app.add_option("--listen", flags.listen, "IP[:PORT] to serve on (default 0.0.0.0:" + std::to_string(kDefaultMetaPort) + ")");
   app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
   app.add_flag("--format", flags.format, "Create a new cluster if the directory is empty");
   app.add_option("--restore-from", flags.restore.from,
-                 "Make the store again from the backup on these data servers, HOST:PORT[,HOST:PORT], then end")
+                 "Make the store again from the backup on these data servers, HOST[:PORT][,HOST[:PORT]], then end")
       ->delimiter(',');
   app.add_flag("--dry-run", flags.restore.dry_run, "With --restore-from: only say what there is");
   app.add_option("--layout", flags.layout, "Layout of a new cluster, such as raid5:4+1");
@@ -299,6 +299,9 @@ int Main(int argc, char** argv) {
 
   Result<MetaConfig> config = ConfigFrom(flags);
   if (!config.ok()) return RefuseToStart("stria-meta", config.error());
+  Result<std::vector<std::string>> from = WithPorts(flags.restore.from, kDefaultDataPort);
+  if (!from.ok()) return RefuseToStart("stria-meta", from.error());
+  flags.restore.from = std::move(*from);
   Result<std::vector<ClusterKey>> keys = LoadClusterKeys(config->cluster_key_file);
   if (!keys.ok()) return RefuseToStart("stria-meta", keys.error());
   Result<LogLevel> level = ParseLogLevel(config->log_level);

@@ -24,7 +24,7 @@ constexpr char kUnixPrefix[] = "unix:";
 
 using AddrInfos = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// "[::1]:7402" -> "::1", "7402"
+// "[::1]:7425" -> "::1", "7425"
 bool Split(const std::string& address, std::string* host, std::string* port) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon + 1 == address.size()) return false;

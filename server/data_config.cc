@@ -85,14 +85,15 @@ Result<void> CompleteDataConfig(DataConfig* config, const std::string& host_name
   if (!IsName(config->node_name))
     return bad("'" + config->node_name + "' is not a node name (letters, digits, . - _)");
   if (config->meta.empty() && !config->reindex)
-    return bad("no metadata server: give --meta HOST:PORT or meta = [..]");
-  const size_t colon = config->listen.rfind(':');
-  if (colon == std::string::npos) return bad("listen address '" + config->listen + "' has no port");
-  const std::string host = config->listen.substr(0, colon);
+    return bad("no metadata server: give --meta HOST[:PORT] or meta = [..]");
+  ASSIGN_OR_RETURN(config->meta, WithPorts(config->meta, kDefaultMetaPort));
+  ASSIGN_OR_RETURN(config->listen, WithPort(config->listen, kDefaultDataPort));
+  const std::string host = HostOfAddress(config->listen), port = PortOfAddress(config->listen);
   if (config->address.empty()) {
-    const bool any = host.empty() || host == "0.0.0.0" || host == "[::]";
-    config->address = (any ? host_name : host) + config->listen.substr(colon);
+    const bool any = host == "0.0.0.0" || host == "[::]";
+    config->address = any ? host_name : host;
   }
+  ASSIGN_OR_RETURN(config->address, WithPort(config->address, static_cast<uint16_t>(std::stoul(port))));
   if (config->disks.empty()) return bad("no disks: give --disk PATH or [[disk]]");
   std::set<std::string> labels, paths;
   for (const DiskSpec& d : config->disks) {

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "common/address.h"
 #include "common/config.h"
 #include "common/error.h"
 #include "common/units.h"
 
 namespace stria {
-
-inline constexpr uint16_t kDefaultDataPort = 7402;
 
 struct DiskSpec {
   std::string path;

@@ -22,7 +22,7 @@ TEST(DataConfigTest, DiskSpecs) {
 TEST(DataConfigTest, FileWithDefaults) {
   DataConfig c = FromText(R"(
 name = "pc3"
-meta = ["pc1:7401"]
+meta = ["pc1:7424"]
 index_memory = "64MiB"
 background_percent = 40
 wake_latency = "50"
@@ -35,7 +35,7 @@ channel = "nvme0"
 )")
                      .value();
   ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
-  EXPECT_EQ(c.address, "pc3.lab:7402");
+  EXPECT_EQ(c.address, "pc3.lab:7425");
   EXPECT_EQ(c.index_memory_bytes, 64 * kMiB);
   EXPECT_EQ(c.background_percent, 40u);
   EXPECT_EQ(c.wake_latency, "50");
@@ -44,6 +44,20 @@ channel = "nvme0"
   c.listen = "10.0.0.3:9";
   ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
   EXPECT_EQ(c.address, "10.0.0.3:9");
+}
+
+TEST(DataConfigTest, PortsMayBeLeftOut) {
+  DataConfig c = FromText("meta = [\"pc1\", \"pc2:9\"]\nlisten = \"[::]\"\n[[disk]]\npath = \"/srv/d1\"").value();
+  ASSERT_TRUE(CompleteDataConfig(&c, "pc3").ok());
+  EXPECT_EQ(c.meta, (std::vector<std::string>{"pc1:7424", "pc2:9"}));
+  EXPECT_EQ(c.listen, "[::]:7425");
+  EXPECT_EQ(c.address, "pc3:7425");
+  c.listen = "0.0.0.0:81";
+  c.address = "pc3.lab";
+  ASSERT_TRUE(CompleteDataConfig(&c, "pc3").ok());
+  EXPECT_EQ(c.address, "pc3.lab:81") << "the port that it listens on";
+  c.meta = {"pc1:/x"};
+  EXPECT_EQ(CompleteDataConfig(&c, "pc3").code(), FsError::kInval);
 }
 
 TEST(DataConfigTest, WhatIsWrongIsSaid) {

@@ -269,9 +269,9 @@ int Main(int argc, char** argv) {
   app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")
       ->check(CLI::ExistingFile);
   app.add_option("--node-name", flags.node_name, "Name of this node (default: the host's)");
-  app.add_option("--listen", flags.listen, "IP:PORT to serve on (default 0.0.0.0:7402)");
-  app.add_option("--address", flags.address, "HOST:PORT that others reach this node at");
-  app.add_option("--meta", flags.meta, "Metadata servers, HOST:PORT[,HOST:PORT]")->delimiter(',');
+  app.add_option("--listen", flags.listen, "IP[:PORT] to serve on (default 0.0.0.0:" + std::to_string(kDefaultDataPort) + ")");
+  app.add_option("--address", flags.address, "HOST[:PORT] that others reach this node at (default: the host's name, and the port of --listen)");
+  app.add_option("--meta", flags.meta, "Metadata servers, HOST[:PORT][,HOST[:PORT]]")->delimiter(',');
   app.add_option("--disk", flags.disks, "PATH[,label=L][,channel=C]; an empty directory becomes a disk, if the cluster knows none there")
       ->allow_extra_args(false);
   app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");

@@ -47,29 +47,8 @@ std::vector<std::string> SplitComma(std::string_view text) {
   return out;
 }
 
-// With a port. The last colon of an address in brackets may belong to it.
-std::string WithPort(std::string text) {
-  const size_t colon = text.rfind(':');
-  const bool has_port = colon != std::string::npos && (text.back() != ']');
-  return has_port ? text : text + ":" + std::to_string(kDefaultMetaPort);
-}
-
-bool IsAddress(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) return false;
-  const std::string_view port = text.substr(colon + 1);
-  if (!std::all_of(port.begin(), port.end(), [](char c) { return c >= '0' && c <= '9'; })) return false;
-  const std::string_view host = text.substr(0, colon);
-  // A colon in the host without brackets could be anything.
-  return host.find(':') == std::string_view::npos || (host.front() == '[' && host.back() == ']');
-}
-
 Result<void> SetAddresses(std::string_view text, MountConfig* config) {
-  std::vector<std::string> all = SplitComma(text);
-  for (std::string& a : all) {
-    a = WithPort(std::move(a));
-    if (!IsAddress(a)) return Error(FsError::kInval, "'" + a + "' is not an address: write host:port");
-  }
+  ASSIGN_OR_RETURN(std::vector<std::string> all, WithPorts({std::string(text)}, kDefaultMetaPort));
   if (all.empty()) return Error(FsError::kInval, "no metadata server is named: write host:port");
   config->addresses = std::move(all);
   return Ok();
@@ -206,8 +185,8 @@ namespace {
 
 constexpr char kAbout[] =
     "Mounts a Stria filesystem.\n\n"
-    "  stria-mount pc1:/ /data                              port 7000 unless another is named\n"
-    "  stria-mount pc1:7000,pc2:7000:/atlas /data -o ro     one directory of it, to be read\n"
+    "  stria-mount pc1:/ /data                              port 7424 unless another is named\n"
+    "  stria-mount pc1:7424,pc2:7424:/atlas /data -o ro     one directory of it, to be read\n"
     "  stria-mount --meta pc1 --node pc7 /data              on the node pc7: what lies here is read from disk\n"
     "  mount -t fuse.stria pc1:/atlas /data -o ro,timeout=2m\n"
     "  umount /data                                         returns when all bytes are written\n\n"

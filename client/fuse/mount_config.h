@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/address.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/units.h"
@@ -18,8 +19,6 @@ inline constexpr uint64_t kMinMountMemoryBytes = 128 * kMiB;
 // What the command line asks for. As mount.stria or mount.fuse.stria the program is a helper of mount(8), as
 // umount.fuse.stria one of umount(8).
 enum class MountVerb : uint8_t { kMount, kRemount, kUnmount, kNothing };
-
-inline constexpr uint16_t kDefaultMetaPort = 7000;
 
 struct MountConfig {
   MountVerb verb = MountVerb::kMount;
@@ -49,7 +48,7 @@ struct MountConfig {
   uint64_t mapping_bytes() const { return memory_bytes / 6; }  // besides
 };
 
-// "h1:7000,h2:/sub/dir": addresses (without a port, the default one), and the path if there is one. IPv6 hosts
+// "h1:7424,h2:/sub/dir": addresses (without a port, the default one), and the path if there is one. IPv6 hosts
 // stand in brackets.
 Result<void> ParseSource(std::string_view text, MountConfig* config);
 // The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they

@@ -21,10 +21,10 @@ bool Has(const MountConfig& c, const std::string& option) {
 }
 
 TEST(MountConfig, LongForm) {
-  auto p = Parse({"--meta", "pc1:7000,pc2:7001", "--node", "n3", "--timeout", "2m", "--memory", "1GiB", "-o",
+  auto p = Parse({"--meta", "pc1:7424,pc2:7001", "--node", "n3", "--timeout", "2m", "--memory", "1GiB", "-o",
                   "ro,noatime", "--async-close", "/data"});
   ASSERT_FALSE(p.exit_now) << p.text;
-  EXPECT_EQ(p.config.addresses, (std::vector<std::string>{"pc1:7000", "pc2:7001"}));
+  EXPECT_EQ(p.config.addresses, (std::vector<std::string>{"pc1:7424", "pc2:7001"}));
   EXPECT_EQ(p.config.mountpoint, "/data");
   EXPECT_EQ(p.config.node, "n3");
   EXPECT_EQ(p.config.timeout_ns, 120 * kSecond);
@@ -36,11 +36,11 @@ TEST(MountConfig, LongForm) {
 }
 
 TEST(MountConfig, FormOfMount8) {
-  auto p = Parse({"pc1:7000:/a/b", "/data", "-o",
+  auto p = Parse({"pc1:7424:/a/b", "/data", "-o",
                   "rw,_netdev,x-systemd.automount,timeout=10s,wake_latency=off,async_close,nosuid"}, false);
   ASSERT_FALSE(p.exit_now) << p.text;
   EXPECT_EQ(p.config.wake_latency, "off");
-  EXPECT_EQ(p.config.addresses, std::vector<std::string>{"pc1:7000"});
+  EXPECT_EQ(p.config.addresses, std::vector<std::string>{"pc1:7424"});
   EXPECT_EQ(p.config.path, "/a/b");
   EXPECT_EQ(p.config.timeout_ns, 10 * kSecond);
   EXPECT_TRUE(p.config.async_close);
@@ -71,15 +71,15 @@ TEST(MountConfig, LastOfSyncAndAsyncWins) {
 }
 
 TEST(MountConfig, Ipv6) {
-  EXPECT_EQ(Parse({"[fe80::1]:7000:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7000"});
-  EXPECT_TRUE(Parse({"fe80::1:7000", "/d"}).exit_now);
+  EXPECT_EQ(Parse({"[fe80::1]:7424:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7424"});
+  EXPECT_TRUE(Parse({"fe80::1:7424", "/d"}).exit_now);
 }
 
 TEST(MountConfig, PortMayBeLeftOut) {
-  EXPECT_EQ(Parse({"pc1:/x", "/d"}).config.addresses, std::vector<std::string>{"pc1:7000"});
+  EXPECT_EQ(Parse({"pc1:/x", "/d"}).config.addresses, std::vector<std::string>{"pc1:7424"});
   EXPECT_EQ(Parse({"pc1:/x", "/d"}).config.path, "/x");
-  EXPECT_EQ(Parse({"pc1,pc2:7001", "/d"}).config.addresses, (std::vector<std::string>{"pc1:7000", "pc2:7001"}));
-  EXPECT_EQ(Parse({"[fe80::1]:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7000"});
+  EXPECT_EQ(Parse({"pc1,pc2:7001", "/d"}).config.addresses, (std::vector<std::string>{"pc1:7424", "pc2:7001"}));
+  EXPECT_EQ(Parse({"[fe80::1]:/x", "/d"}).config.addresses, std::vector<std::string>{"[fe80::1]:7424"});
 }
 
 TEST(MountConfig, HelperOfMount8) {
@@ -105,7 +105,7 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_EQ(p.config.verb, MountVerb::kRemount);
   EXPECT_TRUE(p.config.read_only && Has(p.config, "nosuid") && !Has(p.config, "remount"));
   // mount(8) takes the source from the mount table.
-  p = ParseAs("mount.fuse.stria", {"stria:pc1:7000+pc2:7000:/a", "/d", "-o", "ro,remount,rw"});
+  p = ParseAs("mount.fuse.stria", {"stria:pc1:7424+pc2:7424:/a", "/d", "-o", "ro,remount,rw"});
   ASSERT_FALSE(p.exit_now) << p.text;
   EXPECT_TRUE(p.config.verb == MountVerb::kRemount && !p.config.read_only);
 }

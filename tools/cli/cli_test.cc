@@ -80,7 +80,7 @@ class CliTest : public testing::Test {
     ctx.env_meta = env_;
     ctx.mounts = {{"/mnt", {"live"}}};
     ctx.connector = [this] {
-      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live", meta_}});
+      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live:7424", meta_}});
       c->admin = admin_;
       return c;
     };
@@ -263,7 +263,7 @@ TEST_F(CliTest, Adding) {
   EXPECT_NE(out_.str().find("n2 is in use: 2 disks, 200 GiB"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("disk add n2:d1"), 0);
   EXPECT_EQ(Run("node add n7"), 1);
-  EXPECT_NE(out_.str().find("stria-data --node-name n7 --meta live"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("stria-data --node-name n7 --meta live:7424"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("disk add n2:d9"), 1);
   EXPECT_NE(out_.str().find("label = \"d9\""), std::string::npos) << out_.str();
 }
@@ -283,9 +283,11 @@ TEST_F(CliTest, WhichCluster) {
   EXPECT_EQ(Run("status"), 69);
   EXPECT_NE(err_.str().find("--meta"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("status --meta dead1,dead2"), 69);
-  EXPECT_NE(err_.str().find("dead1, dead2"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("dead1:7424, dead2:7424"), std::string::npos) << err_.str();
   EXPECT_NE(err_.str().find("connection refused"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("status --meta dead,live"), 0) << "the second one answers";
+  EXPECT_EQ(Run("status --meta [live"), 64);
+  EXPECT_NE(err_.str().find("host:port"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("status --json --meta dead"), 69);
   EXPECT_EQ(Json::parse(out_.str())["error"]["code"], "Unavailable");
 }
@@ -447,7 +449,7 @@ TEST_F(CliTest, NobodyWaitsInTheDark) {
     return Error(FsError::kNotReady, "reading its log");
   };
   EXPECT_EQ(Run("status --timeout 3"), 69);
-  EXPECT_NE(err_.str().find("status: waiting for live, 2 s"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("status: waiting for live:7424, 2 s"), std::string::npos) << err_.str();
   EXPECT_NE(err_.str().find("reading its log"), std::string::npos) << err_.str();
 }
 

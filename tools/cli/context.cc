@@ -1,5 +1,6 @@
 #include "tools/cli/context.h"
 
+#include "common/address.h"
 #include "common/printable.h"
 
 namespace stria::cli {
@@ -56,10 +57,10 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
   }
   if (addresses.empty()) {
     return Error(FsError::kUnavailable,
-                 "which cluster? Give --meta HOST:PORT, set STRIA_META, or run this inside a mount of Stria");
+                 "which cluster? Give --meta HOST[:PORT], set STRIA_META, or run this inside a mount of Stria");
   }
   ClientOptions options;
-  options.addresses = std::move(addresses);
+  ASSIGN_OR_RETURN(options.addresses, WithPorts(addresses, kDefaultMetaPort));
   options.timeout_ns = timeout_s * kSecond;
   options.progress = err;
   options.tty = err_is_tty;
@@ -69,7 +70,7 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {
   verb->add_flag("--json", ctx.json, "Print JSON");
   verb->add_option("--meta", ctx.meta,
-                   "Metadata server, HOST:PORT[,HOST:PORT] (default: $STRIA_META, or this mount's)");
+                   "Metadata server, HOST[:PORT][,HOST[:PORT]] (default: $STRIA_META, or this mount's)");
   verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")
       ->check(CLI::Range(1, 3600));
   verb->footer("Example:\n  " + example);
