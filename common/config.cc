@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -63,6 +64,7 @@ struct Config::State {
   toml::table root;
   Error first_error;
   std::set<std::string> asked;  // full paths, indices of arrays as [N]
+  std::map<std::string, std::string> former;  // name, by the one that it has now
 
   void Fail(const std::string& path, std::string_view why) {
     if (first_error.ok()) {
@@ -157,7 +159,16 @@ std::string Config::Path(std::string_view key) const { return prefix_ + std::str
 const void* Config::Find(std::string_view key) {
   state_->asked.insert(Path(key));
   const auto* table = static_cast<const toml::table*>(table_);
-  return table->at_path(key).node();
+  if (const auto* node = table->at_path(key).node()) return node;
+  const auto former = state_->former.find(Path(key));
+  return former == state_->former.end() ? nullptr : table->at_path(former->second).node();
+}
+
+void Config::Renamed(std::string_view former, std::string_view now) {
+  if (!Has(former)) return;
+  if (Has(now)) Reject(former, "is the former name of " + Quoted(now) + ", which is there, too");
+  state_->asked.insert(Path(former));
+  state_->former.emplace(Path(now), former);
 }
 
 bool Config::Has(std::string_view key) const {

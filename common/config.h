@@ -40,6 +40,9 @@ class Config {
   // this one's errors and may outlive it.
   std::vector<Config> Tables(std::string_view key);
 
+  // What is asked as `now` may also be there under the former name. Not both.
+  void Renamed(std::string_view former, std::string_view now);
+
   bool Has(std::string_view key) const;
   // An error of the caller's own, about a key: "KEY in FILE: WHY".
   void Reject(std::string_view key, std::string_view why);

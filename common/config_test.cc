@@ -178,5 +178,20 @@ TEST(OsRandom, UuidsDiffer) {
   EXPECT_NE(OsRandom64(), OsRandom64());
 }
 
+TEST(Config, KeysThatWereRenamed) {
+  Config c = Config::Parse("name = \"n3\"", "f").value();
+  c.Renamed("name", "node_name");
+  EXPECT_EQ(c.String("node_name", ""), "n3");
+  EXPECT_TRUE(c.Finish().ok());
+  Config both = Config::Parse("name = \"n3\"\nnode_name = \"n4\"", "f").value();
+  both.Renamed("name", "node_name");
+  EXPECT_EQ(both.String("node_name", ""), "n4");
+  EXPECT_NE(both.Finish().error().message.find("former name of 'node_name'"), std::string::npos);
+  Config neither = Config::Parse("", "f").value();
+  neither.Renamed("name", "node_name");
+  EXPECT_EQ(neither.String("node_name", "x"), "x");
+  EXPECT_TRUE(neither.Finish().ok());
+}
+
 }  // namespace
 }  // namespace stria

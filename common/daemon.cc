@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <systemd/sd-daemon.h>
 
 #include <atomic>
 #include <cstdio>
@@ -59,7 +60,9 @@ int DaemonFrame::Run(Task<void> work) {
       sigwait(&set, &number);
       if (ended) return;
       executor_.Post([this] {
-        if (!std::exchange(shutting_down_, true)) scope_.Spawn(Shutdown());
+        if (std::exchange(shutting_down_, true)) return;
+        sd_notify(0, "STOPPING=1");
+        scope_.Spawn(Shutdown());
       });
     }
   });
@@ -70,6 +73,8 @@ int DaemonFrame::Run(Task<void> work) {
   signals.join();
   return exit_code_;
 }
+
+void DaemonFrame::SayReady() { sd_notify(0, "READY=1"); }
 
 void DaemonFrame::Fail(const Error& e) {
   LogError("{}", Told(e));

@@ -37,6 +37,8 @@ class DaemonFrame {
  protected:
   // Once, at the first signal. Stops the executor in the end.
   virtual Task<void> Shutdown() = 0;
+  // It serves: tells systemd, if that is who started it.
+  void SayReady();
   // Run ends with exit code 1.
   void Fail(const Error& e);
 

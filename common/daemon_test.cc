@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -18,6 +21,11 @@ class TestDaemon final : public DaemonFrame {
   Task<void> Wait() {
     kill(getpid(), SIGTERM);
     kill(getpid(), SIGINT);
+    while (true) co_await Sleep(kSecond);
+  }
+  Task<void> ServeAndStop() {
+    SayReady();
+    kill(getpid(), SIGTERM);
     while (true) co_await Sleep(kSecond);
   }
   Task<void> Break() {
@@ -43,6 +51,27 @@ TEST(DaemonFrame, ShutsDownOnceAtASignal) {
   TestDaemon d;
   EXPECT_EQ(d.Run(d.Wait()), 0);
   EXPECT_EQ(d.shutdowns, 1);
+}
+
+// What systemd hears on its socket.
+TEST(DaemonFrame, TellsWhenItServesAndWhenItStops) {
+  BlockStopSignals();
+  const TempDir dir;
+  const std::string path = std::string(dir.path()) + "/notify";
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  TestDaemon d;
+  EXPECT_EQ(d.Run(d.ServeAndStop()), 0);
+  unsetenv("NOTIFY_SOCKET");
+  std::string heard;
+  char text[256];
+  for (ssize_t n = 0; (n = recv(fd, text, sizeof text, 0)) > 0;) heard += std::string(text, static_cast<size_t>(n)) + ";";
+  close(fd);
+  EXPECT_EQ(heard, "READY=1;STOPPING=1;");
 }
 
 TEST(DaemonFrame, EndsByItselfToo) {

@@ -1,5 +1,4 @@
 // stria-meta: the metadata server. Only wiring: settings, store, transport.
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -77,7 +76,6 @@ class Daemon final : public DaemonFrame {
  private:
   Task<void> Shutdown() override {
     LogInfo("stopping");
-    sd_notify(0, "STOPPING=1");
     if (server_) {
       const Result<void> stopped = co_await server_->Stop();
       if (!stopped.ok()) LogError("{}", stopped.error());
@@ -177,7 +175,7 @@ class Daemon final : public DaemonFrame {
                           }));
     }
     LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound, server_->term());
-    sd_notify(0, "READY=1");
+    SayReady();
     co_return Ok();
   }
 

@@ -51,11 +51,13 @@ Result<DiskSpec> ParseDiskSpec(const std::string& text) {
 
 Result<DataConfig> DataConfigFrom(Config file) {
   DataConfig c;
-  c.node_name = file.String("name", c.node_name);
+  file.Renamed("name", "node_name");
+  file.Renamed("cluster_key_file", "cluster_key");
+  c.node_name = file.String("node_name", c.node_name);
   c.listen = file.String("listen", c.listen);
   c.address = file.String("address", c.address);
   c.meta = file.Strings("meta");
-  c.cluster_key_file = file.String("cluster_key_file", c.cluster_key_file);
+  c.cluster_key_file = file.String("cluster_key", c.cluster_key_file);
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);

@@ -21,8 +21,9 @@ TEST(DataConfigTest, DiskSpecs) {
 
 TEST(DataConfigTest, FileWithDefaults) {
   DataConfig c = FromText(R"(
-name = "pc3"
+node_name = "pc3"
 meta = ["pc1:7424"]
+cluster_key = "/k"
 index_memory = "64MiB"
 background_percent = 40
 wake_latency = "50"
@@ -36,6 +37,9 @@ channel = "nvme0"
                      .value();
   ASSERT_TRUE(CompleteDataConfig(&c, "pc3.lab").ok());
   EXPECT_EQ(c.address, "pc3.lab:7425");
+  EXPECT_EQ(c.node_name, "pc3");
+  EXPECT_EQ(c.cluster_key_file, "/k");
+  EXPECT_EQ(FromText("name = \"pc3\"\ncluster_key_file = \"/k\"")->cluster_key_file, "/k") << "as it was called";
   EXPECT_EQ(c.index_memory_bytes, 64 * kMiB);
   EXPECT_EQ(c.background_percent, 40u);
   EXPECT_EQ(c.wake_latency, "50");

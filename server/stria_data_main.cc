@@ -147,6 +147,7 @@ class Daemon final : public DaemonFrame {
     watch_ = std::make_unique<DiskWatch>(node_.get(), local_opener_.get(), &disks_, disk_env());
     watch_->Start();
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
+    SayReady();
     co_return Ok();
   }
 

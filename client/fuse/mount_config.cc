@@ -21,7 +21,7 @@ constexpr std::string_view kNotOurs[] = {
     "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "_netdev", "_rnetdev",
     "nofail", "fail", "remount", "silent", "loud",
     // what is so anyway
-    "rw", "async", "nomand", "noiversion", "nolazytime",
+    "rw", "nomand", "noiversion", "nolazytime",
     // when times of access move is decided here (docs/posix.md); others' names for it change nothing, as with NFS
     "atime", "relatime", "norelatime", "strictatime", "nostrictatime", "diratime", "nodiratime", "lazytime",
     // of filesystems with a disk of their own
@@ -124,7 +124,7 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetMemory(value, config));
     } else if (key == "wake_latency") {
       RETURN_IF_ERROR(SetWakeLatency(value, config));
-    } else if (key == "loglevel") {
+    } else if (key == "log_level" || key == "loglevel") {
       RETURN_IF_ERROR(SetLogLevel(value, config));
     } else if (key == "uid") {
       RETURN_IF_ERROR(SetId(key, value, &config->uid));
@@ -132,7 +132,7 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetId(key, value, &config->gid));
     } else if (key == "node") {
       config->node = value;
-    } else if (key == "log") {
+    } else if (key == "log_file" || key == "log") {
       config->log_file = value;
     } else if (option == "passthrough" || option == "nopassthrough") {
       config->passthrough = option == "passthrough";
@@ -197,10 +197,10 @@ constexpr char kOptions[] =
     "mount options: ro, timeout=60s, wait=DURATION|forever (for a metadata server, at the start; the timeout, if it is not set), "
     "memory=1GiB, node=NAME (found by itself on a machine that is one node), async_close (close(2) does not wait for the disks), "
     "sync (each write(2) does), "
-    "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log=FILE, loglevel=debug, "
+    "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log_file=FILE, log_level=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
     "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
-    "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec, nosymfollow, sync, dirsync; all "
+    "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec, nosymfollow, dirsync; all "
     "others of mount(8) are taken and change nothing";
 
 std::string BaseName(std::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
@@ -236,7 +236,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     app.add_option("--wait", wait, "how long it waits for a metadata server at the start: a time, or forever (as --timeout)");
     app.add_option("-o", options, kOptions)->allow_extra_args(false);
     app.add_option("--memory", memory, "for bytes to be written and stripes read (224MiB)");
-    app.add_option("--log", config.log_file, "write the log to this file");
+    app.add_option("--log-file,--log", config.log_file, "write the log to this file");
     app.add_option("--log-level", level, "debug, info, warning, error, off");
     app.add_flag("--async-close", config.async_close, "close(2) does not wait for the disks; fsync(2) does");
     if (config.by_mount8) {

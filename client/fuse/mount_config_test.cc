@@ -58,6 +58,14 @@ TEST(MountConfig, WaitsForTheMetadataServerAsLongAsItIsTold) {
   EXPECT_FALSE(ParseMountOptions("wait=soon", &c).ok());
 }
 
+TEST(MountConfig, FlagsAndOptionsAreCalledTheSame) {
+  EXPECT_EQ(Parse({"pc1", "/d", "--log-file", "/l", "--log-level", "error"}).config.log_file, "/l");
+  EXPECT_EQ(Parse({"pc1", "/d", "-o", "log_file=/l,log_level=error"}).config.log_file, "/l");
+  EXPECT_EQ(Parse({"pc1", "/d", "-o", "log_level=error"}).config.log_level, LogLevel::kError);
+  const auto former = Parse({"pc1", "/d", "--log", "/l", "-o", "loglevel=error"}).config;
+  EXPECT_TRUE(former.log_file == "/l" && former.log_level == LogLevel::kError);
+}
+
 TEST(MountConfig, LastOfRoAndRwWins) {
   EXPECT_FALSE(Has(Parse({"h:1", "/d", "-o", "ro,rw"}).config, "ro"));
   EXPECT_TRUE(Has(Parse({"h:1", "/d", "-o", "rw,ro"}).config, "ro"));

@@ -107,6 +107,8 @@ def devices_and_suid(meta, at):
     (at / "null").unlink()
     run("umount", at)
     say("dev, suid, and not")
+
+
 ANY_FILESYSTEM = ["nodiratime", "diratime", "strictatime", "nostrictatime", "relatime", "norelatime", "noatime", "lazytime", "nolazytime",
                   "iversion", "noiversion", "mand", "nomand", "async", "sync", "dirsync", "exec", "noexec", "symfollow", "silent", "loud",
                   "nofail", "_netdev", "x-systemd.automount", "X-stria.test", "comment=it"]

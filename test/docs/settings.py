@@ -1,0 +1,163 @@
+"""Reads every key, flag and option out of the code and every one out of docs/settings.md: each must have the other. What other documents
+name must exist, too; so must the ports and the version of the protocol that they tell."""
+
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve()
+TOP = next(p for p in HERE.parents if (p / "WORKSPACE").exists())
+KEY_CALL = re.compile(r'\b\w+\.(?:String|RequiredString|OneOf|Bool|Int|Number|Size|Duration|Strings|Tables|Renamed)\(\s*"([\w.]+)"')
+FLAG_CALL = re.compile(r'add_(?:option|flag)\w*\(\s*"(-[^"]+)"[^;]*;')
+OPTION_TEST = re.compile(r'\b(?:key|option) == "(\w+)"')
+PROGRAMS = {"stria-meta": "meta", "stria-data": "server", "stria-mount": "client", "stria": "tools"}
+problems = []
+
+
+def code(folder):
+    return [p for p in (TOP / folder).rglob("*.cc") if not re.search(r"_test\.cc$|/test", str(p))]
+
+
+def keys_of(folder):
+    found = set()
+    for path in code(folder):
+        text = path.read_text()
+        if "Config" not in text:
+            continue
+        for call in KEY_CALL.finditer(text):
+            within = "disk." if call.group(0).startswith("table.") else ""
+            found.add(within + call.group(1))
+    return found
+
+
+def flags_of(folder):
+    found = set()
+    for path in code(folder):
+        for call in FLAG_CALL.finditer(path.read_text()):
+            if '->group("")' not in call.group(0):
+                found.update(call.group(1).split(","))
+    return found
+
+
+def options_of_mounts():
+    return set(OPTION_TEST.findall((TOP / "client/fuse/mount_config.cc").read_text())) | {"rw"}
+
+
+def variables():
+    text = "".join(p.read_text() for folder in ("tools", "client", "meta", "server", "common") for p in code(folder))
+    return set(re.findall(r'(?:getenv|setenv)\("(STRIA_\w+)"', text))
+
+
+def sections(text):
+    """{"program/heading": text}"""
+    found, program, heading = {}, "", ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            program, heading = line[3:], ""
+        elif line.startswith("### "):
+            heading = line[4:]
+        key = f"{program}/{heading}"
+        found[key] = found.get(key, "") + line + "\n"
+    return found
+
+
+def table_names(text, columns=1):
+    """What stands in backticks in the first columns of the tables."""
+    names = set()
+    for line in text.splitlines():
+        cells = line.split(" | ")
+        if line.startswith("|"):
+            names.update(re.findall(r"`([^`]+)`", " ".join(cells[:columns])))
+    return names
+
+
+def compare(what, in_code, in_docs):
+    for name in sorted(in_code - in_docs):
+        problems.append(f"{what} `{name}` is in the code, and not in docs/settings.md")
+    for name in sorted(in_docs - in_code):
+        problems.append(f"{what} `{name}` is in docs/settings.md, and not in the code")
+
+
+def former(text):
+    return set(re.findall(r"formerly `([^`]+)`", text))
+
+
+def same_names(program, flags, keys, own):
+    """A flag that sets what a key sets is called the same."""
+    for flag in sorted(f for f in flags if f.startswith("--")):
+        if flag not in own and flag[2:].replace("-", "_") not in keys:
+            problems.append(f"{program} has the flag {flag}, and no key or option of that name")
+
+
+def documents():
+    yield from sorted(TOP.glob("*.md"))
+    for folder in ("docs", "tools", "test", "client", "meta", "server", "common", "proto", "locality"):
+        yield from sorted((TOP / folder).rglob("*.md"))
+
+
+def check_mentions(keys, flags):
+    """Of all documents: flags in commands, keys in examples and sentences, ports."""
+    last_parts = {k.rsplit(".", 1)[-1] for names in keys.values() for k in names}
+    ports = set(re.findall(r"kDefault\w+Port = (\d+)", (TOP / "common/address.h").read_text()))
+    for path in documents():
+        text, where = path.read_text(), path.relative_to(TOP)
+        for command in re.findall(r"(?:^|[`\s])(stria(?:-\w+)? [^`\n|;#]*)", text, re.M):
+            program = command.split(" ", 1)[0]
+            given = command.split(" -- ")[0]
+            for flag in re.findall(r"(?<=[\s\[])--[a-z][a-z-]*", given) if program in flags else []:
+                if flag not in flags[program] | {"--help"}:
+                    problems.append(f"{where}: {program} has no flag {flag}: {given.strip()[:80]}")
+        for key, program in re.findall(r"`([a-z_.]+)(?: = [^`]+)?`\)? (?:of|in the settings of) `(stria-\w+)`", text):
+            if key not in keys.get(program, set()):
+                problems.append(f"{where}: {program} has no key {key}")
+        for table, key in re.findall(r"`\[(\w+)\] (\w+)(?: = [^`]+)?`", text):
+            if f"{table}.{key}" not in keys["stria-meta"]:
+                problems.append(f"{where}: no program has the key [{table}] {key}")
+        for block in re.findall(r"```toml\n(.*?)```", text, re.S):
+            for key in re.findall(r"^(?:# )?(\w+) = ", block, re.M):
+                if key not in last_parts:
+                    problems.append(f"{where}: no program has the key {key}")
+        for port in re.findall(r"\b(?:pc|n|host)\d*:(\d{4,5})\b|\bport (\d{4,5})\b", text):
+            if not set(port) & ports:
+                problems.append(f"{where}: port {''.join(port)} is not one of {', '.join(sorted(ports))}")
+
+
+def check_wire():
+    version = re.search(r"kProtocolVersion = (\d+)", (TOP / "api/types.h").read_text()).group(1)
+    told = re.search(r"`header\.protocol`, now (\d+)", (TOP / "docs/wire.md").read_text()).group(1)
+    if told != version:
+        problems.append(f"docs/wire.md: the protocol is {version}, not {told}")
+
+
+def main():
+    settings = (TOP / "docs/settings.md").read_text()
+    docs = sections(settings)
+    keys = {program: keys_of(folder) for program, folder in PROGRAMS.items() if program in ("stria-meta", "stria-data")}
+    flags = {program: flags_of(folder) for program, folder in PROGRAMS.items()}
+    options = options_of_mounts()
+    if min(map(len, [*keys.values(), *flags.values(), options])) < 8:
+        sys.exit("settings.py finds too few keys, flags or options in the code: it has to be taught how they are declared now")
+    for program in keys:
+        told = docs[f"{program}/Keys"]
+        compare(f"{program}: key", keys[program], table_names(told) | former(told))
+        compare(f"{program}: flag", flags[program], table_names(docs[f"{program}/Flags"]))
+    same_names("stria-meta", flags["stria-meta"], keys["stria-meta"], {"--config", "--format", "--restore-from", "--dry-run"})
+    same_names("stria-data", flags["stria-data"], keys["stria-data"], {"--config", "--reindex"})
+    compare("stria-mount: flag", flags["stria-mount"], table_names(docs["stria-mount/Flags"]))
+    compare("stria-mount: option", options, table_names(docs["stria-mount/Options"]) | former(docs["stria-mount/Options"]))
+    same_names("stria-mount", flags["stria-mount"], options, {"--foreground", "--lazy", "--force"})
+    verbs = set(re.findall(r"`(-[^`]+)`", docs["stria/"]))
+    compare("stria: flag", flags["stria"], verbs)
+    compare("variable", variables(), table_names(docs["Environment/"]))
+    for program in ("stria-meta", "stria-data"):
+        keys[program] |= {key.split(".")[0] for key in keys[program]}
+    check_mentions(keys, flags)
+    check_wire()
+    for problem in problems:
+        print(problem)
+    if problems:
+        sys.exit(1)
+    print(f"{sum(map(len, keys.values()))} keys, {sum(map(len, flags.values()))} flags and {len(options)} options are as documented")
+
+
+main()
