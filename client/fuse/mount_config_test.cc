@@ -127,7 +127,7 @@ TEST(MountConfig, OptionsOfAnyFilesystem) {
         "nostrictatime", "diratime", "nodiratime", "lazytime", "nolazytime", "iversion", "noiversion", "symfollow", "nosymfollow"}) {
     auto p = ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", option});
     ASSERT_FALSE(p.exit_now) << option << ": " << p.text;
-    EXPECT_EQ(p.config.fuse_options, (std::vector<std::string>{"default_permissions", "allow_other"})) << option;
+    EXPECT_EQ(p.config.fuse_options, (std::vector<std::string>{"default_permissions", "allow_other", "dev", "suid"})) << option;
   }
   for (const char* option : {"noatime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "sync", "dirsync", "ro",
                              "context=system_u:object_r:nfs_t:s0", "fscontext=a", "defcontext=a", "rootcontext=a"}) {

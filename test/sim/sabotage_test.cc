@@ -39,7 +39,7 @@ const Bug kBugs[] = {
     {"VisitUnasked", Sabotage::kVisitUnasked, "Calm", 20, 1, "no order explains", &SimWorkPlan::shared_names},
     {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
     {"LeaveLonely", Sabotage::kLeaveLonely, "Folding", 6, 1, "alone is in use"},
-    {"OpenHoldsLeaseMu", Sabotage::kOpenHoldsLeaseMu, "Overtaken", 1, 1, "in a circle"},
+    {"OpenHoldsLeaseMu", Sabotage::kOpenHoldsLeaseMu, "Overtaken", 20, 1, "in a circle"},
     {"AppendAtKnownSize", Sabotage::kAppendAtKnownSize, "Calm", 2, 1, "record", &SimWorkPlan::appends},
 };
 
