@@ -517,7 +517,7 @@ TEST_P(GapSeeds, OnlyWhatConflictsIsLost) {
     for (Tracked& f : files) {
       const std::string where = "round " + std::to_string(round) + ", gap of " + std::to_string(gap_ns / kSecond) + " s, inode " +
                                 std::to_string(f.ino.v);
-      if (f.lock_wanted) RunFor(5 * kSecond);  // until it has heard of that: what is clean is synced without asking
+      if (f.lock_wanted) RunFor(15 * kSecond);  // one try of a call: then it has heard of that. What is clean is synced without asking
       const FsError synced = Sync(0, f.mine);
       if (f.lock_wanted) {
         EXPECT_EQ(synced, FsError::kIo) << where << ": its lock was another's";
@@ -552,7 +552,7 @@ TEST_P(GapSeeds, OnlyWhatConflictsIsLost) {
 // STRIA_TEST_SEEDS=1000 for more.
 uint64_t Seeds() {
   const char* text = std::getenv("STRIA_TEST_SEEDS");
-  return text == nullptr ? 30 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GapSeeds, testing::Range<uint64_t>(1, 1 + Seeds()));
 
