@@ -156,6 +156,37 @@ struct CanRemoveReply {
   bool more = false;                // there are more than these
 };
 
+// Names of an inode that the caller could find by listing directories, page by page; an admin gets all.
+struct NamesRequest {
+  OpHeader header;
+  InodeId ino;
+  std::string after;  // `next` of the page before
+};
+struct NamesReply {
+  std::vector<std::string> paths;
+  uint64_t hidden = 0;  // names in directories that the caller may not list
+  std::string next;     // "" if that were all
+};
+
+// Which files status, scrub status and can-remove tell of, page by page: those have the first ones only. For admins, as there.
+enum class FilesKind : uint8_t {
+  kLost = 1,          // ranges that cannot be read
+  kThin = 2,          // have fewer copies than their layout asks for, as it allows
+  kUnfit = 3,         // parity does not fit, though all is as it was written
+  kWouldBeLost = 4,   // without `targets`
+  kWouldDegrade = 5,  // without `targets`, but could still be read
+};
+struct FilesRequest {
+  OpHeader header;
+  FilesKind kind = FilesKind::kLost;
+  std::vector<TargetId> targets;
+  std::string after;  // `next` of the page before
+};
+struct FilesReply {
+  std::vector<AffectedFile> files;  // at most kMaxAffectedFiles
+  std::string next;                 // "" if that were all
+};
+
 class AdminService {
  public:
   virtual ~AdminService() = default;
@@ -165,6 +196,8 @@ class AdminService {
   virtual Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) = 0;
   virtual Task<Result<ListParityReply>> ListParity(ListParityRequest r) = 0;
   virtual Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) = 0;
+  virtual Task<Result<NamesReply>> Names(NamesRequest r) = 0;
+  virtual Task<Result<FilesReply>> Files(FilesRequest r) = 0;
 };
 
 class AdminConnector {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/sentence.h"
 
 namespace stria {
 namespace {
@@ -25,8 +27,6 @@ sigset_t StopSignals() {
   return set;
 }
 
-std::string Told(const Error& e) { return e.message.empty() ? e.ToString() : e.message; }
-
 }  // namespace
 
 Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path) {
@@ -40,8 +40,17 @@ Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path) {
   return keys;
 }
 
+std::string WhoReadsClusterKeys(const std::string& path) {
+  struct stat st;
+  if (stat(path.c_str(), &st) != 0 || (st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) == 0) return "";
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(st.st_mode & 07777));
+  return "the cluster key " + path + " has mode " + mode + ": who reads it has access to all data of the cluster. Let only root (or who " +
+         "runs the servers) read it:  chmod 600 " + path;
+}
+
 int RefuseToStart(const std::string& program, const Error& e) {
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), Told(e).c_str());
+  std::fprintf(stderr, "%s: %s\n", program.c_str(), SentenceOf(e).c_str());
   return 1;
 }
 
@@ -77,7 +86,7 @@ int DaemonFrame::Run(Task<void> work) {
 void DaemonFrame::SayReady() { sd_notify(0, "READY=1"); }
 
 void DaemonFrame::Fail(const Error& e) {
-  LogError("{}", Told(e));
+  LogError("{}", SentenceOf(e));
   exit_code_ = 1;
   executor_.Stop();
 }

@@ -15,6 +15,9 @@ namespace stria {
 // The keys in that file, newest first. kNoEnt, or what ParseClusterKeys says, with the path.
 Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path);
 
+// A warning if others than its owner and group can read that file, or than its owner can write it; "" if not.
+std::string WhoReadsClusterKeys(const std::string& path);
+
 // Says why the program does not start; the exit code.
 int RefuseToStart(const std::string& program, const Error& e);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -81,6 +82,18 @@ TEST(DaemonFrame, EndsByItselfToo) {
   EXPECT_EQ(ends.shutdowns, 0);
   TestDaemon fails;
   EXPECT_EQ(fails.Run(fails.Break()), 1);
+}
+
+TEST(LoadClusterKeys, SaysWhoElseReadsThem) {
+  const TempDir dir;
+  const std::string path = std::string(dir.path()) + "/key";
+  std::ofstream(path) << "1 00";
+  for (const auto& [mode, warned] : {std::pair{0600, false}, {0400, false}, {0640, false}, {0644, true}, {0660, true}, {0606, true}}) {
+    chmod(path.c_str(), static_cast<mode_t>(mode));
+    const std::string said = WhoReadsClusterKeys(path);
+    EXPECT_EQ(!said.empty(), warned) << std::oct << mode << said;
+    if (warned) EXPECT_NE(said.find("chmod 600 " + path), std::string::npos) << said;
+  }
 }
 
 TEST(LoadClusterKeys, SaysWhichFile) {

@@ -306,6 +306,7 @@ int Main(int argc, char** argv) {
   if (!level.ok()) return RefuseToStart("stria-meta", level.error());
   Result<void> log = InitLog("meta", config->log_file, *level);
   if (!log.ok()) return RefuseToStart("stria-meta", log.error());
+  if (const std::string said = WhoReadsClusterKeys(config->cluster_key_file); !said.empty()) LogWarning("{}", said);
 
   int code = 0;
   {

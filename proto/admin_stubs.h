@@ -19,7 +19,9 @@ inline constexpr char kAdminServiceName[] = "stria.v1.Admin";
   X(ReportScrub, ReportScrubRequest, ScrubOrder)              \
   X(CompareShards, CompareShardsRequest, CompareShardsReply)  \
   X(ListParity, ListParityRequest, ListParityReply)           \
-  X(FsckRepair, FsckRepairRequest, FsckRepairReply)
+  X(FsckRepair, FsckRepairRequest, FsckRepairReply)           \
+  X(Names, NamesRequest, NamesReply)                          \
+  X(Files, FilesRequest, FilesReply)
 
 class AdminStub final : public AdminService {
  public:

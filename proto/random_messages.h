@@ -147,6 +147,10 @@ MEMBERS(FsckRepairReply, 2);
 MEMBERS(CanRemoveRequest, 2);
 MEMBERS(AffectedFile, 5);
 MEMBERS(CanRemoveReply, 4);
+MEMBERS(NamesRequest, 3);
+MEMBERS(NamesReply, 3);
+MEMBERS(FilesRequest, 4);
+MEMBERS(FilesReply, 2);
 MEMBERS(PutBackupRequest, 4);
 MEMBERS(PutBackupReply, 0);
 MEMBERS(ListBackupsRequest, 4);
@@ -173,7 +177,8 @@ MEMBERS(DeleteBackupsReply, 0);
   X(ScrubOrder) X(ListParityRequest) X(ListParityReply) X(FsckRepairRequest) X(FsckRepairReply)         \
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
   X(CanRemoveReply) X(PutBackupRequest) X(PutBackupReply) X(ListBackupsRequest) X(ListBackupsReply)     \
-  X(GetBackupRequest) X(GetBackupReply) X(DeleteBackupsRequest) X(DeleteBackupsReply)
+  X(GetBackupRequest) X(GetBackupReply) X(DeleteBackupsRequest) X(DeleteBackupsReply)           \
+  X(NamesRequest) X(NamesReply) X(FilesRequest) X(FilesReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -288,6 +293,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<NodeState> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 10};
 template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 9};
+template <> inline constexpr std::pair<int, int> kEnumRange<FilesKind> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>

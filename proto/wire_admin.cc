@@ -7,6 +7,7 @@ namespace stria {
 namespace wire {
 
 WIRE_ENUM(UpkeepVerb, kStatus, kForgetUnknown);
+WIRE_ENUM(FilesKind, kLost, kWouldDegrade);
 
 WIRE_MESSAGE(ScrubProgress) {
   F(target); F(running); F(bytes_done); F(bytes_total); F(shards); F(damaged); F(started_s); F(finished_s);
@@ -34,6 +35,10 @@ WIRE_MESSAGE(UpkeepReply) {
   F(rebalance_bytes_left); F(unfit); F(backup); F(folding);
 }
 WIRE_MESSAGE(CanRemoveReply) { F(lost_stripes); F(degraded_stripes); F(files); F(more); }
+WIRE_MESSAGE(NamesRequest) { F(header); F(ino); F(after); }
+WIRE_MESSAGE(NamesReply) { F(paths); F(hidden); F(next); }
+WIRE_MESSAGE(FilesRequest) { F(header); F(kind); F(targets); F(after); }
+WIRE_MESSAGE(FilesReply) { F(files); F(next); }
 
 }  // namespace wire
 
@@ -49,5 +54,9 @@ WIRE_CODEC(UpkeepRequest);
 WIRE_CODEC(UpkeepReply);
 WIRE_CODEC(CanRemoveRequest);
 WIRE_CODEC(CanRemoveReply);
+WIRE_CODEC(NamesRequest);
+WIRE_CODEC(NamesReply);
+WIRE_CODEC(FilesRequest);
+WIRE_CODEC(FilesReply);
 
 }  // namespace stria

@@ -295,6 +295,7 @@ int Main(int argc, char** argv) {
   if (!level.ok()) return RefuseToStart("stria-data", level.error());
   Result<void> log = InitLog("data", config->log_file, *level);
   if (!log.ok()) return RefuseToStart("stria-data", log.error());
+  if (const std::string said = config->reindex ? "" : WhoReadsClusterKeys(config->cluster_key_file); !said.empty()) LogWarning("{}", said);
 
   int code = 0;
   {

@@ -36,6 +36,7 @@
 #include "common/log.h"
 #include "common/os_random.h"
 #include "common/quick_wake.h"
+#include "common/sentence.h"
 #include "proto/bulk_transport.h"
 #include "proto/local_client.h"
 #include "proto/stubs.h"
@@ -357,8 +358,7 @@ int RunMount(MountConfig config) {
   if (auto started = program.Start(signal_fd); !started.ok()) {
     LogError("cannot mount {}: {}", config.mountpoint, started.error());
     program.End();
-    daemon->Failed(started.error().message.empty() ? started.error().ToString() : started.error().message,
-                   kExitFailed);
+    daemon->Failed(SentenceOf(started.error()), kExitFailed);
     return kExitFailed;
   }
   LogInfo("{} is mounted", config.mountpoint);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/sentence.h"
 #include "meta/backup/restore.h"
 
 namespace stria {
@@ -38,7 +39,7 @@ Task<void> Archiver::Run() {
   while (true) {
     const Result<bool> more = co_await Step();
     if (!more.ok()) {
-      problem_ = more.error().message.empty() ? more.error().ToString() : more.error().message;
+      problem_ = SentenceOf(more.error());
       if (auto others = limit.Pass(Now())) LogWarning("the metadata's backup: {}{}", problem_, *others);
       progress_.Pulse();
       co_await Sleep(options_.retry_ns);

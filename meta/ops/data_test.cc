@@ -338,8 +338,11 @@ TEST_P(DataTest, StripeUsesAndPaths) {
   auto uses = Do([&](Txn& t) { return ListStripeUses(t, info.id, 10); }).value();
   ASSERT_EQ(uses.size(), 2u);
   EXPECT_EQ(uses[1].file_offset, 50u);
-  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ino); })->paths, std::vector<std::string>{"/f"});
-  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, kRootInode); })->paths, std::vector<std::string>{"/"});
+  uses = Do([&](Txn& t) { return ListStripeUses(t, info.id, 10, &uses[0]); }).value();
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_EQ(uses[0].file_offset, 50u);
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, ino); })->paths, std::vector<std::string>{"/f"});
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, kRootInode); })->paths, std::vector<std::string>{"/"});
 }
 
 TEST_P(DataTest, LayoutsAreInheritedAndSetForWhatIsWrittenNext) {

@@ -22,7 +22,7 @@ Result<LayoutReply> OpGetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest&
 Result<LayoutReply> OpSetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest& r) {
   if (!r.layout) return Error(FsError::kBadRequest, "no layout is given");
   ASSIGN_OR_RETURN(InodeRecord rec, GetWithLayout(txn, r.ino));
-  if (!IsOwner(ctx, rec.attr)) return Error(FsError::kPerm);
+  if (!IsOwner(ctx, rec.attr)) return Error(FsError::kPerm, "only its owner or root sets the layout of a file or directory");
   if (Error e = ValidateLayout(*r.layout); !e.ok()) return e;
   rec.layout = *r.layout;
   rec.layout_inherited = false;

@@ -175,10 +175,66 @@ TEST_P(NamesTest, RenameTable) {
   gone.ino = empty;
   EXPECT_EQ(Do([&](Txn& t) { return OpGetAttr(t, ctx_, gone); }).code(), FsError::kStale);
   EXPECT_EQ(Rename(kRootInode, "empty", a, "b", true), FsError::kOk);
-  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, b); })->paths[0], "/empty");
-  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, c); })->paths[0], "/a/b");
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, b); })->paths[0], "/empty");
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, c); })->paths[0], "/a/b");
   EXPECT_EQ(Rename(a, "b", kRootInode, "file", true), FsError::kOk);
   EXPECT_EQ(touched_.entries, (std::set<std::pair<InodeId, std::string>>{{kRootInode, "file"}, {a, "b"}}));
+}
+
+// Page by page, none is left out or comes twice.
+TEST_P(NamesTest, PathsOfManyLinks) {
+  const InodeId a = Make(kRootInode, "a", FileType::kDirectory), b = Make(kRootInode, "b", FileType::kDirectory);
+  const InodeId ino = Make(a, "f");
+  std::set<std::string> made = {"/a/f"};
+  for (int i = 0; i < 1250; ++i) {
+    const std::string name = "link" + std::to_string(i);
+    LinkRequest r;
+    r.ino = ino;
+    r.new_parent = i % 2 == 0 ? a : b;
+    r.new_name = name;
+    ASSERT_TRUE(Do([&](Txn& t) { return OpLink(t, ctx_, r); }).ok());
+    made.insert((i % 2 == 0 ? "/a/" : "/b/") + name);
+  }
+  for (const size_t limit : {size_t{1}, size_t{100}, kMaxPathsPerReply}) {
+    std::set<std::string> found;
+    std::string after;
+    do {
+      const PathsPage page = Do([&](Txn& t) { return OpPaths(t, ctx_, ino, after, limit); }).value();
+      EXPECT_LE(page.paths.size(), limit);
+      for (const std::string& path : page.paths) EXPECT_TRUE(found.insert(path).second) << path;
+      after = page.next;
+    } while (!after.empty());
+    EXPECT_EQ(found, made);
+  }
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, ino, ParentKey(a, kRootInode, "x")); }).code(), FsError::kBadRequest);
+}
+
+TEST_P(NamesTest, PathsThroughDirectoriesOfOthers) {
+  const InodeId home = Make(kRootInode, "home", FileType::kDirectory), below = Make(home, "below", FileType::kDirectory);
+  const InodeId ino = Make(below, "secret");
+  LinkRequest link;
+  link.ino = ino;
+  link.new_parent = kRootInode;
+  link.new_name = "open";
+  ASSERT_TRUE(Do([&](Txn& t) { return OpLink(t, ctx_, link); }).ok());
+  OpCtx user = ctx_;
+  user.uid = user.gid = 1000;
+  const auto seen = [&](uint32_t mode) {
+    Txn txn(store_.store());
+    InodeRecord rec = GetInode(txn, home).value();
+    rec.attr.mode = mode;
+    rec.attr.uid = rec.attr.gid = 1;
+    txn.Write(InodeKey(home), rec);
+    EXPECT_TRUE(txn.Commit().ok());
+    return Do([&](Txn& t) { return OpPaths(t, user, ino); }).value();
+  };
+  EXPECT_EQ(seen(0755).paths.size(), 2u);
+  for (const uint32_t mode : {0700u, 0711u, 0744u}) {
+    const PathsPage page = seen(mode);
+    EXPECT_EQ(page.paths, std::vector<std::string>{"/open"}) << mode;
+    EXPECT_EQ(page.hidden, 1u);
+  }
+  EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, ino); })->paths.size(), 2u) << "root sees all";
 }
 
 TEST_P(NamesTest, LinkBound) {

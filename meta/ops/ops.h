@@ -25,7 +25,8 @@ inline constexpr size_t kMaxStripesPerReply = 1024;
 inline constexpr size_t kMaxColumnsPerReply = 16384;  // of those stripes: each brings a token
 inline constexpr size_t kMaxInlinePerReply = 2 * kMiB;
 inline constexpr size_t kMaxInlinePerInode = 1 * kMiB;  // more: kTooBig, write stripes
-inline constexpr size_t kMaxPathsPerReply = 64;
+inline constexpr size_t kMaxPathsPerReply = 1000;
+inline constexpr size_t kMaxPathsBytes = 1 * kMiB;
 inline constexpr size_t kMaxPathDepth = 4096;           // deeper ones are named by their tail
 inline constexpr size_t kMaxDirDepth = 65536;           // for rename of directories: kLoop
 inline constexpr size_t kMaxAllocateStripes = 16;
@@ -60,8 +61,14 @@ Result<NodeReply> OpRename(Txn& txn, const OpCtx& ctx, const RenameRequest& r);
 Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r);
 Result<ReadLinkReply> OpReadLink(Txn& txn, const OpCtx& ctx, const InodeRequest& r);
 Result<ReadDirReply> OpReadDir(Txn& txn, const OpCtx& ctx, const ReadDirRequest& r);
-// "/a/b": at most kMaxPathsPerReply names of an inode.
-Result<PathsReply> OpPaths(Txn& txn, InodeId ino);
+// Some names of an inode, "/a/b": those that the caller could find by listing directories.
+struct PathsPage {
+  std::vector<std::string> paths;
+  uint64_t hidden = 0;  // names besides, of this page, that the caller may not see
+  std::string next;     // what to ask on with; "" if these were the last
+};
+// The names after `after`, a page's `next`; "" for the first ones. At most `limit`, and kMaxPathsBytes. kBadRequest: `after` is of another inode.
+Result<PathsPage> OpPaths(Txn& txn, const OpCtx& ctx, InodeId ino, std::string_view after = {}, size_t limit = kMaxPathsPerReply);
 
 // ---- Attributes ----
 
@@ -154,7 +161,8 @@ struct StripeUse {
   InodeId ino;
   uint64_t file_offset = 0;
 };
-Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit);
+// Those after one of them, if there is one, in order of inodes and offsets.
+Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit, const StripeUse* after = nullptr);
 // What files use of each data column of a live stripe.
 struct StripeUsage {
   std::vector<uint64_t> column_bytes;  // per data column, bytes of extents; more than its length if files share it

@@ -1,10 +1,14 @@
+#include <map>
+#include <optional>
+
+#include "meta/ops/access.h"
 #include "meta/ops/nodes.h"
 
 namespace stria {
 namespace {
 
-Result<std::vector<ParentKeyParts>> NamesOf(Txn& txn, InodeId ino, size_t limit) {
-  ASSIGN_OR_RETURN(auto rows, txn.ScanPrefix(Family::kParents, InodeKey(ino), limit));
+Result<std::vector<ParentKeyParts>> NamesOf(Txn& txn, InodeId ino, std::string_view begin, size_t limit) {
+  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kParents, begin, PrefixEnd(InodeKey(ino)), limit));
   std::vector<ParentKeyParts> out(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!ParseParentKey(rows[i].first, &out[i])) {
@@ -14,15 +18,25 @@ Result<std::vector<ParentKeyParts>> NamesOf(Txn& txn, InodeId ino, size_t limit)
   return out;
 }
 
-// "/a/b" of a directory, "" of the root; "..." stands for what is too deep or has no name.
-Result<std::string> DirPath(Txn& txn, InodeId dir) {
+// A name in it is no secret to the caller.
+Result<bool> MayList(Txn& txn, const OpCtx& ctx, InodeId dir) {
+  ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, dir));
+  return MayAccess(ctx, rec.attr, kMayRead | kMayExec, AclIn(txn, rec));
+}
+
+// "/a/b" of a directory, "" of the root; "..." stands for what is too deep or has no name. None if the caller may not
+// list one of the directories that lead there, or it.
+Result<std::optional<std::string>> DirPath(Txn& txn, const OpCtx& ctx, InodeId dir) {
   std::vector<std::string> names;
-  while (dir != kRootInode) {
+  while (true) {
+    ASSIGN_OR_RETURN(const bool may, MayList(txn, ctx, dir));
+    if (!may) return std::optional<std::string>();
+    if (dir == kRootInode) break;
     if (names.size() == kMaxPathDepth) {
       names.push_back("...");
       break;
     }
-    ASSIGN_OR_RETURN(auto name, NamesOf(txn, dir, 1));
+    ASSIGN_OR_RETURN(auto name, NamesOf(txn, dir, InodeKey(dir), 1));
     if (name.empty()) {
       names.push_back("...");
       break;
@@ -32,24 +46,42 @@ Result<std::string> DirPath(Txn& txn, InodeId dir) {
   }
   std::string path;
   for (auto it = names.rbegin(); it != names.rend(); ++it) path.append("/").append(*it);
-  return path;
+  return std::optional(path);
 }
 
 }  // namespace
 
-Result<PathsReply> OpPaths(Txn& txn, InodeId ino) {
-  PathsReply reply;
+Result<PathsPage> OpPaths(Txn& txn, const OpCtx& ctx, InodeId ino, std::string_view after, size_t limit) {
+  PathsPage page;
   if (ino == kRootInode) {
-    reply.paths.push_back("/");
-    return reply;
+    page.paths.push_back("/");
+    return page;
   }
   RETURN_IF_ERROR(GetInode(txn, ino));
-  ASSIGN_OR_RETURN(auto names, NamesOf(txn, ino, kMaxPathsPerReply));
-  for (const ParentKeyParts& name : names) {
-    ASSIGN_OR_RETURN(std::string dir, DirPath(txn, name.parent));
-    reply.paths.push_back(dir + "/" + name.name);
+  const std::string first = InodeKey(ino);
+  if (!after.empty() && !after.starts_with(first)) return Error(FsError::kBadRequest, "these are names of another inode");
+  const std::string begin = after.empty() ? first : std::string(after) + '\0';
+  ASSIGN_OR_RETURN(const auto names, NamesOf(txn, ino, begin, limit + 1));
+  std::map<InodeId, std::optional<std::string>> dirs;  // most links of a file are in few
+  size_t bytes = 0;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i == limit || bytes > kMaxPathsBytes) {
+      page.next = ParentKey(ino, names[i - 1].parent, names[i - 1].name);
+      break;
+    }
+    const InodeId parent = names[i].parent;
+    if (!dirs.contains(parent)) {
+      ASSIGN_OR_RETURN(dirs[parent], DirPath(txn, ctx, parent));
+    }
+    const std::optional<std::string>& dir = dirs[parent];
+    if (!dir) {
+      ++page.hidden;
+      continue;
+    }
+    page.paths.push_back(*dir + "/" + names[i].name);
+    bytes += page.paths.back().size();
   }
-  return reply;
+  return page;
 }
 
 }  // namespace stria

@@ -238,8 +238,9 @@ Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded) {
   return Ok();
 }
 
-Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit) {
-  ASSIGN_OR_RETURN(auto rows, txn.ScanPrefix(Family::kStripeRefs, StripeKey(stripe), limit));
+Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit, const StripeUse* after) {
+  const std::string begin = after == nullptr ? StripeKey(stripe) : StripeRefKey(stripe, after->ino, after->file_offset) + '\0';
+  ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kStripeRefs, begin, PrefixEnd(StripeKey(stripe)), limit));
   std::vector<StripeUse> out;
   for (const KvEntry& row : rows) {
     StripeRefKeyParts parts;

@@ -78,7 +78,7 @@ Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
 
 Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
-  if (!IsAdmin(r.header) && !r.dry_run) co_return Error(FsError::kPerm, "only root changes the cluster");
+  if (!r.dry_run) CO_RETURN_IF_ERROR(CheckAdmin(r.header, "changes the cluster"));
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:

@@ -74,10 +74,10 @@ bool MetaServer::IsAdmin(const OpHeader& h) const {
   return !squashed && options_.admin_uids.count(h.uid) > 0;
 }
 
-Result<void> MetaServer::CheckAdmin(const OpHeader& h) {
+Result<void> MetaServer::CheckAdmin(const OpHeader& h, const char* does) {
   RETURN_IF_ERROR(CheckCaller(h));
   if (IsAdmin(h)) return Ok();
-  return Error(FsError::kPerm, "only root asks for this, and data servers");
+  return Error(FsError::kPerm, std::string("only root ") + does);
 }
 
 void MetaServer::ReplayIsAt(const OpHeader& h, uint64_t order) {
@@ -127,6 +127,12 @@ OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
   ctx.touched = touched;
   ctx.opened = h.opened;
   ctx.repeated = Repeats(h);
+  return ctx;
+}
+
+OpCtx MetaServer::NamesCtx(const OpHeader& h) {
+  OpCtx ctx = Ctx(h, nullptr);
+  if (IsAdmin(h)) ctx.uid = ctx.gid = 0;
   return ctx;
 }
 

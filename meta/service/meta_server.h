@@ -137,6 +137,8 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override;
   Task<Result<ListParityReply>> ListParity(ListParityRequest r) override;
   Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) override;
+  Task<Result<NamesReply>> Names(NamesRequest r) override;
+  Task<Result<FilesReply>> Files(FilesRequest r) override;
 
   // For tests and status.
   const LeaseTable& leases() const { return leases_; }
@@ -213,10 +215,12 @@ class MetaServer final : public MetaService, public AdminService {
   void NoteReclaimed();  // a session, or it is gone
   // What is the cluster's: for admins and data servers, who call without a session. Nobody whom clients call by another name.
   bool IsAdmin(const OpHeader& h) const;
-  Result<void> CheckAdmin(const OpHeader& h);
+  // CheckCaller; kPerm, "only root ..", if it is nobody of those.
+  Result<void> CheckAdmin(const OpHeader& h, const char* does = "asks for this, and data servers");
   void ReplayIsAt(const OpHeader& h, uint64_t order);  // nothing if it is not of a replay
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
+  OpCtx NamesCtx(const OpHeader& h);  // to ask for paths: an admin is told of all
   Task<void> WaitProgress(int64_t until_ns);
   void SetFatal(Error e);
   void NoteCommit(const Touched& touched);
@@ -484,7 +488,16 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out);
   // Of the cluster as it is, if `gone` were gone too.
   Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
-  // Files with bytes in the stripes; in the columns of `gone` of those of which it tells.
+  Task<Result<Damage>> DamageNow();  // of a moment ago, if that is dear
+  // ---- files.cc ----
+  struct FilesPage {
+    std::vector<LostFile> files;
+    std::string next;  // "" if that were all
+  };
+  // Files with bytes in the stripes; in the columns of `gone` of those of which it tells. With a path of each, whoever may
+  // see that: for admins.
+  Result<FilesPage> PageOfFiles(const std::set<StripeId>& stripes, size_t limit,
+                                const std::map<StripeId, std::vector<bool>>& gone, std::string_view after);
   Result<std::vector<LostFile>> ListFilesOf(const std::set<StripeId>& stripes, size_t limit,
                                             const std::map<StripeId, std::vector<bool>>& gone = {});
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);

@@ -435,7 +435,8 @@ Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {
 Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   Txn txn(*store_);
-  co_return OpPaths(txn, r.ino);
+  CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, NamesCtx(r.header), r.ino));
+  co_return PathsReply{std::move(page.paths)};
 }
 
 // ---- Extended attributes ----

@@ -301,6 +301,25 @@ TEST_F(RepairTest, LostFilesAreListed) {
   EXPECT_EQ(s.lost_files[0].path, "/data");
   EXPECT_EQ(s.lost_files[0].length, kMiB);
   EXPECT_GT(s.degraded_stripes, s.lost_stripes);
+  // All of them, too; and nobody but an admin is told which files they are.
+  FilesRequest all;
+  all.header = a.Header();
+  all.header.session = SessionId();
+  const auto listed = a.Run(h.server->Files(all));
+  ASSERT_TRUE(listed.ok()) << listed.error();
+  EXPECT_EQ(listed->files.size(), s.lost_files.size());
+  EXPECT_EQ(listed->next, "");
+  all.after = "nowhere";
+  EXPECT_EQ(a.Run(h.server->Files(all)).code(), FsError::kBadRequest);
+  all.after.clear();
+  all.header.uid = 1000;
+  EXPECT_EQ(a.Run(h.server->Files(all)).code(), FsError::kPerm);
+  InodeRequest user;
+  user.header = all.header;
+  const auto told = a.Run(h.server->Status(user));
+  EXPECT_EQ(told->lost_stripes, s.lost_stripes);
+  EXPECT_TRUE(told->lost_files.empty());
+  EXPECT_EQ(a.Run(h.server->Fsck(user)).code(), FsError::kPerm) << "everybody waits meanwhile";
   // They come back before anything was given up.
   for (auto& n : nodes) n->Start();
   h.ex.RunFor(20 * kSecond);

@@ -12,7 +12,6 @@ namespace {
 
 constexpr size_t kSurveyPage = 256;
 constexpr size_t kMaxHitStripes = 100'000;
-constexpr size_t kMaxListedUses = 4096;  // of one stripe
 constexpr int64_t kSurveyAge = 10;  // times what it took
 constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 
@@ -96,42 +95,7 @@ Task<Result<MetaServer::Damage>> MetaServer::SurveyDamage(std::set<TargetId> gon
   co_return std::move(out);
 }
 
-Result<std::vector<LostFile>> MetaServer::ListFilesOf(const std::set<StripeId>& stripes, size_t limit,
-                                                      const std::map<StripeId, std::vector<bool>>& gone) {
-  std::vector<LostFile> out;
-  Txn txn(*store_);
-  for (StripeId id : stripes) {
-    if (out.size() >= limit) break;
-    const auto columns = gone.find(id);
-    const bool all = columns == gone.end();
-    ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, id, all ? limit - out.size() : kMaxListedUses));
-    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
-    for (const StripeUse& use : uses) {
-      if (out.size() >= limit) break;
-      LostFile f;
-      f.ino = use.ino;
-      f.offset = use.file_offset;
-      ASSIGN_OR_RETURN(const auto extent, txn.Read<ExtentRecord>(ExtentKey(use.ino, use.file_offset)));
-      if (extent) f.length = extent->extent.length;
-      // What lies on columns that are there can be read, whatever became of the others.
-      if (!all && record && extent && extent->extent.stripe == id) {
-        const auto parts = MapRange(record->info.shape, extent->extent.stripe_offset, extent->extent.length);
-        if (std::ranges::none_of(parts, [&](const ShardRange& r) {
-              return r.column.v < columns->second.size() && columns->second[r.column.v];
-            })) {
-          continue;
-        }
-      }
-      const Result<PathsReply> paths = OpPaths(txn, use.ino);
-      if (paths.ok() && !paths->paths.empty()) f.path = paths->paths.front();
-      out.push_back(std::move(f));
-    }
-  }
-  return out;
-}
-
-Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+Task<Result<MetaServer::Damage>> MetaServer::DamageNow() {
   // The survey is good as long as map and store stay as they are; one that took long is shown for a
   // while even so, or watching a repair would cost more than the repair.
   const std::pair<uint64_t, CommitSeq> now_is = {cluster_->version(), store_->last_seq()};
@@ -142,7 +106,12 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
     damage_of_ = now_is;
     damage_until_ns_ = Now() + std::min(kSurveyAge * (Now() - start_ns), kMaxSurveyAgeNs);
   }
-  const Damage damage = *damage_;
+  co_return *damage_;
+}
+
+Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
+  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_ASSIGN_OR_RETURN(const Damage damage, co_await DamageNow());
   StatusReply s;
   s.map = cluster_->Map();
   s.files = store_->Count(Counter::kFiles);
@@ -155,7 +124,8 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   s.garbage_shards = store_->Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  if (IsAdmin(r.header)) {
+  const bool named = IsAdmin(r.header);  // files are named to admins only
+  if (named) {
     CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles, damage.gone));
   }
   s.repairs = repairs_.Progress(Now());
@@ -168,7 +138,9 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   CO_ASSIGN_OR_RETURN(s.layouts, LackingRooms());
   if (exposure_) {
     s.thin_stripes = exposure_->thin;
-    CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(exposure_->some_thin, kMaxLostFiles));
+    if (named) {
+      CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(exposure_->some_thin, kMaxLostFiles));
+    }
   }
   s.advice = RoomAdvice(*cluster_, Wall());
   if (room_ != nullptr) {
@@ -179,7 +151,7 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
 }
 
 Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
   co_return CheckStore(store_->kv());
 }

@@ -70,7 +70,7 @@ Result<std::string> MetaServer::StartRepair(bool dry_run) {
 Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
-  if (changes && !IsAdmin(r.header)) co_return Error(FsError::kPerm, "only root changes the cluster");
+  if (changes) CO_RETURN_IF_ERROR(CheckAdmin(r.header, "changes the cluster"));
   Result<std::string> message = std::string();
   switch (r.verb) {
     case UpkeepVerb::kStatus: break;
@@ -111,8 +111,8 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   reply.folding = {options_.fold.enabled, folds_.in_flight(), folds_.waiting(), folded_, folded_bytes_};
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
+  if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
   CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(unfit, kMaxAffectedFiles));
-  if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins
   for (const LostFile& f : files) reply.unfit.push_back(Affected(f, false));
   co_return std::move(reply);
 }
@@ -225,7 +225,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
 
 // On this thread, as Fsck.
 Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;
   Result<FsckRepairs> repaired = RepairStore(*store_, r.dry_run, &touched);
   if (!r.dry_run) {

@@ -325,7 +325,7 @@ inline void Each(const World& w, const Use<CheckShardsRequest>& use) {
   }
 }
 inline void Each(const World& w, const Use<AdminRequest>& use) {
-  for (int verb = 1; verb <= static_cast<int>(AdminVerb::kRepairLimit); ++verb) {
+  for (int verb = 1; verb <= static_cast<int>(AdminVerb::kAdmit); ++verb) {
     for (const bool dry : {true, false}) {
       AdminRequest r;
       r.verb = static_cast<AdminVerb>(verb);
@@ -369,6 +369,18 @@ inline void Each(const World& w, const Use<ListParityRequest>& use) {
 }
 inline void Each(const World&, const Use<FsckRepairRequest>& use) {
   for (const bool dry : {true, false}) use({{}, dry});
+}
+inline void Each(const World& w, const Use<NamesRequest>& use) {
+  for (InodeId ino : Inodes(w)) {
+    for (const std::string& after : {std::string(), InodeKey(ino), std::string("elsewhere")}) use({{}, ino, after});
+  }
+}
+inline void Each(const World& w, const Use<FilesRequest>& use) {
+  for (int kind = 1; kind <= static_cast<int>(FilesKind::kWouldDegrade); ++kind) {
+    for (const std::string& after : {std::string(), std::string(24, '\0'), std::string("elsewhere")}) {
+      use({{}, static_cast<FilesKind>(kind), Targets(w), after});
+    }
+  }
 }
 
 }  // namespace stria::requests

@@ -1,10 +1,13 @@
 // The whole command line against a metadata service that answers from canned replies.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <sstream>
 
+#include "common/token.h"
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
 #include "stripe/layout_spec.h"
@@ -385,19 +388,18 @@ TEST_F(CliTest, WherePathsLayoutFsck) {
   EXPECT_EQ(Run("layout set x raid6:4+2,unit=1M"), 0);
   EXPECT_EQ(out_.str(), "raid6:4+2,unit=1M\n");
 
-  meta_->onPaths = [](const InodeRequest& r) -> Result<PathsReply> {
-    return r.ino.v == 7 ? PathsReply{{"/a", "/b"}} : PathsReply{};
+  admin_->onNames = [](const NamesRequest& r) -> Result<NamesReply> {  // a page each
+    if (r.ino.v == 8) return NamesReply{{}, 2, ""};
+    return r.after.empty() ? NamesReply{{"/a\xff\n"}, 0, "x"} : NamesReply{{"/b c"}, 1, ""};
   };
   EXPECT_EQ(Run("paths 7"), 0);
-  EXPECT_EQ(out_.str(), "/a\n/b\n");
-  EXPECT_EQ(Run("paths 8"), 1);
-  meta_->onPaths = [](const InodeRequest&) -> Result<PathsReply> { return PathsReply{{"/a\xff\n", "/b c"}}; };
-  EXPECT_EQ(Run("paths 7"), 0);
   EXPECT_EQ(out_.str(), "$'/a\\377\\n'\n/b c\n");
+  EXPECT_EQ(err_.str(), "stria: 1 name is in a directory that you may not list\n");
   EXPECT_EQ(Run("paths 7 --null"), 0);
   EXPECT_EQ(out_.str(), std::string("/a\xff\n\0/b c\0", 10));
   EXPECT_EQ(Run("paths 7 --json"), 0);
   EXPECT_NE(out_.str().find(R"("/a\udcff\n")"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("paths 8"), 1);
   EXPECT_EQ(Run("where /\033[2Jnothing"), 66);
   EXPECT_EQ(err_.str().find('\033'), std::string::npos) << err_.str();
   FsckReply clean{{}, 10, 2, 5};
@@ -407,6 +409,57 @@ TEST_F(CliTest, WherePathsLayoutFsck) {
   clean.problems = {"stripe 4 is referenced and does not exist"};
   EXPECT_EQ(Run("fsck --json"), 2);
   EXPECT_FALSE(Json::parse(out_.str())["clean"]);
+}
+
+TEST_F(CliTest, AllFilesPageByPage) {
+  status_.lost_stripes = 9;
+  for (uint64_t i = 1; i <= kMaxListedFiles; ++i) status_.lost_files.push_back({InodeId(i), "/f" + std::to_string(i), 0, 1});
+  admin_->onFiles = [](const FilesRequest& r) -> Result<FilesReply> {
+    FilesReply page;
+    const size_t from = r.after.empty() ? 0 : std::stoul(r.after);
+    for (size_t i = from; i < std::min<size_t>(from + 90, 250); ++i) page.files.push_back({InodeId(i + 1), "/f" + std::to_string(i + 1), 0, 1, true});
+    if (from + 90 < 250) page.next = std::to_string(from + 90);
+    return page;
+  };
+  EXPECT_EQ(Run("status"), 2);
+  EXPECT_NE(out_.str().find("stria status --all"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("status --all"), 2);
+  EXPECT_NE(out_.str().find("/f250"), std::string::npos) << out_.str();
+  EXPECT_EQ(out_.str().find("--all"), std::string::npos) << out_.str();
+}
+
+TEST_F(CliTest, UnknownWordsAreNamed) {
+  EXPECT_EQ(Run("statsu"), 64);
+  EXPECT_NE(err_.str().find("there is no 'statsu'; there are: status, "), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("node drian n3"), 64);
+  EXPECT_NE(err_.str().find("there is no 'node drian'; there are: "), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("node"), 64);
+  EXPECT_NE(err_.str().find("'node' needs one more word: "), std::string::npos) << err_.str();
+  EXPECT_EQ(Run(""), 64);
+  EXPECT_NE(err_.str().find("which command? There are: "), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("status --nonsense"), 64);
+  EXPECT_NE(err_.str().find("--nonsense"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("--help"), 0);
+}
+
+TEST_F(CliTest, RefusalsAreSentences) {
+  meta_->onFsck = [](const InodeRequest&) -> Result<FsckReply> { return FsError::kPerm; };
+  EXPECT_EQ(Run("fsck"), 77);
+  EXPECT_EQ(err_.str(), "stria: only root, or the owner, may do that\n");
+}
+
+TEST_F(CliTest, AKeyIsMadeOnce) {
+  const std::string path = testing::TempDir() + "/new.key";
+  unlink(path.c_str());
+  EXPECT_EQ(Run("key new " + path), 0) << err_.str();
+  struct stat st;
+  ASSERT_EQ(stat(path.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(ParseClusterKeys(text.str())->size(), 1u);
+  EXPECT_EQ(Run("key new " + path), 1);
+  EXPECT_NE(err_.str().find("is there already"), std::string::npos) << err_.str();
 }
 
 TEST_F(CliTest, LayoutsNameNodes) {

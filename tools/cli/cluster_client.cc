@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/sentence.h"
+
 namespace stria::cli {
 namespace {
 
@@ -46,6 +48,9 @@ OpHeader ClusterClient::Header(int64_t timeout_ns) const {
   OpHeader h;
   h.uid = geteuid();
   h.gid = getegid();
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(getgroups(0, nullptr), 0)));
+  const int n = getgroups(static_cast<int>(groups.size()), groups.data());
+  if (n > 0) h.groups.assign(groups.begin(), groups.begin() + n);
   h.timeout_ns = std::max<int64_t>(timeout_ns, 1);
   return h;
 }
@@ -57,7 +62,7 @@ std::string ClusterClient::AddressList() const {
 }
 
 Error ClusterClient::Explained(Error e) const {
-  const std::string why = e.message.empty() ? std::string(FsErrorName(e.code)) : e.message;
+  const std::string why = SentenceOf(e);
   return Error(e.code, "stria-meta at " + AddressList() + " does not answer (" + why + "); is it running?");
 }
 

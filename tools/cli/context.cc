@@ -2,6 +2,7 @@
 
 #include "common/address.h"
 #include "common/printable.h"
+#include "common/sentence.h"
 
 namespace stria::cli {
 namespace {
@@ -17,6 +18,33 @@ constexpr char kFooter[] =
     "  stria dev up --dir /tmp/try --nodes 5 --disks 2 --mount /tmp/try/mnt\n"
     "  eval \"$(stria dev env --dir /tmp/try)\"\n"
     "  stria status";
+
+// The first word that is no verb where one is due, as a sentence; "" if that is not what is wrong.
+std::string UnknownVerb(CLI::App& app, int argc, const char* const* argv) {
+  CLI::App* at = &app;
+  std::string said;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::vector<CLI::App*> verbs = at->get_subcommands([](CLI::App*) { return true; });
+    if (verbs.empty() || word.starts_with("-")) return "";
+    CLI::App* next = nullptr;
+    std::string names;
+    for (CLI::App* verb : verbs) {
+      if (verb->get_name() == word) next = verb;
+      names += (names.empty() ? "" : ", ") + verb->get_name();
+    }
+    if (next == nullptr) return "there is no '" + Printable(said + word) + "'; there are: " + names;
+    said += word + " ";
+    at = next;
+  }
+  const std::vector<CLI::App*> verbs = at->get_subcommands([](CLI::App*) { return true; });
+  if (verbs.empty()) return "";
+  std::string names;
+  for (CLI::App* verb : verbs) names += (names.empty() ? "" : ", ") + verb->get_name();
+  if (said.empty()) return "which command? There are: " + names;
+  said.pop_back();
+  return "'" + said + "' needs one more word: " + names;
+}
 
 }  // namespace
 
@@ -41,7 +69,7 @@ int ExitCodeFor(const Error& e) {
 }
 
 int Context::Fail(int exit_code, const Error& e) const {
-  const std::string sentence = e.message.empty() ? e.ToString() : e.message;
+  const std::string sentence = SentenceOf(e);
   *err << "stria: " << Printable(sentence) << "\n";
   if (json) *out << Dump(ErrorJson(e));
   return exit_code;
@@ -86,6 +114,25 @@ Result<StatusReply> GetStatus(ClusterClient& client) {
   return reply;
 }
 
+Result<std::vector<AffectedFile>> AskFiles(ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets) {
+  std::vector<AffectedFile> all;
+  std::string after;
+  do {
+    auto page = client.CallAdmin<FilesReply>("files", [&](AdminService& admin, OpHeader header) {
+      FilesRequest r;
+      r.header = std::move(header);
+      r.kind = kind;
+      r.targets = targets;
+      r.after = after;
+      return admin.Files(std::move(r));
+    });
+    if (!page.ok()) return page.error();
+    for (AffectedFile& f : page->files) all.push_back(std::move(f));
+    after = std::move(page->next);
+  } while (!after.empty());
+  return all;
+}
+
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name) {
   std::string names;
   for (const NodeInfo& n : map.nodes) {
@@ -119,10 +166,13 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddLocalityVerbs(app, ctx);
   AddSplitVerb(app, ctx);
   AddGatherVerb(app, ctx);
+  AddKeyVerbs(app, ctx);
   AddDevVerbs(app, ctx);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    const std::string unknown = e.get_exit_code() == 0 ? "" : UnknownVerb(app, argc, argv);
+    if (!unknown.empty()) return ctx.Fail(kExitUsage, Error(FsError::kInval, unknown + " (stria --help tells of them)"));
     return app.exit(e, *ctx.out, *ctx.err) == 0 ? kExitOk : kExitUsage;
   }
   CHECK(ctx.run, "a verb without an action");

@@ -62,6 +62,8 @@ void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);
 // The calls that several verbs make. The map is InOrder().
 Result<StatusReply> GetStatus(ClusterClient& client);
 Result<UpkeepReply> CallUpkeep(ClusterClient& client, const UpkeepRequest& request);
+// All of them, however many pages that are.
+Result<std::vector<AffectedFile>> AskFiles(ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets = {});
 
 // "n3" or "n3:d2" -> id; kNoEnt that lists what there is.
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name);
@@ -78,6 +80,7 @@ void AddUpkeepVerbs(CLI::App& app, Context& ctx);
 void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
 void AddSplitVerb(CLI::App& app, Context& ctx);
+void AddKeyVerbs(CLI::App& app, Context& ctx);
 void AddGatherVerb(CLI::App& app, Context& ctx);
 void AddDevVerbs(CLI::App& app, Context& ctx);
 

@@ -221,22 +221,40 @@ int RunSetLayout(const Context& ctx, const std::string& path, const std::string&
 
 // ---- paths, fsck ----------------------------------------------------------------------------------
 
-int RunPaths(const Context& ctx, uint64_t ino, bool null) {
+struct PathsArgs {
+  uint64_t ino = 0;
+  bool null = false;
+};
+
+// Page by page: a file may have 65,000 names.
+int RunPaths(const Context& ctx, const PathsArgs& args) {
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
-  const auto reply = (*client)->Call<PathsReply>("paths", [ino](MetaService& meta, OpHeader header) {
-    InodeRequest r;
-    r.header = std::move(header);
-    r.ino = InodeId(ino);
-    return meta.Paths(std::move(r));
-  });
-  if (!reply.ok()) return ctx.Fail(reply.error());
-  if (ctx.json) {
-    *ctx.out << Dump({{"inode", ino}, {"paths", reply->paths}});
-  } else {
-    for (const std::string& p : reply->paths) null ? *ctx.out << p << '\0' : *ctx.out << PrintableName(p) << "\n";
+  Json paths = Json::array();
+  uint64_t found = 0, hidden = 0;
+  std::string after;
+  do {
+    auto page = (*client)->CallAdmin<NamesReply>("paths", [&](AdminService& admin, OpHeader header) {
+      NamesRequest r;
+      r.header = std::move(header);
+      r.ino = InodeId(args.ino);
+      r.after = after;
+      return admin.Names(std::move(r));
+    });
+    if (!page.ok()) return ctx.Fail(page.error());
+    for (const std::string& p : page->paths) {
+      if (ctx.json) paths.push_back(p);
+      else args.null ? *ctx.out << p << '\0' : *ctx.out << PrintableName(p) << "\n";
+    }
+    found += page->paths.size();
+    hidden += page->hidden;
+    after = std::move(page->next);
+  } while (!after.empty());
+  if (ctx.json) *ctx.out << Dump({{"inode", args.ino}, {"paths", paths}, {"hidden", hidden}});
+  if (hidden > 0) {
+    *ctx.err << "stria: " << Count(hidden, "name is in a directory", "names are in directories") << " that you may not list\n";
   }
-  return reply->paths.empty() ? kExitNo : kExitOk;
+  return found == 0 ? kExitNo : kExitOk;
 }
 
 struct FsckArgs {
@@ -283,6 +301,7 @@ int RunFsck(const Context& ctx, const FsckArgs& args) {
     *ctx.out << Dump(FsckJson(*reply));
   } else {
     for (const std::string& p : reply->problems) *ctx.out << Printable(p) << "\n";
+    if (reply->problems.size() == kMaxProblems) *ctx.out << kMoreProblems;
     *ctx.out << "checked " << Count(reply->inodes, "inode", "inodes") << ", "
              << Count(reply->extents, "extent", "extents") << ", "
              << Count(reply->stripes, "stripe", "stripes") << ": "
@@ -327,13 +346,12 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
         ctx.run = [&ctx, path, spec, place] { return RunSetLayout(ctx, *path, *spec, *place); };
       });
 
-  auto ino = std::make_shared<uint64_t>(0);
+  auto paths_args = std::make_shared<PathsArgs>();
   CLI::App* paths = app.add_subcommand("paths", "All names of an inode (exit 1 if it has none)");
-  paths->add_option("INODE", *ino, "Its number, as in ls -i")->required();
+  paths->add_option("INODE", paths_args->ino, "Its number, as in ls -i")->required();
   AddCommon(paths, ctx, "stria paths $(stat -c %i /data/run7.root)");
-  auto null = std::make_shared<bool>(false);
-  paths->add_flag("--null,-0", *null, "For xargs -0: names as they are, each ended by a zero byte");
-  paths->callback([&ctx, ino, null] { ctx.run = [&ctx, ino, null] { return RunPaths(ctx, *ino, *null); }; });
+  paths->add_flag("--null,-0", paths_args->null, "For xargs -0: names as they are, each ended by a zero byte");
+  paths->callback([&ctx, paths_args] { ctx.run = [&ctx, paths_args] { return RunPaths(ctx, *paths_args); }; });
 
   CLI::App* fsck =
       app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");

@@ -1,6 +1,7 @@
 #include "tools/cli/json.h"
 
 #include "common/printable.h"
+#include "common/sentence.h"
 
 namespace stria::cli {
 namespace {
@@ -160,7 +161,9 @@ Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>
           {"nodes", NodesJson(s.map)},
           {"disks", DisksJson(s.map)},
           {"clients", sessions},
-          {"lost_files", lost}};
+          {"lost_files", lost},
+          {"lost_files_cut", MayHaveMore(s.lost_files)},
+          {"files_with_fewer_copies_cut", MayHaveMore(s.thin_files)}};
 }
 
 Json WhereJson(const std::vector<WhereRow>& rows) {
@@ -207,7 +210,7 @@ Json FsckJson(const FsckReply& r) {
 }
 
 Json ErrorJson(const Error& e) {
-  return {{"error", {{"code", std::string(FsErrorName(e.code))}, {"message", e.message}}}};
+  return {{"error", {{"code", std::string(FsErrorName(e.code))}, {"message", SentenceOf(e)}}}};
 }
 
 }  // namespace stria::cli

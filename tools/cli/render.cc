@@ -16,6 +16,8 @@ constexpr int kBarCells = 20;
 constexpr uint64_t kSlowReadUs = 500'000;  // what may be called slow at all,
 constexpr uint64_t kSlowTimes = 8;         // if it is so much slower than the others
 constexpr size_t kMaxNamedFiles = 10;
+constexpr size_t kMaxNamedDisks = 5;
+constexpr uint64_t kFullShare = 20;        // less than a twentieth is free
 constexpr size_t kSlowOthers = 3;          // that there must be
 
 std::string Printf(const char* format, auto... args) {
@@ -246,12 +248,39 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
       out->push_back({Health::kDegraded,
                       "Disk " + name + " has shown " + errors + "; the bytes came from redundancy.",
                       "If it goes on, empty it while it can still be read:  stria disk drain " + name});
-    } else if (t.state == TargetState::kUp && t.capacity_bytes > 0 && t.free_bytes < t.capacity_bytes / 20) {
-      out->push_back({Health::kDegraded,
-                      "Disk " + name + " is nearly full (" + HumanBytes(t.free_bytes) + " free).",
-                      "Delete files or add a node with disks."});
     }
   }
+}
+
+bool IsNearlyFull(uint64_t free, uint64_t capacity) { return capacity > 0 && free < capacity / kFullShare; }
+
+// Of those that are written to. One line, however many there are; another one if it is all of them together.
+void DiagnoseRoom(const StatusReply& s, std::vector<Finding>* out) {
+  const std::string todo = "Delete files or add a node with disks.";
+  uint64_t free = 0, capacity = 0;
+  std::vector<const TargetInfo*> full;
+  size_t usable = 0;
+  for (const TargetInfo& t : s.map.targets) {
+    if (t.state != TargetState::kUp || t.capacity_bytes == 0) continue;
+    ++usable;
+    free += t.free_bytes;
+    capacity += t.capacity_bytes;
+    if (IsNearlyFull(t.free_bytes, t.capacity_bytes)) full.push_back(&t);
+  }
+  if (full.empty()) return;
+  if (free == 0) return out->push_back({Health::kDegraded, "The filesystem is full: writing fails with \"No space left on device\".", todo});
+  if (IsNearlyFull(free, capacity)) {
+    out->push_back({Health::kDegraded, "The filesystem is nearly full: " + HumanBytes(free) + " of " + HumanBytes(capacity) + " are free.", todo});
+    if (full.size() == usable) return;
+  }
+  std::string names;
+  for (size_t i = 0; i < std::min(full.size(), kMaxNamedDisks); ++i) {
+    names += (i == 0 ? "" : ", ") + s.map.TargetName(full[i]->id) + " (" + HumanBytes(full[i]->free_bytes) + " free)";
+  }
+  if (full.size() > kMaxNamedDisks) names += " and " + std::to_string(full.size() - kMaxNamedDisks) + " more";
+  out->push_back({Health::kDegraded,
+                  full.size() == 1 ? "Disk " + names + " is nearly full." : std::to_string(full.size()) + " disks are nearly full: " + names + ".",
+                  full.size() == usable ? todo : "Spread what is there:  stria rebalance start   Or delete files, or add disks."});
 }
 
 std::string RepairNames(const StatusReply& s, bool stuck, bool paused) {
@@ -317,7 +346,7 @@ void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
     if (told == kMaxNamedFiles) ++more;
     else names += (told++ ? ", " : "") + FileForPeople(f.path, f.ino);
   }
-  if (more > 0) names += ", and more";
+  if (more > 0 || MayHaveMore(s.thin_files)) names += ", and more (stria status --all)";
   out->push_back({Health::kAtRisk,
                   Count(s.thin_stripes, "stripe has", "stripes have") +
                       " fewer copies than their layout asks for, which it allows (min=): the next disk to fail may lose them" +
@@ -375,6 +404,7 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   DiagnoseNodes(s, now_ns, &out);
   DiagnoseDisks(s, &out);
   DiagnoseSlowDisks(s, &out);
+  DiagnoseRoom(s, &out);
   DiagnoseStripes(s, &out);
   DiagnosePlaces(s, &out);
   DiagnoseNodeLoss(s, &out);
@@ -491,11 +521,15 @@ std::string RenderTree(const ClusterMap& map) {
 
 std::string RenderLostFiles(const StatusReply& s) {
   if (s.lost_stripes == 0 && s.lost_files.empty()) return "errors: no known data errors\n";
+  if (s.lost_files.empty()) {
+    return "errors: " + Count(s.lost_stripes, "stripe", "stripes") + " cannot be read until nodes or disks are back; root is told of which files\n";
+  }
   std::string out = "errors: these ranges give EIO until their nodes or disks are back:\n";
   for (const LostFile& f : s.lost_files) {
     out += "    " + FileForPeople(f.path, f.ino) + "  " +
            std::to_string(f.offset) + "+" + std::to_string(f.length) + "\n";
   }
+  if (MayHaveMore(s.lost_files)) out += "    .. and perhaps more; all of them:  stria status --all\n";
   return out;
 }
 

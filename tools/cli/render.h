@@ -43,6 +43,10 @@ const char* HealthName(Health h);  // "HEALTHY", "DEGRADED", "AT RISK"
 // The map with its nodes and disks in the order in which people count: n2 before n10.
 ClusterMap InOrder(ClusterMap map);
 
+// The server lists no more of them than this, and they are as many.
+inline constexpr size_t kMaxListedFiles = 100;
+inline bool MayHaveMore(const std::vector<LostFile>& files) { return files.size() == kMaxListedFiles; }
+
 // A file as people know it: its path if there is one.
 std::string FileForPeople(const std::string& path, InodeId ino);
 

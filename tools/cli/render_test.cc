@@ -5,6 +5,7 @@
 #include "tools/cli/json.h"
 #include "tools/cli/rebuild_watch.h"
 #include "tools/cli/sample_status.h"
+#include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
@@ -25,6 +26,58 @@ TEST(Render, Durations) {
   EXPECT_EQ(HumanDuration(125), "2 min 5 s");
   EXPECT_EQ(HumanDuration(7200), "2 h");
   EXPECT_EQ(HumanDuration(86400 + 3600 * 3), "1 d 3 h");
+}
+
+// One line, however many disks they are.
+TEST(Render, DisksThatAreFull) {
+  StatusReply s = SampleStatus();
+  const auto said = [&s] {
+    std::string all;
+    for (const Finding& f : Diagnose(s, kSampleNowNs)) all += f.what + "\n";
+    return all;
+  };
+  s.map.targets[0].free_bytes = kGiB;
+  EXPECT_EQ(said(), "Disk n1:d1 (1.0 GiB free) is nearly full.\n");
+  s.map.targets[1].free_bytes = kGiB;
+  EXPECT_EQ(said(), "2 disks are nearly full: n1:d1 (1.0 GiB free), n1:d2 (1.0 GiB free).\n");
+  for (uint32_t i = 0; i < 20; ++i) {
+    TargetInfo t = s.map.targets[0];
+    t.id = TargetId(100 + i);
+    t.label = "x" + std::to_string(i);
+    s.map.targets.push_back(t);
+  }
+  for (TargetInfo& t : s.map.targets) t.free_bytes = t.node == NodeId(1) ? kGiB : t.capacity_bytes;
+  EXPECT_EQ(said(), "22 disks are nearly full: n1:d1 (1.0 GiB free), n1:d2 (1.0 GiB free), n1:x0 (1.0 GiB free), n1:x1 (1.0 GiB free), "
+                    "n1:x2 (1.0 GiB free) and 17 more.\n");
+  for (TargetInfo& t : s.map.targets) t.free_bytes = kGiB;
+  EXPECT_EQ(said(), "The filesystem is nearly full: 24 GiB of 2.3 TiB are free.\n");
+  for (TargetInfo& t : s.map.targets) t.free_bytes = 0;
+  EXPECT_NE(said().find("The filesystem is full: "), std::string::npos) << said();
+  EXPECT_EQ(Diagnose(s, kSampleNowNs).size(), 1u);
+}
+
+TEST(Render, ListsSayThatTheyAreCut) {
+  StatusReply s = SampleStatus();
+  s.lost_stripes = 3000;
+  for (uint64_t i = 1; i <= 99; ++i) s.lost_files.push_back({InodeId(i), "/f" + std::to_string(i), 0, 1});
+  EXPECT_EQ(RenderStatus(s, kSampleNowNs).find("--all"), std::string::npos);
+  EXPECT_EQ(StatusJson(s, kSampleNowNs)["lost_files_cut"], false);
+  s.lost_files.push_back({InodeId(100), "/f100", 0, 1});
+  EXPECT_NE(RenderStatus(s, kSampleNowNs).find("all of them:  stria status --all"), std::string::npos);
+  EXPECT_EQ(StatusJson(s, kSampleNowNs)["lost_files_cut"], true);
+  UpkeepReply u;
+  u.unfit.resize(kMaxAffectedFiles);
+  EXPECT_NE(RenderScrubs(u, s.map, 0).find("stria scrub status --all"), std::string::npos);
+  FsckRepairReply r;
+  r.problems.resize(kMaxProblems);
+  EXPECT_NE(RenderFsckRepair(r, true).find("there may be more"), std::string::npos);
+}
+
+TEST(Render, ABackupOnANodeThatIsNoMore) {
+  UpkeepReply u;
+  u.backup.on = u.backup.complete = true;
+  u.backup.nodes = {NodeId(1), NodeId(1048585)};
+  EXPECT_NE(RenderBackupLine(u, SampleMap(), 100).find("on n1 and a node that was removed"), std::string::npos);
 }
 
 TEST(Json, IsLaidOutAsEver) {

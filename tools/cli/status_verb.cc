@@ -11,15 +11,31 @@ namespace {
 
 struct StatusArgs {
   bool watch = false;
+  bool all = false;  // files, however many
   int interval_s = 2;
   int count = 0;  // 0: until interrupted
 };
+
+// Instead of the first ones.
+Result<void> ListAll(ClusterClient& client, FilesKind kind, std::vector<LostFile>* files) {
+  if (files->empty()) return {};
+  ASSIGN_OR_RETURN(auto all, AskFiles(client, kind));
+  files->clear();
+  for (AffectedFile& f : all) files->push_back({f.ino, std::move(f.path), f.offset, f.length});
+  return {};
+}
 
 int RunStatus(const Context& ctx, const StatusArgs& args) {
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
   for (int round = 1;; ++round) {
-    const auto status = GetStatus(**client);
+    auto status = GetStatus(**client);
+    if (args.all && status.ok()) {
+      for (const auto& [kind, files] : {std::make_pair(FilesKind::kLost, &status->lost_files),
+                                        std::make_pair(FilesKind::kThin, &status->thin_files)}) {
+        if (const auto listed = ListAll(**client, kind, files); !listed.ok()) return ctx.Fail(listed.error());
+      }
+    }
     const auto upkeep = status.ok() ? CallUpkeep(**client, UpkeepRequest()) : Result<UpkeepReply>(status.error());
     const int64_t now_ns = WallclockNs();
     int code = kExitUnreachable;
@@ -58,6 +74,7 @@ void AddStatusVerb(CLI::App& app, Context& ctx) {
       ->check(CLI::Range(1, 3600));
   verb->add_option("--count", args->count, "How often, with --watch (default: until interrupted)")
       ->check(CLI::Range(1, 1000000));
+  verb->add_flag("--all", args->all, "Name all files that it tells of, not only the first ones");
   AddCommon(verb, ctx, "stria status || echo 'degraded (1), at risk (2) or not reached (69)'");
   verb->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunStatus(ctx, *args); }; });
 }

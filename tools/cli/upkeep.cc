@@ -52,7 +52,7 @@ std::string NamesOf(const std::vector<NodeId>& nodes, const ClusterMap& map) {
   std::string out;
   for (const NodeId id : nodes) {
     const NodeInfo* n = map.FindNode(id);
-    out += (out.empty() ? "" : " and ") + (n != nullptr ? n->name : "node " + std::to_string(id.v));
+    out += (out.empty() ? "" : " and ") + (n != nullptr ? n->name : "a node that was removed");
   }
   return out;
 }
@@ -61,7 +61,7 @@ Json BackupJson(const BackupState& b, const ClusterMap& map) {
   Json nodes = Json::array();
   for (const NodeId id : b.nodes) {
     const NodeInfo* n = map.FindNode(id);
-    nodes.push_back(n != nullptr ? n->name : std::to_string(id.v));
+    nodes.push_back(n != nullptr ? Json(n->name) : Json());  // null: it was removed
   }
   return {{"on", b.on},
           {"complete", b.complete},
@@ -183,6 +183,7 @@ std::string RenderScrubs(const UpkeepReply& u, const ClusterMap& map, int64_t no
   out += "\nThe parity of stripes of these files does not fit their data, although both are as they were written.\n"
          "Compare the files with their source; copying one writes new parity:\n";
   for (const AffectedFile& f : u.unfit) out += "    " + NameOf(f) + "\n";
+  if (u.unfit.size() == kMaxAffectedFiles) out += "    .. and perhaps more; all of them:  stria scrub status --all\n";
   return out;
 }
 
@@ -190,6 +191,7 @@ std::string RenderFsckRepair(const FsckRepairReply& r, bool dry_run) {
   std::string out;
   for (const std::string& what : r.done) out += (dry_run ? "would: " : "") + Printable(what) + "\n";
   for (const std::string& problem : r.problems) out += (dry_run ? "problem: " : "left: ") + Printable(problem) + "\n";
+  if (r.problems.size() == kMaxProblems) out += kMoreProblems;
   const std::string repairs = Count(r.done.size(), "repair", "repairs");
   if (r.problems.empty()) return out + repairs + ": clean\n";
   return out + repairs + (dry_run ? " of " : "; ") + Count(r.problems.size(), "problem", "problems") +
@@ -213,7 +215,7 @@ std::string RenderCanRemove(const CanRemoveReply& r) {
   for (const AffectedFile& f : r.files) {
     out += std::string(f.lost ? "    lost      " : "    degraded  ") + NameOf(f) + "\n";
   }
-  if (r.more) out += "    .. and more\n";
+  if (r.more) out += r.files.empty() ? "    root is told of which files\n" : "    .. and more; all of them with --all\n";
   return out;
 }
 
@@ -233,7 +235,7 @@ Json UpkeepJson(const UpkeepReply& u, const ClusterMap& map) {
   }
   return {{"message", u.message},
           {"backup", BackupJson(u.backup, map)},
-          {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}, {"unfit", FilesJson(u.unfit)}}},
+          {"scrub", {{"paused", u.scrub_paused}, {"bytes_per_s", u.scrub_bytes_per_s}, {"disks", disks}, {"unfit", FilesJson(u.unfit)}, {"unfit_cut", u.unfit.size() == kMaxAffectedFiles}}},
           {"rebalance",
            {{"running", u.rebalancing}, {"bytes_done", u.rebalance_bytes_done}, {"bytes_left", u.rebalance_bytes_left}}},
           {"folding",

@@ -25,6 +25,9 @@ std::string RenderCanRemove(const CanRemoveReply& r);
 int CanRemoveCode(const CanRemoveReply& r);
 
 // What was, or would be, repaired, and what is left.
+// fsck lists no more.
+inline constexpr size_t kMaxProblems = 1000;
+inline constexpr char kMoreProblems[] = "these are the first 1,000; there may be more: check again when these are gone\n";
 std::string RenderFsckRepair(const FsckRepairReply& r, bool dry_run);
 
 Json FsckRepairJson(const FsckRepairReply& r, bool dry_run);

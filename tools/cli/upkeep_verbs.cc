@@ -14,6 +14,7 @@ struct UpkeepArgs {
   std::string rate;
   bool dry_run = false;
   bool yes = false;
+  bool all = false;  // files, however many
   std::vector<std::string> names;
 };
 
@@ -40,8 +41,13 @@ int RunUpkeep(const Context& ctx, const UpkeepArgs& args, Show show) {
     if (!would.ok()) return ctx.Fail(would.error());
     if (!ctx.confirm(would->message)) return kExitNo;
   }
-  const auto reply = CallUpkeep(**client, request);
+  auto reply = CallUpkeep(**client, request);
   if (!reply.ok()) return ctx.Fail(reply.error());
+  if (args.all && !reply->unfit.empty()) {
+    auto files = AskFiles(**client, FilesKind::kUnfit);
+    if (!files.ok()) return ctx.Fail(files.error());
+    reply->unfit = std::move(*files);
+  }
   if (ctx.json) {
     Json j = UpkeepJson(*reply, status->map);
     j["dry_run"] = args.dry_run;
@@ -76,12 +82,21 @@ int RunCanRemove(const Context& ctx, const UpkeepArgs& args) {
       if (t.node == *node && t.state != TargetState::kRemoved) request.targets.push_back(t.id);
     }
   }
-  const auto reply = (*client)->CallAdmin<CanRemoveReply>("can-remove", [request](AdminService& admin, OpHeader header) {
+  auto reply = (*client)->CallAdmin<CanRemoveReply>("can-remove", [request](AdminService& admin, OpHeader header) {
     CanRemoveRequest r = request;
     r.header = std::move(header);
     return admin.CanRemove(std::move(r));
   });
   if (!reply.ok()) return ctx.Fail(reply.error());
+  if (args.all && reply->more) {
+    reply->files.clear();
+    reply->more = false;
+    for (const FilesKind kind : {FilesKind::kWouldBeLost, FilesKind::kWouldDegrade}) {
+      const auto files = AskFiles(**client, kind, request.targets);
+      if (!files.ok()) return ctx.Fail(files.error());
+      reply->files.insert(reply->files.end(), files->begin(), files->end());
+    }
+  }
   *ctx.out << (ctx.json ? Dump(CanRemoveJson(*reply)) : RenderCanRemove(*reply));
   return CanRemoveCode(*reply);
 }
@@ -96,6 +111,7 @@ void AddVerb(CLI::App* family, Context& ctx, UpkeepVerb verb, Show show, const s
     sub->add_flag("--dry-run,-n", args->dry_run, "Only say what would be done");
     sub->add_flag("--yes,-y", args->yes, "Do not ask, on a terminal");
   }
+  if (show == Show::kScrub) sub->add_flag("--all", args->all, "Name all files that it tells of, not only the first ones");
   AddCommon(sub, ctx, example);
   sub->callback([&ctx, args, show] { ctx.run = [&ctx, args, show] { return RunUpkeep(ctx, *args, show); }; });
 }
@@ -142,6 +158,7 @@ void AddUpkeepVerbs(CLI::App& app, Context& ctx) {
   CLI::App* can = app.get_subcommand("disk")->add_subcommand(
       "can-remove", "What pulling out disks or nodes would cost: exit 0 nothing, 1 redundancy, 2 data");
   can->add_option("ID", args->names, "Disks (n3:d2) and nodes (n3), taken together")->required();
+  can->add_flag("--all", args->all, "Name all files that it tells of, not only the first ones");
   AddCommon(can, ctx, "stria disk can-remove n3:d1 n3:d2 && echo pull them");
   can->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunCanRemove(ctx, *args); }; });
 }

@@ -1,0 +1,13 @@
+// Keys of clusters, as the command line makes them.
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+
+namespace stria::cli {
+
+// A file with a new key, which only its owner may read. kExist if the file is there.
+Result<void> WriteNewKey(const std::string& path);
+
+}  // namespace stria::cli
