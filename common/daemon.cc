@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/log_control.h"
 #include "common/sentence.h"
 
 namespace stria {
@@ -24,6 +25,7 @@ sigset_t StopSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -68,7 +70,12 @@ int DaemonFrame::Run(Task<void> work) {
       int number = 0;
       sigwait(&set, &number);
       if (ended) return;
-      executor_.Post([this] {
+      executor_.Post([this, number] {
+        if (number == SIGHUP) {
+          ReopenLog();
+          LogInfo("SIGHUP: the log was opened anew");
+          return Reload();
+        }
         if (std::exchange(shutting_down_, true)) return;
         sd_notify(0, "STOPPING=1");
         scope_.Spawn(Shutdown());

@@ -21,7 +21,7 @@ std::string WhoReadsClusterKeys(const std::string& path);
 // Says why the program does not start; the exit code.
 int RefuseToStart(const std::string& program, const Error& e);
 
-// SIGTERM and SIGINT go to the thread of DaemonFrame that waits for them; SIGPIPE to nobody. Call it before the first thread
+// SIGTERM, SIGINT and SIGHUP go to the thread of DaemonFrame that waits for them; SIGPIPE to nobody. Call it before the first thread
 // (the log has one): all inherit it.
 void BlockStopSignals();
 
@@ -40,6 +40,8 @@ class DaemonFrame {
  protected:
   // Once, at the first signal. Stops the executor in the end.
   virtual Task<void> Shutdown() = 0;
+  // At SIGHUP, after the log was opened anew: takes what may change while it runs from its settings.
+  virtual void Reload() = 0;
   // It serves: tells systemd, if that is who started it.
   void SayReady();
   // Run ends with exit code 1.

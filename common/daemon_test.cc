@@ -37,9 +37,15 @@ class TestDaemon final : public DaemonFrame {
     executor_.Stop();
     co_return;
   }
-  int shutdowns = 0;
+  Task<void> HangUp() {
+    kill(getpid(), SIGHUP);
+    while (reloads == 0) co_await Sleep(kMillisecond);
+    executor_.Stop();
+  }
+  int shutdowns = 0, reloads = 0;
 
  private:
+  void Reload() override { ++reloads; }
   Task<void> Shutdown() override {
     ++shutdowns;
     co_await Sleep(20 * kMillisecond);
@@ -73,6 +79,14 @@ TEST(DaemonFrame, TellsWhenItServesAndWhenItStops) {
   for (ssize_t n = 0; (n = recv(fd, text, sizeof text, 0)) > 0;) heard += std::string(text, static_cast<size_t>(n)) + ";";
   close(fd);
   EXPECT_EQ(heard, "READY=1;STOPPING=1;");
+}
+
+TEST(DaemonFrame, GoesOnAtSighup) {
+  BlockStopSignals();
+  TestDaemon d;
+  EXPECT_EQ(d.Run(d.HangUp()), 0);
+  EXPECT_EQ(d.reloads, 1);
+  EXPECT_EQ(d.shutdowns, 0);
 }
 
 TEST(DaemonFrame, EndsByItselfToo) {

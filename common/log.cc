@@ -1,14 +1,18 @@
 #include "common/log.h"
 
+#include "common/log_control.h"
 #include "common/printable.h"
 
-#include <spdlog/sinks/rotating_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <cstdio>
 #include <memory>
 #include <mutex>
+
+#include "common/log_file.h"
+#include "common/log_repeats.h"
 
 namespace stria {
 namespace log_internal {
@@ -23,6 +27,52 @@ std::mutex g_sink_mu;
 LogSink g_sink = nullptr;        // guarded by g_sink_mu
 void* g_sink_context = nullptr;  // guarded by g_sink_mu
 std::atomic<bool> g_has_sink{false};
+
+int64_t SteadyNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A file or stderr. Lines that repeat are counted.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Sink(std::unique_ptr<LogFile> file) : file_(std::move(file)) {}
+  void Reopen() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (file_) file_->Reopen();
+  }
+  // Also what has been counted and is not due yet.
+  void End() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Say(repeats_.Due(SteadyNs(), true));
+  }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& msg) override {
+    const std::string_view text(msg.payload.data(), msg.payload.size());
+    if (msg.level == spdlog::level::debug || repeats_.Pass(msg.level, text, SteadyNs())) Write(msg);
+  }
+  // Once a second, too.
+  void flush_() override { Say(repeats_.Due(SteadyNs())); }
+
+ private:
+  void Say(const std::vector<LogRepeats::Counted>& counted) {
+    for (const LogRepeats::Counted& c : counted) {
+      Write({name_, static_cast<spdlog::level::level_enum>(c.level), spdlog::string_view_t(c.line.data(), c.line.size())});
+    }
+  }
+  void Write(const spdlog::details::log_msg& msg) {
+    if (name_.empty()) name_.assign(msg.logger_name.data(), msg.logger_name.size());
+    spdlog::memory_buf_t text;
+    formatter_->format(msg, text);
+    if (file_) file_->Write({text.data(), text.size()});
+    else std::fwrite(text.data(), 1, text.size(), stderr);
+  }
+
+  const std::unique_ptr<LogFile> file_;
+  std::string name_;
+  LogRepeats repeats_;
+};
+std::shared_ptr<Sink> g_file;  // of the logger; changed by InitLog only
 
 spdlog::level::level_enum ToSpd(LogLevel level) {
   switch (level) {
@@ -66,20 +116,21 @@ Result<LogLevel> ParseLogLevel(std::string_view text) {
 }
 
 Result<void> InitLog(const std::string& program, const std::string& file, LogLevel level) {
-  try {  // spdlog tells with exceptions that it cannot open a file
-    spdlog::sink_ptr sink;
-    if (file.empty()) {
-      sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
-    } else {
-      sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(file, kLogFileBytes, kLogFiles);
+  try {  // spdlog tells with exceptions what is wrong
+    std::unique_ptr<LogFile> opened;
+    if (!file.empty()) {
+      opened = std::make_unique<LogFile>(file, kLogFileBytes, kLogFiles);
+      RETURN_IF_ERROR(opened->Open());
     }
-    auto logger = std::make_shared<spdlog::logger>(program, std::move(sink));
+    auto sink = std::make_shared<Sink>(std::move(opened));
+    auto logger = std::make_shared<spdlog::logger>(program, sink);
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %n[%P] %L %v");
     logger->set_level(spdlog::level::debug);  // LogEnabled has filtered
     logger->flush_on(spdlog::level::warn);
     spdlog::drop(program);
     spdlog::register_logger(logger);  // keeps it, and flush_every reaches it
     spdlog::flush_every(std::chrono::seconds(1));
+    g_file = std::move(sink);
     g_logger.store(logger.get(), std::memory_order_release);
   } catch (const spdlog::spdlog_ex& e) {
     return Error(FsError::kIo, "cannot log to '" + file + "': " + e.what());
@@ -91,7 +142,14 @@ Result<void> InitLog(const std::string& program, const std::string& file, LogLev
 void SetLogLevel(LogLevel level) { log_internal::lowest.store(level, std::memory_order_relaxed); }
 
 void FlushLog() {
-  if (spdlog::logger* logger = g_logger.load(std::memory_order_acquire)) logger->flush();
+  if (spdlog::logger* logger = g_logger.load(std::memory_order_acquire)) {
+    g_file->End();
+    logger->flush();
+  }
+}
+
+void ReopenLog() {
+  if (g_logger.load(std::memory_order_acquire) != nullptr) g_file->Reopen();
 }
 
 void SetLogSink(LogSink sink, void* context, LogLevel level) {

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
 
+#include "common/log_control.h"
+#include "common/log_file.h"
+#include "common/log_repeats.h"
 #include "common/temp_dir.h"
 #include "common/units.h"
 
@@ -42,7 +47,7 @@ TEST(Log, GoesToAFile) {
   EXPECT_NE(text.str().find("hello {} 5"), std::string::npos) << text.str();
   EXPECT_NE(text.str().find("prog["), std::string::npos) << text.str();
   EXPECT_EQ(text.str().find("too low"), std::string::npos);
-  EXPECT_EQ(InitLog("prog", "/proc/nothing/x.log", LogLevel::kInfo).code(), FsError::kIo);
+  EXPECT_EQ(InitLog("prog", "/proc/nothing/x.log", LogLevel::kInfo).code(), FsError::kNoEnt);
   SetLogLevel(LogLevel::kOff);
 }
 
@@ -52,6 +57,100 @@ TEST(Log, OneEventIsOneLine) {
   LogWarning("file '{}' is lost", "a\n2026-01-01 I all is well\033[2J\xff");
   SetLogSink(nullptr, nullptr);
   EXPECT_EQ(lines, (std::vector<std::string>{R"(2 file 'a\n2026-01-01 I all is well\033[2J\377' is lost)"}));
+}
+
+std::string Text(const std::string& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST(Log, GoesOnInANewFileWhenTheOldOneWasMoved) {
+  TempDir dir;
+  const std::string file = dir.path() + "/x.log";
+  ASSERT_TRUE(InitLog("moved", file, LogLevel::kInfo).ok());
+  LogInfo("first");
+  FlushLog();
+  std::filesystem::rename(file, file + ".old");
+  ReopenLog();
+  EXPECT_TRUE(std::filesystem::exists(file)) << "at the signal, not at the next line";
+  LogInfo("second");
+  FlushLog();
+  EXPECT_NE(Text(file + ".old").find("first"), std::string::npos);
+  EXPECT_NE(Text(file).find("second"), std::string::npos);
+  EXPECT_EQ(Text(file).find("first"), std::string::npos);
+  SetLogLevel(LogLevel::kOff);
+}
+
+TEST(Log, LinesThatRepeatAreCounted) {
+  TempDir dir;
+  const std::string file = dir.path() + "/x.log";
+  ASSERT_TRUE(InitLog("repeats", file, LogLevel::kInfo).ok());
+  for (int i = 0; i < 1000; ++i) LogWarning("inode 7 cannot be written: no space");
+  FlushLog();
+  SetLogLevel(LogLevel::kOff);
+  const std::string text = Text(file);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;
+  EXPECT_NE(text.find("(999 more like this"), std::string::npos) << text;
+}
+
+TEST(LogFile, Rotates) {
+  TempDir dir;
+  const std::string file = dir.path() + "/x.log";
+  LogFile log(file, 100, 3);
+  ASSERT_TRUE(log.Open().ok());
+  for (int i = 0; i < 50; ++i) log.Write(std::string(29, static_cast<char>('a' + i % 26)) + "\n");
+  EXPECT_LE(std::filesystem::file_size(file), 100u);
+  EXPECT_EQ(std::filesystem::file_size(file + ".1"), 90u);
+  EXPECT_EQ(std::filesystem::file_size(file + ".2"), 90u);
+  EXPECT_FALSE(std::filesystem::exists(file + ".3"));
+  // Another process logs there, too: nobody goes on in a file that was moved.
+  LogFile other(file, 100, 3);
+  ASSERT_TRUE(other.Open().ok());
+  for (int i = 0; i < 20; ++i) {
+    (i % 2 == 0 ? log : other).Write(std::string(29, 'x') + "\n");
+    EXPECT_LE(std::filesystem::file_size(file), 100u);
+    EXPECT_LE(std::filesystem::file_size(file + ".1"), 100u);
+  }
+  std::filesystem::remove(file);
+  log.Write("again\n");
+  EXPECT_EQ(Text(file), "again\n");
+  EXPECT_EQ(LogFile("/proc/nothing/x", 100, 3).Open().code(), FsError::kNoEnt);
+}
+
+TEST(LogRepeats, AMinuteAfterTheFirst) {
+  LogRepeats r;
+  EXPECT_TRUE(r.Pass(3, "disk n1:d1 is full", 0));
+  EXPECT_FALSE(r.Pass(3, "disk n1:d1 is full", kSecond));
+  EXPECT_TRUE(r.Pass(3, "disk n1:d2 is full", kSecond)) << "another one";
+  EXPECT_TRUE(r.Due(59 * kSecond).empty());
+  const auto due = r.Due(60 * kSecond);
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0].line, "disk n1:d1 is full (1 more like this in the last minute)");
+  EXPECT_EQ(due[0].level, 3);
+  EXPECT_TRUE(r.Pass(3, "disk n1:d1 is full", 61 * kSecond));
+  EXPECT_TRUE(r.Due(200 * kSecond).empty()) << "nothing was counted";
+}
+
+TEST(LogRepeats, LinesThatDifferInNumbersOnly) {
+  LogRepeats r;
+  size_t written = 0;
+  for (int i = 0; i < 1000; ++i) written += r.Pass(2, "inode " + std::to_string(i) + " has lost bytes", 0);
+  EXPECT_EQ(written, LogRepeats::kMaxAlike);
+  EXPECT_TRUE(r.Pass(2, "something else", 0));
+  const auto due = r.Due(0, true);
+  ASSERT_EQ(due.size(), 1u);
+  EXPECT_EQ(due[0].line, "inode 999 has lost bytes (970 more like this in the last minute)");
+}
+
+TEST(LogRepeats, IsBounded) {
+  LogRepeats r;
+  EXPECT_TRUE(r.Pass(2, "same", 0));
+  EXPECT_FALSE(r.Pass(2, "same", 0));
+  for (size_t i = 0; i < 2 * LogRepeats::kMaxKinds; ++i) EXPECT_TRUE(r.Pass(2, std::string(i + 1, 'x'), 0));
+  const auto due = r.Due(0);
+  ASSERT_EQ(due.size(), 1u) << "what was forgotten is said";
+  EXPECT_EQ(due[0].line.find("same (1 more like this"), 0u);
 }
 
 TEST(Log, Levels) {

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <mutex>
@@ -20,6 +21,7 @@
 #include "common/metrics_server.h"
 #include "common/os_random.h"
 #include "common/quick_wake.h"
+#include "common/sentence.h"
 #include "meta/data_dir.h"
 #include "meta/disk_room.h"
 #include "meta/meta_config.h"
@@ -71,6 +73,8 @@ class Daemon final : public DaemonFrame {
     grpc_client_.reset();
   }
 
+  // Gives the settings that a start would have now.
+  void Rereads(std::function<Result<MetaConfig>()> settings) { settings_ = std::move(settings); }
   int Run() { return DaemonFrame::Run(restore_.from.empty() ? Serve() : Restore()); }
 
  private:
@@ -84,6 +88,14 @@ class Daemon final : public DaemonFrame {
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
     LogInfo("stopped");
     executor_.Stop();
+  }
+
+  void Reload() override {
+    const Result<MetaConfig> now = settings_();
+    const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
+    if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
+    SetLogLevel(*level);
+    LogInfo("log_level is {}; what else has changed in the settings counts after a restart", now->log_level);
   }
 
   Task<void> Serve() {
@@ -222,6 +234,7 @@ class Daemon final : public DaemonFrame {
 
   MetaConfig config_;
   const std::vector<ClusterKey> keys_;
+  std::function<Result<MetaConfig>()> settings_;
   FileBudget files_;
   bool format_;
   const RestoreFlags restore_;
@@ -311,6 +324,7 @@ int Main(int argc, char** argv) {
   int code = 0;
   {
     Daemon daemon(std::move(*config), std::move(*keys), flags.format, std::move(flags.restore));
+    daemon.Rereads([&flags] { return ConfigFrom(flags); });
     code = daemon.Run();
   }
   FlushLog();

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "common/metrics_server.h"
 #include "common/os_random.h"
 #include "common/quick_wake.h"
+#include "common/sentence.h"
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
@@ -62,6 +64,8 @@ class Daemon final : public DaemonFrame {
     disks_.clear();
   }
 
+  // Gives the settings that a start would have now.
+  void Rereads(std::function<Result<DataConfig>()> settings) { settings_ = std::move(settings); }
   int Run() { return DaemonFrame::Run(config_.reindex ? SetIndexesAside() : Serve()); }
 
  private:
@@ -88,6 +92,14 @@ class Daemon final : public DaemonFrame {
     }
     if (!any) co_return Error(FsError::kDiskFailed, "no disk can be used: " + disks_.front().problem.message);
     co_return Ok();
+  }
+
+  void Reload() override {
+    const Result<DataConfig> now = settings_();
+    const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
+    if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
+    SetLogLevel(*level);
+    LogInfo("log_level is {}; what else has changed in the settings counts after a restart", now->log_level);
   }
 
   Task<void> Serve() {
@@ -205,6 +217,7 @@ class Daemon final : public DaemonFrame {
 
   const DataConfig config_;
   const std::vector<ClusterKey> keys_;
+  std::function<Result<DataConfig>()> settings_;
   FileBudget files_;
   const TokenVerifier verifier_;  // of local readers
   std::optional<QuickWake> wake_;
@@ -300,6 +313,7 @@ int Main(int argc, char** argv) {
   int code = 0;
   {
     Daemon daemon(std::move(*config), std::move(keys));
+    daemon.Rereads([&flags] { return ConfigFrom(flags); });
     code = daemon.Run();
   }
   FlushLog();

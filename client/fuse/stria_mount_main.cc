@@ -34,6 +34,7 @@
 #include "common/allocator.h"
 #include "common/file_limit.h"
 #include "common/log.h"
+#include "common/log_control.h"
 #include "common/os_random.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
@@ -69,7 +70,7 @@ std::string Joined(const std::vector<std::string>& parts) {
   return out;
 }
 
-// Signals that end the mount become readable; no thread is interrupted by them.
+// Signals that end the mount, and SIGHUP, become readable; no thread is interrupted by them.
 int BlockSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -128,6 +129,15 @@ Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
   co_return at;
 }
 
+// One that has come: true if it ends the mount. SIGHUP opens the log anew.
+bool TakeSignal(int signal_fd) {
+  signalfd_siginfo came = {};
+  if (read(signal_fd, &came, sizeof came) != sizeof came || came.ssi_signo != SIGHUP) return true;
+  ReopenLog();
+  LogInfo("SIGHUP: the log was opened anew");
+  return false;
+}
+
 class MountProgram {
  public:
   // `former`: a crashed client that this one takes the place of.
@@ -137,7 +147,7 @@ class MountProgram {
   ~MountProgram() { close(gone_fd_); }
 
   Result<void> Start(int signal_fd);
-  // Until a signal comes or the mount is gone.
+  // Until a signal comes that ends it, or the mount is gone.
   void Wait(int signal_fd);
   // The exit code.
   int End();
@@ -210,7 +220,9 @@ Result<void> MountProgram::AwaitRoom(int signal_fd) {
     if (!IsRetryable(map.code()) || loop_.executor().NowNs() - began_ns >= wait_ns) return map.error();
     if (!std::exchange(said, true)) LogWarning("waiting for a metadata server: {}", map.error());
     pollfd ends = {signal_fd, POLLIN, 0};
-    if (poll(&ends, 1, kAskRoomAgainMs) > 0) return Error(FsError::kCancelled, "it was told to end while it waited for a metadata server");
+    if (poll(&ends, 1, kAskRoomAgainMs) > 0 && TakeSignal(signal_fd)) {
+      return Error(FsError::kCancelled, "it was told to end while it waited for a metadata server");
+    }
   }
 }
 
@@ -293,7 +305,9 @@ void MountProgram::MakeStateFile() {
 
 void MountProgram::Wait(int signal_fd) {
   pollfd fds[2] = {{signal_fd, POLLIN, 0}, {gone_fd_, POLLIN, 0}};
-  while (poll(fds, 2, -1) <= 0) {
+  while (true) {
+    if (poll(fds, 2, -1) <= 0) continue;
+    if (fds[1].revents != 0 || TakeSignal(signal_fd)) break;
   }
   LogInfo("{} ends: {}", config_.mountpoint, fds[1].revents ? "it was unmounted" : "a signal came");
 }

@@ -1,0 +1,9 @@
+// What a daemon does with its log at a signal.
+#pragma once
+
+namespace stria {
+
+// The file at the log's path, be it a new one: logrotate has moved the former. Any thread, after InitLog.
+void ReopenLog();
+
+}  // namespace stria

@@ -1,0 +1,134 @@
+"""Daemons as an administrator and systemd know them: READY=1 and STOPPING=1, SIGHUP, logs that are moved away, keys; and what users are told:
+whole lists of names, none of directories that they may not list, no check that everybody waits for."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+
+from stria_cluster import Cluster, main, say, wait_for
+
+USER = 65534
+LINKS = 1250
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Notified:
+    """What systemd would hear."""
+
+    def __init__(self, directory):
+        self.path = str(directory / "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.setblocking(False)
+        self.heard = ""
+
+    def has(self, text):
+        try:
+            while True:
+                self.heard += self.socket.recv(4096).decode() + "\n"
+        except BlockingIOError:
+            return text in self.heard.splitlines()
+
+
+def data_server(c, directory, meta):
+    log, notified = directory / "data.log", Notified(directory)
+    (directory / "disk").mkdir()
+    key = directory / "key"
+    shutil.copy(c.cluster / "cluster.key", key)
+    key.chmod(0o644)
+    process = subprocess.Popen(
+        [c.program("stria-data"), "--node-name", "n9", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta, "--cluster-key", key,
+         "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
+    try:
+        wait_for("stria-data says READY=1", lambda: notified.has("READY=1"), 60, 0.2)
+        assert f"chmod 600 {key}" in log.read_text(), "a key that everybody may read was taken without a word"
+        log.rename(directory / "data.log.old")
+        process.send_signal(signal.SIGHUP)
+        wait_for("the log is opened anew", lambda: log.exists() and "SIGHUP" in log.read_text(), 60, 0.2)
+        assert process.poll() is None, "SIGHUP ended stria-data"
+        process.terminate()
+        assert process.wait(60) == 0 and notified.has("STOPPING=1"), notified.heard
+    finally:
+        process.kill()
+        process.wait()
+    say("stria-data: READY=1, SIGHUP, STOPPING=1")
+
+
+def hang_up(c):
+    (c.mount / "file").write_bytes(b"before")
+    others = [p for p in c.processes() if p["kind"] in ("meta", "mount")]
+    for p in others:
+        os.kill(p["pid"], signal.SIGHUP)
+    wait_for("they say so", lambda: all("SIGHUP" in pathlib.Path(p["log"]).read_text() for p in others), 60, 0.2)
+    assert (c.mount / "file").read_bytes() == b"before"
+    (c.mount / "file").write_bytes(b"after")
+    c.stria("status", check=False)
+    assert all(pathlib.Path(f"/proc/{p['pid']}").exists() for p in others), "SIGHUP ended a daemon"
+    say("stria-meta and stria-mount go on at SIGHUP")
+
+
+def keys(c, directory):
+    path = directory / "new.key"
+    c.stria("key", "new", path)
+    assert path.stat().st_mode & 0o7777 == 0o600
+    assert c.stria("key", "new", path, check=False).returncode == 1, "a key was overwritten"
+    number, secret = path.read_text().split()
+    assert number == "1" and len(bytes.fromhex(secret)) == 32
+    say("stria key new")
+
+
+def as_user(c, directory, *args):
+    stria = directory / "stria"
+    if not stria.exists():
+        shutil.copy(c.stria_path, stria)
+        stria.chmod(0o755)
+    meta = json.loads((c.cluster / "cluster.json").read_text())["meta"]
+    return subprocess.run([stria, *map(str, args), "--meta", meta], user=USER, group=USER, extra_groups=[], text=True, capture_output=True,
+                          stdin=subprocess.DEVNULL, cwd="/", timeout=120)
+
+
+def names(c, directory):
+    (c.mount / "home").mkdir()
+    file = c.mount / "home/secret name"
+    file.write_bytes(b"x")
+    for i in range(LINKS):
+        os.link(file, c.mount / f"link{i}")
+    number = os.stat(file).st_ino
+    told = c.stria("paths", number).stdout.splitlines()
+    assert len(told) == len(set(told)) == LINKS + 1 and "/home/secret name" in told, len(told)
+    (c.mount / "home").chmod(0o700)
+    user = as_user(c, directory, "paths", number)
+    assert len(user.stdout.splitlines()) == LINKS and "secret" not in user.stdout + user.stderr, user
+    assert "1 name is in a directory" in user.stderr, user.stderr
+    say(f"{LINKS + 1} names, and one less for who may not know it")
+    for verb in (["fsck"], ["fsck", "--dry-run"]):
+        refused = as_user(c, directory, *verb)
+        assert refused.returncode == 77 and "only root" in refused.stderr, refused
+    c.fsck()
+    unknown = c.stria("statsu", check=False)
+    assert unknown.returncode == 64 and "'statsu'" in unknown.stderr, unknown
+    say("who may not is told so in words")
+
+
+def scenario():
+    with tempfile.TemporaryDirectory(prefix="stria-service-") as d, Cluster(nodes=3, disks=1) as c:
+        directory = pathlib.Path(d)
+        directory.chmod(0o755)
+        meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
+        data_server(c, directory, meta)
+        hang_up(c)
+        keys(c, directory)
+        names(c, directory)
+
+
+main(scenario)
