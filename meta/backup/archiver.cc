@@ -83,6 +83,7 @@ bool Archiver::ChoosePlaces() {
   };
   std::vector<NodeId> next;
   for (const NodeId id : places_) {
+    if (env_.removed && env_.removed(id)) continue;  // it would not be missed while there is nothing to send
     if (failing_for(id) < options_.give_up_ns) next.push_back(id);
   }
   // Who was away and is back, or has been passed over for long, is as good as any.

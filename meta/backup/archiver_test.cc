@@ -224,6 +224,24 @@ TEST_F(ArchiverTest, APlaceThatTakesNothingIsReplaced) {
   ExpectRestoresToNow();
 }
 
+// Also if there is nothing to send by which it would be missed.
+TEST_F(ArchiverTest, ANodeThatWasRemovedKeepsNothing) {
+  ASSERT_EQ(BackupNow(), FsError::kOk);
+  ASSERT_EQ(State().nodes.size(), 2u);
+  ASSERT_EQ(State().nodes[0], nodes[2]->id);
+  nodes[2]->Stop();
+  h.ex.RunFor(15 * kSecond);
+  AdminRequest remove;
+  remove.header.cluster = h.cluster;
+  remove.verb = AdminVerb::kRemove;
+  remove.node = nodes[2]->id;
+  const auto removed = a.Run(h.server->Admin(remove));
+  ASSERT_TRUE(removed.ok()) << removed.error();
+  h.ex.RunFor(15 * kSecond);
+  EXPECT_EQ(State().nodes, (std::vector<NodeId>{nodes[1]->id, nodes[0]->id}));
+  EXPECT_TRUE(State().complete);
+}
+
 TEST_F(ArchiverTest, GarbageStaysUntilItsDeletionIsArchived) {
   const InodeId ino = MakeFile("f");
   a.Release(ino);

@@ -14,6 +14,7 @@ void MetaServer::StartArchiver() {
   env.token = [this] { return Sign(ShardId(), TargetId(), kTokenAdmin); };
   env.term = term_;
   env.nodes = [this] { return BackupNodes(); };
+  env.removed = [this](NodeId id) { return cluster_->FindNode(id) == nullptr; };
   env.forget_former = [this] { return !HoldsUnknown(); };
   archiver_ = std::make_unique<Archiver>(std::move(env), options_.archiver);
   store_->SetTap([this](CommitSeq seq, const KvBatch& batch) { archiver_->Add(seq, batch); });
