@@ -95,7 +95,8 @@ class Daemon final : public DaemonFrame {
     const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
     if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
     SetLogLevel(*level);
-    LogInfo("log_level is {}; what else has changed in the settings counts after a restart", now->log_level);
+    if (server_ != nullptr) server_->TakeSettings(now->server);
+    LogInfo("log_level is {}, and [repair], [fold] and [cluster] are as the settings say; others count after a restart", now->log_level);
   }
 
   Task<void> Serve() {

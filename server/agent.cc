@@ -332,6 +332,14 @@ Task<void> Agent::WidenOne(WidenWork work) {
 
 // ---- Scrubs ---------------------------------------------------------------------------------------
 
+void Agent::SetPace(size_t max_rebuilds, uint64_t scrub_bytes_per_s) {
+  options_.max_rebuilds = max_rebuilds;
+  options_.scrub_options.bytes_per_s = scrub_bytes_per_s;
+  for (const auto& scrubber : scrubbers_) {
+    if (scrubber != nullptr) scrubber->SetRate(scrub_bytes_per_s);
+  }
+}
+
 void Agent::StartScrub(size_t disk) {
   if (!options_.scrub || disks_[disk].store == nullptr) return;
   scrubbers_[disk] = MakeScrubber(disk);

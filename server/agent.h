@@ -85,6 +85,8 @@ class Agent {
   void SetProblem(size_t i, std::string problem) { disks_.at(i).problem = std::move(problem); }
   // Of the shards with after < id <= last, of which the disk has `held`. kNotReady: nobody can be asked.
   Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
+  // What a change of settings says while it runs; see AgentOptions.
+  void SetPace(size_t max_rebuilds, uint64_t scrub_bytes_per_s);
   uint64_t rebuilds_done() const { return rebuilds_done_; }
 
  private:

@@ -49,6 +49,7 @@ class BackgroundGate {
   // Waits for its turn. A piece: as few bytes as make sense; it holds no other gate's turn.
   Task<GateUse> Background(uint64_t bytes);
 
+  void SetPercent(uint32_t percent) { share_.SetPercent(percent); }
   const GateStats& stats() const { return stats_; }
 
  private:

@@ -40,12 +40,14 @@ class BackgroundShare {
   void BackgroundBegan(uint64_t bytes, int64_t now_ns);
   void BackgroundEnded(int64_t began_ns);
 
+  // From now on.
+  void SetPercent(uint32_t percent) { options_.percent = percent; }
   bool InUse(int64_t now_ns) const { return foreground_ > 0 || now_ns < quiet_at_ns_; }
 
  private:
   double SavedAt(int64_t now_ns) const;
 
-  const BackgroundOptions options_;
+  BackgroundOptions options_;
   uint64_t foreground_ = 0;           // requests being carried out
   int64_t quiet_at_ns_ = INT64_MIN;   // if none is, and none comes
   double saved_ = 0;                  // bytes that may begin now; below 0 while the share is used up

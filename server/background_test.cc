@@ -51,6 +51,22 @@ TEST(BackgroundShareTest, WaitsWhileOthersAreThereAndNotForLongAfter) {
   EXPECT_LE(share.MayBeginAt(now), now) << "what was done while nobody was there is not held against it";
 }
 
+TEST(BackgroundShareTest, TheShareChangesWhileItRuns) {
+  for (const uint32_t percent : {10, 50}) {
+    BackgroundOptions options;
+    options.percent = 10;
+    options.floor_bytes_per_s = kMiB;
+    BackgroundShare share(options);
+    const int64_t now = kSecond;
+    for (int i = 0; i < 2; ++i) share.ForegroundBegan(now);
+    share.BackgroundBegan(9 * kMiB, now);
+    share.BackgroundEnded(now);
+    share.SetPercent(percent);
+    share.ForegroundEnded(9 * kMiB, now);
+    EXPECT_NEAR(static_cast<double>(share.MayBeginAt(now)), static_cast<double>(now + (percent == 10 ? 8 * kSecond : 0)), 10);
+  }
+}
+
 // Others are always there, the background always wants more: it gets its share and the floor, no less and no more.
 TEST(BackgroundShareTest, GetsItsShareAndTheFloor) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {

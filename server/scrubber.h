@@ -52,6 +52,8 @@ class Scrubber {
   Task<Result<void>> Pass();
   // What the metadata server wants. `start`: this disk is to begin a pass for the order, unless one has.
   void Obey(const ScrubOrder& order, bool start);
+  // Bytes a second, unless the metadata server wants another rate.
+  void SetRate(uint64_t bytes_per_s) { options_.bytes_per_s = bytes_per_s; }
   // Without its target.
   const ScrubProgress& progress() const { return progress_; }
 
@@ -64,7 +66,7 @@ class Scrubber {
   uint64_t rate() const { return bytes_per_s_ > 0 ? bytes_per_s_ : options_.bytes_per_s; }
 
   ShardStore* const store_;
-  const ScrubOptions options_;
+  ScrubOptions options_;
   const ScrubHooks hooks_;
   ScrubProgress progress_;
   bool paused_ = false;

@@ -146,6 +146,20 @@ TEST_F(ScrubberTest, BeginsWhenToldAndPauses) {
   EXPECT_GT(scrubber_->progress().finished_s, finished_s);
 }
 
+TEST_F(ScrubberTest, TheRateChangesMeanwhile) {
+  scope_.Spawn(scrubber_->Run());
+  ScrubOrder order;
+  order.start_s = 77;
+  scrubber_->Obey(order, true);
+  ex_.RunFor(2 * kSecond);
+  EXPECT_TRUE(scrubber_->progress().running);
+  EXPECT_LT(scrubber_->progress().bytes_done, 5 * kLength);
+  scrubber_->SetRate(10 * kMiB);
+  ex_.RunFor(3 * kSecond);
+  EXPECT_FALSE(scrubber_->progress().running);
+  EXPECT_EQ(scrubber_->progress().shards, 10u);
+}
+
 TEST_F(ScrubberTest, BeginsByItself) {
   scope_.Spawn(scrubber_->Run());
   ex_.RunFor(3620 * kSecond);

@@ -99,7 +99,12 @@ class Daemon final : public DaemonFrame {
     const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
     if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
     SetLogLevel(*level);
-    LogInfo("log_level is {}; what else has changed in the settings counts after a restart", now->log_level);
+    if (node_ != nullptr) {
+      node_->server().gate().SetPercent(now->background_percent);
+      node_->agent().SetPace(static_cast<size_t>(now->rebuilds), now->scrub_bytes_per_s);
+    }
+    LogInfo("log_level is {}, rebuilds {}, scrub_rate {}, background_percent {}; other settings count after a restart", now->log_level,
+            now->rebuilds, now->scrub_bytes_per_s, now->background_percent);
   }
 
   Task<void> Serve() {

@@ -445,4 +445,11 @@ void ClusterState::RemoveNode(NodeId node) {
   ++version_;
 }
 
+void ClusterState::SetTimes(const ClusterOptions& now) {
+  options_.suspect_ns = now.suspect_ns;
+  options_.down_ns = now.down_ns;
+  options_.out_ns = now.out_ns;
+  options_.settle_ns = now.settle_ns;
+}
+
 }  // namespace stria

@@ -154,6 +154,8 @@ class ClusterState {
   uint64_t RawTotalBytes() const;  // of targets in use
   uint64_t RawFreeBytes() const;
   const ClusterOptions& options() const { return options_; }
+  // Its suspect_ns, down_ns, out_ns and settle_ns count from the next look on.
+  void SetTimes(const ClusterOptions& now);
 
   // Records to persist since the last call.
   struct Changes {
@@ -200,7 +202,7 @@ class ClusterState {
   bool TakeStranger(Node& n, const DiskHello& d);
   std::string FreeLabel(NodeId node, TargetId self, const std::string& wanted) const;
 
-  const ClusterOptions options_;
+  ClusterOptions options_;
   const Uuid cluster_;
   const uint64_t incarnation_;
   uint64_t version_ = 1;

@@ -136,6 +136,14 @@ OpCtx MetaServer::NamesCtx(const OpHeader& h) {
   return ctx;
 }
 
+void MetaServer::TakeSettings(const MetaServerOptions& now) {
+  options_.repair = now.repair;
+  options_.fold = now.fold;
+  options_.cluster.suspect_ns = now.cluster.suspect_ns;
+  if (cluster_ != nullptr) cluster_->SetTimes(now.cluster);
+  repair_work_.Set();
+}
+
 Task<void> MetaServer::WaitProgress(int64_t until_ns) {
   Timer timer;
   executor_->StartTimer(&timer, until_ns, [this] { progress_.Pulse(); });

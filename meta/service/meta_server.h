@@ -140,6 +140,9 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<NamesReply>> Names(NamesRequest r) override;
   Task<Result<FilesReply>> Files(FilesRequest r) override;
 
+  // Settings that count at once while it runs: [repair], [fold], and the times of [cluster]. The others stay as they were.
+  void TakeSettings(const MetaServerOptions& now);
+
   // For tests and status.
   const LeaseTable& leases() const { return leases_; }
   const LockTable& locks() const { return locks_; }
@@ -510,7 +513,7 @@ class MetaServer final : public MetaService, public AdminService {
   Result<TargetState> NextState(const AdminRequest& r, const TargetInfo& t) const;
   Result<void> CheckReplacement(const AdminRequest& r) const;
 
-  const MetaServerOptions options_;
+  MetaServerOptions options_;  // see TakeSettings
   std::unique_ptr<KvStore> kv_;  // until Start
   Random rng_;
   const std::vector<ClusterKey> keys_;

@@ -156,5 +156,21 @@ TEST_F(UpkeepTest, FsckRepairsWhileItServes) {
   EXPECT_TRUE(a.Lookup("f").ok());
 }
 
+TEST_F(UpkeepTest, SettingsChangeWhileItRuns) {
+  UpkeepRequest r;
+  r.header.cluster = h.cluster;
+  const bool folds = a.Run(h.server->Upkeep(r))->folding.on;
+  MetaServerOptions now = h.options;
+  now.fold.enabled = !folds;
+  now.cluster.out_ns = 20 * kSecond;
+  h.server->TakeSettings(now);
+  EXPECT_EQ(a.Run(h.server->Upkeep(r))->folding.on, !folds);
+  nodes[4]->Stop();
+  h.ex.RunFor(40 * kSecond);  // it was a minute
+  size_t out = 0;
+  for (const NodeInfo& n : Status().map.nodes) out += n.state == NodeState::kOut;
+  EXPECT_EQ(out, 1u);
+}
+
 }  // namespace
 }  // namespace stria

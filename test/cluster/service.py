@@ -46,15 +46,22 @@ def data_server(c, directory, meta):
     key = directory / "key"
     shutil.copy(c.cluster / "cluster.key", key)
     key.chmod(0o644)
+    settings = directory / "data.toml"
+    settings.write_text('background_percent = 25\n')
     process = subprocess.Popen(
-        [c.program("stria-data"), "--node-name", "n9", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta, "--cluster-key", key,
-         "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
+        [c.program("stria-data"), "--config", settings, "--node-name", "n9", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta,
+         "--cluster-key", key, "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
     try:
         wait_for("stria-data says READY=1", lambda: notified.has("READY=1"), 60, 0.2)
         assert f"chmod 600 {key}" in log.read_text(), "a key that everybody may read was taken without a word"
         log.rename(directory / "data.log.old")
+        settings.write_text('log_level = "debug"\nbackground_percent = 50\nrebuilds = 3\n')
         process.send_signal(signal.SIGHUP)
         wait_for("the log is opened anew", lambda: log.exists() and "SIGHUP" in log.read_text(), 60, 0.2)
+        wait_for("the settings are read again", lambda: "log_level is debug, rebuilds 3" in log.read_text(), 60, 0.2)
+        settings.write_text('log_level = "loud"\n')
+        process.send_signal(signal.SIGHUP)
+        wait_for("what is wrong in them is said", lambda: "the settings stay as they are: " in log.read_text(), 60, 0.2)
         assert process.poll() is None, "SIGHUP ended stria-data"
         process.terminate()
         assert process.wait(60) == 0 and notified.has("STOPPING=1"), notified.heard
@@ -75,6 +82,25 @@ def hang_up(c):
     c.stria("status", check=False)
     assert all(pathlib.Path(f"/proc/{p['pid']}").exists() for p in others), "SIGHUP ended a daemon"
     say("stria-meta and stria-mount go on at SIGHUP")
+
+
+def waiting_mount(c, directory):
+    """A mount that waits for its metadata server: only SIGTERM ends it."""
+    point, log = directory / "later", directory / "mount.log"
+    point.mkdir()
+    process = subprocess.Popen([c.program("stria-mount"), "--meta", f"127.0.0.1:{free_port()}", "--log-file", log, "-f", "-o", "wait=forever",
+                                point], stdin=subprocess.DEVNULL)
+    try:
+        wait_for("it waits", lambda: log.exists() and "waiting for a metadata server" in log.read_text(), 60, 0.2)
+        process.send_signal(signal.SIGHUP)
+        wait_for("it says so", lambda: "SIGHUP" in log.read_text(), 60, 0.2)
+        assert process.poll() is None, "SIGHUP ended a mount that waited"
+        process.terminate()
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    say("a mount that waits for the metadata server waits on at SIGHUP")
 
 
 def keys(c, directory):
@@ -127,6 +153,7 @@ def scenario():
         meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
         data_server(c, directory, meta)
         hang_up(c)
+        waiting_mount(c, directory)
         keys(c, directory)
         names(c, directory)
 
