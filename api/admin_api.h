@@ -185,6 +185,7 @@ struct FilesRequest {
 struct FilesReply {
   std::vector<AffectedFile> files;  // at most kMaxAffectedFiles
   std::string next;                 // "" if that were all
+  bool cut = false;                 // all that are remembered: there are more such stripes
 };
 
 class AdminService {

@@ -150,7 +150,7 @@ MEMBERS(CanRemoveReply, 4);
 MEMBERS(NamesRequest, 3);
 MEMBERS(NamesReply, 3);
 MEMBERS(FilesRequest, 4);
-MEMBERS(FilesReply, 2);
+MEMBERS(FilesReply, 3);
 MEMBERS(PutBackupRequest, 4);
 MEMBERS(PutBackupReply, 0);
 MEMBERS(ListBackupsRequest, 4);

@@ -38,7 +38,7 @@ WIRE_MESSAGE(CanRemoveReply) { F(lost_stripes); F(degraded_stripes); F(files); F
 WIRE_MESSAGE(NamesRequest) { F(header); F(ino); F(after); }
 WIRE_MESSAGE(NamesReply) { F(paths); F(hidden); F(next); }
 WIRE_MESSAGE(FilesRequest) { F(header); F(kind); F(targets); F(after); }
-WIRE_MESSAGE(FilesReply) { F(files); F(next); }
+WIRE_MESSAGE(FilesReply) { F(files); F(next); F(cut); }
 
 }  // namespace wire
 

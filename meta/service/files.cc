@@ -100,6 +100,7 @@ Task<Result<NamesReply>> MetaServer::Names(NamesRequest r) {
 
 Task<Result<FilesReply>> MetaServer::Files(FilesRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header, "is told which files these are"));
+  FilesReply reply;
   std::set<StripeId> stripes;
   Damage damage;
   switch (r.kind) {
@@ -110,9 +111,13 @@ Task<Result<FilesReply>> MetaServer::Files(FilesRequest r) {
     }
     case FilesKind::kThin:
       if (exposure_) stripes = exposure_->some_thin;
+      reply.cut = exposure_ && exposure_->thin > stripes.size();
       break;
     case FilesKind::kUnfit:
-      for (const ScrubProgress& p : scrubs_.Progress()) stripes.insert(p.unfit.begin(), p.unfit.end());
+      for (const ScrubProgress& p : scrubs_.Progress()) {
+        stripes.insert(p.unfit.begin(), p.unfit.end());
+        reply.cut = reply.cut || p.unfit.size() >= kMaxUnfitStripes;
+      }
       break;
     case FilesKind::kWouldBeLost:
     case FilesKind::kWouldDegrade: {
@@ -122,12 +127,12 @@ Task<Result<FilesReply>> MetaServer::Files(FilesRequest r) {
         std::ranges::set_difference(damage.lost, before.lost, std::inserter(stripes, stripes.end()));
       } else {
         std::ranges::set_difference(damage.hit, damage.lost, std::inserter(stripes, stripes.end()));
+        reply.cut = damage.hit.size() >= Damage::kMaxHitStripes;
       }
       break;
     }
   }
   CO_ASSIGN_OR_RETURN(FilesPage page, PageOfFiles(stripes, kMaxAffectedFiles, damage.gone, r.after));
-  FilesReply reply;
   reply.next = std::move(page.next);
   for (LostFile& f : page.files) {
     const bool lost = r.kind == FilesKind::kLost || r.kind == FilesKind::kWouldBeLost;

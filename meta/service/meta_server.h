@@ -485,6 +485,7 @@ class MetaServer final : public MetaService, public AdminService {
     std::set<StripeId> lost;
     std::map<StripeId, std::vector<bool>> gone;  // of each of those, the columns that are not readable at all
     std::set<StripeId> hit;  // have a shard on one of those that were asked about; at most kMaxHitStripes
+    static constexpr size_t kMaxHitStripes = 100'000;
   };
   bool IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const;
   static std::vector<bool> LostColumns(const StripeInfo& info, const std::vector<bool>& unreadable);

@@ -11,7 +11,6 @@ namespace stria {
 namespace {
 
 constexpr size_t kSurveyPage = 256;
-constexpr size_t kMaxHitStripes = 100'000;
 constexpr int64_t kSurveyAge = 10;  // times what it took
 constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 
@@ -48,7 +47,7 @@ Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<Targ
     const Column& c = record->info.columns[i];
     const bool u = (c.shard && gone.count(c.target)) || IsUnreadable(id, static_cast<uint16_t>(i), c);
     unreadable.push_back(u);
-    if (c.shard && gone.count(c.target) && out->hit.size() < kMaxHitStripes) out->hit.insert(id);
+    if (c.shard && gone.count(c.target) && out->hit.size() < Damage::kMaxHitStripes) out->hit.insert(id);
     const bool last = !gone.count(c.target) && cluster_->IsLastResort(c.target) &&
                       !repairs_.IsBad(id, static_cast<uint16_t>(i), c.shard);
     hopeless.push_back(u && !last);

@@ -156,6 +156,34 @@ TEST_F(UpkeepTest, FsckRepairsWhileItServes) {
   EXPECT_TRUE(a.Lookup("f").ok());
 }
 
+TEST_F(UpkeepTest, WhoMayListIsToldNames) {
+  SetAttrRequest close;
+  NamesRequest r;
+  r.ino = FileOf(1, "data");
+  close.header = a.Header();
+  close.ino = kRootInode;
+  close.mode = 0700;
+  ASSERT_TRUE(a.Run(h.server->SetAttr(close)).ok());
+  const std::vector<std::string> all = {"/data"}, none;
+  const auto told = [&](uint32_t uid, bool session) {
+    r.header = a.Header();
+    if (!session) r.header.session = SessionId();
+    r.header.uid = uid;
+    const auto names = a.Run(h.server->Names(r));
+    EXPECT_TRUE(names.ok()) << names.error();
+    EXPECT_EQ(names->paths.size() + names->hidden, 1u) << "whose name is not told is counted";
+    return names->paths;
+  };
+  EXPECT_EQ(told(0, false), all);
+  EXPECT_EQ(told(0, true), all);
+  EXPECT_EQ(told(1000, false), none);
+  EXPECT_EQ(told(1000, true), none);
+  h.options.root_squash = true;
+  RestartMeta(true);
+  EXPECT_EQ(told(0, true), none) << "root of a client is nobody";
+  EXPECT_EQ(told(0, false), all) << "an admin is not";
+}
+
 TEST_F(UpkeepTest, SettingsChangeWhileItRuns) {
   UpkeepRequest r;
   r.header.cluster = h.cluster;

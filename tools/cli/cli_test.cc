@@ -174,6 +174,10 @@ TEST_F(CliTest, CanRemove) {
   EXPECT_EQ(Run("disk can-remove n1:d1"), 2);
   EXPECT_NE(out_.str().find("NO: 2 stripes would be lost"), std::string::npos) << out_.str();
   EXPECT_NE(out_.str().find("    lost      inode 6  7+8\n"), std::string::npos) << out_.str();
+  reply.files.clear();
+  reply.more = true;  // a user is told no names
+  EXPECT_EQ(Run("disk can-remove n1:d1"), 2);
+  EXPECT_NE(out_.str().find("root is told of which files"), std::string::npos) << out_.str();
 }
 
 TEST_F(CliTest, FsckRepairs) {
@@ -279,6 +283,9 @@ TEST_F(CliTest, StatusCodes) {
   EXPECT_EQ(Json::parse(out_.str())["degraded_stripes"], 1);
   status_.lost_stripes = 1;
   EXPECT_EQ(Run("status --watch --count 1"), 2);
+  EXPECT_EQ(Run("status --all"), 2) << "a user is told no names, and is not refused";
+  EXPECT_NE(out_.str().find("errors: 1 stripe cannot be read until nodes or disks are back; root is told of which files\n"), std::string::npos)
+      << out_.str();
 }
 
 TEST_F(CliTest, WhichCluster) {
@@ -419,6 +426,7 @@ TEST_F(CliTest, AllFilesPageByPage) {
     const size_t from = r.after.empty() ? 0 : std::stoul(r.after);
     for (size_t i = from; i < std::min<size_t>(from + 90, 250); ++i) page.files.push_back({InodeId(i + 1), "/f" + std::to_string(i + 1), 0, 1, true});
     if (from + 90 < 250) page.next = std::to_string(from + 90);
+    page.cut = r.kind == FilesKind::kLost;
     return page;
   };
   EXPECT_EQ(Run("status"), 2);
@@ -426,6 +434,7 @@ TEST_F(CliTest, AllFilesPageByPage) {
   EXPECT_EQ(Run("status --all"), 2);
   EXPECT_NE(out_.str().find("/f250"), std::string::npos) << out_.str();
   EXPECT_EQ(out_.str().find("--all"), std::string::npos) << out_.str();
+  EXPECT_EQ(err_.str(), "stria: there are more of these files; they are listed when some of these are mended\n");
 }
 
 TEST_F(CliTest, UnknownWordsAreNamed) {

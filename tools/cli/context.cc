@@ -114,7 +114,7 @@ Result<StatusReply> GetStatus(ClusterClient& client) {
   return reply;
 }
 
-Result<std::vector<AffectedFile>> AskFiles(ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets) {
+Result<std::vector<AffectedFile>> AskFiles(const Context& ctx, ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets) {
   std::vector<AffectedFile> all;
   std::string after;
   do {
@@ -129,6 +129,7 @@ Result<std::vector<AffectedFile>> AskFiles(ClusterClient& client, FilesKind kind
     if (!page.ok()) return page.error();
     for (AffectedFile& f : page->files) all.push_back(std::move(f));
     after = std::move(page->next);
+    if (after.empty() && page->cut) *ctx.err << "stria: there are more of these files; they are listed when some of these are mended\n";
   } while (!after.empty());
   return all;
 }

@@ -63,7 +63,7 @@ void AddCommon(CLI::App* verb, Context& ctx, const std::string& example);
 Result<StatusReply> GetStatus(ClusterClient& client);
 Result<UpkeepReply> CallUpkeep(ClusterClient& client, const UpkeepRequest& request);
 // All of them, however many pages that are.
-Result<std::vector<AffectedFile>> AskFiles(ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets = {});
+Result<std::vector<AffectedFile>> AskFiles(const Context& ctx, ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets = {});
 
 // "n3" or "n3:d2" -> id; kNoEnt that lists what there is.
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name);

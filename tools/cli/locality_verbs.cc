@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/printable.h"
+#include "common/sentence.h"
 #include "locality/read_tally.h"
 #include "tools/cli/files.h"
 #include "tools/cli/where.h"
@@ -99,7 +100,7 @@ int RunNear(const Context& ctx, const RunArgs& args) {
   }
   const auto nearest = FindNearest(ctx, args.file);
   if (!nearest.ok() && (args.strict || nearest.code() != FsError::kUnavailable)) return ctx.Fail(nearest.error());
-  if (!nearest.ok()) *ctx.err << "stria: " << Printable(nearest.error().message) << "; running here\n";
+  if (!nearest.ok()) *ctx.err << "stria: " << Printable(SentenceOf(nearest.error())) << "; running here\n";
   const std::string node = nearest.ok() ? nearest->node.name : "";
   const auto here = AskMount(args.file, "user.stria.node");
   const bool is_here = !nearest.ok() || (here.ok() && *here == node);

@@ -17,9 +17,9 @@ struct StatusArgs {
 };
 
 // Instead of the first ones.
-Result<void> ListAll(ClusterClient& client, FilesKind kind, std::vector<LostFile>* files) {
+Result<void> ListAll(const Context& ctx, ClusterClient& client, FilesKind kind, std::vector<LostFile>* files) {
   if (files->empty()) return {};
-  ASSIGN_OR_RETURN(auto all, AskFiles(client, kind));
+  ASSIGN_OR_RETURN(auto all, AskFiles(ctx, client, kind));
   files->clear();
   for (AffectedFile& f : all) files->push_back({f.ino, std::move(f.path), f.offset, f.length});
   return {};
@@ -33,7 +33,7 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
     if (args.all && status.ok()) {
       for (const auto& [kind, files] : {std::make_pair(FilesKind::kLost, &status->lost_files),
                                         std::make_pair(FilesKind::kThin, &status->thin_files)}) {
-        if (const auto listed = ListAll(**client, kind, files); !listed.ok()) return ctx.Fail(listed.error());
+        if (const auto listed = ListAll(ctx, **client, kind, files); !listed.ok()) return ctx.Fail(listed.error());
       }
     }
     const auto upkeep = status.ok() ? CallUpkeep(**client, UpkeepRequest()) : Result<UpkeepReply>(status.error());

@@ -44,7 +44,7 @@ int RunUpkeep(const Context& ctx, const UpkeepArgs& args, Show show) {
   auto reply = CallUpkeep(**client, request);
   if (!reply.ok()) return ctx.Fail(reply.error());
   if (args.all && !reply->unfit.empty()) {
-    auto files = AskFiles(**client, FilesKind::kUnfit);
+    auto files = AskFiles(ctx, **client, FilesKind::kUnfit);
     if (!files.ok()) return ctx.Fail(files.error());
     reply->unfit = std::move(*files);
   }
@@ -92,7 +92,7 @@ int RunCanRemove(const Context& ctx, const UpkeepArgs& args) {
     reply->files.clear();
     reply->more = false;
     for (const FilesKind kind : {FilesKind::kWouldBeLost, FilesKind::kWouldDegrade}) {
-      const auto files = AskFiles(**client, kind, request.targets);
+      const auto files = AskFiles(ctx, **client, kind, request.targets);
       if (!files.ok()) return ctx.Fail(files.error());
       reply->files.insert(reply->files.end(), files->begin(), files->end());
     }
