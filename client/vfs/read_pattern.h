@@ -17,7 +17,7 @@ class ReadPattern {
   // How far from where it was a read may begin, or end, and still be of the same stream.
   static constexpr uint64_t kSlackBytes = 1 * kMiB;
   // Left out per read, so much may be passed: fetching it takes no longer than a request of its own does (measured,
-  // docs/performance.md).
+  // docs/performance-notes.md).
   static constexpr uint64_t kPassedBytes = 192 * kKiB;
 
   // The next read, of `length` > 0 bytes. False: it is elsewhere, it is too early to say, or the stream leaves out most.

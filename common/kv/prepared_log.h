@@ -1,8 +1,8 @@
 // A file system for RocksDB whose logs are written over zeros.
 //
 // fdatasync of a file that has grown writes its inode, too, and with it on most file systems their own journal; of one
-// whose bytes were there before it writes just the bytes (here 107 us instead of 165, docs/performance.md). So somebody
-// writes zeros behind the end of the log, beforehand.
+// whose bytes were there before it writes just the bytes (here 107 us instead of 165, docs/performance-notes.md). So
+// somebody writes zeros behind the end of the log, beforehand.
 //
 // After a power cut pages that were not synced may be there or not, each for itself: then a page of zeros lies in the
 // middle of the log, and what follows it is whole. RocksDB's reader passes over zeros without a word
