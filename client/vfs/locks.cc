@@ -6,6 +6,12 @@
 // when to ask again. A lock is held only when a reply says so, so an interrupted wait leaves nothing behind but a
 // place in line, which is withdrawn. What the server cannot be told at once, that an owner is gone or waits no more, it
 // is told later: others wait for it.
+//
+// A request is among the calls that are under way, as the server answers each at once. A place in line is not: it is
+// waited for somebody else's unlock, however long that takes.
+//
+// When a file is lost (Vfs::Lose) so are its locks, also one whose request is under way: whatever that is answered, nothing of it
+// is noted as held, and the server is told to take it back.
 #include <utility>
 
 #include "client/vfs/inode.h"
@@ -55,10 +61,12 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
   r.ticket = ticket;
   r.lock = ToFileLock(inode->ino, lock);
   r.header.opened = inode->proof;
-  const uint64_t generation = session_.generation();
+  const uint64_t generation = session_.generation(), era = inode->era;
+  const bool asks = op == LockOp::kTry || op == LockOp::kWait;
   auto mu = co_await inode->lock_mu.Lock();
   // What the next session is given here nobody would know of, and nobody would give up.
   if (generation != session_.generation()) co_return LostLocks();
+  if (asks && era != inode->era) co_return inode->loss;
   if (op == LockOp::kTest) co_return co_await session_.Call(&MetaService::Lock, std::move(r));
   if (op == LockOp::kWithdraw) co_return co_await session_.Mutate(&MetaService::Lock, std::move(r));
   // A lock that is less than what we hold of some bytes, and may be refused because of others, is asked for in two
@@ -75,6 +83,7 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
       auto reply = co_await ChangeLock(inode, r, lock.range);
       if (!reply.ok() || !reply->granted) co_return reply;
       if (generation != session_.generation()) co_return LostLocks();
+      if (era != inode->era) co_return inode->loss;
       r.op = LockOp::kTry;
       r.ticket = 0;
       r.keep = false;
@@ -87,7 +96,7 @@ Task<Result<LockReply>> Vfs::AskLock(std::shared_ptr<VfsInode> inode, LockOp op,
 // has taken away, somebody else may have by now. A refusal must leave us with no more than that. flock(2) gives up its
 // old lock even if it does not get the new one.
 Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockRequest r, LockRange range) {
-  const uint64_t generation = session_.generation();
+  const uint64_t generation = session_.generation(), era = inode->era;
   const auto key = std::pair(r.lock.kind, r.lock.owner);
   const bool flock = r.lock.kind == LockKind::kFlock;
   const bool keep = r.keep;
@@ -95,7 +104,7 @@ Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockReq
   const LockRanges before = inode->locks[key].held;
   if (!keep) inode->locks[key].held.Weaken(flock ? LockRange() : range);
   auto reply = co_await session_.Mutate(&MetaService::Lock, std::move(r));
-  if (generation != session_.generation()) co_return reply;
+  if (generation != session_.generation() || era != inode->era) co_return reply;  // lost: as Vfs::Lose has left it
   VfsInode::OwnerLocks& mine = inode->locks[key];
   if (reply.ok() && reply->granted) {
     if (keep) mine.held.Strengthen(range);
@@ -113,15 +122,25 @@ Task<Result<LockReply>> Vfs::ChangeLock(std::shared_ptr<VfsInode> inode, LockReq
 Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait) {
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (lock.range.type == LockType::kNone) co_return co_await Unlock(inode, lock);
+  if (lock.range.type == LockType::kNone) {
+    const CallList::Call under_way(&calls_, "unlock of", inode->ino);
+    co_return co_await Unlock(inode, lock);
+  }
   const auto key = std::pair(lock.kind, lock.owner);
-  if (inode->Dropped(key)) CO_RETURN_IF_ERROR(co_await Unlock(inode, AllOf(key)));  // else it would go with the old ones
+  if (inode->Dropped(key)) {
+    CO_RETURN_IF_ERROR(co_await Unlock(inode, AllOf(key)));  // else it would go with the old ones
+    CO_RETURN_IF_ERROR(CheckHandle(*h));
+  }
   const LockLine line(this, wait);
   while (true) {
     if (wait) wait->free = false;
-    const Result<LockReply> reply =
-        co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket());
-    // Whose file was lost meanwhile wants it no more, and says so: others stand behind it.
+    Result<LockReply> reply = LockReply();
+    {
+      const CallList::Call under_way(&calls_, "lock of", inode->ino);
+      reply = co_await AskLock(inode, wait ? LockOp::kWait : LockOp::kTry, lock, line.ticket());
+    }
+    // Whose file was lost meanwhile wants it no more, and says so: others stand behind it. (What it was granted goes with
+    // all that its owner had: Vfs::Lose.)
     const auto still = [&] { return CheckHandle(*h); };
     const auto leave = [&] {
       if (wait) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
@@ -130,8 +149,6 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
     CO_RETURN_IF_ERROR(reply);
     if (!still().ok()) {
       if (!reply->granted) leave();
-      lock.range.type = LockType::kNone;
-      if (reply->granted) (void)co_await Unlock(inode, lock);
       co_return still();
     }
     if (reply->granted) co_return Ok();
@@ -142,6 +159,7 @@ Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<Loc
       co_return still();
     }
     if (!wait->interrupted) continue;
+    const CallList::Call under_way(&calls_, "end of a wait for a lock of", inode->ino);
     const auto withdrawn = co_await AskLock(inode, LockOp::kWithdraw, lock, line.ticket());
     if (ServerSilent(withdrawn.code())) scope_.Spawn(Withdraw(inode, lock, line.ticket()));
     co_return Error(FsError::kIntr);
@@ -164,12 +182,14 @@ Task<Result<void>> Vfs::Unlock(std::shared_ptr<VfsInode> inode, LockIn lock) {
 }
 
 Task<Result<std::optional<FileLock>>> Vfs::TestLock(VfsHandlePtr h, LockIn lock) {
+  const CallList::Call under_way(&calls_, "test of a lock of", h->inode->ino);
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   CO_ASSIGN_OR_RETURN(const LockReply reply, co_await AskLock(h->inode, LockOp::kTest, lock, 0));
   co_return reply.conflict;
 }
 
 Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64_t owner) {
+  const CallList::Call under_way(&calls_, "unlock of", inode->ino);
   const auto key = std::pair(kind, owner);
   // A request that is under way may bring the owner a lock.
   if (inode->lock_mu.locked()) (void)co_await inode->lock_mu.Lock();
@@ -182,8 +202,8 @@ Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64
 
 Task<void> Vfs::UnlockDropped(std::shared_ptr<VfsInode> inode, std::pair<LockKind, uint64_t> key) {
   while (inode->Dropped(key)) {
+    if (!ServerSilent((co_await Unlock(inode, AllOf(key))).code())) break;
     co_await Sleep(kTellAgainNs);
-    if (inode->Dropped(key) && !ServerSilent((co_await Unlock(inode, AllOf(key))).code())) break;
   }
   DropIfIdle(inode);
 }

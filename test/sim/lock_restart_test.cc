@@ -108,5 +108,70 @@ TEST_F(LockRestart, APlaceInLineGoesWithTheHandleThatIsLost) {
   EXPECT_EQ(next, FsError::kOk);
 }
 
+// The file is lost while a request for one of its locks is under way, which is refused then: what its owner had before has not
+// come back with that. It claims nothing when the server restarts, and so whoever has it now keeps it, and its session.
+TEST_F(LockRestart, ALockOfALostFileIsNotClaimed) {
+  ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
+  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  FsError lost = FsError::kIntr;
+  cluster_.scope(0).Spawn(Set(1, {10, 14, kWrite, 0}, &lost));
+  FsError theirs = FsError::kAgain;
+  cluster_.scope(1).Spawn(Set(3, {0, 20, kWrite, 0}, &theirs, std::make_shared<LockWait>()));
+  const auto until = [&](const FsError& e, FsError not_yet) {
+    return cluster_.executor().RunUntil([&, not_yet] { return e != not_yet; }, cluster_.executor().NowNs() + kLimitNs);
+  };
+  ASSERT_TRUE(until(theirs, FsError::kAgain));
+  ASSERT_EQ(theirs, FsError::kOk);
+  const uint64_t sessions[2] = {cluster_.client(0).session().generation(), cluster_.client(1).session().generation()};
+  cluster_.network().Heal();
+  ASSERT_TRUE(until(lost, FsError::kIntr));
+  EXPECT_EQ(lost, FsError::kIo);
+  EXPECT_TRUE(cluster_.vfs(0).HeldLocks().empty());
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  EXPECT_EQ(Now(4, {0, 4, kWrite, 0}), FsError::kAgain) << "owner 3 has it";
+  for (size_t c = 0; c < 2; ++c) EXPECT_EQ(cluster_.client(c).session().generation(), sessions[c]) << c;
+}
+
+// The same, but it is granted: it is given back, and others have it.
+TEST_F(LockRestart, ALockThatIsGrantedToALostFileIsGivenBack) {
+  ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
+  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  FsError lost = FsError::kIntr, queued = FsError::kIntr, theirs = FsError::kAgain;
+  cluster_.scope(0).Spawn(Set(1, {10, 14, kWrite, 0}, &lost));
+  cluster_.scope(0).Spawn(Set(2, {30, 34, kWrite, 0}, &queued));  // stands behind it
+  cluster_.scope(1).Spawn(Set(3, {0, 4, kWrite, 0}, &theirs, std::make_shared<LockWait>()));
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return theirs == FsError::kOk; }, cluster_.executor().NowNs() + kLimitNs));
+  cluster_.network().Heal();
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return lost != FsError::kIntr && queued != FsError::kIntr; },
+                                           cluster_.executor().NowNs() + kLimitNs));
+  EXPECT_EQ(lost, FsError::kIo);
+  EXPECT_EQ(queued, FsError::kIo);
+  EXPECT_TRUE(cluster_.vfs(0).HeldLocks().empty());
+  cluster_.executor().RunFor(5 * kSecond);
+  EXPECT_EQ(Now(4, {10, 34, kWrite, 0}), FsError::kOk);
+}
+
+// What the server owes an answer to is under way, and is told of when that takes long; what another owner has is waited for.
+TEST_F(LockRestart, ARequestIsUnderWayAndAPlaceInLineIsNot) {
+  ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
+  FsError waited = FsError::kAgain, asked = FsError::kAgain;
+  cluster_.scope(1).Spawn(Set(3, {0, 4, kWrite, 0}, &waited, std::make_shared<LockWait>()));
+  cluster_.executor().RunFor(30 * kSecond);
+  EXPECT_EQ(waited, FsError::kAgain);
+  EXPECT_EQ(cluster_.vfs(1).calls().size(), 0u);
+  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  const int64_t since_ns = cluster_.executor().NowNs();
+  cluster_.scope(0).Spawn(Set(2, {5, 9, kWrite, 0}, &asked));
+  cluster_.executor().RunFor(5 * kSecond);
+  ASSERT_EQ(cluster_.vfs(0).calls().size(), 1u);
+  EXPECT_STREQ(cluster_.vfs(0).calls().oldest()->what(), "lock of");
+  EXPECT_EQ(cluster_.vfs(0).calls().oldest()->since_ns(), since_ns);
+  cluster_.network().Heal();
+  ASSERT_TRUE(cluster_.executor().RunUntil([&] { return asked != FsError::kAgain; }, cluster_.executor().NowNs() + kLimitNs));
+  EXPECT_EQ(asked, FsError::kOk);
+  EXPECT_EQ(cluster_.vfs(0).calls().size(), 0u);
+}
+
 }  // namespace
 }  // namespace stria
