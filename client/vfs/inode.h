@@ -102,6 +102,7 @@ class VfsInode {
   PagesAt pages_at;
   uint64_t writes_beside_pages = 0;
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
+  uint32_t room_waits = 0;         // writes that wait for room (Vfs::WaitForDirtyRoom)
   uint32_t shared_writes = 0;      // begun under kShared
   // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
   uint64_t attr_shown = 1;

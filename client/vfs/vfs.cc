@@ -66,8 +66,13 @@ std::string Vfs::Describe(InodeId ino) const {
 std::vector<InodeWaits> Vfs::Waits() const {
   std::vector<InodeWaits> out;
   for (const auto& [ino, n] : inodes_) {
-    const InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->forgetting > 0, n->cuts > 0};
-    if (n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut) out.push_back(w);
+    InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->forgetting > 0, n->cuts > 0};
+    w.room = n->room_waits > 0;
+    w.dirty = !n->dirty.clean();
+    w.paused = n->write_back_pauses > 0;
+    if (n->ahead) w.ahead_in = n->ahead->parent;
+    const bool any = n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut || w.room || w.dirty || w.ahead_in;
+    if (any) out.push_back(w);
   }
   return out;
 }

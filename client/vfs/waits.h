@@ -42,6 +42,10 @@ struct InodeWaits {
   DemandAt demand = DemandAt::kNowhere;
   bool forgetting = false;  // the kernel is being told to forget pages
   bool cut = false;         // no write starts (NoWrites)
+  bool room = false;        // writes to it wait for room for their bytes, which any inode's write-back makes
+  bool dirty = false;       // it has bytes that wait to be committed, or are about to be
+  bool paused = false;      // but none may be (WriteBackPause)
+  InodeId ahead_in;         // the directory that it was made in, if the server does not know it yet; 0
 };
 
 }  // namespace stria

@@ -21,6 +21,8 @@ bool TakesOpenMu(const std::string& call) {
   }
   return false;
 }
+// What it waits for is all that its file has to be committed.
+bool Flushes(const std::string& call) { return call == "fsync of" || call == "last close of"; }
 bool IsOfPages(const std::string& call) { return call == "read of pages of" || call == "write of pages to"; }
 
 class Filler {
@@ -50,6 +52,11 @@ class Filler {
   std::string Lock(size_t c, InodeId ino, const char* lock, const char* held_for) const {
     return cluster_.client_host(c) + ": " + lock + " of " + Of(ino) + ", held for " + held_for;
   }
+  std::string WriteBack(size_t c, InodeId ino) const { return cluster_.client_host(c) + ": write-back of " + Of(ino); }
+  std::string Telling(size_t c, InodeId ino) const {
+    return cluster_.client_host(c) + ": the metadata server is told of " + Of(ino) + ", which was made ahead";
+  }
+  std::string Room(size_t c) const { return cluster_.client_host(c) + ": room for bytes to be written"; }
   std::string Kernel(size_t c, InodeId ino) const { return cluster_.client_host(c) + ": its kernel forgets pages of " + Of(ino); }
   std::string Demand(SessionId s, InodeId ino, uint64_t event) const {
     return Name(s) + ": recall or flush of " + Of(ino) + ", event " + std::to_string(event);
@@ -74,7 +81,7 @@ class Filler {
     std::map<InodeId, InodeWaits> inodes;
     for (const InodeWaits& w : vfs.Waits()) inodes[w.ino] = w;
     for (const CallList::Call* call = vfs.calls().oldest(); call != nullptr; call = call->next()) FillCall(c, *call, s, inodes);
-    for (const auto& [ino, w] : inodes) FillInode(c, w, s);
+    for (const auto& [ino, w] : inodes) FillInode(c, w, s, inodes);
     FillEvents(c, s, inodes);
   }
 
@@ -82,6 +89,7 @@ class Filler {
     const std::string node = Call(c, call), what = call.what();
     const InodeId ino = call.ino();
     graph_.Add(node);
+    AddTellings(node, c, ino, inodes);
     AddAtMeta(node, s, ino, IsOfPages(what) ? std::set{WaitList::For::kMapping}
                                             : std::set{WaitList::For::kOpen, WaitList::For::kChange, WaitList::For::kMapping,
                                                        WaitList::For::kQuestion});
@@ -89,11 +97,38 @@ class Filler {
     if (it == inodes.end()) return;
     const InodeWaits& w = it->second;
     const bool writes = what == "write to";
+    if (w.room && (writes || what == "write of pages to")) graph_.Add(node, Room(c));
+    if (w.dirty && Flushes(what)) graph_.Add(node, WriteBack(c, ino));
     if (w.open_mu && (TakesOpenMu(what) || (writes && w.cut))) graph_.Add(node, Lock(c, ino, "open_mu", w.open_mu));
     if (w.lease_mu && writes) graph_.Add(node, Lock(c, ino, "lease_mu", w.lease_mu));
   }
 
-  void FillInode(size_t c, const InodeWaits& w, SessionId s) {
+  // Files that the server is told of before it is asked anything about this inode: itself, or those made in it.
+  void AddTellings(const std::string& from, size_t c, InodeId ino, const std::map<InodeId, InodeWaits>& inodes) {
+    for (const auto& [file, w] : inodes) {
+      if (w.ahead_in && (file == ino || w.ahead_in == ino)) graph_.Add(from, Telling(c, file));
+    }
+  }
+  // What is flushed for others.
+  void AddFlush(const std::string& from, size_t c, const InodeWaits& w, const std::map<InodeId, InodeWaits>& inodes) {
+    AddTellings(from, c, w.ino, inodes);
+    if (w.dirty) graph_.Add(from, WriteBack(c, w.ino));
+  }
+
+  void FillInode(size_t c, const InodeWaits& w, SessionId s, const std::map<InodeId, InodeWaits>& inodes) {
+    if (w.dirty) {
+      const std::string node = WriteBack(c, w.ino);
+      graph_.Add(node);
+      graph_.AddAny(Room(c), node);
+      AddAtMeta(node, s, w.ino, {WaitList::For::kChange});
+      if (w.ahead_in) graph_.Add(node, Telling(c, w.ino));
+      if (w.paused && w.open_mu) graph_.Add(node, Lock(c, w.ino, "open_mu", w.open_mu));
+    }
+    if (w.ahead_in) {
+      graph_.Add(Telling(c, w.ino));
+      AddAtMeta(Telling(c, w.ino), s, w.ino, {WaitList::For::kChange});
+    }
+    if (w.lease_mu && w.demand == DemandAt::kFlush) AddFlush(Lock(c, w.ino, "lease_mu", w.lease_mu), c, w, inodes);
     const std::set<WaitList::For> theirs = {WaitList::For::kOpen, WaitList::For::kChange};
     if (w.open_mu) AddAtMeta(Lock(c, w.ino, "open_mu", w.open_mu), s, w.ino, theirs);
     if (w.open_mu && w.lease_mu && std::string(w.lease_mu) == "open") {
@@ -124,6 +159,7 @@ class Filler {
       if (it == inodes.end()) continue;
       const InodeWaits& w = it->second;
       if (e.demand && w.demand == DemandAt::kLeaseMu && w.lease_mu) graph_.Add(node, Lock(c, e.ino, "lease_mu", w.lease_mu));
+      if (e.demand && w.demand == DemandAt::kFlush) AddFlush(node, c, w, inodes);
       const bool forgets = e.demand ? w.demand == DemandAt::kKernel : true;
       if (forgets && w.forgetting && !w.cut) graph_.Add(node, Kernel(c, e.ino));
     }

@@ -347,7 +347,7 @@ void SimCluster::StartClient(size_t c) {
   o.session.node_name = node_host(c % nodes_.size());
   o.session.timeout_ns = options_.client_timeout_ns;
   o.session.seed = rng_.Next();
-  o.vfs.dirty_limit_bytes = 8 * kMiB;
+  o.vfs.dirty_limit_bytes = options_.dirty_limit_bytes;
   o.vfs.block_cache_bytes = 4 * kMiB;
   o.vfs.mapping_bytes = options_.mapping_bytes;
   o.vfs.readahead_bytes = 2 * kMiB;

@@ -43,6 +43,7 @@ struct SimClusterOptions {
   bool signals = false;   // some reads are interrupted, and asked again
   int64_t kernel_ns = 0;  // that clients' kernels need to forget pages, at most
   uint64_t mapping_bytes = VfsOptions().mapping_bytes;
+  uint64_t dirty_limit_bytes = 8 * kMiB;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
 };

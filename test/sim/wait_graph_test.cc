@@ -49,6 +49,26 @@ TEST(WaitGraph, WhatIsAddedLaterChangesNothingOfIt) {
   EXPECT_EQ(g.FindCycle(), before);
 }
 
+// Who waits for any of several goes on with the first of them.
+TEST(WaitGraph, OneWayOutIsEnoughForWhoWaitsForAny) {
+  WaitGraph g;
+  g.Add("write", "room");
+  g.AddAny("room", "a is stored");
+  g.AddAny("room", "b is stored");
+  g.Add("a is stored", "write");
+  EXPECT_TRUE(g.FindCycle().empty());
+  EXPECT_EQ(g.Text(), "\n  a is stored waits for write\n  room waits for a is stored or b is stored\n  write waits for room");
+  g.Add("b is stored", "lock");
+  EXPECT_TRUE(g.FindCycle().empty());
+  g.Add("lock", "write");
+  EXPECT_EQ(g.FindCycle(), Cycle({"a is stored", "write", "room"}));
+  g.Add("lock", "disk");
+  g.AddAny("room", "c is stored");
+  EXPECT_TRUE(g.FindCycle().empty());
+  g.Add("room", "write");
+  EXPECT_EQ(g.FindCycle(), Cycle({"room", "write"})) << "it waits for something else as well";
+}
+
 // Against looking whether any node reaches itself.
 TEST(WaitGraph, RandomOnes) {
   Random rng(1);
