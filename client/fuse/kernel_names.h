@@ -26,6 +26,7 @@
 #include "client/fuse/kernel_inodes.h"
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/sabotage.h"
 #include "common/units.h"
 
 namespace stria {
@@ -36,7 +37,9 @@ inline bool SaysNameIsGone(FsError code) {
 }
 
 // What a failed LOOKUP is answered if the kernel may have the name. ENOMEM is the one error at which each kernel keeps it.
-inline int LookupErrno(FsError code, bool kept, int otherwise) { return kept && !SaysNameIsGone(code) ? ENOMEM : otherwise; }
+inline int LookupErrno(FsError code, bool kept, int otherwise) {
+  return kept && !SaysNameIsGone(code) && !Sabotaged(Sabotage::kDropNames) ? ENOMEM : otherwise;
+}
 
 class KernelNames {
  public:

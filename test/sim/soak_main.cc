@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -79,10 +80,8 @@ int Main(int argc, char** argv) {
     if (names.empty() || std::find(names.begin(), names.end(), p.name) != names.end()) plans.push_back(p);
   }
   for (const std::string& name : names) {
-    if (name == "Overtaken" || name == "MetaDisk") plans.push_back(FindSimPlan(name));
-  }
-  if (plans.empty()) {
-    std::fprintf(stderr, "sim-soak: no such plan; there are:");
+    if (std::ranges::any_of(plans, [&](const SimPlan& p) { return p.name == name; })) continue;
+    std::fprintf(stderr, "sim-soak: there is no plan \"%s\"; there are:", name.c_str());
     for (const SimPlan& p : SimPlans()) std::fprintf(stderr, " %s", p.name.c_str());
     std::fprintf(stderr, "\n");
     return 64;
