@@ -181,29 +181,29 @@ Error ShardStore::CheckWrite(ShardId shard, uint64_t offset, uint64_t length, si
 
 Task<Result<ShardStore::OpenPtr>> ShardStore::FindOrOpen(ShardId shard, uint64_t offset, uint64_t length,
                                                          const std::vector<uint32_t>& crcs) {
-  while (true) {
-    while (blocked_.contains(shard)) co_await unblocked_.Wait();
-    if (auto it = open_.find(shard); it != open_.end()) co_return it->second;
-    Result<ShardRecordPtr> record = co_await index_.Get(shard, false);
-    if (record.code() == FsError::kCorrupt) co_return Damaged(shard, "has a damaged index record");
-    if (!record.ok()) co_return CountRead(record.error());
-    if (const ShardRecordPtr& r = *record) {
-      const uint64_t first = offset / kChecksumBlockBytes;
-      const bool inside =
-          offset + length == r->length || (offset + length < r->length && length % kChecksumBlockBytes == 0);
-      if (inside && std::equal(crcs.begin(), crcs.end(), r->crcs.begin() + static_cast<ptrdiff_t>(first))) {
-        co_return OpenPtr();
-      }
-      co_return Error(FsError::kShardSealed, "shard " + std::to_string(shard.v) + " is sealed");
+  while (blocked_.contains(shard)) co_await unblocked_.Wait();
+  if (auto it = open_.find(shard); it != open_.end()) co_return it->second;
+  // Else another write could open it, and it be sealed, while we are told that there is no record of it.
+  Blocks looks(this);
+  CHECK(looks.Add(shard), "it was not blocked");
+  Result<ShardRecordPtr> record = co_await index_.Get(shard, false);
+  if (record.code() == FsError::kCorrupt) co_return Damaged(shard, "has a damaged index record");
+  if (!record.ok()) co_return CountRead(record.error());
+  if (const ShardRecordPtr& r = *record) {
+    const uint64_t first = offset / kChecksumBlockBytes;
+    const bool inside =
+        offset + length == r->length || (offset + length < r->length && length % kChecksumBlockBytes == 0);
+    if (inside && std::equal(crcs.begin(), crcs.end(), r->crcs.begin() + static_cast<ptrdiff_t>(first))) {
+      co_return OpenPtr();
     }
-    if (blocked_.contains(shard) || open_.contains(shard)) continue;  // things changed meanwhile
-    if (open_.size() >= kMaxOpenShards) {
-      co_return Error(FsError::kRetryLater, options_.name + " has too many unsealed shards");
-    }
-    auto fresh = std::make_shared<OpenShard>(shard);
-    open_[shard] = fresh;
-    co_return fresh;
+    co_return Error(FsError::kShardSealed, "shard " + std::to_string(shard.v) + " is sealed");
   }
+  if (open_.size() >= kMaxOpenShards) {
+    co_return Error(FsError::kRetryLater, options_.name + " has too many unsealed shards");
+  }
+  auto fresh = std::make_shared<OpenShard>(shard);
+  open_[shard] = fresh;
+  co_return fresh;
 }
 
 Task<Result<void>> ShardStore::Write(ShardId shard, uint64_t offset, BufferChain data,

@@ -247,7 +247,8 @@ class ShardStore {
 
   std::map<ShardId, OpenPtr> open_;
   uint64_t buffered_bytes_ = 0;
-  // Shards whose file is being removed, or which are being moved: nobody may begin them anew, or delete them, meanwhile.
+  // Shards whose file is being removed, which are being moved, or which somebody who is about to begin them looks for in the
+  // index: nobody else may begin them anew, or delete them, meanwhile.
   std::set<ShardId> blocked_;
   Event unblocked_;
 

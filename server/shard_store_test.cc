@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "server/shard_testing.h"
@@ -406,6 +408,83 @@ TEST_F(ShardStoreTest, AReadErrorFailsOnlyThatRead) {
   sim_.disk_media->faults.fail_write_in = 1;
   EXPECT_EQ(Run(StoreWhole(store(), ShardId(2), 9 * kBlock)).code(), FsError::kDiskFailed);
   Put(2, 9 * kBlock);
+}
+
+// Answers the next question as of when it is asked, but late.
+class LateKv final : public KvStore, public Pool {
+ public:
+  explicit LateKv(std::shared_ptr<MemKvMedia> media) : kv_(std::move(media)) {}
+  void HoldNext() { hold_ = true; }
+  bool holds() const { return held_ != nullptr; }
+  void Answer() { std::exchange(held_, nullptr)(); }
+
+  Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override {
+    if (late_) return *std::exchange(late_, std::nullopt);
+    return kv_.Get(family, key);
+  }
+  std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override {
+    if (!hold_) return kv_.GetIfCached(family, key);
+    late_ = kv_.Get(family, key);
+    return std::nullopt;
+  }
+  Result<std::vector<KvEntry>> Scan(KvFamily f, std::string_view begin, std::string_view end, size_t limit) override {
+    return kv_.Scan(f, begin, end, limit);
+  }
+  Result<std::optional<KvEntry>> Last(KvFamily f, std::string_view begin, std::string_view at) override {
+    return kv_.Last(f, begin, at);
+  }
+  Result<void> Write(const KvBatch& batch) override { return kv_.Write(batch); }
+  Task<Result<void>> Sync() override { return kv_.Sync(); }
+  void Submit(std::function<void()> work) override {
+    if (std::exchange(hold_, false)) held_ = std::move(work);
+    else work();
+  }
+
+ private:
+  MemKv kv_;
+  bool hold_ = false;
+  std::optional<Result<std::optional<std::string>>> late_;
+  std::function<void()> held_;
+};
+
+// A client that got no answer sends a write again. One of the two asks for the shard's record, which is not there yet, and hears
+// so only when the other has opened the shard, written and sealed it: it does not begin the shard anew, which would take its
+// file away.
+TEST(ShardStoreRepeatTest, ALateLookAtTheIndexBeginsNoSealedShardAnew) {
+  SimExecutor ex(1);
+  InlinePool cpu_pool;
+  auto media = std::make_shared<SimDiskMedia>(1, SimDiskOptions());
+  SimDisk disk(media);
+  LateKv kv(std::make_shared<MemKvMedia>(kIndexFamilies));
+  ShardStore store(&disk, &kv, &kv, &cpu_pool, ShardStoreOptions{.disk = Uuid{7, 9}});
+  ASSERT_TRUE(RunSim(ex, store.Open()).ok());
+  ex.RunFor(kSecond);
+  for (const uint64_t length : {8 * kBlock, 2 * kBlock}) {
+    const ShardId shard(length);
+    std::optional<Result<void>> late;
+    std::optional<Result<Sealed>> whole;
+    TaskScope scope;
+    kv.HoldNext();
+    scope.Spawn([](Task<Result<void>> t, std::optional<Result<void>>* out) -> Task<void> {
+      *out = co_await std::move(t);
+    }(WriteBlocksOf(&store, shard, length, 0, ChecksumBlocks(length)), &late));
+    ex.RunFor(kSecond);
+    ASSERT_TRUE(kv.holds());
+    scope.Spawn([](Task<Result<Sealed>> t, std::optional<Result<Sealed>>* out) -> Task<void> {
+      *out = co_await std::move(t);
+    }(StoreWhole(&store, shard, length), &whole));
+    ex.RunFor(kSecond);
+    kv.Answer();
+    ex.RunFor(kSecond);
+    ASSERT_TRUE(late && whole);
+    EXPECT_TRUE(late->ok()) << late->error();
+    ASSERT_TRUE(whole->ok()) << whole->error();
+    EXPECT_EQ(store.open_shards(), 0u);
+    ex.RunFor(kOpenShardIdleNs + 60 * kSecond);
+    Result<ShardBytes> got = RunSim(ex, store.Read(shard, 0, length));
+    ASSERT_TRUE(got.ok()) << got.error();
+    EXPECT_TRUE(Flat(got->bytes) == BytesOf(shard, length));
+  }
 }
 
 TEST(ShardStoreSpaceTest, RepairHasItsReserve) {
