@@ -112,6 +112,59 @@ TEST_F(ServiceTest, SecondOpenerRecallsAndSeesWhatWasBuffered) {
   EXPECT_EQ(b.GetAttr(ino)->attr.size, 11u);
 }
 
+// It took so long that the server has restarted since, and has asked for the same again: what has been written under the lease
+// that was claimed after the restart is not committed with that answer.
+TEST_F(ServiceTest, AnAnswerToARecallOfBeforeARestartIsNoneToALaterOne) {
+  const InodeId ino = a.Make(kRootInode, "f")->node.attr.ino;
+  a.answers = false;
+  const auto recall = [&] {
+    for (const SessionEvent& e : a.events) {
+      if (e.kind == Kind::kRecall && e.ino == ino) return e.seq;
+    }
+    return uint64_t{0};
+  };
+  std::optional<Result<OpenReply>> opened;
+  const auto open = [&](TaskScope* scope) {
+    a.events.clear();
+    scope->Spawn([](Task<Result<OpenReply>> t, std::optional<Result<OpenReply>>* out) -> Task<void> {
+      *out = co_await std::move(t);
+    }(b.OpenTask(ino, false), &opened));
+    for (int i = 0; i < 10 && recall() == 0; ++i) h.ex.RunFor(kSecond);
+    EXPECT_FALSE(opened);
+    return recall();
+  };
+  auto scope = std::make_unique<TaskScope>();
+  const uint64_t before = open(scope.get());
+  ASSERT_NE(before, 0u);
+  scope.reset();
+  a.Stop(), b.Stop();
+  h.Crash(false);
+  ASSERT_TRUE(a.Reclaim({{ino, LeaseMode::kExclusive, true}}));
+  ASSERT_TRUE(b.Reclaim());
+  for (TestClient* c : {&a, &b}) {  // who has nothing to repeat
+    InodeRequest r = c->Ino(InodeId());
+    r.header.term = h.server->term();
+    EXPECT_TRUE(c->Run(h.server->Sync(r)).ok());
+  }
+  scope = std::make_unique<TaskScope>();
+  const uint64_t after = open(scope.get());
+  ASSERT_NE(after, 0u);
+  LeaseDoneRequest done;
+  done.header = a.Header();
+  done.ino = ino;
+  done.lease = LeaseMode::kShared;
+  done.event_seq = before;
+  (void)a.Run(h.server->LeaseDone(done));
+  h.ex.RunFor(kSecond);
+  EXPECT_FALSE(opened);
+  EXPECT_EQ(h.server->leases().ModeOf(a.session, ino), LeaseMode::kExclusive);
+  done.event_seq = after;
+  EXPECT_TRUE(a.Run(h.server->LeaseDone(done)).ok());
+  h.ex.RunFor(kSecond);
+  ASSERT_TRUE(opened);
+  EXPECT_TRUE(opened->ok()) << opened->error();
+}
+
 TEST_F(ServiceTest, ACloneHasWhatOthersBufferedAndIsMadeOnce) {
   const InodeId from = a.Make(kRootInode, "from")->node.attr.ino;
   const InodeId to = b.Make(kRootInode, "to")->node.attr.ino;

@@ -77,10 +77,10 @@ Task<Result<void>> MetaServer::Stop() {
 Result<void> MetaServer::LoadAll() {
   Txn txn(*store_);
   RETURN_IF_ERROR(LoadCluster(txn));
+  sessions_.SetTerm(++term_);
   RETURN_IF_ERROR(LoadSessions(txn));
   RETURN_IF_ERROR(LoadRepairs(txn));
   RETURN_IF_ERROR(LoadWork(txn));
-  ++term_;
   ByteWriter term;
   term.U64(term_);
   txn.Put(Family::kCluster, TermRecordKey(), SealRecord(1, term.str()));

@@ -55,10 +55,16 @@ const SessionTable::Session& SessionTable::At(SessionId id) const {
   return it->second;
 }
 
-void SessionTable::Load(SessionRecord record, int64_t now_ns) {
-  const SessionId id = record.id;
-  Session& s = sessions_[id];
+SessionTable::Session& SessionTable::Add(SessionRecord record) {
+  Session& s = sessions_[record.id];
   s.record = std::move(record);
+  s.next_event = first_event_;
+  s.delivered = first_event_ - 1;
+  return s;
+}
+
+void SessionTable::Load(SessionRecord record, int64_t now_ns) {
+  Session& s = Add(std::move(record));
   s.unclaimed = !s.record.lapsed;
   s.lapsed_ns = now_ns;
   lapsed_ += s.record.lapsed ? 1 : 0;
@@ -74,8 +80,7 @@ void SessionTable::LoadReply(SessionId id, OpSeq seq, std::string reply) {
 void SessionTable::Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns) {
   const SessionId id = record.id;
   CHECK(!full() && sessions_.count(id) == 0);
-  Session& s = sessions_[id];
-  s.record = std::move(record);
+  Session& s = Add(std::move(record));
   s.open_nonce = open_nonce;
   s.seen = seen;
   s.expires_ns = now_ns + options_.lease_ns;

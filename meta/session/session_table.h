@@ -84,6 +84,10 @@ class SessionTable {
  public:
   explicit SessionTable(SessionTableOptions options = {}) : options_(options) {}
 
+  // Of the server's life. Events of one term have no number that those of another have: what a session says of one of before
+  // (an answer to a recall that took long) is never taken for what it says of another. Before all else.
+  void SetTerm(uint64_t term) { first_event_ = (term << kTermShift) + 1; }
+
   // ---- Life ----
   // A session of before the restart: known, but it must reclaim within one lease.
   void Load(SessionRecord record, int64_t now_ns);
@@ -200,7 +204,7 @@ class SessionTable {
     int64_t expires_ns = 0;
     CommitSeq seen;
     std::deque<SessionEvent> events;  // not yet acknowledged
-    uint64_t next_event = 1;
+    uint64_t next_event = 0;
     uint64_t delivered = 0;
     std::set<OpSeq> running;
     std::map<OpSeq, std::string> replies;
@@ -208,12 +212,15 @@ class SessionTable {
     std::set<OpSeq> volatile_replies;  // of `replies`: not in the store
     std::set<OpSeq> forgotten;  // below acked_below, still in the store
   };
+  static constexpr int kTermShift = 40;  // more events than a term has
+  Session& Add(SessionRecord record);
   Session& At(SessionId id);
   const Session& At(SessionId id) const;
 
   const Session* Live(SessionId id) const;  // null if it does not exist
 
   SessionTableOptions options_;
+  uint64_t first_event_ = 1;
   std::map<SessionId, Session> sessions_;
   size_t lapsed_ = 0;  // of them
 };
