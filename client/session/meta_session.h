@@ -128,7 +128,9 @@ class MetaSession {
   }
 
   // True while a mutation that may have been done is asked after (Mutate) later than its caller was to wait.
-  bool overdue() const { return overdue_ > 0; }
+  bool overdue() const { return !overdue_.empty(); }
+  // The same of one that changes this inode, or a name in it.
+  bool overdue(InodeId ino) const { return overdue_.contains(ino); }
 
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
@@ -171,11 +173,18 @@ class MetaSession {
   // Answers later than this after the time limit that the request carries are not waited for.
   static constexpr int64_t kTrySlackNs = 500 * kMillisecond;
   struct Overdue {
-    explicit Overdue(MetaSession* session) : count(&session->overdue_) { ++*count; }
+    Overdue(MetaSession* session, const SessionCallNames& of) : all(&session->overdue_), named(of) {
+      for (const InodeId ino : named) ++(*all)[ino];
+    }
     Overdue(const Overdue&) = delete;
     Overdue& operator=(const Overdue&) = delete;
-    ~Overdue() { --*count; }
-    uint32_t* const count;
+    ~Overdue() {
+      for (const InodeId ino : named) {
+        if (auto it = all->find(ino); --it->second == 0) all->erase(it);
+      }
+    }
+    std::map<InodeId, uint32_t>* const all;
+    const SessionCallNames named;
   };
   // What a try was sent under, to tell news from history when its answer comes.
   struct Try {
@@ -275,7 +284,7 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
-  uint32_t overdue_ = 0;
+  std::map<InodeId, uint32_t> overdue_;  // changes, by what they change; those that change one thing also under 0
   Event durable_grew_;  // pulsed
 
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();

@@ -146,11 +146,14 @@ TEST(MetaSession, KnowsWhatBecameOfAMutation) {
     EXPECT_FALSE(env.session.overdue());
     env.ex.RunFor(2 * kSecond);
     EXPECT_TRUE(env.session.overdue());
+    EXPECT_TRUE(env.session.overdue(Env::Request("x").parent));
+    EXPECT_FALSE(env.session.overdue(InodeId(4711))) << "it has nothing to do with that";
     EXPECT_FALSE(r);
     env.meta.faults = {};
     env.ex.RunFor(6 * kSecond);
     ASSERT_TRUE(r);
     EXPECT_FALSE(env.session.overdue());
+    EXPECT_FALSE(env.session.overdue(Env::Request("x").parent));
     EXPECT_EQ(env.session.generation(), 1u);
     EXPECT_EQ(r->code(), done ? FsError::kOk : FsError::kUnavailable);
     EXPECT_EQ(env.meta.log().size(), done ? 1u : 0u);

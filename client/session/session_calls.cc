@@ -81,6 +81,13 @@ SessionCallNames NamedBy(const Req& r) {
   return {r.ino, InodeId()};
 }
 
+// What it changes.
+SessionCallNames ChangedBy(const CommitRequest& r) { return {r.ino, r.make ? r.make->parent : InodeId()}; }
+template <class Req>
+SessionCallNames ChangedBy(const Req& r) {
+  return NamedBy(r);
+}
+
 // A commit that was answered after its own sync: everything before it is durable too.
 bool AnsweredDurable(const CommitRequest& r) { return r.durable; }
 template <class Req>
@@ -127,9 +134,10 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   bool in_doubt = false;
   std::optional<Overdue> overdue;
   Error late;
+  const SessionCallNames changed = ChangedBy(request);
   const auto settle = [&](Error error) {
     late = std::move(error);
-    overdue.emplace(this);
+    overdue.emplace(this, changed);
   };
   const auto reopened = [&]() -> Task<Result<void>> {
     if (!overdue) {

@@ -146,6 +146,8 @@ class Vfs {
   }
   // Operations that change something may not end in time, as it is not known whether they were done.
   bool overdue() const { return session_.overdue(); }
+  // Those on this inode, or on names in this directory.
+  bool overdue(InodeId ino) const { return session_.overdue(ino); }
   // For how long the kernel may believe that the name leads to `ino`. Right after the answer that said so, before anything is
   // waited for.
   int64_t NameValidNs(InodeId parent, const std::string& name, InodeId ino);
