@@ -36,8 +36,12 @@ Result<AdminReply> Admit(ClusterState* cluster, const AdminRequest& r) {
 
 }  // namespace
 
-Task<Result<std::pair<uint64_t, uint64_t>>> MetaServer::Weigh(std::vector<TargetId> targets) {
-  uint64_t stripes = 0, bytes = 0;
+Task<Result<MetaServer::Weight>> MetaServer::Weigh(std::vector<TargetId> targets) {
+  Weight out;
+  const ClusterView view = cluster_->View();
+  const auto leaves = [&](TargetId t) { return std::ranges::count(targets, t) > 0; };
+  out.others = static_cast<size_t>(
+      std::ranges::count_if(view.targets, [&](const TargetView& t) { return TakesNew(t) && !leaves(t.target); }));
   for (TargetId t : targets) {
     for (ShardId after;;) {
       size_t n = 0;
@@ -49,8 +53,14 @@ Task<Result<std::pair<uint64_t, uint64_t>>> MetaServer::Weigh(std::vector<Target
           if (s.record.pending) continue;
           CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
           if (!record || record->state != StripeState::kLive) continue;
-          ++stripes;
-          bytes += record->info.columns[s.record.column].length;
+          const std::vector<Column>& columns = record->info.columns;
+          ++out.stripes;
+          out.bytes += columns[s.record.column].length;
+          const auto used = std::ranges::count_if(columns, [](const Column& c) { return static_cast<bool>(c.shard); });
+          // Counted with the first of its columns that is in question.
+          const auto first = std::ranges::find_if(columns, [&](const Column& c) { return c.shard && leaves(c.target); });
+          const bool counts = first - columns.begin() == s.record.column;
+          if (counts && static_cast<size_t>(used) > out.others) ++out.homeless;
         }
         n = page.size();
       }
@@ -58,7 +68,7 @@ Task<Result<std::pair<uint64_t, uint64_t>>> MetaServer::Weigh(std::vector<Target
       co_await Yield();
     }
   }
-  co_return std::make_pair(stripes, bytes);
+  co_return out;
 }
 
 Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
@@ -179,17 +189,24 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
                                           "; repair them first, or drain it");
     }
   }
-  if ((r.verb == AdminVerb::kDrain || r.verb == AdminVerb::kReplaceNode || r.verb == AdminVerb::kReplaceTarget) && !r.force) {
+  const bool empties = r.verb == AdminVerb::kDrain || r.verb == AdminVerb::kReplaceNode || r.verb == AdminVerb::kReplaceTarget;
+  if (empties && !r.force) {
     const auto stays = [&](const TargetView& t) { return TakesNew(t) && !std::ranges::count(targets, t.target); };
     if (std::ranges::none_of(cluster_->View().targets, stays)) {
       co_return Error(FsError::kBusy, "then every disk would be being emptied: nothing could be written any more, and what is there has no "
                                       "place to go. Add a node or disk first; --force does it all the same");
     }
   }
-  CO_ASSIGN_OR_RETURN(const auto weight, co_await Weigh(targets));
+  CO_ASSIGN_OR_RETURN(const Weight weight, co_await Weigh(targets));
+  std::string stays;
+  if (empties && weight.homeless > 0) {
+    stays = Plural(weight.homeless, "stripe") + " with more columns than the " + Plural(weight.others, "disk") +
+            " that would be left would stay there, and it would never be empty. Add a disk first";
+    if (!r.force && !r.dry_run) co_return Error(FsError::kBusy, stays + "; --force does it all the same");
+  }
   AdminReply reply;
-  reply.stripes = weight.first;
-  reply.bytes = weight.second;
+  reply.stripes = weight.stripes;
+  reply.bytes = weight.bytes;
   switch (r.verb) {
     case AdminVerb::kDrain: reply.message = what + " is emptied"; break;
     case AdminVerb::kUndrain: reply.message = what + " is in use again"; break;
@@ -197,6 +214,7 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
     default: reply.message = what + " is replaced: its shards move to the other disks, the new one among them";
   }
   reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + FormatSize(reply.bytes) + ")";
+  if (!stays.empty()) reply.message += "; " + stays + (r.dry_run ? " (--force does it all the same)" : "");
   if (r.verb != AdminVerb::kUndrain) {
     CO_ASSIGN_OR_RETURN(const std::string rooms, RoomsWithout(targets));
     reply.message += rooms;

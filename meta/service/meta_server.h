@@ -510,7 +510,12 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<AdminReply>> AdminRepair(AdminRequest r);
   Task<Result<AdminReply>> FinishAdmin(AdminReply reply);
   // Stripes and bytes on these targets.
-  Task<Result<std::pair<uint64_t, uint64_t>>> Weigh(std::vector<TargetId> targets);
+  struct Weight {
+    uint64_t stripes = 0, bytes = 0;
+    uint64_t homeless = 0;  // stripes that have more columns than there are other disks: some stay where they are
+    size_t others = 0;      // disks that take new columns
+  };
+  Task<Result<Weight>> Weigh(std::vector<TargetId> targets);
   Result<TargetState> NextState(const AdminRequest& r, const TargetInfo& t) const;
   Result<void> CheckReplacement(const AdminRequest& r) const;
 

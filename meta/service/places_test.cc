@@ -336,6 +336,36 @@ TEST(Places, DrainingAllDisksIsRefusedOrToldAtOnce) {
   EXPECT_TRUE(r.Form().starts_with("TooFew")) << r.Form();
 }
 
+// A stripe has each column on a disk of its own. Where fewer would be left, it has nowhere to go, and the drain no end.
+TEST(Places, DrainingBelowTheWidthOfAStripeIsRefused) {
+  Room r(5, 1, "raid5:3+1");
+  ASSERT_TRUE(r.a.WriteStripe(r.ino, 0, 700 * kKiB).ok());
+  const auto drain = [&](size_t n, bool dry_run, bool force) {
+    AdminRequest q;
+    q.header.cluster = r.h.cluster;
+    q.verb = AdminVerb::kDrain;
+    q.node = r.nodes[n]->id;
+    q.dry_run = dry_run;
+    q.force = force;
+    return r.a.Run(r.h.server->Admin(q));
+  };
+  ASSERT_TRUE(drain(0, false, false).ok()) << "there is one disk more than it needs";
+  r.h.ex.RunFor(60 * kSecond);
+  const auto told = drain(1, true, false);
+  ASSERT_TRUE(told.ok()) << told.error();
+  EXPECT_NE(told->message.find("1 stripe with more columns than the 3 disks that would be left"), std::string::npos)
+      << told->message;
+  const auto refused = drain(1, false, false);
+  EXPECT_EQ(refused.code(), FsError::kBusy);
+  EXPECT_NE(refused.error().message.find("would never be empty. Add a disk first"), std::string::npos) << refused.error();
+  EXPECT_EQ(r.Status().map.FindTarget(r.nodes[1]->targets[0])->state, TargetState::kUp);
+  EXPECT_TRUE(drain(1, false, true).ok());
+  r.MustAdmin(AdminVerb::kUndrain, r.nodes[1]->id);
+  r.Join(1);
+  r.h.ex.RunFor(5 * kSecond);
+  EXPECT_TRUE(drain(1, false, false).ok()) << "now there is a place";
+}
+
 TEST(Places, VerbsSayWhatTheyMeanForNewStripes) {
   const std::string told = "; new stripes of layout raid5:4+1 will be 3+1 until another node joins";
   Room r(5, 2, "raid5:4+1");

@@ -20,7 +20,7 @@ Task<Result<void>> MetaServer::BeginRebalance() {
     if (cluster_->StateOf(t) != ColumnState::kOk) continue;
     CO_ASSIGN_OR_RETURN(const auto weight, co_await Weigh(std::vector<TargetId>(1, t)));
     const TargetInfo* info = cluster_->FindTarget(t);
-    if (info != nullptr) disks.push_back({t, info->capacity_bytes, weight.second});
+    if (info != nullptr) disks.push_back({t, info->capacity_bytes, weight.bytes});
   }
   rebalance_.emplace(disks);
   rebalance_cursors_.clear();
