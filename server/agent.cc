@@ -20,7 +20,7 @@ Task<bool> WaitFor(Event* event) {
 Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
              CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options)
     : meta_(meta),
-      connector_(connector),
+      peers_(connector),
       server_(server),
       verifier_(verifier),
       codecs_(codecs),
@@ -166,7 +166,8 @@ Task<Result<void>> Agent::Beat() {
   request.disks = Hellos();
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
-  const std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();
+  std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();
+  for (std::string& lost : peers_.Lost()) silent.push_back(std::move(lost));
   for (const NodeInfo& n : map_->nodes) {
     if (n.id != node_ && std::ranges::count(silent, n.address)) request.unreachable.push_back(n.id);
   }
@@ -290,7 +291,7 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   if (allowed.ok()) {
     RebuildEnv env;
     env.map = map_;
-    env.connector = connector_;
+    env.connector = &peers_;
     env.codecs = codecs_;
     env.cpu_pool = cpu_pool_;
     env.store = store;
@@ -320,7 +321,7 @@ void Agent::TakeWidens(std::vector<WidenWork> work) {
 }
 
 Task<void> Agent::WidenOne(WidenWork work) {
-  WidenEnv env{map_, connector_, codecs_, cpu_pool_};
+  WidenEnv env{map_, &peers_, codecs_, cpu_pool_};
   WidenResult result = co_await RunWiden(std::move(work), std::move(env));
   if (result.result.code != FsError::kOk) {
     LogWarning("widening a stripe, task {}, failed: {}", result.task, result.result.error());
@@ -372,7 +373,7 @@ Task<Result<ListParityReply>> Agent::ListParity(size_t disk, ShardId after, Shar
 
 Task<Result<ParityCheckResult>> Agent::CompareParity(StripeGrant stripe) {
   const StripeInfo info = stripe.info;
-  ParityCheckEnv env{map_, connector_, codecs_, cpu_pool_};
+  ParityCheckEnv env{map_, &peers_, codecs_, cpu_pool_};
   CO_ASSIGN_OR_RETURN(ParityCheckResult result, co_await CheckParity(std::move(stripe), std::move(env)));
   for (const uint16_t column : result.wrong) {
     LogWarning("node {}: column {} of stripe {} is not what was written", options_.name, column, info.id.v);

@@ -20,6 +20,7 @@
 #include "server/quarantine.h"
 #include "server/rebuild.h"
 #include "server/scrubber.h"
+#include "server/silent_peers.h"
 #include "server/widen.h"
 
 namespace stria {
@@ -117,7 +118,7 @@ class Agent {
   Task<void> CompareSoon(size_t disk);
 
   MetaLink* const meta_;
-  DataConnector* const connector_;
+  SilentPeers peers_;
   DataServer* const server_;
   const TokenVerifier* const verifier_;
   CodecSet* const codecs_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/exec/unless_pulsed.h"
 #include "server/detach.h"
 
 namespace stria {
@@ -53,6 +54,16 @@ std::vector<std::vector<size_t>> ByShard(const std::vector<Item>& items) {
 template <class Each>
 Task<void> InOrder(std::vector<size_t> group, const Each* each) {
   for (const size_t i : group) co_await (*each)(i);
+}
+
+// What a disk keeps that says nothing ends here; the task goes on by itself, or not at all.
+template <class T>
+Task<Result<T>> UnlessSilent(ShardStore* store, Task<Result<T>> task) {
+  if (store->silence().silent()) co_return store->silence().error();
+  const DiskSilence::Wait waits(&store->silence());
+  std::optional<Result<T>> got = co_await UnlessPulsed<Result<T>>(&task, &store->silence().found());
+  if (!got) co_return store->silence().error();
+  co_return std::move(*got);
 }
 
 }  // namespace
@@ -155,13 +166,14 @@ Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes
     out.result = ToItem(store.error());
     co_return out;
   }
-  Result<void> written =
-      co_await (*store)->Write(item.shard, item.offset, std::move(bytes), item.crcs, false, keep);
+  Result<void> written = co_await UnlessSilent(
+      *store, RunIn(scope_, (*store)->Write(item.shard, item.offset, std::move(bytes), item.crcs, false, keep)));
   out.result = ToItem(written.error());
   if (!written.ok()) co_return out;
   stats_.written_bytes += item.length;
   if (!item.seal) co_return out;
-  Result<Sealed> sealed = co_await (*store)->Seal(item.shard, item.offset + item.length);
+  Result<Sealed> sealed =
+      co_await UnlessSilent(*store, RunIn(scope_, (*store)->Seal(item.shard, item.offset + item.length)));
   out.result = ToItem(sealed.error());
   if (sealed.ok()) {
     out.length = sealed->length;
@@ -205,7 +217,7 @@ Task<SealResult> DataServer::SealItem(const ShardSeal& item) {
     out.result = ToItem(store.error());
     co_return out;
   }
-  Result<Sealed> sealed = co_await (*store)->Seal(item.shard, item.length);
+  Result<Sealed> sealed = co_await UnlessSilent(*store, RunIn(scope_, (*store)->Seal(item.shard, item.length)));
   out.result = ToItem(sealed.error());
   if (sealed.ok()) {
     out.length = sealed->length;
@@ -226,7 +238,8 @@ Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admiss
 
 Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item, bool once) {
   CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(item.shard, item.target, item.token, kTokenRead));
-  co_return co_await store->Read(item.shard, item.offset, item.length, once, {item.omit_head, item.omit_tail});
+  co_return co_await UnlessSilent(
+      store, store->Read(item.shard, item.offset, item.length, once, {item.omit_head, item.omit_tail}));
 }
 
 Task<bool> DataServer::ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results) {

@@ -81,12 +81,28 @@ class SimConnector final : public DataConnector {
   explicit SimConnector(SimNodes* nodes) : nodes_(nodes) {}
   std::shared_ptr<DataService> Connect(const std::string& address) override {
     if (down.contains(address)) return std::make_shared<Unreachable>();
+    if (silent.contains(address)) return std::make_shared<Silent>();
     const size_t n = std::stoul(address.substr(4));
     return {std::shared_ptr<void>(), nodes_->nodes.at(n).server.get()};
   }
-  std::set<std::string> down;
+  std::set<std::string> down, silent;
 
  private:
+  class Silent final : public DataService {
+   public:
+    Task<Result<WriteReply>> Write(WriteRequest r) override { return Nothing<WriteReply>(r.header); }
+    Task<Result<SealReply>> Seal(SealRequest r) override { return Nothing<SealReply>(r.header); }
+    Task<Result<ReadReply>> Read(ReadRequest r) override { return Nothing<ReadReply>(r.header); }
+    Task<Result<DeleteReply>> Delete(DeleteRequest r) override { return Nothing<DeleteReply>(r.header); }
+    Task<Result<InventoryReply>> Inventory(InventoryRequest r) override { return Nothing<InventoryReply>(r.header); }
+
+   private:
+    template <class Rep>
+    static Task<Result<Rep>> Nothing(DataHeader header) {
+      co_await Sleep(header.timeout_ns);
+      co_return Error(FsError::kDeadline);
+    }
+  };
   class Unreachable final : public DataService {
    public:
     Task<Result<WriteReply>> Write(WriteRequest) override { co_return Error(FsError::kUnavailable); }

@@ -4,6 +4,7 @@
 
 #include "server/node_testing.h"
 #include "server/parity_check.h"
+#include "server/silent_peers.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -67,6 +68,16 @@ class RebuildTest : public ::testing::Test {
     ASSERT_TRUE(RunSim(ex_, nodes_.store(node)->Seal(shard, bytes.size())).ok());
   }
 
+  // Through what data servers have between them, and how long it takes.
+  RebuildResult RebuildSoon(const StripeGrant& grant, uint16_t column, int64_t* took_ns) {
+    SilentPeers peers(&connector_);
+    connected_ = &peers;
+    const int64_t began_ns = ex_.NowNs();
+    RebuildResult r = Rebuild(grant, column, {});
+    *took_ns = ex_.NowNs() - began_ns;
+    connected_ = &connector_;
+    return r;
+  }
   RebuildResult Rebuild(const StripeGrant& grant, uint16_t column, std::vector<uint16_t> lost,
                         bool copy = false) {
     RebuildWork work;
@@ -80,7 +91,7 @@ class RebuildTest : public ::testing::Test {
     new_shard_ = work.new_shard;
     RebuildEnv env;
     env.map = std::make_shared<const ClusterMap>(nodes_.map);
-    env.connector = &connector_;
+    env.connector = connected_;
     env.codecs = &codecs_;
     env.cpu_pool = &pool_;
     env.store = nodes_.store(kSpare);
@@ -116,6 +127,7 @@ class RebuildTest : public ::testing::Test {
   SimExecutor ex_;
   SimNodes nodes_;
   SimConnector connector_;
+  DataConnector* connected_ = &connector_;
   CodecSet codecs_;
   InlinePool pool_;
   std::vector<std::string> columns_;
@@ -141,6 +153,34 @@ TEST_F(RebuildTest, WhatItWritesYieldsToOthers) {
     EXPECT_GE(ex_.NowNs() - began, (bytes - 2 * static_cast<int64_t>(kMaxRebuildWindowBytes)) * kSecond / kMiB);
   }
   EXPECT_EQ(gate.stats().background_bytes, 2 * columns_[0].size());
+}
+
+// Within seconds, although each of the columns may be asked for first. What has a silent node's columns alone fails as soon.
+TEST_F(RebuildTest, DoesNotWaitForTheSilent) {
+  const Layout layout = MakeLayout(3, 2, Codec::kCauchy);
+  for (const bool disk : {false, true}) {
+    for (uint16_t column = 0; column < 5; ++column) {
+      SCOPED_TRACE((disk ? "disk of column " : "node of column ") + std::to_string(column));
+      const StripeGrant grant = MakeStripe(layout, layout.stripe_bytes);
+      const uint16_t silent = (column + 1) % 5;
+      SimDiskFaults& faults = nodes_.nodes.at(silent + 1u).sim->disk_media->faults;
+      if (disk) faults.hung = true;
+      else connector_.silent = {"node" + std::to_string(silent + 1)};
+      int64_t took_ns = 0;
+      ExpectMade(RebuildSoon(grant, column, &took_ns), column);
+      EXPECT_LE(took_ns, 8 * kSecond);
+      EXPECT_TRUE(RebuildSoon(grant, column, &took_ns).bad_columns.empty()) << "nothing is known to be lost";
+      faults.hung = false;
+      connector_.silent.clear();
+      ex_.RunFor(10 * kSecond);
+    }
+  }
+  const Layout mirrored = MakeLayout(1, 1, Codec::kCopy);
+  const StripeGrant grant = MakeStripe(mirrored, kMiB);
+  connector_.silent = {"node1"};
+  int64_t took_ns = 0;
+  EXPECT_EQ(RebuildSoon(grant, 1, &took_ns).result.code, FsError::kUnavailable);
+  EXPECT_LE(took_ns, 8 * kSecond);
 }
 
 TEST_F(RebuildTest, ParityIsCompared) {

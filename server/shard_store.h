@@ -11,7 +11,8 @@
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
 // A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported,
-// reads go on as far as they can. A disk that hangs is refused work and reported likewise until it answers.
+// reads go on as far as they can. A disk that hangs is refused work (kUnavailable) after two seconds (disk_silence.h), and
+// reported as failed after twenty, until it answers.
 // Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair),
 // kChecksum (bytes or record are not what was written; counted, and listed for a report), kNoSuchShard,
 // kShardSealed, kConflict, kRetryLater (a bound was reached), kBadRequest.
@@ -33,6 +34,7 @@
 #include "common/exec/pool.h"
 #include "common/io/disk.h"
 #include "common/io/read_history.h"
+#include "server/disk_silence.h"
 #include "server/open_shard.h"
 #include "server/segment_writer.h"
 #include "server/read_times.h"
@@ -145,6 +147,8 @@ class ShardStore {
   void LetGo(const Error& why) { Fence(why); }
   bool failed() const { return !failure_.ok(); }
   bool hung() const;
+  // For those who wait for this disk on behalf of others.
+  DiskSilence& silence() { return silence_; }
   const Error& failure() const { return failure_; }
   ShardIndex& index() { return index_; }
   const ShardStoreOptions& options() const { return options_; }
@@ -169,7 +173,8 @@ class ShardStore {
   // shard_store.cc
   Error NoSuchShard(ShardId shard) const;
   Error CheckWrite(ShardId shard, uint64_t offset, uint64_t length, size_t crcs) const;
-  Error Usable() const;  // kDiskFailed if it is fenced or hangs
+  Error Usable() const;  // kDiskFailed if it is fenced or hangs, kUnavailable if it has just begun to
+  Task<void> AskDisk();
   Error HasRoom(uint64_t bytes, bool repair) const;
   Task<Result<void>> CheckSpace(uint64_t bytes, bool repair);
   Task<Result<void>> RefreshSpace();
@@ -265,6 +270,7 @@ class ShardStore {
   Error space_error_;  // of the last answer
   Semaphore write_bytes_{static_cast<int64_t>(kMaxDiskWriteBytes)};
 
+  DiskSilence silence_;
   Error failure_;
   ReadTimes read_times_;
   uint64_t read_errors_ = 0;

@@ -13,8 +13,8 @@
 
 #include "api/data_api.h"
 #include "client/io/health.h"
-#include "client/io/silence.h"
 #include "common/exec/task.h"
+#include "common/silence.h"
 
 namespace stria {
 

@@ -392,6 +392,8 @@ class ReadOp {
     for (size_t i = 0; i < items.size(); ++i) {
       Job& job = jobs_[items[i].job];
       if (outcomes[i] != FsError::kOk) {
+        // The server answers, and the disk does not.
+        if (outcomes[i] == FsError::kUnavailable) io_.peers.TargetFailed(job.column(items[i].range.column).target);
         MarkBad(job, items[i].range.column, outcomes[i]);
       } else if (!job.finished) {
         std::vector<Piece>& to = items[i].trimmed ? job.trimmed_pieces : job.pieces;

@@ -28,6 +28,11 @@ bool IsGeneral(FsError code) {
          code == FsError::kBadRequest || code == FsError::kTokenExpired || code == FsError::kBadToken ||
          code == FsError::kCancelled;
 }
+// A server answers this of a disk that says nothing (server/disk_silence.h); of a whole request it is the way to the server.
+template <class Rep>
+bool IsSilentDisk(const Result<Rep>& reply, FsError of_item) {
+  return reply.ok() && of_item == FsError::kUnavailable;
+}
 // Bytes that arrived damaged may be sent again.
 bool WorthRepeating(FsError code) { return IsRetryable(code) || code == FsError::kChecksum; }
 
@@ -274,15 +279,17 @@ class StripeWriter::Impl {
                   : i < reply->items.size()
                       ? reply->items[i].result.error()
                       : Error(FsError::kBadRequest, "the reply has fewer items than the request");
-        if (!WorthRepeating(e.code)) Answered(p.column);
+        const bool repeat = WorthRepeating(e.code) && !IsSilentDisk(reply, e.code);
+        if (!repeat) Answered(p.column);
         if (e.ok()) {
           if (p.seal) Sealed(p.column, reply->items[i]);
         } else if (p.seal && e.code == FsError::kShardSealed) {
           // An earlier answer was lost. SealRest asks for it again, and compares.
-        } else if (WorthRepeating(e.code)) {
+        } else if (repeat) {
           last = std::move(e);
           again.push_back(std::move(p));
         } else {
+          if (IsSilentDisk(reply, e.code)) io_.peers.TargetFailed(grant_.info.columns[p.column].target);
           Fail(p.column, e);
         }
       }
@@ -343,13 +350,15 @@ class StripeWriter::Impl {
                   : i < reply->items.size()
                       ? reply->items[i].result.error()
                       : Error(FsError::kBadRequest, "the reply has fewer items than the request");
-        if (!IsRetryable(e.code)) Answered(columns[i]);
+        const bool repeat = IsRetryable(e.code) && !IsSilentDisk(reply, e.code);
+        if (!repeat) Answered(columns[i]);
         if (e.ok()) {
           Sealed(columns[i], reply->items[i]);
-        } else if (IsRetryable(e.code)) {
+        } else if (repeat) {
           last = std::move(e);
           again.push_back(columns[i]);
         } else {
+          if (IsSilentDisk(reply, e.code)) io_.peers.TargetFailed(grant_.info.columns[columns[i]].target);
           Fail(columns[i], e);
         }
       }

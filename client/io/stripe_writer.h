@@ -10,7 +10,7 @@
 //
 // What fails in a retryable way is repeated until retry_ns after its first try; then the stripe fails and
 // failed_targets() says where: the same bytes go into another stripe that avoids them. It fails at once when one of
-// its nodes is found lost (client/io/silence.h). Nothing with less than full m is ever returned. kTokenExpired: ask for
+// its nodes is found lost (common/silence.h). Nothing with less than full m is ever returned. kTokenExpired: ask for
 // a fresh stripe, nobody is to blame.
 //
 // Executor's thread only. Destroying a writer cancels it; shards that were written are garbage, collected

@@ -193,8 +193,8 @@ SimPlan Impatient() {
 // Where no message is lost or late calls take some ten milliseconds, and up to a second beside restarts and rot.
 constexpr int64_t kNothingLostNs = 5 * kSecond;
 // A message that is lost, request or answer, is missed when the time of its call is over: 10.5 s at the metadata server, 15 s of
-// a write with its seal, as a server that answers other questions may only be busy (client/io/silence.h). So does a disk that
-// hangs, of a server that does not. (Connections lose no message without breaking; then it is missed at once.)
+// a write with its seal, as a server that answers other questions may only be busy (common/silence.h). (Connections
+// lose no message without breaking; then it is missed at once.)
 constexpr int64_t kLostNs = 15 * kSecond;
 // Of up to 0.6 % of all; in a call of ten that wait for each other (recall, flush, seals, answer) four in a row are lost in less
 // than one of 10^7.
@@ -205,7 +205,6 @@ Patience::Bounds BoundsOf(const SimRunOptions& options) {
   Patience::Bounds b;
   b.longest_ns = kNothingLostNs;
   if (f.network) b.longest_ns += kLostInARow * kLostNs;
-  else if (f.hung_disk > 0) b.longest_ns += kLostNs;
   b.message_ns = f.network ? SimFaults().straggle_ns + kSecond : 100 * kMillisecond;
   return b;
 }

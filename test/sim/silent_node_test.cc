@@ -1,5 +1,6 @@
-// A node vanishes, and nothing refuses: for everybody (its power fails) or for one client (a bad cable). What that client
-// writes durably, and what others read, stalls for seconds at most, and only once; the node is used again when it is back.
+// A node vanishes, and nothing refuses: for everybody (its power fails) or for one client (a bad cable); or one of its disks hangs,
+// while the node and its other disks answer. What that client writes durably, and what others read, stalls for seconds at most,
+// and only once; the node, or the disk, is used again when it is back.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kMostNs = 3 * kSecond;    // that a call may take
 constexpr int64_t kStallNs = 500 * kMillisecond;
 constexpr int64_t kGapNs = 40 * kSecond;
+constexpr int64_t kHangNs = 15 * kSecond;  // it is not taken for failed yet
 constexpr uint64_t kFileBytes = 175'000;  // small, for the sanitizers: most of the time goes into bytes
 constexpr uint64_t kSeeds = 4;
 const Caller kRoot;
@@ -35,6 +37,36 @@ struct Seen {
 
 class SilentNode : public testing::Test {
  protected:
+  void RunWithHungDisk(uint64_t seed) {
+    SimClusterOptions options;
+    options.layout = "raid5:3+1,unit=64K,stripe=384K";
+    SimCluster cluster(seed, options);
+    const Result<void> booted = cluster.Boot();
+    ASSERT_TRUE(booted.ok()) << booted.error();
+    bool stop = false;
+    Seen writes, reads;
+    cluster.scope(0).Spawn(Write(&cluster, &stop, &writes));
+    cluster.scope(1).Spawn(Read(&cluster, &stop, &writes.done, &reads));
+    SimExecutor& ex = cluster.executor();
+    ex.RunFor(5 * kSecond + static_cast<int64_t>(cluster.rng().Below(300 * kMillisecond)));
+    EXPECT_EQ(writes.stalls + reads.stalls, 0);
+    SimDiskMedia& disk = cluster.disk(seed % cluster.nodes(), seed % cluster.disks());
+    disk.faults.hung = true;
+    ex.RunFor(kHangNs);
+    EXPECT_LE(writes.longest_ns, kMostNs);
+    EXPECT_LE(reads.longest_ns, kMostNs);
+    EXPECT_LE(writes.stalls, 2) << "later writes keep away from it";
+    EXPECT_GE(writes.done, 80);
+    disk.faults.hung = false;
+    ex.RunFor(40 * kSecond);
+    const uint64_t before = disk.used_bytes();
+    ex.RunFor(5 * kSecond);
+    EXPECT_GT(disk.used_bytes(), before) << "it is not used again";
+    stop = true;
+    ex.RunFor(10 * kSecond);
+    EXPECT_EQ(writes.error, "");
+    EXPECT_EQ(reads.error, "");
+  }
   // Client 0 writes and syncs file after file, client 1 reads them. The gap begins at some moment of that.
   void Run(uint64_t seed, bool for_everybody) {
     SimClusterOptions options;
@@ -125,6 +157,13 @@ TEST_F(SilentNode, ThatOneClientCannotReachStallsItOnceForSeconds) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     Run(seed, false);
+  }
+}
+
+TEST_F(SilentNode, ADiskThatHangsStallsNobodyForLong) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    RunWithHungDisk(seed);
   }
 }
 

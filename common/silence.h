@@ -1,5 +1,6 @@
-// Whether a data server is there at all: silent is not slow. A small state machine over time given as a parameter: pure,
-// not thread-safe.
+// Whether a data server is there at all, for clients (client/io/peers.h) and other data servers (server/silent_peers.h); or whether
+// a disk is, for its server (server/disk_silence.h). Silent is not slow. A small state machine over time given as a parameter:
+// pure, not thread-safe.
 //
 // Heard from, or nothing is owed -> (it owes an answer, and nothing at all has come from it for kPatienceNs) -> in doubt:
 // it is asked for nothing (a probe: no disk, no bytes), which a server that has only much to do answers at once. If no
@@ -13,7 +14,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "client/io/health.h"
+#include "common/latency.h"
 #include "common/units.h"
 
 namespace stria {
