@@ -109,12 +109,36 @@ std::vector<uint64_t> LocalBytes(const std::vector<WhereRow>& rows, uint64_t off
                                  const std::vector<std::string>& hosts) {
   std::vector<uint64_t> local(hosts.size(), 0);
   for (const WhereRow& r : rows) {
-    if (r.role != "data" && r.role != "copy") continue;
+    if ((r.role != "data" && r.role != "copy") || !IsReadable(r)) continue;
     const size_t host = IndexOf(hosts, r.node);
     const uint64_t from = std::max(offset, r.offset), to = std::min(offset + length, r.offset + r.length);
     if (host < hosts.size() && from < to) local[host] = std::min(length, local[host] + (to - from));
   }
   return local;
+}
+
+uint64_t DecodedBytes(const std::vector<WhereRow>& rows, uint64_t offset, uint64_t length) {
+  const uint64_t end = offset + length;
+  std::vector<std::pair<uint64_t, uint64_t>> copies, missing;  // begin, end
+  for (const WhereRow& r : rows) {
+    const uint64_t from = std::max(offset, r.offset), to = std::min(end, r.offset + r.length);
+    if (from >= to) continue;
+    if (r.role == "copy" && IsReadable(r)) copies.emplace_back(from, to);
+    if (r.role == "data" && !IsReadable(r)) missing.emplace_back(from, to);
+  }
+  std::ranges::sort(copies);
+  uint64_t decoded = 0;
+  for (const auto& [from, to] : missing) {
+    uint64_t at = from;
+    for (const auto& [copy, copy_end] : copies) {
+      if (copy >= to) break;
+      if (copy > at) decoded += copy - at;
+      at = std::max(at, copy_end);
+      if (at >= to) break;
+    }
+    if (at < to) decoded += to - at;
+  }
+  return decoded;
 }
 
 std::vector<SplitPiece> CutByHost(size_t file, const std::vector<WhereRow>& rows, const std::vector<std::string>& hosts,
@@ -123,7 +147,10 @@ std::vector<SplitPiece> CutByHost(size_t file, const std::vector<WhereRow>& rows
   std::vector<SplitPiece> pieces;
   uint64_t begin = 0, end = 0;
   const auto close = [&] {
-    if (end > begin) pieces.push_back({file, begin, end, end - begin, LocalBytes(rows, begin, end - begin, hosts)});
+    const uint64_t length = end - begin;
+    if (length > 0) {
+      pieces.push_back({file, begin, end, length, LocalBytes(rows, begin, length, hosts), DecodedBytes(rows, begin, length)});
+    }
     begin = end;
   };
   for (const WhereRow& r : rows) {
@@ -156,11 +183,13 @@ std::vector<HostWork> SplitByHost(const std::vector<SplitPiece>& pieces, const s
     HostWork& w = work[of[i]];
     w.bytes += p.bytes;
     w.local_bytes += p.local_bytes[of[i]];
+    w.decoded_bytes += p.decoded_bytes;
     if (!w.pieces.empty() && w.pieces.back().file == p.file && w.pieces.back().end == p.begin) {
       w.pieces.back().end = p.end;
       w.pieces.back().bytes += p.bytes;
+      w.pieces.back().decoded_bytes += p.decoded_bytes;
     } else {
-      w.pieces.push_back({p.file, p.begin, p.end, p.bytes, {}});
+      w.pieces.push_back({p.file, p.begin, p.end, p.bytes, {}, p.decoded_bytes});
     }
   }
   return work;

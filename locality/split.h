@@ -19,13 +19,17 @@ struct SplitPiece {
   size_t file = 0;                    // which one of the dataset
   uint64_t begin = 0, end = 0;        // bytes of the file, or entries of its tree
   uint64_t bytes = 0;                 // to be read for it
-  std::vector<uint64_t> local_bytes;  // of those, by host: what lies on it
+  std::vector<uint64_t> local_bytes;  // of those, by host: what lies on it and can be read
+  uint64_t decoded_bytes = 0;         // of those: what no disk gives, and is computed from others, whoever reads it
 };
 
-// Bytes of [offset, offset + length) by host: data, and copies that can be read in its place. `rows` are those of
-// WhereRows; hosts that are not named in `hosts` do not count.
+// Bytes of [offset, offset + length) by host: data, and copies that can be read in its place; of both what is on disks
+// that can be read. `rows` are those of WhereRows; hosts that are not named in `hosts` do not count.
 std::vector<uint64_t> LocalBytes(const std::vector<WhereRow>& rows, uint64_t offset, uint64_t length,
                                  const std::vector<std::string>& hosts);
+
+// Bytes of [offset, offset + length) whose disk cannot be read, nor any copy of it: they are decoded from other disks.
+uint64_t DecodedBytes(const std::vector<WhereRow>& rows, uint64_t offset, uint64_t length);
 
 // Cuts a file where its bytes change hosts, into pieces of at least `min_bytes` (the last one may be shorter) and
 // at most about `max_bytes`. REQUIRES: 0 < min_bytes <= max_bytes.
@@ -43,6 +47,9 @@ struct HostWork {
   uint64_t bytes = 0;
   uint64_t local_bytes = 0;
   std::vector<SplitPiece> pieces;  // local_bytes empty
+  uint64_t decoded_bytes = 0;      // none of them local
+  // The rest: read from other nodes.
+  uint64_t remote_bytes() const { return bytes - local_bytes - decoded_bytes; }
 };
 // All hosts, also those without work.
 std::vector<HostWork> SplitByHost(const std::vector<SplitPiece>& pieces, const std::vector<std::string>& hosts);

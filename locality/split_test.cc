@@ -169,6 +169,58 @@ TEST(LocalBytes, CopiesCountWhereTheyAre) {
   EXPECT_EQ(LocalBytes(rows, 90, 20, {"n1", "n2", "n3"}), (std::vector<uint64_t>{10, 10, 0}));
 }
 
+// n1 is dead: what it had is local where a copy is, and decoded where none is.
+TEST(LocalBytes, OnlyWhatCanBeRead) {
+  const std::vector<WhereRow> rows = {{0, 100, "data", "n1", "d1", "suspect", StripeId(1)},
+                                      {100, 100, "data", "n2", "d1", "failed", StripeId(2)},
+                                      {200, 50, "data", "n2", "d2", "ok", StripeId(3)},
+                                      {250, 50, "data", "n2", "d3", "draining", StripeId(3)},
+                                      {0, 60, "copy", "n3", "d1", "ok", StripeId(1)},
+                                      {60, 40, "copy", "n3", "d2", "absent", StripeId(1)},
+                                      {100, 100, "parity", "n3", "d1", "ok", StripeId(2)}};
+  EXPECT_EQ(LocalBytes(rows, 0, 300, {"n1", "n2", "n3"}), (std::vector<uint64_t>{0, 100, 60}));
+  EXPECT_EQ(DecodedBytes(rows, 0, 300), 140u);
+  EXPECT_EQ(DecodedBytes(rows, 10, 60), 10u);
+  EXPECT_EQ(DecodedBytes(rows, 200, 100), 0u);
+}
+
+TEST(DecodedBytes, AgainstByteByByte) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Random rng(seed);
+    std::vector<WhereRow> rows;
+    std::vector<int> missing(200), copied(200);
+    for (uint64_t at = 0; at < 200;) {
+      const uint64_t length = std::min<uint64_t>(200 - at, rng.Between(1, 60));
+      const bool dead = rng.OneIn(2);
+      rows.push_back({at, length, "data", "n1", "d1", dead ? "down" : rng.OneIn(3) ? "draining" : "ok", StripeId(1)});
+      for (uint64_t i = at; i < at + length; ++i) missing[i] = dead;
+      at += length;
+    }
+    for (uint64_t n = rng.Below(6); n > 0; --n) {
+      const uint64_t at = rng.Below(190), length = rng.Between(1, 200 - at);
+      const bool dead = rng.OneIn(3);
+      rows.push_back({at, length, "copy", "n2", "d1", dead ? "gone" : "ok", StripeId(1)});
+      for (uint64_t i = at; !dead && i < at + length; ++i) copied[i] = 1;
+    }
+    const uint64_t from = rng.Below(190), length = rng.Between(1, 200 - from);
+    uint64_t expect = 0;
+    for (uint64_t i = from; i < from + length; ++i) expect += missing[i] && !copied[i];
+    ASSERT_EQ(DecodedBytes(rows, from, length), expect);
+  }
+}
+
+TEST(SplitByHost, SaysWhatIsLocalRemoteAndDecoded) {
+  const std::vector<SplitPiece> pieces = {{0, 0, 100, 100, {70, 0}, 20}, {0, 100, 200, 100, {0, 0}, 100}};
+  uint64_t local = 0, remote = 0, decoded = 0;
+  for (const HostWork& w : SplitByHost(pieces, {"a", "b"})) {
+    local += w.local_bytes;
+    remote += w.remote_bytes();
+    decoded += w.decoded_bytes;
+  }
+  EXPECT_EQ(std::tuple(local, remote, decoded), std::tuple(70u, 10u, 120u));
+}
+
 TEST(SplitByHost, JoinsNeighboursAndKeepsIdleHosts) {
   std::vector<SplitPiece> pieces;
   for (uint64_t i = 0; i < 4; ++i) {

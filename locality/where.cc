@@ -131,6 +131,10 @@ std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::v
   return data;
 }
 
+bool IsReadable(const WhereRow& row) {
+  return row.health == "ok" || row.health == "draining";
+}
+
 std::vector<HostShare> ByHost(const std::vector<WhereRow>& rows) {
   std::map<std::string, HostShare> hosts;
   for (const WhereRow& row : rows) {

@@ -9,7 +9,7 @@
 
 namespace stria {
 
-// How a target stands for a reader: "ok", "suspect", "down", "draining", "failed", "out", "gone".
+// How a target stands for a reader: "ok", "suspect", "down", "draining", "failed", "absent", "out", "gone".
 const char* TargetHealth(const ClusterMap& map, TargetId id);
 
 struct WhereRow {
@@ -30,6 +30,10 @@ struct WhereRow {
 // REQUIRES: `extents` sorted and disjoint; `stripes` has those they refer to (others give health "gone").
 std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,
                                 const ClusterMap& map, uint64_t offset, uint64_t length);
+
+// Whether the bytes of a row can be counted on where it says, as far as the metadata server knows. A suspect node may come
+// back; as long as it does not, what it has is decoded.
+bool IsReadable(const WhereRow& row);
 
 // What each host holds of them: bytes of data, and of redundancy's ranges, per node.
 struct HostShare {

@@ -6,6 +6,7 @@
 #   $dir      everything is below it; removed at the end       $data     the mounted tree
 #   $data/gathered   each file was written on one node, and lies there: arrange=gathered,place=local
 #   $data/spread     the same files, striped over all nodes
+#   $data/gathered-2, $data/spread-2     both once more: read by nobody before a node is dead, so that no mount has them
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -99,15 +100,22 @@ start_cluster() {
 # Each node makes files; as their directory says place=local, they stay on it. Then a copy, spread.
 make_data() {
   echo "== ROOT files, each made on one of the nodes"
-  mkdir "$data/gathered" "$data/spread"
-  "$stria" layout set "$data/gathered" raid5:4+1,arrange=gathered,unit=16M,place=local >/dev/null
-  local i=0 n
+  mkdir "$data/gathered" "$data/gathered-2" "$data/spread"
+  for n in gathered gathered-2; do
+    "$stria" layout set "$data/$n" raid5:4+1,arrange=gathered,unit=16M,place=local >/dev/null
+  done
+  local i=0 f n
   for n in "${nodes[@]}"; do
     on_node "$n" "$python" "$repo/tools/analysis/make_events.py" "$data/gathered" --chunk 40000 \
       --files "$files_per_node" --first "$i" --mib $((files_per_node * file_mib))
+    for f in "$data"/gathered/*.root; do
+      [[ -e $data/gathered-2/${f##*/} ]] || on_node "$n" cp "$f" "$data/gathered-2/"
+    done
     i=$((i + files_per_node))
   done
   cp "$data"/gathered/*.root "$data/spread/"
+  mkdir "$data/spread-2"
+  cp "$data"/spread/*.root "$data/spread-2/"
   # One process, for comparison: of the source, not of what is measured later.
   "$python" "$repo/tools/analysis/dimuon.py" "$data"/spread/*.root --quiet --json "$dir/results/expected.json" 2>/dev/null
   "$stria" where "$data/gathered/$(ls "$data/gathered" | sed -n 1p)" --by-host
@@ -133,7 +141,7 @@ for p in json.load(open(sys.argv[1]))["processes"]:
 
 await_no_work_for() {  # NODE: it counts as dead, and what it holds is others' work
   local end=$((SECONDS + 120))
-  while "$stria" split "$data/gathered" --by host | grep -q "\"$1\""; do
+  until "$stria" split "$data/gathered" --by host 2>/dev/null | grep -q "\"node\": \"$1\""; do
     ((SECONDS < end)) || die "$1 still counts as alive after two minutes"
     sleep 1
   done

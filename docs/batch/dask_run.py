@@ -26,7 +26,10 @@ def main():
                 futures.append(client.submit(analyse, item.path, item.begin, item.end, pure=False, **where))
         results = client.gather(futures)
     pathlib.Path(out).write_text(json.dumps(results))
-    print(f"{what}: {len(results)} tasks; the split promises {100 * split.locality:.1f} % local", file=sys.stderr)
+    pathlib.Path(out + ".promise").write_text(f"{100 * split.locality:.0f}")
+    away = "".join(f"; {node} is {state}" for node, state in split.away.items())
+    print(f"{what}: {len(results)} tasks; the split promises {100 * split.locality:.1f} % local, {100 * split.decoded:.1f} % "
+          f"decoded{away}", file=sys.stderr)
 
 
 if __name__ == "__main__":

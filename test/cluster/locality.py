@@ -5,7 +5,7 @@ import json
 import os
 import stat
 
-from stria_cluster import MIB, Cluster, digest_of_file, main, say, write_file
+from stria_cluster import MIB, Cluster, digest_of_file, main, say, wait_for, write_file
 
 SIZE = 20 * MIB + 12345
 
@@ -18,6 +18,49 @@ def hosts_of(c, path):
 def io_of(c, path):
     s = json.loads(c.stria("stats", path, "--json").stdout)
     return s["local_bytes"], s["network_bytes"]
+
+
+def promise_without_a_node(c, mounts):
+    """n3 dies. Its work goes to those who are alive, and they read locally, remotely and decoded what split says."""
+    (c.mount / "late").mkdir()
+    c.stria("layout", "set", c.mount / "late", "raid5:4+1,arrange=gathered,unit=4M", "--place", "local")
+    for node in mounts:
+        write_file(mounts[node], f"late/by-{node}", SIZE)
+    for i in range(16):  # short ones: nothing is read ahead
+        write_file(c.mount, f"late-striped/{i}", MIB)
+    c.stria("split", c.mount / "late", "--format", "slurm", "--align", "file", "--lists", c.dir / "late-lists")
+    assert (c.dir / "late-lists/n3.json").exists()
+    c.kill("n3")
+    wait_for("n3 is missed", lambda: c.node("n3")["state"] != "up", 60)
+    for what in ("late", "late-striped"):
+        before = {node: json.loads(c.stria("stats", mounts[node], "--json").stdout) for node in ("n1", "n2")}
+        plan = json.loads(c.stria("split", c.mount / what, "--align", "file", "--nodes", "n1,n2,n3").stdout)
+        assert {h["host"] for h in plan["hosts"]} == {"n1", "n2"} and [a["node"] for a in plan["away"]] == ["n3"], plan
+        for h in plan["hosts"]:
+            assert h["local_bytes"] + h["remote_bytes"] + h["decoded_bytes"] == h["bytes"], h
+            mount = mounts[h["host"]]
+            for w in h["work"]:
+                with open(mount / os.path.relpath(w["path"], c.mount), "rb", buffering=0) as f:
+                    assert len(os.pread(f.fileno(), w["length"], w["offset"])) == w["length"]
+            now = json.loads(c.stria("stats", mount, "--json").stdout)
+            local, decoded = (now[k] - before[h["host"]][k] for k in ("local_bytes", "reconstructed_bytes"))
+            slack = h["bytes"] // 10 + MIB
+            # To decode, a node reads what it has itself, too.
+            assert h["local_bytes"] - slack <= local <= h["local_bytes"] + h["decoded_bytes"] + slack, (h, local)
+            assert abs(decoded - h["decoded_bytes"]) <= slack, (h, decoded)
+            say(f"{what}: {h['host']} was promised {h['local_bytes']} bytes local, {h['decoded_bytes']} decoded, and read "
+                f"{local} and {decoded} so, of {h['bytes']}")
+        assert (plan["decoded_bytes"] > 0) == (what == "late-striped"), plan
+    for form in ("slurm", "condor", "parallel"):
+        text = c.stria("split", c.mount / "late-striped", "--format", form, "--lists", c.dir / "late-lists").stdout
+        assert "decoded; no work for n3 (" in text, text
+        assert not (c.dir / "late-lists/n3.json").exists(), "a list of a node that is dead"
+    dask = {}
+    exec(c.stria("split", c.mount / "late-striped", "--format", "dask").stdout, dask)
+    assert dask["promise"]["decoded_bytes"] > 0 and dask["promise"]["away"] == ["n3"], dask["promise"]
+    near = c.stria("run", "--near", c.mount / "late/by-n3", "--dry-run").stdout
+    assert "which holds" in near and not near.startswith("on n3"), f"copies of it are on nodes that are up: {near}"
+    say("without n3 everybody reads what the split promised")
 
 
 def scenario():
@@ -102,7 +145,7 @@ def scenario():
         c.verify()
         say("gather moved a striped file to one node, and to columns of all, and every byte is right")
 
-        c.kill("n3")
+        promise_without_a_node(c, mounts)
         c.fresh_mount()
         c.verify()
         assert digest_of_file(c.mount / "data/by-n3") == written["n3"][1]

@@ -10,6 +10,7 @@
 #include "common/printable.h"
 #include "common/sentence.h"
 #include "locality/read_tally.h"
+#include "locality/split.h"
 #include "tools/cli/files.h"
 #include "tools/cli/where.h"
 
@@ -61,14 +62,16 @@ Result<Nearest> FindNearest(const Context& ctx, const std::string& file) {
   ASSIGN_OR_RETURN(const Resolved found, Resolve(ctx, file));
   ASSIGN_OR_RETURN(const StatusReply status, GetStatus(*found.client));
   ASSIGN_OR_RETURN(const auto rows, AskWhere(*found.client, status.map, found.attr.ino, 0, found.attr.size));
-  for (const HostShare& h : ByHost(rows)) {
-    for (const NodeInfo& n : status.map.nodes) {
-      if (n.name == h.node && n.state == NodeState::kUp && h.data_bytes > 0) {
-        return Nearest{n, h.data_bytes, found.attr.size};
-      }
-    }
+  std::vector<std::string> names;
+  for (const NodeInfo& n : status.map.nodes) names.push_back(n.name);
+  const std::vector<uint64_t> local = LocalBytes(rows, 0, found.attr.size, names);
+  Nearest nearest{{}, 0, found.attr.size};
+  for (size_t i = 0; i < names.size(); ++i) {
+    const NodeInfo& n = status.map.nodes[i];
+    if (n.state == NodeState::kUp && local[i] > nearest.bytes) nearest.node = n, nearest.bytes = local[i];
   }
-  return Error(FsError::kUnavailable, "no node that is up holds bytes of " + file);
+  if (nearest.bytes == 0) return Error(FsError::kUnavailable, "no node that is up holds bytes of " + file);
+  return nearest;
 }
 
 int Wait(pid_t child) {

@@ -33,8 +33,10 @@ constexpr char kSlurmHead[] =
     "  sbatch --parsable --job-name=\"stria-$1\" \"$where\" ${SBATCH_OPTIONS:-} --wrap=\"$command$(quoted \"$2\")\"\n"
     "}\n";
 
+std::string PromiseComment(const SplitPlan& plan) { return "# promise: " + Promise(plan) + "\n"; }
+
 std::string Slurm(const SplitPlan& plan, const std::string& dir) {
-  std::string text = kSlurmHead;
+  std::string text = kSlurmHead + PromiseComment(plan);
   for (const HostWork& w : plan.work) {
     if (!w.pieces.empty()) text += "job " + BashQuoted(w.host) + " " + BashQuoted(ListOf(dir, w)) + "\n";
   }
@@ -50,6 +52,7 @@ std::string CondorQuoted(const std::string& text) {
 
 std::string Condor(const SplitPlan& plan, const std::string& dir) {
   std::string text =
+      PromiseComment(plan) +
       "# condor_submit THIS executable=/path/of/your/program    a job runs  program LIST\n"
       "arguments = \"'$(list)'\"\n"
       "rank = (TARGET.Machine == \"$(node)\") || regexp(\"^$(node)[.]\", TARGET.Machine)\n"
@@ -65,7 +68,8 @@ std::string Parallel(const SplitPlan& plan, const std::string& dir) {
       "#!/bin/bash\n"
       "#   usage: bash THIS COMMAND [ARGUMENT..]    each node runs  COMMAND ARGUMENT.. LIST\n"
       "set -eu\n"
-      "[ $# -gt 0 ] || { sed -n '2s/^# //p' \"$0\"; exit 64; }\n";
+      "[ $# -gt 0 ] || { sed -n '2s/^# //p' \"$0\"; exit 64; }\n" +
+      PromiseComment(plan);
   for (const HostWork& w : plan.work) {
     if (w.pieces.empty()) continue;
     text += "parallel --quote -S " + BashQuoted(w.host) + " \"$@\" ::: " + BashQuoted(ListOf(dir, w)) + " &\n";
@@ -75,7 +79,13 @@ std::string Parallel(const SplitPlan& plan, const std::string& dir) {
 
 // Strings of JSON are strings of Python.
 std::string Dask(const SplitPlan& plan) {
-  std::string text = std::string("# (path, ") + (plan.entries ? "entry_start, entry_stop" : "offset, end") +
+  std::string away;
+  for (const AwayNode& n : plan.away) away += (away.empty() ? "" : ", ") + JsonQuoted(n.name);
+  std::string text = "promise = {\"bytes\": " + std::to_string(plan.bytes()) + ", \"local_bytes\": " +
+                     std::to_string(plan.local_bytes()) + ", \"remote_bytes\": " + std::to_string(plan.remote_bytes()) +
+                     ", \"decoded_bytes\": " + std::to_string(plan.decoded_bytes()) + ", \"away\": [" + away + "]}\n" +
+                     "# An idle worker steals work from the node that holds it unless distributed.scheduler.work-stealing is False.\n" +
+                     "# (path, " + (plan.entries ? "entry_start, entry_stop" : "offset, end") +
                      ", workers, allow_other_workers)\nwork = [\n";
   for (const HostWork& w : plan.work) {
     for (const SplitPiece& p : w.pieces) {
@@ -99,18 +109,48 @@ uint64_t SplitPlan::local_bytes() const {
   return sum;
 }
 
+uint64_t SplitPlan::remote_bytes() const {
+  uint64_t sum = 0;
+  for (const HostWork& w : work) sum += w.remote_bytes();
+  return sum;
+}
+uint64_t SplitPlan::decoded_bytes() const {
+  uint64_t sum = 0;
+  for (const HostWork& w : work) sum += w.decoded_bytes;
+  return sum;
+}
+
+std::string Promise(const SplitPlan& plan) {
+  const uint64_t all = plan.bytes();
+  std::string text = std::to_string(Percent(plan.local_bytes(), all)) + " % of " + HumanBytes(all) + " is local";
+  const auto part = [&](uint64_t bytes, const char* what) {
+    if (bytes > 0) text += ", " + std::to_string(Percent(bytes, all)) + " % (" + HumanBytes(bytes) + ") " + what;
+  };
+  part(plan.remote_bytes(), "remote");
+  part(plan.decoded_bytes(), "decoded");
+  for (size_t i = 0; i < plan.away.size(); ++i) text += (i == 0 ? "; no work for " : ", ") + plan.away[i].name + " (" + plan.away[i].state + ")";
+  return text;
+}
+
 Json HostWorkJson(const SplitPlan& plan, const HostWork& work) {
   Json items = Json::array();
   for (const SplitPiece& p : work.pieces) items.push_back(ItemJson(plan, p));
-  return {{"host", work.host}, {"bytes", work.bytes}, {"local_bytes", work.local_bytes}, {"work", items}};
+  return {{"host", work.host}, {"bytes", work.bytes}, {"local_bytes", work.local_bytes},
+          {"remote_bytes", work.remote_bytes()}, {"decoded_bytes", work.decoded_bytes}, {"work", items}};
 }
 
 Json SplitJson(const SplitPlan& plan) {
   Json hosts = Json::array();
   for (const HostWork& w : plan.work) hosts.push_back(HostWorkJson(plan, w));
+  Json away = Json::array();
+  for (const AwayNode& n : plan.away) away.push_back({{"node", n.name}, {"state", n.state}});
   return {{"unit", plan.entries ? "entries" : "bytes"},
           {"bytes", plan.bytes()},
           {"local_percent", Percent(plan.local_bytes(), plan.bytes())},
+          {"local_bytes", plan.local_bytes()},
+          {"remote_bytes", plan.remote_bytes()},
+          {"decoded_bytes", plan.decoded_bytes()},
+          {"away", away},
           {"hosts", hosts}};
 }
 

@@ -22,6 +22,37 @@ SplitPlan Sample(bool entries) {
   return plan;
 }
 
+// n3 is down: what it had is decoded in part, and in part copied to others.
+SplitPlan WithoutN3() {
+  SplitPlan plan = Sample(true);
+  plan.work.pop_back();
+  plan.work[0].decoded_bytes = 60;
+  plan.away = {{"n3", "down"}};
+  return plan;
+}
+
+TEST(SplitText, EveryFormatSaysWhatItPromises) {
+  const Json j = SplitJson(WithoutN3());
+  EXPECT_EQ(j["local_bytes"], 300);
+  EXPECT_EQ(j["remote_bytes"], 40);
+  EXPECT_EQ(j["decoded_bytes"], 60);
+  EXPECT_EQ(j["away"], (Json{{{"node", "n3"}, {"state", "down"}}}));
+  EXPECT_EQ(j["hosts"][0]["remote_bytes"], 40);
+  EXPECT_EQ(j["hosts"][0]["decoded_bytes"], 60);
+  EXPECT_EQ(j["hosts"][1]["decoded_bytes"], 0);
+  const std::string promise = "75 % of 400 B is local, 10 % (40 B) remote, 15 % (60 B) decoded; no work for n3 (down)";
+  EXPECT_EQ(Promise(WithoutN3()), promise);
+  EXPECT_EQ(Promise(Sample(true)), "75 % of 400 B is local, 25 % (100 B) remote");
+  for (const auto format : {SplitFormat::kSlurm, SplitFormat::kCondor, SplitFormat::kParallel}) {
+    const std::string text = RenderSplit(WithoutN3(), format, "/w");
+    EXPECT_NE(text.find("# promise: " + promise + "\n"), text.npos) << text;
+    EXPECT_EQ(text.find("n3.json"), text.npos) << text;
+  }
+  EXPECT_NE(RenderSplit(WithoutN3(), SplitFormat::kDask, "").find(
+                R"(promise = {"bytes": 400, "local_bytes": 300, "remote_bytes": 40, "decoded_bytes": 60, "away": ["n3"]})"),
+            std::string::npos);
+}
+
 TEST(SplitText, Json) {
   const Json j = SplitJson(Sample(true));
   EXPECT_EQ(j["unit"], "entries");
@@ -34,6 +65,8 @@ TEST(SplitText, Json) {
 
 TEST(SplitText, Dask) {
   EXPECT_EQ(RenderSplit(Sample(true), SplitFormat::kDask, ""),
+            "promise = {\"bytes\": 400, \"local_bytes\": 300, \"remote_bytes\": 100, \"decoded_bytes\": 0, \"away\": []}\n"
+            "# An idle worker steals work from the node that holds it unless distributed.scheduler.work-stealing is False.\n"
             "# (path, entry_start, entry_stop, workers, allow_other_workers)\n"
             "work = [\n"
             "    (\"/data/a.root\", 0, 100, [\"n1\"], True),\n"
@@ -48,6 +81,7 @@ TEST(SplitText, BatchSystemsGetAJobPerNodeThatHasWork) {
     EXPECT_NE(text.find("/w d/n1.json"), text.npos) << text;
     EXPECT_NE(text.find("/w d/n2.json"), text.npos) << text;
     EXPECT_EQ(text.find("n3"), text.npos) << text;
+    EXPECT_NE(text.find("# promise: 75 % of 400 B is local, 25 % (100 B) remote\n"), text.npos) << text;
   }
   EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kSlurm, "/w d").find("job 'n1' '/w d/n1.json'\n"), std::string::npos);
 }

@@ -10,6 +10,7 @@
 
 #include "tools/cli/clusters.h"
 #include "tools/cli/files.h"
+#include "tools/cli/render.h"
 #include "tools/cli/split_text.h"
 
 namespace stria::cli {
@@ -72,6 +73,7 @@ std::vector<SplitPiece> ClusterPieces(size_t file, const std::vector<EventCluste
     for (const auto& [offset, length] : c.ranges) {
       const std::vector<uint64_t> local = LocalBytes(located.rows, offset, length, hosts);
       for (size_t h = 0; h < hosts.size(); ++h) p.local_bytes[h] += local[h];
+      p.decoded_bytes += DecodedBytes(located.rows, offset, length);
       p.bytes += length;
     }
     pieces.push_back(std::move(p));
@@ -94,7 +96,8 @@ Result<std::vector<SplitPiece>> PiecesOf(const SplitArgs& args, const std::vecto
     if (args.align == "root") {
       more = ClusterPieces(i, clusters[i], files[i], hosts);
     } else if (args.align == "file") {
-      more.push_back({i, 0, files[i].size, files[i].size, LocalBytes(files[i].rows, 0, files[i].size, hosts)});
+      const Located& f = files[i];
+      more.push_back({i, 0, f.size, f.size, LocalBytes(f.rows, 0, f.size, hosts), DecodedBytes(f.rows, 0, f.size)});
     } else {
       more = CutByHost(i, files[i].rows, hosts, kMinPieceBytes, most);
     }
@@ -103,12 +106,15 @@ Result<std::vector<SplitPiece>> PiecesOf(const SplitArgs& args, const std::vecto
   return pieces;
 }
 
-Result<std::vector<std::string>> HostsOf(const ClusterMap& map, const std::vector<std::string>& wanted) {
+// Those that are alive; the others go to `away`, with what is the matter with them.
+Result<std::vector<std::string>> HostsOf(const ClusterMap& map, const std::vector<std::string>& wanted,
+                                         std::vector<AwayNode>* away) {
   std::vector<std::string> hosts;
   for (const std::string& name : wanted) RETURN_IF_ERROR(FindNode(map, name));
   for (const NodeInfo& n : map.nodes) {
-    if (n.state != NodeState::kUp) continue;
-    if (wanted.empty() || std::ranges::count(wanted, n.name)) hosts.push_back(n.name);
+    if (!wanted.empty() && !std::ranges::count(wanted, n.name)) continue;
+    if (n.state == NodeState::kUp) hosts.push_back(n.name);
+    else away->push_back({n.name, NodeStateName(n.state)});
   }
   if (hosts.empty()) return Error(FsError::kUnavailable, "none of the nodes is up");
   return hosts;
@@ -121,7 +127,7 @@ Result<SplitPlan> Plan(const Context& ctx, const SplitArgs& args) {
   if (plan.paths.empty()) return Error(FsError::kNoEnt, "there are no files in " + args.paths.front());
   ASSIGN_OR_RETURN(const auto client, ctx.Connect(plan.paths.front()));
   ASSIGN_OR_RETURN(const StatusReply status, GetStatus(*client));
-  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, HostsOf(status.map, args.nodes));
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, HostsOf(status.map, args.nodes, &plan.away));
   std::vector<Located> files;
   for (const std::string& path : plan.paths) {
     ASSIGN_OR_RETURN(const Resolved found, Resolve(ctx, path));
@@ -139,8 +145,14 @@ Result<void> WriteLists(const SplitPlan& plan, const std::string& dir) {
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) return Error(FsError::kIo, "cannot make the directory " + dir + ": " + error.message());
+  // A list of a split before: others have that work now.
+  const auto remove = [&](const std::string& node) { fs::remove(dir + "/" + node + ".json", error); };
+  for (const AwayNode& n : plan.away) remove(n.name);
   for (const HostWork& w : plan.work) {
-    if (w.pieces.empty()) continue;
+    if (w.pieces.empty()) {
+      remove(w.host);
+      continue;
+    }
     std::ofstream out(dir + "/" + w.host + ".json");
     out << Dump(HostWorkJson(plan, w));
     if (!out.flush()) return Error(FsError::kIo, "cannot write " + dir + "/" + w.host + ".json");
@@ -160,6 +172,7 @@ int RunSplit(const Context& ctx, const SplitArgs& args) {
   if (*format != SplitFormat::kJson && *format != SplitFormat::kDask) {
     if (const auto written = WriteLists(*plan, dir); !written.ok()) return ctx.Fail(written.error());
   }
+  if (!plan->away.empty() || plan->decoded_bytes() > 0) *ctx.err << "stria: " << Promise(*plan) << "\n";
   *ctx.out << RenderSplit(*plan, *format, dir);
   return kExitOk;
 }

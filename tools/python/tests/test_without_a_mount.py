@@ -86,6 +86,19 @@ def test_work_lists_come_back(tmp_path):
         {"path": "/a", "entry_start": 3, "entry_stop": 5}, {"path": "/b", "offset": 10, "length": 7}]}))
     work = stria.load_work(path)
     assert work.items == [stria.WorkItem("/a", 3, 5), stria.WorkItem("/b", 10, 17)]
+    assert (work.local_bytes, work.remote_bytes, work.decoded_bytes) == (8, 1, 0)
+
+
+def test_a_split_says_what_is_not_local(tmp_path, monkeypatch):
+    program = tmp_path / "stria"
+    answer = {"unit": "bytes", "away": [{"node": "n3", "state": "down"}], "hosts": [
+        {"host": "n1", "bytes": 100, "local_bytes": 60, "remote_bytes": 10, "decoded_bytes": 30, "work": []}]}
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("STRIA", str(program))
+    split = stria.split([tmp_path])
+    assert (split.locality, split.decoded, dict(split.away)) == (0.6, 0.3, {"n3": "down"})
+    assert split.hosts[0].remote_bytes == 10
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -8,8 +8,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .locate import Path
 
@@ -26,24 +26,33 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class HostWork:
-    """What one node should do. Nodes without work are there, too."""
+    """What one node should do. Nodes without work are there, too; those that are not up are not."""
 
     host: str
     bytes: int
     local_bytes: int
     items: List[WorkItem]
+    remote_bytes: int = 0
+    decoded_bytes: int = 0  # their disk cannot be read, nor a copy: computed from others, by whoever reads them
 
 
 @dataclass(frozen=True)
 class Split:
     unit: str  # "entries" or "bytes"
     hosts: List[HostWork]
+    away: Mapping[str, str] = field(default_factory=dict)  # nodes that get no work as they are not up, and their state
 
     @property
     def locality(self) -> float:
-        """The share of all bytes that lies on the nodes that shall read them, 0 to 1."""
+        """The share of all bytes that lies on the nodes that shall read them and can be read there, 0 to 1."""
         total = sum(h.bytes for h in self.hosts)
         return sum(h.local_bytes for h in self.hosts) / total if total else 1.0
+
+    @property
+    def decoded(self) -> float:
+        """The share of all bytes that no disk that can be read has, 0 to 1."""
+        total = sum(h.bytes for h in self.hosts)
+        return sum(h.decoded_bytes for h in self.hosts) / total if total else 0.0
 
 
 def command() -> str:
@@ -62,7 +71,8 @@ def _item(item: Dict[str, Any]) -> WorkItem:
 
 
 def _host(host: Dict[str, Any]) -> HostWork:
-    return HostWork(host["host"], host["bytes"], host["local_bytes"], [_item(i) for i in host["work"]])
+    return HostWork(host["host"], host["bytes"], host["local_bytes"], [_item(i) for i in host["work"]],
+                    host.get("remote_bytes", host["bytes"] - host["local_bytes"]), host.get("decoded_bytes", 0))
 
 
 def split_json(paths: Sequence[Path], align: str = "none", tree: Optional[str] = None,
@@ -92,7 +102,8 @@ def split(paths: Sequence[Path], align: str = "none", tree: Optional[str] = None
     most entries); then items are ranges of entries. `nodes`: only these.
     """
     answer = split_json(paths, align, tree, nodes)
-    return Split(answer["unit"], [_host(h) for h in answer["hosts"]])
+    return Split(answer["unit"], [_host(h) for h in answer["hosts"]],
+                 {n["node"]: n["state"] for n in answer.get("away", [])})
 
 
 def load_work(path: Path) -> HostWork:
