@@ -6,6 +6,8 @@
 #include <rocksdb/env.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/options.h>
+#include <rocksdb/perf_context.h>
+#include <rocksdb/perf_level.h>
 #include <rocksdb/slice_transform.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/checkpoint.h>
@@ -17,6 +19,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "common/kv/dead_runs.h"
 #include "common/kv/prepared_log.h"
 #include "common/log.h"
 
@@ -29,6 +32,28 @@ constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
 constexpr size_t kDeletionWindow = 4096;
 constexpr size_t kDeletionsInWindow = 2048;
 constexpr uint64_t kMinMemoryBytes = 8 * kMiB;
+// Who passed so many deletions between two keys tells (dead_runs.h): in a write buffer none of them goes before it is full.
+constexpr uint64_t kDeletionsPassed = 32;
+
+// How many deletions this thread passes while it lives.
+class PassedDeletions {
+ public:
+  PassedDeletions() : level_(rocksdb::GetPerfLevel()) {
+    if (level_ < rocksdb::PerfLevel::kEnableCount) rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    (void)Take();
+  }
+  PassedDeletions(const PassedDeletions&) = delete;
+  ~PassedDeletions() { rocksdb::SetPerfLevel(level_); }
+  // Since the last call.
+  uint64_t Take() {
+    const uint64_t now = rocksdb::get_perf_context()->internal_delete_skipped_count;
+    return now - std::exchange(last_, now);
+  }
+
+ private:
+  const rocksdb::PerfLevel level_;
+  uint64_t last_ = 0;
+};
 
 class Memory final : public RocksMemory {
  public:
@@ -122,7 +147,7 @@ std::shared_ptr<RocksMemory> RocksMemory::Make(uint64_t bytes) {
 // The open database; outlives the pool's work on it (WaitIdle).
 class RocksKv::Db {
  public:
-  Db(std::string path, size_t families) : path_(std::move(path)), prefix_bytes_(families, 0) {}
+  Db(std::string path, size_t families) : path_(std::move(path)), prefix_bytes_(families, 0), runs_(families) {}
   ~Db() {
     for (rocksdb::ColumnFamilyHandle* h : all_) db_->DestroyColumnFamilyHandle(h);
     if (db_) (void)db_->Close();
@@ -185,6 +210,35 @@ class RocksKv::Db {
   }
   bool log_wants_zeros() const { return options_.prepare_log && logs_->Wanted(); }
   void PrepareLog() { logs_->Prepare(); }
+  // ---- Where there is nothing (dead_runs.h).
+  std::pair<uint64_t, std::string> Down(KvFamily f, std::string_view key) const {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    return {runs_.AsOf(), std::string(runs_.Down(f, key))};
+  }
+  std::pair<uint64_t, std::string> Up(KvFamily f, std::string_view key) const {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    return {runs_.AsOf(), std::string(runs_.Up(f, key))};
+  }
+  // No write began since: what was known then is so in what was read since then, too.
+  bool IsAsOf(uint64_t as_of) const {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    return as_of != 0 && as_of == runs_.AsOf();
+  }
+  bool knows_runs() const { return knows_runs_.load(std::memory_order_relaxed); }
+  void FoundNothing(uint64_t as_of, KvFamily f, std::string_view from, std::string_view to) {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    runs_.Found(as_of, f, from, to);
+    knows_runs_.store(runs_.size() > 0, std::memory_order_relaxed);
+  }
+  void WriteBegins(const KvBatch& batch) {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    runs_.WriteBegins(batch);
+  }
+  void WriteEnded(const KvBatch& batch, bool ok) {
+    std::lock_guard<std::mutex> lock(runs_mu_);
+    runs_.WriteEnded(batch, ok);
+  }
+
   void BeginWork() {
     std::lock_guard<std::mutex> lock(mu_);
     ++working_;
@@ -216,6 +270,9 @@ class RocksKv::Db {
   Error latched_;    // guarded by mu_
   std::string damage_;  // guarded by mu_
   int working_ = 0;  // guarded by mu_: work on the pool
+  mutable std::mutex runs_mu_;
+  DeadRuns runs_;  // guarded by runs_mu_
+  std::atomic<bool> knows_runs_{false};
 };
 
 Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const RocksKvOptions& options) {
@@ -300,10 +357,37 @@ Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view beg
   rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, end);
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) ro.iterate_upper_bound = &bound;
+  auto [as_of, from] = db_->Up(family, begin);  // nothing is before `from` that is not in `out`
+  if (!end.empty() && from >= end) return out;
   std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, handle));
-  for (it->Seek(ToSlice(begin)); it->Valid(); it->Next()) {
+  // The iterator sees each batch whole or not at all; so must who goes round what is dead.
+  if (from != begin && !db_->IsAsOf(as_of)) from = begin;
+  PassedDeletions passed;
+  it->Seek(ToSlice(from));
+  while (true) {
+    const bool much = passed.Take() >= kDeletionsPassed;
+    if (!it->Valid()) {
+      if (much && !end.empty() && it->status().ok()) db_->FoundNothing(as_of, family, from, end);
+      break;
+    }
     out.emplace_back(ToView(it->key()), ToView(it->value()));
+    const std::string& key = out.back().first;
+    if (much) db_->FoundNothing(as_of, family, from, key);
     if (out.size() == limit) break;  // before Next: it would pass all that was deleted behind the last one
+    from = key + '\0';
+    if (!db_->knows_runs()) {
+      it->Next();
+      continue;
+    }
+    auto [now, up] = db_->Up(family, from);
+    if (up == from || now == 0 || now != as_of) {
+      it->Next();
+    } else if (!end.empty() && up >= end) {
+      break;
+    } else {
+      from = std::move(up);
+      it->Seek(ToSlice(from));
+    }
   }
   if (!it->status().ok()) return db_->ErrorOf(it->status());
   return out;
@@ -313,14 +397,21 @@ Result<std::optional<KvEntry>> RocksKv::Last(KvFamily family, std::string_view b
   rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, at);
   const rocksdb::Slice bound = ToSlice(begin);  // it would pass all that was deleted before
   if (!begin.empty()) ro.iterate_lower_bound = &bound;
+  auto [as_of, down] = db_->Down(family, at);
+  if (down < begin) return std::optional<KvEntry>();
   std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, db_->family(family)));
-  it->SeekForPrev(ToSlice(at));
-  if (!it->Valid()) {
-    if (!it->status().ok()) return db_->ErrorOf(it->status());
-    return std::optional<KvEntry>();
+  if (down != at && !db_->IsAsOf(as_of)) down = at;  // as in Scan
+  PassedDeletions passed;
+  it->SeekForPrev(ToSlice(down));
+  const bool much = passed.Take() >= kDeletionsPassed;
+  std::optional<KvEntry> found;
+  if (it->Valid()) {
+    if (ToView(it->key()) >= begin) found.emplace(ToView(it->key()), ToView(it->value()));
+  } else if (!it->status().ok()) {
+    return db_->ErrorOf(it->status());
   }
-  if (ToView(it->key()) < begin) return std::optional<KvEntry>();
-  return std::optional(KvEntry(ToView(it->key()), ToView(it->value())));
+  if (much) db_->FoundNothing(as_of, family, found ? found->first + '\0' : std::string(begin), std::string(at) + '\0');
+  return found;
 }
 
 Result<void> RocksKv::Write(const KvBatch& batch) {
@@ -332,7 +423,9 @@ Result<void> RocksKv::Write(const KvBatch& batch) {
         op.value ? wb.Put(handle, ToSlice(op.key), ToSlice(*op.value)) : wb.Delete(handle, ToSlice(op.key));
     if (!s.ok()) return db_->ErrorOf(s);  // nothing was applied
   }
+  db_->WriteBegins(batch);
   const rocksdb::Status s = (*db_)->Write(rocksdb::WriteOptions(), &wb);
+  db_->WriteEnded(batch, s.ok());
   if (!s.ok()) return db_->Latch(s);
   return Ok();
 }

@@ -95,6 +95,69 @@ class RocksKvTest : public testing::Test {
   InlinePool pool_;
 };
 
+// What sparse files that are cut and written do: keys come and go at random, and their neighbours are looked for. As long as
+// the deletions are in the write buffer, each search would pass all that there ever were.
+TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
+  auto kv = Open("kv");
+  Random rng(1);
+  std::map<std::string, std::string> model;
+  const auto key = [](uint64_t n) { return "k" + std::to_string(1'000'000 + n); };
+  const uint64_t passed = Passed([&] {
+    for (int i = 0; i < 4000; ++i) {
+      const std::string at = key(rng.Below(1'000'000));
+      auto above = model.upper_bound(at);
+      const auto below = kv->Last(0, "k", at).value();
+      ASSERT_EQ(below.has_value(), above != model.begin()) << i;
+      if (below) ASSERT_EQ(*below, KvEntry(*std::prev(above))) << i;
+      const auto rest = kv->Scan(0, at, "l", 3).value();
+      size_t n = 0;
+      for (auto it = model.lower_bound(at); it != model.end() && n < 3; ++it, ++n) ASSERT_EQ(rest.at(n), KvEntry(*it)) << i;
+      ASSERT_EQ(rest.size(), n) << i;
+      KvBatch batch;
+      const std::string cut = key(rng.Below(1'000'000));
+      for (auto it = model.lower_bound(cut); it != model.end(); it = model.erase(it)) batch.Delete(0, it->first);
+      if (rng.OneIn(50)) batch.Delete(0, at);  // of what may come again in one batch
+      if (at < cut || rng.OneIn(2)) batch.Put(0, at, std::to_string(i)), model[at] = std::to_string(i);
+      ASSERT_TRUE(kv->Write(batch).ok());
+    }
+  });
+  EXPECT_LT(passed, 200'000u) << "of some 3,900 deletions, in 8,000 searches";
+}
+
+// One key moves about among what was deleted: whoever reads beside that finds it, and once.
+TEST_F(RocksKvTest, WhoReadsBesideWritesSeesEachBatchWhole) {
+  auto kv = Open("kv");
+  const auto key = [](uint64_t n) { return "k" + std::to_string(1000 + n); };
+  for (const bool there : {true, false}) {
+    KvBatch all;
+    for (uint64_t n = 0; n < 500; ++n) there ? all.Put(0, key(n), "v") : all.Delete(0, key(n));
+    ASSERT_TRUE(kv->Write(all).ok());
+  }
+  ASSERT_TRUE(kv->Write(One(key(0), "v")).ok());
+  std::atomic<bool> done = false;
+  std::vector<std::thread> readers;
+  std::atomic<int> wrong = 0;
+  for (int r = 0; r < 2; ++r) {
+    readers.emplace_back([&] {
+      while (!done) {
+        wrong += kv->Scan(0, "k", "l", 10).value().size() != 1;
+        wrong += !kv->Last(0, "k", "l").value();
+      }
+    });
+  }
+  Random rng(1);
+  for (uint64_t i = 0, at = 0; i < 3000; ++i) {
+    KvBatch move;
+    move.Delete(0, key(at));
+    at = (at + 1 + rng.Below(499)) % 500;
+    move.Put(0, key(at), "v");
+    ASSERT_TRUE(kv->Write(move).ok());
+  }
+  done = true;
+  for (std::thread& t : readers) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
 // Runs work when told to.
 class ManualPool final : public Pool {
  public:

@@ -1,0 +1,55 @@
+// Ranges of keys of which nothing is there, where much was deleted lately: who looks for the next or the last key would pass
+// all of that, one by one, until the store has forgotten it. Kept exactly, as keys come and go. Pure; not thread-safe.
+//
+// Who reads says what it found; a write that overlapped the reading may have changed that, so:
+//
+//   const uint64_t as_of = runs.AsOf();          read..
+//   runs.Found(as_of, f, from, to);              there is nothing in [from, to): taken if no write came between
+//   runs.WriteBegins(batch); write.. runs.WriteEnded(batch, ok);     what is put is there from the beginning, what is deleted
+//                                                is gone at the end
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/kv/kv.h"
+
+namespace stria {
+
+class DeadRuns {
+ public:
+  // Of all families together; beyond that all are forgotten, and found again where they are in anybody's way.
+  static constexpr size_t kMaxRuns = 16'384;
+
+  explicit DeadRuns(size_t families) : runs_(families) {}
+
+  // The first key at or after `key` that may be there; `key` itself if nothing is known.
+  std::string_view Up(KvFamily f, std::string_view key) const;
+  // The key that the last one at or before `key` is to be looked for at: there is nothing above it, but perhaps itself.
+  std::string_view Down(KvFamily f, std::string_view key) const;
+
+  uint64_t AsOf() const { return writing_ ? 0 : writes_ + 1; }
+  void Found(uint64_t as_of, KvFamily f, std::string_view from, std::string_view to);
+
+  void WriteBegins(const KvBatch& batch);
+  void WriteEnded(const KvBatch& batch, bool ok);
+
+  size_t size() const { return size_; }
+
+ private:
+  using Runs = std::map<std::string, std::string, std::less<>>;  // from -> to; disjoint, not touching
+  Runs::const_iterator Holding(KvFamily f, std::string_view key) const;
+  void Add(KvFamily f, std::string from, std::string to);
+  void Cut(KvFamily f, const std::string& key);
+
+  std::vector<Runs> runs_;
+  size_t size_ = 0;
+  uint64_t writes_ = 0;
+  bool writing_ = false;
+};
+
+}  // namespace stria
