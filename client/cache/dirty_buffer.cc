@@ -74,7 +74,7 @@ void DirtyBuffer::Write(uint64_t offset, Buffer bytes, bool grows) {
 
 void DirtyBuffer::Truncate(uint64_t size) {
   Punch(size, UINT64_MAX - size);
-  fresh_grow_to_ = std::min(fresh_grow_to_, size);
+  fresh_grow_to_ = fresh_.empty() ? 0 : std::min(fresh_grow_to_, size);
   for (Sealed& b : batches_) b.grow_to = std::min(b.grow_to, size);
 }
 

@@ -161,6 +161,16 @@ TEST(DirtyBuffer, PagesOfMappingsDoNotGrowTheFile) {
   EXPECT_EQ(d.Take()->grow_to, 0u);
 }
 
+TEST(DirtyBuffer, WhatIsCutOffAltogetherGrowsNothing) {
+  DirtyBuffer d;
+  d.Write(100, Fill(1, 50));
+  d.Truncate(100);
+  EXPECT_TRUE(d.clean());
+  d.Write(0, Fill(2, 10));
+  d.Seal();
+  EXPECT_EQ(d.Take()->grow_to, 10u);
+}
+
 TEST(DirtyBuffer, FlushKnowsWhatItWaitsFor) {
   DirtyBuffer d;
   EXPECT_EQ(d.head_seal(), UINT64_MAX);

@@ -174,7 +174,10 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
 // number of pieces that one transaction can take.
 void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows) {
   const int64_t now = Executor::Current().WallNs();
-  if (n.dirty.clean()) n.dirty_since_ns = Executor::Current().NowNs();
+  if (n.dirty.clean()) {
+    n.dirty_since_ns = Executor::Current().NowNs();
+    n.NoteBelowDirty();
+  }
   n.attr.mtime_ns = n.attr.ctime_ns = now;
   n.dirty_mtime_ns = now;
   n.pages_version = 0;

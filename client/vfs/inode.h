@@ -126,6 +126,13 @@ class VfsInode {
   uint64_t decoded_then = tally->reconstructed_bytes;  // when the mapping was doubted last
   int64_t doubt_mapping_ns = 0;  // not again before this
   DirtyBuffer dirty;
+  // When bytes became dirty last: what the server has of the file until some of them are sealed. nullopt: not surely.
+  struct Committed {
+    uint64_t size = 0;
+    uint64_t seals = 0;
+    uint64_t grants = 0;
+  };
+  std::optional<Committed> below_dirty;
   uint64_t last_write_end = 0;
   uint32_t jumps = 0;              // writes into fresh that did not follow the one before
   uint64_t accounted_dirty = 0;    // what Vfs has counted of it
@@ -185,6 +192,25 @@ class VfsInode {
   }
   // Kept for the next open only.
   bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !changing(); }
+  void NoteBelowDirty() {
+    below_dirty.reset();
+    if (buffers_writes() && attr_known && !base_version && !ahead) below_dirty = {attr.size, dirty.seals(), grants};
+  }
+  // Cutting the file down to `size` takes nothing from the server but what is dirty here: without the bytes that go, what is
+  // left is the file as it shall be, in one commit. (Without any left, the file has that size already.)
+  bool CutsDirtyBytesOnly(uint64_t size) const {
+    if (!below_dirty || !buffers_writes() || !attr_known || base_version || ahead || !lost.ok() || failing()) return false;
+    if (dirty.clean() || below_dirty->seals != dirty.seals() || below_dirty->grants != grants) return false;
+    if (size >= attr.size || below_dirty->size > size) return false;
+    return below_dirty->size == size || !dirty.Find(0, size).empty();
+  }
+  void CutDirty(uint64_t size, int64_t now_ns) {
+    dirty.Truncate(size);
+    attr.size = size;
+    attr.mtime_ns = attr.ctime_ns = now_ns;
+    dirty_mtime_ns = now_ns;
+    pages_version = 0;
+  }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.
   bool knows_better() const { return buffers_writes() || base_version.has_value(); }

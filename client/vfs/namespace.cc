@@ -57,6 +57,12 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   co_return out;
 }
 
+namespace {
+bool SetsOnlySize(const SetAttrIn& set) {
+  return set.size && !set.mode && !set.uid && !set.gid && !set.atime_ns && !set.mtime_ns && !set.atime_now && !set.mtime_now;
+}
+}  // namespace
+
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   const CallList::Call under_way(&calls_, "change of attributes of", ino);
   if (auto done = SetAhead(who, ino, set)) co_return *std::move(done);
@@ -73,16 +79,27 @@ Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
 Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<VfsInode> inode, SetAttrIn set) {
   SemaphoreHold held;
   std::optional<NoWrites> no_writes;
-  bool unflushed = false;
+  std::optional<Resizing> resizing;
+  bool unflushed = false, cut = false;
   if (inode) {
     CO_ASSIGN_OR_RETURN(held, co_await TakeTurn(inode, &VfsInode::open_mu, "change of attributes"));
     no_writes.emplace(inode);
+    // Of what the server never had nothing is stored to be cut off at once: it goes from here, and the rest is what the file
+    // shall be. Who has it open for writing is not refused.
+    if (set.size && SetsOnlySize(set) && HoldsFor(*inode, true) && inode->CutsDirtyBytesOnly(*set.size)) {
+      resizing.emplace(this, ino);
+      co_await resizing->Begin();
+      if ((cut = HoldsFor(*inode, true) && inode->CutsDirtyBytesOnly(*set.size))) {
+        inode->CutDirty(*set.size, Executor::Current().WallNs());
+        AccountDirty(*inode);
+      }
+    }
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
     if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
       const auto flushed = co_await FlushInode(inode, false);
-      unflushed = FindsNoPlace(flushed.code()) && set.size && *set.size < inode->attr.size;
+      unflushed = FindsNoPlace(flushed.code()) && set.size && (cut || *set.size < inode->attr.size);
       if (!unflushed) CO_RETURN_IF_ERROR(flushed);
     }
   }
@@ -99,8 +116,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   r.mtime_now = set.mtime_now;
   r.kill_suid = set.kill_suid;
   if (inode) r.header.opened = inode->proof;
-  std::optional<Resizing> resizing;
-  if (set.size) {
+  if (set.size && !resizing) {
     resizing.emplace(this, ino);
     co_await resizing->Begin();
   }
