@@ -29,7 +29,6 @@ enum class Sabotage : uint8_t {
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
   kOpenHoldsLeaseMu,    // an open holds what a recall of its client waits for
   kDropNames,           // a lookup that fails for whatever reason takes a name that the kernel has for gone
-  kPagesWaitForRoom,    // pages that the kernel writes back before it forgets them wait for room
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
 };
 

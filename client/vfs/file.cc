@@ -151,7 +151,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
   int64_t until_ns = Executor::Current().NowNs() + timeout_ns;
   uint64_t committed = counters_.committed_bytes;
   while (!DirtyRoomFor(bytes)) {
-    if (pages && inode->forgetting > 0 && !Sabotaged(Sabotage::kPagesWaitForRoom)) break;
+    if (pages && inode->forgetting > 0) break;
     if (counters_.committed_bytes != committed) {
       committed = counters_.committed_bytes;
       until_ns = Executor::Current().NowNs() + timeout_ns;
