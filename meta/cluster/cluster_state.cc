@@ -102,7 +102,7 @@ void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_
     SetGivenUp(t, false);
     ChangeTarget(t, TargetState::kFailed);
   }
-  shared_.Set(i.id, d.absent || i.state == TargetState::kRemoved ? 0 : d.filesystem);
+  SetFilesystem(i.id, d.absent || i.state == TargetState::kRemoved ? 0 : d.filesystem);
   if (d.absent) {
     if (!t.absent_since_ns) t.absent_since_ns = now_ns;
     if (std::exchange(t.out_when_gone, false) && i.state == TargetState::kFailed) {
@@ -111,13 +111,13 @@ void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_
     }
     return;
   }
-  const uint64_t sharers = shared_.Sharers(i.id);
-  i.capacity_bytes = d.capacity_bytes / sharers;
+  t.filesystem_bytes = d.capacity_bytes;
+  t.filesystem_free_bytes = d.free_bytes;
+  CountSpace(t);
   i.used_bytes = d.used_bytes;
   i.read_errors = d.read_errors;
   i.write_errors = d.write_errors;
   i.checksum_errors = d.checksum_errors;
-  i.free_bytes = d.free_bytes / sharers;
   i.read_us = d.read_us;
   t.absent_since_ns.reset();
   const uint64_t io = d.read_errors + d.write_errors;
@@ -294,7 +294,7 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     target->info.channel = d.channel;
     dirty_targets_.insert(id);
     out.targets.push_back(id);
-    if (!d.absent) shared_.Set(id, d.filesystem);  // of all, before the space of one is counted
+    if (!d.absent) SetFilesystem(id, d.filesystem);  // of all, before the space of one is counted
   }
   for (size_t i = 0; i < r.disks.size(); ++i) {
     if (out.targets[i]) TakeDisk(*node, targets_.at(out.targets[i]), r.disks[i], now_ns);
@@ -415,7 +415,18 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
   }
   SetGivenUp(t, false);
   ChangeTarget(t, state);
-  if (state == TargetState::kRemoved) shared_.Set(target, 0);
+  if (state == TargetState::kRemoved) SetFilesystem(target, 0);
+}
+
+// The parts of the others change at once: with the weights of before, new stripes would crowd on those that came first.
+void ClusterState::SetFilesystem(TargetId disk, uint64_t filesystem) {
+  for (const TargetId changed : shared_.Set(disk, filesystem)) CountSpace(targets_.at(changed));
+}
+
+void ClusterState::CountSpace(Target& t) {
+  const uint64_t sharers = shared_.Sharers(t.info.id);
+  if (t.filesystem_bytes) t.info.capacity_bytes = *t.filesystem_bytes / sharers;
+  if (t.filesystem_free_bytes) t.info.free_bytes = *t.filesystem_free_bytes / sharers;
 }
 
 void ClusterState::AdmitTarget(TargetId target) {
@@ -438,7 +449,7 @@ void ClusterState::RemoveNode(NodeId node) {
       continue;
     }
     removed_targets_.push_back(it->first);
-    shared_.Set(it->first, 0);
+    SetFilesystem(it->first, 0);
     dirty_targets_.erase(it->first);
     it = targets_.erase(it);
   }

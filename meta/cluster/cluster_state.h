@@ -190,11 +190,15 @@ class ClusterState {
     uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors of before an admin put it to use again
     bool too_many_errors = false;
     bool out_when_gone = false;  // an admin has given it up; until it is taken out it may give bytes
+    // Of the whole filesystem that it is on, as its node has said last; none before.
+    std::optional<uint64_t> filesystem_bytes, filesystem_free_bytes;
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);
   void TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns);
+  void SetFilesystem(TargetId disk, uint64_t filesystem);
+  void CountSpace(Target& t);
   void TakeOver(Node& n, Uuid uuid);
   Target* FindDisk(Uuid disk);
   Target* FindLabel(NodeId node, const std::string& label);

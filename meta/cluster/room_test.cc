@@ -160,7 +160,8 @@ TEST_F(RoomTest, TheSpaceOfAFilesystemIsCountedOnce) {
   EXPECT_EQ(Told(), "0 Disks n1:d1, n1:d2 are directories of one filesystem: its space is counted once, and they fail together.\n");
   // Several servers on one machine.
   ASSERT_TRUE(Register(2, {Disk(4, 8)}).ok());
-  Pass(1, {kN1, kN2});
+  EXPECT_EQ(c_.FindTarget(TargetId(3))->capacity_bytes, 500u) << "at once, not with its next heartbeat";
+  EXPECT_EQ(c_.FindTarget(TargetId(3))->free_bytes, c_.FindTarget(TargetId(4))->free_bytes);
   EXPECT_EQ(c_.RawTotalBytes(), 2000u);
   EXPECT_EQ(c_.FindTarget(TargetId(3))->capacity_bytes, 500u);
   // One of them is not there any more.

@@ -12,19 +12,23 @@ namespace stria {
 
 class SharedSpace {
  public:
-  // `filesystem`: as its node numbers it; 0: not known, or not there.
-  void Set(TargetId disk, uint64_t filesystem) {
+  // `filesystem`: as its node numbers it; 0: not known, or not there. Gives the disks that have other parts now.
+  std::set<TargetId> Set(TargetId disk, uint64_t filesystem) {
+    std::set<TargetId> changed;
     const auto it = of_.find(disk);
     if (it != of_.end()) {
-      if (it->second == filesystem) return;
+      if (it->second == filesystem) return changed;
       const auto group = groups_.find(it->second);
+      changed = group->second;
       group->second.erase(disk);
       if (group->second.empty()) groups_.erase(group);
       of_.erase(it);
     }
-    if (filesystem == 0) return;
+    if (filesystem == 0) return changed;
     of_[disk] = filesystem;
     groups_[filesystem].insert(disk);
+    changed.insert(groups_[filesystem].begin(), groups_[filesystem].end());
+    return changed;
   }
   // How many disks have the space that it reports, itself included.
   uint64_t Sharers(TargetId disk) const {
