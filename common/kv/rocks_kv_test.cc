@@ -126,6 +126,11 @@ TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
 
 // One key moves about among what was deleted: whoever reads beside that finds it, and once.
 TEST_F(RocksKvTest, WhoReadsBesideWritesSeesEachBatchWhole) {
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "reads beside writes: RocksDB is not instrumented, and its own order of memory is not seen";
+#endif
+#endif
   auto kv = Open("kv");
   const auto key = [](uint64_t n) { return "k" + std::to_string(1000 + n); };
   for (const bool there : {true, false}) {
