@@ -35,21 +35,43 @@ struct Seen {
   }
 };
 
+// Client 0 writes and syncs file after file, client 1 reads them.
+struct Busy {
+  explicit Busy(uint64_t seed) : cluster(seed, Options()) {}
+  static SimClusterOptions Options() {
+    SimClusterOptions o;
+    o.layout = "raid5:3+1,unit=16K,stripe=96K";
+    return o;
+  }
+
+  bool stop = false;
+  Seen writes, reads;
+  SimCluster cluster;
+};
+
 class SilentNode : public testing::Test {
  protected:
-  void RunWithHungDisk(uint64_t seed) {
-    SimClusterOptions options;
-    options.layout = "raid5:3+1,unit=64K,stripe=384K";
-    SimCluster cluster(seed, options);
-    const Result<void> booted = cluster.Boot();
+  // Until some moment of the work, at which what goes wrong may begin.
+  void Begin(Busy* busy) {
+    SimCluster& c = busy->cluster;
+    const Result<void> booted = c.Boot();
     ASSERT_TRUE(booted.ok()) << booted.error();
-    bool stop = false;
-    Seen writes, reads;
-    cluster.scope(0).Spawn(Write(&cluster, &stop, &writes));
-    cluster.scope(1).Spawn(Read(&cluster, &stop, &writes.done, &reads));
+    c.scope(0).Spawn(Write(&c, &busy->stop, &busy->writes));
+    c.scope(1).Spawn(Read(&c, &busy->stop, &busy->writes.done, &busy->reads));
+    c.executor().RunFor(5 * kSecond + static_cast<int64_t>(c.rng().Below(300 * kMillisecond)));
+    EXPECT_EQ(busy->writes.stalls + busy->reads.stalls, 0);
+  }
+  void End(Busy* busy) {
+    busy->stop = true;
+    busy->cluster.executor().RunFor(10 * kSecond);
+    EXPECT_EQ(busy->writes.error, "");
+    EXPECT_EQ(busy->reads.error, "");
+  }
+  void RunWithHungDisk(uint64_t seed) {
+    Busy busy(seed);
+    auto& [stop, writes, reads, cluster] = busy;
     SimExecutor& ex = cluster.executor();
-    ex.RunFor(5 * kSecond + static_cast<int64_t>(cluster.rng().Below(300 * kMillisecond)));
-    EXPECT_EQ(writes.stalls + reads.stalls, 0);
+    ASSERT_NO_FATAL_FAILURE(Begin(&busy));
     SimDiskMedia& disk = cluster.disk(seed % cluster.nodes(), seed % cluster.disks());
     disk.faults.hung = true;
     ex.RunFor(kHangNs);
@@ -62,25 +84,13 @@ class SilentNode : public testing::Test {
     const uint64_t before = disk.used_bytes();
     ex.RunFor(5 * kSecond);
     EXPECT_GT(disk.used_bytes(), before) << "it is not used again";
-    stop = true;
-    ex.RunFor(10 * kSecond);
-    EXPECT_EQ(writes.error, "");
-    EXPECT_EQ(reads.error, "");
+    End(&busy);
   }
-  // Client 0 writes and syncs file after file, client 1 reads them. The gap begins at some moment of that.
   void Run(uint64_t seed, bool for_everybody) {
-    SimClusterOptions options;
-    options.layout = "raid5:3+1,unit=16K,stripe=96K";
-    SimCluster cluster(seed, options);
-    const Result<void> booted = cluster.Boot();
-    ASSERT_TRUE(booted.ok()) << booted.error();
-    bool stop = false;
-    Seen writes, reads;
-    cluster.scope(0).Spawn(Write(&cluster, &stop, &writes));
-    cluster.scope(1).Spawn(Read(&cluster, &stop, &writes.done, &reads));
+    Busy busy(seed);
+    auto& [stop, writes, reads, cluster] = busy;
     SimExecutor& ex = cluster.executor();
-    ex.RunFor(5 * kSecond + static_cast<int64_t>(cluster.rng().Below(300 * kMillisecond)));
-    EXPECT_EQ(writes.stalls + reads.stalls, 0);
+    ASSERT_NO_FATAL_FAILURE(Begin(&busy));
     const std::set<std::string> node = {cluster.node_host(seed % cluster.nodes())};
     std::set<std::string> others = {cluster.client_host(0)};
     if (for_everybody) {
@@ -99,10 +109,7 @@ class SilentNode : public testing::Test {
     const uint64_t before = cluster.written_bytes(seed % cluster.nodes());
     ex.RunFor(5 * kSecond);
     EXPECT_GT(cluster.written_bytes(seed % cluster.nodes()), before) << "it is not used again";
-    stop = true;
-    ex.RunFor(10 * kSecond);
-    EXPECT_EQ(writes.error, "");
-    EXPECT_EQ(reads.error, "");
+    End(&busy);
   }
 
  private:
