@@ -146,8 +146,8 @@ void FuseAdapter::LookAtRunning() {
     }
     if (r->asked_.opcode == FUSE_SETLKW) continue;
     SayIfSlow(*r, waits_ns);
-    // It goes on, and what it changes is not shown from a cache before that is known. What takes long for another reason (an fsync
-    // of many bytes) is waited for.
+    // The operation goes on, and no cache shows its change before its outcome is known. An operation that takes long for
+    // another reason (an fsync of many bytes) is not given up.
     if (r->on_interrupt_ == OnInterrupt::kDetach && waits_ns >= options_.timeout_ns && vfs_.overdue(r->asked_.ino)) {
       r->too_late_ = true;
       GiveUp(id, Error(FsError::kTimedOut, r->asked_.ToString() + ": the metadata server does not say whether it was done"));

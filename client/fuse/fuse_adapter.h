@@ -139,8 +139,8 @@ class FuseAdapter {
 
   // ---- For the operations (ops_*.cc)
   using Work = std::function<Task<void>(FuseAdapter&, FuseRequest*)>;
-  // kNone: the operation does not need to know who asks. kCallerNow: what the caller's groups are decides what is done, not
-  // only whether.
+  // kNone: the operation needs no caller. kCallerNow: the caller's groups decide the result of the operation, not only whether
+  // it is allowed.
   enum class Identity : uint8_t { kCaller, kCallerNow, kNone };
   // Any thread. `work`'s coroutine owns its arguments, and replies.
   void Begin(fuse_req_t req, OnInterrupt on_interrupt, Identity identity, Work work);

@@ -1,8 +1,8 @@
 // Supplementary groups of the threads that make requests. The kernel does not send them; asking costs
-// the reading of a file in /proc. Remembered per (thread, uid, gid) for kGroupsValidNs. A thread may change its groups and
-// nothing else meanwhile (setgroups), and its number may be another's by then, so what is remembered is only good for saying
-// yes, after the kernel has: who is refused by it is judged again by what is so now (FuseAdapter::Carry), as is whoever does what
-// groups decide without refusing it (Identity::kCallerNow). Thread-safe. Bound: kMaxGroupsCached entries.
+// the reading of a file in /proc. Remembered per (thread, uid, gid) for kGroupsValidNs. A thread may change only its groups meanwhile
+// (setgroups), and another thread may get its number. So the remembered groups may only allow. Before they refuse an operation, the
+// adapter reads the groups anew and tries again (FuseAdapter::Carry). For operations whose result depends on the groups
+// (Identity::kCallerNow) it always reads them anew. Thread-safe. Bound: kMaxGroupsCached entries.
 #pragma once
 
 #include <sys/types.h>
