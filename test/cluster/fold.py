@@ -13,7 +13,7 @@ NODES = 5
 FILES, MIN_BYTES, MAX_BYTES = 160, 1_000_000, 2_500_000
 SETTINGS = """
 [fold]
-age = "4s"
+age = "2s"
 rest = "1s"
 """
 
@@ -48,8 +48,8 @@ def wait_folded(c):
         status = c.status()
         folding = status["upkeep"]["folding"]
         last.append((folding["folded"], folding["waiting"], folding["under_way"], status.get("garbage_shards", 0)))
-        # What has no company of like length waits five times its age for it.
-        return folding["under_way"] == 0 and len(last) > 30 and all(r == last[-1] for r in last[-30:]) and last[-1]
+        # What has no company of like length waits five times its age for it: 10 s.
+        return folding["under_way"] == 0 and len(last) > 15 and all(r == last[-1] for r in last[-15:]) and last[-1]
 
     return wait_for("folding rests", rests, 240 + len(c.files), 1)
 
