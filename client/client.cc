@@ -43,7 +43,7 @@ SessionHandlers Client::Handlers() {
     stripes_.Drop(false);  // the server may have restarted meanwhile, and lost them
     return vfs_.OnCameBack(std::move(not_taken));
   };
-  h.on_repeated = [this](const Attr& attr) { vfs_.OnRepeated(attr); };
+  h.on_repeated = [this](InodeId ino, uint64_t former, uint64_t now) { vfs_.OnRepeated(ino, former, now); };
   h.unreachable = [this] { return peers_.LostNodes(); };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);

@@ -86,8 +86,8 @@ struct SessionHandlers {
   // All leases are gone, and nothing was told of what others changed; what was claimed is open, and locked, but this.
   // Must not wait for the session either.
   std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
-  // A commit that a restart had lost was done again, and answered with this.
-  std::function<void(const Attr&)> on_repeated;
+  // A mutation that a restart had lost was done again: it gave the file this data_version, and before the restart the former one.
+  std::function<void(InodeId, uint64_t former, uint64_t now)> on_repeated;
   std::function<std::vector<NodeId>()> unreachable;  // data servers, now: told with each renewal
   std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
 };
@@ -201,10 +201,11 @@ class MetaSession {
                         bool mutation);
   // The answer to a mutation is there.
   template <class Req, class Rep>
-  void Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq, OpTicket ticket);
-  // One try of a replay.
+  void Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, const Rep& reply, OpTicket ticket);
+  // One try of a replay. `made`: the data_version that the mutation gave the file, the last time that it was done.
   template <class Req, class Rep>
-  Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request, OpLog::Place place);
+  Task<Result<CommitSeq>> Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request, OpLog::Place place,
+                                 std::shared_ptr<uint64_t> made);
 
   // Ok once calls may go out; kFenced, kCancelled, or the reason why there is no session.
   // `begun`: a mutation that has its number, and is asked again before new ones.

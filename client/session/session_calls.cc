@@ -3,7 +3,6 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "client/session/meta_session.h"
@@ -21,6 +20,15 @@ CommitSeq SeqOf(const CommitReply& r) { return r.seq; }
 template <class Rep>
 CommitSeq SeqOf(const Rep&) {
   return {};
+}
+
+// Of the file or directory that was changed; nullptr: the reply does not say.
+const Attr* AttrIn(const NodeReply& r) { return &r.attr; }
+const Attr* AttrIn(const OpenReply& r) { return &r.node.attr; }
+const Attr* AttrIn(const CommitReply& r) { return &r.attr; }
+template <class Rep>
+const Attr* AttrIn(const Rep&) {
+  return nullptr;
 }
 
 // What a request costs to keep.
@@ -169,7 +177,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     const bool current = !IsPast(t) && Open(mutation);
     if (reply && reply->ok() && current) {
       if (mutation) PrepareReplay(&request, **reply);
-      if (mutation) Done(method, std::move(request), SeqOf(**reply), std::move(ticket));
+      if (mutation) Done(method, std::move(request), **reply, std::move(ticket));
       co_return std::move(*reply);
     }
     Error error(FsError::kDeadline, "no answer in time");
@@ -195,8 +203,9 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
 }
 
 template <class Req, class Rep>
-void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, CommitSeq seq,
+void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req request, const Rep& reply,
                        OpTicket ticket) {
+  const CommitSeq seq = SeqOf(reply);
   if (AnsweredDurable(request)) {
     KnownDurable(seq);
     return;
@@ -204,13 +213,16 @@ void MetaSession::Done(Task<Result<Rep>> (MetaService::*method)(Req), Req reques
   if (!seq || seq <= durable_seq_) return;
   if (IsChange(request)) ticket.IsChange();
   const uint64_t bytes = BytesOf(request);
-  ops_.Keep(std::move(ticket), seq, bytes,
-            [this, method, request = std::move(request)](OpLog::Place place) { return Resend(method, request, place); });
+  const Attr* attr = AttrIn(reply);
+  const auto made = std::make_shared<uint64_t>(attr == nullptr ? 0 : attr->data_version);
+  ops_.Keep(std::move(ticket), seq, bytes, [this, method, request = std::move(request), made](OpLog::Place place) {
+    return Resend(method, request, place, made);
+  });
 }
 
 template <class Req, class Rep>
 Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*method)(Req), Req request,
-                                            OpLog::Place place) {
+                                            OpLog::Place place, std::shared_ptr<uint64_t> made) {
   const Try t = BeginTry();
   request.header.term = t.term;
   request.header.replay_order = place.order;
@@ -223,8 +235,9 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   std::optional<Result<Rep>> reply = co_await WithTimeout(
       request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
   if (reply && reply->ok()) {
-    if constexpr (std::is_same_v<Rep, CommitReply>) {
-      if (handlers_.on_repeated) handlers_.on_repeated((*reply)->attr);
+    if (const Attr* attr = AttrIn(**reply); attr != nullptr && attr->data_version != *made) {
+      const uint64_t former = std::exchange(*made, attr->data_version);
+      if (handlers_.on_repeated) handlers_.on_repeated(attr->ino, former, *made);
     }
     co_return SeqOf(**reply);
   }

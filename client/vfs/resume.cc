@@ -78,12 +78,13 @@ Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
   co_await ForgetInKernel(known);
 }
 
-// What was committed is committed under other numbers now.
-void Vfs::OnRepeated(const Attr& attr) {
-  auto it = inodes_.find(attr.ino);
+// A mutation that is done again may give the file another version than before. If others of ours came after it, theirs counts.
+void Vfs::OnRepeated(InodeId ino, uint64_t former, uint64_t now) {
+  auto it = inodes_.find(ino);
   if (it == inodes_.end()) return;
-  it->second->attr.data_version = attr.data_version;
-  if (it->second->base_version) it->second->base_version = attr.data_version;
+  VfsInode& n = *it->second;
+  if (n.attr.data_version == former) n.attr.data_version = now;
+  if (n.base_version == former) n.base_version = now;
 }
 
 Task<void> Vfs::TakeUp(std::shared_ptr<VfsInode> inode) {

@@ -128,7 +128,7 @@ class Vfs {
   Task<void> OnRestart();
   Task<void> OnReclaimed(bool lost);
   Task<void> OnCameBack(std::vector<NotTaken> not_taken);
-  void OnRepeated(const Attr& attr);
+  void OnRepeated(InodeId ino, uint64_t former, uint64_t now);
   std::vector<HeldInode> Held();
   // Of which it holds a lease, and has told the server that they are there.
   std::vector<InodeId> Leased() const;

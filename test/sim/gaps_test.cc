@@ -386,6 +386,48 @@ TEST_F(Gaps, ARestartInTheGap) {
   Close(0, h), Close(0, lost);
 }
 
+// The server lost a commit and another change of the bytes, both were done again, and then the client is cut off: the file is
+// as it knows it.
+enum class Change { kTruncate, kOpenTruncated, kClone };
+class GapAfterARestart : public Gaps, public testing::WithParamInterface<Change> {};
+
+TEST_P(GapAfterARestart, WhatWasDoneAgainIsNoConflict) {
+  const InodeId ino = Create(0, kRootInode, "f", Block('a')), other = Create(0, kRootInode, "g", "GG");
+  VfsHandlePtr h = Open(0, ino);
+  RunFor(10 * kSecond);  // what was done is known to be durable
+  ASSERT_EQ(Put(0, h, 0, "mine"), FsError::kOk);
+  VfsHandle flags;
+  flags.read = flags.write = true;
+  std::string want = Block('a').replace(0, 8, "minemore");
+  if (GetParam() == Change::kTruncate) {
+    SetAttrIn set;
+    set.size = 2;
+    ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
+    want = std::string("mi\0\0more", 8);
+  } else if (GetParam() == Change::kOpenTruncated) {
+    auto opened = Do(vfs(0).Open(kRoot, ino, true, flags));
+    ASSERT_TRUE(opened.ok()) << opened.error();
+    Close(0, std::move(opened->handle));
+    want = std::string("\0\0\0\0more", 8);
+  } else {
+    VfsHandlePtr from = Open(0, other);
+    const auto cloned = Do(vfs(0).CopyRange(kRoot, from, 0, h, 0, 2));
+    ASSERT_TRUE(cloned.ok() && *cloned == 2) << cloned.error();
+    want.replace(0, 2, "GG");
+  }
+  cluster_.CrashMeta(true);
+  RunFor(kSecond);
+  cluster_.StartMeta();
+  RunFor(5 * kSecond);
+  ASSERT_EQ(Put(0, h, 4, "more"), FsError::kOk);
+  GapOf(0, 30 * kSecond);
+  RunFor(10 * kSecond);
+  EXPECT_EQ(Sync(0, h), FsError::kOk);
+  EXPECT_EQ(Read(1, ino), want);
+  Close(0, h);
+}
+INSTANTIATE_TEST_SUITE_P(By, GapAfterARestart, testing::Values(Change::kTruncate, Change::kOpenTruncated, Change::kClone));
+
 // Both are away at once, and one comes back before the other.
 TEST_F(Gaps, BothAtOnce) {
   const InodeId ino = Create(0, kRootInode, "f", Block('a')), second = Create(1, kRootInode, "g", Block('a'));
@@ -552,7 +594,7 @@ TEST_P(GapSeeds, OnlyWhatConflictsIsLost) {
 // STRIA_TEST_SEEDS=1000 for more.
 uint64_t Seeds() {
   const char* text = std::getenv("STRIA_TEST_SEEDS");
-  return text == nullptr ? 30 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GapSeeds, testing::Range<uint64_t>(1, 1 + Seeds()));
 
