@@ -165,7 +165,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
     }
     const Counted waits(&inode->room_waits);
     (void)co_await WithTimeout(left_ns, DirtyFell());
-    if (inode->failures != failures && inode->failing()) co_return inode->failure;
+    if (inode->failures != failures && inode->failing() && !ServerSilent(inode->failure.code)) co_return inode->failure;
   }
   co_return Ok();
 }

@@ -8,6 +8,13 @@
 #include "client/vfs/vfs.h"
 
 namespace stria {
+namespace {
+Task<bool> BatchDone(std::shared_ptr<VfsInode> inode) {
+  co_await inode->batch_done.Wait();
+  co_return true;
+}
+}  // namespace
+
 bool Vfs::InlineRefused(FsError e) {
   return e == FsError::kTooBig || e == FsError::kQuota || e == FsError::kNoSpace;
 }
@@ -55,17 +62,33 @@ Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAt
 Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
   const uint64_t era = n.era;
-  const uint64_t failures = n.failures;
+  const int64_t began_ns = Executor::Current().NowNs();
+  const int64_t timeout_ns = session_.options().timeout_ns;
+  int64_t until_ns = began_ns + timeout_ns;  // without any progress
+  uint64_t failures = n.failures, head = n.dirty.head();
   const OpSeq before = session_.NextOp();
   if (durable) ++n.durable_waiters;
   n.dirty.Seal();
   const uint64_t mine = n.dirty.seals();
-  while (n.dirty.head_seal() <= mine && n.era == era && n.failures == failures) {
+  Error gave_up;
+  while (n.dirty.head_seal() <= mine && n.era == era) {
+    if (n.failures != failures) {
+      // Servers that were silent until now may answer this call's own attempt.
+      if (n.failure_began_ns >= began_ns || !ServerSilent(n.failure.code)) break;
+      failures = n.failures;
+    }
+    if (std::exchange(head, n.dirty.head()) != head) until_ns = Executor::Current().NowNs() + timeout_ns;
+    const int64_t left_ns = until_ns - Executor::Current().NowNs();
+    if (left_ns <= 0) {
+      gave_up = Error(FsError::kTimedOut, "what was written is kept, and the servers do not say that they have it");
+      break;
+    }
     StartWriteBack(inode);
-    co_await n.batch_done.Wait();
+    (void)co_await WithTimeout(left_ns, BatchDone(inode));
   }
   if (durable) --n.durable_waiters;
   if (n.era != era) co_return n.loss;
+  if (!gave_up.ok()) co_return gave_up;
   if (n.dirty.head_seal() <= mine) co_return n.failure;  // another batch may have succeeded since
   if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
   // And what was changed of it by its name, or of its names.
@@ -204,6 +227,7 @@ Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const Di
 Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch) {
   VfsInode& n = *inode;
   const uint64_t era = n.era;
+  const int64_t began_ns = Executor::Current().NowNs();
   auto result = co_await StoreAndCommit(inode, batch, era);
   if (n.era != era) {  // the buffer was dropped
     DropIfIdle(inode);
@@ -223,6 +247,7 @@ Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch bat
   } else {
     if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
     n.failure = result.error();
+    n.failure_began_ns = began_ns;
     ++n.failures;
     DropUnreachable(inode);
   }

@@ -142,6 +142,7 @@ class VfsInode {
   uint64_t failures = 0;        // batches that failed, ever
   uint64_t failures_at_success = 0;
   Error failure;                // of the last of them
+  int64_t failure_began_ns = 0;  // when that was begun
   bool failing() const { return failures != failures_at_success; }
   uint32_t durable_waiters = 0; // commits are asked to be durable
   // Of this inode by us. A restart of the server may lose commits and give their numbers again, so that numbers say
