@@ -113,7 +113,7 @@ struct BackupState {
   uint64_t held_shards = 0;   // of those, found so far
   std::string damage;         // what of the metadata store itself could not be read; "" if nothing was met
 };
-// Mirrored columns that get one parity together (ARCHITECTURE.md, "Folding").
+// Mirrored columns that get one parity together (docs/folding.md).
 struct FoldState {
   bool on = false;
   uint64_t under_way = 0;     // folds

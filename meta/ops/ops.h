@@ -171,7 +171,7 @@ struct StripeUsage {
 };
 // kTooBig if more than `limit` extents use it.
 Result<StripeUsage> ReadStripeUsage(Txn& txn, const StripeInfo& info, size_t limit);
-// Columns of several stripes that are to be put together (ARCHITECTURE.md, "Folding").
+// Columns of several stripes that are to be put together (docs/folding.md).
 struct FoldMember {
   StripeId stripe;
   uint16_t column = 0;  // a data column, that files use
