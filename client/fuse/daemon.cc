@@ -18,12 +18,12 @@ void WriteAll(int fd, const std::string& text) {
   while (at < text.size()) {
     const ssize_t n = write(fd, text.data() + at, text.size() - at);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;  // the starter is gone; nobody to tell
+    if (n <= 0) return;  // the starter is gone
     at += static_cast<size_t>(n);
   }
 }
 
-// What the child has to say: its exit code as a byte, then a sentence.
+// From the child: its exit code as a byte, then a sentence.
 [[noreturn]] void WaitForChild(int fd) {
   std::string said;
   char part[512];

@@ -1,4 +1,4 @@
-// Becoming a daemon whose starter waits until the work is known to be under way, and learns why if it is not.
+// A daemon whose starter waits until the daemon works, or learns why it does not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// An executor with a thread of its own, for programs whose main thread does blocking things besides.
+// An executor with a thread of its own, for programs whose main thread blocks.
 #pragma once
 
 #include <future>
@@ -14,7 +14,7 @@ namespace stria {
 class ExecutorThread {
  public:
   ExecutorThread() : scope_(std::make_unique<TaskScope>()), thread_([this] { executor_.Run(); }) {}
-  // What still runs is cancelled. Everything made on the executor's thread is to be destroyed before.
+  // Cancels what still runs. Destroy everything that was made on the executor's thread before.
   ~ExecutorThread() {
     Do([this] { scope_.reset(); });
     executor_.Stop();

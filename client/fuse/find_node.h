@@ -1,4 +1,4 @@
-// Which node of the room this machine is, for mounts that are not told: what lies on its disks is near.
+// Which node of the cluster this machine is, for mounts without --node: data on its own disks is near.
 #pragma once
 
 #include <functional>

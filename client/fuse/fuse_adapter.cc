@@ -118,7 +118,7 @@ void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Asker asker, Fus
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));
   }
-  // Who dies closes its files one after another.
+  // A dying process closes its files one after another.
   const bool closes_dying = asked.opcode == FUSE_FLUSH && asked.thread != 0 && asked.thread == dying_;
   LookBy(asked.at_ns + (closes_dying ? 0 : kLookNs));
   r->task_.Spawn(Carry(this, r, std::move(work)));
@@ -138,7 +138,7 @@ void FuseAdapter::LookAtRunning() {
   for (auto& [id, r] : requests_) {
     if (!r->req_) continue;
     const int64_t waits_ns = now_ns - r->asked_.at_ns;
-    // No signal is told of who dies and closes a file by that, nor of who waits for pages that are read ahead.
+    // The kernel reports no signal for a dying process that closes its files, nor for a thread that waits for readahead pages.
     if (r->asked_.thread != 0 && r->on_interrupt_ != OnInterrupt::kIgnore) {
       const bool soon = r->interrupted_ || r->asked_.opcode == FUSE_FLUSH;
       again_soon = again_soon || soon;
@@ -170,7 +170,7 @@ Task<void> FuseAdapter::LetDyingGo(FuseAdapter* adapter, RequestsOfThreads askin
   }
 }
 
-// Nobody waits in the dark.
+// The log names each slow request.
 void FuseAdapter::SayIfSlow(FuseRequest& r, int64_t waits_ns) {
   if (!options_.slow || r.said_slow_ || waits_ns < kSlowNs) return;
   r.said_slow_ = true;

@@ -1,13 +1,13 @@
 // The FUSE low-level operations on a Vfs: one coroutine per kernel request.
 //
 // 1. A reader thread (fuse_mount.h) hands a request to libfuse, which calls an operation of Ops().
-// 2. The operation copies its arguments and Begin()s: who is asking is found out, the rest is posted.
+// 2. The operation copies its arguments. Begin() finds out the caller and posts the rest.
 // 3. On the executor's thread a FuseRequest owns the coroutine that asks the Vfs and replies.
-// 4. An interrupt ends what waits for a lock. Everything else is answered when it is done, whatever signal came, unless its
-//    caller is found to be dying (thread_state.h): then OnInterrupt decides.
+// 4. A signal (FUSE_INTERRUPT) ends only a wait for a lock. Any other request is answered when it is done, unless its caller is
+//    found to be dying (thread_state.h): then OnInterrupt decides.
 //
-// Everything is the executor's thread's but Ops() and Begin(). The kernel's lookup counts are kept for its caches only
-// (kernel_cache.h): Vfs has no state per name, and inode numbers are never used twice.
+// Executor's thread only, except Ops() and Begin(). The kernel's lookup counts serve only the kernel caches (kernel_cache.h):
+// Vfs has no state per name, and inode numbers are never used twice.
 #pragma once
 
 #include <fuse3/fuse_lowlevel.h>
@@ -38,8 +38,8 @@ namespace stria {
 struct FuseAdapterOptions {
   RootMap roots;
   OwnerMap owner;
-  // The file that has just what this one has, for the kernel to read in its place; null if there is none. Not given: the
-  // kernel is asked to do that with no file.
+  // A file with exactly the bytes of this one, which the kernel reads in its place; null if there is none. Function not given:
+  // no passthrough.
   Passthrough::FindFile whole_file;
   // Called before a reply that gives the kernel an inode with attributes that it keeps.
   std::function<void(InodeId)> told;
@@ -50,18 +50,18 @@ struct FuseAdapterOptions {
   FuseKernelCache* names = nullptr;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
-  // What takes long, and why perhaps; to be told like `warn`.
+  // Requests that take long, and perhaps why; for an operator, like `warn`.
   std::function<void(const std::string&)> slow;
-  // Who asks for a change is told after this that it failed if the metadata server does not say whether it was done.
+  // A change fails for its caller after this time if the metadata server does not say whether the change was done.
   int64_t timeout_ns = 60 * kSecond;
 };
 
 // An open file of the kernel.
 struct FuseFile {
   VfsHandlePtr handle;
-  // Who locked through it and has not been heard to close it.
+  // Processes that locked through this file and have not closed it yet.
   std::set<std::pair<LockKind, uint64_t>> lock_owners;
-  // Reads and writes are on behalf of whoever opened the file, as POSIX has it.
+  // Reads and writes have the rights of the opener, as in POSIX.
   Caller opener;
   OpenMode mode = OpenMode::kOrdinary;
   uint32_t running = 0;  // requests; an interrupted one may go on after the kernel's release
@@ -105,9 +105,9 @@ struct ReaderSlot {
 
 class FuseAdapter {
  public:
-  static constexpr int64_t kInterruptGraceNs = 1 * kSecond;  // for who waits for a lock, to give up its place
+  static constexpr int64_t kInterruptGraceNs = 1 * kSecond;  // for a waiter for a lock to give up its place
   static constexpr int kMaxWarningsPerSecond = 10;
-  static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is told of
+  static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is logged
   static constexpr int64_t kLookNs = 1 * kSecond;   // how often what runs is looked at
   static constexpr int64_t kLookForDyingNs = 100 * kMillisecond;  // as often while a caller may be dying
   // The kernel's copy of larger replies is made by a thread of its own.
@@ -129,10 +129,10 @@ class FuseAdapter {
   void SetDevice(int fd) { through_.SetDevice(fd); }
   bool wants_passthrough() const { return through_.on(); }
   FuseFeatures features() const;
-  // Whose requests are being processed on this thread; null when it stops.
+  // The mount whose requests this thread processes; null when it stops.
   static void SetReaderSlot(ReaderSlot* slot);
 
-  // After the last Begin: resumes when nothing runs any more. What takes longer than timeout_ns is cancelled.
+  // Call after the last Begin. Returns when nothing runs any more; cancels what takes longer than timeout_ns.
   Task<void> Drain(int64_t timeout_ns);
   uint64_t requests_begun() const { return next_id_ - 1; }
   size_t running() const { return requests_.size() - finished_.size(); }
@@ -174,7 +174,7 @@ class FuseAdapter {
   void Given(InodeId ino) {
     if (options_.given) options_.given(ino);
   }
-  // Of replies that the kernel did not want any more, or (any thread) of a FORGET.
+  // After a reply that the kernel did not take, or (any thread) a FORGET.
   void TakeBack(InodeId ino) {
     if (options_.forgotten) options_.forgotten(roots().ToNode(ino), 1);
   }
@@ -203,7 +203,7 @@ class FuseAdapter {
     FuseAdapter* const adapter_;
     const std::pair<InodeId, std::string> key_;
   };
-  // What it leads to for the kernel; none if it is not being renamed.
+  // The inode that the kernel has under this name; none if the name is not being renamed.
   InodeId MovingFrom(InodeId dir, const std::string& name) const;
   void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
     if (options_.names) options_.names->Renamed(from_dir, from, to_dir, to);
@@ -262,7 +262,7 @@ class FuseAdapter {
   TaskScope looks_;  // last
 };
 
-// Who may not keep them takes suid and sgid from a file that has `mode` by writing to it.
+// A caller who may not keep suid and sgid clears them from a file that has `mode` by writing to it.
 Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode);
 
 // Filled in by the files of operations.

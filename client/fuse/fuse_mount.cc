@@ -23,8 +23,8 @@ namespace {
 
 constexpr size_t kHeaderBytes = sizeof(fuse_in_header) + sizeof(fuse_write_in);
 
-// Whose request this reader's thread is processing. libfuse's own user data is the adapter, which the
-// operations need; its hooks find the mount here. Other threads' replies need nothing of it.
+// The mount whose request this reader's thread processes. libfuse's own user data is the adapter, for the operations; libfuse's
+// hooks find the mount here. Replies from other threads need neither.
 thread_local FuseMount* reading_mount = nullptr;
 
 // Does nothing, but ends a system call.
@@ -120,14 +120,15 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
     conn->want = on ? conn->want | (conn->capable & flags) : conn->want & ~flags;
   };
   want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC, true);
-  want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, false);  // it would ask for each name all the same (ops_dirs.cc)
-  want(FUSE_CAP_EXPORT_SUPPORT, true);  // handles of files outlive what the kernel knows (LookupByNumber)
+  want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, false);  // the kernel asks for each name at each use anyway (ops_dirs.cc)
+  want(FUSE_CAP_EXPORT_SUPPORT, true);  // file handles outlive the kernel's inodes (LookupByNumber)
   want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, nor is its inode used again
-  // Pages are dropped when the server says so; and before the kernel reads from pages it looks whether it may still believe the attributes, and asks if not (Vfs::PagesGated).
+  // The mount drops pages when the server says so. Before the kernel reads from pages it checks whether the attributes are still
+  // valid, and asks if not (Vfs::PagesGated).
   want(FUSE_CAP_AUTO_INVAL_DATA, true);
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
   want(FUSE_CAP_WRITEBACK_CACHE, false);
-  // Requests are read into buffers of ours, replies are written from memory.
+  // Requests are read into the mount's own buffers, replies are written from memory.
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // its second version is added by ExtendInitReply
   want(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, true);
@@ -143,8 +144,8 @@ bool FuseMount::WaitReadersEnd(int64_t timeout_ms) {
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return readers_ == 0; });
 }
 
-// Ends the connection whoever still has the filesystem mounted (a file that is open, a container that was
-// started meanwhile and got a copy of all mounts): the kernel does so when its last descriptor goes.
+// Ends the connection even if another process still has the filesystem mounted (an open file, a container that was started
+// meanwhile and got a copy of all mounts). The kernel ends it only with its last descriptor.
 void FuseMount::Disconnect() {
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   CHECK(null >= 0 && dup3(null, fd_, O_CLOEXEC) == fd_, "cannot replace a descriptor");
@@ -158,13 +159,13 @@ void FuseMount::Disconnect() {
 void FuseMount::Stop() {
   if (threads_.empty() || stopped_) return;
   stopped_ = true;
-  fuse_session_exit(session_);  // or libfuse complains of answers that nobody takes
+  fuse_session_exit(session_);  // or libfuse complains that it cannot send answers
   bool gone;
   {
     std::lock_guard<std::mutex> lock(mu_);
     gone = gone_;
   }
-  // Somebody may have mounted something else on top of us, or in our place.
+  // Another filesystem may be mounted on top of this one, or in its place.
   const std::optional<MountEntry> now = FindMount(options_.mountpoint);
   const bool ours = now && entry_ && now->dev_major == entry_->dev_major && now->dev_minor == entry_->dev_minor;
   if (!gone && ours && !Unmount(options_.mountpoint, false).ok()) {

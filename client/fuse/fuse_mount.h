@@ -40,9 +40,9 @@ struct FuseMountOptions {
   int readers = 2;
   uint32_t max_background = 128;     // of the kernel's asynchronous requests
   uint64_t read_ahead_bytes = 4 * kMiB;  // of the kernel; needs root
-  size_t max_idle_buffers = 8;           // 1 MiB each; more are the allocator's, or what comes after writers has that much less
+  size_t max_idle_buffers = 8;           // 1 MiB each; more go back to the allocator, whose memory is missing afterwards
   size_t max_buffers = 512;
-  QuickWake* wake = nullptr;             // is told of each request; outlives the mount
+  QuickWake* wake = nullptr;             // hears of each request; outlives the mount
 };
 
 class FuseMount {
@@ -61,8 +61,8 @@ class FuseMount {
   FuseMount(const FuseMount&) = delete;
   FuseMount& operator=(const FuseMount&) = delete;
 
-  // Unmounts, even if files are open, ends the readers and the connection: no request begins after it, what
-  // is open fails from now on (but what the kernel reads by itself, passthrough.h). Uses SIGUSR2.
+  // Unmounts, even if files are open, and ends the readers and the connection. No request begins after it, and open files fail,
+  // except those that the kernel reads by itself (passthrough.h). Uses SIGUSR2.
   void Stop();
 
  private:

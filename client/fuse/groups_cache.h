@@ -1,7 +1,7 @@
-// Supplementary groups of the threads that make requests. The kernel does not send them; asking costs
-// the reading of a file in /proc. Remembered per (thread, uid, gid) for kGroupsValidNs. A thread may change only its groups meanwhile
-// (setgroups), and another thread may get its number. So the remembered groups may only allow. Before they refuse an operation, the
-// adapter reads the groups anew and tries again (FuseAdapter::Carry). For operations whose result depends on the groups
+// Supplementary groups of the threads that make requests. The kernel does not send them; asking costs the reading of a file in
+// /proc. They are remembered per (thread, uid, gid) for kGroupsValidNs. Meanwhile a thread may change its groups (setgroups),
+// and another thread may get its number. So the remembered groups may only allow. Before they refuse an operation, the adapter
+// reads the groups anew and tries again (FuseAdapter::Carry). For operations whose result depends on the groups
 // (Identity::kCallerNow) it always reads them anew. Thread-safe. Bound: kMaxGroupsCached entries.
 #pragma once
 

@@ -61,7 +61,7 @@ void FuseKernelCache::Detach() {
     data = std::move(data_threads_);
     attr = std::move(attr_thread_);
   }
-  attr.reset();  // finishes what was submitted, and joins
+  attr.reset();  // finishes the submitted work, and joins
   data.reset();
 }
 

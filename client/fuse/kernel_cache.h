@@ -1,11 +1,10 @@
-// Tells the kernel to forget what it caches of an inode. A notification with data may wait for pages that a running
-// read holds, so it runs on threads of its own, never on the executor's. One of attributes alone waits for nobody, and
-// has another thread: reads wait for it (Vfs::Resizing).
+// Tells the kernel to forget what it caches of an inode. A notification with data may wait for pages that a running read holds,
+// so it runs on threads of its own, never on the executor's. A notification of attributes alone waits for no page. It has
+// another thread, because reads wait for it (Vfs::Resizing).
 //
-// An inode that the kernel does not have has nothing to forget, unless the answer that makes it known is
-// still on its way: the kernel's inode comes into being some time after our reply, with attributes that
-// nobody could revoke meanwhile. So who was told of an inode just now and does not know it is told again, until it says
-// that it has dropped it (FORGET).
+// An inode that the kernel does not have has nothing to forget, unless the reply that makes it known is still on its way: the
+// kernel makes its inode some time after the reply, with attributes that no notification could revoke meanwhile. So if a kernel
+// was told of an inode just now and says that it does not know it, it is notified again, until it drops the inode (FORGET).
 #pragma once
 
 #include <sys/types.h>
@@ -69,7 +68,7 @@ class FuseKernelCache final : public KernelCache {
 
   // On the executor's thread, before the reply that gives the kernel this inode and attributes that it keeps.
   void Told(InodeId ino);
-  // Likewise before each reply that counts as a lookup of it, and when the kernel gives such counts back.
+  // Likewise before each reply that counts as a lookup of the inode, and when the kernel returns such counts.
   void Given(InodeId ino) { inodes_.Given(roots_.ToNode(ino)); }
   void Forgotten(uint64_t node, uint64_t times) { inodes_.Forgotten(node, times); }
   // Names, likewise.
@@ -97,14 +96,14 @@ class FuseKernelCache final : public KernelCache {
   Task<void> SizeGrew(InodeId ino, uint64_t last, uint8_t byte) override;
 
  private:
-  // What the kernel said: 0 or a negative errno. 0 when there is no mount.
+  // The kernel's answer: 0 or a negative errno. 0 when there is no mount.
   Task<int> Invalidate(uint64_t node, off_t offset, off_t length);
   Task<int> Tell(bool data, std::function<int(fuse_session*)> tell);
 
   RootMap roots_;
   const Notify notify_;
   const Store store_;
-  // Of the executor's thread.
+  // Executor's thread only.
   ToldInodes told_;
   KernelInodes inodes_;
   KernelNames names_, dir_names_;  // apart, as files may be too many to know all

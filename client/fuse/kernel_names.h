@@ -1,17 +1,18 @@
-// Names that the kernel may have of the directories of a mount, by what answers gave it.
+// Names that the kernel may have of the directories of a mount, and which replies gave them to it.
 //
-// It asks for each of them again at each use. What that LOOKUP is answered decides what becomes of the name
-// (fuse_dentry_revalidate): with the same inode all stays; with another one, none, or nearly any error the kernel takes the name
-// for gone, and detaches what is mounted on or below it, for everybody. Errors that say nothing about the name
-// (no server answers, the session is gone, this caller may not ask) must not do that: LookupErrno.
+// The kernel asks for each name again at each use. The answer to that LOOKUP decides (fuse_dentry_revalidate). With the same
+// inode the name stays. With another inode, none, or nearly any error the kernel takes the name for gone, and detaches the
+// mounts on and below it, for every process. An error that says nothing about the name (no server answers, the session is gone,
+// this caller may not ask) must not do that: LookupErrno.
 //
-// A name of a directory it believes for kBelievedNs: when this mount renames it, the kernel may ask about the old name until it
-// has moved what it has, and would take the answer, that the name is not there, for the end of the directory wherever that is
-// now (linux-fsdevel, "namei: fix revalidate vs. rename race"). So while we rename, it is told that the name is there
-// (FuseAdapter::Moving), and the rename is answered when the kernel believes that for long enough, or nobody has asked for it
-// lately (MayMove). Who changes such a name on another mount waits until it is surely not believed any more (Until).
+// The kernel believes the name of a directory for kBelievedNs. When this mount renames the directory, the kernel may still ask
+// for the old name before it has moved its own entry. The answer "not there" would end the directory wherever it is now
+// (linux-fsdevel, "namei: fix revalidate vs. rename race"). So during the rename the mount answers that the old name is there
+// (FuseAdapter::Moving). It answers the rename when the kernel believes the name for long enough, or has not asked for it
+// lately (MayMove). A client that changes such a name on another mount waits until this kernel surely does not believe it any
+// more (Until).
 //
-// Bounded: at most kMaxNames, after which nothing is known for sure any more. Not thread-safe.
+// Bounded: at most kMaxNames; beyond that no name is known for sure. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,8 @@ inline bool SaysNameIsGone(FsError code) {
   return code == FsError::kNoEnt || code == FsError::kStale || code == FsError::kNotDir || code == FsError::kNameTooLong;
 }
 
-// What a failed LOOKUP is answered if the kernel may have the name. ENOMEM is the one error at which each kernel keeps it.
+// The answer to a failed LOOKUP of a name that the kernel may have. ENOMEM is the one error at which every kernel keeps the
+// name.
 inline int LookupErrno(FsError code, bool kept, int otherwise) {
   return kept && !SaysNameIsGone(code) && !Sabotaged(Sabotage::kDropNames) ? ENOMEM : otherwise;
 }
@@ -46,7 +48,7 @@ class KernelNames {
   static constexpr size_t kMaxNames = 256 * 1024;
   static constexpr int64_t kBelievedNs = 50 * kMillisecond;
   static constexpr int64_t kMoveNs = 25 * kMillisecond;   // in which the kernel moves a name when it has our answer
-  static constexpr int64_t kQuietNs = 10 * kMillisecond;  // who walks there all the time has asked within this
+  static constexpr int64_t kQuietNs = 10 * kMillisecond;  // a process that walks there all the time has asked within this
   // The kernel counts from when the thread that asked takes the answer, which may have to wait for a processor, and in
   // jiffies.
   static constexpr int64_t kLateNs = 80 * kMillisecond;
@@ -80,7 +82,7 @@ class KernelNames {
     const int64_t believed_to_ns = Until(dir, name) - kLateNs;
     return now_ns + kMoveNs <= believed_to_ns || now_ns > believed_to_ns + kQuietNs;
   }
-  // Was renamed, or exchanged; what was replaced is nobody's name any more. What was believed goes along.
+  // After a rename or exchange. A replaced inode has no name any more; how long a name is believed moves with it.
   void Moved(InodeId from_dir, std::string_view from, InodeId to_dir, std::string_view to) {
     if (!more_) std::swap(names_[Key(from_dir, from)], names_[Key(to_dir, to)]);
   }

@@ -1,11 +1,11 @@
-// What lookups gave the kernel just now. A path's last step is a LOOKUP, and often a GETATTR of what it gave, or an OPEN; if
-// somebody removes that name between the two, a local filesystem still has the inode in hand and answers. ESTALE makes the
-// kernel look up once more, and goes to the program if that happens again.
+// Inodes that lookups gave the kernel just now. The last step of a path is a LOOKUP, and often a GETATTR or an OPEN of its
+// result. If another process removes the name between the two, a local filesystem still has the inode and answers. ESTALE makes
+// the kernel look up once more, and reaches the program if that happens again.
 //
-// So a GETATTR is answered from here; and whoever met ESTALE at an open has what he looks up next held open for him. (What another
-// mount has looked up the metadata server keeps for a while; what we remove ourselves it does not, as rm looks up, too.)
+// So a GETATTR is answered from here. A thread that met ESTALE at an open has its next lookup held open for it. (The metadata
+// server keeps for a while what another mount has looked up. It does not keep what this mount removes, as rm looks up, too.)
 //
-// A memory of kSlots inodes and threads for kKeepNs: whoever finds the slot taken takes it over. Executor's thread only.
+// A memory of kSlots inodes and threads for kKeepNs; a later entry takes over the slot. Executor's thread only.
 #pragma once
 
 #include <cstdint>

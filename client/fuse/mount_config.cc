@@ -20,7 +20,7 @@ constexpr std::string_view kNotOurs[] = {
     // of mount(8) and its helpers
     "defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup", "_netdev", "_rnetdev",
     "nofail", "fail", "remount", "silent", "loud",
-    // what is so anyway
+    // options that are the default anyway
     "rw", "nomand", "noiversion", "nolazytime",
     // when times of access move is decided here (docs/posix.md); others' names for it change nothing, as with NFS
     "atime", "relatime", "norelatime", "strictatime", "nostrictatime", "diratime", "nodiratime", "lazytime",
@@ -165,8 +165,8 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
   if (is_root && !has("allow_other") && !has("allow_root")) o.push_back("allow_other");
   if (!config->read_only) std::erase(o, "ro");
   if (config->sync) o.push_back("sync");  // the kernel shows it, and leaves it to us
-  // mount(8) keeps "dev" and "suid" to itself, as what is so unless it is said otherwise: its helpers see them by the absence of
-  // the others (as mount.fuse(8) does). libfuse has it the other way round.
+  // mount(8) does not pass "dev" and "suid", because they are its defaults: helpers see them by the absence of their opposites
+  // (as mount.fuse(8) does). libfuse's defaults are the opposites.
   if (config->by_mount8 && is_root) {
     for (const char* allowed : {"dev", "suid"}) {
       if (!has(std::string("no") + allowed) && !has(allowed)) o.push_back(allowed);
@@ -245,7 +245,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
       app.add_flag("-f,--foreground", config.foreground, "stay in the foreground, log to stderr");
     }
   }
-  // What mount(8) and umount(8) pass to their helpers.
+  // Options that mount(8) and umount(8) pass to their helpers.
   bool ignored = false;
   std::string ignored_text;
   app.add_flag("-n,-s,-v,-r", ignored, "")->group("");

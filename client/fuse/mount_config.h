@@ -16,7 +16,7 @@ namespace stria {
 
 inline constexpr uint64_t kMinMountMemoryBytes = 128 * kMiB;
 
-// What the command line asks for. As mount.stria or mount.fuse.stria the program is a helper of mount(8), as
+// The settings of the command line. As mount.stria or mount.fuse.stria the program is a helper of mount(8), as
 // umount.fuse.stria one of umount(8).
 enum class MountVerb : uint8_t { kMount, kRemount, kUnmount, kNothing };
 
@@ -24,7 +24,7 @@ struct MountConfig {
   MountVerb verb = MountVerb::kMount;
   bool by_mount8 = false;
   bool lazy = false, force = false;    // of kUnmount
-  std::optional<uint32_t> uid, gid;    // whose all files seem to be
+  std::optional<uint32_t> uid, gid;    // the owner that all files seem to have
   std::vector<std::string> addresses;  // host:port of metadata servers
   std::string path = "/";              // of the directory that is mounted
   std::string mountpoint;
@@ -54,7 +54,7 @@ Result<void> ParseSource(std::string_view text, MountConfig* config);
 // The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they
 // can stand in fstab; what mount(8) keeps for itself is passed over; the rest is for libfuse.
 Result<void> ParseMountOptions(std::string_view text, MountConfig* config);
-// Adds what is on by default and checks that nothing is missing.
+// Adds defaults and checks that nothing is missing.
 Result<void> CompleteConfig(bool is_root, MountConfig* config);
 
 struct ParsedCommand {

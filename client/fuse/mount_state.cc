@@ -62,7 +62,7 @@ std::string MountStatePath(const MountEntry& mount) {
 Result<MountStateFile> MountStateFile::Make(const MountEntry& mount, MountState state) {
   if (mkdir(kDirectory, 0755) != 0 && errno != EEXIST) return ErrnoError(errno, "make " + std::string(kDirectory));
   const std::string path = MountStatePath(mount);
-  // A file that a crashed program of the same device number left is nobody's any more.
+  // A file that a crashed program of the same device number left behind.
   if (unlink(path.c_str()) != 0 && errno != ENOENT) return ErrnoError(errno, "remove " + path);
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return ErrnoError(errno, "make " + path);

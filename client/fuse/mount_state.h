@@ -1,6 +1,6 @@
-// What a running stria-mount tells others on this machine about its mount: a file under /run, locked as long as
-// the program runs. umount(8) waits for it; who mounts on the same directory after a crash learns whose leases
-// to take over. Blocks; not for the executor's thread.
+// A file under /run that a running stria-mount keeps about its mount, locked as long as the program runs. umount(8) waits for
+// it. A later mount on the same directory after a crash learns from it whose leases to take over. Blocks; not for the
+// executor's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ struct MountState {
 std::string EncodeMountState(const MountState& state);
 std::optional<MountState> DecodeMountState(const std::string& text);
 
-// Of root's mounts; others leave no file, and nobody can wait for them.
+// For root's mounts only; umount(8) waits for no others.
 std::string MountStatePath(const MountEntry& mount);
 
 // Held by the program; the file goes with it.

@@ -61,7 +61,7 @@ bool WriteFile(const std::string& path, const std::string& text) {
 // Dead mounts on top of each other that are cleared away.
 constexpr int kMaxDeadMounts = 16;
 
-// A mount whose program is stopped does not answer; one whose servers are gone does, from what it knows.
+// A mount with a stopped program does not answer; a mount without servers does, from its caches.
 constexpr auto kAnswerTime = std::chrono::seconds(10);
 
 struct Answer {
@@ -84,7 +84,7 @@ std::future<Answer> Ask(const std::string& path) {
   return answer;
 }
 
-// For those who may not call umount(2).
+// For users who may not call umount(2).
 bool RunFusermount(const std::string& mountpoint, bool lazily) {
   const pid_t child = fork();
   if (child < 0) return false;
@@ -174,7 +174,7 @@ Result<std::string> PrepareMountpoint(const std::string& path, std::optional<Uui
 
 Result<void> Unmount(const std::string& mountpoint, bool lazily) {
   if (geteuid() == 0) {
-    // MNT_FORCE aborts the connection, so that nobody waits for answers that will not come.
+    // MNT_FORCE aborts the connection, so that no program waits for answers that will not come.
     const int flags = UMOUNT_NOFOLLOW | (lazily ? MNT_DETACH | MNT_FORCE : 0);
     if (umount2(mountpoint.c_str(), flags) == 0) return Ok();
     return ErrnoError(errno, "unmount " + mountpoint);

@@ -1,5 +1,4 @@
-// What the system knows about mount points: reading the mount table, clearing away dead mounts,
-// unmounting. Blocks; not for the executor's thread.
+// The system's mount points: reads the mount table, clears away dead mounts, unmounts. Blocks; not for the executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +28,14 @@ std::optional<MountEntry> FindMount(const std::string& mountpoint);
 // Also by a bind mount: whether this namespace shows it at all.
 bool IsMountedAnywhere(const MountEntry& mount);
 
-// A directory to mount on: made absolute, free of the mount of a stria-mount that crashed ("Transport endpoint
-// is not connected") or is stopped, which is disconnected and unmounted lazily. Errors say what is wrong with it.
-// `former`: the client whose mount was cleared away because its program had crashed; leases can be taken over.
+// A directory to mount on: made absolute. The mount of a stria-mount that crashed ("Transport endpoint is not connected") or is
+// stopped is disconnected and unmounted lazily. Errors say what is wrong with the directory. `former`: the client whose crashed
+// mount was cleared away; its leases can be taken over.
 Result<std::string> PrepareMountpoint(const std::string& path, std::optional<Uuid>* former = nullptr);
-// A path made absolute without asking what is mounted there: only its parent directories are looked at.
+// Makes a path absolute without touching a mount there: it looks at parent directories only.
 Result<std::string> MountpointPath(const std::string& path);
 
-// Ends a mount of ours whose bytes are safe. `lazily`: also if files are open, which then fail.
+// Ends a mount of this program whose bytes are safe. `lazily`: also if files are open, which then fail.
 Result<void> Unmount(const std::string& mountpoint, bool lazily);
 
 // How far the kernel reads ahead on this mount; needs root. False if it could not be set.

@@ -33,7 +33,7 @@ std::string WhyNot(int err, const std::string& mountpoint) {
   return "cannot change " + mountpoint + ": " + std::strerror(err);
 }
 
-// The mount of ours there; says what is wrong if there is none.
+// This program's mount there, or the error that there is none.
 std::optional<MountEntry> OurMount(const std::string& given, std::string* mountpoint) {
   auto path = MountpointPath(given);
   if (path.ok()) {

@@ -1,4 +1,4 @@
-// What mount(8) and umount(8) ask of a mount that is there. Blocks.
+// What mount(8) and umount(8) do with an existing mount: remount, unmount and wait. Blocks.
 #pragma once
 
 #include "client/fuse/mount_config.h"

@@ -1,9 +1,9 @@
-// How the kernel is told to treat each open file of an inode, so that they agree. Pure.
+// How the kernel is told to treat each open file of an inode, so that all of them agree. Pure.
 //
-// The kernel (fs/fuse/iomode.c, Linux 6.9) reads a file that is open with FOPEN_PASSTHROUGH from another, its backing, and
-// asks us nothing. While an inode has one such, all that are opened must name the same backing, be it in vain
-// (FOPEN_DIRECT_IO beside it: requests come to us); and while it has one that is not, none may begin. An open that breaks
-// this gives the application EIO.
+// The kernel (fs/fuse/iomode.c, Linux 6.9) reads a file that is open with FOPEN_PASSTHROUGH from another file, its backing, and
+// asks the mount nothing. While an inode has one such open file, each further open must name the same backing, even if it does
+// not use it (with FOPEN_DIRECT_IO beside it requests come to the mount). While an inode has another open file, none with
+// passthrough may begin. An open that breaks this rule gives the application EIO.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,9 @@ class OpenModes {
   bool MayBegin(InodeId ino) const { return !open_.contains(ino); }
   // Has just those bytes that the file has at this version of its data. REQUIRES: MayBegin. Enter comes next.
   void Begin(InodeId ino, int32_t backing, uint64_t data_version);
-  // A file that is opened now, and counted unless it is kBusy. `data_version`: of the file, if it is surely that and will be
-  // until somebody tells us.
+  // Opens a file; counted unless it is kBusy. `data_version`: of the file, if that is certain until the next notice.
   OpenedAs Enter(InodeId ino, bool writes, std::optional<uint64_t> data_version);
-  // It is open no more. The backing that nobody uses any more, if there is one.
+  // Closes a file. Returns the backing if this was its last user.
   std::optional<int32_t> Leave(InodeId ino, OpenMode mode);
   bool HasBacking(InodeId ino) const {
     const auto it = open_.find(ino);

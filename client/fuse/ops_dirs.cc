@@ -4,10 +4,10 @@
 // The kernel asks for a page or so at a time; entries are fetched kReadDirEntries at once and kept with
 // the open directory.
 //
-// The kernel is given names alone (no READDIRPLUS): it would ask for each of them again when it is used, as it keeps none,
-// and what it enters from a listing it believes more than what it knows, however late that comes (fuse_direntplus_link
-// drops a name, and what is mounted there, if the listing has another inode). Attributes stay in the Vfs, which answers
-// from them: of the first entries always, of more if somebody has looked up some of those before.
+// The kernel gets names alone (no READDIRPLUS). It keeps no name, so it would ask for each again at use. And it believes an
+// entry from a listing more than what it knows, however late the listing comes: fuse_direntplus_link drops a name, and the
+// mounts there, if the listing has another inode. Attributes stay in the Vfs, which answers from them: for the first entries
+// always, for more if the program has looked up some of the former.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
   }
   auto held = co_await d->mu.Lock();
   DirPacker out(room);
-  // From the start means afresh: rewinddir(3) shows what was made meanwhile.
+  // Offset 0 lists anew: rewinddir(3) shows entries made meanwhile.
   if (offset == 0 || offset != d->offset) {
     auto fetched = co_await Fetch(a, d.get(), offset);
     if (!fetched.ok()) {
@@ -109,7 +109,7 @@ Task<void> ReadDir(FuseAdapter& a, FuseRequest* r, uint64_t fh, size_t room, uin
   }
   while (!full) {
     if (d->next == d->entries.size()) {
-      if (d->end || !out.empty()) break;  // do not make what is there wait for more
+      if (d->end || !out.empty()) break;  // give what is there now
       auto fetched = co_await Fetch(a, d.get(), d->offset);
       if (!fetched.ok()) {
         r->Fail(fetched.error());

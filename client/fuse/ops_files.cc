@@ -21,13 +21,13 @@ using Identity = FuseAdapter::Identity;
 // The reply to a copy has 32 bits for the length.
 constexpr uint64_t kMaxCopyBytes = 4 * kGiB - kMiB;
 
-// Suid and sgid go when someone writes or truncates who may not keep them. The kernel says so where it can;
-// otherwise everybody but root is such a one.
+// A write or truncation by a caller who may not keep suid and sgid clears them. The kernel tells so where it can; otherwise
+// this holds for every caller but root.
 bool MustKillPrivileges(FuseAdapter& a, fuse_req_t req, bool kernel_says) {
   return a.features().kill_priv ? kernel_says : fuse_req_ctx(req)->uid != 0;
 }
 
-// Whoever writes may have to take suid and sgid away (MustKillPrivileges).
+// A write may have to clear suid and sgid (MustKillPrivileges).
 Task<Result<void>> KillPrivilegesOf(FuseAdapter& a, const FuseFile& file, Caller who) {
   const VfsInode& inode = *file.handle->inode;
   uint32_t mode = inode.attr.mode;
@@ -37,8 +37,8 @@ Task<Result<void>> KillPrivilegesOf(FuseAdapter& a, const FuseFile& file, Caller
   }
   co_return co_await KillPrivileges(a.vfs(), std::move(who), inode.ino, mode);
 }
-// The kernel leaves this to us with fallocate and copy_file_range, without saying whose they are: everybody's
-// but root's.
+// With fallocate and copy_file_range the kernel leaves this to the mount and does not name the caller: clears them for all but
+// root.
 Task<Result<void>> KillPrivilegesOfUsers(FuseAdapter& a, const FuseFile& file, Caller who) {
   if (who.uid == 0) co_return Ok();
   co_return co_await KillPrivilegesOf(a, file, std::move(who));
@@ -71,7 +71,7 @@ Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool cre
 }
 
 Task<void> Open(FuseAdapter& a, FuseRequest* r, InodeId ino, int flags, bool kill_privileges) {
-  // Who writes is refused before anything is cut off, and nobody begins to read past us from here on.
+  // A writer is refused before anything is cut off, and from here on no passthrough read begins.
   std::optional<OpenedAs> as;
   if (a.features().passthrough && (HandleFor(flags).write || (flags & O_TRUNC) != 0)) {
     as = a.through().EnterToWrite(ino);
@@ -106,8 +106,8 @@ Task<void> Create(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   auto opened = co_await a.vfs().Create(r->who, parent, name, mode, (flags & O_EXCL) != 0,
                                         (flags & O_TRUNC) != 0, HandleFor(flags));
   if (!opened.ok()) {
-    // The name is there by now, and not a file's (a symlink, a FIFO, a device): at ESTALE the kernel looks up once more, and
-    // does with it what it does with such a one.
+    // The name exists by now and is no regular file (a symlink, a FIFO, a device). At ESTALE the kernel looks up once more, and
+    // handles it by its type.
     r->Fail(opened.code() == FsError::kLoop ? Error(FsError::kStale) : opened.error());
     co_return;
   }
@@ -156,7 +156,7 @@ Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, si
   }
 }
 void LlRead(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* fi) {
-  // The kernel says on whose behalf a process reads directly (FUSE_READ_LOCKOWNER), and of pages it says nothing.
+  // The kernel names the process of a direct read (FUSE_READ_LOCKOWNER), but none for pages.
   const bool for_pages = fi->lock_owner == 0;
   FuseAdapter::Of(req).Begin(req, OnInterrupt::kCancel, Identity::kNone,
                              [fh = fi->fh, size, offset, for_pages](FuseAdapter& ad, FuseRequest* r) {
@@ -210,7 +210,7 @@ void LlWrite(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, of
   FuseAdapter& a = FuseAdapter::Of(req);
   const uint32_t asked = FuseAdapter::RawArguments<fuse_write_in>().write_flags;
   if (asked & FUSE_WRITE_CACHE) {
-    // Pages of a mapping have their place, and nobody in particular writes them: any handle may bring them.
+    // Pages of a mapping know their place and have no particular writer: any handle may bring them.
     a.Begin(req, OnInterrupt::kDetach, Identity::kNone,
             [fh = fi->fh, offset, payload = FuseAdapter::TakePayload(bytes, size)](FuseAdapter& ad, FuseRequest* r) {
               return WritePages(ad, r, fh, static_cast<uint64_t>(offset), payload);

@@ -23,7 +23,7 @@ using Identity = FuseAdapter::Identity;
 
 constexpr int kHoldTries = 20;
 
-// Open for LookedUp::kKeepNs, if it can be. Of its own, as who asks may be cancelled.
+// Holds the inode open for LookedUp::kKeepNs, if it can. A task of its own, because the request may be cancelled.
 Task<void> HoldOpen(FuseAdapter& a, Caller who, InodeId ino, OneShot<FsError> told) {
   VfsHandle flags;
   flags.read = flags.noatime = true;
@@ -34,7 +34,7 @@ Task<void> HoldOpen(FuseAdapter& a, Caller who, InodeId ino, OneShot<FsError> to
   (void)co_await a.vfs().Release(who, std::move(opened->handle));
 }
 
-// What the kernel can open when it has the answer, whatever becomes of the name: a file that `r` may read.
+// Holds open a file that `r` may read, so that the kernel can open it whatever happens to the name.
 Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent, const std::string& name) {
   for (int i = 0;; ++i) {
     Result<EntryOut> found = co_await a.vfs().Lookup(r->who, parent, name);
@@ -60,8 +60,8 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   }
   const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
   Result<EntryOut> found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
-  // The kernel itself has checked before that the caller may look up there, and only asks what became of the name. (The
-  // server may not know all groups of somebody in another pid namespace.)
+  // The kernel itself has checked that the caller may look up there, and only asks what became of the name. (The server may not
+  // know all groups of a caller in another pid namespace.)
   if (kept && found.code() == FsError::kAccess) found = co_await a.vfs().Lookup(Caller(), parent, name);
   int64_t name_valid_ns = 0;
   if (found.ok()) {
@@ -74,9 +74,10 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   r->Entry(found, false, name_valid_ns);
 }
 
-// "." of any inode and ".." of a directory: what it is and where, by its number. Only who decodes the handle of a file asks so
-// (open_by_handle_at, an NFS server), when the kernel has no such inode any more: a file without a name is gone then, as who has
-// it open here has it in the kernel. Numbers are never used twice, so a handle is good for every mount at any time.
+// "." of any inode and ".." of a directory, found by number. The kernel asks so only to decode a file handle
+// (open_by_handle_at, an NFS server) of an inode that it has dropped. A file without a name is gone then, because a process
+// here that had it open would keep it in the kernel. Numbers are never used twice, so a handle is good for every mount at any
+// time.
 Task<void> LookupByNumber(FuseAdapter& a, FuseRequest* r, fuse_ino_t node, bool parent) {
   const InodeId ino = a.roots().FromNode(node);
   Result<EntryOut> found = co_await (parent ? a.vfs().Lookup(Caller(), ino, "..") : a.vfs().GetAttr(Caller(), ino));
@@ -150,7 +151,7 @@ SetAttrIn ToSetAttr(const struct stat& attr, int to_set) {
 
 Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bool kill_privileges,
                    bool by_handle) {
-  if (in.size && a.through().IsReadThrough(ino)) {  // as for who opens it to write
+  if (in.size && a.through().IsReadThrough(ino)) {  // as for an open to write
     r->Fail(FsError::kTxtBusy);
     co_return;
   }
@@ -171,7 +172,7 @@ Task<void> SetAttr(FuseAdapter& a, FuseRequest* r, InodeId ino, SetAttrIn in, bo
 }
 void LlSetAttr(fuse_req_t req, fuse_ino_t node, struct stat* attr, int to_set, fuse_file_info* fi) {
   FuseAdapter& a = FuseAdapter::Of(req);
-  // Truncation by someone who may not keep suid and sgid; changes of owner are the server's business.
+  // Truncation by a caller who may not keep suid and sgid; the server handles changes of owner.
   const bool kill = (to_set & FUSE_SET_ATTR_SIZE) && (to_set & FUSE_SET_ATTR_KILL_SUID);
   if (((to_set & FUSE_SET_ATTR_UID) && a.owner().uid) || ((to_set & FUSE_SET_ATTR_GID) && a.owner().gid)) {
     fuse_reply_err(req, EPERM);
@@ -308,7 +309,7 @@ void LlStatFs(fuse_req_t req, fuse_ino_t node) {
                              [](FuseAdapter& ad, FuseRequest* r) { return StatFs(ad, r); });
 }
 
-// Of the system's own attributes only POSIX ACLs are kept.
+// POSIX ACLs are the only system attributes that are kept.
 bool IsUnsupportedXattr(std::string_view name) {
   return name.starts_with("system.") && !name.starts_with("system.posix_acl_");
 }

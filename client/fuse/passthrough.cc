@@ -57,8 +57,8 @@ Task<OpenedAs> Passthrough::Enter(VfsHandlePtr h, bool direct) {
       }
     }
   }
-  // Where the kernel may not cache pages, others may be writing. (Who opens it under a lease to write that somebody else has, too,
-  // knows the version of the GETATTR that the kernel has asked for to check permissions.)
+  // If the kernel may not cache pages, another client may be writing. (A client that opens the file under another client's
+  // lease to write knows the version from the GETATTR that the kernel asked for to check permissions.)
   const bool as_known = h->page_cache && !direct;
   co_return modes_.Enter(ino, h->write, as_known ? std::optional(version()) : std::nullopt);
 }

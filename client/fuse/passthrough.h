@@ -1,11 +1,14 @@
-// Files that the kernel reads by itself, past the mount: each is all of one file on a disk of this machine (a shard).
+// Files that the kernel reads by itself, past the mount: each is exactly one file on a disk of this machine (a shard).
 //
-// What this gives up, and why it is asked for by an option: nobody compares what is read with its checksums (but the scrub);
-// what others change of a file is seen when it is opened anew, by mappings when all who had it open have closed it; its disk's
-// failure is the reader's, as nothing is decoded, until the disk is known as bad or the scrub has healed it; this mount's
-// user.stria.io does not count it; and while it is read, it cannot be opened for writing or truncated here. A mapping outlives
-// the file that it was made of: it shows what the shard has, and holds it, also after the mount has ended. Files are expected to
-// be written once.
+// What that gives up, and why it needs an option:
+// - Reads are not compared with checksums; only the scrub does that.
+// - A change by another client shows at the next open; in mappings, when all openers have closed the file.
+// - Nothing is decoded: if the disk fails, reads fail, until the disk is known as bad or the scrub has healed it.
+// - This mount's user.stria.io does not count the reads.
+// - While the file is read, it cannot be opened for writing or truncated here.
+// - A mapping outlives the file that it was made from: it shows the shard and holds it, also after the mount has ended.
+//
+// It is for files that are written once.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +40,11 @@ class Passthrough {
   void SetDevice(int fd) { device_ = fd; }
   bool on() const { return find_ != nullptr; }
 
-  // How to open what the Vfs has opened; counted unless it is kBusy. If the kernel does not take a backing this says so,
-  // and does not try again. `direct`: with O_DIRECT, for which the disk's filesystem may have other rules than we: not so.
+  // How to open a file that the Vfs has opened; counted unless it is kBusy. If the kernel does not take a backing, the log says
+  // so, and no other is tried. `direct`: O_DIRECT; never with a backing, because the disk's filesystem may have other rules for
+  // it.
   Task<OpenedAs> Enter(VfsHandlePtr h, bool direct);
-  // To write: without asking anybody.
+  // For an open to write: without a question to the data server.
   OpenedAs EnterToWrite(InodeId ino) { return modes_.Enter(ino, true, std::nullopt); }
   void Leave(InodeId ino, OpenMode mode);
   bool IsReadThrough(InodeId ino) const { return modes_.HasBacking(ino); }

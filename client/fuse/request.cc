@@ -20,7 +20,7 @@ bool IsForTheOperator(FsError code) {
   return code == FsError::kIo || code >= FsError::kTimedOut;
 }
 
-// What the kernel said to a reply: it may have given up waiting (ENOENT), or be gone.
+// The kernel's answer to a reply: it may have given up waiting (ENOENT), or be gone.
 bool Wanted(int reply_result) { return reply_result == 0; }
 
 }  // namespace

@@ -21,20 +21,20 @@
 
 namespace stria {
 
-// What becomes of a request when its caller is about to die (thread_state.h). Any other signal leaves all but the last as
-// they are: few programs expect EINTR of a file.
+// What happens to a request when its caller is dying (thread_state.h). Any other signal ends kEnd only: few programs expect
+// EINTR of a file.
 enum class OnInterrupt : uint8_t {
   kCancel,  // changes nothing: its coroutine is destroyed
   kDetach,  // the caller is let go, the work goes on: a change half seen would leave caches wrong
-  kIgnore,  // nobody waits for it
-  kEnd,     // waits for others (a lock): any signal ends it with EINTR, and what it has begun goes on
+  kIgnore,  // no caller waits for it
+  kEnd,     // waits for other processes (a lock): any signal ends it with EINTR, and what it has begun goes on
 };
 
-// What the kernel asks.
+// The kernel's question.
 struct FuseAsked {
   uint32_t opcode = 0;
   InodeId ino;
-  uint32_t thread = 0;  // who asks; 0 if not to be known here
+  uint32_t thread = 0;  // of the caller; 0 if not known here
   int64_t at_ns = 0;  // the executor's time
 
   std::string ToString() const;  // "write to inode 12"
@@ -52,7 +52,7 @@ class FuseRequest {
 
   Caller who;
   uint32_t thread() const { return asked_.thread; }
-  // It is a lookup of a name that the kernel may have: no error of ours takes it away (kernel_names.h).
+  // A lookup of a name that the kernel may have: no error of this mount takes the name away (kernel_names.h).
   void KeepName() { name_kept_ = true; }
 
   bool Ok() { return Fail(FsError::kOk); }

@@ -2,13 +2,11 @@
 // buffer becomes the owner of the Buffer that Vfs keeps until it is committed, and comes back here when
 // the last share of it ends. Thread-safe; buffers may outlive the pool.
 //
-// Whoever keeps a payload holds the whole buffer, so only what fills most of it is worth keeping
-// (WorthKeeping); less is copied. A stream of 64 KiB writes that each held 1 MiB used up every buffer
-// after its first few MiB, and then each of its requests waited kMaxWaitMs.
+// A kept payload holds its whole buffer, so only a payload that fills most of it is kept (WorthKeeping); others are copied.
+// (Writes of 64 KiB that each held 1 MiB used up all buffers after a few MiB, and then each request waited kMaxWaitMs.)
 //
-// Bounds: `max_idle` free buffers are kept. With `max_out` in use, Take waits kMaxWaitMs for one to come
-// back (write-back is slower than the writers) and then makes another all the same: a reader that
-// stopped for good could hold up the very request that frees one.
+// Bounds: `max_idle` free buffers are kept. With `max_out` in use, Take waits kMaxWaitMs for one to come back (write-back is
+// slower than the writers) and then makes another: a reader that waited for ever could hold up the very request that frees one.
 #pragma once
 
 #include <condition_variable>

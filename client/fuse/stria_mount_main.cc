@@ -42,8 +42,8 @@
 #include "proto/local_client.h"
 #include "proto/stubs.h"
 
-// What was freed goes back to the system in a fifth of a second, not ten: what a stream of bytes leaves behind was as much as all that
-// is in use.
+// Freed memory goes back to the system after a fifth of a second, not ten: a stream of bytes left as much free memory as is in
+// use.
 STRIA_ALLOCATOR_OPTIONS(",dirty_decay_ms:200,muzzy_decay_ms:0")
 
 namespace stria {
@@ -80,7 +80,7 @@ int BlockSignals() {
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-// What df(1) and mount(8) show.
+// The source that df(1) and mount(8) show.
 std::string SourceName(const MountConfig& config) {
   return "stria:" + Joined(config.addresses) + (config.path == "/" ? "" : ":" + config.path);
 }
@@ -175,19 +175,19 @@ class MountProgram {
   ThreadPool local_reads_;  // from disks of the own node
   FuseKernelCache kernel_;
   std::optional<QuickWake> wake_;
-  // Of the executor's thread.
+  // Executor's thread only.
   std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<LocalDataConnector> local_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<FuseAdapter> adapter_;
-  // Of the main thread.
+  // Main thread only.
   std::unique_ptr<FuseMount> mount_;
   std::optional<MountStateFile> state_;  // the last to go
 };
 
-// Of the first that answers; the last error otherwise.
+// The answer of the first server that gives one; else the last error.
 Task<Result<ClusterMap>> AskForMap(MetaConnector* meta, std::vector<std::string> addresses) {
   Result<ClusterMap> map = Error(FsError::kUnavailable);
   for (const std::string& address : addresses) {
@@ -287,7 +287,7 @@ Task<std::shared_ptr<const UniqueFd>> MountProgram::WholeFile(VfsHandlePtr h) {
   co_return nullptr;
 }
 
-// umount(8) of root waits for the program by it; a mount without it works all the same.
+// root's umount(8) waits for the program by this file; a mount without it works.
 void MountProgram::MakeStateFile() {
   const std::optional<MountEntry> entry = FindMount(config_.mountpoint);
   if (!entry || geteuid() != 0) return;

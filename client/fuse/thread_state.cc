@@ -17,7 +17,7 @@ constexpr uint64_t kExitingFlag = 0x4;  // PF_EXITING of the kernel's sources
 constexpr size_t kMaxFileBytes = 16 * 1024;
 
 constexpr uint64_t Bit(int signal) { return uint64_t{1} << (signal - 1); }
-// Nothing happens, or the process stops, if nobody has said otherwise.
+// Signals whose default action ignores them or stops the process.
 constexpr uint64_t kHarmless = Bit(SIGCHLD) | Bit(SIGCONT) | Bit(SIGURG) | Bit(SIGWINCH) | Bit(SIGSTOP) | Bit(SIGTSTP) |
                                Bit(SIGTTIN) | Bit(SIGTTOU);
 
@@ -28,7 +28,7 @@ std::optional<uint64_t> Number(std::string_view text, int base) {
   return value;
 }
 
-// What stands after "key:" on a line of its own.
+// The text after "key:" on a line of its own.
 std::optional<uint64_t> Field(std::string_view status, std::string_view key, int base) {
   size_t at = 0;
   while (at < status.size()) {

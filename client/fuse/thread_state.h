@@ -1,14 +1,14 @@
-// Whether a thread that waits for an answer of ours is about to die: nothing else ends its wait.
+// Whether a thread that waits for an answer of the mount is dying: nothing else ends its wait.
 //
-// The kernel tells us once per request that a signal has reached its thread (FUSE_INTERRUPT), of whatever kind: one with a
-// handler, SIGCHLD, a stop, a debugger. From then on the thread waits for the answer and hears of no other signal, and of
-// one that kills it later we are not told. So we look, and again: /proc says which signals are pending.
+// The kernel reports once per request that a signal has reached the thread (FUSE_INTERRUPT), whatever signal it is: one with a
+// handler, SIGCHLD, a stop, a debugger's. From then on the thread waits for the answer and takes no other signal, and the
+// kernel does not report one that kills it later. So the mount looks at /proc again and again, which shows pending signals.
 //
-// - SIGKILL is pending in each thread of a process that a signal kills, in most cases: not if the signal dumps core, and not
-//   if no thread was ready to take it, as they all wait here and have been signalled before. Then the signal itself is
-//   pending, and kills if it is neither blocked, ignored nor caught (a debugger may keep it from a traced process).
-// - Who was killed closes its files while it dies. No signal is pending any more; how it ends is known.
-// - We are told of no signal to who closes so, or waits for pages that the kernel reads ahead.
+// - When a signal kills a process, SIGKILL is pending in each of its threads, in most cases. Not so if the signal dumps core,
+//   or if no thread was ready to take it, because all wait here and have been signalled before. Then the signal itself is
+//   pending; it kills if it is neither blocked, ignored nor caught (a debugger may keep it from a traced process).
+// - A killed process closes its files while it dies. No signal is pending any more, but /proc says how it ends.
+// - The kernel reports no signal to a thread that closes files so, or waits for readahead pages.
 // - A thread that /proc does not show (another pid namespace, hidepid) is not known to be dying.
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace stria {
 
 struct ThreadState {
-  // Of signal n bit n - 1.
+  // Bit n - 1 is signal n.
   uint64_t pending = 0;  // for the thread, or for its process
   uint64_t blocked = 0;
   uint64_t ignored = 0;

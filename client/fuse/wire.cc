@@ -96,7 +96,7 @@ struct statvfs MakeStatVfs(const StatFsReply& reply) {
   out.f_frsize = kStatFsBlockBytes;
   out.f_blocks = reply.total_bytes / kStatFsBlockBytes;
   out.f_bfree = out.f_bavail = reply.free_bytes / kStatFsBlockBytes;
-  // Inodes are not a fixed number; what is free is what could still be had at one block each.
+  // The number of inodes is not fixed; the free ones are as many as fit at one block each.
   out.f_ffree = out.f_favail = out.f_bfree;
   out.f_files = reply.files + out.f_ffree;
   out.f_namemax = kMaxNameBytes;
@@ -145,8 +145,8 @@ FuseFeatures ExtendInitReply(const fuse_init_in& in, bool passthrough, fuse_init
   if (passthrough && (offered & kInitPassthrough)) {
     out->flags |= FUSE_INIT_EXT;
     out->flags2 |= static_cast<uint32_t>(kInitPassthrough >> 32);
-    // max_stack_depth, which has no name in the system's linux/fuse.h: what it reads in place of ours are files of a disk's
-    // filesystem, none that lies on top of another.
+    // max_stack_depth, which has no name in the system's linux/fuse.h. The backing files lie on a disk's filesystem, not on one
+    // that is stacked on another.
     constexpr uint32_t depth = 1;
     std::memcpy(reinterpret_cast<char*>(&out->flags2) + sizeof(out->flags2), &depth, sizeof(depth));
     have.passthrough = true;

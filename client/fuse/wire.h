@@ -13,7 +13,7 @@
 
 namespace stria {
 
-// What was negotiated at INIT beyond what libfuse 3.14 knows.
+// Features negotiated at INIT that libfuse 3.14 does not know.
 struct FuseFeatures {
   bool direct_io_mmap = false;  // a direct_io file can be mapped (kernel >= 6.6)
   bool kill_priv = false;       // the kernel says with each write whether suid and sgid must go
@@ -31,11 +31,11 @@ struct RootMap {
   uint64_t ToNode(InodeId ino) const { return ino == root ? FUSE_ROOT_ID : ino.v; }
 };
 
-// -o uid=,gid=: every file seems to be theirs. Who has that uid acts as who mounted, so that the servers, which
-// know the true owners, let it; owners cannot be changed through such a mount.
+// -o uid=,gid=: every file seems to have this owner. A caller with that uid acts as the user who mounted, so that the servers,
+// which know the true owners, allow it. Owners cannot be changed through such a mount.
 struct OwnerMap {
   std::optional<uint32_t> uid, gid;
-  uint32_t as_uid = 0, as_gid = 0;  // who mounted
+  uint32_t as_uid = 0, as_gid = 0;  // the user who mounted
   bool IsOwner(uint32_t caller) const { return uid && caller == *uid; }
   void Apply(fuse_attr* attr) const {
     if (uid) attr->uid = *uid;
@@ -58,8 +58,8 @@ VfsHandle HandleFor(int open_flags);
 // FOPEN_* of an opened file.
 uint32_t OpenReplyFlags(const VfsHandle& handle, OpenMode mode, const FuseFeatures& features);
 
-// The answer to INIT on its way to the kernel, of which libfuse made `out_bytes` bytes: adds what the kernel
-// offered (`in`) and libfuse does not know, passthrough only if asked for. Returns what is now in effect.
+// Completes libfuse's answer to INIT (`out_bytes` long) on its way to the kernel: adds what the kernel offered (`in`) and
+// libfuse does not know; passthrough only if asked for. Returns what is now in effect.
 FuseFeatures ExtendInitReply(const fuse_init_in& in, bool passthrough, fuse_init_out* out, size_t out_bytes);
 
 }  // namespace stria
