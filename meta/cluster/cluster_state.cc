@@ -126,7 +126,7 @@ void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_
   t.too_many_errors = io - t.forgiven_io > options_.max_io_errors ||
                       d.checksum_errors - t.forgiven_checksums > options_.max_checksum_errors;
   if (i.given_up) {
-    // What was made again elsewhere meanwhile is garbage here by now, and is removed like any other.
+    // Shards that were made again elsewhere meanwhile are garbage here by now, and are removed like others.
     SetGivenUp(t, false);
     ChangeTarget(t, TargetState::kUp);
   }
@@ -180,7 +180,7 @@ bool ClusterState::TakeStranger(Node& n, const DiskHello& d) {
   return true;
 }
 
-// Its disks are away as long as it was; those of one that was out have been given up already.
+// Its disks have been away as long as the node; the disks of a node that was out have been given up already.
 void ClusterState::TakeOver(Node& n, Uuid uuid) {
   n.record.info.uuid = uuid;
   for (auto& [id, t] : targets_) {
@@ -391,7 +391,7 @@ void ClusterState::Tick(int64_t now_ns, int64_t wall_ns) {
     const Node& n = nodes_.at(t.info.node);
     const bool node_here = n.record.info.state == NodeState::kUp;
     if (node_here && (t.info.state == TargetState::kUp || t.info.state == TargetState::kDraining)) {
-      SetGivenUp(t, t.info.state == TargetState::kUp);  // what was to be emptied is not wanted back
+      SetGivenUp(t, t.info.state == TargetState::kUp);  // a disk that was to be emptied is not wanted back
       ChangeTarget(t, TargetState::kFailed);
     }
   }

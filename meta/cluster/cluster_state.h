@@ -11,9 +11,8 @@
 //             (after a down: only when it has been heard for settle_ns)                 |
 //                              ^----------------- registers again ----------------------'
 //
-// A node that flaps keeps its place in line for `out`: the clock of its first `down` stops only when it
-// has settled. No automatic `out` while half of the nodes or more are down: then it is more likely the
-// network, or this server, that is cut off.
+// A node that flaps keeps its place in line for `out`: the clock of its first `down` stops only when it has settled. No node
+// goes `out` by itself while half of the nodes or more are down: then the network or this server is more likely cut off.
 //
 // Up, suspect and down are not persisted: after a restart every node that is not out is suspect until it
 // is heard. Identity, address, epoch, out, and the states of targets are.
@@ -46,10 +45,10 @@ struct ClusterOptions {
   int64_t down_ns = 10 * kSecond;
   int64_t out_ns = 600 * kSecond;
   int64_t settle_ns = 5 * kSecond;
-  // Of one disk since its server started, or since an admin put it to use again; more, and it is drained.
+  // Errors of one disk since its server started, or since an admin put it to use again; with more it is drained.
   uint64_t max_io_errors = 16;  // read + write
   uint64_t max_checksum_errors = 256;
-  // Of each disk, what its server keeps for repair: beyond the free bytes that it reports.
+  // Space per disk that its server keeps for repair, beyond the free bytes that it reports.
   uint64_t repair_reserve_percent = 4;
 };
 inline constexpr size_t kMaxNodes = 1024;
@@ -72,7 +71,7 @@ Result<TargetInfo> DecodeTargetRecord(std::string_view bytes);
 struct Stranger {
   std::string label;
   std::string problem;  // in the node's words; "" if it has none with it
-  TargetId copy_of;     // another node has this one; 0: it is not there, or nobody knows it
+  TargetId copy_of;     // another node has this disk; 0: the disk is not there, or no node has it
   TargetId removed;     // it was removed under this number; 0: it was not
 };
 
@@ -89,15 +88,13 @@ class ClusterState {
   void LoadVersion(uint64_t version) { version_ = version + 1; }
 
   // ---- From the nodes ----
-  // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, with none of its disks,
-  // has another uuid: it takes the place of the node of its name when that one is down or out, whose disks stay
-  // there as absent. kExist: that one lives.
-  // `new_node`, `new_target` give ids never used before.
-  // A disk belongs to the node that registered it last: one that was carried to another node keeps its id
-  // and its shards. A node that reports a disk as failed or absent does not take it from one that has it;
-  // it gets the id 0. So does a node with one that another has, as long as that is heard: one of them is a copy.
-  // A disk that was given up because it was away is in use again when it is back.
-  // kPerm: it was removed, and no admin has let it in again.
+  // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, without its old disks, has another
+  // uuid: it takes the place of the node of its name if that is down or out; the old disks stay as absent. kExist: the old node
+  // lives. `new_node`, `new_target` give ids never used before. A disk belongs to the node that registered it last: a disk
+  // carried to another node keeps its id and its shards. A node that reports a disk as failed or absent does not take it from a
+  // node that has it; it gets the id 0. So does a node with a disk that another node has, as long as that node is heard: one of
+  // the two is a copy. A disk that was given up because it was away is in use again when it is back. kPerm: the node was
+  // removed, and no admin has let it in again.
   struct Registered {
     NodeId node;
     Epoch epoch;
@@ -108,9 +105,9 @@ class ClusterState {
   // kFenced: a newer registration of this node exists. kNoEnt: register again.
   Error Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>& disks, int64_t now_ns, int64_t wall_ns);
   Error CheckEpoch(NodeId node, Epoch epoch) const;
-  // This server did not run for `ns`: nobody was silent because of that.
+  // This server did not run for `ns`: nodes were not silent for that time.
   void Excuse(int64_t ns);
-  // What time alone changes. Call about every beat.
+  // Changes by time alone. Call about every beat.
   void Tick(int64_t now_ns, int64_t wall_ns);
 
   // ---- From admins (the owner has checked that it is safe) ----
@@ -129,12 +126,12 @@ class ClusterState {
   uint64_t version() const { return version_; }
   ClusterMap Map() const;
   ClusterView View() const;  // for placement and repair
-  // What repair must assume of a column on this target.
+  // The state of a column on this target, as repair must assume it.
   ColumnState StateOf(TargetId target) const;
   // True if the target's shards are being moved elsewhere: draining, failed, out, or its node is out.
   bool IsBeingEmptied(TargetId target) const;
-  // True for a disk that has failed but may still give bytes: its node is up and has it. What is on it
-  // counts as lost, and is read from there if nothing else is left.
+  // True for a disk that has failed but may still give bytes: its node is up and has it. Shards on it count as lost, and are
+  // read from there only if nothing else is left.
   bool IsLastResort(TargetId target) const;
   // True if its node is up and it takes work.
   bool IsReachable(TargetId target) const;
@@ -171,8 +168,8 @@ class ClusterState {
     }
   };
   Changes TakeChanges();
-  // Targets that came to another node or channel since the last call: what is on them may not be placed as
-  // its layout wants any more.
+  // Targets that came to another node or channel since the last call: the shards on them may not be placed as their layouts
+  // want any more.
   std::set<TargetId> TakeMoved() { return std::exchange(moved_, {}); }
 
  private:
@@ -190,7 +187,7 @@ class ClusterState {
     uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors of before an admin put it to use again
     bool too_many_errors = false;
     bool out_when_gone = false;  // an admin has given it up; until it is taken out it may give bytes
-    // Of the whole filesystem that it is on, as its node has said last; none before.
+    // The state of the whole filesystem that the disk is on, as its node said last; none before.
     std::optional<uint64_t> filesystem_bytes, filesystem_free_bytes;
   };
   void SetState(Node& n, NodeState state, int64_t wall_ns);

@@ -1,4 +1,4 @@
-// What others are told of the cluster, and what is to be persisted of it.
+// The cluster as clients see it, and the records to be persisted.
 #include <algorithm>
 #include <utility>
 

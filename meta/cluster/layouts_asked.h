@@ -1,6 +1,5 @@
-// The layouts that clients asked for stripes of lately: what new stripes of them are is worth telling. One for each name
-// that people know it by (RoomName); at most kMaxLayouts, of which the one that was not asked for longest goes first.
-// Not thread-safe.
+// Layouts that clients lately asked for stripes of: status says what new stripes of these can have. One entry for each name
+// that people know a layout by (RoomName); at most kMaxLayouts, the one not asked for longest goes first. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Who cannot reach which data server, as it was said lately: a server that is heard here may be out of reach of others. Pure.
+// Which nodes lately could not reach which data servers: a server that this one hears may be out of reach of others. Pure.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,12 @@
 
 namespace stria {
 
-inline constexpr int64_t kReportHoldsNs = 30 * kSecond;  // who still cannot says so again before
+inline constexpr int64_t kReportHoldsNs = 30 * kSecond;  // a node that still cannot reach it reports again before
 inline constexpr size_t kMaxReporters = 65'536;
 
 class ReachReports {
  public:
-  // All that `who` cannot reach now.
+  // All servers that `who` cannot reach now.
   void Report(const std::string& who, std::vector<NodeId> nodes, int64_t wall_ns) {
     if (nodes.empty()) {
       by_who_.erase(who);

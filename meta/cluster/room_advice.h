@@ -1,5 +1,5 @@
-// What status says of nodes and disks beyond their states: who is refused, which disks of a node are not in use, which
-// share their space. Pure.
+// Findings of status about nodes and disks beyond their states: refused nodes, unused disks of a node, disks that share their
+// space. Pure.
 #pragma once
 
 #include <vector>

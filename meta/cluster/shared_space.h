@@ -35,7 +35,7 @@ class SharedSpace {
     const auto it = of_.find(disk);
     return it == of_.end() ? 1 : groups_.at(it->second).size();
   }
-  // Of more than one disk.
+  // Filesystems with more than one disk.
   std::vector<std::set<TargetId>> Groups() const {
     std::vector<std::set<TargetId>> out;
     for (const auto& [_, disks] : groups_) {

@@ -1,6 +1,6 @@
-// Which session may have cached what: attributes, data, directory entries, listings. A change is pushed
-// to those sessions and answered only when they have processed it. Bounded: noting more evicts the
-// oldest entries, whose sessions are told to forget them. A pure state machine. Not thread-safe.
+// Which session may have cached which attributes, data, directory entries and listings. A change is pushed to those sessions,
+// and answered only when they have processed it. Bounded: a new entry evicts the oldest, whose sessions are told to forget
+// them. A pure state machine. Not thread-safe.
 #pragma once
 
 #include <compare>
@@ -20,7 +20,7 @@ inline constexpr size_t kMaxInterests = 512 * 1024;  // (thing, session) pairs
 
 class InterestTable {
  public:
-  // What to push to whom; `event.seq` is not set.
+  // An event to push, and its session; `event.seq` is not set.
   struct Notice {
     SessionId session;
     SessionEvent event;
@@ -35,8 +35,8 @@ class InterestTable {
   void NoteEntry(SessionId s, InodeId parent, const std::string& name, std::vector<Notice>* evicted);
   void NoteListing(SessionId s, InodeId parent, std::vector<Notice>* evicted);
 
-  // The change happened: who must forget. The interest ends with it. Sessions equal to `except` are
-  // left alone and keep their interest (they learn of it from their reply).
+  // The change happened: returns the sessions that must forget. Their interest ends. A session equal to `except` is left alone
+  // and keeps its interest (it learns of the change from its reply).
   std::vector<Notice> AttrChanged(InodeId ino, SessionId except);
   std::vector<Notice> DataChanged(InodeId ino, SessionId except);  // covers attributes
   std::vector<Notice> EntryChanged(InodeId parent, const std::string& name, SessionId except);

@@ -1,14 +1,14 @@
-// What sessions that have lapsed had open and locked, for when they come back. Nothing of it is in anybody's way: who
-// wants it has it at once, and all that is kept of the lapsed session's claim is whether somebody did.
+// Open files and locks of sessions that have lapsed, kept for their return. They block no other session: another session gets
+// what it wants at once, and the table remembers only that it did.
 //
-//  - Open inodes stay open in one sense only: when they lose their last name they are not freed.
-//  - A lock is struck out for good by the first lock of another session that it would have excluded, also when that is
-//    unlocked before the session comes back: whatever it guarded may have been touched.
-//  - Leases are not kept. What they let the session cache it forgets, and whether others have changed the bytes that it
-//    had yet to write the versions of the files tell (CommitRequest::only_known).
+// - An open inode stays open in one sense: it is not freed when it loses its last name.
+// - A lock is struck out for good by the first lock of another session that it would have excluded, even if that is unlocked
+//   before the session comes back: the other session may have changed what the lock guards.
+// - Leases are not kept. The session forgets its caches; the versions of files tell whether others changed the bytes that it
+//   had yet to write (CommitRequest::only_known).
 //
-// In memory: of a session that had lapsed before a restart of the server nothing is known. It gets its files back, as
-// nothing there says that it may not, but no lock.
+// In memory only. A session that had lapsed before a restart of the server gets its files back, because no record forbids it,
+// but no lock.
 //
 // A pure state machine. Not thread-safe.
 #pragma once
@@ -37,7 +37,7 @@ class LapsedSessions {
   bool IsOpen(InodeId ino) const { return opens_.contains(ino); }  // by any of them
   // nullopt: not open; else whether for writing.
   std::optional<bool> OpenBy(SessionId s, InodeId ino) const;
-  // All of it, and nobody has had one that it excludes.
+  // All of its locks; no other session has had one that they exclude.
   bool Has(SessionId s, const FileLock& lock) const;
   // A session was given this lock.
   void Strike(const FileLock& lock);

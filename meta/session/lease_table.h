@@ -15,13 +15,13 @@
 //  2. If a session that writes holds kShared, no other session holds kExclusive or kRead.
 //  3. kExclusive is held by writers only.
 //
-// Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never
-// weaker than the truth: a late answer to an old recall changes nothing, and an open that is answered
-// with less than the session has recalls the rest. An open waits for the recalls of others, so in return the session:
-//  - answers a recall whatever opens of its own are under way (ARCHITECTURE.md, "The order of waits");
-//  - has no voluntary LeaseDone of an inode under way together with an Open of it, and no Release with an Open that
-//    began before it (of those that begin later, their number tells);
-//  - takes no more from the reply to an open than a recall that it answered meanwhile left it.
+// Leases only go down by LeaseDone, Release and Drop, and up by Open. The server's belief is never weaker than the truth: a
+// late answer to an old recall changes nothing, and an open that grants less than the session has recalls the rest. An open
+// waits for the recalls of others. In return the session:
+// - answers a recall while opens of its own are under way (docs/waits.md);
+// - never has a voluntary LeaseDone of an inode under way together with an Open of it, nor a Release together with an Open that
+//   began before it (numbers of calls order a Release and a later Open);
+// - takes no more from the reply to an open than a recall that it answered meanwhile left it.
 //
 // Not thread-safe.
 #pragma once
@@ -40,7 +40,7 @@
 
 namespace stria {
 
-// What must be pushed to a session before something else may go on.
+// A recall or flush to push to a session before another use may go on.
 struct LeaseDemand {
   SessionId session;
   InodeId ino;
@@ -59,24 +59,23 @@ class LeaseTable {
   };
   // The session opens `ino`, or goes on opening it after an answer. Not granted: push the demands
   // (NoteDemand each), wait for LeaseDone, Release or Drop of anyone, ask again; or AbandonOpen.
-  // `data` is false for what is just noted as open: what is neither a regular file nor a directory that a session is to have
-  // to itself (meta/service/ahead.cc), which has names for bytes.
+  // `data` is false for inodes whose bytes need no lease: neither a regular file nor a directory that a session is to have to
+  // itself (meta/service/ahead.cc; its names count as bytes).
   // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
   // `call`: the session numbers its calls as they begin; 0 if not.
   OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0);
-  // What the session has open it may read, too: it was opened for that. Nothing if it has not got it open.
+  // The session opened it for reading, too. Does nothing if the session does not have it open.
   void NoteReader(SessionId s, InodeId ino);
   // Gives up an open that was not granted.
   void AbandonOpen(SessionId s, InodeId ino);
-  // What a session held before the server's restart. False if it conflicts with what others claim.
+  // A lease from before the server's restart. False if it conflicts with the claims of others.
   bool Reclaim(SessionId s, InodeId ino, LeaseMode mode, bool for_write);
 
   // The session has come back after its lease had run out: it has the inode open again, and holds nothing of it.
   void TakeUp(SessionId s, InodeId ino, bool for_write);
 
-  // `s` (0: anyone) is about to change ino's bytes or size, perhaps without having it open: the recalls of others needed
-  // first, also of those who only read, as their kernels show pages without asking. Ask again after each answer until
-  // nothing blocks.
+  // `s` (0: any session) is about to change ino's bytes or size, perhaps without having it open. Returns the recalls that are
+  // needed first, also from readers, whose kernels show pages without asking. Ask again after each answer until nothing blocks.
   struct Outcome {
     bool clear = false;
     std::vector<LeaseDemand> demands;
@@ -95,12 +94,11 @@ class LeaseTable {
   // True while that recall or flush waits for the session's answer.
   bool Pending(SessionId s, InodeId ino, uint64_t event) const;
 
-  // The session's answer to `event`, or a voluntary change (event 0): it holds `now` from here on.
-  // kBadRequest if that is more than it was asked to keep, or more than it had.
-  // kNone says that it has not got ino open either. An answer of before its latest open (by `call`) does not
-  // lower what that granted below what was asked.
-  // An answer to a recall of an older grant changes nothing: kStale if it was kNone, as the session is still taken to
-  // have ino open; it must Release it if it has not.
+  // The session's answer to `event`, or a voluntary change (event 0): it holds `now` from here on. kBadRequest: that is more
+  // than it was asked to keep, or more than it had. kNone means that it does not have ino open either. An answer from before
+  // its latest open (by `call`) does not lower that open's grant below the demand. An answer to a recall of an older grant
+  // changes nothing. It gives kStale if it was kNone: the server still takes ino for open, and the session must Release it if
+  // it is not.
   Error LeaseDone(SessionId s, InodeId ino, LeaseMode now, uint64_t event, uint64_t call = 0);
   // The session has ino open no more. Fine if it had not. Does nothing if an open that began later was granted.
   void Release(SessionId s, InodeId ino, uint64_t call = 0);

@@ -40,7 +40,7 @@ bool LockTable::BehindOthers(const File& f, const Owner& o, const LockRange& r,
   return false;
 }
 
-// Only held locks count: an owner that waits behind others in line holds nothing, so nobody waits for it.
+// Only held locks count: an owner that waits in line holds nothing, so no other owner waits for it.
 bool LockTable::WouldDeadlock(const Owner& o, InodeId ino, const LockRange& r) const {
   std::set<Owner> seen;
   std::vector<Owner> next;

@@ -1,23 +1,22 @@
-// File locks of all sessions: fcntl(2) byte ranges and flock(2), who waits for which, and deadlocks. A pure
-// state machine: its owner pushes the notices that it returns. Nothing is granted to who waits: it is told
-// when it can have its lock, and asks again (so that who gives up waiting meanwhile leaves nothing behind).
+// File locks of all sessions (fcntl(2) byte ranges and flock(2)), their waiters, and deadlocks. A pure state machine: its owner
+// pushes the notices that it returns. A waiter is not granted its lock: it is told when it can have it, and asks again, so a
+// waiter that gives up meanwhile leaves nothing behind.
 //
-// Who gets what:
-//  - Locks of different owners exclude each other as LockType says; kinds do not see each other.
-//  - Who waits stands in line: later ones that would exclude it get behind it, even if they could have their lock
-//    now. But an owner that holds some lock is only kept waiting by locks that are held: whoever is before it in
-//    line could be waiting for just that lock.
-//  - Who only tries takes what is free, also before those who wait.
-//  - A new flock(2) of an owner first takes away its old one, as in Linux; a byte range is replaced at once, but what
-//    is held more strongly of it stays so for who asks to keep that.
+// Grants:
+// - Locks of different owners exclude each other as LockType says; kinds do not see each other.
+// - Waiters stand in line. A later request that would exclude a waiter gets behind it, even if it could have its lock now. But
+//   an owner that holds a lock waits only for held locks: a waiter before it in line could be waiting for just its lock.
+// - A try takes what is free, also before waiters.
+// - A new flock(2) of an owner first takes away its old one, as in Linux. A byte range is replaced at once; with `keep`,
+//   stronger parts of the old range stay.
 //
 // Deadlock: a kWait of a byte range is refused if its owner would wait, over any number of others and files, for
 // a lock of its own. Owners are told apart by their client's numbers: threads of a process are one owner.
 //
 // Bounds: kMaxLocksPerSession ranges held and kMaxLockWaitsPerSession waits of a session.
 //
-// Invariants (CheckInvariants): no two owners hold ranges that exclude each other; who waits and was not told
-// cannot have its lock now; the indexes by owner agree.
+// Invariants (CheckInvariants): no two owners hold ranges that exclude each other; a waiter that was not told cannot have its
+// lock now; the indexes by owner agree.
 //
 // Not thread-safe.
 #pragma once
@@ -40,7 +39,7 @@ namespace stria {
 inline constexpr size_t kMaxLocksPerSession = 64 * 1024;
 inline constexpr size_t kMaxLockWaitsPerSession = 4096;  // well below kMaxSessionEvents: all may be told at once
 
-// Who must be told that it can ask again.
+// A waiter that must be told that it can ask again.
 struct LockNotice {
   SessionId session;
   InodeId ino;
@@ -52,7 +51,7 @@ class LockTable {
  public:
   enum class Outcome : uint8_t {
     kGranted,
-    kConflict,  // somebody else has it
+    kConflict,  // another owner has it
     kWaits,     // and the asker stands in line
     kDeadlock,
     kTooMany,
@@ -72,7 +71,7 @@ class LockTable {
   Answer Test(SessionId s, const FileLock& lock) const;
   std::vector<LockNotice> Unlock(SessionId s, const FileLock& lock);
   std::vector<LockNotice> Withdraw(SessionId s, InodeId ino, uint64_t ticket);
-  // What a session held before the server's restart. False if it excludes what another has claimed.
+  // A lock from before the server's restart. False if it excludes one that another session has claimed.
   bool Reclaim(SessionId s, const FileLock& lock);
   // The session is gone.
   std::vector<LockNotice> Drop(SessionId s);
@@ -100,7 +99,7 @@ class LockTable {
     std::map<Owner, LockRanges> held;
     std::list<Waiter> line;  // first come first
   };
-  // Where an owner holds something, and what it waits for.
+  // An owner's held ranges, and its waits.
   struct Use {
     std::set<InodeId> holds;
     std::map<InodeId, size_t> waits;
@@ -113,14 +112,14 @@ class LockTable {
   };
   std::optional<Found> HeldAgainst(const File& f, const Owner& o, const LockRange& r) const;
   bool Holds(const Owner& o) const;
-  // Must get behind someone who stands in line before `until`.
+  // Must get behind a waiter that stands in line before `until`.
   bool BehindOthers(const File& f, const Owner& o, const LockRange& r, std::list<Waiter>::const_iterator until) const;
   bool WouldDeadlock(const Owner& o, InodeId ino, const LockRange& r) const;
   Answer Ask(SessionId s, const FileLock& lock, uint64_t ticket, bool keep);  // ticket 0: does not wait
   void SetHeld(const Owner& o, InodeId ino, const LockRange& r, bool keep = false);
   std::list<Waiter>::iterator FindWaiter(File& f, SessionId s, uint64_t ticket);
   void EraseWaiter(File& f, InodeId ino, std::list<Waiter>::iterator it);
-  // Tells those who can have their lock now.
+  // Tells the waiters that can have their lock now.
   void Tell(InodeId ino, std::vector<LockNotice>* out);
   void EraseIfIdle(InodeId ino);
   void EraseIfIdle(const Owner& o);

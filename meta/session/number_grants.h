@@ -14,7 +14,7 @@ namespace stria {
 
 class NumberGrants {
  public:
-  static constexpr size_t kMaxGrants = 64;  // of a session, of which something is left; more, and the oldest ends
+  static constexpr size_t kMaxGrants = 64;  // unfinished grants per session; beyond that the oldest ends
 
   // REQUIRES: 0 < count, and numbers larger than any that were given before.
   void Grant(SessionId s, InodeId first, uint32_t count);

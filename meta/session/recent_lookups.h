@@ -1,10 +1,9 @@
-// Which inodes lookups gave to whom just now. Between a lookup and the open (or readlink, chmod ...) that it was for,
-// another session may take the last name away. A local filesystem still has the inode in hand then; so such an inode is not
-// freed at once but becomes an orphan for kKeepNs, and who has looked it up finds it. Without that, ESTALE would reach
-// programs where names are replaced often (rename over a file that is read): a kernel looks up once more after the first
-// ESTALE, and only once.
+// Which inodes lookups gave to which session just now. Between a lookup and the open (or readlink, chmod ...) that follows,
+// another session may remove the last name. A local filesystem still has the inode then. So such an inode is not freed at once
+// but becomes an orphan for kKeepNs, and the session that looked it up finds it. Without that, ESTALE would reach programs
+// where names are replaced often (rename over a file that is read): a kernel looks up again after the first ESTALE only.
 //
-// What a session itself has looked up and removed is not kept: rm does nothing else. Bounded: of more than kMaxLookups in
+// An inode that a session both looked up and removed itself is not kept: rm does nothing else. Bounded: beyond kMaxLookups in
 // that time the oldest are forgotten. A pure state machine. Not thread-safe.
 #pragma once
 

@@ -110,7 +110,7 @@ void SessionTable::Lapse(SessionId id, int64_t now_ns) {
   s.attempt = 0;
   s.replays_until_ns = 0;
   s.events.clear();
-  // What they say is in memory only, and that goes to others now: as after a restart it is done again.
+  // Their effects are in memory only and go to other sessions now: as after a restart, they are done again.
   for (const OpSeq seq : s.volatile_replies) s.replies.erase(seq);
   s.volatile_replies.clear();
 }
@@ -230,7 +230,7 @@ void SessionTable::ReplaysBegin(int64_t now_ns) {
 bool SessionTable::MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const {
   auto it = sessions_.find(id);
   if (it == sessions_.end() || now_ns >= it->second.replays_until_ns) return false;
-  // What was not answered, and has no place, comes after all others.
+  // Unanswered changes, which have no place, come after all others.
   return order == UINT64_MAX || (it->second.replay_next != 0 && order >= it->second.replay_next);
 }
 
@@ -344,7 +344,7 @@ void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {
   s.record.acked_below = acked_below;
   s.refusals.erase(s.refusals.begin(), s.refusals.lower_bound(acked_below));
   while (!s.replies.empty() && s.replies.begin()->first < acked_below) {
-    // An op whose reply has arrived does not run any more; one that does keeps its reply until Finish.
+    // An op whose reply has arrived does not run any more; a running op keeps its reply until Finish.
     const OpSeq seq = s.replies.begin()->first;
     if (s.volatile_replies.erase(seq) == 0) s.forgotten.insert(seq);
     s.replies.erase(s.replies.begin());

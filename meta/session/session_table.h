@@ -1,6 +1,5 @@
-// Sessions of the metadata server: leases, the queue of events of each, and what makes mutations
-// exactly once. A pure state machine: time comes in as nanoseconds that never jump, effects go out as
-// return values; whoever owns it pushes, persists and waits.
+// Sessions of the metadata server: leases, the event queue of each, and exactly-once mutations. A pure state machine: time
+// comes in as nanoseconds that never jump, effects go out as return values; its owner pushes, persists and waits.
 //
 // Life of a session:
 //
@@ -16,9 +15,9 @@
 //                          v
 //     (gone: kFenced) <-- removed <--- Close, or from anywhere
 //
-// A lapsed session holds nothing against anybody, is told nothing and waited for by nobody (Exists is false), and
-// whatever it asks is kLapsed until it comes back. What it asked before that is kRetryLater after it (an older epoch).
-// Its operations are exactly once throughout. Clients that do not know kLapsed are removed instead.
+// A lapsed session holds nothing against other sessions, gets no events, and no operation waits for it (Exists is false). Its
+// calls get kLapsed until it comes back; calls from before that get kRetryLater afterwards (an older epoch). Its operations
+// stay exactly once throughout. Clients that do not know kLapsed are removed instead.
 //
 // Invariants:
 //  1. Event numbers of a session are dense; an event leaves the queue only when acknowledged.
@@ -62,7 +61,7 @@ struct SessionTableOptions {
   size_t max_replies = kMaxUnackedReplies;
 };
 
-// What survives a restart of the server.
+// The part of a session that survives a restart of the server.
 struct SessionRecord {
   SessionId id;
   Epoch epoch;
@@ -70,7 +69,7 @@ struct SessionRecord {
   std::string client;
   std::string node_name;
   OpSeq acked_below;
-  bool fenced = false;  // over; what it left is being collected
+  bool fenced = false;  // over; its leftovers are being collected
   bool lapsed = false;
   bool comes_back = false;  // its client knows how
   bool operator==(const SessionRecord&) const = default;
@@ -84,8 +83,8 @@ class SessionTable {
  public:
   explicit SessionTable(SessionTableOptions options = {}) : options_(options) {}
 
-  // Of the server's life. Events of one term have no number that those of another have: what a session says of one of before
-  // (an answer to a recall that took long) is never taken for what it says of another. Before all else.
+  // The server's term. Events of different terms never share a number, so a late answer to a recall of one term is never taken
+  // for an answer to a recall of another. Call before all else.
   void SetTerm(uint64_t term) { first_event_ = (term << kTermShift) + 1; }
 
   // ---- Life ----
@@ -98,7 +97,7 @@ class SessionTable {
   // the first change that it repeats, 0 if there is none.
   // REQUIRES: Check(id, epoch) is ok.
   bool Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint64_t replay_next, int64_t now_ns);
-  // The session is lapsed from now on; what it holds is its owner's to take from it. REQUIRES: exists, or is unclaimed.
+  // The session lapses now; its owner takes away what it holds. REQUIRES: exists, or is unclaimed.
   void Lapse(SessionId id, int64_t now_ns);
   // It is active again, under a new epoch. `attempt`: a number of the client's. REQUIRES: IsLapsed.
   void ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, int64_t now_ns);
@@ -109,7 +108,7 @@ class SessionTable {
   int64_t AwayNs(SessionId id, int64_t now_ns) const;      // since it lapsed, in this term
   // kFenced if there is no such session, kLapsed if it is that.
   Error Check(SessionId id, Epoch epoch) const;
-  // The same for who has been found not to exist.
+  // The same for a session that does not exist.
   Error Gone(SessionId id) const;
   // Extends the lease. REQUIRES: exists.
   void Renew(SessionId id, CommitSeq seen, int64_t now_ns);
@@ -121,16 +120,16 @@ class SessionTable {
   bool Exists(SessionId id) const;  // and is not lapsed
   bool IsUnclaimed(SessionId id) const;
   bool full() const { return sessions_.size() - lapsed_ >= options_.max_sessions; }
-  // True while sessions of before the restart may still hold what they held then.
+  // True while sessions from before the restart may still hold what they held then.
   bool reclaiming() const;
-  // True while others than `id` may still repeat what the restart has lost of their changes: from Reclaim until
-  // Replayed, but no longer than a lease.
+  // True while sessions other than `id` may still repeat changes that the restart lost: from Reclaim until Replayed, but no
+  // longer than a lease.
   bool AwaitsReplays(SessionId id, int64_t now_ns) const;
   void Replayed(SessionId id);  // fine if there is no such session
   // All have reclaimed, or are gone: only now their repetitions are done, and those have a lease from now on.
   void ReplaysBegin(int64_t now_ns);
-  // Whether the session may still repeat a change of before the restart that has this place (OpHeader::replay_order): from
-  // Reclaim until Replayed, no longer than a lease, and nothing that comes before what it has yet to repeat.
+  // Whether the session may still repeat a change of this place from before the restart (OpHeader::replay_order): from Reclaim
+  // until Replayed, no longer than a lease, and only in order of places.
   bool MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const;
   // The same for those that come before `order`.
   bool AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const;
@@ -178,7 +177,7 @@ class SessionTable {
   // The op's effect and `reply` are in the store. The op still runs (its reply is not given to
   // duplicates) until Finish.
   void Commit(SessionId id, OpSeq seq, std::string reply);
-  // The same for an op whose effect is in memory only, as its reply.
+  // The same for an op whose effect, like its reply, is in memory only.
   void CommitVolatile(SessionId id, OpSeq seq, std::string reply);
   // The op had no effect and was answered with an error that its client takes for the last word: a copy of the
   // request that arrives later hears the same. Until its reply is acknowledged, or this server ends.
