@@ -38,7 +38,7 @@ int DiskRoom::TryToHave(uint64_t bytes) const {
 void DiskRoom::Look() {
   looked_ns_ = Executor::Current().NowNs();
   struct statvfs st;
-  if (::statvfs(dir_.c_str(), &st) != 0) return;  // the store says what is wrong
+  if (::statvfs(dir_.c_str(), &st) != 0) return;  // the store itself reports what is wrong
   sample_.total_bytes = uint64_t{st.f_blocks} * st.f_frsize;
   sample_.free_bytes = uint64_t{st.f_bavail} * st.f_frsize;
   sample_.total_files = st.f_files;
@@ -62,7 +62,7 @@ void DiskRoom::Release() {
   held_ = false;
 }
 
-// What cannot be had is not tried with every call.
+// After a failure it is not tried with every call.
 void DiskRoom::Step(bool may_take) {
   const RoomLevel before = level_;
   RoomStep step = NextRoom(sample_, held_);

@@ -31,7 +31,7 @@ struct MetaConfig {
 // tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
-// Fills in what was left out, and checks that what is set together fits together; a sentence that names the key otherwise.
+// Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.
 Result<void> CompleteMetaConfig(MetaConfig* config);
 
 }  // namespace stria

@@ -1,4 +1,4 @@
-// What a Prometheus server sees of the metadata server.
+// The metrics of the metadata server for Prometheus.
 #pragma once
 
 #include <string>

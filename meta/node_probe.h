@@ -1,6 +1,6 @@
-// Tries whether the data servers that register can be reached at the addresses that they give, at once and now and then: one
-// that is heard, and that nobody can reach, or in whose place another answers, is of no use. What is found status tells.
-// For the executor's thread.
+// Tries to reach registering data servers at the addresses that they give, at once and now and then. A server that is heard
+// here is of no use if clients cannot reach it, or if another server answers at its address; status shows the findings.
+// Executor's thread only.
 #pragma once
 
 #include <map>

@@ -45,7 +45,7 @@ void SayList(const char* what, const std::vector<std::string>& lines) {
   if (lines.size() > kMaxShown) Say(std::string(what) + "and " + std::to_string(lines.size() - kMaxShown) + " more");
 }
 
-// What would be restored, if all of it is whole.
+// The result of a restore, if all objects are whole.
 Task<Result<void>> SayWhatThereIs(BackupFleet* fleet) {
   const std::vector<ArchiveName> names = fleet->names();
   std::optional<ArchiveName> checkpoint, newest;

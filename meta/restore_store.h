@@ -1,5 +1,4 @@
-// `stria-meta --restore-from`: a metadata store made from its backup, in an empty directory. What it says goes
-// to stdout.
+// `stria-meta --restore-from`: a metadata store made from its backup, in an empty directory. Reports go to stdout.
 #pragma once
 
 #include <functional>
@@ -24,7 +23,7 @@ struct RestoreStoreParams {
   std::function<Result<std::unique_ptr<KvStore>>()> open_store;  // makes an empty one in the directory
   Uuid new_store;
 };
-// The superblock comes last: what was interrupted is not a store.
+// The superblock comes last: an interrupted restore is no store.
 Task<Result<void>> RestoreStore(RestoreStoreParams params);
 
 }  // namespace stria

@@ -1,14 +1,14 @@
-// What a backup of the metadata consists of: objects with names and bytes, which data servers keep
-// (api/backup_api.h). Pure. Formats on disk: docs/formats.md.
+// The parts of a metadata backup: objects with names and bytes, which data servers keep (api/backup_api.h). Pure. Formats on
+// disk: docs/formats.md.
 //
 //   page      entries that a walk over the store found; the walk began when the store was at `first`
 //   segment   batches first .. last, every one of them
 //   complete  makes the pages of a walk a checkpoint: how many they are, their hashes, and `last`, where the
 //             store was when the walk ended
 //
-// The store changes while it is walked. That does no harm, as batches are absolute: the pages and then every
-// batch after `first`, up to any point at or after `last`, give the store at that point. What a page has too
-// early or too late is put right by the batch that changed it, and there is one.
+// The store changes while it is walked. That does no harm, because batches are absolute: the pages and then every batch after
+// `first`, up to any point at or after `last`, give the store at that point. If a page is too early or too late for a record,
+// the batch that changed the record puts it right, and there is one.
 #pragma once
 
 #include <compare>
@@ -69,10 +69,10 @@ struct ArchivedBatch {
   int64_t wall_ns = 0;
   KvBatch batch;
 };
-// What EncodeSegmentBody puts together.
+// The input of EncodeSegmentBody.
 std::string EncodeArchivedBatch(CommitSeq seq, int64_t wall_ns, const KvBatch& batch);
 std::string EncodeSegmentBody(const std::vector<std::string_view>& batches);
-// kCorrupt unless these are all batches of head.name, in order; kVersion for a family that is not known here.
+// kCorrupt unless these are exactly the batches of head.name, in order; kVersion for a family that is not known here.
 Result<std::vector<ArchivedBatch>> DecodeSegment(const OpenedArchive& object);
 
 // Collects the entries of a page.

@@ -86,7 +86,7 @@ bool Archiver::ChoosePlaces() {
     if (env_.removed && env_.removed(id)) continue;  // it would not be missed while there is nothing to send
     if (failing_for(id) < options_.give_up_ns) next.push_back(id);
   }
-  // Who was away and is back, or has been passed over for long, is as good as any.
+  // A place that is back, or that was passed over for long, is as good as any other.
   std::erase_if(failing_, [&](const auto& f) {
     return !is_place(f.first) && (!is_up(f.first) || Now() - f.second >= options_.shun_ns);
   });
@@ -248,7 +248,7 @@ Task<Result<bool>> Archiver::StepCheckpoint() {
     co_await Sleep(static_cast<int64_t>(bytes * static_cast<uint64_t>(kSecond) / options_.checkpoint_bytes_per_s));
     co_return true;
   }
-  // What changed during the walk belongs to it.
+  // Changes made during the walk belong to the checkpoint.
   if (tape_.after() < *until_) co_return false;
   CO_RETURN_IF_ERROR(co_await EndCheckpoint());
   co_return true;
@@ -262,7 +262,7 @@ Task<Result<void>> Archiver::EndCheckpoint() {
   checkpoint_bytes_ = walk_bytes_;
   checkpoint_ns_ = Now();
   checkpoint_wall_ns_ = Wall();
-  // Else batches are missing: the next step begins anew.
+  // Otherwise batches are missing: the next step begins anew.
   if (tape_.recording()) complete_ = true;
   NoteArchived();
   LogInfo("a checkpoint of the metadata, {} bytes, is on {} data servers", checkpoint_bytes_, places_.size());
@@ -285,7 +285,7 @@ Task<Result<std::vector<ArchiveName>>> Archiver::ListOn(std::string address) {
   co_return std::move(out);
 }
 
-// What cannot be reached now is cleaned after a later checkpoint.
+// Places that cannot be reached now are cleaned after a later checkpoint.
 Task<void> Archiver::Clean() {
   std::map<std::string, std::vector<ArchiveName>> by_address;
   std::vector<ArchiveName> all;

@@ -1,13 +1,12 @@
-// Keeps the backup of the metadata up to date: sends what the store commits to data servers, in segments, and
-// from time to time a checkpoint (archive.h), so that what they have is never longer behind than some seconds.
+// Keeps the backup of the metadata up to date: sends committed batches to data servers, in segments, and from time to time a
+// checkpoint (archive.h), so that the backup is never more than some seconds behind.
 //
-// Each object goes to all `places` (two nodes) and counts when all of them have made it durable. A place that
-// takes nothing for a while is given up, and another one takes its place; that one gets a checkpoint of its
-// own. So does every life of the server, as the batches of between are not kept: a checkpoint, and every
-// batch since it began, come from one life.
+// Each object goes to all `places` (two nodes) and counts when all of them have made it durable. A place that takes nothing for
+// a while is given up, and another place with a checkpoint of its own takes over. Each life of the server also begins with a
+// checkpoint, because batches between two lives are not kept: a checkpoint, and every batch since it began, come from one life.
 //
-// What is archived can be restored; and as long as a shard's deletion is not, the shard stays (DeletableUpTo).
-// For the store's executor thread; the walk of a checkpoint reads on it, in steps.
+// A shard stays as long as its deletion is not archived (DeletableUpTo), so a restored store finds its shards. For the store's
+// executor thread; the walk of a checkpoint reads on it, in steps.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ namespace stria {
 
 struct ArchiverOptions {
   int64_t segment_ns = 10 * kSecond;  // no batch waits longer to be sent ..
-  int64_t garbage_segment_ns = 2 * kSecond;  // .. nor than this if there is garbage, whose deletion waits for it
+  int64_t garbage_segment_ns = 2 * kSecond;  // .. nor than this if there is garbage, which is deleted only after it
   uint64_t checkpoint_bytes_per_s = 20 * kMiB;
   // A checkpoint is made again when the segments since the last are larger than it and than this, or so many,
   // or when it is so old.
@@ -69,7 +68,7 @@ class Archiver {
 
   // Until it is destroyed.
   Task<void> Run();
-  // What the store commits (MetaStore::SetTap).
+  // Takes the store's commits (MetaStore::SetTap).
   void Add(CommitSeq seq, const KvBatch& batch);
   // Everything committed before the call is archived on return. kDeadline: not yet, with the reason.
   Task<Result<void>> BackupNow(int64_t deadline_ns);

@@ -19,7 +19,7 @@ class BatchTape {
  public:
   explicit BatchTape(size_t max_bytes = kMaxTapeBytes) : max_bytes_(max_bytes) {}
 
-  // Takes every batch from now on; the store is at `last`. What was on the tape is gone.
+  // Takes every batch from now on; the store is at `last`. Forgets earlier batches.
   void Begin(CommitSeq last);
   void Stop();
   // Nothing if it does not record. `wall_ns` is archived with the batch, `now_ns` is for oldest_ns.
@@ -38,8 +38,8 @@ class BatchTape {
     CommitSeq first, last;
     std::string body;  // of a segment (archive.h)
   };
-  // The oldest batches, none beyond `durable`: what a power cut could take back is not archived. As many as
-  // make up max_bytes. nullopt if there are none. They stay on the tape.
+  // The oldest batches up to max_bytes, none beyond `durable`: a power cut could take those back. nullopt if there are none.
+  // They stay on the tape.
   std::optional<Cut> CutAt(CommitSeq durable, size_t max_bytes) const;
   // Those up to `last` are not needed any more.
   void Drop(CommitSeq last);

@@ -8,7 +8,7 @@ namespace stria {
 namespace {
 
 constexpr int64_t kCallNs = 30 * kSecond;
-// Who restores has heard nothing of the clock that data servers judge tokens by.
+// A restore does not hear the clock by which data servers judge tokens.
 constexpr int64_t kTokenS = 30 * 24 * 3600;
 constexpr int kTries = 5;
 constexpr int64_t kRetryNs = 1 * kSecond;

@@ -18,7 +18,8 @@ class BackupFleet final : public ArchiveSource {
   // Both outlive the fleet.
   BackupFleet(BackupConnector* connector, const TokenSigner* signer) : connector_(connector), signer_(signer) {}
 
-  // Once. Errors: who does not answer; kWrongCluster: they belong to different ones; kNoEnt: none has a backup.
+  // Call once. Errors: the servers that do not answer; kWrongCluster: they belong to different clusters; kNoEnt: none has a
+  // backup.
   Task<Result<void>> Ask(std::vector<std::string> addresses);
 
   const Uuid& cluster() const { return cluster_; }

@@ -1,10 +1,9 @@
-// From archive objects back to a store: the newest checkpoint that is whole, and every batch after it that
-// can be had without a gap. What comes out is the store as it was at one sequence, bit for bit; making it fit
-// to be served again is after_restore.h.
+// From archive objects back to a store: the newest whole checkpoint, and every batch after it up to the first gap. The result
+// is the store as it was at one sequence, bit for bit; revive.h makes it fit to be served again.
 //
-// Objects that are damaged, missing or of somebody else are passed over, and said: an object that data
-// servers keep twice is read from the other, a batch that is missing ends what is restored, a checkpoint
-// that lacks a page gives way to the one before it.
+// Objects that are damaged, missing or of another cluster are passed over, and named. Data servers keep each object twice: a
+// damaged copy is read from the other. A missing batch ends the restore; a checkpoint that lacks a page gives way to the one
+// before it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +31,7 @@ struct RestoreResult {
   uint64_t incarnation = 0;  // of the store that was archived
   uint64_t term = 0;
   CommitSeq checkpoint;      // where its walk began
-  CommitSeq seq;             // what is restored
+  CommitSeq seq;             // the store is as it was here
   int64_t wall_ns = 0;       // when that was: of its last batch, or of the checkpoint
   uint64_t pages = 0;
   uint64_t batches = 0;
@@ -41,13 +40,13 @@ struct RestoreResult {
 };
 inline constexpr size_t kMaxPassedOver = 100;
 
-// Into `kv`, whatever is in it before is removed. `names`: of all objects there are, in any order, also more
-// than once. Durable on return. kNoEnt: there is no checkpoint that is whole. Errors of `kv`.
+// Writes into `kv` and removes its former content. `names`: all objects there are, in any order, repeated or not. Durable on
+// return. kNoEnt: no checkpoint is whole. Errors of `kv`.
 Task<Result<RestoreResult>> RestoreArchive(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv);
 
-// Which objects nobody needs any more: those before the second newest complete checkpoint of this
-// incarnation, and what is left of checkpoints that were given up before the newest. Objects of other
-// incarnations are kept; of earlier ones with `forget_former` until there are two checkpoints of this one.
+// Objects that are not needed any more: those before the second newest complete checkpoint of this incarnation, and the rest of
+// checkpoints that were given up before the newest. Objects of other incarnations are kept; those of earlier ones, with
+// `forget_former`, until there are two checkpoints of this one.
 std::vector<ArchiveName> ObsoleteObjects(const std::vector<ArchiveName>& names, uint64_t incarnation,
                                          bool forget_former);
 

@@ -31,7 +31,7 @@ std::string EncodeNumber(uint64_t v) {
   return SealRecord(1, w.str());
 }
 
-// Of a number that may not be there yet: then it is 0.
+// Advances a number; 0 if it does not exist yet.
 Result<uint64_t> ReadNumber(KvStore& kv, const std::string& key) {
   ASSIGN_OR_RETURN(const auto value, kv.Get(Kv(Family::kCluster), key));
   if (!value) return uint64_t{0};
@@ -137,8 +137,8 @@ Result<void> ForgetRebuilds(MetaStore& store, uint64_t* rebuilds) {
   }
 }
 
-// A stripe that was being widened is what it is; the columns that it has not, or not any more, are forgotten: nobody who
-// might read them is left.
+// A stripe that was being widened stays what it is; columns that it has not yet, or no longer, are forgotten: no reader of them
+// is left.
 Result<void> ForgetWidenings(MetaStore& store, uint64_t* rebuilds) {
   while (true) {
     Txn txn(store);

@@ -1,7 +1,7 @@
 // The families of the metadata store, and how their keys are made.
 //
-// Keys are fixed-width big-endian numbers (and a name at the end), so that what is read together lies
-// together. Numbers of families are on disk: append only. docs/formats.md has the table.
+// Keys are fixed-width big-endian numbers (and a name at the end), so that records that are read together lie together. Numbers
+// of families are on disk: append only. docs/formats.md has the table.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class Family : KvFamily {
   kStripes = 5,         // stripe
   kStripeRefs = 6,      // stripe, ino, file offset
   kRefBytes = 7,        // stripe
-  kTargetStripes = 8,   // target, shard: what a dead disk takes with it; which shards are known
+  kTargetStripes = 8,   // target, shard: the shards of a dead disk; which shards are known
   kCluster = 9,         // (meta's cluster code)
   kSessions = 10,       // session
   kReplies = 11,        // session, op sequence

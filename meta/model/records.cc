@@ -76,7 +76,7 @@ void EncodeExtentBody(const Extent& e, ByteWriter* w) {
   w->Str(e.inline_bytes);
 }
 
-// In a layout's m: what a version without min= takes for a corrupt record, as it could not keep it.
+// In a layout's m: a program without min= takes such a record for corrupt, because it could not keep min=.
 constexpr int kMinCopiesShift = 4;
 
 bool HasLayout(FileType t) { return t == FileType::kFile || t == FileType::kDirectory; }
@@ -508,7 +508,7 @@ std::string StateRecord::Encode() const {
 Result<StateRecord> StateRecord::Decode(std::string_view key, std::string_view value) {
   return DecodeRecord(key, value, StateRecord(), [](ByteReader* r, StateRecord* rec) {
     rec->seq = CommitSeq(r->U64());
-    // Counts may be smaller in an older store; what is not there starts at its default.
+    // An older store may have fewer counts; missing ones start at their defaults.
     uint32_t n = 0;
     if (!r->Count(&n, 8) || n > kIdKinds) r->Fail();
     rec->id_limits.fill(1);

@@ -1,6 +1,6 @@
-// What the values of the metadata store hold. Each record encodes to {version, length, body}
-// (common/codec.h) and decodes with every field checked: hostile bytes give kCorrupt with a sentence
-// that names family and key, never a crash. Golden bytes of every record are in records_test.cc.
+// The values of the metadata store. Each record encodes to {version, length, body} (common/codec.h), and decoding checks every
+// field: hostile bytes give kCorrupt with a sentence that names family and key, never a crash. Golden bytes of every record are
+// in records_test.cc.
 //
 // A record type R has: R::kFamily, std::string Encode(), static Result<R> Decode(key, value).
 // Values only; no thread-safety needed.
@@ -95,7 +95,7 @@ struct StripeRecord {
   StripeState state = StripeState::kAllocated;
   SessionId session;    // kAllocated: the owner
   InodeId ino;          // the file it was allocated for
-  Layout layout;        // what was asked for: to re-widen narrow ones and to place rebuilt shards
+  Layout layout;        // as asked for: to re-widen narrow stripes and to place rebuilt shards
   CommitSeq live_since; // kLive: since when; kAllocated: since when it is that
   // With fewer copies, or less parity, than its layout asks for, as that allows (Layout::min_copies).
   bool is_thin() const { return info.shape.m < layout.m; }

@@ -1,4 +1,4 @@
-// Who may do what: pure functions of the caller and attributes, as Linux's VFS decides them.
+// Permissions: pure functions of the caller and attributes, as in Linux's VFS.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,8 @@ inline constexpr uint32_t kModeSgid = 02000;
 inline constexpr uint32_t kModeSticky = 01000;
 inline constexpr uint32_t kModeGroupExec = 00010;
 
-// `acl`: the access control list (AclIn), "" if there is none. `want` is kMay.. bits. Root may all but execute what nobody may execute.
+// `acl`: the access control list (AclIn), "" if there is none. `want`: kMay.. bits. Root may do all, but execute only files
+// with an x bit.
 bool MayAccess(const OpCtx& ctx, const Attr& attr, uint32_t want, std::string_view acl = {});
 inline bool IsOwner(const OpCtx& ctx, const Attr& attr) { return ctx.IsRoot() || ctx.uid == attr.uid; }
 
@@ -27,9 +28,8 @@ Error MayCreate(const OpCtx& ctx, const Attr& dir, std::string_view acl);
 // for directories. kAccess, kPerm (sticky), kNotDir, kIsDir.
 Error MayDelete(const OpCtx& ctx, const Attr& dir, const Attr& victim, bool as_dir, std::string_view acl = {});
 
-// What chown leaves of the mode of something that is not a directory, and what a write by someone
-// other than root leaves of a file's: no suid; no sgid, unless the group may not execute it and the caller is
-// a member or root.
+// The mode after chown of a non-directory, and after a write to a file by a caller other than root: no suid; no sgid, unless
+// the group may not execute it and the caller is a member or root.
 uint32_t DropPrivileges(const OpCtx& ctx, const Attr& attr);
 
 // The group and mode of a new inode in `dir` (setgid directories pass on their group, and themselves).

@@ -68,7 +68,7 @@ std::string Acl::Encode() const {
   return out;
 }
 
-// Owner, group and others once each; a mask if somebody is named, at most one; in order, nobody named twice.
+// Owner, group and others once each; a mask if a user or group is named, at most one; in order, no name twice.
 bool Acl::IsValid() const {
   size_t named = 0, masks = 0, bases = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {

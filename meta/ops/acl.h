@@ -26,7 +26,7 @@ struct AclEntry {
 
 class Acl {
  public:
-  // What a mode says.
+  // The list that a mode stands for.
   static Acl FromMode(uint32_t mode);
   // As setxattr(2) gets it; nullopt: no entries, which means no list. kInval; kNotSupported (version).
   static Result<std::optional<Acl>> Parse(std::string_view value);
@@ -38,9 +38,9 @@ class Acl {
   bool IsMinimal() const { return entries_.size() == 3; }
   // chmod(2).
   void SetMode(uint32_t mode);
-  // What of `mode` a new inode gets under this default list, which becomes its access list.
+  // Returns the bits of `mode` that a new inode gets under this default list, which becomes its access list.
   uint32_t Restrict(uint32_t mode);
-  // Of who is not root.
+  // For callers other than root.
   bool Allows(const OpCtx& ctx, const Attr& attr, uint32_t want) const;
 
   const std::vector<AclEntry>& entries() const { return entries_; }

@@ -4,7 +4,7 @@
 //   3. the target's range becomes a hole, as far as one transaction gets
 //   4. the extents go there; inline bytes are copied
 //   5. size, times, version
-// What is done is always a front part of the range; the caller asks again for the rest.
+// Each call does a front part of the range; the caller asks again for the rest.
 #include <algorithm>
 
 #include "meta/ops/access.h"

@@ -170,7 +170,7 @@ Result<uint64_t> DropRange(Txn& txn, InodeRecord* rec, uint64_t begin, uint64_t 
     }
   }
   for (bool more = true; more && rec->extent_count > 0;) {
-    // No more than there are: behind the last one may lie what was removed before.
+    // No more than the count: behind the last extent may lie removed ones.
     const size_t limit = std::min<uint64_t>(kDropChunk, rec->extent_count);
     ASSIGN_OR_RETURN(auto rows, txn.Scan(Family::kExtents, ExtentKey(ino, at), ExtentKey(ino, end), limit));
     more = rows.size() == limit;

@@ -1,9 +1,8 @@
 // Shared by the operations on data: edits of a file's extents together with the references of stripes,
 // and ranges that are masked. Internal to meta/ops.
 //
-// A mask is a range of a file whose extents are dead but still there (too many to remove at once). It
-// is a range, not a set of extents: what is written into it is taken out of it, and an extent may be
-// partly masked.
+// A mask is a range of a file whose extents are dead but still there (too many to remove at once). It is a range, not a set of
+// extents: a write into it takes its own range out of it, and an extent may be partly masked.
 #pragma once
 
 #include <map>
@@ -46,8 +45,8 @@ void ApplyEdit(Txn& txn, InodeRecord* rec, const std::vector<Extent>& existing, 
 // Writes the new counts; stripes without references become garbage.
 Result<void> SettleStripes(Txn& txn, const StripeDeltas& deltas, Touched* touched);
 
-// Removes what is in [begin, end), from the front, as much as is decent for one transaction. Returns
-// where it stopped: `end` if all is gone. Does not look at masks. The caller writes rec.
+// Removes extents in [begin, end), from the front, as many as one transaction should. Returns where it stopped: `end` if all
+// are gone. Does not look at masks. The caller writes rec.
 Result<uint64_t> DropRange(Txn& txn, InodeRecord* rec, uint64_t begin, uint64_t end, Touched* touched);
 
 // Puts or removes the inode's entry in the queue of TrimStep, as its masks say.

@@ -193,7 +193,7 @@ Result<void> Checker::CheckParents() {
     const std::string name = "'" + parts.name + "' of directory " + std::to_string(parts.parent.v);
     const std::string problem = Name(parts.ino) + " is not " + name + ", as family parents says";
     const InodeFacts* f = FindInode(parts.ino);
-    // One that has fewer names than links may have lost this one: then it is what is left to find it by.
+    // An inode with fewer names than links may have lost this name: then this record is the only way to find it.
     const bool missed = f && f->links < (f->rec.is_dir() ? 1 : f->rec.attr.nlink);
     if (missed || unreadable_) Problem(problem);
     else Problem(problem, "family parents forgets " + name + " for " + Name(parts.ino), DeleteRecord<ParentRecord>(key));

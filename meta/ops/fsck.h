@@ -23,15 +23,15 @@ inline constexpr size_t kMaxFsckRepairs = 1000;  // of one call; the others are 
 // Problems are sentences; none is clean. Errors: the store cannot be read at all.
 Result<FsckReply> CheckStore(KvStore& kv);
 
-// Repairs what is safe to repair: records and counts that follow from others are made to agree with those, names
-// of nothing are removed, shards that nothing uses become garbage. What only one record knows stays as it is, and
-// so does whatever may be a trace of something lost: where two records disagree on whether bytes are in use, they
-// are. Each repair is a transaction of its own (the store is as consistent as before after any number of them).
+// Repairs only what is safe: it corrects records and counts that follow from other records, removes names of missing inodes,
+// and makes unused shards garbage. It leaves facts that only one record has, and possible traces of lost data: where two
+// records disagree on whether bytes are in use, they count as in use. Each repair is a transaction of its own (the store is as
+// consistent as before after any number of them).
 struct FsckRepairs {
-  std::vector<std::string> done;      // a sentence each, in order; with dry_run: what would be done
+  std::vector<std::string> done;      // a sentence each, in order; with dry_run: the repairs to do
   std::vector<std::string> problems;  // that are left; with dry_run: that are there
 };
-// Errors: those of CheckStore and Commit. `touched`: for the caller to tell others.
+// Errors: those of CheckStore and Commit. `touched`: changes that the caller must announce.
 Result<FsckRepairs> RepairStore(MetaStore& store, bool dry_run, Touched* touched);
 
 }  // namespace stria

@@ -98,7 +98,7 @@ Result<void> Checker::CheckRefs() {
         const std::string where = Where(parts.ino, parts.file_offset);
         const std::string problem = Name(parts.stripe) + " is not used by " + where + ", as family stripe_refs says";
         const InodeFacts* f = FindInode(parts.ino);
-        // Of a file that counts more extents than it has, this is what is left of one.
+        // The rest of an extent, of a file that counts more extents than it has.
         if (unreadable_ || (f && f->extents < f->rec.extent_count)) Problem(problem);
         else Problem(problem, "family stripe_refs forgets " + Name(parts.stripe) + " for " + where,
                      DeleteRecord<StripeRefRecord>(key));
@@ -112,7 +112,7 @@ Result<void> Checker::CheckRefs() {
     const std::string problem = Name(stripe) + " counts " + std::to_string(rec.bytes) + " bytes in use, which is wrong";
     ASSIGN_OR_RETURN(const auto there, Find<StripeRecord>(StripeKey(stripe)));
     if (rec.bytes > used && stripes_[stripe].listed > stripes_[stripe].refs) {
-      Problem(problem);  // first it must be clear what the other references are
+      Problem(problem);  // the other references must be clear first
     } else if (used > 0) {
       Problem(problem, Name(stripe) + " has " + std::to_string(used) + " bytes in use now",
               PutRecord(key, RefBytesRecord{used}));

@@ -29,7 +29,7 @@ struct InodeFacts {
   uint8_t acls = 0;  // that are there
 };
 
-// What would make one problem go away. `apply` reads what it needs again, in the transaction.
+// The repair of one problem. `apply` reads what it needs again, in the transaction.
 struct Repair {
   std::string what;
   std::function<Result<void>(Txn&, Touched*)> apply;
@@ -46,7 +46,8 @@ class Checker {
  public:
   explicit Checker(KvStore& kv) : kv_(kv) {}
   Result<FsckReply> Run();
-  // Of the run: those of records; those of counters when there are no others, as records change them (or `all`).
+  // The repairs of this run: those of records; those of counters only when there are no others, because records change them (or
+  // `all`).
   std::vector<Repair> TakeRepairs(bool all);
 
  private:

@@ -40,7 +40,7 @@ std::vector<Repair> Checker::TakeRepairs(bool all) {
   return out;
 }
 
-// A new version, so that nobody goes on with attributes that were cached.
+// A new version, so that cached attributes are not used any more.
 Checker::Fix Checker::ChangeInode(InodeId ino, std::function<void(InodeRecord*)> change) {
   return [ino, change = std::move(change)](Txn& txn, Touched* touched) -> Result<void> {
     ASSIGN_OR_RETURN(std::optional<InodeRecord> rec, txn.Read<InodeRecord>(InodeKey(ino)));

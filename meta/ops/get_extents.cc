@@ -22,7 +22,7 @@ Result<GetExtentsReply> OpGetExtents(Txn& txn, const OpCtx& ctx, const GetExtent
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, r.ino));
   if (rec.is_dir()) return Error(FsError::kIsDir);
   if (rec.attr.type != FileType::kFile) return Error(FsError::kInval, "only files have extents");
-  // Of no bytes nothing is told but the attributes.
+  // For no bytes the reply has only attributes.
   if (r.length > 0 && !ctx.HasOpen(r.ino, false) && !MayAccess(ctx, rec.attr, kMayRead, AclIn(txn, rec))) return Error(FsError::kAccess);
 
   GetExtentsReply reply;

@@ -3,8 +3,8 @@
 namespace stria {
 namespace {
 
-// As Linux has it with fs.protected_hardlinks, which every distribution sets: who could not open it for reading and
-// writing, and does not own it, gives it no name either.
+// As in Linux with fs.protected_hardlinks, which every distribution sets: a caller who could not open the file for reading and
+// writing, and does not own it, may not link it.
 bool MayName(Txn& txn, const OpCtx& ctx, const InodeRecord& rec) {
   const Attr& attr = rec.attr;
   if (IsOwner(ctx, attr)) return true;

@@ -16,7 +16,7 @@ Error CheckRequest(const MakeNodeRequest& r) {
   return Error();
 }
 
-// create() of what is there: as Open would.
+// create() of an existing file: as Open would.
 Result<OpenReply> OpenExisting(Txn& txn, const OpCtx& ctx, const MakeNodeRequest& r, InodeId ino) {
   ASSIGN_OR_RETURN(InodeRecord rec, GetInode(txn, ino));
   if (rec.is_dir()) return Error(FsError::kIsDir);
@@ -112,7 +112,7 @@ Result<OpenReply> OpMakeAhead(Txn& txn, const OpCtx& ctx, const MadeFile& file, 
   ASSIGN_OR_RETURN(const std::optional<DentryRecord> there, FindDentry(txn, r.parent, r.name));
   if (!there || there->ino != ino) return MakeNode(txn, ctx, r, true);
   ASSIGN_OR_RETURN(const InodeRecord rec, GetInode(txn, ino));
-  // Its owner may have made it such that nobody opens it for writing.
+  // Its mode may let no caller open it for writing.
   const bool own = ctx.HasOpen(ino, true) || IsOwner(ctx, rec.attr) || MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec));
   if (!own) return MakeNode(txn, ctx, r, true);
   OpenReply reply;

@@ -27,7 +27,7 @@ void ModelFs::DropRights(const ModelCaller& c, ModelNode& n) {
   if ((n.mode & 010) || !member) n.mode &= ~02000u;
 }
 
-// What path resolution does up to the last component.
+// Path resolution up to the last component.
 FsError ModelFs::Walk(const ModelCaller& c, InodeId dir, const std::string& name, bool creating) {
   const ModelNode* d = Find(dir);
   if (!d) return FsError::kStale;
@@ -294,7 +294,7 @@ FsError ModelFs::SetAttr(const ModelCaller& c, const SetAttrRequest& r) {
   return FsError::kOk;
 }
 
-// Who has a way to it, or any right.
+// A caller with a path to it, or any right.
 bool ModelFs::MayKnow(const ModelCaller& c, InodeId ino) {
   const ModelNode& n = nodes_[ino];
   if (c.uid == 0 || c.uid == n.uid) return true;

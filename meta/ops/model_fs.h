@@ -79,7 +79,7 @@ class ModelFs {
   FsError Punch(const ModelCaller& c, InodeId ino, uint64_t offset, uint64_t length);
   // *cloned: bytes up to the end of the source.
   FsError Clone(const ModelCaller& c, const CloneRequest& r, uint64_t* cloned);
-  // The last one who had it open closes it.
+  // The last opener closes it.
   void Close(InodeId ino);
 
  private:

@@ -181,7 +181,7 @@ Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched
   rec->attr.size = size;
   if (size >= former || rec->extent_count == 0) return Ok();
   const bool had_masks = !rec->masks.empty();
-  // Beyond the size are no extents but masked ones; what was cut off there before, a store would pass one by one.
+  // Beyond the size there are only masked extents; a store would pass the ones that were cut off before one by one.
   const uint64_t end = had_masks ? kMaxFileBytes : former;
   ASSIGN_OR_RETURN(const uint64_t done_to, DropRange(txn, rec, size, end, touched));
   rec->masks = SubtractMask(rec->masks, {size, kMaxFileBytes});

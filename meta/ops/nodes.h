@@ -19,14 +19,14 @@ Result<InodeRecord> GetDir(Txn& txn, InodeId ino);
 // A directory in which names may be looked up: kAccess without execute permission.
 Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino);
 
-// Of what an inode has no permissions for (the target of a symlink, attributes that everybody may read): a caller who comes
-// by a path can search its directory. So it is told to who could have come so, who owns it, or may do anything with it.
-// kAccess to everybody else, who has only its number.
+// For things that have no permissions of their own (the target of a symlink, attributes that every user may read): a caller
+// with a path to the inode can search its directory. So these are told to a caller who could have come that way, who owns the
+// inode, or who may do anything with it. kAccess to every other caller, who has only its number.
 Error MayKnow(Txn& txn, const OpCtx& ctx, const InodeRecord& rec);
 
 // The record is to be written. False: it has no such attribute.
 Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name);
-// File capabilities go when the file's bytes or owners change, whoever changes them (capabilities(7)).
+// File capabilities go when the file's bytes or owners change, for every caller (capabilities(7)).
 inline constexpr std::string_view kCapabilityXattr = "security.capability";
 Result<void> DropCapability(Txn& txn, InodeRecord* rec);
 
@@ -59,15 +59,15 @@ Result<void> PutAcl(Txn& txn, InodeRecord* rec, uint8_t which, const std::option
 // Extended attributes that are lists. No value: no list.
 Result<XattrReply> OpGetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpSetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
-// Mode and lists of a new inode: `mode` as asked for, without what the umask takes away unless `dir` has a default
-// list, which is then inherited.
+// Mode and lists of a new inode: `mode` as asked for, minus the umask; but if `dir` has a default list, that is inherited and
+// the umask does not count.
 Result<void> Inherit(Txn& txn, const InodeRecord& dir, uint32_t umask, InodeRecord* rec);
 
-// Frees a dead inode with all it has; what is too much for this transaction is left masked to TrimStep, which calls it
-// again: all extents below `from` are gone already.
+// Frees a dead inode with its records. If that is too much for this transaction, the rest is left masked to TrimStep, which
+// calls it again: all extents below `from` are gone already.
 Result<void> FreeInode(Txn& txn, InodeRecord* rec, Touched* touched, uint64_t from = 0);
 
-// Sets the size, dropping or masking what is beyond it. The caller writes the record.
+// Sets the size, dropping or masking extents beyond it. The caller writes the record.
 Result<void> SetSize(Txn& txn, InodeRecord* rec, uint64_t size, Touched* touched);
 
 }  // namespace stria

@@ -1,7 +1,7 @@
-// What every operation gets besides its request: who asks, when, and where to note what others must be
-// told. An operation is a function Result<Reply> OpX(Txn&, const OpCtx&, const XRequest&): it checks,
-// writes into the transaction and notes; the caller commits (or drops the transaction on an error, also
-// if the commit gives kTooBig). Operations take nothing from the request's header; OpCtx has it.
+// The context of an operation besides its request: caller, time, and a place to note changes that others must be told. An
+// operation is a function Result<Reply> OpX(Txn&, const OpCtx&, const XRequest&): it checks, writes into the transaction and
+// notes; the caller commits (or drops the transaction on an error, also if the commit gives kTooBig). Operations take nothing
+// from the request's header; OpCtx has it.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ class OpenTable {
   virtual ~OpenTable() = default;
   // By any session, or another than `asks` was given it by name just now and may be about to use it.
   virtual bool IsInUse(SessionId asks, InodeId ino) const = 0;
-  // By this session (for_write: for writing). What is open needs no further check of permissions.
+  // By this session (for_write: for writing). An open file needs no further check of permissions.
   virtual bool HasOpen(SessionId session, InodeId ino, bool for_write) const = 0;
   // It had, as `proof` says (OpHeader::opened).
   virtual bool HadOpen(SessionId session, InodeId ino, bool for_write, std::string_view proof) const { return false; }
 };
 
-// What an operation changed, for invalidations, recalls and background work. Sorted sets: the order of
-// pushes is the same in every run.
+// The changes of an operation, for invalidations, recalls and background work. Sorted sets: pushes have the same order in every
+// run.
 struct Touched {
   std::set<InodeId> attrs;                            // attributes or xattrs
   std::set<InodeId> data;                             // content or size
@@ -50,12 +50,12 @@ struct OpCtx {
   Touched* touched = nullptr;       // never null in mutations
   std::string_view opened;          // OpHeader::opened
   InodeId made;                     // by this very request: its maker has it open
-  // The number of what is to be made: the session was given it for that, and nothing has it yet; or, before a restart, for
-  // this or something else (it is looked up whether that is there).
+  // The number for a new inode: the session was given it for that, and no inode has it yet; or, before a restart, for this or
+  // another inode (the operation looks whether it exists).
   bool own_number = false;
   bool former_number = false;
-  // It was done and answered before a restart that lost it (OpHeader::replay_order): what it was refused now for want of
-  // room somebody would lose who was told that he has it. What it may do is asked as ever.
+  // It was done and answered before a restart that lost it (OpHeader::replay_order): a refusal now for want of room would lose
+  // a change that its caller has been told of. Permissions are checked as usual.
   bool repeated = false;
 
   bool IsRoot() const { return uid == 0; }

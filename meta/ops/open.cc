@@ -16,7 +16,7 @@ Result<OpenReply> OpOpen(Txn& txn, const OpCtx& ctx, const OpenRequest& r) {
   const bool writes = r.for_write || r.truncate;
   if (!r.for_read && !writes) return Error(FsError::kInval, "a file is opened for reading or for writing");
   const uint32_t want = (r.for_read ? kMayRead : 0) | (writes ? kMayWrite : 0);
-  // An open file stays so whatever becomes of its permissions.
+  // An open file stays open when its permissions change.
   const bool again = !r.check_access && (!r.for_read || ctx.HasOpen(r.ino, false)) && (!writes || ctx.HasOpen(r.ino, true));
   if (!again && !MayAccess(ctx, rec.attr, want, AclIn(txn, rec))) return Error(FsError::kAccess);
 

@@ -101,14 +101,14 @@ struct NewStripe {
   bool narrow = false;
   bool crowded = false;
 };
-// Gives ids and records the stripes as allocated to ctx.session: what is not committed when the session
-// ends is collected (OpCollectSession). At most kMaxAllocateStripes.
+// Gives ids and records the stripes as allocated to ctx.session; uncommitted ones are collected when the session ends
+// (OpCollectSession). At most kMaxAllocateStripes.
 Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
                                            const std::vector<NewStripe>& stripes);
-// Punches, then swaps in the extents, then grows. Stripes must be allocated to ctx.session and sealed:
-// shape and columns as allocated, lengths by the shape. Extents may also use stripes that this file
-// uses already (a commit split in two). kTooBig: split it, in write order. kConflict: a stripe is not
-// (any more) what the caller believes; write the bytes again. kRetryLater: trim first (touched.trim).
+// Punches, then swaps in the extents, then grows. Stripes must be allocated to ctx.session and sealed: shape and columns as
+// allocated, lengths by the shape. Extents may also use stripes that this file uses already (a commit split in two). kTooBig:
+// split it, in write order. kConflict: a stripe is not (any more) in the state that the caller believes; write the bytes again.
+// kRetryLater: trim first (touched.trim).
 Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
 // kInval: the ranges overlap. kNotSupported: the files have different layouts. kTooBig: the target cannot
 // take the source's inline bytes. Copy the bytes in both cases. kFBig. kRetryLater: as for OpCommit.
@@ -116,12 +116,12 @@ Result<CloneReply> OpClone(Txn& txn, const OpCtx& ctx, const CloneRequest& r);
 
 // ---- Work that remains (by the server itself, no caller) ----
 
-// Removes a bounded part of what is masked; frees the inode when it is dead and nothing is left. True:
-// more to do, in another transaction.
+// Removes a bounded part of the masked extents; frees the inode when it is dead and empty. True: more to do, in another
+// transaction.
 Result<bool> TrimStep(Txn& txn, InodeId ino, Touched* touched);
 // Inodes with work for TrimStep, after `after`.
 Result<std::vector<InodeId>> ListTrims(Txn& txn, InodeId after, size_t limit);
-// An unlinked inode that nobody has open any more: frees it (or leaves the rest to TrimStep).
+// An unlinked inode that no session has open any more: frees it (or leaves the rest to TrimStep).
 Result<void> OpReapOrphan(Txn& txn, InodeId ino, int64_t now_ns, Touched* touched);
 Result<std::vector<InodeId>> ListOrphans(Txn& txn, InodeId after, size_t limit);
 // Frees stripes allocated to a session that is no more, a bounded number. True: more to do.
@@ -132,8 +132,8 @@ Result<bool> OpCollectSession(Txn& txn, SessionId session, Touched* touched);
 Result<std::optional<StripeRecord>> GetStripeRecord(Txn& txn, StripeId stripe);
 // Frees an allocated stripe: its shards become garbage. kConflict if it is live.
 Result<void> OpFreeStripe(Txn& txn, StripeId stripe, Touched* touched);
-// Forgets an allocated stripe with its shards, which are unknown from then on. Only for a store that was restored:
-// they may hold what was written after the moment that it is of. kConflict if it is live.
+// Forgets an allocated stripe with its shards, which are unknown from then on. Only for a restored store: the shards may hold
+// bytes that were written after the archived moment. kConflict if it is live.
 Result<void> OpForgetStripe(Txn& txn, StripeId stripe);
 // A new shard for `column` of a live stripe, to be made on `target`: known (CheckShards), not used yet.
 Result<ShardId> OpReserveShard(Txn& txn, StripeId stripe, uint16_t column, TargetId target);
@@ -148,13 +148,13 @@ Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId ol
 // New shards for those columns of `wide` that have none, which a live stripe is to be laid out over, or a fold to get
 // (lengths and targets are set): known, not used yet, as after OpReserveShard.
 Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide);
-// The stripe becomes `wide`, which holds the same payload and may be narrow, too. Its former shards stay, reserved: who still reads them is told
-// first, and then they are dropped. Gives the stripe as it was. kConflict if it is not narrow any more (the new shards are
-// then still reserved), kNoEnt if it is gone.
+// The stripe becomes `wide`, which holds the same payload and may be narrow, too. Its former shards stay reserved: its readers
+// are told first, then the shards are dropped. Returns the stripe as it was. kConflict if it is not narrow any more (the new
+// shards are then still reserved), kNoEnt if it is gone.
 Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide);
 // The stripe uses as many columns as its layout would for so few bytes. Nothing if it is not live, or not narrow.
 Result<void> OpSetWide(Txn& txn, StripeId stripe);
-// The flag of a live stripe whose disks were carried elsewhere. Nothing if it is not live, or has the flag.
+// Sets the flag of a live stripe whose disks were carried elsewhere. Does nothing if it is not live, or has the flag.
 Result<void> OpSetCrowded(Txn& txn, StripeId stripe, bool crowded);
 // Files that use the stripe: (inode, file offset) of at most `limit` extents.
 struct StripeUse {
@@ -163,7 +163,7 @@ struct StripeUse {
 };
 // Those after one of them, if there is one, in order of inodes and offsets.
 Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t limit, const StripeUse* after = nullptr);
-// What files use of each data column of a live stripe.
+// The bytes that files use of each data column of a live stripe.
 struct StripeUsage {
   std::vector<uint64_t> column_bytes;  // per data column, bytes of extents; more than its length if files share it
   uint32_t refs = 0;                   // extents
@@ -183,13 +183,13 @@ struct FoldPlan {
   std::vector<FoldMember> members;
   bool operator==(const FoldPlan&) const = default;
 };
-// The fold becomes a live stripe, and what files used of its members they use of it, at the same bytes of the same
-// shards; the members' stripes are no more. Their other shards, which are given back, stay, reserved: who may read them
-// is told first, and then they are dropped (OpDropReservedShard). Files whose extents change are in touched.data.
-// kConflict, and nothing is changed, if a member is not what it was when the fold was planned, files use a column of its
-// stripe that is not in the plan, or the parity is not reserved. kTooBig: more than `max_refs` extents.
+// The fold becomes a live stripe. Files use it where they used its members, at the same bytes of the same shards; the members'
+// stripes end. Their other shards are returned and stay reserved: readers are told first, then the shards are dropped
+// (OpDropReservedShard). Files whose extents change are in touched.data. kConflict, and nothing is changed, if a member is not
+// what it was when the fold was planned, if files use a column of its stripe that is not in the plan, or if the parity is not
+// reserved. kTooBig: more than `max_refs` extents.
 Result<std::vector<Column>> OpFold(Txn& txn, const FoldPlan& plan, size_t max_refs, Touched* touched);
-// Shards of a target, by shard id after `after`: live ones, those of stripes being filled, pending ones.
+// Shards of a target, by shard id after `after`: live, pending, or of stripes that are being filled.
 struct TargetShard {
   ShardId shard;
   TargetStripeRecord record;
@@ -205,8 +205,8 @@ struct GarbageShard {
   StripeId stripe;
   CommitSeq seq;
 };
-// What may be deleted: all that every session has acknowledged. Shards of stripes that were never committed do not wait
-// for that, unless they were allocated before the server started: then a commit may have been seen and lost.
+// Garbage that may be deleted: what every session has acknowledged. Shards of stripes that were never committed do not wait for
+// that, unless they were allocated before the server started: then a commit may have been seen and lost.
 struct GarbageUpTo {
   CommitSeq acked;
   CommitSeq durable;

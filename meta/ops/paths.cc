@@ -24,8 +24,8 @@ Result<bool> MayList(Txn& txn, const OpCtx& ctx, InodeId dir) {
   return MayAccess(ctx, rec.attr, kMayRead | kMayExec, AclIn(txn, rec));
 }
 
-// "/a/b" of a directory, "" of the root; "..." stands for what is too deep or has no name. None if the caller may not
-// list one of the directories that lead there, or it.
+// "/a/b" of a directory, "" of the root; "..." stands for parts that are too deep or have no name. None if the caller may not
+// list the directory or one above it.
 Result<std::optional<std::string>> DirPath(Txn& txn, const OpCtx& ctx, InodeId dir) {
   std::vector<std::string> names;
   while (true) {

@@ -18,7 +18,7 @@ int64_t ClockNs(clockid_t clock) {
   return t.tv_sec * kSecond + t.tv_nsec;
 }
 
-// What a quarter of them is below: the rest is disturbed by what else the machine does, more or less.
+// A quarter of the samples is below this; the others are more or less disturbed by other work on the machine.
 double Quartile(std::vector<double> v) {
   if (v.empty()) return 0;
   const size_t at = v.size() / 4;

@@ -1,4 +1,4 @@
-// What the benches of scale_bench have in common: the store they fill, and how operations on it are measured. One thread.
+// The common part of scale_bench's benches: the store they fill, and how operations on it are measured. One thread.
 #ifndef STRIA_META_OPS_SCALE_BENCH_H_
 #define STRIA_META_OPS_SCALE_BENCH_H_
 
@@ -21,7 +21,7 @@
 namespace stria::scale {
 
 inline constexpr uint64_t kRounds = 20;             // in which kinds of operations take turns: a slow moment hits all of them
-inline constexpr uint64_t kReadsPerWrite = 4;       // of what is cheap there is more
+inline constexpr uint64_t kReadsPerWrite = 4;       // cheap operations are measured more often
 inline constexpr uint64_t kSyncEvery = 100'000;     // operations: ids come from ranges that a sync makes usable
 
 struct Params {
@@ -34,7 +34,7 @@ struct Params {
 void BenchNames(const Params& p);
 void BenchExtents(const Params& p);
 
-// ---- What is told, as scale_bench_main.cc says ----
+// ---- Output, as in scale_bench_main.cc ----
 
 void PrintRow(const std::string& row, const std::string& unit, double value);
 void PrintTime(const std::string& row, double wall_us, double cpu_us);
@@ -54,7 +54,7 @@ struct Work {
 // Lower quartiles over batches, per call.
 void Measure(const std::vector<Work>& all);
 
-// A long run of pieces, each of which does several things; the mean, as the pieces differ.
+// A long run of pieces of several operations; the mean, because pieces differ.
 class Total {
  public:
   template <class F>
@@ -82,7 +82,7 @@ class Total {
   int64_t longest_cpu_ns_ = 0;
 };
 
-// ---- What is measured ----
+// ---- Measurements ----
 
 // In a directory that must not be there, and is removed with it.
 class Store {
@@ -134,7 +134,7 @@ class Store {
   Touched touched_;
 };
 
-// i -> another number below n, each once: neither the order of creation nor that of the keys.
+// i -> another number below n, each once, in neither the order of creation nor that of the keys.
 uint64_t Shuffled(uint64_t i, uint64_t n);
 
 std::string Name(const char* kind, uint64_t i);

@@ -12,13 +12,13 @@ namespace {
 constexpr uint64_t kExtentBytes = 64 * kKiB;
 constexpr uint64_t kExtentsPerStripe = 64;
 constexpr uint32_t kTargets = 20;
-constexpr double kTrimLimitS = 60;  // what takes longer is cut short, and the mean is that of what was done
+constexpr double kTrimLimitS = 60;  // longer runs are cut short, and the mean is of the part that was done
 
 class Extents {
  public:
   explicit Extents(const Params& p)
       : p_(p),
-        // A tenth more extents at most, one at least: what is measured is a file of so many.
+        // At most a tenth more extents, at least one: the measured file keeps about its size.
         files_(DivCeil(p.operations, std::max<uint64_t>(1, p.size / 10))),
         store_(p.dir, p.memory_bytes) {}
 
@@ -50,7 +50,7 @@ class Extents {
     }
     return info;
   }
-  // `n` extents from `from` on in a stripe of their own, none of which continues its neighbour.
+  // `n` extents from `from` on in a stripe of their own; none continues its neighbour.
   void Write(uint64_t file, uint64_t from, uint64_t n) {
     CommitRequest r;
     r.ino = InodeId(first_.v + file);
@@ -136,7 +136,7 @@ class Extents {
     const auto rec = store_.Do([&](Txn& t) { return t.Read<InodeRecord>(InodeKey(ino)); });
     return rec ? rec->extent_count : 0;
   }
-  // The call, and what it leaves, in steps as the service takes them. False: not all of it could be done in time.
+  // The call and its trims, in steps as the service takes them. False: not all of it could be done in time.
   bool Remove(const std::string& what, const std::function<bool(uint64_t)>& begin) {
     Total call, all;
     uint64_t done = 0;

@@ -108,7 +108,7 @@ class Names {
     PrintProgress(0.55);
 
     Random rng(p_.size);
-    // Of those that are neither renamed nor removed meanwhile.
+    // Names that are neither renamed nor removed meanwhile.
     const auto any = [&] { return Shuffled(2 * count_ + rng.Below(in_big_ - 2 * count_), in_big_); };
     const uint64_t reads = kReadsPerWrite * p_.operations;
     Measure({
@@ -126,7 +126,7 @@ class Names {
            r.ino = InodeId(big_.v + 1 + any());
            store_.Do([&](Txn& t) { return OpGetAttr(t, store_.ctx(), r); });
          }},
-        {"getattr of the same 1,000", reads,  // what is left when the processor's caches have what it needs
+        {"getattr of the same 1,000", reads,  // the cost when the processor's caches have the data
          [&](uint64_t) {
            InodeRequest r;
            r.ino = Dir(dirs_ / 2);
@@ -149,7 +149,7 @@ class Names {
     whole.Print("readdir of all, per entry", entries);
   }
 
-  // What was deleted must not be in the way of what comes after it.
+  // Deletions must not slow down what comes next.
   void Empty() {
     Total total;
     uint64_t removed = 0;

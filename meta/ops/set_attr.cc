@@ -11,7 +11,7 @@ Error CheckSize(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, uint64_t siz
   if (attr.type == FileType::kDirectory) return Error(FsError::kIsDir);
   if (attr.type != FileType::kFile) return Error(FsError::kInval, "only files can be truncated");
   if (size > kMaxFileBytes) return Error(FsError::kFBig);
-  // What was opened for writing may be truncated whatever its mode says.
+  // A file opened for writing may be truncated, whatever its mode.
   const bool opened = ctx.open && ctx.HasOpen(attr.ino, true);
   if (!opened && !MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec))) return Error(FsError::kAccess);
   return Error();
@@ -29,13 +29,13 @@ Error CheckTimes(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAt
   const Attr& attr = rec.attr;
   if (!r.atime_ns && !r.mtime_ns && !r.atime_now && !r.mtime_now) return Error();
   if (IsOwner(ctx, attr)) return Error();
-  // utimes(NULL) is for all who may write, anything else for the owner.
+  // utimes(NULL) is for every caller who may write, other times are for the owner.
   if (!r.atime_now || !r.mtime_now) return Error(FsError::kPerm);
   if (!MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec))) return Error(FsError::kAccess);
   return Error();
 }
 
-// Nothing is asked: then at most the ctime moves. That is for the owner, and for who may write.
+// Nothing is set: then at most the ctime moves. The owner may do that, and callers who may write.
 Error CheckAsked(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAttrRequest& r) {
   const Attr& attr = rec.attr;
   const bool times = r.atime_ns || r.mtime_ns || r.atime_now || r.mtime_now;

@@ -9,7 +9,7 @@ Error NoStripe(StripeId stripe) {
   return Error(FsError::kNoEnt, "stripe " + std::to_string(stripe.v) + " does not exist (any more)");
 }
 
-// What a client may decide about a stripe that it fills is how long it is, nothing else.
+// Of a stripe that it fills, a client decides the length only.
 bool FillsAllocation(const StripeInfo& allocated, const StripeInfo& sealed) {
   const StripeShape& a = allocated.shape;
   const StripeShape& s = sealed.shape;

@@ -11,7 +11,7 @@ namespace stria {
 
 // The stripe's record goes, its shards become garbage of this transaction. It has no references.
 Result<void> DiscardStripe(Txn& txn, StripeId stripe, Touched* touched);
-// `allocated`: of a stripe that was never committed; 0: somebody may still read it.
+// `allocated`: of a stripe that was never committed; 0: a reader may still use it.
 void PutGarbage(Txn& txn, TargetId target, ShardId shard, StripeId stripe, CommitSeq allocated = {});
 // Counts a live stripe in (by = 1) or out (-1).
 void CountLive(Txn& txn, const StripeInfo& info, int64_t by);

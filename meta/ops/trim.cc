@@ -1,4 +1,4 @@
-// What unlink and truncate leave for later: masked ranges, and inodes that are dead but not yet empty.
+// The work that unlink and truncate leave for later: masked ranges, and inodes that are dead but not yet empty.
 #include "meta/ops/extents.h"
 #include "meta/ops/nodes.h"
 

@@ -111,7 +111,7 @@ Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest&
   }
   InodeRecord rec;
   if (r.name == kCapabilityXattr) {
-    // The kernel removes it on behalf of whoever changes the file.
+    // The kernel removes it for the caller who changes the file.
     ASSIGN_OR_RETURN(rec, GetInode(txn, r.ino));
     const bool changes = IsOwner(ctx, rec.attr) || MayAccess(ctx, rec.attr, kMayWrite, AclIn(txn, rec)) ||
                          (ctx.open && ctx.HasOpen(r.ino, true));

@@ -32,7 +32,7 @@ Result<void> MetaStore::Load() {
 Task<Result<std::unique_ptr<MetaStore>>> MetaStore::Open(std::unique_ptr<KvStore> kv) {
   std::unique_ptr<MetaStore> store(new MetaStore(std::move(kv)));
   CO_RETURN_IF_ERROR(store->Load());
-  // What the former process gave out below its limits is not known: continue beyond them.
+  // Which ids below its limits the former process gave out is not known: continue beyond them.
   store->next_ids_ = store->first_ids_ = store->state_.id_limits;
   if (Sabotaged(Sabotage::kReuseShardIds)) store->next_ids_[static_cast<size_t>(IdKind::kShard)] = 1;
   for (size_t i = 0; i < kIdKinds; ++i) {

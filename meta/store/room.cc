@@ -13,7 +13,7 @@ RoomStep NextRoom(const RoomSample& s, bool held) {
   if (held ? at_least(margin, kReserveFiles) : at_least(reserve + 2 * margin, 3 * kReserveFiles)) {
     return {UsedPercent(s, held) >= kScarcePercent ? RoomLevel::kScarce : RoomLevel::kPlenty, true};
   }
-  // What was held is free after this.
+  // The reserve is free after this.
   const bool some = held || (s.free_bytes >= margin && (s.total_files == 0 || s.free_files >= kReserveFiles / 2));
   return {some ? RoomLevel::kFull : RoomLevel::kNone, false};
 }

@@ -1,8 +1,8 @@
 // Room on the metadata's own disk: when it gets scarce, and what may be written then. Pure.
 //
-// Part of the disk is kept by a file, the reserve. When little but that is left, it is given back, and only what frees space
-// is done (deleting writes, too, before it frees anything): `kFull`. When even that is used up nothing is written for anybody:
-// `kNone`. It goes on by itself when there is room for the reserve again, and some more. Reading goes on throughout.
+// A file, the reserve, keeps part of the disk. When little else is free, the reserve is given back, and only operations that
+// free space run (deleting writes, too, before it frees anything): `kFull`. When even that is used up nothing is written at
+// all: `kNone`. It goes on by itself when there is room for the reserve again, and some more. Reading goes on throughout.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +23,13 @@ struct RoomSample {
   uint64_t total_files = 0;  // 0: as many as one likes
   uint64_t free_files = 0;
   bool read_only = false;
-  bool over_quota = false;  // more cannot be had, whatever is free
+  bool over_quota = false;  // more cannot be had, however much is free
 };
 
 inline constexpr uint64_t kScarcePercent = 80;
 inline constexpr uint64_t kReserveFiles = 64;
 
-// The log of the store may be so long: what is in it is written once more before it goes.
+// The log of the store may be this long: its content is written once more before it goes.
 inline uint64_t ReserveBytes(uint64_t total) { return std::clamp<uint64_t>(total / 8, 4 * kMiB, 256 * kMiB); }
 inline uint64_t MarginBytes(uint64_t total) { return std::clamp<uint64_t>(total / 64, 2 * kMiB, 64 * kMiB); }
 
@@ -39,9 +39,9 @@ struct RoomStep {
 };
 RoomStep NextRoom(const RoomSample& s, bool held);
 
-// Of what can be used beyond the reserve.
+// Percent of the space beyond the reserve.
 uint64_t UsedPercent(const RoomSample& s, bool held);
-// What status says; `where` names the directory.
+// The sentence for status; `where` names the directory.
 std::vector<Advice> RoomAdviceOf(const RoomSample& s, RoomLevel level, bool held, const std::string& where);
 
 // The disk of the store of a running server. For the executor's thread.

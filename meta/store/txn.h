@@ -34,12 +34,11 @@ namespace stria {
 
 inline constexpr size_t kMaxBatchRecords = 4096;
 inline constexpr size_t kMaxBatchBytes = 1 * kMiB;  // of keys and values
-// Kept free for the state record and what the session layer adds (a reply).
+// Kept free for the state record and the session layer's reply.
 inline constexpr size_t kReservedRecords = 16;
 inline constexpr size_t kReservedBytes = 64 * kKiB;
-// Ids are taken from ranges of this many; a range is durable before it is used, so that not even a power
-// cut makes one come twice. Nodes and targets are counted one by one: they are few, seen by people, and
-// durable before anyone is told of them.
+// Ids are taken from ranges of this many; a range is durable before it is used, so that not even a power cut makes an id come
+// twice. Nodes and targets are counted one by one: they are few, seen by people, and durable before they are shown.
 inline constexpr uint64_t kIdRange = uint64_t{1} << 20;
 inline constexpr size_t kMaxKeyBytes = 512;
 
@@ -80,7 +79,7 @@ class Txn {
 
   // The sequence that this transaction gets if it commits.
   CommitSeq seq() const;
-  // One number per transaction, larger than that of any before it, ever: for Attr::version.
+  // One number per transaction, larger than that of any earlier one, for Attr::version.
   Result<uint64_t> Stamp();
   // kRetryLater if the next range of ids is not durable yet (Sync first).
   Result<uint64_t> NewId(IdKind kind);
@@ -93,7 +92,7 @@ class Txn {
   void AddCount(Counter c, int64_t delta) { count_deltas_[static_cast<size_t>(c)] += delta; }
   uint64_t Count(Counter c) const;
 
-  // Of this transaction so far.
+  // Changes of this transaction so far.
   size_t records() const { return records_; }
   size_t bytes() const { return bytes_; }
   bool empty() const { return records_ == 0; }
@@ -136,8 +135,8 @@ class MetaStore {
   // Returns at once if `seq` is durable already.
   Task<Result<void>> WaitDurable(CommitSeq seq);
 
-  // After a power cut the sequence continues from what was durable: numbers beyond durable_seq may be
-  // given again to other transactions, so an acknowledgement of them does not outlive a restart.
+  // After a power cut the sequence continues from the durable one: numbers beyond durable_seq may be given again to other
+  // transactions, so an acknowledgement of them does not outlive a restart.
   CommitSeq last_seq() const { return state_.seq; }
   CommitSeq durable_seq() const { return durable_; }
   uint64_t Count(Counter c) const { return state_.counters[static_cast<size_t>(c)]; }
