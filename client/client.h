@@ -33,8 +33,7 @@ class Client {
   void Start();
   // Ok when a session is open; the reason why not after the session's timeout.
   Task<Result<void>> WaitReady() { return session_.WaitReady(); }
-  // Flushes, gives back what is allocated, ends the session. The error is that of the flush; the rest is
-  // done all the same.
+  // Flushes, gives back allocated stripes, ends the session. Returns the flush's error; the rest is done in any case.
   Task<Result<void>> Shutdown();
 
   Vfs& vfs() { return vfs_; }

@@ -9,7 +9,7 @@ BlockCache::BlockPtr BlockCache::Find(const Key& key) {
   auto it = entries_.find(key);
   if (it == entries_.end()) return nullptr;
   Fetch& fetch = *it->second.fetch;
-  if (fetch.passed == fetch.keys.size()) {  // somebody comes by once more
+  if (fetch.passed == fetch.keys.size()) {  // a reader comes by once more
     for (const Key& k : fetch.keys) entries_.at(k).passed = false;
     fetch.passed = 0;
   }
@@ -70,8 +70,8 @@ bool BlockCache::IsFilled(const Fetch& fetch) const {
 }
 
 void BlockCache::Evict() {
-  // Fetches on their way are held by whoever fills them; skipping them keeps the bound to what is
-  // filled plus what is in flight.
+  // The task that fills a fetch holds it while it is on its way; skipping such fetches keeps the bound to filled bytes plus
+  // those in flight.
   auto it = lru_.end();
   while (bytes_ > limit_bytes_ && it != lru_.begin()) {
     --it;

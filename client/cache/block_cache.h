@@ -1,10 +1,10 @@
-// Blocks of stripe payload in memory: what was read ahead, and small neighbourhoods of random reads.
-// Stripes are immutable, so a cached block is never stale; only its stripe may stop being referenced.
+// Blocks of stripe payload in memory: readahead, and small neighbourhoods of random reads. Stripes are immutable, so a cached
+// block never goes stale; only its stripe may stop being referenced.
 //
-// A block is kBlockBytes of a stripe's payload (the last one shorter). Whoever adds blocks fills them;
-// others wait for them. Those that are fetched together share memory (a column's bytes came in one piece), so they go
-// together, too: else each piece would stay for its last block, and what is kept be several times the limit. Filled fetches
-// are evicted, least recently used first, when the limit is passed. Executor's thread only.
+// A block is kBlockBytes of a stripe's payload (the last one shorter). The reader that adds blocks fills them; others wait for
+// them. Blocks that are fetched together share memory (a column's bytes came in one piece), so they go together, too: otherwise
+// each piece would stay for its last block, and the memory would be several times the limit. Beyond the limit the least
+// recently used filled fetches are evicted. Executor's thread only.
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 //
 // Layers, oldest first: a queue of sealed batches, then `fresh`, which takes writes. Seal() turns fresh
 // into the last batch. A batch is a window of time: everything in it was written after everything in
-// the batches before it. Batches are stored side by side but committed from the head, so what is
-// committed is always a prefix of what was written. A batch whose storing or commit failed stays where
-// it is and is taken again: nothing is dropped by a failure.
+// the batches before it. Batches are stored side by side but committed from the head, so the committed bytes are always a
+// prefix of the written ones. A batch whose storing or commit failed stays in its place and is taken again: no failure drops
+// bytes.
 //
 // Reads see the newest layer that has a byte.
 //
@@ -69,7 +69,7 @@ class DirtyBuffer {
     uint64_t bytes = 0;
     uint64_t grow_to = 0;  // the file has at least this size after these writes
   };
-  // The oldest batch that nobody works on, marked as being worked on. nullopt if there is none.
+  // The oldest batch that is not in work, marked as in work. nullopt if there is none.
   std::optional<Batch> Take();
   // The work failed: it can be taken again. REQUIRES: taken.
   void PutBack(uint64_t id);

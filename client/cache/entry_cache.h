@@ -1,16 +1,16 @@
-// What a client knows of the names in directories: what a name leads to, that it is not there, and of some
-// directories all names (they are known whole), so that any other name is not there.
+// The names in directories that a client knows: the inode of a name, or that it does not exist. Of some directories the client
+// knows all names (they are known whole), so any other name does not exist.
 //
-// A directory is known whole once it was made empty by this client, or listed to its end while nothing changed in
-// it, and as long as the server tells this client of every change in it: Revoked ends it, for whichever name. A change
-// of the client's own, of which the server does not tell it, leaves the directory whole but the name in doubt (Forget),
-// until an answer says what it leads to now (Remember).
+// A directory is known whole once this client has made it, empty, or listed it to its end while nothing changed in it, and as
+// long as the server tells this client of every change in it. Revoked ends that, for any name. A change by the client itself,
+// which the server does not report, leaves the directory whole but the name in doubt (Forget), until an answer says what the
+// name is now (Remember).
 //
-// The owner decides what may be remembered (Vfs::RememberEntry): nothing from before an event or a change of its own.
-// All is of one generation of the session; what comes with another begins afresh.
+// The owner decides what may be remembered (Vfs::RememberEntry): nothing from before an event or a change of its own. All
+// entries are of one generation of the session; another generation begins afresh.
 //
 // Bounded: directories and names together are at most max_entries (about 150 bytes each, and the name); beyond that the
-// directories that were not used for longest go, whole. Executor's thread only.
+// directories not used for longest go, whole. Executor's thread only.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,9 @@ class EntryCache {
   EntryCache(const EntryCache&) = delete;
   EntryCache& operator=(const EntryCache&) = delete;
 
-  // What the name leads to; 0: it is not there; nullopt: not known.
+  // The inode of the name; 0: it does not exist; nullopt: not known.
   std::optional<InodeId> Find(InodeId dir, const std::string& name, uint64_t generation);
-  // The same, of whatever generation, and only what was remembered by its name.
+  // The same, of any generation, and only if it was remembered by its name.
   std::optional<InodeId> LastKnown(InodeId dir, const std::string& name) const;
   bool IsWhole(InodeId dir, uint64_t generation) const;
 
@@ -48,7 +48,7 @@ class EntryCache {
 
   // The name is being changed by this client, or has been, and it is not known how.
   void Forget(InodeId dir, const std::string& name);
-  // Somebody else has changed the name ("": any of them), and the server tells of no other change in this directory.
+  // Another client has changed the name ("": any of them); the server reports no further change in this directory.
   void Revoked(InodeId dir, const std::string& name);
   // The directory is gone, or nothing is to be believed of it.
   void Drop(InodeId dir);

@@ -1,5 +1,5 @@
-// How much memory the mappings of all of a client's files take together, and whose goes first: that which was asked
-// for longest ago. ExtentCaches count themselves. Executor's thread only.
+// The bound on memory for the mappings of all of a client's files. The mapping that was asked for longest ago goes first.
+// ExtentCaches count themselves. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ class ExtentBudget {
   explicit ExtentBudget(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
   ExtentBudget(const ExtentBudget&) = delete;
 
-  // Clears others than `asking` until there is room, and `asking` too if it has more than half of what is allowed. What
-  // is added next may still go beyond: a range that is read has to be known whole, however many pieces it is in.
+  // Clears other caches than `asking` until there is room, and `asking` too if it has more than half of the budget. The next
+  // addition may still exceed it: a range that is read must be known whole, however many pieces it is in.
   void MakeRoom(ExtentCache* asking);
   uint64_t bytes() const { return bytes_; }  // about
 

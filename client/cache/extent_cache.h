@@ -1,6 +1,6 @@
-// What a client knows of one file's mapping: extents of the ranges it asked for, and the stripes they
-// refer to with their read tokens. Valid under the inode's lease; the owner clears it on recall. One that has a budget
-// may be emptied by others' asking for room, whenever its owner lets them run. Executor's thread only.
+// One file's mapping, as far as a client knows it: extents of the ranges it asked for, and their stripes with read tokens.
+// Valid under the inode's lease; the owner clears it on recall. With a budget, requests of other files may empty it whenever
+// its owner suspends. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ class ExtentCache {
   ExtentCache(const ExtentCache&) = delete;
   ~ExtentCache() { Clear(); }
 
-  // Before what is added next, which may take long to come.
+  // Call before a question whose answer may take long.
   void MakeRoom();
   // True if the mapping of the whole range is known and its tokens are good at `now_ns` (Executor::NowNs).
   bool Covers(uint64_t offset, uint64_t length, int64_t now_ns) const;
-  // Takes an answer for [offset, reply.covered_to) to what was asked at `asked_ns`. What was known for too long
-  // before that is forgotten.
+  // Takes the answer for [offset, reply.covered_to) to a question of `asked_ns`. Forgets what was known for too long before
+  // that.
   void Add(uint64_t offset, const GetExtentsReply& reply, int64_t asked_ns);
   // [offset, end) has these extents, which are inline, and holes.
   void Know(uint64_t offset, uint64_t end, const std::vector<Extent>& extents);
@@ -37,7 +37,7 @@ class ExtentCache {
 
   // None if not all of the range is known. Tokens may be too old to be used.
   std::optional<std::vector<Segment>> Lookup(uint64_t offset, uint64_t length) const;
-  // Where what is known without a gap from `offset` on ends; `offset` if it is not known.
+  // The end of the gapless known range from `offset` on; `offset` if it is not known.
   uint64_t CoveredTo(uint64_t offset) const;
   SharedGrant FindStripe(StripeId id) const;  // nullptr if it is not known
   size_t extents() const { return map_.size(); }

@@ -11,7 +11,7 @@ namespace stria {
 
 namespace {
 
-// Of each column at a time, so that what parity was made of is still in the core's own cache for the checksums.
+// One column at a time, so that the bytes behind the parity are still in the core's own cache for the checksums.
 constexpr uint64_t kWarmBytes = 32 * kKiB;
 
 // Walks over a chain from its start.

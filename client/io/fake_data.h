@@ -1,8 +1,8 @@
 // For tests: data servers in memory, which check the protocol and fail on demand.
 //
-// Kept: tokens are for the shard, target and right; offsets are whole blocks; CRCs fit the bytes; nothing
-// is written after the seal; a seal finds every byte; requests stay within their limits. What a client
-// does against the rules is listed in violations(). Executor's thread only.
+// Checked: tokens are for the shard, target and right; offsets are whole blocks; CRCs fit the bytes; nothing is written after
+// the seal; a seal finds every byte; requests stay within their limits. violations() lists what a client did wrong. Executor's
+// thread only.
 #pragma once
 
 #include <cstdint>

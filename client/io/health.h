@@ -35,7 +35,7 @@ class Health {
     ++failures_;
     avoid_until_ns_ = std::max(avoid_until_ns_, now_ns + avoid);
   }
-  // Nobody waited for its answer to the end (reconstruction was faster).
+  // Its answer was not awaited to the end (reconstruction was faster).
   void Slow(int64_t now_ns) {
     if (++strikes_ >= kSlowStrikes) Failed(now_ns);
   }

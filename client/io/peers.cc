@@ -306,7 +306,7 @@ void DataPeers::ProbeUnanswered(Peer& peer) {
 
 Task<Result<ReadReply>> DataPeers::Read(NodeId node, ReadRequest request) {
   uint64_t bytes = 0;
-  for (const ShardRead& r : request.items) bytes += r.length;  // what the server reads for it
+  for (const ShardRead& r : request.items) bytes += r.length;  // the server reads this much for it
   hedge_credit_ = std::min(hedge_credit_ + 1, kHedgeBurst * kReadsPerHedge);
   return Run(node, &DataService::Read, std::move(request), bytes, options_.read_timeout_ns,
              node && node == local_node_ ? Kind::kLocalRead : Kind::kRead);

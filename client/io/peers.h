@@ -1,7 +1,7 @@
 // The data servers as one client sees them: where a disk is, whether to ask it now, and calls with
 // header, time limit and bounded bytes in flight. Executor's thread only; outlives its calls.
 //
-// A dead node costs one time limit, not one per read: see Health. Nothing is retried here. Who says nothing at all is lost
+// A dead node costs one time limit, not one per read: see Health. Nothing is retried here. A server that says nothing is lost
 // (see Silence): calls under way to it end, and writers keep away from it until it answers a probe.
 #pragma once
 
@@ -32,7 +32,7 @@ enum class Readiness : uint8_t {
   kGood = 0,
   kAvoided = 1,  // its node or the disk failed a short while ago, or its node is lost
   kDown = 2,     // the cluster map says that it does not answer
-  kGone = 3,     // not in the map, or removed: there is nobody to ask
+  kGone = 3,     // not in the map, or removed: no server to ask
 };
 
 class DataPeers {
@@ -50,11 +50,11 @@ class DataPeers {
   NodeId NodeOf(TargetId target) const;  // 0 if unknown
   std::string TargetName(TargetId target) const { return map_->TargetName(target); }
   Readiness ReadinessOf(TargetId target) const;
-  // The cluster map says that nobody will answer for it soon.
+  // The cluster map says that it will not answer soon.
   bool DownByMap(TargetId target) const;
   // A new stripe on it makes sense: it is up, has not just failed, and its node is not lost.
   bool Writable(TargetId target) const;
-  // Says nothing at all: what is asked of it now is for want of anybody else to ask.
+  // The server is silent: it is asked only where no other server can answer.
   bool IsLost(NodeId node) const;
   // That, or about to be found so.
   bool InDoubt(NodeId node) const;
@@ -63,9 +63,8 @@ class DataPeers {
   // Nodes that should answer by the map, and do not.
   std::vector<NodeId> LostNodes() const;
 
-  // Calls fill the header. Errors: kUnavailable, kDeadline, what the transport says, and kWrongCluster. kUnavailable also
-  // when the node is found lost meanwhile.
-  // A call that is destroyed early counts against the peer as a slow one if it had its time.
+  // Calls fill the header. Errors: kUnavailable, kDeadline, the transport's, and kWrongCluster. kUnavailable also when the node
+  // is found lost meanwhile. A call that is destroyed early counts as a slow one if it had its time.
   Task<Result<ReadReply>> Read(NodeId node, ReadRequest request);
   Task<Result<WriteReply>> Write(NodeId node, WriteRequest request);
   Task<Result<SealReply>> Seal(NodeId node, SealRequest request);
@@ -109,7 +108,7 @@ class DataPeers {
   enum class Kind : uint8_t {
     kOther,
     kRead,
-    kLocalRead,  // of the own node, whose disks may answer it without the server
+    kLocalRead,  // from the own node, whose disks may answer without the server
   };
 
   std::shared_ptr<Peer> Find(NodeId node);

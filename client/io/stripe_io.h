@@ -1,5 +1,4 @@
-// What readers and writers of stripes work with. Values of references: copy freely; what it refers to
-// outlives its users.
+// The tools of readers and writers of stripes. Values of references: copy freely; the referents outlive their users.
 #pragma once
 
 #include "client/io/peers.h"

@@ -101,7 +101,7 @@ Task<Result<StripeGrant>> StripePool::Take(InodeId ino, Layout layout, uint64_t 
     if (e->ready.size() * 2 <= e->ahead) StartFill(e);
     co_return grant;
   }
-  // Nothing there: what this writer needs, and with it what the next ones will.
+  // The pool is empty: allocates the stripe that this writer needs and, with it, those that the next ones will need.
   const uint64_t epoch = epoch_;
   AllocateRequest request;
   request.ino = ino;
@@ -186,7 +186,7 @@ Task<void> StripePool::Fill(std::shared_ptr<Entry> e, uint64_t epoch) {
   bool around_lost = false;
   Result<AllocateReply> reply = co_await AllocateAround(std::move(request), &around_lost);
   e->filling = false;
-  // An error is for the one who needs a stripe to see.
+  // An error shows to the writer that needs a stripe.
   if (!reply.ok()) co_return;
   if (epoch == epoch_) {
     Keep(*e, std::move(reply->stripes), 0, around_lost);
@@ -216,7 +216,7 @@ void StripePool::GiveBack(StripeId stripe) {
 }
 
 Task<void> StripePool::SendGiveBack() {
-  // The next commits take them along for nothing; what they leave is sent.
+  // The next commits carry the ids at no cost; the rest is sent.
   if (returned_.size() < kGiveBackBatch) {
     (void)co_await WithTimeout(kGiveBackDelayNs, [](Event* hurry) -> Task<bool> {
       co_await hurry->Wait();
@@ -241,7 +241,7 @@ std::vector<StripeId> StripePool::TakeGiveBack(size_t limit) {
 
 void StripePool::OnMapChanged() {
   for (const auto& e : entries_) {
-    // What had to be narrow or crowded may not have to be any more.
+    // Stripes that had to be narrow or crowded may be better now.
     std::erase_if(e->ready, [&](const Ready& r) {
       if (!r.grant.info.narrow && !r.grant.info.crowded) return false;
       GiveBack(r.grant.info.id);

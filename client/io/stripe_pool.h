@@ -1,13 +1,13 @@
 // Stripes allocated ahead of need, so that a writer rarely waits for the metadata server. Per layout and
 // size class (full stripes, or payload of at most one unit), growing with demand.
 //
-// A grant leaves the pool unused when it is older than max_age_ns (its tokens end), when one of its targets
-// is no longer fit for writing, when it is narrow and the cluster map changed, and on Close; its id is
-// then given back. Stripes are asked for around disks of nodes that are lost to this client, as long as there are
-// others; narrow ones that came of it are not kept when those are heard again. Grants that are short for want of space are not kept: what is free changes too fast, and
-// there may be room for full ones soon. After a lost session everything is dropped without a word.
+// A grant leaves the pool unused when it is older than max_age_ns (its tokens end), when one of its targets is no longer fit
+// for writing, when it is narrow and the cluster map changed, and on Close; its id is then given back. The pool asks for
+// stripes around nodes that are lost to this client, as long as there are others, and drops narrow ones when those nodes are
+// heard again. It does not keep grants that are short for want of space: free space changes too fast, and there may be room for
+// full ones soon. After a lost session it drops everything.
 //
-// While there are too few disks for a stripe, who wants one asks again and again; the log says so after kTellWaitNs.
+// While there are too few disks for a stripe, a writer asks again and again; the log says so after kTellWaitNs.
 //
 // Executor's thread only. Bounds: kMaxLayouts entries (the least recently used is given back),
 // kMaxAhead grants each, kMaxGiveBack ids remembered.
@@ -54,11 +54,10 @@ class StripePool {
                                  std::vector<TargetId> avoid);
   // Will not be committed.
   void GiveBack(StripeId stripe);
-  // Ids to put into CommitRequest::give_back of the next commit; at most `limit`. Those that nobody takes
-  // are sent by the pool itself when there are many or some time has passed, and on Close.
+  // At most `limit` ids for CommitRequest::give_back of the next commit. The pool itself sends the rest when there are many or
+  // some time has passed, and on Close.
   std::vector<StripeId> TakeGiveBack(size_t limit = 64);
-  // Somebody has found no space: those that wait are sent at once, for what was written to them is in the way. Best
-  // effort.
+  // Sends the waiting ids at once, because a writer has found no space and their stripes may hold some. Best effort.
   void HurryGiveBack();
 
   void OnMapChanged();
@@ -69,7 +68,7 @@ class StripePool {
   // Gives everything back. Nothing may be taken any more.
   Task<void> Close();
 
-  // What WriteAll needs, for one file. The pool outlives it.
+  // The source of stripes for WriteAll, for one file. The pool outlives it.
   std::unique_ptr<GrantSource> SourceFor(InodeId ino, Layout layout);
   size_t ready() const;  // grants in the pool
 
@@ -98,7 +97,7 @@ class StripePool {
   Task<void> Fill(std::shared_ptr<Entry> e, uint64_t epoch);
   void Keep(Entry& e, std::vector<StripeGrant>&& stripes, size_t from, bool around_lost);
   void NotePlaces(const Error& refused);
-  void ArmSweep();  // old grants go also if nobody takes any
+  void ArmSweep();  // drops old grants even if no writer takes any
   Task<void> SendGiveBack();
 
   DataPeers& peers_;

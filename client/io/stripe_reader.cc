@@ -25,7 +25,7 @@ constexpr int64_t kMaxBusyWaitNs = 160 * kMillisecond;
 // Columns are left out of a plan from this on; a stripe that cannot be read so is tried with more.
 enum class Doubt : uint8_t { kNone = 0, kSlow = 1, kAvoided = 2, kDown = 3, kBad = 4 };
 
-// What asking for less than whole blocks must save to be worth the server's second look at the rest.
+// A partial read must save this much to be worth the server's second look at the rest.
 constexpr uint64_t kTrimBytes = 16 * kKiB;
 
 // Bytes of one column that were fetched and verified.
@@ -43,8 +43,8 @@ struct Job {
   std::optional<ReadPlan> plan;
   std::vector<FetchRange> asked;  // sent and not failed
   std::vector<Piece> pieces;
-  // The first plan, if nothing but the bytes wanted was asked for, and what has come of it. As soon as another plan is made,
-  // for which that may be too little, whole blocks are asked for; this one counts if it is complete before.
+  // The first plan, if it asks only for the bytes wanted, and its answers so far. A later plan may need more, so it asks for
+  // whole blocks; the first plan counts if it is complete before.
   std::optional<ReadPlan> trimmed;
   std::vector<Piece> trimmed_pieces;
   bool trimming = false;  // no other plan was made yet
@@ -104,7 +104,7 @@ Doubt DoubtOf(Readiness r) {
   return Doubt::kBad;
 }
 
-// Every block of `bytes`, which with what was left out begin at a block of the shard, against its checksum.
+// Checks every block of `bytes` against its checksum; with the left-out bytes, `bytes` begin at a block of the shard.
 bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes, const ReadItem& as) {
   if (Sabotaged(Sabotage::kSkipChecksum)) return true;
   const std::vector<uint32_t>& crcs = as.crcs;
@@ -131,7 +131,7 @@ class ReadOp {
       : io_(io), on_bad_(on_bad), stats_(stats), jobs_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i) jobs_[i].range = ranges[i];
   }
-  // Of a range that could not be read: its servers may be back soon.
+  // For a range that could not be read: its servers may be back soon.
   bool WorthWaiting(size_t range) const { return jobs_[range].worth_waiting; }
 
   Task<std::vector<Result<void>>> Run() {
@@ -211,7 +211,7 @@ class ReadOp {
     return costs;
   }
 
-  // The caller refetches extents if a column told it to; otherwise says what is gone.
+  // If a column said so, the caller refetches extents; otherwise the error names the lost range.
   Error WhyLost(Job& job, const ReadPlan& plan) const {
     FsError code = FsError::kIo;
     std::string columns;
@@ -283,7 +283,7 @@ class ReadOp {
     job.trimming = true;
   }
 
-  // Sends what the plans need and nobody has asked for yet: one request per node and kMaxPayloadBytes.
+  // Sends the requests that the plans need and that are not under way: one per node and kMaxPayloadBytes.
   void SendMissing() {
     std::map<NodeId, std::vector<Item>> by_node;
     for (size_t j = 0; j < jobs_.size(); ++j) {
@@ -305,7 +305,7 @@ class ReadOp {
     for (auto& [node, items] : by_node) {
       Batch batch{node, {}, 0};
       for (Item& item : items) {
-        // What the server reads counts, not only what it sends.
+        // Counts the bytes that the server reads, not only those that it sends.
         if (batch.bytes + item.range.length > kMaxPayloadBytes || batch.items.size() == kMaxDataItems) {
           Launch(std::exchange(batch, Batch{node, {}, 0}));
         }
@@ -424,7 +424,7 @@ class ReadOp {
     return have;
   }
 
-  // True if what was fetched serves the plan, or another plan: a racer may have won.
+  // True if the fetched bytes serve the plan, or another plan: a racer may have won.
   bool Complete(Job& job) {
     if (job.trimmed) {
       std::vector<FetchRange> want;

@@ -1,4 +1,4 @@
-// Reads payload bytes of stripes, around whatever m columns per group are missing, slow or wrong.
+// Reads payload bytes of stripes, although up to m columns per group are missing, slow or wrong.
 //
 // 1. The ranges asked for become block-aligned ranges of columns; columns whose disk is known bad are
 //    left out at once and k others of their group are asked instead (what is read anyway is used).
@@ -8,10 +8,9 @@
 // 4. Bytes go from network slices (or the decoder) straight into the caller's spans: one copy; or the slices
 //    themselves are given, uncopied.
 //
-// Errors: kNoSuchShard or kTokenExpired when the bytes could not be had and a column said so: refetch the
-// extents and read again before it counts as loss. kUnavailable if too many columns' servers did not
-// answer, for patience_ns if they may be back soon (the map does not call them down); kIo, naming stripe and
-// range, when more than m columns are gone or wrong.
+// Errors: kNoSuchShard or kTokenExpired when bytes could not be had and a column said so: refetch the extents and read again
+// before that counts as loss. kUnavailable if too many columns' servers did not answer, for patience_ns if they may be back
+// soon (the map does not call them down); kIo, with stripe and range, when more than m columns are gone or wrong.
 //
 // Executor's thread only. Destroying a read cancels it; spans and chains must stay valid until it ends or is
 // destroyed, and hold nothing useful unless it is ok. Bounds: one request in flight per column and round;
@@ -50,7 +49,7 @@ struct StripeRange {
   std::span<uint8_t> out;
   BufferChain* chain = nullptr;
   uint64_t length = 0;
-  std::shared_ptr<ReadTally> tally = nullptr;  // what it took is added here, also by a read that failed
+  std::shared_ptr<ReadTally> tally = nullptr;  // the read's bytes are added here, also after a failure
   bool patient = true;  // StripeReaderOptions::patience_ns; else what cannot be read now fails
   uint64_t bytes() const { return chain ? length : out.size(); }
 };

@@ -18,17 +18,17 @@ namespace stria {
 
 namespace {
 
-// Of one column in one request, and of all columns in one batch of rows, where the unit allows it.
+// Bytes of one column in one request, and of all columns in one batch of rows, where the unit allows it.
 constexpr uint64_t kColumnBatchBytes = 1 * kMiB;
 constexpr uint64_t kRowsBatchBytes = 4 * kMiB;
 
-// Nobody's disk is to blame, and another stripe on other disks would not help.
+// No disk is to blame, so a stripe on other disks would not help.
 bool IsGeneral(FsError code) {
   return code == FsError::kFenced || code == FsError::kWrongCluster || code == FsError::kVersion ||
          code == FsError::kBadRequest || code == FsError::kTokenExpired || code == FsError::kBadToken ||
          code == FsError::kCancelled;
 }
-// A server answers this of a disk that says nothing (server/disk_silence.h); of a whole request it is the way to the server.
+// A server answers this for a silent disk (server/disk_silence.h); for a whole request, the network is at fault.
 template <class Rep>
 bool IsSilentDisk(const Result<Rep>& reply, FsError of_item) {
   return reply.ok() && of_item == FsError::kUnavailable;
@@ -316,7 +316,7 @@ class StripeWriter::Impl {
     return request;
   }
 
-  // What was not sealed together with its bytes; all of them are acknowledged.
+  // Columns that were not sealed together with their bytes; all bytes are acknowledged.
   void SealRest() {
     std::map<NodeId, std::vector<uint16_t>> by_node;
     for (uint16_t c = 0; c < sent_.size(); ++c) {
@@ -374,7 +374,7 @@ class StripeWriter::Impl {
     }
   }
 
-  // The server says it is durable: is it what was written?
+  // Compares what the server made durable with what was written.
   void Sealed(uint16_t c, const SealResult& r) {
     if (r.length != sent_[c] || r.digest != digests_[c]) {
       Fail(c, Error(FsError::kChecksum, "what was sealed is not what was written"));
@@ -401,9 +401,9 @@ class StripeWriter::Impl {
     failure_.Set();
   }
 
-  // Until everything sent is answered. After a failure the others get retry_ns more, and are to be avoided
-  // if that is not enough: so one failed stripe tells of all. If it is that a node is lost, DataPeers tells who else may
-  // be, and nobody is waited for: others may only be slow.
+  // Waits until everything sent is answered. After a failure the other columns get retry_ns more, and are avoided if that is
+  // not enough, so one failed stripe finds all bad targets. But if a node is lost, DataPeers knows about the others, and the
+  // writer waits for none: they may only be slow.
   Task<void> Settle() {
     auto joined = [](TaskScope* scope) -> Task<bool> {
       co_await scope->Join();
@@ -450,7 +450,7 @@ class StripeWriter::Impl {
   const StripeGrant grant_;
   const bool gathered_shape_;
   const bool gathered_;  // columns fill one after another
-  const std::vector<uint64_t> ends_;  // of data columns in the payload; of a spread one only the last
+  const std::vector<uint64_t> ends_;  // of data columns in the payload; of a spread stripe only the last
   const uint64_t capacity_;
   const StripeWriterOptions options_;
   Random rng_;
@@ -462,7 +462,7 @@ class StripeWriter::Impl {
   uint64_t appended_ = 0;
   uint64_t sent_payload_ = 0;
   bool finished_ = false;
-  std::vector<ChecksumBuilder> checksums_;  // per column, of what was sent
+  std::vector<ChecksumBuilder> checksums_;  // per column, of the sent bytes
   std::vector<uint64_t> sent_;              // per column, bytes
   std::vector<uint64_t> digests_;           // per column, once it is complete
   std::vector<bool> sealed_;                // per column, and compared

@@ -8,10 +8,10 @@
 // column whose bytes fit one request is written and sealed in one round trip. Columns that stay empty
 // lose their shard. Gathered stripes send their parity at the end.
 //
-// What fails in a retryable way is repeated until retry_ns after its first try; then the stripe fails and
-// failed_targets() says where: the same bytes go into another stripe that avoids them. It fails at once when one of
-// its nodes is found lost (common/silence.h). Nothing with less than full m is ever returned. kTokenExpired: ask for
-// a fresh stripe, nobody is to blame.
+// A request that fails in a retryable way is repeated until retry_ns after its first try. Then the stripe fails and
+// failed_targets() says where: the same bytes go into another stripe that avoids them. It fails at once when one of its nodes
+// is found lost (common/silence.h). A stripe with less than full m is never returned. kTokenExpired: ask for a fresh stripe; no
+// target is to blame.
 //
 // Executor's thread only. Destroying a writer cancels it; shards that were written are garbage, collected
 // when the grant is given back or the session ends.

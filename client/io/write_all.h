@@ -18,7 +18,7 @@ class GrantSource {
   virtual Task<Result<StripeGrant>> Take(uint64_t payload_bytes, std::vector<TargetId> avoid) = 0;
   // Will not be committed.
   virtual void GiveBack(StripeId stripe) = 0;
-  // Somebody has found no space, and those given back may hold some: their time has come. Best effort.
+  // A writer has found no space, and stripes that are given back may hold some: sends them now. Best effort.
   virtual void HurryGiveBack() {}
 };
 

@@ -35,14 +35,14 @@ class FakeMeta final : public MetaConnector {
   void Restart(bool forget_sessions);
   void Sync() { durable_ = seq_; }
   void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
-  void Fence();                                      // whatever sessions there are
+  void Fence();                                      // all sessions
   void Lapse();                                      // likewise; it is taken back when it asks
   // To the one session there is; the event's number.
   uint64_t Push(SessionEvent::Kind kind, InodeId ino);
   void SetMapVersion(uint64_t version) { map_.version = version; }
 
   Faults faults;
-  std::vector<NotTaken> not_taken;  // told to who comes back
+  std::vector<NotTaken> not_taken;  // told to a session that comes back
   int64_t lease_ns = 15 * kSecond;
   uint64_t acked_event() const { return acked_; }
   CommitSeq seen() const { return seen_; }
@@ -50,7 +50,7 @@ class FakeMeta final : public MetaConnector {
   void Advance(uint64_t n) { seq_ += n; }
   // Names unlinked, in order, as far as the server remembers.
   std::vector<std::string> log() const;
-  // What was given back by what came (`release`, Release), each time it came, in order.
+  // Inodes given back, in order of arrival (`release`, Release), repeated or not.
   const std::vector<InodeId>& released() const { return released_; }
   const std::vector<HeldInode>& reclaimed() const { return reclaimed_; }
   size_t stored_results() const { return results_.size(); }

@@ -84,7 +84,7 @@ OpHeader MetaSession::Header(const Caller& caller, OpSeq op_seq) const {
 bool MetaSession::Retry(const Error& error, const Try& t) {
   switch (error.code) {
     case FsError::kFenced:
-      // An answer to what was sent before a reclaim says nothing of the session as it is now.
+      // An answer to a call from before a reclaim says nothing of the session as it is now.
       if (t.session == session_ && t.epoch == epoch_) Fence();
       return t.session == session_;
     case FsError::kLapsed:
@@ -236,7 +236,7 @@ Task<Result<void>> MetaSession::Reclaim() {
   OpenSessionRequest request;
   request.header = Header(Caller{}, OpSeq());
   request.header.replay_next = ops_.FirstOrder();
-  // Of an attempt to come back with all its tries, as in OpenFresh.
+  // Time for an attempt to come back with all its tries, as in OpenFresh.
   if (attempt_ == 0) attempt_ = rng_.Next() | 1;
   request.header.trace_id = attempt_;
   if (handlers_.held) request.held = handlers_.held();
@@ -263,7 +263,8 @@ Task<Result<void>> MetaSession::Reclaim() {
 
 Task<Result<void>> MetaSession::GoOn(OpenSessionReply reply, int64_t sent_ns) {
   if (reply.term != term_) {
-    // The server has restarted meanwhile, and has not waited for us: others have gone on without what it lost.
+    // The server has restarted meanwhile without waiting for this session: others have gone on without the changes that it
+    // lost.
     if (reply.term == term_ + 1) KnownDurable(reply.survived);
     if (ops_.undurable() > 0) {
       Fence();
@@ -310,7 +311,7 @@ Task<Result<void>> MetaSession::Replay() {
       continue;
     }
     if (!IsRetryable(r.code())) {
-      ++i;  // what it was based on is gone; the server's answer stands
+      ++i;  // the change before it is gone; the server's answer stands
       continue;
     }
     if (state_ != State::kSettling || term != term_) {
@@ -419,7 +420,7 @@ Task<void> MetaSession::KeepRenewed() {
   }
 }
 
-// Renewals tell what is durable: ask for one early, and wait only if there is no room at all.
+// Renewals tell which changes are durable: ask for one early, and wait only if there is no room at all.
 Task<Result<void>> MetaSession::MakeRoom(int64_t deadline_ns) {
   renew_now_.Pulse();
   const uint64_t generation = generation_;

@@ -2,17 +2,17 @@
 // restarts of the server, and carries every call with retries.
 //
 // 1. Start() opens a session at one of the addresses; calls wait for it.
-// 2. The lease is renewed at a third of its length and counted from SENDING the renewal, on
-//    Executor::NowNs, less a margin. What is cached is good while LeaseLeftNs() > 0.
-// 3. Events are polled and handled: those of one inode one after another, those of different inodes at
-//    once; and demands (recalls, flushes) of an inode beside its invalidations. An event is acknowledged when it and all
-//    before it have been handled; of a demand it is enough that it is under way: LeaseDone tells its end. So an
-//    acknowledgement, which other clients may wait for, never waits for a demand, which may wait for other clients' turn.
+// 2. The lease is renewed at a third of its length and counted from SENDING the renewal, on Executor::NowNs, less a margin.
+//    Caches are valid while LeaseLeftNs() > 0.
+// 3. Events are polled and handled: those of one inode one after another, those of different inodes at once; demands (recalls,
+//    flushes) of an inode beside its invalidations. An event is acknowledged when it and all before it have been handled. A
+//    demand counts as handled once it is under way: LeaseDone tells its end. So an acknowledgement, for which other clients may
+//    wait, never waits for a demand, which may wait for other clients.
 // 4. A new term (the server restarted): calls wait, on_restart, held inodes are reclaimed, mutations that were
 //    not known durable are replayed in order under their op_seq, on_reclaimed(false), calls go on.
-// 5. Lapsed (the lease ran out at the server): the session comes back under a new epoch. Calls wait, on_restart, what is
-//    open is claimed, on_came_back tells what is lost; calls that were under way are asked again, then new ones go out.
-//    era() is larger: no lease of before is one.
+// 5. Lapsed (the lease ran out at the server): the session comes back under a new epoch. Calls wait, on_restart, open files are
+//    claimed, on_came_back tells what is lost; calls that were under way are repeated, then new ones go out. era() grows: no
+//    earlier lease holds.
 // 6. Fenced (replaced, or away for too long): calls fail with kFenced until a fresh session is open; then
 //    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
 //    crosses generations.
@@ -56,12 +56,12 @@ struct MetaSessionOptions {
   uint64_t seed = 1;                      // of the jitter
 };
 
-// On whose behalf a call is made.
+// The caller for whom a call is made.
 struct Caller {
   uint32_t uid = 0;
   uint32_t gid = 0;
   std::vector<uint32_t> groups;
-  uint32_t umask = 0;  // for what the caller creates
+  uint32_t umask = 0;  // for files that the caller makes
 };
 
 // The inodes that a call is about; 0: none.
@@ -69,21 +69,21 @@ using SessionCallNames = std::array<InodeId, 2>;
 
 // All optional. Called on the executor's thread.
 struct SessionHandlers {
-  // Before each call: what must be told to the server first, if there is anything. It may make calls that name nothing.
+  // Called before each call: tells the server first what it must know, if anything. It may make calls that name nothing.
   std::function<std::optional<Task<Result<void>>>(const SessionCallNames&)> before_call;
-  // At once, in the order in which they came: what is cached here must not outlive an answer that came after the event.
-  // on_event does the rest, and may wait for what went before it.
+  // Called at once, in order of arrival: caches here must not outlive an answer that came after the event. on_event does the
+  // rest, and may wait for earlier events.
   std::function<void(const SessionEvent&)> on_event_came;
   std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
-  // Before a reclaim: once all sessions have reclaimed, others change things of which this one is not told, so nobody
-  // may show any more what was cached without asking the session. May be called more than once.
+  // Called before a reclaim. Once all sessions have reclaimed, others make changes that this one is not told of, so no cache
+  // may be shown any more without asking the session. May be called more than once.
   std::function<Task<void>()> on_restart;
   std::function<std::vector<HeldInode>()> held;      // for a reclaim, or to come back
   std::function<std::vector<FileLock>()> locks;      // the same
   // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet
   // committed stripes may be. Must not make calls that wait for the session (they would wait for this).
   std::function<Task<void>(bool lost)> on_reclaimed;
-  // All leases are gone, and nothing was told of what others changed; what was claimed is open, and locked, but this.
+  // All leases are gone, and changes by others were not told. Everything claimed is open and locked, but for the given losses.
   // Must not wait for the session either.
   std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
   // A mutation that a restart had lost was done again: it gave the file this data_version, and before the restart the former one.
@@ -110,18 +110,18 @@ class MetaSession {
   // Ends the session at the server (best effort, at most one try) and stops. Calls fail with kCancelled.
   Task<void> Close();
 
-  // A call that changes nothing, or whose repetition does no harm (Open without truncate, Release,
-  // LeaseDone, Sync, ReportShard):
+  // A call that changes nothing, or that may be repeated without harm (Open without truncate, Release, LeaseDone, Sync,
+  // ReportShard):
   //   co_await session.Call(&MetaService::Lookup, std::move(request), caller)
   // Errors: the service's own; kTimedOut or kUnavailable when no server answered within timeout_ns; kFenced.
   template <class Req, class Rep>
   Task<Result<Rep>> Call(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
     return Run(method, std::move(request), std::move(caller), false);
   }
-  // A mutation: exactly once, and replayed after a restart of the server until known durable. Of one that may have been
-  // done this returns, after timeout_ns if need be, when that is known or the session is lost: after kTimedOut and
-  // kUnavailable it was not done and will not be; after kFenced and kCancelled that is unknown. Who cannot wait longer
-  // looks at overdue().
+  // A mutation: exactly once, and replayed after a restart of the server until known durable. If it may have been done, this
+  // returns when its outcome is known or the session is lost, if need be after timeout_ns. After kTimedOut and kUnavailable it
+  // was not done and will not be; after kFenced and kCancelled that is unknown. overdue() serves callers who cannot wait
+  // longer.
   template <class Req, class Rep>
   Task<Result<Rep>> Mutate(Task<Result<Rep>> (MetaService::*method)(Req), Req request, Caller caller = {}) {
     return Run(method, std::move(request), std::move(caller), true);
@@ -135,11 +135,10 @@ class MetaSession {
   // The number that a call is given when it begins and that all its tries carry (OpHeader::trace_id), unless the
   // request has one already. Of calls about one inode the server tells by it which began later.
   uint64_t NumberCall() { return ++calls_; }
-  // A request keeps its OpHeader::opened over all tries.
-  // A request that says what is so in this term of the server has it in OpHeader::term (`release` of NameRequest and
-  // RenameRequest, and Release itself).
+  // A request keeps its OpHeader::opened over all tries. A request that holds only for this term of the server has the term in
+  // OpHeader::term (`release` of NameRequest and RenameRequest, and Release itself).
 
-  // How long what this session caches may still be used; <= 0 is not at all.
+  // How long this session's caches may still be used; <= 0: not at all.
   int64_t LeaseLeftNs() const;
   // Grows when a session was lost: descriptors of older generations give EIO.
   uint64_t generation() const { return generation_; }
@@ -150,7 +149,7 @@ class MetaSession {
   SessionId id() const { return session_; }
   Epoch epoch() const { return epoch_; }
   CommitSeq durable_seq() const { return durable_seq_; }
-  // Of changes of names and attributes: whether all that were answered when NextOp() was `before` are known durable.
+  // True if all changes of names and attributes that were answered when NextOp() was `before` are known durable.
   OpSeq NextOp() const { return ops_.Next(); }
   bool ChangesDurable(OpSeq before) const { return !ops_.HasUndurableChange(before); }
   // Hold over a read, from before its extents are looked up: keeps garbage that it may need.
@@ -158,7 +157,7 @@ class MetaSession {
   // Never null; empty before the first session is open.
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
   const MetaSessionOptions& options() const { return options_; }
-  // Events that have come and are not handled, for who wonders what waits for what.
+  // Events that have come and are not handled, for tests that look for circles of waits.
   struct InHand {
     InodeId ino;
     uint64_t seq = 0;
@@ -186,7 +185,7 @@ class MetaSession {
     std::map<InodeId, uint32_t>* const all;
     const SessionCallNames named;
   };
-  // What a try was sent under, to tell news from history when its answer comes.
+  // The state under which a try was sent, to tell news from history when its answer comes.
   struct Try {
     std::shared_ptr<MetaService> service;
     size_t address = 0;
@@ -212,7 +211,7 @@ class MetaSession {
   Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns, bool begun);
   Task<bool> NotWaiting(uint64_t generation, bool begun);
   bool Open(bool begun) const { return state_ == State::kReady || (begun && recovering_); }
-  // Until the server has restarted or the session has come back, and what it answered before says nothing.
+  // Until the server has restarted or the session has come back: earlier answers count no more.
   Task<bool> PastOf(Try t);
   bool IsPast(const Try& t) const { return t.term != term_ || t.epoch != epoch_; }
   Try BeginTry();
@@ -229,7 +228,7 @@ class MetaSession {
   Task<Result<void>> GoOn(OpenSessionReply reply, int64_t sent_ns);
   Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
   Task<Result<void>> Replay();
-  // Calls that were under way when the server restarted are asked again: others may have seen what they did.
+  // Calls that were under way when the server restarted are repeated: others may have seen their effects.
   Task<Result<void>> EndCalls();
   // Makes it durable, and lets the server serve others again.
   Task<Result<void>> EndReplay();
@@ -285,7 +284,7 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
-  std::map<InodeId, uint32_t> overdue_;  // changes, by what they change; those that change one thing also under 0
+  std::map<InodeId, uint32_t> overdue_;  // changes by their inodes; a change of one inode also counts under 0
   Event durable_grew_;  // pulsed
 
   std::shared_ptr<const ClusterMap> map_ = std::make_shared<ClusterMap>();
@@ -296,7 +295,7 @@ class MetaSession {
     SessionEvent event;
     uint64_t numbering = 0;  // 0: acknowledged already
   };
-  uint64_t numbering_ = 0;                              // of events; those of older ones are not acknowledged
+  uint64_t numbering_ = 0;                              // of events; events of older ones are not acknowledged
   uint64_t acked_event_ = 0;                            // it and all before are handled, or recalls
   size_t in_hand_ = 0;                                  // being handled, or behind one that is
   uint64_t taken_event_ = 0;                            // the last that was taken from a poll

@@ -56,7 +56,7 @@ class OpTicket {
 
 class OpLog {
  public:
-  // Where a replay stands among those of all sessions (OpHeader::replay_order, replay_next).
+  // The place of a replay among those of all sessions (OpHeader::replay_order, replay_next).
   struct Place {
     uint64_t order = 0;
     uint64_t next = 0;
@@ -78,7 +78,7 @@ class OpLog {
   OpTicket Begin() { return OpTicket(open_, OpSeq(next_++)); }
   OpSeq AckedBelow() const { return open_->all.empty() ? OpSeq(next_) : *open_->all.begin(); }
   OpSeq Next() const { return OpSeq(next_); }
-  // Of those begun before `seq`, one that was answered (OpTicket::IsChange) is not known durable.
+  // True if an answered op (OpTicket::IsChange) from before `seq` is not known durable.
   bool HasUndurableChange(OpSeq seq) const { return !open_->changes.empty() && *open_->changes.begin() < seq; }
 
   // The op was answered with `seq`; keep it until that is durable.
@@ -93,7 +93,7 @@ class OpLog {
   size_t undurable() const { return kept_.size(); }
   size_t unanswered() const { return open_->all.size() - kept_.size(); }
 
-  // Of the first that must be replayed; 0 if there is none.
+  // The place of the first op that must be replayed; 0 if there is none.
   uint64_t FirstOrder() const { return kept_.empty() ? 0 : kept_.begin()->second.order(); }
   // All that must be replayed, in the order of their commits; the log keeps none of them.
   std::vector<Undurable> TakeAll();

@@ -31,7 +31,7 @@ const Attr* AttrIn(const Rep&) {
   return nullptr;
 }
 
-// What a request costs to keep.
+// The memory that a kept request takes.
 uint64_t BytesOf(const CommitRequest& r) {
   uint64_t n = 512 + r.stripes.size() * 1024;
   for (const Extent& e : r.extents) n += sizeof(Extent) + e.inline_bytes.size();
@@ -43,17 +43,17 @@ uint64_t BytesOf(const Req&) {
   return 1024;
 }
 
-// OpHeader::replay_order of what was not answered: after all that was.
+// OpHeader::replay_order of unanswered requests: after all answered ones.
 constexpr uint64_t kAfterReplays = UINT64_MAX;
 
-// So that the replay makes what the reply said.
+// So that the replay makes the inode that the reply named.
 void PrepareReplay(MakeNodeRequest* r, const OpenReply& reply) {
   if (reply.created) r->former = reply.node.attr.ino;
   if (reply.created) r->header.opened = reply.proof;
   r->ahead = false;
   r->numbers = 0;
 }
-// What the session holds after a restart it has claimed, and nothing else is to be given back.
+// After a restart the session has claimed what it holds; there is nothing else to give back.
 void PrepareReplay(NameRequest* r, const NodeReply&) { r->release = InodeId(); }
 void PrepareReplay(RenameRequest* r, const NodeReply&) { r->release = InodeId(); }
 template <class Req, class Rep>
@@ -69,7 +69,7 @@ void PrepareForTerm(InodeRequest* r) { r->ino = InodeId(); }  // a Release: of n
 template <class Req>
 void PrepareForTerm(Req*) {}
 
-// What was made under leases that have run out since. What was buffered under one goes only over what was known then.
+// Requests made under leases that have run out since. Bytes buffered under a lease go only over the version known then.
 void PrepareForEra(CommitRequest* r) { r->only_known = r->known_version != 0; }
 void PrepareForEra(LeaseDoneRequest* r) { r->ino = InodeId(); }
 template <class Req>
@@ -83,13 +83,13 @@ SessionCallNames NamedBy(const LockRequest& r) { return {r.lock.ino, InodeId()};
 SessionCallNames NamedBy(const CloneRequest& r) { return {r.from, r.to}; }
 SessionCallNames NamedBy(const CommitRequest& r) { return {r.make ? InodeId() : r.ino, InodeId()}; }
 SessionCallNames NamedBy(const ReportShardRequest&) { return {}; }
-SessionCallNames NamedBy(const LeaseDoneRequest&) { return {}; }  // whoever gives up a lease has seen to it
+SessionCallNames NamedBy(const LeaseDoneRequest&) { return {}; }  // a client that gives up a lease has told its changes before
 template <class Req>
 SessionCallNames NamedBy(const Req& r) {
   return {r.ino, InodeId()};
 }
 
-// What it changes.
+// The inodes that the request changes.
 SessionCallNames ChangedBy(const CommitRequest& r) { return {r.ino, r.make ? r.make->parent : InodeId()}; }
 template <class Req>
 SessionCallNames ChangedBy(const Req& r) {
@@ -103,7 +103,8 @@ bool AnsweredDurable(const Req&) {
   return false;
 }
 
-// Of names or attributes of what was there before. Of its bytes, and that it was made, the file's inode remembers itself.
+// Changes of names, or of attributes of existing inodes. The file's inode itself remembers changes of bytes, and that it was
+// made.
 bool IsChange(const CommitRequest&) { return false; }
 bool IsChange(const CloneRequest&) { return false; }
 bool IsChange(const MakeNodeRequest&) { return false; }
@@ -137,8 +138,8 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
   const uint64_t made_in = request.header.term;  // 0: in whichever
   const std::string opened = std::move(request.header.opened);
   Backoff backoff(&rng_);
-  // A change that may have been made others may see, and what is cached here must not contradict them. So from its
-  // deadline on it is asked what became of it (OpHeader::settle), until that is known or the session is lost.
+  // Others may see a change that may have been done, and this client's caches must not contradict it. So from its deadline on
+  // the session asks for its outcome (OpHeader::settle), until that is known or the session is lost.
   bool in_doubt = false;
   std::optional<Overdue> overdue;
   Error late;
@@ -173,7 +174,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     if (generation != generation_) co_return FencedError();
     std::optional<Result<Rep>> reply;
     if (answer) reply = std::move(*answer);
-    // What a server said before its restart may be forgotten there by now: ask again.
+    // The server may have lost what it said before its restart: ask again.
     const bool current = !IsPast(t) && Open(mutation);
     if (reply && reply->ok() && current) {
       if (mutation) PrepareReplay(&request, **reply);
@@ -184,7 +185,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     if (reply) error = reply->ok() ? Error(FsError::kUnavailable, "the server restarted") : reply->error();
     const bool perhaps = error.code == FsError::kDeadline || error.code == FsError::kUnavailable;
     in_doubt = in_doubt || (mutation && perhaps);
-    if (!answer) {  // asked again at once, before what is new
+    if (!answer) {  // repeated at once, before new calls
       CO_RETURN_IF_ERROR(co_await reopened());
       continue;
     }

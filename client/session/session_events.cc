@@ -88,8 +88,8 @@ bool MetaSession::TakeEvents(std::vector<SessionEvent> events) {
       continue;
     }
     if (handlers_.on_event_came) handlers_.on_event_came(e);
-    // A recall under way, which may wait for what another client has to acknowledge, holds up no acknowledgement
-    // of ours: its end is told by LeaseDone.
+    // A recall under way may wait for an acknowledgement by another client, so it must not hold up acknowledgements by this
+    // one: LeaseDone tells its end.
     const bool demand = e.kind == SessionEvent::Kind::kRecall || e.kind == SessionEvent::Kind::kFlush;
     if (demand) Acknowledge(e.seq, numbering_);
     const EventQueue queue{e.ino, demand};
