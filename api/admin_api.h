@@ -27,12 +27,12 @@ struct ScrubProgress {
   int64_t started_s = 0;     // wall clock, 0: never since the server started
   int64_t finished_s = 0;    // of the last whole pass, 0: none
   int64_t order_s = 0;       // ScrubOrder::start_s that the last pass began for, 0: by itself
-  uint64_t stripes = 0;      // whose first parity shard is here: their parity was compared with their data
+  uint64_t stripes = 0;      // with first parity shard here: their parity was compared with their data
   std::vector<StripeId> unfit;  // of these: the parity does not fit, and every column is as it was written
   bool operator==(const ScrubProgress&) const = default;
 };
 
-// What a data server is to do with the disks it reported of.
+// Orders to a data server about the disks it reported.
 struct ScrubOrder {
   bool paused = false;
   uint64_t bytes_per_s = 0;     // per disk; 0: as the server is configured
@@ -61,10 +61,10 @@ struct CompareShardsRequest {
 };
 struct CompareShardsReply {
   std::vector<ShardId> missing;  // live stripes have them there; look again, they may be newer than the list
-  std::vector<ShardId> wrong;    // they are not what was written
+  std::vector<ShardId> wrong;    // shards with wrong bytes
 };
 
-// Live stripes whose first parity shard (of the first group) is on the target, with after < id <= last, by its id.
+// Live stripes with after < id <= last whose first parity shard (of the first group) is on the target, by id.
 struct ListParityRequest {
   OpHeader header;
   TargetId target;
@@ -73,7 +73,7 @@ struct ListParityRequest {
 };
 struct ListParityReply {
   std::vector<StripeGrant> stripes;  // with read tokens; those that lack a column are left out
-  ShardId last;                      // up to where these are all; ask again for what is after it
+  ShardId last;                      // the reply is complete up to here; ask again for what follows
 };
 
 enum class UpkeepVerb : uint8_t {
@@ -103,7 +103,7 @@ struct AffectedFile {
 // The metadata's backup on the data servers.
 struct BackupState {
   bool on = false;            // this server makes one
-  bool complete = false;      // what is archived is a whole checkpoint and all batches since
+  bool complete = false;      // the archive has a whole checkpoint and all batches since
   int64_t behind_ns = 0;      // age of the oldest change that is not archived; 0: all are
   std::vector<NodeId> nodes;  // that keep it
   int64_t checkpoint_s = 0;   // wall clock, of the last one; 0: none since the server started
@@ -122,29 +122,29 @@ struct FoldState {
   uint64_t folded_bytes = 0;  // of their data
 };
 struct UpkeepReply {
-  std::string message;  // what was (or would be) done, one sentence
+  std::string message;  // one sentence: done, or to be done
   bool scrub_paused = false;
   uint64_t scrub_bytes_per_s = 0;     // 0: as the servers are configured
   std::vector<ScrubProgress> scrubs;  // as last reported; disks not yet heard of are missing
   bool rebalancing = false;
   uint64_t rebalance_bytes_done = 0;
   uint64_t rebalance_bytes_left = 0;  // estimate
-  std::vector<AffectedFile> unfit;    // use stripes whose parity does not fit; at most kMaxAffectedFiles
+  std::vector<AffectedFile> unfit;    // of stripes whose parity does not fit; at most kMaxAffectedFiles
   BackupState backup;
   FoldState folding;
 };
 
-// The check of Fsck with what is safe to repair repaired (meta/ops/fsck.h). Everybody waits until it is done.
+// Fsck that repairs what is safe to repair (meta/ops/fsck.h). All other calls wait until it is done.
 struct FsckRepairRequest {
   OpHeader header;
   bool dry_run = false;
 };
 struct FsckRepairReply {
-  std::vector<std::string> done;      // what was (or would be) repaired, a sentence each
+  std::vector<std::string> done;      // a sentence for each repair, done or to be done
   std::vector<std::string> problems;  // that are left (dry_run: that are there); at most 1,000
 };
 
-// What pulling out these disks, all of them at once and now, would cost.
+// The cost of pulling out these disks now, all at once.
 struct CanRemoveRequest {
   OpHeader header;
   std::vector<TargetId> targets;

@@ -4,7 +4,8 @@
 // A shard is written (any order of offsets, repeats allowed), sealed once, then immutable until it is
 // deleted. Block CRCs: CRC32C per 64 KiB block, seeded (stripe/checksum.h), computed by the writer,
 // checked by the server as it takes the bytes, kept in its index, returned with reads, checked by the
-// reader, also by one that asks for a part of a block. Each item carries a token; the server checks it against shard, target and right.
+// reader, also by one that asks for a part of a block. Each item carries a token; the server checks it against shard, target
+// and right.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct DataHeader {
   uint64_t incarnation = 0;
   int64_t timeout_ns = 10 * kSecond;
   uint64_t trace_id = 0;
-  bool background = false;  // nobody waits for it (rebuild, drain, scrub): the server does what others want first
+  bool background = false;  // no program waits for it (rebuild, drain, scrub): requests of others go first
 };
 
 struct ShardWrite {
@@ -87,7 +88,7 @@ struct ReadRequest {
 struct ReadItem {
   ItemResult result;
   uint64_t length = 0;         // 0 on error: failed items have no bytes in the payload
-  std::vector<uint32_t> crcs;  // of its blocks, with what was left out
+  std::vector<uint32_t> crcs;  // of its blocks, left-out bytes included
   LeftOut left_out;            // as omit_head and omit_tail asked for
 };
 struct ReadReply {

@@ -1,5 +1,5 @@
-// The times that a directory has after a change of its entries that was made at `now_ns` by the maker's clock. They do not
-// go back for clocks that differ a little; what lies further ahead was set by somebody (utimes), and ends.
+// The times of a directory after a change of its entries at `now_ns` by the maker's clock. They do not go back for clocks that
+// differ a little; a time further ahead was set by a program (utimes), and ends.
 #pragma once
 
 #include <cstdint>

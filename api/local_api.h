@@ -1,4 +1,4 @@
-// Shards without the network: what a data server gives to readers on its own machine, besides DataService.
+// Shards without the network: the service of a data server to readers on its own machine, besides DataService.
 #pragma once
 
 #include <cstdint>

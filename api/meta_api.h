@@ -53,7 +53,7 @@ struct InodeRequest {
 struct LeaseDoneRequest {
   OpHeader header;
   InodeId ino;
-  LeaseMode lease = LeaseMode::kNone;  // what the session now holds
+  LeaseMode lease = LeaseMode::kNone;  // the session now holds this
   uint64_t event_seq = 0;              // the recall or flush this answers; 0 for a voluntary change
 };
 struct Empty {};
@@ -70,7 +70,7 @@ enum class LockOp : uint8_t {
 struct LockRequest {
   OpHeader header;  // with the term
   LockOp op = LockOp::kTest;
-  bool keep = false;    // kTry, kWait of a byte range: what of it the owner has locked more strongly stays so
+  bool keep = false;    // kTry, kWait of a byte range: parts that the owner has locked more strongly stay so
   uint64_t ticket = 0;  // kWait, kWithdraw: chosen by the client, > 0, once per session
   FileLock lock;
 };
@@ -87,7 +87,7 @@ struct NameRequest {  // lookup, unlink, rmdir
   OpHeader header;
   InodeId parent;
   std::string name;
-  // Unlink: the session has this open no more, as Release tells, whatever becomes of the name.
+  // Unlink: the session no longer has this open (as by Release), whatever happens to the name.
   InodeId release;
 };
 // The inode concerned, and the directories that changed.
@@ -96,7 +96,7 @@ struct NodeReply {
   std::optional<Attr> parent;
   std::optional<Attr> parent2;  // rename between directories
   CommitSeq seq;                // of the mutation; 0 for reads
-  bool held_elsewhere = false;  // another client buffers writes of it: attr is for this once, nobody tells of changes
+  bool held_elsewhere = false;  // another client buffers writes: attr is for this once, no events tell of changes
   bool released = false;        // `release` of the request was heeded
 };
 
@@ -112,8 +112,8 @@ struct SetAttrRequest {
   bool atime_now = false;
   bool mtime_now = false;
   bool kill_suid = false;  // a write by a non-owner happened
-  // It was read then, and nothing else is asked: the atime, if that moves it (api/relatime.h) and the inode is still
-  // of read_version. For who may read it, or has it open to.
+  // The inode was read then; nothing else is set: moves the atime if due (api/relatime.h) and the inode is still of
+  // read_version. For callers who may read it, or have it open for reading.
   std::optional<int64_t> read_ns;
   uint64_t read_version = 0;
 };
@@ -127,13 +127,12 @@ struct MakeNodeRequest {
   uint32_t umask = 0;  // taken off the mode, unless the directory has a default ACL
   uint64_t rdev = 0;
   std::string target;  // of a symlink
-  bool open = false;       // files: also open it for writing (what is made: for reading, too), as Open would
+  bool open = false;       // files: also open for writing (new ones: for reading, too), as Open would
   bool for_read = false;   // open: an existing file is wanted for reading as well
   bool exclusive = false;  // kExist if there; otherwise an existing file is opened
   bool truncate = false;   // an existing file is truncated
-  // Of a replay: the number that the lost creation gave. The inode has it again: handles, and other requests
-  // to be replayed, name it. A number that is not free, or not of before the restart, or was not given to this session
-  // (header.opened), is ignored.
+  // Of a replay: the number from the lost creation. The inode gets it again, because handles and other replays name it. Ignored
+  // if the number is not free, not from before the restart, or was not given to this session (header.opened).
   InodeId former;
   // Files that are made next in this directory are to be made with their first commit (OpenReply::alone), and so many
   // numbers are wanted for them; at most kMaxNumbersAhead.
@@ -153,8 +152,8 @@ struct OpenRequest {
   bool for_write = false;
   bool truncate = false;
   bool for_read = true;    // this, for_write or both
-  // For permission of header's uid. If not: the session has it open so already (also as header.opened says), whatever
-  // its permissions have become, and wants its lease again.
+  // Otherwise header's uid needs permission. The session has it open so already (also as header.opened says), whatever its
+  // permissions are now, and wants its lease again.
   bool check_access = true;
   uint64_t map_bytes = 0;  // the mapping of so much from the start is wanted, too
 };
@@ -163,12 +162,12 @@ struct OpenReply {
   bool created = false;
   LeaseMode lease = LeaseMode::kNone;  // of a file
   Layout layout;
-  // Of a directory that was made: there is no name in it yet, and the session is told of each that comes.
+  // Of a new directory: it has no names yet, and the session is told of each that comes.
   bool whole = false;
   // From the start to mapping->covered_to, as GetExtents would tell, if the lease lets it be kept and it is short.
   std::optional<GetExtentsReply> mapping;
-  // MakeNodeRequest::ahead: the session has the directory to itself (LeaseMode::kExclusive of it) until that is recalled.
-  // Nobody else may know a name of it, so names that come into it are told to the server with the file's first commit.
+  // MakeNodeRequest::ahead: the session has the directory to itself (LeaseMode::kExclusive of it) until a recall. No other
+  // session knows a name in it, so the server learns of new names with each file's first commit.
   bool alone = false;
   // Numbers for such files: `numbers` of them from this one on. They are the session's, in this term of the server.
   InodeId first_number;
@@ -187,7 +186,7 @@ struct RenameRequest {
   std::string new_name;
   bool no_replace = false;
   bool exchange = false;
-  // As NameRequest::release, of what new_name names. If that loses its last name by it, the session knows, and is not told.
+  // As NameRequest::release, for the inode of new_name. If it loses its last name here, the session knows, and is not told.
   InodeId release;
 };
 struct LinkRequest {
@@ -253,14 +252,14 @@ struct GetExtentsRequest {
   InodeId ino;
   uint64_t offset = 0;
   uint64_t length = 0;
-  // The answer waits until everybody who caches what was before the last change knows of that; if not, it does so only
-  // if the asker has acknowledged that change itself. Not for pages, which the asker's kernel may have to read before it
-  // can forget them: two who wait so for each other would wait for ever.
+  // The answer waits until every client that caches the state before the last change has been told; if false, only if the asker
+  // has acknowledged that change itself. False for pages, which the asker's kernel may have to read before it can forget them:
+  // two clients that wait so for each other would wait for ever.
   bool when_told = false;
 };
 struct AllocateRequest {
   OpHeader header;
-  InodeId ino;  // whose layout
+  InodeId ino;  // the layout is this inode's
   uint32_t count = 1;  // stripes, at most 16; fewer come when space runs out
   uint64_t payload_bytes = 0;  // of each, at most; 0 means a full stripe of the layout
   std::vector<TargetId> avoid;  // the writer has just failed to write there
@@ -271,14 +270,14 @@ struct AllocateReply {
   std::vector<StripeGrant> stripes;
   CommitSeq seq;
 };
-// A file that its maker, who has its directory to himself, tells of with its first bytes.
+// A file that its maker, who has its directory to itself, tells the server of with its first bytes.
 struct MadeFile {
   InodeId parent;
   std::string name;
   uint32_t mode = 0;
   uint32_t umask = 0;
   std::optional<int64_t> made_ns;  // the time that it shows, and its directory (api/dir_time.h)
-  // What its maker has changed of it since. Not done if it was made before.
+  // The maker's changes to it since then. Not done if the file exists already.
   struct Set {
     std::optional<uint32_t> mode;
     std::optional<uint32_t> uid;
@@ -295,7 +294,7 @@ struct CommitRequest {
   std::vector<Extent> extents;      // sorted, disjoint; stripes among the new ones, or inline
   std::vector<std::pair<uint64_t, uint64_t>> punch;  // (offset, length) that become holes, first
   std::optional<uint64_t> grow_to;  // size becomes at least this
-  bool clip = false;  // extents do not grow the file beyond grow_to: what of them lies behind is dropped
+  bool clip = false;  // extents do not grow the file beyond grow_to: their parts behind it are dropped
   std::optional<int64_t> mtime_ns;
   bool append = false;   // the extents (one run) go to the end of the file as the server knows it
   bool durable = false;  // wait until it survives a power cut
@@ -303,8 +302,8 @@ struct CommitRequest {
   // The inode is made first, open for writing (kExclusive), in the same transaction, for header's uid. It is made already
   // if that name is that inode, and it is the caller's. kConflict: `ino` is none of OpenReply::numbers.
   std::optional<MadeFile> make;
-  // The file's data_version as the writer of the extents knew it; 0: not told. With `only_known` the commit is refused
-  // (kStale) if it is another one by now: somebody else has changed the file.
+  // The file's data_version as the writer of the extents knew it; 0: not told. With `only_known` the commit is refused (kStale)
+  // if the version is another one by now: another client has changed the file.
   uint64_t known_version = 0;
   bool only_known = false;
 };
@@ -312,7 +311,7 @@ struct CommitReply {
   Attr attr;
   uint64_t append_offset = 0;
   CommitSeq seq;
-  std::optional<Attr> parent;  // of what was made
+  std::optional<Attr> parent;  // of the new file
 };
 // Bytes and holes of a range appear in another file, or elsewhere in the same, and share its stripes.
 struct CloneRequest {
@@ -396,7 +395,7 @@ struct RebuildWork {
   std::vector<uint16_t> lost;   // columns that cannot be read
   uint16_t column = 0;          // to make again
   bool copy = false;            // drain: the old shard can be read, copy it
-  ShardId new_shard;            // that of the column itself: parity that is made for the first time, from data columns
+  ShardId new_shard;            // the column's own: parity that is made for the first time, from data columns
   TargetId new_target;          // of the node that gets this work
   std::string write_token;
 };
@@ -481,7 +480,7 @@ struct SessionInfo {
   std::string node_name;
   int64_t lease_left_ns = 0;
 };
-// What the loss of one node would cost, with everything else there.
+// The cost of losing one node, with everything else there.
 struct NodeExposure {
   NodeId node;
   uint64_t stripes = 0;      // that could not be read without it: it has more columns of a group than can be lost
@@ -491,9 +490,9 @@ struct NodeExposure {
 struct NodeLoss {
   bool counted = false;  // once since the server started
   int64_t age_ns = 0;    // for how long this may not be so any more; 0: it is so now
-  std::vector<NodeExposure> nodes;  // whose loss would cost something, by id
+  std::vector<NodeExposure> nodes;  // nodes whose loss would cost something, by id
 };
-// What the metadata server has to say of the room, in its words, and what to do about it.
+// The metadata server's findings about its disk, in its words, and what to do.
 struct Advice {
   uint8_t severity = 0;  // 0: a hint, 1: degraded, 2: at risk
   std::string what;      // a sentence
@@ -515,7 +514,7 @@ struct StatusReply {
   std::vector<SessionInfo> sessions;
   int64_t repair_limit_bytes_per_s = 0;  // 0: no limit
   NodeLoss node_loss;
-  std::vector<LayoutRoom> layouts;   // in use, of which new stripes are not as they ask
+  std::vector<LayoutRoom> layouts;   // in use; new stripes of them are not as they ask
   uint64_t thin_stripes = 0;         // with fewer copies than their layout asks for, as it allows
   std::vector<LostFile> thin_files;  // that they are of, at most 100
   std::vector<Advice> advice;
@@ -545,7 +544,7 @@ struct AdminRequest {
   bool force = false;  // never past the last recoverable copy
 };
 struct AdminReply {
-  std::string message;   // what was (or would be) done, one sentence
+  std::string message;   // one sentence: done, or to be done
   uint64_t stripes = 0;  // affected
   uint64_t bytes = 0;
 };
@@ -592,7 +591,7 @@ class MetaService {
   virtual Task<Result<GetExtentsReply>> GetExtents(GetExtentsRequest r) = 0;
   virtual Task<Result<AllocateReply>> Allocate(AllocateRequest r) = 0;
   virtual Task<Result<CommitReply>> Commit(CommitRequest r) = 0;
-  virtual Task<Result<CloneReply>> Clone(CloneRequest r) = 0;  // ask again for what is not cloned
+  virtual Task<Result<CloneReply>> Clone(CloneRequest r) = 0;  // ask again for the rest
   virtual Task<Result<Empty>> ReportShard(ReportShardRequest r) = 0;
   virtual Task<Result<StripeReply>> GetStripe(StripeRequest r) = 0;
 

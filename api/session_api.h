@@ -1,5 +1,5 @@
-// How a session is opened, reclaims what it held when the server restarts, and comes back after its lease has run out.
-// Part of meta_api.h.
+// How a session is opened, reclaims its files when the server restarts, and comes back after its lease has run out. Part of
+// meta_api.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace stria {
 
-struct HeldInode {  // what a session held before a server's restart, or before it lapsed
+struct HeldInode {  // held before a server's restart, or before the session lapsed
   InodeId ino;
   LeaseMode lease = LeaseMode::kNone;  // looked at after a restart only
   bool for_write = false;
@@ -26,10 +26,10 @@ struct OpenSessionRequest {
   std::vector<FileLock> locks;  // not of a new one
   bool comes_back = false;  // the client knows kLapsed
 };
-// What a session that came back has lost.
+// A loss of a session that came back.
 struct NotTaken {
   InodeId ino;
-  bool lock = false;  // somebody was given a lock that excludes one of its own; false: the inode is gone
+  bool lock = false;  // another session got a lock that excludes one of its own; false: the inode is gone
   bool operator==(const NotTaken&) const = default;
 };
 struct OpenSessionReply {
@@ -40,8 +40,8 @@ struct OpenSessionReply {
   int64_t lease_ns = 0;
   uint64_t first_event = 1;  // number of the first event that Poll will give
   ClusterMap map;
-  // The session had lapsed, and goes on under a new epoch: it holds no lease, but has open what it held (and was not
-  // idle), and its locks, without `not_taken`. Of what it has cached nobody has told it anything meanwhile.
+  // The session had lapsed, and goes on under a new epoch: it holds no lease, but has its files open (idle ones not), and its
+  // locks, except `not_taken`. Changes meanwhile were not told to it.
   bool lapsed = false;
   std::vector<NotTaken> not_taken;
   CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart

@@ -60,29 +60,29 @@ struct OpHeader {
   Epoch epoch;         // of the session: a secret between it and the server
   OpSeq op_seq;        // > 0 on mutations: exactly once per (session, op_seq)
   OpSeq acked_below;   // replies of all ops below this have arrived: the server may forget them
-  uint32_t uid = 0;    // who asks: this, and nothing else in a request, says it
+  uint32_t uid = 0;    // the caller: no other field says who it is
   uint32_t gid = 0;
   std::vector<uint32_t> groups;  // supplementary, at most 65,536
   int64_t timeout_ns = 30 * kSecond;  // how long the caller waits; every call has one
   uint64_t trace_id = 0;  // of a session's calls: numbers them in the order in which they were begun
   uint64_t term = 0;      // of the server that is asked; another one refuses (kRetryLater). 0: any
-  // Of a replay: those of all sessions are carried out in this order, which is that of the lost commits. 0: none. It is
-  // heeded between the session's reclaim and its first Sync, and not for what comes before the first replay that it told.
+  // Of a replay: replays of all sessions run in this order, which is that of the lost commits. 0: none. It counts between the
+  // session's reclaim and its first Sync, and not below the first replay that the session announced.
   uint64_t replay_order = 0;
   uint64_t replay_next = 0;  // of the session's next replay (also on a reclaim: of its first); 0: there is none
-  // OpenReply::proof of the inode that the request is about: what the session has, or had, open is not asked for its
-  // permissions again. On a replay that makes something: of the number that it had.
+  // OpenReply::proof of the request's inode: the server does not check permissions again for an inode that the session has, or
+  // had, open. On a replay that makes an inode: of the number that it had.
   std::string opened;
-  // Of a mutation that nobody waits for any more: if it has not been begun it is refused (kTimedOut), also when a copy
-  // of it comes later. Else its answer is wanted as before.
+  // Of a mutation that no program waits for any more: if it has not begun it is refused (kTimedOut), and so is a later copy.
+  // Otherwise its answer is wanted as before.
   bool settle = false;
 };
 
-// What a session may do with an inode's data and size without asking (DESIGN.md section 3).
+// A session's right to an inode's data and size without asking (DESIGN.md section 3).
 enum class LeaseMode : uint8_t {
   kNone = 0,
   kRead = 1,       // cache data and attributes; several sessions
-  kExclusive = 2,  // also buffer writes; one session, nobody else holds anything
+  kExclusive = 2,  // also buffer writes; one session, no other holds anything
   kShared = 3,     // someone writes while others use it: no caching, writes commit before reply
 };
 
@@ -201,7 +201,7 @@ struct StripeGrant {
   // stripe of the layout.
   uint64_t max_column_bytes = 0;
 };
-// A mapping's grants are used by many reads, each of which may outlive it.
+// Many reads use a mapping's grants, and each may outlive it.
 using SharedGrant = std::shared_ptr<const StripeGrant>;
 
 }  // namespace stria

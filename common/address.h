@@ -10,16 +10,16 @@
 
 namespace stria {
 
-// The ports of stria-meta and stria-data unless others are named. IANA has given them to nobody (7422 to 7425 are free).
+// The default ports of stria-meta and stria-data. IANA has assigned neither (7422 to 7425 are free).
 inline constexpr uint16_t kDefaultMetaPort = 7424;
 inline constexpr uint16_t kDefaultDataPort = 7425;
 
 // The address with its port, the default one if it has none. kInval with a sentence. "unix:/path" is one, too.
 Result<std::string> WithPort(std::string_view address, uint16_t default_port);
-// Of several, each of which may be several with commas between.
+// Splits several; each may be several with commas between.
 Result<std::vector<std::string>> WithPorts(const std::vector<std::string>& addresses, uint16_t default_port);
 
-// Of an address with a port.
+// The port of an address.
 std::string HostOfAddress(const std::string& address);
 std::string PortOfAddress(const std::string& address);
 

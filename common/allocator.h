@@ -1,7 +1,6 @@
-// How the daemons' allocator (jemalloc) is set: payload in large pages (docs/performance-notes.md, "Large pages"), few
-// arenas, as each holds some of what was freed, and a few checksum blocks of payload at hand for each thread
-// (common/buffer.h).
-// Once in a program that links //third_party:jemalloc, outside of all namespaces.
+// Settings of the daemons' allocator (jemalloc): payload in large pages (docs/performance-notes.md, "Large pages"); few arenas,
+// because each keeps some freed memory; and a few checksum blocks of payload at hand for each thread (common/buffer.h). Use it
+// once in a program that links //third_party:jemalloc, outside of all namespaces.
 #pragma once
 
 // `more`: further options of jemalloc, each behind a comma; a string literal.

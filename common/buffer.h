@@ -1,5 +1,5 @@
-// Shared immutable bytes. A Buffer is a view plus a share in whatever keeps the bytes alive: slicing
-// and passing on copies no payload. Thread-safe in the way shared_ptr<const T> is.
+// Shared immutable bytes. A Buffer is a view plus a share in the owner of the bytes: slicing and passing on copy no payload.
+// Thread-safe in the way shared_ptr<const T> is.
 #pragma once
 
 #include <algorithm>
@@ -80,8 +80,8 @@ class MutableBuffer {
 
  private:
   static constexpr size_t kAlignment = 4096;
-  // jemalloc keeps some freed memory of up to so many bytes, with what it takes to align it, at hand for each thread
-  // (common/allocator.h), but what is asked for with an alignment goes by that, to its arenas, if it is longer than a few pages.
+  // jemalloc keeps freed memory of up to this many bytes (alignment included) at hand for each thread (common/allocator.h). But
+  // an aligned request of more than a few pages bypasses that and goes to the arenas.
   static constexpr size_t kMinByHand = 4 * kAlignment, kMaxByHand = 64 * kKiB;
   static std::shared_ptr<uint8_t> Pages(size_t bytes) {
     const bool by_hand = bytes >= kMinByHand && bytes <= kMaxByHand;

@@ -8,8 +8,8 @@
 #include <set>
 #include <stdexcept>
 
-// toml++ 3.3 asserts on some malformed headers, such as "[=]" (with NDEBUG: undefined behaviour): an error of
-// the file, not of ours.
+// toml++ 3.3 asserts on some malformed headers, such as "[=]" (with NDEBUG: undefined behaviour), although the file is at
+// fault.
 #undef NDEBUG
 #define TOML_ASSERT(condition) \
   if (!(condition)) throw std::runtime_error("malformed")

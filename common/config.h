@@ -1,6 +1,6 @@
-// Settings from a TOML file. Ask for each key with its default and bounds; then Finish() tells the first
-// thing that was wrong: a bad value, a missing key, or a key nobody asked for (a typing mistake must not
-// be a silent default). Keys are dotted paths: "cache.size". Not thread-safe.
+// Settings from a TOML file. Ask for each key with its default and bounds; then Finish() returns the first fault: a bad value,
+// a missing key, or a key that was not asked for (a typing mistake must not become a silent default). Keys are dotted paths:
+// "cache.size". Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace stria {
 
 class Config {
  public:
-  // kNoEnt, kAccess..., or kInval with file, line and what is wrong.
+  // kNoEnt, kAccess..., or kInval with file, line and fault.
   static Result<Config> Load(const std::string& path);
   // `name` stands for the file in error messages.
   static Result<Config> Parse(std::string_view text, const std::string& name);
@@ -36,11 +36,11 @@ class Config {
   // "15s"; nanoseconds.
   int64_t Duration(std::string_view key, int64_t fallback_ns, int64_t min_ns, int64_t max_ns);
   std::vector<std::string> Strings(std::string_view key, std::vector<std::string> fallback = {});
-  // Of an array of tables ([[disk]]), each asked like this one; empty if there is none. They share
-  // this one's errors and may outlive it.
+  // The tables of an array ([[disk]]), each to be asked like this one; empty if there is none. They share this one's errors and
+  // may outlive it.
   std::vector<Config> Tables(std::string_view key);
 
-  // What is asked as `now` may also be there under the former name. Not both.
+  // The key `now` may also be there under its former name, but not under both.
   void Renamed(std::string_view former, std::string_view now);
 
   bool Has(std::string_view key) const;

@@ -1,5 +1,5 @@
-// What every server program does: it runs tasks on one executor until a signal or a failure. stria-meta and stria-data derive
-// from it.
+// The common part of the server programs: runs tasks on one executor until a signal or a failure. stria-meta and stria-data
+// derive from it.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ std::string WhoReadsClusterKeys(const std::string& path);
 // Says why the program does not start; the exit code.
 int RefuseToStart(const std::string& program, const Error& e);
 
-// SIGTERM, SIGINT and SIGHUP go to the thread of DaemonFrame that waits for them; SIGPIPE to nobody. Call it before the first thread
-// (the log has one): all inherit it.
+// SIGTERM, SIGINT and SIGHUP go to the thread of DaemonFrame that waits for them; SIGPIPE is ignored. Call it before the first
+// thread (the log has one): all threads inherit it.
 void BlockStopSignals();
 
 class DaemonFrame {
  public:
   // The executor is the calling thread's.
   DaemonFrame() { executor_.MakeCurrent(); }
-  // A derived class cancels scope_ first: its tasks use what it has.
+  // A derived class cancels scope_ first: its tasks use the class's members.
   virtual ~DaemonFrame() = default;
   DaemonFrame(const DaemonFrame&) = delete;
   DaemonFrame& operator=(const DaemonFrame&) = delete;
@@ -40,9 +40,9 @@ class DaemonFrame {
  protected:
   // Once, at the first signal. Stops the executor in the end.
   virtual Task<void> Shutdown() = 0;
-  // At SIGHUP, after the log was opened anew: takes what may change while it runs from its settings.
+  // At SIGHUP, after the log was opened anew: reads the settings that may change while it runs.
   virtual void Reload() = 0;
-  // It serves: tells systemd, if that is who started it.
+  // The program serves now: tells systemd, if systemd started it.
   void SayReady();
   // Run ends with exit code 1.
   void Fail(const Error& e);

@@ -1,6 +1,5 @@
-// Errors. FsError is the closed list of what can go wrong as seen by a caller anywhere in Stria; it
-// crosses the wire by number and one exhaustive switch (ToErrno) maps it to errno. Error adds one
-// sentence for people. Result<T> is a T or an Error.
+// Errors. FsError is the closed list of failures as a caller anywhere in Stria sees them; it crosses the wire by number, and
+// one exhaustive switch (ToErrno) maps it to errno. Error adds one sentence for people. Result<T> is a T or an Error.
 //
 // Rules: CHECK (common/check.h) is for a programmer's mistake, Error for the world; corrupt bytes on
 // a disk or a wire are the world. Context is added once, at the layer that knows the inode or stripe.

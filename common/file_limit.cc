@@ -22,7 +22,7 @@ Result<FileBudget> DivideFiles(uint64_t limit, uint64_t stores, const std::strin
                                       ": raise the limit (LimitNOFILE= in its systemd unit, ulimit -Hn in a shell)");
   }
   FileBudget out;
-  // Two thirds of what can be divided, if the connections leave them.
+  // Two thirds of the divisible rest, if the connections leave them.
   const uint64_t free = limit - kOtherFiles;
   out.per_store =
       std::clamp(std::min(free / 3 * 2, free - kMinConnections) / stores, kMinFilesPerStore, kMaxFilesPerStore);

@@ -9,7 +9,7 @@
 
 namespace stria {
 
-// Raises the soft limit to the hard one. What it is then.
+// Raises the soft limit to the hard one, and returns it.
 uint64_t RaiseFileLimit();
 
 struct FileBudget {

@@ -8,8 +8,8 @@
 
 namespace stria {
 
-// How long to wait for a read before racing it: mean and deviation of past ones (as TCP estimates its
-// round trip), plus what the bytes need at a modest rate.
+// How long to wait for a read before racing it: mean and deviation of past ones (as TCP estimates its round trip), plus the
+// time for the bytes at a modest rate.
 class Latency {
  public:
   static constexpr int64_t kMinNs = 20 * kMillisecond;

@@ -1,6 +1,5 @@
-// The byte ranges that one owner has locked in one file, as fcntl(2) keeps them: a new lock replaces what the
-// same owner held of its range, so ranges are split, and neighbours of one type are merged. Pure. Not
-// thread-safe.
+// The byte ranges that one owner has locked in one file, as fcntl(2) keeps them: a new lock replaces the owner's old ones in
+// its range, so ranges are split, and neighbours of one type are merged. Pure. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,7 @@ struct LockRange {
   uint64_t first = 0;
   uint64_t last = kLockToEnd;
   LockType type = LockType::kNone;
-  uint32_t pid = 0;  // who set it, for F_GETLK
+  uint32_t pid = 0;  // the process that set it, for F_GETLK
   bool operator==(const LockRange&) const = default;
 };
 
@@ -37,11 +36,11 @@ inline bool Overlap(const LockRange& a, const LockRange& b) { return a.first <= 
 
 class LockRanges {
  public:
-  // The range gets this type, whatever it had; kNone unlocks. REQUIRES: first <= last.
+  // Gives the range this type, whatever it had; kNone unlocks. REQUIRES: first <= last.
   void Set(const LockRange& r);
-  // What of the range is locked more strongly than `r.type` has that type.
+  // Lowers parts of the range that are locked more strongly than `r.type` to that type.
   void Weaken(const LockRange& r);
-  // What of the range is locked less strongly than `r.type` has that type; the rest stays as it is.
+  // Raises parts of the range that are locked less strongly than `r.type` to that type; the rest stays as it is.
   void Strengthen(const LockRange& r);
   // The first of our ranges that keeps another owner from having `r`.
   std::optional<LockRange> Conflict(const LockRange& r) const;

@@ -40,7 +40,7 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
     std::lock_guard<std::mutex> lock(mutex_);
     if (file_) file_->Reopen();
   }
-  // Also what has been counted and is not due yet.
+  // Also lines that are counted and not due yet.
   void End() {
     std::lock_guard<std::mutex> lock(mutex_);
     Say(repeats_.Due(SteadyNs(), true));
@@ -116,7 +116,7 @@ Result<LogLevel> ParseLogLevel(std::string_view text) {
 }
 
 Result<void> InitLog(const std::string& program, const std::string& file, LogLevel level) {
-  try {  // spdlog tells with exceptions what is wrong
+  try {  // spdlog reports faults with exceptions
     std::unique_ptr<LogFile> opened;
     if (!file.empty()) {
       opened = std::make_unique<LogFile>(file, kLogFileBytes, kLogFiles);

@@ -69,7 +69,7 @@ void LogError(fmt::format_string<A...> format, A&&... args) {
 class LogEvery {
  public:
   explicit LogEvery(int64_t period_ns) : period_ns_(period_ns) {}
-  // At most once per period: what is to be said of the calls that did not pass since the last that did, if any.
+  // Passes at most once per period, with a text about the calls that did not pass since, if any.
   std::optional<std::string> Pass(int64_t now_ns) {
     int64_t next = next_ns_.load(std::memory_order_relaxed);
     if (now_ns < next || !next_ns_.compare_exchange_strong(next, now_ns + period_ns_)) {

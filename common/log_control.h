@@ -1,4 +1,4 @@
-// What a daemon does with its log at a signal.
+// A daemon's handling of its log at a signal.
 #pragma once
 
 namespace stria {

@@ -61,7 +61,7 @@ void LogFile::Write(std::string_view line) {
   if (fstat(fd_, &st) == 0 && st.st_size > 0 && static_cast<uint64_t>(st.st_size) + line.size() > max_bytes_) Rotate();
   while (!line.empty()) {
     const ssize_t n = write(fd_, line.data(), line.size());
-    if (n < 0 && errno != EINTR) return;  // nobody can be told
+    if (n < 0 && errno != EINTR) return;  // there is no place to report it
     if (n > 0) line.remove_prefix(static_cast<size_t>(n));
   }
 }

@@ -1,7 +1,7 @@
 // A log file that does not grow without end. Not thread-safe.
 //
-// Each line is appended by one write. At max_bytes the file becomes NAME.1, that NAME.2, and so on; the last one goes. When somebody else
-// has moved or removed the file (logrotate, another process that logs there), the next line is in a new one.
+// Each line is appended by one write. At max_bytes the file becomes NAME.1, that NAME.2, and so on; the last one goes. When
+// another process has moved or removed the file (logrotate, another daemon that logs there), the next line is in a new one.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class LogFile {
 
   Result<void> Open();
   void Write(std::string_view line);
-  // Whatever is at the path.
+  // Opens the file that is at the path now.
   void Reopen();
 
  private:

@@ -1,7 +1,7 @@
-// Which lines of a log are written, and which only counted: a fault that goes on is told of, and does not fill the disk. Pure.
+// Which lines of a log are written, and which only counted: a lasting fault is logged, and does not fill the disk. Pure.
 //
-// A line that was written less than a minute ago is counted. So are lines that differ from others in numbers only (inodes, offsets, times)
-// and of which kMaxAlike have been written in the minute. When the minute is over, one line says how many there were.
+// A line that was written less than a minute ago is counted. So is a line that differs only in numbers (inodes, offsets, times)
+// from kMaxAlike lines of that minute. When the minute is over, one line says how many there were.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class LogRepeats {
   };
   // True if the line is to be written.
   bool Pass(int level, std::string_view line, int64_t now_ns);
-  // What is to be said of lines that were counted, once their minute is over (or now).
+  // Lines about counted lines whose minute is over (or all of them).
   std::vector<Counted> Due(int64_t now_ns, bool all = false);
 
  private:

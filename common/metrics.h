@@ -40,7 +40,7 @@ class Gauge {
   std::atomic<int64_t> value_{0};
 };
 
-// Of whole numbers (nanoseconds, bytes), in buckets that end at powers of two.
+// A histogram of whole numbers (nanoseconds, bytes), in buckets that end at powers of two.
 class Histogram {
  public:
   static constexpr int kBuckets = 65;  // bucket b: values v with bit_width(v) == b
@@ -71,7 +71,7 @@ class Metrics {
   Gauge& GetGauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& GetHistogram(const std::string& name, const std::string& help, MetricUnit unit,
                           const Labels& labels = {});
-  // A gauge whose value is asked for by Expose(), on its thread.
+  // A gauge whose value Expose() asks for, on its thread.
   void AddCallback(const std::string& name, const std::string& help, const Labels& labels,
                    std::function<double()> value);
 

@@ -29,7 +29,7 @@ Character CharacterAt(std::string_view text) {
   return {code, bytes};
 }
 
-// What a terminal obeys instead of showing it, those that turn the direction of writing among them.
+// Characters that a terminal obeys instead of showing, and those that turn the direction of writing.
 bool IsControl(uint32_t code) {
   return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
          (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;

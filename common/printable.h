@@ -9,19 +9,19 @@ namespace stria {
 // True if it is UTF-8 without control characters.
 bool IsPrintable(std::string_view text);
 
-// In a sentence or a line of a log: control characters and what is not UTF-8 as \ooo (\t, \n, \r by their names), all else as it is.
+// For a sentence or a line of a log: control characters and bytes that are not UTF-8 as \ooo (\t, \n, \r by their names).
 std::string Printable(std::string_view text);
 
 // A name as it is if it can be printed, else as $'..' of bash, which means exactly these bytes.
 std::string PrintableName(std::string_view name);
 
-// One word of any POSIX shell, whatever is in it; its bytes are as they are.
+// One word of any POSIX shell, with any bytes; the bytes stay as they are.
 std::string ShellQuoted(std::string_view text);
 // One word of bash that is printable: '..', or $'..' if need be.
 std::string BashQuoted(std::string_view text);
 
-// A string of JSON in its quotes (also one of Python). A byte that is not UTF-8 is \udcXX, as Python's os.fsdecode has it, so that
-// json.loads gives a name that open() takes; control characters are escaped.
+// A string of JSON in its quotes (also one of Python). A byte that is not UTF-8 is \udcXX, as Python's os.fsdecode has it, so
+// that json.loads gives a name that open() takes; control characters are escaped.
 std::string JsonQuoted(std::string_view text);
 
 }  // namespace stria

@@ -1,11 +1,11 @@
 // Processors that wake up at once while requests come one after the other.
 //
-// A request passes through several threads that sleep until it comes, and where all of them slept the processors sleep, too:
-// on a physical machine deeply enough to take 100 us and more to wake up, in a virtual one until the hypervisor runs them
-// again. That can be most of what a small request takes. While they are dense, a process may ask the kernel for processors
-// that wake up sooner (PM QoS, https://docs.kernel.org/power/pm_qos_interface.html): it holds /dev/cpu_dma_latency open.
-// The price is energy, not time of anybody's: a processor that has something to do does that. The kernel takes the wish
-// back when the file is closed, however the process ends.
+// A request passes through several threads that sleep until it comes. While all of them sleep the processors sleep, too: on a
+// physical machine deeply enough to take 100 us and more to wake up, in a virtual one until the hypervisor runs them again.
+// That can be most of the time of a small request. While requests are dense, a process may ask the kernel for processors that
+// wake up sooner (PM QoS, https://docs.kernel.org/power/pm_qos_interface.html): it holds /dev/cpu_dma_latency open. The price
+// is energy, not time: a busy processor is not affected. The kernel takes the wish back when the file is closed, however the
+// process ends.
 #pragma once
 
 #include <atomic>
@@ -22,22 +22,22 @@
 
 namespace stria {
 
-// What a processor may take to wake up, in microseconds. Nothing: whatever it takes ("off").
+// The time that a processor may take to wake up, in microseconds. Nothing: any time ("off").
 using WakeLatency = std::optional<int32_t>;
 
 inline constexpr std::string_view kWakeLatencyHelp = "auto, off, or microseconds";
 inline constexpr int32_t kMaxWakeLatencyUs = 1'000'000;
 
-// "off", "auto", or microseconds. What "auto" is depends on the processors' idle driver, `driver`: 0 where a guest's idle
-// processor would go back to the hypervisor ("haltpoll"), which no other value prevents; off where there is no driver ("none"),
-// as it is the driver whom the kernel's answer would bind; 10 elsewhere, which leaves the first of a processor's sleeps and
-// keeps it from the deep ones. kInval: none of these.
+// "off", "auto", or microseconds. "auto" depends on the processors' idle driver, `driver`. 0 where a guest's idle processor
+// would go back to the hypervisor ("haltpoll"), which no other value prevents. Off without a driver ("none"), because the
+// kernel's answer binds only a driver. 10 elsewhere, which allows a processor's first sleep and prevents the deep ones. kInval:
+// none of these.
 Result<WakeLatency> ParseWakeLatency(std::string_view text, std::string_view driver);
 // The idle driver's name as the kernel gives it, "none" if there is none; "" if it cannot be read.
 std::string IdleDriver();
 
-// Holds the device while requests are dense: from the fourth on of which each came within kDenseNs of the one before, until
-// fewer than kLeast came in kHoldNs. Thread-safe. Without the right to open the device, or the device, it does nothing.
+// Holds the device while requests are dense: from the fourth that came within kDenseNs of the one before, until fewer than
+// kLeast came in kHoldNs. Thread-safe. Without the right to open the device, or the device, it does nothing.
 class QuickWake {
  public:
   static constexpr int64_t kDenseNs = 2 * kMillisecond;

@@ -13,7 +13,7 @@ enum class Sabotage : uint8_t {
   kCommitBeforeSeal,    // a writer commits a stripe without having sealed its shards
   kSealBeforeSync,      // a data server says "sealed" without having synced the bytes
   kForgetTail,          // a data server does not look for small shards that its index has lost
-  kSkipChecksum,        // nobody compares what was read with its checksums
+  kSkipChecksum,        // reads are not compared with their checksums
   kCollectAtOnce,       // garbage is deleted although readers may still need it
   kRebuildWrongColumn,  // a rebuild makes another column's bytes and does not compare them
   kReuseShardIds,       // a restarted metadata server gives out shard ids again
@@ -21,14 +21,14 @@ enum class Sabotage : uint8_t {
   kLoseInvalidation,    // others are not told of changes
   kAckBeforeSync,       // fsync returns before the journal is synced
   kForgetLocks,         // a client does not claim its locks after a restart of the metadata server
-  kLoseLockFree,        // who waits for a lock is not told that it is free
+  kLoseLockFree,        // a waiter for a lock is not told that it is free
   kCloneInTwo,          // a clone is made of two, some time after each other
-  kAnswerBeforeTold,    // answers about names overtake what others are still to be told of them
-  kFreeOpenFiles,       // unlinked files that somebody has open are freed
+  kAnswerBeforeTold,    // answers about names overtake invalidations of these names
+  kFreeOpenFiles,       // unlinked files that a session has open are freed
   kLeaveLonely,         // the last column of a fold is not mirrored again
   kAppendAtKnownSize,   // an append goes where the client believes the end to be
-  kOpenHoldsLeaseMu,    // an open holds what a recall of its client waits for
-  kDropNames,           // a lookup that fails for whatever reason takes a name that the kernel has for gone
+  kOpenHoldsLeaseMu,    // an open holds the lock that a recall of its client waits for
+  kDropNames,           // any failed lookup takes a name that the kernel has for gone
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
 };
 

@@ -6,7 +6,7 @@
 namespace stria {
 namespace {
 
-// What can be said of a code for which nobody had a sentence. Those with an errno of their own are worded as libc does.
+// A sentence for an error that came without one. Codes with an errno of their own are worded as libc does.
 const char* Reason(FsError e) {
   switch (e) {
     case FsError::kPerm: return "only root, or the owner, may do that";

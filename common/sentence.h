@@ -7,7 +7,7 @@
 
 namespace stria {
 
-// The message, or what can be said without one; never the name of a code.
+// The message, or a sentence made from the code; never the name of a code.
 std::string SentenceOf(const Error& e);
 
 }  // namespace stria

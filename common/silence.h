@@ -1,13 +1,13 @@
-// Whether a data server is there at all, for clients (client/io/peers.h) and other data servers (server/silent_peers.h); or whether
-// a disk is, for its server (server/disk_silence.h). Silent is not slow. A small state machine over time given as a parameter:
-// pure, not thread-safe.
+// Whether a data server is there at all, for clients (client/io/peers.h) and other data servers (server/silent_peers.h); or
+// whether a disk is, for its server (server/disk_silence.h). Silent is not slow. A small state machine over time given as a
+// parameter: pure, not thread-safe.
 //
-// Heard from, or nothing is owed -> (it owes an answer, and nothing at all has come from it for kPatienceNs) -> in doubt:
-// it is asked for nothing (a probe: no disk, no bytes), which a server that has only much to do answers at once. If no
-// probe is answered either, within a few of their usual times, it is lost: nobody waits for it. Anything that comes from
-// it ends both.
+// A server that owes no answer, or was just heard, is fine. If it owes an answer and nothing at all has come from it for
+// kPatienceNs, it is in doubt: it gets a probe (a request of nothing: no disk, no bytes), which a busy server answers at once.
+// If it answers no probe either, within a few of their usual times, it is lost: no call waits for it. Anything that comes from
+// it ends both states.
 //
-// Lost, and heard just after: it was only slower than anybody had seen. Then its probes are given twice as long.
+// If it is heard just after it was lost, it was only slower than ever before. Then its probes get twice as long.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ namespace stria {
 class Silence {
  public:
   static constexpr int64_t kPatienceNs = 1 * kSecond;
-  static constexpr int64_t kProbeNs = 1 * kSecond;           // a probe is given so long, or what is usual
+  static constexpr int64_t kProbeNs = 1 * kSecond;           // the time for a probe, unless its usual time is longer
   static constexpr int64_t kUsualProbeMaxNs = 4 * kSecond;
   static constexpr int64_t kFalseAlarmNs = 6 * kSecond;      // heard so soon after it was called lost
   static constexpr int64_t kForgetAlarmNs = 300 * kSecond;   // each
   static constexpr int kMaxAlarms = 3;
 
-  // A request goes out; Ended when nobody waits for its answer any more, whatever came.
+  // A request goes out; call Ended when no call waits for its answer any more, with or without one.
   void Asked(int64_t now_ns) {
     ++waiting_;
     if (!since_ns_) since_ns_ = now_ns;
@@ -61,9 +61,9 @@ class Silence {
     return since_ns_ ? std::optional<int64_t>(*since_ns_ + kPatienceNs) : std::nullopt;
   }
   bool InDoubt(int64_t now_ns) const { return since_ns_ && now_ns - *since_ns_ >= kPatienceNs; }
-  // What to ask it for nothing for: to know, or to hear when it is back.
+  // Why to probe it: to know whether it is there, or to hear when it is back.
   bool WantsProbes(int64_t now_ns) const { return lost() || failing_ || InDoubt(now_ns); }
-  // How long to wait for the answer to a probe. Nobody waits for one that is lost.
+  // How long to wait for the answer to a probe. No call waits for a lost server.
   int64_t ProbeNs() const {
     if (lost()) return kUsualProbeMaxNs;
     return std::clamp(probes_.UsualNs(), kProbeNs, kUsualProbeMaxNs) << alarms_;
@@ -76,7 +76,7 @@ class Silence {
  private:
   int waiting_ = 0;
   bool failing_ = false;                   // it did not answer the last that it was asked for
-  std::optional<int64_t> since_ns_;        // what it owes, it owes since then
+  std::optional<int64_t> since_ns_;        // it owes an answer since then
   std::optional<int64_t> lost_since_ns_;
   Latency probes_;
   int alarms_ = 0;  // false ones

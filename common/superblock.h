@@ -1,5 +1,5 @@
-// The superblock of a data disk or a metadata store: whose it is, and what a program must understand to
-// use it. One block of kSuperblockBytes, written as a whole (Disk::ReplaceFile).
+// The superblock of a data disk or a metadata store: its owner, and the features that a program must understand to use it. One
+// block of kSuperblockBytes, written as a whole (Disk::ReplaceFile).
 //
 // Layout, little-endian: magic[8], u32 format, u32 n, n bytes of fields, u64 XXH3 of everything before
 // it, zeros. A reader takes fields that it does not know at the end; format changes only if old readers

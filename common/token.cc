@@ -58,7 +58,7 @@ using token_internal::Digest;
 using token_internal::Hmac;
 
 constexpr uint8_t kTokenVersion = 1;
-// What is signed starts with its purpose, so that no MAC serves for another.
+// The signed bytes start with their purpose, so that no MAC serves for another.
 constexpr std::string_view kTokenPurpose = "stria-shard-1";
 constexpr std::string_view kNodePurpose = "stria-node-1";
 constexpr std::string_view kOpenPurpose = "stria-open-1";

@@ -1,9 +1,8 @@
-// Shard tokens: what lets a client touch one shard on one target until a time, signed with a cluster
-// key by the metadata server and checked by data servers. HMAC-SHA256 cut to 128 bits; a check costs
-// well under a microsecond.
+// Shard tokens: a token lets a client touch one shard on one target until a time. The metadata server signs it with a cluster
+// key, data servers check it. HMAC-SHA256 cut to 128 bits; a check costs well under a microsecond.
 //
-// Also what a session proves with that it was given an inode to open or to make, the proof with which a data
-// server registers, and the text form of cluster keys.
+// Also a session's proof that it was given an inode to open or to make, the proof with which a data server registers, and the
+// text form of cluster keys.
 #pragma once
 
 #include <array>
@@ -47,10 +46,10 @@ Result<ShardToken> DecodeToken(std::string_view bytes);
 enum OpenRight : uint8_t {
   kOpenRead = 1,    // it was opened for reading
   kOpenWrite = 2,
-  kOpenNumber = 4,  // the number was given to what the session made, or will make
+  kOpenNumber = 4,  // the number was given for an inode that the session made, or will make
 };
-// What the metadata server has given to a session, which keeps the proof and shows it where the server does not remember:
-// after a restart, or after the inode was given back. Good for the session only, and as long as it lives.
+// A grant of the metadata server to a session. The session keeps the proof and shows it where the server does not remember:
+// after a restart, or after the inode was given back. Valid for this session only, and as long as it lives.
 struct OpenProof {
   SessionId session;
   InodeId first;
@@ -82,7 +81,7 @@ class TokenSigner {
   ~TokenSigner();
   ShardToken Sign(ShardId shard, TargetId target, uint8_t rights, int64_t expiry_s) const;
   std::string ProveOpen(const OpenProof& what) const;
-  // Of a session that is opened: nobody can guess it without the key.
+  // The secret of a session: not to be guessed without the key.
   Epoch SecretEpoch(SessionId session, uint64_t nonce) const;
   // Proof that a node knows the key, for RegisterNode.
   std::string ProveNode(const Uuid& uuid, std::string_view name) const;

@@ -1,8 +1,8 @@
-// The time by which tokens expire: that of the metadata server, not of whoever checks them. The clocks of a room
-// full of PCs differ, by hours where a time zone is wrong, and jump when somebody corrects them.
+// The time by which tokens expire: the metadata server's, not that of the server that checks them. The clocks of a room full of
+// PCs differ, by hours where a time zone is wrong, and jump when they are corrected.
 //
-// The metadata server takes its wall clock once, when it starts, and counts on from there with a clock that never
-// jumps; data servers hear the time with each heartbeat (late by what the answer took: tokens live that much longer).
+// The metadata server takes its wall clock once, when it starts, and counts on from there with a clock that never jumps. Data
+// servers hear the time with each heartbeat (late by the time of the answer: tokens live that much longer).
 // Not thread-safe.
 #pragma once
 

@@ -105,10 +105,9 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor();
 
-  // The one whose thread this is. REQUIRES: called from a coroutine or callback it runs (or after
-  // MakeCurrent on this thread).
-  // Not inline: a coroutine may go on on another thread (PostOrRun), and the compiler would keep the place of the first
-  // thread's pointer across co_await. So it does with errno: do not look at that in a coroutine.
+  // The executor of this thread. REQUIRES: called from a coroutine or callback that it runs (or after MakeCurrent on this
+  // thread). Not inline: a coroutine may continue on another thread (PostOrRun), and the compiler would keep the address of the
+  // first thread's pointer across co_await. The same holds for errno: do not read it after co_await.
   static Executor& Current();
   static bool HasCurrent();
   void MakeCurrent();
@@ -129,8 +128,8 @@ class Executor {
   // True if something else is to be run on the executor's thread as soon as this coroutine or callback waits: then what another
   // thread can do is better done there. REQUIRES: on that thread.
   virtual bool OthersWait() const { return HasReady(); }
-  // From now on no thread helps. Who ends threads that may, and waits for them, goes on only on the executor's own, as it
-  // would wait for itself: `EndHelp(); while (!OnOwnThread()) co_await Yield();`
+  // From now on no thread helps. Before the executor's thread ends helper threads and waits for them, it must be on its own
+  // thread, or it could wait for itself: `EndHelp(); while (!OnOwnThread()) co_await Yield();`
   virtual void EndHelp() {}
 
   // Makes `w`'s coroutine resume soon (never inside this call).
@@ -141,7 +140,7 @@ class Executor {
  protected:
   friend class Timer;
   bool RunOneReady();            // resumes the next ready coroutine; false if none
-  bool RunDueTimers(int64_t now);  // fires what is due; false if nothing was
+  bool RunDueTimers(int64_t now);  // fires due timers; false if none was due
   // INT64_MAX if there is none.
   int64_t NextTimerNs() const { return timers_.empty() ? INT64_MAX : timers_.begin()->first.first; }
   bool HasReady() const { return !ready_.empty(); }

@@ -13,7 +13,7 @@ int64_t ClockNs(clockid_t id) {
   clock_gettime(id, &t);
   return int64_t{t.tv_sec} * kSecond + t.tv_nsec;
 }
-// Ready coroutines run between two looks at the clock and at what other threads posted.
+// Ready coroutines that run between two looks at the clock and at posts of other threads.
 constexpr int kReadyBatch = 64;
 // After this a helper goes back to its own work.
 constexpr int64_t kHelpNs = 200 * kMicrosecond;
@@ -68,7 +68,7 @@ void LoopExecutor::RunReady() {
 void LoopExecutor::Help(std::unique_lock<std::mutex>* lock) {
   busy_ = true;
   std::vector<std::function<void()>> batch;
-  batch.swap(shared_);  // in order: what others brought may be there while the executor's thread wakes up
+  batch.swap(shared_);  // in order: earlier posts may be there while the executor's thread wakes up
   lock->unlock();
   MakeCurrent();
   const int64_t until_ns = NowNs() + kHelpNs;
@@ -85,7 +85,8 @@ void LoopExecutor::Help(std::unique_lock<std::mutex>* lock) {
   busy_ = false;
   ClearCurrent();
   const bool wake = stop_ || !posted_.empty() || HasWork() || NextTimerNs() < sleeps_until_ns_;
-  // With the lock: nobody waits for a helper that was cut loose (~ThreadPool), and once it is free the executor may be gone.
+  // With the lock held: no thread waits for a helper that was cut loose (~ThreadPool), and once the lock is free the executor
+  // may be gone.
   if (wake) cv_.notify_one();
   lock->unlock();
 }

@@ -1,8 +1,8 @@
 // The executor of a real process: runs on the thread that calls Run(), and on threads that help it.
 //
-// What another thread brings is usually all that there is to do, and waking a thread for it takes longer than doing it:
-// with PostOrRun the thread that brings it does it, and what follows from it, if nobody is doing anything. One thread at
-// a time, whichever it is, runs what is of the executor; each sees all that was done before.
+// Mostly another thread's post is the only work there is, and waking a thread for it takes longer than the work. With PostOrRun
+// the thread that posts also runs it, and what follows from it, if the executor is idle. One thread at a time runs the
+// executor's work, and it sees everything that was done before.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class LoopExecutor final : public Executor {
   std::vector<std::function<void()>> posted_;  // guarded by mu_
   std::vector<std::function<void()>> shared_;  // guarded by mu_: of PostOrRun, run by either
   bool running_ = false;                       // guarded by mu_: inside Run
-  bool busy_ = false;                          // guarded by mu_: a thread runs what is of the executor
+  bool busy_ = false;                          // guarded by mu_: a thread runs the executor's work
   bool stop_ = false;                          // guarded by mu_
   bool sleeping_ = false;                      // guarded by mu_: the own thread
   int64_t sleeps_until_ns_ = 0;                // guarded by mu_

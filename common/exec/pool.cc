@@ -22,7 +22,7 @@ ThreadPool::~ThreadPool() {
     if (t.get_id() == std::this_thread::get_id()) t.detach();
     else t.join();
   }
-  // Alone, this thread would do what is left only when it comes back: too late for who owns what that uses.
+  // This thread alone would do the remaining work only when it comes back: too late for the owner of the data.
   while (std::function<void()> work = Next(*state_)) work();
 }
 

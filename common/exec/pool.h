@@ -1,8 +1,8 @@
 // Pools run blocking calls (disk, RocksDB) and heavy pure computation (CRC, parity) off the
 // executor's thread.
 //
-// What runs on a pool owns everything it touches, or shares it immutably: the coroutine that waits
-// for it may be destroyed meanwhile, and the work still runs to its end.
+// Work on a pool owns everything it touches, or shares it immutably: the coroutine that waits for it may be destroyed
+// meanwhile, and the work still runs to its end.
 #pragma once
 
 #include <condition_variable>
@@ -40,8 +40,8 @@ class ThreadPool final : public Pool {
  public:
   // REQUIRES: threads >= 1. `name` (<= 12 characters) shows in top and gdb.
   ThreadPool(int threads, const std::string& name);
-  // Finishes everything submitted, then joins. By a thread of its own (which helps an executor whose work ends the pool) it
-  // joins the others, and that one ends when it comes back.
+  // Finishes all submitted work, then joins. On a pool thread (which helps an executor whose work ends the pool) it joins the
+  // others, and that thread ends when it comes back.
   ~ThreadPool() override;
   void Submit(std::function<void()> work) override;
 
@@ -52,7 +52,7 @@ class ThreadPool final : public Pool {
     std::deque<std::function<void()>> queue;  // guarded by mu
     bool stop = false;                        // guarded by mu
   };
-  // What comes next; waits for it. None: the pool ends.
+  // The next work; waits for it. None: the pool ends.
   static std::function<void()> Next(State& state);
   static void Loop(std::shared_ptr<State> state);
   const std::shared_ptr<State> state_;

@@ -16,7 +16,7 @@ class SimExecutor final : public Executor {
 
   int64_t NowNs() const override { return now_ns_; }
   int64_t WallNs() const override { return 1'700'000'000 * kSecond + now_ns_ + wall_ahead_ns_; }
-  // Somebody sets the clock, forward or back.
+  // Sets the wall clock, forward or back.
   void JumpWall(int64_t ns) { wall_ahead_ns_ += ns; }
   void Post(std::function<void()> fn) override { posted_.push_back(std::move(fn)); }
 

@@ -36,7 +36,7 @@ struct PromiseBase {
   };
   std::suspend_always initial_suspend() noexcept { return {}; }
   FinalAwaiter final_suspend() noexcept { return {}; }
-  // Stria does not throw; what a library throws through a coroutine is a bug.
+  // Stria does not throw; an exception of a library through a coroutine is a bug.
   void unhandled_exception() noexcept { std::terminate(); }
 };
 
@@ -157,7 +157,7 @@ class Event {
     WakeAll();
   }
   void Reset() { set_ = false; }
-  // Wakes those who wait now, without setting.
+  // Wakes the present waiters, without setting.
   void Pulse() { WakeAll(); }
 
   class Awaiter {
@@ -323,7 +323,7 @@ class TaskScope {
   ~TaskScope() { CancelAll(); }
 
   void Spawn(Task<void> task) { Start(Drive(std::move(task))); }
-  // `then` is called with what the task gives as soon as that is there; it must not destroy the scope.
+  // Calls `then` with the task's result as soon as there is one; `then` must not destroy the scope.
   template <class T, class Then>
   void Spawn(Task<T> task, Then then) {
     Start(DriveAndTell(std::move(task), std::move(then)));
@@ -456,7 +456,7 @@ class InTime {
     ex.StartTimer(&timer_, ex.NowNs() + (ns_ > 0 ? ns_ : 0), [this, &ex] { ex.Ready(&late_); });
     return std::move(*task_).operator co_await().await_suspend(parent);
   }
-  // Resumed by the task or by the timer. Both may have been about to: what comes second must not find a dead frame.
+  // Resumed by the task or by the timer. Both may have been about to: the second must not find a dead frame.
   std::optional<T> await_resume() {
     timer_.Cancel();
     late_.Unlink();

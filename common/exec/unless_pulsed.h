@@ -20,7 +20,7 @@ class UnlessPulsed {
     pulse_->await_suspend(parent);
     return std::move(*task_).operator co_await().await_suspend(parent);
   }
-  // Resumed by either. Both may have been about to: what comes second must not find a dead frame.
+  // Resumed by either. Both may have been about to: the second must not find a dead frame.
   std::optional<T> await_resume() {
     pulse_.reset();
     if (!task_->done()) return std::nullopt;

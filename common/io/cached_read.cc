@@ -11,7 +11,7 @@
 namespace stria {
 namespace {
 
-// As in linux/mman.h, which is newer than what we build with. The number is the same on all architectures.
+// As in linux/mman.h, which is newer than the system's headers. The number is the same on all architectures.
 constexpr long kCacheStat = 451;
 struct CacheStatRange {
   uint64_t offset, length;

@@ -1,5 +1,5 @@
-// Reading what the page cache has, without waiting for a disk: by the thread that wants it, as waking another one takes longer
-// than the copy. Safe from any thread.
+// Reads bytes from the page cache without waiting for a disk, on the thread that wants them, because waking another one takes
+// longer than the copy. Safe from any thread.
 #pragma once
 
 #include <atomic>
@@ -17,29 +17,29 @@
 
 namespace stria {
 
-// Beyond it the copy would hold up whoever waits for this thread.
+// A larger copy would hold up the other work of this thread.
 inline constexpr uint64_t kMaxCachedReadBytes = 64 * kKiB;
 
-// Reads of `fd` note no access times from now on. They would have to be written, and a read that does that may wait for the
-// disk although its bytes are here. False if that is not for us to say (the file is another user's).
+// Reads of `fd` note no access times from now on. They would have to be written, and a read that writes one may wait for the
+// disk although its bytes are in memory. False if this process may not decide that (the file is another user's).
 bool StopAccessTimes(int fd);
 // Whether that was said of this open file, perhaps by another process that it came from.
 bool NotesNoAccessTimes(int fd);
 
-// Decides which reads of one disk are tried so, and does them. RWF_NOWAIT (preadv2(2)) alone is not enough: of what is not in
-// the cache it begins the reading, and where the disk's queue is full that waits. So the kernel is asked first what it has
-// (cachestat(2), Linux 6.5); where it cannot say, nothing is read so.
+// Decides which reads of one disk are tried this way, and does them. RWF_NOWAIT (preadv2(2)) alone is not enough: it begins to
+// read bytes that are not in the cache, and waits for that where the disk's queue is full. So the kernel is asked first what
+// its cache has (cachestat(2), Linux 6.5); where it cannot say, nothing is read this way.
 //
-// What is not there is begun all the same while the disk has little to do and its reads have been quick: whoever then reads it
-// on a pool finds it on its way, and it is that pool's thread that takes longest to wake up.
+// While the disk has little to do and its reads have been quick, missing bytes are begun nevertheless: the pool's thread, whose
+// waking takes longest, then finds them on their way.
 class CachedReads {
  public:
   // Nothing is read so while so many reads wait: the disk may not answer, and a page that the cache has may say that what
   // follows is to be read ahead.
   static constexpr int kMaxWaiting = 4;
-  // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor if of the last reads more than a few
-  // were slow: then its queue may be full, or it is one that moves a head. (One or two in a hundred are slow on a good disk, too:
-  // it had to discard something, or the processor was another guest's.)
+  // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor if of the last reads more than
+  // a few were slow: then its queue may be full, or it is one that moves a head. (One or two in a hundred are slow on a good
+  // disk, too: it had to discard something, or the processor was another guest's.)
   static constexpr size_t kMaxBusy = 4;
   static constexpr int64_t kMaxBusyNs = 20 * kMillisecond;
   static constexpr int64_t kSlowNs = 2 * kMillisecond;
@@ -55,11 +55,10 @@ class CachedReads {
   bool Worth(uint64_t length, const Executor& executor) const {
     return length > 0 && length <= kMaxCachedReadBytes && !state_->refused && state_->reads < kMaxWaiting && !executor.OthersWait();
   }
-  // Whether what is not there may be begun.
+  // Whether reading of missing bytes may begin.
   bool MayBegin(int64_t now_ns) const;
-  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read. `begin`: then they are
-  // begun, where MayBegin. (Who does not know of all calls to the disk cannot want that.)
-  // REQUIRES: NotesNoAccessTimes(fd).
+  // All `length` bytes, or nothing: some would have to be waited for, are not there, or cannot be read. `begin`: then their
+  // reading begins, where MayBegin. (Use it only if all calls to the disk are reported here.) REQUIRES: NotesNoAccessTimes(fd).
   std::optional<Buffer> Read(int fd, uint64_t offset, uint64_t length, bool begin);
 
  private:

@@ -13,8 +13,7 @@ inline constexpr uint64_t kDirectPageBytes = 4096;  // what every file system ta
 // 0 or an errno; EINVAL: the file system has no such thing, and the bytes have to be read the ordinary way.
 int ReadDirect(int fd, uint64_t offset, uint64_t length, Buffer* out);
 
-// The file that `fd` is of, opened once more with `flags` (and O_DIRECT | O_CLOEXEC), whatever its name means by now.
-// -1 and errno.
+// Opens the file of `fd` once more with `flags` (and O_DIRECT | O_CLOEXEC), whatever its name means by now. -1 and errno.
 int ReopenDirect(int fd, int flags);
 
 }  // namespace stria

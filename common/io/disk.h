@@ -1,6 +1,5 @@
-// One disk: a directory of files. The seam under the shard store. Implementations: PosixDisk (real),
-// SimDisk (virtual time, seeded faults, loses what was not synced on a simulated crash). One
-// conformance suite runs on both.
+// One disk: a directory of files. The seam under the shard store. Implementations: PosixDisk (real), SimDisk (virtual time,
+// seeded faults, loses unsynced bytes at a simulated crash). One conformance suite runs on both.
 //
 // Names are relative, "a/b"; directories are made as needed. No ".." and no leading '/': kBadRequest.
 // Errors are kDiskFailed for EIO and the like, kNoSpace for a full disk, kNoEnt for a missing file.
@@ -25,7 +24,7 @@ struct DiskFile {
 struct DiskSpace {
   uint64_t capacity_bytes = 0;
   uint64_t free_bytes = 0;  // that an ordinary writer can still use
-  uint64_t filesystem = 0;  // a number for the file system, on whatever machine; 0: not known
+  uint64_t filesystem = 0;  // identifies the file system on any machine; 0: not known
 };
 
 // How both parts of WriteAndSync ended; nothing was synced if nothing was written.
@@ -40,19 +39,19 @@ class Disk {
 
   // Exactly `length` bytes, or fewer if the file ends before.
   virtual Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) = 0;
-  // The same of what is not expected to be read again soon. Large reads go past the page cache where that can be done: it
-  // keeps what others want, and there is no copy.
+  // The same for bytes that are not expected to be read again soon. Large reads go past the page cache where possible: it keeps
+  // other bytes, and there is no copy.
   virtual Task<Result<Buffer>> ReadOnce(std::string name, uint64_t offset, uint64_t length) = 0;
-  // The same of what the disk itself has: the file is looked for by its name, whoever has it open, and
-  // bytes that are only cached are read again. Slower, for scrubbing.
+  // The same for the bytes on the disk itself: the file is looked for by its name, even if it is open, and cached bytes are
+  // read again. Slower, for scrubbing.
   virtual Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) = 0;
   // Creates the file if it is not there. Not durable before SyncFiles. Writes to distinct ranges of
   // one file may overlap in time.
   virtual Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) = 0;
   // Hints that the file will grow to `size`, so that it is laid out in one piece. May do nothing.
   virtual Task<Result<void>> Reserve(std::string name, uint64_t size) = 0;
-  // The content and the directory entries of these files survive a power cut when this returns. An
-  // error is final: what was written since the last success may be gone although a retry succeeds.
+  // The content and the directory entries of these files survive a power cut when this returns. An error is final: writes since
+  // the last success may be gone although a retry succeeds.
   virtual Task<Result<void>> SyncFiles(std::vector<std::string> names) = 0;
   // Write, and then SyncFiles of the same file: in one go, where that can be done.
   virtual Task<DiskWritten> WriteAndSync(std::string name, uint64_t offset, BufferChain data) {
@@ -61,7 +60,7 @@ class Disk {
     if (out.write.ok()) out.sync = (co_await SyncFiles(std::vector<std::string>(1, std::move(name)))).error();
     co_return out;
   }
-  // Not durable by itself; removing what is not there is kNoEnt.
+  // Not durable by itself; kNoEnt if the file does not exist.
   virtual Task<Result<void>> Remove(std::string name) = 0;
   virtual Task<Result<void>> Truncate(std::string name, uint64_t size) = 0;
   // Replaces `name` as a whole with `content`, durable on return: old or new after a crash.

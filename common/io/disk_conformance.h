@@ -1,5 +1,4 @@
-// What every Disk must do. A test file includes this once and instantiates DiskConformance with a
-// maker of harnesses.
+// The rules for every Disk. A test file includes this once and instantiates DiskConformance with a maker of harnesses.
 #pragma once
 
 #include <fcntl.h>

@@ -78,7 +78,7 @@ void OpenFiles::Drop(Shard& shard, const std::string& name, std::shared_ptr<Open
   auto it = shard.by_name.find(name);
   if (it == shard.by_name.end()) return;
   *out = std::move(it->second->second);
-  (*out)->dirty = false;  // nobody will read it under this name again
+  (*out)->dirty = false;  // it will not be read under this name again
   shard.lru.erase(it->second);
   shard.by_name.erase(it);
 }
@@ -114,7 +114,7 @@ int OpenFiles::Remove(const std::string& name) {
   std::lock_guard<std::mutex> lock(shard.mu);
   const int err = unlinkat(root_fd_, name.c_str(), 0) == 0 ? 0 : errno;
   if (err != 0 && err != ENOENT) return err;
-  Drop(shard, name, &dropped);  // also of a file that somebody else removed
+  Drop(shard, name, &dropped);  // also of a file that another process removed
   shard.poisoned.erase(name);
   return err;
 }

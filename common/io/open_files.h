@@ -19,15 +19,15 @@ namespace stria {
 
 class OpenFiles;
 
-// Closed when the last share goes. If it still has unsynced writes then, it is synced first: the
-// kernel reports a write error to a descriptor that was open at the time, or perhaps to nobody.
+// Closed when the last share goes. If it has unsynced writes then, it is synced first: the kernel reports a write error to a
+// descriptor that was open at the time, or perhaps to none.
 class OpenFile {
  public:
   OpenFile(OpenFiles* owner, std::string name, int fd);
   OpenFile(const OpenFile&) = delete;
   ~OpenFile();
   int fd() const { return fd_; }
-  // So that a read of what the page cache has never waits for the disk (cached_read.h).
+  // So that a read from the page cache never waits for the disk (cached_read.h).
   bool notes_no_access_times() const { return notes_no_access_times_; }
   // For reads and writes past the page cache (O_DIRECT); -1 where the file system has no such thing.
   int direct_fd();
@@ -53,8 +53,8 @@ class OpenFiles {
 
   // 0 or an errno. `create` makes the file and its directories if they are not there.
   int Get(const std::string& name, bool create, std::shared_ptr<OpenFile>* out);
-  // Calls fn(const OpenFile&) if the file is open and nobody is opening or removing one of its lock's. Without waiting;
-  // `fn` may not block either, nor use this.
+  // Calls fn(const OpenFile&) if the file is open and no file under the same lock is being opened or removed. Does not wait;
+  // `fn` may not block either, nor use this object.
   template <class F>
   void IfOpen(const std::string& name, F fn) {
     Shard& shard = ShardOf(name);
@@ -71,8 +71,8 @@ class OpenFiles {
   int OpenAt(const std::string& name, int flags);
   int OpenOrCreate(const std::string& name, int flags);
 
-  // A sync of this file failed: what it held may be lost although the next one succeeds. Forgotten
-  // when the file is removed or replaced. Beyond kMaxPoisoned all files count as poisoned.
+  // A sync of this file failed: its bytes may be lost although the next sync succeeds. Forgotten when the file is removed or
+  // replaced. Beyond kMaxPoisoned all files count as poisoned.
   void Poison(const std::string& name);
   bool IsPoisoned(const std::string& name);
 

@@ -1,12 +1,12 @@
 // PosixDisk: a Disk in a directory of a real file system.
 //
-// Calls run on the disk's own threads (posix_files.h), but for reads of what the page cache has (cached_read.h); syncs on threads
-// of their own, so that they do not hold up reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it is removed or
-// replaced. Work that was cancelled still runs to its end.
+// Calls run on the disk's own threads (posix_files.h), except reads from the page cache (cached_read.h). Syncs have threads of
+// their own, so that they do not hold up reads. A file that failed a sync stays poisoned: later syncs of it fail too, until it
+// is removed or replaced. Cancelled work still runs to its end.
 //
-// Large writes whose memory and place are page-aligned go past the page cache (O_DIRECT) where the file
-// system can: a copy and the later writing back are saved. What Write and SyncFiles promise is the same. So do large
-// reads of ReadOnce and ReadStored.
+// Large writes whose memory and offset are page-aligned go past the page cache (O_DIRECT) where the file system can: that saves
+// a copy and the later writing back. The promises of Write and SyncFiles are the same. Large reads of ReadOnce and ReadStored
+// do likewise.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ class PosixDisk final : public Disk {
   // All work on `pool`, which must outlive the disk; then the destructor does not wait.
   static Result<std::unique_ptr<PosixDisk>> OpenOn(Pool& pool, const std::string& root,
                                                    PosixDiskOptions options = {});
-  // Waits for what is under way; syncs nothing.
+  // Waits for work under way; syncs nothing.
   ~PosixDisk() override;
 
   Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override;

@@ -167,13 +167,13 @@ Result<Buffer> PosixFiles::ReadStored(const std::string& name, uint64_t offset, 
     ASSIGN_OR_RETURN(std::optional<Buffer> bytes, ReadDirect(direct.get(), name, offset, length));
     if (bytes) return *std::move(bytes);
   }
-  // Pages that are not written back yet stay. A hint that is not taken costs only the second look.
+  // Pages that are not written back yet stay. If the kernel does not take the hint, the cost is a second look.
   const auto drop = [&] {
     (void)posix_fadvise(fd.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_DONTNEED);
   };
   drop();
   Result<Buffer> bytes = ReadFrom(fd.get(), name, offset, length);
-  drop();  // a scrub fills no cache with what nobody asked for
+  drop();  // a scrub fills no cache
   return bytes;
 }
 
@@ -386,7 +386,7 @@ Result<void> PosixFiles::ListInto(int fd, const std::string& directory, std::vec
       break;
     }
     const std::string name = directory.empty() ? entry->d_name : directory + "/" + entry->d_name;
-    // What this class cannot have made is not listed: ".", "..", temporary files, lost+found.
+    // Names that this class cannot have made are not listed: ".", "..", temporary files, lost+found.
     if (name == "lost+found" || !CheckDiskName(name).ok()) continue;
     if (entry->d_type == DT_DIR) {
       below.push_back(name);
@@ -421,7 +421,7 @@ Result<std::vector<DiskFile>> PosixFiles::List(const std::string& directory) {
 
 namespace {
 
-// Of this machine since it was booted, whatever its name: device numbers mean something until then.
+// Valid on this machine until its next boot, whatever the file's name: device numbers change only then.
 uint64_t BootNumber() {
   static const uint64_t number = [] {
     uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -445,7 +445,7 @@ Result<DiskSpace> PosixFiles::Space() {
 Result<int> PosixFiles::OpenForRead(const std::string& name) {
   const int fd = open_.OpenAt(name, O_RDONLY);
   if (fd >= 0) {
-    (void)StopAccessTimes(fd);  // else whoever gets it reads with them
+    (void)StopAccessTimes(fd);  // else the descriptor's user would read with access times
     return fd;
   }
   if (errno == ENOENT || errno == ENOTDIR) return NoFile(name);

@@ -1,6 +1,5 @@
-// The files of a PosixDisk: what it does, on the thread of the caller. All calls but ReadCached and Wait block.
-// Thread-safe. REQUIRES: names that CheckDiskName takes, and offsets that fit (OffsetsFit; Read takes any).
-// What is durable, and which errors come: as Disk says (disk.h).
+// The files of a PosixDisk, on the thread of the caller. All calls but ReadCached and Wait block. Thread-safe. REQUIRES: names
+// that CheckDiskName takes, and offsets that fit (OffsetsFit; Read takes any). Durability and errors: as in disk.h.
 #pragma once
 
 #include <atomic>
@@ -40,10 +39,10 @@ class PosixFiles {
   // `root` must exist. kBusy: `exclusive`, and another process (or another of these) has it.
   static Result<std::shared_ptr<PosixFiles>> Open(const std::string& root, const PosixFilesOptions& options);
 
-  // The bytes, if the page cache has them and `executor`, on whose thread we are, nothing else to do.
+  // The bytes, if the page cache has them and `executor`, on whose thread this runs, is idle otherwise.
   std::optional<Buffer> ReadCached(const std::string& name, uint64_t offset, uint64_t length, const Executor& executor);
-  // Who reads, writes or syncs in another way holds this from when that is decided until it is done: then ReadCached knows
-  // what the disk has to do.
+  // A caller that reads, writes or syncs in another way holds this from its decision until the call is done, so that ReadCached
+  // knows the disk's load.
   std::shared_ptr<const void> Wait(CachedReads::Kind kind) { return cached_.Wait(kind); }
 
   Result<Buffer> Read(const std::string& name, uint64_t offset, uint64_t length);

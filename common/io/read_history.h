@@ -1,9 +1,9 @@
-// Which parts of files were read lately: what is read for the first time does not go into the page cache, so that a scan
-// over much data does not displace what is read again and again, and does not pay for a copy that nobody will want.
-// The idea is that of 2Q (T. Johnson and D. Shasha, VLDB 1994).
+// Which parts of files were read lately. Bytes that are read for the first time do not go into the page cache, so a scan over
+// much data does not displace bytes that are read again and again, and pays for no useless copy. The idea is that of 2Q (T.
+// Johnson and D. Shasha, VLDB 1994).
 //
-// Remembers pieces of kHistoryPieceBytes of the files read last, at most `max_files` of them, each up to its
-// kMaxHistoryPieces first pieces (what is behind counts as read before). A pure data structure; not thread-safe.
+// Remembers pieces of kHistoryPieceBytes of the files read last, at most `max_files` of them, and of each its kMaxHistoryPieces
+// first pieces (later ones count as read before). A pure data structure; not thread-safe.
 #pragma once
 
 #include <cstddef>

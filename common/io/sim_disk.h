@@ -1,7 +1,7 @@
-// SimDisk: a Disk in virtual time with seeded faults. What it holds lives in a SimDiskMedia, which
-// outlives it: destroy the process's frames, call media->Crash(), make another SimDisk.
+// SimDisk: a Disk in virtual time with seeded faults. Its content lives in a SimDiskMedia, which outlives it: destroy the
+// process's frames, call media->Crash(), make another SimDisk.
 //
-// What a crash may do is what POSIX and real disks allow, not what they usually do:
+// A crash may do what POSIX and real disks allow, not what they usually do:
 //   - of the pages (4 KiB) changed since the last SyncFiles each may hold any state it had since, or
 //     a mix of two of them in 512-byte steps; the size may be old, new or in between;
 //   - a file whose name was not synced may be gone; one that was removed may be back;
@@ -33,7 +33,7 @@ struct SimDiskOptions {
   int64_t op_latency_ns = 80 * kMicrosecond;     // each operation takes 0.5 to 1.5 times this ...
   int64_t sync_latency_ns = 250 * kMicrosecond;  // ... each sync this ...
   uint64_t bytes_per_s = 1'000'000'000;          // ... and then its share of the transfer rate
-  // The kernel writes back what nobody syncs: after this a removal no longer comes back.
+  // The kernel writes back unsynced changes: after this a removal no longer comes back.
   int64_t writeback_ns = 30 * kSecond;
 };
 
@@ -42,7 +42,7 @@ struct SimDiskFaults {
   uint32_t read_error_percent = 0;   // kDiskFailed
   uint32_t write_error_percent = 0;  // also of Truncate, Remove, ReplaceFile
   uint32_t sync_error_percent = 0;
-  uint32_t lost_write_percent = 0;         // reports success, the pages keep what they had
+  uint32_t lost_write_percent = 0;         // reports success, the pages keep their old bytes
   uint32_t misdirected_write_percent = 0;  // reports success, the bytes land in other pages
   uint32_t fail_read_in = 0;
   uint32_t fail_write_in = 0;
@@ -58,18 +58,18 @@ class SimDiskMedia {
  public:
   explicit SimDiskMedia(uint64_t seed, SimDiskOptions options = {});
 
-  // What is left when the process ends. REQUIRES: its tasks are destroyed. `power_cut` = false is a
-  // kill -9: only what was under way is uncertain.
+  // The content after the process ends. REQUIRES: its tasks are destroyed. `power_cut` = false is a kill -9: only calls under
+  // way are uncertain.
   void Crash(Random& rng, bool power_cut = true);
 
   SimDiskFaults faults;
 
   // Bit rot. False if the file has no such byte.
   bool FlipBit(const std::string& name, uint64_t offset, int bit);
-  // Of a random byte of a random file whose name starts with `prefix`; nullopt if there is none.
+  // Flips a bit of a random byte of a random file whose name starts with `prefix`; nullopt if there is none.
   std::optional<DiskFile> FlipRandomBit(Random& rng, const std::string& prefix = "");
 
-  // What the running process would see, without time or faults; and what tests put there, durable.
+  // The content as the running process would see it, without time or faults; tests' additions are durable.
   std::optional<std::string> Content(const std::string& name) const;
   void SetContent(const std::string& name, const std::string& bytes);
   void EraseFile(const std::string& name);
@@ -127,7 +127,7 @@ class SimDiskMedia {
   std::map<std::string, InodePtr> names_;
   std::map<std::string, InodePtr> durable_names_;
   std::deque<std::pair<int64_t, std::string>> removals_;  // when, and what
-  // Changes whose coroutine is gone, by (due, order).
+  // Changes whose coroutine is destroyed, by (due, order).
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> orphans_;
   uint64_t orphan_seq_ = 0;
   uint64_t used_pages_ = 0;

@@ -30,7 +30,7 @@ void DeadRuns::Found(uint64_t as_of, KvFamily f, std::string_view from, std::str
   Add(f, std::string(from), std::string(to));
 }
 
-// Joins what it touches.
+// Joins the runs that it touches.
 void DeadRuns::Add(KvFamily f, std::string from, std::string to) {
   if (size_ >= kMaxRuns) {
     for (Runs& r : runs_) r.clear();
@@ -69,7 +69,7 @@ void DeadRuns::WriteBegins(const KvBatch& batch) {
   }
 }
 
-// A key that goes beside a run, or between two, is part of it. Other deletions begin none: most are in nobody's way.
+// A deleted key beside a run, or between two, joins it. Other deletions begin none: most slow no reader down.
 void DeadRuns::WriteEnded(const KvBatch& batch, bool ok) {
   writing_ = false;
   if (!ok || size_ == 0) return;

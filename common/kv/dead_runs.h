@@ -1,7 +1,7 @@
-// Ranges of keys of which nothing is there, where much was deleted lately: who looks for the next or the last key would pass
-// all of that, one by one, until the store has forgotten it. Kept exactly, as keys come and go. Pure; not thread-safe.
+// Ranges of keys without any value where much was deleted lately. A search for the next or the last key would pass all the
+// deletions, one by one, until the store has forgotten them. Kept exactly, as keys come and go. Pure; not thread-safe.
 //
-// Who reads says what it found; a write that overlapped the reading may have changed that, so:
+// A reader reports what it found. A write that overlapped the reading may have changed that, so:
 //
 //   const uint64_t as_of = runs.AsOf();          read..
 //   runs.Found(as_of, f, from, to);              there is nothing in [from, to): taken if no write came between
@@ -22,7 +22,7 @@ namespace stria {
 
 class DeadRuns {
  public:
-  // Of all families together; beyond that all are forgotten, and found again where they are in anybody's way.
+  // Of all families together; beyond that all are forgotten, and found again by slow searches.
   static constexpr size_t kMaxRuns = 16'384;
 
   explicit DeadRuns(size_t families) : runs_(families) {}

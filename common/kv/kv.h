@@ -22,7 +22,7 @@ using KvFamily = uint8_t;
 struct KvOp {
   KvFamily family = 0;
   std::string key;
-  std::optional<std::string> value;  // nullopt deletes; deleting what is not there is fine
+  std::optional<std::string> value;  // nullopt deletes; deleting a missing key is fine
 };
 
 // Absolute puts and deletes only: applying a batch twice is applying it once, so that batches can be
@@ -50,7 +50,7 @@ class KvStore {
   // Get, Scan, Last and Write block (RocksDB); they may be called from any thread, and see every
   // Write that returned before. kIo or kCorrupt when the store is damaged.
   virtual Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) = 0;
-  // What Get would say, if that can be known without waiting for a disk; nullopt: ask Get. Any thread.
+  // The result of Get, if it can be known without waiting for a disk; nullopt: ask Get. Any thread.
   virtual std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily /*family*/, std::string_view /*key*/) {
     return std::nullopt;
   }

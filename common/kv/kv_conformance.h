@@ -1,5 +1,4 @@
-// What every KvStore must do. A test file includes this once and instantiates KvConformance with a
-// maker of harnesses.
+// The rules for every KvStore. A test file includes this once and instantiates KvConformance with a maker of harnesses.
 #pragma once
 
 #include <gtest/gtest.h>

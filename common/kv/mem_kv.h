@@ -1,5 +1,5 @@
-// MemKv: a KvStore in memory, for tests and the simulator. What it holds lives in a MemKvMedia, which
-// outlives it as a disk outlives a process: destroy the MemKv, call media->Crash(), open another.
+// MemKv: a KvStore in memory, for tests and the simulator. Its content lives in a MemKvMedia, which outlives it as a disk
+// outlives a process: destroy the MemKv, call media->Crash(), open another.
 //
 // Thread-safety as KvStore says; the media's methods may be called from any thread.
 #pragma once
@@ -24,12 +24,11 @@ class MemKvMedia {
   // REQUIRES: 1 <= families <= 256.
   explicit MemKvMedia(size_t families);
 
-  // What is left when the process ends. `lose_unsynced` (power cut): a random prefix of the batches
-  // not covered by a finished Sync; else (kill -9): all of them. A batch whose Write failed may turn
-  // up as the last one in both cases.
+  // The content after the process ends. `lose_unsynced` (power cut): a random prefix of the batches not covered by a finished
+  // Sync; else (kill -9): all of them. In both cases a batch whose Write failed may turn up as the last one.
   void Crash(Random& rng, bool lose_unsynced);
 
-  // Faults. The next Sync to finish fails with kIo; what it should have covered stays unsynced.
+  // Faults. The next Sync to finish fails with kIo; its batches stay unsynced.
   void FailNextSync();
   // The next Write fails with kIo and is not visible (until a Crash, perhaps).
   void FailNextWrite();
@@ -47,7 +46,7 @@ class MemKvMedia {
  private:
   friend class MemKv;
   using Map = std::map<std::string, std::string, std::less<>>;
-  // How to take back one batch that is not durable yet.
+  // The undo of one batch that is not durable yet.
   struct Unsynced {
     uint64_t seq = 0;
     std::vector<KvOp> undo;  // in the order to apply
@@ -76,7 +75,7 @@ class MemKv final : public KvStore {
   explicit MemKv(std::shared_ptr<MemKvMedia> media, MemKvOptions options = {});
 
   Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override;
-  // Of every other key, so that who asks takes both ways.
+  // For every other key, so that callers meet both ways.
   std::optional<Result<std::optional<std::string>>> GetIfCached(KvFamily family, std::string_view key) override;
   Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end,
                                     size_t limit) override;

@@ -20,7 +20,7 @@ constexpr size_t kRecyclableHeaderBytes = 11;
 constexpr uint8_t kFirstRecyclable = 5, kLastRecyclable = 8;
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kRoomBytes = 64 * kKiB;  // for who writes while zeros are
+constexpr uint64_t kRoomBytes = 64 * kKiB;  // for writes while zeros are written
 
 bool IsLog(const std::string& path) { return path.ends_with(".log"); }
 
@@ -120,7 +120,7 @@ class PreparedLogs::Log {
     if (done) prepared_ = from_ + kPreparedLogBytes;
     changed_.notify_all();
   }
-  // No zeros come any more. What was written.
+  // No more zeros; length of the written part.
   uint64_t Close() {
     std::unique_lock<std::mutex> lock(mu_);
     closed_ = true;
@@ -140,7 +140,7 @@ class PreparedLogs::Log {
       if (n <= 0) return false;
       done += static_cast<uint64_t>(n);
     }
-    return ::fdatasync(fd_) == 0;  // if not, so will be whoever syncs the log, who tells of it
+    return ::fdatasync(fd_) == 0;  // on failure the next sync of the log fails too, and reports it
   }
 
   const std::string path_;
@@ -148,7 +148,7 @@ class PreparedLogs::Log {
   mutable std::mutex mu_;
   std::condition_variable changed_;
   uint64_t written_ = 0;
-  uint64_t prepared_ = 0;  // up to here there are zeros, or what was written
+  uint64_t prepared_ = 0;  // zeros or written bytes up to here
   uint64_t from_ = 0;      // where zeros are being written
   bool preparing_ = false;
   bool failed_ = false;
@@ -157,7 +157,7 @@ class PreparedLogs::Log {
 
 namespace {
 
-// Tells a log of what is written to its file.
+// Tells a log of writes to its file.
 template <class LogPtr>
 class LogFile final : public rocksdb::FSWritableFileWrapper {
  public:

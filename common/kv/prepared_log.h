@@ -1,13 +1,12 @@
 // A file system for RocksDB whose logs are written over zeros.
 //
-// fdatasync of a file that has grown writes its inode, too, and with it on most file systems their own journal; of one
-// whose bytes were there before it writes just the bytes (here 107 us instead of 165, docs/performance-notes.md). So
-// somebody writes zeros behind the end of the log, beforehand.
+// fdatasync of a file that has grown also writes its inode, and with that on most file systems their own journal. If the bytes
+// were there before, it writes just the bytes (here 107 us instead of 165, docs/performance-notes.md). So zeros are written
+// behind the end of the log beforehand.
 //
-// After a power cut pages that were not synced may be there or not, each for itself: then a page of zeros lies in the
-// middle of the log, and what follows it is whole. RocksDB's reader passes over zeros without a word
-// (log_reader.cc, kZeroType), and would put in the store what came after something that is missing. So logs are read up
-// to the first record that is zeros, and no further (LogEnd): a prefix.
+// After a power cut each unsynced page may be there or not: then a page of zeros lies in the middle of the log, and whole
+// records follow it. RocksDB's reader passes over zeros silently (log_reader.cc, kZeroType) and would store records that came
+// after a missing one. So logs are read up to the first record that is zeros (LogEnd): a prefix.
 //
 // Other files are as the given file system makes them.
 #pragma once
@@ -36,8 +35,8 @@ class PreparedLogs : public rocksdb::FileSystemWrapper {
 
   // Whether a log that is being written has less than half of kPreparedLogBytes before it. Cheap; any thread.
   bool Wanted() const;
-  // Writes zeros behind such logs, durably; blocks. Whoever writes meanwhile waits only if he has come that far. Any
-  // thread. What fails is not tried again with that log: it grows as it is written.
+  // Writes zeros behind such logs, durably; blocks. A concurrent write waits only if it has come as far. Any thread. After a
+  // failure the log is not tried again: it grows as it is written.
   void Prepare();
 
   rocksdb::IOStatus NewWritableFile(const std::string& path, const rocksdb::FileOptions& options,
@@ -47,7 +46,7 @@ class PreparedLogs : public rocksdb::FileSystemWrapper {
                                       std::unique_ptr<rocksdb::FSSequentialFile>* file,
                                       rocksdb::IODebugContext* dbg) override;
 
-  // Of a log that is being written, what was written: a copy of it (a checkpoint) takes that, and it may be cut meanwhile.
+  // The written length of a log in use: a copy of it (a checkpoint) takes that much, and the log may be cut meanwhile.
   rocksdb::IOStatus GetFileSize(const std::string& path, const rocksdb::IOOptions& options, uint64_t* size,
                                 rocksdb::IODebugContext* dbg) override;
 

@@ -28,11 +28,12 @@ namespace {
 
 constexpr double kBloomBitsPerKey = 10;
 constexpr uint64_t kMaxWriteBufferBytes = 64 * kMiB;
-// A table with so many deletions among so many neighbours is compacted soon: until then who reads there passes them all.
+// A table with this many deletions among this many neighbours is compacted soon: until then every reader there passes them all.
 constexpr size_t kDeletionWindow = 4096;
 constexpr size_t kDeletionsInWindow = 2048;
 constexpr uint64_t kMinMemoryBytes = 8 * kMiB;
-// Who passed so many deletions between two keys tells (dead_runs.h): in a write buffer none of them goes before it is full.
+// A search that passed this many deletions between two keys reports them (dead_runs.h): a full write buffer is the first to
+// drop any.
 constexpr uint64_t kDeletionsPassed = 32;
 
 // How many deletions this thread passes while it lives.
@@ -98,7 +99,7 @@ rocksdb::DBOptions DbOptions(const RocksKvOptions& options, const Memory& memory
   db.create_if_missing = options.create_if_missing;
   db.create_missing_column_families = true;
   db.paranoid_checks = true;
-  // A power cut may leave garbage after the last synced record; what is before it is a prefix.
+  // A power cut may leave garbage after the last synced record; the records before it are a prefix.
   db.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   if (options.wal_compression) db.wal_compression = rocksdb::kZSTD;
   db.max_total_wal_size = options.max_wal_bytes;
@@ -188,7 +189,7 @@ class RocksKv::Db {
     return ro;
   }
 
-  // What no write or sync may follow.
+  // An error after which no write or sync may follow.
   Error latched() const {
     if (!failed_.load(std::memory_order_acquire)) return Error();
     std::lock_guard<std::mutex> lock(mu_);
@@ -219,7 +220,7 @@ class RocksKv::Db {
     std::lock_guard<std::mutex> lock(runs_mu_);
     return {runs_.AsOf(), std::string(runs_.Up(f, key))};
   }
-  // No write began since: what was known then is so in what was read since then, too.
+  // No write began since, so what was known then holds for these reads, too.
   bool IsAsOf(uint64_t as_of) const {
     std::lock_guard<std::mutex> lock(runs_mu_);
     return as_of != 0 && as_of == runs_.AsOf();
@@ -357,10 +358,10 @@ Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view beg
   rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, end);
   const rocksdb::Slice bound = ToSlice(end);
   if (!end.empty()) ro.iterate_upper_bound = &bound;
-  auto [as_of, from] = db_->Up(family, begin);  // nothing is before `from` that is not in `out`
+  auto [as_of, from] = db_->Up(family, begin);  // no key before `from` is missing in `out`
   if (!end.empty() && from >= end) return out;
   std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, handle));
-  // The iterator sees each batch whole or not at all; so must who goes round what is dead.
+  // The iterator sees each batch whole or not at all; so must the skipping of dead runs.
   if (from != begin && !db_->IsAsOf(as_of)) from = begin;
   PassedDeletions passed;
   it->Seek(ToSlice(from));

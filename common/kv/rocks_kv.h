@@ -40,7 +40,7 @@ struct RocksKvOptions {
   bool prepare_log = true;  // syncs write over zeros (prepared_log.h)
   bool create_if_missing = true;
   uint64_t max_wal_bytes = 256 * kMiB;  // older data is flushed to tables beyond this
-  bool flush_at_open = true;  // what the log has goes to tables then; without, opening writes next to nothing
+  bool flush_at_open = true;  // flushes the log's content to tables; without, opening writes next to nothing
   int max_open_files = 512;
   int max_background_jobs = 2;
 };
@@ -48,8 +48,8 @@ struct RocksKvOptions {
 class RocksKv final : public KvStore {
  public:
   // `families` are names, numbered in order; append only from release to release. `sync_pool` must
-  // outlive the store, which is not to be closed by its only thread. Blocks; any thread. Errors: kCorrupt (with the path), kBusy if another process
-  // has it open, kVersion if it has families this release does not know, kNoEnt if it is missing and
+  // outlive the store, which is not to be closed by its only thread. Blocks; any thread. Errors: kCorrupt (with the path),
+  // kBusy if another process has it open, kVersion if it has families this release does not know, kNoEnt if it is missing and
   // may not be created.
   static Result<std::unique_ptr<RocksKv>> Open(const std::string& path,
                                                const std::vector<std::string>& families,
@@ -63,14 +63,14 @@ class RocksKv final : public KvStore {
                                     size_t limit) override;
   Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override;
   Result<void> Write(const KvBatch& batch) override;
-  // One log sync runs at a time; whoever calls meanwhile shares the next.
+  // One log sync runs at a time; calls meanwhile share the next.
   Task<Result<void>> Sync() override;
   std::string Damage() const override;
 
   // These block; any thread.
   // A consistent copy of the store in the new directory `path` (same file system: hard links).
   Result<void> Checkpoint(const std::string& path);
-  // Moves what is in the write buffers to tables, durably.
+  // Moves the write buffers to tables, durably.
   Result<void> Flush();
   // Reads everything and checks its checksums.
   Result<void> VerifyChecksums();
