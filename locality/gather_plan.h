@@ -20,10 +20,10 @@ struct GatherPlanOptions {
   uint64_t max_stripe_bytes = 0;  // >= column_bytes
 };
 
-// Stripes that cover `ranges` (offset, length: ascending, disjoint; the file's bytes that are no holes). A column ends
-// at the last of `cuts` (ascending offsets) that it reaches; where none is in reach it goes on to the next one, up to
-// twice column_bytes, and is cut at column_bytes beyond that. Without cuts all are column_bytes long. What is left of
-// a range, if it is little, is added to its last column.
+// Stripes that cover `ranges` (offset, length: ascending, disjoint; the file without holes). A column ends at the last of
+// `cuts` (ascending offsets) that it reaches. If none is in reach it goes on to the next cut, up to twice column_bytes, and
+// beyond that it is cut at column_bytes. Without cuts all columns are column_bytes long. A small rest of a range is added to
+// its last column.
 std::vector<GatherStripe> PlanGather(const std::vector<std::pair<uint64_t, uint64_t>>& ranges,
                                      const std::vector<uint64_t>& cuts, const GatherPlanOptions& options);
 

@@ -11,9 +11,9 @@
 
 namespace stria {
 
-// "OFFSET+LENGTH NODE:DISK ROLE HEALTH", a line per row, as long as they fit. If some do not, the last line is
-// "... OFFSET": the first row of the file's bytes that was left out, or "... redundancy" if only such rows were.
-// `more_from`: the rows are only those of the bytes before it; then redundancy is left out.
+// "OFFSET+LENGTH NODE:DISK ROLE HEALTH", a line per row, as long as they fit. If some do not, the last line is "... OFFSET":
+// the first left-out row of the file's bytes, or "... redundancy" if only such rows were left out. `more_from`: the rows end
+// before this offset; then redundancy is left out.
 std::string LocationsText(const std::vector<WhereRow>& rows, size_t max_bytes,
                           std::optional<uint64_t> more_from = std::nullopt);
 

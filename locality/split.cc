@@ -82,7 +82,7 @@ class Balancer {
     }
   }
 
-  // Where nobody has room for its pieces: to whom has least, as long as that lowers the larger of the two.
+  // If no host has room for its pieces, they go to the least loaded one, as long as that lowers the larger of the two.
   void MoveToIdlest(size_t from) {
     while (load_[from] > limit_) {
       const auto to = static_cast<size_t>(std::ranges::min_element(load_) - load_.begin());

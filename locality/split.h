@@ -19,16 +19,16 @@ struct SplitPiece {
   size_t file = 0;                    // which one of the dataset
   uint64_t begin = 0, end = 0;        // bytes of the file, or entries of its tree
   uint64_t bytes = 0;                 // to be read for it
-  std::vector<uint64_t> local_bytes;  // of those, by host: what lies on it and can be read
-  uint64_t decoded_bytes = 0;         // of those: what no disk gives, and is computed from others, whoever reads it
+  std::vector<uint64_t> local_bytes;  // of those, by host: bytes that lie on it and can be read
+  uint64_t decoded_bytes = 0;         // of those: on no readable disk; any reader computes them from other disks
 };
 
-// Bytes of [offset, offset + length) by host: data, and copies that can be read in its place; of both what is on disks
-// that can be read. `rows` are those of WhereRows; hosts that are not named in `hosts` do not count.
+// Bytes of [offset, offset + length) by host: data, and copies that can be read in its place, on readable disks. `rows` are
+// those of WhereRows; hosts that are not named in `hosts` do not count.
 std::vector<uint64_t> LocalBytes(const std::vector<WhereRow>& rows, uint64_t offset, uint64_t length,
                                  const std::vector<std::string>& hosts);
 
-// Bytes of [offset, offset + length) whose disk cannot be read, nor any copy of it: they are decoded from other disks.
+// Bytes of [offset, offset + length) that no readable disk has, nor a copy of them: they are decoded from other disks.
 uint64_t DecodedBytes(const std::vector<WhereRow>& rows, uint64_t offset, uint64_t length);
 
 // Cuts a file where its bytes change hosts, into pieces of at least `min_bytes` (the last one may be shorter) and
@@ -41,7 +41,7 @@ std::vector<SplitPiece> CutByHost(size_t file, const std::vector<WhereRow>& rows
 // at most the mean and one of its pieces. REQUIRES: hosts > 0; local_bytes has an entry for each.
 std::vector<size_t> AssignPieces(const std::vector<SplitPiece>& pieces, size_t hosts);
 
-// Of one host, in the order of files; neighbours joined.
+// The pieces of one host, in the order of files; neighbours joined.
 struct HostWork {
   std::string host;
   uint64_t bytes = 0;

@@ -31,11 +31,11 @@ struct WhereRow {
 std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,
                                 const ClusterMap& map, uint64_t offset, uint64_t length);
 
-// Whether the bytes of a row can be counted on where it says, as far as the metadata server knows. A suspect node may come
-// back; as long as it does not, what it has is decoded.
+// Whether a row's bytes can be read where the row says, as far as the metadata server knows. A suspect node may come back;
+// until then its bytes are decoded.
 bool IsReadable(const WhereRow& row);
 
-// What each host holds of them: bytes of data, and of redundancy's ranges, per node.
+// Per node: bytes of data, and bytes of redundancy.
 struct HostShare {
   std::string node;
   uint64_t data_bytes = 0;

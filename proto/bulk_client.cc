@@ -41,7 +41,7 @@ class NewFd {
 
 }  // namespace
 
-// Threads, shared by the client, its links and what is under way.
+// Threads, shared by the client, its links and calls under way.
 class BulkClient::State : public std::enable_shared_from_this<State> {
  public:
   State(Executor* ex, int loops) : executor(ex), connectors_(std::make_unique<ThreadPool>(kConnectThreads, "connect")) {
@@ -121,8 +121,8 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     co_return std::move(*reply);
   }
 
-  // How little it is worth to call here: nothing comes of it while the connection rests from a failure; else the calls under
-  // way count, and that it has failed and nobody has tried since.
+  // The cost of a call on this link, lower is better: infinite while the connection rests after a failure; otherwise the calls
+  // under way, and a failure that no call has retried since.
   std::pair<bool, size_t> Burden() const {
     const bool rests = phase_ == Phase::kIdle && state_->executor->NowNs() < not_before_ns_;
     const bool failed = phase_ != Phase::kUp && not_before_ns_ != INT64_MIN;
@@ -198,7 +198,7 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     connection_->SendPreface();
     phase_ = Phase::kUp;
     for (BulkFrame& frame : std::exchange(waiting_, {})) {
-      // Nobody waits any more: what was not sent need not be.
+      // The caller waits no more: unsent bytes are not sent.
       if (pending_.contains(frame.id)) connection_->Send(std::move(frame));
     }
   }
@@ -236,7 +236,7 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
   const std::string address_;
   BulkLoop* const loop_;
   Phase phase_ = Phase::kIdle;
-  uint64_t generation_ = 0;  // what is told of an older connection is ignored
+  uint64_t generation_ = 0;  // news of an older connection is ignored
   std::shared_ptr<BulkConnection> connection_;
   std::vector<BulkFrame> waiting_;  // for the connection
   std::map<uint64_t, OneShot<Result<WireMessage>>> pending_;
@@ -262,7 +262,7 @@ class BulkClient::Peer final : public Transport {
   }
 
  private:
-  // Of several that do nothing always the same: threads and memory that have just been used are quicker.
+  // Among idle links always the same one: threads and memory that have just been used are quicker.
   std::shared_ptr<Link> LeastBusy() const {
     return *std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) { return a->Burden() < b->Burden(); });
   }

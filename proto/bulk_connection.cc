@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kFrameMagic = 0x314b4253;  // "SBK1"
 constexpr size_t kFrameBytes = 24;
 constexpr size_t kSmallBytes = 8 * kKiB;            // read at once when no payload is expected
-constexpr uint64_t kInlineSendBytes = 128 * kKiB;   // sent by the caller, if nobody is before it
+constexpr uint64_t kInlineSendBytes = 128 * kKiB;   // sent by the caller, if no other message is before it
 constexpr uint64_t kReadTurnBytes = 4 * kMiB;       // then others have their turn
 constexpr size_t kMaxSendParts = 64;
 constexpr uint64_t kMaxFrameMessageBytes = kMaxMessageBytes + kMiB;
@@ -193,8 +193,8 @@ void BulkConnection::Read() {
   loop_->Run([self = shared_from_this()] { self->Read(); });
 }
 
-// What is missing of the message under way goes where it belongs, what follows it to `small_`. False if
-// the connection was closed. `empty`: nothing was left; what comes from now on will be told.
+// Reads the rest of the message under way into its place, and bytes behind it into `small_`. False if the connection was
+// closed. `empty`: the socket is empty, and further bytes will be notified.
 bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
   std::array<iovec, 3> iov;
   size_t count = 0;
@@ -237,7 +237,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
   return ConsumeSmall();
 }
 
-// Goes through what is in `small_`: heads of frames, and the beginnings of what follows them.
+// Goes through `small_`: heads of frames, and the first bytes of their payloads.
 bool BulkConnection::ConsumeSmall() {
   while (true) {
     const uint8_t* data = small_.data() + small_begin_;
@@ -269,7 +269,7 @@ bool BulkConnection::ConsumeSmall() {
   return true;
 }
 
-// nullptr, or what is wrong with it.
+// nullptr, or the fault.
 const char* BulkConnection::BeginFrame(const uint8_t* head) {
   frame_ = BulkFrame();
   const uint8_t kind = head[4];
@@ -314,7 +314,7 @@ void BulkConnection::Close(const Error& why) {
     std::lock_guard<std::mutex> lock(mu_);
     if (closed_) return;
     closed_ = true;
-    // Who is at the front ends with it.
+    // The first message in line ends with it.
     if (!sending_) unsent.swap(queue_);
   }
   loop_->Forget(fd_);

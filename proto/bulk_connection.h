@@ -37,7 +37,7 @@ struct BulkFrame {
   std::string method;   // of a request
   WireMessage message;
   bool refused = false;              // not admitted: its bytes were dropped
-  std::shared_ptr<void> admission;   // what the bytes count against
+  std::shared_ptr<void> admission;   // the bytes count against this
 };
 
 struct BulkCallbacks {
@@ -104,7 +104,7 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   MutableBuffer payload_;
   size_t meta_have_ = 0, payload_have_ = 0;
   bool read_posted_ = false;
-  bool ended_ = false;  // only the end of what is there tells how
+  bool ended_ = false;  // only the end of the readable bytes tells how
 };
 
 }  // namespace stria

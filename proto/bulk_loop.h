@@ -1,4 +1,4 @@
-// One thread that waits for many sockets (epoll, edge-triggered) and runs what others post to it.
+// One thread that waits for many sockets (epoll, edge-triggered) and runs functions posted by other threads.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace stria {
 
 class BulkLoop {
  public:
-  // What a socket's readiness is told to, on the loop's thread.
+  // Takes a socket's readiness, on the loop's thread.
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    // `ended`: the other side sends no more, or the socket is broken; of that there is no other word than the end of what
-    // can be read. (Else a read that gives less than there was room for has taken all, epoll(7).)
+    // `ended`: the peer sends no more, or the socket is broken; only reading to the end tells which. (Otherwise a read that
+    // gives less than there was room for has taken all, epoll(7).)
     virtual void OnReady(bool readable, bool writable, bool ended) = 0;
   };
 
@@ -33,7 +33,7 @@ class BulkLoop {
 
   // Any thread. Runs `fn` on the loop's thread, in order; dropped if the loop has stopped.
   void Run(std::function<void()> fn);
-  // Ends the thread and destroys what has not run. Not from the loop's thread.
+  // Ends the thread and destroys functions that have not run. Not from the loop's thread.
   void Stop();
 
   // The loop's thread. `watcher` is kept until Forget; events that were due then are not delivered.

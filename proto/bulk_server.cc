@@ -58,7 +58,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     if (!socket_path_.empty()) (void)unlink(std::exchange(socket_path_, "").c_str());
   }
 
-  // Of requests, and of replies on their way.
+  // Bytes of requests, and of replies on their way.
   bool busy() {
     std::lock_guard<std::mutex> lock(mu_);
     return requests_ > 0;
@@ -89,8 +89,8 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
 
    private:
     static int Spare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
-    // No descriptor is left: whoever connects is to hear of it at once, and not to wait until there is one. False
-    // if that was not possible either.
+    // No descriptor is left: the new connection is closed at once, so that its client need not wait. False if that was not
+    // possible either.
     bool Refuse() {
       if (spare_ < 0) return false;
       close(spare_);
@@ -172,7 +172,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     connection->Start();
   }
 
-  // What a request or reply occupies while it lives.
+  // The memory that a request or reply takes while it lives.
   class Share {
    public:
     Share(std::shared_ptr<State> state, size_t requests, uint64_t bytes)

@@ -53,7 +53,7 @@ struct BulkServerOptions {
   size_t max_connections = kMaxBulkConnections;  // or fewer; more are closed at once
   size_t max_requests = kMaxBulkRequests;
   uint64_t max_request_bytes = kMaxBulkServerBytes;
-  QuickWake* wake = nullptr;  // is told of each request; outlives the server
+  QuickWake* wake = nullptr;  // hears of each request; outlives the server
   // Takes connections that are not ours, with nothing read from them. Called on some thread. Empty: they
   // are closed.
   std::function<void(int fd)> other;
@@ -66,8 +66,8 @@ class BulkServer {
   // As Stop().
   ~BulkServer();
 
-  // Begins to listen and serve. Port 0 takes a free one. Gives the address with the port that was
-  // bound, or kUnavailable with a sentence if that is not possible. REQUIRES: called once.
+  // Begins to listen and serve. Port 0 takes a free one. Returns the address with the bound port, or kUnavailable with a
+  // sentence. REQUIRES: called once.
   Result<std::string> Start(const std::string& address);
 
   // Refuses new calls, gives those under way up to grace_ns to end, then Stop().

@@ -1,5 +1,5 @@
-// For tests: services that answer every method with a random valid reply that fits the request, made
-// from a seed and the method's name, so that a test can say what it must be.
+// For tests: services that answer every method with a random valid reply that fits the request, made from a seed and the
+// method's name, so that a test can compute it.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ inline constexpr int kMaxGrpcMessageBytes = static_cast<int>(kMaxMessageBytes + 
 grpc::ByteBuffer ToByteBuffer(const WireMessage& message);
 WireMessage FromByteBuffer(const grpc::ByteBuffer& bytes);
 
-// Of a call to `address` that failed in gRPC. REQUIRES: !status.ok().
+// The error of a call to `address` that failed in gRPC. REQUIRES: !status.ok().
 Error FromGrpcStatus(const grpc::Status& status, const std::string& address);
 
 }  // namespace stria

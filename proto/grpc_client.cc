@@ -104,7 +104,7 @@ class GrpcClient::State : public std::enable_shared_from_this<State> {
       closed_ = true;
       for (auto& [raw, call] : under_way_) call->context.TryCancel();
     }
-    queue_.Shutdown();  // after which the pollers take what is left and end
+    queue_.Shutdown();  // then the pollers take the rest and end
     for (std::thread& t : threads_) t.join();
     threads_.clear();
     Deliver();

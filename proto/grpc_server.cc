@@ -50,7 +50,7 @@ struct ServerCall {
   }
 };
 
-// Owns the call while its handler runs; a handler that is destroyed leaves an answer all the same.
+// Owns the call while its handler runs; a destroyed handler leaves an answer too.
 class Responder {
  public:
   explicit Responder(ServerCall* call) : call_(call) {}
@@ -73,7 +73,7 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
   State(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options)
       : executor_(executor), dispatcher_(dispatcher), options_(options) {}
 
-  // An empty address: only what is adopted.
+  // An empty address: adopted connections only.
   Result<std::string> Start(const std::string& address) {
     CHECK(!server_ && threads_.empty(), "a server starts once");
     grpc::ServerBuilder builder;
@@ -129,7 +129,7 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     }
     for (auto& queue : queues_) queue->Shutdown();
     for (std::thread& t : threads_) t.join();
-    if (threads_.empty()) {  // never started: nobody has emptied the queues
+    if (threads_.empty()) {  // never started: the queues are not empty
       void* tag;
       bool ok;
       for (auto& queue : queues_) while (queue->Next(&tag, &ok)) {}

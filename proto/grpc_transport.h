@@ -60,8 +60,8 @@ class GrpcServer {
   // As Stop().
   ~GrpcServer();
 
-  // Begins to listen and serve. Port 0 takes a free one. Gives the address with the port that was
-  // bound, or kUnavailable with a sentence if that is not possible. REQUIRES: called once.
+  // Begins to listen and serve. Port 0 takes a free one. Returns the address with the bound port, or kUnavailable with a
+  // sentence. REQUIRES: called once.
   Result<std::string> Start(const std::string& address);
   // Serves connections that someone else accepted, and no address. REQUIRES: called once, instead of Start.
   Result<void> StartWithoutAddress();

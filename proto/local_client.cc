@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kRetryConnectNs = 1 * kSecond;
 constexpr int64_t kAskNs = 200 * kMillisecond;  // then the network is asked
 constexpr size_t kMaxAsks = 256;                // waiting for an answer
-constexpr size_t kMaxLocalBlocks = 16'384;      // of which parts were read lately: 1 GiB
+constexpr size_t kMaxLocalBlocks = 16'384;      // blocks of which parts were read lately: 1 GiB
 constexpr uint64_t kDirectBytes = 128 * kKiB;   // from this size on past the page cache
 
 // A shard that was opened; read from any thread.
@@ -48,8 +48,8 @@ class OpenLocalShard {
 };
 using LocalShardPtr = std::shared_ptr<const OpenLocalShard>;
 
-// Exactly `length` bytes, or nothing. What is large goes past the page cache, where that can be: this machine's memory
-// keeps it as pages of the mount already.
+// Exactly `length` bytes, or nothing. Large reads go past the page cache where possible: this machine's memory keeps the bytes
+// as pages of the mount already.
 bool PastTheCache(uint64_t length) { return length >= kDirectBytes; }
 std::optional<Buffer> ReadFile(const OpenLocalShard& file, uint64_t offset, uint64_t length) {
   if (PastTheCache(length) && file.direct_fd() >= 0) {
@@ -81,7 +81,7 @@ bool Fits(const LocalShard& shard, const ShardRead& item) {
 
 }  // namespace
 
-// Shared by the connector, its links and what is under way.
+// Shared by the connector, its links and calls under way.
 class LocalDataConnector::State {
  public:
   State(Executor* ex, Pool* p) : executor(ex), pool(p), loop("local-client") {}
@@ -130,7 +130,7 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     LocalShardPtr shard;  // nullptr: it cannot be had
     int64_t since_ns = 0;
   };
-  // Takes what comes in, on the loop's thread.
+  // Takes received packets, on the loop's thread.
   class Incoming final : public BulkLoop::Watcher {
    public:
     Incoming(std::shared_ptr<State> state, std::weak_ptr<Link> link, uint64_t connection, UniqueFd fd)
@@ -209,7 +209,7 @@ class LocalDataConnector::Link : public std::enable_shared_from_this<Link> {
     by_age_.push_back({key, std::move(shard), state_->executor->NowNs()});
     kept_[key] = std::prev(by_age_.end());
     if (kept_.size() > kMaxLocalShards) ForgetOldest();
-    // Also when nobody reads any more.
+    // Also when no reader is left.
     if (!sweep_.pending()) SweepLater();
   }
   void SweepLater() {
@@ -284,7 +284,7 @@ class LocalDataConnector::Service final : public DataService {
     LeftOut left_out;
   };
 
-  // All of the item's range but what is `outside`.
+  // The item's range without `outside`.
   static Task<std::optional<Buffer>> ReadAround(std::shared_ptr<State> state, std::shared_ptr<Link> link, LocalShardPtr file,
                                                 ShardRead item, LeftOut outside) {
     const uint64_t offset = item.offset + outside.head_bytes;
@@ -310,7 +310,7 @@ class LocalDataConnector::Service final : public DataService {
         part ? link->grains().Find(item->shard, item->offset, item->length, item->omit_head, item->omit_tail) : std::nullopt;
     std::optional<Buffer> bytes = co_await ReadAround(state, link, file, *item, known.value_or(LeftOut()));
     if (bytes && known && FirstBadBlock(item->shard, first_block, bytes->span(), *known, out.crcs)) {
-      known.reset();  // what is remembered may be what is wrong
+      known.reset();  // the remembered sums may be the wrong ones
       bytes = co_await ReadAround(state, link, file, *item, LeftOut());
     }
     if (!bytes) co_return out;

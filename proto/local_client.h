@@ -1,7 +1,6 @@
-// Reads shards of the own node from its disks: a DataConnector that gives, for the own node's data server, a
-// service that asks it for descriptors (local_wire.h), preads them, and does everything else, and what
-// cannot be had that way, over the network. What is read is checked by the reader as ever: the checksums come
-// with the descriptor.
+// Reads shards of the own node from its disks: a DataConnector whose service for the own node's data server asks that server
+// for descriptors (local_wire.h) and preads them. All other calls, and reads that fail that way, go over the network. The
+// reader checks the bytes as always: the checksums come with the descriptor.
 //
 // At most kMaxLocalShards descriptors are kept, each for kKeepLocalNs at most, a deleted shard's for kSweepLocalNs
 // (its space is free only when all have closed it), and none once the data server has gone. Executor's thread; the
@@ -38,8 +37,8 @@ class LocalDataConnector final : public DataConnector {
   LocalDataConnector(Executor* executor, DataConnector* network, Pool* pool, IsLocal is_local);
   ~LocalDataConnector() override;
   std::shared_ptr<DataService> Connect(const std::string& address) override;
-  // The file of a shard of the own node's data server, for somebody else to read: null if it has none, or it has not
-  // exactly `shard.length` bytes. Only shard, target, token and length of `shard` are looked at.
+  // The file of a shard of the own node's data server, for another reader (the kernel): null if it has none, or not of exactly
+  // `shard.length` bytes. Only shard, target, token and length of `shard` count.
   Task<std::shared_ptr<const UniqueFd>> OpenWhole(std::string address, ShardRead shard);
   const LocalStats& stats() const;
 

@@ -60,7 +60,7 @@ class LocalServer::State : public std::enable_shared_from_this<State> {
     }
 
    private:
-    State* const state_;  // its loop, and what is in its scope, end before it
+    State* const state_;  // its loop, and the tasks in its scope, end before it
     const UniqueFd fd_;
   };
 

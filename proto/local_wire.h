@@ -1,5 +1,5 @@
-// What a mount and the data server of the same machine say to each other over a Unix socket of packets:
-// "open this shard for me" - "here is its descriptor". Numbers are in the machine's order: it never leaves it.
+// The packets between a mount and the data server of the same machine, over a Unix socket: "open this shard for me" - "here is
+// its descriptor". Numbers are in the machine's byte order: they never leave it.
 #pragma once
 
 #include <cstdint>

@@ -299,7 +299,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 template <class T>
 void Fill(Random& rng, T& v);
 
-// ---- What makes a random struct a valid one --------------------------------------------------------
+// ---- Turns a random struct into a valid one --------------------------------------------------------
 
 inline void Fix(Random& rng, OpHeader& v) { v.timeout_ns = static_cast<int64_t>(rng.Next() >> 1); }
 inline void Fix(Random& rng, DataHeader& v) { v.timeout_ns = static_cast<int64_t>(rng.Next() >> 1); }

@@ -16,7 +16,7 @@ using Reply = Result<WireMessage>;
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// Who talks to whom about what; for the trace and for partitions.
+// Sender, receiver and method of a message; for the trace and for partitions.
 struct Route {
   std::string from_host;
   std::string address;

@@ -3,9 +3,8 @@
 //
 // Names: an address is "host:port"; partitions and latency are between hosts.
 //
-// A request that is lost, or whose reply is, ends in kDeadline at the caller's timeout. A request to a
-// reachable host where nothing is served, and one whose server stops while it is being handled, ends in
-// kUnavailable a network delay later.
+// A lost request, or one whose reply is lost, ends in kDeadline at the caller's timeout. A request to a reachable host without
+// a server, or to one whose server stops while it handles the request, ends in kUnavailable a network delay later.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct SimFaults {
   // Every message takes a uniformly random time in this range, so messages overtake each other.
   int64_t min_latency_ns = 50 * kMicrosecond;
   int64_t max_latency_ns = 300 * kMicrosecond;
-  // Of a million messages, how many:
+  // Parts of a million messages:
   uint32_t drop_request_ppm = 0;       // never arrive
   uint32_t drop_reply_ppm = 0;         // were executed, but the caller is not told
   uint32_t duplicate_request_ppm = 0;  // are executed twice; the caller gets the reply that comes first
@@ -71,7 +70,7 @@ class SimNetwork {
   bool Blocked(const std::string& from, const std::string& to) const;
   bool AnyBlocked() const;
 
-  // Of (virtual time, event, from, to, method, size) of everything that happened so far.
+  // Over (virtual time, event, from, to, method, size) of all events so far.
   uint64_t trace_hash() const;
   const SimNetworkStats& stats() const;
 

@@ -12,7 +12,7 @@ Error Misfit(const char* what) {
   return Error(FsError::kBadRequest, std::string("the peer's reply does not fit the request: ") + what);
 }
 
-// What Decode cannot know: the request that the reply answers.
+// A check that Decode cannot make: does the reply answer this request?
 template <class Request, class Reply>
 Result<void> CheckReply(const Request&, const Reply&) {
   return Ok();

@@ -26,9 +26,8 @@ inline constexpr size_t kMaxCachedPeers = 4096;
 inline constexpr char kMetaServiceName[] = "stria.v1.Meta";
 inline constexpr char kDataServiceName[] = "stria.v1.Data";
 
-// Tasks of a stub keep its transport; the stub itself may be destroyed while they run. Errors besides
-// the service's own: those of Transport::Call, and kBadRequest for a reply that does not decode or does
-// not fit the request.
+// Tasks of a stub keep its transport; the stub itself may be destroyed while they run. Errors besides the service's own: those
+// of Transport::Call, and kBadRequest for a reply that does not decode or does not fit the request.
 class MetaStub final : public MetaService {
  public:
   explicit MetaStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
@@ -74,8 +73,8 @@ class DataDispatcher final : public Dispatcher {
   std::map<std::string, Handler> handlers_;
 };
 
-// One stub per address, least recently used ones dropped beyond kMaxCachedPeers (who still holds one
-// keeps it). The factory must outlive the cache.
+// One stub per address; beyond kMaxCachedPeers the least recently used are dropped (their holders keep them). The factory must
+// outlive the cache.
 template <class Service, class Stub>
 class PeerCache {
  public:

@@ -46,7 +46,7 @@ Result<void> CheckPayload(const Items& items, uint64_t payload_bytes) {
   return Bad("the items add up to " + Num(sum) + " bytes, the payload has " + Num(payload_bytes));
 }
 
-// Of a read's first and last block.
+// For the first and last block of a read.
 Result<void> CheckOmitted(uint64_t head_bytes, uint64_t tail_bytes) {
   if (head_bytes < kChecksumBlockBytes && tail_bytes < kChecksumBlockBytes) return Ok();
   return Bad("a whole block is left out");

@@ -1,8 +1,7 @@
-// What must hold of every decoded message beyond the types of its fields. Pure; called by Decode for each
-// struct, innermost first. An error's code is kBadRequest, or what an application should see for a
-// name, value or file that is too large.
+// The rules for every decoded message beyond the types of its fields. Pure; called by Decode for each struct, innermost first.
+// An error's code is kBadRequest, or the application's error for a name, value or file that is too large.
 //
-// What depends on state (does the inode exist, does the layout fit the cluster) is the service's to check.
+// Checks that need state (does the inode exist, does the layout fit the cluster) are the service's.
 #pragma once
 
 #include "api/data_api.h"

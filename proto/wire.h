@@ -1,10 +1,9 @@
 // Wire codecs: the structs of api/*.h to and from the bytes of the messages in *.proto. Pure functions,
 // safe from any thread.
 //
-// The wire bytes of a message are header ++ payload, an ordinary protobuf message. Where one ends and
-// the other begins carries no meaning: a decoder takes the bytes cut in any way. Encoders put the
-// payload's slices behind the serialised fields, and decoders slice it out of what came in, so bulk bytes
-// are never copied or parsed (docs/wire.md).
+// The wire bytes of a message are header ++ payload, an ordinary protobuf message. Where one ends and the other begins carries
+// no meaning: a decoder takes the bytes cut in any way. Encoders put the payload's slices behind the serialised fields, and
+// decoders slice it out of the received bytes, so bulk bytes are never copied or parsed (docs/wire.md).
 #pragma once
 
 #include <cstdint>

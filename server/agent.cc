@@ -461,7 +461,7 @@ Task<void> Agent::SweepLoop() {
 void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
   AgentDisk& d = disks_.at(i);
   const bool is_new = d.uuid != disk;
-  if (is_new) d.target = TargetId();  // that of another, in whose place it is
+  if (is_new) d.target = TargetId();  // of the disk in whose place it is
   d.uuid = disk;
   d.store = store;
   d.problem.clear();
@@ -494,7 +494,7 @@ void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {
   disks_[i].target = target;
 }
 
-// What the disk has lost is found without waiting for a scrub.
+// Finds lost shards of the disk without waiting for a scrub.
 Task<void> Agent::CompareSoon(size_t disk) {
   while (true) {
     co_await Sleep(options_.retry_ns);

@@ -1,9 +1,9 @@
-// The node's relation to the metadata server: registers, sends heartbeats with the state of its disks,
-// carries out the work that comes back (deletes, rebuilds), reports results, reports damaged shards,
-// scrubs, and sweeps for shards that nobody knows. For the executor's thread.
+// The node's relation to the metadata server: registers, sends heartbeats with the state of its disks, carries out the work in
+// the answers (deletes, rebuilds), reports results and damaged shards, scrubs, and sweeps for unknown shards. For the
+// executor's thread.
 //
-// Work is given again with every heartbeat until its result has been reported, so nothing is kept over
-// a restart. Destroying the agent stops all of it where it stands.
+// Each heartbeat's answer repeats the work until its result has been reported, so nothing is kept over a restart. Destroying
+// the agent stops all of it where it stands.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ struct AgentOptions {
   int64_t scrub_report_ns = 2 * kSecond;  // between two reports of progress, which bring orders
   // Addresses of other nodes that could not be reached lately; may be missing.
   std::function<std::vector<std::string>()> unreachable;
-  // Called with every registration before the disks serve under it: records who they are on the disks.
-  // An error refuses the registration.
+  // Called with every registration before the disks serve under it: records their identities on the disks. An error refuses the
+  // registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
 };
 
@@ -81,12 +81,12 @@ class Agent {
   void Attach(size_t i, ShardStore* store, Uuid disk);
   // A disk cannot be used any more, for this reason. Its store has no new work from here on.
   void Detach(size_t i, std::string problem);
-  // Of a disk that cannot be used: which one the cluster knows in its place, and why not.
+  // For an unusable disk: the disk that the cluster knows in its place, and the reason.
   void SetPlace(size_t i, Uuid disk, TargetId target);
   void SetProblem(size_t i, std::string problem) { disks_.at(i).problem = std::move(problem); }
-  // Of the shards with after < id <= last, of which the disk has `held`. kNotReady: nobody can be asked.
+  // For the shards with after < id <= last, of which the disk has `held`. kNotReady: no server can be asked.
   Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
-  // What a change of settings says while it runs; see AgentOptions.
+  // A change of settings at run time; see AgentOptions.
   void SetPace(size_t max_rebuilds, uint64_t scrub_bytes_per_s);
   uint64_t rebuilds_done() const { return rebuilds_done_; }
 

@@ -44,7 +44,7 @@ class BackgroundGate {
 
   // A request of others that moves `bytes`.
   GateUse Foreground(uint64_t bytes);
-  // Others use the disks in a way that is not seen here.
+  // Other processes use the disks unseen by the gate.
   void SeeForeground() { Foreground(0).End(); }
   // Waits for its turn. A piece: as few bytes as make sense; it holds no other gate's turn.
   Task<GateUse> Background(uint64_t bytes);
@@ -58,8 +58,8 @@ class BackgroundGate {
 
   BackgroundShare share_;
   Semaphore turn_{1};
-  Event look_again_;  // pulsed for the one whose turn it is
-  int64_t wait_until_ns_ = INT64_MIN;  // that one's; INT64_MIN: nobody waits
+  Event look_again_;  // pulsed for the first in line
+  int64_t wait_until_ns_ = INT64_MIN;  // of the first in line; INT64_MIN: none waits
   GateStats stats_;
 };
 

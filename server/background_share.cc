@@ -13,7 +13,7 @@ double BackgroundShare::SavedAt(int64_t now_ns) const {
 }
 
 void BackgroundShare::ForegroundBegan(int64_t now_ns) {
-  if (!InUse(now_ns)) {  // what was done while nobody minded does not count
+  if (!InUse(now_ns)) {  // work done while the node was not in use does not count
     saved_ = 0;
     saved_ns_ = now_ns;
   }

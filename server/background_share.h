@@ -1,11 +1,10 @@
-// What background work (rebuilds, drains, rebalancing, scrubs) may take of a node that others are using. A pure state
-// machine: it is told what others do and what the background wants, and says when a piece of background work may
-// begin.
+// The share of a node that background work (rebuilds, drains, rebalancing, scrubs) may take from other users. A pure state
+// machine: it hears of requests and of background work that is wanted, and says when a piece of background work may begin.
 //
-// While others use the node the background gets a share of all bytes that are moved, and at least a floor of bytes per
-// second: a disk, network or processor that all of it goes through is left to the others for the rest, whatever it can
-// do, and the background never stops. When nobody has used the node for a moment it gets all. Pieces at once are bounded
-// always, so that who comes back waits behind few. O(log n) a call for n pieces that have begun. Not thread-safe.
+// While the node is in use the background gets a share of all bytes that are moved, and at least a floor of bytes per second.
+// So the rest of a disk, network or processor is left to requests, however fast it is, and the background never stops. When the
+// node has not been used for a moment the background gets all. Pieces at once are always bounded, so a returning user waits
+// behind few. O(log n) a call for n pieces that have begun. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,7 @@ struct BackgroundOptions {
   uint64_t floor_bytes_per_s = 8 * kMiB;    // > 0
   uint64_t max_saved_bytes = 4 * kMiB;      // of its share that it did not use at once
   size_t pieces = 4;                        // at once
-  int64_t quiet_ns = 100 * kMillisecond;    // without others: nobody uses the node
+  int64_t quiet_ns = 100 * kMillisecond;    // without requests: the node is not in use
   int64_t max_piece_ns = 5 * kSecond;       // one that takes longer (a disk that hangs) does not keep others waiting
 };
 
@@ -29,7 +28,7 @@ class BackgroundShare {
  public:
   explicit BackgroundShare(BackgroundOptions options) : options_(options) {}
 
-  // Somebody else's request; every one that began ends.
+  // A request by a user; each Begin has its End.
   void ForegroundBegan(int64_t now_ns);
   void ForegroundEnded(uint64_t bytes, int64_t now_ns);
 

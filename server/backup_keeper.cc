@@ -45,7 +45,7 @@ Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::s
   return SemaphoreHold(&calls_, 1);
 }
 
-// Of all disks, in order, each once. A disk that cannot be listed has nothing that could be had.
+// Objects of all disks, in order, each once. A disk that cannot be listed has no objects that could be read.
 Task<Result<std::vector<std::string>>> BackupKeeper::Names() {
   std::set<std::string> names;
   for (const BackupDisk& d : disks_()) {

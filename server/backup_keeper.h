@@ -1,7 +1,7 @@
-// Keeps objects of the metadata's backup on the node's disks (api/backup_api.h): files backup/NAME, beside the
-// shards and not among them, so that they can be read without an index, and without a metadata server. A new
-// object goes to the disk with most free space; on full disks, into what is kept for repair: deleting needs the
-// backup (meta/backup/archiver.h). For the executor's thread.
+// Keeps objects of the metadata's backup on the node's disks (api/backup_api.h): files backup/NAME, beside the shards and apart
+// from them, so that they can be read without an index, and without a metadata server. A new object goes to the disk with most
+// free space. On full disks it uses the repair reserve: deleting needs the backup (meta/backup/archiver.h). For the executor's
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace stria {
 
-inline constexpr uint64_t kBackupReserveBytes = 2 * kMiB;  // left free on a disk, whatever it is kept for
+inline constexpr uint64_t kBackupReserveBytes = 2 * kMiB;  // always left free on a disk
 inline constexpr int64_t kMaxBackupCalls = 16;              // being carried out; more are kRetryLater
 
 struct BackupDisk {
   Disk* disk = nullptr;
   bool writable = false;
-  uint64_t free_bytes = 0;  // net of what is kept for repair
+  uint64_t free_bytes = 0;  // net of the repair reserve
 };
 
 class BackupKeeper final : public BackupService {
  public:
-  // All outlive the keeper. `server`: cluster and incarnation. `disks`: those of the node that can be used now.
+  // All outlive the keeper. `server`: cluster and incarnation. `disks`: the node's usable ones now.
   BackupKeeper(const TokenVerifier* verifier, const DataServer* server, std::string node,
                std::function<std::vector<BackupDisk>()> disks);
 

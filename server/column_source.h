@@ -1,5 +1,5 @@
-// Reading a column of a stripe from the server that has it, checked: for those who make columns again or compare
-// them. For the executor's thread.
+// Reads a column of a stripe from the server that has it, and checks it: for rebuilds and comparisons of columns. For the
+// executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ struct ColumnReadEnv {
   Pool* cpu_pool = nullptr;
   uint64_t trace_id = 0;
 };
-// `offset`: of a block; `length`: whole blocks, or to the column's end. Their checksums go into the source's table.
-// kChecksum: not what was written, or a malformed reply; errors of the server and of the way to it.
+// `offset`: of a block; `length`: whole blocks, or to the column's end. Their checksums go into the source's table. kChecksum:
+// other bytes than were written, or a malformed reply; errors of the server and of the network.
 Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t length, ColumnReadEnv env);
 
 // True if an error says that the column's bytes are gone, not only out of reach for now.
 bool IsColumnLoss(FsError code);
-// True if all of the table was read and is what the stripe record says was written.
+// True if all of the table was read and agrees with the stripe record.
 bool IsAsWritten(const ColumnSource& source);
 
 }  // namespace stria

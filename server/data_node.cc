@@ -28,7 +28,7 @@ DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
       server_(&verifier_, ForDisks(options_.server, disks_.size())),
       backups_(&verifier_, &server_, options_.name, [this] { return BackupDisks(); }) {}
 
-// Also those without an index: what they have can be read.
+// Also disks without an index: their files can be read.
 std::vector<BackupDisk> DataNode::BackupDisks() const {
   std::vector<BackupDisk> out;
   for (size_t i = 0; i < disks_.size(); ++i) {
@@ -56,8 +56,8 @@ Task<Result<void>> DataNode::OpenStore(size_t i) {
   co_return Ok();
 }
 
-// Two with one identity: one is a copy of the other, and says the same of what it has, which may be old. The disk that has
-// the label of its slot is rather the original; else the first.
+// Two disks with one identity: one is a copy of the other, and lists the same shards, perhaps old. The disk that has the label
+// of its slot is more likely the original; otherwise the first.
 void DataNode::KeepCopiesOut() {
   for (size_t i = 0; i < disks_.size(); ++i) {
     for (size_t j = i + 1; j < disks_.size(); ++j) {
@@ -66,7 +66,7 @@ void DataNode::KeepCopiesOut() {
       const bool first = in_its_slot(disks_[i]) || !in_its_slot(disks_[j]);
       DataNodeDisk& copy = disks_[first ? j : i];
       copy.problem = Error(FsError::kExist, CopyOf(copy, disks_[first ? i : j]));
-      copy.superblock.own = Uuid();  // it is nobody
+      copy.superblock.own = Uuid();  // it has no identity
       copy.kv = nullptr;
       copy.give_up = false;
     }
@@ -90,7 +90,7 @@ Task<void> DataNode::OpenStores() {
       if (!opened.ok()) d.problem = opened.error().WithContext(d.where);
     }
     if (d.problem.ok() || d.is_new) continue;
-    // What it returns by itself cannot be known; an index can be made again.
+    // Which deleted shards it would bring back cannot be known; an index can be made again.
     if (d.problem.code == FsError::kDiskFailed || d.problem.code == FsError::kIo) d.give_up = true;
     LogError("{}; going on without it", d.problem);
   }

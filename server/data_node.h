@@ -1,11 +1,11 @@
-// A whole data server, put together from its disks: shard stores, data service, agent. What the daemon
-// and the simulator run. For the executor's thread.
+// A whole data server, put together from its disks: shard stores, data service, agent. The daemon and the simulator run this.
+// For the executor's thread.
 //
-// Start-up: 1. every disk's index is opened and its stores serve under the identity of the last
-// registration, so that readers do without a metadata server that is down; 2. the agent registers, and
-// what the metadata server says replaces it. A disk that cannot be used is reported with the reason, and the
-// others serve; one whose index was made again comes back with Attach. 3. An empty directory is a disk that is not
-// mounted, or a new one: it is made only now, if the cluster knows no other in its place.
+// Start-up: 1. every disk's index is opened and its stores serve under the identity of the last registration, so that readers
+// need no metadata server; 2. the agent registers, and the metadata server's word replaces that identity. A disk that cannot be
+// used is reported with the reason, and the others serve; a disk whose index was made again comes back with Attach. 3. An empty
+// directory is a disk that is not mounted, or a new one: it becomes a disk only now, if the cluster knows no other in its
+// place.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ struct DataNodeEnv {
   MetaConnector* meta = nullptr;
   DataConnector* data = nullptr;
   Pool* cpu_pool = nullptr;
-  AdminConnector* admin = nullptr;  // may be missing: nobody orders scrubs then
+  AdminConnector* admin = nullptr;  // null: scrubs cannot be ordered
 };
 
 struct DataNodeOptions {
@@ -69,13 +69,13 @@ class DataNode {
   // May new disk `i` be made? False until the metadata server has been heard, and while the cluster knows a disk
   // in its place that no admin has given up: that one is reported as absent, with the reason.
   bool PlaceIsFree(size_t i);
-  // Disk `i`, which could not be used, can be now: its index was made again, or it is new. From here on it
-  // serves; what is missing from it is reported.
+  // Disk `i` was unusable and is usable now: its index was made again, or it is new. From here on it serves; missing shards are
+  // reported.
   Task<Result<void>> Attach(size_t i, DataNodeDisk disk);
   // Disk `i` is taken away: nothing is done there any more, and it is reported as absent. Its `disk` and `kv` must be good,
   // if only for errors, for as long as the node.
   void Detach(size_t i, const Error& why);
-  // Why disk `i` cannot be used, for the log and for who asks.
+  // Why disk `i` cannot be used, for the log and for status.
   void SetProblem(size_t i, const Error& problem);
   // ok(): it serves. By the number in the `disks` of Open.
   const Error& problem(size_t i) const { return disks_.at(i).problem; }

@@ -22,7 +22,7 @@ Error Busy() { return Error(FsError::kRetryLater, "this data server has too much
 
 ItemResult ToItem(const Error& e) { return ItemResult{e.code, e.message}; }
 
-// Sum of the items' lengths; nullopt beyond what one message may carry.
+// Sum of the items' lengths; nullopt if one message may not carry that much.
 template <class Item>
 std::optional<uint64_t> PayloadBytes(const std::vector<Item>& items) {
   uint64_t total = 0;
@@ -34,7 +34,7 @@ std::optional<uint64_t> PayloadBytes(const std::vector<Item>& items) {
   return total;
 }
 
-// Of the first and the last block some is left.
+// Of the first and the last block some must remain.
 bool OmitsSoundly(const ShardRead& r) {
   if (r.omit_head == 0 && r.omit_tail == 0) return true;
   return r.omit_head < kChecksumBlockBytes && r.omit_tail < kChecksumBlockBytes && r.omit_head + r.omit_tail < r.length;
@@ -56,7 +56,7 @@ Task<void> InOrder(std::vector<size_t> group, const Each* each) {
   for (const size_t i : group) co_await (*each)(i);
 }
 
-// What a disk keeps that says nothing ends here; the task goes on by itself, or not at all.
+// Calls to a silent disk end here; their tasks go on by themselves, or never end.
 template <class T>
 Task<Result<T>> UnlessSilent(ShardStore* store, Task<Result<T>> task) {
   if (store->silence().silent()) co_return store->silence().error();

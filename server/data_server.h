@@ -41,7 +41,7 @@ class DataServer final : public DataService {
   // `verifier` and the stores outlive the server.
   explicit DataServer(const TokenVerifier* verifier, DataServerOptions options = {});
 
-  // Who we are; kNotReady before. Called again when the metadata server says otherwise.
+  // The node's identity; kNotReady before. Called again when the metadata server changes it.
   void SetCluster(const Uuid& cluster, uint64_t incarnation) {
     cluster_ = cluster;
     incarnation_ = incarnation;
@@ -65,7 +65,7 @@ class DataServer final : public DataService {
   const Uuid& cluster() const { return cluster_; }  // 0: not registered yet
   uint64_t incarnation() const { return incarnation_; }
   const DataServerStats& stats() const { return stats_; }
-  // Of all that is done on this node's disks; what does not come as a request goes through it as well.
+  // All work on this node's disks goes through it, also work that is no request.
   BackgroundGate& gate() { return gate_; }
 
   Task<Result<WriteReply>> Write(WriteRequest request) override;
@@ -76,14 +76,14 @@ class DataServer final : public DataService {
   Task<Result<InventoryReply>> Inventory(InventoryRequest request) override;
 
  private:
-  // What a request occupies while it is carried out.
+  // The memory that a request takes while it is carried out.
   struct Admission {
     SemaphoreHold background;
     GateUse use;
     SemaphoreHold request;
     SemaphoreHold bytes;
   };
-  // The store for an item whose token is good.
+  // The store for an item, after its token was checked.
   Result<ShardStore*> CheckItem(ShardId shard, TargetId target, const std::string& token, TokenRight right);
   Result<void> CheckHeader(const DataHeader& header) const;
   Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);

@@ -1,5 +1,5 @@
-// Running a task so that it ends even if nobody waits for it any more. A cancelled request (the peer
-// went away) must not leave a shard half way between two states.
+// Runs a task to its end even if its caller goes away. A cancelled request (the peer went away) must not leave a shard half way
+// between two states.
 #pragma once
 
 #include <utility>

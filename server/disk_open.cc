@@ -116,7 +116,7 @@ Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env, bool may_make) {
     opened = co_await OpenIndex(&d, env);
     d.reindex = opened.code() == FsError::kCorrupt || opened.code() == FsError::kNoEnt;
   } else {
-    // Without its superblock nobody knows whose it is; the directory itself may only not be mounted yet.
+    // Without its superblock the disk's owner is unknown; perhaps the directory is only not mounted yet.
     d.give_up = opened.code() == FsError::kCorrupt;
   }
   if (opened.code() == FsError::kBusy) co_return opened.error().WithContext(d.where);

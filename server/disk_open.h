@@ -1,6 +1,6 @@
-// The disks of a real data server: directories with an index in RocksDB. Opens them, says what is wrong
-// with those that cannot be used, and makes a lost or damaged index again beside the files, so that a crash
-// on the way leaves the disk as it was. Blocks where it says so; for the executor's thread.
+// The disks of a real data server: directories with an index in RocksDB. Opens them, describes the faults of unusable ones, and
+// makes a lost or damaged index again beside the files, so that a crash on the way leaves the disk as it was. Blocks where it
+// says so; for the executor's thread.
 #pragma once
 
 #include <memory>
@@ -43,12 +43,12 @@ struct OpenDisk {
   DataNodeDisk ForNode() const;
 };
 
-// Blocks. An error only where two servers might use one disk (kBusy); everything else is a `problem`.
-// `may_make`: an empty directory becomes a disk. Only when the cluster knows no disk there: the directory of one
-// that is not mounted is empty, too.
+// Blocks. An error only where two servers might use one disk (kBusy); all other faults are a `problem`. `may_make`: an empty
+// directory becomes a disk. Only when the cluster knows no disk there, because the directory of an unmounted disk is empty,
+// too.
 Task<Result<OpenDisk>> OpenDataDisk(DiskSpec spec, DiskEnv env, bool may_make);
 
-// What is in `index` is not used any more: it becomes `index.old`, and the next start makes another. Blocks.
+// Gives up the content of `index`: it becomes `index.old`, and the next start makes another. Blocks.
 Result<void> SetIndexAside(const OpenDisk& disk);
 
 // An index in `index.new`, from everything that is on the disk. Opens it in `disk`.

@@ -17,7 +17,7 @@ struct DiskPlace {
 };
 
 Result<DiskPlace> PlaceOf(const std::string& path);
-// Of the disk that is there now. kNoEnt: no directory, or none with a superblock. Others: it cannot be read.
+// The superblock of the disk that is there now. kNoEnt: no directory, or no superblock. Others: it cannot be read.
 Result<Uuid> DiskAt(const std::string& path);
 // ok() while the disk that was opened there is there, as far as can be seen: one that returns errors is not gone.
 Error LookForDisk(const std::string& path, const DiskPlace& place, const Uuid& disk);

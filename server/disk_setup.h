@@ -1,5 +1,5 @@
-// Whose disk is this? Reads or makes the superblock of a data disk, and refuses with one sentence what
-// is not ours: a disk of another cluster or node, a swapped one, a directory that is something else.
+// The owner of a disk: reads or makes the superblock of a data disk, and refuses with one sentence a disk of another cluster or
+// node, a swapped one, or a directory that is something else.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ Task<Result<Superblock>> OpenSuperblock(Disk* disk, DiskSetup setup);
 Task<Result<void>> AdoptCluster(Disk* disk, Superblock* sb, Uuid cluster, uint64_t incarnation,
                                 std::string label);
 
-// What the metadata server called this disk at the last registration: the file `identity`. With it a
-// node serves readers although no metadata server is up.
+// The name of this disk from the last registration: the file `identity`. With it a node serves readers although no metadata
+// server is up.
 struct DiskIdentity {
   TargetId target;
   uint64_t incarnation = 0;
@@ -46,10 +46,9 @@ inline constexpr char kIdentityFile[] = "identity";
 Task<Result<DiskIdentity>> ReadIdentity(Disk* disk);
 Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity);  // durable on return
 
-// Which node these disks are on, from what they remember of their last registration; 0: none of them knows.
-// One that remembers another name was carried here from that node, and does not count. Disks of this name from
-// before and after it was given to a new machine differ: what most say; the metadata server lets only one live.
-// kInval if the others differ.
+// The node that these disks are on, from their last registrations; 0: none has one. A disk with another name was carried here
+// from that node, and does not count. If the name was given to a new machine, disks from before and after differ: the majority
+// decides; the metadata server lets only one live. kInval if the others differ.
 Result<Uuid> AgreeOnNode(const std::string& node_name,
                          const std::vector<std::pair<std::string, DiskIdentity>>& disks);
 

@@ -1,8 +1,8 @@
-// Whether a disk is there at all while others wait for it (common/silence.h): when it has kept somebody waiting for a second, it
-// is asked for something that it must have itself. If that is not answered within another, it says nothing: whoever waits is
-// told to do without it, until it answers. A disk that has much to do answers such a question in between.
+// Whether a disk is there at all while calls wait for it (common/silence.h). When a call has waited for a second, the disk is
+// asked for a thing that it must read itself. If that takes another second, the disk is silent: waiting calls are told to do
+// without it, until it answers. A busy disk answers such a question in between.
 //
-// One question at a time, never cut off: a disk that hangs keeps the thread that asks.
+// One question at a time, never cut off: a hanging disk keeps the thread that asks.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class DiskSilence {
   using Ask = std::function<Task<void>()>;  // ends with the answer, good or bad
   DiskSilence(std::string name, Ask ask) : name_(std::move(name)), ask_(std::move(ask)) {}
 
-  // While it lives somebody waits for the disk.
+  // While this lives a call waits for the disk.
   class Wait {
    public:
     explicit Wait(DiskSilence* disk);
@@ -34,7 +34,7 @@ class DiskSilence {
 
   bool silent() const { return silence_.lost(); }
   Event& found() { return found_; }  // pulsed when it is found silent
-  Error error() const;               // that those get who wait
+  Error error() const;               // for the waiting calls
 
  private:
   void Expect();

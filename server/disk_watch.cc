@@ -12,7 +12,7 @@ void DiskWatch::Start() {
 }
 
 Task<void> DiskWatch::Follow(size_t i) {
-  // Also one whose index opened, and then could not be read.
+  // Also a disk whose index opened, and then could not be read.
   const bool damaged = (*disks_)[i].index && node_->problem(i).code == FsError::kCorrupt;
   if ((*disks_)[i].reindex || damaged) co_await MakeIndexAgain(i);
   while (true) {
@@ -21,7 +21,7 @@ Task<void> DiskWatch::Follow(size_t i) {
   }
 }
 
-// A disk whose index is lost or damaged: the others serve meanwhile.
+// A disk whose index is lost or damaged; the others serve meanwhile.
 Task<void> DiskWatch::MakeIndexAgain(size_t i) {
   OpenDisk& d = (*disks_)[i];
   LogWarning("{}: making its index again, from everything that is on it", d.where);
@@ -52,7 +52,7 @@ Task<void> DiskWatch::AwaitEnd(size_t i) {
     const OpenDisk& d = (*disks_)[i];
     Error gone;
     if (!d.superblock.own) {
-      gone = node_->problem(i);  // it is no disk of ours yet: its place is looked at anew
+      gone = node_->problem(i);  // not yet a disk of this node: its place is looked at anew
     } else if (d.index_pool) {
       gone = co_await RunOn(*d.index_pool, [path = d.spec.path, place = d.place, disk = d.superblock.own] {
         return LookForDisk(path, place, disk);

@@ -1,8 +1,8 @@
-// Looks after the disks of a running data server: one that goes away under it (unmounted, pulled out, replaced in its own
-// directory, taken out by an admin) is let go within a heartbeat, and whatever lies in its place then is used as soon as it
-// may be: the same disk again, or a new one when the cluster knows no other there. Lost indexes are made again.
+// Looks after the disks of a running data server. A disk that goes away (unmounted, pulled out, replaced in its own directory,
+// taken out by an admin) is released within a heartbeat. A disk in its place is used as soon as it may be: the same disk again,
+// or a new one when the cluster knows no other there. Lost indexes are made again.
 //
-// Of each disk: it has it (then it is looked for every second), or it has not (then its place is). For the executor's thread.
+// Looks each second: while it has a disk, for the disk; otherwise, at its place. For the executor's thread.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ inline constexpr int64_t kAwaitRegistrationNs = 100 * kMillisecond;
 
 class DiskWatch {
  public:
-  // All outlive it; `disks` are those of the node, by the same numbers.
+  // All outlive it; `disks` are the node's, by the same numbers.
   DiskWatch(DataNode* node, LocalOpener* local, std::vector<OpenDisk>* disks, DiskEnv env)
       : node_(node), local_(local), disks_(disks), env_(std::move(env)) {}
   // After the node's start.
   void Start();
-  // Before the node's end. What it keeps of disks that are gone it keeps until its own.
+  // Call before the node's end. It keeps parts of gone disks until its own end.
   void Stop() { scope_.CancelAll(); }
 
  private:

@@ -108,7 +108,7 @@ class FakeMeta final : public MetaService {
 #undef STRIA_NOT_HERE
 
   ClusterMap map;
-  bool away = false;  // nobody answers
+  bool away = false;  // no server answers
   uint64_t epoch = 0;
   int64_t beat_ns = kSecond;
   int registrations = 0;

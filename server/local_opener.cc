@@ -18,7 +18,7 @@ Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, 
     co_return Error(FsError::kNoSuchShard, "target " + std::to_string(target.v) + " is not on this node");
   }
   if (store->hung()) co_return Error(FsError::kDiskFailed, "the disk does not answer");
-  // What is wrong with a record or a file is counted and reported by the read that comes instead.
+  // The network read that follows counts and reports a bad record or file.
   CO_ASSIGN_OR_RETURN(const ShardRecordPtr record, co_await store->index().Get(shard));
   if (!record) co_return Error(FsError::kNoSuchShard);
   if (record->kind != ShardKind::kRaw || record->crcs.size() > kMaxLocalCrcs) {

@@ -1,5 +1,5 @@
-// Gives readers on the same machine the files of sealed raw shards (api/local_api.h). Tokens are checked as
-// for a read. What they read is not seen here, only that they do. For the executor's thread.
+// Gives readers on the same machine the files of sealed raw shards (api/local_api.h). Tokens are checked as for a read. The
+// server sees that they read, but not which bytes. For the executor's thread.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// A DataConnector that notes which servers could not be reached lately: the node tells the metadata server, as nobody else may
-// see it. For the executor's thread.
+// A DataConnector that notes which servers could not be reached lately. The node tells the metadata server, because perhaps no
+// other node sees it. For the executor's thread.
 #pragma once
 
 #include <map>

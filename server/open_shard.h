@@ -22,7 +22,7 @@ struct Sealed {
   uint64_t digest = 0;
 };
 
-// One attempt to seal; all who ask for the same wait for it.
+// One attempt to seal; all callers for the same shard wait for it.
 struct SealAttempt {
   uint64_t length = 0;
   Event done;
@@ -37,7 +37,7 @@ struct OpenShard {
     uint32_t length = 0;  // 0: not written
     bool in_flight = false;
   };
-  // How the blocks of an arriving write compare with what is there.
+  // How the blocks of an arriving write compare with the blocks that are there.
   enum class Overlap : uint8_t {
     kFresh,     // at least one is new; none differs
     kRepeat,    // all are there with the same checksums
@@ -47,7 +47,7 @@ struct OpenShard {
 
   const ShardId id;
   std::vector<Block> blocks;
-  std::map<uint64_t, Buffer> small;  // by block number: bytes of a shard that is not a file yet
+  std::map<uint64_t, Buffer> small;  // by block number: bytes of a shard without a file
   uint64_t buffered_bytes = 0;       // in `small`
   bool raw = false;                  // its file exists and has all bytes that were written
   AsyncMutex spill;                  // held while it becomes a file

@@ -1,9 +1,8 @@
-// Does the parity of a stripe fit its data? Reads all its columns, checked block by block, computes the parity again
-// and compares. That finds what no checksum of a shard finds: columns that are each whole, but not of one stripe.
+// Does the parity of a stripe fit its data? Reads all its columns, checked block by block, computes the parity again and
+// compares. That finds what no checksum of a shard finds: columns that are each whole, but not of one stripe.
 //
-// The digests in the stripe record tell which column is not what was written, if one is not: then repair makes it
-// again. If all are as they were written, the stripe was written so: nobody can know what is right, and it is only
-// reported.
+// The digests in the stripe record tell which column is wrong, if one is: then repair makes it again. If all columns are as
+// written, the stripe was written wrong: which bytes are right cannot be known, and it is only reported.
 //
 // Memory: a window of all columns of a group and its parity, at most 2 * 8 MiB.
 #pragma once
@@ -28,7 +27,7 @@ struct ParityCheckEnv {
 };
 struct ParityCheckResult {
   bool fits = true;              // meaningless if some columns are wrong
-  std::vector<uint16_t> wrong;   // columns that are not what was written; ascending
+  std::vector<uint16_t> wrong;   // columns that differ from their digests; ascending
   uint64_t bytes_read = 0;
 };
 // REQUIRES: the grant has a read token for each column. Errors: kBadRequest (malformed); the first of a column that

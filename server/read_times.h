@@ -21,7 +21,7 @@ class ReadTimes {
   static constexpr int64_t kLatelyNs = 120 * kSecond;  // ... of this time
   static constexpr size_t kFewestReads = 4;
 
-  // A read that is going on; it ends with the object, also if nobody waits for it any more.
+  // A read under way; it ends with the object, also if its caller has gone.
   class Timer {
    public:
     explicit Timer(ReadTimes* times) : times_(times), began_ns_(Executor::Current().NowNs()) {

@@ -15,7 +15,7 @@
 namespace stria {
 namespace {
 
-// What one window is decoded from; shared with the pool's thread.
+// The sources of one window; shared with the pool's thread.
 struct Inputs {
   std::vector<uint32_t> available;
   std::vector<Buffer> bytes;  // empty: zeros
@@ -150,7 +150,7 @@ class Rebuild {
     return TableDigest(ReseedTable(old_table_, old_.shard, work_.new_shard, old_.length), old_.length);
   }
 
-  // Of a column that is made for the first time: all of each source was read.
+  // For a column that is made for the first time: all of each source was read.
   bool AreSourcesAsWritten() const {
     return std::ranges::all_of(sources_, [](const ColumnSource& s) { return IsAsWritten(s); });
   }
@@ -300,8 +300,7 @@ class Rebuild {
     co_return bytes;
   }
 
-  // Reads the rest of every source that was used, so that its table is whole, and drops those whose
-  // table is not the one that was written.
+  // Reads the rest of every used source, so that its table is whole, and drops sources whose tables have a wrong digest.
   Task<void> FindLiars() {
     std::vector<ColumnSource*> used;
     auto add_if_used = [&used](ColumnSource* s) {
@@ -326,7 +325,7 @@ class Rebuild {
   Column old_;
   uint64_t window_bytes_ = 0;
   uint64_t next_ = 0;                // offset of the next window to make
-  std::vector<uint32_t> old_table_;  // of what was made, under the old ShardId
+  std::vector<uint32_t> old_table_;  // of the new bytes, under the old ShardId
   uint64_t new_digest_ = 0;          // AlreadyMade only
   std::vector<ColumnSource> sources_;  // of the group, in order of preference
   ColumnSource self_;                  // the old shard, when copying

@@ -3,14 +3,14 @@
 //   1. The lost shard's length and digest are in the stripe record. Windows of it are made two at a
 //      time: whole-block ranges are pulled from k columns of its group, checked, and decoded (or pulled
 //      from the old shard itself when it is only moving), then written under the new ShardId.
-//      What is done here goes through the node's gate, what is asked of others through theirs.
+//      Work here goes through this node's gate, reads from other nodes through theirs.
 //   2. A source that fails is replaced by another column, if there is one, and named in the result.
-//   3. The checksums of all that was made, under the old ShardId, must have the recorded digest.
-//      If not, a source has lied consistently: the one whose whole table has another digest than its
-//      own column's is dropped and everything is made once more.
+//   3. The checksums of all new bytes, under the old ShardId, must have the recorded digest. If not, a source has lied
+//      consistently: the one whose whole table differs from its own column's digest is dropped, and everything is made once
+//      more.
 //   4. Seal. Only then does the result say kOk.
-// A parity column that names the new shard as its own is made for the first time, from the data columns of its group:
-// there is no digest to compare with at 3, so each of them must have its own. The next scrub compares parity with data.
+// A parity column that names the new shard as its own is made for the first time, from the data columns of its group. There is
+// no digest to compare with at 3, so each data column must have its own. The next scrub compares parity with data.
 //
 // Memory: kRebuildWindows * (k + 1) windows, at most 2 * 8 MiB + 2 * 64 KiB * (k + 1).
 #pragma once

@@ -1,8 +1,8 @@
-// Makes the index of a disk again from its files, when RocksDB is lost or damaged. Segments tell small
-// shards, and the checksums of large ones; every byte is read and checked, and only what is whole gets
-// a record. Shards deleted long ago may come back: the metadata does not know them, the quarantine
-// takes them. A large shard whose checksums were lost with a segment is not deleted and not trusted: its
-// checksums are made from its bytes, and it gets a record only if the metadata knows it with their digest.
+// Makes the index of a disk again from its files, when RocksDB is lost or damaged. Segments list small shards, and the
+// checksums of large ones; every byte is read and checked, and only whole shards get a record. Long deleted shards may come
+// back: the metadata does not know them, so the quarantine takes them. A large shard whose checksums were lost with a segment
+// is neither deleted nor trusted: its checksums are made from its bytes, and it gets a record only if the metadata knows it
+// with their digest.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct UnprovedShard {
 struct ReindexResult {
   uint64_t shards = 0;
   uint64_t bytes = 0;
-  uint64_t damaged = 0;   // entries whose bytes are missing or wrong
+  uint64_t damaged = 0;   // entries with missing or wrong bytes
   uint64_t segments = 0;  // read
   uint64_t bad_segments = 0;
   std::vector<UnprovedShard> unproved;

@@ -1,5 +1,5 @@
-// A disk and its index that can be taken from those who use them while the server runs: from then on every call fails, and
-// what was open is closed, so that the disk can be unmounted or another put in its place.
+// A disk and its index that can be taken from their users while the server runs: from then on every call fails, and open files
+// are closed, so that the disk can be unmounted or another put in its place.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ namespace stria {
 // For the executor's thread, as every Disk.
 class RemovableDisk final : public Disk {
  public:
-  // One that was removed may not answer any more: nobody waits for its closing then.
+  // A removed disk may not answer any more: then no caller waits for its closing.
   explicit RemovableDisk(std::unique_ptr<Disk> disk)
       : disk_(disk.release(), [removed = removed_](Disk* d) {
           if (removed->load()) std::thread([d] { delete d; }).detach();
           else delete d;
         }) {}
-  // What is under way ends first; then it is closed.
+  // Calls under way end first; then it is closed.
   void Remove(Error why) {
     removed_->store(true);
     why_ = Error(FsError::kDiskFailed, std::move(why.message));

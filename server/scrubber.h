@@ -1,7 +1,7 @@
-// Reads every sealed shard of a disk at a set pace and checks it: against the metadata, which knows what was
-// written where (so that a lost or stale record is found), and against its checksums (so that a flipped bit is
-// found). Stripes whose first parity shard is here are read as a whole, at the same pace, and their parity is compared
-// with their data. What is wrong is reported; repair makes it again from parity.
+// Reads every sealed shard of a disk at a set pace and checks it: against the metadata, which knows the shards of each disk
+// (finds lost or stale records), and against its checksums (finds flipped bits). Stripes whose first parity shard is here are
+// read as a whole, at the same pace, and their parity is compared with their data. Faults are reported; repair makes the shards
+// again from parity.
 //
 // A pass begins by itself from time to time, and when one was ordered. For the executor's thread.
 #pragma once
@@ -24,9 +24,9 @@ struct ScrubOptions {
   int64_t first_after_ns = 3600 * kSecond;     // of the start
 };
 
-// What a scrub asks of others. Any may be null: then that is not checked.
+// The scrubber's questions to others. Any may be null: then that is not checked.
 struct ScrubHooks {
-  // What the metadata says of the shards in (after, last]; these are all that are there.
+  // The metadata's list of all shards in (after, last].
   std::function<Task<Result<CompareShardsReply>>(ShardId after, ShardId last, std::vector<HeldShard> held)> compare;
   // Reports one that should be there and is not.
   std::function<Task<Result<void>>(ShardId)> lost;
@@ -50,7 +50,7 @@ class Scrubber {
   Task<Result<void>> CompareAll();
   // One pass.
   Task<Result<void>> Pass();
-  // What the metadata server wants. `start`: this disk is to begin a pass for the order, unless one has.
+  // The metadata server's order. `start`: this disk is to begin a pass for it, unless it has begun one.
   void Obey(const ScrubOrder& order, bool start);
   // Bytes a second, unless the metadata server wants another rate.
   void SetRate(uint64_t bytes_per_s) { options_.bytes_per_s = bytes_per_s; }

@@ -68,9 +68,9 @@ std::string EncodeSegmentHead(const Uuid& disk, uint64_t segment, const SegmentE
 Result<SegmentEntry> DecodeSegmentHead(const Uuid& disk, uint64_t segment, uint64_t offset,
                                        std::string_view bytes);
 
-// All entries whose heads are whole, in order; what lies between is skipped. Payloads are not read.
-// kCorrupt if the segment's header is bad. That is not looked at if `begin` is given, an offset from which on entries are
-// wanted: after a power cut it may be missing where later batches are not.
+// All entries whose heads are whole, in order; bytes between them are skipped. Payloads are not read. kCorrupt if the segment's
+// header is bad. With `begin`, an offset from which on entries are wanted, the header is not looked at: after a power cut it
+// may be missing where later batches are not.
 Task<Result<std::vector<SegmentEntry>>> ScanSegment(Disk* disk, Uuid disk_uuid, uint64_t segment, uint64_t size_bytes,
                                                     uint64_t begin = 0);
 

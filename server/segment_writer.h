@@ -21,8 +21,8 @@ namespace stria {
 
 class SegmentWriter {
  public:
-  // Keeps a segment from being removed, as between an append and the index records that name it. That of an append also
-  // says that the index lacks these records.
+  // Keeps a segment from being removed, as between an append and the index records that name it. An append's hold also says
+  // that the index lacks these records.
   class Pin {
    public:
     Pin() = default;
@@ -78,7 +78,7 @@ class SegmentWriter {
   // Writes the items as one batch of the active segment, and syncs its file if so asked; else it is not durable before
   // that. After an error the segment is not appended to any more. Calls may overlap.
   Task<Result<Appended>> Append(std::vector<Item> items, bool sync);
-  // Waits until the index has what was appended before.
+  // Waits until the index has all earlier appends.
   Task<void> AllIndexed();
 
   bool Removable(uint64_t segment) const { return segment != active_ && !pins_.contains(segment); }

@@ -1,5 +1,5 @@
-// What a shard store does by itself: removes leftovers of a crash, drops abandoned open shards, syncs
-// checksum tables now and then, compacts segments.
+// Background work of a shard store: removes leftovers of a crash, drops abandoned open shards, syncs checksum tables now and
+// then, compacts segments.
 #include <algorithm>
 #include <utility>
 
@@ -121,8 +121,8 @@ Task<Result<bool>> ShardStore::CompactOne() {
   co_return true;
 }
 
-// Not while a change of what is live in it is not durable; who makes that change comes here after it. If
-// removing fails the next start finds it, with nothing live in it.
+// Not while a change of its live bytes is not durable; the maker of that change comes here afterwards. If removing fails the
+// next start finds the segment, with nothing live in it.
 Task<void> ShardStore::RemoveSegment(uint64_t segment) {
   if (!segments_.Removable(segment) || !segments_.sizes().contains(segment) || !index_.Settled(segment)) {
     co_return;
@@ -132,8 +132,8 @@ Task<void> ShardStore::RemoveSegment(uint64_t segment) {
   if (!removed.ok() && removed.code() != FsError::kNoEnt) CountWrite(removed.error());
 }
 
-// Moves everything live elsewhere. First what the file says is in it; if its heads are damaged or were
-// never synced, what the index says.
+// Moves all live shards elsewhere: first those that the file lists, then, if its heads are damaged or were never synced, those
+// that the index lists.
 Task<Result<void>> ShardStore::EmptySegment(uint64_t segment, size_t* busy) {
   const uint64_t size = segments_.sizes().at(segment);
   Result<std::vector<SegmentEntry>> entries = co_await ScanSegment(disk_, options_.disk, segment, size);
@@ -158,9 +158,9 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment, size_t* busy) {
   co_return Ok();
 }
 
-// Copies those that are still in `segment` to the active one, chunk by chunk: append, sync, index. Nobody deletes one
-// meanwhile: its copy would be there after the deletion, and be found by Open.
-// Bytes are copied as they are: damaged ones stay damaged under their checksums. Returns bytes moved.
+// Copies shards that are still in `segment` to the active one, chunk by chunk: append, sync, index. None may be deleted
+// meanwhile: its copy would be there after the deletion, and Open would find it. Bytes are copied as they are: damaged ones
+// stay damaged under their checksums. Returns bytes moved.
 Task<Result<uint64_t>> ShardStore::MoveShards(uint64_t segment, std::vector<ShardId> shards, size_t* busy) {
   uint64_t total = 0;
   size_t next = 0;

@@ -94,8 +94,8 @@ Task<void> ShardStore::CommitSteps(std::vector<Pending>* batch) {
     changes.push_back(std::move(c));
   }
   if (changes.empty()) co_return;
-  // What is packed Open finds in the segment if the index has lost it. So that there is little to look through, the first
-  // batch of each segment is synced, and with it those of the segments before.
+  // If the index loses packed shards, Open finds them in the segment. So that it looks through little, the first batch of each
+  // segment is synced, and with it those of the segments before.
   const auto durable = tells_itself ? ShardIndex::Durable::kLater : ShardIndex::Durable::kNow;
   Result<std::vector<AppliedChange>> applied = co_await index_.Apply(std::move(changes), durable);
   if (!applied.ok()) {

@@ -122,8 +122,8 @@ Task<Result<void>> ShardIndex::Open() {
   Result<void> loaded = co_await LoadCounts();
   if (loaded.code() == FsError::kCorrupt) co_return co_await Recount();
   if (!loaded.ok()) co_return loaded;
-  // What a killed process wrote last can be read, but may not be durable yet; and a record that can be
-  // read is taken as proof that the shard is sealed.
+  // The last records of a killed process can be read, but may not be durable yet; and a readable record is taken as proof that
+  // the shard is sealed.
   co_return co_await kv_->Sync();
 }
 
@@ -206,7 +206,7 @@ Task<Result<void>> ShardIndex::Recount() {
 
 Task<Result<std::optional<std::string>>> ShardIndex::Load(KvFamily family, std::string key) {
   KvStore* kv = kv_;
-  // Not worth another thread; but who asks for very many lets others in now and then.
+  // Too short for another thread; but with very many shards other tasks run in between.
   if (++loads_ % kLoadsAtOnce != 0) {
     if (auto cached = kv->GetIfCached(family, key)) co_return *std::move(cached);
   }
@@ -292,7 +292,7 @@ Task<Result<void>> ShardIndex::SyncUpTo(uint64_t number) {
 Task<Result<void>> ShardIndex::Sync() {
   uint64_t number = 0;
   {
-    const SemaphoreHold lock = co_await write_mutex_.Lock();  // what is being written
+    const SemaphoreHold lock = co_await write_mutex_.Lock();  // waits for writes under way
     number = written_;
   }
   if (number <= durable_) co_return Ok();

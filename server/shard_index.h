@@ -1,4 +1,4 @@
-// The index of one disk: where each sealed shard is and what its bytes must be. Lives in a KvStore:
+// The index of one disk: the place and checksum of each sealed shard. Lives in a KvStore:
 //
 //   family kShards   ShardId (8 bytes, big-endian) -> ShardRecord
 //   family kState    'T' -> Totals | 'S' + segment id -> live bytes of the segment
@@ -113,8 +113,8 @@ class ShardIndex {
   // Makes all of it durable that was applied before.
   Task<Result<void>> Sync();
 
-  // Of the entries in segments before this place all that count are in the index: the others were deleted, moved, or never
-  // acknowledged. Changes are written with the batches that follow. nullopt after Open: this index waits for nothing.
+  // The index has all valid entries in segments before this place: the others were deleted, moved, or never acknowledged.
+  // Changes are written with the next batches. nullopt after Open: this index lacks no records.
   std::optional<SegmentPlace> unindexed_from() const { return unindexed_from_; }
   void SetUnindexedFrom(SegmentPlace place) { unindexed_from_ = place; }
   // The same, durable on return.
@@ -127,7 +127,7 @@ class ShardIndex {
   };
   Task<Result<std::vector<Listed>>> List(ShardId after, size_t limit);
 
-  // Of the shards in (after, last].
+  // Shards in (after, last].
   Task<Result<std::map<ShardId, QuarantineMark>>> Marks(ShardId after, ShardId last);
   // nullopt removes. Not synced: losing a mark only prolongs the quarantine.
   Task<Result<void>> SetMarks(std::vector<std::pair<ShardId, std::optional<QuarantineMark>>> marks);
@@ -135,8 +135,8 @@ class ShardIndex {
   const IndexTotals& totals() const { return totals_; }
   // Segment id -> bytes of live entries; segments with none are not listed.
   const std::map<uint64_t, uint64_t>& segment_live_bytes() const { return live_; }
-  // What segment_live_bytes says of it is durable. Until then a power cut may bring back a record that
-  // names the segment: its file must stay.
+  // segment_live_bytes of it is durable. Before, a power cut may bring back a record that names the segment, so its file must
+  // stay.
   bool Settled(uint64_t segment) const {
     auto it = changed_.find(segment);
     return it == changed_.end() || it->second <= durable_;

@@ -1,4 +1,4 @@
-// How a shard store begins: what a power cut took from the index is entered again from the segments.
+// The start of a shard store: enters records again from the segments that a power cut took from the index.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -30,7 +30,7 @@ Task<Result<void>> ShardStore::Open() {
   co_return Ok();
 }
 
-// From here on only what is appended by this process can be missing in the index.
+// From here on the index can lack only appends of this process.
 Task<Result<void>> ShardStore::IndexTail() {
   if (const std::optional<SegmentPlace> from = index_.unindexed_from(); from && !Sabotaged(Sabotage::kForgetTail)) {
     uint64_t entered = 0;
@@ -44,14 +44,14 @@ Task<Result<void>> ShardStore::IndexTail() {
   co_return co_await index_.StoreUnindexedFrom({index_.totals().next_segment, 0});
 }
 
-// What is not whole was never acknowledged, or is damaged: nobody has a use for it. What is whole, but was not acknowledged,
-// is as good as if the answer had been lost.
+// A broken entry was never acknowledged, or is damaged: it is of no use. A whole entry that was not acknowledged is as good as
+// if the answer had been lost.
 Task<Result<uint64_t>> ShardStore::IndexTailOf(uint64_t segment, uint64_t size_bytes, SegmentPlace from) {
   const uint64_t begin = segment == from.segment ? std::max(from.offset, kSegmentHeaderBytes) : kSegmentHeaderBytes;
   Result<std::vector<SegmentEntry>> entries =
       co_await ScanSegment(disk_, options_.disk, segment, size_bytes, begin);
   if (!entries.ok()) {
-    // One bad place is no reason to do without the disk: what is missing for it is rebuilt.
+    // One bad place does not take away the disk: its missing shards are rebuilt.
     LogWarning("{}: shards in a segment that the index may have lost are not found: {}", options_.name,
                CountRead(entries.error()));
     co_return 0;

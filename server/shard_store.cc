@@ -112,7 +112,7 @@ Error ShardStore::Usable() const {
   return {};
 }
 
-// For what the disk itself must answer, not a cache.
+// For bytes from the disk itself, not from a cache.
 Task<void> ShardStore::AskDisk() {
   const auto answer = co_await disk_->ReadStored(std::string(kSuperblockFile), 0, kSuperblockBytes);
   (void)answer;
@@ -192,7 +192,7 @@ Task<Result<ShardStore::OpenPtr>> ShardStore::FindOrOpen(ShardId shard, uint64_t
                                                          const std::vector<uint32_t>& crcs) {
   while (blocked_.contains(shard)) co_await unblocked_.Wait();
   if (auto it = open_.find(shard); it != open_.end()) co_return it->second;
-  // Else another write could open it, and it be sealed, while we are told that there is no record of it.
+  // Else another write could open it, and seal it, while this one learns that it has no record.
   Blocks looks(this);
   CHECK(looks.Add(shard), "it was not blocked");
   Result<ShardRecordPtr> record = co_await index_.Get(shard, false);
@@ -484,8 +484,7 @@ Task<void> ShardStore::DropOpen(ShardId shard) {
 
 Task<Result<void>> ShardStore::Delete(std::vector<ShardId> shards) {
   CO_RETURN_IF_ERROR(Result<void>(Usable()));
-  // Until its file is gone nobody may begin such a shard anew. In order of ids, so that two deletes
-  // do not wait for each other.
+  // Until its file is gone the shard may not begin anew. In order of ids, so that two deletes do not wait for each other.
   std::sort(shards.begin(), shards.end());
   std::vector<IndexChange> changes;
   for (const ShardId shard : shards) {

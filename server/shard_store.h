@@ -1,21 +1,20 @@
 // The shards of one disk. A shard is open while it is written (in memory, and as raw file
 // shards/xx/<id> once it is larger than 256 KiB), then sealed for good, then deleted.
 //
-// Sealing (group commit; batches of whatever is waiting, two under way at most):
+// Sealing (group commit; batches of all waiting shards, two under way at most):
 //   1. small shards, and the checksum tables of raw ones, are appended to the active segment;
 //   2. one Disk::SyncFiles for all of the batch: bytes and directory entries;
-//   3. one index batch; synced if there are raw shards in it: small ones their segment tells of, and what the index
-//      lost of them in a power cut Open enters again (IndexTail);
+//   3. one index batch; synced if there are raw shards in it. Small ones are in their segment, and Open enters records again
+//      that the index lost in a power cut (IndexTail);
 //   4. replies. So a record in the index means that the bytes are durable.
 // Deleting: 1. index batch, synced; 2. files removed. So a file without a record is garbage, and Open
 // starts a scan that removes it. A crash between any two steps leaves a whole sealed shard or garbage.
 //
-// A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported,
-// reads go on as far as they can. A disk that hangs is refused work (kUnavailable) after two seconds (disk_silence.h), and
-// reported as failed after twenty, until it answers.
-// Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair),
-// kChecksum (bytes or record are not what was written; counted, and listed for a report), kNoSuchShard,
-// kShardSealed, kConflict, kRetryLater (a bound was reached), kBadRequest.
+// A failed sync of bytes or index fences the disk: nothing is written any more, `failed` is reported, reads go on as far as
+// they can. A hanging disk gets no work after two seconds (kUnavailable; disk_silence.h), and is reported as failed after
+// twenty, until it answers. Errors: kDiskFailed, kNoSpace (ordinary writers leave 5 % to repair), kChecksum (bytes or record
+// differ from what was written; counted, and listed for a report), kNoSuchShard, kShardSealed, kConflict, kRetryLater (a bound
+// was reached), kBadRequest.
 //
 // For the executor's thread. Tasks of Write, Seal and Delete must run to their end or end with the
 // store (detach.h); Read and the others may be cancelled.
@@ -50,10 +49,10 @@ inline constexpr size_t kMaxCommitBatches = 2;                  // group commits
 inline constexpr size_t kMaxCommitShards = 256;                 // per group commit
 inline constexpr uint64_t kMaxCommitPackedBytes = 16 * kMiB;    // per group commit
 inline constexpr uint64_t kRepairReservePercent = 5;
-inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index; nobody's shards
+inline constexpr uint64_t kMaxHardReserveBytes = 256 * kMiB;  // for the index alone
 inline constexpr uint64_t kMaxDiskErrors = 100;               // then the disk counts as failed
 inline constexpr size_t kMaxRememberedReads = 4096;          // shards that were read lately
-inline constexpr size_t kMaxRememberedBlocks = 16'384;       // of which parts were read lately: 1 GiB
+inline constexpr size_t kMaxRememberedBlocks = 16'384;       // blocks of which parts were read lately: 1 GiB
 inline constexpr size_t kMaxRememberedBadShards = 10000;      // remembered until reported
 inline constexpr uint64_t kMaxDiskWriteBytes = 64 * kMiB;  // being written to one disk; more is kRetryLater
 inline constexpr int64_t kSpacePeriodNs = 1 * kSecond;     // the disk is asked for its space
@@ -73,7 +72,7 @@ struct ShardBytes {
   LeftOut left_out;
 };
 
-// What is not wanted of the first and of the last block of a range.
+// The unwanted parts of the first and of the last block of a range.
 struct Omit {
   uint64_t head_bytes = 0;
   uint64_t tail_bytes = 0;
@@ -106,20 +105,19 @@ class ShardStore {
   // All outlive the store. `index_pool` runs the index's blocking calls, `cpu_pool` checksums.
   ShardStore(Disk* disk, KvStore* kv, Pool* index_pool, Pool* cpu_pool, ShardStoreOptions options);
 
-  // Loads the index, enters what it has lost in a power cut, and starts the background work. Before anything else.
+  // Loads the index, enters records that a power cut took, and starts the background work. Call first.
   Task<Result<void>> Open();
 
-  // `offset` in whole blocks; data in whole blocks but for the shard's last bytes; one CRC per block,
-  // checked here. Not durable. Repeating a write is fine, other bytes at the same place are kConflict.
-  // `repair` may use the reserve. `keep`: the memory that data lies in is little more than data, and may be kept until the
-  // shard is sealed; else what is kept is copied.
+  // `offset` in whole blocks; data in whole blocks but for the shard's last bytes; one CRC per block, checked here. Not
+  // durable. Repeating a write is fine; other bytes at the same place are kConflict. `repair` may use the reserve. `keep`: the
+  // memory behind data is little more than data, and may be kept until the shard is sealed; otherwise kept bytes are copied.
   Task<Result<void>> Write(ShardId shard, uint64_t offset, BufferChain data, std::vector<uint32_t> crcs,
                            bool repair, bool keep = false);
   // Durable on return. kNoSuchShard if not exactly `length` bytes were written. Again: same answer.
   Task<Result<Sealed>> Seal(ShardId shard, uint64_t length);
-  // Whole blocks, or to the shard's end; all but `omit` of it is returned, and was checked against its CRCs. (Of a block of
-  // which a part was read lately it may be just what is wanted that is read and checked.) `once`: as Disk::ReadOnce, as is
-  // what nobody has read lately.
+  // Whole blocks, or to the shard's end. Returns all but `omit`, checked against its CRCs. (Of a block that was read in part
+  // lately, only the wanted grains may be read and checked.) `once`: as Disk::ReadOnce; the same holds for shards that were not
+  // read lately.
   Task<Result<ShardBytes>> Read(ShardId shard, uint64_t offset, uint64_t length, bool once = false, Omit omit = {});
   // Durable on return. Shards that are not there are fine. REQUIRES: none twice.
   Task<Result<void>> Delete(std::vector<ShardId> shards);
@@ -143,11 +141,11 @@ class ShardStore {
   // One segment less than half live is emptied and removed; false if there was none.
   Task<Result<bool>> CompactOne();
 
-  // The disk is taken from it: nothing is done there any more. What still runs ends, with errors.
+  // The disk is taken away: the store does nothing there any more. Tasks that still run end with errors.
   void LetGo(const Error& why) { Fence(why); }
   bool failed() const { return !failure_.ok(); }
   bool hung() const;
-  // For those who wait for this disk on behalf of others.
+  // For calls that wait for this disk for other nodes.
   DiskSilence& silence() { return silence_; }
   const Error& failure() const { return failure_; }
   ShardIndex& index() { return index_; }
@@ -208,7 +206,7 @@ class ShardStore {
     explicit Blocks(ShardStore* store) : store_(store) {}
     Blocks(const Blocks&) = delete;
     ~Blocks() { End(); }
-    bool Add(ShardId shard) {  // false: somebody else has blocked it
+    bool Add(ShardId shard) {  // false: another task has blocked it
       if (!store_->blocked_.insert(shard).second) return false;
       shards_.push_back(shard);
       return true;
@@ -237,7 +235,7 @@ class ShardStore {
   Task<Result<void>> RemoveLeftovers();
   Task<void> DropIdle();
   Task<void> SyncDirtySegments();
-  // `busy` counts those that somebody else has in hand just now, and that stay.
+  // `busy` counts shards that another task has in hand just now; they stay.
   Task<Result<uint64_t>> MoveShards(uint64_t segment, std::vector<ShardId> shards, size_t* busy);
   Task<Result<void>> EmptySegment(uint64_t segment, size_t* busy);
   Task<void> RemoveSegment(uint64_t segment);
@@ -252,15 +250,15 @@ class ShardStore {
 
   std::map<ShardId, OpenPtr> open_;
   uint64_t buffered_bytes_ = 0;
-  // Shards whose file is being removed, which are being moved, or which somebody who is about to begin them looks for in the
-  // index: nobody else may begin them anew, or delete them, meanwhile.
+  // Shards whose file is being removed, that are being moved, or that a task about to begin them looks up in the index:
+  // meanwhile no other task may begin or delete them.
   std::set<ShardId> blocked_;
   Event unblocked_;
 
   std::deque<OpenPtr> waiting_seals_;
   Event seal_waits_;
   Semaphore commit_slots_{kMaxCommitBatches};
-  uint64_t synced_segment_ = 0;  // whose first records are durable in the index
+  uint64_t synced_segment_ = 0;  // its first records are durable in the index
 
   DiskSpace space_;
   uint64_t written_since_space_ = 0;

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kProbeAgainMinNs = 100 * kMillisecond;
 constexpr int64_t kProbeAgainMaxNs = 500 * kMillisecond;
 constexpr int64_t kProbeAgainLostNs = 4 * kSecond;
-constexpr int64_t kForgetNs = 60 * kSecond;  // one that nobody has asked for so long is as any other
+constexpr int64_t kForgetNs = 60 * kSecond;  // a peer that was not asked for so long is forgotten
 
 bool IsSilence(FsError code) { return code == FsError::kUnavailable || code == FsError::kDeadline; }
 
@@ -119,7 +119,7 @@ void SilentPeers::StartProbing(const PeerPtr& peer) {
   probes_.Spawn(Probe(peer));
 }
 
-// Asks it for nothing, again and again, until it answers or nobody is interested any more.
+// Probes it, again and again, until it answers or no caller is interested any more.
 Task<void> SilentPeers::Probe(PeerPtr peer) {
   const Executor& ex = Executor::Current();
   int64_t pause_ns = kProbeAgainMinNs;

@@ -1,8 +1,8 @@
-// Other data servers as this one asks them, for rebuilds and other work in the background: a DataConnector whose calls end with
-// kUnavailable when the server that they go to says nothing at all (common/silence.h), or has said nothing lately. One that has
-// much to do answers probes, and is waited for.
+// Other data servers for rebuilds and other background work of this one: a DataConnector whose calls end with kUnavailable when
+// their server is silent (common/silence.h), or was so lately. A busy server answers probes, and calls wait for it.
 //
-// Whoever asks can go on with other servers, or try again later: so nobody counts how many are given up. For the executor's thread.
+// Callers can go on with other servers, or try again later, so any number of servers may be given up. For the executor's
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class SilentPeers final : public DataConnector {
     Timer doubt;  // until it may be in doubt
     bool probing = false;
     int64_t asked_ns = 0;  // last
-    Uuid cluster;          // by whose word
+    Uuid cluster;          // the cluster in whose name probes go
     uint64_t incarnation = 0;
   };
   using PeerPtr = std::shared_ptr<Peer>;

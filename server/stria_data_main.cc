@@ -60,7 +60,7 @@ class Daemon final : public DaemonFrame {
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     node_.reset();
-    watch_.reset();  // it keeps what the node's last calls may use
+    watch_.reset();  // it keeps parts that the node's last calls may use
     disks_.clear();
   }
 

@@ -28,7 +28,7 @@ struct WidenEnv {
   Pool* cpu_pool = nullptr;
 };
 
-// Never fails: what went wrong is in the result; what was written then is the metadata's to collect.
+// Never fails: errors are in the result; the metadata server collects shards that were written.
 Task<WidenResult> RunWiden(WidenWork work, WidenEnv env);
 
 }  // namespace stria

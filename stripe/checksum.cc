@@ -62,7 +62,7 @@ uint32_t ZeroShift(uint64_t bytes) {
   return shift;
 }
 
-// The register after bytes whose own is `bare`.
+// The register after bytes that have `bare` as their own.
 uint32_t AdvanceOver(uint32_t reg, uint32_t bare, uint64_t bytes) {
   return bytes == 0 ? reg : MultiplyModulo(reg, ZeroShift(bytes)) ^ bare;
 }
@@ -74,7 +74,7 @@ uint32_t Bare(const BufferChain& bytes) {
   return reg;
 }
 
-// What a change of id changes in the register before the block's bytes. The block number cancels out.
+// The change of the register before the block's bytes by a change of id. The block number cancels out.
 uint32_t SeedDifference(ShardId from, ShardId to) { return AdvanceIds(0, from.v ^ to.v, 0); }
 
 }  // namespace

@@ -11,8 +11,8 @@
 // ids and the block's length. Reseed uses it, so that a rebuild, which writes old bytes under a new
 // ShardId, checks them against the recorded digest and makes the new table with one pass over them.
 //
-// So are parts of a block: who is given some bytes of it and the bare checksums of those before and after them can check the
-// block's (LeftOut). A reader of 4 KiB is sent no more, and checks it against what the writer computed all the same.
+// So are parts of a block: with some bytes of it and the bare checksums of the bytes before and after them the block's checksum
+// can be checked (LeftOut). So a reader of 4 KiB receives no more, and still checks it against the writer's checksum.
 //
 // Pure functions, safe from any thread.
 #pragma once
@@ -37,7 +37,7 @@ uint32_t BlockCrc(ShardId shard, uint64_t block_index, std::span<const uint8_t> 
 // The table of a whole shard.
 std::vector<uint32_t> ChecksumTable(ShardId shard, std::span<const uint8_t> bytes);
 
-// Of any table; one that does not fit the length has some other digest than the one that does.
+// Of any table; a table of another length has another digest.
 uint64_t TableDigest(std::span<const uint32_t> table, uint64_t shard_bytes);
 
 // Makes the table of a shard whose bytes come in order, in pieces of any size.
@@ -52,7 +52,7 @@ class ChecksumBuilder {
  private:
   ShardId shard_;
   uint64_t length_bytes_ = 0;
-  uint32_t register_ = 0;        // of the block that is not full, if any
+  uint32_t register_ = 0;        // of the last block, if it is not full
   std::vector<uint32_t> table_;  // of full blocks
 };
 
@@ -63,7 +63,7 @@ std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::
                                       std::span<const uint32_t> table_part);
 
 // Bytes at the beginning of the first block of a range and at the end of its last that are not at hand: how many, each less
-// than a block, and what is known of them.
+// than a block, and their checksums.
 struct LeftOut {
   uint64_t head_bytes = 0;
   uint64_t tail_bytes = 0;
@@ -75,7 +75,7 @@ struct LeftOut {
 
 // Takes so much from both ends of `bytes`. REQUIRES: each is less than a block, together they are less than all.
 LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes);
-// The same where `bytes` came without what is `outside` already, which counts among both.
+// The same for `bytes` without the ends in `outside`, which count in both.
 LeftOut CutEnds(BufferChain* bytes, uint64_t head_bytes, uint64_t tail_bytes, const LeftOut& outside);
 
 // Registers of bytes alone, as in LeftOut: of some, and of some that are followed by `second_bytes` others.
@@ -84,7 +84,7 @@ uint32_t JoinRegisters(uint32_t first, uint32_t second, uint64_t second_bytes);
 // BlockCrc of a block of so many bytes with that register.
 uint32_t BlockCrcOf(ShardId shard, uint64_t block_index, uint32_t bare, uint64_t block_bytes);
 
-// As above, of `bytes` with what was left out around them: `first_block` begins with the head. Some of the first and some of
+// As above, for `bytes` and the bytes left out around them: `first_block` begins with the head. Some of the first and some of
 // the last block must be at hand.
 std::optional<uint64_t> FirstBadBlock(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes,
                                       const LeftOut& left_out, std::span<const uint32_t> table_part);

@@ -6,7 +6,7 @@
 // is shorter than its group, layout.h) and costs nothing. Pointers need no alignment. Outputs overlap
 // neither inputs nor each other.
 //
-// What the parity bytes are is part of the disk format (golden values in the test):
+// The parity bytes are part of the disk format (golden values in the test):
 //   kCopy         p_j = d_0
 //   kXor          p_0 = d_0 ^ d_1 ^ ...
 //   kVandermonde  p_j = sum of 2^(i*j) d_i     every erasure decodes for m <= 3 and k <= 32, tested

@@ -1,4 +1,4 @@
-// Extents: what a file's bytes are made of, and how a range of them is swapped for other bytes.
+// Extents: the parts of a file, and how a range of them is swapped for other bytes.
 //
 //   ExtentMap      one file's extents in memory (the client's cache of the mapping)
 //   PlanOverwrite  the same edit as keys to delete and to put, for a store keyed by file offset
@@ -31,9 +31,9 @@ constexpr uint64_t RangeEnd(uint64_t off, uint64_t len) {
   return off >= kMaxFileBytes || len >= kMaxFileBytes - off ? kMaxFileBytes : off + len;
 }
 
-// Input of unknown origin: extents are sorted, apart, not empty, inside [off, off+len), inline ones of
-// the right size and at most kMaxInlineBytes, stripe ranges within kMaxStripeBytes. `code` is that of
-// the error: kBadRequest for a peer's, kCorrupt for the store's.
+// Input of unknown origin: extents are sorted, apart, not empty, inside [off, off+len), inline ones of the right size and at
+// most kMaxInlineBytes, stripe ranges within kMaxStripeBytes. `code` is the error's: kBadRequest for a peer's, kCorrupt for the
+// store's.
 Result<void> ValidateExtents(std::span<const Extent> extents, uint64_t off, uint64_t len, FsError code);
 
 // The part of `e` in [off, off+len), which must lie in it. len > 0.
@@ -42,8 +42,8 @@ Extent SliceExtent(const Extent& e, uint64_t off, uint64_t len);
 // True if `next` begins where `e` ends in the file and in its stripe (or both are short and inline).
 bool CanMerge(const Extent& e, const Extent& next);
 
-// What clone_range(src, len -> dst) puts at dst: the parts of `extents` (in order, may reach beyond the
-// range) in [src, src+len), moved to dst. What would lie beyond kMaxFileBytes is cut off.
+// The result of clone_range(src, len -> dst) at dst: the parts of `extents` (in order, may reach beyond the range) in [src,
+// src+len), moved to dst, cut off at kMaxFileBytes.
 std::vector<Extent> CloneExtents(std::span<const Extent> extents, uint64_t src, uint64_t len, uint64_t dst);
 
 // An edit of a store keyed by file offset. Apply deletes, then puts. A key is never in both.
@@ -54,11 +54,11 @@ struct ExtentEdit {
     auto operator<=>(const Ref&) const = default;
   };
   std::vector<uint64_t> deletes;  // file offsets of the keys to remove, ascending
-  std::vector<Extent> puts;       // keyed by file_offset, ascending; replace what is there
+  std::vector<Extent> puts;       // keyed by file_offset, ascending; replace extents there
   // (stripe, file offset) entries that appear and vanish with the above; never the same in both.
   std::vector<Ref> refs_added;
   std::vector<Ref> refs_removed;
-  // Change of live bytes per stripe; stripes whose count stays are not in it.
+  // Change of live bytes per stripe; stripes without a change are not in it.
   std::map<StripeId, int64_t> ref_bytes_delta;
   int64_t inline_bytes_delta = 0;
   bool empty() const { return deletes.empty() && puts.empty(); }
@@ -85,7 +85,7 @@ struct Segment {
 
 class ExtentMap {
  public:
-  // Overwrites what is beneath. length > 0, end <= kMaxFileBytes.
+  // Overwrites extents beneath. length > 0, end <= kMaxFileBytes.
   void Insert(Extent e);
   // [off, off+len) becomes exactly `replacement` (as for PlanOverwrite).
   void Replace(uint64_t off, uint64_t len, std::vector<Extent> replacement);

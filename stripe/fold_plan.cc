@@ -34,13 +34,13 @@ struct Group {
   uint64_t longest = 0;
   uint64_t refs = 0;
   uint64_t stored = 0;  // by the units now
-  uint64_t apart = 0;   // by the units, each by itself without what is dead of it
+  uint64_t apart = 0;   // by the units apart, without their dead columns
 
   size_t columns() const { return domains.size(); }
   uint64_t Takes(FoldKind kind) const { return bytes + kind.m * longest; }
-  // What it would take less than now.
+  // The space that it saves.
   int64_t Saving(FoldKind kind) const { return static_cast<int64_t>(stored) - static_cast<int64_t>(Takes(kind)); }
-  // What its columns save by being together.
+  // The space that its columns save together.
   int64_t Gain(FoldKind kind) const { return static_cast<int64_t>(apart) - static_cast<int64_t>(Takes(kind)); }
   // False, and nothing is changed, if it does not fit.
   bool Add(size_t index, const FoldUnit& u, FoldKind kind) {
@@ -109,7 +109,7 @@ class Planner {
     group.Add(seed, units_[seed], kind_);
     if (std::optional<FoldGroup> filled = Fill(group)) return filled;
     if (units_[seed].columns.size() == 1 || group.columns() == kind_.k) return std::nullopt;
-    // What is left of other folds, the nearest first.
+    // Rests of other folds, the nearest first.
     auto up = rests_.lower_bound({Longest(units_[seed]), seed});
     auto down = up;
     for (size_t tried = 0; tried < kFoldReach && (up != rests_.end() || down != rests_.begin()); ++tried) {
@@ -120,7 +120,7 @@ class Planner {
     return Fill(group);
   }
 
-  // What has no company goes by itself, without its dead columns. If one lives that is a mirror again.
+  // A unit without company goes by itself, without its dead columns. If one column lives, it is a mirror again.
   std::optional<FoldGroup> Alone(size_t seed) const {
     Group group;
     group.Add(seed, units_[seed], kind_);
@@ -151,7 +151,7 @@ class Planner {
     for (const Choice& c : choices) {
       if (group.columns() == kind_.k) break;
       group.Add(c.place.second, units_[c.place.second], kind_);
-      // By what part they gain by it: a longer column may cost more than it brings.
+      // By the part that they gain: a longer column may cost more than it brings.
       if (int128{group.Gain(kind_)} * best.apart > int128{best.Gain(kind_)} * group.apart) best = group;
     }
     if (rule_ == FoldRule::kTight) best = std::move(group);

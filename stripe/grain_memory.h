@@ -1,9 +1,9 @@
-// Checksums of the grains, kGrainBytes each, of blocks of which parts were read lately. A block has one checksum, and so has to
-// be read whole for a part of it to be checked, the first time. Then the grains' are known, and whoever wants 4 KiB of it
-// reads no more than those: with the registers of what is around them they come to the block's checksum, or are wrong.
+// Checksums of the grains, kGrainBytes each, of blocks of which parts were read lately. A block has one checksum, so the first
+// check of a part reads the whole block. Then its grains' checksums are known, and a read of 4 KiB reads no more than its
+// grains: with the registers of the bytes around them they yield the block's checksum, or are wrong.
 //
-// Bounded: a table of places, kWays for each block (as in a processor's cache); the one that was used longest ago gives way. Shards never change and their
-// ids are not used again, so that nothing has to be forgotten. A pure data structure; not thread-safe.
+// Bounded: a table of places, kWays for each block (as in a processor's cache); the least recently used gives way. Shards never
+// change and their ids are not used again, so nothing has to be forgotten. A pure data structure; not thread-safe.
 #pragma once
 
 #include <array>
@@ -27,8 +27,8 @@ class GrainMemory {
   // Takes 88 bytes for each block, when it first learns of one.
   explicit GrainMemory(size_t max_blocks);
 
-  // Of the range of a shard, in whole blocks or up to its end, all but so much at its ends is wanted: what of that need not be
-  // read, in whole grains (of the shard's last block the last may be short). Nothing, if that is nothing or not known.
+  // For a range of a shard, in whole blocks or up to its end, with unwanted ends: the parts of these that need not be read, in
+  // whole grains (the last of the shard's last block may be short). Nothing, if there are none or the grains are not known.
   std::optional<LeftOut> Find(ShardId shard, uint64_t offset, uint64_t length, uint64_t omit_head, uint64_t omit_tail);
   // The range's bytes, and that part of the shard's checksums: what Find would want to know. Blocks that do not have their
   // checksum are not remembered.

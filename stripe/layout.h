@@ -55,8 +55,8 @@ Layout LayoutForPayload(Layout layout, uint64_t payload_bytes);
 // gathered columns add up to it. kCorrupt with a sentence otherwise.
 Error ValidateShape(const StripeShape& shape);
 
-// ValidateShape, and: one Column per column, its length the one that the shape gives, with a shard and
-// a target if and only if that is not 0, no shard twice.
+// ValidateShape, and: one Column per column, with the length of the shape; a shard and a target if and only if that is not 0,
+// no shard twice.
 Error ValidateStripe(const StripeInfo& info);
 
 // The codec that a group of k data and m parity columns is written with.

@@ -26,7 +26,7 @@
 
 namespace stria {
 
-// kInval with one sentence that names the spelling and what is allowed.
+// kInval with one sentence that names the spelling and the allowed forms.
 Result<Layout> ParseLayout(std::string_view text);
 
 // The shortest spelling: ParseLayout(LayoutToString(x)) == x for every layout that validates. Spellings

@@ -72,7 +72,7 @@ struct Candidate {
   uint32_t channel = 0;  // the same
   uint64_t weight = 0;
   uint64_t share = 0;
-  bool forced = false;  // holds a column whatever its weight: share is one column
+  bool forced = false;  // holds a column, whatever its weight: share is one column
 };
 
 // Numbers the keys densely, in their order.
@@ -228,8 +228,8 @@ Turn TurnOf(uint64_t seed, uint32_t columns, size_t disks) {
   return {(seed % size * step + start) % size, size, rotation, jitter, rng};
 }
 
-// Random order in which the disks of a node stay together, and in it those of a channel: neighbours on the
-// line are seldom drawn together.
+// Random order in which the disks of a node, and of a channel within it, stay together: neighbours on the line are seldom drawn
+// together.
 void OrderLine(std::vector<Candidate>* candidates, Random rng) {
   const size_t n = candidates->size();
   for (size_t i = n; i > 1; --i) std::swap((*candidates)[i - 1], (*candidates)[rng.Below(i)]);
@@ -332,7 +332,7 @@ class Roles {
       targets_[ColumnAt(group, role)] = drawn[i]->target->target;
     }
   }
-  // Puts `target` at the role of its group, and what was there in its place.
+  // Puts `target` at the role of its group, and the target from there in its place.
   void Move(TargetId target, uint64_t role) {
     const size_t from = Find(target);
     std::swap(targets_[from], targets_[ColumnAt(GroupAt(from), role)]);
@@ -395,7 +395,7 @@ std::vector<TargetId> Arrange(std::vector<Candidate> candidates, const Layout& l
   return roles.Take();
 }
 
-// What a stripe can be, and how much each of its columns has room for.
+// A possible form of a stripe, and the room for each of its columns.
 struct Room {
   StripeForm form;
   uint64_t shard_bytes = 0;

@@ -7,9 +7,9 @@
 //      if there are too few for the whole stripe;
 //   3. full m: a stripe may be narrower (k' < k), and crowded where fewer domains are left than m + 1, but not less
 //      protected against the loss of disks, unless the layout says how few copies may do (Layout::min_copies).
-// What stripe is the best on the disks that are there: stripe_form.h.
-// When disks have little space left, a stripe gets shorter before it gets narrower: parity of few columns costs
-// more of what is left.
+// The best form of a stripe on the disks that are there: stripe_form.h.
+// When disks have little space left, a stripe gets shorter before it gets narrower: parity of few columns costs more of the
+// rest.
 // With a wish for a node and gathered columns (place=local or node), the stripe is one data column on that node
 // and m copies elsewhere: so a file lies on its node, whole. If the node cannot take it, or else:
 // as far as possible, in this order: the writer's node holds a data column (place=local or node); each
@@ -81,13 +81,13 @@ struct Placement {
   bool short_of_space = false;  // shard_bytes are less than asked, or emptier disks would have made it wider
 };
 
-// Whatever is configured, what can be written decides: a layout is set when the room holds it (CheckLayoutFits), and
-// written in whatever room is left of that.
-// kTooFewDomains: fewer disks can be written than one data column and its parity need; says what to do.
+// The writable disks decide, not the configured ones: a layout is set when the room holds it (CheckLayoutFits), and written in
+// the rest of that room. kTooFewDomains: fewer disks can be written than one data column and its parity need; says what to do.
 // kNoSpace: enough can be written, but too few have even least_shard_bytes free.
 Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, const PlaceRequest& request);
 
-// Ok if the cluster as configured, with every disk up, holds `layout`, at least with as few copies as it allows; else kTooFewDomains with what to do.
+// Ok if the cluster as configured, with every disk up, holds `layout`, at least with as few copies as it allows; else
+// kTooFewDomains with what to do.
 // For refusing a layout when it is set.
 Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout);
 
@@ -105,8 +105,8 @@ struct RepairRequest {
   bool may_stay = true;  // the column's own disk, if usable, may take the new shard (after a bad checksum)
   std::function<bool(const TargetView&)> refuse;  // further disks that are out of question; may be empty
 };
-// `columns` are the targets of all columns of the stripe, 0 for those without a shard; that of
-// `request.lost` is where it was. kNoSpace if only space is missing, else kTooFewDomains.
+// `columns` are the targets of all columns of the stripe, 0 for those without a shard; `request.lost` still has its former
+// target. kNoSpace if only space is missing, else kTooFewDomains.
 Result<RepairChoices> FindRepairChoices(const ClusterView& view, const StripeShape& shape,
                                         std::span<const TargetId> columns, const RepairRequest& request);
 

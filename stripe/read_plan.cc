@@ -22,7 +22,7 @@ struct Positions {
   bool Covers(uint64_t a, uint64_t b) const { return begin <= a && b <= end; }
 };
 
-// What one plan is made from.
+// The input of one plan.
 struct Planner {
   const StripeShape& shape;
   const ReadOptions& options;
@@ -34,7 +34,7 @@ struct Planner {
   ReadPlan* plan;
 
   uint32_t Cost(ColumnIndex column) const { return options.cost.empty() ? 0 : options.cost[column.v]; }
-  // The column whose bytes stand for those of `column`: itself, or the cheapest of its copies.
+  // The column whose bytes serve for `column`: itself, or the cheapest of its copies.
   std::optional<ColumnIndex> Stand(ColumnIndex column, bool prefer_itself) const;
   void Want(ColumnIndex column, uint64_t shard_offset, uint64_t length, uint64_t out_offset,
             bool prefer_itself);
@@ -114,7 +114,7 @@ std::optional<std::vector<DecodeSource>> Planner::Sources(uint32_t group, uint64
   return sources;
 }
 
-// The positions at which what is wanted, read or there of the group's columns changes.
+// The positions at which the wanted, read or available parts of the group's columns change.
 std::vector<uint64_t> Planner::Cuts(uint32_t group) const {
   std::vector<uint64_t> cuts;
   for (uint32_t i = 0; i < uint32_t{shape.k} + shape.m; ++i) {

@@ -7,11 +7,10 @@
 //      only MissingRanges(plan.fetch, what it has);
 //   4. assembles: AssembleRead copies and decodes the fetched bytes into the reply.
 //
-// A byte whose column is unavailable is decoded from the k columns of its group that cost least: those
-// that end before it count as zeros and are free, then those that are read anyway, then options.cost,
-// then data before parity. Only the positions asked for are decoded. With Codec::kCopy any copy is read
-// in place of another. Bytes of which fewer than k columns are left are listed as lost, exactly these;
-// the rest can still be served.
+// A byte whose column is unavailable is decoded from the k columns of its group that cost least: those that end before it count
+// as zeros and are free, then those that are read anyway, then options.cost, then data before parity. Only the wanted positions
+// are decoded. With Codec::kCopy any copy is read in place of another. Bytes with fewer than k columns left are listed as lost,
+// exactly these; the rest can still be served.
 //
 // REQUIRES a StripeInfo that ValidateStripe accepts. Offsets and lengths are bytes. Thread-safe.
 #pragma once
@@ -46,9 +45,9 @@ struct ByteRange {
 
 struct ReadOptions {
   std::vector<ColumnIndex> unavailable;  // in any order, repeats allowed
-  // Per column, lower is better: what it takes to read it (0 for a local disk, say). Empty: all alike.
+  // Per column, lower is better: the cost of reading it (0 for a local disk, say). Empty: all alike.
   std::vector<uint32_t> cost;
-  bool whole_blocks = true;  // fetch whole checksum blocks, as whoever checks checksums must
+  bool whole_blocks = true;  // fetch whole checksum blocks, for callers that check checksums
 };
 
 // Bytes of the reply that a shard has as they are.

@@ -17,7 +17,7 @@ namespace {
 // After so many stripes in a row that wait for busy nodes the rest is not tried.
 constexpr uint32_t kMaxDeferredInARow = 256;
 
-// What one stripe needs next.
+// The next step for one stripe.
 struct Job {
   const StripeHealth* health = nullptr;
   RepairKind kind = RepairKind::kRebuild;
@@ -41,7 +41,7 @@ uint64_t Hash(StripeId stripe, uint64_t salt) {
   return Random(stripe.v * 0x9e3779b97f4a7c15ULL + salt).Next();
 }
 
-// Columns of the group by what can be done with them now.
+// Columns of the group by their state.
 struct GroupState {
   std::vector<ColumnIndex> readable;  // with a shard
   uint32_t empty = 0;                 // known to be zeros
@@ -112,7 +112,7 @@ std::optional<Job> NextJob(const ClusterView& view, const StripeHealth& health, 
   return best;
 }
 
-// What is under way where. Grows as tasks are planned.
+// Tasks under way, by node. Grows as tasks are planned.
 class Load {
  public:
   void Add(const RepairTask& task) {
@@ -140,7 +140,7 @@ class Load {
   std::map<TargetId, uint64_t> promised_bytes_;
 };
 
-// One who could take the next task. The best one has the least load for its space.
+// A node that could take the next task. The best one has the least load for its space.
 struct Contender {
   uint32_t load = 0;
   uint64_t weight = 0;  // free bytes
@@ -244,7 +244,7 @@ Outcome TryJob(const ClusterView& view, const Job& job, const RepairBudget& budg
       .refuse =
           [&](const TargetView& t) {
             const uint64_t promised = load->promised_bytes(t.target);
-            // The reserve is for what is at risk.
+            // The reserve is for stripes at risk.
             const uint64_t space = t.free_bytes + (job.kind == RepairKind::kMove ? 0 : t.repair_reserve_bytes);
             return promised > space || space - promised < lost.length;
           },

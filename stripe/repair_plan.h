@@ -1,7 +1,7 @@
-// The repair planner: which shards are rebuilt or moved next, where to, by whom and from what. Pure and
-// deterministic: executors only carry its tasks out, and ask again when some have ended.
+// The repair planner: which shards are rebuilt or moved next, where to, by which node and from which columns. Pure and
+// deterministic: executors carry its tasks out, and ask again when some have ended.
 //
-//   1. What is lost beyond repair, or cannot be repaired until a node returns, is reported, never dropped.
+//   1. Stripes lost beyond repair, or not repairable until a node returns, are reported, never dropped.
 //   2. Order: fewest spare shards first; among equals rebuilds, then drains, then moves of misplaced shards.
 //   3. A stripe has one task at a time, so that two tasks never choose the same place for it.
 //   4. The new shard's node executes the task. Writers are chosen by free space and load, readers by load, so
@@ -75,7 +75,7 @@ struct RepairTask {
 struct GroupLoss {
   StripeId stripe;
   uint32_t group = 0;
-  uint32_t readable = 0;  // columns that can be read, those of length 0 included
+  uint32_t readable = 0;  // readable columns, those of length 0 included
   uint32_t needed = 0;    // k
   std::vector<ColumnIndex> missing;
   bool operator==(const GroupLoss&) const = default;
@@ -87,7 +87,7 @@ struct RepairPlan {
   std::vector<GroupLoss> waiting;       // fewer than k until suspect shards come back
   std::vector<StripeId> homeless;       // no disk in the cluster can take the shard: add space or disks
   std::vector<StripeId> unmovable;      // nothing is at risk, but no better place has room
-  uint64_t deferred = 0;                // stripes whose turn comes later
+  uint64_t deferred = 0;                // stripes planned later
 };
 
 // How many more shards the group can lose and still be decoded; negative: it cannot be. Missing and suspect

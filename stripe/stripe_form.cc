@@ -25,7 +25,7 @@ std::string ShortName(const Layout& layout) {
 
 bool IsConfigured(const TargetView& t) { return t.configured; }
 bool CanBeWritten(const TargetView& t) { return t.configured && t.usable_for_new; }
-// What is being emptied does not come back, and can be read meanwhile.
+// A disk that is being emptied does not come back, and can be read meanwhile.
 
 uint32_t UsableDisks(const std::vector<uint32_t>& disks_per_domain, uint32_t per_domain) {
   uint32_t sum = 0;
@@ -33,9 +33,9 @@ uint32_t UsableDisks(const std::vector<uint32_t>& disks_per_domain, uint32_t per
   return sum;
 }
 
-// `groups` groups of `width` columns fit if every group finds its domains, of which each takes at most `crowd` columns
-// of a group, and all columns find a disk of their own. (Dealing the disks, domain after domain, to the groups in turn
-// shows that this is enough.)
+// `groups` groups of `width` columns fit if every group finds its domains, each of which takes at most `crowd` columns of a
+// group, and all columns find a disk of their own. (Dealing the disks, domain after domain, to the groups in turn shows that
+// this is enough.)
 bool Fits(const std::vector<uint32_t>& disks_per_domain, uint32_t groups, uint32_t width, uint32_t crowd = 1) {
   return disks_per_domain.size() * crowd >= width && UsableDisks(disks_per_domain, groups * crowd) >= groups * width;
 }
@@ -69,7 +69,7 @@ std::optional<StripeForm> WithFullParity(const std::vector<uint32_t>& disks_per_
   return std::nullopt;
 }
 
-// What to do about too few configured domains: other domains and narrower layouts that would do.
+// Advice for too few configured domains: other domains and narrower layouts that would fit.
 std::string Alternatives(const ClusterView& view, const Layout& layout, size_t domains) {
   std::string text;
   for (Domain domain : {Domain::kChannel, Domain::kDisk}) {
@@ -113,7 +113,7 @@ std::string Joining(uint64_t n, std::string_view noun) {
   return n == 1 ? "another " + std::string(noun) + " joins" : std::to_string(n) + " more " + std::string(noun) + "s join";
 }
 
-// What has to join for whole stripes; "" if nothing.
+// The disks or nodes that must join for whole stripes; "" if none.
 std::string Lacking(const Layout& layout, const std::vector<uint32_t>& disks) {
   const uint32_t width = layout.k + layout.m;
   if (disks.size() < width) return Joining(width - disks.size(), DomainNoun(layout.domain));

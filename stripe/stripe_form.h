@@ -52,7 +52,7 @@ uint32_t RankOf(const ClusterView& view, const StripeShape& shape, const std::ve
 
 // It is there, or may be back, and is not to be emptied.
 inline bool TakesNew(const TargetView& t) { return t.configured && (t.usable_for_new || !t.readable); }
-// kNoSpace: no disk takes anything, nor will by itself, as all of them are being emptied: nobody need wait for one.
+// kNoSpace: no disk takes a column, nor will by itself, because all of them are being emptied: waiting is of no use.
 Error AllBeingEmptied(const ClusterView& view);
 // Fewer than the least number of disks can be written.
 Error TooFewUp(const ClusterView& view, const Layout& layout);
@@ -63,8 +63,8 @@ Error TooFull(const Layout& layout, size_t with_space, size_t up);
 
 // "raid5:4+1,domain=disk": the settings that matter here.
 std::string RoomName(const Layout& layout);
-// What new stripes of `layout` are on the disks that can be written now, or as_if_all_up: with those that are configured and
-// away, but not with those that are being emptied. Whatever space they have.
+// The form of new stripes of `layout` on the disks that can be written now, whatever their space; as_if_all_up: with those that
+// are configured and away, but without those that are being emptied.
 LayoutRoom RoomFor(const ClusterView& view, const Layout& layout, bool as_if_all_up);
 // "new stripes of layout raid5:4+1 will be 3+1 until another node joins"; `verb` as "are" or "will be".
 std::string ToldOf(const LayoutRoom& room, std::string_view verb);

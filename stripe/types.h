@@ -56,7 +56,7 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-// What new stripes of a layout are, and until when.
+// The form of new stripes of a layout, and how long it holds.
 struct LayoutRoom {
   std::string layout;   // "raid5:4+1,domain=disk": the settings that matter here
   std::string stripes;  // "3+1", "2 copies", "nothing" (they cannot be written)

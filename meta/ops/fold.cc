@@ -2,7 +2,7 @@
 //   1. the plan is well-formed, its parity is reserved
 //   2. each member is what it was when the fold was planned
 //   3. every extent that uses a member's stripe is one of the fold: the same bytes of the same shard
-// 4. the members' stripes end: the moved shards belong to the fold, their other shards stay reserved
+//   4. the members' stripes end: the moved shards belong to the fold, their other shards stay reserved
 //   5. the fold is live
 // Bytes of files do not change, so neither do their attributes and versions.
 #include <algorithm>
