@@ -36,7 +36,7 @@ class GrpcConnector final : public cli::ClusterConnector {
   TransportAdminConnector admin_stubs_;
 };
 
-// What would be done is shown, and whoever sits at the terminal says whether it is.
+// Shows the changes to be made, and asks the user at the terminal.
 bool Confirm(const std::string& what) {
   std::cerr << "would: " << what << "\nGo on? [y/N] " << std::flush;
   std::string answer;

@@ -1,6 +1,6 @@
-// A FUSE filesystem with nothing behind it, for the benchmark: what the kernel's side of FUSE alone lets anyone have. Files of
-// one directory, whose bytes repeat what was last written to their first 4 MiB; the kernel keeps them in its page cache, reads
-// ahead as far as for stria-mount, and asks for and gives as much at a time.
+// A FUSE filesystem with nothing behind it, for the benchmark: the ceiling that the kernel's side of FUSE leaves. Files of one
+// directory, whose bytes repeat the last write to their first 4 MiB. The kernel keeps them in its page cache, and reads ahead
+// and transfers as much at a time as for stria-mount.
 //
 // usage: empty_fuse MOUNTPOINT; ends when it is unmounted, or told to. One thread.
 #include <fuse3/fuse_lowlevel.h>

@@ -148,7 +148,7 @@ OPERATIONS = ("create", "stat", "rename", "unlink")
 def client_rows():
     rows = {"rate": Row("all operations", "/s", {}, more_is_better=True, drawn="all operations")}
     for what in OPERATIONS:
-        # Beyond the machine's cores they wait for each other: that is not ours.
+        # Beyond the machine's cores the processes wait for each other; Stria is not the limit then.
         rows[what] = Row(f"{what}, median", "ms", {}, judged=False)
     rows |= {
         "meta_cpu": Row("CPU of stria-meta per operation", "µs", {}, drawn="CPU of stria-meta"),

@@ -26,7 +26,7 @@ from tidy import end_with_parent, place, run_to_the_end
 
 OF = {"names": "inodes", "extents": "extents per file", "servers": "data servers", "clients": "clients, a mount each"}
 TITLES = {"names": "Inodes in the metadata", "extents": "Extents of a file", "servers": "Data servers", "clients": "Clients"}
-# Rows of the store's program that are drawn, and that nobody expects to be flat.
+# Rows of the store's program that are drawn but need not be flat.
 DRAWN = {
     "names": {"lookup in a directory of half of all": "lookup, one big directory",
               "lookup in one of many directories": "lookup, many directories", "getattr": "getattr", "create": "create",
@@ -145,7 +145,7 @@ class Scaling:
         scale_cluster.measure_clients(self.clients, count, self.args.seconds, rows)
 
 
-# ---- What is told of it ----
+# ---- Reports ----
 
 def to_json(rows):
     return {section: [dataclasses.asdict(r) for r in of.values() if r.values] for section, of in rows.items()}

@@ -129,8 +129,8 @@ def dataset(system, mount, args, results):
 
     timed("write files of 64 MiB, fsync of each", lambda p: write_file(p, size, block), paths)
     reads = system.files_to_read(paths)
-    # In a virtual machine memory that the page cache has not had for a while is dear, half of a cold read's time. Who writes
-    # through the page cache has had it, who writes past it has not: all read once before it counts.
+    # In a virtual machine, memory that the page cache has not used for a while is dear: half of a cold read's time. Systems
+    # that write through the page cache have used it, others have not. So all read once before the measurement.
     for p in reads:
         read_file(p, size, buffer)
     drop_caches()

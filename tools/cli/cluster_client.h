@@ -1,6 +1,5 @@
-// Blocking calls to the metadata service, for a program that does one thing at a time. The executor and
-// the connections live on a thread of their own; nobody waits in the dark: after two seconds a line on
-// `progress` says what is being waited for.
+// Blocking calls to the metadata service, for a program that does one thing at a time. The executor and the connections live on
+// a thread of their own. After two seconds a line on `progress` says what the call waits for.
 //
 // One caller at a time. Calls are made without a session (admin calls).
 #pragma once
@@ -23,7 +22,7 @@ namespace stria::cli {
 
 // To both services of the metadata servers.
 class ClusterConnector : public MetaConnector, public AdminConnector {};
-// Called once, on the executor's thread; what it gives is destroyed there.
+// Called once, on the executor's thread, which also destroys the result.
 using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
 struct ClientOptions {
@@ -40,8 +39,8 @@ class ClusterClient {
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
 
-  // Asks one address after the other until one answers; one that is starting up is asked again until the
-  // time is over. Errors: what the service says, kUnavailable or kDeadline with the addresses.
+  // Asks one address after the other until one answers; asks a starting server again until the time is over. Errors: the
+  // service's, kUnavailable or kDeadline with the addresses.
   template <class Reply>
   Result<Reply> Call(const std::string& what,
                      std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {

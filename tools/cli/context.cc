@@ -19,7 +19,7 @@ constexpr char kFooter[] =
     "  eval \"$(stria dev env --dir /tmp/try)\"\n"
     "  stria status";
 
-// The first word that is no verb where one is due, as a sentence; "" if that is not what is wrong.
+// A sentence about the first word that should be a verb and is none; "" if there is no such word.
 std::string UnknownVerb(CLI::App& app, int argc, const char* const* argv) {
   CLI::App* at = &app;
   std::string said;

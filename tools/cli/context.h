@@ -1,4 +1,4 @@
-// What every verb works with: the options all share, where to print, and how to reach the cluster.
+// The context of every verb: the common options, where to print, and how to reach the cluster.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ struct Context {
   std::string cwd;       // without symlinks
   std::string env_meta;  // $STRIA_META
   std::vector<StriaMount> mounts;
-  // Shows what would be done and asks; null where nobody can be asked (a script has said what it wants).
+  // Shows the changes to be made and asks; null without a terminal (a script means what it says).
   std::function<bool(const std::string& what)> confirm;
 
   // Options of the command.

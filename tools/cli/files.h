@@ -10,7 +10,7 @@
 
 namespace stria::cli {
 
-// What a PATH of the command line means.
+// The files that a PATH of the command line means.
 struct Resolved {
   std::unique_ptr<ClusterClient> client;
   Attr attr;

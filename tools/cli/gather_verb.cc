@@ -22,7 +22,7 @@
 namespace stria::cli {
 namespace {
 
-// Of one stripe; the mount takes no more.
+// The most for one stripe; the mount takes no more.
 constexpr uint64_t kMaxStripe = 256 * kMiB;
 
 struct GatherArgs {

@@ -1,4 +1,4 @@
-// What --json prints. Key order is fixed, numbers are plain (bytes, nanoseconds), times are wall clock.
+// The output of --json. Key order is fixed, numbers are plain (bytes, nanoseconds), times are wall clock.
 #pragma once
 
 #include <nlohmann/json.hpp>

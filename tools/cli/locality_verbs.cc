@@ -53,7 +53,7 @@ struct RunArgs {
   bool dry_run = false;
 };
 
-// The node that can be used and holds most of the file, with what it holds; kUnavailable if none does.
+// The usable node that holds most of the file, and how much; kUnavailable if none holds any.
 struct Nearest {
   NodeInfo node;
   uint64_t bytes = 0, size = 0;

@@ -15,8 +15,8 @@ struct StriaMount {
   bool operator==(const StriaMount&) const = default;
 };
 
-// Lines of type fuse.stria, whose source is "stria:ADDR[+ADDR..][:/PATH]"; later mounts last. Lines that are
-// not understood are skipped.
+// Lines of type fuse.stria, whose source is "stria:ADDR[+ADDR..][:/PATH]"; later mounts last. Skips lines that it does not
+// understand.
 std::vector<StriaMount> ParseMountInfo(std::string_view text);
 // Those of this process's mount namespace.
 std::vector<StriaMount> ReadMounts();

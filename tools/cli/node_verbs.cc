@@ -19,7 +19,7 @@ struct AdminArgs {
   int wait_s = 0;
 };
 constexpr int64_t kAddPollNs = 500 * kMillisecond;
-constexpr int64_t kAdmittedWaitNs = 10 * kSecond;  // what was let in asks every second, if it runs
+constexpr int64_t kAdmittedWaitNs = 10 * kSecond;  // an admitted node or disk asks every second, if it runs
 
 Result<ClusterMap> GetMap(ClusterClient& client) {
   return client.Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
@@ -149,7 +149,7 @@ std::string HowToAdd(bool is_node, const std::string& name, const std::string& m
          label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # what it shares with others, if anything";
 }
 
-// What was removed is refused until somebody says this. True if it was.
+// A removed node or disk is refused until an admin admits it. True if it was.
 Result<bool> LetIn(ClusterClient& client, const StatusReply& status, bool is_node, const AdminArgs& args, std::string* said) {
   AdminRequest r;
   r.verb = AdminVerb::kAdmit;

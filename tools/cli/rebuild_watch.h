@@ -1,4 +1,4 @@
-// What `stria rebuild watch` shows and when it ends: pure, fed with one status after the other.
+// The output of `stria rebuild watch`, and when it ends: pure, fed with one status after the other.
 #pragma once
 
 #include <cstdint>

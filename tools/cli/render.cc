@@ -13,7 +13,7 @@ namespace stria::cli {
 namespace {
 
 constexpr int kBarCells = 20;
-constexpr uint64_t kSlowReadUs = 500'000;  // what may be called slow at all,
+constexpr uint64_t kSlowReadUs = 500'000;  // the least that counts as slow,
 constexpr uint64_t kSlowTimes = 8;         // if it is so much slower than the others
 constexpr size_t kMaxNamedFiles = 10;
 constexpr size_t kMaxNamedDisks = 5;
@@ -217,7 +217,7 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
     const bool emptied = s.degraded_stripes == 0 &&
                          std::all_of(s.repairs.begin(), s.repairs.end(),
                                      [&](const auto& p) { return p.target != t.id || IsFinished(p); });
-    // In its node's words, which say what to do or what is done.
+    // In its node's words, which say what to do or what was done.
     const std::string why = t.problem.empty() ? "" : " Its node says: " + Printable(t.problem) + ".";
     if (t.state == TargetState::kUp && !t.problem.empty()) {
       out->push_back({Health::kDegraded, "Disk " + name + " is absent." + why,
@@ -254,7 +254,7 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
 
 bool IsNearlyFull(uint64_t free, uint64_t capacity) { return capacity > 0 && free < capacity / kFullShare; }
 
-// Of those that are written to. One line, however many there are; another one if it is all of them together.
+// Of disks that are written to. One line for any number of disks, another one if all of them are meant.
 void DiagnoseRoom(const StatusReply& s, std::vector<Finding>* out) {
   const std::string todo = "Delete files or add a node with disks.";
   uint64_t free = 0, capacity = 0;
@@ -322,7 +322,7 @@ void DiagnoseStripes(const StatusReply& s, std::vector<Finding>* out) {
   }
 }
 
-// Of the layouts in use, what is written with them.
+// Of the layouts in use: the form of new stripes.
 void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
   for (const LayoutRoom& room : s.layouts) {
     std::string what = room.none ? "Nothing can be written with layout " + room.layout : "New stripes of layout " + room.layout;
@@ -354,7 +354,7 @@ void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
                   "Add a node or disk, or bring back those that are down; the copies are made by themselves."});
 }
 
-// A hint, not a fault: it may be just what the layouts ask for.
+// A hint, not a fault: the layouts may ask for just that.
 void DiagnoseNodeLoss(const StatusReply& s, std::vector<Finding>* out) {
   const NodeLoss& loss = s.node_loss;
   if (!loss.counted) {

@@ -1,5 +1,5 @@
-// What the command line prints, as pure functions of what the cluster said. No clock, no terminal: the
-// wall clock (nanoseconds) and the width come in as arguments. Sizes are bytes.
+// The output of the command line, as pure functions of the cluster's answers. No clock, no terminal: the wall clock
+// (nanoseconds) and the width are arguments. Sizes are bytes.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ std::string FileForPeople(const std::string& path, InodeId ino);
 // True if nothing of it is left to do.
 bool IsFinished(const RepairProgress& p);
 
-// Something that is not as it should be, and what to do about it.
+// A fault, and what to do about it.
 struct Finding {
   Health severity = Health::kDegraded;  // kHealthy: only a hint
   std::string what;    // one sentence
@@ -68,7 +68,7 @@ const char* TargetStateName(TargetState s);
 
 // ---- Reports --------------------------------------------------------------------------------------
 
-// `upkeep`: lines about what goes on besides repair (upkeep.h).
+// `upkeep`: lines about background work besides repair (upkeep.h).
 // `more`: findings besides those of Diagnose.
 std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string& upkeep = "",
                          const std::vector<Finding>& more = {});

@@ -26,7 +26,7 @@ struct SplitPlan {
   uint64_t decoded_bytes() const;
 };
 
-// What the lists promise, in a sentence: "80 % of 1.2 GiB is local, 15 % remote, 5 % decoded; no work for n3 (down)".
+// The promise of the lists, in a sentence: "80 % of 1.2 GiB is local, 15 % remote, 5 % decoded; no work for n3 (down)".
 std::string Promise(const SplitPlan& plan);
 
 // {"unit": "bytes"|"entries", "bytes", "local_percent", "local_bytes", "remote_bytes", "decoded_bytes", "away":
@@ -39,8 +39,8 @@ Json HostWorkJson(const SplitPlan& plan, const HostWork& work);
 enum class SplitFormat { kJson, kSlurm, kCondor, kDask, kParallel };
 // kInval with what there is.
 Result<SplitFormat> ParseSplitFormat(const std::string& name);
-// All but json and dask refer to a file LIST_DIR/HOST.json for each host that has work: HostWorkJson. All say what they
-// promise: json and dask in fields, the others in a comment (and in the lists).
+// All but json and dask refer to a file LIST_DIR/HOST.json for each host that has work: HostWorkJson. json and dask have the
+// promise in fields, the others in a comment (and in the lists).
 std::string RenderSplit(const SplitPlan& plan, SplitFormat format, const std::string& list_dir);
 
 }  // namespace stria::cli

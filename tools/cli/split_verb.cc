@@ -34,7 +34,7 @@ struct SplitArgs {
   std::vector<std::string> nodes;
 };
 
-// Regular files; those of directories with all below.
+// Regular files; directories stand for all files below.
 Result<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   std::error_code error;
@@ -106,7 +106,7 @@ Result<std::vector<SplitPiece>> PiecesOf(const SplitArgs& args, const std::vecto
   return pieces;
 }
 
-// Those that are alive; the others go to `away`, with what is the matter with them.
+// The nodes that are up; the others go to `away`, with their states.
 Result<std::vector<std::string>> HostsOf(const ClusterMap& map, const std::vector<std::string>& wanted,
                                          std::vector<AwayNode>* away) {
   std::vector<std::string> hosts;

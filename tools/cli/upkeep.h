@@ -1,4 +1,4 @@
-// What scrubbing, rebalancing and can-remove print: pure, as render.h.
+// The output of scrubbing, rebalancing and can-remove: pure, as render.h.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace stria::cli {
 std::string RenderScrubLine(const UpkeepReply& u, int64_t now_s);
 std::string RenderRebalanceLine(const UpkeepReply& u);
 std::string RenderFoldLine(const UpkeepReply& u);  // "" if there is nothing to tell
-// Where the metadata's backup is and how old, and what is held after a restore.
+// The places and age of the metadata's backup, and shards that are held after a restore.
 std::string RenderBackupLine(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
 // A backup that is old, or in one place only.
 std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map, int64_t now_s);
@@ -24,7 +24,7 @@ std::string RenderCanRemove(const CanRemoveReply& r);
 // 0: nothing is lost or degraded; 1: some is degraded; 2: some is lost.
 int CanRemoveCode(const CanRemoveReply& r);
 
-// What was, or would be, repaired, and what is left.
+// The repairs that were, or would be, made, and the remaining problems.
 // fsck lists no more.
 inline constexpr size_t kMaxProblems = 1000;
 inline constexpr char kMoreProblems[] = "these are the first 1,000; there may be more: check again when these are gone\n";

@@ -1,4 +1,4 @@
-// What `stria where` prints: pure.
+// The output of `stria where`: pure.
 #pragma once
 
 #include <string>

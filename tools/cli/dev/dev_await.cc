@@ -1,4 +1,4 @@
-// Waiting until what was started is in service.
+// Waits until started processes are in service.
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>

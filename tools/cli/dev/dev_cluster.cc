@@ -60,7 +60,7 @@ Result<std::string> ReadAll(const std::string& path) {
 
 Result<std::string> Absolute(const std::string& path) {
   std::error_code ec;
-  const fs::path p = fs::weakly_canonical(fs::absolute(path, ec), ec);  // that alone leaves what is not there relative
+  const fs::path p = fs::weakly_canonical(fs::absolute(path, ec), ec);  // weakly_canonical leaves a missing path relative
   if (ec) return ErrnoError(ec.value(), "find " + path);
   std::string text = p.string();
   while (text.size() > 1 && text.back() == '/') text.pop_back();
@@ -142,7 +142,7 @@ ClusterClient& DevDir::Client() {
   return *client_;
 }
 
-// ---- What is there --------------------------------------------------------------------------------
+// ---- State of the cluster ------------------------------------------------------------------------
 
 Result<std::string> DevDir::PickAddress(int wanted_port) const {
   std::vector<int> taken;
@@ -372,7 +372,7 @@ Result<void> DevDir::Down() {
     for (DevProcess& p : cluster_.processes) {
       if (p.kind != kind) continue;
       if (kind == DevProcess::Kind::kMount) {
-        // Busy is given a little time: who has just been told to end still holds it.
+        // A busy mount point gets a little time: a process that was just told to end still holds it.
         const int64_t end_ns = BoottimeNs() + kUnmountNs;
         Result<void> gone = Unmount(p.address, false);
         for (bool said = false; !gone.ok() && BoottimeNs() < end_ns && Running(p); said = true) {

@@ -34,8 +34,8 @@ class DevDir {
 
   const DevCluster& cluster() const { return cluster_; }
 
-  // Makes the cluster if there is none, starts what is not running, and returns when the mount works. What
-  // it started is stopped again if it fails.
+  // Makes the cluster if there is none, starts processes that do not run, and returns when the mount works. On failure it stops
+  // the processes that it started.
   Result<void> Up(const DevUpArgs& args);
   Result<void> Kill(const std::string& name);   // SIGKILL
   Result<void> Start(const std::string& name);  // returns when it is in service
@@ -62,7 +62,7 @@ class DevDir {
   Result<void> AwaitMount(const std::string& name);
   Result<void> ApplyLayout();
   Result<void> PrepareMountPoint(const std::string& path) const;
-  // Polls `ready` until it says true; says what it waits for. Fails when one of `watched` dies.
+  // Polls `ready` until it is true; reports the wait. Fails when one of `watched` dies.
   Result<void> Await(const std::string& what, const std::vector<std::string>& watched,
                      const std::function<bool(std::string* detail)>& ready);
   Error Died(const DevProcess& p) const;
@@ -75,7 +75,7 @@ class DevDir {
   std::unique_ptr<ClusterClient> client_;
 };
 
-// SIGINT and SIGTERM make waiting end with kIntr, so that what was started is stopped.
+// SIGINT and SIGTERM end waits with kIntr, so that started processes are stopped.
 void CatchInterrupts();
 bool Interrupted();
 

@@ -1,5 +1,5 @@
-// A cluster on this machine, as `stria dev` keeps it: what D/cluster.json holds, and the decisions
-// (names, layouts, command lines) as pure functions.
+// A cluster on this machine, as `stria dev` keeps it: the content of D/cluster.json, and the decisions (names, layouts, command
+// lines) as pure functions.
 //
 //     D/cluster.json            what is here; rewritten atomically with every change
 //     D/cluster.key             the cluster key, for the owner's eyes only
@@ -28,7 +28,7 @@ struct DevProcess {
   std::string name;         // "meta", "n3", "mount", "mount2"
   pid_t pid = 0;            // 0: stopped
   uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again is not ours
-  std::string address;      // 127.0.0.1:PORT; of a mount, its mount point
+  std::string address;      // 127.0.0.1:PORT; a mount has its mount point here
   std::string log;
   std::string node;  // mounts: the node they live on
   int disks = 0;     // nodes
@@ -49,7 +49,7 @@ struct DevCluster {
 };
 
 std::string EncodeDevCluster(const DevCluster& c);
-// kCorrupt with the file's name and what is wrong.
+// kCorrupt with the file's name and the fault.
 Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& file);
 
 // The layout of a new cluster when none is asked for: raid5:4+1 on five nodes or more; what fits on fewer

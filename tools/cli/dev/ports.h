@@ -11,7 +11,7 @@ namespace stria::cli {
 bool PortIsFree(int port);
 // Different `salt`s start to look at different places, so that clusters do not race for the same ports.
 Result<int> FindFreePort(const std::string& salt, const std::vector<int>& taken);
-// Of "HOST:PORT"; 0 if there is none.
+// The port of "HOST:PORT"; 0 if there is none.
 int PortOf(const std::string& address);
 
 }  // namespace stria::cli

@@ -39,7 +39,7 @@ bool ReadStat(pid_t pid, ProcStat* out) {
   return static_cast<bool>(words >> out->threads >> skip >> out->start_time);
 }
 
-// Between fork and exec: only what is safe after a fork of a process with threads.
+// Between fork and exec: only calls that are safe after a fork of a process with threads.
 [[noreturn]] void Exec(const std::vector<char*>& argv, int log_fd, int error_fd) {
   setsid();
   sigset_t none;
@@ -97,7 +97,7 @@ bool IsRunning(pid_t pid, uint64_t start_time) {
   waitpid(pid, nullptr, WNOHANG);
   ProcStat stat;
   if (!ReadStat(pid, &stat) || stat.start_time != start_time) return false;
-  // The first thread may be dead while others still finish what they read or write, and hold files and locks.
+  // The first thread may be dead while other threads finish reads or writes, and hold files and locks.
   return (stat.state != 'Z' && stat.state != 'X') || stat.threads > 1;
 }
 

@@ -34,8 +34,8 @@ bool StopProcess(pid_t pid, uint64_t start_time, int64_t patience_ns);
 // built it, or in /usr/lib/stria. kNoEnt with what to do.
 Result<std::string> FindBinary(const std::string& name);
 
-// Runs a program to its end, with our own output (`quiet`: what it prints goes to stderr). Its exit status;
-// 128 if a signal ended it.
+// Runs a program to its end, with this program's output (`quiet`: its stdout goes to stderr). Returns its exit status; 128 if a
+// signal ended it.
 Result<int> RunProgram(const std::vector<std::string>& argv, bool quiet = false);
 
 // The last `bytes` of a file; "" if it cannot be read.

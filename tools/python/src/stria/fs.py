@@ -128,5 +128,5 @@ class StriaFileSystem(LocalFileSystem):
         return work.split([self._strip_protocol(p) for p in paths], **kwargs)
 
 
-# For who imports this from a checkout; an installed package is found by its entry point (pyproject.toml).
+# For imports from a checkout; an installed package is found by its entry point (pyproject.toml).
 fsspec.register_implementation("stria", StriaFileSystem, clobber=True)
