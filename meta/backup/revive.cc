@@ -12,7 +12,7 @@
 #include "meta/repair/repair_queue.h"
 #include "meta/repair/fold_queue.h"
 #include "meta/repair/widen_queue.h"
-#include "meta/service/cluster_keys.h"
+#include "meta/core/cluster_keys.h"
 #include "meta/session/session_table.h"
 #include "meta/store/txn.h"
 

@@ -1,5 +1,5 @@
 // Stripes whose columns are to be put together under one parity, and folds that are being made. A pure state machine; the
-// driver is meta/service/fold.cc, what is chosen stripe/fold_plan.
+// driver is meta/upkeep/folder, what is chosen stripe/fold_plan.
 //
 //     found by a scan      PlanFolds: parity reserved        all parity made: swapped in      every session told
 //   -----------------> candidate -----------------> task --------------------------> swapped -----------------> done

@@ -1,6 +1,6 @@
 // What repair has to do and is doing: stripes that need it, tasks in flight, shards that readers found
 // bad, progress of the targets being emptied, the throttle. A pure state machine; the driver
-// (meta/service/repair.cc) feeds it from the store and carries out what PlanRepairs chooses.
+// (meta/upkeep/repairer) feeds it from the store and carries out what PlanRepairs chooses.
 //
 // Persistent are only tasks (their reserved shards must not leak), bad shards (a reader's word is not
 // derivable), settings, and how much was done. Everything else is derived again after a restart by walking

@@ -1,5 +1,5 @@
 // Narrow stripes that are to be laid out over more columns, and those that are being. A pure state machine; the driver is
-// meta/service/widen.cc.
+// meta/upkeep/widener.
 //
 //     found by a scan        placed: shards reserved          made: swapped in        every session told
 //   -----------------> candidate -----------------> task -----------------> swapped ---------------------> done

@@ -4,6 +4,7 @@
 
 #include "common/quantity.h"
 #include "meta/service/meta_server_impl.h"
+#include "meta/upkeep/weight.h"
 #include "stripe/stripe_form.h"
 
 namespace stria {
@@ -36,41 +37,6 @@ Result<AdminReply> Admit(ClusterState* cluster, const AdminRequest& r) {
 
 }  // namespace
 
-Task<Result<MetaServer::Weight>> MetaServer::Weigh(std::vector<TargetId> targets) {
-  Weight out;
-  const ClusterView view = cluster_->View();
-  const auto leaves = [&](TargetId t) { return std::ranges::count(targets, t) > 0; };
-  out.others = static_cast<size_t>(
-      std::ranges::count_if(view.targets, [&](const TargetView& t) { return TakesNew(t) && !leaves(t.target); }));
-  for (TargetId t : targets) {
-    for (ShardId after;;) {
-      size_t n = 0;
-      {
-        Txn txn(*store_);
-        CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, t, after, kWeighPage));
-        for (const TargetShard& s : page) {
-          after = s.shard;
-          if (s.record.pending) continue;
-          CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
-          if (!record || record->state != StripeState::kLive) continue;
-          const std::vector<Column>& columns = record->info.columns;
-          ++out.stripes;
-          out.bytes += columns[s.record.column].length;
-          const auto used = std::ranges::count_if(columns, [](const Column& c) { return static_cast<bool>(c.shard); });
-          // Counted with the first of its columns that is in question.
-          const auto first = std::ranges::find_if(columns, [&](const Column& c) { return c.shard && leaves(c.target); });
-          const bool counts = first - columns.begin() == s.record.column;
-          if (counts && static_cast<size_t>(used) > out.others) ++out.homeless;
-        }
-        n = page.size();
-      }
-      if (n < kWeighPage) break;
-      co_await Yield();
-    }
-  }
-  co_return out;
-}
-
 Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
   if (const Result<void> saved = SaveCluster(); !saved.ok()) {
     SetFatal(saved.error());
@@ -82,7 +48,7 @@ Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
     SetFatal(synced.error());
     co_return synced.error();
   }
-  repair_work_.Set();
+  upkeep_->Wake();
   co_return std::move(reply);
 }
 
@@ -116,7 +82,7 @@ Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
 
 Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
   AdminReply reply;
-  RepairSettings next = repairs_.settings;
+  RepairSettings next = upkeep_->repairer().settings();
   if (r.verb == AdminVerb::kRepairLimit) {
     next.limit_bytes_per_s = r.number;
     reply.message = r.number == 0 ? "repair runs without a limit"
@@ -126,8 +92,7 @@ Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
     reply.message = next.paused ? "repair is paused; rebuilds that run are finished" : "repair goes on";
   }
   if (r.dry_run) co_return std::move(reply);
-  repairs_.settings = next;
-  if (const Result<void> saved = SaveRepairSettings(); !saved.ok()) {
+  if (const Result<void> saved = upkeep_->SetSettings(next); !saved.ok()) {
     SetFatal(saved.error());
     co_return saved.error();
   }
@@ -197,7 +162,7 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
                                       "place to go. Add a node or disk first; --force does it all the same");
     }
   }
-  CO_ASSIGN_OR_RETURN(const Weight weight, co_await Weigh(targets));
+  CO_ASSIGN_OR_RETURN(const DiskWeight weight, co_await WeighDisks(store_.get(), cluster_.get(), targets));
   std::string stays;
   if (empties && weight.homeless > 0) {
     stays = Plural(weight.homeless, "stripe") + " with more columns than the " + Plural(weight.others, "disk") +
@@ -269,7 +234,7 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   // waits. Who still fills one of the stripes hears kConflict and writes its bytes elsewhere.
   for (TargetId t : targets) {
     cluster_->SetTargetState(t, TargetState::kRemoved);
-    scrubs_.Forget(t);
+    upkeep_->Forget(t);
   }
   for (StripeId stripe : allocated) {
     Touched touched;

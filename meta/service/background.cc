@@ -1,4 +1,4 @@
-// What runs by itself: group sync, timers, cleaning up. The rest is in repair.cc.
+// What runs by itself: group sync, timers, cleaning up. The background jobs are in meta/upkeep.
 #include <algorithm>
 
 #include "common/sabotage.h"
@@ -47,7 +47,7 @@ Task<void> MetaServer::TickLoop() {
     }
     for (; !lingers_.empty() && lingers_.front().first <= Now(); lingers_.pop_front()) reaps_.insert(lingers_.front().second);
     if (!reaps_.empty() || !trims_.empty() || !ended_.empty()) clean_work_.Set();
-    repair_work_.Set();
+    upkeep_->Wake();
     CountExposureAhead();
   }
 }

@@ -1,7 +1,7 @@
 // The metadata's backup (meta/backup): where it is kept, what it holds back, and what is held after a restore.
 #include <algorithm>
 
-#include "meta/service/cluster_keys.h"
+#include "meta/core/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -11,7 +11,7 @@ void MetaServer::StartArchiver() {
   ArchiverEnv env;
   env.store = store_.get();
   env.connector = backups_;
-  env.token = [this] { return Sign(ShardId(), TargetId(), kTokenAdmin); };
+  env.token = [this] { return tokens_.Sign(ShardId(), TargetId(), kTokenAdmin); };
   env.term = term_;
   env.nodes = [this] { return BackupNodes(); };
   env.removed = [this](NodeId id) { return cluster_->FindNode(id) == nullptr; };

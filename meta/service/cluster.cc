@@ -36,7 +36,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
         r, Now(), Wall(), [&] { return NodeId(number(IdKind::kNode)); },
         [&] { return TargetId(number(IdKind::kTarget)); });
     CO_RETURN_IF_ERROR(registered);
-    NoteMoved(txn);
+    upkeep_->NoteMoved(txn, cluster_->TakeMoved());
     Result<void> saved = failed ? Result<void>(*failed) : SaveClusterIn(txn);
     if (!saved.ok()) {
       SetFatal(saved.error());
@@ -45,9 +45,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
     done = *std::move(registered);
   }
   // A restarted server has forgotten what it was told to do.
-  repairs_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
-  widens_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
-  folds_.ForgetHandedOut({done->targets.begin(), done->targets.end()});
+  upkeep_->ForgetHandedOut({done->targets.begin(), done->targets.end()});
   PushMapEvents();
   progress_.Pulse();
   const Result<void> synced = co_await store_->Sync();
@@ -61,7 +59,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
   reply.targets = done->targets;
   reply.map = cluster_->Map();
   reply.beat_ns = options_.cluster.beat_ns;
-  reply.token_time_ns = TokenTime();
+  reply.token_time_ns = tokens_.TimeNs();
   co_return std::move(reply);
 }
 
@@ -69,7 +67,7 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   HeartbeatReply reply;
   reply.term = term_;
-  reply.token_time_ns = TokenTime();
+  reply.token_time_ns = tokens_.TimeNs();
   const Error beat = cluster_->Beat(r.node, r.epoch, r.disks, Now(), Wall());
   if (beat.code == FsError::kNoEnt) {
     reply.register_again = true;
@@ -90,14 +88,9 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
     if (cluster_->FindTarget(t)->state != TargetState::kFailed) here.push_back(t);
   }
   CO_ASSIGN_OR_RETURN(reply.deletes, DeletesFor(here));
-  for (const RepairTaskRecord& t : repairs_.HandOut({here.begin(), here.end()}, r.rebuild_slots)) {
-    CO_ASSIGN_OR_RETURN(std::optional<RebuildWork> work, WorkOf(t));
-    if (work) reply.rebuilds.push_back(*std::move(work));
-  }
-  const uint32_t left = reply.rebuilds.empty() ? r.rebuild_slots : 0;  // what is at risk comes first
-  CO_ASSIGN_OR_RETURN(reply.widens, WidensFor({here.begin(), here.end()}, left));
-  const uint32_t spare = reply.widens.empty() ? left : 0;
-  for (RebuildWork& work : FoldWorkFor({here.begin(), here.end()}, spare)) reply.rebuilds.push_back(std::move(work));
+  CO_ASSIGN_OR_RETURN(NodeWork work, upkeep_->WorkFor({here.begin(), here.end()}, r.rebuild_slots));
+  reply.rebuilds = std::move(work.rebuilds);
+  reply.widens = std::move(work.widens);
   co_return std::move(reply);
 }
 
@@ -121,7 +114,7 @@ Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetI
         cursor = ShardId(g.shard.v - 1);  // the rest with the next beat
         break;
       }
-      out.push_back({g.shard, t, Sign(g.shard, t, kTokenDelete)});
+      out.push_back({g.shard, t, tokens_.Sign(g.shard, t, kTokenDelete)});
       deletes_out_[g.shard] = t;
     }
   }
@@ -152,30 +145,12 @@ Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
   }
   Result<void> done = TakeDeleted(r.node, r.deleted);
-  for (const RebuildResult& result : r.rebuilt) {
-    if (!done.ok()) break;
-    if (const FoldQueue::Part part = folds_.FindPart(result.task); part.record != nullptr) {
-      const TargetInfo* on = cluster_->FindTarget(part.record->plan.fold.columns[part.column].target);
-      if (on != nullptr && on->node == r.node) done = TakeFoldParity(result);
-      continue;
-    }
-    const RepairTaskRecord* task = repairs_.Find(result.task);
-    if (task == nullptr) continue;  // ended meanwhile: its shard is garbage or in use already
-    const TargetInfo* target = cluster_->FindTarget(task->new_target);
-    if (target == nullptr || target->node != r.node) continue;
-    done = TakeRebuilt(result);
-  }
-  for (const WidenResult& result : r.widened) {
-    if (!done.ok()) break;
-    const WidenRecord* task = widens_.Find(result.task);
-    const TargetInfo* target = task == nullptr ? nullptr : cluster_->FindTarget(task->executor);
-    if (target != nullptr && target->node == r.node) done = TakeWidened(result);
-  }
+  if (done.ok()) done = upkeep_->TakeResults(r.node, r.rebuilt, r.widened);
   if (!done.ok()) {
     SetFatal(done.error());
     co_return done.error();
   }
-  repair_work_.Set();
+  upkeep_->Wake();
   co_return Empty();
 }
 

@@ -15,10 +15,17 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       keys_(std::move(keys)),
       signer_(std::make_unique<TokenSigner>(keys_.at(0))),
       verifier_(std::make_unique<TokenVerifier>(keys_)),
+      tokens_(signer_.get(), options_.token_ttl_ns),
       sessions_(options_.sessions),
       interests_(options_.max_interests) {}
 
-MetaServer::~MetaServer() { scope_.CancelAll(); }
+MetaServer::~MetaServer() { CancelTasks(); }
+
+// A start that failed has not made all rooms.
+void MetaServer::CancelTasks() {
+  if (upkeep_) upkeep_->Stop();
+  scope_.CancelAll();
+}
 
 int64_t MetaServer::DeadlineOf(const OpHeader& h) const {
   return Now() + std::clamp<int64_t>(h.timeout_ns, 0, kMaxCallNs);
@@ -141,7 +148,7 @@ void MetaServer::TakeSettings(const MetaServerOptions& now) {
   options_.fold = now.fold;
   options_.cluster.suspect_ns = now.cluster.suspect_ns;
   if (cluster_ != nullptr) cluster_->SetTimes(now.cluster);
-  repair_work_.Set();
+  if (upkeep_ != nullptr) upkeep_->SetOptions({now.repair, now.fold});
 }
 
 Task<void> MetaServer::WaitProgress(int64_t until_ns) {
@@ -384,7 +391,7 @@ void MetaServer::PushMapEvents() {
     e.kind = SessionEvent::Kind::kClusterMap;
     PushEvent(s, std::move(e));
   }
-  repair_work_.Set();
+  upkeep_->Wake();
 }
 
 }  // namespace stria

@@ -1,7 +1,6 @@
 // Extents, stripes, commits.
 #include <algorithm>
 
-#include "meta/service/cluster_keys.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/stripe_form.h"
 #include "stripe/layout.h"
@@ -31,19 +30,6 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 
 }  // namespace
 
-std::string MetaServer::Sign(ShardId shard, TargetId target, uint8_t rights) const {
-  const int64_t expiry_s = (TokenTime() + options_.token_ttl_ns) / kSecond;
-  return EncodeToken(signer_->Sign(shard, target, rights, expiry_s));
-}
-
-void MetaServer::SignGrant(StripeGrant* grant, uint8_t rights) const {
-  grant->tokens.assign(grant->info.columns.size(), "");
-  for (size_t i = 0; i < grant->info.columns.size(); ++i) {
-    const Column& c = grant->info.columns[i];
-    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights);
-  }
-}
-
 Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
   const int64_t deadline_ns = DeadlineOf(r.header);
@@ -54,7 +40,7 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
     Txn txn(*store_);
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : reply->stripes) tokens_.SignGrant(&g, kTokenRead);
   reply->tokens_live_ns = options_.token_ttl_ns;
   if (!r.header.session) co_return std::move(*reply);
   if (!leases_.DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
@@ -98,7 +84,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
   std::vector<uint64_t> max_column_bytes;
   for (uint32_t i = 0; i < std::max<uint32_t>(r.count, 1); ++i) {
     PlaceRequest place;
-    place.seed = place_seed_ + i;
+    place.seed = seeds_.next() + i;
     place.shard_bytes = layout.stripe_bytes / layout.data_columns();
     place.least_shard_bytes = LeastColumnBytes(layout, place.shard_bytes);
     place.preferred = near == nullptr ? NodeId() : near->id;
@@ -119,7 +105,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
     if (placed->short_of_space) break;  // a second one would be promised the same little space
   }
   ASSIGN_OR_RETURN(std::vector<StripeInfo> infos, OpAllocate(txn, ctx, r.ino, asked, stripes));
-  place_seed_ += stripes.size();
+  seeds_.Used(stripes.size());
   AllocateReply reply;
   for (size_t i = 0; i < infos.size(); ++i) {
     StripeGrant g;
@@ -145,7 +131,7 @@ Task<Result<AllocateReply>> MetaServer::RunAllocate(AllocateRequest r) {
 }
 
 Task<Result<AllocateReply>> MetaServer::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) SignGrant(&g, kTokenWrite);
+  for (StripeGrant& g : reply.stripes) tokens_.SignGrant(&g, kTokenWrite);
   co_return std::move(reply);
 }
 
@@ -158,7 +144,7 @@ Task<Result<CommitReply>> MetaServer::Commit(CommitRequest r) {
 
 // Shards may be lost between their seal and this commit: nothing is acknowledged with less than full
 // redundancy. But what is repeated was acknowledged before they were lost: refused now it would be gone, with all its
-// other shards. Its disk is scanned again until it is empty (repair.cc).
+// other shards. Its disk is scanned again until it is empty (meta/upkeep/repairer.h).
 Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
   if (Repeats(r.header)) return Ok();
   for (const StripeInfo& s : r.stripes) {
@@ -205,7 +191,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   Result<CommitReply> reply = co_await Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
   if (!reply.ok() || !r.ino) co_return reply;
   if (r.make) CO_RETURN_IF_ERROR(co_await AnnounceMade(r, touched));
-  CO_RETURN_IF_ERROR(NoteCompromises(r.stripes));
+  CO_RETURN_IF_ERROR(upkeep_->NoteCommitted(r.stripes));
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
   // The bytes took longer to write than the allocation to sync, as a rule.
@@ -280,7 +266,7 @@ Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
   if (record && record->state == StripeState::kLive) {
     StripeGrant g;
     g.info = std::move(record->info);
-    SignGrant(&g, kTokenRead);
+    tokens_.SignGrant(&g, kTokenRead);
     reply.grant = std::move(g);
   }
   co_return std::move(reply);
@@ -315,17 +301,10 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
     co_return Empty();  // it has been replaced meanwhile
   }
   if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
-  const ReportedShard bad{r.stripe, r.column, r.shard, r.reason};
-  if (!repairs_.MarkBad(bad)) co_return Empty();
-  txn.Put(Family::kRepairs, BadShardKey(r.stripe, r.column), EncodeBadShard(bad));
-  const Result<CommitSeq> seq = txn.Commit();
-  if (!seq.ok()) {
-    SetFatal(seq.error());
-    co_return seq.error();
+  if (const Result<void> noted = upkeep_->NoteBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
+    SetFatal(noted.error());
+    co_return noted.error();
   }
-  unsynced_.Set();
-  repairs_.Add(r.stripe, 0);
-  repair_work_.Set();
   co_return Empty();
 }
 

@@ -114,7 +114,7 @@ Task<Result<FilesReply>> MetaServer::Files(FilesRequest r) {
       reply.cut = exposure_ && exposure_->thin > stripes.size();
       break;
     case FilesKind::kUnfit:
-      for (const ScrubProgress& p : scrubs_.Progress()) {
+      for (const ScrubProgress& p : upkeep_->scrubs().Progress()) {
         stripes.insert(p.unfit.begin(), p.unfit.end());
         reply.cut = reply.cut || p.unfit.size() >= kMaxUnfitStripes;
       }

@@ -426,8 +426,8 @@ TEST_F(FoldServiceTest, TheLastOfAFoldIsMirroredAgain) {
   EXPECT_FALSE(mirror.narrow);
   EXPECT_TRUE(Becomes([&] { return IsQuiet(); }));
   EXPECT_EQ(Deleted(), copies + 4) << "three dead columns and the old parity";
-  EXPECT_EQ(h.server->unfolded(), 1u);
-  EXPECT_EQ(h.server->folded(), 1u);
+  EXPECT_EQ(h.server->upkeep()->folder().unfolded(), 1u);
+  EXPECT_EQ(h.server->upkeep()->folder().folded(), 1u);
   EXPECT_EQ(h.Fsck(), std::vector<std::string>());
   // It stays so, and goes with others as any mirrored file.
   h.ex.RunFor(1000 * kSecond);
@@ -475,7 +475,7 @@ TEST_F(FoldServiceTest, TheLastOfAFoldGoesWhileItIsMirrored) {
   SetWorks(true);
   EXPECT_TRUE(Becomes([&] { return IsQuiet(); }));
   EXPECT_EQ(Status().stripes, 0u);
-  EXPECT_EQ(h.server->unfolded(), 0u);
+  EXPECT_EQ(h.server->upkeep()->folder().unfolded(), 0u);
   EXPECT_EQ(h.Fsck(), std::vector<std::string>());
 }
 

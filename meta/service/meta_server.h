@@ -37,16 +37,11 @@
 #include "common/random.h"
 #include "common/token.h"
 #include "meta/backup/archiver.h"
-#include "common/token_clock.h"
 #include "meta/cluster/cluster_state.h"
 #include "meta/cluster/layouts_asked.h"
+#include "meta/core/token_mint.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
-#include "meta/repair/fold_queue.h"
-#include "meta/repair/rebalance.h"
-#include "meta/repair/repair_queue.h"
-#include "meta/repair/scrub_orders.h"
-#include "meta/repair/widen_queue.h"
 #include "meta/service/exposure.h"
 #include "meta/service/meta_server_options.h"
 #include "meta/service/reply_codec.h"
@@ -60,6 +55,7 @@
 #include "meta/session/session_table.h"
 #include "meta/store/room.h"
 #include "meta/store/txn.h"
+#include "meta/upkeep/upkeep.h"
 
 namespace stria {
 
@@ -152,13 +148,11 @@ class MetaServer final : public MetaService, public AdminService {
   ClusterState* cluster() { return cluster_.get(); }
   const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
   uint64_t term() const { return term_; }
-  const FoldQueue& folds() const { return folds_; }
-  uint64_t folded() const { return folded_; }  // stripes, since the start
-  uint64_t unfolded() const { return unfolded_; }  // last columns that are mirrored again
+  const stria::Upkeep* upkeep() const { return upkeep_.get(); }  // null before Start
   struct RepairSummary {
     size_t waiting = 0, parked = 0, in_flight = 0, widens = 0, folds = 0;
   };
-  RepairSummary repair_summary() const { return {repairs_.waiting(), repairs_.parked(), repairs_.in_flight(), widens_.in_flight(), folds_.in_flight()}; }
+  RepairSummary repair_summary() const;
 
  private:
   // What the operations may ask about open inodes.
@@ -177,6 +171,20 @@ class MetaServer final : public MetaService, public AdminService {
 
    private:
     const MetaServer* server_;
+  };
+  // What the keepers tell.
+  class Host final : public KeeperHost {
+   public:
+    explicit Host(MetaServer* server) : server_(server) {}
+    void Committed() override { server_->unsynced_.Set(); }
+    void Committed(const Touched& touched) override { server_->NoteCommit(touched); }
+    bool AreClaimsOver() const override { return server_->window_over_; }
+    Task<void> Announce(Touched touched) override { co_await server_->Announce(SessionId(), touched, {}); }
+    void Fail(Error error) override { server_->SetFatal(std::move(error)); }
+    bool HasFailed() const override { return !server_->fatal_.ok(); }
+
+   private:
+    MetaServer* const server_;
   };
   struct RunBase {
     explicit RunBase(OpKind k) : kind(k) {}
@@ -199,7 +207,6 @@ class MetaServer final : public MetaService, public AdminService {
   // ---- core.cc: headers, announcements; background.cc: what runs by itself; recovery.cc ----
   int64_t Now() const { return executor_->NowNs(); }
   int64_t Wall() const { return executor_->WallNs(); }
-  int64_t TokenTime() const { return token_clock_.At(*executor_); }
   int64_t DeadlineOf(const OpHeader& h) const;
   Result<void> CheckHeader(const OpHeader& h) const;   // protocol, cluster; the server is ready
   Result<void> CheckSession(const OpHeader& h);        // and the session; notes acknowledged replies
@@ -263,9 +270,9 @@ class MetaServer final : public MetaService, public AdminService {
   Task<void> CleanLoop();
   Result<bool> CleanSome();
   Result<void> LoadAll();
+  void CancelTasks();
   Result<void> LoadSessions(Txn& txn);
   Result<void> LoadCluster(Txn& txn);
-  Result<void> LoadRepairs(Txn& txn);
   Result<void> LoadWork(Txn& txn);
 
   template <class Req, class Rep>
@@ -378,8 +385,6 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<void>> WaitDurable(CommitSeq seq);
   Task<Result<CloneReply>> RunClone(CloneRequest r);
   Task<Result<CloneReply>> AfterClone(CloneRequest r, CloneReply reply);
-  void SignGrant(StripeGrant* grant, uint8_t rights) const;
-  std::string Sign(ShardId shard, TargetId target, uint8_t rights) const;
 
   // ---- cluster.cc ----
   Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets);
@@ -394,77 +399,8 @@ class MetaServer final : public MetaService, public AdminService {
   void NoteHeld(const CheckShardsRequest& r, uint64_t unknown);
   Result<std::string> ForgetUnknown(bool dry_run);
 
-  // ---- repair.cc ----
-  Task<void> RepairLoop();
-  Result<void> FollowMap();
-  Task<Result<void>> ScanTargets();
-  Result<bool> ScanPage();
-  std::optional<StripeHealth> HealthOf(const StripeRecord& record) const;
-  std::optional<int> NeedOf(const StripeHealth& health) const;
-  void UseLastResorts(StripeHealth* h) const;
-  void MarkMisplaced(StripeHealth* h) const;
-  void FollowPlaces();
-  Task<Result<void>> ScanMisfits();
-  void NoteMoved(Txn& txn);
-  Result<void> LoadMoved(std::string_view key);
-  Task<Result<void>> ScanMoved();
-
-  // ---- widen.cc ----
-  Result<void> NoteCompromises(const std::vector<StripeInfo>& committed);
-  bool IsWidenable(const StripeRecord& record) const;
-  std::optional<StripeInfo> WideFormOf(const StripeRecord& record);
-  Result<void> WidenSome();
-  Result<void> StartWiden(StripeId stripe);
-  Result<void> EndWiden(uint64_t task);
-  Result<void> GiveUpWiden(uint64_t task);
-  Result<void> CheckWidens();
-  Result<std::vector<WidenWork>> WidensFor(const std::set<TargetId>& targets, uint32_t slots);
-  Result<void> TakeWidened(const WidenResult& result);
-  Task<void> TellWidened(uint64_t task);
-
-  // ---- fold.cc ----
-  Result<void> FoldSome();
-  Result<void> CheckFolds();
-  Result<void> ScanForFolds();
-  struct Foldable {
-    FoldKind kind;
-    FoldUnit unit;
-  };
-  struct PlannedFold {
-    FoldKind kind;
-    std::vector<FoldUnit> units;
-  };
-  void ChooseFolds();
-  Result<std::optional<Foldable>> FoldableOf(Txn& txn, const StripeRecord& record, const ClusterView& view) const;
-  Result<void> StartFold(FoldKind kind, const std::vector<FoldUnit>& units);
-  static bool IsFoldSpread(const ClusterView& view, const FoldKind& kind, const std::vector<TargetId>& targets);
-  bool PlaceFoldParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold);
-  bool IsFoldAble(const FoldRecord& f) const;
-  std::vector<RebuildWork> FoldWorkFor(const std::set<TargetId>& targets, uint32_t slots);
-  Result<void> TakeFoldParity(const RebuildResult& result);
-  Result<void> SwapFold(uint64_t task);
-  Result<void> EndFold(uint64_t task);
-  Task<void> TellFolded(uint64_t task);
-
-  // ---- upkeep.cc, rebalance.cc ----
-  Result<void> SaveScrubOrders();
+  // ---- upkeep.cc ----
   Result<std::string> StartRepair(bool dry_run);
-  Result<std::string> OrderScrub(const UpkeepRequest& r);
-  Task<Result<std::string>> OrderRebalance(UpkeepRequest r);
-  Task<Result<void>> BeginRebalance();
-  Task<Result<void>> RebalanceSome();
-  Result<bool> MoveOne(TargetId from, const TargetShard& shard);
-  Result<void> EndRebalance();
-  Result<void> PlanSome();
-  Result<bool> StartTask(const RepairTask& task);
-  Result<void> EndTask(const RepairTaskRecord& t);  // its shard is not going to be used
-  Result<void> CheckTasks();
-  Result<void> TakeRebuilt(const RebuildResult& result);
-  Result<void> TakeFailedRebuild(const RepairTaskRecord& t, const RebuildResult& result);
-  // Of those that failed as sources; `as` (may be null): only where the stripe has still the shard that it had then.
-  Result<void> NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code, const std::vector<uint16_t>& columns);
-  Result<void> SaveRepairSettings();
-  Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t);
 
   // ---- exposure.cc ----
   bool IsExposureOld() const;
@@ -509,13 +445,6 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);
   Task<Result<AdminReply>> AdminRepair(AdminRequest r);
   Task<Result<AdminReply>> FinishAdmin(AdminReply reply);
-  // Stripes and bytes on these targets.
-  struct Weight {
-    uint64_t stripes = 0, bytes = 0;
-    uint64_t homeless = 0;  // stripes that have more columns than there are other disks: some stay where they are
-    size_t others = 0;      // disks that take new columns
-  };
-  Task<Result<Weight>> Weigh(std::vector<TargetId> targets);
   Result<TargetState> NextState(const AdminRequest& r, const TargetInfo& t) const;
   Result<void> CheckReplacement(const AdminRequest& r) const;
 
@@ -526,7 +455,8 @@ class MetaServer final : public MetaService, public AdminService {
   const std::unique_ptr<TokenSigner> signer_;
   const std::unique_ptr<TokenVerifier> verifier_;
   Executor* executor_ = nullptr;
-  TokenClock token_clock_;  // as of the start
+  TokenMint tokens_;
+  PlaceSeeds seeds_;
 
   std::unique_ptr<MetaStore> store_;
   bool ready_ = false;
@@ -547,9 +477,6 @@ class MetaServer final : public MetaService, public AdminService {
   RecentLookups lookups_;
   Opens opens_{this};
   std::unique_ptr<ClusterState> cluster_;
-  RepairQueue repairs_;
-  WidenQueue widens_;
-  FoldQueue folds_;
 
   Event progress_;  // pulsed when an event was acknowledged, a lease changed, a session came or went
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
@@ -576,7 +503,6 @@ class MetaServer final : public MetaService, public AdminService {
   uint64_t pushed_map_version_ = 0;
   std::map<NodeId, NodeState> logged_nodes_;
   std::map<TargetId, TargetState> logged_targets_;
-  uint64_t place_seed_ = 0;
   LayoutsAsked asked_;
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
@@ -588,37 +514,6 @@ class MetaServer final : public MetaService, public AdminService {
   // Shards that are held, as sweeps find them: up to which one, and how many.
   std::map<TargetId, std::pair<ShardId, uint64_t>> held_;
 
-  // Repair: the scan of targets being emptied.
-  struct Scan {
-    ShardId after;
-    uint64_t stripes = 0, bytes = 0;
-    bool left = false;  // something is there
-    bool done = false;
-    int64_t again_ns = 0;
-  };
-  std::map<TargetId, Scan> scans_;
-  // The scan for stripes that are not placed as their layout wants.
-  std::set<TargetId> places_;  // disks that took new shards when it began
-  std::map<TargetId, ShardId> moved_;  // disks that came from elsewhere: looked at up to this shard
-  std::optional<StripeId> misfits_after_;
-  int64_t misfits_again_ns_ = 0;
-  uint64_t followed_version_ = 0;
-  // The scan for stripes that could be folded.
-  std::optional<StripeId> folds_after_;
-  int64_t folds_again_ns_ = 0;
-  int64_t plan_folds_ns_ = 0;
-  std::deque<PlannedFold> planned_folds_;  // to be started; checked again then
-  uint64_t folded_ = 0;        // stripes made since the start
-  uint64_t unfolded_ = 0;      // mirrors made of what was left of them
-  uint64_t folded_bytes_ = 0;  // of their data columns
-  ScrubOrders scrubs_;
-  // Rebalancing: givers are walked in turns; a pass without a move is the last.
-  std::optional<Rebalance> rebalance_;
-  std::map<TargetId, ShardId> rebalance_cursors_;
-  uint64_t rebalance_moves_ = 0;  // begun in this pass
-  uint64_t rebalance_bytes_ = 0;  // moved since it was started
-  Event repair_work_;
-
   // Status: the survey of damage, good while nothing changes.
   std::optional<Damage> damage_;
   std::pair<uint64_t, CommitSeq> damage_of_;
@@ -628,7 +523,9 @@ class MetaServer final : public MetaService, public AdminService {
   bool exposure_failed_ = false;  // the last time
   int64_t exposure_again_ns_ = 0;
 
-  TaskScope scope_;  // last: its tasks use everything above
+  TaskScope scope_;  // its tasks use everything above
+  Host host_{this};
+  std::unique_ptr<stria::Upkeep> upkeep_;  // last: so do its keepers
 };
 
 // Makes an empty store a new cluster's: superblock and root directory. Durable on return.

@@ -8,19 +8,11 @@
 #include "common/units.h"
 #include "meta/backup/archiver.h"
 #include "meta/cluster/cluster_state.h"
-#include "meta/repair/repair_queue.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/session_table.h"
+#include "meta/upkeep/upkeep_options.h"
 
 namespace stria {
-
-// Folding (meta/service/fold.cc): of gathered layouts with parity, no others.
-struct FoldOptions {
-  bool enabled = true;
-  int64_t age_ns = 60 * kSecond;   // a stripe has been as it is, and its files as they are, for so long
-  int64_t rest_ns = 30 * kSecond;  // between two scans for what could be folded
-  size_t max_folds = 16;           // in flight
-};
 
 struct MetaServerOptions {
   SessionTableOptions sessions;

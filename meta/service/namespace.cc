@@ -236,7 +236,7 @@ void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
   size_t inline_bytes = 0;
   for (const Extent& e : (*mapping)->extents) inline_bytes += e.inline_bytes.size();
   if (inline_bytes > kMaxInlineBytes) return;
-  for (StripeGrant& g : (*mapping)->stripes) SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : (*mapping)->stripes) tokens_.SignGrant(&g, kTokenRead);
   (*mapping)->tokens_live_ns = options_.token_ttl_ns;
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteAttr(s, r.ino, &evicted);

@@ -2,29 +2,11 @@
 #include <algorithm>
 
 #include "common/codec.h"
-#include "meta/service/cluster_keys.h"
+#include "meta/core/cluster_keys.h"
+#include "meta/core/for_each.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
-namespace {
-
-constexpr size_t kLoadPage = 1000;
-
-// Calls `take(key, value)` for every entry of the family whose key begins with `prefix`.
-template <class F>
-Result<void> ForEach(Txn& txn, Family family, std::string prefix, F take) {
-  const std::string end = PrefixEnd(prefix);
-  std::string from = prefix;
-  while (true) {
-    ASSIGN_OR_RETURN(const auto page, txn.Scan(family, from, end, kLoadPage));
-    for (const KvEntry& e : page) RETURN_IF_ERROR(take(e.first, e.second));
-    if (page.size() < kLoadPage) return Ok();
-    from = page.back().first + '\0';
-  }
-}
-
-}  // namespace
-
 Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams params) {
   CO_ASSIGN_OR_RETURN(auto store, co_await MetaStore::Open(std::move(kv)));
   {
@@ -38,7 +20,7 @@ Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams par
 Task<Result<void>> MetaServer::Start() {
   CHECK(kv_ != nullptr, "a MetaServer starts once");
   executor_ = &Executor::Current();
-  token_clock_.Set(executor_->WallNs(), executor_->NowNs());
+  tokens_.Begin(executor_);
   CO_ASSIGN_OR_RETURN(store_, co_await MetaStore::Open(std::move(kv_)));
   if (!store_->super()) {
     co_return Error(FsError::kInval, "the metadata store is empty; create a cluster with --format");
@@ -52,13 +34,12 @@ Task<Result<void>> MetaServer::Start() {
   window_over_ = !sessions_.reclaiming();
   if (window_over_) reaps_ = orphans_;
   pushed_map_version_ = cluster_->version();
-  place_seed_ = rng_.Next() >> 16;
+  seeds_.Begin(rng_.Next() >> 16);
   clean_work_.Set();
-  repair_work_.Set();
   scope_.Spawn(GroupSyncLoop());
   scope_.Spawn(TickLoop());
   scope_.Spawn(CleanLoop());
-  scope_.Spawn(RepairLoop());
+  upkeep_->Start();
   StartArchiver();
   co_return Ok();
 }
@@ -69,7 +50,7 @@ Task<Result<void>> MetaServer::Stop() {
   for (auto& [id, event] : polls_) event->Pulse();
   if (!store_) co_return Ok();
   const Result<void> synced = co_await store_->Sync();
-  scope_.CancelAll();
+  CancelTasks();
   running_.clear();
   co_return synced;
 }
@@ -79,7 +60,15 @@ Result<void> MetaServer::LoadAll() {
   RETURN_IF_ERROR(LoadCluster(txn));
   sessions_.SetTerm(++term_);
   RETURN_IF_ERROR(LoadSessions(txn));
-  RETURN_IF_ERROR(LoadRepairs(txn));
+  KeeperEnv env;
+  env.executor = executor_;
+  env.store = store_.get();
+  env.cluster = cluster_.get();
+  env.tokens = &tokens_;
+  env.seeds = &seeds_;
+  env.host = &host_;
+  upkeep_ = std::make_unique<stria::Upkeep>(env, UpkeepOptions{options_.repair, options_.fold});
+  RETURN_IF_ERROR(upkeep_->Load(txn));
   RETURN_IF_ERROR(LoadWork(txn));
   ByteWriter term;
   term.U64(term_);
@@ -107,16 +96,16 @@ Result<void> MetaServer::LoadCluster(Txn& txn) {
   unknown_hold_until_ns_ = static_cast<int64_t>(hold);
   RETURN_IF_ERROR(number(TermRecordKey(), &term_));
   RETURN_IF_ERROR(number(MapVersionKey(), &version));
-  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, NodeRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+  RETURN_IF_ERROR(ForEachEntry(txn, Family::kCluster, NodeRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(NodeRecord n, DecodeNodeRecord(v));
     cluster_->LoadNode(std::move(n), Now());
     return Ok();
   }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, TargetRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+  RETURN_IF_ERROR(ForEachEntry(txn, Family::kCluster, TargetRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(TargetInfo t, DecodeTargetRecord(v));
     return cluster_->LoadTarget(std::move(t));
   }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kCluster, RemovedNodePrefix(), [&](const auto&, const auto& v) -> Result<void> {
+  RETURN_IF_ERROR(ForEachEntry(txn, Family::kCluster, RemovedNodePrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(NodeRecord n, DecodeNodeRecord(v));
     cluster_->LoadRemoved(std::move(n.info));
     return Ok();
@@ -126,7 +115,7 @@ Result<void> MetaServer::LoadCluster(Txn& txn) {
 }
 
 Result<void> MetaServer::LoadSessions(Txn& txn) {
-  RETURN_IF_ERROR(ForEach(txn, Family::kSessions, "", [&](const auto&, const auto& v) -> Result<void> {
+  RETURN_IF_ERROR(ForEachEntry(txn, Family::kSessions, "", [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(SessionRecord s, DecodeSessionRecord(v));
     if (s.fenced) {
       ended_.insert(s.id);
@@ -136,62 +125,13 @@ Result<void> MetaServer::LoadSessions(Txn& txn) {
     sessions_.Load(std::move(s), Now());
     return Ok();
   }));
-  return ForEach(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
+  return ForEachEntry(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
     uint64_t session = 0, seq = 0;
     if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
     if (sessions_.Find(SessionId(session)) != nullptr) sessions_.LoadReply(SessionId(session), OpSeq(seq), v);
     else ended_.insert(SessionId(session));
     return Ok();
   });
-}
-
-Result<void> MetaServer::LoadRepairs(Txn& txn) {
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, RepairTaskPrefix(), [&](const auto&, const auto& v) -> Result<void> {
-    ASSIGN_OR_RETURN(const RepairTaskRecord t, DecodeRepairTask(v));
-    RepairTask plan;
-    plan.stripe = t.stripe;
-    plan.kind = t.kind;
-    plan.column = ColumnIndex(t.column);
-    plan.old_shard = t.old_shard;
-    plan.old_target = t.old_target;
-    plan.shard_bytes = t.shard_bytes;
-    plan.new_target = t.new_target;
-    if (const TargetInfo* target = cluster_->FindTarget(t.new_target)) plan.executor = target->node;
-    repairs_.Start(t, std::move(plan));
-    return Ok();
-  }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, WidenPrefix(), [&](const auto&, const auto& v) -> Result<void> {
-    ASSIGN_OR_RETURN(WidenRecord w, DecodeWiden(v));
-    widens_.Start(std::move(w));
-    return Ok();
-  }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, FoldPrefix(), [&](const auto&, const auto& v) -> Result<void> {
-    ASSIGN_OR_RETURN(FoldRecord f, DecodeFold(v));
-    folds_.Start(std::move(f));
-    return Ok();
-  }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, BadShardPrefix(), [&](const auto&, const auto& v) -> Result<void> {
-    ASSIGN_OR_RETURN(const ReportedShard b, DecodeBadShard(v));
-    repairs_.MarkBad(b);
-    repairs_.Add(b.stripe, 0);
-    return Ok();
-  }));
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, RepairDonePrefix(), [&](const auto& k, const auto& v) -> Result<void> {
-    uint32_t target = 0;
-    if (!ParseRepairDoneKey(k, &target)) return CorruptRecord(Family::kRepairs, k, "its key is malformed");
-    ASSIGN_OR_RETURN(const RepairDone done, DecodeRepairDone(v));
-    repairs_.LoadDone(TargetId(target), done);
-    return Ok();
-  }));
-  ASSIGN_OR_RETURN(const auto scrubs, txn.Get(Family::kRepairs, ScrubOrdersKey()));
-  if (scrubs) RETURN_IF_ERROR(scrubs_.Decode(*scrubs));
-  RETURN_IF_ERROR(ForEach(txn, Family::kRepairs, MovedTargetPrefix(),
-                          [&](const auto& k, const auto&) { return LoadMoved(k); }));
-  ASSIGN_OR_RETURN(const auto settings, txn.Get(Family::kRepairs, RepairSettingsKey()));
-  if (settings) {
-    ASSIGN_OR_RETURN(repairs_.settings, DecodeRepairSettings(*settings));
-  }
-  return Ok();
 }
 
 Result<void> MetaServer::LoadWork(Txn& txn) {

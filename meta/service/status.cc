@@ -19,7 +19,7 @@ constexpr int64_t kMaxSurveyAgeNs = 60 * kSecond;
 // True if the shard's bytes cannot be had now.
 bool MetaServer::IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const {
   if (!c.shard) return false;
-  if (repairs_.IsBad(stripe, column, c.shard)) return true;
+  if (upkeep_->bad_shards().IsBad(stripe, column, c.shard)) return true;
   const ColumnState state = cluster_->StateOf(c.target);
   if (state != ColumnState::kSuspect) return state == ColumnState::kMissing;
   // A node that is merely late is expected back in seconds.
@@ -49,7 +49,7 @@ Result<void> MetaServer::SurveyStripe(Txn& txn, StripeId id, const std::set<Targ
     unreadable.push_back(u);
     if (c.shard && gone.count(c.target) && out->hit.size() < Damage::kMaxHitStripes) out->hit.insert(id);
     const bool last = !gone.count(c.target) && cluster_->IsLastResort(c.target) &&
-                      !repairs_.IsBad(id, static_cast<uint16_t>(i), c.shard);
+                      !upkeep_->bad_shards().IsBad(id, static_cast<uint16_t>(i), c.shard);
     hopeless.push_back(u && !last);
     any = any || u;
   }
@@ -88,7 +88,7 @@ Task<Result<MetaServer::Damage>> MetaServer::SurveyDamage(std::set<TargetId> gon
     }
   }
   Txn txn(*store_);
-  for (StripeId id : repairs_.BadStripes()) {
+  for (StripeId id : upkeep_->bad_shards().BadStripes()) {
     if (seen.insert(id).second) CO_RETURN_IF_ERROR(SurveyStripe(txn, id, gone, &out));
   }
   co_return std::move(out);
@@ -127,12 +127,12 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   if (named) {
     CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(damage.lost, kMaxLostFiles, damage.gone));
   }
-  s.repairs = repairs_.Progress(Now());
+  s.repairs = upkeep_->repairer().Progress();
   for (SessionId id : sessions_.All()) {
     const SessionRecord& record = *sessions_.Find(id);
     s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, Now())});
   }
-  s.repair_limit_bytes_per_s = static_cast<int64_t>(repairs_.settings.limit_bytes_per_s);
+  s.repair_limit_bytes_per_s = static_cast<int64_t>(upkeep_->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await WhatANodesLossCosts();
   CO_ASSIGN_OR_RETURN(s.layouts, LackingRooms());
   if (exposure_) {
@@ -147,6 +147,12 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   }
   s.removed = cluster_->removed().All();
   co_return std::move(s);
+}
+
+MetaServer::RepairSummary MetaServer::repair_summary() const {
+  if (upkeep_ == nullptr) return {};
+  const Repairer& r = upkeep_->repairer();
+  return {r.waiting(), r.parked(), r.in_flight(), upkeep_->widener().in_flight(), upkeep_->folder().queue().in_flight()};
 }
 
 Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "meta/service/cluster_keys.h"
 #include "meta/ops/fsck.h"
 #include "meta/service/meta_server_impl.h"
 #include "stripe/layout.h"
@@ -17,35 +16,6 @@ AffectedFile Affected(const LostFile& f, bool lost) { return {f.ino, f.path, f.o
 
 }  // namespace
 
-Result<void> MetaServer::SaveScrubOrders() {
-  Txn txn(*store_);
-  txn.Put(Family::kRepairs, ScrubOrdersKey(), scrubs_.Encode());
-  RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  return Ok();
-}
-
-Result<std::string> MetaServer::OrderScrub(const UpkeepRequest& r) {
-  std::string message;
-  std::vector<TargetId> targets;
-  for (TargetId t : cluster_->AllTargets()) {
-    const TargetState state = cluster_->FindTarget(t)->state;
-    if (state == TargetState::kUp || state == TargetState::kDraining) targets.push_back(t);
-  }
-  switch (r.verb) {
-    case UpkeepVerb::kScrubStart:
-      message = "every shard on " + std::to_string(targets.size()) + " disks is read and checked";
-      break;
-    case UpkeepVerb::kScrubPause: message = "scrubbing is paused"; break;
-    default: message = "scrubbing goes on";
-  }
-  if (r.dry_run) return message;
-  if (r.verb == UpkeepVerb::kScrubStart) scrubs_.Start(Wall() / kSecond, r.number, targets);
-  else scrubs_.SetPaused(r.verb == UpkeepVerb::kScrubPause);
-  RETURN_IF_ERROR(SaveScrubOrders());
-  return message;
-}
-
 // Does not wait for grace periods any more, nor for those that were parked.
 Result<std::string> MetaServer::StartRepair(bool dry_run) {
   std::string names;
@@ -57,11 +27,9 @@ Result<std::string> MetaServer::StartRepair(bool dry_run) {
   }
   if (!dry_run) {
     for (NodeId n : down) cluster_->SetNodeOut(n, Wall());
-    repairs_.UnparkAll();
-    for (auto& [t, scan] : scans_) scan.again_ns = 0;
+    upkeep_->Hurry();
     RETURN_IF_ERROR(SaveCluster());
     PushMapEvents();
-    repair_work_.Set();
   }
   if (down.empty()) return std::string("no node is down; what waited is tried again");
   return names + " given up: what was there is made again elsewhere, and counts again if it returns before that";
@@ -76,9 +44,9 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
     case UpkeepVerb::kStatus: break;
     case UpkeepVerb::kScrubStart:
     case UpkeepVerb::kScrubPause:
-    case UpkeepVerb::kScrubResume: message = OrderScrub(r); break;
+    case UpkeepVerb::kScrubResume: message = upkeep_->OrderScrub(r); break;
     case UpkeepVerb::kRebalanceStart:
-    case UpkeepVerb::kRebalanceStop: message = co_await OrderRebalance(r); break;
+    case UpkeepVerb::kRebalanceStop: message = co_await upkeep_->OrderRebalance(r); break;
     case UpkeepVerb::kRepairStart: message = StartRepair(r.dry_run); break;
     case UpkeepVerb::kForgetUnknown: message = ForgetUnknown(r.dry_run); break;
     case UpkeepVerb::kBackupNow:
@@ -100,15 +68,8 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   }
   UpkeepReply reply;
   reply.message = *std::move(message);
-  reply.scrub_paused = scrubs_.paused();
-  reply.scrub_bytes_per_s = scrubs_.bytes_per_s();
-  reply.scrubs = scrubs_.Progress();
+  upkeep_->Tell(&reply);
   reply.backup = BackupStatus();
-  for (ScrubProgress& p : reply.scrubs) p.running = p.running || scrubs_.owing().count(p.target) > 0;
-  reply.rebalancing = repairs_.settings.rebalance;
-  reply.rebalance_bytes_done = rebalance_bytes_;
-  reply.rebalance_bytes_left = rebalance_ ? rebalance_->BytesLeft() : 0;
-  reply.folding = {options_.fold.enabled, folds_.in_flight(), folds_.waiting(), folded_, folded_bytes_};
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
   if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
@@ -148,19 +109,13 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
 Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
   if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
-  bool changed = false;
   for (const ScrubProgress& p : r.disks) {
     const TargetInfo* t = cluster_->FindTarget(p.target);
     if (t == nullptr || t->node != r.node) co_return Error(FsError::kBadRequest, "a scrub of a disk of another node");
-    changed = scrubs_.Take(p) || changed;
   }
-  if (changed) {
-    if (const Result<void> saved = SaveScrubOrders(); !saved.ok()) {
-      SetFatal(saved.error());
-      co_return saved.error();
-    }
-  }
-  co_return scrubs_.For(r.disks);
+  Result<ScrubOrder> order = upkeep_->TakeScrub(r.disks);
+  if (!order.ok()) SetFatal(order.error());
+  co_return order;
 }
 
 // Only live stripes count: their shards were sealed before they were committed, and have the digests that
@@ -204,7 +159,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
       if (s.shard > r.last) break;
       if (s.record.pending) continue;
       CO_ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
-      const std::optional<StripeHealth> health = record ? HealthOf(*record) : std::nullopt;
+      const std::optional<StripeHealth> health = record ? upkeep_->repairer().HealthOf(*record) : std::nullopt;
       if (!health) continue;
       const StripeShape& shape = record->info.shape;
       const ColumnIndex column(s.record.column);
@@ -212,7 +167,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
       const auto lacks = [](ColumnState c) { return c == ColumnState::kMissing || c == ColumnState::kSuspect; };
       if (std::ranges::any_of(health->columns, lacks)) continue;
       reply.stripes.emplace_back().info = record->info;
-      SignGrant(&reply.stripes.back(), kTokenRead);
+      tokens_.SignGrant(&reply.stripes.back(), kTokenRead);
       if (reply.stripes.size() < kParityStripes) continue;
       reply.last = s.shard;
       co_return std::move(reply);

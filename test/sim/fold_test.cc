@@ -162,7 +162,7 @@ class Folding {
   void AwaitFolded() {
     Sleep(60 * kSecond);
     const auto quiet = [&] {
-      for (const auto& [kind, units] : cluster_.meta_server()->folds().Ripe(INT64_MAX)) {
+      for (const auto& [kind, units] : cluster_.meta_server()->upkeep()->folder().queue().Ripe(INT64_MAX)) {
         if (!PlanFolds(units, kind, 1, FoldRule::kSaving).empty()) return false;
       }
       return cluster_.meta_server()->repair_summary().folds == 0 &&

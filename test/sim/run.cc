@@ -182,7 +182,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
   }
   if (options_.cluster.meta.fold.enabled) {
     // What there is in the end more than parity asks for has no company.
-    for (const auto& [kind, units] : cluster_.meta_server()->folds().Ripe(INT64_MAX)) {
+    for (const auto& [kind, units] : cluster_.meta_server()->upkeep()->folder().queue().Ripe(INT64_MAX)) {
       const auto groups = PlanFolds(units, kind, SIZE_MAX);
       if (!groups.empty()) co_return std::to_string(groups.size()) + " folds could be made and are not";
     }
@@ -352,8 +352,8 @@ std::string SimWorld::RunAll() {
   if (!failed() && !Run(FinalChecks(), 600 * kSecond)) Fail("the final checks hang");
   if (!failed() && options_.thin_out && !Run(ThinOut(), 2 * options_.settle_ns)) Fail("thinning out hangs");
   counts_["ms was the longest wait"] = static_cast<uint64_t>(patience_.longest_ns() / kMillisecond);
-  if (!failed() && cluster_.meta_server()->folded() > 0) counts_["folds"] += cluster_.meta_server()->folded();
-  if (!failed() && cluster_.meta_server()->unfolded() > 0) counts_["mirrored again"] += cluster_.meta_server()->unfolded();
+  if (!failed() && cluster_.meta_server()->upkeep()->folder().folded() > 0) counts_["folds"] += cluster_.meta_server()->upkeep()->folder().folded();
+  if (!failed() && cluster_.meta_server()->upkeep()->folder().unfolded() > 0) counts_["mirrored again"] += cluster_.meta_server()->upkeep()->folder().unfolded();
   scope_.CancelAll();
   return failure_;
 }

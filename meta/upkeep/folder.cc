@@ -1,34 +1,11 @@
-// Folding: columns that lie in mirrored stripes of their own are put together under one parity, and the mirrors dropped,
-// only while nothing waits for repair, unless it is switched off. No data column moves. Plan: stripe/fold_plan.
-// Bookkeeping: meta/repair/fold_queue.h.
-//
-// One fold:
-//   1. ScanForFolds finds candidates; when they have been as they are for a while, PlanFolds chooses
-//   2. StartFold: parity is placed and reserved, and the task recorded, in one transaction
-//   3. Heartbeat: the nodes of the parity get it as a rebuild of a column that was never there, again and again until they
-//      report. What is made already is not recorded: after a restart they are asked again, and report at once
-//   4. SwapFold: if every member is what it was, files' extents refer to the fold; it is a stripe like any other from then
-//      on. The copies stay reserved
-//   5. TellFolded: who may have cached the mapping is told to forget it; then the copies become garbage, which waits as
-//      ever for reads under way
-// Members are used until 4, their copies are there until 5: nothing is lost whatever fails. A plan that fails leaves
-// parity that becomes garbage.
-//
-// What finds no company of like length for kPatience times as long as it waits anyway is folded with what there is, and in
-// fewer columns than the layout has, if that takes clearly less than now (FoldRule::kSaving). It goes on to be a candidate.
-//
-// A fold of which columns are dead is a candidate as any mirrored stripe is (WantsFolding): its live columns are folded
-// together with others, and the dead ones with the old parity are left over like copies. Its last live column, if it has
-// waited as long and found no company, is mirrored again: that is a fold of this one column, and made as any other, so
-// that its copies are sealed before the old parity is given up.
-//
-// A file may be open meanwhile, also for writing: what it is told to forget is where its bytes are, not the bytes.
+#include "meta/upkeep/folder.h"
+
 #include <algorithm>
 
 #include "common/log.h"
 #include "common/sabotage.h"
-#include "meta/service/cluster_keys.h"
-#include "meta/service/meta_server_impl.h"
+#include "meta/core/cluster_keys.h"
+#include "meta/core/for_each.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -37,74 +14,96 @@ namespace {
 constexpr size_t kFoldPage = 256;
 constexpr int64_t kFoldPageNs = 250 * kMillisecond;  // between two pages: a scan is never in a hurry
 constexpr int64_t kFoldPlanNs = 5 * kSecond;         // after a plan of which nothing came
-constexpr size_t kMaxPlannedFolds = 256;
+constexpr size_t kMaxPlanned = 256;
 constexpr int64_t kPatience = 5;  // times FoldOptions::age_ns
+
+// Disks that may hold one fold: none shares a domain with another, and no node's loss takes more than m of them.
+bool IsSpread(const ClusterView& view, const FoldKind& kind, const std::vector<TargetId>& targets) {
+  std::map<NodeId, uint32_t> columns;
+  for (const TargetId t : targets) {
+    const TargetView* target = view.Find(t);
+    if (target == nullptr || ++columns[target->node] > kind.m) return false;
+  }
+  return !IsCrowded(view, targets, kind.domain);
+}
 
 }  // namespace
 
-Result<void> MetaServer::FoldSome() {
-  RETURN_IF_ERROR(CheckFolds());
-  if (!options_.fold.enabled || !window_over_ || repairs_.waiting() > 0 || cluster_->AwaitsFirstBeats()) return Ok();
-  RETURN_IF_ERROR(ScanForFolds());
-  if (planned_folds_.empty()) ChooseFolds();
-  while (!planned_folds_.empty() && folds_.in_flight() < options_.fold.max_folds && repairs_.MayStart(Now())) {
-    const PlannedFold next = std::move(planned_folds_.front());
-    planned_folds_.pop_front();
-    RETURN_IF_ERROR(StartFold(next.kind, next.units));
+Result<void> Folder::Load(Txn& txn) {
+  return ForEachEntry(txn, Family::kRepairs, FoldPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(FoldRecord f, DecodeFold(v));
+    queue_.Start(std::move(f));
+    return Ok();
+  });
+}
+
+void Folder::Tell(UpkeepReply* reply) const {
+  reply->folding = {options_.enabled, queue_.in_flight(), queue_.waiting(), folded_, folded_bytes_};
+}
+
+Result<void> Folder::Plan() {
+  RETURN_IF_ERROR(CheckTasks());
+  if (!options_.enabled || !env_.host->AreClaimsOver() || repairer_->waiting() > 0 || env_.cluster->AwaitsFirstBeats()) return Ok();
+  RETURN_IF_ERROR(Walk());
+  if (planned_.empty()) Choose();
+  while (!planned_.empty() && queue_.in_flight() < options_.max_folds && repairer_->MayStart()) {
+    const Planned next = std::move(planned_.front());
+    planned_.pop_front();
+    RETURN_IF_ERROR(StartOne(next.kind, next.units));
   }
   return Ok();
 }
 
 // Of what is ripe.
-void MetaServer::ChooseFolds() {
-  if (Now() < plan_folds_ns_ || folds_.in_flight() >= options_.fold.max_folds || !repairs_.MayStart(Now())) return;
+void Folder::Choose() {
+  if (Now() < choose_ns_ || queue_.in_flight() >= options_.max_folds || !repairer_->MayStart()) return;
   const auto choose = [this](int64_t age_ns, FoldRule rule) {
-    for (const auto& [kind, units] : folds_.Ripe(Now() - age_ns)) {
-      for (const FoldGroup& group : PlanFolds(units, kind, kMaxPlannedFolds, rule)) {
+    for (const auto& [kind, units] : queue_.Ripe(Now() - age_ns)) {
+      for (const FoldGroup& group : PlanFolds(units, kind, kMaxPlanned, rule)) {
         if (Sabotaged(Sabotage::kLeaveLonely) && group.size() == 1 && units[group[0]].columns.size() == 1) continue;
-        PlannedFold planned{kind, {}};
+        Planned planned{kind, {}};
         for (const size_t i : group) planned.units.push_back(units[i]);
-        planned_folds_.push_back(std::move(planned));
+        planned_.push_back(std::move(planned));
       }
     }
   };
-  choose(options_.fold.age_ns, FoldRule::kTight);
-  if (planned_folds_.empty() && folds_.in_flight() == 0) choose(kPatience * options_.fold.age_ns, FoldRule::kSaving);
-  if (planned_folds_.empty()) plan_folds_ns_ = Now() + kFoldPlanNs;
+  choose(options_.age_ns, FoldRule::kTight);
+  if (planned_.empty() && queue_.in_flight() == 0) choose(kPatience * options_.age_ns, FoldRule::kSaving);
+  if (planned_.empty()) choose_ns_ = Now() + kFoldPlanNs;
 }
 
 // ---- 1. Candidates ----
 
-Result<void> MetaServer::ScanForFolds() {
-  if (Now() < folds_again_ns_) return Ok();
-  if (!folds_after_) folds_after_ = StripeId();
-  const ClusterView view = cluster_->View();
-  Txn txn(*store_);
-  ASSIGN_OR_RETURN(const auto rows, txn.Scan(Family::kStripes, StripeKey(StripeId(folds_after_->v + 1)),
+Result<void> Folder::Walk() {
+  if (Now() < again_ns_) return Ok();
+  if (!after_) after_ = StripeId();
+  const ClusterView view = env_.cluster->View();
+  Txn txn(*env_.store);
+  ASSIGN_OR_RETURN(const auto rows, txn.Scan(Family::kStripes, StripeKey(StripeId(after_->v + 1)),
                                              StripeKey(StripeId(UINT64_MAX)), kFoldPage));
   for (const KvEntry& row : rows) {
     ASSIGN_OR_RETURN(const StripeRecord record, StripeRecord::Decode(row.first, row.second));
-    folds_after_ = record.info.id;
+    after_ = record.info.id;
     ASSIGN_OR_RETURN(std::optional<Foldable> f, FoldableOf(txn, record, view));
-    if (f) folds_.Note(f->kind, std::move(f->unit), Now());
+    if (f) queue_.Note(f->kind, std::move(f->unit), Now());
   }
-  folds_again_ns_ = Now() + kFoldPageNs;
+  again_ns_ = Now() + kFoldPageNs;
   if (rows.size() == kFoldPage) return Ok();
-  folds_.EndScan();
-  folds_after_.reset();
-  folds_again_ns_ = Now() + options_.fold.rest_ns;
+  queue_.EndScan();
+  after_.reset();
+  again_ns_ = Now() + options_.rest_ns;
   return Ok();
 }
 
 // What of the stripe is to be folded; nullopt if it is not, or cannot be now.
-Result<std::optional<MetaServer::Foldable>> MetaServer::FoldableOf(Txn& txn, const StripeRecord& record,
+Result<std::optional<Folder::Foldable>> Folder::FoldableOf(Txn& txn, const StripeRecord& record,
                                                                    const ClusterView& view) const {
   const std::optional<Foldable> none;
   const StripeInfo& info = record.info;
   const Layout& layout = record.layout;
   if (record.state != StripeState::kLive || layout.arrangement != Arrangement::kGathered || layout.groups != 1 ||
-      !info.shape.gathered() || info.shape.groups != 1 || repairs_.HasTask(info.id) || widens_.HasStripe(info.id) ||
-      folds_.HasStripe(info.id)) {
+      !info.shape.gathered() || info.shape.groups != 1 || repairer_->HasTask(info.id) || widener_->HasStripe(info.id) ||
+      queue_.HasStripe(info.id)) {
     return none;
   }
   Foldable out;
@@ -135,18 +134,8 @@ Result<std::optional<MetaServer::Foldable>> MetaServer::FoldableOf(Txn& txn, con
 
 // ---- 2. Start ----
 
-// Disks that may hold one fold: none shares a domain with another, and no node's loss takes more than m of them.
-bool MetaServer::IsFoldSpread(const ClusterView& view, const FoldKind& kind, const std::vector<TargetId>& targets) {
-  std::map<NodeId, uint32_t> columns;
-  for (const TargetId t : targets) {
-    const TargetView* target = view.Find(t);
-    if (target == nullptr || ++columns[target->node] > kind.m) return false;
-  }
-  return !IsCrowded(view, targets, kind.domain);
-}
-
 // Puts the parity where no other column's domain is. False if there is no such place with room.
-bool MetaServer::PlaceFoldParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold) {
+bool Folder::PlaceParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold) {
   std::vector<TargetId> targets;
   for (const Column& c : fold->columns) targets.push_back(c.target);
   for (uint16_t c = static_cast<uint16_t>(fold->shape.data_columns()); c < fold->columns.size(); ++c) {
@@ -156,12 +145,12 @@ bool MetaServer::PlaceFoldParity(const ClusterView& view, const FoldKind& kind, 
     place.needed_bytes = fold->columns[c].length;
     place.refuse = [&](const TargetView& t) {
       // What is kept for repair is not for this, nor what other folds are to have.
-      if (t.free_bytes < place.needed_bytes + folds_.PromisedBytes(t.target)) return true;
+      if (t.free_bytes < place.needed_bytes + queue_.PromisedBytes(t.target)) return true;
       std::vector<TargetId> with = {t.target};
       std::ranges::copy_if(targets, std::back_inserter(with), [](TargetId other) { return bool{other}; });
-      return !IsFoldSpread(view, kind, with);
+      return !IsSpread(view, kind, with);
     };
-    const Result<RepairPlacement> placed = PlaceRepair(view, fold->shape, targets, place, place_seed_++);
+    const Result<RepairPlacement> placed = PlaceRepair(view, fold->shape, targets, place, env_.seeds->Take());
     if (!placed.ok()) return false;
     targets[c] = fold->columns[c].target = placed->target;
   }
@@ -169,9 +158,9 @@ bool MetaServer::PlaceFoldParity(const ClusterView& view, const FoldKind& kind, 
 }
 
 // Nothing if something is not as it was when it was found, or there is no place: the next scan finds it again.
-Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& units) {
-  const ClusterView view = cluster_->View();
-  Txn txn(*store_);
+Result<void> Folder::StartOne(FoldKind kind, const std::vector<FoldUnit>& units) {
+  const ClusterView view = env_.cluster->View();
+  Txn txn(*env_.store);
   FoldRecord f;
   StripeInfo& fold = f.plan.fold;
   for (const FoldUnit& unit : units) {
@@ -181,10 +170,10 @@ Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
       ASSIGN_OR_RETURN(now, FoldableOf(txn, *record, view));
     }
     // What is dead of it is not needed: what survived the loss of more than m columns becomes safe again by this.
-    const std::optional<StripeHealth> health = now ? HealthOf(*record) : std::nullopt;
+    const std::optional<StripeHealth> health = now ? repairer_->HealthOf(*record) : std::nullopt;
     const auto is_ok = [&](const FoldColumn& c) { return health->columns[c.column.v] == ColumnState::kOk; };
     if (!health || now->kind != kind || now->unit != unit || !std::ranges::all_of(unit.columns, is_ok)) {
-      folds_.Drop(unit.stripe);
+      queue_.Drop(unit.stripe);
       return Ok();
     }
     for (const FoldColumn& c : unit.columns) {
@@ -205,8 +194,8 @@ Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
   fold.shape.m = kind.m;
   fold.shape.codec = DefaultCodec(fold.shape.k, fold.shape.m);
   for (uint32_t i = 0; i < kind.m; ++i) fold.columns.push_back({.length = GroupBytes(fold.shape, 0)});
-  if (!PlaceFoldParity(view, kind, &fold)) {
-    for (const FoldUnit& unit : units) folds_.Drop(unit.stripe);  // others may have a place: it is their turn
+  if (!PlaceParity(view, kind, &fold)) {
+    for (const FoldUnit& unit : units) queue_.Drop(unit.stripe);  // others may have a place: it is their turn
     return Ok();
   }
   ASSIGN_OR_RETURN(fold.id, txn.NewStripe());
@@ -217,93 +206,98 @@ Result<void> MetaServer::StartFold(FoldKind kind, const std::vector<FoldUnit>& u
   }
   txn.Put(Family::kRepairs, FoldKey(f.task()), EncodeFold(f));
   RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  repairs_.Started(fold.shape.payload_bytes, Now());
-  folds_.Start(std::move(f));
+  env_.host->Committed();
+  repairer_->Started(fold.shape.payload_bytes);
+  queue_.Start(std::move(f));
   return Ok();
 }
 
 // What nobody uses becomes garbage.
-Result<void> MetaServer::EndFold(uint64_t task) {
-  const FoldRecord* f = folds_.Find(task);
+Result<void> Folder::End(uint64_t task) {
+  const FoldRecord* f = queue_.Find(task);
   if (f == nullptr) return Ok();
-  Txn txn(*store_);
+  Txn txn(*env_.store);
   for (const Column& c : f->leftovers()) RETURN_IF_ERROR(OpDropReservedShard(txn, c.target, c.shard));
   txn.Delete(Family::kRepairs, FoldKey(task));
   RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  folds_.End(task);
+  env_.host->Committed();
+  queue_.End(task);
   return Ok();
 }
 
 // ---- 3. Parity ----
 
 // Its parity can be made, and is wanted: nobody who has a part in it is gone. A disk that may come back is waited for.
-bool MetaServer::IsFoldAble(const FoldRecord& f) const {
+bool Folder::IsAble(const FoldRecord& f) const {
   const StripeInfo& fold = f.plan.fold;
   std::vector<TargetId> targets;
   for (uint16_t c = 0; c < fold.columns.size(); ++c) {
-    const TargetInfo* target = cluster_->FindTarget(fold.columns[c].target);
-    const NodeInfo* node = target == nullptr ? nullptr : cluster_->FindNode(target->node);
+    const TargetInfo* target = env_.cluster->FindTarget(fold.columns[c].target);
+    const NodeInfo* node = target == nullptr ? nullptr : env_.cluster->FindNode(target->node);
     if (node == nullptr || node->state == NodeState::kDown || node->state == NodeState::kOut) return false;
-    if (cluster_->StateOf(target->id) == ColumnState::kMissing) return false;
+    if (env_.cluster->StateOf(target->id) == ColumnState::kMissing) return false;
     targets.push_back(target->id);
   }
   for (size_t i = 0; i < f.plan.members.size(); ++i) {
-    if (repairs_.IsBad(f.plan.members[i].stripe, f.plan.members[i].column, fold.columns[i].shard)) return false;
+    if (repairer_->IsBad(f.plan.members[i].stripe, f.plan.members[i].column, fold.columns[i].shard)) return false;
   }
-  return IsFoldSpread(cluster_->View(), {fold.shape.k, fold.shape.m, f.plan.layout.domain}, targets);
+  return IsSpread(env_.cluster->View(), {fold.shape.k, fold.shape.m, f.plan.layout.domain}, targets);
 }
 
 // Ends tasks that nobody can carry out any more, or whose members have changed; goes on with those that a restart has
 // interrupted, or that waited for a disk.
-Result<void> MetaServer::CheckFolds() {
-  for (const uint64_t task : folds_.Tasks()) {
-    const FoldRecord& f = *folds_.Find(task);
+Result<void> Folder::CheckTasks() {
+  for (const uint64_t task : queue_.Tasks()) {
+    const FoldRecord& f = *queue_.Find(task);
     if (f.swapped) {
-      if (!window_over_ || !folds_.BeginTelling(task)) continue;  // clients may still claim what they have cached
-      scope_.Spawn(TellFolded(task));
+      if (!env_.host->AreClaimsOver() || !queue_.BeginTelling(task)) continue;
+      env_.scope->Spawn(Announce(task));
       continue;
     }
-    bool able = IsFoldAble(f);
-    Txn txn(*store_);
+    bool able = IsAble(f);
+    Txn txn(*env_.store);
     for (size_t i = 0; able && i < f.plan.members.size(); ++i) {
       const FoldMember& m = f.plan.members[i];
       ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, m.stripe));
       able = record && m.column < record->info.columns.size() && record->info.columns[m.column] == f.plan.fold.columns[i];
     }
-    if (!able) RETURN_IF_ERROR(EndFold(task));
-    else RETURN_IF_ERROR(SwapFold(task));
+    if (!able) RETURN_IF_ERROR(End(task));
+    else RETURN_IF_ERROR(SwapIn(task));
   }
   return Ok();
 }
 
-std::vector<RebuildWork> MetaServer::FoldWorkFor(const std::set<TargetId>& targets, uint32_t slots) {
-  std::vector<RebuildWork> out;
-  for (const FoldQueue::Part& part : folds_.HandOut(targets, repairs_.settings.paused ? 0 : slots)) {
+Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) {
+  for (const FoldQueue::Part& part : queue_.HandOut(here, repairer_->settings().paused ? 0 : slots)) {
     const StripeInfo& fold = part.record->plan.fold;
     const uint32_t first = fold.shape.data_columns();
     RebuildWork w;
     w.task = part.record->tasks[part.column - first];
     w.stripe.info = fold;
-    SignGrant(&w.stripe, kTokenRead);
+    env_.tokens->SignGrant(&w.stripe, kTokenRead);
     for (uint16_t c = static_cast<uint16_t>(first); c < fold.columns.size(); ++c) w.lost.push_back(c);
     w.column = part.column;
     w.new_shard = fold.columns[part.column].shard;
     w.new_target = fold.columns[part.column].target;
-    w.write_token = Sign(w.new_shard, w.new_target, kTokenWrite);
-    out.push_back(std::move(w));
+    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite);
+    work->rebuilds.push_back(std::move(w));
   }
-  return out;
+  return Ok();
 }
 
-Result<void> MetaServer::TakeFoldParity(const RebuildResult& result) {
-  const FoldQueue::Part part = folds_.FindPart(result.task);
+Result<bool> Folder::TakeRebuilt(NodeId from, const RebuildResult& result) {
+  const FoldQueue::Part part = queue_.FindPart(result.task);
+  if (part.record == nullptr) return false;
+  if (IsOn(part.record->plan.fold.columns[part.column].target, from)) RETURN_IF_ERROR(TakeParity(part, result));
+  return true;
+}
+
+Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult& result) {
   const FoldRecord f = *part.record;
   if (f.swapped) return Ok();
   if (result.result.code == FsError::kOk && result.length == f.plan.fold.columns[part.column].length) {
-    folds_.Made(result.task, result.digest);
-    return SwapFold(f.task());
+    queue_.Made(result.task, result.digest);
+    return SwapIn(f.task());
   }
   // A fold needs every column, so that its result may tell of another trouble than theirs.
   const FsError cause = IsShardLoss(result.result.code) ? result.result.code : FsError::kChecksum;
@@ -312,74 +306,70 @@ Result<void> MetaServer::TakeFoldParity(const RebuildResult& result) {
     const FoldMember& m = f.plan.members[c];
     std::optional<StripeRecord> record;
     {
-      Txn txn(*store_);
+      Txn txn(*env_.store);
       ASSIGN_OR_RETURN(record, GetStripeRecord(txn, m.stripe));
     }
     if (!record || m.column >= record->info.columns.size() || record->info.columns[m.column] != f.plan.fold.columns[c]) continue;
-    RETURN_IF_ERROR(NoteBadColumns(m.stripe, &record->info, cause, {m.column}));
+    RETURN_IF_ERROR(repairer_->NoteBadColumns(m.stripe, &record->info, cause, {m.column}));
   }
-  plan_folds_ns_ = Now() + kFoldPlanNs;
-  return EndFold(f.task());
+  choose_ns_ = Now() + kFoldPlanNs;
+  return End(f.task());
 }
 
 // ---- 4. and 5. ----
 
 // If all of its parity is made, and everything is there.
-Result<void> MetaServer::SwapFold(uint64_t task) {
-  std::optional<FoldPlan> plan = folds_.WhenMade(task);
-  if (!plan || !window_over_) return Ok();
-  if (!IsFoldAble(*folds_.Find(task))) return EndFold(task);
+Result<void> Folder::SwapIn(uint64_t task) {
+  std::optional<FoldPlan> plan = queue_.WhenMade(task);
+  if (!plan || !env_.host->AreClaimsOver()) return Ok();
+  if (!IsAble(*queue_.Find(task))) return End(task);
   for (const Column& c : plan->fold.columns) {
-    if (cluster_->StateOf(c.target) == ColumnState::kSuspect) return Ok();
+    if (env_.cluster->StateOf(c.target) == ColumnState::kSuspect) return Ok();
   }
-  FoldRecord swapped = *folds_.Find(task);
+  FoldRecord swapped = *queue_.Find(task);
   swapped.swapped = true;
   swapped.plan = *std::move(plan);
   Touched touched;
-  std::vector<std::pair<StripeId, uint16_t>> bad;  // copies that are not needed any more
   {
-    Txn txn(*store_);
+    Txn txn(*env_.store);
     Result<std::vector<Column>> copies = OpFold(txn, swapped.plan, kMaxFoldRefs, &touched);
     if (copies.code() == FsError::kConflict || copies.code() == FsError::kTooBig) {
       LogDebug("fold {} is given up: {}", task, copies.error());
-      return EndFold(task);
+      return End(task);
     }
     RETURN_IF_ERROR(copies);
     swapped.copies = *std::move(copies);
     txn.Put(Family::kRepairs, FoldKey(task), EncodeFold(swapped));
-    for (const StripeId stripe : touched.freed) {
-      for (auto it = repairs_.bad().lower_bound({stripe, 0}); it != repairs_.bad().end() && it->first.first == stripe; ++it) {
-        txn.Delete(Family::kRepairs, BadShardKey(stripe, it->first.second));
-        bad.push_back(it->first);
-      }
-    }
+    for (const StripeId stripe : touched.freed) repairer_->DropBad(txn, stripe);
     RETURN_IF_ERROR(txn.Commit());
   }
-  NoteCommit(touched);
-  for (const auto& [stripe, column] : bad) repairs_.ClearBad(stripe, column);
-  for (const StripeId stripe : touched.freed) repairs_.Forget(stripe);
+  env_.host->Committed(touched);
+  for (const StripeId stripe : touched.freed) {
+    repairer_->ClearBad(stripe);
+    repairer_->Drop(stripe);
+  }
   if (swapped.plan.members.size() == 1) {
     ++unfolded_;
   } else {
     ++folded_;
     folded_bytes_ += swapped.plan.fold.shape.payload_bytes;
   }
-  folds_.Swapped(std::move(swapped));
-  repair_work_.Set();
+  queue_.Swapped(std::move(swapped));
+  env_.work->Set();
   return Ok();
 }
 
-Task<void> MetaServer::TellFolded(uint64_t task) {
+Task<void> Folder::Announce(uint64_t task) {
   Touched touched;
   {
-    Txn txn(*store_);
-    const auto uses = ListStripeUses(txn, folds_.Find(task)->plan.fold.id, SIZE_MAX);
-    if (!uses.ok()) co_return SetFatal(uses.error());
+    Txn txn(*env_.store);
+    const auto uses = ListStripeUses(txn, queue_.Find(task)->plan.fold.id, SIZE_MAX);
+    if (!uses.ok()) co_return env_.host->Fail(uses.error());
     for (const StripeUse& use : *uses) touched.data.insert(use.ino);
   }
-  co_await Announce(SessionId(), touched, {});
-  const Result<void> done = EndFold(task);
-  if (!done.ok()) SetFatal(done.error());
+  co_await env_.host->Announce(std::move(touched));
+  const Result<void> done = End(task);
+  if (!done.ok()) env_.host->Fail(done.error());
 }
 
 }  // namespace stria

@@ -1,30 +1,18 @@
-// Stripes that were written narrow because too few domains were there are laid out over as many columns as their layout
-// asks for, or, if that cannot be had yet, so that they stand more (with all their copies, less crowded); but for
-// those that lack copies only while nothing else waits for repair. Bookkeeping: meta/repair/widen_queue.h.
-//
-// One stripe:
-//   1. StartWiden: its new columns are placed and reserved, and the task recorded, in one transaction
-//   2. Heartbeat: the node of one of them gets it, again and again until it reports
-//   3. TakeWidened: the stripe's columns are replaced in one transaction. The payload is the same, so extents, and what
-//      clients have cached of it, stay true. The former shards stay reserved
-//   4. TellWidened: who may have cached the mapping is told to forget it; then the former shards become garbage, which waits
-//      as ever for reads under way. Unlike a column that repair replaces, all of them go at once
-// The old shards are used until 3, and there until 4: nothing is lost whatever fails.
+#include "meta/upkeep/widener.h"
+
 #include <algorithm>
 
-#include "common/log.h"
-#include "meta/service/cluster_keys.h"
-#include "meta/service/meta_server_impl.h"
+#include "meta/core/cluster_keys.h"
+#include "meta/core/for_each.h"
 #include "stripe/layout.h"
 #include "stripe/stripe_form.h"
 
 namespace stria {
 namespace {
 
-constexpr size_t kMaxWidens = 16;          // in flight
-constexpr int kMaxWidenTries = 64;         // candidates looked at in a round
-constexpr size_t kMaxWidenUses = 4096;     // extents of a stripe: so many sessions' caches are told
-constexpr int64_t kWidenAgainNs = 30 * kSecond;  // after a task that failed
+constexpr size_t kMaxWidens = 16;       // in flight
+constexpr int kMaxWidenTries = 64;     // candidates looked at in a round
+constexpr size_t kMaxWidenUses = 4096;  // extents of a stripe: so many sessions' caches are told
 
 uint64_t LongestColumn(const StripeShape& shape) {
   uint64_t bytes = 0;
@@ -51,31 +39,25 @@ uint32_t DataColumnsInUse(const StripeInfo& info) {
 
 }  // namespace
 
-// Those that are narrow may be widened at once, and those that are crowded spread, if it was only this writer that found
-// too few domains.
-Result<void> MetaServer::NoteCompromises(const std::vector<StripeInfo>& committed) {
-  if (store_->Count(Counter::kNarrow) == 0 && store_->Count(Counter::kCrowded) == 0) return Ok();
-  Txn txn(*store_);
-  for (const StripeInfo& s : committed) {
-    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, s.id));
-    if (!record) continue;
-    if (record->info.narrow) widens_.Add(s.id, record->is_thin());
-    const std::optional<StripeHealth> health = record->info.crowded ? HealthOf(*record) : std::nullopt;
-    const std::optional<int> need = health ? NeedOf(*health) : std::nullopt;
-    if (!need) continue;
-    repairs_.Add(s.id, *need);
-    repair_work_.Set();
-  }
-  return Ok();
+Result<void> Widener::Load(Txn& txn) {
+  return ForEachEntry(txn, Family::kRepairs, WidenPrefix(), [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(WidenRecord w, DecodeWiden(v));
+    queue_.Start(std::move(w));
+    return Ok();
+  });
+}
+
+bool Widener::Consider(const StripeRecord& record) {
+  return !IsWidenable(record) || queue_.Add(record.info.id, record.is_thin());
 }
 
 // Whole, narrow, and nothing else is being done with it.
-bool MetaServer::IsWidenable(const StripeRecord& record) const {
-  if (record.state != StripeState::kLive || !record.info.narrow || repairs_.HasTask(record.info.id) ||
-      widens_.HasStripe(record.info.id)) {
+bool Widener::IsWidenable(const StripeRecord& record) const {
+  if (record.state != StripeState::kLive || !record.info.narrow || repairer_->HasTask(record.info.id) ||
+      queue_.HasStripe(record.info.id)) {
     return false;
   }
-  const std::optional<StripeHealth> health = HealthOf(record);
+  const std::optional<StripeHealth> health = repairer_->HealthOf(record);
   // What is misplaced has not been moved, or could not be: laid out anew it may fit.
   return health && std::ranges::all_of(health->columns, [](ColumnState s) {
            return s == ColumnState::kOk || s == ColumnState::kMisplaced;
@@ -83,12 +65,12 @@ bool MetaServer::IsWidenable(const StripeRecord& record) const {
 }
 
 // What the stripe is to be; nullopt if there is no room for that now.
-std::optional<StripeInfo> MetaServer::WideFormOf(const StripeRecord& record) {
+std::optional<StripeInfo> Widener::WideFormOf(const StripeRecord& record) {
   const uint64_t payload = record.info.shape.payload_bytes;
   Layout layout = LayoutForPayload(record.layout, payload);
-  const ClusterView view = cluster_->View();
+  const ClusterView view = env_.cluster->View();
   PlaceRequest place;
-  place.seed = place_seed_++;
+  place.seed = env_.seeds->Take();
   if (record.info.shape.gathered()) {  // thin: the one column that it has gets its copies
     layout.k = 1;
     layout.codec = DefaultCodec(1, layout.m);
@@ -127,26 +109,26 @@ std::optional<StripeInfo> MetaServer::WideFormOf(const StripeRecord& record) {
   return wide;
 }
 
-Result<void> MetaServer::WidenSome() {
-  RETURN_IF_ERROR(CheckWidens());
-  if (cluster_->AwaitsFirstBeats()) return Ok();
-  const bool only_urgent = repairs_.waiting() > 0;
+Result<void> Widener::Plan() {
+  RETURN_IF_ERROR(CheckTasks());
+  if (env_.cluster->AwaitsFirstBeats()) return Ok();
+  const bool only_urgent = repairer_->waiting() > 0;
   for (int i = 0; i < kMaxWidenTries; ++i) {
-    if (widens_.in_flight() >= kMaxWidens || !repairs_.MayStart(Now())) return Ok();
-    const std::optional<StripeId> next = widens_.Next(only_urgent);
+    if (queue_.in_flight() >= kMaxWidens || !repairer_->MayStart()) return Ok();
+    const std::optional<StripeId> next = queue_.Next(only_urgent);
     if (!next) return Ok();
-    const Result<void> started = StartWiden(*next);
+    const Result<void> started = StartOne(*next);
     if (!started.ok()) {
-      widens_.Add(*next, only_urgent);
+      queue_.Add(*next, only_urgent);
       return started;
     }
   }
-  repair_work_.Set();
+  env_.work->Set();
   return Ok();
 }
 
-Result<void> MetaServer::StartWiden(StripeId stripe) {
-  Txn txn(*store_);
+Result<void> Widener::StartOne(StripeId stripe) {
+  Txn txn(*env_.store);
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
   if (!record || !IsWidenable(*record)) return Ok();
   const Layout layout = LayoutForPayload(record->layout, record->info.shape.payload_bytes);
@@ -156,7 +138,7 @@ Result<void> MetaServer::StartWiden(StripeId stripe) {
   if (as_wide && !record->is_thin()) {
     RETURN_IF_ERROR(OpSetWide(txn, stripe));
     RETURN_IF_ERROR(txn.Commit());
-    unsynced_.Set();
+    env_.host->Committed();
     return Ok();
   }
   ASSIGN_OR_RETURN(const auto uses, ListStripeUses(txn, stripe, kMaxWidenUses + 1));
@@ -175,114 +157,118 @@ Result<void> MetaServer::StartWiden(StripeId stripe) {
   w.executor = used[w.task % used.size()];
   txn.Put(Family::kRepairs, WidenKey(w.task), EncodeWiden(w));
   RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  repairs_.Started(w.to.shape.payload_bytes, Now());
-  widens_.Start(std::move(w));
+  env_.host->Committed();
+  repairer_->Started(w.to.shape.payload_bytes);
+  queue_.Start(std::move(w));
   return Ok();
 }
 
 // What nobody uses becomes garbage.
-Result<void> MetaServer::EndWiden(uint64_t task) {
-  const WidenRecord* w = widens_.Find(task);
+Result<void> Widener::End(uint64_t task) {
+  const WidenRecord* w = queue_.Find(task);
   if (w == nullptr) return Ok();
-  Txn txn(*store_);
+  Txn txn(*env_.store);
   for (const Column& c : w->leftovers()) {
     if (c.shard) RETURN_IF_ERROR(OpDropReservedShard(txn, c.target, c.shard));
   }
   txn.Delete(Family::kRepairs, WidenKey(task));
   RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  widens_.End(task);
+  env_.host->Committed();
+  queue_.End(task);
   return Ok();
 }
 
-// One that failed is tried again, but not at once.
-Result<void> MetaServer::GiveUpWiden(uint64_t task) {
-  RETURN_IF_ERROR(EndWiden(task));
-  misfits_again_ns_ = std::min(misfits_again_ns_, Now() + kWidenAgainNs);
+Result<void> Widener::GiveUp(uint64_t task) {
+  RETURN_IF_ERROR(End(task));
+  on_given_up_();
   return Ok();
 }
 
 // Ends tasks that nobody can carry out any more; goes on with those that a restart has interrupted.
-Result<void> MetaServer::CheckWidens() {
-  for (const uint64_t task : widens_.Tasks()) {
-    const WidenRecord& w = *widens_.Find(task);
+Result<void> Widener::CheckTasks() {
+  for (const uint64_t task : queue_.Tasks()) {
+    const WidenRecord& w = *queue_.Find(task);
     if (w.swapped) {
-      if (!window_over_ || !widens_.BeginTelling(task)) continue;  // clients may still claim what they have cached
-      scope_.Spawn(TellWidened(task));
+      if (!env_.host->AreClaimsOver() || !queue_.BeginTelling(task)) continue;
+      env_.scope->Spawn(Announce(task));
       continue;
     }
-    const TargetInfo* target = cluster_->FindTarget(w.executor);
-    const NodeInfo* node = target == nullptr ? nullptr : cluster_->FindNode(target->node);
-    bool able = node != nullptr && node->state != NodeState::kDown && node->state != NodeState::kOut;
+    bool able = TakesWork(w.executor);
     for (const Column& c : w.to.columns) {
-      able = able && (!c.shard || cluster_->StateOf(c.target) != ColumnState::kMissing);
+      able = able && (!c.shard || env_.cluster->StateOf(c.target) != ColumnState::kMissing);
     }
-    Txn txn(*store_);
+    Txn txn(*env_.store);
     ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, w.stripe()));
-    if (!able || !record || !record->info.narrow) RETURN_IF_ERROR(GiveUpWiden(task));
+    if (!able || !record || !record->info.narrow) RETURN_IF_ERROR(GiveUp(task));
   }
   return Ok();
 }
 
-Result<std::vector<WidenWork>> MetaServer::WidensFor(const std::set<TargetId>& targets, uint32_t slots) {
-  std::vector<WidenWork> out;
-  Txn txn(*store_);
-  for (const WidenRecord* w : widens_.HandOut(targets, slots)) {
+Result<void> Widener::WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) {
+  Txn txn(*env_.store);
+  for (const WidenRecord* w : queue_.HandOut(here, slots)) {
     ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, w->stripe()));
     if (!record || !record->info.narrow) continue;
-    WidenWork work;
-    work.task = w->task;
-    work.from.info = std::move(record->info);
-    work.to.info = w->to;
-    SignGrant(&work.from, kTokenRead);
-    SignGrant(&work.to, kTokenWrite);
-    out.push_back(std::move(work));
+    WidenWork out;
+    out.task = w->task;
+    out.from.info = std::move(record->info);
+    out.to.info = w->to;
+    env_.tokens->SignGrant(&out.from, kTokenRead);
+    env_.tokens->SignGrant(&out.to, kTokenWrite);
+    work->widens.push_back(std::move(out));
   }
-  return out;
+  return Ok();
 }
 
-Result<void> MetaServer::TakeWidened(const WidenResult& result) {
-  const WidenRecord w = *widens_.Find(result.task);
+Result<bool> Widener::TakeWidened(NodeId from, const WidenResult& result) {
+  const WidenRecord* task = queue_.Find(result.task);
+  if (task == nullptr) return false;
+  if (!IsOn(task->executor, from)) return true;
+  const WidenRecord w = *task;
+  RETURN_IF_ERROR(SwapIn(w, result));
+  return true;
+}
+
+Result<void> Widener::SwapIn(const WidenRecord& w, const WidenResult& result) {
   if (w.swapped) return Ok();
   if (result.result.code != FsError::kOk || result.digests.size() != w.to.columns.size()) {
-    RETURN_IF_ERROR(NoteBadColumns(w.stripe(), &w.from, result.result.code, result.bad_columns));
-    return GiveUpWiden(result.task);
+    RETURN_IF_ERROR(repairer_->NoteBadColumns(w.stripe(), &w.from, result.result.code, result.bad_columns));
+    return GiveUp(result.task);
   }
   StripeInfo wide = w.to;
   for (size_t i = 0; i < wide.columns.size(); ++i) {
     Column& c = wide.columns[i];
-    if (c.shard && cluster_->StateOf(c.target) == ColumnState::kMissing) return GiveUpWiden(result.task);
+    if (c.shard && env_.cluster->StateOf(c.target) == ColumnState::kMissing) return GiveUp(result.task);
     c.digest = result.digests[i];
   }
-  Txn txn(*store_);
+  Txn txn(*env_.store);
   Result<StripeInfo> was = OpWidenStripe(txn, wide);
-  if (was.code() == FsError::kConflict || was.code() == FsError::kNoEnt) return GiveUpWiden(result.task);
+  if (was.code() == FsError::kConflict || was.code() == FsError::kNoEnt) return GiveUp(result.task);
   RETURN_IF_ERROR(was);
   WidenRecord swapped = w;
   swapped.swapped = true;
   swapped.from = *was;
   swapped.to = wide;
   txn.Put(Family::kRepairs, WidenKey(w.task), EncodeWiden(swapped));
-  for (uint16_t c = 0; c < was->columns.size(); ++c) txn.Delete(Family::kRepairs, BadShardKey(w.stripe(), c));
+  repairer_->DropBad(txn, w.stripe());
   RETURN_IF_ERROR(txn.Commit());
-  unsynced_.Set();
-  for (uint16_t c = 0; c < was->columns.size(); ++c) repairs_.ClearBad(w.stripe(), c);
-  widens_.Swapped(w.task, *std::move(was), std::move(wide));
+  env_.host->Committed();
+  repairer_->ClearBad(w.stripe());
+  queue_.Swapped(w.task, *std::move(was), std::move(wide));
   return Ok();
 }
 
-Task<void> MetaServer::TellWidened(uint64_t task) {
+Task<void> Widener::Announce(uint64_t task) {
   Touched touched;
   {
-    Txn txn(*store_);
-    const auto uses = ListStripeUses(txn, widens_.Find(task)->stripe(), SIZE_MAX);
-    if (!uses.ok()) co_return SetFatal(uses.error());
+    Txn txn(*env_.store);
+    const auto uses = ListStripeUses(txn, queue_.Find(task)->stripe(), SIZE_MAX);
+    if (!uses.ok()) co_return env_.host->Fail(uses.error());
     for (const StripeUse& use : *uses) touched.data.insert(use.ino);
   }
-  co_await Announce(SessionId(), touched, {});
-  const Result<void> done = EndWiden(task);
-  if (!done.ok()) SetFatal(done.error());
+  co_await env_.host->Announce(std::move(touched));
+  const Result<void> done = End(task);
+  if (!done.ok()) env_.host->Fail(done.error());
 }
 
 }  // namespace stria

@@ -1,0 +1,119 @@
+// The repairer makes shards again that are lost, or on disks that are to be emptied. It finds them on targets that are out,
+// failed or draining, lets PlanRepairs choose, hands the work out with heartbeats, and swaps in what was made.
+//
+// Owns: the queue of stripes that need repair and the tasks in flight (meta/repair/repair_queue.h), the shards that were
+// reported bad, the scans of targets being emptied, and the throttle and settings that all keepers go by.
+//
+// Invariants: a task is in the store exactly while its new shard is reserved. A bad shard is in the store until a keeper has
+// given its column another shard.
+//
+// One rebuild:
+//   1. Start: a shard is reserved on its new target and the task recorded, in one transaction
+//   2. WorkFor: the new target's node gets it, again and again until it reports
+//   3. TakeRebuilt: length checked (the node has checked the bytes against the old shard's digest), the
+//      column swapped, the old shard garbage, the task gone, in one transaction
+// A result that comes too late finds no task, or a column that is another by now: its shard is garbage.
+//
+// Called by Upkeep, by keepers that are asked after it, and by the handler of ReportShard (through Upkeep). Knows no other
+// keeper.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "meta/core/bad_shards.h"
+#include "meta/ops/ops.h"
+#include "meta/repair/repair_queue.h"
+#include "meta/upkeep/keeper.h"
+
+namespace stria {
+
+class Repairer final : public Keeper, public BadShards {
+ public:
+  // A column was made again: by which task, and the stripe as it is now.
+  using Rebuilt = std::function<void(const RepairTaskRecord& task, const StripeRecord& now)>;
+
+  // `on_rebuilt` is called after the transaction.
+  Repairer(const KeeperEnv& env, const RepairBudget& budget, Rebuilt on_rebuilt)
+      : Keeper(env), budget_(budget), on_rebuilt_(std::move(on_rebuilt)) {}
+  void SetBudget(const RepairBudget& budget) { budget_ = budget; }
+
+  // ---- Keeper ----
+  Result<void> Load(Txn& txn) override;
+  Result<void> FollowMap() override;
+  Task<Result<void>> Scan() override;
+  Task<Result<void>> PlanSome() override { co_return Plan(); }
+  Result<void> WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) override;
+  void ForgetHandedOut(const std::set<TargetId>& here) override { queue_.ForgetHandedOut(here); }
+  Result<bool> TakeRebuilt(NodeId from, const RebuildResult& result) override;
+
+  // ---- What ails a stripe ----
+  bool IsBad(StripeId stripe, uint16_t column, ShardId shard) const override { return queue_.IsBad(stripe, column, shard); }
+  std::set<StripeId> BadStripes() const override { return queue_.BadStripes(); }
+  // nullopt: it is not live.
+  std::optional<StripeHealth> HealthOf(const StripeRecord& record) const;
+  // How near to loss a stripe is that needs repair; nullopt if it needs none. Moving what is only misplaced
+  // comes after everything else.
+  static std::optional<int> NeedOf(const StripeHealth& health);
+
+  // ---- From others: what is to be repaired ----
+  // Queues the stripe if it needs repair. True if it does.
+  bool Consider(const StripeRecord& record);
+  // A reader or a scrub has found it so. REQUIRES: the column has this shard.
+  Result<void> NoteBad(const ReportedShard& bad);
+  // Of those that failed as sources; `as` (may be null): only where the stripe has still the shard that it had then.
+  Result<void> NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code, const std::vector<uint16_t>& columns);
+  // The stripe gets other shards with this transaction; ClearBad when it is committed.
+  void DropBad(Txn& txn, StripeId stripe) const;
+  void ClearBad(StripeId stripe);
+  // It is gone, or in order.
+  void Drop(StripeId stripe) { queue_.Forget(stripe); }
+  // An admin does not want to wait for what was put off.
+  void Hurry();
+
+  // ---- For keepers that come after it ----
+  bool HasTask(StripeId stripe) const { return queue_.HasTask(stripe); }
+  // Within the limit of bytes a second, and not paused.
+  bool MayStart() const { return queue_.MayStart(Now()); }
+  void Started(uint64_t bytes) { queue_.Started(bytes, Now()); }
+  bool IsFull() const { return queue_.in_flight() >= budget_.max_tasks; }
+  RepairPlan PlanFor(const ClusterView& view, const StripeHealth& health) const;
+  // False if the stripe is gone.
+  Result<bool> Start(const RepairTask& task);
+
+  // ---- Settings and progress ----
+  const RepairSettings& settings() const { return queue_.settings; }
+  Result<void> SetSettings(const RepairSettings& settings);  // and saves them
+  std::vector<RepairProgress> Progress() const { return queue_.Progress(Now()); }
+  size_t waiting() const { return queue_.waiting(); }
+  size_t parked() const { return queue_.parked(); }
+  size_t in_flight() const { return queue_.in_flight(); }
+
+ private:
+  // The scan of a target being emptied.
+  struct TargetScan {
+    ShardId after;
+    uint64_t stripes = 0, bytes = 0;
+    bool left = false;  // something is there
+    bool done = false;
+    int64_t again_ns = 0;
+  };
+  void UseLastResorts(StripeHealth* h) const;
+  void MarkMisplaced(StripeHealth* h) const;
+  Result<bool> ScanPage();
+  Result<void> CheckTasks();
+  Result<void> Plan();
+  Result<void> End(const RepairTaskRecord& t);  // its shard is not going to be used
+  Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t) const;
+  Result<void> TakeFailed(const RepairTaskRecord& t, const RebuildResult& result);
+  Result<void> SwapIn(const RepairTaskRecord& t, const RebuildResult& result);
+
+  RepairBudget budget_;
+  const Rebuilt on_rebuilt_;
+  RepairQueue queue_;
+  std::map<TargetId, TargetScan> scans_;
+};
+
+}  // namespace stria

@@ -1,0 +1,125 @@
+// The repairer on a store and a cluster, without a metadata server.
+#include "meta/upkeep/repairer.h"
+
+#include "meta/upkeep/keeper_testing.h"
+
+namespace stria {
+namespace {
+
+class RepairerTest : public KeeperTest {
+ protected:
+  Repairer Make() {
+    return Repairer(Env(), RepairBudget(), [this](const RepairTaskRecord& t, const StripeRecord&) { rebuilt.push_back(t.stripe); });
+  }
+  std::vector<StripeId> rebuilt;
+};
+
+TEST_F(RepairerTest, WhatWasOnANodeThatIsOutIsMadeAgain) {
+  Repairer repairer = Make();
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  EXPECT_EQ(repairer.in_flight(), 0u);
+
+  cluster.SetNodeOut(NodeId(1), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  ASSERT_EQ(repairer.in_flight(), 1u);
+  EXPECT_TRUE(repairer.HasTask(stripe.id));
+  ASSERT_EQ(repairer.Progress().size(), 1u);
+
+  std::optional<RebuildWork> got;
+  uint32_t node = 0;
+  for (uint32_t n = 1; n <= 6; ++n) {
+    const NodeWork w = WorkFor(repairer, n);
+    if (w.rebuilds.empty()) continue;
+    got = w.rebuilds[0];
+    node = n;
+  }
+  ASSERT_TRUE(got);
+  EXPECT_GE(node, 4u);  // a failure domain of its own
+  EXPECT_EQ(got->column, 0);
+  EXPECT_EQ(got->lost, std::vector<uint16_t>{0});
+  EXPECT_EQ(got->stripe.tokens.size(), 3u);
+
+  // Another node's word is nothing; an unknown task is nobody's.
+  EXPECT_TRUE(repairer.TakeRebuilt(NodeId(node == 6 ? 5 : 6), Made(*got)).value());
+  EXPECT_EQ(Record(stripe.id)->info.columns[0].target, TargetId(1));
+  RebuildResult unknown = Made(*got);
+  unknown.task += 1000;
+  EXPECT_FALSE(repairer.TakeRebuilt(NodeId(node), unknown).value());
+
+  EXPECT_TRUE(repairer.TakeRebuilt(NodeId(node), Made(*got)).value());
+  EXPECT_EQ(Record(stripe.id)->info.columns[0].target, TargetId(node));
+  EXPECT_EQ(Record(stripe.id)->info.columns[0].shard, got->new_shard);
+  EXPECT_EQ(rebuilt, std::vector<StripeId>{stripe.id});
+  EXPECT_EQ(repairer.in_flight() + repairer.waiting(), 0u);
+  EXPECT_TRUE(host.failed.ok());
+}
+
+TEST_F(RepairerTest, ABadShardOutlivesARestartUntilItsColumnIsAnother) {
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  {
+    Repairer repairer = Make();
+    ASSERT_TRUE(repairer.NoteBad({stripe.id, 2, stripe.columns[2].shard, FsError::kChecksum}).ok());
+    EXPECT_TRUE(wake.is_set());
+  }
+  Repairer repairer = Make();
+  {
+    Txn txn(*store);
+    ASSERT_TRUE(repairer.Load(txn).ok());
+  }
+  EXPECT_TRUE(repairer.IsBad(stripe.id, 2, stripe.columns[2].shard));
+  EXPECT_EQ(repairer.NeedOf(*repairer.HealthOf(*Record(stripe.id))), 0);
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  ASSERT_EQ(repairer.in_flight(), 1u);
+  for (uint32_t n = 1; n <= 6; ++n) {
+    for (const RebuildWork& w : WorkFor(repairer, n).rebuilds) EXPECT_TRUE(repairer.TakeRebuilt(NodeId(n), Made(w)).value());
+  }
+  EXPECT_TRUE(repairer.BadStripes().empty());
+  EXPECT_EQ(repairer.in_flight(), 0u);
+}
+
+TEST_F(RepairerTest, ATaskWhoseNodeIsGoneEndsAndItsShardIsGarbage) {
+  Repairer repairer = Make();
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  cluster.SetNodeOut(NodeId(1), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  ASSERT_EQ(repairer.in_flight(), 1u);
+  uint32_t first = 0;
+  for (uint32_t n = 4; n <= 6; ++n) {
+    if (!WorkFor(repairer, n).rebuilds.empty()) first = n;
+  }
+  ASSERT_NE(first, 0u);
+  cluster.SetNodeOut(NodeId(first), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);  // ends it, and begins another
+  EXPECT_EQ(repairer.in_flight(), 1u);
+  EXPECT_TRUE(WorkFor(repairer, first).rebuilds.empty());
+  EXPECT_EQ(store->Count(Counter::kGarbageShards), 1u);
+}
+
+TEST_F(RepairerTest, PausedItBeginsNothingAndARestartKeepsThat) {
+  {
+    Repairer repairer = Make();
+    RepairSettings s;
+    s.paused = true;
+    ASSERT_TRUE(repairer.SetSettings(s).ok());
+  }
+  Repairer repairer = Make();
+  {
+    Txn txn(*store);
+    ASSERT_TRUE(repairer.Load(txn).ok());
+  }
+  WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  cluster.SetNodeOut(NodeId(1), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  EXPECT_EQ(repairer.in_flight(), 0u);
+  EXPECT_EQ(repairer.waiting(), 1u);
+}
+
+}  // namespace
+}  // namespace stria
