@@ -146,11 +146,9 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
       co_return Error(FsError::kBusy, "it answered just now: drain it instead, which keeps its copies until others are made; if it has just "
                                        "died, it is missed in some seconds");
     }
-    CO_ASSIGN_OR_RETURN(const Damage before, co_await SurveyDamage({}));
-    CO_ASSIGN_OR_RETURN(const Damage after, co_await SurveyDamage({targets.begin(), targets.end()}));
-    if (after.lost.size() > before.lost.size()) {
-      co_return Error(FsError::kBusy, "it has the last copy of parts of " +
-                                          Plural(after.lost.size() - before.lost.size(), "stripe") +
+    CO_ASSIGN_OR_RETURN(const uint64_t lost, co_await survey_->LostWithout(targets));
+    if (lost > 0) {
+      co_return Error(FsError::kBusy, "it has the last copy of parts of " + Plural(lost, "stripe") +
                                           "; repair them first, or drain it");
     }
   }
@@ -181,7 +179,7 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   reply.message += " (" + Plural(reply.stripes, "stripe") + ", " + FormatSize(reply.bytes) + ")";
   if (!stays.empty()) reply.message += "; " + stays + (r.dry_run ? " (--force does it all the same)" : "");
   if (r.verb != AdminVerb::kUndrain) {
-    CO_ASSIGN_OR_RETURN(const std::string rooms, RoomsWithout(targets));
+    CO_ASSIGN_OR_RETURN(const std::string rooms, survey_->RoomsWithout(targets));
     reply.message += rooms;
   }
   std::vector<std::pair<TargetId, TargetState>> next;
@@ -227,7 +225,7 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   AdminReply reply;
   const bool whole_node = !r.target;
   reply.message = (whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target)) + " is removed";
-  CO_ASSIGN_OR_RETURN(const std::string rooms, RoomsWithout(targets));
+  CO_ASSIGN_OR_RETURN(const std::string rooms, survey_->RoomsWithout(targets));
   reply.message += rooms;
   if (r.dry_run) co_return std::move(reply);
   // From here on nothing is placed there, nor committed; nothing has been since the check: none of this

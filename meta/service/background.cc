@@ -48,7 +48,7 @@ Task<void> MetaServer::TickLoop() {
     for (; !lingers_.empty() && lingers_.front().first <= Now(); lingers_.pop_front()) reaps_.insert(lingers_.front().second);
     if (!reaps_.empty() || !trims_.empty() || !ended_.empty()) clean_work_.Set();
     upkeep_->Wake();
-    CountExposureAhead();
+    survey_->CountAhead();
   }
 }
 

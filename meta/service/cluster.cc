@@ -101,7 +101,7 @@ Result<std::vector<DeleteWork>> MetaServer::DeletesFor(const std::vector<TargetI
   // Only what no power cut brings back: the shards would be named again, and gone.
   // Nor while a restore of the metadata's backup would need them.
   const CommitSeq durable = store_->durable_seq();
-  GarbageUpTo upto{std::min({sessions_.MinSeen(), durable, DeletableUpTo()}), durable, started_seq_};
+  GarbageUpTo upto{std::min({sessions_.MinSeen(), durable, archives_->DeletableUpTo()}), durable, started_seq_};
   if (Sabotaged(Sabotage::kCollectAtOnce)) upto.acked = CommitSeq(UINT64_MAX);
   Txn txn(*store_);
   for (TargetId t : targets) {
@@ -164,9 +164,9 @@ Task<Result<CheckShardsReply>> MetaServer::CheckShards(CheckShardsRequest r) {
     CO_ASSIGN_OR_RETURN(const bool known, IsShardKnown(txn, r.target, s));
     if (!known) reply.unknown.push_back(s);
   }
-  if (HoldsUnknown()) {
+  if (archives_->HoldsUnknown()) {
     // They may be of files that were written after the moment that was restored.
-    NoteHeld(r, reply.unknown.size());
+    archives_->NoteHeld(r, reply.unknown.size());
     reply.unknown.clear();
   }
   co_return std::move(reply);

@@ -23,7 +23,9 @@ MetaServer::~MetaServer() { CancelTasks(); }
 
 // A start that failed has not made all rooms.
 void MetaServer::CancelTasks() {
+  if (survey_) survey_->Stop();
   if (upkeep_) upkeep_->Stop();
+  if (archives_) archives_->Stop();
   scope_.CancelAll();
 }
 

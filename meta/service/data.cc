@@ -76,7 +76,7 @@ Task<Result<AllocateReply>> MetaServer::Allocate(AllocateRequest r) {
 Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
   ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
   const Layout layout = LayoutForPayload(asked, r.payload_bytes);
-  asked_.Note(asked, Now());
+  survey_->NoteAsked(asked);
   const ClusterView view = cluster_->View();
   const SessionRecord* session = sessions_.Find(ctx.session);
   const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);

@@ -36,13 +36,11 @@
 #include "common/kv/kv.h"
 #include "common/random.h"
 #include "common/token.h"
-#include "meta/backup/archiver.h"
+#include "meta/backup/archive_keeper.h"
 #include "meta/cluster/cluster_state.h"
-#include "meta/cluster/layouts_asked.h"
 #include "meta/core/token_mint.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
-#include "meta/service/exposure.h"
 #include "meta/service/meta_server_options.h"
 #include "meta/service/reply_codec.h"
 #include "meta/service/waits.h"
@@ -55,6 +53,7 @@
 #include "meta/session/session_table.h"
 #include "meta/store/room.h"
 #include "meta/store/txn.h"
+#include "meta/survey/survey.h"
 #include "meta/upkeep/upkeep.h"
 
 namespace stria {
@@ -146,7 +145,7 @@ class MetaServer final : public MetaService, public AdminService {
   const WaitList& waits() const { return waits_; }
   MetaStore* store() { return store_.get(); }
   ClusterState* cluster() { return cluster_.get(); }
-  const Archiver* archiver() const { return archiver_.get(); }  // null: it keeps no backup
+  const Archiver* archiver() const { return archives_ ? archives_->archiver() : nullptr; }  // null: it keeps no backup
   uint64_t term() const { return term_; }
   const stria::Upkeep* upkeep() const { return upkeep_.get(); }  // null before Start
   struct RepairSummary {
@@ -390,56 +389,10 @@ class MetaServer final : public MetaService, public AdminService {
   Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets);
   Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
 
-  // ---- backup.cc ----
-  void StartArchiver();
-  std::vector<BackupNode> BackupNodes() const;
-  BackupState BackupStatus() const;
-  CommitSeq DeletableUpTo() const;
-  bool HoldsUnknown() const { return Wall() < unknown_hold_until_ns_; }
-  void NoteHeld(const CheckShardsRequest& r, uint64_t unknown);
-  Result<std::string> ForgetUnknown(bool dry_run);
-
   // ---- upkeep.cc ----
   Result<std::string> StartRepair(bool dry_run);
 
-  // ---- exposure.cc ----
-  bool IsExposureOld() const;
-  void CountStripe(const StripeRecord& record, Exposure* out) const;
-  Task<Result<void>> CountExposure(bool at_leisure);
-  void CountExposureAhead();  // now and then
-  Task<void> CountExposureSlowly();
-  Task<NodeLoss> WhatANodesLossCosts();
-
-  // ---- places.cc ----
-  Result<std::map<std::string, Layout>> LayoutsInUse(bool of_stripes);
-  Result<std::vector<LayoutRoom>> LackingRooms();
-  Result<std::string> RoomsWithout(const std::vector<TargetId>& targets);
-
-  // ---- status.cc, admin.cc ----
-  struct Damage {
-    uint64_t degraded = 0;
-    std::set<StripeId> lost;
-    std::map<StripeId, std::vector<bool>> gone;  // of each of those, the columns that are not readable at all
-    std::set<StripeId> hit;  // have a shard on one of those that were asked about; at most kMaxHitStripes
-    static constexpr size_t kMaxHitStripes = 100'000;
-  };
-  bool IsUnreadable(StripeId stripe, uint16_t column, const Column& c) const;
-  static std::vector<bool> LostColumns(const StripeInfo& info, const std::vector<bool>& unreadable);
-  Result<void> SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId>& gone, Damage* out);
-  // Of the cluster as it is, if `gone` were gone too.
-  Task<Result<Damage>> SurveyDamage(std::set<TargetId> gone);
-  Task<Result<Damage>> DamageNow();  // of a moment ago, if that is dear
-  // ---- files.cc ----
-  struct FilesPage {
-    std::vector<LostFile> files;
-    std::string next;  // "" if that were all
-  };
-  // Files with bytes in the stripes; in the columns of `gone` of those of which it tells. With a path of each, whoever may
-  // see that: for admins.
-  Result<FilesPage> PageOfFiles(const std::set<StripeId>& stripes, size_t limit,
-                                const std::map<StripeId, std::vector<bool>>& gone, std::string_view after);
-  Result<std::vector<LostFile>> ListFilesOf(const std::set<StripeId>& stripes, size_t limit,
-                                            const std::map<StripeId, std::vector<bool>>& gone = {});
+  // ---- admin.cc ----
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
   Result<std::set<StripeId>> OnlyAllocatedOn(TargetId target);
   Task<Result<AdminReply>> AdminRemove(AdminRequest r, std::vector<TargetId> targets);
@@ -503,29 +456,18 @@ class MetaServer final : public MetaService, public AdminService {
   uint64_t pushed_map_version_ = 0;
   std::map<NodeId, NodeState> logged_nodes_;
   std::map<TargetId, TargetState> logged_targets_;
-  LayoutsAsked asked_;
   std::map<TargetId, ShardId> delete_cursors_;
   std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
 
   MetaRoom* room_ = nullptr;
   BackupConnector* backups_ = nullptr;
-  std::unique_ptr<Archiver> archiver_;
-  int64_t unknown_hold_until_ns_ = 0;  // wall clock
-  // Shards that are held, as sweeps find them: up to which one, and how many.
-  std::map<TargetId, std::pair<ShardId, uint64_t>> held_;
-
-  // Status: the survey of damage, good while nothing changes.
-  std::optional<Damage> damage_;
-  std::pair<uint64_t, CommitSeq> damage_of_;
-  int64_t damage_until_ns_ = 0;
-  std::optional<Exposure> exposure_;  // the last whole count
-  bool exposure_counting_ = false;
-  bool exposure_failed_ = false;  // the last time
-  int64_t exposure_again_ns_ = 0;
 
   TaskScope scope_;  // its tasks use everything above
+  // Rooms of their own, and their tasks. Made by LoadAll; those below are ended first.
+  std::unique_ptr<ArchiveKeeper> archives_;
   Host host_{this};
-  std::unique_ptr<stria::Upkeep> upkeep_;  // last: so do its keepers
+  std::unique_ptr<stria::Upkeep> upkeep_;
+  std::unique_ptr<Survey> survey_;
 };
 
 // Makes an empty store a new cluster's: superblock and root directory. Durable on return.

@@ -1,9 +1,9 @@
 // Start, stop, and what is read back from the store at the start.
 #include <algorithm>
 
-#include "common/codec.h"
 #include "meta/core/cluster_keys.h"
 #include "meta/core/for_each.h"
+#include "meta/core/number_record.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -40,7 +40,7 @@ Task<Result<void>> MetaServer::Start() {
   scope_.Spawn(TickLoop());
   scope_.Spawn(CleanLoop());
   upkeep_->Start();
-  StartArchiver();
+  archives_->Start(options_.archiver, term_);
   co_return Ok();
 }
 
@@ -60,6 +60,9 @@ Result<void> MetaServer::LoadAll() {
   RETURN_IF_ERROR(LoadCluster(txn));
   sessions_.SetTerm(++term_);
   RETURN_IF_ERROR(LoadSessions(txn));
+  archives_ = std::make_unique<ArchiveKeeper>(
+      ArchiveKeeperEnv{executor_, store_.get(), cluster_.get(), &tokens_, backups_});
+  RETURN_IF_ERROR(archives_->Load(txn));
   KeeperEnv env;
   env.executor = executor_;
   env.store = store_.get();
@@ -69,10 +72,10 @@ Result<void> MetaServer::LoadAll() {
   env.host = &host_;
   upkeep_ = std::make_unique<stria::Upkeep>(env, UpkeepOptions{options_.repair, options_.fold});
   RETURN_IF_ERROR(upkeep_->Load(txn));
+  const SurveyEnv sees{executor_, store_.get(), cluster_.get(), &upkeep_->bad_shards()};
+  survey_ = std::make_unique<Survey>(sees, options_.count_at_once);
   RETURN_IF_ERROR(LoadWork(txn));
-  ByteWriter term;
-  term.U64(term_);
-  txn.Put(Family::kCluster, TermRecordKey(), SealRecord(1, term.str()));
+  txn.Put(Family::kCluster, TermRecordKey(), EncodeNumber(term_));
   RETURN_IF_ERROR(txn.Commit());
   return Ok();
 }
@@ -80,22 +83,8 @@ Result<void> MetaServer::LoadAll() {
 Result<void> MetaServer::LoadCluster(Txn& txn) {
   const SuperRecord& super = *store_->super();
   cluster_ = std::make_unique<ClusterState>(options_.cluster, super.cluster, super.incarnation);
-  const auto number = [&](const std::string& key, uint64_t* out) -> Result<void> {
-    ASSIGN_OR_RETURN(const auto value, txn.Get(Family::kCluster, key));
-    if (!value) return Ok();
-    uint8_t version = 0;
-    std::string_view body;
-    if (!OpenRecord(*value, 1, &version, &body) || body.size() < 8) {
-      return CorruptRecord(Family::kCluster, key, "it does not decode");
-    }
-    *out = ByteReader(body).U64();
-    return Ok();
-  };
-  uint64_t version = 0, hold = 0;
-  RETURN_IF_ERROR(number(UnknownHoldKey(), &hold));
-  unknown_hold_until_ns_ = static_cast<int64_t>(hold);
-  RETURN_IF_ERROR(number(TermRecordKey(), &term_));
-  RETURN_IF_ERROR(number(MapVersionKey(), &version));
+  ASSIGN_OR_RETURN(term_, ReadNumber(txn, TermRecordKey()));
+  ASSIGN_OR_RETURN(const uint64_t version, ReadNumber(txn, MapVersionKey()));
   RETURN_IF_ERROR(ForEachEntry(txn, Family::kCluster, NodeRecordPrefix(), [&](const auto&, const auto& v) -> Result<void> {
     ASSIGN_OR_RETURN(NodeRecord n, DecodeNodeRecord(v));
     cluster_->LoadNode(std::move(n), Now());
@@ -164,9 +153,7 @@ Result<void> MetaServer::SaveClusterIn(Txn& txn) {
   for (TargetId id : c.targets_removed) txn.Delete(Family::kCluster, TargetRecordKey(id));
   for (const NodeInfo& n : c.refused.added) txn.Put(Family::kCluster, RemovedNodeKey(n.id), EncodeNodeRecord({n, Epoch()}));
   for (NodeId id : c.refused.dropped) txn.Delete(Family::kCluster, RemovedNodeKey(id));
-  ByteWriter version;
-  version.U64(cluster_->version());
-  txn.Put(Family::kCluster, MapVersionKey(), SealRecord(1, version.str()));
+  txn.Put(Family::kCluster, MapVersionKey(), EncodeNumber(cluster_->version()));
   RETURN_IF_ERROR(txn.Commit());
   unsynced_.Set();
   return Ok();

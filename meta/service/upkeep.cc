@@ -12,8 +12,6 @@ namespace {
 constexpr size_t kComparePage = 1024;
 constexpr size_t kParityStripes = 64;  // in a reply: each brings its columns and tokens
 
-AffectedFile Affected(const LostFile& f, bool lost) { return {f.ino, f.path, f.offset, f.length, lost}; }
-
 }  // namespace
 
 // Does not wait for grace periods any more, nor for those that were parked.
@@ -48,10 +46,9 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
     case UpkeepVerb::kRebalanceStart:
     case UpkeepVerb::kRebalanceStop: message = co_await upkeep_->OrderRebalance(r); break;
     case UpkeepVerb::kRepairStart: message = StartRepair(r.dry_run); break;
-    case UpkeepVerb::kForgetUnknown: message = ForgetUnknown(r.dry_run); break;
+    case UpkeepVerb::kForgetUnknown: message = archives_->ForgetUnknown(r.dry_run); break;
     case UpkeepVerb::kBackupNow:
-      if (!archiver_) co_return Error(FsError::kInval, "this metadata server keeps no backup: it is switched off in its settings");
-      if (!r.dry_run) CO_RETURN_IF_ERROR(co_await archiver_->BackupNow(DeadlineOf(r.header)));
+      CO_RETURN_IF_ERROR(co_await archives_->BackupNow(r.dry_run, DeadlineOf(r.header)));
       message = std::string("everything that is committed is in the backup");
       break;
   }
@@ -69,12 +66,12 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   UpkeepReply reply;
   reply.message = *std::move(message);
   upkeep_->Tell(&reply);
-  reply.backup = BackupStatus();
+  reply.backup = archives_->State();
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
   if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
-  CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(unfit, kMaxAffectedFiles));
-  for (const LostFile& f : files) reply.unfit.push_back(Affected(f, false));
+  CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(*store_, unfit, kMaxAffectedFiles));
+  for (const LostFile& f : files) reply.unfit.push_back({f.ino, f.path, f.offset, f.length, false});
   co_return std::move(reply);
 }
 
@@ -84,21 +81,7 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
     const TargetInfo* info = cluster_->FindTarget(t);
     if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
   }
-  CO_ASSIGN_OR_RETURN(const Damage before, co_await SurveyDamage({}));
-  CO_ASSIGN_OR_RETURN(const Damage after, co_await SurveyDamage({r.targets.begin(), r.targets.end()}));
-  std::set<StripeId> lost, degraded;
-  std::ranges::set_difference(after.lost, before.lost, std::inserter(lost, lost.end()));
-  std::ranges::set_difference(after.hit, after.lost, std::inserter(degraded, degraded.end()));
-  CanRemoveReply reply;
-  reply.lost_stripes = lost.size();
-  reply.degraded_stripes = degraded.size();
-  for (const bool is_lost : {true, false}) {
-    const size_t room = kMaxAffectedFiles + 1 - reply.files.size();
-    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(is_lost ? lost : degraded, room, after.gone));
-    for (const LostFile& f : files) reply.files.push_back(Affected(f, is_lost));
-  }
-  reply.more = reply.files.size() > kMaxAffectedFiles;
-  if (reply.more) reply.files.resize(kMaxAffectedFiles);
+  CO_ASSIGN_OR_RETURN(CanRemoveReply reply, co_await survey_->CanRemove(r.targets));
   if (!IsAdmin(r.header)) {
     reply.more = !reply.files.empty();
     reply.files.clear();

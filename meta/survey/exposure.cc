@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "common/log.h"
-#include "meta/service/meta_server_impl.h"
+#include "meta/ops/ops.h"
+#include "meta/survey/survey.h"
 #include "stripe/layout.h"
 #include "stripe/stripe_form.h"
 
@@ -20,11 +21,11 @@ constexpr int64_t kBetweenCountsNs = 10 * kSecond;
 
 }  // namespace
 
-bool MetaServer::IsExposureOld() const {
-  return !exposure_ || exposure_->of != std::pair{cluster_->version(), store_->last_seq()};
+bool Survey::IsExposureOld() const {
+  return !exposure_ || exposure_->of != std::pair{env_.cluster->version(), env_.store->last_seq()};
 }
 
-void MetaServer::CountStripe(const StripeRecord& record, Exposure* out) const {
+void Survey::CountStripe(const StripeRecord& record, Exposure* out) const {
   if (record.state != StripeState::kLive) return;
   if (out->layouts.size() < Exposure::kMaxLayouts) out->layouts.emplace(RoomName(record.layout), record.layout);
   if (record.is_thin()) ++out->thin;
@@ -33,7 +34,7 @@ void MetaServer::CountStripe(const StripeRecord& record, Exposure* out) const {
   std::vector<std::pair<NodeId, uint32_t>> held;  // node and group, of each shard
   for (size_t i = 0; i < info.columns.size(); ++i) {
     const Column& c = info.columns[i];
-    const TargetInfo* t = c.shard ? cluster_->FindTarget(c.target) : nullptr;
+    const TargetInfo* t = c.shard ? env_.cluster->FindTarget(c.target) : nullptr;
     if (t != nullptr) held.emplace_back(t->node, GroupOf(info.shape, ColumnIndex(static_cast<uint16_t>(i))));
   }
   std::sort(held.begin(), held.end());
@@ -49,15 +50,15 @@ void MetaServer::CountStripe(const StripeRecord& record, Exposure* out) const {
   }
 }
 
-Task<Result<void>> MetaServer::CountExposure(bool at_leisure) {
+Task<Result<void>> Survey::CountExposure(bool at_leisure) {
   Exposure fresh;
-  fresh.of = {cluster_->version(), store_->last_seq()};
+  fresh.of = {env_.cluster->version(), env_.store->last_seq()};
   fresh.began_ns = Now();
   StripeId after;
   while (true) {
     const int64_t start_ns = Now();
     {
-      Txn txn(*store_);
+      Txn txn(*env_.store);
       CO_ASSIGN_OR_RETURN(const auto rows, txn.Scan(Family::kStripes, StripeKey(StripeId(after.v + 1)),
                                                     StripeKey(StripeId(UINT64_MAX)), kExposurePage));
       for (const KvEntry& row : rows) {
@@ -74,26 +75,25 @@ Task<Result<void>> MetaServer::CountExposure(bool at_leisure) {
   co_return Ok();
 }
 
-void MetaServer::CountExposureAhead() {
-  if (exposure_counting_ || Now() < exposure_again_ns_) return;
-  if (store_->Count(Counter::kStripes) <= options_.count_at_once || !IsExposureOld()) return;
-  exposure_counting_ = true;
-  scope_.Spawn(CountExposureSlowly());
+void Survey::CountAhead() {
+  if (counting_ || Now() < count_again_ns_) return;
+  if (env_.store->Count(Counter::kStripes) <= count_at_once_ || !IsExposureOld()) return;
+  counting_ = true;
+  scope_.Spawn(CountSlowly());
 }
 
-Task<void> MetaServer::CountExposureSlowly() {
+Task<void> Survey::CountSlowly() {
   const Result<void> counted = co_await CountExposure(true);
-  if (!counted.ok() && !exposure_failed_) {
+  if (!counted.ok() && !counting_failed_) {
     LogWarning("what a node's loss would cost cannot be counted: {}", counted.error());
   }
-  exposure_failed_ = !counted.ok();
-  exposure_again_ns_ = Now() + kBetweenCountsNs;
-  exposure_counting_ = false;
+  counting_failed_ = !counted.ok();
+  count_again_ns_ = Now() + kBetweenCountsNs;
+  counting_ = false;
 }
 
-// Never fails: where the store is damaged, status is wanted most.
-Task<NodeLoss> MetaServer::WhatANodesLossCosts() {
-  if (IsExposureOld() && store_->Count(Counter::kStripes) <= options_.count_at_once) {
+Task<NodeLoss> Survey::NodeLossNow() {
+  if (IsExposureOld() && env_.store->Count(Counter::kStripes) <= count_at_once_) {
     if (const Result<void> counted = co_await CountExposure(false); !counted.ok()) exposure_.reset();
   }
   NodeLoss out;
@@ -101,7 +101,7 @@ Task<NodeLoss> MetaServer::WhatANodesLossCosts() {
   out.counted = true;
   if (IsExposureOld()) out.age_ns = Now() - exposure_->began_ns;
   for (const auto& [id, e] : exposure_->nodes) {
-    const NodeInfo* n = cluster_->FindNode(id);
+    const NodeInfo* n = env_.cluster->FindNode(id);
     if (n != nullptr && n->state != NodeState::kOut) out.nodes.push_back(e);  // else it has been lost already
   }
   co_return out;

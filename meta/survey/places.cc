@@ -2,7 +2,8 @@
 // take disks away. Nothing here decides anything: placement does (stripe/stripe_form.h).
 #include <algorithm>
 
-#include "meta/service/meta_server_impl.h"
+#include "meta/ops/ops.h"
+#include "meta/survey/survey.h"
 #include "stripe/stripe_form.h"
 
 namespace stria {
@@ -14,9 +15,9 @@ constexpr size_t kMaxToldLayouts = 4;  // in one sentence
 }  // namespace
 
 // The root's, those that stripes were asked of lately, and, `of_stripes`, those that stripes have which there are.
-Result<std::map<std::string, Layout>> MetaServer::LayoutsInUse(bool of_stripes) {
+Result<std::map<std::string, Layout>> Survey::LayoutsInUse(bool of_stripes) const {
   std::map<std::string, Layout> out = asked_.Since(Now() - kAskedLatelyNs);
-  Txn txn(*store_);
+  Txn txn(*env_.store);
   LayoutRequest root;
   root.ino = kRootInode;
   ASSIGN_OR_RETURN(const LayoutReply reply, OpGetLayout(txn, OpCtx(), root));
@@ -25,14 +26,13 @@ Result<std::map<std::string, Layout>> MetaServer::LayoutsInUse(bool of_stripes) 
   return out;
 }
 
-// Of which new stripes are not as they ask.
-Result<std::vector<LayoutRoom>> MetaServer::LackingRooms() {
+Result<std::vector<LayoutRoom>> Survey::LackingRooms() const {
   std::vector<LayoutRoom> out;
-  if (cluster_->AllTargets().empty()) return out;  // status has that to say
-  ClusterView view = cluster_->View();
+  if (env_.cluster->AllTargets().empty()) return out;  // status has that to say
+  ClusterView view = env_.cluster->View();
   for (TargetView& t : view.targets) {
     // One that is merely late, as all are after a restart of this server, is expected in seconds.
-    const bool late = cluster_->FindNode(t.node)->state == NodeState::kSuspect;
+    const bool late = env_.cluster->FindNode(t.node)->state == NodeState::kSuspect;
     if (late && t.configured && !t.readable) t.usable_for_new = true;
   }
   ASSIGN_OR_RETURN(const auto layouts, LayoutsInUse(false));
@@ -43,9 +43,8 @@ Result<std::vector<LayoutRoom>> MetaServer::LackingRooms() {
   return out;
 }
 
-// "; new stripes of layout raid5:4+1 will be 3+1 until another node joins": once these are not used any more.
-Result<std::string> MetaServer::RoomsWithout(const std::vector<TargetId>& targets) {
-  ClusterView view = cluster_->View();
+Result<std::string> Survey::RoomsWithout(const std::vector<TargetId>& targets) const {
+  ClusterView view = env_.cluster->View();
   for (TargetView& t : view.targets) {
     if (std::ranges::count(targets, t.target)) t.configured = t.usable_for_new = false;
   }

@@ -1,4 +1,4 @@
-// What a walk over all stripes has counted (exposure.cc).
+// What a walk over all stripes has counted (survey.h).
 #pragma once
 
 #include <cstdint>
