@@ -2,6 +2,7 @@
 #include "meta/upkeep/repairer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/log.h"
 #include "meta/core/cluster_keys.h"
@@ -17,6 +18,8 @@ constexpr size_t kPlanBatch = 512;
 constexpr int64_t kRescanNs = 30 * kSecond;     // of a target that is not empty yet
 constexpr int64_t kHomelessNs = 60 * kSecond;   // before space is looked for again
 constexpr size_t kRescanBelow = 1024;           // candidates
+constexpr size_t kSweepPage = 256;              // bad shards
+constexpr int64_t kSweepAgainNs = 30 * kSecond;  // when all have been looked at
 
 }  // namespace
 
@@ -80,6 +83,7 @@ Result<void> Repairer::FollowMap() {
 Task<Result<void>> Repairer::Scan() {
   queue_.Unpark(Now());
   CO_RETURN_IF_ERROR(CheckTasks());
+  CO_RETURN_IF_ERROR(SweepBad());
   for (int i = 0; i < kScanPagesPerRound; ++i) {
     CO_ASSIGN_OR_RETURN(const bool more, ScanPage());
     if (!more) co_return Ok();
@@ -257,7 +261,7 @@ Result<void> Repairer::NoteBadColumns(StripeId stripe, const StripeInfo* as, FsE
     const ShardId shard = record->info.columns[column].shard;
     if (as != nullptr && (column >= as->columns.size() || as->columns[column].shard != shard)) continue;
     const ReportedShard bad{stripe, column, shard, code};
-    if (!queue_.MarkBad(bad)) continue;
+    if (!MarkBad(bad)) continue;
     txn.Put(Family::kRepairs, BadShardKey(stripe, column), EncodeBadShard(bad));
     if (as != nullptr) queue_.Add(stripe, 0);
   }
@@ -325,13 +329,54 @@ bool Repairer::Consider(const StripeRecord& record) {
 }
 
 Result<void> Repairer::NoteBad(const ReportedShard& bad) {
-  if (!queue_.MarkBad(bad)) return Ok();
+  if (!MarkBad(bad)) return Ok();
   Txn txn(*env_.store);
   txn.Put(Family::kRepairs, BadShardKey(bad.stripe, bad.column), EncodeBadShard(bad));
   RETURN_IF_ERROR(txn.Commit());
   env_.host->Committed();
   queue_.Add(bad.stripe, 0);
   env_.work->Set();
+  return Ok();
+}
+
+// False if it is known, or there is no room for it: its next reader, or a scrub, finds it again.
+bool Repairer::MarkBad(const ReportedShard& bad) {
+  if (queue_.MarkBad(bad)) return true;
+  if (!queue_.IsBad(bad.stripe, bad.column, bad.shard) && !std::exchange(told_full_, true)) {
+    LogWarning("{} shards are known to be bad, more than are remembered: others are repaired when some of these are, and "
+               "somebody reads them again",
+               queue_.bad().size());
+  }
+  return false;
+}
+
+// Forgets a page of those that are not used any more: nobody tells us which stripes clients delete.
+Result<void> Repairer::SweepBad() {
+  if (queue_.bad().empty() || Now() < sweep_ns_) return Ok();
+  std::vector<std::pair<StripeId, uint16_t>> over;
+  Txn txn(*env_.store);
+  auto it = queue_.bad().upper_bound(swept_);
+  for (size_t i = 0; i < kSweepPage && it != queue_.bad().end(); ++i, ++it) {
+    swept_ = it->first;
+    const auto [stripe, column] = swept_;
+    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
+    const bool live = record && record->state == StripeState::kLive;
+    if (live && column < record->info.columns.size() && record->info.columns[column].shard == it->second.shard) continue;
+    txn.Delete(Family::kRepairs, BadShardKey(stripe, column));
+    over.push_back(it->first);
+    if (!live) queue_.Forget(stripe);
+  }
+  if (it == queue_.bad().end()) {
+    swept_ = {};
+    sweep_ns_ = Now() + kSweepAgainNs;
+  } else {
+    env_.work->Set();
+  }
+  if (over.empty()) return Ok();
+  RETURN_IF_ERROR(txn.Commit());
+  env_.host->Committed();
+  for (const auto& [stripe, column] : over) queue_.ClearBad(stripe, column);
+  told_full_ = false;
   return Ok();
 }
 

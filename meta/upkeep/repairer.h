@@ -5,7 +5,7 @@
 // reported bad, the scans of targets being emptied, and the throttle and settings that all keepers go by.
 //
 // Invariants: a task is in the store exactly while its new shard is reserved. A bad shard is in the store until a keeper has
-// given its column another shard.
+// given its column another shard, or, when its stripe has been deleted, until the next sweep of the bad shards.
 //
 // One rebuild:
 //   1. Start: a shard is reserved on its new target and the task recorded, in one transaction
@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "meta/core/bad_shards.h"
@@ -103,6 +104,8 @@ class Repairer final : public Keeper, public BadShards {
   void UseLastResorts(StripeHealth* h) const;
   void MarkMisplaced(StripeHealth* h) const;
   Result<bool> ScanPage();
+  bool MarkBad(const ReportedShard& bad);
+  Result<void> SweepBad();
   Result<void> CheckTasks();
   Result<void> Plan();
   Result<void> End(const RepairTaskRecord& t);  // its shard is not going to be used
@@ -114,6 +117,9 @@ class Repairer final : public Keeper, public BadShards {
   const Rebuilt on_rebuilt_;
   RepairQueue queue_;
   std::map<TargetId, TargetScan> scans_;
+  std::pair<StripeId, uint16_t> swept_;  // of the bad shards, by stripe and column: looked at up to this one
+  int64_t sweep_ns_ = 0;                 // the next look
+  bool told_full_ = false;               // that no more bad shards are remembered
 };
 
 }  // namespace stria

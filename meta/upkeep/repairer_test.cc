@@ -1,6 +1,7 @@
 // The repairer on a store and a cluster, without a metadata server.
 #include "meta/upkeep/repairer.h"
 
+#include "meta/core/cluster_keys.h"
 #include "meta/upkeep/keeper_testing.h"
 
 namespace stria {
@@ -79,6 +80,50 @@ TEST_F(RepairerTest, ABadShardOutlivesARestartUntilItsColumnIsAnother) {
   }
   EXPECT_TRUE(repairer.BadStripes().empty());
   EXPECT_EQ(repairer.in_flight(), 0u);
+}
+
+TEST_F(RepairerTest, ABadShardIsForgottenWhenItsStripeIsDeleted) {
+  const auto records = [&] {
+    Txn txn(*store);
+    return txn.ScanPrefix(Family::kRepairs, BadShardPrefix(), 10).value().size();
+  };
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  NameRequest name;
+  name.parent = kRootInode;
+  name.name = "f1";
+  const StripeInfo stays = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  RepairSettings paused;
+  paused.paused = true;
+  Repairer repairer = Make();
+  ASSERT_TRUE(repairer.SetSettings(paused).ok());
+  ASSERT_TRUE(repairer.NoteBad({stripe.id, 2, stripe.columns[2].shard, FsError::kChecksum}).ok());
+  ASSERT_TRUE(repairer.NoteBad({stays.id, 0, stays.columns[0].shard, FsError::kChecksum}).ok());
+  Ask(repairer);
+  EXPECT_EQ(records(), 2u);
+  (void)Do([&](Txn& t) { return OpUnlink(t, ctx, name); });
+  ex.RunFor(60 * kSecond);
+  Ask(repairer);
+  EXPECT_EQ(records(), 1u);
+  EXPECT_EQ(repairer.BadStripes(), std::set<StripeId>{stays.id});
+  EXPECT_EQ(repairer.waiting(), 1u);
+}
+
+TEST_F(RepairerTest, BadShardsOfDeletedStripesLeaveRoomForOthers) {
+  Repairer repairer = Make();
+  for (uint64_t i = 0; i < kMaxBadShards; ++i) {
+    ASSERT_TRUE(repairer.NoteBad({StripeId(1'000'000 + i), 0, ShardId(1 + i), FsError::kChecksum}).ok());
+  }
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  const ReportedShard bad{stripe.id, 2, stripe.columns[2].shard, FsError::kChecksum};
+  ASSERT_TRUE(repairer.NoteBad(bad).ok());
+  EXPECT_FALSE(repairer.IsBad(bad.stripe, bad.column, bad.shard));
+  do {  // as Upkeep
+    wake.Reset();
+    Ask(repairer);
+  } while (wake.is_set());
+  ASSERT_TRUE(repairer.NoteBad(bad).ok());
+  EXPECT_TRUE(repairer.IsBad(bad.stripe, bad.column, bad.shard));
+  EXPECT_EQ(repairer.BadStripes().size(), 1u);
 }
 
 TEST_F(RepairerTest, ATaskWhoseNodeIsGoneEndsAndItsShardIsGarbage) {
