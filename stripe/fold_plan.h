@@ -1,5 +1,5 @@
 // The fold planner: which mirrored columns of separate stripes get one parity together. Pure and deterministic;
-// meta/service/fold.cc carries plans out (docs/folding.md).
+// meta/upkeep/folder.cc carries plans out (docs/folding.md).
 //
 //     stripe 1   [aaaaaaa] [copy]            the fold   [aaaaaaa]   node 1
 //     stripe 2   [bbbbbb ] [copy]     -->               [bbbbbb ]   node 2
