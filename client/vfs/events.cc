@@ -83,7 +83,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
       co_await AnswerFlush(std::move(inode), e);
       co_return;
     case SessionEvent::Kind::kClusterMap: co_return;  // the session refreshes it
-    case SessionEvent::Kind::kLockFree: WakeLockWait(e.ticket); co_return;
+    case SessionEvent::Kind::kLockFree: file_locks_.Wake(e.ticket); co_return;
   }
 }
 
@@ -262,7 +262,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   // Not waited for: the kernel waits for reads, which wait for the session. What is not open the kernel drops at its next
   // open.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));
-  WakeLockWaits();  // who stood in line does so no more
+  file_locks_.WakeAll();  // who stood in line does so no more
   co_await ForgetInKernel(known);
 }
 

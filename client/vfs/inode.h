@@ -15,6 +15,7 @@
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
 #include "client/session/meta_session.h"
+#include "client/vfs/file_locks.h"
 #include "client/vfs/waits.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -165,24 +166,13 @@ class VfsInode {
   Error tell_error;  // if that failed, and may be tried again
   Error lost;        // why it could not be made; its handles give it
 
-  // ---- Locks, by kind and owner (locks.cc).
-  struct OwnerLocks {
-    LockRanges held;    // surely: while a request is under way, what is left whatever becomes of it
-    bool more = false;  // an answer was lost: the server may have more
-    bool dropped = false;  // the owner is gone, and the server is yet to be told
-    bool empty() const { return held.empty() && !more; }
-  };
-  std::map<std::pair<LockKind, uint64_t>, OwnerLocks> locks;
-  bool Dropped(const std::pair<LockKind, uint64_t>& owner) const {
-    auto it = locks.find(owner);
-    return it != locks.end() && it->second.dropped;
-  }
-  AsyncMutex lock_mu;  // held over each request for a lock of this inode: they arrive in order
+  // ---- Locks of applications.
+  InodeLocks locks{ino, proof};
 
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || changing() ||
-           lease_waits > 0 || recalls > 0 || cuts > 0 || telling_read || !locks.empty() || lock_mu.locked() || met_creating ||
+           lease_waits > 0 || recalls > 0 || cuts > 0 || telling_read || locks.in_use() || met_creating ||
            owes_release > 0 || ahead || telling;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody

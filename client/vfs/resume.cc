@@ -74,7 +74,7 @@ Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
     if (n->base_version && !std::exchange(n->taking_up, true)) scope_.Spawn(TakeUp(n));
     LetGo(n);
   }
-  WakeLockWaits();  // who stood in line does so no more
+  file_locks_.WakeAll();  // who stood in line does so no more
   co_await ForgetInKernel(known);
 }
 
@@ -111,8 +111,7 @@ void Vfs::EndTakeUp(VfsInode& n) {
 void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
   VfsInode& n = *inode;
   const uint64_t owes = n.lease == LeaseMode::kNone ? n.owes_release : session_.NumberCall();
-  std::vector<std::pair<LockKind, uint64_t>> owners;
-  for (const auto& [key, held] : n.locks) owners.push_back(key);
+  const std::vector<InodeLocks::Owner> owners = n.locks.Owners();
   DropState(n, Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " was lost to this mount while it was cut off " +
                                        "from the metadata server (" + why + "): open the file again"));
   n.owes_release = owes;  // the server has it open as long as we do not say otherwise
@@ -120,11 +119,8 @@ void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
   ForgetAttr(n.ino);
   scope_.Spawn(ForgetPages(inode, 0, 0));  // and its size
   // Nor has anybody here a lock of it any more: others may have been given what excludes just one of several.
-  for (const auto& key : owners) {
-    n.locks[key].more = n.locks[key].dropped = true;
-    scope_.Spawn(UnlockDropped(inode, key));
-  }
-  WakeLockWaits();  // who stands in line with one of these handles does so no more
+  file_locks_.GiveUp(LocksOf(inode), owners);
+  file_locks_.WakeAll();  // who stands in line with one of these handles does so no more
   scope_.Spawn(LogLoss(n.ino, why));
   LetGo(inode);
 }
@@ -158,7 +154,7 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.extents.Clear();
   AccountDirty(n);
   n.batch_done.Pulse();
-  n.locks.clear();
+  n.locks.LoseAll(n.loss);
 }
 
 }  // namespace stria

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/vfs/inode.h"
+#include "common/sabotage.h"
 
 namespace stria {
 
@@ -11,7 +12,7 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
       mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
-      blocks_(options.block_cache_bytes) {}
+      blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -30,6 +31,43 @@ Task<Result<void>> Vfs::FlushAll() {
   }
   if (!first.ok()) co_return first;
   co_return Ok();
+}
+
+InodeLocksPtr Vfs::LocksOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->locks}; }
+
+FileLocksNeeds Vfs::ForLocks() {
+  FileLocksNeeds needs;
+  needs.ask = [this](LockRequest r) { return session_.Call(&MetaService::Lock, std::move(r)); };
+  needs.change = [this](LockRequest r) { return session_.Mutate(&MetaService::Lock, std::move(r)); };
+  needs.generation = [this] { return session_.generation(); };
+  needs.maybe_unused = [this](const InodeLocksPtr& locks) {
+    auto it = inodes_.find(locks->ino());
+    if (it != inodes_.end() && &it->second->locks == locks.get()) DropIfIdle(it->second);
+  };
+  return needs;
+}
+
+Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait) {
+  return file_locks_.Set(LocksOf(h->inode), lock, std::move(wait), [this, h] { return CheckHandle(*h); });
+}
+
+Task<Result<std::optional<FileLock>>> Vfs::TestLock(VfsHandlePtr h, LockIn lock) {
+  const CallList::Call under_way(&calls_, "test of a lock of", h->inode->ino);
+  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  co_return co_await file_locks_.Test(LocksOf(h->inode), lock);
+}
+
+Task<void> Vfs::DropLocks(std::shared_ptr<VfsInode> inode, LockKind kind, uint64_t owner) {
+  return file_locks_.Drop(LocksOf(inode), kind, owner);
+}
+
+std::vector<FileLock> Vfs::HeldLocks() {
+  std::vector<FileLock> out;
+  if (Sabotaged(Sabotage::kForgetLocks)) return out;
+  for (const auto& [ino, n] : inodes_) {
+    for (const FileLock& held : n->locks.Held()) out.push_back(held);
+  }
+  return out;
 }
 
 std::string Vfs::Describe(InodeId ino) const {

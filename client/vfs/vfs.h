@@ -36,9 +36,11 @@
 #include "client/io/write_all.h"
 #include "client/session/meta_session.h"
 #include "client/vfs/calls.h"
+#include "client/vfs/file_locks.h"
 #include "client/vfs/io_counters.h"
 #include "client/vfs/kernel.h"
 #include "client/vfs/read_pattern.h"
+#include "client/vfs/server_silent.h"
 #include "client/vfs/waits.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
@@ -88,19 +90,6 @@ struct VfsHandle {
   uint64_t ahead_to = 0;
 };
 using VfsHandlePtr = std::shared_ptr<VfsHandle>;
-
-// A lock that an application asks for (FileLock without its inode).
-struct LockIn {
-  LockKind kind = LockKind::kPosix;
-  uint64_t owner = 0;
-  LockRange range;  // kNone unlocks
-};
-// Someone who waits for a lock. `interrupted` ends the wait; pulse `changed` after setting it.
-struct LockWait {
-  bool interrupted = false;
-  bool free = false;  // ask again
-  Event changed;
-};
 
 struct SetAttrIn {
   std::optional<uint32_t> mode, uid, gid;
@@ -212,7 +201,7 @@ class Vfs {
   // Offset of the next data (or hole) at or after `offset`; kNxio beyond the end.
   Task<Result<uint64_t>> Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole);
 
-  // ---- Locks (locks.cc)
+  // ---- Locks (FileLocks)
   // Takes or gives up a lock. kAgain if another owner has it; with `wait`, stands in line for it until it is
   // free (no call is under way meanwhile), or kIntr. kDeadlock, kNoLock.
   Task<Result<void>> SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait);
@@ -308,9 +297,12 @@ class Vfs {
   void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
+  // vfs.cc: what the rooms are given of each other.
+  FileLocksNeeds ForLocks();
+  static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
+
   // last_known.cc
   Task<bool> ServersGone();
-  static bool ServerSilent(FsError e) { return e == FsError::kTimedOut || e == FsError::kUnavailable; }
   // The call's answer; if the servers are gone, what is known.
   template <class T>
   Task<Result<T>> OrLastKnown(Task<Result<T>> call, std::optional<T> known) {
@@ -492,16 +484,6 @@ class Vfs {
   Task<Result<size_t>> GatherOneStripe(std::shared_ptr<VfsInode> inode, uint64_t offset,
                                        std::vector<uint64_t> columns);
 
-  // locks.cc
-  class LockLine;
-  Task<Result<LockReply>> AskLock(std::shared_ptr<VfsInode> inode, LockOp op, LockIn lock, uint64_t ticket);
-  Task<Result<LockReply>> ChangeLock(std::shared_ptr<VfsInode> inode, LockRequest r, LockRange range);
-  Task<Result<void>> Unlock(std::shared_ptr<VfsInode> inode, LockIn lock);
-  Task<void> Withdraw(std::shared_ptr<VfsInode> inode, LockIn lock, uint64_t ticket);
-  Task<void> UnlockDropped(std::shared_ptr<VfsInode> inode, std::pair<LockKind, uint64_t> key);
-  void WakeLockWait(uint64_t ticket);
-  void WakeLockWaits();
-
   // read.cc
   Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
                                    bool for_pages = false);
@@ -597,12 +579,11 @@ class Vfs {
   int prefetches_ = 0;
   uint64_t fetching_bytes_ = 0;  // into the block cache
   uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
-  std::map<uint64_t, std::shared_ptr<LockWait>> lock_waits_;  // by ticket
-  uint64_t next_lock_ticket_ = 1;
   IoCounters counters_;
   CallList calls_;
   std::map<InodeId, std::shared_ptr<ReadTally>> tallies_;  // of files in use and, up to kMaxTallies, others
   TaskScope scope_;
+  FileLocks file_locks_;
 };
 
 }  // namespace stria
