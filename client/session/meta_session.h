@@ -37,6 +37,7 @@
 
 #include "api/meta_api.h"
 #include "client/io/backoff.h"
+#include "client/session/caller.h"
 #include "client/session/op_log.h"
 #include "client/session/read_tracker.h"
 #include "common/exec/task.h"
@@ -54,14 +55,6 @@ struct MetaSessionOptions {
   int64_t poll_ns = 10 * kSecond;         // longest wait of a quiet poll
   int64_t lease_margin_ns = 1 * kSecond;  // taken off the lease: scheduling, clock rates
   uint64_t seed = 1;                      // of the jitter
-};
-
-// The caller for whom a call is made.
-struct Caller {
-  uint32_t uid = 0;
-  uint32_t gid = 0;
-  std::vector<uint32_t> groups;
-  uint32_t umask = 0;  // for files that the caller makes
 };
 
 // The inodes that a call is about; 0: none.

@@ -131,23 +131,10 @@ EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
   if (since != cache_epoch_ || IsResizing(attr.ino)) {
     // Something was invalidated while this answer was on its way: use it once and keep it not. What is
     // cached from before may be older still (the answer may be that of our own change).
-    auto it = attrs_.find(attr.ino);
-    if (it != attrs_.end() && it->second.attr.version < attr.version) ForgetAttr(attr.ino);
+    attrs_.ForgetBefore(attr.ino, attr.version);
     return Newest(attr);
   }
-  auto [it, fresh] = attrs_.try_emplace(attr.ino);
-  if (fresh) {
-    lru_.push_front(attr.ino);
-    it->second.lru = lru_.begin();
-    it->second.attr = attr;
-  } else {
-    lru_.splice(lru_.begin(), lru_, it->second.lru);
-    if (attr.version >= it->second.attr.version) it->second.attr = attr;
-  }
-  it->second.generation = session_.generation();
-  const Attr kept = it->second.attr;
-  Trim();
-  return Overlay(kept);
+  return Overlay(attrs_.Remember(attr, session_.generation()));
 }
 
 EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
@@ -161,17 +148,7 @@ EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
 
 std::optional<Attr> Vfs::CachedAttr(InodeId ino) {
   if (session_.LeaseLeftNs() <= 0) return std::nullopt;
-  auto it = attrs_.find(ino);
-  if (it == attrs_.end() || it->second.generation != session_.generation()) return std::nullopt;
-  lru_.splice(lru_.begin(), lru_, it->second.lru);
-  return it->second.attr;
-}
-
-void Vfs::ForgetAttr(InodeId ino) {
-  auto it = attrs_.find(ino);
-  if (it == attrs_.end()) return;
-  lru_.erase(it->second.lru);
-  attrs_.erase(it);
+  return attrs_.Find(ino, session_.generation());
 }
 
 void Vfs::AttrChanged(InodeId ino) {
@@ -216,7 +193,7 @@ Task<void> Vfs::ForgetOlder(const Attr& seen) {
   if (it == inodes_.end() || it->second->shown_version >= seen.version) co_return;
   const std::shared_ptr<VfsInode> inode = it->second;
   ++cache_epoch_;  // answers that are on their way
-  if (auto a = attrs_.find(seen.ino); a != attrs_.end() && a->second.attr.version < seen.version) ForgetAttr(seen.ino);
+  attrs_.ForgetBefore(seen.ino, seen.version);
   co_await ForgetShown(seen.ino);
   inode->shown_version = std::max(inode->shown_version, seen.version);
 }
@@ -262,17 +239,9 @@ std::optional<InodeId> Vfs::CachedEntry(InodeId parent, const std::string& name)
 
 void Vfs::ForgetEverything() {
   ++cache_epoch_;
-  attrs_.clear();
-  lru_.clear();
+  attrs_.Clear();
   entries_.Clear();
-  listings_.clear();
-}
-
-void Vfs::Trim() {
-  while (attrs_.size() > options_.max_cached_entries) {
-    attrs_.erase(lru_.back());
-    lru_.pop_back();
-  }
+  last_known_.Forget();
 }
 
 }  // namespace stria

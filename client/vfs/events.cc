@@ -222,13 +222,6 @@ std::vector<InodeId> Vfs::Leased() const {
 // What is cached here is not shown while the session is not open; but the kernel does not ask.
 Task<void> Vfs::OnRestart() { return ForgetInKernel(InodesKnown()); }
 
-std::vector<InodeId> Vfs::InodesKnown() const {
-  std::vector<InodeId> known;
-  for (const auto& [ino, a] : attrs_) known.push_back(ino);
-  std::sort(known.begin(), known.end());
-  return known;
-}
-
 Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known) {
   co_await kernel_.NameChanged(InodeId(), "");
   for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, false, 0, 0);

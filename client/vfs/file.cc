@@ -79,7 +79,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     co_return reply.error();
   }
   // If nobody has looked it up meanwhile the kernel has nothing of it that it may keep, until we show it something.
-  const bool unseen = reply->created && !attrs_.contains(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
+  const bool unseen = reply->created && !attrs_.Knows(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
   auto inode = InodeOf(reply->node.attr.ino);
   if (!reply->created && truncate) {
     ++inode->extent_epoch;

@@ -22,8 +22,8 @@ Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name)
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  auto reply = co_await OrLastKnown(session_.Call(&MetaService::Lookup, std::move(r), who),
-                                    LastKnownEntry(parent, name));
+  auto reply = co_await last_known_.Or(session_.Call(&MetaService::Lookup, std::move(r), who),
+                                       last_known_.Entry(parent, name));
   if (!reply.ok()) {
     if (reply.code() == FsError::kNoEnt && made == names_made_) RememberEntry(parent, name, InodeId(), since);
     co_return reply.error();
@@ -50,8 +50,8 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   InodeRequest r;
   r.ino = ino;
   CO_ASSIGN_OR_RETURN(const NodeReply reply,
-                      co_await OrLastKnown(session_.Call(&MetaService::GetAttr, std::move(r), who),
-                                           LastKnownDirectory(ino)));
+                      co_await last_known_.Or(session_.Call(&MetaService::GetAttr, std::move(r), who),
+                                              last_known_.Directory(ino)));
   const EntryOut out = RememberNode(reply, since);
   if (gated) co_await DropOldPages(inode, reply.attr.data_version);
   co_return out;
@@ -317,7 +317,7 @@ Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
 
 Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
   const CallList::Call under_way(&calls_, "listing of directory", ino);
-  return OrLastKnown(FetchListing(std::move(who), ino, cookie, limit, attrs), LastKnownListing(ino, cookie));
+  return last_known_.Or(FetchListing(std::move(who), ino, cookie, limit, attrs), last_known_.Listing(ino, cookie));
 }
 
 Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
@@ -340,7 +340,7 @@ Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t c
   for (DirEntry& e : reply->entries) {
     if (e.attr) e.attr = Remember(*e.attr, since).attr;
   }
-  NoteListing(ino, cookie, *reply);
+  last_known_.NoteListing(ino, cookie, *reply);
   co_return std::move(*reply);
 }
 

@@ -11,8 +11,9 @@ namespace stria {
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
-      mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
-      blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_) {}
+      attrs_(options.max_cached_entries), mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
+      blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_),
+      last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -43,6 +44,18 @@ FileLocksNeeds Vfs::ForLocks() {
   needs.maybe_unused = [this](const InodeLocksPtr& locks) {
     auto it = inodes_.find(locks->ino());
     if (it != inodes_.end() && &it->second->locks == locks.get()) DropIfIdle(it->second);
+  };
+  return needs;
+}
+
+LastKnownNeeds Vfs::ForLastKnown() {
+  LastKnownNeeds needs;
+  needs.lease_left_ns = [this] { return session_.LeaseLeftNs(); };
+  needs.generation = [this] { return session_.generation(); };
+  needs.statfs = [this](Caller who) {
+    InodeRequest r;
+    r.ino = kRootInode;
+    return session_.Call(&MetaService::StatFs, std::move(r), std::move(who));
   };
   return needs;
 }

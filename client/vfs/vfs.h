@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "client/cache/attr_cache.h"
 #include "client/cache/block_cache.h"
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/entry_cache.h"
@@ -39,6 +40,7 @@
 #include "client/vfs/file_locks.h"
 #include "client/vfs/io_counters.h"
 #include "client/vfs/kernel.h"
+#include "client/vfs/last_known.h"
 #include "client/vfs/read_pattern.h"
 #include "client/vfs/server_silent.h"
 #include "client/vfs/waits.h"
@@ -60,7 +62,7 @@ struct VfsOptions {
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
   bool relatime = true;  // reading moves atimes (atime.cc)
   bool make_ahead = true;  // files are made in one call, where no other client can notice (ahead.cc)
-  // Directories are shown as last seen when the servers are gone for good and the lease has run out (last_known.cc).
+  // Directories are shown as last seen when the servers are gone for good and the lease has run out (LastKnown).
   bool show_last_known = false;
 };
 
@@ -163,7 +165,7 @@ class Vfs {
   Task<Result<void>> SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                               bool replace);
   Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
-  Task<Result<StatFsReply>> StatFs(Caller who);  // of a moment ago
+  Task<Result<StatFsReply>> StatFs(Caller who) { return last_known_.StatFs(std::move(who)); }  // of a moment ago
 
   // ---- Files (file.cc, lease.cc, ranges.cc, flush.cc, read.cc)
   struct Opened {
@@ -245,7 +247,7 @@ class Vfs {
   // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
   uint64_t SinceChange(uint64_t since) { return since == cache_epoch_ ? since : EpochAfterChange(since); }
   std::optional<Attr> CachedAttr(InodeId ino);
-  void ForgetAttr(InodeId ino);
+  void ForgetAttr(InodeId ino) { attrs_.Forget(ino); }
   void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);
   void ForgetEntry(InodeId parent, const std::string& name) { entries_.Forget(parent, name); }
   // What was asked when `since` and names_made_ were these, and is answered now, may say what all names of it are.
@@ -292,32 +294,16 @@ class Vfs {
   // The inode, 0 if the name is not there, nullopt if that is not known.
   std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
-  std::vector<InodeId> InodesKnown() const;  // whose attributes are cached
+  std::vector<InodeId> InodesKnown() const { return attrs_.All(); }  // whose attributes are cached
   Task<void> ForgetInKernel(std::vector<InodeId> known);  // these, and whatever it believes of names
-  void Trim();
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
   // vfs.cc: what the rooms are given of each other.
   FileLocksNeeds ForLocks();
+  LastKnownNeeds ForLastKnown();
   static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
 
-  // last_known.cc
-  Task<bool> ServersGone();
-  // The call's answer; if the servers are gone, what is known.
-  template <class T>
-  Task<Result<T>> OrLastKnown(Task<Result<T>> call, std::optional<T> known) {
-    if (!known) co_return co_await std::move(call);
-    auto [reply, gone] = co_await FirstOf(std::move(call), ServersGone());
-    if (reply && (reply->ok() || !ServerSilent(reply->code()))) co_return std::move(*reply);
-    co_return std::move(*known);
-  }
-  std::optional<NodeReply> LastKnownNode(InodeId ino) const;
-  std::optional<NodeReply> LastKnownDirectory(InodeId ino) const;
-  std::optional<NodeReply> LastKnownEntry(InodeId parent, const std::string& name) const;
-  std::optional<ReadDirReply> LastKnownListing(InodeId ino, uint64_t cookie) const;
-  void NoteListing(InodeId ino, uint64_t cookie, const ReadDirReply& reply);
   Task<Result<ReadDirReply>> FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
-  Task<Result<StatFsReply>> FetchStatFs(Caller who);
 
   // events.cc
   Task<void> GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e);
@@ -528,14 +514,7 @@ class Vfs {
   StripeReader& reader_;
   KernelCache& kernel_;
 
-  // Attributes; lru_ has the most recently used first.
-  struct CachedNode {
-    Attr attr;
-    uint64_t generation = 0;
-    std::list<InodeId>::iterator lru;
-  };
-  std::unordered_map<InodeId, CachedNode> attrs_;
-  std::list<InodeId> lru_;
+  AttrCache attrs_;
   const std::shared_ptr<ExtentBudget> mappings_;
   EntryCache entries_;
   std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
@@ -573,9 +552,6 @@ class Vfs {
   BlockCache blocks_;
   uint64_t dirty_bytes_ = 0;
   Event dirty_fell_;
-  std::map<InodeId, ReadDirReply> listings_;  // as last seen; at most kMaxListings
-  std::optional<StatFsReply> last_statfs_;
-  int64_t statfs_at_ns_ = 0;
   int prefetches_ = 0;
   uint64_t fetching_bytes_ = 0;  // into the block cache
   uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
@@ -584,6 +560,7 @@ class Vfs {
   std::map<InodeId, std::shared_ptr<ReadTally>> tallies_;  // of files in use and, up to kMaxTallies, others
   TaskScope scope_;
   FileLocks file_locks_;
+  LastKnown last_known_;
 };
 
 }  // namespace stria
