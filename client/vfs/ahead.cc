@@ -216,7 +216,7 @@ std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetA
   if (set.gid) change(&all.gid, &n.attr.gid, *set.gid);
   if (set.atime_ns || set.atime_now) {
     change(&all.atime_ns, &n.attr.atime_ns, set.atime_ns.value_or(now_ns));
-    n.read_ns.reset();  // it is older
+    n.atime.Forget();  // it is older
   }
   if (set.mtime_ns || set.mtime_now) {
     change(&all.mtime_ns, &n.attr.mtime_ns, set.mtime_ns.value_or(now_ns));

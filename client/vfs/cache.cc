@@ -45,7 +45,7 @@ uint64_t Vfs::EpochAfterChange(uint64_t since) {
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
   if (slot) return slot;
-  slot = std::make_shared<VfsInode>(ino, TallyOf(ino), mappings_);
+  slot = std::make_shared<VfsInode>(ino, residence_.TallyOf(ino), mappings_);
   slot->generation = session_.generation();  // what it learns before it is granted anything is of this session, too
   return slot;
 }
@@ -57,7 +57,7 @@ EntryOut Vfs::Newest(Attr attr) {
     attr.mtime_ns = attr.ctime_ns = DirTime(attr.mtime_ns, made->second.last_ns);
   }
   auto it = inodes_.find(attr.ino);
-  if (it != inodes_.end() && it->second->read_ns) attr.atime_ns = *it->second->read_ns;
+  if (it != inodes_.end() && it->second->atime.newest_ns()) attr.atime_ns = *it->second->atime.newest_ns();
   if (it != inodes_.end() && !it->second->dirty.clean()) attr.allocated_bytes = AllocatedWithDirty(*it->second, attr);
   if (it != inodes_.end() && it->second->attr_known && it->second->knows_better()) {
     const VfsInode& n = *it->second;

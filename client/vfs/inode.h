@@ -16,6 +16,7 @@
 #include "client/cache/extent_cache.h"
 #include "client/session/meta_session.h"
 #include "client/vfs/file_locks.h"
+#include "client/vfs/atimes.h"
 #include "client/vfs/waits.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -81,10 +82,7 @@ class VfsInode {
   bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
-  // Reads that move the atime (atime.cc): the time of the last one that the server may not know yet.
-  std::optional<int64_t> read_ns;
-  bool telling_read = false;
-  int64_t read_told_ns = 0;  // when the server was told last
+  InodeAtime atime{ino};
 
   // ---- Who uses it here.
   uint32_t readers = 0;
@@ -172,7 +170,7 @@ class VfsInode {
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || changing() ||
-           lease_waits > 0 || recalls > 0 || cuts > 0 || telling_read || locks.in_use() || met_creating ||
+           lease_waits > 0 || recalls > 0 || cuts > 0 || atime.telling() || locks.in_use() || met_creating ||
            owes_release > 0 || ahead || telling;
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody

@@ -255,7 +255,7 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   const std::shared_ptr<VfsInode> inode = it->second;
   VfsInode& n = *inode;
   const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
-  const bool used = n.ahead || !n.idle() || n.lease_waits > 0 || n.telling_read || n.locks.in_use();
+  const bool used = n.ahead || !n.idle() || n.lease_waits > 0 || n.atime.telling() || n.locks.in_use();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
   r->header.trace_id = session_.NumberCall();

@@ -103,7 +103,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
       if (!unflushed) CO_RETURN_IF_ERROR(flushed);
     }
   }
-  if (inode && (set.atime_ns || set.atime_now)) inode->read_ns.reset();  // it is older
+  if (inode && (set.atime_ns || set.atime_now)) inode->atime.Forget();  // it is older
   SetAttrRequest r;
   r.ino = ino;
   r.mode = set.mode;
@@ -354,7 +354,7 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
   const CallList::Call under_way(&calls_, "getxattr of", ino);
-  if (IsVirtualXattr(name)) co_return co_await VirtualXattr(std::move(who), ino, std::move(name));
+  if (IsVirtualXattr(name)) co_return co_await residence_.Get(std::move(who), ino, std::move(name));
   // The kernel asks for the capabilities of whatever is given to somebody; what has just been made has no attributes at all.
   if (Untold(ino) != nullptr) co_return Error(FsError::kNoData);
   // It asks for the lists of whatever it checks; most inodes have none, as their attributes say.
@@ -383,7 +383,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
   const CallList::Call under_way(&calls_, "setxattr of", ino);
   const AheadPause pause(this, ino);
   if (name == kGatherXattr) co_return co_await Gather(std::move(who), ino, std::move(value));
-  if (name == kLayoutXattr) co_return co_await SetLayout(std::move(who), ino, std::move(value));
+  if (name == kLayoutXattr) co_return co_await residence_.SetLayout(std::move(who), ino, std::move(value));
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);

@@ -13,7 +13,8 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
       attrs_(options.max_cached_entries), mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
       blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_),
-      last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_) {}
+      last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_),
+      atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -36,14 +37,19 @@ Task<Result<void>> Vfs::FlushAll() {
 
 InodeLocksPtr Vfs::LocksOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->locks}; }
 
+template <class Part>
+std::shared_ptr<VfsInode> Vfs::InodeWith(Part VfsInode::*part, const Part* of) const {
+  const auto it = inodes_.find(of->ino());
+  return it != inodes_.end() && &((*it->second).*part) == of ? it->second : nullptr;
+}
+
 FileLocksNeeds Vfs::ForLocks() {
   FileLocksNeeds needs;
   needs.ask = [this](LockRequest r) { return session_.Call(&MetaService::Lock, std::move(r)); };
   needs.change = [this](LockRequest r) { return session_.Mutate(&MetaService::Lock, std::move(r)); };
   needs.generation = [this] { return session_.generation(); };
   needs.maybe_unused = [this](const InodeLocksPtr& locks) {
-    auto it = inodes_.find(locks->ino());
-    if (it != inodes_.end() && &it->second->locks == locks.get()) DropIfIdle(it->second);
+    if (const auto inode = InodeWith(&VfsInode::locks, locks.get())) DropIfIdle(inode);
   };
   return needs;
 }
@@ -56,6 +62,58 @@ LastKnownNeeds Vfs::ForLastKnown() {
     InodeRequest r;
     r.ino = kRootInode;
     return session_.Call(&MetaService::StatFs, std::move(r), std::move(who));
+  };
+  return needs;
+}
+
+AtimesNeeds Vfs::ForAtimes() {
+  AtimesNeeds needs;
+  needs.may_tell = [this](InodeAtimePtr of) { return MayTellRead(InodeWith(&VfsInode::atime, of.get())); };
+  needs.tell = [this](InodeAtimePtr of, std::optional<int64_t> read_ns) {
+    return TellRead(InodeWith(&VfsInode::atime, of.get()), read_ns);
+  };
+  needs.maybe_unused = [this](const InodeAtimePtr& of) {
+    if (const auto inode = InodeWith(&VfsInode::atime, of.get())) LetGo(inode);
+  };
+  return needs;
+}
+
+void Vfs::NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime) {
+  if (inode->attr_known) atimes_.Note(InodeAtimePtr(inode, &inode->atime), inode->attr, noatime);
+}
+
+Task<bool> Vfs::MayTellRead(std::shared_ptr<VfsInode> inode) {
+  if (!inode || !inode->attr_known || inode->generation != session_.generation()) co_return false;
+  co_return !inode->ahead || (co_await TellMade(inode, false)).ok();
+}
+
+Task<bool> Vfs::TellRead(std::shared_ptr<VfsInode> inode, std::optional<int64_t> read_ns) {
+  if (!inode) co_return false;
+  SetAttrRequest r;
+  r.ino = inode->ino;
+  r.header.opened = inode->proof;
+  r.read_ns = read_ns;
+  r.read_version = inode->attr.version;
+  const uint64_t since = cache_epoch_;
+  const auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), Caller());
+  if (reply.ok()) RememberNode(*reply, SinceChange(since));
+  co_return reply.ok();
+}
+
+ResidenceNeeds Vfs::ForResidence() {
+  ResidenceNeeds needs;
+  needs.commit = [this](InodeId ino) -> Task<Result<void>> {
+    const auto it = inodes_.find(ino);
+    if (it == inodes_.end() || it->second->dirty.clean()) co_return Ok();
+    co_return co_await FlushInode(it->second, false);
+  };
+  needs.stat = [this](Caller who, InodeId ino) -> Task<Result<Attr>> {
+    CO_ASSIGN_OR_RETURN(const EntryOut now, co_await GetAttr(std::move(who), ino));
+    co_return now.attr;
+  };
+  needs.changed = [this](InodeId ino) { ChangedUntold(ino); };
+  needs.layout_is = [this](InodeId ino, const Layout& layout) {
+    if (const auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = layout;
   };
   return needs;
 }

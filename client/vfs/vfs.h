@@ -42,6 +42,8 @@
 #include "client/vfs/kernel.h"
 #include "client/vfs/last_known.h"
 #include "client/vfs/read_pattern.h"
+#include "client/vfs/atimes.h"
+#include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
 #include "client/vfs/waits.h"
 #include "common/buffer.h"
@@ -60,7 +62,7 @@ struct VfsOptions {
   bool sync_writes = false;   // so does each write()
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
-  bool relatime = true;  // reading moves atimes (atime.cc)
+  bool relatime = true;  // reading moves atimes (atimes.h)
   bool make_ahead = true;  // files are made in one call, where no other client can notice (ahead.cc)
   // Directories are shown as last seen when the servers are gone for good and the lease has run out (LastKnown).
   bool show_last_known = false;
@@ -159,7 +161,7 @@ class Vfs {
   Task<Result<std::string>> ReadLink(Caller who, InodeId ino);
   Task<Result<ReadDirReply>> ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
   Task<Result<void>> SyncDir(Caller who, InodeId ino);
-  // user.stria.* are made up here (virtual_xattr.cc).
+  // user.stria.* are made up here (virtual_xattr.h).
   Task<Result<std::string>> GetXattr(Caller who, InodeId ino, std::string name);
   Task<Result<std::vector<std::string>>> ListXattr(Caller who, InodeId ino);
   Task<Result<void>> SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
@@ -226,7 +228,6 @@ class Vfs {
   static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
   static constexpr size_t kMaxRemovedDirs = 1000;
-  static constexpr size_t kMaxTallies = 50'000;
   static constexpr int kMaxRewrites = 3;  // of one batch whose stripes the server does not know
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
@@ -301,7 +302,14 @@ class Vfs {
   // vfs.cc: what the rooms are given of each other.
   FileLocksNeeds ForLocks();
   LastKnownNeeds ForLastKnown();
+  AtimesNeeds ForAtimes();
+  ResidenceNeeds ForResidence();
   static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
+  // The inode of a room's part; null if another object stands for it now.
+  template <class Part>
+  std::shared_ptr<VfsInode> InodeWith(Part VfsInode::*part, const Part* of) const;
+  Task<bool> MayTellRead(std::shared_ptr<VfsInode> inode);
+  Task<bool> TellRead(std::shared_ptr<VfsInode> inode, std::optional<int64_t> read_ns);
 
   Task<Result<ReadDirReply>> FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs);
 
@@ -425,9 +433,7 @@ class Vfs {
   void DropIfIdle(const std::shared_ptr<VfsInode>& inode);
   // If nobody uses it, and it is not worth keeping for a next open, what is held of it is given back.
   void LetGo(const std::shared_ptr<VfsInode>& inode);
-  // It was read (atime.cc).
-  void NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime);
-  Task<void> TellRead(std::shared_ptr<VfsInode> inode);
+  void NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime);  // it was read
   void KeepIdle(VfsInode& n);  // for the next open
 
   // ranges.cc
@@ -454,15 +460,6 @@ class Vfs {
                                     uint64_t era);
   Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
   Task<void> PeriodicWriteBack();
-
-  // virtual_xattr.cc
-  std::shared_ptr<ReadTally> TallyOf(InodeId ino);
-  struct Residence;
-  Task<Result<Residence>> WhereIs(Caller who, InodeId ino, uint64_t offset, uint64_t length, size_t max_rows);
-  Task<Result<std::string>> VirtualXattr(Caller who, InodeId ino, std::string name);
-  Task<Result<std::string>> ResidenceXattr(Caller who, InodeId ino, std::string name);
-  Task<Result<std::string>> TreeXattr(Caller who, InodeId ino, bool bytes);
-  Task<Result<void>> SetLayout(Caller who, InodeId ino, std::string text);
 
   // gather.cc
   Task<Result<void>> Gather(Caller who, InodeId ino, std::string text);
@@ -557,10 +554,11 @@ class Vfs {
   uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
   IoCounters counters_;
   CallList calls_;
-  std::map<InodeId, std::shared_ptr<ReadTally>> tallies_;  // of files in use and, up to kMaxTallies, others
   TaskScope scope_;
   FileLocks file_locks_;
   LastKnown last_known_;
+  Atimes atimes_;
+  Residence residence_;
 };
 
 }  // namespace stria

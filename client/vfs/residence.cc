@@ -1,13 +1,14 @@
-// What user.stria.* say: where a file's bytes are and where those that were read came from.
-#include "client/vfs/virtual_xattr.h"
+#include "client/vfs/residence.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
+#include <vector>
 
-#include "client/vfs/inode.h"
-#include "client/vfs/vfs.h"
+#include "client/vfs/virtual_xattr.h"
 #include "locality/place.h"
 #include "locality/report.h"
+#include "stripe/extent_map.h"
 #include "stripe/layout_spec.h"
 
 namespace stria {
@@ -22,11 +23,12 @@ constexpr size_t kMaxRows = 4096;
 constexpr size_t kMaxWalkedEntries = 200'000;
 constexpr int64_t kMaxTreeWalkNs = 10 * kSecond;
 constexpr uint32_t kEntriesPerCall = 1000;
+constexpr size_t kMaxTallies = 50'000;
 
 }  // namespace
 
 // What of a file is where, as far as the walk went.
-struct Vfs::Residence {
+struct Residence::Where {
   std::vector<WhereRow> rows;  // only if asked for
   std::vector<HostShare> hosts;
   DataHealth health = DataHealth::kOk;
@@ -34,19 +36,17 @@ struct Vfs::Residence {
   bool complete = true;
 };
 
-std::shared_ptr<ReadTally> Vfs::TallyOf(InodeId ino) {
+std::shared_ptr<ReadTally> Residence::TallyOf(InodeId ino) {
   if (auto it = tallies_.find(ino); it != tallies_.end()) return it->second;
   // Only those of files that are in use stay.
   if (tallies_.size() >= kMaxTallies) std::erase_if(tallies_, [](const auto& t) { return t.second.use_count() == 1; });
   return tallies_[ino] = std::make_shared<ReadTally>();
 }
 
-Task<Result<Vfs::Residence>> Vfs::WhereIs(Caller who, InodeId ino, uint64_t offset, uint64_t length,
-                                          size_t max_rows) {
-  if (auto it = inodes_.find(ino); it != inodes_.end() && !it->second->dirty.clean()) {
-    CO_RETURN_IF_ERROR(co_await FlushInode(it->second, false));  // bytes in memory are nowhere yet
-  }
-  Residence out;
+Task<Result<Residence::Where>> Residence::WhereIs(Caller who, InodeId ino, uint64_t offset, uint64_t length,
+                                                  size_t max_rows) {
+  CO_RETURN_IF_ERROR(co_await needs_.commit(ino));
+  Where out;
   size_t stripes = 0;
   uint64_t end = RangeEnd(offset, length);
   for (uint64_t at = offset; at < end;) {
@@ -63,7 +63,7 @@ Task<Result<Vfs::Residence>> Vfs::WhereIs(Caller who, InodeId ino, uint64_t offs
     end = std::min(end, reply.attr.size);
     const uint64_t to = std::min(end, reply.covered_to);
     if (to <= at) break;
-    const std::shared_ptr<const ClusterMap> map = io_.peers.map();
+    const std::shared_ptr<const ClusterMap> map = peers_.map();
     std::vector<WhereRow> rows = WhereRows(reply.extents, reply.stripes, *map, at, to - at);
     AddHosts(ByHost(rows), &out.hosts);
     out.health = std::max(out.health, HealthOf(reply.stripes, *map));
@@ -74,7 +74,7 @@ Task<Result<Vfs::Residence>> Vfs::WhereIs(Caller who, InodeId ino, uint64_t offs
   co_return out;
 }
 
-Task<Result<std::string>> Vfs::ResidenceXattr(Caller who, InodeId ino, std::string name) {
+Task<Result<std::string>> Residence::OfFile(Caller who, InodeId ino, std::string name) {
   uint64_t offset = 0, length = kMaxFileBytes;
   const bool locations = name.starts_with(kLocations);
   if (locations && name.size() > kLocations.size()) {
@@ -82,7 +82,7 @@ Task<Result<std::string>> Vfs::ResidenceXattr(Caller who, InodeId ino, std::stri
     CO_ASSIGN_OR_RETURN(const auto range, ParseRange(name.substr(kLocations.size() + 1), kMaxFileBytes));
     std::tie(offset, length) = range;
   }
-  CO_ASSIGN_OR_RETURN(const Residence is, co_await WhereIs(who, ino, offset, length, locations ? kMaxRows : 0));
+  CO_ASSIGN_OR_RETURN(const Where is, co_await WhereIs(who, ino, offset, length, locations ? kMaxRows : 0));
   if (locations) {
     co_return LocationsText(is.rows, kMaxXattrValueBytes,
                             is.complete ? std::nullopt : std::optional(is.covered_to));
@@ -93,7 +93,7 @@ Task<Result<std::string>> Vfs::ResidenceXattr(Caller who, InodeId ino, std::stri
   } else if (name == "user.stria.health") {
     text = DataHealthName(is.health);
   } else {
-    const NodeInfo* node = io_.peers.map()->FindNode(io_.peers.local_node());
+    const NodeInfo* node = peers_.map()->FindNode(peers_.local_node());
     text = LocalText(is.hosts, node == nullptr ? "" : node->name);
   }
   if (!is.complete) text += " of the first " + std::to_string(is.covered_to) + " bytes";
@@ -102,7 +102,7 @@ Task<Result<std::string>> Vfs::ResidenceXattr(Caller who, InodeId ino, std::stri
 
 // The sum over a tree, as committed: the metadata keeps none. ">=" before it says that the walk was too long, or
 // that directories could not be read.
-Task<Result<std::string>> Vfs::TreeXattr(Caller who, InodeId ino, bool bytes) {
+Task<Result<std::string>> Residence::OfTree(Caller who, InodeId ino, bool bytes) {
   const int64_t end_ns = Executor::Current().NowNs() + kMaxTreeWalkNs;
   std::vector<InodeId> todo = {ino};
   uint64_t sum = 0;
@@ -131,8 +131,8 @@ Task<Result<std::string>> Vfs::TreeXattr(Caller who, InodeId ino, bool bytes) {
         if (e.type != FileType::kFile) continue;
         if (!bytes || e.attr) {
           sum += bytes ? e.attr->size : 1;
-        } else if (const auto now = co_await GetAttr(who, e.ino); now.ok()) {  // someone writes it just now
-          sum += now->attr.size;
+        } else if (const auto now = co_await needs_.stat(who, e.ino); now.ok()) {  // someone writes it just now
+          sum += now->size;
         }
       }
       seen += reply.entries.size();
@@ -142,10 +142,10 @@ Task<Result<std::string>> Vfs::TreeXattr(Caller who, InodeId ino, bool bytes) {
   co_return (complete ? "" : ">=") + std::to_string(sum);
 }
 
-Task<Result<std::string>> Vfs::VirtualXattr(Caller who, InodeId ino, std::string name) {
-  CO_ASSIGN_OR_RETURN(const EntryOut entry, co_await GetAttr(who, ino));
-  const bool file = entry.attr.type == FileType::kFile;
-  const bool dir = entry.attr.type == FileType::kDirectory;
+Task<Result<std::string>> Residence::Get(Caller who, InodeId ino, std::string name) {
+  CO_ASSIGN_OR_RETURN(const Attr attr, co_await needs_.stat(who, ino));
+  const bool file = attr.type == FileType::kFile;
+  const bool dir = attr.type == FileType::kDirectory;
   if (!file && !dir) co_return Error(FsError::kNoData);
   const std::string_view what = std::string_view(name).substr(kVirtualXattrs.size());
   if (what == "layout") {
@@ -153,10 +153,10 @@ Task<Result<std::string>> Vfs::VirtualXattr(Caller who, InodeId ino, std::string
     r.ino = ino;
     CO_ASSIGN_OR_RETURN(const LayoutReply reply,
                         co_await session_.Call(&MetaService::GetLayout, std::move(r), who));
-    co_return NodeNameForNumber(LayoutToString(reply.layout), *io_.peers.map());
+    co_return NodeNameForNumber(LayoutToString(reply.layout), *peers_.map());
   }
   if (what == "node") {
-    const NodeInfo* node = io_.peers.map()->FindNode(io_.peers.local_node());
+    const NodeInfo* node = peers_.map()->FindNode(peers_.local_node());
     if (node == nullptr) co_return Error(FsError::kNoData);
     co_return node->name;
   }
@@ -165,24 +165,24 @@ Task<Result<std::string>> Vfs::VirtualXattr(Caller who, InodeId ino, std::string
     if (dir) co_return ReadTallyText(reader_.stats().tally);
     co_return ReadTallyText(tally == tallies_.end() ? ReadTally() : *tally->second);
   }
-  if (dir && (what == "rbytes" || what == "rfiles")) co_return co_await TreeXattr(std::move(who), ino, what == "rbytes");
+  if (dir && (what == "rbytes" || what == "rfiles")) co_return co_await OfTree(std::move(who), ino, what == "rbytes");
   if (file && (what == "hosts" || what == "local" || what == "health" || what.starts_with("locations"))) {
-    co_return co_await ResidenceXattr(std::move(who), ino, std::move(name));
+    co_return co_await OfFile(std::move(who), ino, std::move(name));
   }
   co_return Error(FsError::kNoData);
 }
 
-Task<Result<void>> Vfs::SetLayout(Caller who, InodeId ino, std::string text) {
-  CO_ASSIGN_OR_RETURN(const std::string spec, NodeNumberForName(text, *io_.peers.map()));
+Task<Result<void>> Residence::SetLayout(Caller who, InodeId ino, std::string text) {
+  CO_ASSIGN_OR_RETURN(const std::string spec, NodeNumberForName(text, *peers_.map()));
   CO_ASSIGN_OR_RETURN(const Layout layout, ParseLayout(spec));
   LayoutRequest r;
   r.ino = ino;
   r.layout = layout;
   auto reply = co_await session_.Mutate(&MetaService::SetLayout, std::move(r), std::move(who));
-  ChangedUntold(ino);
+  needs_.changed(ino);
   if (reply.code() == FsError::kTooFewDomains) co_return Error(FsError::kInval, reply.error().message);
   if (!reply.ok()) co_return reply.error();
-  if (auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = reply->layout;
+  needs_.layout_is(ino, reply->layout);
   co_return Ok();
 }
 
