@@ -221,7 +221,7 @@ std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetA
   if (set.mtime_ns || set.mtime_now) {
     change(&all.mtime_ns, &n.attr.mtime_ns, set.mtime_ns.value_or(now_ns));
     // Of what was written before as well: those bytes come later.
-    if (!n.dirty.clean()) n.dirty_mtime_ns = n.attr.mtime_ns;
+    if (!n.writes.clean()) n.writes.SetMtime(n.attr.mtime_ns);
   }
   n.attr.ctime_ns = now_ns;
   ++counters_.set_ahead;
@@ -264,7 +264,7 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
   n.attr_known = false;
   n.attr.nlink = 0;
   DropUnreachable(inode);
-  n.batch_done.Pulse();
+  n.writes.Wake();
   LetGo(inode);
 }
 

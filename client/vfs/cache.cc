@@ -20,9 +20,9 @@ uint64_t AllocatedWithDirty(const VfsInode& n, const Attr& attr) {
   const uint64_t most = std::max(attr.allocated_bytes, size);
   const uint64_t committed = attr.allocated_bytes;
   if (committed >= most) return committed;
-  if (n.dirty.pieces_count() > kMaxPiecesCounted) return std::min(most, committed + n.dirty.bytes());
+  if (n.writes.dirty().pieces_count() > kMaxPiecesCounted) return std::min(most, committed + n.writes.dirty().bytes());
   uint64_t fresh = 0;
-  for (const DirtyPiece& p : n.dirty.Find(0, kMaxFileBytes)) {
+  for (const DirtyPiece& p : n.writes.Find(0, kMaxFileBytes)) {
     fresh += p.bytes.size();
     const auto mapped = n.extents.Lookup(p.offset, p.bytes.size());
     if (!mapped) continue;
@@ -58,11 +58,11 @@ EntryOut Vfs::Newest(Attr attr) {
   }
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->atime.newest_ns()) attr.atime_ns = *it->second->atime.newest_ns();
-  if (it != inodes_.end() && !it->second->dirty.clean()) attr.allocated_bytes = AllocatedWithDirty(*it->second, attr);
+  if (it != inodes_.end() && !it->second->writes.clean()) attr.allocated_bytes = AllocatedWithDirty(*it->second, attr);
   if (it != inodes_.end() && it->second->attr_known && it->second->knows_better()) {
     const VfsInode& n = *it->second;
     // Our own unflushed writes are newer than what the server says.
-    if (!n.dirty.clean() || n.dirty_mtime_ns) {
+    if (!n.writes.clean() || n.writes.mtime_ns()) {
       attr.size = n.attr.size;
       attr.mtime_ns = std::max(attr.mtime_ns, n.attr.mtime_ns);
       attr.ctime_ns = std::max(attr.ctime_ns, n.attr.ctime_ns);
@@ -116,7 +116,7 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   VfsInode& n = *node->second;
   if (attr.version < n.attr.version) return;
   if (current) n.attr_stale = false;
-  const bool local_is_newer = n.attr_known && n.knows_better() && (!n.dirty.clean() || n.dirty_mtime_ns);
+  const bool local_is_newer = n.attr_known && n.knows_better() && (!n.writes.clean() || n.writes.mtime_ns());
   const Attr mine = n.attr;
   n.attr = attr;
   n.attr_known = n.attr_known || current;

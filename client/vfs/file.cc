@@ -27,7 +27,7 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
     if (h->page_cache) {
       // The kernel drops what is not to be kept when it hears of the first.
       if (++n.cached_opens == 1) n.pages_at = {n.attr.data_version, n.writes_beside_pages};
-      h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.dirty.clean();
+      h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.writes.clean();
       n.pages_version = n.attr.data_version;
     }
   }
@@ -84,7 +84,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (!reply->created && truncate) {
     ++inode->extent_epoch;
     inode->extents.Clear();
-    inode->dirty.Truncate(0);
+    inode->writes.Truncate(0);
     inode->pages_version = 0;
     inode->attr_known = false;
   }
@@ -95,7 +95,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   TakeAhead(parent, *reply, asked);
   CreateEnded(call);
   if (reply->created) last_made_in_ = parent;
-  AccountDirty(*inode);
+  write_back_.Account(inode->writes);
   RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, SinceChange(since));
   if (unseen) inode->attr_forgotten = inode->attr_shown;
@@ -138,67 +138,6 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
   return Ok();
 }
 
-Task<bool> Vfs::DirtyFell() {
-  co_await dirty_fell_.Wait();
-  co_return true;
-}
-
-// `pages` are let through while the kernel forgets pages of the inode: it waits for them, and the commits
-// that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
-// Not longer than the timeout without any byte leaving: it may be other files that cannot be written.
-Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
-  const int64_t timeout_ns = session_.options().timeout_ns;
-  int64_t until_ns = Executor::Current().NowNs() + timeout_ns;
-  uint64_t committed = counters_.committed_bytes;
-  while (!DirtyRoomFor(bytes)) {
-    if (pages && inode->forgetting > 0) break;
-    if (counters_.committed_bytes != committed) {
-      committed = counters_.committed_bytes;
-      until_ns = Executor::Current().NowNs() + timeout_ns;
-    }
-    const int64_t left_ns = until_ns - Executor::Current().NowNs();
-    if (left_ns <= 0) co_return Error(FsError::kTimedOut, "the servers take no bytes, and there is no room for more");
-    const uint64_t failures = inode->failures;
-    for (auto& [ino, n] : inodes_) {
-      n->dirty.Seal();
-      StartWriteBack(n);
-    }
-    const Counted waits(&inode->room_waits);
-    (void)co_await WithTimeout(left_ns, DirtyFell());
-    if (inode->failures != failures && inode->failing() && !ServerSilent(inode->failure.code)) co_return inode->failure;
-  }
-  co_return Ok();
-}
-
-// Batches are cut at full stripes, so that a long stream makes stripes without a remainder, and at a
-// number of pieces that one transaction can take.
-void Vfs::TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows) {
-  const int64_t now = Executor::Current().WallNs();
-  if (n.dirty.clean()) {
-    n.dirty_since_ns = Executor::Current().NowNs();
-    n.NoteBelowDirty();
-  }
-  n.attr.mtime_ns = n.attr.ctime_ns = now;
-  n.dirty_mtime_ns = now;
-  n.pages_version = 0;
-  if (offset != n.last_write_end) ++n.jumps;
-  n.last_write_end = offset + bytes.size();
-  uint64_t done = 0;
-  while (done < bytes.size()) {
-    const uint64_t room = n.layout.stripe_bytes - std::min(n.layout.stripe_bytes, n.dirty.fresh().bytes());
-    if (room == 0 || n.jumps >= kMaxBatchJumps || n.dirty.fresh().pieces_count() >= kMaxBatchPieces) {
-      n.dirty.Seal();
-      n.jumps = 0;
-      continue;
-    }
-    const uint64_t part = std::min<uint64_t>(room, bytes.size() - done);
-    n.dirty.Write(offset + done, bytes.Slice(done, part), grows);
-    done += part;
-  }
-  if (n.dirty.fresh().bytes() >= n.layout.stripe_bytes) n.dirty.Seal();
-  AccountDirty(n);
-}
-
 Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write of pages to", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
@@ -211,7 +150,7 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
   // The file may have been cut meanwhile. Where others write too, only the server knows its size, and cuts.
   const uint64_t end = n.buffers_writes() ? std::max(n.attr.size, offset) : offset + length;
   if (end < offset + length) bytes = bytes.Slice(0, end - offset);
-  if (!bytes.empty()) TakeDirty(n, offset, std::move(bytes), /*grows=*/false);
+  if (!bytes.empty()) TakeDirty(inode, offset, std::move(bytes), /*grows=*/false);
   StartWriteBack(inode);
   co_return length;
 }
@@ -219,7 +158,7 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
 // See KernelCache.
 Task<void> Vfs::ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
   const Counted counted(&inode->forgetting);
-  dirty_fell_.Pulse();  // pages that wait for room do so no more
+  write_back_.WakeRoomWaits();  // pages that wait for room do so no more
   co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
 }
 
@@ -239,7 +178,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       // What is buffered is on its way for others: write after it. Who stands in line for it behind us comes after us; two
       // writers that looked again whether it is locked would hand it to each other for ever.
       CO_RETURN_IF_ERROR(co_await TakeTurn(inode, &VfsInode::lease_mu, "write"));
-      if (!DirtyRoomFor(length) || n.cuts > 0) continue;
+      if (!write_back_.RoomFor(length) || n.cuts > 0) continue;
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {
@@ -250,7 +189,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
       continue;
     }
-    if (!n.buffers_writes() && !n.dirty.clean() && !pages_went) {
+    if (!n.buffers_writes() && !n.writes.clean() && !pages_went) {
       CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));  // pages that came before this write go before it
       pages_went = true;
       continue;
@@ -274,7 +213,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   resizing.reset();  // whoever asks from now on is told the new size
   if (h->append) offset = n.attr.size;
   if (offset + length > n.attr.size) n.grew_ns = Executor::Current().NowNs();
-  TakeDirty(n, offset, std::move(bytes), /*grows=*/true);
+  TakeDirty(inode, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
   if (n.cached_opens > 0) ++n.writes_beside_pages;
   const bool cached = n.cached_opens > 0 && !h->writes_through;
@@ -307,8 +246,8 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     if (reply.ok()) break;
     GiveBack(written, reply.code());
     // Its stripes did not survive: a restart of the server, or a disk given up meanwhile.
-    if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) continue;
-    if (!inlined || !InlineRefused(reply.code())) break;
+    if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= WriteBack::kMaxRewrites) continue;
+    if (!inlined || !WriteBack::InlineRefused(reply.code())) break;
     inlined = false;
   }
   if (!reply.ok()) co_return reply.error();
@@ -341,10 +280,10 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
     if (h->page_cache) --n.cached_opens;
   }
   if (n.readers + n.writers > 0) co_return Ok();
-  n.dirty.Seal();
+  n.writes.Seal();
   StartWriteBack(inode);
   // What is dirty is looked at again when it is written.
-  const bool keep = n.worth_keeping() || !n.dirty.clean();
+  const bool keep = n.worth_keeping() || !n.writes.clean();
   if (!keep && !co_await TryRelease(inode)) scope_.Spawn(ReleaseInode(inode));
   DropIfIdle(inode);
   co_return Ok();

@@ -1,95 +1,54 @@
-// Dirty bytes become stripes, stripes are committed. A batch is stored while others are; commits follow
-// the order of batches (inode.h, "batches commit in order").
+// What write-back (write_back.h) is given to store, commit and make known, and what else a flush waits for.
 #include <algorithm>
 #include <utility>
 
 #include "client/vfs/inode.h"
-#include "client/vfs/pieces.h"
 #include "client/vfs/vfs.h"
 
 namespace stria {
-namespace {
-Task<bool> BatchDone(std::shared_ptr<VfsInode> inode) {
-  co_await inode->batch_done.Wait();
-  co_return true;
-}
-}  // namespace
 
-bool Vfs::InlineRefused(FsError e) {
-  return e == FsError::kTooBig || e == FsError::kQuota || e == FsError::kNoSpace;
-}
-
-void Vfs::AccountDirty(VfsInode& n) {
-  const uint64_t now = n.dirty.bytes();
-  dirty_bytes_ += now;
-  dirty_bytes_ -= n.accounted_dirty;
-  const bool fell = now < n.accounted_dirty;
-  n.accounted_dirty = now;
-  if (n.dirty.clean()) n.dirty_mtime_ns.reset();
-  if (fell) dirty_fell_.Pulse();
-}
-
-void Vfs::StartWriteBack(const std::shared_ptr<VfsInode>& inode) {
+void Vfs::TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buffer bytes, bool grows) {
   VfsInode& n = *inode;
-  if (n.write_back_pauses > 0) return;
-  // The head always goes: the others wait for it to commit.
-  while (n.dirty.has_untaken() && (n.dirty.taken() < options_.max_batches_per_inode || !n.dirty.head_taken())) {
-    scope_.Spawn(RunBatch(inode, *n.dirty.Take()));
-  }
+  const int64_t now = Executor::Current().WallNs();
+  if (n.writes.clean()) n.NoteBelowDirty();
+  n.attr.mtime_ns = n.attr.ctime_ns = now;
+  n.writes.SetMtime(now);
+  n.pages_version = 0;
+  write_back_.Take(WritesOf(inode), offset, std::move(bytes), grows, n.layout.stripe_bytes);
+}
+
+// `pages` are let through while the kernel forgets pages of the inode: it waits for them, and the commits
+// that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
+Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
+  if (!pages) return write_back_.WaitForRoom(WritesOf(inode), bytes, nullptr);
+  return write_back_.WaitForRoom(WritesOf(inode), bytes, [n = inode.get()] { return n->forgetting > 0; });
 }
 
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
-  const bool hopeless = (gone && n.failing() && FindsNoPlace(n.failure.code)) || !n.lost.ok();
-  if (!hopeless || n.dirty.clean()) return;
-  n.dirty.Truncate(0);
-  AccountDirty(n);
+  const bool hopeless = (gone && n.writes.failing() && FindsNoPlace(n.writes.failure().code)) || !n.lost.ok();
+  if (!hopeless || n.writes.clean()) return;
+  n.writes.Truncate(0);
+  write_back_.Account(n.writes);
   StartWriteBack(inode);  // of nothing
 }
 
 // Cutting a file down must be possible when there is no space for what was written to it: what is left of that is
 // flushed later.
 Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who) {
-  WriteBackPause pause(inode);
+  WriteBackPause pause(WritesOf(inode));
   co_await pause.Begin();
   const uint64_t size = *r.size;
   auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), who);
-  if (reply.ok()) inode->dirty.Truncate(size);
+  if (reply.ok()) inode->writes.Truncate(size);
   co_return reply;
 }
 
 Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
   VfsInode& n = *inode;
-  const uint64_t era = n.era;
-  const int64_t began_ns = Executor::Current().NowNs();
-  const int64_t timeout_ns = session_.options().timeout_ns;
-  int64_t until_ns = began_ns + timeout_ns;  // without any progress
-  uint64_t failures = n.failures, head = n.dirty.head();
   const OpSeq before = session_.NextOp();
-  if (durable) ++n.durable_waiters;
-  n.dirty.Seal();
-  const uint64_t mine = n.dirty.seals();
-  Error gave_up;
-  while (n.dirty.head_seal() <= mine && n.era == era) {
-    if (n.failures != failures) {
-      // Servers that were silent until now may answer this call's own attempt.
-      if (n.failure_began_ns >= began_ns || !ServerSilent(n.failure.code)) break;
-      failures = n.failures;
-    }
-    if (std::exchange(head, n.dirty.head()) != head) until_ns = Executor::Current().NowNs() + timeout_ns;
-    const int64_t left_ns = until_ns - Executor::Current().NowNs();
-    if (left_ns <= 0) {
-      gave_up = Error(FsError::kTimedOut, "what was written is kept, and the servers do not say that they have it");
-      break;
-    }
-    StartWriteBack(inode);
-    (void)co_await WithTimeout(left_ns, BatchDone(inode));
-  }
-  if (durable) --n.durable_waiters;
-  if (n.era != era) co_return n.loss;
-  if (!gave_up.ok()) co_return gave_up;
-  if (n.dirty.head_seal() <= mine) co_return n.failure;  // another batch may have succeeded since
+  CO_RETURN_IF_ERROR(co_await write_back_.Flush(WritesOf(inode), durable));
   if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
   // And what was changed of it by its name, or of its names.
   if (durable && (n.last_commit > n.durable_commit || !session_.ChangesDurable(before))) {
@@ -108,7 +67,7 @@ Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> ino
   WriteAllOptions options;
   options.timeout_ns = session_.options().timeout_ns;
   // Places have been waited for, and somebody has been told so: who comes after that is not to wait as long again.
-  if (inode->failing() && inode->failure.code == FsError::kTooFewDomains) options.place_timeout_ns = 0;
+  if (inode->writes.failing() && inode->writes.failure().code == FsError::kTooFewDomains) options.place_timeout_ns = 0;
   auto written = co_await WriteAll(io_, *source, inode->layout, std::move(payload), options);
   if (written.ok()) counters_.committed_bytes += bytes;
   co_return written;
@@ -135,7 +94,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.grow_to = grow_to;
   r.clip = !append;
   r.append = append;
-  r.mtime_ns = n.dirty_mtime_ns ? *n.dirty_mtime_ns : Executor::Current().WallNs();
+  r.mtime_ns = n.writes.mtime_ns().value_or(Executor::Current().WallNs());
   r.durable = durable;
   r.give_back = pool_.TakeGiveBack();
   const std::vector<StripeId> given_back = r.give_back;
@@ -183,89 +142,6 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (durable) n.KnownDurable({session_.term(), reply->seq});
   (void)Remember(reply->attr, SinceChange(since));
   co_return reply;
-}
-
-Task<Result<void>> Vfs::StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
-                                       uint64_t era) {
-  VfsInode& n = *inode;
-  bool inlined = batch.bytes <= kMaxInlineBytes;
-  std::vector<WrittenPiece> written;
-  int rewrites = 0;
-  while (true) {
-    if (!inlined && written.empty()) {
-      BufferChain payload;
-      for (const DirtyPiece& p : batch.pieces) payload.Append(p.bytes);
-      CO_ASSIGN_OR_RETURN(written, co_await Store(inode, std::move(payload)));
-    }
-    const auto waits = [&] { return n.era == era && n.dirty.head() != batch.id; };
-    while (waits() && n.write_back_pauses == 0) co_await n.batch_done.Wait();
-    if (n.era != era) co_return n.loss;
-    if (waits()) {
-      GiveBack(written, FsError::kAgain);
-      co_return Error(FsError::kAgain);
-    }
-    if (batch.pieces.empty()) {
-      GiveBack(written, FsError::kOk);
-      co_return Ok();
-    }
-    auto extents = inlined ? InlineExtents(batch.pieces) : StripeExtents(batch.pieces, written);
-    auto reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), batch.grow_to,
-                                       n.durable_waiters > 0);
-    if (reply.ok()) co_return Ok();
-    // Of no use any more; those that were committed although the answer is an error stay.
-    GiveBack(written, reply.code());
-    if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= kMaxRewrites) {
-      // The allocation did not survive a restart of the server: the bytes go into other stripes.
-      written.clear();
-      continue;
-    }
-    if (!inlined || !InlineRefused(reply.code())) co_return reply.error();
-    inlined = false;
-  }
-}
-
-Task<void> Vfs::RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch) {
-  VfsInode& n = *inode;
-  const uint64_t era = n.era;
-  const int64_t began_ns = Executor::Current().NowNs();
-  auto result = co_await StoreAndCommit(inode, batch, era);
-  if (n.era != era) {  // the buffer was dropped
-    DropIfIdle(inode);
-    co_return;
-  }
-  if (result.ok()) {
-    n.dirty.Committed(batch.id);
-    if (n.base_version && n.dirty.head_seal() > n.base_upto) EndTakeUp(n);
-    if (n.dirty.clean()) n.dirty_since_ns = 0;
-    AccountDirty(n);
-    if (n.dirty.has_untaken() && !n.failing()) StartWriteBack(inode);
-    n.failures_at_success = n.failures;
-  } else if (result.code() == FsError::kTooBig && n.dirty.head() == batch.id && n.dirty.SplitHead(batch.id)) {
-    StartWriteBack(inode);
-  } else if (result.code() == FsError::kAgain) {  // paused: it may be cut before it is taken again
-    n.dirty.PutBack(batch.id);
-  } else {
-    if (result.code() != FsError::kTooBig || n.dirty.head() != batch.id) n.dirty.PutBack(batch.id);
-    n.failure = result.error();
-    n.failure_began_ns = began_ns;
-    ++n.failures;
-    DropUnreachable(inode);
-  }
-  n.batch_done.Pulse();
-  dirty_fell_.Pulse();
-  LetGo(inode);
-}
-
-Task<void> Vfs::PeriodicWriteBack() {
-  while (true) {
-    co_await Sleep(kSecond);
-    const int64_t now = Executor::Current().NowNs();
-    for (auto& [ino, n] : inodes_) {
-      if (n->dirty.clean() || now - n->dirty_since_ns < options_.write_back_delay_ns) continue;
-      n->dirty.Seal();
-      StartWriteBack(n);
-    }
-  }
 }
 
 }  // namespace stria

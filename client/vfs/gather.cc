@@ -85,7 +85,7 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
     co_return Error(FsError::kInval, "the layout of the file is not gathered");
   }
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
-  WriteBackPause pause(inode);
+  WriteBackPause pause(WritesOf(inode));
   co_await pause.Begin();
   auto source = pool_.SourceFor(n.ino, n.layout);
   std::vector<TargetId> avoid;
@@ -128,13 +128,13 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
         source->GiveBack(id);
         co_return Error(FsError::kFenced, "the mount lost its session meanwhile");
       }
-      if (n.dirty.clean()) n.dirty_mtime_ns = n.attr.mtime_ns;  // the content is what it was
+      if (n.writes.clean()) n.writes.SetMtime(n.attr.mtime_ns);  // the content is what it was
       Extent extent{.file_offset = offset, .length = total, .stripe = id, .stripe_offset = 0};
       auto reply = co_await CommitPieces(inode, {std::move(w.info)}, {std::move(extent)}, false, false);
-      if (n.dirty.clean()) n.dirty_mtime_ns.reset();
+      if (n.writes.clean()) n.writes.SetMtime(std::nullopt);
       if (reply.ok()) {
         n.pages_version = 0;
-        if (n.dirty.clean()) n.attr = reply->attr;
+        if (n.writes.clean()) n.attr = reply->attr;
         co_return options.columns.size();
       }
       w.error = reply.error();

@@ -38,7 +38,7 @@ Task<Result<Vfs::Growth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
   one.for_pages = true;
   one.patient = false;
   CO_ASSIGN_OR_RETURN(const bool mapped,
-                      AddParts(n.dirty.Find(size - 1, 1), *mapping, size - 1, size, false, n.tally, &one));
+                      AddParts(n.writes.Find(size - 1, 1), *mapping, size - 1, size, false, n.tally, &one));
   if (!mapped) co_return g;
   CO_ASSIGN_OR_RETURN(const BufferChain bytes, co_await Fetch(std::move(one)));
   if (bytes.size() == 1) g.last = bytes.Flatten().data()[0];

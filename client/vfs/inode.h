@@ -12,27 +12,17 @@
 #include <utility>
 
 #include "api/meta_api.h"
-#include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
 #include "client/session/meta_session.h"
 #include "client/vfs/file_locks.h"
 #include "client/vfs/atimes.h"
+#include "client/vfs/counted.h"
 #include "client/vfs/waits.h"
+#include "client/vfs/write_back.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
 
 namespace stria {
-
-// While it lives, the count is one higher.
-class Counted {
- public:
-  explicit Counted(uint32_t* count) : count_(count) { ++*count_; }
-  Counted(const Counted&) = delete;
-  ~Counted() { --*count_; }
-
- private:
-  uint32_t* const count_;
-};
 
 class VfsInode {
  public:
@@ -81,7 +71,6 @@ class VfsInode {
   Attr attr;
   bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
-  std::optional<int64_t> dirty_mtime_ns;  // to be sent with the next commit
   InodeAtime atime{ino};
 
   // ---- Who uses it here.
@@ -101,7 +90,6 @@ class VfsInode {
   PagesAt pages_at;
   uint64_t writes_beside_pages = 0;
   uint32_t forgetting = 0;         // the kernel is being told to forget pages
-  uint32_t room_waits = 0;         // writes that wait for room (Vfs::WaitForDirtyRoom)
   uint32_t shared_writes = 0;      // begun under kShared
   // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
   uint64_t attr_shown = 1;
@@ -124,7 +112,7 @@ class VfsInode {
   uint64_t extent_epoch = 0;  // bumped whenever cached extents may have become wrong
   uint64_t decoded_then = tally->reconstructed_bytes;  // when the mapping was doubted last
   int64_t doubt_mapping_ns = 0;  // not again before this
-  DirtyBuffer dirty;
+  InodeWrites writes{ino};
   // When bytes became dirty last: what the server has of the file until some of them are sealed. nullopt: not surely.
   struct Committed {
     uint64_t size = 0;
@@ -132,18 +120,6 @@ class VfsInode {
     uint64_t grants = 0;
   };
   std::optional<Committed> below_dirty;
-  uint64_t last_write_end = 0;
-  uint32_t jumps = 0;              // writes into fresh that did not follow the one before
-  uint64_t accounted_dirty = 0;    // what Vfs has counted of it
-  int64_t dirty_since_ns = 0;
-  Event batch_done;             // pulsed when a batch was committed, failed or was put back
-  uint32_t write_back_pauses = 0;  // no batch is begun; one that waits for those before it is put back
-  uint64_t failures = 0;        // batches that failed, ever
-  uint64_t failures_at_success = 0;
-  Error failure;                // of the last of them
-  int64_t failure_began_ns = 0;  // when that was begun
-  bool failing() const { return failures != failures_at_success; }
-  uint32_t durable_waiters = 0; // commits are asked to be durable
   // Of this inode by us. A restart of the server may lose commits and give their numbers again, so that numbers say
   // what is before what within one term only.
   using Commit = std::pair<uint64_t, CommitSeq>;  // term, number
@@ -169,7 +145,7 @@ class VfsInode {
 
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
-    return readers + writers > 0 || lease != LeaseMode::kNone || !dirty.clean() || changing() ||
+    return readers + writers > 0 || lease != LeaseMode::kNone || !writes.clean() || changing() ||
            lease_waits > 0 || recalls > 0 || cuts > 0 || atime.telling() || locks.in_use() || met_creating ||
            owes_release > 0 || ahead || telling;
   }
@@ -179,24 +155,24 @@ class VfsInode {
     return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared && owes_release == 0;
   }
   // Kept for the next open only.
-  bool idle() const { return readers + writers == 0 && dirty.clean() && opening == 0 && !changing(); }
+  bool idle() const { return readers + writers == 0 && writes.clean() && opening == 0 && !changing(); }
   void NoteBelowDirty() {
     below_dirty.reset();
-    if (buffers_writes() && attr_known && !base_version && !ahead) below_dirty = {attr.size, dirty.seals(), grants};
+    if (buffers_writes() && attr_known && !base_version && !ahead) below_dirty = {attr.size, writes.dirty().seals(), grants};
   }
   // Cutting the file down to `size` takes nothing from the server but what is dirty here: without the bytes that go, what is
   // left is the file as it shall be, in one commit. (Without any left, the file has that size already.)
   bool CutsDirtyBytesOnly(uint64_t size) const {
-    if (!below_dirty || !buffers_writes() || !attr_known || base_version || ahead || !lost.ok() || failing()) return false;
-    if (dirty.clean() || below_dirty->seals != dirty.seals() || below_dirty->grants != grants) return false;
+    if (!below_dirty || !buffers_writes() || !attr_known || base_version || ahead || !lost.ok() || writes.failing()) return false;
+    if (writes.clean() || below_dirty->seals != writes.dirty().seals() || below_dirty->grants != grants) return false;
     if (size >= attr.size || below_dirty->size > size) return false;
-    return below_dirty->size == size || !dirty.Find(0, size).empty();
+    return below_dirty->size == size || !writes.Find(0, size).empty();
   }
   void CutDirty(uint64_t size, int64_t now_ns) {
-    dirty.Truncate(size);
+    writes.Truncate(size);
     attr.size = size;
     attr.mtime_ns = attr.ctime_ns = now_ns;
-    dirty_mtime_ns = now_ns;
+    writes.SetMtime(now_ns);
     pages_version = 0;
   }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
@@ -213,27 +189,6 @@ class NoWrites {
   ~NoWrites() {
     --inode_->cuts;
     inode_->cut_ended.Pulse();
-  }
-
- private:
-  const std::shared_ptr<VfsInode> inode_;
-};
-
-// Until it is destroyed nothing of the inode is being committed, nor will be as it is now.
-class WriteBackPause {
- public:
-  explicit WriteBackPause(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) {
-    ++inode_->write_back_pauses;
-    inode_->batch_done.Pulse();
-  }
-  WriteBackPause(const WriteBackPause&) = delete;
-  WriteBackPause& operator=(const WriteBackPause&) = delete;
-  ~WriteBackPause() {
-    --inode_->write_back_pauses;
-    inode_->batch_done.Pulse();  // flushes begin their batches again
-  }
-  Task<void> Begin() {
-    while (inode_->dirty.taken() > 0) co_await inode_->batch_done.Wait();
   }
 
  private:

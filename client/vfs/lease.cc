@@ -40,7 +40,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   }
   // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
   // has sent is answered.
-  const bool keeps = n.buffers_writes() && !n.dirty.clean() && reply.lease != LeaseMode::kExclusive;
+  const bool keeps = n.buffers_writes() && !n.writes.clean() && reply.lease != LeaseMode::kExclusive;
   if (!keeps) n.lease = reply.lease;
   // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
   if (!keeps && n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
@@ -61,7 +61,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.layout = reply.layout;
   n.layout_known = true;
   // A change of our own may have been answered before.
-  if ((!n.attr_known || n.dirty.clean()) && reply.node.attr.version >= n.attr.version) {
+  if ((!n.attr_known || n.writes.clean()) && reply.node.attr.version >= n.attr.version) {
     n.attr = reply.node.attr;
     n.attr_known = n.told_at <= asked;
   }
@@ -139,7 +139,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
     // what was there before the last writes. Unless there is no place for it: then it stays with us until it is cut off.
     if (const auto flushed = co_await FlushInode(inode, false); FindsNoPlace(flushed.code())) {
-      pause.emplace(inode);
+      pause.emplace(WritesOf(inode));
       co_await pause->Begin();
     } else {
       CO_RETURN_IF_ERROR(flushed);
@@ -172,14 +172,14 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (truncate) {
     ++inode->extent_epoch;
     inode->extents.Clear();
-    inode->dirty.Truncate(0);  // pages of mappings that came meanwhile
+    inode->writes.Truncate(0);  // pages of mappings that came meanwhile
     inode->pages_version = 0;
     inode->attr_known = false;
   }
   const bool undisturbed = inode->extent_epoch == epoch;
   TakeGrant(inode, reply, for_read, for_write, asked);
   if (undisturbed) TakeMapping(*inode, reply, asked_ns);
-  AccountDirty(*inode);
+  write_back_.Account(inode->writes);
   pause.reset();
   resizing.reset();
   no_writes.reset();
@@ -226,7 +226,7 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   const auto held = co_await n.open_mu.Lock();
   n.open_mu.HeldFor("release");
   // Who was granted it again gives it back.
-  if (n.readers + n.writers > 0 || n.opening > 0 || !n.dirty.clean() || n.grants != grants) co_return true;
+  if (n.readers + n.writers > 0 || n.opening > 0 || !n.writes.clean() || n.grants != grants) co_return true;
   if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer
   if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
   DropLease(n);

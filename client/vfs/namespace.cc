@@ -37,7 +37,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   auto it = inodes_.find(ino);
   const std::shared_ptr<VfsInode> inode = it != inodes_.end() ? it->second : nullptr;
   const bool gated = inode && PagesGated(*inode);
-  const bool cut = inode && IsResizing(ino) && inode->dirty.clean();  // whether it is already only the server knows
+  const bool cut = inode && IsResizing(ino) && inode->writes.clean();  // whether it is already only the server knows
   if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&
       inode->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
     const EntryOut out = Overlay(inode->attr);
@@ -91,13 +91,13 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
       co_await resizing->Begin();
       if ((cut = HoldsFor(*inode, true) && inode->CutsDirtyBytesOnly(*set.size))) {
         inode->CutDirty(*set.size, Executor::Current().WallNs());
-        AccountDirty(*inode);
+        write_back_.Account(inode->writes);
       }
     }
     // What was written before must not come after: sizes and times of older writes would win. All of it goes
     // first, even what is cut off at once: if this client dies between the two, the file holds what a prefix
     // of its writes made.
-    if (!inode->dirty.clean() || inode->dirty_mtime_ns) {
+    if (!inode->writes.clean() || inode->writes.mtime_ns()) {
       const auto flushed = co_await FlushInode(inode, false);
       unflushed = FindsNoPlace(flushed.code()) && set.size && (cut || *set.size < inode->attr.size);
       if (!unflushed) CO_RETURN_IF_ERROR(flushed);
@@ -130,9 +130,9 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
     VfsInode& n = *now->second;
     ++n.extent_epoch;
     n.extents.Forget(*set.size, kMaxFileBytes);
-    n.dirty.Truncate(*set.size);  // pages of mappings that came meanwhile
+    n.writes.Truncate(*set.size);  // pages of mappings that came meanwhile
     if (reply->attr.version >= n.attr.version) n.attr = reply->attr;
-    AccountDirty(n);
+    write_back_.Account(n.writes);
   }
   const EntryOut out = RememberNode(*reply, SinceChange(since));
   co_return out;
@@ -241,7 +241,7 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   // The source's bytes go first: after a crash the new name never shows less than the rename saw.
   if (auto known = CachedEntry(parent, name); known && *known) {
     auto it = inodes_.find(*known);
-    if (it != inodes_.end() && !it->second->dirty.clean()) {
+    if (it != inodes_.end() && !it->second->writes.clean()) {
       CO_RETURN_IF_ERROR(co_await FlushInode(it->second, false));
     }
   }

@@ -18,7 +18,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
   n.Committed(session_.term(), seq);
   n.pages_version = 0;
   n.attr = attr;
-  AccountDirty(n);
+  write_back_.Account(n.writes);
   (void)Remember(attr, SinceChange(since));
 }
 
@@ -76,7 +76,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   }
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->for_read, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
-  if (!source->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
+  if (!source->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu, "clone"));
   const NoWrites no_writes(target);
   CO_RETURN_IF_ERROR(co_await FlushInode(target, false));

@@ -49,7 +49,7 @@ bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run,
 bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
   const int64_t now_ns = Executor::Current().NowNs();
   uint64_t at = offset;
-  for (const DirtyPiece& p : n.dirty.Find(offset, end - offset)) {
+  for (const DirtyPiece& p : n.writes.Find(offset, end - offset)) {
     if (p.offset > at && !n.extents.Covers(at, p.offset - at, now_ns)) return false;
     at = p.end();
   }
@@ -167,7 +167,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   const bool any = out->any;
   const LeaseMode lease = n.lease;
   // While a call of ours changes the size, only the server knows whether that has happened yet.
-  const auto resizes = [&] { return IsResizing(n.ino) && n.dirty.clean(); };
+  const auto resizes = [&] { return IsResizing(n.ino) && n.writes.clean(); };
   const bool resizing = resizes();
   if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || resizing) {
     // Bytes that may turn out not to be the file's are shown to nobody who can wait. (Not to who holds pages locked: what
@@ -177,7 +177,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
       if (!n.base_version) co_return false;  // begin again, if the handle still is one
     }
     // Size and mapping are the server's, and in one answer.
-    const bool was_clean = n.dirty.clean();
+    const bool was_clean = n.writes.clean();
     const uint64_t epoch = n.extent_epoch;
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
@@ -188,10 +188,10 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
     // is of another moment.
     bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
-    if (resizing) moved = moved || n.extent_epoch != epoch || !n.dirty.clean();
+    if (resizing) moved = moved || n.extent_epoch != epoch || !n.writes.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
-    co_return AddParts(n.dirty.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
+    co_return AddParts(n.writes.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
   }
   if (!n.attr_known) {
     CO_RETURN_IF_ERROR(co_await KnowAttr(inode, out->for_pages));
@@ -207,7 +207,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
   }
-  co_return AddParts(n.dirty.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out);
+  co_return AddParts(n.writes.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out);
 }
 
 // The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
@@ -310,7 +310,7 @@ std::optional<ShardRead> Vfs::ShardOf(const VfsInode& n, uint64_t known) const {
 Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
   const std::shared_ptr<VfsInode> inode = h->inode;
   const VfsInode& n = *inode;
-  const auto steady = [&] { return h->page_cache && n.attr_known && n.dirty.clean() && n.writers == 0 && !IsResizing(n.ino); };
+  const auto steady = [&] { return h->page_cache && n.attr_known && n.writes.clean() && n.writers == 0 && !IsResizing(n.ino); };
   const uint64_t size = n.attr.size;
   const uint64_t version = n.attr.data_version;
   if (!io_.peers.local_node() || !steady() || size == 0 || size > kMaxStripeBytes) co_return std::nullopt;
@@ -498,7 +498,7 @@ Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bo
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   // The mapping knows only what is committed.
-  if (!inode->dirty.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  if (!inode->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   CO_ASSIGN_OR_RETURN(const EntryOut now, co_await GetAttr(who, inode->ino));
   const uint64_t size = now.attr.size;
   if (offset >= size) co_return Error(FsError::kNxio);

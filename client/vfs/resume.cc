@@ -23,12 +23,12 @@ constexpr int64_t kTakeUpAgainNs = 1 * kSecond;
 std::vector<HeldInode> Vfs::Held() {
   std::vector<HeldInode> out;
   for (const auto& [ino, n] : inodes_) {
-    const bool used = n->readers + n->writers > 0 || !n->dirty.clean() || !n->locks.empty();
+    const bool used = n->readers + n->writers > 0 || !n->writes.clean() || !n->locks.empty();
     // What nobody knows of yet is no server's to give back.
     const bool unknown = n->ahead && !n->tried_to_tell;
     n->claimed = used && !unknown && n->generation == session_.generation();
     if ((n->lease == LeaseMode::kNone && !n->claimed) || n->generation != session_.generation()) continue;
-    const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->dirty.clean());
+    const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->writes.clean());
     out.push_back({ino, n->lease, n->for_write || writes, !n->claimed, n->proof});
   }
   return out;
@@ -45,13 +45,13 @@ void Vfs::Lapse(VfsInode& n) {
   ++n.writes_beside_pages;
   ++n.extent_epoch;
   n.extents.Clear();
-  if (n.dirty.clean()) {
+  if (n.writes.clean()) {
     n.attr_known = false;
     n.base_version.reset();
     return;
   }
-  n.dirty.Seal();
-  n.base_upto = n.dirty.seals();
+  n.writes.Seal();
+  n.base_upto = n.writes.dirty().seals();
   if (!n.base_version) n.base_version = n.attr.data_version;
 }
 
@@ -91,7 +91,7 @@ Task<void> Vfs::TakeUp(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
   while (n.base_version) {
     (void)co_await FlushInode(inode, false);
-    if (n.base_version && n.dirty.head_seal() > n.base_upto) EndTakeUp(n);  // it was cut off
+    if (n.base_version && n.writes.dirty().head_seal() > n.base_upto) EndTakeUp(n);  // it was cut off
     if (n.base_version) co_await Sleep(kTakeUpAgainNs);
   }
   n.taking_up = false;
@@ -140,8 +140,6 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   ++n.era;
   n.loss = loss.value_or(Error(FsError::kIo, "this file was open when the mount lost its session: open it again"));
   n.base_version.reset();
-  n.dirty = DirtyBuffer();
-  n.failures_at_success = n.failures;
   n.lease = LeaseMode::kNone;
   n.owes_release = 0;
   n.for_read = n.for_write = false;
@@ -152,8 +150,7 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.pages_version = 0;
   ++n.extent_epoch;
   n.extents.Clear();
-  AccountDirty(n);
-  n.batch_done.Pulse();
+  write_back_.LoseAll(n.writes, n.loss);
   n.locks.LoseAll(n.loss);
 }
 

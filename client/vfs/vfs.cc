@@ -14,17 +14,18 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
       attrs_(options.max_cached_entries), mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
       blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_),
       last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_),
-      atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader) {}
+      atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
+      write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
 
-void Vfs::Start() { scope_.Spawn(PeriodicWriteBack()); }
+void Vfs::Start() { scope_.Spawn(write_back_.Periodic()); }
 
 Task<Result<void>> Vfs::FlushAll() {
   std::vector<std::shared_ptr<VfsInode>> dirty;
   for (auto& [ino, n] : inodes_) {
-    if (!n->dirty.clean() || n->ahead) dirty.push_back(n);
+    if (!n->writes.clean() || n->ahead) dirty.push_back(n);
   }
   Error first;
   for (auto& n : dirty) {
@@ -104,7 +105,7 @@ ResidenceNeeds Vfs::ForResidence() {
   ResidenceNeeds needs;
   needs.commit = [this](InodeId ino) -> Task<Result<void>> {
     const auto it = inodes_.find(ino);
-    if (it == inodes_.end() || it->second->dirty.clean()) co_return Ok();
+    if (it == inodes_.end() || it->second->writes.clean()) co_return Ok();
     co_return co_await FlushInode(it->second, false);
   };
   needs.stat = [this](Caller who, InodeId ino) -> Task<Result<Attr>> {
@@ -114,6 +115,54 @@ ResidenceNeeds Vfs::ForResidence() {
   needs.changed = [this](InodeId ino) { ChangedUntold(ino); };
   needs.layout_is = [this](InodeId ino, const Layout& layout) {
     if (const auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = layout;
+  };
+  return needs;
+}
+
+InodeWritesPtr Vfs::WritesOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->writes}; }
+
+WriteBackOptions Vfs::OptionsOfWriteBack() const {
+  WriteBackOptions out;
+  out.dirty_limit_bytes = options_.dirty_limit_bytes;
+  out.max_batches_per_inode = options_.max_batches_per_inode;
+  out.delay_ns = options_.write_back_delay_ns;
+  out.timeout_ns = session_.options().timeout_ns;
+  return out;
+}
+
+WriteBackNeeds Vfs::ForWriteBack() {
+  const auto of = [this](const InodeWritesPtr& writes) { return InodeWith(&VfsInode::writes, writes.get()); };
+  WriteBackNeeds needs;
+  needs.store = [this, of](InodeWritesPtr writes, BufferChain payload) -> Task<Result<std::vector<WrittenPiece>>> {
+    const std::shared_ptr<VfsInode> inode = of(writes);
+    if (!inode) co_return Error(FsError::kFenced);
+    co_return co_await Store(inode, std::move(payload));
+  };
+  needs.give_back = [this](const std::vector<WrittenPiece>& written, FsError why) { GiveBack(written, why); };
+  needs.commit = [this, of](InodeWritesPtr writes, std::vector<StripeInfo> stripes, std::vector<Extent> extents,
+                            uint64_t grow_to, bool durable) -> Task<Result<void>> {
+    const std::shared_ptr<VfsInode> inode = of(writes);
+    if (!inode) co_return Error(FsError::kFenced);
+    CO_RETURN_IF_ERROR(co_await CommitPieces(inode, std::move(stripes), std::move(extents), grow_to, durable));
+    co_return Ok();
+  };
+  needs.each = [this](const std::function<void(const InodeWritesPtr&)>& what) {
+    for (const auto& [ino, n] : inodes_) {
+      if (!n->writes.clean()) what(WritesOf(n));
+    }
+  };
+  needs.committed = [this, of](const InodeWritesPtr& writes) {
+    const std::shared_ptr<VfsInode> inode = of(writes);
+    if (inode && inode->base_version && writes->dirty().head_seal() > inode->base_upto) EndTakeUp(*inode);
+  };
+  needs.failed = [this, of](const InodeWritesPtr& writes) {
+    if (const auto inode = of(writes)) DropUnreachable(inode);
+  };
+  needs.ended = [this, of](const InodeWritesPtr& writes) {
+    if (const auto inode = of(writes)) LetGo(inode);
+  };
+  needs.ended_lost = [this, of](const InodeWritesPtr& writes) {
+    if (const auto inode = of(writes)) DropIfIdle(inode);
   };
   return needs;
 }
@@ -161,14 +210,14 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
   if (IsResizing(ino)) out << ", its size is being changed";
   if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");
-  out << ", " << n.dirty.bytes() << " bytes unwritten";
-  if (!n.dirty.clean()) {
-    out << " (" << n.dirty.batches() << " batches, " << n.dirty.taken() << " on their way, " << n.failures << " failed";
-    if (n.write_back_pauses > 0) out << ", held back by " << n.write_back_pauses;
-    if (n.failing()) out << ", last error: " << n.failure.ToString();
+  out << ", " << n.writes.dirty().bytes() << " bytes unwritten";
+  if (!n.writes.clean()) {
+    out << " (" << n.writes.dirty().batches() << " batches, " << n.writes.dirty().taken() << " on their way, " << n.writes.failures() << " failed";
+    if (n.writes.pauses() > 0) out << ", held back by " << n.writes.pauses();
+    if (n.writes.failing()) out << ", last error: " << n.writes.failure().ToString();
     out << ")";
   }
-  out << "; " << dirty_bytes_ << " bytes of all files";
+  out << "; " << write_back_.dirty_bytes() << " bytes of all files";
   return out.str();
 }
 
@@ -176,9 +225,9 @@ std::vector<InodeWaits> Vfs::Waits() const {
   std::vector<InodeWaits> out;
   for (const auto& [ino, n] : inodes_) {
     InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->forgetting > 0, n->cuts > 0};
-    w.room = n->room_waits > 0;
-    w.dirty = !n->dirty.clean();
-    w.paused = n->write_back_pauses > 0;
+    w.room = n->writes.waits_for_room();
+    w.dirty = !n->writes.clean();
+    w.paused = n->writes.pauses() > 0;
     if (n->ahead) w.ahead_in = n->ahead->parent;
     const bool any = n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut || w.room || w.dirty || w.ahead_in;
     if (any) out.push_back(w);

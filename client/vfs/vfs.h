@@ -28,7 +28,6 @@
 #include "api/meta_api.h"
 #include "client/cache/attr_cache.h"
 #include "client/cache/block_cache.h"
-#include "client/cache/dirty_buffer.h"
 #include "client/cache/entry_cache.h"
 #include "client/cache/extent_cache.h"
 #include "client/io/stripe_io.h"
@@ -46,6 +45,7 @@
 #include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
 #include "client/vfs/waits.h"
+#include "client/vfs/write_back.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -220,15 +220,12 @@ class Vfs {
   std::vector<InodeWaits> Waits() const;  // of inodes that wait for something
   const CallList& calls() const { return calls_; }  // of programs, under way
   const IoCounters& counters() const { return counters_; }
-  uint64_t dirty_bytes() const { return dirty_bytes_; }
+  uint64_t dirty_bytes() const { return write_back_.dirty_bytes(); }
 
  private:
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
-  static constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
-  static constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
   static constexpr int kMaxPrefetches = 64;
   static constexpr size_t kMaxRemovedDirs = 1000;
-  static constexpr int kMaxRewrites = 3;  // of one batch whose stripes the server does not know
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
   // before the call whose answer is remembered: what an invalidation overtook is not.
@@ -304,6 +301,9 @@ class Vfs {
   LastKnownNeeds ForLastKnown();
   AtimesNeeds ForAtimes();
   ResidenceNeeds ForResidence();
+  WriteBackOptions OptionsOfWriteBack() const;
+  WriteBackNeeds ForWriteBack();
+  static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
   static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
   // The inode of a room's part; null if another object stands for it now.
   template <class Part>
@@ -399,10 +399,6 @@ class Vfs {
   // VfsInode::open_mu or lease_mu. Waits as long as the servers answer, and the session's timeout if they do not.
   Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for);
   Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
-  Task<bool> DirtyFell();
-  bool DirtyRoomFor(uint64_t bytes) const {
-    return dirty_bytes_ == 0 || dirty_bytes_ + bytes <= options_.dirty_limit_bytes;
-  }
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
   Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
@@ -441,10 +437,8 @@ class Vfs {
   Task<Result<void>> Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length);
 
   // flush.cc
-  static bool InlineRefused(FsError e);
-  void AccountDirty(VfsInode& n);
-  void TakeDirty(VfsInode& n, uint64_t offset, Buffer bytes, bool grows);
-  void StartWriteBack(const std::shared_ptr<VfsInode>& inode);
+  void TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buffer bytes, bool grows);
+  void StartWriteBack(const std::shared_ptr<VfsInode>& inode) { write_back_.Start(WritesOf(inode)); }
   // Bytes that found no space, of a file that is gone, wait for space no longer.
   void DropUnreachable(const std::shared_ptr<VfsInode>& inode);
   Task<Result<void>> FlushInode(std::shared_ptr<VfsInode> inode, bool durable);
@@ -456,10 +450,6 @@ class Vfs {
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
                                          std::vector<Extent> extents, std::optional<uint64_t> grow_to,
                                          bool durable);  // no grow_to: append
-  Task<Result<void>> StoreAndCommit(std::shared_ptr<VfsInode> inode, const DirtyBuffer::Batch& batch,
-                                    uint64_t era);
-  Task<void> RunBatch(std::shared_ptr<VfsInode> inode, DirtyBuffer::Batch batch);
-  Task<void> PeriodicWriteBack();
 
   // gather.cc
   Task<Result<void>> Gather(Caller who, InodeId ino, std::string text);
@@ -547,8 +537,6 @@ class Vfs {
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
   std::deque<InodeId> removed_order_;     // of these
   BlockCache blocks_;
-  uint64_t dirty_bytes_ = 0;
-  Event dirty_fell_;
   int prefetches_ = 0;
   uint64_t fetching_bytes_ = 0;  // into the block cache
   uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
@@ -559,6 +547,7 @@ class Vfs {
   LastKnown last_known_;
   Atimes atimes_;
   Residence residence_;
+  WriteBack write_back_;
 };
 
 }  // namespace stria
