@@ -11,9 +11,6 @@
 namespace stria {
 namespace {
 constexpr uint64_t kBlock = BlockCache::kBlockBytes;
-// One fetch of readahead: whole rows of a default stripe, few requests.
-constexpr uint64_t kFetchBytes = 4 * kMiB;
-constexpr uint64_t kFirstWindowBytes = 1 * kMiB;
 // Mapping asked ahead of the reader, so that a scan does not ask for each piece.
 constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // A range is asked again when its shards are gone or its tokens are old, when the mapping changed
@@ -34,16 +31,6 @@ BufferChain Zeros(uint64_t length) {
 constexpr int64_t kDoubtEachNs = 10 * kSecond;
 
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
-
-// Whether a sequential reader will want so much of the block that it is worth to fetch all of it. Files that were written
-// here and there have short pieces of many stripes: of those just the bytes asked for are read.
-// `asked`: of the run, now; who asks for little at a time would otherwise ask often.
-bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run, uint64_t asked) {
-  const uint64_t begin = AlignDown(stripe_offset, kBlock);
-  if (begin >= shape.payload_bytes) return false;
-  const uint64_t block = std::min(kBlock, shape.payload_bytes - begin);
-  return run >= block / 2 || (run >= block / 8 && run >= 4 * asked);
-}
 
 // All that is not dirty is mapped.
 bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
@@ -273,9 +260,10 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
           bool via_cache = sequential;
           if (sequential) {
             const uint64_t run = s.length + (s.end() == next ? RunBehind(extents, s) : 0);
-            via_cache = WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
+            via_cache = StripeBlocks::WorthABlock(grant->info.shape, s.stripe_offset, run, s.length);
           }
-          out->parts.push_back(ReadStripePart(grant, s.stripe_offset, s.length, via_cache, sequential, out->patient, tally));
+          out->parts.push_back(blocks_.Read(grant, s.stripe_offset, s.length,
+                                            {.via_cache = via_cache, .passes = sequential, .patient = out->patient}, tally));
           break;
         }
       }
@@ -341,79 +329,6 @@ Task<Result<BufferChain>> Vfs::Fetch(ReadParts g) {
   co_return out;
 }
 
-Task<Result<BufferChain>> Vfs::ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
-                                              bool via_cache, bool passes, bool patient, std::shared_ptr<ReadTally> tally) {
-  const uint64_t payload = grant->info.shape.payload_bytes;
-  if (stripe_offset > payload || length > payload - stripe_offset) {
-    co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant->info.id.v));
-  }
-  BufferChain out;
-  uint64_t at = stripe_offset;
-  const uint64_t end = stripe_offset + length;
-  while (at < end) {
-    const BlockCache::Key key{grant->info.id, at / kBlock};
-    BlockCache::BlockPtr block = blocks_.Find(key);
-    const uint64_t block_end = std::min((at / kBlock + 1) * kBlock, payload);
-    if (!block && via_cache) {
-      const uint64_t end_block = std::min<uint64_t>(DivCeil(end, kBlock), at / kBlock + kFetchBytes / kBlock);
-      StartFetch(grant, at / kBlock, end_block, tally);
-      block = blocks_.Find(key);
-    }
-    if (block) co_await block->filled.Wait();
-    if (!block || !block->error.ok()) {
-      // Just the asked range, as far as no cached block follows. Also if more than that could not be fetched: what is
-      // lost may be beside it.
-      uint64_t run = std::min(block_end, end);
-      while (run < end && !blocks_.Find({grant->info.id, run / kBlock})) run = std::min(run + kBlock, end);
-      counters_.fetched_bytes += run - at;
-      CO_ASSIGN_OR_RETURN(const BufferChain direct, co_await reader_.ReadShared(grant, at, run - at, tally, patient));
-      out.Append(direct);
-      at = run;
-      continue;
-    }
-    const uint64_t in_block = at % kBlock;
-    const uint64_t n = std::min(block_end, end) - at;
-    if (in_block + n > block->bytes.size()) co_return Error(FsError::kIo, "a cached block is too short");
-    out.Append(block->bytes.Slice(in_block, n));
-    counters_.cache_hit_bytes += n;
-    if (passes && at + n == block_end) blocks_.Demote(key);
-    at += n;
-  }
-  co_return out;
-}
-
-void Vfs::StartFetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
-                     std::shared_ptr<ReadTally> tally) {
-  const uint64_t payload = grant->info.shape.payload_bytes;
-  std::vector<uint64_t> bytes;
-  for (uint64_t b = first_block; b < end_block; ++b) {
-    if (b * kBlock >= payload || blocks_.Find({grant->info.id, b})) break;
-    bytes.push_back(std::min(kBlock, payload - b * kBlock));
-  }
-  for (const uint64_t n : bytes) fetching_bytes_ += n;
-  std::vector<BlockCache::BlockPtr> blocks = blocks_.Add({grant->info.id, first_block}, bytes);
-  if (!blocks.empty()) scope_.Spawn(FetchBlocks(grant, first_block, std::move(blocks), std::move(tally)));
-}
-
-Task<void> Vfs::FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
-                            std::shared_ptr<ReadTally> tally) {
-  const uint64_t from = first_block * kBlock;
-  const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant->info.shape.payload_bytes);
-  counters_.fetched_bytes += to - from;
-  ReadGuard guard = session_.BeginRead();
-  // Readers who wait for these blocks read for themselves if they fail, with the mapping as it is then.
-  const Result<BufferChain> r = co_await reader_.ReadShared(grant, from, to - from, std::move(tally), /*patient=*/false);
-  fetching_bytes_ -= to - from;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const uint64_t at = i * kBlock;
-    if (r.ok()) {
-      blocks_.Filled(blocks[i], r->Slice(at, std::min<uint64_t>(kBlock, r->size() - at)));
-    } else {
-      blocks_.Failed({grant->info.id, first_block + i}, blocks[i], r.error());
-    }
-  }
-}
-
 bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length) {
   if (!h) return false;
   if (!h->pattern.IsSequential(offset, length)) {
@@ -423,16 +338,14 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
   }
   const uint64_t end = offset + length;
   if (h->window_bytes == 0) {
-    h->window_bytes = kFirstWindowBytes;
+    h->window_bytes = StripeBlocks::kLeastAheadBytes;
     h->ahead_to = end;
   }
   if (inode->lease == LeaseMode::kShared) return false;
   if (h->ahead_to < end + h->window_bytes / 2) {
     const uint64_t from = std::max(h->ahead_to, end);
-    const uint64_t to = std::min({end + h->window_bytes, inode->attr.size, from + RoomAhead(from == end)});
-    if (to > from && prefetches_ < kMaxPrefetches) {
-      ++prefetches_;
-      ahead_bytes_ += to - from;
+    const uint64_t to = std::min({end + h->window_bytes, inode->attr.size, from + blocks_.RoomAhead(from == end)});
+    if (to > from && blocks_.BeginAhead(to - from)) {
       scope_.Spawn(Prefetch(inode, from, to - from));
       h->ahead_to = to;
     }
@@ -456,19 +369,9 @@ bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
   return false;
 }
 
-// Many readers together would otherwise have several times the cache on its way. Who has nothing ahead of it gets a little in any
-// case: others may wait for servers that are gone.
-uint64_t Vfs::RoomAhead(bool nothing_ahead) const {
-  const uint64_t limit = options_.block_cache_bytes / 2;
-  const uint64_t taken = fetching_bytes_ + ahead_bytes_;
-  const uint64_t room = taken < limit ? AlignDown(limit - taken, kBlock) : 0;
-  return std::max(room, nothing_ahead ? kFirstWindowBytes : 0);
-}
-
 Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
   auto known = co_await EnsureExtents(inode, offset, length);
-  --prefetches_;
-  ahead_bytes_ -= length;  // what of it is fetched counts itself, from here on
+  blocks_.EndAhead(length);  // what of it is fetched counts itself, from here on
   if (!known.ok()) co_return;
   // A reader of what lies here is likely to stop where that ends: others read the rest where it lies.
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
@@ -478,18 +381,10 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
     const SharedGrant grant = inode->extents.FindStripe(s.stripe);
-    if (!grant || !WorthABlock(grant->info.shape, s.stripe_offset, s.length, s.length)) continue;
+    if (!grant || !StripeBlocks::WorthABlock(grant->info.shape, s.stripe_offset, s.length, s.length)) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
-    const uint64_t end = DivCeil(stripe_end, kBlock);
-    for (uint64_t b = s.stripe_offset / kBlock; b < end;) {
-      const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);
-      // A part may be there already: fetch the runs between.
-      for (uint64_t i = b; i < next; ++i) {
-        if (!blocks_.Find({s.stripe, i})) StartFetch(grant, i, next, inode->tally);
-      }
-      b = next;
-    }
+    blocks_.FetchAhead(grant, s.stripe_offset, stripe_end, inode->tally);
   }
 }
 

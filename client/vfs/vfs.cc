@@ -12,10 +12,11 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
       attrs_(options.max_cached_entries), mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
-      blocks_(options.block_cache_bytes), file_locks_(ForLocks(), calls_, scope_),
+      file_locks_(ForLocks(), calls_, scope_),
       last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_),
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
-      write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_) {}
+      write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
+      blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }

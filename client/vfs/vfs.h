@@ -27,7 +27,6 @@
 
 #include "api/meta_api.h"
 #include "client/cache/attr_cache.h"
-#include "client/cache/block_cache.h"
 #include "client/cache/entry_cache.h"
 #include "client/cache/extent_cache.h"
 #include "client/io/stripe_io.h"
@@ -44,6 +43,7 @@
 #include "client/vfs/atimes.h"
 #include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
+#include "client/vfs/stripe_blocks.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
 #include "common/buffer.h"
@@ -224,7 +224,6 @@ class Vfs {
 
  private:
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
-  static constexpr int kMaxPrefetches = 64;
   static constexpr size_t kMaxRemovedDirs = 1000;
 
   // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
@@ -480,16 +479,9 @@ class Vfs {
                                Attr* seen);
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
-  uint64_t RoomAhead(bool nothing_ahead) const;
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
   std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
   Task<Result<BufferChain>> Fetch(ReadParts g);
-  Task<Result<BufferChain>> ReadStripePart(SharedGrant grant, uint64_t stripe_offset, uint64_t length,
-                                           bool via_cache, bool passes, bool patient, std::shared_ptr<ReadTally> tally);
-  void StartFetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
-                  std::shared_ptr<ReadTally> tally);
-  Task<void> FetchBlocks(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
-                         std::shared_ptr<ReadTally> tally);
   bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
   bool LiesHere(const VfsInode& n, uint64_t offset) const;
   Task<void> Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
@@ -536,10 +528,6 @@ class Vfs {
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
   std::deque<InodeId> removed_order_;     // of these
-  BlockCache blocks_;
-  int prefetches_ = 0;
-  uint64_t fetching_bytes_ = 0;  // into the block cache
-  uint64_t ahead_bytes_ = 0;     // to be fetched ahead, and not begun
   IoCounters counters_;
   CallList calls_;
   TaskScope scope_;
@@ -548,6 +536,7 @@ class Vfs {
   Atimes atimes_;
   Residence residence_;
   WriteBack write_back_;
+  StripeBlocks blocks_;
 };
 
 }  // namespace stria
