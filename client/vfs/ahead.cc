@@ -176,7 +176,7 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   n.attr.nlink = 1;
   n.attr.atime_ns = n.attr.mtime_ns = n.attr.ctime_ns = now_ns;
   n.attr_known = true;
-  n.extents.Know(0, kMaxFileBytes, {});
+  n.mapping.Know(0, kMaxFileBytes, {});
   n.ahead = std::move(r);
   n.maker = who;
   n.ahead_since_ns = Executor::Current().NowNs();

@@ -24,7 +24,7 @@ uint64_t AllocatedWithDirty(const VfsInode& n, const Attr& attr) {
   uint64_t fresh = 0;
   for (const DirtyPiece& p : n.writes.Find(0, kMaxFileBytes)) {
     fresh += p.bytes.size();
-    const auto mapped = n.extents.Lookup(p.offset, p.bytes.size());
+    const auto mapped = n.mapping.known().Lookup(p.offset, p.bytes.size());
     if (!mapped) continue;
     for (const Segment& s : *mapped) {
       if (s.kind != Segment::Kind::kHole) fresh -= s.length;
@@ -45,7 +45,7 @@ uint64_t Vfs::EpochAfterChange(uint64_t since) {
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
   if (slot) return slot;
-  slot = std::make_shared<VfsInode>(ino, residence_.TallyOf(ino), mappings_);
+  slot = std::make_shared<VfsInode>(ino, residence_.TallyOf(ino), mappings_.budget());
   slot->generation = session_.generation();  // what it learns before it is granted anything is of this session, too
   return slot;
 }

@@ -28,8 +28,7 @@ void Vfs::EventCame(const SessionEvent& e) {
       AttrChanged(e.ino);
       auto it = inodes_.find(e.ino);
       if (it == inodes_.end()) return;
-      ++it->second->extent_epoch;
-      it->second->extents.Clear();
+      it->second->mapping.Forget();
       return;
     }
     case SessionEvent::Kind::kInvalidateEntry: entries_.Revoked(e.ino, e.name); return;
@@ -61,8 +60,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
     case SessionEvent::Kind::kInvalidateData: {
       AttrChanged(e.ino);
       if (inode) {
-        ++inode->extent_epoch;
-        inode->extents.Clear();
+        inode->mapping.Forget();
         inode->pages_version = 0;
       }
       if (inode) {
@@ -182,8 +180,7 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   n.recalled_at = events_seen_;
   n.recalled_to = e.lease;
   if (e.lease == LeaseMode::kNone || e.lease == LeaseMode::kRead) n.for_write = false;
-  ++n.extent_epoch;
-  n.extents.Clear();
+  n.mapping.Forget();
   n.pages_version = 0;
   n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
   ++cache_epoch_;
@@ -246,8 +243,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     if (n->knows_better()) continue;
     n->attr_known = false;
     n->pages_version = 0;
-    ++n->extent_epoch;
-    n->extents.Clear();
+    n->mapping.Forget();
     if (n->cached_opens > 0) shown.push_back(n);
   }
   if (lost) blocks_.Clear();

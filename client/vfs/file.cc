@@ -82,15 +82,14 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   const bool unseen = reply->created && !attrs_.Knows(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
   auto inode = InodeOf(reply->node.attr.ino);
   if (!reply->created && truncate) {
-    ++inode->extent_epoch;
-    inode->extents.Clear();
+    inode->mapping.Forget();
     inode->writes.Truncate(0);
     inode->pages_version = 0;
     inode->attr_known = false;
   }
   TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
   if (reply->created && inode->lease == LeaseMode::kExclusive && inode->told_at <= asked) {
-    inode->extents.Know(0, kMaxFileBytes, {});
+    inode->mapping.Know(0, kMaxFileBytes, {});
   }
   TakeAhead(parent, *reply, asked);
   CreateEnded(call);

@@ -105,7 +105,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (!append && r.stripes.empty() && n.buffers_writes()) written = extents;
   r.extents = std::move(extents);
   const uint64_t since = cache_epoch_;
-  const uint64_t epoch = n.extent_epoch;
+  const uint64_t epoch = n.mapping.epoch();
   const uint64_t era = n.era;
   // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
   if (n.buffers_writes() && !n.ahead) r.known_version = n.attr.data_version;
@@ -115,18 +115,18 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (making) n.telling = n.tried_to_tell = true;
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.maker : Caller());
   if (making) MadeAnswered(inode, reply, since, false);
-  const bool alone = n.extent_epoch == epoch && n.buffers_writes() && n.generation == session_.generation();
-  ++n.extent_epoch;
+  const bool alone = n.mapping.epoch() == epoch && n.buffers_writes() && n.generation == session_.generation();
+  n.mapping.Changed();
   if (append) {
-    n.extents.Clear();
+    n.mapping.Forget();
   } else {
-    for (const auto& [offset, length] : ranges) n.extents.Forget(offset, length);
+    for (const auto& [offset, length] : ranges) n.mapping.Forget(offset, length);
   }
   if (reply.ok() && alone) {
     for (Extent& e : written) {
       const uint64_t at = e.file_offset;
       const uint64_t end = std::min(e.end(), reply->attr.size);  // what is behind the file's end was left out
-      n.extents.Know(at, end, {std::move(e)});
+      n.mapping.Know(at, end, {std::move(e)});
     }
   }
   if (!reply.ok()) {

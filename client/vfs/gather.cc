@@ -104,9 +104,9 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
     if (readable.ok() && (offset > n.attr.size || total > n.attr.size - offset)) {
       readable = Error(FsError::kInval, "the range reaches beyond the end of the file");
     }
-    if (readable.ok()) readable = co_await EnsureExtents(inode, offset, total);
+    if (readable.ok()) readable = co_await mappings_.Ensure(MappingOf(inode), offset, total, false);
     if (readable.ok()) {
-      const auto mapped = n.extents.Lookup(offset, total).value_or(std::vector<Segment>());
+      const auto mapped = n.mapping.known().Lookup(offset, total).value_or(std::vector<Segment>());
       for (const Segment& s : mapped) {
         if (s.kind == Segment::Kind::kHole) readable = Error(FsError::kInval, "the range has a hole");
       }

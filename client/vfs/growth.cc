@@ -20,17 +20,16 @@ constexpr uint64_t kMapBytes = 1 * kMiB;
 Task<Result<Vfs::Growth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
   const ReadGuard guard = session_.BeginRead();
-  ReadParts how;
-  how.for_pages = true;
+  const Mappings::AtOnceHow how{.for_pages = true};
   Growth g;
   auto mapping = std::make_unique<ExtentCache>();
   const uint64_t from = n.kernel_size > 0 ? n.kernel_size - 1 : 0;
   uint64_t end = RangeEnd(from, kMapBytes);
-  CO_ASSIGN_OR_RETURN(bool whole, co_await MapAtOnce(n.ino, from, how, &end, mapping.get(), &g.seen));
+  CO_ASSIGN_OR_RETURN(bool whole, co_await mappings_.AtOnce(MappingOf(inode), from, how, &end, mapping.get(), &g.seen));
   if (whole && g.seen.size > n.kernel_size && g.seen.size > end) {
     mapping = std::make_unique<ExtentCache>();
     end = g.seen.size;
-    CO_ASSIGN_OR_RETURN(whole, co_await MapAtOnce(n.ino, end - 1, how, &end, mapping.get(), &g.seen));
+    CO_ASSIGN_OR_RETURN(whole, co_await mappings_.AtOnce(MappingOf(inode), end - 1, how, &end, mapping.get(), &g.seen));
   }
   const uint64_t size = g.seen.size;
   if (!whole || size <= n.kernel_size) co_return g;

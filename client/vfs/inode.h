@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "api/meta_api.h"
-#include "client/cache/extent_cache.h"
 #include "client/session/meta_session.h"
 #include "client/vfs/file_locks.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
+#include "client/vfs/mappings.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
 #include "common/exec/task.h"
@@ -27,7 +27,7 @@ namespace stria {
 class VfsInode {
  public:
   VfsInode(InodeId id, std::shared_ptr<ReadTally> reads, std::shared_ptr<ExtentBudget> mappings)
-      : ino(id), tally(std::move(reads)), extents(std::move(mappings)) {}
+      : ino(id), tally(std::move(reads)), mapping(ino, proof, tally, std::move(mappings)) {}
 
   const InodeId ino;
   const std::shared_ptr<ReadTally> tally;  // of this file's reads, kept after the inode is not in use
@@ -108,10 +108,7 @@ class VfsInode {
   bool taking_up = false;  // Vfs::TakeUp is under way
 
   // ---- Data.
-  ExtentCache extents;
-  uint64_t extent_epoch = 0;  // bumped whenever cached extents may have become wrong
-  uint64_t decoded_then = tally->reconstructed_bytes;  // when the mapping was doubted last
-  int64_t doubt_mapping_ns = 0;  // not again before this
+  InodeMapping mapping;
   InodeWrites writes{ino};
   // When bytes became dirty last: what the server has of the file until some of them are sealed. nullopt: not surely.
   struct Committed {

@@ -35,8 +35,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   }
   // What is mapped was told for one read, and nobody said when it changed.
   if (n.lease == LeaseMode::kNone || n.lease == LeaseMode::kShared) {
-    ++n.extent_epoch;
-    n.extents.Clear();
+    n.mapping.Forget();
   }
   // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
   // has sent is answered.
@@ -157,8 +156,8 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   r.truncate = truncate;
   r.check_access = !again;
   const int64_t asked_ns = Executor::Current().NowNs();
-  const uint64_t epoch = inode->extent_epoch;
-  if (!truncate && !inode->extents.Covers(0, 1, asked_ns)) r.map_bytes = kOpenMapBytes;
+  const uint64_t epoch = inode->mapping.epoch();
+  if (!truncate && !inode->mapping.known().Covers(0, 1, asked_ns)) r.map_bytes = kOpenMapBytes;
   // Opening twice is opening once; only truncation must not be repeated.
   std::optional<Result<OpenReply>> answer;
   {
@@ -170,13 +169,12 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   CO_RETURN_IF_ERROR(*answer);
   const OpenReply& reply = **answer;
   if (truncate) {
-    ++inode->extent_epoch;
-    inode->extents.Clear();
+    inode->mapping.Forget();
     inode->writes.Truncate(0);  // pages of mappings that came meanwhile
     inode->pages_version = 0;
     inode->attr_known = false;
   }
-  const bool undisturbed = inode->extent_epoch == epoch;
+  const bool undisturbed = inode->mapping.epoch() == epoch;
   TakeGrant(inode, reply, for_read, for_write, asked);
   if (undisturbed) TakeMapping(*inode, reply, asked_ns);
   write_back_.Account(inode->writes);
@@ -191,7 +189,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
 void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
   // A recall that was answered meanwhile left less than was granted.
   const bool caches = n.lease == reply.lease && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
-  if (reply.mapping && caches) n.extents.Add(0, *reply.mapping, asked_ns);
+  if (reply.mapping && caches) n.mapping.Add(0, *reply.mapping, asked_ns);
 }
 
 Vfs::Opening::Opening(Vfs* vfs, VfsInode* n) : vfs_(vfs), n_(n) { ++n_->opening; }
@@ -241,8 +239,7 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
 void Vfs::DropLease(VfsInode& n) {
   n.lease = LeaseMode::kNone;
   n.for_read = n.for_write = false;
-  n.extents.Clear();
-  ++n.extent_epoch;
+  n.mapping.Forget();
   n.pages_version = 0;
 }
 

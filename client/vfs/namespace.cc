@@ -128,8 +128,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   // It may have been created over meanwhile.
   if (auto now = inodes_.find(ino); now != inodes_.end() && set.size) {
     VfsInode& n = *now->second;
-    ++n.extent_epoch;
-    n.extents.Forget(*set.size, kMaxFileBytes);
+    n.mapping.Forget(*set.size, kMaxFileBytes);
     n.writes.Truncate(*set.size);  // pages of mappings that came meanwhile
     if (reply->attr.version >= n.attr.version) n.attr = reply->attr;
     write_back_.Account(n.writes);

@@ -13,8 +13,7 @@ namespace stria {
 // asked for the change.
 void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq,
                        uint64_t since) {
-  ++n.extent_epoch;
-  n.extents.Forget(offset, length);
+  n.mapping.Forget(offset, length);
   n.Committed(session_.term(), seq);
   n.pages_version = 0;
   n.attr = attr;

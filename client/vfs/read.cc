@@ -11,7 +11,7 @@
 namespace stria {
 namespace {
 constexpr uint64_t kBlock = BlockCache::kBlockBytes;
-// Mapping asked ahead of the reader, so that a scan does not ask for each piece.
+// Of the mapping, asked at once by who looks for data or holes.
 constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // A range is asked again when its shards are gone or its tokens are old, when the mapping changed
 // while it was being asked, and once when too few of its columns can be read.
@@ -28,8 +28,6 @@ BufferChain Zeros(uint64_t length) {
   return out;
 }
 
-constexpr int64_t kDoubtEachNs = 10 * kSecond;
-
 bool MappingIsOld(FsError e) { return e == FsError::kNoSuchShard || e == FsError::kTokenExpired; }
 
 // All that is not dirty is mapped.
@@ -37,48 +35,13 @@ bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
   const int64_t now_ns = Executor::Current().NowNs();
   uint64_t at = offset;
   for (const DirtyPiece& p : n.writes.Find(offset, end - offset)) {
-    if (p.offset > at && !n.extents.Covers(at, p.offset - at, now_ns)) return false;
+    if (p.offset > at && !n.mapping.known().Covers(at, p.offset - at, now_ns)) return false;
     at = p.end();
   }
-  return at >= end || n.extents.Covers(at, end - at, now_ns);
+  return at >= end || n.mapping.known().Covers(at, end - at, now_ns);
 }
 
 }  // namespace
-
-Task<Result<void>> Vfs::EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                      bool for_pages) {
-  VfsInode& n = *inode;
-  // Each of our commits may come between, and who writes small pieces and syncs them makes one after the other.
-  const int64_t until_ns = Executor::Current().NowNs() + session_.options().timeout_ns;
-  for (int attempt = 0; attempt < kMaxReadAttempts || Executor::Current().NowNs() < until_ns; ++attempt) {
-    const bool may_cache = HoldsFor(n, false) && n.lease != LeaseMode::kShared;
-    if (may_cache && n.extents.Covers(offset, length, Executor::Current().NowNs())) co_return Ok();
-    const uint64_t epoch = n.extent_epoch;
-    n.extents.MakeRoom();
-    uint64_t at = offset;
-    const uint64_t ahead = may_cache ? std::max(length, std::min(kMapAheadBytes, kMaxFileBytes - offset)) : length;
-    const uint64_t need = RangeEnd(offset, length);
-    const uint64_t end = RangeEnd(offset, ahead);
-    while (at < need) {
-      GetExtentsRequest r;
-      r.ino = n.ino;
-      r.header.opened = n.proof;
-      r.offset = at;
-      r.length = end - at;
-      r.when_told = !for_pages;
-      const int64_t asked_ns = Executor::Current().NowNs();
-      CO_ASSIGN_OR_RETURN(GetExtentsReply reply,
-                          co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
-      if (n.extent_epoch != epoch) break;
-      if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
-      n.extents.Add(at, reply, asked_ns);
-      at = reply.covered_to;
-    }
-    // Shared inodes are asked each time; the answer is used for this one read. Others may have needed the room meanwhile.
-    if (n.extent_epoch == epoch && n.extents.CoveredTo(offset) >= need) co_return Ok();
-  }
-  co_return Error(FsError::kIo, "the mapping of this file changes faster than it can be read");
-}
 
 Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
   const CallList::Call under_way(&calls_, for_pages ? "read of pages of" : "read of", h->inode->ino);
@@ -115,10 +78,10 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     now.patient = asked_again;
     CO_ASSIGN_OR_RETURN(const bool mapped, co_await MapRead(inode, h, offset, length, &now));
     if (!mapped) continue;
-    const uint64_t epoch = n.extent_epoch;
+    const uint64_t epoch = n.mapping.epoch();
     Result<BufferChain> bytes = co_await Fetch(std::move(now));
     if (bytes.ok()) {
-      DoubtMapping(n);
+      n.mapping.Doubt(Executor::Current().NowNs());
       co_return bytes;
     }
     last = bytes.error();
@@ -127,23 +90,11 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
     // A data server that has not heard from a restarted metadata server judges its tokens by another clock.
     if (last.code == FsError::kTokenExpired) co_await Sleep(attempt * kTokenPauseNs);
     if (last.code == FsError::kNoSuchShard) ++counters_.lost_mappings;
-    if (n.extent_epoch != epoch) continue;  // another reader has found that out before
-    ++n.extent_epoch;
-    n.extents.Clear();
+    if (n.mapping.epoch() != epoch) continue;  // another reader has found that out before
+    n.mapping.Forget();
   }
   co_return Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " at " + std::to_string(offset) + "+" +
                                     std::to_string(length) + ": " + last.ToString());
-}
-
-// Columns move to other disks when theirs are lost or emptied, of which nobody is told: what has to be decoded may lie
-// somewhere else by now. Until it does, asking for the mapping now and then costs nothing beside the decoding.
-void Vfs::DoubtMapping(VfsInode& n) {
-  const int64_t now_ns = Executor::Current().NowNs();
-  if (n.tally->reconstructed_bytes == n.decoded_then || now_ns < n.doubt_mapping_ns) return;
-  n.decoded_then = n.tally->reconstructed_bytes;
-  n.doubt_mapping_ns = now_ns + kDoubtEachNs;
-  ++n.extent_epoch;
-  n.extents.Clear();
 }
 
 // Size, dirty bytes and mapping of one moment; stripes never change, so their bytes can be fetched later. False:
@@ -165,17 +116,17 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     }
     // Size and mapping are the server's, and in one answer.
     const bool was_clean = n.writes.clean();
-    const uint64_t epoch = n.extent_epoch;
+    const uint64_t epoch = n.mapping.epoch();
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
     Attr seen;
     if (n.base_version && n.attr_known) out->own_size = n.attr.size;
-    CO_ASSIGN_OR_RETURN(const bool whole, co_await MapAtOnce(n.ino, offset, *out, &end, &mapping, &seen));
+    CO_ASSIGN_OR_RETURN(const bool whole, co_await mappings_.AtOnce(MappingOf(inode), offset, AtOnce(*out), &end, &mapping, &seen));
     if (seen.ino) co_await ForgetOlder(seen);
     // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
     // is of another moment.
-    bool moved = n.lease != lease || (!was_clean && n.extent_epoch != epoch);
-    if (resizing) moved = moved || n.extent_epoch != epoch || !n.writes.clean();
+    bool moved = n.lease != lease || (!was_clean && n.mapping.epoch() != epoch);
+    if (resizing) moved = moved || n.mapping.epoch() != epoch || !n.writes.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
     co_return AddParts(n.writes.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
@@ -188,44 +139,13 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   uint64_t end = offset + std::min(length, n.attr.size - offset);
   const bool sequential = NoteSequence(inode, h, offset, end - offset);
   if (!IsKnown(n, offset, end)) {
-    CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, offset, end - offset, out->for_pages));
+    CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), offset, end - offset, out->for_pages));
     if ((n.lease != lease || !n.attr_known || resizes()) && !any) co_return false;
     if (offset >= n.attr.size) co_return true;
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
   }
-  co_return AddParts(n.writes.Find(offset, end - offset), n.extents, offset, end, sequential, n.tally, out);
-}
-
-// The mapping of [offset, *end), which is cut at the end of the file. False if the file changed between two
-// answers (unless any will do).
-Task<Result<bool>> Vfs::MapAtOnce(InodeId ino, uint64_t offset, const ReadParts& how, uint64_t* end,
-                                  ExtentCache* mapping, Attr* seen) {
-  std::optional<uint64_t> version;
-  for (uint64_t at = offset; at < *end;) {
-    GetExtentsRequest r;
-    r.ino = ino;
-    if (const auto it = inodes_.find(ino); it != inodes_.end()) r.header.opened = it->second->proof;
-    r.offset = at;
-    r.length = *end - at;
-    r.when_told = !how.for_pages;
-    const int64_t asked_ns = Executor::Current().NowNs();
-    CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
-                        co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
-    if (!how.any && version && *version != reply.attr.data_version) co_return false;
-    version = reply.attr.data_version;
-    *seen = reply.attr;
-    *end = std::min(*end, std::max(reply.attr.size, how.own_size));
-    if (at >= *end) break;
-    if (at >= reply.attr.size) {  // below what is not committed yet there is nothing
-      mapping->Know(at, *end, {});
-      break;
-    }
-    if (reply.covered_to <= at) co_return Error(FsError::kIo, "the metadata server gave no mapping for a range");
-    mapping->Add(at, reply, asked_ns);
-    at = reply.covered_to;
-  }
-  co_return true;
+  co_return AddParts(n.writes.Find(offset, end - offset), n.mapping.known(), offset, end, sequential, n.tally, out);
 }
 
 // How far a segment goes on behind the range that was looked up, up to a block.
@@ -278,10 +198,10 @@ Result<bool> Vfs::AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCac
 // The shard on a disk of this node that is as long as the file and begins with its first `known` bytes, which are mapped.
 std::optional<ShardRead> Vfs::ShardOf(const VfsInode& n, uint64_t known) const {
   const uint64_t size = n.attr.size;
-  const auto mapped = n.extents.Lookup(0, known);
+  const auto mapped = n.mapping.known().Lookup(0, known);
   if (!mapped || mapped->size() != 1 || mapped->front().kind != Segment::Kind::kStripe) return std::nullopt;
   const Segment& all = mapped->front();
-  const SharedGrant grant = n.extents.FindStripe(all.stripe);
+  const SharedGrant grant = n.mapping.known().FindStripe(all.stripe);
   if (!grant || all.stripe_offset >= grant->info.shape.payload_bytes) return std::nullopt;
   const Location place = Locate(grant->info.shape, all.stripe_offset);
   if (place.shard_offset != 0 || place.run_bytes < size) return std::nullopt;
@@ -305,7 +225,7 @@ Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
   std::optional<ShardRead> shard;
   // First as little of the mapping as says whether to ask for all of it.
   for (const uint64_t known : {uint64_t{1}, size}) {
-    if (!(co_await EnsureExtents(inode, 0, known)).ok()) co_return std::nullopt;
+    if (!(co_await mappings_.Ensure(MappingOf(inode), 0, known, false)).ok()) co_return std::nullopt;
     if (!steady() || n.attr.data_version != version || n.attr.size != size) co_return std::nullopt;
     shard = ShardOf(n, known);
     if (!shard) co_return std::nullopt;
@@ -358,10 +278,10 @@ bool Vfs::NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uin
 bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
   const NodeId local = io_.peers.local_node();
   if (!local) return false;
-  const auto mapped = n.extents.Lookup(offset, 1);
+  const auto mapped = n.mapping.known().Lookup(offset, 1);
   if (!mapped) return false;
   for (const Segment& s : *mapped) {
-    const SharedGrant grant = s.kind == Segment::Kind::kStripe ? n.extents.FindStripe(s.stripe) : nullptr;
+    const SharedGrant grant = s.kind == Segment::Kind::kStripe ? n.mapping.known().FindStripe(s.stripe) : nullptr;
     if (!grant || !grant->info.shape.gathered() || s.stripe_offset >= grant->info.shape.payload_bytes) return false;
     const Location at = Locate(grant->info.shape, s.stripe_offset);
     return io_.peers.NodeOf(grant->info.columns[at.column.v].target) == local;
@@ -370,17 +290,17 @@ bool Vfs::LiesHere(const VfsInode& n, uint64_t offset) const {
 }
 
 Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
-  auto known = co_await EnsureExtents(inode, offset, length);
+  auto known = co_await mappings_.Ensure(MappingOf(inode), offset, length, false);
   blocks_.EndAhead(length);  // what of it is fetched counts itself, from here on
   if (!known.ok()) co_return;
   // A reader of what lies here is likely to stop where that ends: others read the rest where it lies.
   const bool here = offset > 0 && LiesHere(*inode, offset - 1);
-  const auto mapped = inode->extents.Lookup(offset, length);
+  const auto mapped = inode->mapping.known().Lookup(offset, length);
   if (!mapped) co_return;
   for (const Segment& s : *mapped) {
     if (here && !LiesHere(*inode, s.file_offset)) break;
     if (s.kind != Segment::Kind::kStripe) continue;
-    const SharedGrant grant = inode->extents.FindStripe(s.stripe);
+    const SharedGrant grant = inode->mapping.known().FindStripe(s.stripe);
     if (!grant || !StripeBlocks::WorthABlock(grant->info.shape, s.stripe_offset, s.length, s.length)) continue;
     uint64_t stripe_end = s.stripe_offset + s.length;
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
@@ -400,15 +320,13 @@ Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bo
   uint64_t at = offset;
   while (at < size) {
     ExtentCache asked;  // used once
-    const ExtentCache* mapping = &inode->extents;
+    const ExtentCache* mapping = &inode->mapping.known();
     if (HoldsFor(*inode, false) && inode->lease != LeaseMode::kShared) {
-      CO_RETURN_IF_ERROR(co_await EnsureExtents(inode, at, 1));
+      CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), at, 1, false));
     } else {
-      ReadParts how;
-      how.any = true;
       uint64_t end = std::min(RangeEnd(at, kMapAheadBytes), size);
       Attr seen;
-      CO_ASSIGN_OR_RETURN([[maybe_unused]] const bool whole, co_await MapAtOnce(inode->ino, at, how, &end, &asked, &seen));
+      CO_ASSIGN_OR_RETURN([[maybe_unused]] const bool whole, co_await mappings_.AtOnce(MappingOf(inode), at, {.any = true}, &end, &asked, &seen));
       mapping = &asked;
     }
     const uint64_t end = std::min(mapping->CoveredTo(at), size);

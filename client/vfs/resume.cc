@@ -43,8 +43,7 @@ void Vfs::Lapse(VfsInode& n) {
   n.attr.version = n.shown_version = 0;  // the server may have restarted, and count on from less
   n.pages_version = 0;
   ++n.writes_beside_pages;
-  ++n.extent_epoch;
-  n.extents.Clear();
+  n.mapping.Forget();
   if (n.writes.clean()) {
     n.attr_known = false;
     n.base_version.reset();
@@ -148,8 +147,7 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.attr_known = false;
   n.attr.version = n.shown_version = 0;
   n.pages_version = 0;
-  ++n.extent_epoch;
-  n.extents.Clear();
+  n.mapping.Forget();
   write_back_.LoseAll(n.writes, n.loss);
   n.locks.LoseAll(n.loss);
 }

@@ -11,7 +11,7 @@ namespace stria {
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
-      attrs_(options.max_cached_entries), mappings_(std::make_shared<ExtentBudget>(options.mapping_bytes)), entries_(options.max_cached_entries),
+      attrs_(options.max_cached_entries), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()), entries_(options.max_cached_entries),
       file_locks_(ForLocks(), calls_, scope_),
       last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_),
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
@@ -116,6 +116,18 @@ ResidenceNeeds Vfs::ForResidence() {
   needs.changed = [this](InodeId ino) { ChangedUntold(ino); };
   needs.layout_is = [this](InodeId ino, const Layout& layout) {
     if (const auto it = inodes_.find(ino); it != inodes_.end()) it->second->layout = layout;
+  };
+  return needs;
+}
+
+InodeMappingPtr Vfs::MappingOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->mapping}; }
+
+MappingsNeeds Vfs::ForMappings() {
+  MappingsNeeds needs;
+  needs.ask = [this](GetExtentsRequest r) { return session_.Call(&MetaService::GetExtents, std::move(r), Caller()); };
+  needs.may_keep = [this](const InodeMappingPtr& of) {
+    const auto inode = InodeWith(&VfsInode::mapping, of.get());
+    return inode && HoldsFor(*inode, false) && inode->lease != LeaseMode::kShared;
   };
   return needs;
 }

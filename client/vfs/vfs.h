@@ -28,7 +28,6 @@
 #include "api/meta_api.h"
 #include "client/cache/attr_cache.h"
 #include "client/cache/entry_cache.h"
-#include "client/cache/extent_cache.h"
 #include "client/io/stripe_io.h"
 #include "client/io/stripe_pool.h"
 #include "client/io/stripe_reader.h"
@@ -39,6 +38,7 @@
 #include "client/vfs/io_counters.h"
 #include "client/vfs/kernel.h"
 #include "client/vfs/last_known.h"
+#include "client/vfs/mappings.h"
 #include "client/vfs/read_pattern.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/residence.h"
@@ -300,6 +300,8 @@ class Vfs {
   LastKnownNeeds ForLastKnown();
   AtimesNeeds ForAtimes();
   ResidenceNeeds ForResidence();
+  MappingsNeeds ForMappings();
+  static InodeMappingPtr MappingOf(const std::shared_ptr<VfsInode>& inode);
   WriteBackOptions OptionsOfWriteBack() const;
   WriteBackNeeds ForWriteBack();
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
@@ -457,8 +459,6 @@ class Vfs {
                                        std::vector<uint64_t> columns);
 
   // read.cc
-  Task<Result<void>> EnsureExtents(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length,
-                                   bool for_pages = false);
   // What a range has at one moment, uncopied as far as possible.
   struct ReadParts {
     bool for_pages = false;
@@ -469,14 +469,12 @@ class Vfs {
     std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
     std::vector<size_t> read_into;                  // of pieces, for each of parts
   };
-  void DoubtMapping(VfsInode& n);  // after a read
+  static Mappings::AtOnceHow AtOnce(const ReadParts& how) { return {how.for_pages, how.any, how.own_size}; }
   // Short if the file ends sooner. `h`, whose readahead is used, may be null.
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                                       bool for_pages = false);
   Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                              ReadParts* out);
-  Task<Result<bool>> MapAtOnce(InodeId ino, uint64_t offset, const ReadParts& how, uint64_t* end, ExtentCache* mapping,
-                               Attr* seen);
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
@@ -494,7 +492,7 @@ class Vfs {
   KernelCache& kernel_;
 
   AttrCache attrs_;
-  const std::shared_ptr<ExtentBudget> mappings_;
+  Mappings mappings_;
   EntryCache entries_;
   std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
   std::map<InodeId, size_t> resizing_;  // how many calls
