@@ -97,7 +97,7 @@ bool Vfs::NumbersLeft() {
 }
 
 void Vfs::AskAhead(InodeId parent, MakeNodeRequest* r) {
-  if (!options_.make_ahead || last_made_in_ != parent || !entries_.IsWhole(parent, session_.generation())) return;
+  if (!options_.make_ahead || last_made_in_ != parent || !nodes_.IsWhole(parent)) return;
   auto dir = inodes_.find(parent);
   const bool alone = dir != inodes_.end() && HoldsFor(*dir->second, true) && dir->second->layout_known;
   const bool numbers = NumbersLeft();
@@ -142,8 +142,8 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   // It may be on its way to be given up.
   if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.changing() || dir.lease_waits > 0) return std::nullopt;
   if (!dir.attr_known || dir.attr_stale || !dir.layout_known || !SurelyMayCreate(who, dir.attr)) return std::nullopt;
-  if (!entries_.IsWhole(parent, session_.generation()) || CachedEntry(parent, name) != InodeId()) return std::nullopt;
-  if (changing_.contains({parent, name}) || made_ahead_ >= kMaxMadeAhead || !NumbersLeft()) return std::nullopt;
+  if (!nodes_.IsWhole(parent) || nodes_.FindEntry(parent, name) != InodeId()) return std::nullopt;
+  if (nodes_.IsChanging(parent, name) || made_ahead_ >= kMaxMadeAhead || !NumbersLeft()) return std::nullopt;
 
   Numbers& numbers = numbers_.front();
   const InodeId ino(numbers.next++);
@@ -184,8 +184,7 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   ++made_ahead_;
   if (!std::exchange(tells_old_, true)) scope_.Spawn(TellOld());
   ++counters_.made_ahead;
-  ++names_made_;
-  entries_.Remember(parent, name, ino, session_.generation());
+  nodes_.MadeHere(parent, name, ino);
   n.attr_forgotten = n.attr_shown;  // the kernel has nothing of it that it may keep
   n.grew_ns = Executor::Current().NowNs();
   return MakeHandle(inode, flags);
@@ -255,7 +254,7 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
   }
   LogWarning("file {} in directory {} could not be made: {}", n.ahead->name, n.ahead->parent, reply.error());
   const InodeId parent = n.ahead->parent;
-  ForgetEntry(parent, n.ahead->name);
+  nodes_.ForgetEntry(parent, n.ahead->name);
   MadeKnown(n);
   n.lost = Error(reply.code() == FsError::kNoSpace ? FsError::kNoSpace : FsError::kIo,
                  "this file could not be made: " + reply.error().ToString());
@@ -283,7 +282,7 @@ Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
   r.make = *n.ahead;
   r.header.opened = n.proof;
   r.durable = durable;
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   const uint64_t generation = n.generation;
   Result<CommitReply> reply = FsError::kFenced;
   if (generation == session_.generation()) {
@@ -293,7 +292,7 @@ Task<void> Vfs::Tell(std::shared_ptr<VfsInode> inode, bool durable) {
   if (!reply.ok() || n.generation != generation) co_return;
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
-  (void)Remember(reply->attr, SinceChange(since));
+  (void)Remember(reply->attr, nodes_.SinceChange(since));
   DropIfIdle(inode);
 }
 

@@ -36,12 +36,6 @@ uint64_t AllocatedWithDirty(const VfsInode& n, const Attr& attr) {
 
 int64_t Vfs::AttrValidNs() const { return std::clamp<int64_t>(session_.LeaseLeftNs(), 0, kMaxAttrValidNs); }
 
-uint64_t Vfs::EpochAfterChange(uint64_t since) {
-  const bool overtaken = since != cache_epoch_;
-  ++cache_epoch_;
-  return overtaken ? 0 : cache_epoch_;
-}
-
 std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
   if (slot) return slot;
@@ -74,7 +68,7 @@ EntryOut Vfs::Newest(Attr attr) {
 
 EntryOut Vfs::Overlay(const Attr& attr) {
   EntryOut out = Newest(attr);
-  if (IsResizing(attr.ino) || IsGrowing(attr.ino)) return out;
+  if (nodes_.IsResizing(attr.ino) || IsGrowing(attr.ino)) return out;
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && PagesGated(*it->second)) return out;
   out.attr_valid_ns = AttrValidNs();
@@ -95,7 +89,7 @@ bool Vfs::PagesGated(const VfsInode& n) const {
   if (n.cached_opens == 0) return false;
   const bool nobody_writes = n.writers == 0 && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
   const VfsInode::PagesAt wanted{n.attr.data_version, n.writes_beside_pages};
-  return !nobody_writes || n.pages_at != wanted || IsResizing(n.ino);
+  return !nobody_writes || n.pages_at != wanted || nodes_.IsResizing(n.ino);
 }
 
 // What the kernel reads from here on we are asked for after this, so it is at least as new.
@@ -127,14 +121,9 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
 }
 
 EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
-  UpdateInode(attr, since == cache_epoch_);
-  if (since != cache_epoch_ || IsResizing(attr.ino)) {
-    // Something was invalidated while this answer was on its way: use it once and keep it not. What is
-    // cached from before may be older still (the answer may be that of our own change).
-    attrs_.ForgetBefore(attr.ino, attr.version);
-    return Newest(attr);
-  }
-  return Overlay(attrs_.Remember(attr, session_.generation()));
+  UpdateInode(attr, since == nodes_.epoch());
+  if (const auto kept = nodes_.Remember(attr, since)) return Overlay(*kept);
+  return Newest(attr);
 }
 
 EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
@@ -146,13 +135,8 @@ EntryOut Vfs::RememberNode(const NodeReply& reply, uint64_t since) {
   return Newest(reply.attr);
 }
 
-std::optional<Attr> Vfs::CachedAttr(InodeId ino) {
-  if (session_.LeaseLeftNs() <= 0) return std::nullopt;
-  return attrs_.Find(ino, session_.generation());
-}
-
 void Vfs::AttrChanged(InodeId ino) {
-  ForgetAttr(ino);
+  nodes_.ForgetAttr(ino);
   auto node = inodes_.find(ino);
   if (node == inodes_.end()) return;
   node->second->attr_stale = true;
@@ -162,19 +146,8 @@ void Vfs::AttrChanged(InodeId ino) {
 }
 
 void Vfs::ChangedUntold(InodeId ino) {
-  ++cache_epoch_;  // answers that are on their way may be from before it
+  nodes_.Invalidate();  // answers that are on their way may be from before it
   AttrChanged(ino);
-}
-
-Vfs::Resizing::Resizing(Vfs* vfs, InodeId ino) : vfs_(vfs), ino_(ino) {
-  ++vfs_->resizing_[ino_];
-  vfs_->ForgetAttr(ino_);
-}
-
-Vfs::Resizing::~Resizing() {
-  auto it = vfs_->resizing_.find(ino_);
-  if (--it->second == 0) vfs_->resizing_.erase(it);
-  ++vfs_->cache_epoch_;  // what is on its way may be from before, and the answer that said better was not remembered
 }
 
 Task<void> Vfs::Resizing::Begin() { return vfs_->ForgetShown(ino_); }
@@ -192,55 +165,18 @@ Task<void> Vfs::ForgetOlder(const Attr& seen) {
   auto it = inodes_.find(seen.ino);
   if (it == inodes_.end() || it->second->shown_version >= seen.version) co_return;
   const std::shared_ptr<VfsInode> inode = it->second;
-  ++cache_epoch_;  // answers that are on their way
-  attrs_.ForgetBefore(seen.ino, seen.version);
+  nodes_.Invalidate();  // answers that are on their way
+  nodes_.ForgetAttrBefore(seen.ino, seen.version);
   co_await ForgetShown(seen.ino);
   inode->shown_version = std::max(inode->shown_version, seen.version);
 }
 
-Vfs::Changing::Changing(Vfs* vfs, InodeId parent, std::string name) : vfs_(vfs), name_(parent, std::move(name)) {
-  ++vfs_->changing_[name_];
-  vfs_->ForgetEntry(name_.first, name_.second);
-}
-
-void Vfs::Changing::End() {
-  if (vfs_ == nullptr) return;
-  auto it = vfs_->changing_.find(name_);
-  if (--it->second == 0) vfs_->changing_.erase(it);
-  vfs_ = nullptr;
-}
-
-void Vfs::RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since) {
-  if (since != cache_epoch_ || changing_.contains({parent, name})) {
-    // As in Remember: not kept, and what is cached may be older (a name that was not there before this
-    // answer to our own creating it).
-    ForgetEntry(parent, name);
-    return;
-  }
-  entries_.Remember(parent, name, ino, session_.generation());
-}
-
 int64_t Vfs::NameValidNs(InodeId parent, const std::string& name, InodeId ino) {
-  if (changing_.contains({parent, name}) || CachedEntry(parent, name) != ino) return 0;
-  return AttrValidNs();
-}
-
-bool Vfs::MayKnowWhole(InodeId dir, uint64_t since, uint64_t made) const {
-  if (since != cache_epoch_ || made != names_made_) return false;
-  // What is under way may have been done before or after.
-  auto changes = changing_.lower_bound({dir, std::string()});
-  return changes == changing_.end() || changes->first.first != dir;
-}
-
-std::optional<InodeId> Vfs::CachedEntry(InodeId parent, const std::string& name) {
-  if (session_.LeaseLeftNs() <= 0) return std::nullopt;
-  return entries_.Find(parent, name, session_.generation());
+  return nodes_.LeadsTo(parent, name, ino) ? AttrValidNs() : 0;
 }
 
 void Vfs::ForgetEverything() {
-  ++cache_epoch_;
-  attrs_.Clear();
-  entries_.Clear();
+  nodes_.Clear();
   last_known_.Forget();
 }
 

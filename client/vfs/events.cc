@@ -18,7 +18,7 @@ bool AboutInode(SessionEvent::Kind k) {
 }  // namespace
 
 void Vfs::EventCame(const SessionEvent& e) {
-  ++cache_epoch_;
+  nodes_.Invalidate();
   ++events_seen_;
   // Answers that come between now and OnEvent may be from before it.
   if (auto it = inodes_.find(e.ino); it != inodes_.end() && AboutInode(e.kind)) it->second->told_at = events_seen_;
@@ -31,13 +31,13 @@ void Vfs::EventCame(const SessionEvent& e) {
       it->second->mapping.Forget();
       return;
     }
-    case SessionEvent::Kind::kInvalidateEntry: entries_.Revoked(e.ino, e.name); return;
+    case SessionEvent::Kind::kInvalidateEntry: nodes_.Revoked(e.ino, e.name); return;
     default: return;
   }
 }
 
 Task<void> Vfs::OnEvent(SessionEvent e) {
-  ++cache_epoch_;
+  nodes_.Invalidate();
   ++events_seen_;
   auto it = inodes_.find(e.ino);
   std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
@@ -71,7 +71,7 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
       co_return;
     }
     case SessionEvent::Kind::kInvalidateEntry:
-      entries_.Revoked(e.ino, e.name);
+      nodes_.Revoked(e.ino, e.name);
       co_await kernel_.NameChanged(e.ino, e.name);
       co_return;
     case SessionEvent::Kind::kRecall:
@@ -183,8 +183,8 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   n.mapping.Forget();
   n.pages_version = 0;
   n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
-  ++cache_epoch_;
-  ForgetAttr(n.ino);
+  nodes_.Invalidate();
+  nodes_.ForgetAttr(n.ino);
   // The server believes in the old lease until LeaseDone: nobody else has anything yet. What the kernel
   // gives back of mappings goes before what comes after; it is theirs to sync what they want to be sure of.
   held.Release();

@@ -53,7 +53,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (auto opened = MakeAhead(who, parent, name, mode, flags)) co_return std::move(*opened);
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   const uint64_t asked = events_seen_;
   MakeNodeRequest r;
   r.parent = parent;
@@ -69,17 +69,17 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
   creates_.emplace(call, asked);
-  Changing changing(this, parent, name);
+  NodeCache::Changing changing(&nodes_, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   changing.End();
-  ++names_made_;
+  nodes_.NameMade();
   if (!reply.ok()) {
     CreateEnded(call);
-    if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
+    if (reply.code() == FsError::kExist) nodes_.ForgetEntry(parent, name);
     co_return reply.error();
   }
   // If nobody has looked it up meanwhile the kernel has nothing of it that it may keep, until we show it something.
-  const bool unseen = reply->created && !attrs_.Knows(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
+  const bool unseen = reply->created && !nodes_.attrs().Knows(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
   auto inode = InodeOf(reply->node.attr.ino);
   if (!reply->created && truncate) {
     inode->mapping.Forget();
@@ -95,8 +95,8 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   CreateEnded(call);
   if (reply->created) last_made_in_ = parent;
   write_back_.Account(inode->writes);
-  RememberEntry(parent, name, reply->node.attr.ino, since);
-  RememberNode(reply->node, SinceChange(since));
+  nodes_.RememberEntry(parent, name, reply->node.attr.ino, since);
+  RememberNode(reply->node, nodes_.SinceChange(since));
   if (unseen) inode->attr_forgotten = inode->attr_shown;
   if (reply->created) inode->grew_ns = Executor::Current().NowNs();
   if (!inode->attr_known) {

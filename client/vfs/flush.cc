@@ -104,7 +104,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   std::vector<Extent> written;
   if (!append && r.stripes.empty() && n.buffers_writes()) written = extents;
   r.extents = std::move(extents);
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   const uint64_t epoch = n.mapping.epoch();
   const uint64_t era = n.era;
   // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
@@ -140,7 +140,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (n.base_version) n.base_version = reply->attr.data_version;
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
-  (void)Remember(reply->attr, SinceChange(since));
+  (void)Remember(reply->attr, nodes_.SinceChange(since));
   co_return reply;
 }
 

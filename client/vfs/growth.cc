@@ -46,7 +46,7 @@ Task<Result<Vfs::Growth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
 
 Task<std::optional<Vfs::Growth>> Vfs::GrowthOf(std::shared_ptr<VfsInode> inode) {
   // While it is cut here the kernel has the size of that.
-  if (!inode || inode->reading == 0 || inode->cuts > 0 || IsResizing(inode->ino)) co_return std::nullopt;
+  if (!inode || inode->reading == 0 || inode->cuts > 0 || nodes_.IsResizing(inode->ino)) co_return std::nullopt;
   auto found = co_await WithTimeout(kLookNs, LookForGrowth(inode));
   if (!found || !found->ok()) co_return std::nullopt;
   co_return std::move(**found);
@@ -55,7 +55,7 @@ Task<std::optional<Vfs::Growth>> Vfs::GrowthOf(std::shared_ptr<VfsInode> inode) 
 Task<void> Vfs::ShowGrowth(std::shared_ptr<VfsInode> inode, std::optional<Growth> growth) {
   VfsInode& n = *inode;
   if (!growth || !growth->last || growth->seen.size <= n.kernel_size) co_return;
-  if (n.reading == 0 || n.cuts > 0 || IsResizing(n.ino)) co_return;
+  if (n.reading == 0 || n.cuts > 0 || nodes_.IsResizing(n.ino)) co_return;
   const uint64_t last = growth->seen.size - 1;
   n.kernel_size = growth->seen.size;
   co_await kernel_.SizeGrew(n.ino, last, *growth->last);

@@ -71,7 +71,7 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
   VfsInode& n = *inode;
   while (!n.attr_known && HoldsFor(n, false) && n.lease != LeaseMode::kShared) {
     const uint64_t asked = events_seen_;
-    const uint64_t since = cache_epoch_;
+    const uint64_t since = nodes_.epoch();
     if (for_pages) {
       GetExtentsRequest r;  // of nothing
       r.ino = n.ino;
@@ -146,7 +146,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     resizing.emplace(this, inode->ino);
     co_await resizing->Begin();
   }
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   const uint64_t asked = events_seen_;
   OpenRequest r;
   r.ino = inode->ino;
@@ -181,7 +181,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   pause.reset();
   resizing.reset();
   no_writes.reset();
-  RememberNode(reply.node, truncate ? SinceChange(since) : since);
+  RememberNode(reply.node, truncate ? nodes_.SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
 }

@@ -10,25 +10,25 @@ namespace stria {
 Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name) {
   const CallList::Call under_way(&calls_, "lookup in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
-  if (auto known = CachedEntry(parent, name)) {
+  if (auto known = nodes_.FindEntry(parent, name)) {
     if (!*known) co_return Error(FsError::kNoEnt);
-    if (auto attr = CachedAttr(*known)) co_return Overlay(*attr);
+    if (auto attr = nodes_.FindAttr(*known)) co_return Overlay(*attr);
     auto fresh = co_await GetAttr(who, *known);
     if (fresh.ok() || fresh.code() != FsError::kStale) co_return fresh;
-    ForgetEntry(parent, name);
+    nodes_.ForgetEntry(parent, name);
   }
-  const uint64_t since = cache_epoch_;
-  const uint64_t made = names_made_;
+  const uint64_t since = nodes_.epoch();
+  const uint64_t made = nodes_.names_made();
   NameRequest r;
   r.parent = parent;
   r.name = name;
   auto reply = co_await last_known_.Or(session_.Call(&MetaService::Lookup, std::move(r), who),
                                        last_known_.Entry(parent, name));
   if (!reply.ok()) {
-    if (reply.code() == FsError::kNoEnt && made == names_made_) RememberEntry(parent, name, InodeId(), since);
+    if (reply.code() == FsError::kNoEnt && made == nodes_.names_made()) nodes_.RememberEntry(parent, name, InodeId(), since);
     co_return reply.error();
   }
-  if (name != "." && name != ".." && made == names_made_) RememberEntry(parent, name, reply->attr.ino, since);
+  if (name != "." && name != ".." && made == nodes_.names_made()) nodes_.RememberEntry(parent, name, reply->attr.ino, since);
   co_return RememberNode(*reply, since);
 }
 
@@ -37,16 +37,16 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   auto it = inodes_.find(ino);
   const std::shared_ptr<VfsInode> inode = it != inodes_.end() ? it->second : nullptr;
   const bool gated = inode && PagesGated(*inode);
-  const bool cut = inode && IsResizing(ino) && inode->writes.clean();  // whether it is already only the server knows
+  const bool cut = inode && nodes_.IsResizing(ino) && inode->writes.clean();  // whether it is already only the server knows
   if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&
       inode->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
     const EntryOut out = Overlay(inode->attr);
     if (gated) co_await DropOldPages(inode, inode->attr.data_version);  // the lease may go meanwhile
     co_return out;
   }
-  if (const auto attr = gated ? std::nullopt : CachedAttr(ino)) co_return Overlay(*attr);
-  if (auto removed = removed_dirs_.find(ino); removed != removed_dirs_.end()) co_return Overlay(removed->second);
-  const uint64_t since = cache_epoch_;
+  if (const auto attr = gated ? std::nullopt : nodes_.FindAttr(ino)) co_return Overlay(*attr);
+  if (const auto removed = nodes_.RemovedDir(ino)) co_return Overlay(*removed);
+  const uint64_t since = nodes_.epoch();
   InodeRequest r;
   r.ino = ino;
   CO_ASSIGN_OR_RETURN(const NodeReply reply,
@@ -120,7 +120,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
     resizing.emplace(this, ino);
     co_await resizing->Begin();
   }
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   auto reply = co_await (unflushed ? CutUnflushed(inode, std::move(r), who)
                                    : session_.Mutate(&MetaService::SetAttr, std::move(r), who));
   if (!reply.ok()) co_return reply.error();
@@ -133,7 +133,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
     if (reply->attr.version >= n.attr.version) n.attr = reply->attr;
     write_back_.Account(n.writes);
   }
-  const EntryOut out = RememberNode(*reply, SinceChange(since));
+  const EntryOut out = RememberNode(*reply, nodes_.SinceChange(since));
   co_return out;
 }
 
@@ -142,8 +142,8 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (target.size() > kMaxSymlinkBytes) co_return Error(FsError::kNameTooLong);
-  const uint64_t since = cache_epoch_;
-  const uint64_t made = names_made_;
+  const uint64_t since = nodes_.epoch();
+  const uint64_t made = nodes_.names_made();
   MakeNodeRequest r;
   r.parent = parent;
   r.name = name;
@@ -153,19 +153,19 @@ Task<Result<EntryOut>> Vfs::MakeNode(Caller who, InodeId parent, std::string nam
   r.target = std::move(target);
   r.umask = who.umask;
   r.exclusive = true;
-  Changing changing(this, parent, name);
+  NodeCache::Changing changing(&nodes_, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   changing.End();
   const InodeId ino = reply.ok() ? reply->node.attr.ino : InodeId();
-  const bool whole = reply.ok() && reply->whole && MayKnowWhole(ino, since, made);
-  ++names_made_;
+  const bool whole = reply.ok() && reply->whole && nodes_.MayKnowWhole(ino, since, made);
+  nodes_.NameMade();
   if (!reply.ok()) {
-    if (reply.code() == FsError::kExist) ForgetEntry(parent, name);
+    if (reply.code() == FsError::kExist) nodes_.ForgetEntry(parent, name);
     co_return reply.error();
   }
-  RememberEntry(parent, name, ino, since);
-  if (whole) entries_.MadeEmpty(ino, session_.generation());
-  co_return RememberNode(reply->node, SinceChange(since));
+  nodes_.RememberEntry(parent, name, ino, since);
+  if (whole) nodes_.MadeEmpty(ino);
+  co_return RememberNode(reply->node, nodes_.SinceChange(since));
 }
 
 Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
@@ -173,22 +173,22 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  const auto known = CachedEntry(parent, name);
+  const auto known = nodes_.FindEntry(parent, name);
   const std::shared_ptr<VfsInode> given = known && *known ? GiveBackWith(&r, *known) : nullptr;
   const uint64_t call = r.header.trace_id;
-  const uint64_t since = cache_epoch_;
-  const uint64_t made = names_made_;
-  Changing changing(this, parent, name);
+  const uint64_t since = nodes_.epoch();
+  const uint64_t made = nodes_.names_made();
+  NodeCache::Changing changing(&nodes_, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::Unlink, std::move(r), who);
   changing.End();
   if (given) WasGivenBack(given, call, reply.ok() && reply->released);
-  const uint64_t now = EpochAfterChange(since);
-  ForgetEntry(parent, name);
+  const uint64_t now = nodes_.AfterChange(since);
+  nodes_.ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
-  if (made == names_made_) RememberEntry(parent, name, InodeId(), now);  // else it may be there again
+  if (made == nodes_.names_made()) nodes_.RememberEntry(parent, name, InodeId(), now);  // else it may be there again
   RememberNode(*reply, now);
   if (reply->attr.nlink == 0) {
-    ForgetAttr(reply->attr.ino);
+    nodes_.ForgetAttr(reply->attr.ino);
     auto it = inodes_.find(reply->attr.ino);
     if (it != inodes_.end()) {
       it->second->attr.nlink = 0;
@@ -202,43 +202,34 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
 
 Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   const CallList::Call under_way(&calls_, "removal in directory", parent);
-  const std::optional<InodeId> victim = CachedEntry(parent, name);
+  const std::optional<InodeId> victim = nodes_.FindEntry(parent, name);
   const AheadPause pause(this, victim);
   CO_RETURN_IF_ERROR(co_await TellIn(victim));
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  const uint64_t since = cache_epoch_;
-  const Changing changing(this, parent, name);
+  const uint64_t since = nodes_.epoch();
+  const NodeCache::Changing changing(&nodes_, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::Rmdir, std::move(r), who);
-  const uint64_t now = EpochAfterChange(since);
-  ForgetEntry(parent, name);
+  const uint64_t now = nodes_.AfterChange(since);
+  nodes_.ForgetEntry(parent, name);
   if (!reply.ok()) co_return reply.error();
   RememberNode(*reply, now);
-  ForgetAttr(reply->attr.ino);
-  entries_.Drop(reply->attr.ino);
-  // The server keeps nothing of it, but who has it open, or works in it, may still ask.
-  NoteRemovedDir(reply->attr);
+  nodes_.ForgetAttr(reply->attr.ino);
+  nodes_.DropDir(reply->attr.ino);
+  nodes_.NoteRemovedDir(reply->attr);
   co_return Ok();
-}
-
-void Vfs::NoteRemovedDir(Attr attr) {
-  attr.nlink = 0;
-  if (removed_dirs_.insert_or_assign(attr.ino, attr).second) removed_order_.push_back(attr.ino);
-  if (removed_order_.size() <= kMaxRemovedDirs) return;
-  removed_dirs_.erase(removed_order_.front());
-  removed_order_.pop_front();
 }
 
 Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, InodeId new_parent,
                                std::string new_name, bool no_replace, bool exchange) {
   const CallList::Call under_way(&calls_, "rename from directory", parent);
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
-  const std::optional<InodeId> victim = CachedEntry(new_parent, new_name);
+  const std::optional<InodeId> victim = nodes_.FindEntry(new_parent, new_name);
   const AheadPause pause(this, victim);
   CO_RETURN_IF_ERROR(co_await TellIn(victim));
   // The source's bytes go first: after a crash the new name never shows less than the rename saw.
-  if (auto known = CachedEntry(parent, name); known && *known) {
+  if (auto known = nodes_.FindEntry(parent, name); known && *known) {
     auto it = inodes_.find(*known);
     if (it != inodes_.end() && !it->second->writes.clean()) {
       CO_RETURN_IF_ERROR(co_await FlushInode(it->second, false));
@@ -251,35 +242,35 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   r.new_name = new_name;
   r.no_replace = no_replace;
   r.exchange = exchange;
-  const std::optional<InodeId> replaced = CachedEntry(new_parent, new_name);
-  const bool replaces = replaced && *replaced && !no_replace && !exchange && replaced != CachedEntry(parent, name);
+  const std::optional<InodeId> replaced = nodes_.FindEntry(new_parent, new_name);
+  const bool replaces = replaced && *replaced && !no_replace && !exchange && replaced != nodes_.FindEntry(parent, name);
   // As for rmdir: somebody may be in it.
-  const std::optional<Attr> directory = replaces ? CachedAttr(*replaced) : std::nullopt;
+  const std::optional<Attr> directory = replaces ? nodes_.FindAttr(*replaced) : std::nullopt;
   const std::shared_ptr<VfsInode> given = replaces ? GiveBackWith(&r, *replaced) : nullptr;
   const uint64_t call = r.header.trace_id;
-  const uint64_t since = cache_epoch_;
-  const uint64_t made = names_made_;
-  Changing from(this, parent, name), to(this, new_parent, new_name);
+  const uint64_t since = nodes_.epoch();
+  const uint64_t made = nodes_.names_made();
+  NodeCache::Changing from(&nodes_, parent, name), to(&nodes_, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Rename, std::move(r), who);
   from.End();
   to.End();
   if (given) WasGivenBack(given, call, reply.ok() && reply->released);
-  const uint64_t now = EpochAfterChange(since);
-  ForgetEntry(parent, name);
-  ForgetEntry(new_parent, new_name);
+  const uint64_t now = nodes_.AfterChange(since);
+  nodes_.ForgetEntry(parent, name);
+  nodes_.ForgetEntry(new_parent, new_name);
   if (replaced && *replaced) AttrChanged(*replaced);  // it has a link less
   if (!reply.ok()) co_return reply.error();
   if (directory && directory->type == FileType::kDirectory) {
-    entries_.Drop(*replaced);
-    NoteRemovedDir(*directory);
+    nodes_.DropDir(*replaced);
+    nodes_.NoteRemovedDir(*directory);
   }
   if (!exchange) {
-    RememberEntry(new_parent, new_name, reply->attr.ino, now);
+    nodes_.RememberEntry(new_parent, new_name, reply->attr.ino, now);
     // Of two names of one file both stay. What comes under the old name now we are told of in a whole directory only.
     const bool one_name = reply->attr.type == FileType::kDirectory || reply->attr.nlink == 1;
     const bool moved = parent != new_parent || name != new_name;
-    if (moved && one_name && made == names_made_ && entries_.IsWhole(parent, session_.generation())) {
-      RememberEntry(parent, name, InodeId(), now);
+    if (moved && one_name && made == nodes_.names_made() && nodes_.IsWhole(parent)) {
+      nodes_.RememberEntry(parent, name, InodeId(), now);
     }
   }
   RememberNode(*reply, now);
@@ -289,21 +280,21 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
 Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, std::string new_name) {
   const CallList::Call under_way(&calls_, "link of", ino);
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   LinkRequest r;
   r.ino = ino;
   r.new_parent = new_parent;
   r.new_name = new_name;
-  Changing changing(this, new_parent, new_name);
+  NodeCache::Changing changing(&nodes_, new_parent, new_name);
   auto reply = co_await session_.Mutate(&MetaService::Link, std::move(r), who);
   changing.End();
-  ++names_made_;
+  nodes_.NameMade();
   if (!reply.ok()) {
-    if (reply.code() == FsError::kExist) ForgetEntry(new_parent, new_name);
+    if (reply.code() == FsError::kExist) nodes_.ForgetEntry(new_parent, new_name);
     co_return reply.error();
   }
-  RememberEntry(new_parent, new_name, ino, since);
-  co_return RememberNode(*reply, SinceChange(since));
+  nodes_.RememberEntry(new_parent, new_name, ino, since);
+  co_return RememberNode(*reply, nodes_.SinceChange(since));
 }
 
 Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
@@ -320,8 +311,8 @@ Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie
 }
 
 Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
-  const uint64_t since = cache_epoch_;
-  const uint64_t made = names_made_;
+  const uint64_t since = nodes_.epoch();
+  const uint64_t made = nodes_.names_made();
   ReadDirRequest r;
   r.ino = ino;
   r.cookie = cookie;
@@ -329,11 +320,11 @@ Task<Result<ReadDirReply>> Vfs::FetchListing(Caller who, InodeId ino, uint64_t c
   r.with_attrs = attrs;
   auto reply = co_await session_.Call(&MetaService::ReadDir, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
-  if (MayKnowWhole(ino, since, made)) {
-    entries_.Listed(ino, cookie, reply->entries, reply->end, session_.generation());
-  } else if (made == names_made_) {
+  if (nodes_.MayKnowWhole(ino, since, made)) {
+    nodes_.Listed(ino, cookie, reply->entries, reply->end);
+  } else if (made == nodes_.names_made()) {
     for (const DirEntry& e : reply->entries) {
-      if (CachedEntry(ino, e.name) != e.ino) RememberEntry(ino, e.name, e.ino, since);
+      if (nodes_.FindEntry(ino, e.name) != e.ino) nodes_.RememberEntry(ino, e.name, e.ino, since);
     }
   }
   for (DirEntry& e : reply->entries) {
@@ -359,7 +350,7 @@ Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string nam
   // It asks for the lists of whatever it checks; most inodes have none, as their attributes say.
   const uint8_t acl = name == "system.posix_acl_access" ? kAccessAcl : name == "system.posix_acl_default" ? kDefaultAcl : 0;
   if (acl) {
-    if (const auto attr = CachedAttr(ino); attr && (attr->acls & acl) == 0) co_return Error(FsError::kNoData);
+    if (const auto attr = nodes_.FindAttr(ino); attr && (attr->acls & acl) == 0) co_return Error(FsError::kNoData);
   }
   XattrRequest r;
   r.ino = ino;

@@ -18,7 +18,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
   n.pages_version = 0;
   n.attr = attr;
   write_back_.Account(n.writes);
-  (void)Remember(attr, SinceChange(since));
+  (void)Remember(attr, nodes_.SinceChange(since));
 }
 
 Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
@@ -33,7 +33,7 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   r.header.opened = inode->proof;
   Resizing resizing(this, inode->ino);
   co_await resizing.Begin();
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
   if (!reply.ok()) co_return reply.error();
   RangeChanged(*inode, offset, length, reply->attr, reply->seq, since);
@@ -87,7 +87,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   r.length = length;
   Resizing resizing(this, target->ino);
   co_await resizing.Begin();
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   auto reply = co_await session_.Mutate(&MetaService::Clone, std::move(r), who);
   if (reply.code() == FsError::kTooBig) co_return Error(FsError::kNotSupported, reply.error().message);
   if (!reply.ok()) co_return reply.error();

@@ -105,7 +105,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   const bool any = out->any;
   const LeaseMode lease = n.lease;
   // While a call of ours changes the size, only the server knows whether that has happened yet.
-  const auto resizes = [&] { return IsResizing(n.ino) && n.writes.clean(); };
+  const auto resizes = [&] { return nodes_.IsResizing(n.ino) && n.writes.clean(); };
   const bool resizing = resizes();
   if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || resizing) {
     // Bytes that may turn out not to be the file's are shown to nobody who can wait. (Not to who holds pages locked: what
@@ -218,7 +218,7 @@ std::optional<ShardRead> Vfs::ShardOf(const VfsInode& n, uint64_t known) const {
 Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
   const std::shared_ptr<VfsInode> inode = h->inode;
   const VfsInode& n = *inode;
-  const auto steady = [&] { return h->page_cache && n.attr_known && n.writes.clean() && n.writers == 0 && !IsResizing(n.ino); };
+  const auto steady = [&] { return h->page_cache && n.attr_known && n.writes.clean() && n.writers == 0 && !nodes_.IsResizing(n.ino); };
   const uint64_t size = n.attr.size;
   const uint64_t version = n.attr.data_version;
   if (!io_.peers.local_node() || !steady() || size == 0 || size > kMaxStripeBytes) co_return std::nullopt;

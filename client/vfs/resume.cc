@@ -114,8 +114,8 @@ void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
   DropState(n, Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " was lost to this mount while it was cut off " +
                                        "from the metadata server (" + why + "): open the file again"));
   n.owes_release = owes;  // the server has it open as long as we do not say otherwise
-  ++cache_epoch_;
-  ForgetAttr(n.ino);
+  nodes_.Invalidate();
+  nodes_.ForgetAttr(n.ino);
   scope_.Spawn(ForgetPages(inode, 0, 0));  // and its size
   // Nor has anybody here a lock of it any more: others may have been given what excludes just one of several.
   file_locks_.GiveUp(LocksOf(inode), owners);

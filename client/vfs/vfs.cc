@@ -11,9 +11,9 @@ namespace stria {
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
-      attrs_(options.max_cached_entries), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()), entries_(options.max_cached_entries),
+      nodes_(options.max_cached_entries, ForNodes()), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()),
       file_locks_(ForLocks(), calls_, scope_),
-      last_known_(options.show_last_known, ForLastKnown(), attrs_, entries_),
+      last_known_(options.show_last_known, ForLastKnown(), nodes_.attrs(), nodes_.entries()),
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
       write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
       blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_) {}
@@ -43,6 +43,13 @@ template <class Part>
 std::shared_ptr<VfsInode> Vfs::InodeWith(Part VfsInode::*part, const Part* of) const {
   const auto it = inodes_.find(of->ino());
   return it != inodes_.end() && &((*it->second).*part) == of ? it->second : nullptr;
+}
+
+NodeCacheNeeds Vfs::ForNodes() {
+  NodeCacheNeeds needs;
+  needs.generation = [this] { return session_.generation(); };
+  needs.lease_left_ns = [this] { return session_.LeaseLeftNs(); };
+  return needs;
 }
 
 FileLocksNeeds Vfs::ForLocks() {
@@ -96,9 +103,9 @@ Task<bool> Vfs::TellRead(std::shared_ptr<VfsInode> inode, std::optional<int64_t>
   r.header.opened = inode->proof;
   r.read_ns = read_ns;
   r.read_version = inode->attr.version;
-  const uint64_t since = cache_epoch_;
+  const uint64_t since = nodes_.epoch();
   const auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), Caller());
-  if (reply.ok()) RememberNode(*reply, SinceChange(since));
+  if (reply.ok()) RememberNode(*reply, nodes_.SinceChange(since));
   co_return reply.ok();
 }
 
@@ -221,7 +228,7 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.lease_mu.locked()) out << ", it is being flushed for others (" << n.lease_mu.held_for() << ")";
   if (n.recalls > 0) out << ", its lease is being given up";
   if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
-  if (IsResizing(ino)) out << ", its size is being changed";
+  if (nodes_.IsResizing(ino)) out << ", its size is being changed";
   if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");
   out << ", " << n.writes.dirty().bytes() << " bytes unwritten";
   if (!n.writes.clean()) {

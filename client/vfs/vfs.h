@@ -26,8 +26,6 @@
 #include <vector>
 
 #include "api/meta_api.h"
-#include "client/cache/attr_cache.h"
-#include "client/cache/entry_cache.h"
 #include "client/io/stripe_io.h"
 #include "client/io/stripe_pool.h"
 #include "client/io/stripe_reader.h"
@@ -39,6 +37,7 @@
 #include "client/vfs/kernel.h"
 #include "client/vfs/last_known.h"
 #include "client/vfs/mappings.h"
+#include "client/vfs/node_cache.h"
 #include "client/vfs/read_pattern.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/residence.h"
@@ -224,61 +223,30 @@ class Vfs {
 
  private:
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
-  static constexpr size_t kMaxRemovedDirs = 1000;
 
-  // cache.cc: what may be remembered while the session's lease lasts. `since` is cache_epoch_ from
-  // before the call whose answer is remembered: what an invalidation overtook is not.
+  // cache.cc: what is known of open inodes over what nodes_ remembers. `since`: NodeCache.
   int64_t AttrValidNs() const;
-  // After a change of ours: what to remember its answer with. What was asked before is not remembered.
-  uint64_t EpochAfterChange(uint64_t since);
   EntryOut Newest(Attr attr);            // with our own unflushed writes; to be used once
   EntryOut Overlay(const Attr& attr);    // the same, for the kernel to keep
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   void ChangedUntold(InodeId ino);  // the same by one of ours, of which the server tells us nothing
-  void NoteRemovedDir(Attr attr);
   // An answer said this, which may have overtaken the event that tells us to forget what was before.
   Task<void> ForgetOlder(const Attr& seen);
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
-  // The answer to a change of ours. If it cannot be remembered, nor can answers to what was asked before.
-  uint64_t SinceChange(uint64_t since) { return since == cache_epoch_ ? since : EpochAfterChange(since); }
-  std::optional<Attr> CachedAttr(InodeId ino);
-  void ForgetAttr(InodeId ino) { attrs_.Forget(ino); }
-  void RememberEntry(InodeId parent, const std::string& name, InodeId ino, uint64_t since);
-  void ForgetEntry(InodeId parent, const std::string& name) { entries_.Forget(parent, name); }
-  // What was asked when `since` and names_made_ were these, and is answered now, may say what all names of it are.
-  bool MayKnowWhole(InodeId dir, uint64_t since, uint64_t made) const;
-  // A name that a call of ours changes: from its beginning to its answer the server tells others of the change, but
-  // not us, so nothing is remembered of it.
-  class Changing {
-   public:
-    Changing(Vfs* vfs, InodeId parent, std::string name);
-    Changing(const Changing&) = delete;
-    Changing& operator=(const Changing&) = delete;
-    ~Changing() { End(); }
-    void End();  // before what the answer says is remembered
-
-   private:
-    Vfs* vfs_;
-    const std::pair<InodeId, std::string> name_;
-  };
-  // An inode whose size a call of ours changes. Others, on this mount and elsewhere, may see the change before the call's
-  // thread has its answer, and until then the kernel has the old size. So from Begin to the end neither it nor we keep
-  // attributes: everybody asks.
+  // An inode whose size a call of ours changes: until it has its answer the kernel has the old size. So from Begin to the end
+  // neither it nor we keep attributes: everybody asks.
   class Resizing {
    public:
-    Resizing(Vfs* vfs, InodeId ino);
-    Resizing(const Resizing&) = delete;
-    Resizing& operator=(const Resizing&) = delete;
-    ~Resizing();
+    Resizing(Vfs* vfs, InodeId ino) : counted_(&vfs->nodes_, ino), vfs_(vfs), ino_(ino) {}
     Task<void> Begin();  // before the change is made
 
    private:
+    const NodeCache::Resizing counted_;
     Vfs* const vfs_;
     const InodeId ino_;
   };
-  bool IsResizing(InodeId ino) const { return resizing_.contains(ino); }
   // It is being written here, and grew a moment ago: it will again. The kernel may not keep its attributes, of which it
   // forgets the size with every such write anyway; so it need not be told to, which each of these writes would wait for.
   bool IsGrowing(InodeId ino) const;
@@ -288,14 +256,13 @@ class Vfs {
   Task<void> DropOldPages(std::shared_ptr<VfsInode> inode, uint64_t data_version);
   // The attributes that the kernel keeps of a file that it has pages of, as somebody begins to write it here.
   Task<void> GatePages(std::shared_ptr<VfsInode> inode);
-  // The inode, 0 if the name is not there, nullopt if that is not known.
-  std::optional<InodeId> CachedEntry(InodeId parent, const std::string& name);
   void ForgetEverything();
-  std::vector<InodeId> InodesKnown() const { return attrs_.All(); }  // whose attributes are cached
+  std::vector<InodeId> InodesKnown() const { return nodes_.attrs().All(); }  // whose attributes are cached
   Task<void> ForgetInKernel(std::vector<InodeId> known);  // these, and whatever it believes of names
   std::shared_ptr<VfsInode> InodeOf(InodeId ino);
 
   // vfs.cc: what the rooms are given of each other.
+  NodeCacheNeeds ForNodes();
   FileLocksNeeds ForLocks();
   LastKnownNeeds ForLastKnown();
   AtimesNeeds ForAtimes();
@@ -491,12 +458,8 @@ class Vfs {
   StripeReader& reader_;
   KernelCache& kernel_;
 
-  AttrCache attrs_;
+  NodeCache nodes_;
   Mappings mappings_;
-  EntryCache entries_;
-  std::map<std::pair<InodeId, std::string>, size_t> changing_;  // how many calls
-  std::map<InodeId, size_t> resizing_;  // how many calls
-  uint64_t cache_epoch_ = 1;  // bumped by every invalidation
   uint64_t events_seen_ = 0;  // by the server's pushes alone
   // Creates under way, by the number of the call, with events_seen_ when they were sent: events since may be about
   // their inodes, which we do not know yet. What the events said is kept with such inodes until those Creates have
@@ -504,7 +467,6 @@ class Vfs {
   std::map<uint64_t, uint64_t> creates_;
   Event create_ended_;
   std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
-  uint64_t names_made_ = 0;   // by us: what was looked up before is not remembered after
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
   // What was made and not told to the server yet, by directory.
   struct MadeAhead {
@@ -524,8 +486,6 @@ class Vfs {
   std::deque<Numbers> numbers_;  // for files to be made ahead
   std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
-  std::map<InodeId, Attr> removed_dirs_;  // by us: somebody may still be in them
-  std::deque<InodeId> removed_order_;     // of these
   IoCounters counters_;
   CallList calls_;
   TaskScope scope_;
