@@ -1,5 +1,5 @@
 // Attributes that a client may remember, of which generation of the session each, and those used last. The owner decides
-// what may be remembered (Vfs::Remember): nothing from before an event or a change of its own. Pure; executor's thread only.
+// what may be remembered (NodeCache::Remember): nothing from before an event or a change of its own. Pure; executor's thread only.
 //
 // Bounded: at most max_nodes; beyond that those that were not used for longest go.
 //

@@ -1,5 +1,6 @@
-// What a client knows and holds of one inode that is open, leased or dirty. Owned by Vfs; executor's
-// thread only.
+// What a client knows and holds of one inode that is open, leased or dirty. Members of class type (InodeLocks, InodeWrites,
+// InodeMapping, InodeAtime) are parts that a room owns: their headers say who may change them. What has no room yet Vfs changes.
+// Owned by Vfs; executor's thread only.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The filesystem as a client sees it, without a protocol: FUSE (client/fuse) and the simulator's
 // workloads (test/sim) call the same methods.
 //
-// Owns the client's caches (attributes, entries, extents, stripe blocks, dirty bytes) under the leases
-// of one MetaSession. Executor's thread only. Methods return FsError that map to errno.
+// Owns the rooms that keep a client's state (client/README.md, "Rooms") under the leases of one MetaSession, and is the wiring
+// between them. Executor's thread only. Methods return FsError that map to errno.
 //
 // Durable: Fsync, and Release/Flush with Options::sync_on_close (default), return ok only when every
 // byte written before through any handle of the inode survives a power cut of everything. A failed
