@@ -185,8 +185,8 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   if (!std::exchange(tells_old_, true)) scope_.Spawn(TellOld());
   ++counters_.made_ahead;
   nodes_.MadeHere(parent, name, ino);
-  n.attr_forgotten = n.attr_shown;  // the kernel has nothing of it that it may keep
-  n.grew_ns = Executor::Current().NowNs();
+  n.in_kernel.NothingShown();
+  n.in_kernel.Grew(Executor::Current().NowNs());
   return MakeHandle(inode, flags);
 }
 

@@ -73,35 +73,26 @@ EntryOut Vfs::Overlay(const Attr& attr) {
   if (it != inodes_.end() && PagesGated(*it->second)) return out;
   out.attr_valid_ns = AttrValidNs();
   if (it != inodes_.end()) {
-    ++it->second->attr_shown;
-    it->second->shown_version = std::max(it->second->shown_version, attr.version);
+    it->second->in_kernel.AttrShown(attr.version);
   }
   return out;
 }
 
 bool Vfs::IsGrowing(InodeId ino) const {
   const auto it = inodes_.find(ino);
-  if (it == inodes_.end() || it->second->writers == 0 || !it->second->grew_ns) return false;
-  return Executor::Current().NowNs() < *it->second->grew_ns + kGrowingNs;
+  if (it == inodes_.end() || it->second->writers == 0) return false;
+  return it->second->in_kernel.GrewSince(Executor::Current().NowNs() - kGrowingNs);
 }
 
 bool Vfs::PagesGated(const VfsInode& n) const {
-  if (n.cached_opens == 0) return false;
+  if (!n.in_kernel.has_pages()) return false;
   const bool nobody_writes = n.writers == 0 && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
-  const VfsInode::PagesAt wanted{n.attr.data_version, n.writes_beside_pages};
-  return !nobody_writes || n.pages_at != wanted || nodes_.IsResizing(n.ino);
-}
-
-// What the kernel reads from here on we are asked for after this, so it is at least as new.
-Task<void> Vfs::DropOldPages(std::shared_ptr<VfsInode> inode, uint64_t data_version) {
-  const VfsInode::PagesAt wanted{data_version, inode->writes_beside_pages};
-  if (inode->pages_at == wanted) co_return;
-  co_await ForgetPages(inode, 0, 0);
-  inode->pages_at = wanted;
+  const bool new_enough = n.in_kernel.PagesAre(n.in_kernel.WantedAt(n.attr.data_version));
+  return !nobody_writes || !new_enough || nodes_.IsResizing(n.ino);
 }
 
 Task<void> Vfs::GatePages(std::shared_ptr<VfsInode> inode) {
-  if (inode->cached_opens > 0) co_await ForgetShown(inode->ino);
+  if (inode->in_kernel.has_pages()) co_await ForgetShown(inode->ino);
 }
 
 void Vfs::UpdateInode(const Attr& attr, bool current) {
@@ -152,23 +143,23 @@ void Vfs::ChangedUntold(InodeId ino) {
 
 Task<void> Vfs::Resizing::Begin() { return vfs_->ForgetShown(ino_); }
 
+void Vfs::SizeShown(InodeId ino, uint64_t size) {
+  if (auto it = inodes_.find(ino); it != inodes_.end()) it->second->in_kernel.SizeShown(size);
+}
+
 Task<void> Vfs::ForgetShown(InodeId ino) {
   auto it = inodes_.find(ino);
-  const std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
-  if (inode && inode->attr_forgotten == inode->attr_shown) co_return;
-  const uint64_t shown = inode ? inode->attr_shown : 0;
-  co_await kernel_.InvalidateInode(ino, false, 0, 0);
-  if (inode) inode->attr_forgotten = std::max(inode->attr_forgotten, shown);
+  return kernel_view_.ForgetShown(ino, it == inodes_.end() ? nullptr : InKernel(it->second));
 }
 
 Task<void> Vfs::ForgetOlder(const Attr& seen) {
   auto it = inodes_.find(seen.ino);
-  if (it == inodes_.end() || it->second->shown_version >= seen.version) co_return;
+  if (it == inodes_.end() || it->second->in_kernel.shown_version() >= seen.version) co_return;
   const std::shared_ptr<VfsInode> inode = it->second;
   nodes_.Invalidate();  // answers that are on their way
   nodes_.ForgetAttrBefore(seen.ino, seen.version);
   co_await ForgetShown(seen.ino);
-  inode->shown_version = std::max(inode->shown_version, seen.version);
+  inode->in_kernel.ShownUpTo(seen.version);
 }
 
 int64_t Vfs::NameValidNs(InodeId parent, const std::string& name, InodeId ino) {

@@ -52,19 +52,19 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
     case SessionEvent::Kind::kInvalidateAttr: {
       AttrChanged(e.ino);
       if (inode) LetGo(inode);
-      auto growth = co_await GrowthOf(inode);
+      auto growth = co_await kernel_view_.GrowthOf(InKernel(inode));
       co_await kernel_.InvalidateInode(e.ino, false, 0, 0);  // which may keep what we had no room for
-      if (growth) co_await ShowGrowth(std::move(inode), std::move(growth));
+      if (growth) co_await kernel_view_.ShowGrowth(InKernel(inode), std::move(growth));
       co_return;
     }
     case SessionEvent::Kind::kInvalidateData: {
       AttrChanged(e.ino);
       if (inode) {
         inode->mapping.Forget();
-        inode->pages_version = 0;
+        inode->in_kernel.KeptPagesAreOld();
       }
       if (inode) {
-        co_await ForgetOldBytes(std::move(inode));
+        co_await kernel_view_.ForgetOldBytes(InKernel(inode));
       } else {
         co_await kernel_.InvalidateInode(e.ino, true, 0, 0);
       }
@@ -125,17 +125,6 @@ Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era) {
   co_return session_.era() == era;
 }
 
-// A file that is being cut here the kernel keeps from writing its pages back until it has the answer, which may wait for
-// others. Who reads those pages by a descriptor asks first (PagesGated).
-Task<void> Vfs::ForgetPagesForOthers(std::shared_ptr<VfsInode> inode) {
-  if (inode->cuts > 0) {
-    ++inode->writes_beside_pages;
-    scope_.Spawn(ForgetPages(std::move(inode), 0, 0));
-    co_return;
-  }
-  co_await ForgetPages(std::move(inode), 0, 0);
-}
-
 // A recall waits for nothing but the servers that take its bytes, and the kernel: never for an Open of ours (open_mu), which
 // may wait for another client's recall.
 Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
@@ -181,7 +170,7 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   n.recalled_to = e.lease;
   if (e.lease == LeaseMode::kNone || e.lease == LeaseMode::kRead) n.for_write = false;
   n.mapping.Forget();
-  n.pages_version = 0;
+  n.in_kernel.KeptPagesAreOld();
   n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
   nodes_.Invalidate();
   nodes_.ForgetAttr(n.ino);
@@ -189,7 +178,7 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   // gives back of mappings goes before what comes after; it is theirs to sync what they want to be sure of.
   held.Release();
   step.At(DemandAt::kKernel);
-  co_await ForgetPagesForOthers(inode);
+  co_await kernel_view_.ForgetPagesForOthers(InKernel(inode));
   step.At(DemandAt::kAnswer);
   if (buffered) (void)co_await FlushInode(inode, false);
   if (session_.era() != era) co_return;
@@ -231,20 +220,21 @@ Task<void> Vfs::OnReclaimed(bool lost) {
   std::vector<std::shared_ptr<VfsInode>> shown;
   for (auto& [ino, n] : inodes_) {
     if (lost) {
-      if (n->cached_opens > 0) shown.push_back(n);
+      if (n->in_kernel.has_pages()) shown.push_back(n);
       DropState(*n);
       continue;
     }
     if (std::exchange(n->claimed, false) && n->lease == LeaseMode::kNone) n->owes_release = session_.NumberCall();
     // What others had changed and we had seen may be lost, if they died with the server.
     n->told_at = events_seen_;
-    n->attr.version = n->shown_version = 0;  // the server may count on from less
-    ++n->writes_beside_pages;
+    n->attr.version = 0;  // the server may count on from less
+    n->in_kernel.ForgetVersions();
+    n->in_kernel.WrittenBesidePages();
     if (n->knows_better()) continue;
     n->attr_known = false;
-    n->pages_version = 0;
+    n->in_kernel.KeptPagesAreOld();
     n->mapping.Forget();
-    if (n->cached_opens > 0) shown.push_back(n);
+    if (n->in_kernel.has_pages()) shown.push_back(n);
   }
   if (lost) blocks_.Clear();
   if (lost) numbers_.clear();

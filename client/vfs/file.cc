@@ -25,10 +25,7 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
     // heard the answer of yet would let it read zeros behind the new end.
     h->page_cache = (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive) && n.writers == 0;
     if (h->page_cache) {
-      // The kernel drops what is not to be kept when it hears of the first.
-      if (++n.cached_opens == 1) n.pages_at = {n.attr.data_version, n.writes_beside_pages};
-      h->keep_cache = n.pages_version != 0 && n.pages_version == n.attr.data_version && n.writes.clean();
-      n.pages_version = n.attr.data_version;
+      h->keep_cache = n.in_kernel.OpenPages(n.attr.data_version) && n.writes.clean();
     }
   }
   Opened out;
@@ -84,7 +81,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (!reply->created && truncate) {
     inode->mapping.Forget();
     inode->writes.Truncate(0);
-    inode->pages_version = 0;
+    inode->in_kernel.KeptPagesAreOld();
     inode->attr_known = false;
   }
   TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
@@ -97,8 +94,8 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   write_back_.Account(inode->writes);
   nodes_.RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, nodes_.SinceChange(since));
-  if (unseen) inode->attr_forgotten = inode->attr_shown;
-  if (reply->created) inode->grew_ns = Executor::Current().NowNs();
+  if (unseen) inode->in_kernel.NothingShown();
+  if (reply->created) inode->in_kernel.Grew(Executor::Current().NowNs());
   if (!inode->attr_known) {
     std::optional<Counted> opening(&inode->opening);
     const auto known = co_await KnowAttr(inode);
@@ -154,13 +151,6 @@ Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer b
   co_return length;
 }
 
-// See KernelCache.
-Task<void> Vfs::ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length) {
-  const Counted counted(&inode->forgetting);
-  write_back_.WakeRoomWaits();  // pages that wait for room do so no more
-  co_await kernel_.InvalidateInode(inode->ino, true, offset, length);
-}
-
 Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write to", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
@@ -194,7 +184,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       continue;
     }
     const bool grows = h->append || offset + length > n.attr.size || !n.buffers_writes();
-    if (grows && n.attr_forgotten != n.attr_shown) {
+    if (grows && !n.in_kernel.attr_forgotten()) {
       if (!resizing) resizing.emplace(this, n.ino);
       co_await resizing->Begin();
       continue;
@@ -211,11 +201,11 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   // No await from the checks above to here: nobody recalled the lease.
   resizing.reset();  // whoever asks from now on is told the new size
   if (h->append) offset = n.attr.size;
-  if (offset + length > n.attr.size) n.grew_ns = Executor::Current().NowNs();
+  if (offset + length > n.attr.size) n.in_kernel.Grew(Executor::Current().NowNs());
   TakeDirty(inode, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
-  if (n.cached_opens > 0) ++n.writes_beside_pages;
-  const bool cached = n.cached_opens > 0 && !h->writes_through;
+  if (n.in_kernel.has_pages()) n.in_kernel.WrittenBesidePages();
+  const bool cached = n.in_kernel.has_pages() && !h->writes_through;
   StartWriteBack(inode);
   if (cached) co_await ForgetPages(inode, offset, length);
   if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
@@ -250,7 +240,7 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
     inlined = false;
   }
   if (!reply.ok()) co_return reply.error();
-  if (inode->cached_opens > 0 && !h->writes_through) {
+  if (inode->in_kernel.has_pages() && !h->writes_through) {
     co_await ForgetPages(inode, h->append ? reply->append_offset : offset, length);
   }
   co_return length;
@@ -276,7 +266,7 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
     --n.writers;
   } else {
     --n.readers;
-    if (h->page_cache) --n.cached_opens;
+    if (h->page_cache) n.in_kernel.ClosePages();
   }
   if (n.readers + n.writers > 0) co_return Ok();
   n.writes.Seal();

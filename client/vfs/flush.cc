@@ -13,7 +13,7 @@ void Vfs::TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buf
   if (n.writes.clean()) n.NoteBelowDirty();
   n.attr.mtime_ns = n.attr.ctime_ns = now;
   n.writes.SetMtime(now);
-  n.pages_version = 0;
+  n.in_kernel.KeptPagesAreOld();
   write_back_.Take(WritesOf(inode), offset, std::move(bytes), grows, n.layout.stripe_bytes);
 }
 
@@ -21,7 +21,7 @@ void Vfs::TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buf
 // that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
 Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
   if (!pages) return write_back_.WaitForRoom(WritesOf(inode), bytes, nullptr);
-  return write_back_.WaitForRoom(WritesOf(inode), bytes, [n = inode.get()] { return n->forgetting > 0; });
+  return write_back_.WaitForRoom(WritesOf(inode), bytes, [n = inode.get()] { return n->in_kernel.forgetting(); });
 }
 
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {

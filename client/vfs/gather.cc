@@ -133,7 +133,7 @@ Task<Result<size_t>> Vfs::GatherOneStripe(std::shared_ptr<VfsInode> inode, uint6
       auto reply = co_await CommitPieces(inode, {std::move(w.info)}, {std::move(extent)}, false, false);
       if (n.writes.clean()) n.writes.SetMtime(std::nullopt);
       if (reply.ok()) {
-        n.pages_version = 0;
+        n.in_kernel.KeptPagesAreOld();
         if (n.writes.clean()) n.attr = reply->attr;
         co_return options.columns.size();
       }

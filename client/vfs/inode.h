@@ -17,6 +17,7 @@
 #include "client/vfs/file_locks.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
+#include "client/vfs/kernel_view.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
@@ -78,26 +79,8 @@ class VfsInode {
   uint32_t readers = 0;
   uint32_t writers = 0;
   uint32_t reading = 0;            // handles that may read, those of writers too
-  uint32_t cached_opens = 0;       // handles whose pages the kernel caches
-  uint64_t kernel_size = 0;        // that the kernel was told last (growth.cc)
-  uint64_t pages_version = 0;      // data_version that the kernel's pages show; 0 none
-  // Of files that the kernel has pages of while somebody may write them (Vfs::PagesGated): what its pages are at least as new
-  // as, and what they would have to be. A program's read asks first (GETATTR), and old pages go before that is answered.
-  struct PagesAt {
-    uint64_t data_version = 0;
-    uint64_t writes = 0;  // by programs here, while pages could be there
-    bool operator==(const PagesAt&) const = default;
-  };
-  PagesAt pages_at;
-  uint64_t writes_beside_pages = 0;
-  uint32_t forgetting = 0;         // the kernel is being told to forget pages
   uint32_t shared_writes = 0;      // begun under kShared
-  // How often the kernel was given attributes to keep, and how many of these it has surely forgotten (Vfs::Resizing).
-  uint64_t attr_shown = 1;
-  uint64_t attr_forgotten = 0;
-  uint64_t shown_version = 0;      // newest of these; 0: perhaps any
-  // When we made it, or wrote behind its end, last.
-  std::optional<int64_t> grew_ns;
+  InodeInKernel in_kernel{ino};
 
   // ---- What becomes of it when the session lapses or is lost (resume.cc).
   uint64_t era = 0;  // one more each time that what was not committed, and the handles that there were, are lost
@@ -171,7 +154,7 @@ class VfsInode {
     attr.size = size;
     attr.mtime_ns = attr.ctime_ns = now_ns;
     writes.SetMtime(now_ns);
-    pages_version = 0;
+    in_kernel.KeptPagesAreOld();
   }
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.

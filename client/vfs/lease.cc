@@ -171,7 +171,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   if (truncate) {
     inode->mapping.Forget();
     inode->writes.Truncate(0);  // pages of mappings that came meanwhile
-    inode->pages_version = 0;
+    inode->in_kernel.KeptPagesAreOld();
     inode->attr_known = false;
   }
   const bool undisturbed = inode->mapping.epoch() == epoch;
@@ -240,7 +240,7 @@ void Vfs::DropLease(VfsInode& n) {
   n.lease = LeaseMode::kNone;
   n.for_read = n.for_write = false;
   n.mapping.Forget();
-  n.pages_version = 0;
+  n.in_kernel.KeptPagesAreOld();
 }
 
 // As ReleaseInode, but open_mu is not held over the call: who opens the file meanwhile need not wait for a name. Opens that

@@ -41,7 +41,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&
       inode->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
     const EntryOut out = Overlay(inode->attr);
-    if (gated) co_await DropOldPages(inode, inode->attr.data_version);  // the lease may go meanwhile
+    if (gated) co_await kernel_view_.DropOldPages(InKernel(inode), inode->attr.data_version);  // the lease may go meanwhile
     co_return out;
   }
   if (const auto attr = gated ? std::nullopt : nodes_.FindAttr(ino)) co_return Overlay(*attr);
@@ -53,7 +53,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
                       co_await last_known_.Or(session_.Call(&MetaService::GetAttr, std::move(r), who),
                                               last_known_.Directory(ino)));
   const EntryOut out = RememberNode(reply, since);
-  if (gated) co_await DropOldPages(inode, reply.attr.data_version);
+  if (gated) co_await kernel_view_.DropOldPages(InKernel(inode), reply.attr.data_version);
   co_return out;
 }
 

@@ -15,7 +15,7 @@ void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr
                        uint64_t since) {
   n.mapping.Forget(offset, length);
   n.Committed(session_.term(), seq);
-  n.pages_version = 0;
+  n.in_kernel.KeptPagesAreOld();
   n.attr = attr;
   write_back_.Account(n.writes);
   (void)Remember(attr, nodes_.SinceChange(since));

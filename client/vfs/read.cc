@@ -17,6 +17,8 @@ constexpr uint64_t kMapAheadBytes = 256 * kMiB;
 // while it was being asked, and once when too few of its columns can be read.
 constexpr int kMaxReadAttempts = 8;
 constexpr int64_t kTokenPauseNs = kSecond / 4;
+// Of the mapping, asked together with the size of a file that has grown: what one write adds.
+constexpr uint64_t kGrowthMapBytes = 1 * kMiB;
 
 constexpr uint64_t kZeroBytes = 64 * kKiB;
 
@@ -306,6 +308,34 @@ Task<void> Vfs::Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint6
     if (here) stripe_end = std::min(stripe_end, s.stripe_offset + Locate(grant->info.shape, s.stripe_offset).run_bytes);
     blocks_.FetchAhead(grant, s.stripe_offset, stripe_end, inode->tally);
   }
+}
+
+// The kernel takes a size only with a byte. As for pages that it reads: this waits for no lease, nor for acknowledgements.
+Task<Result<FileGrowth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
+  VfsInode& n = *inode;
+  const ReadGuard guard = session_.BeginRead();
+  const Mappings::AtOnceHow how{.for_pages = true};
+  FileGrowth g;
+  auto mapping = std::make_unique<ExtentCache>();
+  const uint64_t from = n.in_kernel.size() > 0 ? n.in_kernel.size() - 1 : 0;
+  uint64_t end = RangeEnd(from, kGrowthMapBytes);
+  CO_ASSIGN_OR_RETURN(bool whole, co_await mappings_.AtOnce(MappingOf(inode), from, how, &end, mapping.get(), &g.seen));
+  if (whole && g.seen.size > n.in_kernel.size() && g.seen.size > end) {
+    mapping = std::make_unique<ExtentCache>();
+    end = g.seen.size;
+    CO_ASSIGN_OR_RETURN(whole, co_await mappings_.AtOnce(MappingOf(inode), end - 1, how, &end, mapping.get(), &g.seen));
+  }
+  const uint64_t size = g.seen.size;
+  if (!whole || size <= n.in_kernel.size()) co_return g;
+  ReadParts one;
+  one.for_pages = true;
+  one.patient = false;
+  CO_ASSIGN_OR_RETURN(const bool mapped,
+                      AddParts(n.writes.Find(size - 1, 1), *mapping, size - 1, size, false, n.tally, &one));
+  if (!mapped) co_return g;
+  CO_ASSIGN_OR_RETURN(const BufferChain bytes, co_await Fetch(std::move(one)));
+  if (bytes.size() == 1) g.last = bytes.Flatten().data()[0];
+  co_return g;
 }
 
 Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole) {

@@ -40,9 +40,10 @@ void Vfs::Lapse(VfsInode& n) {
   n.for_read = n.for_write = false;
   n.owes_release = std::exchange(n.claimed, false) ? session_.NumberCall() : 0;
   n.told_at = events_seen_;
-  n.attr.version = n.shown_version = 0;  // the server may have restarted, and count on from less
-  n.pages_version = 0;
-  ++n.writes_beside_pages;
+  n.in_kernel.ForgetVersions();
+  n.attr.version = 0;  // the server may have restarted, and count on from less
+  n.in_kernel.KeptPagesAreOld();
+  n.in_kernel.WrittenBesidePages();
   n.mapping.Forget();
   if (n.writes.clean()) {
     n.attr_known = false;
@@ -69,7 +70,7 @@ Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
   }
   for (const auto& n : all) {
     // Not waited for, as in OnReclaimed.
-    if (n->cached_opens > 0) scope_.Spawn(ForgetPages(n, 0, 0));
+    if (n->in_kernel.has_pages()) scope_.Spawn(ForgetPages(n, 0, 0));
     if (n->base_version && !std::exchange(n->taking_up, true)) scope_.Spawn(TakeUp(n));
     LetGo(n);
   }
@@ -145,8 +146,9 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.proof.clear();
   n.generation = session_.generation();
   n.attr_known = false;
-  n.attr.version = n.shown_version = 0;
-  n.pages_version = 0;
+  n.in_kernel.ForgetVersions();
+  n.attr.version = 0;
+  n.in_kernel.KeptPagesAreOld();
   n.mapping.Forget();
   write_back_.LoseAll(n.writes, n.loss);
   n.locks.LoseAll(n.loss);

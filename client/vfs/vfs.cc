@@ -16,7 +16,8 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
       last_known_(options.show_last_known, ForLastKnown(), nodes_.attrs(), nodes_.entries()),
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
       write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
-      blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_) {}
+      blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_),
+      kernel_view_(kernel, ForKernelView(), scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -187,6 +188,29 @@ WriteBackNeeds Vfs::ForWriteBack() {
   return needs;
 }
 
+InodeInKernelPtr Vfs::InKernel(const std::shared_ptr<VfsInode>& inode) {
+  return inode ? InodeInKernelPtr(inode, &inode->in_kernel) : nullptr;
+}
+
+KernelViewNeeds Vfs::ForKernelView() {
+  KernelViewNeeds needs;
+  needs.may_show_growth = [this](const InodeInKernelPtr& of) {
+    const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
+    return inode && inode->reading > 0 && inode->cuts == 0 && !nodes_.IsResizing(inode->ino);
+  };
+  needs.being_cut = [this](const InodeInKernelPtr& of) {
+    const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
+    return inode && inode->cuts > 0;
+  };
+  needs.look = [this](InodeInKernelPtr of) -> Task<Result<FileGrowth>> {
+    const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
+    if (!inode) co_return FileGrowth();
+    co_return co_await LookForGrowth(inode);
+  };
+  needs.pages_may_come = [this] { write_back_.WakeRoomWaits(); };  // those that wait for room do so no more
+  return needs;
+}
+
 Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait) {
   return file_locks_.Set(LocksOf(h->inode), lock, std::move(wait), [this, h] { return CheckHandle(*h); });
 }
@@ -227,7 +251,7 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.open_mu.locked()) out << ", a call that changes it is under way (" << n.open_mu.held_for() << ")";
   if (n.lease_mu.locked()) out << ", it is being flushed for others (" << n.lease_mu.held_for() << ")";
   if (n.recalls > 0) out << ", its lease is being given up";
-  if (n.forgetting > 0) out << ", the kernel is asked " << n.forgetting << " times to forget its pages";
+  if (n.in_kernel.forgetting()) out << ", the kernel is asked " << n.in_kernel.forgetting_calls() << " times to forget its pages";
   if (nodes_.IsResizing(ino)) out << ", its size is being changed";
   if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");
   out << ", " << n.writes.dirty().bytes() << " bytes unwritten";
@@ -244,7 +268,7 @@ std::string Vfs::Describe(InodeId ino) const {
 std::vector<InodeWaits> Vfs::Waits() const {
   std::vector<InodeWaits> out;
   for (const auto& [ino, n] : inodes_) {
-    InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->forgetting > 0, n->cuts > 0};
+    InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->in_kernel.forgetting(), n->cuts > 0};
     w.room = n->writes.waits_for_room();
     w.dirty = !n->writes.clean();
     w.paused = n->writes.pauses() > 0;

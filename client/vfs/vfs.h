@@ -35,6 +35,7 @@
 #include "client/vfs/file_locks.h"
 #include "client/vfs/io_counters.h"
 #include "client/vfs/kernel.h"
+#include "client/vfs/kernel_view.h"
 #include "client/vfs/last_known.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/node_cache.h"
@@ -253,7 +254,6 @@ class Vfs {
   // The kernel has pages of it, and somebody may write it: the kernel may not keep its attributes, so that it asks before
   // each read of these pages, and they go before that is answered if they are older than what anybody may have seen.
   bool PagesGated(const VfsInode& n) const;
-  Task<void> DropOldPages(std::shared_ptr<VfsInode> inode, uint64_t data_version);
   // The attributes that the kernel keeps of a file that it has pages of, as somebody begins to write it here.
   Task<void> GatePages(std::shared_ptr<VfsInode> inode);
   void ForgetEverything();
@@ -272,6 +272,8 @@ class Vfs {
   WriteBackOptions OptionsOfWriteBack() const;
   WriteBackNeeds ForWriteBack();
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
+  KernelViewNeeds ForKernelView();
+  static InodeInKernelPtr InKernel(const std::shared_ptr<VfsInode>& inode);  // null of null
   static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
   // The inode of a room's part; null if another object stands for it now.
   template <class Part>
@@ -287,21 +289,9 @@ class Vfs {
   // All that was buffered under the exclusive lease, however often it takes; false: the session was lost.
   Task<bool> FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era);
   Task<void> AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e);
-  // As far as those who wait for our answer may wait for it.
-  Task<void> ForgetPagesForOthers(std::shared_ptr<VfsInode> inode);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
   // True when the server has taken it. `call`: 0, or a number from NumberCall.
   Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
-
-  // growth.cc
-  struct Growth {
-    Attr seen;
-    std::optional<uint8_t> last;  // its last byte, if the kernel does not know that it is so long
-  };
-  Task<Result<Growth>> LookForGrowth(std::shared_ptr<VfsInode> inode);
-  Task<std::optional<Growth>> GrowthOf(std::shared_ptr<VfsInode> inode);  // if there is any
-  Task<void> ShowGrowth(std::shared_ptr<VfsInode> inode, std::optional<Growth> growth);
-  Task<void> ForgetOldBytes(std::shared_ptr<VfsInode> inode);
 
   // resume.cc
   // What was not committed is lost, and so are its handles: they give this, or that the session was lost.
@@ -368,7 +358,9 @@ class Vfs {
   Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for);
   Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
-  Task<void> ForgetPages(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
+  Task<void> ForgetPages(const std::shared_ptr<VfsInode>& inode, uint64_t offset, uint64_t length) {
+    return kernel_view_.ForgetPages(InKernel(inode), offset, length);
+  }
   Task<Result<uint64_t>> WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes);
   // Gives back what is held of it, unless it is used again meanwhile: tries until the server has said that it knows.
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
@@ -445,6 +437,7 @@ class Vfs {
   Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                       bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
+  Task<Result<FileGrowth>> LookForGrowth(std::shared_ptr<VfsInode> inode);
   std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
   Task<Result<BufferChain>> Fetch(ReadParts g);
   bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
@@ -495,6 +488,7 @@ class Vfs {
   Residence residence_;
   WriteBack write_back_;
   StripeBlocks blocks_;
+  KernelView kernel_view_;
 };
 
 }  // namespace stria
