@@ -46,9 +46,9 @@ std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
 
 EntryOut Vfs::Newest(Attr attr) {
   EntryOut out;
-  if (auto made = ahead_.find(attr.ino); made != ahead_.end()) {
-    attr.size += made->second.files.size();
-    attr.mtime_ns = attr.ctime_ns = DirTime(attr.mtime_ns, made->second.last_ns);
+  if (const MadeAhead::In* made = made_ahead_.Unknown(attr.ino)) {
+    attr.size += made->files.size();
+    attr.mtime_ns = attr.ctime_ns = DirTime(attr.mtime_ns, made->last_ns);
   }
   auto it = inodes_.find(attr.ino);
   if (it != inodes_.end() && it->second->atime.newest_ns()) attr.atime_ns = *it->second->atime.newest_ns();

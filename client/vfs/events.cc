@@ -200,7 +200,7 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
 std::vector<InodeId> Vfs::Leased() const {
   std::vector<InodeId> out;
   for (const auto& [ino, n] : inodes_) {
-    if (n->lease != LeaseMode::kNone && n->generation == session_.generation() && !n->ahead) out.push_back(ino);
+    if (n->lease != LeaseMode::kNone && n->generation == session_.generation() && !n->made.file()) out.push_back(ino);
   }
   return out;
 }
@@ -237,7 +237,7 @@ Task<void> Vfs::OnReclaimed(bool lost) {
     if (n->in_kernel.has_pages()) shown.push_back(n);
   }
   if (lost) blocks_.Clear();
-  if (lost) numbers_.clear();
+  if (lost) made_ahead_.ForgetNumbers();
   // Not waited for: the kernel waits for reads, which wait for the session. What is not open the kernel drops at its next
   // open.
   for (auto& n : shown) scope_.Spawn(ForgetPages(n, 0, 0));

@@ -90,7 +90,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   }
   TakeAhead(parent, *reply, asked);
   CreateEnded(call);
-  if (reply->created) last_made_in_ = parent;
+  if (reply->created) made_ahead_.NoteMade(parent);
   write_back_.Account(inode->writes);
   nodes_.RememberEntry(parent, name, reply->node.attr.ino, since);
   RememberNode(reply->node, nodes_.SinceChange(since));
@@ -130,7 +130,7 @@ Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
     return Error(FsError::kIo, "this file was open when the mount lost its session: open it again");
   }
   if (h.era != h.inode->era) return h.inode->loss;
-  if (!h.inode->lost.ok()) return h.inode->lost;
+  if (!h.inode->made.lost().ok()) return h.inode->made.lost();
   return Ok();
 }
 

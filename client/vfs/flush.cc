@@ -27,7 +27,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
-  const bool hopeless = (gone && n.writes.failing() && FindsNoPlace(n.writes.failure().code)) || !n.lost.ok();
+  const bool hopeless = (gone && n.writes.failing() && FindsNoPlace(n.writes.failure().code)) || !n.made.lost().ok();
   if (!hopeless || n.writes.clean()) return;
   n.writes.Truncate(0);
   write_back_.Account(n.writes);
@@ -49,7 +49,7 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
   VfsInode& n = *inode;
   const OpSeq before = session_.NextOp();
   CO_RETURN_IF_ERROR(co_await write_back_.Flush(WritesOf(inode), durable));
-  if (n.ahead || !n.lost.ok()) CO_RETURN_IF_ERROR(co_await TellMade(inode, durable));
+  if (n.made.file() || !n.made.lost().ok()) CO_RETURN_IF_ERROR(co_await made_ahead_.Tell(MadeOf(inode), durable));
   // And what was changed of it by its name, or of its names.
   if (durable && (n.last_commit > n.durable_commit || !session_.ChangesDurable(before))) {
     const VfsInode::Commit upto = n.last_commit;
@@ -83,10 +83,10 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
                                             bool durable) {
   VfsInode& n = *inode;
   const bool append = !grow_to;
-  const bool bare = n.telling || append || !stripes.empty() || !n.buffers_writes();
-  if (n.ahead && bare) CO_RETURN_IF_ERROR(co_await TellMade(inode, false));
-  if (!n.lost.ok()) co_return n.lost;
-  if (n.ahead && n.generation != session_.generation()) co_return Error(FsError::kFenced);
+  const bool bare = n.made.telling() || append || !stripes.empty() || !n.buffers_writes();
+  if (n.made.file() && bare) CO_RETURN_IF_ERROR(co_await made_ahead_.Tell(MadeOf(inode), false));
+  if (!n.made.lost().ok()) co_return n.made.lost();
+  if (n.made.file() && n.generation != session_.generation()) co_return Error(FsError::kFenced);
   CommitRequest r;
   r.ino = n.ino;
   r.header.opened = n.proof;
@@ -108,12 +108,11 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   const uint64_t epoch = n.mapping.epoch();
   const uint64_t era = n.era;
   // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
-  if (n.buffers_writes() && !n.ahead) r.known_version = n.attr.data_version;
+  if (n.buffers_writes() && !n.made.file()) r.known_version = n.attr.data_version;
   if (n.base_version) r.known_version = *n.base_version, r.only_known = true;
-  r.make = n.ahead;
-  const bool making = n.ahead.has_value();
-  if (making) n.telling = n.tried_to_tell = true;
-  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.maker : Caller());
+  const bool making = n.made.file().has_value();
+  if (making) r.make = made_ahead_.BeginTelling(n.made);
+  auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.made.maker() : Caller());
   if (making) MadeAnswered(inode, reply, since, false);
   const bool alone = n.mapping.epoch() == epoch && n.buffers_writes() && n.generation == session_.generation();
   n.mapping.Changed();

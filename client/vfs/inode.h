@@ -18,6 +18,7 @@
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
 #include "client/vfs/kernel_view.h"
+#include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
@@ -111,15 +112,7 @@ class VfsInode {
   Commit last_commit;
   Commit durable_commit;  // known durable up to this
 
-  // ---- Made here, and not told to the server yet (ahead.cc).
-  std::optional<MadeFile> ahead;
-  Caller maker;
-  int64_t ahead_since_ns = 0;
-  bool telling = false;
-  bool tried_to_tell = false;  // the server may have made it as it was then
-  Event told;        // pulsed when telling ended
-  Error tell_error;  // if that failed, and may be tried again
-  Error lost;        // why it could not be made; its handles give it
+  InodeMade made{ino};
 
   // ---- Locks of applications.
   InodeLocks locks{ino, proof};
@@ -128,7 +121,7 @@ class VfsInode {
   bool in_use() const {
     return readers + writers > 0 || lease != LeaseMode::kNone || !writes.clean() || changing() ||
            lease_waits > 0 || recalls > 0 || cuts > 0 || atime.telling() || locks.in_use() || met_creating ||
-           owes_release > 0 || ahead || telling;
+           owes_release > 0 || made.in_use();
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.
@@ -139,12 +132,13 @@ class VfsInode {
   bool idle() const { return readers + writers == 0 && writes.clean() && opening == 0 && !changing(); }
   void NoteBelowDirty() {
     below_dirty.reset();
-    if (buffers_writes() && attr_known && !base_version && !ahead) below_dirty = {attr.size, writes.dirty().seals(), grants};
+    if (buffers_writes() && attr_known && !base_version && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), grants};
   }
   // Cutting the file down to `size` takes nothing from the server but what is dirty here: without the bytes that go, what is
   // left is the file as it shall be, in one commit. (Without any left, the file has that size already.)
   bool CutsDirtyBytesOnly(uint64_t size) const {
-    if (!below_dirty || !buffers_writes() || !attr_known || base_version || ahead || !lost.ok() || writes.failing()) return false;
+    if (!below_dirty || !buffers_writes() || !attr_known || base_version || writes.failing()) return false;
+    if (made.file() || !made.lost().ok()) return false;
     if (writes.clean() || below_dirty->seals != writes.dirty().seals() || below_dirty->grants != grants) return false;
     if (size >= attr.size || below_dirty->size > size) return false;
     return below_dirty->size == size || !writes.Find(0, size).empty();

@@ -212,8 +212,9 @@ Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
 Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   VfsInode& n = *inode;
   // What it made, before the call that gives it back has its number.
-  if (n.ahead || ahead_.contains(n.ino)) (void)co_await FlushHeld(inode);
-  if (n.ahead || ahead_.contains(n.ino)) co_return true;
+  const auto unknown = [&] { return n.made.file() || made_ahead_.Unknown(n.ino) != nullptr; };
+  if (unknown()) (void)co_await FlushHeld(inode);
+  if (unknown()) co_return true;
   InodeRequest r;
   r.ino = n.ino;
   const uint64_t call = r.header.trace_id = session_.NumberCall();
@@ -225,7 +226,7 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   n.open_mu.HeldFor("release");
   // Who was granted it again gives it back.
   if (n.readers + n.writers > 0 || n.opening > 0 || !n.writes.clean() || n.grants != grants) co_return true;
-  if (ahead_.contains(n.ino)) co_return true;  // it is used: it goes when it has not been for longer
+  if (made_ahead_.Unknown(n.ino) != nullptr) co_return true;  // it is used: it goes when it has not been for longer
   if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
   DropLease(n);
   n.owes_release = call;
@@ -252,7 +253,7 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   const std::shared_ptr<VfsInode> inode = it->second;
   VfsInode& n = *inode;
   const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
-  const bool used = n.ahead || !n.idle() || n.lease_waits > 0 || n.atime.telling() || n.locks.in_use();
+  const bool used = n.made.file() || !n.idle() || n.lease_waits > 0 || n.atime.telling() || n.locks.in_use();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
   r->header.trace_id = session_.NumberCall();

@@ -66,7 +66,7 @@ bool SetsOnlySize(const SetAttrIn& set) {
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
   const CallList::Call under_way(&calls_, "change of attributes of", ino);
   if (auto done = SetAhead(who, ino, set)) co_return *std::move(done);
-  const AheadPause pause(this, ino);
+  const MadeAhead::Pause pause(&made_ahead_, ino);
   // Who opens it while it is cut waits: what he writes is not among what goes.
   auto it = inodes_.find(ino);
   const std::shared_ptr<VfsInode> inode = it != inodes_.end() ? it->second : set.size ? InodeOf(ino) : nullptr;
@@ -203,8 +203,8 @@ Task<Result<void>> Vfs::Unlink(Caller who, InodeId parent, std::string name) {
 Task<Result<void>> Vfs::Rmdir(Caller who, InodeId parent, std::string name) {
   const CallList::Call under_way(&calls_, "removal in directory", parent);
   const std::optional<InodeId> victim = nodes_.FindEntry(parent, name);
-  const AheadPause pause(this, victim);
-  CO_RETURN_IF_ERROR(co_await TellIn(victim));
+  const MadeAhead::Pause pause(&made_ahead_, victim);
+  CO_RETURN_IF_ERROR(co_await made_ahead_.TellIn(victim));
   NameRequest r;
   r.parent = parent;
   r.name = name;
@@ -226,8 +226,8 @@ Task<Result<void>> Vfs::Rename(Caller who, InodeId parent, std::string name, Ino
   const CallList::Call under_way(&calls_, "rename from directory", parent);
   if (new_name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   const std::optional<InodeId> victim = nodes_.FindEntry(new_parent, new_name);
-  const AheadPause pause(this, victim);
-  CO_RETURN_IF_ERROR(co_await TellIn(victim));
+  const MadeAhead::Pause pause(&made_ahead_, victim);
+  CO_RETURN_IF_ERROR(co_await made_ahead_.TellIn(victim));
   // The source's bytes go first: after a crash the new name never shows less than the rename saw.
   if (auto known = nodes_.FindEntry(parent, name); known && *known) {
     auto it = inodes_.find(*known);
@@ -371,7 +371,7 @@ Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create,
                                  bool replace) {
   const CallList::Call under_way(&calls_, "setxattr of", ino);
-  const AheadPause pause(this, ino);
+  const MadeAhead::Pause pause(&made_ahead_, ino);
   if (name == kGatherXattr) co_return co_await Gather(std::move(who), ino, std::move(value));
   if (name == kLayoutXattr) co_return co_await residence_.SetLayout(std::move(who), ino, std::move(value));
   XattrRequest r;
@@ -388,7 +388,7 @@ Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std:
 
 Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   const CallList::Call under_way(&calls_, "removexattr of", ino);
-  const AheadPause pause(this, ino);
+  const MadeAhead::Pause pause(&made_ahead_, ino);
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);

@@ -25,7 +25,7 @@ std::vector<HeldInode> Vfs::Held() {
   for (const auto& [ino, n] : inodes_) {
     const bool used = n->readers + n->writers > 0 || !n->writes.clean() || !n->locks.empty();
     // What nobody knows of yet is no server's to give back.
-    const bool unknown = n->ahead && !n->tried_to_tell;
+    const bool unknown = n->made.file() && !n->made.tried_to_tell();
     n->claimed = used && !unknown && n->generation == session_.generation();
     if ((n->lease == LeaseMode::kNone && !n->claimed) || n->generation != session_.generation()) continue;
     const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->writes.clean());
@@ -64,7 +64,7 @@ Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
   for (const auto& n : all) Lapse(*n);
   for (const NotTaken& t : not_taken) {
     auto it = inodes_.find(t.ino);
-    if (it == inodes_.end() || it->second->ahead) continue;  // it may never have been made
+    if (it == inodes_.end() || it->second->made.file()) continue;  // it may never have been made
     it->second->owes_release = t.lock ? it->second->owes_release : 0;
     Lose(it->second, t.lock ? "another client was given a lock that this one had" : "it is not there any more");
   }
@@ -136,9 +136,9 @@ Task<void> Vfs::LogLoss(InodeId ino, std::string why) {
 
 // Everything the server granted is gone, and so is what was buffered under it: its handles give EIO.
 void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
-  if (n.ahead) MadeKnown(n);  // nobody will hear of it
   ++n.era;
   n.loss = loss.value_or(Error(FsError::kIo, "this file was open when the mount lost its session: open it again"));
+  made_ahead_.LoseAll(n.made, n.loss);
   n.base_version.reset();
   n.lease = LeaseMode::kNone;
   n.owes_release = 0;

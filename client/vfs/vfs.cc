@@ -17,7 +17,7 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
       write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
       blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_),
-      kernel_view_(kernel, ForKernelView(), scope_) {}
+      kernel_view_(kernel, ForKernelView(), scope_), made_ahead_(options.make_ahead, ForMadeAhead(), counters_, scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -27,7 +27,7 @@ void Vfs::Start() { scope_.Spawn(write_back_.Periodic()); }
 Task<Result<void>> Vfs::FlushAll() {
   std::vector<std::shared_ptr<VfsInode>> dirty;
   for (auto& [ino, n] : inodes_) {
-    if (!n->writes.clean() || n->ahead) dirty.push_back(n);
+    if (!n->writes.clean() || n->made.file()) dirty.push_back(n);
   }
   Error first;
   for (auto& n : dirty) {
@@ -94,7 +94,7 @@ void Vfs::NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime) {
 
 Task<bool> Vfs::MayTellRead(std::shared_ptr<VfsInode> inode) {
   if (!inode || !inode->attr_known || inode->generation != session_.generation()) co_return false;
-  co_return !inode->ahead || (co_await TellMade(inode, false)).ok();
+  co_return !inode->made.file() || (co_await made_ahead_.Tell(MadeOf(inode), false)).ok();
 }
 
 Task<bool> Vfs::TellRead(std::shared_ptr<VfsInode> inode, std::optional<int64_t> read_ns) {
@@ -211,6 +211,24 @@ KernelViewNeeds Vfs::ForKernelView() {
   return needs;
 }
 
+InodeMadePtr Vfs::MadeOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->made}; }
+
+MadeAheadNeeds Vfs::ForMadeAhead() {
+  const auto of = [this](const InodeMadePtr& made) { return InodeWith(&VfsInode::made, made.get()); };
+  MadeAheadNeeds needs;
+  needs.now_is = [this] { return std::pair(session_.generation(), session_.term()); };
+  needs.tell = [this, of](InodeMadePtr made, bool durable) { return CommitMade(of(made), durable); };
+  needs.lost = [this, of](const InodeMadePtr& made, const MadeFile& file) { CouldNotBeMade(of(made), file); };
+  needs.maybe_unused = [this, of](const InodeMadePtr& made) {
+    if (const auto inode = of(made)) DropIfIdle(inode);
+  };
+  needs.pause_ended = [this](InodeId dir) {  // it may have another layout now
+    const auto it = inodes_.find(dir);
+    if (it != inodes_.end() && it->second->attr.type == FileType::kDirectory) it->second->layout_known = false;
+  };
+  return needs;
+}
+
 Task<Result<void>> Vfs::SetLock(VfsHandlePtr h, LockIn lock, std::shared_ptr<LockWait> wait) {
   return file_locks_.Set(LocksOf(h->inode), lock, std::move(wait), [this, h] { return CheckHandle(*h); });
 }
@@ -253,7 +271,7 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.recalls > 0) out << ", its lease is being given up";
   if (n.in_kernel.forgetting()) out << ", the kernel is asked " << n.in_kernel.forgetting_calls() << " times to forget its pages";
   if (nodes_.IsResizing(ino)) out << ", its size is being changed";
-  if (n.ahead) out << (n.telling ? ", the server is being told that it was made" : ", made and not told to the server yet");
+  if (n.made.file()) out << (n.made.telling() ? ", the server is being told that it was made" : ", made and not told to the server yet");
   out << ", " << n.writes.dirty().bytes() << " bytes unwritten";
   if (!n.writes.clean()) {
     out << " (" << n.writes.dirty().batches() << " batches, " << n.writes.dirty().taken() << " on their way, " << n.writes.failures() << " failed";
@@ -272,7 +290,7 @@ std::vector<InodeWaits> Vfs::Waits() const {
     w.room = n->writes.waits_for_room();
     w.dirty = !n->writes.clean();
     w.paused = n->writes.pauses() > 0;
-    if (n->ahead) w.ahead_in = n->ahead->parent;
+    if (n->made.file()) w.ahead_in = n->made.file()->parent;
     const bool any = n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut || w.room || w.dirty || w.ahead_in;
     if (any) out.push_back(w);
   }

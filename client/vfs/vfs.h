@@ -37,6 +37,7 @@
 #include "client/vfs/kernel.h"
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/last_known.h"
+#include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/node_cache.h"
 #include "client/vfs/read_pattern.h"
@@ -63,7 +64,7 @@ struct VfsOptions {
   int64_t write_back_delay_ns = 5 * kSecond;  // dirty bytes start to leave after this at the latest
   size_t max_batches_per_inode = 3;  // stripes of one inode being written at once
   bool relatime = true;  // reading moves atimes (atimes.h)
-  bool make_ahead = true;  // files are made in one call, where no other client can notice (ahead.cc)
+  bool make_ahead = true;  // files are made in one call, where no other client can notice (made_ahead.h)
   // Directories are shown as last seen when the servers are gone for good and the lease has run out (LastKnown).
   bool show_last_known = false;
 };
@@ -127,7 +128,7 @@ class Vfs {
   std::vector<InodeId> Leased() const;
   std::vector<FileLock> HeldLocks();
   // SessionHandlers::before_call: files that the call is about, or in a directory that it is about, and the server does
-  // not know yet (ahead.cc).
+  // not know yet (made_ahead.h).
   std::optional<Task<Result<void>>> TellBefore(const SessionCallNames& named);
 
   // ---- Names (namespace.cc)
@@ -274,6 +275,8 @@ class Vfs {
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
   KernelViewNeeds ForKernelView();
   static InodeInKernelPtr InKernel(const std::shared_ptr<VfsInode>& inode);  // null of null
+  MadeAheadNeeds ForMadeAhead();
+  static InodeMadePtr MadeOf(const std::shared_ptr<VfsInode>& inode);
   static InodeLocksPtr LocksOf(const std::shared_ptr<VfsInode>& inode);
   // The inode of a room's part; null if another object stands for it now.
   template <class Part>
@@ -303,20 +306,6 @@ class Vfs {
   void EndTakeUp(VfsInode& n);
 
   // ahead.cc
-  // While it lives nothing is made ahead in the directory. 0: it is none; nullopt: in any, as it is not known which.
-  class AheadPause {
-   public:
-    AheadPause(Vfs* vfs, std::optional<InodeId> dir);
-    AheadPause(const AheadPause&) = delete;
-    AheadPause& operator=(const AheadPause&) = delete;
-    ~AheadPause();
-
-   private:
-    Vfs* const vfs_;
-    const std::optional<InodeId> dir_;
-  };
-  bool NumbersLeft();
-  // Whether the next files in `parent` are to be made ahead is decided by the second one made there in a row.
   void AskAhead(InodeId parent, MakeNodeRequest* r);
   void TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked);
   // nullopt: the server must be asked. No await between the decision and the file.
@@ -326,18 +315,12 @@ class Vfs {
   VfsInode* Untold(InodeId ino);
   // Nothing: it is the server's business.
   std::optional<EntryOut> SetAhead(const Caller& who, InodeId ino, const SetAttrIn& set);
-  void MadeKnown(VfsInode& n);  // or nobody's any more
   // `bare`: the commit did nothing but make it.
   void MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<CommitReply>& reply, uint64_t since, bool bare);
-  Task<void> Tell(std::shared_ptr<VfsInode> inode, bool durable);  // REQUIRES: VfsInode::telling was set for it
-  // Ok also if the server knows it already; VfsInode::lost if it cannot be made.
-  Task<Result<void>> TellMade(std::shared_ptr<VfsInode> inode, bool durable);
-  Task<Result<void>> TellIn(std::optional<InodeId> dir);  // nullopt: in all
-  std::vector<std::shared_ptr<VfsInode>> MadeAheadOf(const SessionCallNames& named) const;
-  Task<Result<void>> TellAll(std::vector<std::shared_ptr<VfsInode>> files);
+  void CouldNotBeMade(const std::shared_ptr<VfsInode>& inode, const MadeFile& file);
+  Task<void> CommitMade(std::shared_ptr<VfsInode> inode, bool durable);  // of nothing else
   // All that the server does not know and nobody else may see before the lease is given up. Under lease_mu.
   Task<Result<void>> FlushHeld(std::shared_ptr<VfsInode> inode);
-  Task<void> TellOld();  // of what is neither closed nor synced, while there is anything
 
   // lease.cc, file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
@@ -461,23 +444,6 @@ class Vfs {
   Event create_ended_;
   std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
-  // What was made and not told to the server yet, by directory.
-  struct MadeAhead {
-    std::map<InodeId, std::shared_ptr<VfsInode>> files;
-    int64_t last_ns = 0;  // the directory's times, which grow
-  };
-  std::map<InodeId, MadeAhead> ahead_;
-  size_t made_ahead_ = 0;  // files in it
-  bool tells_old_ = false;
-  std::map<InodeId, size_t> ahead_pauses_;  // 0: of all directories
-  InodeId last_made_in_;
-  bool sets_ahead_ = false;  // the server can be told of changes of a file with the file
-  struct Numbers {
-    uint64_t next = 0, end = 0;
-    std::string proof;
-  };
-  std::deque<Numbers> numbers_;  // for files to be made ahead
-  std::pair<uint64_t, uint64_t> numbers_of_;           // generation and term
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   IoCounters counters_;
   CallList calls_;
@@ -489,6 +455,7 @@ class Vfs {
   WriteBack write_back_;
   StripeBlocks blocks_;
   KernelView kernel_view_;
+  MadeAhead made_ahead_;
 };
 
 }  // namespace stria

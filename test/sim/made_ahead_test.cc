@@ -1,4 +1,4 @@
-// Files of which the metadata server is told with their first bytes (client/vfs/ahead.cc): what that costs, and that nobody
+// Files of which the metadata server is told with their first bytes (client/vfs/made_ahead.h): what that costs, and that nobody
 // can notice.
 #include <gtest/gtest.h>
 

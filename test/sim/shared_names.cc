@@ -15,7 +15,7 @@
 // client does not come back to say it again (BeforePowerCut): then the directory's history ends there.
 //
 // At first a directory is its maker's alone, who may then make files in it before the server hears of them
-// (client/vfs/ahead.cc), until the others come. A file that was neither closed nor synced may go with its client, or its
+// (client/vfs/made_ahead.h), until the others come. A file that was neither closed nor synced may go with its client, or its
 // session: as if it had been removed by somebody at any time since.
 #include <fmt/format.h>
 
