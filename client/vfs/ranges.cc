@@ -1,8 +1,9 @@
-// Ranges of a file that change without bytes being written: holes, growth, clones. The server does it, after
-// all that was written before: commits are a prefix of the writes.
+// Ranges of a file that change without bytes being written: holes, growth, clones, bytes that move (gather.h). The server
+// does it, after all that was written before: commits are a prefix of the writes.
 #include <algorithm>
 #include <utility>
 
+#include "client/vfs/gather.h"
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
 #include "common/sabotage.h"
@@ -94,6 +95,77 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   RangeChanged(*target, to_offset, reply->cloned, reply->attr, reply->seq, since);
   target->KnownDurable({session_.term(), reply->seq});
   co_return reply->cloned;
+}
+
+// With the inode's open_mu and lease_mu.
+class Vfs::HeldForGather : public FileForGather {
+ public:
+  HeldForGather(Vfs* vfs, std::shared_ptr<VfsInode> inode) : vfs_(vfs), inode_(std::move(inode)) {}
+
+  Task<Result<void>> Begin() {
+    VfsInode& n = *inode_;
+    unchanged_ = co_await n.open_mu.Lock();
+    n.open_mu.HeldFor("gather");
+    held_ = co_await n.lease_mu.Lock();
+    n.lease_mu.HeldFor("gather");
+    if (!held()) co_return Error(FsError::kBusy, "another mount has the file open");
+    if (n.layout.arrangement != Arrangement::kGathered) {
+      co_return Error(FsError::kInval, "the layout of the file is not gathered");
+    }
+    CO_RETURN_IF_ERROR(co_await vfs_->FlushInode(inode_, false));
+    pause_.emplace(WritesOf(inode_));
+    co_await pause_->Begin();
+    co_return Ok();
+  }
+
+  const Layout& layout() const override { return inode_->layout; }
+  uint64_t size() const override { return inode_->attr.size; }
+  std::unique_ptr<GrantSource> Source() override { return vfs_->pool_.SourceFor(inode_->ino, inode_->layout); }
+  bool held() const override { return vfs_->HoldsFor(*inode_, true) && inode_->lease == LeaseMode::kExclusive; }
+
+  Task<Result<BufferChain>> Read(uint64_t offset, uint64_t length) override {
+    CO_RETURN_IF_ERROR(co_await vfs_->mappings_.Ensure(MappingOf(inode_), offset, length, false));
+    const auto mapped = inode_->mapping.known().Lookup(offset, length).value_or(std::vector<Segment>());
+    for (const Segment& s : mapped) {
+      if (s.kind == Segment::Kind::kHole) co_return Error(FsError::kInval, "the range has a hole");
+    }
+    auto read = co_await vfs_->ReadRange(inode_, nullptr, offset, length);
+    if (read.ok() && read->size() != length) co_return Error(FsError::kAgain, "the file became shorter meanwhile");
+    co_return read;
+  }
+
+  Task<Result<void>> Swap(uint64_t offset, uint64_t length, StripeInfo stripe) override {
+    VfsInode& n = *inode_;
+    if (n.writes.clean()) n.writes.SetMtime(n.attr.mtime_ns);  // the content is what it was
+    Extent extent{.file_offset = offset, .length = length, .stripe = stripe.id, .stripe_offset = 0};
+    const auto reply = co_await vfs_->CommitPieces(inode_, {std::move(stripe)}, {std::move(extent)}, uint64_t{0}, false);
+    if (n.writes.clean()) n.writes.SetMtime(std::nullopt);
+    if (!reply.ok()) co_return reply.error();
+    n.in_kernel.KeptPagesAreOld();
+    if (n.writes.clean()) n.attr = reply->attr;
+    co_return Ok();
+  }
+
+ private:
+  Vfs* const vfs_;
+  const std::shared_ptr<VfsInode> inode_;
+  SemaphoreHold unchanged_, held_;
+  std::optional<WriteBackPause> pause_;
+};
+
+Task<Result<void>> Vfs::Gather(Caller who, InodeId ino, std::string text) {
+  CO_ASSIGN_OR_RETURN(GatherRequest request, ParseGather(text));
+  VfsHandle flags;
+  flags.write = true;
+  CO_ASSIGN_OR_RETURN(const Opened opened, co_await Open(who, ino, /*truncate=*/false, std::move(flags)));
+  const HoldForGather hold = [this, inode = opened.handle->inode]() -> Task<Result<std::unique_ptr<FileForGather>>> {
+    auto file = std::make_unique<HeldForGather>(this, inode);
+    CO_RETURN_IF_ERROR(co_await file->Begin());
+    co_return std::unique_ptr<FileForGather>(std::move(file));
+  };
+  auto done = co_await GatherColumns(io_, std::move(request), hold);
+  CO_RETURN_IF_ERROR(co_await Release(std::move(who), opened.handle));
+  co_return done;
 }
 
 }  // namespace stria

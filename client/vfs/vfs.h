@@ -379,6 +379,9 @@ class Vfs {
   void RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq, uint64_t since);
   Task<Result<void>> Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length);
 
+  class HeldForGather;
+  Task<Result<void>> Gather(Caller who, InodeId ino, std::string text);
+
   // flush.cc
   void TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buffer bytes, bool grows);
   void StartWriteBack(const std::shared_ptr<VfsInode>& inode) { write_back_.Start(WritesOf(inode)); }
@@ -393,12 +396,6 @@ class Vfs {
   Task<Result<CommitReply>> CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
                                          std::vector<Extent> extents, std::optional<uint64_t> grow_to,
                                          bool durable);  // no grow_to: append
-
-  // gather.cc
-  Task<Result<void>> Gather(Caller who, InodeId ino, std::string text);
-  Task<Result<void>> GatherColumns(std::shared_ptr<VfsInode> inode, uint64_t offset, std::vector<uint64_t> columns);
-  Task<Result<size_t>> GatherOneStripe(std::shared_ptr<VfsInode> inode, uint64_t offset,
-                                       std::vector<uint64_t> columns);
 
   // read.cc
   // What a range has at one moment, uncopied as far as possible.

@@ -3,7 +3,7 @@
 //   of files        .hosts .locations .locations@OFF+LEN .local .health
 //   of files and directories   .layout (can be set) .io .node (that the mount is on)
 //   of directories  .rbytes .rfiles
-//   to be set only, of files   .gather (gather.cc)
+//   to be set only, of files   .gather (gather.h)
 //
 // None of them is listed. Values have at most kMaxXattrValueBytes.
 #pragma once

@@ -2,7 +2,7 @@
 //
 // 1. The file's layout becomes gathered (its protection stays), at the place that is asked for.
 // 2. locality/gather_plan cuts the file; holes stay holes.
-// 3. The mount moves one stripe after another (user.stria.gather, client/vfs/gather.cc): interrupted at any point,
+// 3. The mount moves one stripe after another (user.stria.gather, client/vfs/gather.h): interrupted at any point,
 //    the file is whole, in part as it was.
 #include <fcntl.h>
 #include <sys/stat.h>
