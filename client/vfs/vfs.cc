@@ -17,6 +17,7 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
       write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
       blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_),
+      read_path_(options.readahead_bytes, mappings_, blocks_, io_.peers, scope_),
       kernel_view_(kernel, ForKernelView(), scope_), made_ahead_(options.make_ahead, ForMadeAhead(), counters_, scope_) {}
 
 // Frames first: they refer to everything else.

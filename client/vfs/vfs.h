@@ -40,7 +40,7 @@
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/node_cache.h"
-#include "client/vfs/read_pattern.h"
+#include "client/vfs/read_path.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
@@ -89,10 +89,7 @@ struct VfsHandle {
   bool writes_through = false;  // the kernel's pages have what is written with this handle
   uint64_t generation = 0;  // of the session; older ones give EIO
   uint64_t era = 0;         // of the inode; the same
-  // Readahead state.
-  ReadPattern pattern;
-  uint64_t window_bytes = 0;
-  uint64_t ahead_to = 0;
+  FileReader reader;
 };
 using VfsHandlePtr = std::shared_ptr<VfsHandle>;
 
@@ -398,31 +395,16 @@ class Vfs {
                                          bool durable);  // no grow_to: append
 
   // read.cc
-  // What a range has at one moment, uncopied as far as possible.
-  struct ReadParts {
-    bool for_pages = false;
-    bool any = false;  // take what is there, for a file that changes all the time
-    bool patient = true;  // with data servers that may be back soon
-    uint64_t own_size = 0;  // the file is not shorter than this, whatever the server says
-    std::vector<BufferChain> pieces;                // in order
-    std::vector<Task<Result<BufferChain>>> parts;   // still to be fetched
-    std::vector<size_t> read_into;                  // of pieces, for each of parts
-  };
-  static Mappings::AtOnceHow AtOnce(const ReadParts& how) { return {how.for_pages, how.any, how.own_size}; }
   // Short if the file ends sooner. `h`, whose readahead is used, may be null.
   Task<Result<BufferChain>> ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
                                       bool for_pages = false);
-  Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
+  struct ReadHow {
+    bool for_pages = false;
+    bool any = false;  // take what is there, for a file that changes all the time
+  };
+  Task<Result<bool>> MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length, ReadHow how,
                              ReadParts* out);
-  Result<bool> AddParts(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
-                      bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
-  static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
   Task<Result<FileGrowth>> LookForGrowth(std::shared_ptr<VfsInode> inode);
-  std::optional<ShardRead> ShardOf(const VfsInode& n, uint64_t known) const;
-  Task<Result<BufferChain>> Fetch(ReadParts g);
-  bool NoteSequence(const std::shared_ptr<VfsInode>& inode, VfsHandle* h, uint64_t offset, uint64_t length);
-  bool LiesHere(const VfsInode& n, uint64_t offset) const;
-  Task<void> Prefetch(std::shared_ptr<VfsInode> inode, uint64_t offset, uint64_t length);
 
   VfsOptions options_;
   MetaSession& session_;
@@ -451,6 +433,7 @@ class Vfs {
   Residence residence_;
   WriteBack write_back_;
   StripeBlocks blocks_;
+  ReadPath read_path_;
   KernelView kernel_view_;
   MadeAhead made_ahead_;
 };
