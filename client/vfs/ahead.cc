@@ -49,7 +49,7 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
   if (found == inodes_.end()) return std::nullopt;
   VfsInode& dir = *found->second;
   // It may be on its way to be given up.
-  if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.changing() || dir.lease_waits > 0) return std::nullopt;
+  if (!dir.buffers_writes() || !HoldsFor(dir, true) || dir.turns.changing() || dir.turns.waited_for()) return std::nullopt;
   if (!dir.attr_known || dir.attr_stale || !dir.layout_known) return std::nullopt;
   if (!MadeAhead::SurelyMayCreate(who, dir.attr)) return std::nullopt;
   if (!nodes_.IsWhole(parent) || nodes_.FindEntry(parent, name) != InodeId()) return std::nullopt;
@@ -94,7 +94,7 @@ VfsInode* Vfs::Untold(InodeId ino) {
   if (found == inodes_.end() || !found->second->made.file()) return nullptr;
   VfsInode& n = *found->second;
   if (n.made.telling() || n.made.tried_to_tell() || !n.buffers_writes() || !HoldsFor(n, true)) return nullptr;
-  return n.changing() || n.lease_waits > 0 || n.cuts > 0 ? nullptr : &n;  // as in MakeAhead
+  return n.turns.changing() || n.turns.waited_for() || n.turns.being_cut() ? nullptr : &n;  // as in MakeAhead
 }
 
 std::optional<EntryOut> Vfs::SetAhead(const Caller& who, InodeId ino, const SetAttrIn& set) {

@@ -104,9 +104,9 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   LeaseMode lease = LeaseMode::kNone;
   if (inode) {
     const uint64_t era = session_.era();
-    DemandStep step(&inode->demand_at);
-    const auto held = co_await inode->lease_mu.Lock();
-    inode->lease_mu.HeldFor("flush for others");
+    DemandStep step = inode->turns.BeginDemand();
+    const auto held = co_await inode->turns.lease_mu.Lock();
+    inode->turns.lease_mu.HeldFor("flush for others");
     step.At(DemandAt::kFlush);
     if (!co_await FlushForOthers(inode, era)) co_return;
     lease = inode->lease;
@@ -133,7 +133,7 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
     co_return;
   }
   {
-    const Counted recalling(&inode->recalls);
+    const InodeTurns::Recalling recalling(&inode->turns);
     co_await CarryOutRecall(inode, std::move(e));
   }
   DropIfIdle(inode);
@@ -153,9 +153,9 @@ Task<void> Vfs::AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   VfsInode& n = *inode;
   const uint64_t era = session_.era();
-  DemandStep step(&n.demand_at);
-  SemaphoreHold held = co_await n.lease_mu.Lock();  // writers wait, nothing new becomes dirty
-  n.lease_mu.HeldFor("recall");
+  DemandStep step = n.turns.BeginDemand();
+  SemaphoreHold held = co_await n.turns.lease_mu.Lock();  // writers wait, nothing new becomes dirty
+  n.turns.lease_mu.HeldFor("recall");
   step.At(DemandAt::kFlush);
   const uint64_t grants = n.grants;
   const bool buffered = n.buffers_writes();

@@ -162,12 +162,12 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   std::optional<Resizing> resizing;
   while (true) {
     CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
-    CO_RETURN_IF_ERROR(co_await WritesMayStart(inode));
-    if (n.lease_mu.locked()) {
+    CO_RETURN_IF_ERROR(co_await turns_.WritesMayStart(TurnsOf(inode)));
+    if (n.turns.lease_mu.locked()) {
       // What is buffered is on its way for others: write after it. Who stands in line for it behind us comes after us; two
       // writers that looked again whether it is locked would hand it to each other for ever.
-      CO_RETURN_IF_ERROR(co_await TakeTurn(inode, &VfsInode::lease_mu, "write"));
-      if (!write_back_.RoomFor(length) || n.cuts > 0) continue;
+      CO_RETURN_IF_ERROR(co_await turns_.Take(TurnsOf(inode), &InodeTurns::lease_mu, "write"));
+      if (!write_back_.RoomFor(length) || n.turns.being_cut()) continue;
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {

@@ -20,7 +20,7 @@
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
-#include "client/vfs/waits.h"
+#include "client/vfs/turns.h"
 #include "client/vfs/write_back.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
@@ -43,20 +43,7 @@ class VfsInode {
   uint64_t generation = 0;     // of the session that granted it
   Layout layout;
   bool layout_known = false;
-  // Two locks, by their place in the order of waits (ARCHITECTURE.md).
-  // Held across calls that change what the server grants, or the file's shape: Open, Release, truncate, clone. They wait
-  // for other clients, so nothing that other clients wait for ever waits for it: no recall, no flush, no page.
-  InodeLock open_mu;
-  // Held while what is buffered under the lease is flushed for a recall or a flush that the server asked for, or moved
-  // by gather. No write starts meanwhile (but WritePages). Waits for data servers and the metadata server only.
-  // Never held while the kernel forgets pages. Who wants both takes open_mu first.
-  InodeLock lease_mu;
-  uint32_t lease_waits = 0;    // for either, perhaps not in its line yet
-  bool changing() const { return open_mu.locked() || lease_mu.locked(); }
-  uint32_t cuts = 0;           // calls under way during which no write starts (NoWrites)
-  Event cut_ended;             // pulsed when one ended
-  uint32_t recalls = 0;        // being carried out
-  DemandAt demand_at = DemandAt::kNowhere;  // the recall or flush that is
+  InodeTurns turns{ino};
   uint32_t opening = 0;        // Opens of it under way
   // Not held here since this call, and the server does not surely know; 0: no.
   uint64_t owes_release = 0;
@@ -119,8 +106,7 @@ class VfsInode {
 
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
-    return readers + writers > 0 || lease != LeaseMode::kNone || !writes.clean() || changing() ||
-           lease_waits > 0 || recalls > 0 || cuts > 0 || atime.telling() || locks.in_use() || met_creating ||
+    return readers + writers > 0 || lease != LeaseMode::kNone || !writes.clean() || turns.in_use() || atime.telling() || locks.in_use() || met_creating ||
            owes_release > 0 || made.in_use();
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
@@ -129,7 +115,7 @@ class VfsInode {
     return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared && owes_release == 0;
   }
   // Kept for the next open only.
-  bool idle() const { return readers + writers == 0 && writes.clean() && opening == 0 && !changing(); }
+  bool idle() const { return readers + writers == 0 && writes.clean() && opening == 0 && !turns.changing(); }
   void NoteBelowDirty() {
     below_dirty.reset();
     if (buffers_writes() && attr_known && !base_version && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), grants};
@@ -153,21 +139,6 @@ class VfsInode {
   bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.
   bool knows_better() const { return buffers_writes() || base_version.has_value(); }
-};
-
-// While it lives no write to the inode starts (but WritePages).
-class NoWrites {
- public:
-  explicit NoWrites(std::shared_ptr<VfsInode> inode) : inode_(std::move(inode)) { ++inode_->cuts; }
-  NoWrites(const NoWrites&) = delete;
-  NoWrites& operator=(const NoWrites&) = delete;
-  ~NoWrites() {
-    --inode_->cuts;
-    inode_->cut_ended.Pulse();
-  }
-
- private:
-  const std::shared_ptr<VfsInode> inode_;
 };
 
 }  // namespace stria

@@ -14,10 +14,6 @@ constexpr size_t kMaxIdleInodes = 20'000;
 constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
 // Of the mapping that an open asks for: a small file's.
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
-
-Error ServersSilent() {
-  return Error(FsError::kTimedOut, "what was asked of this file before waits for servers that do not answer");
-}
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
@@ -89,40 +85,12 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
   co_return Ok();
 }
 
-// Whoever holds it gives it up in bounded time, but a recall, which goes on until its bytes are written or the
-// session is lost; and lost it is only once a server can be asked again.
-Task<Result<SemaphoreHold>> Vfs::TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for) {
-  // Who held it last must not drop the inode when it is ours: there would be two of it.
-  const Counted waits(&inode->lease_waits);
-  while (true) {
-    auto held = co_await WithTimeout(session_.options().timeout_ns, ((*inode).*line).Lock());
-    if (held) {
-      ((*inode).*line).HeldFor(held_for);
-      co_return std::move(*held);
-    }
-    if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
-  }
-}
-
-Task<Result<void>> Vfs::WritesMayStart(std::shared_ptr<VfsInode> inode) {
-  const Counted waits(&inode->lease_waits);
-  const auto none = [](VfsInode* n) -> Task<bool> {
-    while (n->cuts > 0) co_await n->cut_ended.Wait();
-    co_return true;
-  };
-  while (inode->cuts > 0) {
-    if (co_await WithTimeout(session_.options().timeout_ns, none(inode.get()))) break;
-    if (session_.LeaseLeftNs() <= 0) co_return ServersSilent();
-  }
-  co_return Ok();
-}
-
 Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write,
                                 bool truncate, bool again) {
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu, truncate ? "truncation" : "open"));
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, truncate ? "truncation" : "open"));
   SemaphoreHold both;
   if (Sabotaged(Sabotage::kOpenHoldsLeaseMu)) {
-    CO_ASSIGN_OR_RETURN(both, co_await TakeTurn(inode, &VfsInode::lease_mu, "open"));
+    CO_ASSIGN_OR_RETURN(both, co_await turns_.Take(TurnsOf(inode), &InodeTurns::lease_mu, "open"));
   }
   // A shared lease is asked for anew: the next one may be better.
   const bool shared = inode->lease == LeaseMode::kShared && !again;
@@ -134,7 +102,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   std::optional<Resizing> resizing;
   std::optional<WriteBackPause> pause;
   if (truncate) {
-    no_writes.emplace(inode);
+    no_writes.emplace(TurnsOf(inode));
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
     // what was there before the last writes. Unless there is no place for it: then it stays with us until it is cut off.
     if (const auto flushed = co_await FlushInode(inode, false); FindsNoPlace(flushed.code())) {
@@ -222,8 +190,8 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   // what the Create's answer grants. One that begins later has a higher number, and outlasts this.
   const uint64_t grants = n.grants;
   while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
-  const auto held = co_await n.open_mu.Lock();
-  n.open_mu.HeldFor("release");
+  const auto held = co_await n.turns.open_mu.Lock();
+  n.turns.open_mu.HeldFor("release");
   // Who was granted it again gives it back.
   if (n.readers + n.writers > 0 || n.opening > 0 || !n.writes.clean() || n.grants != grants) co_return true;
   if (made_ahead_.Unknown(n.ino) != nullptr) co_return true;  // it is used: it goes when it has not been for longer
@@ -253,7 +221,7 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   const std::shared_ptr<VfsInode> inode = it->second;
   VfsInode& n = *inode;
   const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
-  const bool used = n.made.file() || !n.idle() || n.lease_waits > 0 || n.atime.telling() || n.locks.in_use();
+  const bool used = n.made.file() || !n.idle() || n.turns.waited_for() || n.atime.telling() || n.locks.in_use();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
   r->header.trace_id = session_.NumberCall();

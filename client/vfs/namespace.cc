@@ -82,8 +82,8 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   std::optional<Resizing> resizing;
   bool unflushed = false, cut = false;
   if (inode) {
-    CO_ASSIGN_OR_RETURN(held, co_await TakeTurn(inode, &VfsInode::open_mu, "change of attributes"));
-    no_writes.emplace(inode);
+    CO_ASSIGN_OR_RETURN(held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, "change of attributes"));
+    no_writes.emplace(TurnsOf(inode));
     // Of what the server never had nothing is stored to be cut off at once: it goes from here, and the rest is what the file
     // shall be. Who has it open for writing is not refused.
     if (set.size && SetsOnlySize(set) && HoldsFor(*inode, true) && inode->CutsDirtyBytesOnly(*set.size)) {

@@ -27,8 +27,8 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->for_read, true, false, /*again=*/true));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(inode, &VfsInode::open_mu, "change of a range"));
-  const NoWrites no_writes(inode);
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, "change of a range"));
+  const NoWrites no_writes(TurnsOf(inode));
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
   r.header.opened = inode->proof;
@@ -77,8 +77,8 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
   if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->for_read, true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
-  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await TakeTurn(target, &VfsInode::open_mu, "clone"));
-  const NoWrites no_writes(target);
+  CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(target), &InodeTurns::open_mu, "clone"));
+  const NoWrites no_writes(TurnsOf(target));
   CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
   CloneRequest r;
   r.from = source->ino;
@@ -104,10 +104,10 @@ class Vfs::HeldForGather : public FileForGather {
 
   Task<Result<void>> Begin() {
     VfsInode& n = *inode_;
-    unchanged_ = co_await n.open_mu.Lock();
-    n.open_mu.HeldFor("gather");
-    held_ = co_await n.lease_mu.Lock();
-    n.lease_mu.HeldFor("gather");
+    unchanged_ = co_await n.turns.open_mu.Lock();
+    n.turns.open_mu.HeldFor("gather");
+    held_ = co_await n.turns.lease_mu.Lock();
+    n.turns.lease_mu.HeldFor("gather");
     if (!held()) co_return Error(FsError::kBusy, "another mount has the file open");
     if (n.layout.arrangement != Arrangement::kGathered) {
       co_return Error(FsError::kInval, "the layout of the file is not gathered");

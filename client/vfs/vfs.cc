@@ -11,6 +11,7 @@ namespace stria {
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
+      turns_(session.options().timeout_ns, [this] { return session_.LeaseLeftNs() > 0; }),
       nodes_(options.max_cached_entries, ForNodes()), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()),
       file_locks_(ForLocks(), calls_, scope_),
       last_known_(options.show_last_known, ForLastKnown(), nodes_.attrs(), nodes_.entries()),
@@ -141,6 +142,8 @@ MappingsNeeds Vfs::ForMappings() {
   return needs;
 }
 
+InodeTurnsPtr Vfs::TurnsOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->turns}; }
+
 InodeWritesPtr Vfs::WritesOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->writes}; }
 
 WriteBackOptions Vfs::OptionsOfWriteBack() const {
@@ -197,11 +200,11 @@ KernelViewNeeds Vfs::ForKernelView() {
   KernelViewNeeds needs;
   needs.may_show_growth = [this](const InodeInKernelPtr& of) {
     const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
-    return inode && inode->reading > 0 && inode->cuts == 0 && !nodes_.IsResizing(inode->ino);
+    return inode && inode->reading > 0 && !inode->turns.being_cut() && !nodes_.IsResizing(inode->ino);
   };
   needs.being_cut = [this](const InodeInKernelPtr& of) {
     const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
-    return inode && inode->cuts > 0;
+    return inode && inode->turns.being_cut();
   };
   needs.look = [this](InodeInKernelPtr of) -> Task<Result<FileGrowth>> {
     const auto inode = InodeWith(&VfsInode::in_kernel, of.get());
@@ -267,9 +270,9 @@ std::string Vfs::Describe(InodeId ino) const {
   if (n.for_write) out << " for writing";
   if (n.opening > 0) out << ", " << n.opening << " opens are under way";
   if (n.base_version) out << ", with bytes of before the session lapsed";
-  if (n.open_mu.locked()) out << ", a call that changes it is under way (" << n.open_mu.held_for() << ")";
-  if (n.lease_mu.locked()) out << ", it is being flushed for others (" << n.lease_mu.held_for() << ")";
-  if (n.recalls > 0) out << ", its lease is being given up";
+  if (n.turns.open_mu.locked()) out << ", a call that changes it is under way (" << n.turns.open_mu.held_for() << ")";
+  if (n.turns.lease_mu.locked()) out << ", it is being flushed for others (" << n.turns.lease_mu.held_for() << ")";
+  if (n.turns.recalling()) out << ", its lease is being given up";
   if (n.in_kernel.forgetting()) out << ", the kernel is asked " << n.in_kernel.forgetting_calls() << " times to forget its pages";
   if (nodes_.IsResizing(ino)) out << ", its size is being changed";
   if (n.made.file()) out << (n.made.telling() ? ", the server is being told that it was made" : ", made and not told to the server yet");
@@ -287,12 +290,13 @@ std::string Vfs::Describe(InodeId ino) const {
 std::vector<InodeWaits> Vfs::Waits() const {
   std::vector<InodeWaits> out;
   for (const auto& [ino, n] : inodes_) {
-    InodeWaits w{ino, n->open_mu.held_for(), n->lease_mu.held_for(), n->demand_at, n->in_kernel.forgetting(), n->cuts > 0};
+    const InodeTurns& turns = n->turns;
+    InodeWaits w{ino, turns.open_mu.held_for(), turns.lease_mu.held_for(), turns.demand_at(), n->in_kernel.forgetting(), turns.being_cut()};
     w.room = n->writes.waits_for_room();
     w.dirty = !n->writes.clean();
     w.paused = n->writes.pauses() > 0;
     if (n->made.file()) w.ahead_in = n->made.file()->parent;
-    const bool any = n->changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut || w.room || w.dirty || w.ahead_in;
+    const bool any = turns.changing() || w.demand != DemandAt::kNowhere || w.forgetting || w.cut || w.room || w.dirty || w.ahead_in;
     if (any) out.push_back(w);
   }
   return out;

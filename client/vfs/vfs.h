@@ -45,6 +45,7 @@
 #include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
 #include "client/vfs/stripe_blocks.h"
+#include "client/vfs/turns.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
 #include "common/buffer.h"
@@ -269,6 +270,7 @@ class Vfs {
   static InodeMappingPtr MappingOf(const std::shared_ptr<VfsInode>& inode);
   WriteBackOptions OptionsOfWriteBack() const;
   WriteBackNeeds ForWriteBack();
+  static InodeTurnsPtr TurnsOf(const std::shared_ptr<VfsInode>& inode);
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
   KernelViewNeeds ForKernelView();
   static InodeInKernelPtr InKernel(const std::shared_ptr<VfsInode>& inode);  // null of null
@@ -334,9 +336,6 @@ class Vfs {
   void TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
   Result<void> CheckHandle(const VfsHandle& h) const;
-  // VfsInode::open_mu or lease_mu. Waits as long as the servers answer, and the session's timeout if they do not.
-  Task<Result<SemaphoreHold>> TakeTurn(std::shared_ptr<VfsInode> inode, InodeLock VfsInode::*line, const char* held_for);
-  Task<Result<void>> WritesMayStart(std::shared_ptr<VfsInode> inode);
   Task<Result<void>> WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages);
   Task<void> ForgetPages(const std::shared_ptr<VfsInode>& inode, uint64_t offset, uint64_t length) {
     return kernel_view_.ForgetPages(InKernel(inode), offset, length);
@@ -413,6 +412,7 @@ class Vfs {
   StripeReader& reader_;
   KernelCache& kernel_;
 
+  Turns turns_;
   NodeCache nodes_;
   Mappings mappings_;
   uint64_t events_seen_ = 0;  // by the server's pushes alone
