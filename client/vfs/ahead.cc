@@ -26,15 +26,11 @@ void Vfs::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked) {
   if (reply.numbers > 0) made_ahead_.TakeNumbers(reply.first_number, reply.numbers, reply.numbers_proof, reply.sets);
   const std::shared_ptr<VfsInode> dir = InodeOf(parent);
   VfsInode& n = *dir;
-  if (n.generation != session_.generation()) DropState(n);
-  n.lease = n.recalled_at > asked ? n.recalled_to : LeaseMode::kExclusive;  // as in TakeGrant
-  n.for_write = n.lease == LeaseMode::kExclusive;
-  n.proof = reply.alone_proof;
-  ++n.grants;
-  n.owes_release = 0;
+  if (n.lease.generation() != session_.generation()) DropState(n);
+  n.lease.TakeAlone(reply.alone_proof, asked);
   n.layout = reply.layout;
   n.layout_known = true;
-  if (reply.node.parent && n.told_at <= asked && reply.node.parent->version >= n.attr.version) {
+  if (reply.node.parent && !n.lease.ToldSince(asked) && reply.node.parent->version >= n.attr.version) {
     n.attr = *reply.node.parent;
     n.attr_known = true;
     n.attr_stale = false;
@@ -66,10 +62,7 @@ std::optional<Vfs::Opened> Vfs::MakeAhead(const Caller& who, InodeId parent, con
 
   const std::shared_ptr<VfsInode> inode = InodeOf(number.ino);
   VfsInode& n = *inode;
-  n.lease = LeaseMode::kExclusive;
-  n.for_read = n.for_write = true;
-  n.proof = number.proof;
-  ++n.grants;
+  n.lease.TakeMade(number.proof);
   n.layout = dir.layout;
   n.layout_known = true;
   n.attr.ino = number.ino;
@@ -134,7 +127,7 @@ void Vfs::CouldNotBeMade(const std::shared_ptr<VfsInode>& inode, const MadeFile&
   VfsInode& n = *inode;
   nodes_.ForgetEntry(file.parent, file.name);
   DropLease(n);
-  n.owes_release = session_.NumberCall();  // after a restart of the server it was claimed
+  n.lease.Owe(session_.NumberCall());  // after a restart of the server it was claimed
   n.attr_known = false;
   n.attr.nlink = 0;
   DropUnreachable(inode);
@@ -148,16 +141,16 @@ Task<void> Vfs::CommitMade(std::shared_ptr<VfsInode> inode, bool durable) {
   CommitRequest r;
   r.ino = n.ino;
   r.make = made_ahead_.BeginTelling(n.made);
-  r.header.opened = n.proof;
+  r.header.opened = n.lease.proof();
   r.durable = durable;
   const uint64_t since = nodes_.epoch();
-  const uint64_t generation = n.generation;
+  const uint64_t generation = n.lease.generation();
   Result<CommitReply> reply = FsError::kFenced;
   if (generation == session_.generation()) {
     reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), n.made.maker());
   }
   MadeAnswered(inode, reply, since, true);
-  if (!reply.ok() || n.generation != generation) co_return;
+  if (!reply.ok() || n.lease.generation() != generation) co_return;
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
   (void)Remember(reply->attr, nodes_.SinceChange(since));

@@ -40,7 +40,7 @@ std::shared_ptr<VfsInode> Vfs::InodeOf(InodeId ino) {
   auto& slot = inodes_[ino];
   if (slot) return slot;
   slot = std::make_shared<VfsInode>(ino, residence_.TallyOf(ino), mappings_.budget());
-  slot->generation = session_.generation();  // what it learns before it is granted anything is of this session, too
+  slot->lease.BelongsTo(session_.generation());  // what it learns before it is granted anything is of this session, too
   return slot;
 }
 
@@ -86,7 +86,7 @@ bool Vfs::IsGrowing(InodeId ino) const {
 
 bool Vfs::PagesGated(const VfsInode& n) const {
   if (!n.in_kernel.has_pages()) return false;
-  const bool nobody_writes = n.writers == 0 && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
+  const bool nobody_writes = n.writers == 0 && n.lease.caches();
   const bool new_enough = n.in_kernel.PagesAre(n.in_kernel.WantedAt(n.attr.data_version));
   return !nobody_writes || !new_enough || nodes_.IsResizing(n.ino);
 }

@@ -7,10 +7,6 @@
 
 namespace stria {
 namespace {
-// A lease that cannot be given up because its bytes cannot be written is tried again until the session
-// is fenced; the pause grows with the server's patience in mind.
-constexpr int64_t kGiveUpPauseNs = 200 * kMillisecond;
-
 bool AboutInode(SessionEvent::Kind k) {
   return k == SessionEvent::Kind::kInvalidateAttr || k == SessionEvent::Kind::kInvalidateData ||
          k == SessionEvent::Kind::kRecall;
@@ -19,9 +15,9 @@ bool AboutInode(SessionEvent::Kind k) {
 
 void Vfs::EventCame(const SessionEvent& e) {
   nodes_.Invalidate();
-  ++events_seen_;
+  leases_.EventSeen();
   // Answers that come between now and OnEvent may be from before it.
-  if (auto it = inodes_.find(e.ino); it != inodes_.end() && AboutInode(e.kind)) it->second->told_at = events_seen_;
+  if (auto it = inodes_.find(e.ino); it != inodes_.end() && AboutInode(e.kind)) leases_.Told(it->second->lease);
   switch (e.kind) {
     case SessionEvent::Kind::kInvalidateAttr: AttrChanged(e.ino); return;
     case SessionEvent::Kind::kInvalidateData: {
@@ -38,16 +34,15 @@ void Vfs::EventCame(const SessionEvent& e) {
 
 Task<void> Vfs::OnEvent(SessionEvent e) {
   nodes_.Invalidate();
-  ++events_seen_;
+  leases_.EventSeen();
   auto it = inodes_.find(e.ino);
   std::shared_ptr<VfsInode> inode = it == inodes_.end() ? nullptr : it->second;
   // The answer to a Create may be on its way: it is to find what was said of its inode before.
-  if (!inode && !creates_.empty() && AboutInode(e.kind)) {
+  if (!inode && leases_.creating() && AboutInode(e.kind)) {
     inode = InodeOf(e.ino);
-    inode->met_creating = true;
-    met_creating_.push_back(inode);
+    leases_.Meet(LeaseOf(inode));
   }
-  if (inode) inode->told_at = events_seen_;
+  if (inode) leases_.Told(inode->lease);
   switch (e.kind) {
     case SessionEvent::Kind::kInvalidateAttr: {
       AttrChanged(e.ino);
@@ -85,21 +80,6 @@ Task<void> Vfs::OnEvent(SessionEvent e) {
   }
 }
 
-Task<bool> Vfs::SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call) {
-  LeaseDoneRequest r;
-  r.header.trace_id = call != 0 ? call : session_.NumberCall();  // it says what is so now
-  r.ino = ino;
-  r.lease = lease;
-  r.event_seq = event_seq;
-  const uint64_t era = session_.era();
-  while (true) {
-    const auto done = co_await session_.Call(&MetaService::LeaseDone, r, Caller());
-    // Who waits for it waits until it is heard, or our session has ended.
-    if (!ServerSilent(done.code()) || session_.era() != era) co_return done.ok();
-    co_await Sleep(kGiveUpPauseNs);
-  }
-}
-
 Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   LeaseMode lease = LeaseMode::kNone;
   if (inode) {
@@ -109,9 +89,9 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
     inode->turns.lease_mu.HeldFor("flush for others");
     step.At(DemandAt::kFlush);
     if (!co_await FlushForOthers(inode, era)) co_return;
-    lease = inode->lease;
+    lease = inode->lease.mode();
   }
-  co_await SendLeaseDone(e.ino, lease, e.seq);
+  co_await leases_.Done(e.ino, lease, e.seq);
   if (inode) LetGo(inode);
 }
 
@@ -120,7 +100,7 @@ Task<void> Vfs::AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e) {
 Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era) {
   while (session_.era() == era && inode->buffers_writes()) {
     if ((co_await FlushHeld(inode)).ok()) break;
-    co_await Sleep(kGiveUpPauseNs);
+    co_await Sleep(Leases::kAgainNs);
   }
   co_return session_.era() == era;
 }
@@ -128,7 +108,7 @@ Task<bool> Vfs::FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era) {
 // A recall waits for nothing but the servers that take its bytes, and the kernel: never for an Open of ours (open_mu), which
 // may wait for another client's recall.
 Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
-  if (!inode || inode->lease == LeaseMode::kNone) {
+  if (!inode || inode->lease.none()) {
     co_await AnswerNotHeld(std::move(inode), std::move(e));
     co_return;
   }
@@ -139,14 +119,8 @@ Task<void> Vfs::GiveUpLease(std::shared_ptr<VfsInode> inode, SessionEvent e) {
   DropIfIdle(inode);
 }
 
-// If the grant has not arrived yet, what is left of it is kept when it does.
 Task<void> Vfs::AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e) {
-  const bool coming = inode && (inode->opening > 0 || !creates_.empty());
-  if (coming) {
-    inode->recalled_at = events_seen_;
-    inode->recalled_to = e.lease;
-  }
-  co_await SendLeaseDone(e.ino, coming ? e.lease : LeaseMode::kNone, e.seq);
+  co_await leases_.DoneNotHeld(e.ino, inode ? LeaseOf(inode) : nullptr, e.lease, e.seq);
   if (inode) DropIfIdle(inode);
 }
 
@@ -157,18 +131,15 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   SemaphoreHold held = co_await n.turns.lease_mu.Lock();  // writers wait, nothing new becomes dirty
   n.turns.lease_mu.HeldFor("recall");
   step.At(DemandAt::kFlush);
-  const uint64_t grants = n.grants;
+  const uint64_t grants = n.lease.grants();
   const bool buffered = n.buffers_writes();
   if (!co_await FlushForOthers(inode, era)) co_return;
-  if (n.lease == LeaseMode::kNone) {  // given back meanwhile
+  if (n.lease.none()) {  // given back meanwhile
     held.Release();
     co_await AnswerNotHeld(inode, std::move(e));
     co_return;
   }
-  n.lease = e.lease;
-  n.recalled_at = events_seen_;
-  n.recalled_to = e.lease;
-  if (e.lease == LeaseMode::kNone || e.lease == LeaseMode::kRead) n.for_write = false;
+  n.lease.Recalled(e.lease, leases_.events_seen());
   n.mapping.Forget();
   n.in_kernel.KeptPagesAreOld();
   n.attr_known = n.attr_known && e.lease != LeaseMode::kNone;
@@ -183,24 +154,24 @@ Task<void> Vfs::CarryOutRecall(std::shared_ptr<VfsInode> inode, SessionEvent e) 
   if (buffered) (void)co_await FlushInode(inode, false);
   if (session_.era() != era) co_return;
   // Closed and opened again meanwhile it is another grant than the recalled one.
-  if (n.grants == grants && n.idle() && creates_.empty()) {
+  if (n.lease.grants() == grants && n.idle() && !leases_.creating()) {
     // Nobody uses it here: whoever asks has it alone, or with those who do. (An Open that begins after this has a
     // higher number, and outlasts it.) If the recall was of an older grant than ours the server leaves it at that.
     DropLease(n);
     n.attr_known = false;
-    const uint64_t call = n.owes_release = session_.NumberCall();
-    const bool surely = co_await SendLeaseDone(n.ino, LeaseMode::kNone, e.seq, call);
+    const uint64_t call = leases_.GiveBack(n.lease).call;
+    const bool surely = co_await leases_.Done(n.ino, LeaseMode::kNone, e.seq, call);
     WasGivenBack(inode, call, surely);
     co_return;
   }
-  co_await SendLeaseDone(n.ino, e.lease, e.seq);
+  co_await leases_.Done(n.ino, e.lease, e.seq);
   LetGo(inode);
 }
 
 std::vector<InodeId> Vfs::Leased() const {
   std::vector<InodeId> out;
   for (const auto& [ino, n] : inodes_) {
-    if (n->lease != LeaseMode::kNone && n->generation == session_.generation() && !n->made.file()) out.push_back(ino);
+    if (!n->lease.none() && n->lease.generation() == session_.generation() && !n->made.file()) out.push_back(ino);
   }
   return out;
 }
@@ -216,7 +187,7 @@ Task<void> Vfs::ForgetInKernel(std::vector<InodeId> known) {
 Task<void> Vfs::OnReclaimed(bool lost) {
   const std::vector<InodeId> known = InodesKnown();
   ForgetEverything();
-  ++events_seen_;
+  leases_.EventSeen();
   std::vector<std::shared_ptr<VfsInode>> shown;
   for (auto& [ino, n] : inodes_) {
     if (lost) {
@@ -224,9 +195,9 @@ Task<void> Vfs::OnReclaimed(bool lost) {
       DropState(*n);
       continue;
     }
-    if (std::exchange(n->claimed, false) && n->lease == LeaseMode::kNone) n->owes_release = session_.NumberCall();
+    if (n->lease.TakeClaim() && n->lease.none()) n->lease.Owe(session_.NumberCall());
     // What others had changed and we had seen may be lost, if they died with the server.
-    n->told_at = events_seen_;
+    leases_.Told(n->lease);
     n->attr.version = 0;  // the server may count on from less
     n->in_kernel.ForgetVersions();
     n->in_kernel.WrittenBesidePages();

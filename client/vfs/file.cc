@@ -23,7 +23,7 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
     ++n.readers;
     // Beside a writer of this mount the kernel's pages would only be thrown away again; and a truncation that it has not
     // heard the answer of yet would let it read zeros behind the new end.
-    h->page_cache = (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive) && n.writers == 0;
+    h->page_cache = n.lease.caches() && n.writers == 0;
     if (h->page_cache) {
       h->keep_cache = n.in_kernel.OpenPages(n.attr.data_version) && n.writes.clean();
     }
@@ -34,24 +34,13 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
   return out;
 }
 
-void Vfs::CreateEnded(uint64_t call) {
-  creates_.erase(call);
-  create_ended_.Pulse();
-  while (!met_creating_.empty() && (creates_.empty() || met_creating_.front()->told_at <= creates_.begin()->second)) {
-    const std::shared_ptr<VfsInode> inode = std::move(met_creating_.front());
-    met_creating_.pop_front();
-    inode->met_creating = false;
-    DropIfIdle(inode);
-  }
-}
-
 Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
   const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
   if (auto opened = MakeAhead(who, parent, name, mode, flags)) co_return std::move(*opened);
   const uint64_t since = nodes_.epoch();
-  const uint64_t asked = events_seen_;
+  const uint64_t asked = leases_.events_seen();
   MakeNodeRequest r;
   r.parent = parent;
   r.name = name;
@@ -65,13 +54,13 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   AskAhead(parent, &r);
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
-  creates_.emplace(call, asked);
+  leases_.CreateBegins(call);
   NodeCache::Changing changing(&nodes_, parent, name);
   auto reply = co_await session_.Mutate(&MetaService::MakeNode, std::move(r), who);
   changing.End();
   nodes_.NameMade();
   if (!reply.ok()) {
-    CreateEnded(call);
+    leases_.CreateEnded(call);
     if (reply.code() == FsError::kExist) nodes_.ForgetEntry(parent, name);
     co_return reply.error();
   }
@@ -85,11 +74,11 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     inode->attr_known = false;
   }
   TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
-  if (reply->created && inode->lease == LeaseMode::kExclusive && inode->told_at <= asked) {
+  if (reply->created && inode->lease.mode() == LeaseMode::kExclusive && !inode->lease.ToldSince(asked)) {
     inode->mapping.Know(0, kMaxFileBytes, {});
   }
   TakeAhead(parent, *reply, asked);
-  CreateEnded(call);
+  leases_.CreateEnded(call);
   if (reply->created) made_ahead_.NoteMade(parent);
   write_back_.Account(inode->writes);
   nodes_.RememberEntry(parent, name, reply->node.attr.ino, since);
@@ -97,7 +86,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   if (unseen) inode->in_kernel.NothingShown();
   if (reply->created) inode->in_kernel.Grew(Executor::Current().NowNs());
   if (!inode->attr_known) {
-    std::optional<Counted> opening(&inode->opening);
+    std::optional<Counted> opening(inode->lease.opening_count());
     const auto known = co_await KnowAttr(inode);
     opening.reset();
     if (!known.ok()) {
@@ -171,7 +160,7 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
     }
     CO_RETURN_IF_ERROR(CheckHandle(*h));
     if (!HoldsFor(n, true)) {
-      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, n.for_read, true, false, /*again=*/true));
+      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, n.lease.for_read(), true, false, /*again=*/true));
       continue;
     }
     if (n.buffers_writes() && !n.attr_known) {

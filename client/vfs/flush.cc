@@ -26,7 +26,7 @@ Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64
 
 void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
   VfsInode& n = *inode;
-  const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers + n.opening == 0;
+  const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers == 0 && !n.lease.opening();
   const bool hopeless = (gone && n.writes.failing() && FindsNoPlace(n.writes.failure().code)) || !n.made.lost().ok();
   if (!hopeless || n.writes.clean()) return;
   n.writes.Truncate(0);
@@ -86,10 +86,10 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   const bool bare = n.made.telling() || append || !stripes.empty() || !n.buffers_writes();
   if (n.made.file() && bare) CO_RETURN_IF_ERROR(co_await made_ahead_.Tell(MadeOf(inode), false));
   if (!n.made.lost().ok()) co_return n.made.lost();
-  if (n.made.file() && n.generation != session_.generation()) co_return Error(FsError::kFenced);
+  if (n.made.file() && n.lease.generation() != session_.generation()) co_return Error(FsError::kFenced);
   CommitRequest r;
   r.ino = n.ino;
-  r.header.opened = n.proof;
+  r.header.opened = n.lease.proof();
   r.stripes = std::move(stripes);
   r.grow_to = grow_to;
   r.clip = !append;
@@ -114,7 +114,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (making) r.make = made_ahead_.BeginTelling(n.made);
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.made.maker() : Caller());
   if (making) MadeAnswered(inode, reply, since, false);
-  const bool alone = n.mapping.epoch() == epoch && n.buffers_writes() && n.generation == session_.generation();
+  const bool alone = n.mapping.epoch() == epoch && n.buffers_writes() && n.lease.generation() == session_.generation();
   n.mapping.Changed();
   if (append) {
     n.mapping.Forget();

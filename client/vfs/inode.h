@@ -18,6 +18,7 @@
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
 #include "client/vfs/kernel_view.h"
+#include "client/vfs/leases.h"
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/turns.h"
@@ -30,32 +31,17 @@ namespace stria {
 class VfsInode {
  public:
   VfsInode(InodeId id, std::shared_ptr<ReadTally> reads, std::shared_ptr<ExtentBudget> mappings)
-      : ino(id), tally(std::move(reads)), mapping(ino, proof, tally, std::move(mappings)) {}
+      : ino(id), tally(std::move(reads)), mapping(ino, lease.proof(), tally, std::move(mappings)) {}
 
   const InodeId ino;
   const std::shared_ptr<ReadTally> tally;  // of this file's reads, kept after the inode is not in use
 
   // ---- What the server granted.
-  LeaseMode lease = LeaseMode::kNone;
-  bool for_write = false;      // the server has us as a writer
-  bool for_read = false;       // it lets us read, also without being asked on behalf of whom
-  std::string proof;           // OpenReply::proof, of the last open of this session
-  uint64_t generation = 0;     // of the session that granted it
+  InodeLease lease{ino};
   Layout layout;
   bool layout_known = false;
   InodeTurns turns{ino};
-  uint32_t opening = 0;        // Opens of it under way
-  // Not held here since this call, and the server does not surely know; 0: no.
-  uint64_t owes_release = 0;
-  uint64_t grants = 0;         // ever
-  bool claimed = false;        // the session has told the server, to come back, that it is open here
-  // Vfs::events_seen_ when it was last told anything of this inode, and when it last answered a recall, with
-  // what. Answers to what was asked before either say less than they seem to.
-  uint64_t told_at = 0;
-  uint64_t recalled_at = 0;
-  LeaseMode recalled_to = LeaseMode::kNone;
   std::optional<std::list<InodeId>::iterator> kept_at;  // in Vfs::kept_
-  bool met_creating = false;  // one of Vfs::met_creating_
 
   // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
   Attr attr;
@@ -102,30 +88,29 @@ class VfsInode {
   InodeMade made{ino};
 
   // ---- Locks of applications.
-  InodeLocks locks{ino, proof};
+  InodeLocks locks{ino, lease.proof()};
 
   // Somebody goes on with it. If it were dropped meanwhile, there would be two of it, and what one gives back the other has.
   bool in_use() const {
-    return readers + writers > 0 || lease != LeaseMode::kNone || !writes.clean() || turns.in_use() || atime.telling() || locks.in_use() || met_creating ||
-           owes_release > 0 || made.in_use();
+    return readers + writers > 0 || lease.in_use() || !writes.clean() || turns.in_use() || atime.telling() || locks.in_use() || made.in_use();
   }
   // A lease is kept for the next open, which then costs nothing. An unlinked file has no next open, what somebody
   // else has changed may be that, and a shared lease saves nothing: the next one may be better.
   bool worth_keeping() const {
-    return attr_known && !attr_stale && attr.nlink > 0 && lease != LeaseMode::kShared && owes_release == 0;
+    return attr_known && !attr_stale && attr.nlink > 0 && !lease.shared() && lease.owes() == 0;
   }
   // Kept for the next open only.
-  bool idle() const { return readers + writers == 0 && writes.clean() && opening == 0 && !turns.changing(); }
+  bool idle() const { return readers + writers == 0 && writes.clean() && !lease.opening() && !turns.changing(); }
   void NoteBelowDirty() {
     below_dirty.reset();
-    if (buffers_writes() && attr_known && !base_version && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), grants};
+    if (buffers_writes() && attr_known && !base_version && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), lease.grants()};
   }
   // Cutting the file down to `size` takes nothing from the server but what is dirty here: without the bytes that go, what is
   // left is the file as it shall be, in one commit. (Without any left, the file has that size already.)
   bool CutsDirtyBytesOnly(uint64_t size) const {
     if (!below_dirty || !buffers_writes() || !attr_known || base_version || writes.failing()) return false;
     if (made.file() || !made.lost().ok()) return false;
-    if (writes.clean() || below_dirty->seals != writes.dirty().seals() || below_dirty->grants != grants) return false;
+    if (writes.clean() || below_dirty->seals != writes.dirty().seals() || below_dirty->grants != lease.grants()) return false;
     if (size >= attr.size || below_dirty->size > size) return false;
     return below_dirty->size == size || !writes.Find(0, size).empty();
   }
@@ -136,7 +121,7 @@ class VfsInode {
     writes.SetMtime(now_ns);
     in_kernel.KeptPagesAreOld();
   }
-  bool buffers_writes() const { return lease == LeaseMode::kExclusive && for_write; }
+  bool buffers_writes() const { return lease.buffers_writes(); }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.
   bool knows_better() const { return buffers_writes() || base_version.has_value(); }
 };

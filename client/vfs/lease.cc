@@ -17,69 +17,53 @@ constexpr uint64_t kOpenMapBytes = 1 * kMiB;
 }  // namespace
 
 bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
-  if (n.generation != session_.generation() || session_.LeaseLeftNs() <= 0) return false;
-  if (!for_write) return n.lease != LeaseMode::kNone;
-  return n.for_write && (n.lease == LeaseMode::kExclusive || n.lease == LeaseMode::kShared);
+  if (n.lease.generation() != session_.generation() || session_.LeaseLeftNs() <= 0) return false;
+  return n.lease.Has(for_write);
 }
 
 void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_read, bool for_write,
                     uint64_t asked) {
   VfsInode& n = *inode;
-  if (n.generation != session_.generation()) {
+  if (n.lease.generation() != session_.generation()) {
     // A former session's grant: what it buffered is lost, its handles give EIO.
     DropState(n);
   }
   // What is mapped was told for one read, and nobody said when it changed.
-  if (n.lease == LeaseMode::kNone || n.lease == LeaseMode::kShared) {
+  if (!n.lease.caches()) {
     n.mapping.Forget();
   }
-  // What was buffered under a higher lease is flushed under it: the server believes in that until the recall that it
-  // has sent is answered.
-  const bool keeps = n.buffers_writes() && !n.writes.clean() && reply.lease != LeaseMode::kExclusive;
-  if (!keeps) n.lease = reply.lease;
-  // Answered before this grant came: the server counts on it. (kShared is the least that is granted.)
-  if (!keeps && n.recalled_at > asked && n.lease != LeaseMode::kShared) n.lease = n.recalled_to;
-  // Where writes under way will end, and append, only the server knows: what is written beside them is not buffered.
-  if (n.shared_writes > 0 && n.lease == LeaseMode::kExclusive) n.lease = LeaseMode::kShared;
-  // What is not committed yet is of before the session lapsed, and it may turn out that it is not to be.
-  if (n.base_version && n.lease != LeaseMode::kNone) n.lease = LeaseMode::kShared;
-  ++n.grants;
-  n.owes_release = 0;
-  // Of two answers that overtook each other the one that says more counts.
-  const uint8_t had = RightsIn(n.proof), has = RightsIn(reply.proof);
-  if ((had & ~has) == 0 || (has & ~had & kOpenWrite) != 0) {
-    if ((had & ~has & kOpenRead) != 0) n.for_read = false;
-    n.proof = reply.proof;
-  }
-  n.for_read = n.for_read || for_read;
-  n.for_write = n.for_write || for_write;
+  InodeLease::Bounds bounds;
+  bounds.dirty = !n.writes.clean();
+  bounds.shared_writes = n.shared_writes > 0;
+  bounds.of_before = n.base_version.has_value();
+  n.lease.Take({reply.lease, for_read, for_write, asked}, reply.proof, bounds);
   n.layout = reply.layout;
   n.layout_known = true;
   // A change of our own may have been answered before.
   if ((!n.attr_known || n.writes.clean()) && reply.node.attr.version >= n.attr.version) {
     n.attr = reply.node.attr;
-    n.attr_known = n.told_at <= asked;
+    n.attr_known = !n.lease.ToldSince(asked);
   }
   n.Committed(session_.term(), reply.node.seq);
 }
 
 Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages) {
   VfsInode& n = *inode;
-  while (!n.attr_known && HoldsFor(n, false) && n.lease != LeaseMode::kShared) {
-    const uint64_t asked = events_seen_;
+  while (!n.attr_known && HoldsFor(n, false) && !n.lease.shared()) {
+    const uint64_t asked = leases_.events_seen();
     const uint64_t since = nodes_.epoch();
     if (for_pages) {
       GetExtentsRequest r;  // of nothing
       r.ino = n.ino;
       CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
                           co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
-      if (n.told_at <= asked) UpdateInode(reply.attr, true);
+      if (!n.lease.ToldSince(asked)) UpdateInode(reply.attr, true);
       continue;
     }
     InodeRequest r;
     r.ino = n.ino;
     CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
-    if (n.told_at <= asked && !reply.held_elsewhere) UpdateInode(reply.attr, true);
+    if (!n.lease.ToldSince(asked) && !reply.held_elsewhere) UpdateInode(reply.attr, true);
     (void)RememberNode(reply, since);
   }
   co_return Ok();
@@ -93,8 +77,8 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     CO_ASSIGN_OR_RETURN(both, co_await turns_.Take(TurnsOf(inode), &InodeTurns::lease_mu, "open"));
   }
   // A shared lease is asked for anew: the next one may be better.
-  const bool shared = inode->lease == LeaseMode::kShared && !again;
-  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && (inode->for_read || !for_read) && !shared) {
+  const bool shared = inode->lease.shared() && !again;
+  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && (inode->lease.for_read() || !for_read) && !shared) {
     if (again) co_return Ok();
     co_return co_await KnowAttr(inode);
   }
@@ -115,10 +99,10 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
     co_await resizing->Begin();
   }
   const uint64_t since = nodes_.epoch();
-  const uint64_t asked = events_seen_;
+  const uint64_t asked = leases_.events_seen();
   OpenRequest r;
   r.ino = inode->ino;
-  r.header.opened = inode->proof;
+  r.header.opened = inode->lease.proof();
   r.for_write = for_write;
   r.for_read = for_read;
   r.truncate = truncate;
@@ -129,7 +113,7 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   // Opening twice is opening once; only truncation must not be repeated.
   std::optional<Result<OpenReply>> answer;
   {
-    Opening opening(this, inode.get());
+    Leases::Opening opening(&leases_, &inode->lease);
     answer.emplace(truncate ? co_await session_.Mutate(&MetaService::Open, std::move(r), who)
                             : co_await session_.Call(&MetaService::Open, std::move(r), who));
     opening.granted = answer->ok();
@@ -156,20 +140,8 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
 
 void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
   // A recall that was answered meanwhile left less than was granted.
-  const bool caches = n.lease == reply.lease && (n.lease == LeaseMode::kRead || n.lease == LeaseMode::kExclusive);
+  const bool caches = n.lease.mode() == reply.lease && n.lease.caches();
   if (reply.mapping && caches) n.mapping.Add(0, *reply.mapping, asked_ns);
-}
-
-Vfs::Opening::Opening(Vfs* vfs, VfsInode* n) : vfs_(vfs), n_(n) { ++n_->opening; }
-
-Vfs::Opening::~Opening() {
-  --n_->opening;
-  if (!granted) vfs_->OweRelease(*n_);
-}
-
-// What was asked of the server may have been done in a try that it could not answer, whatever the last one said.
-void Vfs::OweRelease(VfsInode& n) {
-  if (n.lease == LeaseMode::kNone && n.generation == session_.generation()) n.owes_release = session_.NumberCall();
 }
 
 Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
@@ -183,31 +155,23 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   const auto unknown = [&] { return n.made.file() || made_ahead_.Unknown(n.ino) != nullptr; };
   if (unknown()) (void)co_await FlushHeld(inode);
   if (unknown()) co_return true;
-  InodeRequest r;
-  r.ino = n.ino;
-  const uint64_t call = r.header.trace_id = session_.NumberCall();
+  const uint64_t call = session_.NumberCall();
   // A Create that began before may open it again before this arrives: then the server would take for given back
   // what the Create's answer grants. One that begins later has a higher number, and outlasts this.
-  const uint64_t grants = n.grants;
-  while (!creates_.empty() && creates_.begin()->first < call) co_await create_ended_.Wait();
+  const uint64_t grants = n.lease.grants();
+  co_await leases_.CreatesBefore(call);
   const auto held = co_await n.turns.open_mu.Lock();
   n.turns.open_mu.HeldFor("release");
   // Who was granted it again gives it back.
-  if (n.readers + n.writers > 0 || n.opening > 0 || !n.writes.clean() || n.grants != grants) co_return true;
+  if (n.readers + n.writers > 0 || n.lease.opening() || !n.writes.clean() || n.lease.grants() != grants) co_return true;
   if (made_ahead_.Unknown(n.ino) != nullptr) co_return true;  // it is used: it goes when it has not been for longer
-  if (n.generation != session_.generation() || (n.lease == LeaseMode::kNone && n.owes_release == 0)) co_return true;
+  if (n.lease.generation() != session_.generation() || (n.lease.none() && n.lease.owes() == 0)) co_return true;
   DropLease(n);
-  n.owes_release = call;
-  const uint64_t term = r.header.term = session_.term();
-  const auto done = co_await session_.Call(&MetaService::Release, std::move(r), Caller());
-  // In another term of the server it was of nothing; what the session claimed then may have been this still.
-  if (done.ok() && session_.term() == term && n.owes_release == call) n.owes_release = 0;
-  co_return n.owes_release != call;
+  co_return co_await leases_.Release(LeaseOf(inode), call);
 }
 
 void Vfs::DropLease(VfsInode& n) {
-  n.lease = LeaseMode::kNone;
-  n.for_read = n.for_write = false;
+  n.lease.Drop();
   n.mapping.Forget();
   n.in_kernel.KeptPagesAreOld();
 }
@@ -217,18 +181,18 @@ void Vfs::DropLease(VfsInode& n) {
 template <class Req>
 std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   auto it = inodes_.find(ino);
-  if (it == inodes_.end() || !creates_.empty()) return nullptr;
+  if (it == inodes_.end() || leases_.creating()) return nullptr;
   const std::shared_ptr<VfsInode> inode = it->second;
   VfsInode& n = *inode;
-  const bool held = n.generation == session_.generation() && n.lease != LeaseMode::kNone;
+  const bool held = n.lease.generation() == session_.generation() && !n.lease.none();
   const bool used = n.made.file() || !n.idle() || n.turns.waited_for() || n.atime.telling() || n.locks.in_use();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
-  r->header.trace_id = session_.NumberCall();
-  r->header.term = session_.term();
   DropLease(n);
   n.attr_known = false;
-  n.owes_release = r->header.trace_id;
+  const Leases::GivenBack given = leases_.GiveBack(n.lease);
+  r->header.trace_id = given.call;
+  r->header.term = given.term;
   return inode;
 }
 
@@ -236,10 +200,8 @@ template std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest*, InodeId);
 template std::shared_ptr<VfsInode> Vfs::GiveBackWith(RenameRequest*, InodeId);
 
 void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely) {
-  const bool owes = inode->owes_release == call;  // else it was granted again, or told
-  if (owes && surely) inode->owes_release = 0;
-  if (owes && !surely) scope_.Spawn(ReleaseInode(inode));
-  else DropIfIdle(inode);
+  if (leases_.WasGivenBack(inode->lease, call, surely)) DropIfIdle(inode);
+  else scope_.Spawn(ReleaseInode(inode));
 }
 
 void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
@@ -267,7 +229,7 @@ void Vfs::KeepIdle(VfsInode& n) {
 }
 
 void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
-  const bool held = inode->lease != LeaseMode::kNone || inode->owes_release > 0;
+  const bool held = !inode->lease.none() || inode->lease.owes() > 0;
   if (inode->idle() && held && !inode->worth_keeping()) {
     scope_.Spawn(ReleaseInode(inode));
   } else {

@@ -39,7 +39,7 @@ Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
   const bool gated = inode && PagesGated(*inode);
   const bool cut = inode && nodes_.IsResizing(ino) && inode->writes.clean();  // whether it is already only the server knows
   if (inode && inode->buffers_writes() && inode->attr_known && !inode->attr_stale && !cut &&
-      inode->generation == session_.generation() && session_.LeaseLeftNs() > 0) {
+      inode->lease.generation() == session_.generation() && session_.LeaseLeftNs() > 0) {
     const EntryOut out = Overlay(inode->attr);
     if (gated) co_await kernel_view_.DropOldPages(InKernel(inode), inode->attr.data_version);  // the lease may go meanwhile
     co_return out;
@@ -115,7 +115,7 @@ Task<Result<EntryOut>> Vfs::ChangeAttr(Caller who, InodeId ino, std::shared_ptr<
   r.atime_now = set.atime_now;
   r.mtime_now = set.mtime_now;
   r.kill_suid = set.kill_suid;
-  if (inode) r.header.opened = inode->proof;
+  if (inode) r.header.opened = inode->lease.proof();
   if (set.size && !resizing) {
     resizing.emplace(this, ino);
     co_await resizing->Begin();
@@ -392,7 +392,7 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
   XattrRequest r;
   r.ino = ino;
   r.name = std::move(name);
-  if (auto it = inodes_.find(ino); it != inodes_.end()) r.header.opened = it->second->proof;
+  if (auto it = inodes_.find(ino); it != inodes_.end()) r.header.opened = it->second->lease.proof();
   auto reply = co_await session_.Mutate(&MetaService::RemoveXattr, std::move(r), who);
   ChangedUntold(ino);
   if (!reply.ok()) co_return reply.error();

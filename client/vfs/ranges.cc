@@ -26,12 +26,12 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   const CallList::Call under_way(&calls_, "change of a range of", h->inode->ino);
   std::shared_ptr<VfsInode> inode = h->inode;
   CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->for_read, true, false, /*again=*/true));
+  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->lease.for_read(), true, false, /*again=*/true));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, "change of a range"));
   const NoWrites no_writes(TurnsOf(inode));
   CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
   r.ino = inode->ino;
-  r.header.opened = inode->proof;
+  r.header.opened = inode->lease.proof();
   Resizing resizing(this, inode->ino);
   co_await resizing.Begin();
   const uint64_t since = nodes_.epoch();
@@ -74,7 +74,7 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
     if (!rest.ok()) co_return rest;
     co_return first + *rest;
   }
-  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->for_read, true, false, /*again=*/true));
+  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->lease.for_read(), true, false, /*again=*/true));
   // The server makes the clone, of what it has.
   if (!source->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(target), &InodeTurns::open_mu, "clone"));
@@ -121,7 +121,7 @@ class Vfs::HeldForGather : public FileForGather {
   const Layout& layout() const override { return inode_->layout; }
   uint64_t size() const override { return inode_->attr.size; }
   std::unique_ptr<GrantSource> Source() override { return vfs_->pool_.SourceFor(inode_->ino, inode_->layout); }
-  bool held() const override { return vfs_->HoldsFor(*inode_, true) && inode_->lease == LeaseMode::kExclusive; }
+  bool held() const override { return vfs_->HoldsFor(*inode_, true) && inode_->lease.mode() == LeaseMode::kExclusive; }
 
   Task<Result<BufferChain>> Read(uint64_t offset, uint64_t length) override {
     CO_RETURN_IF_ERROR(co_await vfs_->mappings_.Ensure(MappingOf(inode_), offset, length, false));

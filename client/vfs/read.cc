@@ -37,7 +37,7 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   CO_RETURN_IF_ERROR(CheckHandle(*h));
   // An open may wait for other clients, and they for these pages: without a lease these are read as of now, and nothing is
   // kept.
-  const bool held = HoldsFor(n, false) && n.for_read;
+  const bool held = HoldsFor(n, false) && n.lease.for_read();
   if (!for_pages && !held) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
@@ -89,7 +89,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
                                 ReadHow how, ReadParts* out) {
   VfsInode& n = *inode;
   const bool any = how.any;
-  const LeaseMode lease = n.lease;
+  const LeaseMode lease = n.lease.mode();
   // While a call of ours changes the size, only the server knows whether that has happened yet.
   const auto resizes = [&] { return nodes_.IsResizing(n.ino) && n.writes.clean(); };
   const bool resizing = resizes();
@@ -112,7 +112,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     if (seen.ino) co_await ForgetOlder(seen);
     // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
     // is of another moment.
-    bool moved = n.lease != lease || (!was_clean && n.mapping.epoch() != epoch);
+    bool moved = n.lease.mode() != lease || (!was_clean && n.mapping.epoch() != epoch);
     if (resizing) moved = moved || n.mapping.epoch() != epoch || !n.writes.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
@@ -120,15 +120,15 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   }
   if (!n.attr_known) {
     CO_RETURN_IF_ERROR(co_await KnowAttr(inode, how.for_pages));
-    if ((n.lease != lease || resizes()) && !any) co_return false;
+    if ((n.lease.mode() != lease || resizes()) && !any) co_return false;
   }
   if (offset >= n.attr.size) co_return true;
   uint64_t end = offset + std::min(length, n.attr.size - offset);
-  const bool caches = n.lease != LeaseMode::kShared;
+  const bool caches = !n.lease.shared();
   const bool sequential = h && read_path_.NextRead(&h->reader, MappingOf(inode), n.tally, offset, end - offset, n.attr.size, caches);
   if (!IsKnown(n, offset, end)) {
     CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), offset, end - offset, how.for_pages));
-    if ((n.lease != lease || !n.attr_known || resizes()) && !any) co_return false;
+    if ((n.lease.mode() != lease || !n.attr_known || resizes()) && !any) co_return false;
     if (offset >= n.attr.size) co_return true;
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
@@ -195,7 +195,7 @@ Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bo
   while (at < size) {
     ExtentCache asked;  // used once
     const ExtentCache* mapping = &inode->mapping.known();
-    if (HoldsFor(*inode, false) && inode->lease != LeaseMode::kShared) {
+    if (HoldsFor(*inode, false) && !inode->lease.shared()) {
       CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), at, 1, false));
     } else {
       uint64_t end = std::min(RangeEnd(at, kMapAheadBytes), size);

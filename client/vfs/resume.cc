@@ -26,20 +26,20 @@ std::vector<HeldInode> Vfs::Held() {
     const bool used = n->readers + n->writers > 0 || !n->writes.clean() || !n->locks.empty();
     // What nobody knows of yet is no server's to give back.
     const bool unknown = n->made.file() && !n->made.tried_to_tell();
-    n->claimed = used && !unknown && n->generation == session_.generation();
-    if ((n->lease == LeaseMode::kNone && !n->claimed) || n->generation != session_.generation()) continue;
-    const bool writes = n->lease == LeaseMode::kNone && (n->writers > 0 || !n->writes.clean());
-    out.push_back({ino, n->lease, n->for_write || writes, !n->claimed, n->proof});
+    const InodeLease& lease = n->lease;
+    n->lease.Claim(used && !unknown && lease.generation() == session_.generation());
+    if ((lease.none() && !lease.claimed()) || lease.generation() != session_.generation()) continue;
+    const bool writes = lease.none() && (n->writers > 0 || !n->writes.clean());
+    out.push_back({ino, lease.mode(), lease.for_write() || writes, !lease.claimed(), lease.proof()});
   }
   return out;
 }
 
 // The server believes as much, or more if it was claimed.
 void Vfs::Lapse(VfsInode& n) {
-  n.lease = LeaseMode::kNone;
-  n.for_read = n.for_write = false;
-  n.owes_release = std::exchange(n.claimed, false) ? session_.NumberCall() : 0;
-  n.told_at = events_seen_;
+  n.lease.Drop();
+  n.lease.Owe(n.lease.TakeClaim() ? session_.NumberCall() : 0);
+  leases_.Told(n.lease);
   n.in_kernel.ForgetVersions();
   n.attr.version = 0;  // the server may have restarted, and count on from less
   n.in_kernel.KeptPagesAreOld();
@@ -58,14 +58,14 @@ void Vfs::Lapse(VfsInode& n) {
 Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
   const std::vector<InodeId> known = InodesKnown();
   ForgetEverything();
-  ++events_seen_;
+  leases_.EventSeen();
   std::vector<std::shared_ptr<VfsInode>> all;
   for (const auto& [ino, n] : inodes_) all.push_back(n);
   for (const auto& n : all) Lapse(*n);
   for (const NotTaken& t : not_taken) {
     auto it = inodes_.find(t.ino);
     if (it == inodes_.end() || it->second->made.file()) continue;  // it may never have been made
-    it->second->owes_release = t.lock ? it->second->owes_release : 0;
+    if (!t.lock) it->second->lease.OweNothing();
     Lose(it->second, t.lock ? "another client was given a lock that this one had" : "it is not there any more");
   }
   for (const auto& n : all) {
@@ -101,20 +101,19 @@ Task<void> Vfs::TakeUp(std::shared_ptr<VfsInode> inode) {
 // From here on it is as any other. What it was granted meanwhile it made less of: the next use asks again.
 void Vfs::EndTakeUp(VfsInode& n) {
   n.base_version.reset();
-  if (n.lease == LeaseMode::kNone) return;
+  if (n.lease.none()) return;
   n.attr_known = false;
-  n.lease = LeaseMode::kNone;
-  n.for_read = n.for_write = false;
-  n.owes_release = session_.NumberCall();
+  n.lease.Drop();
+  n.lease.Owe(session_.NumberCall());
 }
 
 void Vfs::Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why) {
   VfsInode& n = *inode;
-  const uint64_t owes = n.lease == LeaseMode::kNone ? n.owes_release : session_.NumberCall();
+  const uint64_t owes = n.lease.none() ? n.lease.owes() : session_.NumberCall();
   const std::vector<InodeLocks::Owner> owners = n.locks.Owners();
   DropState(n, Error(FsError::kIo, "inode " + std::to_string(n.ino.v) + " was lost to this mount while it was cut off " +
                                        "from the metadata server (" + why + "): open the file again"));
-  n.owes_release = owes;  // the server has it open as long as we do not say otherwise
+  n.lease.Owe(owes);  // the server has it open as long as we do not say otherwise
   nodes_.Invalidate();
   nodes_.ForgetAttr(n.ino);
   scope_.Spawn(ForgetPages(inode, 0, 0));  // and its size
@@ -140,11 +139,7 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   n.loss = loss.value_or(Error(FsError::kIo, "this file was open when the mount lost its session: open it again"));
   made_ahead_.LoseAll(n.made, n.loss);
   n.base_version.reset();
-  n.lease = LeaseMode::kNone;
-  n.owes_release = 0;
-  n.for_read = n.for_write = false;
-  n.proof.clear();
-  n.generation = session_.generation();
+  n.lease.LoseAll(session_.generation());
   n.attr_known = false;
   n.in_kernel.ForgetVersions();
   n.attr.version = 0;

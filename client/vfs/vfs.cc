@@ -12,7 +12,7 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
          KernelCache& kernel)
     : options_(options), session_(session), io_(io), pool_(pool), reader_(reader), kernel_(kernel),
       turns_(session.options().timeout_ns, [this] { return session_.LeaseLeftNs() > 0; }),
-      nodes_(options.max_cached_entries, ForNodes()), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()),
+      leases_(ForLeases()), nodes_(options.max_cached_entries, ForNodes()), mappings_(options.mapping_bytes, session.options().timeout_ns, ForMappings()),
       file_locks_(ForLocks(), calls_, scope_),
       last_known_(options.show_last_known, ForLastKnown(), nodes_.attrs(), nodes_.entries()),
       atimes_(options.relatime, ForAtimes(), scope_), residence_(ForResidence(), session, io_.peers, reader),
@@ -95,7 +95,7 @@ void Vfs::NoteRead(const std::shared_ptr<VfsInode>& inode, bool noatime) {
 }
 
 Task<bool> Vfs::MayTellRead(std::shared_ptr<VfsInode> inode) {
-  if (!inode || !inode->attr_known || inode->generation != session_.generation()) co_return false;
+  if (!inode || !inode->attr_known || inode->lease.generation() != session_.generation()) co_return false;
   co_return !inode->made.file() || (co_await made_ahead_.Tell(MadeOf(inode), false)).ok();
 }
 
@@ -103,7 +103,7 @@ Task<bool> Vfs::TellRead(std::shared_ptr<VfsInode> inode, std::optional<int64_t>
   if (!inode) co_return false;
   SetAttrRequest r;
   r.ino = inode->ino;
-  r.header.opened = inode->proof;
+  r.header.opened = inode->lease.proof();
   r.read_ns = read_ns;
   r.read_version = inode->attr.version;
   const uint64_t since = nodes_.epoch();
@@ -137,7 +137,23 @@ MappingsNeeds Vfs::ForMappings() {
   needs.ask = [this](GetExtentsRequest r) { return session_.Call(&MetaService::GetExtents, std::move(r), Caller()); };
   needs.may_keep = [this](const InodeMappingPtr& of) {
     const auto inode = InodeWith(&VfsInode::mapping, of.get());
-    return inode && HoldsFor(*inode, false) && inode->lease != LeaseMode::kShared;
+    return inode && HoldsFor(*inode, false) && !inode->lease.shared();
+  };
+  return needs;
+}
+
+InodeLeasePtr Vfs::LeaseOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->lease}; }
+
+LeasesNeeds Vfs::ForLeases() {
+  LeasesNeeds needs;
+  needs.generation = [this] { return session_.generation(); };
+  needs.term = [this] { return session_.term(); };
+  needs.era = [this] { return session_.era(); };
+  needs.number_call = [this] { return session_.NumberCall(); };
+  needs.release = [this](InodeRequest r) { return session_.Call(&MetaService::Release, std::move(r), Caller()); };
+  needs.lease_done = [this](LeaseDoneRequest r) { return session_.Call(&MetaService::LeaseDone, std::move(r), Caller()); };
+  needs.maybe_unused = [this](const InodeLeasePtr& of) {
+    if (const auto inode = InodeWith(&VfsInode::lease, of.get())) DropIfIdle(inode);
   };
   return needs;
 }
@@ -261,14 +277,14 @@ std::string Vfs::Describe(InodeId ino) const {
   if (it == inodes_.end()) return "not in use here";
   const VfsInode& n = *it->second;
   std::ostringstream out;
-  switch (n.lease) {
+  switch (n.lease.mode()) {
     case LeaseMode::kNone: out << "no lease"; break;
     case LeaseMode::kRead: out << "read lease"; break;
     case LeaseMode::kExclusive: out << "exclusive lease"; break;
     case LeaseMode::kShared: out << "shared lease"; break;
   }
-  if (n.for_write) out << " for writing";
-  if (n.opening > 0) out << ", " << n.opening << " opens are under way";
+  if (n.lease.for_write()) out << " for writing";
+  if (n.lease.opening()) out << ", " << n.lease.opens_under_way() << " opens are under way";
   if (n.base_version) out << ", with bytes of before the session lapsed";
   if (n.turns.open_mu.locked()) out << ", a call that changes it is under way (" << n.turns.open_mu.held_for() << ")";
   if (n.turns.lease_mu.locked()) out << ", it is being flushed for others (" << n.turns.lease_mu.held_for() << ")";

@@ -37,6 +37,7 @@
 #include "client/vfs/kernel.h"
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/last_known.h"
+#include "client/vfs/leases.h"
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
 #include "client/vfs/node_cache.h"
@@ -270,6 +271,8 @@ class Vfs {
   static InodeMappingPtr MappingOf(const std::shared_ptr<VfsInode>& inode);
   WriteBackOptions OptionsOfWriteBack() const;
   WriteBackNeeds ForWriteBack();
+  LeasesNeeds ForLeases();
+  static InodeLeasePtr LeaseOf(const std::shared_ptr<VfsInode>& inode);
   static InodeTurnsPtr TurnsOf(const std::shared_ptr<VfsInode>& inode);
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
   KernelViewNeeds ForKernelView();
@@ -292,8 +295,6 @@ class Vfs {
   Task<bool> FlushForOthers(std::shared_ptr<VfsInode> inode, uint64_t era);
   Task<void> AnswerNotHeld(std::shared_ptr<VfsInode> inode, SessionEvent e);
   Task<void> AnswerFlush(std::shared_ptr<VfsInode> inode, SessionEvent e);
-  // True when the server has taken it. `call`: 0, or a number from NumberCall.
-  Task<bool> SendLeaseDone(InodeId ino, LeaseMode lease, uint64_t event_seq, uint64_t call = 0);
 
   // resume.cc
   // What was not committed is lost, and so are its handles: they give this, or that the session was lost.
@@ -323,7 +324,7 @@ class Vfs {
 
   // lease.cc, file.cc
   bool HoldsFor(const VfsInode& n, bool for_write) const;
-  // `asked`: events_seen_ when the open was sent. What came since has changed what its answer grants.
+  // `asked`: Leases::events_seen when the open was sent. What came since has changed what its answer grants.
   void TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_read, bool for_write,
                  uint64_t asked);
   // Size and times, which a caching lease lets us keep, are known afterwards.
@@ -331,7 +332,6 @@ class Vfs {
   // `again`: for a handle, which outlives the permission to open.
   Task<Result<void>> Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write, bool truncate,
                              bool again = false);
-  void CreateEnded(uint64_t call);
   // Nothing has come between since it was asked for, but perhaps a recall.
   void TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns);
   Opened MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags);
@@ -344,21 +344,6 @@ class Vfs {
   // Gives back what is held of it, unless it is used again meanwhile: tries until the server has said that it knows.
   Task<void> ReleaseInode(std::shared_ptr<VfsInode> inode);
   Task<bool> TryRelease(std::shared_ptr<VfsInode> inode);
-  // An Open that failed may have opened it all the same.
-  void OweRelease(VfsInode& n);
-  // An Open is under way. Who waits for it may be cancelled: a read that takes its lease anew, by a signal.
-  class Opening {
-   public:
-    Opening(Vfs* vfs, VfsInode* n);
-    Opening(const Opening&) = delete;
-    Opening& operator=(const Opening&) = delete;
-    ~Opening();
-    bool granted = false;
-
-   private:
-    Vfs* const vfs_;
-    VfsInode* const n_;
-  };
   // An unlink, or a rename over it, takes the inode's only name: if nobody uses it here its lease is given back in the
   // same request. The inode, or null; WasGivenBack with the answer.
   template <class Req>
@@ -413,15 +398,9 @@ class Vfs {
   KernelCache& kernel_;
 
   Turns turns_;
+  Leases leases_;
   NodeCache nodes_;
   Mappings mappings_;
-  uint64_t events_seen_ = 0;  // by the server's pushes alone
-  // Creates under way, by the number of the call, with events_seen_ when they were sent: events since may be about
-  // their inodes, which we do not know yet. What the events said is kept with such inodes until those Creates have
-  // ended.
-  std::map<uint64_t, uint64_t> creates_;
-  Event create_ended_;
-  std::deque<std::shared_ptr<VfsInode>> met_creating_;  // by told_at
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
   std::list<InodeId> kept_;  // of them, those that were idle; used last: last
   IoCounters counters_;
