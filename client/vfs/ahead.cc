@@ -119,7 +119,7 @@ void Vfs::MadeAnswered(const std::shared_ptr<VfsInode>& inode, const Result<Comm
                        bool bare) {
   VfsInode& n = *inode;
   if (made_ahead_.Answered(MadeOf(inode), reply.error(), bare) != MadeAhead::Outcome::kKnown) return;
-  if (n.base_version) n.base_version = reply->attr.data_version;
+  n.take_up.Committed(reply->attr.data_version);
   if (reply->parent) (void)Remember(*reply->parent, since);
 }
 

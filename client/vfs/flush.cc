@@ -109,7 +109,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   const uint64_t era = n.era;
   // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
   if (n.buffers_writes() && !n.made.file()) r.known_version = n.attr.data_version;
-  if (n.base_version) r.known_version = *n.base_version, r.only_known = true;
+  if (n.take_up.any()) r.known_version = *n.take_up.base(), r.only_known = true;
   const bool making = n.made.file().has_value();
   if (making) r.make = made_ahead_.BeginTelling(n.made);
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), making ? n.made.maker() : Caller());
@@ -130,13 +130,13 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   }
   if (!reply.ok()) {
     for (StripeId id : given_back) pool_.GiveBack(id);
-    if (n.base_version && n.era == era && reply.code() == FsError::kStale) {
+    if (n.take_up.any() && n.era == era && reply.code() == FsError::kStale) {
       Lose(inode, reply.error().message);
       co_return n.loss;
     }
     co_return reply;
   }
-  if (n.base_version) n.base_version = reply->attr.data_version;
+  n.take_up.Committed(reply->attr.data_version);
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
   (void)Remember(reply->attr, nodes_.SinceChange(since));

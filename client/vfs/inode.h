@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +15,12 @@
 #include "client/vfs/file_locks.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
+#include "client/vfs/idle_inodes.h"
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/leases.h"
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/mappings.h"
+#include "client/vfs/take_ups.h"
 #include "client/vfs/turns.h"
 #include "client/vfs/write_back.h"
 #include "common/exec/task.h"
@@ -41,7 +41,7 @@ class VfsInode {
   Layout layout;
   bool layout_known = false;
   InodeTurns turns{ino};
-  std::optional<std::list<InodeId>::iterator> kept_at;  // in Vfs::kept_
+  InodeIdle idle_place{ino};
 
   // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
   Attr attr;
@@ -59,11 +59,7 @@ class VfsInode {
   // ---- What becomes of it when the session lapses or is lost (resume.cc).
   uint64_t era = 0;  // one more each time that what was not committed, and the handles that there were, are lost
   Error loss;        // why, the last time
-  // Bytes were written before the session lapsed: they may only be committed over this version of the file, as nobody
-  // was kept from changing it meanwhile. Until those of the batches up to `base_upto` are.
-  std::optional<uint64_t> base_version;
-  uint64_t base_upto = 0;
-  bool taking_up = false;  // Vfs::TakeUp is under way
+  InodeTakeUp take_up{ino};
 
   // ---- Data.
   InodeMapping mapping;
@@ -103,12 +99,12 @@ class VfsInode {
   bool idle() const { return readers + writers == 0 && writes.clean() && !lease.opening() && !turns.changing(); }
   void NoteBelowDirty() {
     below_dirty.reset();
-    if (buffers_writes() && attr_known && !base_version && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), lease.grants()};
+    if (buffers_writes() && attr_known && !take_up.any() && !made.file()) below_dirty = {attr.size, writes.dirty().seals(), lease.grants()};
   }
   // Cutting the file down to `size` takes nothing from the server but what is dirty here: without the bytes that go, what is
   // left is the file as it shall be, in one commit. (Without any left, the file has that size already.)
   bool CutsDirtyBytesOnly(uint64_t size) const {
-    if (!below_dirty || !buffers_writes() || !attr_known || base_version || writes.failing()) return false;
+    if (!below_dirty || !buffers_writes() || !attr_known || take_up.any() || writes.failing()) return false;
     if (made.file() || !made.lost().ok()) return false;
     if (writes.clean() || below_dirty->seals != writes.dirty().seals() || below_dirty->grants != lease.grants()) return false;
     if (size >= attr.size || below_dirty->size > size) return false;
@@ -123,7 +119,7 @@ class VfsInode {
   }
   bool buffers_writes() const { return lease.buffers_writes(); }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.
-  bool knows_better() const { return buffers_writes() || base_version.has_value(); }
+  bool knows_better() const { return buffers_writes() || take_up.any(); }
 };
 
 }  // namespace stria

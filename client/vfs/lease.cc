@@ -9,8 +9,6 @@
 
 namespace stria {
 namespace {
-// Idle leased inodes kept for the next open; beyond this those used longest ago are given back.
-constexpr size_t kMaxIdleInodes = 20'000;
 constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
 // Of the mapping that an open asks for: a small file's.
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
@@ -35,7 +33,7 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   InodeLease::Bounds bounds;
   bounds.dirty = !n.writes.clean();
   bounds.shared_writes = n.shared_writes > 0;
-  bounds.of_before = n.base_version.has_value();
+  bounds.of_before = n.take_up.any();
   n.lease.Take({reply.lease, for_read, for_write, asked}, reply.proof, bounds);
   n.layout = reply.layout;
   n.layout_known = true;
@@ -211,20 +209,14 @@ void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
     if (inode->idle()) KeepIdle(*inode);
     return;
   }
-  if (inode->kept_at) kept_.erase(*std::exchange(inode->kept_at, std::nullopt));
+  idle_.Drop(inode->idle_place);
   inodes_.erase(it);
 }
 
 void Vfs::KeepIdle(VfsInode& n) {
-  if (n.kept_at) {
-    kept_.splice(kept_.end(), kept_, *n.kept_at);
-  } else {
-    n.kept_at = kept_.insert(kept_.end(), n.ino);
-  }
-  if (kept_.size() <= kMaxIdleInodes) return;
-  const std::shared_ptr<VfsInode> oldest = inodes_.at(kept_.front());
-  kept_.pop_front();
-  oldest->kept_at.reset();
+  const std::optional<InodeId> too_many = idle_.Keep(n.idle_place);
+  if (!too_many) return;
+  const std::shared_ptr<VfsInode> oldest = inodes_.at(*too_many);
   if (oldest->idle()) scope_.Spawn(ReleaseInode(oldest));  // else it comes back when it is
 }
 

@@ -96,9 +96,9 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   if (lease == LeaseMode::kShared || lease == LeaseMode::kNone || resizing) {
     // Bytes that may turn out not to be the file's are shown to nobody who can wait. (Not to who holds pages locked: what
     // others forget for our commit may wait for those.)
-    if (n.base_version && !how.for_pages && !any) {
+    if (n.take_up.any() && !how.for_pages && !any) {
       (void)co_await FlushInode(inode, false);
-      if (!n.base_version) co_return false;  // begin again, if the handle still is one
+      if (!n.take_up.any()) co_return false;  // begin again, if the handle still is one
     }
     // Size and mapping are the server's, and in one answer.
     const bool was_clean = n.writes.clean();
@@ -106,7 +106,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     uint64_t end = RangeEnd(offset, length);
     ExtentCache mapping;
     Attr seen;
-    const uint64_t own_size = n.base_version && n.attr_known ? n.attr.size : 0;
+    const uint64_t own_size = n.take_up.any() && n.attr_known ? n.attr.size : 0;
     const Mappings::AtOnceHow at_once{.for_pages = how.for_pages, .any = any, .own_size = own_size};
     CO_ASSIGN_OR_RETURN(const bool whole, co_await mappings_.AtOnce(MappingOf(inode), offset, at_once, &end, &mapping, &seen));
     if (seen.ino) co_await ForgetOlder(seen);

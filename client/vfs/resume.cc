@@ -4,8 +4,8 @@
 //  - no lease of before is one (Lapse): the next use of a file asks for a new one, and all that was cached is forgotten;
 //  - what is open stays open, if the server has it still (Held, NotTaken), and so do locks that nobody else has had;
 //  - bytes that are not committed yet may be committed over the version of the file that they were written over, and no
-//    other (VfsInode::base_version). Until they are, they are shown over what the server says, no lease is more than
-//    kShared, and so what is written goes behind them (TakeUp).
+//    other (take_ups.h). Until they are, they are shown over what the server says, no lease is more than
+//    kShared, and so what is written goes behind them.
 //  - If the file has changed, its uncommitted bytes and the handles that it has at that moment are lost (Lose): these give
 //    EIO, whoever opens it again sees what the others wrote, and the log says which file and why.
 #include <algorithm>
@@ -16,9 +16,6 @@
 #include "common/log.h"
 
 namespace stria {
-namespace {
-constexpr int64_t kTakeUpAgainNs = 1 * kSecond;
-}  // namespace
 
 std::vector<HeldInode> Vfs::Held() {
   std::vector<HeldInode> out;
@@ -47,12 +44,11 @@ void Vfs::Lapse(VfsInode& n) {
   n.mapping.Forget();
   if (n.writes.clean()) {
     n.attr_known = false;
-    n.base_version.reset();
+    n.take_up.Forget();
     return;
   }
   n.writes.Seal();
-  n.base_upto = n.writes.dirty().seals();
-  if (!n.base_version) n.base_version = n.attr.data_version;
+  n.take_up.Lapsed(n.attr.data_version, n.writes.dirty().seals());
 }
 
 Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
@@ -71,7 +67,7 @@ Task<void> Vfs::OnCameBack(std::vector<NotTaken> not_taken) {
   for (const auto& n : all) {
     // Not waited for, as in OnReclaimed.
     if (n->in_kernel.has_pages()) scope_.Spawn(ForgetPages(n, 0, 0));
-    if (n->base_version && !std::exchange(n->taking_up, true)) scope_.Spawn(TakeUp(n));
+    take_ups_.Start(TakeUpOf(n));
     LetGo(n);
   }
   file_locks_.WakeAll();  // who stood in line does so no more
@@ -84,23 +80,11 @@ void Vfs::OnRepeated(InodeId ino, uint64_t former, uint64_t now) {
   if (it == inodes_.end()) return;
   VfsInode& n = *it->second;
   if (n.attr.data_version == former) n.attr.data_version = now;
-  if (n.base_version == former) n.base_version = now;
-}
-
-Task<void> Vfs::TakeUp(std::shared_ptr<VfsInode> inode) {
-  VfsInode& n = *inode;
-  while (n.base_version) {
-    (void)co_await FlushInode(inode, false);
-    if (n.base_version && n.writes.dirty().head_seal() > n.base_upto) EndTakeUp(n);  // it was cut off
-    if (n.base_version) co_await Sleep(kTakeUpAgainNs);
-  }
-  n.taking_up = false;
-  LetGo(inode);
+  n.take_up.Renumbered(former, now);
 }
 
 // From here on it is as any other. What it was granted meanwhile it made less of: the next use asks again.
-void Vfs::EndTakeUp(VfsInode& n) {
-  n.base_version.reset();
+void Vfs::TookUp(VfsInode& n) {
   if (n.lease.none()) return;
   n.attr_known = false;
   n.lease.Drop();
@@ -138,7 +122,7 @@ void Vfs::DropState(VfsInode& n, std::optional<Error> loss) {
   ++n.era;
   n.loss = loss.value_or(Error(FsError::kIo, "this file was open when the mount lost its session: open it again"));
   made_ahead_.LoseAll(n.made, n.loss);
-  n.base_version.reset();
+  n.take_up.Forget();
   n.lease.LoseAll(session_.generation());
   n.attr_known = false;
   n.in_kernel.ForgetVersions();

@@ -19,7 +19,8 @@ Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool
       write_back_(OptionsOfWriteBack(), ForWriteBack(), counters_, scope_),
       blocks_(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters_, scope_),
       read_path_(options.readahead_bytes, mappings_, blocks_, io_.peers, scope_),
-      kernel_view_(kernel, ForKernelView(), scope_), made_ahead_(options.make_ahead, ForMadeAhead(), counters_, scope_) {}
+      kernel_view_(kernel, ForKernelView(), scope_), made_ahead_(options.make_ahead, ForMadeAhead(), counters_, scope_),
+      take_ups_(ForTakeUps(), scope_) {}
 
 // Frames first: they refer to everything else.
 Vfs::~Vfs() { scope_.CancelAll(); }
@@ -158,6 +159,27 @@ LeasesNeeds Vfs::ForLeases() {
   return needs;
 }
 
+InodeTakeUpPtr Vfs::TakeUpOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->take_up}; }
+
+TakeUpsNeeds Vfs::ForTakeUps() {
+  const auto inode_of = [this](const InodeTakeUpPtr& of) { return InodeWith(&VfsInode::take_up, of.get()); };
+  TakeUpsNeeds needs;
+  needs.flush = [this, inode_of](InodeTakeUpPtr of) -> Task<void> {
+    if (const auto inode = inode_of(of)) (void)co_await FlushInode(inode, false);
+  };
+  needs.head_seal = [inode_of](const InodeTakeUpPtr& of) {
+    const auto inode = inode_of(of);
+    return inode ? inode->writes.dirty().head_seal() : 0;
+  };
+  needs.ended = [this, inode_of](const InodeTakeUpPtr& of) {
+    if (const auto inode = inode_of(of)) TookUp(*inode);
+  };
+  needs.maybe_unused = [this, inode_of](const InodeTakeUpPtr& of) {
+    if (const auto inode = inode_of(of)) LetGo(inode);
+  };
+  return needs;
+}
+
 InodeTurnsPtr Vfs::TurnsOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->turns}; }
 
 InodeWritesPtr Vfs::WritesOf(const std::shared_ptr<VfsInode>& inode) { return {inode, &inode->writes}; }
@@ -194,7 +216,7 @@ WriteBackNeeds Vfs::ForWriteBack() {
   };
   needs.committed = [this, of](const InodeWritesPtr& writes) {
     const std::shared_ptr<VfsInode> inode = of(writes);
-    if (inode && inode->base_version && writes->dirty().head_seal() > inode->base_upto) EndTakeUp(*inode);
+    if (inode) take_ups_.CommittedTo(TakeUpOf(inode), writes->dirty().head_seal());
   };
   needs.failed = [this, of](const InodeWritesPtr& writes) {
     if (const auto inode = of(writes)) DropUnreachable(inode);
@@ -285,7 +307,7 @@ std::string Vfs::Describe(InodeId ino) const {
   }
   if (n.lease.for_write()) out << " for writing";
   if (n.lease.opening()) out << ", " << n.lease.opens_under_way() << " opens are under way";
-  if (n.base_version) out << ", with bytes of before the session lapsed";
+  if (n.take_up.any()) out << ", with bytes of before the session lapsed";
   if (n.turns.open_mu.locked()) out << ", a call that changes it is under way (" << n.turns.open_mu.held_for() << ")";
   if (n.turns.lease_mu.locked()) out << ", it is being flushed for others (" << n.turns.lease_mu.held_for() << ")";
   if (n.turns.recalling()) out << ", its lease is being given up";

@@ -34,6 +34,7 @@
 #include "client/vfs/calls.h"
 #include "client/vfs/file_locks.h"
 #include "client/vfs/io_counters.h"
+#include "client/vfs/idle_inodes.h"
 #include "client/vfs/kernel.h"
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/last_known.h"
@@ -46,6 +47,7 @@
 #include "client/vfs/residence.h"
 #include "client/vfs/server_silent.h"
 #include "client/vfs/stripe_blocks.h"
+#include "client/vfs/take_ups.h"
 #include "client/vfs/turns.h"
 #include "client/vfs/waits.h"
 #include "client/vfs/write_back.h"
@@ -224,6 +226,7 @@ class Vfs {
 
  private:
   static constexpr uint64_t kMaxReadBytes = 1 * kMiB * 8;
+  static constexpr size_t kMaxIdleInodes = 20'000;  // leased and kept for the next open
 
   // cache.cc: what is known of open inodes over what nodes_ remembers. `since`: NodeCache.
   int64_t AttrValidNs() const;
@@ -273,6 +276,8 @@ class Vfs {
   WriteBackNeeds ForWriteBack();
   LeasesNeeds ForLeases();
   static InodeLeasePtr LeaseOf(const std::shared_ptr<VfsInode>& inode);
+  TakeUpsNeeds ForTakeUps();
+  static InodeTakeUpPtr TakeUpOf(const std::shared_ptr<VfsInode>& inode);
   static InodeTurnsPtr TurnsOf(const std::shared_ptr<VfsInode>& inode);
   static InodeWritesPtr WritesOf(const std::shared_ptr<VfsInode>& inode);
   KernelViewNeeds ForKernelView();
@@ -302,8 +307,7 @@ class Vfs {
   void Lapse(VfsInode& n);      // no lease of it is one any more
   void Lose(const std::shared_ptr<VfsInode>& inode, const std::string& why);
   Task<void> LogLoss(InodeId ino, std::string why);
-  Task<void> TakeUp(std::shared_ptr<VfsInode> inode);
-  void EndTakeUp(VfsInode& n);
+  void TookUp(VfsInode& n);  // it is as any other from here on
 
   // ahead.cc
   void AskAhead(InodeId parent, MakeNodeRequest* r);
@@ -402,7 +406,7 @@ class Vfs {
   NodeCache nodes_;
   Mappings mappings_;
   std::map<InodeId, std::shared_ptr<VfsInode>> inodes_;  // open, leased or dirty
-  std::list<InodeId> kept_;  // of them, those that were idle; used last: last
+  IdleInodes idle_{kMaxIdleInodes};
   IoCounters counters_;
   CallList calls_;
   TaskScope scope_;
@@ -415,6 +419,7 @@ class Vfs {
   ReadPath read_path_;
   KernelView kernel_view_;
   MadeAhead made_ahead_;
+  TakeUps take_ups_;
 };
 
 }  // namespace stria
