@@ -54,6 +54,8 @@ class Silence {
     since_ns_.reset();
     if (waiting_ > 0) since_ns_ = now_ns;
   }
+  // A request is under way.
+  bool Awaited() const { return waiting_ > 0; }
   void ProbeAnswered(int64_t took_ns) { probes_.Add(took_ns, 0); }
 
   // When it will be in doubt if nothing comes; nothing is owed: never.

@@ -251,7 +251,7 @@ void DataPeers::Heard(Peer& peer) {
 
 void DataPeers::Expect(const std::shared_ptr<Peer>& peer) {
   const std::optional<int64_t> doubt_ns = peer->silence.DoubtNs();
-  if (peer->doubt.pending() || peer->probing || !doubt_ns) return;
+  if (peer->doubt.pending() || peer->probing || !doubt_ns || !peer->Matters()) return;
   Executor::Current().StartTimer(&peer->doubt, *doubt_ns, [this, weak = std::weak_ptr<Peer>(peer)] {
     const std::shared_ptr<Peer> p = weak.lock();
     if (p && p->silence.InDoubt(Executor::Current().NowNs())) StartProbing(p);
@@ -269,7 +269,7 @@ Task<void> DataPeers::Probe(std::shared_ptr<Peer> peer) {
   const Executor& ex = Executor::Current();
   const std::shared_ptr<DataService> service = peer->service;
   int64_t pause_ns = kProbeAgainMinNs;
-  while (peer->in_map && peer->silence.WantsProbes(ex.NowNs())) {
+  while (peer->Matters() && peer->silence.WantsProbes(ex.NowNs())) {
     const int64_t sent_ns = ex.NowNs();
     const int64_t wait_ns = peer->silence.ProbeNs();
     SealRequest nothing;
@@ -290,7 +290,7 @@ Task<void> DataPeers::Probe(std::shared_ptr<Peer> peer) {
 
 void DataPeers::ProbeUnanswered(Peer& peer) {
   const int64_t now_ns = Executor::Current().NowNs();
-  if (!peer.silence.Unanswered(now_ns) || !peer.in_map) return;
+  if (!peer.silence.Unanswered(now_ns) || !peer.Matters()) return;
   size_t servers = 0, silent = 0;
   for (const auto& [id, p] : peers_) {
     if (!p->expected && p.get() != &peer) continue;

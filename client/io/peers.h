@@ -98,6 +98,8 @@ class DataPeers {
     bool probing = false;
     bool expected = true;  // the map says that it answers
     bool in_map = true;
+    // Else nobody is interested in whether it is there.
+    bool Matters() const { return in_map || silence.Awaited(); }
   };
   struct Place {
     NodeId node;

@@ -136,6 +136,29 @@ TEST(SilentNode, StallsNoLaterWrite) {
   EXPECT_GT(env.cluster.counters(NodeId(3)).writes, written);
 }
 
+// It is removed while a call to it is under way. Time passes all the same, the call ends, and then nothing is asked of it.
+TEST(SilentNode, ThatIsRemovedMeanwhileIsNotWaitedFor) {
+  Silent env(3);
+  for (int i = 0; i < 3; ++i) env.WriteDurably(100'000);
+  env.cluster.node(NodeId(3)).hung = true;
+  TaskScope scope;
+  std::optional<FsError> said;
+  scope.Spawn([](Silent* e, std::optional<FsError>* out) -> Task<void> {
+    *out = (co_await e->io.peers.Seal(NodeId(3), SealRequest())).code();
+  }(&env, &said));
+  env.ex.RunFor(100 * kMillisecond);
+  auto map = std::make_shared<ClusterMap>(*env.cluster.Map());
+  std::erase_if(map->nodes, [](const NodeInfo& n) { return n.id == NodeId(3); });
+  std::erase_if(map->targets, [](const TargetInfo& t) { return t.node == NodeId(3); });
+  env.io.peers.SetMap(map);
+  env.ex.RunFor(kMostNs);
+  EXPECT_TRUE(said);
+  env.ex.RunFor(10 * kSecond);
+  const uint64_t seals = env.cluster.counters(NodeId(3)).seals;
+  env.ex.RunFor(60 * kSecond);
+  EXPECT_EQ(env.cluster.counters(NodeId(3)).seals, seals);
+}
+
 // A connection that is refused at once, by this client's view only.
 TEST(SilentNode, ThatRefusesStallsNoLaterWriteEither) {
   Silent env(4);
