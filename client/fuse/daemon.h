@@ -9,8 +9,8 @@ namespace stria {
 
 class Daemon {
  public:
-  // Forks unless `foreground`. Returns in the child only; the parent waits for Ready or Failed (or the
-  // child's end), prints what there is to say and exits. Before any thread is started.
+  // Forks unless `foreground`. Returns in the child only; the parent waits for Ready or Failed (or the child's end), prints the
+  // message and exits. Call before any thread is started.
   static Result<Daemon> Start(bool foreground);
   Daemon(Daemon&& other) noexcept;
   ~Daemon();

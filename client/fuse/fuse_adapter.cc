@@ -22,7 +22,7 @@ std::vector<uint32_t> AskGroups(fuse_req_t req) {
     groups.resize(std::min(n, kMaxGroups));
     n = fuse_req_getgroups(req, static_cast<int>(groups.size()), groups.data());
   }
-  // A caller that has gone, or lives in another pid namespace, has no groups that we could know.
+  // The groups of a caller that has gone, or lives in another pid namespace, cannot be known.
   groups.resize(std::clamp(n, 0, static_cast<int>(groups.size())));
   return std::vector<uint32_t>(groups.begin(), groups.end());
 }

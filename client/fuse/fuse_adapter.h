@@ -46,7 +46,7 @@ struct FuseAdapterOptions {
   // Called before a reply that counts as a lookup of it, and when the kernel gives as many back (FORGET).
   std::function<void(InodeId)> given;
   std::function<void(uint64_t node, uint64_t times)> forgotten;
-  // Which names the kernel may have is noted there; null: nowhere (for tests).
+  // Notes there the names that the kernel may have; null: nowhere (for tests).
   FuseKernelCache* names = nullptr;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
@@ -108,7 +108,7 @@ class FuseAdapter {
   static constexpr int64_t kInterruptGraceNs = 1 * kSecond;  // for a waiter for a lock to give up its place
   static constexpr int kMaxWarningsPerSecond = 10;
   static constexpr int64_t kSlowNs = 10 * kSecond;  // a request that takes longer is logged
-  static constexpr int64_t kLookNs = 1 * kSecond;   // how often what runs is looked at
+  static constexpr int64_t kLookNs = 1 * kSecond;   // between two looks at running requests
   static constexpr int64_t kLookForDyingNs = 100 * kMillisecond;  // as often while a caller may be dying
   // The kernel's copy of larger replies is made by a thread of its own.
   static constexpr size_t kReplyElsewhereBytes = 128 * kKiB;
@@ -132,7 +132,7 @@ class FuseAdapter {
   // The mount whose requests this thread processes; null when it stops.
   static void SetReaderSlot(ReaderSlot* slot);
 
-  // Call after the last Begin. Returns when nothing runs any more; cancels what takes longer than timeout_ns.
+  // Call after the last Begin. Returns when nothing runs any more; cancels requests that take longer than timeout_ns.
   Task<void> Drain(int64_t timeout_ns);
   uint64_t requests_begun() const { return next_id_ - 1; }
   size_t running() const { return requests_.size() - finished_.size(); }
@@ -147,7 +147,7 @@ class FuseAdapter {
   static FuseAdapter& Of(fuse_req_t req) { return *static_cast<FuseAdapter*>(fuse_req_userdata(req)); }
   // On a reader's thread: a Buffer of these bytes of the request being processed, copied only if few.
   static Buffer TakePayload(const char* bytes, size_t size);
-  // On a reader's thread: the arguments of the request being processed, for what libfuse does not pass on.
+  // On a reader's thread: the arguments of the request being processed, for those that libfuse does not pass on.
   template <class In>
   static const In& RawArguments() {
     return *reinterpret_cast<const In*>(RawArguments());
@@ -189,7 +189,7 @@ class FuseAdapter {
   bool MayHaveName(InodeId dir, const std::string& name) const {
     return options_.names && options_.names->MayHave(dir, name);
   }
-  // While it lives, and has not moved it, the kernel is renaming the name through us, and believes in the old one.
+  // While it lives, the kernel is renaming the name through this mount, and has not moved it: it believes in the old name.
   class Moving {
    public:
     Moving(FuseAdapter* adapter, InodeId dir, const std::string& name);

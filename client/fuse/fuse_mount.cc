@@ -122,7 +122,7 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   want(FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ATOMIC_O_TRUNC, true);
   want(FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO, false);  // the kernel asks for each name at each use anyway (ops_dirs.cc)
   want(FUSE_CAP_EXPORT_SUPPORT, true);  // file handles outlive the kernel's inodes (LookupByNumber)
-  want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, nor is its inode used again
+  want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, and its number is never used again
   // The mount drops pages when the server says so. Before the kernel reads from pages it checks whether the attributes are still
   // valid, and asks if not (Vfs::PagesGated).
   want(FUSE_CAP_AUTO_INVAL_DATA, true);
@@ -132,7 +132,7 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   want(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE, false);
   want(FUSE_CAP_HANDLE_KILLPRIV, false);  // its second version is added by ExtendInitReply
   want(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, true);
-  // The umask is ours to heed: a directory may have a default access control list in its place.
+  // The mount applies the umask: a directory may have a default access control list in its place.
   want(FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK, true);
   conn->max_write = kMaxWriteBytes;
   conn->max_background = options_.max_background;

@@ -88,7 +88,7 @@ class FuseKernelCache final : public KernelCache {
   InodeId DirOf(InodeId dir, const std::string& name) const { return roots_.FromNode(dir_names_.Find(dir, name)); }
   // Returns when a rename of it may be answered (KernelNames::MayMove), after some 35 ms at the latest.
   Task<void> WaitToMove(InodeId dir, std::string name);
-  // For how long it may be told to believe a name of a directory that it is given (Named); at most `ns`.
+  // How long the kernel may be told to believe a name of a directory that it gets (Named); at most `ns`.
   int64_t Believe(InodeId dir, const std::string& name, int64_t ns);
 
   Task<void> InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) override;

@@ -1,9 +1,9 @@
 // Which inodes the kernel has, or will have when it has taken the replies that are on their way: FUSE's lookup counts. Each
 // reply with an entry counts once, and FORGET says how many of them the kernel gives back when it drops the inode.
 //
-// Bounded: inodes beyond kMaxCounted are counted together, and as long as there are such ones nothing is known for sure. (What
-// is given of one and the same inode may be in both counts; a FORGET takes first from its own, so each is exact when the
-// common one is 0.) Not thread-safe.
+// Bounded: inodes beyond kMaxCounted are counted together, and as long as there are any nothing is known for sure. (Lookups of
+// one inode may be in both counts; a FORGET takes first from the inode's own, so each is exact when the common one is 0.) Not
+// thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -32,7 +32,7 @@
 
 namespace stria {
 
-// Errors of a LOOKUP that say what became of the name: it is not there, nor can it be.
+// Errors of a LOOKUP that say that the name is not there, or cannot be.
 inline bool SaysNameIsGone(FsError code) {
   return code == FsError::kNoEnt || code == FsError::kStale || code == FsError::kNotDir || code == FsError::kNameTooLong;
 }
@@ -47,7 +47,7 @@ class KernelNames {
  public:
   static constexpr size_t kMaxNames = 256 * 1024;
   static constexpr int64_t kBelievedNs = 50 * kMillisecond;
-  static constexpr int64_t kMoveNs = 25 * kMillisecond;   // in which the kernel moves a name when it has our answer
+  static constexpr int64_t kMoveNs = 25 * kMillisecond;   // the kernel moves a name within this, after the reply
   static constexpr int64_t kQuietNs = 10 * kMillisecond;  // a process that walks there all the time has asked within this
   // The kernel counts from when the thread that asked takes the answer, which may have to wait for a processor, and in
   // jiffies.
@@ -63,7 +63,7 @@ class KernelNames {
   }
   // It is of another kind now.
   void Drop(InodeId dir, std::string_view name) { names_.erase(Key(dir, name)); }
-  // For how long the kernel may be told to believe that name, which was Given just now, if it asks for so long.
+  // How long the kernel may be told to believe a name that was Given just now, if it asks for `ns`.
   int64_t Believe(InodeId dir, std::string_view name, int64_t ns, int64_t now_ns) {
     const auto it = names_.find(Key(dir, name));
     if (more_ || it == names_.end()) return 0;

@@ -3,7 +3,8 @@
 // the kernel look up once more, and reaches the program if that happens again.
 //
 // So a GETATTR is answered from here. A thread that met ESTALE at an open has its next lookup held open for it. (The metadata
-// server keeps for a while what another mount has looked up. It does not keep what this mount removes, as rm looks up, too.)
+// server keeps for a while inodes that another mount has looked up, but not those that this mount removes, as rm looks up,
+// too.)
 //
 // A memory of kSlots inodes and threads for kKeepNs; a later entry takes over the slot. Executor's thread only.
 #pragma once
@@ -26,7 +27,7 @@ class LookedUp {
     const Slot& slot = SlotOf(ino);
     return slot.entry.attr.ino == ino && now_ns - slot.at_ns <= kKeepNs;
   }
-  // For an inode that has no name any more: as it was, without a name, to be used once.
+  // The last attributes of an inode that has no name any more; to be used once.
   std::optional<EntryOut> WithoutName(InodeId ino, int64_t now_ns) {
     if (!Has(ino, now_ns)) return std::nullopt;
     EntryOut out = SlotOf(ino).entry;

@@ -164,7 +164,7 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
   if (!has("default_permissions")) o.push_back("default_permissions");
   if (is_root && !has("allow_other") && !has("allow_root")) o.push_back("allow_other");
   if (!config->read_only) std::erase(o, "ro");
-  if (config->sync) o.push_back("sync");  // the kernel shows it, and leaves it to us
+  if (config->sync) o.push_back("sync");  // the kernel shows it, and leaves it to the mount
   // mount(8) does not pass "dev" and "suid", because they are its defaults: helpers see them by the absence of their opposites
   // (as mount.fuse(8) does). libfuse's defaults are the opposites.
   if (config->by_mount8 && is_root) {

@@ -51,8 +51,8 @@ struct MountConfig {
 // "h1:7424,h2:/sub/dir": addresses (without a port, the default one), and the path if there is one. IPv6 hosts
 // stand in brackets.
 Result<void> ParseSource(std::string_view text, MountConfig* config);
-// The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they
-// can stand in fstab; what mount(8) keeps for itself is passed over; the rest is for libfuse.
+// The comma-separated text after -o. Knows the long options too (timeout=60s, node=n3, ...), so that they can stand in fstab;
+// passes over options that mount(8) keeps for itself; the rest is for libfuse.
 Result<void> ParseMountOptions(std::string_view text, MountConfig* config);
 // Adds defaults and checks that nothing is missing.
 Result<void> CompleteConfig(bool is_root, MountConfig* config);

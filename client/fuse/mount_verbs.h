@@ -9,7 +9,7 @@ namespace stria {
 inline constexpr int kMountOk = 0;
 inline constexpr int kMountFailed = 32;
 
-// ro, rw, nosuid and the like; what only a new mount can change is left as it is. The exit code.
+// ro, rw, nosuid and the like; options that only a new mount can change stay. Returns the exit code.
 int RemountMount(const MountConfig& config);
 
 // Unmounts, waits until the mount's program has written everything, and tells if it could not. The exit code.

@@ -15,7 +15,7 @@
 namespace stria {
 
 enum class OpenMode : uint8_t {
-  kOrdinary,  // requests come to us
+  kOrdinary,  // requests come to the mount
   kThrough,   // the kernel reads the backing
   kBeside,    // requests come to us, although others of the inode are kThrough: the file has changed since they were opened.
               // The kernel still takes its mappings from the backing; it offers nothing better

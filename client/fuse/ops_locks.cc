@@ -1,9 +1,8 @@
 // Operations on locks: fcntl(2) byte ranges (of processes, and of open files: OFD) and flock(2).
 //
-// A lock's owner is a number of the kernel's: of a process' table of files, or of an open file. A process'
-// locks end with the flush of any descriptor of the file that it closes; those of open files end with the file.
-// The kernel does not say which kind an owner is, so what is left at the release of a file that it was locked
-// through belonged to that file.
+// The kernel names a lock's owner by a number: a process' table of files, or an open file. A process' locks end with the flush
+// of any descriptor of the file that it closes; those of open files end with the file. The kernel does not say which kind an
+// owner is, so the locks that are left at the release of the file that set them belonged to that file.
 #include <fcntl.h>
 #include <sys/file.h>
 

@@ -122,7 +122,7 @@ void LlGetAttr(fuse_req_t req, fuse_ino_t node, fuse_file_info* fi) {
           [ino = a.roots().FromNode(node)](FuseAdapter& ad, FuseRequest* r) { return GetAttr(ad, r, ino); });
 }
 
-// From 1677 to 2262: what 64 bits of nanoseconds can say.
+// From 1677 to 2262: the range of 64 bits of nanoseconds.
 int64_t TimeNs(const timespec& t) {
   constexpr int64_t kMaxSeconds = std::numeric_limits<int64_t>::max() / kSecond - 1;
   if (t.tv_sec > kMaxSeconds) return kMaxSeconds * kSecond;

@@ -68,7 +68,7 @@ bool FuseRequest::Fail(FsError code) {
     return false;
   }
   fuse_req_t req = Take();
-  // Servers that do not answer are what EIO is for: programs do not expect ETIMEDOUT of a file.
+  // Servers that do not answer give EIO: programs do not expect ETIMEDOUT of a file.
   const int error = ToErrno(code == FsError::kTimedOut ? FsError::kIo : code);
   return req && Wanted(fuse_reply_err(req, LookupErrno(code, name_kept_, error)));
 }

@@ -27,7 +27,7 @@ enum class OnInterrupt : uint8_t {
   kCancel,  // changes nothing: its coroutine is destroyed
   kDetach,  // the caller is let go, the work goes on: a change half seen would leave caches wrong
   kIgnore,  // no caller waits for it
-  kEnd,     // waits for other processes (a lock): any signal ends it with EINTR, and what it has begun goes on
+  kEnd,     // waits for other processes (a lock): any signal ends it with EINTR; changes that it has begun go on
 };
 
 // The kernel's question.
@@ -57,7 +57,7 @@ class FuseRequest {
 
   bool Ok() { return Fail(FsError::kOk); }
   bool Fail(FsError code);
-  bool Fail(const Error& error);  // logs what an application could not explain to itself
+  bool Fail(const Error& error);  // logs errors that an application could not explain to itself
   bool Status(const Result<void>& result) { return result.ok() ? Ok() : Fail(result.error()); }
   // `changed`: the reply to something that changes the inode. The kernel takes its attributes without asking whether
   // it was told to forget them meanwhile (as it does for LOOKUP and GETATTR), so it may not keep them.
@@ -89,7 +89,7 @@ class FuseRequest {
   const OnInterrupt on_interrupt_;
   const FuseAsked asked_;
   bool name_kept_ = false;
-  // By the groups that the caller had: an answer that it may not is not given yet, but kept in refused_.
+  // By the caller's remembered groups. A refusal is not sent yet, but kept in refused_.
   bool may_be_judged_again_ = false;
   FsError refused_ = FsError::kOk;
   bool said_slow_ = false;

@@ -24,7 +24,7 @@ class RequestBuffers {
  public:
   static constexpr int kMaxWaitMs = 100;
 
-  // Whether a payload of `bytes` may stay in a buffer for one of `payload_bytes`; else it is to be copied.
+  // Whether a payload of `bytes` may stay in a buffer for one of `payload_bytes`; otherwise it is copied.
   static constexpr bool WorthKeeping(size_t bytes, size_t payload_bytes) { return bytes >= LeastKept(payload_bytes); }
   // How many buffers can be held at once by kept payloads that are `held_bytes` together at most.
   static constexpr size_t HoldingAtMost(uint64_t held_bytes, size_t payload_bytes) {
@@ -37,7 +37,7 @@ class RequestBuffers {
   RequestBuffers(const RequestBuffers&) = delete;
   RequestBuffers& operator=(const RequestBuffers&) = delete;
 
-  // Where a request is to be read to; capacity_bytes() long.
+  // The place to read a request to; capacity_bytes() long.
   std::shared_ptr<uint8_t> Take();
   size_t capacity_bytes() const;
 

@@ -1,9 +1,8 @@
 // stria-mount: wires a Client to the kernel, and lives as long as the mount.
 //
-// Start: 1 the metadata server answers, 2 the directory to be mounted is found, 3 the kernel mounts it,
-// 4 the starter is told.
-// End (SIGTERM, SIGINT, umount(8)): 1 everything is flushed, 2 the mount goes, 3 requests end, 4 what
-// came between is flushed and the session is closed.
+// Start: 1 the metadata server answers, 2 the directory to be mounted is found, 3 the kernel mounts it, 4 the starter is told.
+// End (SIGTERM, SIGINT, umount(8)): 1 everything is flushed, 2 the mount goes, 3 requests end, 4 writes since 1 are flushed and
+// the session is closed.
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -63,8 +63,8 @@ std::optional<ThreadState> ParseThreadState(std::string_view status, std::string
   const auto tracer = Field(status, "TracerPid", 10);
   if (!own || !shared || !blocked || !ignored || !caught || !tracer) return std::nullopt;
 
-  // "17 (a name) S 1 ...": the name may contain anything. Of what follows, number 6 is the flags and the last is how it
-  // ends, as wait(2) has it; 0 if we may not know.
+  // "17 (a name) S 1 ...": the name may contain anything. Of the numbers behind it, number 6 is the flags and the last is how
+  // it ends, as in wait(2); 0 if this process may not know.
   const size_t name_end = stat.rfind(')');
   if (name_end == stat.npos) return std::nullopt;
   stat.remove_prefix(name_end + 1);

@@ -43,7 +43,7 @@ class Threads {
 
  private:
   const std::string proc_;
-  const bool ours_;  // its numbers are those that we and the kernel's requests use
+  const bool ours_;  // its pid namespace is that of the mount and of the kernel's requests
 };
 
 }  // namespace stria

@@ -141,7 +141,7 @@ FuseFeatures ExtendInitReply(const fuse_init_in& in, bool passthrough, fuse_init
     out->flags2 |= static_cast<uint32_t>(kInitDirectIoAllowMmap >> 32);
     have.direct_io_mmap = true;
   }
-  // The kernel takes it only without write-back caching, which we never ask for.
+  // The kernel takes it only without write-back caching, which this mount never asks for.
   if (passthrough && (offered & kInitPassthrough)) {
     out->flags |= FUSE_INIT_EXT;
     out->flags2 |= static_cast<uint32_t>(kInitPassthrough >> 32);

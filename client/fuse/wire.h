@@ -17,14 +17,14 @@ namespace stria {
 struct FuseFeatures {
   bool direct_io_mmap = false;  // a direct_io file can be mapped (kernel >= 6.6)
   bool kill_priv = false;       // the kernel says with each write whether suid and sgid must go
-  bool passthrough = false;     // the kernel can be told to read another file in place of ours (kernel >= 6.9)
+  bool passthrough = false;     // the kernel can be told to read another file in place of this mount's (kernel >= 6.9)
 };
 // Newer than the system's linux/fuse.h.
 inline constexpr uint64_t kInitDirectIoAllowMmap = 1ULL << 36;  // FUSE_DIRECT_IO_ALLOW_MMAP
 inline constexpr uint64_t kInitPassthrough = 1ULL << 37;        // FUSE_PASSTHROUGH
 inline constexpr uint32_t kOpenPassthrough = 1U << 7;           // FOPEN_PASSTHROUGH
 
-// Which inode the kernel's number 1 is: the root, or the directory that is mounted as one.
+// The inode behind the kernel's number 1: the root, or the directory that is mounted as one.
 struct RootMap {
   InodeId root = kRootInode;
   InodeId FromNode(uint64_t node) const { return node == FUSE_ROOT_ID ? root : InodeId(node); }

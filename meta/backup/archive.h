@@ -31,8 +31,8 @@ inline constexpr size_t kMaxPageBytes = 1 * kMiB;     // the same for a page, wi
 
 enum class ArchiveKind : uint8_t { kPage = 1, kSegment = 2, kComplete = 3 };
 
-// Names sort by life of the store (incarnation, term of the server), then kind, then sequence. No two objects of
-// different content have one name: what replaced an object of a checkpoint that is complete would take it away.
+// Names sort by life of the store (incarnation, term of the server), then kind, then sequence. Two objects of different content
+// never share a name: an object that replaced one of a complete checkpoint would take it away.
 struct ArchiveName {
   uint64_t incarnation = 0;
   uint64_t term = 0;

@@ -29,7 +29,7 @@ Result<void> Clear(KvStore& kv) {
   return Ok();
 }
 
-// An object, with what keeps its body alive.
+// An object, with the owner of its body.
 struct Fetched {
   std::string bytes;
   OpenedArchive object;

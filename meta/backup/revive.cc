@@ -51,7 +51,7 @@ Result<void> Jump(KvStore& kv, const ReviveParams& p) {
   ASSIGN_OR_RETURN(SuperRecord super, SuperRecord::Decode(SuperKey(), *super_bytes));
   ASSIGN_OR_RETURN(StateRecord state, StateRecord::Decode(StateKey(), *state_bytes));
   if (p.incarnation <= super.incarnation) return Error(FsError::kInval, "the incarnation of a restored store must grow");
-  // By so many for each: an archive can be restored more than once.
+  // A step per incarnation: an archive can be restored more than once.
   const uint64_t times = p.incarnation - super.incarnation;
   if (times > kMaxSmallId / kSmallIdJump) return Error(FsError::kInval, "this archive is too many restores old");
   for (size_t i = 0; i < kIdKinds; ++i) {

@@ -418,7 +418,7 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
   if (state == TargetState::kRemoved) SetFilesystem(target, 0);
 }
 
-// The parts of the others change at once: with the weights of before, new stripes would crowd on those that came first.
+// The parts of the others change at once: with the old weights, new stripes would crowd on the first ones.
 void ClusterState::SetFilesystem(TargetId disk, uint64_t filesystem) {
   for (const TargetId changed : shared_.Set(disk, filesystem)) CountSpace(targets_.at(changed));
 }

@@ -184,7 +184,7 @@ class ClusterState {
   struct Target {
     TargetInfo info;
     std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
-    uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors of before an admin put it to use again
+    uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors from before an admin put it to use again
     bool too_many_errors = false;
     bool out_when_gone = false;  // an admin has given it up; until it is taken out it may give bytes
     // The state of the whole filesystem that the disk is on, as its node said last; none before.

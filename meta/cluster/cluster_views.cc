@@ -45,7 +45,7 @@ ColumnState ClusterState::StateOf(TargetId target) const {
   if (t.info.state != TargetState::kUp && t.info.state != TargetState::kDraining) return ColumnState::kMissing;
   const NodeState node = nodes_.at(t.info.node).record.info.state;
   if (node == NodeState::kOut) return ColumnState::kMissing;
-  // To be emptied, and not there to be copied from: an admin's word stands for the grace period.
+  // It was to be emptied, and is not there to be copied from: an admin's word stands for the grace period.
   if (node == NodeState::kDown && t.info.state == TargetState::kDraining) return ColumnState::kMissing;
   if (node != NodeState::kUp || t.absent_since_ns) return ColumnState::kSuspect;
   return t.info.state == TargetState::kDraining ? ColumnState::kDraining : ColumnState::kOk;

@@ -21,7 +21,7 @@ class RemovedNodes {
  public:
   void Load(NodeInfo node);
   void Add(NodeInfo node);
-  // kPerm, with what to do, for one of these; it is noted that it asked, and where it is.
+  // kPerm, with the remedy, for a removed node; notes that it asked, and its address.
   Error Check(const Uuid& uuid, const std::string& address, int64_t wall_ns);
   const NodeInfo* Find(NodeId id) const;
   void Admit(NodeId id);
@@ -29,7 +29,7 @@ class RemovedNodes {
   std::vector<NodeInfo> All() const;
   std::vector<NodeInfo> AskedLately(int64_t wall_ns) const;
 
-  // To persist since the last call.
+  // Changes since the last call, to persist.
   struct Changes {
     std::vector<NodeInfo> added;
     std::vector<NodeId> dropped;

@@ -1,4 +1,4 @@
-// Which disks are on one filesystem, so that its space is counted once: each of them counts for its part. Pure.
+// Which disks share a filesystem, so that its space is counted once: each disk counts for its part. Pure.
 #pragma once
 
 #include <cstdint>

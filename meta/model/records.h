@@ -97,7 +97,7 @@ struct StripeRecord {
   InodeId ino;          // the file it was allocated for
   Layout layout;        // as asked for: to re-widen narrow stripes and to place rebuilt shards
   CommitSeq live_since; // kLive: since when; kAllocated: since when it is that
-  // With fewer copies, or less parity, than its layout asks for, as that allows (Layout::min_copies).
+  // It has fewer copies, or less parity, than its layout asks for, as the layout allows (Layout::min_copies).
   bool is_thin() const { return info.shape.m < layout.m; }
   bool operator==(const StripeRecord&) const = default;
   std::string Encode() const;

@@ -72,7 +72,7 @@ void Checker::CheckSizes() {
     const bool lost = f.extents < f.rec.extent_count || f.allocated < f.rec.attr.allocated_bytes ||
                       f.inline_bytes < f.rec.inline_bytes;
     if (lost) {
-      Problem(problem);  // the count is what says so
+      Problem(problem);  // the count itself is wrong
       continue;
     }
     Problem(problem, Name(ino) + " counts its extents again",

@@ -70,7 +70,7 @@ class Checker {
   }
   // The inode's record, changed by `change`.
   static Fix ChangeInode(InodeId ino, std::function<void(InodeRecord*)> change);
-  // Nothing is known of it besides what names it.
+  // Nothing is known of it besides the records that name it.
   Result<bool> IsTraceless(InodeId ino);
   // Decodes every record of the family; one that does not decode is a problem and is skipped.
   template <class R>

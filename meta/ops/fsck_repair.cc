@@ -1,4 +1,4 @@
-// Repairs of what fsck.cc and fsck_data.cc find.
+// Repairs of the problems that fsck.cc and fsck_data.cc find.
 #include "meta/ops/fsck_internal.h"
 #include "meta/ops/nodes.h"
 

@@ -24,7 +24,7 @@ Result<InodeRecord> GetSearchableDir(Txn& txn, const OpCtx& ctx, InodeId ino);
 // inode, or who may do anything with it. kAccess to every other caller, who has only its number.
 Error MayKnow(Txn& txn, const OpCtx& ctx, const InodeRecord& rec);
 
-// The record is to be written. False: it has no such attribute.
+// The caller must write the record. False: it has no such attribute.
 Result<bool> DropXattr(Txn& txn, InodeRecord* rec, std::string_view name);
 // File capabilities go when the file's bytes or owners change, for every caller (capabilities(7)).
 inline constexpr std::string_view kCapabilityXattr = "security.capability";
@@ -49,12 +49,12 @@ void RemoveDentry(Txn& txn, const OpCtx& ctx, InodeRecord* dir, std::string_view
 Result<void> DropLink(Txn& txn, const OpCtx& ctx, InodeRecord* rec);
 
 // ---- Access control lists (acl_ops.cc)
-// Which list the extended attribute of this name is: kAccessAcl, kDefaultAcl, 0 none.
+// The list behind the extended attribute of this name: kAccessAcl, kDefaultAcl, 0 none.
 uint8_t AclOf(std::string_view xattr);
 Result<std::optional<Acl>> GetAcl(Txn& txn, const InodeRecord& rec, uint8_t which);
 // The access list for MayAccess and its like: "" if there is none; one that allows nothing if it cannot be read.
 std::string AclIn(Txn& txn, const InodeRecord& rec);
-// Sets or takes away a list with what counts it; the caller writes the record.
+// Sets or removes a list and its counts; the caller writes the record.
 Result<void> PutAcl(Txn& txn, InodeRecord* rec, uint8_t which, const std::optional<Acl>& acl);
 // Extended attributes that are lists. No value: no list.
 Result<XattrReply> OpGetAcl(Txn& txn, const OpCtx& ctx, const XattrRequest& r);

@@ -15,11 +15,11 @@
 
 namespace stria {
 
-// Which inodes are open, as the session layer knows.
+// The open inodes, from the session layer.
 class OpenTable {
  public:
   virtual ~OpenTable() = default;
-  // By any session, or another than `asks` was given it by name just now and may be about to use it.
+  // By any session; or another session than `asks` got it by a lookup just now and may be about to use it.
   virtual bool IsInUse(SessionId asks, InodeId ino) const = 0;
   // By this session (for_write: for writing). An open file needs no further check of permissions.
   virtual bool HasOpen(SessionId session, InodeId ino, bool for_write) const = 0;

@@ -145,8 +145,8 @@ Result<void> OpDropReservedShard(Txn& txn, TargetId target, ShardId shard);
 // the ShardId): the node that made the shard has checked its bytes against the old one.
 Result<void> OpSwapColumn(Txn& txn, StripeId stripe, uint16_t column, ShardId old_shard,
                           const Column& new_column, bool crowded);
-// New shards for those columns of `wide` that have none, which a live stripe is to be laid out over, or a fold to get
-// (lengths and targets are set): known, not used yet, as after OpReserveShard.
+// New shards for columns of `wide` that have none (lengths and targets are set): a live stripe is to be laid out over them, or
+// a fold gets them. Known, not used yet, as after OpReserveShard.
 Result<void> OpReserveStripe(Txn& txn, StripeInfo* wide);
 // The stripe becomes `wide`, which holds the same payload and may be narrow, too. Its former shards stay reserved: its readers
 // are told first, then the shards are dropped. Returns the stripe as it was. kConflict if it is not narrow any more (the new

@@ -84,7 +84,7 @@ class Total {
 
 // ---- Measurements ----
 
-// In a directory that must not be there, and is removed with it.
+// In a directory that must not exist, and is removed with it.
 class Store {
  public:
   Store(std::string dir, uint64_t memory_bytes);

@@ -169,7 +169,7 @@ class Extents {
     });
   }
 
-  // As data servers ask for what to delete, page by page.
+  // As data servers ask for garbage, page by page.
   void CollectGarbage() {
     constexpr GarbageUpTo kAll{CommitSeq(UINT64_MAX), CommitSeq(UINT64_MAX)};
     Total total;

@@ -5,7 +5,7 @@ namespace {
 
 bool StartsWith(const std::string& s, std::string_view prefix) { return s.rfind(prefix, 0) == 0; }
 
-// The name is one of a namespace we keep. As Linux: too long or empty is ERANGE.
+// The name's namespace is kept here. As Linux: too long or empty is ERANGE.
 Error CheckXattrName(const std::string& name) {
   if (name.empty() || name.size() > kMaxXattrNameBytes || name.find('\0') != name.npos) {
     return Error(FsError::kRange, "the name of an extended attribute has 1 to 255 bytes");

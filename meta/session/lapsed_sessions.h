@@ -1,5 +1,5 @@
 // Open files and locks of sessions that have lapsed, kept for their return. They block no other session: another session gets
-// what it wants at once, and the table remembers only that it did.
+// its lock or lease at once, and the table remembers only that it did.
 //
 // - An open inode stays open in one sense: it is not freed when it loses its last name.
 // - A lock is struck out for good by the first lock of another session that it would have excluded, even if that is unlocked

@@ -85,7 +85,7 @@ LeaseTable::OpenOutcome LeaseTable::Open(SessionId s, InodeId ino, bool for_writ
     others = true;
     other_writes = other_writes || h.writer();
   }
-  const bool i_write = mine.writes || for_write;  // not what another open, which may be abandoned, waits for
+  const bool i_write = mine.writes || for_write;  // not the wish of another open, which may be abandoned
   if (!others) return grant(i_write ? LeaseMode::kExclusive : LeaseMode::kRead);
   if (!i_write && !other_writes) return grant(LeaseMode::kRead);
   bool clear = true;

@@ -1,9 +1,8 @@
-// Data leases: what each session may do with an inode's bytes without asking, and which recalls and
-// flushes a new use of the inode needs first. A pure state machine; its owner pushes the demands it
-// returns as events, tells it the event numbers, and asks again after each answer. Nothing is locked
-// while it waits.
+// Data leases: a session's rights to an inode's bytes without asking, and the recalls and flushes that a new use of the inode
+// needs first. A pure state machine; its owner pushes the demands it returns as events, tells it the event numbers, and asks
+// again after each answer. Nothing is locked while it waits.
 //
-// Who gets what at an open (others = sessions that have the inode open, or are waiting to):
+// Grants at an open (others = sessions that have the inode open, or are waiting to):
 //
 //   opener \ others |  none        readers only              some writer
 //   ----------------+--------------------------------------------------------

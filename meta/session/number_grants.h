@@ -1,6 +1,6 @@
-// Inode numbers that sessions were given for files which they make before the server hears of them (OpenReply::numbers).
-// Of one term of the server: after a restart every number of before counts as the caller's (Txn::IsFormer), if it is
-// free. A pure state machine. Not thread-safe.
+// Inode numbers that sessions were given for files which they make before the server hears of them (OpenReply::numbers). Of one
+// term of the server: after a restart every earlier number counts as the caller's (Txn::IsFormer), if it is free. A pure state
+// machine. Not thread-safe.
 #pragma once
 
 #include <cstddef>

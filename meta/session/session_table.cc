@@ -123,7 +123,7 @@ void SessionTable::ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, i
   ++s.record.epoch.v;
   s.attempt = attempt;
   s.expires_ns = now_ns + options_.lease_ns;
-  s.seen = CommitSeq();  // reads of before may still run
+  s.seen = CommitSeq();  // earlier reads may still run
   s.delivered = s.next_event - 1;
   AckReplies(id, acked_below);
 }
