@@ -1,7 +1,6 @@
 #include "client/io/stripe_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <list>
 #include <map>
 #include <numeric>
@@ -10,116 +9,21 @@
 #include <utility>
 
 #include "client/io/backoff.h"
-#include "common/sabotage.h"
-#include "stripe/checksum.h"
+#include "client/io/read_job.h"
 #include "stripe/layout.h"
 #include "stripe/read_plan.h"
 
 namespace stria {
+
+using namespace read_job;
 
 namespace {
 
 constexpr int64_t kFirstWaitNs = 100 * kMillisecond;  // for servers to come back
 constexpr int64_t kMaxBusyWaitNs = 160 * kMillisecond;
 
-// Columns are left out of a plan from this on; a stripe that cannot be read so is tried with more.
-enum class Doubt : uint8_t { kNone = 0, kSlow = 1, kAvoided = 2, kDown = 3, kBad = 4 };
-
 // A partial read must save this much to be worth the server's second look at the rest.
 constexpr uint64_t kTrimBytes = 16 * kKiB;
-
-// Bytes of one column that were fetched and verified.
-struct Piece {
-  ColumnIndex column;
-  uint64_t shard_offset = 0;
-  BufferChain bytes;
-};
-
-// One stripe range being read.
-struct Job {
-  const StripeRange* range = nullptr;
-  std::array<Doubt, kMaxColumns> doubt{};
-  std::array<FsError, kMaxColumns> failure{};  // of bad columns
-  std::optional<ReadPlan> plan;
-  std::vector<FetchRange> asked;  // sent and not failed
-  std::vector<Piece> pieces;
-  // The first plan, if it asks only for the bytes wanted, and its answers so far. A later plan may need more, so it asks for
-  // whole blocks; the first plan counts if it is complete before.
-  std::optional<ReadPlan> trimmed;
-  std::vector<Piece> trimmed_pieces;
-  bool trimming = false;  // no other plan was made yet
-  bool finished = false;
-  Result<void> result;
-
-  bool worth_waiting = false;  // it failed for servers that may be back soon
-
-  const StripeInfo& info() const { return range->stripe->info; }
-  const Column& column(ColumnIndex c) const { return info().columns[c.v]; }
-};
-
-// A part of a request: which job, which bytes.
-struct Item {
-  size_t job = 0;
-  FetchRange range;
-  bool trimmed = false;
-  uint64_t omit_head = 0, omit_tail = 0;  // of the range's bytes
-
-  uint64_t wanted_bytes() const { return range.length - omit_head - omit_tail; }
-};
-
-struct Batch {
-  NodeId node;
-  std::vector<Item> items;
-  uint64_t bytes = 0;
-};
-
-FsError Blame(FsError code) {
-  switch (code) {
-    case FsError::kNoSuchShard:
-    case FsError::kChecksum:
-    case FsError::kDiskFailed:
-      return code;
-    case FsError::kIo:
-    case FsError::kCorrupt:
-      return FsError::kDiskFailed;
-    default:
-      return FsError::kUnavailable;
-  }
-}
-
-// A fresh token helps.
-bool TokenTrouble(FsError code) { return code == FsError::kTokenExpired || code == FsError::kBadToken; }
-
-Doubt DoubtOf(Readiness r) {
-  switch (r) {
-    case Readiness::kGood:
-      return Doubt::kNone;
-    case Readiness::kAvoided:
-      return Doubt::kAvoided;
-    case Readiness::kDown:
-      return Doubt::kDown;
-    case Readiness::kGone:
-      return Doubt::kBad;
-  }
-  return Doubt::kBad;
-}
-
-// Checks every block of `bytes` against its checksum; with the left-out bytes, `bytes` begin at a block of the shard.
-bool Verified(ShardId shard, uint64_t shard_offset, const BufferChain& bytes, const ReadItem& as) {
-  if (Sabotaged(Sabotage::kSkipChecksum)) return true;
-  const std::vector<uint32_t>& crcs = as.crcs;
-  if (crcs.size() != ChecksumBlocks(as.left_out.head_bytes + bytes.size() + as.left_out.tail_bytes)) return false;
-  if (bytes.parts().size() == 1 || as.left_out.any()) {
-    const Buffer all = bytes.Flatten();
-    return !FirstBadBlock(shard, shard_offset / kChecksumBlockBytes, all.span(), as.left_out, crcs);
-  }
-  for (uint64_t at = 0, i = 0; at < bytes.size(); at += kChecksumBlockBytes, ++i) {
-    const Buffer block =
-        bytes.Slice(at, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at)).Flatten();
-    if (BlockCrc(shard, shard_offset / kChecksumBlockBytes + i, block.span()) != crcs[i]) return false;
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -21,6 +21,8 @@ int Percent(uint64_t done, uint64_t total);
 // "[#####-----]" with `width` cells between the brackets.
 std::string ProgressBar(int percent, int width);
 
+std::string Milliseconds(uint64_t us);  // "0.3 ms"
+
 // Columns are as wide as their widest cell, two spaces apart; those in `right` are flushed right. No
 // spaces at the ends of lines.
 struct Table {
@@ -39,6 +41,9 @@ enum class Health : uint8_t {
   kAtRisk = 2,    // some bytes cannot be read now
 };
 const char* HealthName(Health h);  // "HEALTHY", "DEGRADED", "AT RISK"
+
+// The node's disks, without removed ones.
+std::vector<const TargetInfo*> DisksOf(const ClusterMap& map, NodeId node);
 
 // The map with its nodes and disks in the order in which people count: n2 before n10.
 ClusterMap InOrder(ClusterMap map);
