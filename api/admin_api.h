@@ -1,5 +1,5 @@
-// Upkeep: what admins start and ask beyond api/meta_api.h, and what data servers report of it. Served by
-// the metadata server; apart from MetaService because clients need nothing of it.
+// Upkeep: orders and questions of admins beyond api/meta_api.h, and reports of data servers about them. Served by the metadata
+// server; apart from MetaService because clients do not need it.
 #pragma once
 
 #include <cstdint>
@@ -83,7 +83,7 @@ enum class UpkeepVerb : uint8_t {
   kScrubResume = 4,
   kRebalanceStart = 5,  // move shards until all disks are filled alike
   kRebalanceStop = 6,
-  kRepairStart = 7,     // nodes that are down are given up now, what waits is tried again
+  kRepairStart = 7,     // down nodes are given up now, waiting stripes are tried again
   kBackupNow = 8,       // all that is committed is in the metadata's backup when this returns
   kForgetUnknown = 9,   // after a restore: shards that the metadata does not know need not be kept any more
 };
@@ -134,7 +134,7 @@ struct UpkeepReply {
   FoldState folding;
 };
 
-// Fsck that repairs what is safe to repair (meta/ops/fsck.h). All other calls wait until it is done.
+// Fsck that makes the safe repairs (meta/ops/fsck.h). All other calls wait until it is done.
 struct FsckRepairRequest {
   OpHeader header;
   bool dry_run = false;
@@ -168,7 +168,7 @@ struct NamesReply {
   std::string next;     // "" if that were all
 };
 
-// Which files status, scrub status and can-remove tell of, page by page: those have the first ones only. For admins, as there.
+// The files that status, scrub status and can-remove name, page by page: those have only the first ones. For admins, as there.
 enum class FilesKind : uint8_t {
   kLost = 1,          // ranges that cannot be read
   kThin = 2,          // have fewer copies than their layout asks for, as it allows

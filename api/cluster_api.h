@@ -22,7 +22,7 @@ struct DiskHello {
   uint64_t read_errors = 0;
   uint64_t write_errors = 0;
   uint64_t checksum_errors = 0;
-  bool failed = false;  // it is to be given up at once
+  bool failed = false;  // the node asks to give it up at once
   // The node cannot read it now: its sizes say nothing, and it may have no uuid (it is known by its label).
   bool absent = false;
   std::string problem;  // why it is failed or absent: a sentence
@@ -108,7 +108,7 @@ struct ReportWorkRequest {
   std::vector<RebuildResult> rebuilt;
   std::vector<WidenResult> widened;
 };
-// For quarantine: which of these does the metadata not know (design section 3, garbage)?
+// For quarantine: which of these shards does the metadata not know (design section 3, garbage)?
 struct CheckShardsRequest {
   OpHeader header;
   TargetId target;

@@ -62,7 +62,7 @@ struct Empty {};
 // ---- Locks ----------------------------------------------------------------------------------------
 
 enum class LockOp : uint8_t {
-  kTest = 1,      // what keeps the owner from having it
+  kTest = 1,      // the lock that keeps the owner from having it
   kTry = 2,
   kWait = 3,      // if it cannot be had: waits in line under `ticket`; ask again after kLockFree
   kUnlock = 4,
@@ -135,8 +135,8 @@ struct MakeNodeRequest {
   // Of a replay: the number from the lost creation. The inode gets it again, because handles and other replays name it. Ignored
   // if the number is not free, not from before the restart, or was not given to this session (header.opened).
   InodeId former;
-  // Files that are made next in this directory are to be made with their first commit (OpenReply::alone), and so many
-  // numbers are wanted for them; at most kMaxNumbersAhead.
+  // The next new files in this directory are to be made with their first commit (OpenReply::alone), and so many numbers are
+  // wanted for them; at most kMaxNumbersAhead.
   bool ahead = false;
   uint32_t numbers = 0;
 };

@@ -197,8 +197,7 @@ struct ItemResult {
 struct StripeGrant {
   StripeInfo info;
   std::vector<std::string> tokens;
-  // To write: each column may become so long at most, for want of space; a multiple of the unit. 0: as in a full
-  // stripe of the layout.
+  // For want of space no column may become longer than this; a multiple of the unit. 0: as in a full stripe of the layout.
   uint64_t max_column_bytes = 0;
 };
 // Many reads use a mapping's grants, and each may outlive it.

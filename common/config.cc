@@ -27,7 +27,7 @@ std::string Quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
 // never valid there, and toml++ 3.3 has undefined behaviour on some.
 int LineOfStrayLetter(std::string_view text) {
   int line = 1;
-  std::string_view quote;  // of the string that we are in
+  std::string_view quote;  // of the current string
   bool comment = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];

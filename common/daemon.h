@@ -12,7 +12,7 @@
 
 namespace stria {
 
-// The keys in that file, newest first. kNoEnt, or what ParseClusterKeys says, with the path.
+// The keys in that file, newest first. kNoEnt, or the error of ParseClusterKeys, with the path.
 Result<std::vector<ClusterKey>> LoadClusterKeys(const std::string& path);
 
 // A warning if others than its owner and group can read that file, or than its owner can write it; "" if not.

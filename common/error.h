@@ -68,7 +68,7 @@ enum class FsError : uint16_t {
   kShardSealed = 73,    // no more writes to it
   kChecksum = 74,       // bytes are not the ones that were written
   kDiskFailed = 75,     // the disk returned an error; it is fenced or retired
-  kTooFewDomains = 76,  // the cluster cannot hold this layout; the message says what to do
+  kTooFewDomains = 76,  // the cluster cannot hold this layout; the message says how to go on
   kRetryLater = 77,     // overloaded, or waiting for reclaims after a restart
   kBadRequest = 78,     // malformed, oversized, or out of protocol
   kVersion = 79,        // protocol or format version not understood
@@ -92,7 +92,7 @@ bool IsRetryable(FsError e);
 
 struct Error {
   FsError code = FsError::kOk;
-  std::string message;  // one sentence: what, where, what to do
+  std::string message;  // one sentence: the fault, its place, the remedy
 
   Error() = default;
   explicit Error(FsError c) : code(c) {}

@@ -42,7 +42,7 @@ class LockRanges {
   void Weaken(const LockRange& r);
   // Raises parts of the range that are locked less strongly than `r.type` to that type; the rest stays as it is.
   void Strengthen(const LockRange& r);
-  // The first of our ranges that keeps another owner from having `r`.
+  // The first of these ranges that keeps another owner from having `r`.
   std::optional<LockRange> Conflict(const LockRange& r) const;
   // True if all of it is locked with exactly that type.
   bool Has(const LockRange& r) const;

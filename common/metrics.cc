@@ -127,7 +127,7 @@ void Metrics::ExposeHistogram(const std::string& name, const std::string& labels
   for (int b = 0; b < Histogram::kBuckets; ++b) {
     below += h.bucket(b);
     if (b < range.first || b > range.last) continue;
-    // Bucket b ends with the whole number 2^b - 1; "less or equal 2^b" is what people read.
+    // Bucket b ends with the whole number 2^b - 1; "less or equal 2^b" is easier to read.
     const double le = static_cast<double>(uint64_t{1} << b) * range.scale;
     *out += name + "_bucket{" + comma + "le=\"" + Number(le) + "\"} " + std::to_string(below) + "\n";
   }

@@ -51,7 +51,7 @@ class QuickWake {
   QuickWake(const QuickWake&) = delete;
   QuickWake& operator=(const QuickWake&) = delete;
 
-  // A request came. Any thread; a few nanoseconds. `now_ns` never goes back, but for what threads overtake each other.
+  // A request came. Any thread; a few nanoseconds. `now_ns` never goes back, except where threads overtake each other.
   void Note(int64_t now_ns);
   bool held() const { return held_.load(std::memory_order_relaxed); }
 

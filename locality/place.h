@@ -8,8 +8,8 @@
 
 namespace stria {
 
-// "..,place=node:n3" -> "..,place=node:3". A name goes before a number; a number that is no name stays. kNoEnt,
-// saying what there is, if no node is called so.
+// "..,place=node:n3" -> "..,place=node:3". A name goes before a number; a number that is no name stays. kNoEnt, with the list
+// of nodes, if no node is called so.
 Result<std::string> NodeNumberForName(std::string_view spec, const ClusterMap& map);
 // The inverse, for printing; a number that is no node's stays.
 std::string NodeNameForNumber(std::string_view spec, const ClusterMap& map);

@@ -19,10 +19,10 @@ std::string LocationsText(const std::vector<WhereRow>& rows, size_t max_bytes,
 
 // "n1:62.5%,n2:37.5%", the largest first; "" of a file without bytes.
 std::string HostsText(const std::vector<HostShare>& hosts);
-// "62.5%": what `node` holds of them.
+// "62.5%": `node`'s share of them.
 std::string LocalText(const std::vector<HostShare>& hosts, std::string_view node);
 
-// Adds up what parts of a file gave.
+// Adds up the parts of a file.
 void AddHosts(const std::vector<HostShare>& more, std::vector<HostShare>* hosts);
 
 enum class DataHealth : uint8_t {

@@ -13,7 +13,7 @@ size_t IndexOf(const std::vector<std::string>& hosts, const std::string& name) {
   return static_cast<size_t>(std::ranges::find(hosts, name) - hosts.begin());
 }
 
-// A piece that could go elsewhere, and what that costs.
+// A piece that could go elsewhere, and the cost.
 struct Move {
   size_t piece = 0;
   size_t to = 0;
@@ -66,7 +66,7 @@ class Balancer {
                                                  std::max<uint64_t>(p.bytes, 1));
   }
 
-  // From a host that has too much to those that have room, what loses least first.
+  // From hosts with too much to hosts with room; the piece that loses least goes first.
   void MoveCheapest(size_t from) {
     if (load_[from] <= limit_) return;
     std::vector<Move> moves;

@@ -1,5 +1,4 @@
-// Which node works on which part of a dataset: near its bytes, and no node much more than the others. Pure and
-// deterministic.
+// Which node works on which part of a dataset: near its bytes, and no node much more than the others. Pure and deterministic.
 #pragma once
 
 #include <cstdint>

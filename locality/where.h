@@ -23,11 +23,10 @@ struct WhereRow {
   bool operator==(const WhereRow&) const = default;
 };
 
-// The rows of [offset, offset + length), which lies in the file: first what holds the bytes themselves,
-// in file order and without gaps, then the redundancy that covers them, one stripe after another. A row
-// of redundancy has the range of the file's bytes of its stripe that it helps to restore. Neighbours
-// that differ in nothing but the range are merged (also over stripes).
-// REQUIRES: `extents` sorted and disjoint; `stripes` has those they refer to (others give health "gone").
+// The rows of [offset, offset + length), which lies in the file: first the rows of the bytes themselves, in file order and
+// without gaps, then the redundancy that covers them, one stripe after another. A row of redundancy has the range of the file's
+// bytes of its stripe that it helps to restore. Neighbours that differ only in the range are merged (also over stripes).
+// REQUIRES: `extents` sorted and disjoint; `stripes` has their stripes (missing ones give health "gone").
 std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,
                                 const ClusterMap& map, uint64_t offset, uint64_t length);
 

@@ -54,8 +54,7 @@ struct BulkServerOptions {
   size_t max_requests = kMaxBulkRequests;
   uint64_t max_request_bytes = kMaxBulkServerBytes;
   QuickWake* wake = nullptr;  // hears of each request; outlives the server
-  // Takes connections that are not ours, with nothing read from them. Called on some thread. Empty: they
-  // are closed.
+  // Takes connections of another protocol, with nothing read from them. Called on any thread. Empty: they are closed.
   std::function<void(int fd)> other;
 };
 

@@ -10,7 +10,7 @@
 
 namespace stria {
 
-// Messages may be this much larger than ours are, so that ours get an answer with a sentence.
+// gRPC's limit is this much above Stria's, so that messages over Stria's limit get an answer with a sentence.
 inline constexpr int kMaxGrpcMessageBytes = static_cast<int>(kMaxMessageBytes + kMiB);
 
 grpc::ByteBuffer ToByteBuffer(const WireMessage& message);

@@ -20,7 +20,7 @@
 namespace stria {
 namespace {
 
-// Calls that gRPC may hand over before we have asked for the next one.
+// Calls that gRPC may hand over before the server has asked for the next one.
 constexpr int kAcceptAhead = 64;
 constexpr int64_t kStopNs = 200 * kMillisecond;  // for the last replies to leave
 constexpr int64_t kJoinStepNs = 5 * kMillisecond;

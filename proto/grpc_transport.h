@@ -1,9 +1,8 @@
-// The real transport: gRPC over TCP ("host:port", "[v6]:port") or a Unix socket ("unix:/path"), with the
-// generic API, so that payloads go in and out as slices without being parsed or copied by us.
+// The real transport: gRPC over TCP ("host:port", "[v6]:port") or a Unix socket ("unix:/path"), with the generic API, so that
+// payloads go in and out as slices without a copy or parsing.
 //
-// Threads: gRPC's events are taken by a few poller threads of each GrpcClient and GrpcServer, which
-// only move bytes; everything else happens on the executor's thread. Members are for that thread.
-// The executor outlives both.
+// Threads: a few poller threads of each GrpcClient and GrpcServer take gRPC's events and only move bytes; everything else
+// happens on the executor's thread. Members are for that thread. The executor outlives both.
 #pragma once
 
 #include <cstdint>

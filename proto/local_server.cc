@@ -46,7 +46,7 @@ class LocalServer::State : public std::enable_shared_from_this<State> {
     void OnReady(bool, bool, bool) override {
       while (true) {
         std::string packet;
-        UniqueFd passed;  // nothing that we want
+        UniqueFd passed;  // not wanted
         const Got got = ReceivePacket(fd_.get(), &packet, &passed);
         if (got == Got::kNothingYet) return;
         std::optional<LocalAsk> ask = got == Got::kPacket ? DecodeLocalAsk(packet) : std::nullopt;

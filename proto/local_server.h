@@ -1,6 +1,6 @@
-// Gives readers of the same machine descriptors of shards (api/local_api.h), over an abstract Unix socket
-// named after the data server's address. Only to processes of root or of our own user, and only for a token
-// that allows the read. Members are for the executor's thread, which outlives the server.
+// Gives readers of the same machine descriptors of shards (api/local_api.h), over an abstract Unix socket named after the data
+// server's address. Only to processes of root or of the server's user, and only for a token that allows the read. Members are
+// for the executor's thread, which outlives the server.
 #pragma once
 
 #include <cstddef>

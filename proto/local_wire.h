@@ -36,7 +36,7 @@ std::optional<LocalAnswer> DecodeLocalAnswer(const std::string& packet);
 // namespace only. Both give -1 if that is not possible; sockets are non-blocking.
 int ListenLocal(const std::string& address);
 int ConnectLocal(const std::string& address);
-// True if the process at the other end belongs to root or to our own user.
+// True if the process at the other end belongs to root or to this process' user.
 bool IsTrustedPeer(int fd);
 
 // False if the connection is of no more use. `fd`: -1 for none.

@@ -29,7 +29,7 @@ struct WireMessage {
 inline constexpr size_t kMaxWireItems = 65'536;          // of any list in a message
 inline constexpr size_t kMaxWireStringBytes = 64 * kKiB;  // of any string in a message
 inline constexpr size_t kMaxErrorTextBytes = 4 * kKiB;    // longer ones are cut
-// Strings and nested messages together; bounds the memory that a hostile message makes us allocate.
+// Strings and nested messages together; bounds the memory that a hostile message can make the decoder allocate.
 inline constexpr size_t kMaxWireFields = 300'000;
 
 // T is any request or reply struct of api/data_api.h or api/meta_api.h (and ClusterMap, Empty).

@@ -216,7 +216,7 @@ Task<Result<void>> Agent::ReportResults() {
   co_return Ok();
 }
 
-// We do not know the stripe (0): the metadata server finds it by the shard.
+// The node does not know the stripe (0): the metadata server finds it by the shard.
 Task<void> Agent::ReportBadShards() {
   size_t left = kMaxBadReports;
   for (size_t n = 0; n < disks_.size(); ++n) {

@@ -37,7 +37,7 @@ struct AgentDisk {
   std::string channel;
   TargetId target;  // as last registered, 0 if never
   std::string problem;   // why it cannot be used
-  bool give_up = false;  // nor is expected to
+  bool give_up = false;  // it is not expected to be usable again
 };
 
 struct AgentOptions {

@@ -56,7 +56,7 @@ class DataServer final : public DataService {
   void DropStore(const ShardStore* store) {
     std::erase_if(stores_, [store](const auto& s) { return s.second == store; });
   }
-  // nullptr if it is not ours.
+  // nullptr if the target is another node's.
   ShardStore* FindStore(TargetId target) const {
     auto it = stores_.find(target);
     return it == stores_.end() ? nullptr : it->second;
@@ -87,7 +87,7 @@ class DataServer final : public DataService {
   Result<ShardStore*> CheckItem(ShardId shard, TargetId target, const std::string& token, TokenRight right);
   Result<void> CheckHeader(const DataHeader& header) const;
   Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
-  // As Admit, after it has passed the gate: for what moves bytes, or makes them durable.
+  // As Admit, after the gate: for calls that move bytes, or make them durable.
   Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
 
   Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);

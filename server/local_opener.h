@@ -14,7 +14,7 @@ namespace stria {
 
 class LocalOpener final : public LocalShards {
  public:
-  // `disks`: what each store of the server keeps its files on. All outlive it.
+  // `disks`: the files' disk of each store of the server. All outlive it.
   LocalOpener(const TokenVerifier* verifier, DataServer* server, std::map<const ShardStore*, Disk*> disks)
       : verifier_(verifier), server_(server), disks_(std::move(disks)) {}
 

@@ -41,8 +41,8 @@ struct RebuildEnv {
   BackgroundGate* gate = nullptr;  // of its node; may be null
 };
 
-// Never fails: what went wrong is in the result. The write token was checked by the caller. The new
-// shard is removed again unless the result is kOk.
+// Never fails: errors are in the result. The write token was checked by the caller. The new shard is removed again unless the
+// result is kOk.
 Task<RebuildResult> RunRebuild(RebuildWork work, RebuildEnv env);
 
 }  // namespace stria

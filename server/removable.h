@@ -78,7 +78,7 @@ class RemovableDisk final : public Disk {
 class RemovableKv final : public KvStore {
  public:
   explicit RemovableKv(std::unique_ptr<KvStore> kv) : kv_(std::move(kv)) {}
-  // To be dropped by the caller, where it may wait for the disk.
+  // The caller drops it, where it may wait for the disk.
   std::shared_ptr<KvStore> Remove(Error why) {
     std::lock_guard<std::mutex> lock(mu_);
     why_ = Error(FsError::kDiskFailed, std::move(why.message));

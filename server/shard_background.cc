@@ -54,7 +54,7 @@ Task<Result<void>> ShardStore::RemoveLeftovers() {
   CO_ASSIGN_OR_RETURN(const std::vector<DiskFile> files, co_await disk_->List("shards"));
   for (const DiskFile& f : files) {
     ShardId shard;
-    if (!ParseRawShardName(f.name, &shard)) continue;  // not ours to touch
+    if (!ParseRawShardName(f.name, &shard)) continue;  // another program's file
     if (open_.contains(shard) || !blocked_.insert(shard).second) continue;
     Result<ShardRecordPtr> record = co_await index_.Get(shard, false);
     const bool garbage = record.ok() && (!*record || (*record)->kind == ShardKind::kPacked);

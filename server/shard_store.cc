@@ -153,7 +153,7 @@ Error ShardStore::HasRoom(uint64_t bytes, bool repair) const {
 }
 
 Task<Result<void>> ShardStore::CheckSpace(uint64_t bytes, bool repair) {
-  if (!HasRoom(bytes, repair).ok()) {  // as we last knew; perhaps there is more by now
+  if (!HasRoom(bytes, repair).ok()) {  // as last known; perhaps there is more by now
     CO_RETURN_IF_ERROR(co_await RefreshSpace());
     CO_RETURN_IF_ERROR(Result<void>(HasRoom(bytes, repair)));
   }

@@ -1,5 +1,5 @@
-// Laying a stripe out over more columns: one that was written narrow because nodes were down, and is to be as its
-// layout asks for.
+// Laying a stripe out over more columns: it was written narrow because nodes were down, and becomes as wide as its layout asks
+// for.
 //
 //   1. Windows of its payload are read from its data columns, checked block by block, put into the columns of the new
 //      shape, encoded, and written to the disks of the new columns, this node's or others'.

@@ -44,7 +44,7 @@ constexpr uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
   return product;
 }
 
-// [i] = x^(8 * 2^i): multiplying by it is what 2^i zero bytes do to the register.
+// [i] = x^(8 * 2^i): the effect of 2^i zero bytes on the register is a multiplication by it.
 constexpr std::array<uint32_t, 32> kZeroBytes = [] {
   std::array<uint32_t, 32> powers{};
   powers[0] = kOne >> 8;

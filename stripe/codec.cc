@@ -188,7 +188,7 @@ std::vector<uint8_t> ParityCodec::DecodeMatrix(std::span<const uint32_t> availab
   }
   CHECK(Invert(system.data(), inverse.data(), e), "every erasure of a valid codec decodes");
 
-  // solution[l][i]: what available[i] contributes to lost[l].
+  // solution[l][i]: the factor of available[i] in lost[l].
   std::vector<uint8_t> solution(e * k_);
   for (uint32_t l = 0; l < e; ++l) {
     for (uint32_t i = 0; i < k_; ++i) {

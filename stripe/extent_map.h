@@ -70,7 +70,7 @@ struct ExtentEdit {
 ExtentEdit PlanOverwrite(std::span<const Extent> existing, const std::vector<Extent>& replacement,
                          uint64_t off, uint64_t len);
 
-// A piece of a range: what its bytes are.
+// A piece of a range: the extent behind its bytes.
 struct Segment {
   enum class Kind : uint8_t { kHole, kStripe, kInline };
   uint64_t file_offset = 0;

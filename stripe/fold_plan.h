@@ -66,9 +66,8 @@ struct FoldUnit {
   bool operator==(const FoldUnit&) const = default;
 };
 
-// A stripe is to be folded (again) if it takes more than a fold of its live columns may, and has fewer live columns than
-// a fold. A tight one is not, until one of its columns is dead.
-// `live_bytes`, `live_columns`: of data columns that are used at all.
+// A stripe is a candidate (again) if it takes more than a fold of its live columns may, and has fewer live columns than a fold.
+// A tight fold is none until one of its columns is dead. `live_bytes`, `live_columns`: of data columns in use.
 bool WantsFolding(const StripeShape& shape, uint64_t live_bytes, uint32_t live_columns, FoldKind kind);
 
 // True if `columns_bytes` of data under m columns of `longest` keep to kMaxFoldPercent.

@@ -30,7 +30,7 @@ class GrainMemory {
   // For a range of a shard, in whole blocks or up to its end, with unwanted ends: the parts of these that need not be read, in
   // whole grains (the last of the shard's last block may be short). Nothing, if there are none or the grains are not known.
   std::optional<LeftOut> Find(ShardId shard, uint64_t offset, uint64_t length, uint64_t omit_head, uint64_t omit_tail);
-  // The range's bytes, and that part of the shard's checksums: what Find would want to know. Blocks that do not have their
+  // The range's bytes, and that part of the shard's checksums: the input of a later Find. Blocks that do not have their
   // checksum are not remembered.
   void Learn(ShardId shard, uint64_t offset, const BufferChain& bytes, uint64_t omit_head, uint64_t omit_tail,
              std::span<const uint32_t> table_part);

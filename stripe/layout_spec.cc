@@ -84,7 +84,7 @@ bool ParseKPlusM(std::string_view text, std::optional<uint32_t> parity, Widths* 
   return true;
 }
 
-// The words before the first comma. `rest` is what follows the colon.
+// The words before the first comma. `rest`: the text behind the colon.
 Error ParseKind(std::string_view kind, std::string_view rest, Widths* w) {
   const std::string spelling = Quoted(std::string(kind) + (rest.empty() ? "" : ":" + std::string(rest)));
   const auto want = [&](std::string_view allowed) {

@@ -56,7 +56,7 @@ std::vector<uint64_t> WaterFill(const std::vector<uint64_t>& weights, const std:
     total -= shares[i];
     weight_left -= weights[i];
   }
-  for (size_t i = 0; i < shares.size() && total > 0; ++i) {  // what rounding left
+  for (size_t i = 0; i < shares.size() && total > 0; ++i) {  // the rest of rounding
     const uint64_t more = std::min(total, caps[i] - shares[i]);
     shares[i] += more;
     total -= more;

@@ -48,7 +48,7 @@ struct TargetView {
   bool usable_for_new = false;        // up, writable, not draining
   bool configured = false;            // belongs to the cluster: not out, not removed
   bool readable = true;               // its node answers and the disk gives its bytes
-  uint64_t repair_reserve_bytes = 0;  // what repair may use beyond free_bytes
+  uint64_t repair_reserve_bytes = 0;  // repair may use this beyond free_bytes
 };
 
 struct ClusterView {
@@ -88,7 +88,7 @@ Result<Placement> PlaceStripe(const ClusterView& view, const Layout& layout, con
 
 // Ok if the cluster as configured, with every disk up, holds `layout`, at least with as few copies as it allows; else
 // kTooFewDomains with what to do.
-// For refusing a layout when it is set.
+// Call it when a layout is set, to refuse it.
 Result<void> CheckLayoutFits(const ClusterView& view, const Layout& layout);
 
 // Where a column can be rebuilt: the equally good best choices, ascending; never a disk that holds

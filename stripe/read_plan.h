@@ -101,7 +101,7 @@ Result<ReadPlan> PlanColumnRead(const StripeInfo& info, ColumnIndex column, uint
 // kIo, naming the stripe and its lost ranges, if the plan has any.
 Error LostBytes(const ReadPlan& plan);
 
-// Sorted by column and offset, with what touches or overlaps joined.
+// Sorted by column and offset; touching and overlapping ranges are joined.
 std::vector<FetchRange> MergeRanges(std::vector<FetchRange> ranges);
 // Each range grown to whole checksum blocks of its shard (the last block may be short), then merged.
 std::vector<FetchRange> AlignToBlocks(const StripeShape& shape, std::vector<FetchRange> ranges);

@@ -27,7 +27,7 @@ enum class ColumnState : uint8_t {
   kOk,
   kMissing,    // its bytes are gone: disk out, shard lost or failed its checksum. To be rebuilt
   kSuspect,    // not to be relied on now, may come back: neither read from nor rebuilt
-  kDraining,   // fine, but its disk is to be emptied. To be copied away
+  kDraining,   // fine, but its disk is to be emptied: copy it away
   kMisplaced,  // fine, but crowded. To be moved when a domain is free
 };
 

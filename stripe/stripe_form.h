@@ -1,7 +1,7 @@
-// How wide a new stripe can be on the disks that are there, how its columns share failure domains, and what to tell
-// people where that is less than their layout asks for. Pure.
+// How wide a new stripe can be on the disks that are there, how its columns share failure domains, and the sentences for people
+// where that is less than the layout asks for. Pure.
 //
-// A layout that lacks domains is held as well as can be, in this order (`rank` counts it):
+// A layout that lacks domains gives way in this order (`rank` counts it):
 //   1. every column of a group in a domain of its own: narrower (k' < k), with full m;
 //   2. crowded, no domain with more than m columns of a group: the loss of any one domain can still be stood;
 //   3. crowded further, on different disks;

@@ -39,8 +39,7 @@ struct Layout {
   uint8_t groups = 1;
   uint8_t k = 4;
   uint8_t m = 1;
-  // With how few copies, or parity columns + 1, a stripe may do while fewer than m + 1 disks can be written; 0: with
-  // no fewer than m + 1. At most m.
+  // The fewest copies, or parity columns + 1, of a stripe while fewer than m + 1 disks can be written; 0: m + 1. At most m.
   uint8_t min_copies = 0;
   Codec codec = Codec::kXor;
   bool rotate = true;  // raid4 keeps parity on one target (as far as placement allows)

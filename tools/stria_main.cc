@@ -48,7 +48,7 @@ bool Confirm(const std::string& what) {
 
 int main(int argc, char** argv) {
   signal(SIGPIPE, SIG_DFL);                // `stria where F | head` ends quietly
-  setenv("GRPC_VERBOSITY", "NONE", 0);     // errors are ours to explain
+  setenv("GRPC_VERBOSITY", "NONE", 0);     // this program explains errors itself
   stria::cli::Context ctx;
   ctx.connector = [] { return std::make_unique<stria::GrpcConnector>(); };
   ctx.out = &std::cout;

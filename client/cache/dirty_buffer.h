@@ -1,10 +1,9 @@
 // The bytes of one inode that were written and are not committed yet. Pure; executor's thread only.
 //
-// Layers, oldest first: a queue of sealed batches, then `fresh`, which takes writes. Seal() turns fresh
-// into the last batch. A batch is a window of time: everything in it was written after everything in
-// the batches before it. Batches are stored side by side but committed from the head, so the committed bytes are always a
-// prefix of the written ones. A batch whose storing or commit failed stays in its place and is taken again: no failure drops
-// bytes.
+// Layers, oldest first: a queue of sealed batches, then `fresh`, which takes writes. Seal() turns fresh into the last batch. A
+// batch is a window of time: all of it was written after the batches before it. Batches are stored side by side but committed
+// from the head, so the committed bytes are always a prefix of the written ones. A batch whose storing or commit failed stays
+// in its place and is taken again: no failure drops bytes.
 //
 // Reads see the newest layer that has a byte.
 //

@@ -50,7 +50,7 @@ class EntryCache {
   void Forget(InodeId dir, const std::string& name);
   // Another client has changed the name ("": any of them); the server reports no further change in this directory.
   void Revoked(InodeId dir, const std::string& name);
-  // The directory is gone, or nothing is to be believed of it.
+  // The directory is gone, or nothing that is known of it may be believed.
   void Drop(InodeId dir);
   void Clear();
 

@@ -22,7 +22,7 @@ std::vector<BufferChain> CutIntoColumns(const StripeShape& shape, uint64_t paylo
 std::vector<Buffer> EncodeParity(const ParityCodec& codec, const std::vector<BufferChain>& data, uint64_t length,
                                  std::span<ChecksumBuilder* const> sums = {});
 
-// Parity and running checksums of one batch of rows: in, what arrived; out, all columns of the stripe.
+// Parity and running checksums of one batch of rows. In: payload as it arrived; out: all columns of the stripe.
 struct EncodeJob {
   StripeShape shape;
   CodecSet* codecs = nullptr;

@@ -73,7 +73,7 @@ class DataPeers {
   // A disk failed an item of a request that its node answered; or served one.
   void TargetFailed(TargetId target);
   void TargetServed(TargetId target);
-  // A read of this size that took longer is worth racing; what waits for the same node is allowed for.
+  // A read of this size that took longer is worth racing; allows for reads that wait for the same node.
   int64_t HedgeAfterNs(NodeId node, uint64_t bytes) const;
   // Races are a small part of all reads, so that they never make a general slowness worse. True at most
   // kHedgeBurst times, and once more per kReadsPerHedge reads.

@@ -62,7 +62,7 @@ struct Batch {
   uint64_t bytes = 0;
 };
 
-// The failure of a column as it is reported, by what its request said.
+// The failure to report for a column, from its request's error.
 FsError Blame(FsError code);
 // A fresh token helps.
 bool TokenTrouble(FsError code);

@@ -110,7 +110,7 @@ class StripePool {
   Event hurry_;  // the sending does not wait for the next commits
   bool closed_ = false;
   uint64_t epoch_ = 0;  // of Drop
-  // Since when no stripe finds enough disks, and when that is to be told (again).
+  // Since when no stripe finds enough disks, and when to log that (again).
   std::optional<int64_t> no_place_since_ns_;
   int64_t tell_ns_ = 0;
   bool told_ = false;

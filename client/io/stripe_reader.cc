@@ -376,7 +376,7 @@ class ReadOp {
       End(job, e.ok() ? Result<void>() : Result<void>(e));
       co_return;
     }
-    // The pool may outlive this read, and with it the caller's span: decode into bytes of our own.
+    // The pool may outlive this read, and with it the caller's span: decode into bytes of the read's own.
     auto out = std::make_shared<MutableBuffer>(range.bytes());
     auto pieces = std::make_shared<std::vector<Piece>>(job.pieces);
     auto plan = std::make_shared<ReadPlan>(*job.plan);
@@ -392,7 +392,7 @@ class ReadOp {
     End(job, e.ok() ? Result<void>() : Result<void>(e));
   }
 
-  // The pieces in the order of the payload. REQUIRES: nothing is to be decoded.
+  // The pieces in the order of the payload. REQUIRES: no byte needs decoding.
   static Result<void> Share(const Job& job) {
     BufferChain all;
     for (DirectRange range : job.plan->direct) {

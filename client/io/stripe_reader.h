@@ -50,13 +50,13 @@ struct StripeRange {
   BufferChain* chain = nullptr;
   uint64_t length = 0;
   std::shared_ptr<ReadTally> tally = nullptr;  // the read's bytes are added here, also after a failure
-  bool patient = true;  // StripeReaderOptions::patience_ns; else what cannot be read now fails
+  bool patient = true;  // StripeReaderOptions::patience_ns; else unreadable ranges fail at once
   uint64_t bytes() const { return chain ? length : out.size(); }
 };
 
 struct StripeReaderStats {
   uint64_t read_bytes = 0;  // asked for
-  ReadTally tally;          // of all reads: fetched from servers, and decoded of what was asked for
+  ReadTally tally;          // of all reads: fetched from servers, and the decoded part of the requested bytes
   uint64_t hedged = 0;      // races started
 };
 

@@ -394,7 +394,7 @@ class StripeWriter::Impl {
     if (!IsGeneral(e.code)) failed_.insert(target);
     if (e.code == FsError::kDiskFailed || e.code == FsError::kIo) io_.peers.TargetFailed(target);
     if (IsLost(io_.peers.NodeOf(target))) lost_.Set();
-    // General reasons win: they say what to do.
+    // General reasons win: they say how to go on.
     if (!error_.ok() && (IsGeneral(error_.code) || !IsGeneral(e.code))) return;
     error_ = e.WithContext("writing stripe " + std::to_string(grant_.info.id.v) + " to " +
                            io_.peers.TargetName(target));

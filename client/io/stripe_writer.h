@@ -32,8 +32,8 @@ struct StripeWriterOptions {
   int64_t inflight_bytes = 16 * kMiB;  // of one stripe, payload and parity
   int64_t retry_ns = 3 * kSecond;      // how long after the first try of a request it is repeated
   uint64_t seed = 1;                   // of the jitter
-  // Gathered stripes only: how long each data column is to be (at most as many as the grant has; none is 0). The
-  // payload is their sum. Empty: columns fill up one after another.
+  // Gathered stripes only: the length of each data column (at most as many as the grant has; none is 0). The payload is their
+  // sum. Empty: columns fill up one after another.
   std::vector<uint64_t> columns = {};
 };
 

@@ -27,7 +27,7 @@ class WriteAllOp {
   }
 
   Task<Result<std::vector<WrittenPiece>>> Run() {
-    // A worker may put back what another one is to take: go round until nothing is left.
+    // A worker may put back a piece that another one must take: go round until nothing is left.
     while (error_.ok() && !todo_.empty()) {
       std::vector<Task<void>> workers;
       for (size_t i = 0; i < std::max<size_t>(1, options_.stripes_at_once); ++i) workers.push_back(Work());

@@ -1,6 +1,6 @@
-// For tests of MetaSession: a metadata server in memory that keeps sessions, events and exactly-once
-// results, and loses its undurable tail at a restart. Of the namespace it knows two mutations, Unlink(name) and
-// Rename(new_name), which note the name, Release, and Lookup, which fails. Everything else is kNoSys. Executor's thread only.
+// For tests of MetaSession: a metadata server in memory that keeps sessions, events and exactly-once results, and loses its
+// undurable tail at a restart. Its namespace has two mutations, Unlink(name) and Rename(new_name), which note the name,
+// Release, and Lookup, which fails. All other calls are kNoSys. Executor's thread only.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class FakeMeta final : public MetaConnector {
   void SyncByItself(bool yes) { auto_sync_ = yes; }  // each renewal finds everything durable
   void Fence();                                      // all sessions
   void Lapse();                                      // likewise; it is taken back when it asks
-  // To the one session there is; the event's number.
+  // To the only session; returns the event's number.
   uint64_t Push(SessionEvent::Kind kind, InodeId ino);
   void SetMapVersion(uint64_t version) { map_.version = version; }
 

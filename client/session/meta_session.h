@@ -135,7 +135,7 @@ class MetaSession {
   int64_t LeaseLeftNs() const;
   // Grows when a session was lost: descriptors of older generations give EIO.
   uint64_t generation() const { return generation_; }
-  // Grows also when it has come back after its lease had run out: no lease, recall or flush of before counts any more.
+  // Grows also when the session has come back after its lease ran out: no earlier lease, recall or flush counts any more.
   uint64_t era() const { return generation_ + lapses_; }
   bool fenced() const { return state_ == State::kFenced; }
   uint64_t term() const { return term_; }

@@ -1,6 +1,5 @@
-// Which commit is the oldest that a running read may still depend on (garbage grace, DESIGN.md
-// section 3): shards of a dropped stripe are deleted only when every session has seen the drop.
-// Executor's thread only; guards may outlive the tracker's owner.
+// The oldest commit that a running read may still depend on (garbage grace, DESIGN.md section 3): shards of a dropped stripe
+// are deleted only when every session has seen the drop. Executor's thread only; guards may outlive the tracker's owner.
 #pragma once
 
 #include <map>

@@ -119,13 +119,13 @@ class Executor {
   virtual int64_t WallNs() const = 0;
   // Runs `fn` on the executor's thread, soon. Any thread. Dropped if the executor stops first.
   virtual void Post(std::function<void()> fn) = 0;
-  // The same, or runs `fn` here and now, with what follows from it, if the executor has nothing to do: then this thread is
-  // the executor's meanwhile. Not with a lock that something of the executor may want, nor where its work may not wait.
-  // After Posts of the same thread it may come before them.
+  // The same, or, if the executor is idle, runs `fn` here and now, with what follows from it: then this thread is the
+  // executor's meanwhile. Not while holding a lock that the executor's work may want, nor on a thread that may not wait for
+  // that work. It may run before earlier Posts of the same thread.
   virtual void PostOrRun(std::function<void()> fn) { Post(std::move(fn)); }
   // False on a thread that helps (PostOrRun).
   virtual bool OnOwnThread() const { return true; }
-  // True if something else is to be run on the executor's thread as soon as this coroutine or callback waits: then what another
+  // True if other work will run on the executor's thread as soon as this coroutine or callback waits: then work that another
   // thread can do is better done there. REQUIRES: on that thread.
   virtual bool OthersWait() const { return HasReady(); }
   // From now on no thread helps. Before the executor's thread ends helper threads and waits for them, it must be on its own
@@ -144,7 +144,7 @@ class Executor {
   // INT64_MAX if there is none.
   int64_t NextTimerNs() const { return timers_.empty() ? INT64_MAX : timers_.begin()->first.first; }
   bool HasReady() const { return !ready_.empty(); }
-  // Which ready coroutine goes next, 0 .. count-1: the simulator chooses by seed.
+  // The ready coroutine to run next, 0 .. count-1: the simulator chooses by seed.
   virtual size_t PickReady(size_t count) { return 0; }
   virtual size_t PickWindow() const { return 1; }  // how many PickReady chooses among at most
 

@@ -106,9 +106,9 @@ void LoopExecutor::Run() {
   std::unique_lock<std::mutex> lock(mu_);
   running_ = true;
   while (true) {
-    if (busy_) {  // by a helper, which wakes us if it leaves anything, or stop_ is set
+    if (busy_) {  // by a helper, which wakes this thread if it leaves any work, or stop_ is set
       sleeping_ = true;
-      sleeps_until_ns_ = INT64_MAX;  // any timer: when to sleep until is to be found anew
+      sleeps_until_ns_ = INT64_MAX;  // any timer: the time to sleep until must be found anew
       cv_.wait(lock, [this] { return !busy_; });
       sleeping_ = false;
     }

@@ -25,8 +25,7 @@ namespace stria {
 class Pool {
  public:
   virtual ~Pool() = default;
-  // Runs `work` once, some time, on some thread. Any thread may call. Unbounded: callers bound what
-  // they have in flight.
+  // Runs `work` once, some time, on some thread. Any thread may call. Unbounded: callers bound their work in flight.
   virtual void Submit(std::function<void()> work) = 0;
 };
 

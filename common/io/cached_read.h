@@ -34,8 +34,7 @@ bool NotesNoAccessTimes(int fd);
 // waking takes longest, then finds them on their way.
 class CachedReads {
  public:
-  // Nothing is read so while so many reads wait: the disk may not answer, and a page that the cache has may say that what
-  // follows is to be read ahead.
+  // No such reads while this many wait: the disk may not answer, and a cached page may carry the order to read ahead.
   static constexpr int kMaxWaiting = 4;
   // Nothing is begun while so many calls of any kind wait for the disk, or one for so long, nor if of the last reads more than
   // a few were slow: then its queue may be full, or it is one that moves a head. (One or two in a hundred are slow on a good
@@ -48,7 +47,7 @@ class CachedReads {
   enum class Kind : uint8_t { kRead, kOther };
 
   CachedReads() : state_(std::make_shared<State>()) {}
-  // A call to the disk that may wait has this while it does; it may outlive us. `now_ns`: BoottimeNs().
+  // A call that may wait for the disk holds this meanwhile; it may outlive this object. `now_ns`: BoottimeNs().
   std::shared_ptr<const void> Wait(Kind kind, int64_t now_ns);
   std::shared_ptr<const void> Wait(Kind kind = Kind::kRead) { return Wait(kind, BoottimeNs()); }
   // True if a read of so much is worth a try here and now. On the executor's thread: not while others wait for that.

@@ -7,7 +7,7 @@
 
 namespace stria {
 
-inline constexpr uint64_t kDirectPageBytes = 4096;  // what every file system takes directly
+inline constexpr uint64_t kDirectPageBytes = 4096;  // every file system takes multiples of this directly
 
 // Reads `length` bytes, or fewer if the file ends before, in whole pages around the range; `fd` is open with O_DIRECT.
 // 0 or an errno; EINVAL: the file system has no such thing, and the bytes have to be read the ordinary way.

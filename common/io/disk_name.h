@@ -1,4 +1,4 @@
-// Which names a Disk takes.
+// The names that a Disk takes.
 #pragma once
 
 #include <string>

@@ -126,7 +126,7 @@ class SimDiskMedia {
   Random rng_;
   std::map<std::string, InodePtr> names_;
   std::map<std::string, InodePtr> durable_names_;
-  std::deque<std::pair<int64_t, std::string>> removals_;  // when, and what
+  std::deque<std::pair<int64_t, std::string>> removals_;  // time, name
   // Changes whose coroutine is destroyed, by (due, order).
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> orphans_;
   uint64_t orphan_seq_ = 0;

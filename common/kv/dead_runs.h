@@ -5,8 +5,7 @@
 //
 //   const uint64_t as_of = runs.AsOf();          read..
 //   runs.Found(as_of, f, from, to);              there is nothing in [from, to): taken if no write came between
-//   runs.WriteBegins(batch); write.. runs.WriteEnded(batch, ok);     what is put is there from the beginning, what is deleted
-//                                                is gone at the end
+//   runs.WriteBegins(batch); write.. runs.WriteEnded(batch, ok);     puts count from the beginning, deletions at the end
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,7 @@ class DeadRuns {
 
   // The first key at or after `key` that may be there; `key` itself if nothing is known.
   std::string_view Up(KvFamily f, std::string_view key) const;
-  // The key that the last one at or before `key` is to be looked for at: there is nothing above it, but perhaps itself.
+  // The key at which to look for the last one at or before `key`: between the two there is none, but perhaps itself.
   std::string_view Down(KvFamily f, std::string_view key) const;
 
   uint64_t AsOf() const { return writing_ ? 0 : writes_ + 1; }

@@ -48,7 +48,7 @@ void MemKvMedia::Crash(Random& rng, bool lose_unsynced) {
     const size_t keep = rng.Below(unsynced_.size() + 1);
     all_kept = keep == unsynced_.size();
     while (unsynced_.size() > keep) UndoLastLocked();
-    unsynced_.clear();  // what reached the disk stays there
+    unsynced_.clear();  // batches on the disk stay there
   }
   if (failed_write_ && all_kept && rng.OneIn(2)) {
     std::vector<KvOp> undo = ApplyLocked(*failed_write_);

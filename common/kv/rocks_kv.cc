@@ -178,7 +178,7 @@ class RocksKv::Db {
     return damage_;
   }
 
-  // For reading keys that all start with begin's prefix if `other` does too.
+  // For reads of keys that all start with begin's prefix, if `other` does too.
   rocksdb::ReadOptions ReadOptionsFor(KvFamily f, std::string_view begin, std::string_view other) const {
     rocksdb::ReadOptions ro;
     const size_t n = prefix_bytes_[f];
@@ -263,7 +263,7 @@ class RocksKv::Db {
   const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(logs_);
   std::unique_ptr<rocksdb::DB> db_;
   std::vector<rocksdb::ColumnFamilyHandle*> all_;       // owned, "default" first
-  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // ours, by number
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;  // this store's, by number
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> syncs_{0};
   mutable std::mutex mu_;

@@ -16,8 +16,8 @@ struct EventCluster {
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
 };
 
-// For each path the clusters of its tree (`tree`, or if that is "" the one with most entries), in order. Runs
-// $STRIA_PYTHON, or python3. kNotSupported with what to install if that fails; it has said more on stderr.
+// For each path the clusters of its tree (`tree`, or if that is "" the one with most entries), in order. Runs $STRIA_PYTHON, or
+// python3. kNotSupported if that fails, with what to install; stderr has more.
 Result<std::vector<std::vector<EventCluster>>> AskClusters(const std::vector<std::string>& paths,
                                                            const std::string& tree);
 

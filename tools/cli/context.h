@@ -47,8 +47,8 @@ struct Context {
   // The verb that was asked for; gives the exit code.
   std::function<int()> run;
 
-  // The cluster of --meta, $STRIA_META, the mount that `near` (a path without symlinks) lies in, or the
-  // one that the command is run in; in this order. kNoEnt with what to do when there is none.
+  // The cluster of --meta, $STRIA_META, the mount of `near` (a path without symlinks), or the mount that the command runs in;
+  // in this order. kNoEnt with the remedy when there is none.
   Result<std::unique_ptr<ClusterClient>> Connect(const std::string& near = "") const;
 
   // Prints the sentence (and the JSON object); gives the exit code.
@@ -65,7 +65,7 @@ Result<UpkeepReply> CallUpkeep(ClusterClient& client, const UpkeepRequest& reque
 // All of them, however many pages that are.
 Result<std::vector<AffectedFile>> AskFiles(const Context& ctx, ClusterClient& client, FilesKind kind, const std::vector<TargetId>& targets = {});
 
-// "n3" or "n3:d2" -> id; kNoEnt that lists what there is.
+// "n3" or "n3:d2" -> id; kNoEnt with the list of those there are.
 Result<NodeId> FindNode(const ClusterMap& map, const std::string& name);
 Result<TargetId> FindTarget(const ClusterMap& map, const std::string& name);
 

@@ -37,7 +37,7 @@ Result<AdminReply> Send(ClusterClient& client, const AdminRequest& request) {
   });
 }
 
-// `hint`: what to do next, after a success.
+// `hint`: the next step, after a success.
 int Finish(const Context& ctx, const Result<AdminReply>& reply, bool dry_run, const std::string& hint) {
   if (!reply.ok()) return ctx.Fail(reply.error());
   if (ctx.json) {

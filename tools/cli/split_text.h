@@ -37,7 +37,7 @@ Json SplitJson(const SplitPlan& plan);
 Json HostWorkJson(const SplitPlan& plan, const HostWork& work);
 
 enum class SplitFormat { kJson, kSlurm, kCondor, kDask, kParallel };
-// kInval with what there is.
+// kInval with the list of formats.
 Result<SplitFormat> ParseSplitFormat(const std::string& name);
 // All but json and dask refer to a file LIST_DIR/HOST.json for each host that has work: HostWorkJson. json and dask have the
 // promise in fields, the others in a comment (and in the lists).

@@ -27,7 +27,7 @@ std::string Seconds(int64_t ns) {
   return text;
 }
 
-// In a child, so that a mount that hangs does not hang us.
+// In a child, so that a hanging mount does not hang this program.
 bool MountAnswers(const std::string& path) {
   const pid_t pid = fork();
   if (pid < 0) return false;
@@ -107,7 +107,7 @@ Result<void> DevDir::AwaitMeta() {
 
 Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
   std::vector<std::string> watched = names;
-  // One that we did not start (a restored one, say) may answer as well.
+  // A server that this program did not start (a restored one, say) may answer as well.
   if (Running(*cluster_.Find("meta"))) watched.push_back("meta");
   const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address
                                              : std::to_string(names.size()) + " nodes";

@@ -99,7 +99,7 @@ Result<std::unique_ptr<DevDir>> DevDir::Open(const Context& ctx, const std::stri
     if (!there.ok()) return there.error();
   }
   ASSIGN_OR_RETURN(const std::string real, Absolute(dir));
-  // cluster.json is read by others than us, and the programs' arguments are shown.
+  // Other programs read cluster.json, and `ps` shows the programs' arguments.
   if (!IsPrintable(real)) return Error(FsError::kInval, "give a directory whose name can be printed, and not " + PrintableName(real));
   if (create) RETURN_IF_ERROR(MakeDirs(real));
   const std::string lock = real + "/.lock";

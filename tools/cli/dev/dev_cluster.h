@@ -24,7 +24,7 @@ struct DevUpArgs {
 
 class DevDir {
  public:
-  // Locks D. `create`: it may be new. kNoEnt with what to do if there is no cluster.
+  // Locks D. `create`: it may be new. kNoEnt with the remedy if there is no cluster.
   static Result<std::unique_ptr<DevDir>> Open(const Context& ctx, const std::string& dir, bool create);
   // Without the lock, for looking only.
   static Result<DevCluster> Peek(const std::string& dir);

@@ -27,7 +27,7 @@ struct DevProcess {
   Kind kind = Kind::kMeta;
   std::string name;         // "meta", "n3", "mount", "mount2"
   pid_t pid = 0;            // 0: stopped
-  uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again is not ours
+  uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again has another
   std::string address;      // 127.0.0.1:PORT; a mount has its mount point here
   std::string log;
   std::string node;  // mounts: the node they live on
@@ -52,11 +52,10 @@ std::string EncodeDevCluster(const DevCluster& c);
 // kCorrupt with the file's name and the fault.
 Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& file);
 
-// The layout of a new cluster when none is asked for: raid5:4+1 on five nodes or more; what fits on fewer
+// The layout of a new cluster unless another is asked for: raid5:4+1 on five nodes or more; on fewer the widest that fits
 // (raid5:3+1, raid5:2+1, raid1:2), with domain=disk on a single node.
 std::string DefaultDevLayout(int nodes, int disks);
-// kTooFewDomains with what to do, if `layout` cannot be held by so many nodes and disks; kInval if it is
-// not one.
+// kTooFewDomains with the remedy, if so many nodes and disks cannot hold `layout`; kInval if it is not one.
 Result<void> CheckDevLayout(const std::string& layout, int nodes, int disks);
 
 // "n1".."n64".

@@ -30,8 +30,8 @@ bool WaitGone(pid_t pid, uint64_t start_time, int64_t timeout_ns);
 // TERM, and KILL after `patience_ns`. False if even that did not help.
 bool StopProcess(pid_t pid, uint64_t start_time, int64_t patience_ns);
 
-// The path of stria-meta, stria-data or stria-mount: in $STRIA_BIN_DIR, beside this program, where Bazel
-// built it, or in /usr/lib/stria. kNoEnt with what to do.
+// The path of stria-meta, stria-data or stria-mount: in $STRIA_BIN_DIR, beside this program, where Bazel built it, or in
+// /usr/lib/stria. kNoEnt with the remedy.
 Result<std::string> FindBinary(const std::string& name);
 
 // Runs a program to its end, with this program's output (`quiet`: its stdout goes to stderr). Returns its exit status; 128 if a
