@@ -47,8 +47,8 @@ std::string WhoReadsClusterKeys(const std::string& path) {
   if (stat(path.c_str(), &st) != 0 || (st.st_mode & (S_IROTH | S_IWOTH | S_IWGRP)) == 0) return "";
   char mode[8];
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(st.st_mode & 07777));
-  return "the cluster key " + path + " has mode " + mode + ": who reads it has access to all data of the cluster. Let only root (or who " +
-         "runs the servers) read it:  chmod 600 " + path;
+  return "the cluster key " + path + " has mode " + mode + ": a reader of it has access to all data of the cluster. " +
+         "Let only root (or the user that runs the servers) read it:  chmod 600 " + path;
 }
 
 int RefuseToStart(const std::string& program, const Error& e) {

@@ -29,7 +29,7 @@ const char* Reason(FsError e) {
     case FsError::kVersion: return "the server is of another version, and does not know this";
     case FsError::kCancelled: return "it was cancelled";
     case FsError::kCorrupt: return "a record on disk cannot be read";
-    case FsError::kConflict: return "somebody else has changed it meanwhile";
+    case FsError::kConflict: return "another client has changed it meanwhile";
     case FsError::kNotReady: return "the server is starting";
     case FsError::kLapsed: return "the metadata server has not heard from this program for too long";
     default: return nullptr;

@@ -277,7 +277,7 @@ const char* BulkConnection::BeginFrame(const uint8_t* head) {
   frame_.id = Take<uint64_t>(head + 8);
   const uint64_t fields = Take<uint32_t>(head + 16);
   payload_bytes_ = Take<uint32_t>(head + 20);
-  if (Take<uint32_t>(head) != kFrameMagic || head[5] != 0) return "it sent what is no frame";
+  if (Take<uint32_t>(head) != kFrameMagic || head[5] != 0) return "it sent bytes that are no frame";
   if (kind != static_cast<uint8_t>(BulkKind::kRequest) && kind != static_cast<uint8_t>(BulkKind::kReply)) {
     return "it sent a frame of an unknown kind";
   }

@@ -170,7 +170,7 @@ Result<void> Validate(const ShardRead& v) {
   RETURN_IF_ERROR(CheckShardRange(v.offset, v.length));
   if (v.omit_head == 0 && v.omit_tail == 0) return Ok();
   RETURN_IF_ERROR(CheckOmitted(v.omit_head, v.omit_tail));
-  return v.omit_head + v.omit_tail < v.length ? Result<void>(Ok()) : Bad("nothing is left of what is asked for");
+  return v.omit_head + v.omit_tail < v.length ? Result<void>(Ok()) : Bad("the omitted bytes are all of the range");
 }
 Result<void> Validate(const ReadRequest& v) {
   RETURN_IF_ERROR(CheckItems(v.items.size()));

@@ -376,7 +376,7 @@ Task<Result<ParityCheckResult>> Agent::CompareParity(StripeGrant stripe) {
   ParityCheckEnv env{map_, &peers_, codecs_, cpu_pool_};
   CO_ASSIGN_OR_RETURN(ParityCheckResult result, co_await CheckParity(std::move(stripe), std::move(env)));
   for (const uint16_t column : result.wrong) {
-    LogWarning("node {}: column {} of stripe {} is not what was written", options_.name, column, info.id.v);
+    LogWarning("node {}: column {} of stripe {} does not have the written bytes", options_.name, column, info.id.v);
     ReportShardRequest request;
     request.header = Header();
     request.stripe = info.id;
@@ -500,7 +500,7 @@ Task<void> Agent::CompareSoon(size_t disk) {
     co_await Sleep(options_.retry_ns);
     const Result<void> done = co_await scrubbers_[disk]->CompareAll();
     if (!done.ok()) continue;
-    LogInfo("{} was compared with the metadata: {} shards are missing or not what was written",
+    LogInfo("{} was compared with the metadata: {} shards are missing or differ from what was written",
             disks_[disk].store->options().name, scrubbers_[disk]->progress().damaged);
     co_return;
   }

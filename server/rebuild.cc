@@ -88,7 +88,7 @@ class Rebuild {
     old_ = stripe().columns[work_.column];
     first_ = old_.shard == work_.new_shard;
     if (first_ && !IsParity(stripe().shape, ColumnIndex(work_.column))) {
-      return Error(FsError::kBadRequest, "only parity is made from what is there");
+      return Error(FsError::kBadRequest, "only parity can be made from existing columns");
     }
     const uint64_t share = AlignDown(kRebuildWindowsBytes / (stripe().shape.k + 1u), kChecksumBlockBytes);
     window_bytes_ = std::clamp(share, kChecksumBlockBytes, kMaxRebuildWindowBytes);

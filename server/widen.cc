@@ -104,7 +104,7 @@ class Widen {
     RETURN_IF_ERROR(Result<void>(ValidateStripe(to())));
     if (from().shape.payload_bytes != to().shape.payload_bytes || (to().shape.gathered() && to().shape.data_columns() > 1) ||
         work_.from.tokens.size() != from().columns.size() || work_.to.tokens.size() != to().columns.size()) {
-      return Error(FsError::kBadRequest, "a stripe is to be laid out anew, and what it is to become does not fit it");
+      return Error(FsError::kBadRequest, "a stripe is to be laid out anew, and its new form does not fit its payload");
     }
     for (uint16_t c = 0; c < from().shape.data_columns(); ++c) {
       sources_.push_back(MakeColumnSource(work_.from, ColumnIndex(c), *env_.map));

@@ -268,7 +268,7 @@ TEST(EveryRoom, RefusalsSayWhatIsMissing) {
     return PlaceStripe(view, *ParseLayout(layout), {.shard_bytes = kShard}).error().message;
   };
   EXPECT_EQ(refused("raid1:2"),
-            "layout raid1:2 needs 2 disks at least, and 1 can be written: bring back what is down, or add 1 disk, or let "
+            "layout raid1:2 needs 2 disks at least, and 1 can be written: bring back nodes and disks that are down, or add 1 disk, or let "
             "the layout do with fewer copies for the time being: raid1:2,min=1");
   view.targets[1] = MakeDisk(2, 1, Disk::kGivenUp);
   EXPECT_EQ(refused("raid6:4+2"),

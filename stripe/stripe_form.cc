@@ -191,7 +191,7 @@ Error TooFewUp(const ClusterView& view, const Layout& layout) {
   const uint64_t missing = least > up ? least - up : 1;  // those that have just failed the writer are among them
   std::string text = "layout " + RoomName(layout) + " needs " + Count(least, "disk") + " at least, and " +
                      std::to_string(up) + " can be written: ";
-  if (all > up) text += "bring back what is down, or ";
+  if (all > up) text += "bring back nodes and disks that are down, or ";
   text += "add " + Count(missing, "disk");
   if (layout.m > 0 && layout.min_copies == 0 && up > 0) {
     text += ", or let the layout do with fewer copies for the time being: " + ShortName(layout) + ",min=" +

@@ -33,7 +33,7 @@ NodeFound FindOwnNode(const ClusterMap& map, const std::function<bool(const std:
   for (const NodeInfo& n : map.nodes) {
     if (is_here(n.address)) here.push_back(n.name);
   }
-  if (here.size() == 1) return {here[0], "this machine is node " + here[0] + ": what lies on its disks is near"};
+  if (here.size() == 1) return {here[0], "this machine is node " + here[0] + "; it reads data on its own disks directly"};
   if (here.empty()) return {"", "this machine is no node of the cluster: nothing lies nearer than the rest"};
   std::string names;
   for (const std::string& n : here) names += (names.empty() ? "" : ", ") + n;

@@ -173,7 +173,7 @@ Result<void> CompleteConfig(bool is_root, MountConfig* config) {
     }
   }
   if (config->passthrough && config->node.empty()) {
-    return Error(FsError::kInval, "passthrough needs node=NAME: only what lies on a disk of this machine can be read past the mount");
+    return Error(FsError::kInval, "passthrough needs node=NAME: only files on a disk of this machine can be read past the mount");
   }
   if (config->passthrough && !is_root) {
     return Error(FsError::kInval, "passthrough needs root: the kernel takes no files to read from anybody else");
@@ -187,7 +187,7 @@ constexpr char kAbout[] =
     "Mounts a Stria filesystem.\n\n"
     "  stria-mount pc1:/ /data                              port 7424 unless another is named\n"
     "  stria-mount pc1:7424,pc2:7424:/atlas /data -o ro     one directory of it, to be read\n"
-    "  stria-mount --meta pc1 --node pc7 /data              on the node pc7: what lies here is read from disk\n"
+    "  stria-mount --meta pc1 --node pc7 /data              on the node pc7: its own data is read from disk\n"
     "  mount -t fuse.stria pc1:/atlas /data -o ro,timeout=2m\n"
     "  umount /data                                         returns when all bytes are written\n\n"
     "In /etc/fstab:\n"
@@ -197,7 +197,7 @@ constexpr char kOptions[] =
     "mount options: ro, timeout=60s, wait=DURATION|forever (for a metadata server, at the start; the timeout, if it is not set), "
     "memory=1GiB, node=NAME (found by itself on a machine that is one node), async_close (close(2) does not wait for the disks), "
     "sync (each write(2) does), "
-    "uid=N and gid=N (all files seem to be theirs, and who is N acts as who mounted), log_file=FILE, log_level=debug, "
+    "uid=N and gid=N (all files seem to have this owner, and a caller with uid N acts as the user who mounted), log_file=FILE, log_level=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
     "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
     "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec, nosymfollow, dirsync; all "
@@ -209,7 +209,7 @@ std::string BaseName(std::string_view path) { return std::string(path.substr(pat
 void UmountForm(CLI::App& app, MountConfig& config, std::vector<std::string>& positional) {
   app.add_option("where", positional, "MOUNTPOINT")->expected(1)->required();
   app.add_flag("-l,--lazy", config.lazy, "detach it now, even if files are open; do not wait");
-  app.add_flag("-f,--force", config.force, "also if the servers do not answer: what is under way fails");
+  app.add_flag("-f,--force", config.force, "also if the servers do not answer: calls under way fail");
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ Result<std::string> PrepareMountpoint(const std::string& path, std::optional<Uui
     const std::optional<MountWatch> program = there ? MountWatch::Find(*there) : std::nullopt;
     // One that only waits for its servers has bytes to write yet.
     if (silent && (!program || (program->ProgramRuns() && !program->ProgramStopped()))) {
-      return Error(FsError::kBusy, "cannot mount on " + path + ": what is mounted there does not answer");
+      return Error(FsError::kBusy, "cannot mount on " + path + ": the filesystem mounted there does not answer");
     }
     if (former && program && !program->ProgramRuns()) *former = program->state().client;
     RETURN_IF_ERROR(Unmount(full, true));  // answers the question too

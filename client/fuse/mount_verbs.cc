@@ -29,7 +29,7 @@ int Failed(const std::string& sentence) {
 }
 
 std::string WhyNot(int err, const std::string& mountpoint) {
-  if (err == EBUSY) return mountpoint + " is in use: close what is open on it (fuser -vm shows it), or umount -l";
+  if (err == EBUSY) return mountpoint + " is in use: close its open files (fuser -vm shows them), or umount -l";
   return "cannot change " + mountpoint + ": " + std::strerror(err);
 }
 

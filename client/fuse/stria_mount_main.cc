@@ -298,7 +298,7 @@ void MountProgram::MakeStateFile() {
   if (made.ok()) {
     state_.emplace(std::move(*made));
   } else {
-    LogWarning("umount will not wait for what is to be written: {}", made.error());
+    LogWarning("umount will not wait until all bytes are written: {}", made.error());
   }
 }
 

@@ -275,7 +275,7 @@ SealResult FakeDataCluster::SealItem(NodeId, ShardId shard, TargetId target, uin
     have += s.block_bytes[b];
   }
   if (have != length || s.bytes.size() != length) {
-    Violation("a seal does not match what was written");
+    Violation("a seal does not match the written bytes");
     return {{FsError::kBadRequest, "fake"}, 0, 0};
   }
   s.sealed = true;

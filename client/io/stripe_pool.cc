@@ -144,12 +144,12 @@ void StripePool::NotePlaces(const Error& refused) {
       tell_ns_ = now_ns + kTellWaitNs;
     }
     if (now_ns < tell_ns_) return;
-    LogWarning("what was written has found no disks for {} s, and writers wait: {}",
+    LogWarning("written bytes have found no disks for {} s, and writers wait: {}",
                (now_ns - *no_place_since_ns_) / kSecond, refused.message);
     told_ = true;
     tell_ns_ = now_ns + kTellAgainNs;
   } else if (refused.ok() && no_place_since_ns_) {
-    if (told_) LogInfo("there are disks again for what is written, after {} s", (now_ns - *no_place_since_ns_) / kSecond);
+    if (told_) LogInfo("there are disks for writes again, after {} s", (now_ns - *no_place_since_ns_) / kSecond);
     no_place_since_ns_.reset();
     told_ = false;
   }

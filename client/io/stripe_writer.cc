@@ -377,7 +377,7 @@ class StripeWriter::Impl {
   // Compares what the server made durable with what was written.
   void Sealed(uint16_t c, const SealResult& r) {
     if (r.length != sent_[c] || r.digest != digests_[c]) {
-      Fail(c, Error(FsError::kChecksum, "what was sealed is not what was written"));
+      Fail(c, Error(FsError::kChecksum, "the server sealed other bytes than were written"));
       return;
     }
     sealed_[c] = true;

@@ -106,7 +106,7 @@ bool MetaSession::Retry(const Error& error, const Try& t) {
 
 Error MetaSession::FencedError() {
   return Error(FsError::kFenced,
-               "the session with the metadata server was lost, and what it had open with it");
+               "the session with the metadata server was lost, and its open files with it");
 }
 
 Error MetaSession::GiveUp(const Error& last) const {

@@ -117,7 +117,7 @@ Error PosixFiles::NoFile(const std::string& name) const {
 
 Error PosixFiles::Poisoned(const std::string& name) const {
   return Error(FsError::kDiskFailed, "an earlier sync of '" + name + "' on the disk at " + root_ +
-                                         " failed: what was written since may be lost");
+                                         " failed: writes since the last sync may be lost");
 }
 
 Result<std::shared_ptr<OpenFile>> PosixFiles::Existing(const std::string& name) {

@@ -24,7 +24,7 @@ Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r) {
   if (there) return Error(FsError::kExist);
   if (Error e = MayCreate(ctx, dir.attr, AclIn(txn, dir)); !e.ok()) return e;
   if (rec.is_dir()) return Error(FsError::kPerm, "directories have one name");
-  if (!MayName(txn, ctx, rec)) return Error(FsError::kPerm, "only who owns a file, or may read and write it, links it");
+  if (!MayName(txn, ctx, rec)) return Error(FsError::kPerm, "only the owner of a file, or a user who may read and write it, may link it");
   if (rec.attr.nlink == 0) return Error(FsError::kNoEnt, "the file was unlinked");
   if (rec.attr.nlink >= kMaxLinks) return Error(FsError::kMLink);
 

@@ -67,7 +67,8 @@ struct PathsPage {
   uint64_t hidden = 0;  // names besides, of this page, that the caller may not see
   std::string next;     // what to ask on with; "" if these were the last
 };
-// The names after `after`, a page's `next`; "" for the first ones. At most `limit`, and kMaxPathsBytes. kBadRequest: `after` is of another inode.
+// The names after `after`, a page's `next`; "" for the first ones. At most `limit`, and kMaxPathsBytes. kBadRequest: `after` is
+// of another inode.
 Result<PathsPage> OpPaths(Txn& txn, const OpCtx& ctx, InodeId ino, std::string_view after = {}, size_t limit = kMaxPathsPerReply);
 
 // ---- Attributes ----

@@ -48,7 +48,7 @@ Error CheckMode(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const SetAtt
   const Attr& attr = rec.attr;
   if (r.kill_suid && !IsOwner(ctx, attr) && !MayAccess(ctx, attr, kMayWrite, AclIn(txn, rec)) &&
       !(ctx.open && ctx.HasOpen(attr.ino, true))) {
-    return Error(FsError::kPerm, "only who may write a file drops its privileges");
+    return Error(FsError::kPerm, "only a user who may write a file may drop its privileges");
   }
   if (!r.mode) return Error();
   if (!IsOwner(ctx, attr)) return Error(FsError::kPerm);

@@ -193,7 +193,7 @@ Result<StripeInfo> OpWidenStripe(Txn& txn, const StripeInfo& wide) {
   if (Error e = ValidateStripe(wide); !e.ok()) return Error(FsError::kConflict, e.message);
   if (rec->state != StripeState::kLive || !rec->info.narrow ||
       rec->info.shape.payload_bytes != wide.shape.payload_bytes) {
-    return Error(FsError::kConflict, "the stripe is not what it was when widening began");
+    return Error(FsError::kConflict, "the stripe has changed since widening began");
   }
   for (size_t i = 0; i < wide.columns.size(); ++i) {
     const Column& c = wide.columns[i];

@@ -36,7 +36,7 @@ Error CheckRights(Txn& txn, const OpCtx& ctx, const InodeRecord& rec, const std:
   }
   if (!MayAccess(ctx, attr, write ? kMayWrite : kMayRead, AclIn(txn, rec))) return Error(FsError::kAccess);
   if (write && StartsWith(name, "user.stria.")) {
-    return Error(FsError::kPerm, "user.stria.* says what is, it cannot be set");
+    return Error(FsError::kPerm, "attributes user.stria.* are read-only");
   }
   return Error();
 }

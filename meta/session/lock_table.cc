@@ -294,7 +294,7 @@ std::string LockTable::CheckInvariants() const {
       auto use = uses_.find(it->owner);
       if (use == uses_.end() || use->second.waits.count(ino) == 0) return where + "a waiter is not in the index";
       if (!it->told && !HeldAgainst(f, it->owner, it->range) && !BehindOthers(f, it->owner, it->range, it)) {
-        return where + "someone waits for what it can have";
+        return where + "a waiter could have its lock";
       }
     }
   }

@@ -166,7 +166,7 @@ bool SessionTable::Exists(SessionId id) const { return Live(id) != nullptr; }
 Error SessionTable::Gone(SessionId id) const {
   const std::string who = "session " + std::to_string(id.v);
   if (IsLapsed(id)) return Error(FsError::kLapsed, "the lease of " + who + " has run out; it may come back");
-  return Error(FsError::kFenced, who + " has expired or was replaced; what it had not committed is lost");
+  return Error(FsError::kFenced, who + " has expired or was replaced; its uncommitted bytes are lost");
 }
 
 Error SessionTable::Check(SessionId id, Epoch epoch) const {

@@ -177,7 +177,7 @@ TEST_F(CliTest, CanRemove) {
   reply.files.clear();
   reply.more = true;  // a user is told no names
   EXPECT_EQ(Run("disk can-remove n1:d1"), 2);
-  EXPECT_NE(out_.str().find("root is told of which files"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("root sees which files"), std::string::npos) << out_.str();
 }
 
 TEST_F(CliTest, FsckRepairs) {
@@ -284,7 +284,7 @@ TEST_F(CliTest, StatusCodes) {
   status_.lost_stripes = 1;
   EXPECT_EQ(Run("status --watch --count 1"), 2);
   EXPECT_EQ(Run("status --all"), 2) << "a user is told no names, and is not refused";
-  EXPECT_NE(out_.str().find("errors: 1 stripe cannot be read until nodes or disks are back; root is told of which files\n"), std::string::npos)
+  EXPECT_NE(out_.str().find("errors: 1 stripe cannot be read until nodes or disks are back; root sees which files\n"), std::string::npos)
       << out_.str();
 }
 

@@ -45,13 +45,13 @@ void DiagnoseNodes(const StatusReply& s, int64_t now_ns, std::vector<Finding>* o
                       "Forget it:  stria node remove " + n.name});
     } else if (n.state == NodeState::kDown) {
       out->push_back({Health::kDegraded,
-                      "Node " + n.name + " is down" + since + "; what it holds is read through redundancy.",
+                      "Node " + n.name + " is down" + since + "; its data is read through redundancy.",
                       "Start stria-data on " + n.name +
                           " again, or give its place to another node:  stria node replace " + n.name +
                           " NEW"});
     } else {
       out->push_back({Health::kDegraded,
-                      "Node " + n.name + " is out" + since + "; what it held is made again elsewhere.",
+                      "Node " + n.name + " is out" + since + "; its data is made again elsewhere.",
                       "Watch it:  stria rebuild watch   Then forget the node:  stria node remove " + n.name});
     }
   }
@@ -115,7 +115,7 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
                           "   elsewhere after  stria disk replace " + name + " NEW"});
     } else if (t.state == TargetState::kOut) {
       out->push_back({Health::kDegraded,
-                      "Disk " + name + " is out; what it held is " + (emptied ? "on other disks." : "made again elsewhere.") + why,
+                      "Disk " + name + " is out; its data is " + (emptied ? "on other disks." : "made again elsewhere.") + why,
                       "Put a new disk in its place, and it is used by itself. Forget the old one:  stria disk remove " + name});
     } else if (t.state == TargetState::kDraining && IsRetired(s, t.id)) {
       out->push_back({Health::kDegraded,
@@ -159,7 +159,7 @@ void DiagnoseRoom(const StatusReply& s, std::vector<Finding>* out) {
   if (full.size() > kMaxNamedDisks) names += " and " + std::to_string(full.size() - kMaxNamedDisks) + " more";
   out->push_back({Health::kDegraded,
                   full.size() == 1 ? "Disk " + names + " is nearly full." : std::to_string(full.size()) + " disks are nearly full: " + names + ".",
-                  full.size() == usable ? todo : "Spread what is there:  stria rebalance start   Or delete files, or add disks."});
+                  full.size() == usable ? todo : "Spread the data:  stria rebalance start   Or delete files, or add disks."});
 }
 
 std::string RepairNames(const StatusReply& s, bool stuck, bool paused) {
@@ -211,9 +211,9 @@ void DiagnosePlaces(const StatusReply& s, std::vector<Finding>* out) {
       what += room.thin ? ", fewer than the layout asks for" : room.crowded ? "" : " (fully protected)";
     }
     if (!room.until.empty()) what += " until " + room.until;
-    if (room.none) what += "; who writes waits for the mount's timeout, and then gets EIO";
-    const std::string todo = "Bring back what is down, add a node or disk (stria node add NAME says how), or set a layout that fits:  stria "
-                             "layout set DIR LAYOUT   (for what is made from then on)";
+    if (room.none) what += "; writers wait for the mount's timeout, and then get EIO";
+    const std::string todo = "Bring back nodes and disks that are down, add a node or disk (stria node add NAME says how), "
+                             "or set a layout that fits:  stria layout set DIR LAYOUT   (for files made from then on)";
     out->push_back({room.none || room.thin ? Health::kAtRisk : Health::kDegraded, what + ".", todo});
   }
   if (s.thin_stripes == 0) return;
@@ -259,10 +259,10 @@ void DiagnoseNodeLoss(const StatusReply& s, std::vector<Finding>* out) {
   if (loss.age_ns >= kSecond) what += " Counted " + HumanDuration(loss.age_ns / kSecond) + " ago.";
   out->push_back({Health::kHealthy, what,
                   worst.unprotected == worst.stripes
-                      ? "What matters needs a layout with redundancy:  stria layout set DIR raid5:2+1   (for what is "
-                        "written from then on)"
+                      ? "Important data needs a layout with redundancy:  stria layout set DIR raid5:2+1   (for writes "
+                        "from then on)"
                       : "Have as many nodes as a layout has columns, and domain=node:  stria layout set DIR "
-                        "LAYOUT,domain=node   (for what is written from then on)"});
+                        "LAYOUT,domain=node   (for writes from then on)"});
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, const ClusterMap& 
     });
     if (!reply.ok()) return reply.error();
     if (reply->covered_to <= at)
-      return Error(FsError::kBadRequest, "stria-meta covers nothing of what was asked for");
+      return Error(FsError::kBadRequest, "stria-meta sent nothing of the range that was asked for");
     for (Extent& e : reply->extents) {
       if (extents.empty() || e.file_offset >= extents.back().end()) extents.push_back(std::move(e));
     }
@@ -332,7 +332,7 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   get->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
   AddCommon(get, ctx, "stria layout get /data");
   get->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunGetLayout(ctx, *path); }; });
-  CLI::App* set = layout->add_subcommand("set", "Set it; for what is written from now on");
+  CLI::App* set = layout->add_subcommand("set", "Set it, for writes from now on");
   set->add_option("PATH", *path, "In a mount, or with --meta from the root")->required();
   set->add_option("SPEC", *spec,
                   "linear, raid0:k, raid1:n, raid4:k+1, raid5:k+1, raid6:k+2, rs:k+m, raid10:n, "
@@ -356,7 +356,7 @@ void AddFileVerbs(CLI::App& app, Context& ctx) {
   CLI::App* fsck =
       app.add_subcommand("fsck", "Check all metadata for consistency (exit 2 if there are problems)");
   auto fsck_args = std::make_shared<FsckArgs>();
-  fsck->add_flag("--repair", fsck_args->repair, "Repair what is safe to repair: counts, names of nothing, shards of nothing");
+  fsck->add_flag("--repair", fsck_args->repair, "Make the safe repairs: counts, names of missing inodes, unused shards");
   fsck->add_flag("--dry-run,-n", fsck_args->dry_run, "Only say what would be repaired");
   fsck->add_flag("--yes,-y", fsck_args->yes, "Do not ask, on a terminal");
   AddCommon(fsck, ctx, "stria fsck --repair --dry-run --timeout 600");

@@ -37,7 +37,7 @@ struct GatherArgs {
 Result<void> SetAttribute(const std::string& path, const std::string& name, const std::string& value) {
   if (setxattr(path.c_str(), name.c_str(), value.data(), value.size(), 0) == 0) return {};
   if (errno == EBUSY) {
-    return Error(FsError::kBusy, path + " is open in another mount: gather it when nobody else uses it");
+    return Error(FsError::kBusy, path + " is open in another mount: gather it when no other program uses it");
   }
   return ErrnoError(errno, path + ": " + name + "=" + value);
 }

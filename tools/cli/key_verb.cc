@@ -44,7 +44,7 @@ int RunNew(const Context& ctx, const std::string& path) {
   if (ctx.json) {
     *ctx.out << Dump({{"file", path}});
   } else {
-    *ctx.out << PrintableName(path) << " has a new key; copy it to every server of the cluster, and let only root (or who runs them) read it\n";
+    *ctx.out << PrintableName(path) << " has a new key; copy it to every server of the cluster, and let only root (or the user that runs them) read it\n";
   }
   return kExitOk;
 }

@@ -146,7 +146,7 @@ std::string HowToAdd(bool is_node, const std::string& name, const std::string& m
   }
   const std::string label = colon == std::string::npos ? name : name.substr(colon + 1);
   return "On " + name.substr(0, colon) + ", add to the settings of stria-data, and start it again:\n  [[disk]]\n  path = \"/srv/" +
-         label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # what it shares with others, if anything";
+         label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # if it shares a controller with other disks";
 }
 
 // A removed node or disk is refused until an admin admits it. True if it was.

@@ -123,7 +123,7 @@ int RunControl(const Context& ctx, AdminVerb verb, const std::string& rate, bool
 }  // namespace
 
 void AddRebuildVerbs(CLI::App& app, Context& ctx) {
-  CLI::App* family = app.add_subcommand("rebuild", "What is being made again after a loss, and how fast");
+  CLI::App* family = app.add_subcommand("rebuild", "Data that is being made again after a loss, and how fast");
   family->require_subcommand(1);
 
   CLI::App* ls = family->add_subcommand("ls", "List rebuilds (exit 1 if there is anything to rebuild)");

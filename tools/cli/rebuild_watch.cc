@@ -58,7 +58,7 @@ RebuildWatch::View RebuildWatch::Update(const StatusReply& s, int64_t now_ns) {
     view.end = End::kStuck;
     view.sentence =
         paused ? "paused; go on with:  stria rebuild resume"
-               : "what is left finds no place or too few survivors: add a node or disk, or bring back "
+               : "the rest finds no place or too few survivors: add a node or disk, or bring back "
                  "those that are down";
     return view;
   }

@@ -228,7 +228,7 @@ std::string RenderTree(const ClusterMap& map) {
 std::string RenderLostFiles(const StatusReply& s) {
   if (s.lost_stripes == 0 && s.lost_files.empty()) return "errors: no known data errors\n";
   if (s.lost_files.empty()) {
-    return "errors: " + Count(s.lost_stripes, "stripe", "stripes") + " cannot be read until nodes or disks are back; root is told of which files\n";
+    return "errors: " + Count(s.lost_stripes, "stripe", "stripes") + " cannot be read until nodes or disks are back; root sees which files\n";
   }
   std::string out = "errors: these ranges give EIO until their nodes or disks are back:\n";
   for (const LostFile& f : s.lost_files) {

@@ -154,7 +154,7 @@ TEST(Render, DegradedStatus) {
   EXPECT_EQ(RenderStatus(s, kSampleNowNs),
             R"(cluster: 01234567-89ab-cdef-8000-000000000001
   state: DEGRADED
- status: Node n2 is out (for 2 min 5 s); what it held is made again elsewhere.
+ status: Node n2 is out (for 2 min 5 s); its data is made again elsewhere.
  action: Watch it:  stria rebuild watch   Then forget the node:  stria node remove n2
  status: Disk n1:d1 has shown 0 read, 0 write and 3 checksum errors; the bytes came from redundancy.
  action: If it goes on, empty it while it can still be read:  stria disk drain n1:d1

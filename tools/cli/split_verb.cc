@@ -181,7 +181,7 @@ int RunSplit(const Context& ctx, const SplitArgs& args) {
 
 void AddSplitVerb(CLI::App& app, Context& ctx) {
   auto args = std::make_shared<SplitArgs>();
-  CLI::App* split = app.add_subcommand("split", "Work lists: each node gets what it holds, none much more than others");
+  CLI::App* split = app.add_subcommand("split", "Work lists: each node gets the data it holds, none much more than others");
   split->add_option("PATHS", args->paths, "Files and directories of a mount")->required();
   split->add_option("--by", args->by, "host")->check(CLI::IsMember({"host"}));
   split->add_option("--format", args->format, "json, slurm, condor, dask or parallel (default json)");

@@ -142,7 +142,7 @@ std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map,
   std::vector<Finding> out;
   if (!b.damage.empty()) {
     out.push_back({Health::kAtRisk,
-                   "The metadata on its disk is damaged: " + Printable(b.damage) + ". What is told of there gives EIO.",
+                   "The metadata on its disk is damaged: " + Printable(b.damage) + ". Reads of the damaged part give EIO.",
                    "Stop stria-meta, move its directory away, and make it again from the backup:  stria meta restore --from " +
                        Addresses(map)});
   }
@@ -151,7 +151,7 @@ std::vector<Finding> DiagnoseBackup(const UpkeepReply& u, const ClusterMap& map,
   if (b.behind_ns > kOldBackupNs) {
     out.push_back({Health::kDegraded,
                    "The backup of the metadata is " + HumanDuration(b.behind_ns / kSecond) + " behind." + why +
-                       (b.behind_ns > kStaleBackupNs ? " Shards are deleted all the same, so that it may not fit them." : ""),
+                       (b.behind_ns > kStaleBackupNs ? " Shards are deleted nevertheless, so it may not fit them." : ""),
                    "See to it that two data servers are up and have room."});
   } else if (b.complete && b.nodes.size() < 2 && now_s - b.checkpoint_s > kSettledS) {
     const auto up = std::ranges::count_if(map.nodes, [](const NodeInfo& n) { return n.state == NodeState::kUp; });
@@ -215,7 +215,7 @@ std::string RenderCanRemove(const CanRemoveReply& r) {
   for (const AffectedFile& f : r.files) {
     out += std::string(f.lost ? "    lost      " : "    degraded  ") + NameOf(f) + "\n";
   }
-  if (r.more) out += r.files.empty() ? "    root is told of which files\n" : "    .. and more; all of them with --all\n";
+  if (r.more) out += r.files.empty() ? "    root sees which files\n" : "    .. and more; all of them with --all\n";
   return out;
 }
 

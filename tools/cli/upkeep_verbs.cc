@@ -139,7 +139,7 @@ void AddUpkeepVerbs(CLI::App& app, Context& ctx) {
   rebalance->require_subcommand(1);
   AddVerb(rebalance, ctx, UpkeepVerb::kRebalanceStart, Show::kMessage, "start", "Begin; it ends by itself",
           "stria rebalance start --dry-run");
-  AddVerb(rebalance, ctx, UpkeepVerb::kRebalanceStop, Show::kMessage, "stop", "End it; what has moved stays there",
+  AddVerb(rebalance, ctx, UpkeepVerb::kRebalanceStop, Show::kMessage, "stop", "End it; moved data stays there",
           "stria rebalance stop");
   AddVerb(rebalance, ctx, UpkeepVerb::kStatus, Show::kRebalance, "status", "How far it is", "stria rebalance status");
 

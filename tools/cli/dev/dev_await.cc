@@ -77,7 +77,7 @@ Result<void> DevDir::Await(const std::string& what, const std::vector<std::strin
       if (!Running(p)) return Died(p);
     }
     const int64_t now_ns = BoottimeNs();
-    if (Interrupted()) return Error(FsError::kIntr, "interrupted; what was started is stopped again");
+    if (Interrupted()) return Error(FsError::kIntr, "interrupted; started processes are stopped again");
     if (now_ns - start_ns > kReadyNs) {
       const DevProcess& p = *cluster_.Find(watched.front());
       const std::string last = LastError(ReadTail(p.log, kLogTailBytes));
