@@ -5,7 +5,6 @@
 #include "client/vfs/inode.h"
 #include "client/vfs/vfs.h"
 #include "common/sabotage.h"
-#include "common/token.h"
 
 namespace stria {
 namespace {

@@ -60,7 +60,7 @@ class SimPages {
     uint64_t attr_epoch = 0;  // raised by each ForgetAttr
     int64_t attr_until_ns = 0;
     uint64_t size = 0;
-    uint64_t opened_version = 0;  // VfsInode::pages_version as of the last open
+    uint64_t opened_version = 0;  // as InodeInKernel has it of the last open
   };
   Task<Result<uint64_t>> Size(Vfs& vfs, Caller who, InodeId ino, uint64_t end);
   Task<Result<void>> Fill(Vfs& vfs, Caller who, VfsHandlePtr h, uint64_t first, uint64_t last);
