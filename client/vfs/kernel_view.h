@@ -42,6 +42,7 @@ class InodeInKernel {
   // `data_version`.
   bool OpenPages(uint64_t data_version);
   void ClosePages() { --cached_opens_; }
+  uint64_t pages_version() const { return pages_version_; }
   bool has_pages() const { return cached_opens_ > 0; }
   // What the kernel keeps for a next open is not right any more.
   void KeptPagesAreOld() { pages_version_ = 0; }

@@ -33,9 +33,9 @@ class WriteBackTest : public ::testing::Test {
     WriteBackNeeds needs;
     needs.store = [this](InodeWritesPtr, BufferChain payload) { return Store(std::move(payload)); };
     needs.give_back = [this](const std::vector<WrittenPiece>& written, FsError) { given_back += written.size(); };
-    needs.commit = [this](InodeWritesPtr writes, std::vector<StripeInfo> stripes, std::vector<Extent> extents,
+    needs.commit = [this](InodeWritesPtr writes, std::vector<StripeInfo> of, std::vector<Extent> extents,
                           uint64_t grow_to, bool durable) {
-      return Commit(writes, std::move(stripes), std::move(extents), grow_to, durable);
+      return Commit(writes, std::move(of), std::move(extents), grow_to, durable);
     };
     needs.each = [this](const std::function<void(const InodeWritesPtr&)>& what) {
       for (const auto& [ino, writes] : files) what(writes);

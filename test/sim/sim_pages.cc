@@ -76,8 +76,8 @@ void SimPages::Opened(const VfsHandlePtr& h) {
   std::erase_if(opened_, [](const auto& o) { return o.expired(); });
   if (!h->page_cache || !opened_.insert(h).second) return;
   File& f = files_[h->inode->ino];
-  const bool keeps = h->keep_cache && f.opened_version == h->inode->pages_version;
-  f.opened_version = h->inode->pages_version;
+  const bool keeps = h->keep_cache && f.opened_version == h->inode->in_kernel.pages_version();
+  f.opened_version = h->inode->in_kernel.pages_version();
   if (!keeps) std::erase_if(f.pages, [](const auto& p) { return p.second.there && p.second.locked_by == 0; });
 }
 
