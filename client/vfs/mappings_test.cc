@@ -34,6 +34,7 @@ class MappingsTest : public ::testing::Test {
     reply.attr.size = size;
     reply.attr.data_version = version;
     version += each_answer_another_version;
+    reply.tokens_live_ns = 3600 * kSecond;
     reply.covered_to = std::min(r.offset + r.length, r.offset + at_once);
     co_return reply;
   }
@@ -115,9 +116,10 @@ TEST_F(MappingsTest, AtOnceEndsWhereTheFileEnds) {
   EXPECT_EQ(seen.size, 1500u);
   // Bytes of ours that the server does not know are behind it.
   end = 3000;
-  ASSERT_TRUE(RunSim(ex, mappings.AtOnce(file, 2000, {.own_size = 2500}, &end, &mapping, &seen)).ok());
+  ExtentCache behind;
+  ASSERT_TRUE(RunSim(ex, mappings.AtOnce(file, 2000, {.own_size = 2500}, &end, &behind, &seen)).ok());
   EXPECT_EQ(end, 2500u);
-  EXPECT_EQ(mapping.CoveredTo(2000), 2500u);
+  EXPECT_EQ(behind.CoveredTo(2000), 2500u);
 }
 
 // What has to be decoded may lie somewhere else by now.

@@ -64,7 +64,7 @@ class ReadPath {
   // [offset, end): dirty bytes over the mapping. False if that does not cover what they do not. `sequential`: NextRead.
   Result<bool> Add(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
                    bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
-  // An old mapping's error before others.
+  // That the mapping is old it says only if nothing else went wrong.
   static Task<Result<BufferChain>> Fetch(ReadParts parts);
 
   // The reader wants this next, of a file of `size` bytes: whether it goes through blocks, as it reads from front to back.

@@ -107,16 +107,20 @@ TEST_F(ReadPathTest, AGapIsNotRead) {
   EXPECT_FALSE(*covered);
 }
 
-// Who has an old mapping asks for another, whatever else went wrong.
-TEST_F(ReadPathTest, AnOldMappingIsToldBeforeOtherErrors) {
+// A fresh mapping mends only that it was old: what else went wrong says more.
+TEST_F(ReadPathTest, OtherErrorsAreToldBeforeAnOldMapping) {
   const auto failing = [](FsError e) -> Task<Result<BufferChain>> { co_return Error(e); };
-  ReadParts parts;
-  for (const FsError e : {FsError::kIo, FsError::kNoSuchShard, FsError::kTimedOut}) {
-    parts.pieces.emplace_back();
-    parts.read_into.push_back(parts.pieces.size() - 1);
-    parts.parts.push_back(failing(e));
-  }
-  EXPECT_EQ(RunSim(env.ex, ReadPath::Fetch(std::move(parts))).code(), FsError::kNoSuchShard);
+  const auto fetch = [&](const std::vector<FsError>& errors) {
+    ReadParts parts;
+    for (const FsError e : errors) {
+      parts.pieces.emplace_back();
+      parts.read_into.push_back(parts.pieces.size() - 1);
+      parts.parts.push_back(failing(e));
+    }
+    return RunSim(env.ex, ReadPath::Fetch(std::move(parts))).code();
+  };
+  EXPECT_EQ(fetch({FsError::kNoSuchShard, FsError::kIo, FsError::kTimedOut}), FsError::kIo);
+  EXPECT_EQ(fetch({FsError::kTokenExpired, FsError::kNoSuchShard}), FsError::kNoSuchShard);
 }
 
 TEST_F(ReadPathTest, AheadOfASequentialReaderIsFetched) {
@@ -175,11 +179,12 @@ TEST(LocalShardTest, AFileThatIsOneColumnHere) {
     ASSERT_TRUE(written.error.ok());
     const TargetId target = written.info.columns[0].target;
     DataPeersOptions options;
-    for (const NodeInfo& n : env.cluster.Map()->nodes) {
+    const std::shared_ptr<const ClusterMap> map = env.cluster.Map();
+    for (const NodeInfo& n : map->nodes) {
       if ((n.id == env.peers.NodeOf(target)) == here) options.local_node = n.name;
     }
     DataPeers peers(env.cluster, options);
-    peers.SetMap(env.cluster.Map());
+    peers.SetMap(map);
     ReadTracker reads;
     IoCounters counters;
     TaskScope scope;
