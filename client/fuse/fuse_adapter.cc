@@ -31,9 +31,21 @@ std::vector<uint32_t> AskGroups(fuse_req_t req) {
 
 FuseAdapter::FuseAdapter(Vfs& vfs, Executor& executor, FuseAdapterOptions options)
     : vfs_(vfs), executor_(executor), options_(std::move(options)), through_(options_.whole_file, options_.warn),
-      thread_looks_(1, "callers"), replies_(1, "reply") {}
+      thread_looks_(1, "callers"), replies_(1, "reply") {
+  FuseKernelCache* names = options_.names;
+  if (names == nullptr || !options_.where) return;
+  moved_ = std::make_unique<MovedDirs>(options_.where, options_.walk, options_.in_use);
+  names->WatchDirs([this](InodeId ino, InodeId dir, const std::string& name) {
+    if (ino) {
+      moved_->Changed(ino, {dir, name});
+    } else {
+      moved_->AllMayHaveMoved();
+    }
+  });
+}
 
 FuseAdapter::~FuseAdapter() {
+  if (moved_) options_.names->WatchDirs(nullptr);
   while (!requests_.empty()) requests_.erase(requests_.begin());
 }
 

@@ -26,6 +26,7 @@
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/kernel_cache.h"
 #include "client/fuse/looked_up.h"
+#include "client/fuse/moved_dirs.h"
 #include "client/fuse/passthrough.h"
 #include "client/fuse/request.h"
 #include "client/fuse/thread_state.h"
@@ -48,6 +49,10 @@ struct FuseAdapterOptions {
   std::function<void(uint64_t node, uint64_t times)> forgotten;
   // Notes there the names that the kernel may have; null: nowhere (for tests).
   FuseKernelCache* names = nullptr;
+  // Where a directory is, and how the kernel is made to look there (moved_dirs.h). Not given: nobody does. Needs `names`.
+  MovedDirs::Where where;
+  MovedDirs::Walk walk;
+  MovedDirs::InUse in_use;
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
   // Requests that take long, and perhaps why; for an operator, like `warn`.
@@ -189,6 +194,10 @@ class FuseAdapter {
   bool MayHaveName(InodeId dir, const std::string& name) const {
     return options_.names && options_.names->MayHave(dir, name);
   }
+  // Whether a thread that looks up that name may be told that it leads to `found` (0: nowhere).
+  bool MayReplace(uint32_t thread, InodeId dir, const std::string& name, InodeId found) const {
+    return !moved_ || moved_->MayReplace(thread, options_.names->DirOf(dir, name), found);
+  }
   // While it lives, the kernel is renaming the name through this mount, and has not moved it: it believes in the old name.
   class Moving {
    public:
@@ -258,6 +267,7 @@ class FuseAdapter {
   int warnings_ = 0;
   ThreadPool replies_;
   std::map<std::pair<InodeId, std::string>, InodeId> moving_;
+  std::unique_ptr<MovedDirs> moved_;  // may be null
   TaskScope holds_;
   TaskScope looks_;  // last
 };

@@ -78,6 +78,10 @@ Task<void> FuseKernelCache::WaitToMove(InodeId dir, std::string name) {
 Task<void> FuseKernelCache::NameChanged(InodeId dir, std::string name) {
   const int64_t left_ns = dir_names_.Until(dir, name) - Executor::Current().NowNs();
   if (left_ns > 0) co_await Sleep(left_ns);
+  if (!dir_changed_) co_return;
+  if (!dir) dir_changed_(InodeId(), dir, name);
+  const uint64_t node = name.empty() ? 0 : dir_names_.Find(dir, name);
+  if (node != 0 && !inodes_.SurelyUnknown(node)) dir_changed_(roots_.FromNode(node), dir, name);
 }
 
 Task<void> FuseKernelCache::InvalidateInode(InodeId ino, bool data, uint64_t offset, uint64_t length) {

@@ -88,6 +88,9 @@ class FuseKernelCache final : public KernelCache {
   InodeId DirOf(InodeId dir, const std::string& name) const { return roots_.FromNode(dir_names_.Find(dir, name)); }
   // Returns when a rename of it may be answered (KernelNames::MayMove), after some 35 ms at the latest.
   Task<void> WaitToMove(InodeId dir, std::string name);
+  // Is called when a name has changed by which the kernel may have that directory (0: any). On the executor's thread; null: nothing is.
+  using DirChanged = std::function<void(InodeId ino, InodeId dir, const std::string& name)>;
+  void WatchDirs(DirChanged fn) { dir_changed_ = std::move(fn); }
   // How long the kernel may be told to believe a name of a directory that it gets (Named); at most `ns`.
   int64_t Believe(InodeId dir, const std::string& name, int64_t ns);
 
@@ -107,6 +110,7 @@ class FuseKernelCache final : public KernelCache {
   ToldInodes told_;
   KernelInodes inodes_;
   KernelNames names_, dir_names_;  // apart, as files may be too many to know all
+  DirChanged dir_changed_;
   fuse_session* session_ = nullptr;  // guarded by mu_
   std::mutex mu_;
   // Guarded by mu_; null while detached.

@@ -63,6 +63,11 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   // The kernel itself has checked that the caller may look up there, and only asks what became of the name. (The server may not
   // know all groups of a caller in another pid namespace.)
   if (kept && found.code() == FsError::kAccess) found = co_await a.vfs().Lookup(Caller(), parent, name);
+  // (A walk of ours takes nothing from the kernel that nobody has asked for.)
+  if (kept && !a.MayReplace(r->thread(), parent, name, found.ok() ? found->attr.ino : InodeId())) {
+    r->Fail(FsError::kNoMem);
+    co_return;
+  }
   int64_t name_valid_ns = 0;
   if (found.ok()) {
     a.looked_up().Add(*found, Executor::Current().NowNs());

@@ -251,6 +251,9 @@ Result<void> MountProgram::Start(int signal_fd) {
   adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
   adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
   adapter.names = &kernel_;
+  adapter.where = [this, roots = adapter.roots](InodeId ino) { return PathBelowRoot(client_->session(), roots, ino); };
+  adapter.walk = [mountpoint = config_.mountpoint](const std::string& path, InodeId ino) { return WalkTo(mountpoint, path, ino); };
+  adapter.in_use = [mountpoint = config_.mountpoint] { return DirsInUse(mountpoint); };
   if (config_.passthrough) {
     adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
   }

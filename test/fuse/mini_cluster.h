@@ -162,6 +162,9 @@ class MiniMount {
       adapter.given = [this](InodeId ino) { kernel_.Given(ino); };
       adapter.forgotten = [this](uint64_t node, uint64_t times) { kernel_.Forgotten(node, times); };
       adapter.names = &kernel_;
+      adapter.where = [this, roots](InodeId ino) { return PathBelowRoot(client_->session(), roots, ino); };
+      adapter.walk = [at = path_](const std::string& path, InodeId ino) { return WalkTo(at, path, ino); };
+      adapter.in_use = [at = path_] { return DirsInUse(at); };
       adapter.warn = [](const std::string& line) { ADD_FAILURE() << "warning: " << line; };
       adapter.slow = [n = number](const std::string& line) { std::cerr << "mount " << n << ": " << line << std::endl; };
       adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop.executor(), adapter);

@@ -4,7 +4,9 @@
 #include <sys/sysmacros.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -227,6 +229,148 @@ TEST_F(Names, OfDirectoriesAreNotBelievedTooLong) {
         if (model.contains(n)) ASSERT_EQ(st.st_ino, model[n]) << at + n << ", round " << round;
       }
     }
+  }
+}
+
+// Where the kernel has what is open there, as getcwd(2) says it of who works there.
+std::string PlaceOf(int fd) {
+  char path[4096];
+  const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  return n < 0 ? strerror(errno) : std::string(path, static_cast<size_t>(n));
+}
+
+// Nobody on this mount looks there: it takes a moment.
+std::string PlaceSoon(int fd, const std::string& expected) {
+  for (int i = 0; i < 30'000 && PlaceOf(fd) != expected; ++i) usleep(1000);
+  return PlaceOf(fd);
+}
+
+ino_t InodeAt(int dir, const char* path) {
+  struct stat st = {};
+  EXPECT_EQ(fstatat(dir, path, &st, 0), 0) << path << ": " << strerror(errno);
+  return st.st_ino;
+}
+
+TEST_F(Names, OfDirectoriesThatAnotherMountMoves) {
+  for (const char* dir : {"d", "d/x", "d/x/deep", "e"}) ASSERT_EQ(mkdir(A(dir).c_str(), 0755), 0);
+  Fd deep(A("d/x/deep"), O_PATH | O_DIRECTORY), d(A("d"), O_RDONLY | O_DIRECTORY);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    char at[4096];
+    if (chdir(A("d/x").c_str()) != 0) _exit(2);
+    for (int i = 0; i < 30'000; ++i) {
+      if (getcwd(at, sizeof at) != nullptr && A("e/y") == at) _exit(0);
+      usleep(1000);
+    }
+    _exit(1);
+  }
+  while (std::filesystem::read_symlink("/proc/" + std::to_string(worker) + "/cwd") != A("d/x")) usleep(1000);
+  ASSERT_EQ(rename(B("d/x").c_str(), B("e/y").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(deep, A("e/y/deep")), A("e/y/deep"));
+  EXPECT_EQ(InodeAt(deep, "../.."), Stat(B("e")).st_ino);
+  int status = 0;
+  ASSERT_EQ(waitpid(worker, &status, 0), worker);
+  EXPECT_EQ(status, 0) << "its working directory";
+  ASSERT_EQ(rename(B("e").c_str(), B("above").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(deep, A("above/y/deep")), A("above/y/deep"));
+  ASSERT_EQ(rename(B("above/y").c_str(), B("above/z").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(deep, A("above/z/deep")), A("above/z/deep"));
+  ASSERT_EQ(renameat2(AT_FDCWD, B("d").c_str(), AT_FDCWD, B("above/z").c_str(), RENAME_EXCHANGE), 0);
+  EXPECT_EQ(PlaceSoon(deep, A("d/deep")), A("d/deep"));
+  EXPECT_EQ(PlaceSoon(d, A("above/z")), A("above/z"));
+}
+
+TEST_F(Names, OfDirectoriesThatAreMovedHereAndThere) {
+  for (const char* dir : {"d", "d/x", "e", "e/here"}) ASSERT_EQ(mkdir(A(dir).c_str(), 0755), 0);
+  Fd x(A("d/x"), O_RDONLY | O_DIRECTORY);
+  std::string at = "d/x";
+  {
+    Others others;  // while the kernel renames between directories it does not move what it has otherwise
+    others.threads.emplace_back([here = A("e/here"), there = A("d/there"), &others] {
+      while (!others.stop) {
+        (void)rename(here.c_str(), there.c_str());
+        (void)rename(there.c_str(), here.c_str());
+        usleep(100'000);  // or none of another would be taken over
+      }
+    });
+    for (int i = 0; i < 40; ++i) {
+      const std::string to = (i % 2 == 0 ? "e/" : "d/") + std::to_string(i);
+      ASSERT_EQ(rename(B(at).c_str(), B(to).c_str()), 0) << to;
+      at = to;
+      if (i % 8 == 7) EXPECT_EQ(PlaceSoon(x, A(at)), A(at));
+    }
+  }
+  EXPECT_EQ(PlaceSoon(x, A(at)), A(at));
+}
+
+TEST_F(Names, OfDirectoriesThatAnotherMountMovesWithWhatIsMountedBelow) {
+  for (const char* dir : {"d", "d/x", "d/x/m", "d/x/m/n"}) ASSERT_EQ(mkdir(A(dir).c_str(), 0755), 0);
+  Fd hidden(A("d/x/m/n"), O_PATH | O_DIRECTORY), x(A("d/x"), O_PATH | O_DIRECTORY);
+  ASSERT_EQ(mount("test", A("d/x/m").c_str(), "tmpfs", 0, nullptr), 0) << strerror(errno);
+  WriteAll(A("d/x/m/in it"), "x");
+  ASSERT_EQ(rename(B("d/x").c_str(), B("d/y").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(x, A("d/y")), A("d/y"));
+  EXPECT_EQ(StatError(A("d/y/m/in it")), 0);
+  ASSERT_EQ(rename(B("d/y/m/n").c_str(), B("d/y/m/o").c_str()), 0);
+  // It shows when nothing hides it any more; until then nobody could look there but we.
+  usleep(200'000);
+  EXPECT_EQ(StatError(A("d/y/m/in it")), 0);
+  EXPECT_EQ(umount(A("d/y/m").c_str()), 0) << strerror(errno);
+  EXPECT_EQ(PlaceSoon(hidden, A("d/y/m/o")), A("d/y/m/o"));
+}
+
+// What another mount has changed beside it before is of no account.
+TEST_F(Names, OfDirectoriesThatAreKnownByAListing) {
+  for (const char* dir : {"d", "d/x", "d/y", "e"}) ASSERT_EQ(mkdir(B(dir).c_str(), 0755), 0);
+  ASSERT_EQ(List(A("d"), true), 4u);
+  Fd x(A("d/x"), O_PATH | O_DIRECTORY);
+  WriteAll(B("d/f"), "x");
+  ASSERT_EQ(rename(B("d/y").c_str(), B("d/z").c_str()), 0);
+  ASSERT_EQ(rename(B("d/x").c_str(), B("e/x").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(x, A("e/x")), A("e/x"));
+  ASSERT_EQ(rename(B("e/x").c_str(), B("d/y").c_str()), 0);
+  EXPECT_EQ(PlaceSoon(x, A("d/y")), A("d/y"));
+}
+
+// By which the mount finds out what to look for when nobody has told it for a while.
+TEST_F(Names, OfDirectoriesInUse) {
+  for (const char* dir : {"cwd", "open", "path", "unused"}) ASSERT_EQ(mkdir(A(dir).c_str(), 0755), 0);
+  WriteAll(A("file"), "x");
+  Fd open(A("open"), O_RDONLY | O_DIRECTORY), path(A("path"), O_PATH), file(A("file"), O_RDONLY), other(B("open"), O_PATH);
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    if (chdir(A("cwd").c_str()) != 0) _exit(1);
+    (void)!write(go[1], "x", 1);
+    while (true) pause();
+  }
+  close(go[1]);
+  char byte;
+  ASSERT_EQ(read(go[0], &byte, 1), 1);
+  std::set<uint64_t> found;
+  for (const InodeId ino : DirsInUse(a_->path())) found.insert(ino.v);
+  kill(worker, SIGKILL);
+  waitpid(worker, nullptr, 0);
+  close(go[0]);
+  for (const char* dir : {"cwd", "open", "path"}) EXPECT_TRUE(found.contains(Stat(A(dir)).st_ino)) << dir;
+  EXPECT_EQ(found.size(), 3u);
+}
+
+// Of a mount of one directory.
+TEST_F(Names, OfDirectoriesThatAreMovedBelowAMountedOne) {
+  for (const char* dir : {"root", "root/x", "outside"}) ASSERT_EQ(mkdir(A(dir).c_str(), 0755), 0);
+  MiniMount c(cluster_, 3, RootMap{InodeId(Stat(A("root")).st_ino)});
+  {
+    Fd x(c.path() + "/x", O_RDONLY | O_DIRECTORY);
+    ASSERT_EQ(rename(B("root/x").c_str(), B("root/y").c_str()), 0);
+    EXPECT_EQ(PlaceSoon(x, c.path() + "/y"), c.path() + "/y");
+    ASSERT_EQ(rename(B("root/y").c_str(), B("outside/y").c_str()), 0);
+    ASSERT_EQ(rename(B("root").c_str(), B("new root").c_str()), 0);
+    ASSERT_EQ(rename(B("outside/y").c_str(), B("new root/z").c_str()), 0);
+    EXPECT_EQ(InodeAt(x, "."), Stat(B("new root/z")).st_ino);
+    EXPECT_EQ(StatError(c.path() + "/z"), 0);
+    EXPECT_EQ(PlaceOf(x), c.path() + "/z");
   }
 }
 
