@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "client/fuse/executor_thread.h"
 
@@ -84,6 +86,32 @@ TEST_F(KernelCacheTest, AnInodeThatTheKernelHasGivenBackIsNotWaitedFor) {
   });
   Invalidate(InodeId(7));
   EXPECT_EQ(asked, 4);
+}
+
+TEST_F(KernelCacheTest, ChangedNamesOfDirectoriesThatTheKernelMayHaveAreToldOf) {
+  std::vector<uint64_t> changed;
+  const auto change = [&](uint64_t dir, const std::string& name) {
+    changed.clear();
+    loop_.Run([&] { return cache_.NameChanged(InodeId(dir), name); });
+    return changed;
+  };
+  loop_.Do([&] {
+    cache_.WatchDirs([&](InodeId ino, InodeId, const std::string&) { changed.push_back(ino.v); });
+    for (const uint64_t ino : {7, 8, 9}) {
+      cache_.Given(InodeId(ino));
+      cache_.Named(InodeId(5), std::to_string(ino), InodeId(ino), /*is_dir=*/ino != 9);
+    }
+    cache_.Forgotten(8, 1);
+  });
+  EXPECT_EQ(change(5, "7"), std::vector<uint64_t>{7});
+  EXPECT_EQ(change(5, "8"), std::vector<uint64_t>()) << "the kernel has it no more";
+  EXPECT_EQ(change(5, "9"), std::vector<uint64_t>()) << "a file";
+  EXPECT_EQ(change(5, "none"), std::vector<uint64_t>());
+  EXPECT_EQ(change(6, "7"), std::vector<uint64_t>());
+  EXPECT_EQ(change(5, ""), std::vector<uint64_t>());
+  EXPECT_EQ(change(0, ""), std::vector<uint64_t>{0}) << "any";
+  loop_.Do([&] { cache_.WatchDirs(nullptr); });
+  EXPECT_EQ(change(5, "7"), std::vector<uint64_t>());
 }
 
 TEST(KernelInodes, AgreeWithCountsOfEach) {

@@ -210,6 +210,16 @@ while True:
 """
 
 
+def moved(below, other, when):
+    """Another mount moves what processes work in: they are where it is, although nobody here looks there."""
+    for name, link, rest, resident in (("cwd", "cwd", "/deeper", below.residents[0]), ("root", "root", "", below.residents[1])):
+        for old, new in ((name, f"moved-{name}"), (f"moved-{name}", name)):
+            os.rename(other / old, other / new)
+            wait_for(f"{old} is {new} here, too", lambda: os.readlink(f"/proc/{resident.pid}/{link}") == f"{below.top / new}{rest}", 60)
+    below.check()
+    say(f"who works where another mount moves a directory is there, {when}")
+
+
 def renamed_above(below):
     """Directories are renamed here, again and again, while processes walk through their old and new names."""
     top, moves = below.top, {"a": "b/tmp/here", "cwd": "deeper"}
@@ -301,13 +311,16 @@ def scenario():
         unknown = Below(c, stack, apart / "e")
         one_mount(below)
         two_mounts(below, other / "d")
+        moved(below, other / "d", "at once")
         renamed_above(below)
         churn(below, [one / "d", other / "d"])
         rights(c, below, unknown, other / "d")
         removed_elsewhere(below, other / "d")
         outage(c, below, other / "d", 2, kill=True)
+        moved(below, other / "d", "after a restart")
         outage(c, below, other / "d", AWAY_S, kill=True)
         outage(c, below, other / "d", AWAY_S, kill=False)
+        moved(below, other / "d", "after it was cut off")
         unknown.check()
 
 
