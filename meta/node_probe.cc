@@ -63,7 +63,7 @@ Task<void> NodeProbe::Round() {
   for (const auto& [id, t] : tried_) {
     if (!t.reached) cannot.push_back(id);
   }
-  cluster_->reach().Report("the metadata server", std::move(cannot), Executor::Current().WallNs());
+  told_(std::move(cannot));
 }
 
 }  // namespace stria

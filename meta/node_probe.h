@@ -3,8 +3,10 @@
 // Executor's thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/data_api.h"
@@ -19,8 +21,10 @@ inline constexpr int64_t kProbeTimeoutNs = 3 * kSecond;
 
 class NodeProbe {
  public:
+  using Told = std::function<void(std::vector<NodeId> cannot_be_reached)>;
   // Both outlive it.
-  NodeProbe(DataConnector* connector, ClusterState* cluster) : connector_(connector), cluster_(cluster) {}
+  NodeProbe(DataConnector* connector, const ClusterState* cluster, Told told)
+      : connector_(connector), cluster_(cluster), told_(std::move(told)) {}
   Task<void> Run();  // for ever
 
  private:
@@ -33,7 +37,8 @@ class NodeProbe {
   Task<void> Round();
 
   DataConnector* const connector_;
-  ClusterState* const cluster_;
+  const ClusterState* const cluster_;
+  const Told told_;
   std::map<NodeId, Tried> tried_;
 };
 

@@ -57,7 +57,9 @@ TEST(NodeProbe, TellsOfNodesThatCannotBeReachedWhereTheySay) {
   connector.errors = {{"nowhere:1", FsError::kUnavailable}, {"another:1", FsError::kNoEnt}};
   join(1, "here:1");
   join(2, "nowhere:1");
-  NodeProbe probe(&connector, &cluster);
+  NodeProbe probe(&connector, &cluster, [&](std::vector<NodeId> cannot) {
+    cluster.reach().Report("the metadata server", std::move(cannot), ex.WallNs());
+  });
   TaskScope scope;
   scope.Spawn(probe.Run());
   const auto cannot = [&](const std::string& name) {

@@ -166,7 +166,9 @@ class Daemon final : public DaemonFrame {
     if (server_->store()->super()->cluster != super.cluster) {
       co_return Error(FsError::kWrongCluster, config_.data + " has the store of another cluster than its superblock");
     }
-    probe_ = std::make_unique<NodeProbe>(data_connector_.get(), server_->cluster());
+    probe_ = std::make_unique<NodeProbe>(data_connector_.get(), &server_->cluster(), [this](std::vector<NodeId> cannot) {
+      server_->NoteUnreachable("the metadata server", std::move(cannot));
+    });
     scope_.Spawn(probe_->Run());
     dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
     router_.Add(kMetaServiceName, dispatcher_.get());

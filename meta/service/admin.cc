@@ -11,20 +11,18 @@ namespace stria {
 namespace {
 
 constexpr size_t kWeighPage = 256;
-constexpr size_t kDropPage = 1024;
-constexpr GarbageUpTo kAllGarbage{CommitSeq(UINT64_MAX), CommitSeq(UINT64_MAX)};
 
 std::string Plural(uint64_t n, const char* what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
 // One that was removed may come again.
-Result<AdminReply> Admit(ClusterState* cluster, const AdminRequest& r) {
+Result<AdminReply> Admit(ClusterKeeper* cluster, const AdminRequest& r) {
   AdminReply reply;
-  const NodeInfo* node = cluster->removed().Find(r.node);
-  const TargetInfo* target = cluster->FindTarget(r.target);
+  const NodeInfo* node = cluster->state().removed().Find(r.node);
+  const TargetInfo* target = cluster->state().FindTarget(r.target);
   if (target != nullptr && target->state == TargetState::kRemoved) {
-    reply.message = cluster->TargetName(r.target) + " may be used again";
+    reply.message = cluster->state().TargetName(r.target) + " may be used again";
     if (!r.dry_run) cluster->AdmitTarget(r.target);
   } else if (node != nullptr) {
     reply.message = node->name + " may register again: its disks are new ones to the cluster";
@@ -38,16 +36,8 @@ Result<AdminReply> Admit(ClusterState* cluster, const AdminRequest& r) {
 }  // namespace
 
 Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
-  if (const Result<void> saved = SaveCluster(); !saved.ok()) {
-    SetFatal(saved.error());
-    co_return saved.error();
-  }
-  PushMapEvents();
-  const Result<void> synced = co_await store_->Sync();
-  if (!synced.ok()) {
-    SetFatal(synced.error());
-    co_return synced.error();
-  }
+  CO_RETURN_IF_ERROR(cluster_.Publish());
+  CO_RETURN_IF_ERROR(co_await core_.Sync());
   upkeep_->Wake();
   co_return std::move(reply);
 }
@@ -62,19 +52,19 @@ Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
     default: break;
   }
   if (r.verb == AdminVerb::kAdmit) {
-    CO_ASSIGN_OR_RETURN(AdminReply reply, Admit(cluster_.get(), r));
+    CO_ASSIGN_OR_RETURN(AdminReply reply, Admit(&cluster_, r));
     co_return r.dry_run ? Result<AdminReply>(std::move(reply)) : co_await FinishAdmin(std::move(reply));
   }
   // What was committed there before a restart may still have to be repeated.
   if (r.verb == AdminVerb::kRemove && !r.dry_run) CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
   std::vector<TargetId> targets;
   if (r.target) {
-    const TargetInfo* t = cluster_->FindTarget(r.target);
+    const TargetInfo* t = cluster_.state().FindTarget(r.target);
     if (t == nullptr || t->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
     targets = {r.target};
   } else {
-    if (cluster_->FindNode(r.node) == nullptr) co_return Error(FsError::kNoEnt, "no such node");
-    targets = cluster_->TargetsOf(r.node);
+    if (cluster_.state().FindNode(r.node) == nullptr) co_return Error(FsError::kNoEnt, "no such node");
+    targets = cluster_.state().TargetsOf(r.node);
   }
   if (r.verb == AdminVerb::kRemove) co_return co_await AdminRemove(std::move(r), std::move(targets));
   co_return co_await AdminTargets(std::move(r), std::move(targets));
@@ -93,7 +83,7 @@ Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
   }
   if (r.dry_run) co_return std::move(reply);
   if (const Result<void> saved = upkeep_->SetSettings(next); !saved.ok()) {
-    SetFatal(saved.error());
+    core_.Fail(saved.error());
     co_return saved.error();
   }
   co_return co_await FinishAdmin(std::move(reply));
@@ -101,7 +91,7 @@ Task<Result<AdminReply>> MetaServer::AdminRepair(AdminRequest r) {
 
 // What to do with one target, or why not.
 Result<TargetState> MetaServer::NextState(const AdminRequest& r, const TargetInfo& t) const {
-  const std::string name = cluster_->TargetName(t.id);
+  const std::string name = cluster_.state().TargetName(t.id);
   switch (r.verb) {
     case AdminVerb::kDrain:
       if (t.state == TargetState::kUp) return TargetState::kDraining;
@@ -121,13 +111,13 @@ Result<TargetState> MetaServer::NextState(const AdminRequest& r, const TargetInf
 
 Result<void> MetaServer::CheckReplacement(const AdminRequest& r) const {
   if (r.verb == AdminVerb::kReplaceTarget) {
-    const TargetInfo* n = cluster_->FindTarget(r.new_target);
+    const TargetInfo* n = cluster_.state().FindTarget(r.new_target);
     if (n == nullptr || n->state != TargetState::kUp || r.new_target == r.target || !r.target) {
       return Error(FsError::kInval, "the new disk is not in use; add it to its node first");
     }
   }
   if (r.verb == AdminVerb::kReplaceNode) {
-    const NodeInfo* n = cluster_->FindNode(r.new_node);
+    const NodeInfo* n = cluster_.state().FindNode(r.new_node);
     if (n == nullptr || n->state != NodeState::kUp || r.new_node == r.node || !r.node) {
       return Error(FsError::kInval, "the new node is not up; start its data server first");
     }
@@ -139,9 +129,9 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   CO_RETURN_IF_ERROR(CheckReplacement(r));
   const bool whole_node = !r.target;
   // Others may remove it while this waits.
-  const std::string what = whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target);
+  const std::string what = whole_node ? cluster_.state().FindNode(r.node)->name : cluster_.state().TargetName(r.target);
   if (r.verb == AdminVerb::kOut) {
-    const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_->IsReachable(t); });
+    const bool answers = std::any_of(targets.begin(), targets.end(), [&](TargetId t) { return cluster_.state().IsReachable(t); });
     if (answers && !r.force) {
       co_return Error(FsError::kBusy, "it answered just now: drain it instead, which keeps its copies until others are made; if it has just "
                                        "died, it is missed in some seconds");
@@ -155,12 +145,12 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   const bool empties = r.verb == AdminVerb::kDrain || r.verb == AdminVerb::kReplaceNode || r.verb == AdminVerb::kReplaceTarget;
   if (empties && !r.force) {
     const auto stays = [&](const TargetView& t) { return TakesNew(t) && !std::ranges::count(targets, t.target); };
-    if (std::ranges::none_of(cluster_->View().targets, stays)) {
+    if (std::ranges::none_of(cluster_.state().View().targets, stays)) {
       co_return Error(FsError::kBusy, "then every disk would be being emptied: nothing could be written any more, and what is there has no "
                                       "place to go. Add a node or disk first; --force does it all the same");
     }
   }
-  CO_ASSIGN_OR_RETURN(const DiskWeight weight, co_await WeighDisks(store_.get(), cluster_.get(), targets));
+  CO_ASSIGN_OR_RETURN(const DiskWeight weight, co_await WeighDisks(&core_.store(), &cluster_.state(), targets));
   std::string stays;
   if (empties && weight.homeless > 0) {
     stays = Plural(weight.homeless, "stripe") + " with more columns than the " + Plural(weight.others, "disk") +
@@ -184,16 +174,16 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
   }
   std::vector<std::pair<TargetId, TargetState>> next;
   for (TargetId t : targets) {
-    const TargetInfo* info = cluster_->FindTarget(t);
+    const TargetInfo* info = cluster_.state().FindTarget(t);
     if (info == nullptr) continue;
     CO_ASSIGN_OR_RETURN(const TargetState state, NextState(r, *info));
     next.emplace_back(t, state);
   }
   if (r.dry_run) co_return std::move(reply);
   if (r.verb == AdminVerb::kOut && whole_node) {
-    cluster_->SetNodeOut(r.node, Wall());  // its disks keep their state: they count again if it returns
+    cluster_.SetNodeOut(r.node);  // its disks keep their state: they count again if it returns
   } else {
-    for (const auto& [t, state] : next) cluster_->SetTargetState(t, state);
+    for (const auto& [t, state] : next) cluster_.SetTargetState(t, state);
   }
   co_return co_await FinishAdmin(std::move(reply));
 }
@@ -201,14 +191,14 @@ Task<Result<AdminReply>> MetaServer::AdminTargets(AdminRequest r, std::vector<Ta
 // The stripes that clients have been given to fill on this target; kBusy if there is anything else on it.
 Result<std::set<StripeId>> MetaServer::OnlyAllocatedOn(TargetId target) {
   std::set<StripeId> out;
-  Txn txn(*store_);
+  Txn txn(core_.store());
   for (ShardId after;;) {
     ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, target, after, kWeighPage));
     for (const TargetShard& s : page) {
       after = s.shard;
       ASSIGN_OR_RETURN(const auto record, GetStripeRecord(txn, s.record.stripe));
       if (s.record.pending || !record || record->state != StripeState::kAllocated) {
-        return Error(FsError::kBusy, cluster_->TargetName(target) + " still has shards of live stripes; drain it first");
+        return Error(FsError::kBusy, cluster_.state().TargetName(target) + " still has shards of live stripes; drain it first");
       }
       out.insert(s.record.stripe);
     }
@@ -224,35 +214,25 @@ Task<Result<AdminReply>> MetaServer::AdminRemove(AdminRequest r, std::vector<Tar
   }
   AdminReply reply;
   const bool whole_node = !r.target;
-  reply.message = (whole_node ? cluster_->FindNode(r.node)->name : cluster_->TargetName(r.target)) + " is removed";
+  reply.message = (whole_node ? cluster_.state().FindNode(r.node)->name : cluster_.state().TargetName(r.target)) + " is removed";
   CO_ASSIGN_OR_RETURN(const std::string rooms, survey_->RoomsWithout(targets));
   reply.message += rooms;
   if (r.dry_run) co_return std::move(reply);
   // From here on nothing is placed there, nor committed; nothing has been since the check: none of this
   // waits. Who still fills one of the stripes hears kConflict and writes its bytes elsewhere.
   for (TargetId t : targets) {
-    cluster_->SetTargetState(t, TargetState::kRemoved);
+    cluster_.SetTargetState(t, TargetState::kRemoved);
     upkeep_->Forget(t);
   }
   for (StripeId stripe : allocated) {
     Touched touched;
-    Txn txn(*store_);
+    Txn txn(core_.store());
     CO_RETURN_IF_ERROR(OpFreeStripe(txn, stripe, &touched));
     CO_RETURN_IF_ERROR(txn.Commit());
-    NoteCommit(touched);
+    cleaner_.NoteCommit(touched);
   }
-  for (TargetId t : targets) {
-    for (bool more = true; more; co_await Yield()) {
-      Txn txn(*store_);
-      CO_ASSIGN_OR_RETURN(const GarbagePage page, ListGarbage(txn, t, ShardId(), kAllGarbage, kDropPage));
-      for (const GarbageShard& g : page.shards) CO_RETURN_IF_ERROR(OpGarbageDeleted(txn, t, g.shard));
-      CO_RETURN_IF_ERROR(txn.Commit());
-      more = !page.end;
-    }
-    delete_cursors_.erase(t);
-    std::erase_if(deletes_out_, [t](const auto& out) { return out.second == t; });
-  }
-  if (whole_node) cluster_->RemoveNode(r.node);
+  for (TargetId t : targets) CO_RETURN_IF_ERROR(co_await cluster_.DropGarbage(t));
+  if (whole_node) cluster_.RemoveNode(r.node);
   co_return co_await FinishAdmin(std::move(reply));
 }
 

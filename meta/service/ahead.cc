@@ -27,7 +27,7 @@ Task<Result<MetaServer::DirVisit>> MetaServer::VisitDir(const OpHeader& h, Inode
   DirVisit visit(this, h.session, dir);
   // What is repeated after a restart happened before the session that has the directory now was given it.
   if (!Repeats(h) && !Sabotaged(Sabotage::kVisitUnasked)) {
-    CO_RETURN_IF_ERROR(co_await ClearForChange(h.session, dir, DeadlineOf(h)));
+    CO_RETURN_IF_ERROR(co_await ClearForChange(h.session, dir, core_.DeadlineOf(h)));
   }
   co_return visit;
 }
@@ -35,7 +35,7 @@ Task<Result<MetaServer::DirVisit>> MetaServer::VisitDir(const OpHeader& h, Inode
 Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitIfDir(const OpHeader& h, InodeId ino) {
   bool is_dir = false;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     InodeRequest get;
     get.ino = ino;
     const Result<NodeReply> found = OpGetAttr(txn, Ctx(h, nullptr), get);
@@ -55,12 +55,12 @@ Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitNamedDir(
     CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, there));
     // Meanwhile the name may have become another's.
     if (DirNamed(h, parent, name) == there) co_return std::optional<DirVisit>(std::move(visit));
-    if (Now() >= DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
+    if (core_.Now() >= core_.DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
   }
 }
 
 InodeId MetaServer::DirNamed(const OpHeader& h, InodeId parent, const std::string& name) {
-  Txn txn(*store_);
+  Txn txn(core_.store());
   NameRequest r;
   r.parent = parent;
   r.name = name;
@@ -80,13 +80,13 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   const InodeId dir = r.parent;
   // Whom root is squashed to the client does not know.
   if (!reply->created || options_.root_squash || !sessions_.Exists(s)) co_return;
-  if (!RoomToGrow(room_)) co_return;  // what was made beforehand could not be kept
+  if (!RoomToGrow(core_.room())) co_return;  // what was made beforehand could not be kept
   if (OthersVisit(dir, s) || interests_.OthersKnowNames(dir, s)) co_return;
   if (auto told = untold_.find(dir); told != untold_.end() && !told->second.empty()) co_return;
   if (leases_.IsOpen(dir) && !leases_.IsOpenBy(s, dir)) co_return;
   {
     // Files that are made there inherit it.
-    Txn txn(*store_);
+    Txn txn(core_.store());
     LayoutRequest get;
     get.ino = dir;
     const Result<LayoutReply> layout = OpGetLayout(txn, Ctx(h, nullptr), get);
@@ -101,7 +101,7 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   reply->alone_proof = ProofOf(h, dir, 1, kOpenWrite);
   if (r.numbers > 0) {
     const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
-    if (const InodeId first = store_->TakeInodes(count)) {
+    if (const InodeId first = core_.store().TakeInodes(count)) {
       numbers_.Grant(s, first, count);
       reply->first_number = first;
       reply->numbers = count;

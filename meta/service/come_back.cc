@@ -34,18 +34,18 @@ void MetaServer::Lapse(SessionId s, std::string_view why) {
              found->client, why, sessions_.remember_ns() / kSecond);
   const bool known = !sessions_.IsUnclaimed(s);
   if (known) lapsed_.Add(s, leases_.OpenBy(s), locks_.LocksOf(s));
-  for (InodeId ino : leases_.Drop(s)) ReapIfUnused(ino);
+  for (InodeId ino : leases_.Drop(s)) cleaner_.ReapIfUnused(ino);
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
   ForgetHeld(s);
   not_taken_.erase(s);
-  sessions_.Lapse(s, Now());
-  Txn txn(*store_);
+  sessions_.Lapse(s, core_.Now());
+  Txn txn(core_.store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.Find(s)));
-  if (const auto seq = txn.Commit(); !seq.ok()) SetFatal(seq.error());
-  unsynced_.Set();
+  (void)core_.Commit(txn);
+  core_.Committed();
   if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
   TellLocksFree(free_locks);
-  progress_.Pulse();
+  core_.Pulse();
 }
 
 // Also if it has come back before, and did not hear that.
@@ -59,38 +59,31 @@ bool MetaServer::MayComeBack(const OpenSessionRequest& r) const {
 Task<Result<OpenSessionReply>> MetaServer::ComeBack(OpenSessionRequest r) {
   // What a restart has lost is done again first: files may be missing until then.
   CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
   const SessionId s = r.header.session;
   if (!MayComeBack(r)) co_return Error(FsError::kRetryLater, "the session has come back by another request");
   const bool again = sessions_.Exists(s) && sessions_.Attempt(s) == r.header.trace_id && r.header.trace_id != 0;
   if (!again) {
     if (sessions_.Exists(s)) Lapse(s, "it has not heard that it was taken back");
     if (!sessions_.IsLapsed(s)) co_return sessions_.Gone(s);
-    const int64_t away_ns = sessions_.AwayNs(s, Now());
-    sessions_.ComeBack(s, r.header.acked_below, r.header.trace_id, Now());
-    Txn txn(*store_);
+    const int64_t away_ns = sessions_.AwayNs(s, core_.Now());
+    sessions_.ComeBack(s, r.header.acked_below, r.header.trace_id, core_.Now());
+    Txn txn(core_.store());
     txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.Find(s)));
-    if (const auto seq = txn.Commit(); !seq.ok()) {
-      SetFatal(seq.error());
-      co_return seq.error();
-    }
+    CO_RETURN_IF_ERROR(core_.Commit(txn));
     not_taken_[s] = TakeUp(r);
     LogInfo("session {} ({}) has come back after {} s; {} inodes are lost to it", s, r.client, away_ns / kSecond,
             not_taken_[s].size());
-    progress_.Pulse();
+    core_.Pulse();
   }
   const Epoch epoch = sessions_.Find(s)->epoch;
   // Durable before the client does anything in its new epoch.
-  const Result<void> synced = co_await store_->Sync();
-  if (!synced.ok()) {
-    SetFatal(synced.error());
-    co_return synced.error();
-  }
+  CO_RETURN_IF_ERROR(co_await core_.Sync());
   if (Error e = sessions_.Check(s, epoch); !e.ok()) co_return e;
   OpenSessionReply reply = SessionReply(s, true);
   reply.lapsed = true;
   reply.not_taken = not_taken_[s];
-  reply.survived = started_seq_;
+  reply.survived = core_.started_seq();
   co_return reply;
 }
 
@@ -102,7 +95,7 @@ std::vector<NotTaken> MetaServer::TakeUp(const OpenSessionRequest& r) {
     if (h.idle) continue;
     const uint8_t rights = Proved(s, h.proof, h.ino);
     const std::optional<bool> writes = known ? lapsed_.OpenBy(s, h.ino) : std::optional(h.for_write);
-    Txn txn(*store_);
+    Txn txn(core_.store());
     InodeRequest get;
     get.ino = h.ino;
     if (!writes || (rights & (kOpenRead | kOpenWrite)) == 0 || !OpGetAttr(txn, OpCtx(), get).ok()) {
@@ -117,7 +110,7 @@ std::vector<NotTaken> MetaServer::TakeUp(const OpenSessionRequest& r) {
     if (valid && lapsed_.Has(s, l) && locks_.Reclaim(s, l)) continue;
     if (lost.empty() || lost.back() != NotTaken{l.ino, true}) lost.push_back({l.ino, true});
   }
-  for (InodeId ino : lapsed_.Drop(s)) ReapIfUnused(ino);
+  for (InodeId ino : lapsed_.Drop(s)) cleaner_.ReapIfUnused(ino);
   return lost;
 }
 

@@ -10,14 +10,15 @@ namespace stria {
 MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng,
                        std::vector<ClusterKey> keys)
     : options_(std::move(options)),
-      kv_(std::move(kv)),
-      rng_(rng),
-      keys_(std::move(keys)),
-      signer_(std::make_unique<TokenSigner>(keys_.at(0))),
-      verifier_(std::make_unique<TokenVerifier>(keys_)),
-      tokens_(signer_.get(), options_.token_ttl_ns),
+      core_({options_.group_sync_ns, options_.token_ttl_ns}, std::move(kv), rng, std::move(keys)),
+      cleaner_(&core_, &host_),
+      cluster_(&core_, &host_, options_.cluster),
       sessions_(options_.sessions),
-      interests_(options_.max_interests) {}
+      interests_(options_.max_interests) {
+  core_.OnFail([this] {
+    for (auto& [id, event] : polls_) event->Pulse();
+  });
+}
 
 MetaServer::~MetaServer() { CancelTasks(); }
 
@@ -29,31 +30,14 @@ void MetaServer::CancelTasks() {
   scope_.CancelAll();
 }
 
-int64_t MetaServer::DeadlineOf(const OpHeader& h) const {
-  return Now() + std::clamp<int64_t>(h.timeout_ns, 0, kMaxCallNs);
-}
-
-Result<void> MetaServer::CheckHeader(const OpHeader& h) const {
-  if (!fatal_.ok()) return Error(FsError::kUnavailable, "the metadata store has failed: " + fatal_.message);
-  if (!ready_) return Error(FsError::kNotReady, "the metadata server is starting or stopping");
-  if (h.protocol != kProtocolVersion) {
-    return Error(FsError::kVersion, "protocol version " + std::to_string(h.protocol) + " is not spoken here");
-  }
-  if (h.cluster && h.cluster != store_->super()->cluster) {
-    return Error(FsError::kWrongCluster, "this is cluster " + store_->super()->cluster.ToString());
-  }
-  if (h.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
-  return Ok();
-}
-
 Result<void> MetaServer::CheckSession(const OpHeader& h) {
-  RETURN_IF_ERROR(CheckHeader(h));
+  RETURN_IF_ERROR(core_.CheckHeader(h));
   if (Error e = sessions_.Check(h.session, h.epoch); !e.ok()) return e;
   if (sessions_.IsUnclaimed(h.session)) {
     return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
   }
   // On its way while the server restarted: it must not come before what the session repeats first.
-  if (h.term != 0 && h.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted: ask again");
+  if (h.term != 0 && h.term != core_.term()) return Error(FsError::kRetryLater, "the metadata server has restarted: ask again");
   sessions_.AckReplies(h.session, h.acked_below);
   return Ok();
 }
@@ -63,19 +47,19 @@ Result<void> MetaServer::CheckSession(const OpHeader& h) {
 bool MetaServer::Recovers(const OpHeader& h) const {
   if (sessions_.reclaiming()) return true;
   const uint64_t order = ReplayOrder(h);
-  return order != 0 ? sessions_.AwaitsReplaysBefore(h.session, order, Now()) : sessions_.AwaitsReplays(h.session, Now());
+  return order != 0 ? sessions_.AwaitsReplaysBefore(h.session, order, core_.Now()) : sessions_.AwaitsReplays(h.session, core_.Now());
 }
 
 // Only changes are repeated.
 uint64_t MetaServer::ReplayOrder(const OpHeader& h) const {
-  if (h.replay_order == 0 || !h.op_seq || !sessions_.MayRepeat(h.session, h.replay_order, Now())) return 0;
+  if (h.replay_order == 0 || !h.op_seq || !sessions_.MayRepeat(h.session, h.replay_order, core_.Now())) return 0;
   return h.replay_order;
 }
 
 void MetaServer::NoteReclaimed() {
   if (replays_began_ || sessions_.reclaiming()) return;
   replays_began_ = true;
-  sessions_.ReplaysBegin(Now());
+  sessions_.ReplaysBegin(core_.Now());
 }
 
 bool MetaServer::IsAdmin(const OpHeader& h) const {
@@ -92,16 +76,16 @@ Result<void> MetaServer::CheckAdmin(const OpHeader& h, const char* does) {
 void MetaServer::ReplayIsAt(const OpHeader& h, uint64_t order) {
   if (!Repeats(h)) return;
   sessions_.ReplayIsAt(h.session, order);
-  progress_.Pulse();
+  core_.Pulse();
 }
 
 Task<Result<void>> MetaServer::AwaitReclaims(const OpHeader& h) {
-  const int64_t deadline_ns = DeadlineOf(h);
+  const int64_t deadline_ns = core_.DeadlineOf(h);
   while (Recovers(h)) {
-    if (Now() >= deadline_ns) {
+    if (core_.Now() >= deadline_ns) {
       co_return Error(FsError::kRetryLater, "waiting for clients to reclaim what they held before the restart");
     }
-    co_await WaitProgress(std::min(deadline_ns, Now() + kSecond));
+    co_await core_.WaitProgress(std::min(deadline_ns, core_.Now() + kSecond));
   }
   co_return Ok();
 }
@@ -117,7 +101,7 @@ Task<Result<void>> MetaServer::Gate(const OpHeader& h) {
 
 Task<Result<void>> MetaServer::GateCaller(const OpHeader& h) {
   if (h.session) co_return co_await Gate(h);
-  CO_RETURN_IF_ERROR(CheckHeader(h));
+  CO_RETURN_IF_ERROR(core_.CheckHeader(h));
   co_return co_await AwaitReclaims(h);
 }
 
@@ -130,7 +114,7 @@ OpCtx MetaServer::Ctx(const OpHeader& h, Touched* touched) {
     ctx.uid = ctx.gid = options_.squash_id;
     ctx.groups.clear();
   }
-  ctx.now_ns = Wall();
+  ctx.now_ns = core_.Wall();
   ctx.session = h.session;
   ctx.open = &opens_;
   ctx.touched = touched;
@@ -148,62 +132,8 @@ OpCtx MetaServer::NamesCtx(const OpHeader& h) {
 void MetaServer::TakeSettings(const MetaServerOptions& now) {
   options_.repair = now.repair;
   options_.fold = now.fold;
-  options_.cluster.suspect_ns = now.cluster.suspect_ns;
-  if (cluster_ != nullptr) cluster_->SetTimes(now.cluster);
+  cluster_.SetTimes(now.cluster);
   if (upkeep_ != nullptr) upkeep_->SetOptions({now.repair, now.fold});
-}
-
-Task<void> MetaServer::WaitProgress(int64_t until_ns) {
-  Timer timer;
-  executor_->StartTimer(&timer, until_ns, [this] { progress_.Pulse(); });
-  co_await progress_.Wait();
-}
-
-void MetaServer::SetFatal(Error e) {
-  if (!fatal_.ok()) return;
-  LogError("the metadata store has failed: {}", e);
-  fatal_ = std::move(e);
-  fatal_event_.Set();
-  progress_.Pulse();
-  for (auto& [id, event] : polls_) event->Pulse();
-}
-
-Task<Error> MetaServer::WaitFatal() {
-  co_await fatal_event_.Wait();
-  co_return fatal_;
-}
-
-void MetaServer::NoteCommit(const Touched& touched) {
-  unsynced_.Set();
-  trims_.insert(touched.trim.begin(), touched.trim.end());
-  orphans_.insert(touched.orphaned.begin(), touched.orphaned.end());
-  for (InodeId ino : touched.orphaned) {
-    if (!IsOpen(ino)) Linger(ino);
-  }
-  if (!trims_.empty() || !reaps_.empty()) clean_work_.Set();
-}
-
-Task<Result<void>> MetaServer::MakeRoomFor(const Touched& touched) {
-  if (touched.trim.empty()) {
-    // The next range of ids becomes durable with a sync.
-    const Result<void> synced = co_await store_->Sync();
-    if (!synced.ok()) SetFatal(synced.error());
-    co_return synced;
-  }
-  for (InodeId ino : touched.trim) {
-    Touched more;
-    Txn txn(*store_);
-    CO_RETURN_IF_ERROR(TrimStep(txn, ino, &more));
-    const Result<CommitSeq> seq = txn.Commit();
-    if (!seq.ok()) {
-      SetFatal(seq.error());
-      co_return seq.error();
-    }
-    NoteCommit(more);
-    TellTrimmed(more);
-    co_await Yield();
-  }
-  co_return Ok();
 }
 
 uint64_t MetaServer::PushEvent(SessionId s, SessionEvent e) {
@@ -240,7 +170,7 @@ bool MetaServer::PushDemands(const std::vector<LeaseDemand>& demands) {
       continue;
     }
     leases_.NoteDemand(d, event);
-    demands_[{d.session, event}] = {d.ino, Now()};
+    demands_[{d.session, event}] = {d.ino, core_.Now()};
   }
   return fenced;
 }
@@ -248,13 +178,13 @@ bool MetaServer::PushDemands(const std::vector<LeaseDemand>& demands) {
 Task<void> MetaServer::WaitAcks(Acks acks, SessionId asks, InodeId ino, WaitList::For why) {
   std::optional<WaitList::Wait> wait;
   // Who does not answer is fenced by its lease or by FenceSilent, so this ends.
-  while (fatal_.ok()) {
+  while (!core_.HasFailed()) {
     acks.erase(std::remove_if(acks.begin(), acks.end(),
                               [&](const auto& a) { return sessions_.Acked(a.first, a.second); }),
                acks.end());
     if (acks.empty()) co_return;
     if (!wait) wait.emplace(&waits_, why, asks, ino, &acks);
-    co_await WaitProgress(Now() + options_.answer_timeout_ns);
+    co_await core_.WaitProgress(core_.Now() + options_.answer_timeout_ns);
   }
 }
 
@@ -356,38 +286,13 @@ void MetaServer::NoteEvictions(const std::vector<InterestTable::Notice>& evicted
 
 Task<void> MetaServer::WaitEvictions() {
   const size_t most = options_.sessions.max_events / 4;
-  while (fatal_.ok() && std::any_of(evictions_.begin(), evictions_.end(),
+  while (!core_.HasFailed() && std::any_of(evictions_.begin(), evictions_.end(),
                                     [&](const auto& e) { return sessions_.Queued(e.first) > most; })) {
-    co_await WaitProgress(Now() + options_.answer_timeout_ns);
-  }
-}
-
-void MetaServer::LogMapChanges() {
-  const ClusterMap map = cluster_->Map();
-  for (const NodeInfo& n : map.nodes) {
-    const NodeState before = std::exchange(logged_nodes_[n.id], n.state);
-    if (before == n.state) continue;
-    if (n.state == NodeState::kUp) LogInfo("node {} is up at {}", n.name, n.address);
-    else if (n.state == NodeState::kSuspect) LogInfo("node {} is not heard", n.name);
-    else if (n.state == NodeState::kDown) LogWarning("node {} is down", n.name);
-    else LogWarning("node {} is out: its shards are rebuilt on the others", n.name);
-  }
-  for (const TargetInfo& t : map.targets) {
-    const TargetState before = std::exchange(logged_targets_[t.id], t.state);
-    if (before == t.state) continue;
-    const std::string name = map.TargetName(t.id);
-    if (t.state == TargetState::kUp) LogInfo("disk {} is in use", name);
-    else if (t.state == TargetState::kDraining) LogInfo("disk {} is being emptied", name);
-    else if (t.state == TargetState::kFailed) LogWarning("disk {} has failed: its shards are rebuilt elsewhere", name);
-    else if (t.state == TargetState::kOut) LogWarning("disk {} is out: its shards are rebuilt elsewhere", name);
-    else LogInfo("disk {} is removed", name);
+    co_await core_.WaitProgress(core_.Now() + options_.answer_timeout_ns);
   }
 }
 
 void MetaServer::PushMapEvents() {
-  if (cluster_->version() == pushed_map_version_) return;
-  pushed_map_version_ = cluster_->version();
-  LogMapChanges();
   for (SessionId s : sessions_.All()) {
     SessionEvent e;
     e.kind = SessionEvent::Kind::kClusterMap;

@@ -32,16 +32,16 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 
 Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) tokens_.SignGrant(&g, kTokenRead);
-  reply->tokens_live_ns = options_.token_ttl_ns;
+  for (StripeGrant& g : reply->stripes) core_.tokens().SignGrant(&g, kTokenRead);
+  reply->tokens_live_ns = core_.token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
   if (!leases_.DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
     std::vector<InterestTable::Notice> evicted;
@@ -77,14 +77,14 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
   ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
   const Layout layout = LayoutForPayload(asked, r.payload_bytes);
   survey_->NoteAsked(asked);
-  const ClusterView view = cluster_->View();
+  const ClusterView view = cluster_.state().View();
   const SessionRecord* session = sessions_.Find(ctx.session);
-  const NodeInfo* near = session == nullptr ? nullptr : cluster_->FindNodeByName(session->node_name);
+  const NodeInfo* near = session == nullptr ? nullptr : cluster_.state().FindNodeByName(session->node_name);
   std::vector<NewStripe> stripes;
   std::vector<uint64_t> max_column_bytes;
   for (uint32_t i = 0; i < std::max<uint32_t>(r.count, 1); ++i) {
     PlaceRequest place;
-    place.seed = seeds_.next() + i;
+    place.seed = core_.seeds().next() + i;
     place.shard_bytes = layout.stripe_bytes / layout.data_columns();
     place.least_shard_bytes = LeastColumnBytes(layout, place.shard_bytes);
     place.preferred = near == nullptr ? NodeId() : near->id;
@@ -105,7 +105,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
     if (placed->short_of_space) break;  // a second one would be promised the same little space
   }
   ASSIGN_OR_RETURN(std::vector<StripeInfo> infos, OpAllocate(txn, ctx, r.ino, asked, stripes));
-  seeds_.Used(stripes.size());
+  core_.seeds().Used(stripes.size());
   AllocateReply reply;
   for (size_t i = 0; i < infos.size(); ++i) {
     StripeGrant g;
@@ -123,15 +123,15 @@ Task<Result<AllocateReply>> MetaServer::RunAllocate(AllocateRequest r) {
     co_return Error(FsError::kBadRequest, "too many stripes or disks in one allocation");
   }
   // After a restart, not everyone who is there has been heard yet: no narrow stripes for that.
-  const int64_t heard_ns = started_ns_ + options_.cluster.suspect_ns;
-  while (cluster_->AwaitsFirstBeats() && Now() < heard_ns) co_await WaitProgress(heard_ns);
+  const int64_t heard_ns = core_.started_ns() + cluster_.state().options().suspect_ns;
+  while (cluster_.state().AwaitsFirstBeats() && core_.Now() < heard_ns) co_await core_.WaitProgress(heard_ns);
   Touched touched;
   co_return co_await Apply<AllocateReply>(
       OpKind::kAllocate, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return AllocateInTxn(txn, ctx, r); });
 }
 
 Task<Result<AllocateReply>> MetaServer::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) tokens_.SignGrant(&g, kTokenWrite);
+  for (StripeGrant& g : reply.stripes) core_.tokens().SignGrant(&g, kTokenWrite);
   co_return std::move(reply);
 }
 
@@ -149,10 +149,10 @@ Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
   if (Repeats(r.header)) return Ok();
   for (const StripeInfo& s : r.stripes) {
     for (const Column& c : s.columns) {
-      if (!c.shard || cluster_->FindTarget(c.target) == nullptr) continue;
-      if (cluster_->StateOf(c.target) != ColumnState::kMissing) continue;
+      if (!c.shard || cluster_.state().FindTarget(c.target) == nullptr) continue;
+      if (cluster_.state().StateOf(c.target) != ColumnState::kMissing) continue;
       return Error(FsError::kConflict, "stripe " + std::to_string(s.id.v) + " has a shard on " +
-                                           cluster_->TargetName(c.target) + ", which is gone; write it again");
+                                           cluster_.state().TargetName(c.target) + ", which is gone; write it again");
     }
   }
   return Ok();
@@ -163,7 +163,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   if ((!r.extents.empty() || r.make) && !Repeats(r.header)) {
     // What is given back, or becomes a hole, is taken on a full disk as well.
-    if (Error full = CheckRoom(room_, OpKind::kClone); !full.ok()) co_return full;
+    if (Error full = CheckRoom(core_.room(), OpKind::kClone); !full.ok()) co_return full;
   }
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
   const InodeId mine = r.make ? r.make->parent : r.ino;
@@ -185,7 +185,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
     visit.emplace(std::move(in));
   }
   if (r.ino && (r.make || !exclusive)) {
-    CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, DeadlineOf(r.header)));
+    CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, core_.DeadlineOf(r.header)));
   }
   Touched touched;
   Result<CommitReply> reply = co_await Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
@@ -195,7 +195,7 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
   // The bytes took longer to write than the allocation to sync, as a rule.
-  CO_RETURN_IF_ERROR(co_await WaitDurable(touched.allocated));
+  CO_RETURN_IF_ERROR(co_await core_.WaitDurable(touched.allocated));
   co_return reply;
 }
 
@@ -216,14 +216,8 @@ Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touc
   co_return Ok();
 }
 
-Task<Result<void>> MetaServer::WaitDurable(CommitSeq seq) {
-  Result<void> synced = co_await store_->WaitDurable(seq);
-  if (!synced.ok()) SetFatal(synced.error());
-  co_return synced;
-}
-
 Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
-  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) CO_RETURN_IF_ERROR(co_await WaitDurable(reply.seq));
+  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) CO_RETURN_IF_ERROR(co_await core_.WaitDurable(reply.seq));
   co_return std::move(reply);
 }
 
@@ -237,7 +231,7 @@ Task<Result<CloneReply>> MetaServer::Clone(CloneRequest r) {
 Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   const auto clone = [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); };
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.to, clone));
   CO_RETURN_IF_ERROR(co_await FlushOthers(s, r.from, deadline_ns));
@@ -252,7 +246,7 @@ Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
 
 // Durable before the answer: done again after a restart, it might find another source.
 Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply) {
-  if (reply.seq) CO_RETURN_IF_ERROR(co_await WaitDurable(reply.seq));
+  if (reply.seq) CO_RETURN_IF_ERROR(co_await core_.WaitDurable(reply.seq));
   co_return std::move(reply);
 }
 
@@ -260,13 +254,13 @@ Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply
 
 Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
   StripeReply reply;
   if (record && record->state == StripeState::kLive) {
     StripeGrant g;
     g.info = std::move(record->info);
-    tokens_.SignGrant(&g, kTokenRead);
+    core_.tokens().SignGrant(&g, kTokenRead);
     reply.grant = std::move(g);
   }
   co_return std::move(reply);
@@ -279,15 +273,15 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
     CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
-    CO_RETURN_IF_ERROR(verifier_->Check(token, r.shard, token.target, kTokenRead, 0));
+    CO_RETURN_IF_ERROR(core_.verifier().Check(token, r.shard, token.target, kTokenRead, 0));
     read_from = token.target;
   }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
-  Txn txn(*store_);
+  Txn txn(core_.store());
   if (!r.stripe && r.shard) {
     // A data server's scrub knows only the shard.
-    for (TargetId t : cluster_->AllTargets()) {
+    for (TargetId t : cluster_.state().AllTargets()) {
       CO_ASSIGN_OR_RETURN(const auto found, txn.Read<TargetStripeRecord>(TargetShardKey(t, r.shard)));
       if (!found) continue;
       r.stripe = found->stripe;
@@ -302,7 +296,7 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
   }
   if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
   if (const Result<void> noted = upkeep_->NoteBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
-    SetFatal(noted.error());
+    core_.Fail(noted.error());
     co_return noted.error();
   }
   co_return Empty();

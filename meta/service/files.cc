@@ -6,7 +6,7 @@ namespace stria {
 // Whoever asks is told what listing directories would tell; an admin all.
 Task<Result<NamesReply>> MetaServer::Names(NamesRequest r) {
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, NamesCtx(r.header), r.ino, r.after));
   co_return NamesReply{std::move(page.paths), page.hidden, std::move(page.next)};
 }

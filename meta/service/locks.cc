@@ -18,7 +18,7 @@ Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
 
 // A request that was on its way while the server restarted says nothing of what its session claims now.
 Result<void> MetaServer::CheckLock(const LockRequest& r) {
-  if (r.header.term != term_) return Error(FsError::kRetryLater, "the metadata server has restarted");
+  if (r.header.term != core_.term()) return Error(FsError::kRetryLater, "the metadata server has restarted");
   const bool asks = r.op == LockOp::kTest || r.op == LockOp::kTry || r.op == LockOp::kWait;
   if ((asks && r.lock.type == LockType::kNone) || r.lock.first > r.lock.last || r.lock.last > kLockToEnd) {
     return Error(FsError::kBadRequest, "a lock of no type or no bytes");
@@ -27,7 +27,7 @@ Result<void> MetaServer::CheckLock(const LockRequest& r) {
     return Error(FsError::kBadRequest, "a wait for a lock without a ticket");
   }
   if (!asks) return Ok();
-  Txn txn(*store_);
+  Txn txn(core_.store());
   return OpMayUse(txn, Ctx(r.header, nullptr), r.lock.ino);
 }
 

@@ -18,7 +18,6 @@
 // Durable: as meta_api.h says.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -37,8 +36,9 @@
 #include "common/random.h"
 #include "common/token.h"
 #include "meta/backup/archive_keeper.h"
-#include "meta/cluster/cluster_state.h"
-#include "meta/core/token_mint.h"
+#include "meta/cluster/cluster_keeper.h"
+#include "meta/core/cleaner.h"
+#include "meta/core/meta_core.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/ops/ops.h"
 #include "meta/service/meta_server_options.h"
@@ -58,12 +58,9 @@
 
 namespace stria {
 
-inline constexpr size_t kMaxGroups = 65'536;             // of a caller
-inline constexpr int64_t kMaxCallNs = 60 * kSecond;      // no call waits longer
 inline constexpr int kMaxTxnTries = 64;                  // of an operation that must trim or sync first
 inline constexpr size_t kReplyDeletesPerTxn = 8;         // acknowledged replies that go with a batch
 inline constexpr size_t kMaxRunningOps = 16384;          // more: kRetryLater
-inline constexpr size_t kDeletesPerBeat = 512;           // shards a node is told to delete at a time
 inline constexpr size_t kMaxLostFiles = 100;             // in a status
 
 class MetaServer final : public MetaService, public AdminService {
@@ -74,13 +71,13 @@ class MetaServer final : public MetaService, public AdminService {
 
   // Keeps a backup of the metadata on the data servers, from Start on. `connector` outlives the server.
   void UseBackups(BackupConnector* connector) { backups_ = connector; }
-  void UseRoom(MetaRoom* room) { room_ = room; }  // the store's disk; outlives the server
+  void UseRoom(MetaRoom* room) { core_.UseRoom(room); }  // the store's disk; outlives the server
   // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
   Task<Result<void>> Start();
   // Makes everything durable and ends all tasks; calls give kNotReady again.
   Task<Result<void>> Stop();
   // Resumes when the store has failed: nothing can be written any more, the process must end.
-  Task<Error> WaitFatal();
+  Task<Error> WaitFatal() { return core_.WaitFatal(); }
 
   // ---- MetaService ----
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) override;
@@ -143,10 +140,11 @@ class MetaServer final : public MetaService, public AdminService {
   const LockTable& locks() const { return locks_; }
   const SessionTable& sessions() const { return sessions_; }
   const WaitList& waits() const { return waits_; }
-  MetaStore* store() { return store_.get(); }
-  ClusterState* cluster() { return cluster_.get(); }
+  MetaStore* store() { return &core_.store(); }
+  const ClusterState& cluster() const { return cluster_.state(); }
+  void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) { cluster_.NoteUnreachable(who, std::move(nodes)); }
   const Archiver* archiver() const { return archives_ ? archives_->archiver() : nullptr; }  // null: it keeps no backup
-  uint64_t term() const { return term_; }
+  uint64_t term() const { return core_.term(); }
   const stria::Upkeep* upkeep() const { return upkeep_.get(); }  // null before Start
   struct RepairSummary {
     size_t waiting = 0, parked = 0, in_flight = 0, widens = 0, folds = 0;
@@ -159,7 +157,7 @@ class MetaServer final : public MetaService, public AdminService {
    public:
     explicit Opens(const MetaServer* server) : server_(server) {}
     bool IsInUse(SessionId asks, InodeId ino) const override {
-      return server_->IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->Now());
+      return server_->IsOpen(ino) || server_->lookups_.ByAnother(asks, ino, server_->core_.Now());
     }
     bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
       return for_write ? server_->leases_.IsWriter(s, ino) : server_->leases_.IsReader(s, ino);
@@ -171,16 +169,27 @@ class MetaServer final : public MetaService, public AdminService {
    private:
     const MetaServer* server_;
   };
-  // What the keepers tell.
-  class Host final : public KeeperHost {
+  // What the rooms below tell and ask.
+  class Host final : public KeeperHost, public CleanerHost, public ClusterHost {
    public:
     explicit Host(MetaServer* server) : server_(server) {}
-    void Committed() override { server_->unsynced_.Set(); }
-    void Committed(const Touched& touched) override { server_->NoteCommit(touched); }
-    bool AreClaimsOver() const override { return server_->window_over_; }
+    // ---- KeeperHost ----
+    void Committed() override { server_->core_.Committed(); }
+    void Committed(const Touched& touched) override { server_->cleaner_.NoteCommit(touched); }
+    bool AreClaimsOver() const override { return server_->cleaner_.AreClaimsOver(); }
     Task<void> Announce(Touched touched) override { co_await server_->Announce(SessionId(), touched, {}); }
-    void Fail(Error error) override { server_->SetFatal(std::move(error)); }
-    bool HasFailed() const override { return !server_->fatal_.ok(); }
+    void Fail(Error error) override { server_->core_.Fail(std::move(error)); }
+    bool HasFailed() const override { return server_->core_.HasFailed(); }
+    // ---- CleanerHost ----
+    bool IsOpen(InodeId ino) const override { return server_->IsOpen(ino); }
+    bool IsWanted(InodeId ino) const override {
+      return server_->lookups_.ByAnother(SessionId(), ino, server_->core_.Now());
+    }
+    void TellTrimmed(const Touched& touched) override { server_->TellTrimmed(touched); }
+    // ---- ClusterHost ----
+    void MapChanged() override { server_->PushMapEvents(); }
+    void Moved(Txn& txn, const std::set<TargetId>& targets) override { server_->upkeep_->NoteMoved(txn, targets); }
+    void Restarted(const std::set<TargetId>& here) override { server_->upkeep_->ForgetHandedOut(here); }
 
    private:
     MetaServer* const server_;
@@ -203,14 +212,10 @@ class MetaServer final : public MetaService, public AdminService {
   template <class Req, class Rep>
   using AfterFn = Task<Result<Rep>> (MetaServer::*)(Req, Rep);
 
-  // ---- core.cc: headers, announcements; background.cc: what runs by itself; recovery.cc ----
-  int64_t Now() const { return executor_->NowNs(); }
-  int64_t Wall() const { return executor_->WallNs(); }
-  int64_t DeadlineOf(const OpHeader& h) const;
-  Result<void> CheckHeader(const OpHeader& h) const;   // protocol, cluster; the server is ready
-  Result<void> CheckSession(const OpHeader& h);        // and the session; notes acknowledged replies
+  // ---- core.cc: callers, announcements; recovery.cc ----
+  Result<void> CheckSession(const OpHeader& h);  // also the header; notes acknowledged replies
   // As CheckSession; also without a session, for admins' calls, who read what is true now and keep nothing.
-  Result<void> CheckCaller(const OpHeader& h) { return h.session ? CheckSession(h) : CheckHeader(h); }
+  Result<void> CheckCaller(const OpHeader& h) { return h.session ? CheckSession(h) : core_.CheckHeader(h); }
   // CheckSession, then waits for the end of the reclaim window.
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
@@ -230,10 +235,6 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   OpCtx NamesCtx(const OpHeader& h);  // to ask for paths: an admin is told of all
-  Task<void> WaitProgress(int64_t until_ns);
-  void SetFatal(Error e);
-  void NoteCommit(const Touched& touched);
-  Task<Result<void>> MakeRoomFor(const Touched& touched);  // after kRetryLater of an operation
   // Pushes; those whose queue is full are fenced. Appends what to wait for. True if some were fenced.
   bool Push(const std::vector<InterestTable::Notice>& notices, Acks* acks);
   // No mutation is answered before these are acknowledged.
@@ -260,19 +261,11 @@ class MetaServer final : public MetaService, public AdminService {
   bool IsUntold(SessionId s, InodeId ino) const;  // of a change of the inode's attributes or bytes
   // The file has lost its last name: sessions that keep it for a next open, or will, are to give it back.
   void TellOrphaned(const Touched& touched);
-  void LogMapChanges();
   void PushMapEvents();
-  Result<void> SaveCluster();
-  Result<void> SaveClusterIn(Txn& txn);  // and commits it
-  Task<void> GroupSyncLoop();
   Task<void> TickLoop();
-  Task<void> CleanLoop();
-  Result<bool> CleanSome();
   Result<void> LoadAll();
   void CancelTasks();
   Result<void> LoadSessions(Txn& txn);
-  Result<void> LoadCluster(Txn& txn);
-  Result<void> LoadWork(Txn& txn);
 
   template <class Req, class Rep>
   Task<Result<Rep>> Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after);
@@ -301,8 +294,6 @@ class MetaServer final : public MetaService, public AdminService {
   template <class F>
   Result<void> CheckBeforeRecall(const OpHeader& h, InodeId ino, F op);
   Task<Result<LeaseMode>> AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data);
-  void ReapIfUnused(InodeId ino);
-  void Linger(InodeId ino);                      // an orphan that nobody has open, but somebody may open yet
   void GiveBack(const OpHeader& h, InodeId ino);  // the session has it open no more
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns,
@@ -381,13 +372,11 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<CommitReply>> RunCommit(CommitRequest r);
   Task<Result<CommitReply>> AfterCommit(CommitRequest r, CommitReply reply);
   Task<Result<void>> AnnounceData(SessionId s, InodeId ino, const Touched& touched);
-  Task<Result<void>> WaitDurable(CommitSeq seq);
   Task<Result<CloneReply>> RunClone(CloneRequest r);
   Task<Result<CloneReply>> AfterClone(CloneRequest r, CloneReply reply);
 
   // ---- cluster.cc ----
-  Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets);
-  Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
+  GarbageUpTo Deletable() const;
 
   // ---- upkeep.cc ----
   Result<std::string> StartRepair(bool dry_run);
@@ -402,22 +391,10 @@ class MetaServer final : public MetaService, public AdminService {
   Result<void> CheckReplacement(const AdminRequest& r) const;
 
   MetaServerOptions options_;  // see TakeSettings
-  std::unique_ptr<KvStore> kv_;  // until Start
-  Random rng_;
-  const std::vector<ClusterKey> keys_;
-  const std::unique_ptr<TokenSigner> signer_;
-  const std::unique_ptr<TokenVerifier> verifier_;
-  Executor* executor_ = nullptr;
-  TokenMint tokens_;
-  PlaceSeeds seeds_;
-
-  std::unique_ptr<MetaStore> store_;
-  bool ready_ = false;
-  Error fatal_;
-  Event fatal_event_;
-  uint64_t term_ = 0;
-  int64_t started_ns_ = 0;
-  CommitSeq started_seq_;  // the last one before
+  Host host_{this};
+  MetaCore core_;
+  Cleaner cleaner_;
+  ClusterKeeper cluster_;
 
   SessionTable sessions_;
   LeaseTable leases_;
@@ -429,9 +406,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<std::pair<InodeId, SessionId>, size_t> visits_;  // how many DirVisits
   RecentLookups lookups_;
   Opens opens_{this};
-  std::unique_ptr<ClusterState> cluster_;
 
-  Event progress_;  // pulsed when an event was acknowledged, a lease changed, a session came or went
   std::map<SessionId, std::shared_ptr<Event>> polls_;  // pulsed when a session has events
   std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
   std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
@@ -443,29 +418,13 @@ class MetaServer final : public MetaService, public AdminService {
   std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
   size_t running_count_ = 0;
 
-  Event unsynced_;             // something waits for the group sync
-  Event clean_work_;           // trims_, reaps_ or ended_ have something
-  std::set<InodeId> trims_;    // have masked ranges
-  std::set<InodeId> orphans_;  // unlinked, not freed yet
-  std::set<InodeId> reaps_;    // of those: perhaps nobody has them open any more
-  // Of those that nobody had open: to be freed then. Oldest first.
-  std::deque<std::pair<int64_t, InodeId>> lingers_;
-  bool window_over_ = false;   // of reclaims
   bool replays_began_ = false;
-  std::set<SessionId> ended_;  // fenced; their stripes and replies are to be collected
-  uint64_t pushed_map_version_ = 0;
-  std::map<NodeId, NodeState> logged_nodes_;
-  std::map<TargetId, TargetState> logged_targets_;
-  std::map<TargetId, ShardId> delete_cursors_;
-  std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
 
-  MetaRoom* room_ = nullptr;
   BackupConnector* backups_ = nullptr;
 
   TaskScope scope_;  // its tasks use everything above
   // Rooms of their own, and their tasks. Made by LoadAll; those below are ended first.
   std::unique_ptr<ArchiveKeeper> archives_;
-  Host host_{this};
   std::unique_ptr<stria::Upkeep> upkeep_;
   std::unique_ptr<Survey> survey_;
 };

@@ -15,9 +15,9 @@ namespace stria {
 template <class Rep>
 Task<Result<Rep>> MetaServer::AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns) {
   Timer timer;
-  executor_->StartTimer(&timer, deadline_ns, [op] { op->changed.Pulse(); });
+  core_.executor()->StartTimer(&timer, deadline_ns, [op] { op->changed.Pulse(); });
   while (!op->result) {
-    if (Now() >= deadline_ns) co_return Error(FsError::kDeadline, "the request did not finish in time");
+    if (core_.Now() >= deadline_ns) co_return Error(FsError::kDeadline, "the request did not finish in time");
     co_await op->changed.Wait();
   }
   co_return *op->result;
@@ -38,7 +38,7 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
     result.emplace(co_await (this->*after)(r, std::move(reply)));
   }
   // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
-  if (!fatal_.ok()) result.emplace(Error(FsError::kUnavailable, "the metadata store has failed: " + fatal_.message));
+  if (core_.HasFailed()) result.emplace(core_.Failure());
   if (begun && !result->ok() && !IsRetryable(result->code())) sessions_.Refuse(session, seq, result->error());
   if (begun) sessions_.Finish(session, seq);
   if (seq) running_.erase({session, seq});
@@ -52,7 +52,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
   CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(r.header) : CheckSession(r.header));
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;
   std::optional<Rep> stored;
@@ -97,7 +97,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
   auto op = std::make_shared<OpRun<Rep>>(kind);
   if (seq) running_[{session, seq}] = op;
   ++running_count_;
-  scope_.Spawn(RunOp<Req, Rep>(op, std::move(r), run, after, std::move(stored), begun));
+  core_.Spawn(RunOp<Req, Rep>(op, std::move(r), run, after, std::move(stored), begun));
   co_return co_await AwaitRun<Rep>(std::move(op), deadline_ns);
 }
 
@@ -105,7 +105,7 @@ template <class F>
 Result<void> MetaServer::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) {
   if (!leases_.DirtyHolder(h.session, ino)) return Ok();
   Touched touched;
-  Txn txn(*store_);  // dropped
+  Txn txn(core_.store());  // dropped
   const auto done = op(txn, Ctx(h, &touched));
   switch (done.code()) {  // of these nothing that others have yet to tell makes another one
     case FsError::kAccess:
@@ -124,11 +124,11 @@ template <class Rep, class F>
 Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
   for (int i = 0;; ++i) {
     CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(h) : CheckSession(h));
-    if (Error full = CheckRoom(room_, kind); !full.ok() && !Repeats(h)) co_return full;
+    if (Error full = CheckRoom(core_.room(), kind); !full.ok() && !Repeats(h)) co_return full;
     *touched = Touched();
     std::optional<Error> failed;
     {
-      Txn txn(*store_);
+      Txn txn(core_.store());
       const OpCtx ctx = Ctx(h, touched);
       Result<Rep> reply = f(txn, ctx);
       if (reply.ok()) {
@@ -146,20 +146,20 @@ Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* tou
         }
         Result<CommitSeq> seq = txn.Commit();
         if (!seq.ok()) {
-          if (seq.code() != FsError::kTooBig) SetFatal(seq.error());
+          if (seq.code() != FsError::kTooBig) core_.Fail(seq.error());
           co_return seq.error();
         }
         if (h.op_seq) {
           sessions_.Commit(h.session, h.op_seq, std::move(record));
           sessions_.RepliesDeleted(h.session, forgotten);
         }
-        NoteCommit(*touched);
+        cleaner_.NoteCommit(*touched);
         co_return std::move(reply);
       }
       failed = reply.error();
     }
     if (failed->code != FsError::kRetryLater || i >= kMaxTxnTries) co_return *failed;
-    CO_RETURN_IF_ERROR(co_await MakeRoomFor(*touched));
+    CO_RETURN_IF_ERROR(co_await cleaner_.MakeRoomFor(*touched));
   }
 }
 

@@ -33,7 +33,7 @@ Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
 
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
@@ -41,10 +41,10 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
     CO_RETURN_IF_ERROR(CheckCaller(r.header));
     std::optional<Result<NodeReply>> reply;
     {
-      Txn txn(*store_);
+      Txn txn(core_.store());
       reply.emplace(OpLookup(txn, Ctx(r.header, nullptr), r));
     }
-    if (reply->ok() && r.header.session) lookups_.Note(r.header.session, (*reply)->attr.ino, Now());
+    if (reply->ok() && r.header.session) lookups_.Note(r.header.session, (*reply)->attr.ino, core_.Now());
     if (!reply->ok() && reply->code() != FsError::kNoEnt) co_return std::move(*reply);
     const bool dirty = reply->ok() && leases_.DirtyHolder(r.header.session, (*reply)->attr.ino);
     if (dirty && !flushed) {
@@ -67,11 +67,11 @@ Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
 
 Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     reply.emplace(OpGetAttr(txn, Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
@@ -89,7 +89,7 @@ Task<Result<NodeReply>> MetaServer::SetAttr(SetAttrRequest r) {
 
 Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
@@ -118,12 +118,12 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, make));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
   co_await WaitEvictions();
-  const int64_t deadline_ns = DeadlineOf(r.header);
+  const int64_t deadline_ns = core_.DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
     // An existing file is about to be truncated: whoever buffers writes to it gives that up first.
     InodeId there;
     {
-      Txn txn(*store_);
+      Txn txn(core_.store());
       NameRequest name;
       name.parent = r.parent;
       name.name = r.name;
@@ -177,7 +177,7 @@ bool MetaServer::NoteMadeDir(const OpHeader& h, const OpenReply& made) {
   const InodeId dir = made.node.attr.ino;
   // Somebody may not know yet of a name that went.
   if (!sessions_.Exists(h.session) || untold_.contains(dir)) return false;
-  Txn txn(*store_);
+  Txn txn(core_.store());
   ReadDirRequest list;
   list.ino = dir;
   list.limit = 1;
@@ -196,11 +196,11 @@ Task<Result<OpenReply>> MetaServer::Open(OpenRequest r) {
 Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
   if (!r.truncate) {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     co_return OpOpen(txn, Ctx(r.header, nullptr), r);
   }
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }));
-  CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, core_.DeadlineOf(r.header)));
   Touched touched;
   Result<OpenReply> reply = co_await Apply<OpenReply>(
       OpKind::kOpen, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpOpen(txn, ctx, r); });
@@ -229,15 +229,15 @@ void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
   get.length = std::min(r.map_bytes, kMaxOpenMapBytes);
   std::optional<Result<GetExtentsReply>> mapping;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     mapping.emplace(OpGetExtents(txn, Ctx(r.header, nullptr), get));
   }
   if (!mapping->ok() || (*mapping)->extents.size() > kMaxOpenExtents) return;
   size_t inline_bytes = 0;
   for (const Extent& e : (*mapping)->extents) inline_bytes += e.inline_bytes.size();
   if (inline_bytes > kMaxInlineBytes) return;
-  for (StripeGrant& g : (*mapping)->stripes) tokens_.SignGrant(&g, kTokenRead);
-  (*mapping)->tokens_live_ns = options_.token_ttl_ns;
+  for (StripeGrant& g : (*mapping)->stripes) core_.tokens().SignGrant(&g, kTokenRead);
+  (*mapping)->tokens_live_ns = core_.token_ttl_ns();
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteAttr(s, r.ino, &evicted);
   interests_.NoteData(s, r.ino, &evicted);
@@ -256,7 +256,7 @@ Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_read, bool fo
   if (for_read) leases_.NoteReader(h.session, ino);
   reply.proof = ProofOfOpen(h, ino);
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     InodeRequest get;
     get.ino = ino;
     const Result<NodeReply> now = OpGetAttr(txn, Ctx(h, nullptr), get);
@@ -336,14 +336,14 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
   // "write new, rename over old" must never show the new name without the new bytes.
   InodeId moved;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     NameRequest name;
     name.parent = r.parent;
     name.name = r.name;
     const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
     if (found.ok()) moved = found->attr.ino;
   }
-  if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, DeadlineOf(r.header)));
+  if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, core_.DeadlineOf(r.header)));
   const auto may = [&](InodeId victim) { return CheckBeforeRecall(r.header, victim, move); };
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> replaced,
                       co_await VisitNamedDir(r.header, r.new_parent, r.new_name, may));
@@ -377,7 +377,7 @@ Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.new_parent, link));
   CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.new_parent));
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kLink, r.header, &touched, link);
   if (!reply.ok()) {
@@ -395,7 +395,7 @@ Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
 
 Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   co_return OpReadLink(txn, Ctx(r.header, nullptr), r);
 }
 
@@ -407,7 +407,7 @@ Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
   {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     reply.emplace(OpReadDir(txn, Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
@@ -427,14 +427,14 @@ Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
 }
 
 Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
-  Txn txn(*store_);
-  co_return OpStatFs(txn, cluster_->RawTotalBytes(), cluster_->RawFreeBytes());
+  CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
+  Txn txn(core_.store());
+  co_return OpStatFs(txn, cluster_.state().RawTotalBytes(), cluster_.state().RawFreeBytes());
 }
 
 Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, NamesCtx(r.header), r.ino));
   co_return PathsReply{std::move(page.paths)};
 }
@@ -443,7 +443,7 @@ Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
 
 Task<Result<XattrReply>> MetaServer::GetXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   Result<XattrReply> reply = OpGetXattr(txn, Ctx(r.header, nullptr), r);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteAttr(r.header.session, r.ino, &evicted);
@@ -453,7 +453,7 @@ Task<Result<XattrReply>> MetaServer::GetXattr(XattrRequest r) {
 
 Task<Result<XattrReply>> MetaServer::ListXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   Result<XattrReply> reply = OpListXattr(txn, Ctx(r.header, nullptr), r);
   std::vector<InterestTable::Notice> evicted;
   interests_.NoteAttr(r.header.session, r.ino, &evicted);
@@ -497,7 +497,7 @@ Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
 
 Task<Result<LayoutReply>> MetaServer::GetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  Txn txn(*store_);
+  Txn txn(core_.store());
   co_return OpGetLayout(txn, Ctx(r.header, nullptr), r);
 }
 
@@ -511,7 +511,7 @@ Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
-  CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->View(), *r.layout));
+  CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_.state().View(), *r.layout));
   Touched touched;
   Result<LayoutReply> reply = co_await Apply<LayoutReply>(
       OpKind::kSetLayout, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetLayout(txn, ctx, r); });
@@ -520,7 +520,7 @@ Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
 }
 
 Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutReply reply) {
-  CO_RETURN_IF_ERROR(co_await store_->Sync());
+  CO_RETURN_IF_ERROR(co_await core_.Sync());
   co_return std::move(reply);
 }
 
@@ -528,17 +528,13 @@ Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutRepl
 // had not synced before: a call that was on its way meanwhile, from a client that does not know of the restart yet, is to
 // be asked again.
 Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
-  CO_RETURN_IF_ERROR(r.header.session ? CheckSession(r.header) : CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(r.header.session ? CheckSession(r.header) : core_.CheckHeader(r.header));
   if (Sabotaged(Sabotage::kAckBeforeSync)) co_return Empty();
-  const Result<void> synced = co_await store_->Sync();
-  if (!synced.ok()) {
-    SetFatal(synced.error());
-    co_return synced.error();
-  }
+  CO_RETURN_IF_ERROR(co_await core_.Sync());
   // The first that a client asks after it has reclaimed its session and repeated what was not durable.
   if (r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
     sessions_.Replayed(r.header.session);
-    progress_.Pulse();
+    core_.Pulse();
   }
   co_return Empty();
 }

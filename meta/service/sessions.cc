@@ -17,10 +17,10 @@ OpenSessionReply MetaServer::SessionReply(SessionId s, bool reclaimed) {
   reply.session = s;
   reply.epoch = sessions_.Find(s)->epoch;
   reply.reclaimed = reclaimed;
-  reply.term = term_;
+  reply.term = core_.term();
   reply.lease_ns = sessions_.lease_ns();
   reply.first_event = sessions_.first_event(s);
-  reply.map = cluster_->Map();
+  reply.map = cluster_.state().Map();
   return reply;
 }
 
@@ -54,11 +54,11 @@ std::string_view MetaServer::ReclaimHeld(const OpenSessionRequest& r) {
 }
 
 uint8_t MetaServer::Proved(SessionId s, std::string_view proof, InodeId ino) const {
-  return verifier_->OpenRights(proof, s, ino);
+  return core_.verifier().OpenRights(proof, s, ino);
 }
 
 std::string MetaServer::ProofOf(const OpHeader& h, InodeId first, uint32_t count, uint8_t rights) const {
-  return signer_->ProveOpen({h.session, first, count, rights});
+  return core_.signer().ProveOpen({h.session, first, count, rights});
 }
 
 std::string MetaServer::ProofOfOpen(const OpHeader& h, InodeId ino) const {
@@ -69,7 +69,7 @@ std::string MetaServer::ProofOfOpen(const OpHeader& h, InodeId ino) const {
 }
 
 Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
   if (!r.client_uuid || r.client.size() > kMaxClientNameBytes || r.node_name.size() > kMaxNodeNameBytes ||
       r.held.size() > kMaxHeldInodes || r.locks.size() > kMaxLocksPerSession) {
     co_return Error(FsError::kBadRequest, "a session opens without a client uuid, or with too much");
@@ -77,16 +77,16 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   const SessionId s = r.header.session;
   if (s && sessions_.Check(s, r.header.epoch).ok()) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
-    const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, Now());
+    const bool first = sessions_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, core_.Now());
     const std::string_view refused = first ? ReclaimHeld(r) : "";
     NoteReclaimed();
     if (refused.empty()) {
       Touched lost;  // while it held them, and it was perhaps not told
       for (const HeldInode& h : r.held) {
-        if (orphans_.contains(h.ino)) lost.orphaned.insert(h.ino);
+        if (cleaner_.IsOrphan(h.ino)) lost.orphaned.insert(h.ino);
       }
       TellOrphaned(lost);
-      progress_.Pulse();
+      core_.Pulse();
       if (sessions_.Exists(s)) co_return SessionReply(s, true);
     }
     // What it holds is nobody's, and its bytes are as safe as their file's version says.
@@ -106,46 +106,38 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
     // The same attempt again (its answer was lost) gets the same session; anything else replaces it.
     const bool live = sessions_.Exists(*former) && !sessions_.IsUnclaimed(*former);
     if (nonce != 0 && live && sessions_.OpenNonce(*former) == nonce) {
-      CO_RETURN_IF_ERROR(co_await store_->Sync());
+      CO_RETURN_IF_ERROR(co_await core_.Sync());
       if (sessions_.Exists(*former)) co_return SessionReply(*former, false);
     } else {
       Fence(*former, "its client has opened a new session");
     }
   }
   for (int i = 0; i < kMaxTxnTries; ++i) {
-    CO_RETURN_IF_ERROR(CheckHeader(r.header));
+    CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
     if (sessions_.full()) co_return Error(FsError::kRetryLater, "too many sessions; unmount unused clients");
     std::optional<SessionId> opened;
     {
-      Txn txn(*store_);
+      Txn txn(core_.store());
       const Result<uint64_t> id = txn.NewId(IdKind::kSession);
       if (id.ok()) {
         SessionRecord record;
         record.id = SessionId(*id);
-        record.epoch = signer_->SecretEpoch(record.id, rng_.Next());
+        record.epoch = core_.signer().SecretEpoch(record.id, core_.rng().Next());
         record.client_uuid = r.client_uuid;
         record.client = r.client;
         record.node_name = r.node_name;
         record.comes_back = r.comes_back;
         txn.Put(Family::kSessions, SessionKey(record.id), EncodeSessionRecord(record));
-        const Result<CommitSeq> seq = txn.Commit();
-        if (!seq.ok()) {
-          SetFatal(seq.error());
-          co_return seq.error();
-        }
+        CO_ASSIGN_OR_RETURN(const CommitSeq seq, core_.Commit(txn));
         opened = record.id;
         polls_[record.id] = std::make_shared<stria::Event>();
-        sessions_.Open(std::move(record), nonce, *seq, Now());
+        sessions_.Open(std::move(record), nonce, seq, core_.Now());
       } else if (id.code() != FsError::kRetryLater) {
         co_return id.error();
       }
     }
     // Durable before the client buffers anything under it.
-    const Result<void> synced = co_await store_->Sync();
-    if (!synced.ok()) {
-      SetFatal(synced.error());
-      co_return synced.error();
-    }
+    CO_RETURN_IF_ERROR(co_await core_.Sync());
     if (!opened) continue;
     LogInfo("session {} opened: {}", *opened, r.client);
     if (!sessions_.Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
@@ -155,17 +147,17 @@ Task<Result<OpenSessionReply>> MetaServer::OpenFresh(OpenSessionRequest r) {
 }
 
 Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
   const SessionId s = r.header.session;
   if (Error e = sessions_.Check(s, r.header.epoch); !e.ok()) co_return e;
   RenewReply reply;
-  reply.term = term_;
-  reply.current_seq = store_->last_seq();
-  reply.durable_seq = store_->durable_seq();
-  reply.map_version = cluster_->version();
-  cluster_->reach().Report(sessions_.Find(s)->client, r.unreachable, Wall());
+  reply.term = core_.term();
+  reply.current_seq = core_.store().last_seq();
+  reply.durable_seq = core_.store().durable_seq();
+  reply.map_version = cluster_.state().version();
+  cluster_.NoteUnreachable(sessions_.Find(s)->client, r.unreachable);
   if (!sessions_.IsUnclaimed(s)) {
-    sessions_.Renew(s, std::min(r.seen_seq, store_->last_seq()), Now());
+    sessions_.Renew(s, std::min(r.seen_seq, core_.store().last_seq()), core_.Now());
     sessions_.AckReplies(s, r.header.acked_below);
     reply.lease_ns = sessions_.lease_ns();
   }
@@ -175,33 +167,33 @@ Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
 Task<Result<PollReply>> MetaServer::Poll(PollRequest r) {
   const SessionId s = r.header.session;
   // A little less than the caller waits, so that a quiet answer still arrives.
-  const int64_t until_ns = Now() + std::clamp<int64_t>(r.header.timeout_ns, 0, kMaxCallNs) / 10 * 9;
+  const int64_t until_ns = core_.Now() + std::clamp<int64_t>(r.header.timeout_ns, 0, kMaxCallNs) / 10 * 9;
   PollReply reply;
-  reply.term = term_;
+  reply.term = core_.term();
   bool acked = false;
   while (true) {
-    CO_RETURN_IF_ERROR(CheckHeader(r.header));
+    CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
     if (Error e = sessions_.Check(s, r.header.epoch); !e.ok()) co_return e;
     if (sessions_.IsUnclaimed(s)) co_return reply;  // the new term says it all
     if (!acked) {
       acked = true;
       if (Error e = sessions_.Ack(s, r.acked_event); !e.ok()) co_return e;
-      progress_.Pulse();
+      core_.Pulse();
     }
     if (sessions_.HasEvents(s)) {
       reply.events = sessions_.Take(s);
       co_return reply;
     }
-    if (Now() >= until_ns) co_return reply;
+    if (core_.Now() >= until_ns) co_return reply;
     const std::shared_ptr<stria::Event> event = polls_.at(s);
     Timer timer;
-    executor_->StartTimer(&timer, until_ns, [event] { event->Pulse(); });
+    core_.executor()->StartTimer(&timer, until_ns, [event] { event->Pulse(); });
     co_await event->Wait();
   }
 }
 
 Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(core_.CheckHeader(r.header));
   if (Error e = sessions_.Check(r.header.session, r.header.epoch); e.ok() || e.code == FsError::kLapsed) {
     Fence(r.header.session, "");
   }
@@ -221,37 +213,34 @@ void MetaServer::Fence(SessionId s, std::string_view why) {
   NoteReclaimed();
   numbers_.Drop(s);
   not_taken_.erase(s);
-  for (InodeId ino : open) {
-    if (orphans_.count(ino)) reaps_.insert(ino);
-  }
+  for (InodeId ino : open) cleaner_.Reap(ino);
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
   record.lapsed = false;
   record.fenced = true;
-  Txn txn(*store_);
+  Txn txn(core_.store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(record));
-  if (const auto seq = txn.Commit(); !seq.ok()) SetFatal(seq.error());
-  unsynced_.Set();
-  ended_.insert(s);
-  clean_work_.Set();
+  (void)core_.Commit(txn);
+  core_.Committed();
+  cleaner_.NoteEnded(s);
   if (auto it = polls_.find(s); it != polls_.end()) {
     it->second->Pulse();
     polls_.erase(it);
   }
   TellLocksFree(free_locks);
-  progress_.Pulse();
+  core_.Pulse();
 }
 
 void MetaServer::ExpireSessions() {
-  for (SessionId s : sessions_.Expired(Now())) {
+  for (SessionId s : sessions_.Expired(core_.Now())) {
     Lapse(s, sessions_.IsUnclaimed(s) ? "it has not come back since the server was started" : "its lease has run out");
   }
-  for (SessionId s : sessions_.Forgotten(Now())) Fence(s, "it has been away for too long, or too many are");
+  for (SessionId s : sessions_.Forgotten(core_.Now())) Fence(s, "it has been away for too long, or too many are");
 }
 
 // Sessions that renew their lease and do not answer.
 void MetaServer::LapseSilent() {
   std::set<SessionId> silent;
-  const int64_t limit_ns = Now() - options_.answer_timeout_ns;
+  const int64_t limit_ns = core_.Now() - options_.answer_timeout_ns;
   for (SessionId s : sessions_.All()) {
     if (!sessions_.HasEvents(s)) {
       oldest_event_.erase(s);
@@ -261,7 +250,7 @@ void MetaServer::LapseSilent() {
     auto& [event, since_ns] = oldest_event_[s];
     if (event != front) {
       event = front;
-      since_ns = Now();
+      since_ns = core_.Now();
     } else if (since_ns <= limit_ns) {
       silent.insert(s);
     }
@@ -282,7 +271,7 @@ void MetaServer::LapseSilent() {
 
 Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino, bool for_write, bool data) {
   const SessionId s = h.session;
-  const int64_t deadline_ns = DeadlineOf(h);
+  const int64_t deadline_ns = core_.DeadlineOf(h);
   const uint64_t call = h.trace_id;
   const bool had_exclusive = leases_.ModeOf(s, ino) == LeaseMode::kExclusive;
   bool first = true;
@@ -293,7 +282,7 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
     const LeaseTable::OpenOutcome o = leases_.Open(s, ino, for_write, data, first, call);
     first = false;
     if (o.late) {
-      ReapIfUnused(ino);
+      cleaner_.ReapIfUnused(ino);
       co_return Error(FsError::kRetryLater, "the file was released by a later call");
     }
     const bool fenced = PushDemands(o.demands);
@@ -302,13 +291,13 @@ Task<Result<LeaseMode>> MetaServer::AcquireLease(const OpHeader& h, InodeId ino,
       break;
     }
     if (fenced) continue;
-    if (Now() >= deadline_ns || !fatal_.ok()) {
+    if (core_.Now() >= deadline_ns || core_.HasFailed()) {
       leases_.AbandonOpen(s, ino);
-      ReapIfUnused(ino);
+      cleaner_.ReapIfUnused(ino);
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
     if (!wait) wait.emplace(&waits_, WaitList::For::kOpen, s, ino);
-    co_await WaitProgress(deadline_ns);
+    co_await core_.WaitProgress(deadline_ns);
   }
   wait.reset();
   if (mode == LeaseMode::kExclusive) {
@@ -326,11 +315,11 @@ Task<Result<void>> MetaServer::ClearForChange(SessionId s, InodeId ino, int64_t 
     const LeaseTable::Outcome o = leases_.ClearForChange(s, ino);
     if (o.clear) co_return Ok();
     if (PushDemands(o.demands)) continue;
-    if (Now() >= deadline_ns || !fatal_.ok()) {
+    if (core_.Now() >= deadline_ns || core_.HasFailed()) {
       co_return Error(FsError::kDeadline, "another client does not give up its lease of the file");
     }
     if (!wait) wait.emplace(&waits_, WaitList::For::kChange, s, ino);
-    co_await WaitProgress(deadline_ns);
+    co_await core_.WaitProgress(deadline_ns);
   }
 }
 
@@ -346,11 +335,11 @@ Task<Result<void>> MetaServer::FlushOthers(SessionId s, InodeId ino, int64_t dea
   const WaitList::Events flush = {{holder, event}};
   std::optional<WaitList::Wait> wait;
   while (!leases_.FlushDone(holder, ino, event)) {
-    if (Now() >= deadline_ns || !fatal_.ok()) {
+    if (core_.Now() >= deadline_ns || core_.HasFailed()) {
       co_return Error(FsError::kDeadline, "another client does not write back what it holds of the file");
     }
     if (!wait) wait.emplace(&waits_, why, s, ino, &flush);
-    co_await WaitProgress(deadline_ns);
+    co_await core_.WaitProgress(deadline_ns);
   }
   co_return Ok();
 }
@@ -363,29 +352,16 @@ Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
 
 void MetaServer::GiveBack(const OpHeader& h, InodeId ino) {
   leases_.Release(h.session, ino, h.trace_id);
-  ReapIfUnused(ino);
-  progress_.Pulse();
+  cleaner_.ReapIfUnused(ino);
+  core_.Pulse();
 }
 
 Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
   CO_RETURN_IF_ERROR(CheckSession(r.header));
   if (Error e = leases_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq, r.header.trace_id); !e.ok()) co_return e;
-  ReapIfUnused(r.ino);
-  progress_.Pulse();
+  cleaner_.ReapIfUnused(r.ino);
+  core_.Pulse();
   co_return Empty();
 }
-
-void MetaServer::ReapIfUnused(InodeId ino) {
-  if (!orphans_.count(ino) || IsOpen(ino)) return;
-  // Other programs of the session that has just closed it may be about to open it, too.
-  if (lookups_.ByAnother(SessionId(), ino, Now())) {
-    Linger(ino);
-    return;
-  }
-  reaps_.insert(ino);
-  clean_work_.Set();
-}
-
-void MetaServer::Linger(InodeId ino) { lingers_.emplace_back(Now() + RecentLookups::kKeepNs, ino); }
 
 }  // namespace stria

@@ -11,25 +11,25 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   CO_ASSIGN_OR_RETURN(const Damage damage, co_await survey_->DamageNow());
   StatusReply s;
-  s.map = cluster_->Map();
-  s.files = store_->Count(Counter::kFiles);
-  s.directories = store_->Count(Counter::kDirectories);
-  s.stripes = store_->Count(Counter::kStripes);
-  s.live_bytes = store_->Count(Counter::kLiveBytes);
-  s.inline_bytes = store_->Count(Counter::kInlineBytes);
-  s.narrow_stripes = store_->Count(Counter::kNarrow);
-  s.crowded_stripes = store_->Count(Counter::kCrowded);
-  s.garbage_shards = store_->Count(Counter::kGarbageShards);
+  s.map = cluster_.state().Map();
+  s.files = core_.store().Count(Counter::kFiles);
+  s.directories = core_.store().Count(Counter::kDirectories);
+  s.stripes = core_.store().Count(Counter::kStripes);
+  s.live_bytes = core_.store().Count(Counter::kLiveBytes);
+  s.inline_bytes = core_.store().Count(Counter::kInlineBytes);
+  s.narrow_stripes = core_.store().Count(Counter::kNarrow);
+  s.crowded_stripes = core_.store().Count(Counter::kCrowded);
+  s.garbage_shards = core_.store().Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
   const bool named = IsAdmin(r.header);  // files are named to admins only
   if (named) {
-    CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(*store_, damage.lost, kMaxLostFiles, damage.gone));
+    CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(core_.store(), damage.lost, kMaxLostFiles, damage.gone));
   }
   s.repairs = upkeep_->repairer().Progress();
   for (SessionId id : sessions_.All()) {
     const SessionRecord& record = *sessions_.Find(id);
-    s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, Now())});
+    s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, core_.Now())});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(upkeep_->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await survey_->NodeLossNow();
@@ -37,14 +37,14 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   if (const auto& exposure = survey_->exposure()) {
     s.thin_stripes = exposure->thin;
     if (named) {
-      CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(*store_, exposure->some_thin, kMaxLostFiles));
+      CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(core_.store(), exposure->some_thin, kMaxLostFiles));
     }
   }
-  s.advice = RoomAdvice(*cluster_, Wall());
-  if (room_ != nullptr) {
-    for (Advice& a : room_->Told()) s.advice.push_back(std::move(a));
+  s.advice = RoomAdvice(cluster_.state(), core_.Wall());
+  if (core_.room() != nullptr) {
+    for (Advice& a : core_.room()->Told()) s.advice.push_back(std::move(a));
   }
-  s.removed = cluster_->removed().All();
+  s.removed = cluster_.state().removed().All();
   co_return std::move(s);
 }
 
@@ -57,7 +57,7 @@ MetaServer::RepairSummary MetaServer::repair_summary() const {
 Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
-  co_return CheckStore(store_->kv());
+  co_return CheckStore(core_.store().kv());
 }
 
 }  // namespace stria

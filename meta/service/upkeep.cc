@@ -18,16 +18,15 @@ constexpr size_t kParityStripes = 64;  // in a reply: each brings its columns an
 Result<std::string> MetaServer::StartRepair(bool dry_run) {
   std::string names;
   std::vector<NodeId> down;
-  for (const NodeInfo& n : cluster_->Map().nodes) {
+  for (const NodeInfo& n : cluster_.state().Map().nodes) {
     if (n.state != NodeState::kDown) continue;
     down.push_back(n.id);
     names += (names.empty() ? "" : ", ") + n.name;
   }
   if (!dry_run) {
-    for (NodeId n : down) cluster_->SetNodeOut(n, Wall());
+    for (NodeId n : down) cluster_.SetNodeOut(n);
     upkeep_->Hurry();
-    RETURN_IF_ERROR(SaveCluster());
-    PushMapEvents();
+    RETURN_IF_ERROR(cluster_.Publish());
   }
   if (down.empty()) return std::string("no node is down; what waited is tried again");
   return names + " given up: what was there is made again elsewhere, and counts again if it returns before that";
@@ -48,20 +47,16 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
     case UpkeepVerb::kRepairStart: message = StartRepair(r.dry_run); break;
     case UpkeepVerb::kForgetUnknown: message = archives_->ForgetUnknown(r.dry_run); break;
     case UpkeepVerb::kBackupNow:
-      CO_RETURN_IF_ERROR(co_await archives_->BackupNow(r.dry_run, DeadlineOf(r.header)));
+      CO_RETURN_IF_ERROR(co_await archives_->BackupNow(r.dry_run, core_.DeadlineOf(r.header)));
       message = std::string("everything that is committed is in the backup");
       break;
   }
   if (!message.ok()) {
-    SetFatal(message.error());
+    core_.Fail(message.error());
     co_return message.error();
   }
   if (changes) {
-    const Result<void> synced = co_await store_->Sync();
-    if (!synced.ok()) {
-      SetFatal(synced.error());
-      co_return synced.error();
-    }
+    CO_RETURN_IF_ERROR(co_await core_.Sync());
   }
   UpkeepReply reply;
   reply.message = *std::move(message);
@@ -70,7 +65,7 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
   if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
-  CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(*store_, unfit, kMaxAffectedFiles));
+  CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(core_.store(), unfit, kMaxAffectedFiles));
   for (const LostFile& f : files) reply.unfit.push_back({f.ino, f.path, f.offset, f.length, false});
   co_return std::move(reply);
 }
@@ -78,7 +73,7 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
 Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
   CO_RETURN_IF_ERROR(CheckCaller(r.header));
   for (TargetId t : r.targets) {
-    const TargetInfo* info = cluster_->FindTarget(t);
+    const TargetInfo* info = cluster_.state().FindTarget(t);
     if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
   }
   CO_ASSIGN_OR_RETURN(CanRemoveReply reply, co_await survey_->CanRemove(r.targets));
@@ -91,13 +86,13 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
 
 Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header));
-  if (Error e = cluster_->CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
+  if (Error e = cluster_.state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   for (const ScrubProgress& p : r.disks) {
-    const TargetInfo* t = cluster_->FindTarget(p.target);
+    const TargetInfo* t = cluster_.state().FindTarget(p.target);
     if (t == nullptr || t->node != r.node) co_return Error(FsError::kBadRequest, "a scrub of a disk of another node");
   }
   Result<ScrubOrder> order = upkeep_->TakeScrub(r.disks);
-  if (!order.ok()) SetFatal(order.error());
+  if (!order.ok()) core_.Fail(order.error());
   co_return order;
 }
 
@@ -110,7 +105,7 @@ Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest 
   for (const HeldShard& h : r.held) held[h.shard] = h.digest;
   CompareShardsReply reply;
   for (ShardId after = r.after; after < r.last;) {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, r.target, after, kComparePage));
     for (const TargetShard& s : page) {
       after = s.shard;
@@ -135,7 +130,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
   ListParityReply reply;
   reply.last = r.last;
   for (ShardId after = r.after; after < r.last;) {
-    Txn txn(*store_);
+    Txn txn(core_.store());
     CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, r.target, after, kComparePage));
     for (const TargetShard& s : page) {
       after = s.shard;
@@ -150,7 +145,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
       const auto lacks = [](ColumnState c) { return c == ColumnState::kMissing || c == ColumnState::kSuspect; };
       if (std::ranges::any_of(health->columns, lacks)) continue;
       reply.stripes.emplace_back().info = record->info;
-      tokens_.SignGrant(&reply.stripes.back(), kTokenRead);
+      core_.tokens().SignGrant(&reply.stripes.back(), kTokenRead);
       if (reply.stripes.size() < kParityStripes) continue;
       reply.last = s.shard;
       co_return std::move(reply);
@@ -165,20 +160,16 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
 Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
   CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;
-  Result<FsckRepairs> repaired = RepairStore(*store_, r.dry_run, &touched);
+  Result<FsckRepairs> repaired = RepairStore(core_.store(), r.dry_run, &touched);
   if (!r.dry_run) {
-    NoteCommit(touched);
-    if (!repaired.ok() && repaired.code() != FsError::kRetryLater) SetFatal(repaired.error());
+    cleaner_.NoteCommit(touched);
+    if (!repaired.ok() && repaired.code() != FsError::kRetryLater) core_.Fail(repaired.error());
   }
   if (!repaired.ok()) co_return repaired.error();
   if (!r.dry_run) {
     for (const std::string& what : repaired->done) LogWarning("fsck: {}", what);
     co_await Announce(SessionId(), touched, {});
-    const Result<void> synced = co_await store_->Sync();
-    if (!synced.ok()) {
-      SetFatal(synced.error());
-      co_return synced.error();
-    }
+    CO_RETURN_IF_ERROR(co_await core_.Sync());
   }
   co_return FsckRepairReply{std::move(repaired->done), std::move(repaired->problems)};
 }

@@ -18,6 +18,7 @@
 #include "api/meta_api.h"
 #include "common/exec/task.h"
 #include "meta/cluster/cluster_state.h"
+#include "meta/core/place_seeds.h"
 #include "meta/core/token_mint.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/store/txn.h"
@@ -39,18 +40,6 @@ class KeeperHost {
   // The store has failed: nothing can be written any more.
   virtual void Fail(Error error) = 0;
   virtual bool HasFailed() const = 0;
-};
-
-// Seeds of placements, another for each, so that stripes are spread over disks that are alike.
-class PlaceSeeds {
- public:
-  void Begin(uint64_t first) { next_ = first; }
-  uint64_t next() const { return next_; }
-  void Used(uint64_t count) { next_ += count; }
-  uint64_t Take() { return next_++; }
-
- private:
-  uint64_t next_ = 0;
 };
 
 // All of it outlives the keepers.

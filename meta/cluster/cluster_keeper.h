@@ -1,0 +1,98 @@
+// The keeper of the cluster: which nodes and disks there are, what the nodes say of themselves, and which shards they are told
+// to delete.
+//
+// Owns: the map (cluster_state.h), which version of it was told, the states as last logged, how far each disk's garbage has been
+// handed out, and which deletes are under way.
+//
+// Invariants: what is told of the map is in the store. A shard is handed out for deletion only when its stripe's end is durable,
+// no session needs it any more, and the backup does not (the caller's GarbageUpTo); its record goes when its own node has
+// reported that it is gone.
+//
+// Called by the handlers of nodes and admins, and by the server's clock. Sees the core; what it tells others is ClusterHost.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/exec/task.h"
+#include "meta/cluster/cluster_state.h"
+#include "meta/core/meta_core.h"
+#include "meta/ops/ops.h"
+
+namespace stria {
+
+// Notices to the rooms above.
+class ClusterHost {
+ public:
+  virtual ~ClusterHost() = default;
+  // Nodes or disks are others, or in other states.
+  virtual void MapChanged() = 0;
+  // Disks have come to another node or channel; in the transaction of their registration.
+  virtual void Moved(Txn& txn, const std::set<TargetId>& targets) = 0;
+  // The data server with these disks has started anew.
+  virtual void Restarted(const std::set<TargetId>& here) = 0;
+};
+
+class ClusterKeeper {
+ public:
+  // Both outlive it.
+  ClusterKeeper(MetaCore* core, ClusterHost* host, const ClusterOptions& options)
+      : core_(core), host_(host), options_(options) {}
+  Result<void> Load(Txn& txn);
+  // The map as it is was told to whoever asked.
+  void Begin() { told_version_ = state_->version(); }
+  void Tick();
+  // This server did not run for `ns`.
+  void Excuse(int64_t ns) { state_->Excuse(ns); }
+  void SetTimes(const ClusterOptions& now);
+
+  // To look at.
+  const ClusterState& state() const { return *state_; }
+
+  // ---- Nodes ----
+  Task<Result<RegisterNodeReply>> Register(RegisterNodeRequest r);
+  // Fills in what the reply says of the map and the term. Gives the disks that can be given work; none if the node has to
+  // register again.
+  Result<std::vector<TargetId>> TakeBeat(const HeartbeatRequest& r, HeartbeatReply* reply);
+  // All that `who` cannot reach now.
+  void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) {
+    state_->reach().Report(who, std::move(nodes), core_->Wall());
+  }
+  // Garbage on these disks, each in turn from where the last call ended.
+  Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto);
+  Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
+
+  // ---- Admins: Publish tells of these ----
+  void SetNodeOut(NodeId node) { state_->SetNodeOut(node, core_->Wall()); }
+  void SetTargetState(TargetId target, TargetState to) { state_->SetTargetState(target, to); }
+  void RemoveNode(NodeId node) { state_->RemoveNode(node); }
+  void AdmitNode(NodeId node) { state_->AdmitNode(node); }
+  void AdmitTarget(TargetId target) { state_->AdmitTarget(target); }
+  // What is garbage on a disk that has left needs nobody to delete it.
+  Task<Result<void>> DropGarbage(TargetId target);
+  // Saves what is new of the map, and tells of it.
+  Result<void> Publish();
+
+ private:
+  Result<void> Save(Txn& txn);  // and commits it
+  Result<void> Save();
+  void Tell();
+  void LogChanges();
+
+  MetaCore* const core_;
+  ClusterHost* const host_;
+  ClusterOptions options_;
+  std::unique_ptr<ClusterState> state_;  // from Load on
+  uint64_t told_version_ = 0;
+  std::map<NodeId, NodeState> logged_nodes_;
+  std::map<TargetId, TargetState> logged_targets_;
+  std::map<TargetId, ShardId> delete_cursors_;
+  std::map<ShardId, TargetId> deletes_out_;  // handed out; bounded by garbage of the nodes' beats
+};
+
+}  // namespace stria

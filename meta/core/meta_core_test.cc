@@ -1,0 +1,80 @@
+// The core without a metadata server.
+#include "meta/core/core_testing.h"
+
+namespace stria {
+namespace {
+
+TEST_F(CoreTest, EachLifeHasATermOfItsOwn) {
+  Start();
+  EXPECT_EQ(core->term(), 1u);
+  Make();
+  Start();
+  EXPECT_EQ(core->term(), 2u);
+}
+
+TEST_F(CoreTest, CallsAreAnsweredOnlyWhileItServes) {
+  EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kNotReady);
+  Start();
+  EXPECT_TRUE(core->CheckHeader(Header()).ok());
+  OpHeader other = Header();
+  other.cluster = Uuid{9, 9};
+  EXPECT_EQ(core->CheckHeader(other).code(), FsError::kWrongCluster);
+  other = Header();
+  ++other.protocol;
+  EXPECT_EQ(core->CheckHeader(other).code(), FsError::kVersion);
+  core->EndServing();
+  EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kNotReady);
+}
+
+TEST_F(CoreTest, TheFirstErrorEndsItAndIsToldOnce) {
+  Start();
+  int told = 0;
+  core->OnFail([&] { ++told; });
+  core->Fail(Error(FsError::kIo, "the disk is gone"));
+  core->Fail(Error(FsError::kIo, "another"));
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kUnavailable);
+  EXPECT_EQ(RunSim(ex, core->WaitFatal()).message, "the disk is gone");
+}
+
+TEST_F(CoreTest, WhatIsCommittedIsDurableSoonWithoutBeingAskedFor) {
+  Start();
+  {
+    Txn txn(core->store());
+    txn.Put(Family::kRepairs, "Sx", "y");
+    ASSERT_TRUE(core->Commit(txn).ok());
+  }
+  EXPECT_LT(core->store().durable_seq(), core->store().last_seq());
+  core->Committed();
+  ex.RunFor(kSecond);
+  EXPECT_EQ(core->store().durable_seq(), core->store().last_seq());
+  {
+    Txn txn(core->store());
+    txn.Delete(Family::kRepairs, "Sx");
+    ASSERT_TRUE(core->Commit(txn).ok());
+  }
+}
+
+TEST_F(CoreTest, ACallWaitsForProgressOrItsTime) {
+  Start();
+  const int64_t begin = core->Now();
+  RunSim(ex, [](MetaCore* c) -> Task<int> {
+    co_await c->WaitProgress(c->Now() + kSecond);
+    co_return 0;
+  }(core.get()));
+  EXPECT_GE(core->Now(), begin + kSecond);
+  bool resumed = false;
+  TaskScope scope;
+  scope.Spawn([](MetaCore* c, bool* out) -> Task<void> {
+    co_await c->WaitProgress(c->Now() + 1000 * kSecond);
+    *out = true;
+  }(core.get(), &resumed));
+  ex.RunFor(kSecond);
+  EXPECT_FALSE(resumed);
+  core->Pulse();
+  ex.RunFor(kSecond);
+  EXPECT_TRUE(resumed);
+}
+
+}  // namespace
+}  // namespace stria
