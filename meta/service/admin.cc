@@ -43,8 +43,8 @@ Task<Result<AdminReply>> MetaServer::FinishAdmin(AdminReply reply) {
 }
 
 Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
-  if (!r.dry_run) CO_RETURN_IF_ERROR(CheckAdmin(r.header, "changes the cluster"));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  if (!r.dry_run) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "changes the cluster"));
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:
@@ -56,7 +56,7 @@ Task<Result<AdminReply>> MetaServer::Admin(AdminRequest r) {
     co_return r.dry_run ? Result<AdminReply>(std::move(reply)) : co_await FinishAdmin(std::move(reply));
   }
   // What was committed there before a restart may still have to be repeated.
-  if (r.verb == AdminVerb::kRemove && !r.dry_run) CO_RETURN_IF_ERROR(co_await AwaitReclaims(r.header));
+  if (r.verb == AdminVerb::kRemove && !r.dry_run) CO_RETURN_IF_ERROR(co_await sessions_->AwaitReclaims(r.header));
   std::vector<TargetId> targets;
   if (r.target) {
     const TargetInfo* t = cluster_.state().FindTarget(r.target);

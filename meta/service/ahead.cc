@@ -4,7 +4,7 @@
 // that it was given beforehand, and tells of each with its first Commit (CommitRequest::make). Nobody can see that,
 // because
 //  1. it is granted only while no other session knows anything of the directory's names (InterestTable) nor is doing
-//     anything that reads or changes them (DirVisit), and what others know of its attributes is taken from them first;
+//     anything that reads or changes them (Leases::DirVisit), and what others know of its attributes is taken from them first;
 //  2. whoever comes to do such a thing first recalls the lease (VisitDir), and the session tells of all that it has
 //     made before it answers; who asks for the directory's attributes has it flushed, as a file's size.
 #include <utility>
@@ -13,48 +13,29 @@
 
 namespace stria {
 
-MetaServer::DirVisit::DirVisit(MetaServer* server, SessionId s, InodeId dir) : server_(server), key_(dir, s) {
-  ++server_->visits_[key_];
-}
-
-MetaServer::DirVisit::~DirVisit() {
-  if (server_ == nullptr) return;
-  auto it = server_->visits_.find(key_);
-  if (--it->second == 0) server_->visits_.erase(it);
-}
-
-Task<Result<MetaServer::DirVisit>> MetaServer::VisitDir(const OpHeader& h, InodeId dir) {
-  DirVisit visit(this, h.session, dir);
-  // What is repeated after a restart happened before the session that has the directory now was given it.
-  if (!Repeats(h) && !Sabotaged(Sabotage::kVisitUnasked)) {
-    CO_RETURN_IF_ERROR(co_await ClearForChange(h.session, dir, core_.DeadlineOf(h)));
-  }
-  co_return visit;
-}
-
-Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitIfDir(const OpHeader& h, InodeId ino) {
+Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitIfDir(const OpHeader& h, InodeId ino) {
   bool is_dir = false;
   {
     Txn txn(core_.store());
     InodeRequest get;
     get.ino = ino;
-    const Result<NodeReply> found = OpGetAttr(txn, Ctx(h, nullptr), get);
+    const Result<NodeReply> found = OpGetAttr(txn, coherence_.Ctx(h, nullptr), get);
     is_dir = found.ok() && found->attr.type == FileType::kDirectory;
   }
-  if (!is_dir) co_return std::optional<DirVisit>();
-  CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, ino));
-  co_return std::optional<DirVisit>(std::move(visit));
+  if (!is_dir) co_return std::optional<Leases::DirVisit>();
+  CO_ASSIGN_OR_RETURN(Leases::DirVisit visit, co_await leases_->Visit(h, ino));
+  co_return std::optional<Leases::DirVisit>(std::move(visit));
 }
 
-Task<Result<std::optional<MetaServer::DirVisit>>> MetaServer::VisitNamedDir(
+Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitNamedDir(
     const OpHeader& h, InodeId parent, const std::string& name, const std::function<Result<void>(InodeId)>& may) {
   while (true) {
     const InodeId there = DirNamed(h, parent, name);
-    if (!there) co_return std::optional<DirVisit>();
+    if (!there) co_return std::optional<Leases::DirVisit>();
     CO_RETURN_IF_ERROR(may(there));
-    CO_ASSIGN_OR_RETURN(DirVisit visit, co_await VisitDir(h, there));
+    CO_ASSIGN_OR_RETURN(Leases::DirVisit visit, co_await leases_->Visit(h, there));
     // Meanwhile the name may have become another's.
-    if (DirNamed(h, parent, name) == there) co_return std::optional<DirVisit>(std::move(visit));
+    if (DirNamed(h, parent, name) == there) co_return std::optional<Leases::DirVisit>(std::move(visit));
     if (core_.Now() >= core_.DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
   }
 }
@@ -64,53 +45,43 @@ InodeId MetaServer::DirNamed(const OpHeader& h, InodeId parent, const std::strin
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  const Result<NodeReply> found = OpLookup(txn, Ctx(h, nullptr), r);
+  const Result<NodeReply> found = OpLookup(txn, coherence_.Ctx(h, nullptr), r);
   return found.ok() && found->attr.type == FileType::kDirectory ? found->attr.ino : InodeId();
-}
-
-bool MetaServer::OthersVisit(InodeId dir, SessionId s) const {
-  for (auto it = visits_.lower_bound({dir, SessionId()}); it != visits_.end() && it->first.first == dir; ++it) {
-    if (it->first.second != s) return true;
-  }
-  return false;
 }
 
 Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply) {
   const SessionId s = h.session;
   const InodeId dir = r.parent;
   // Whom root is squashed to the client does not know.
-  if (!reply->created || options_.root_squash || !sessions_.Exists(s)) co_return;
+  if (!reply->created || options_.root_squash || !sessions_->table().Exists(s)) co_return;
   if (!RoomToGrow(core_.room())) co_return;  // what was made beforehand could not be kept
-  if (OthersVisit(dir, s) || interests_.OthersKnowNames(dir, s)) co_return;
-  if (auto told = untold_.find(dir); told != untold_.end() && !told->second.empty()) co_return;
-  if (leases_.IsOpen(dir) && !leases_.IsOpenBy(s, dir)) co_return;
+  if (leases_->OthersVisit(dir, s) || notices_->OthersKnowNames(dir, s)) co_return;
+  if (notices_->HasUntoldNames(dir)) co_return;
+  if (leases_->table().IsOpen(dir) && !leases_->table().IsOpenBy(s, dir)) co_return;
   {
     // Files that are made there inherit it.
     Txn txn(core_.store());
     LayoutRequest get;
     get.ino = dir;
-    const Result<LayoutReply> layout = OpGetLayout(txn, Ctx(h, nullptr), get);
+    const Result<LayoutReply> layout = OpGetLayout(txn, coherence_.Ctx(h, nullptr), get);
     if (!layout.ok() || layout->layout != reply->layout) co_return;
   }
-  const bool had = leases_.ModeOf(s, dir) == LeaseMode::kExclusive;
-  const LeaseTable::OpenOutcome o = leases_.Open(s, dir, true, true, true, h.trace_id);
-  PushDemands(o.demands);
-  if (!o.granted && !o.late) leases_.AbandonOpen(s, dir);
-  if (!o.granted || o.mode != LeaseMode::kExclusive) co_return;
+  bool had = false;
+  if (!leases_->TakeAlone(h, dir, &had)) co_return;
   reply->alone = reply->sets = true;
-  reply->alone_proof = ProofOf(h, dir, 1, kOpenWrite);
+  reply->alone_proof = coherence_.ProofOf(h, dir, 1, kOpenWrite);
   if (r.numbers > 0) {
     const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
     if (const InodeId first = core_.store().TakeInodes(count)) {
       numbers_.Grant(s, first, count);
       reply->first_number = first;
       reply->numbers = count;
-      reply->numbers_proof = ProofOf(h, first, count, kOpenRead | kOpenWrite | kOpenNumber);
+      reply->numbers_proof = coherence_.ProofOf(h, first, count, kOpenRead | kOpenWrite | kOpenNumber);
     }
   }
   // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
-  if (!had) TellAndNote(dir, s);
-  co_await WaitTold(&untold_attrs_, dir, s, WaitList::For::kOpen);
+  if (!had) notices_->TellAndNote(dir, s);
+  co_await notices_->WaitToldOf(dir, s, WaitList::For::kOpen);
 }
 
 Result<void> MetaServer::CheckMake(const CommitRequest& r) {
@@ -119,14 +90,14 @@ Result<void> MetaServer::CheckMake(const CommitRequest& r) {
 }
 
 bool MetaServer::IsNumberOf(const OpHeader& h, InodeId ino) const {
-  return numbers_.Has(h.session, ino) || (Proved(h.session, h.opened, ino) & kOpenNumber) != 0;
+  return numbers_.Has(h.session, ino) || (coherence_.Proved(h.session, h.opened, ino) & kOpenNumber) != 0;
 }
 
 Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
   OpCtx making = ctx;
   if (r.make->made_ns) making.now_ns = *r.make->made_ns;
   making.own_number = numbers_.Has(ctx.session, r.ino);
-  making.former_number = (Proved(ctx.session, ctx.opened, r.ino) & kOpenNumber) != 0;
+  making.former_number = (coherence_.Proved(ctx.session, ctx.opened, r.ino) & kOpenNumber) != 0;
   ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make, r.ino));
   if (made.created && r.make->set) {
     SetAttrRequest set;
@@ -149,15 +120,12 @@ Task<Result<void>> MetaServer::AnnounceMade(const CommitRequest& r, const Touche
   const SessionId s = r.header.session;
   const InodeId dir = r.make->parent;
   numbers_.Used(s, r.ino);
-  OpenAsMade(r.header, r.ino);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteEntry(s, dir, r.make->name, &evicted);
-  interests_.NoteAttr(s, dir, &evicted);
-  NoteEvictions(evicted);
+  leases_->OpenAsMade(r.header, r.ino);
+  notices_->MayCache(s).Entry(dir, r.make->name).Attr(dir);
   // Of a directory that it has to itself nobody is told, nor waited for: who recalls it waits for this.
-  if (leases_.ModeOf(s, dir) == LeaseMode::kExclusive) co_return Ok();
-  co_await Announce(s, touched, {r.ino, dir});
-  co_await WaitTold(dir);
+  if (leases_->table().ModeOf(s, dir) == LeaseMode::kExclusive) co_return Ok();
+  co_await notices_->Announce(s, touched, {r.ino, dir});
+  co_await notices_->WaitTold(dir);
   co_return Ok();
 }
 

@@ -19,7 +19,7 @@ Task<Result<RegisterNodeReply>> MetaServer::RegisterNode(RegisterNodeRequest r) 
 }
 
 Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   HeartbeatReply reply;
   CO_ASSIGN_OR_RETURN(const std::vector<TargetId> here, cluster_.TakeBeat(r, &reply));
   if (reply.register_again) co_return std::move(reply);
@@ -34,13 +34,13 @@ Task<Result<HeartbeatReply>> MetaServer::Heartbeat(HeartbeatRequest r) {
 // restore of the metadata's backup would need them.
 GarbageUpTo MetaServer::Deletable() const {
   const CommitSeq durable = core_.store().durable_seq();
-  GarbageUpTo upto{std::min({sessions_.MinSeen(), durable, archives_->DeletableUpTo()}), durable, core_.started_seq()};
+  GarbageUpTo upto{std::min({sessions_->table().MinSeen(), durable, archives_->DeletableUpTo()}), durable, core_.started_seq()};
   if (Sabotaged(Sabotage::kCollectAtOnce)) upto.acked = CommitSeq(UINT64_MAX);
   return upto;
 }
 
 Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   if (Error e = cluster_.state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
@@ -56,7 +56,7 @@ Task<Result<Empty>> MetaServer::ReportWork(ReportWorkRequest r) {
 }
 
 Task<Result<CheckShardsReply>> MetaServer::CheckShards(CheckShardsRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   if (r.shards.size() > kMaxCheckShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   CheckShardsReply reply;
   reply.incarnation = core_.store().super()->incarnation;

@@ -31,39 +31,27 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 }  // namespace
 
 Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
-  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
     Txn txn(core_.store());
-    CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, Ctx(r.header, nullptr), r));
+    CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_.Ctx(r.header, nullptr), r));
   }
   for (StripeGrant& g : reply->stripes) core_.tokens().SignGrant(&g, kTokenRead);
   reply->tokens_live_ns = core_.token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
-  if (!leases_.DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
-    std::vector<InterestTable::Notice> evicted;
-    interests_.NoteAttr(r.header.session, r.ino, &evicted);
-    interests_.NoteData(r.header.session, r.ino, &evicted);
-    NoteEvictions(evicted);
+  if (!leases_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
+    notices_->MayCache(r.header.session).Attr(r.ino).Data(r.ino);
   }
   // Bytes and size tell of a change as attributes do (GetAttr).
-  if (r.when_told || !IsUntold(r.header.session, r.ino)) {
-    co_await WaitTold(&untold_attrs_, r.ino, r.header.session, WaitList::For::kMapping);
-    CO_RETURN_IF_ERROR(CheckSession(r.header));
+  if (r.when_told || !notices_->IsUntold(r.header.session, r.ino)) {
+    co_await notices_->WaitToldOf(r.ino, r.header.session, WaitList::For::kMapping);
+    CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   }
   co_return std::move(*reply);
-}
-
-bool MetaServer::IsUntold(SessionId s, InodeId ino) const {
-  // It may have to forget pages of any inode, this one too; until then it acknowledges nothing that comes after.
-  if (auto evicted = evictions_.find(s); evicted != evictions_.end() && !sessions_.Acked(s, evicted->second)) return true;
-  auto of = untold_attrs_.find(ino);
-  if (of == untold_attrs_.end()) return false;
-  auto event = of->second.find(s);
-  return event != of->second.end() && !sessions_.Acked(s, event->second);
 }
 
 // ---- Allocation ----
@@ -78,7 +66,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
   const Layout layout = LayoutForPayload(asked, r.payload_bytes);
   survey_->NoteAsked(asked);
   const ClusterView view = cluster_.state().View();
-  const SessionRecord* session = sessions_.Find(ctx.session);
+  const SessionRecord* session = sessions_->table().Find(ctx.session);
   const NodeInfo* near = session == nullptr ? nullptr : cluster_.state().FindNodeByName(session->node_name);
   std::vector<NewStripe> stripes;
   std::vector<uint64_t> max_column_bytes;
@@ -118,7 +106,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
 }
 
 Task<Result<AllocateReply>> MetaServer::RunAllocate(AllocateRequest r) {
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   if (r.count > kMaxAllocateStripes || r.avoid.size() > kMaxTargets) {
     co_return Error(FsError::kBadRequest, "too many stripes or disks in one allocation");
   }
@@ -146,7 +134,7 @@ Task<Result<CommitReply>> MetaServer::Commit(CommitRequest r) {
 // redundancy. But what is repeated was acknowledged before they were lost: refused now it would be gone, with all its
 // other shards. Its disk is scanned again until it is empty (meta/upkeep/repairer.h).
 Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
-  if (Repeats(r.header)) return Ok();
+  if (sessions_->Repeats(r.header)) return Ok();
   for (const StripeInfo& s : r.stripes) {
     for (const Column& c : s.columns) {
       if (!c.shard || cluster_.state().FindTarget(c.target) == nullptr) continue;
@@ -160,32 +148,32 @@ Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
 
 Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
-  if ((!r.extents.empty() || r.make) && !Repeats(r.header)) {
+  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
+  if ((!r.extents.empty() || r.make) && !sessions_->Repeats(r.header)) {
     // What is given back, or becomes a hole, is taken on a full disk as well.
     if (Error full = CheckRoom(core_.room(), OpKind::kClone); !full.ok()) co_return full;
   }
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
   const InodeId mine = r.make ? r.make->parent : r.ino;
-  const bool exclusive = leases_.ModeOf(s, mine) == LeaseMode::kExclusive;
-  if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  const bool exclusive = leases_->table().ModeOf(s, mine) == LeaseMode::kExclusive;
+  if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto commit = [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
     RETURN_IF_ERROR(CheckDisksOf(r));
     return r.make ? MakeAndCommit(txn, ctx, r) : OpCommit(txn, ctx, r);
   };
-  std::optional<DirVisit> visit;
+  std::optional<Leases::DirVisit> visit;
   if (r.make) {
     CO_RETURN_IF_ERROR(CheckMake(r));
     if (!IsNumberOf(r.header, r.ino)) co_return Error(FsError::kConflict, "it was not given the number of what it makes");
   }
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, mine, commit));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, mine, commit));
   if (r.make) {
-    CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, commit));
-    CO_ASSIGN_OR_RETURN(DirVisit in, co_await VisitDir(r.header, r.make->parent));
+    CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, commit));
+    CO_ASSIGN_OR_RETURN(Leases::DirVisit in, co_await leases_->Visit(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }
   if (r.ino && (r.make || !exclusive)) {
-    CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.ino, core_.DeadlineOf(r.header)));
+    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.ino, core_.DeadlineOf(r.header)));
   }
   Touched touched;
   Result<CommitReply> reply = co_await Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
@@ -201,18 +189,15 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
 
 // The bytes of ino have changed: others forget them, the session may keep what it is told.
 Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
-  if (leases_.ModeOf(s, ino) == LeaseMode::kExclusive) {
+  if (leases_->table().ModeOf(s, ino) == LeaseMode::kExclusive) {
     // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:
     // a recall's flush must not depend on others' events, which may wait for flushes themselves.
-    Push(interests_.DataChanged(ino, s), nullptr);
+    notices_->TellData(ino, s);
   } else {
-    co_await Announce(s, touched, {ino});
+    co_await notices_->Announce(s, touched, {ino});
   }
-  if (!sessions_.Exists(s)) co_return sessions_.Gone(s);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteAttr(s, ino, &evicted);
-  interests_.NoteData(s, ino, &evicted);
-  NoteEvictions(evicted);
+  if (!sessions_->table().Exists(s)) co_return sessions_->table().Gone(s);
+  notices_->MayCache(s).Attr(ino).Data(ino);
   co_return Ok();
 }
 
@@ -230,13 +215,13 @@ Task<Result<CloneReply>> MetaServer::Clone(CloneRequest r) {
 
 Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
   const SessionId s = r.header.session;
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
   const auto clone = [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.to, clone));
-  CO_RETURN_IF_ERROR(co_await FlushOthers(s, r.from, deadline_ns));
-  CO_RETURN_IF_ERROR(co_await ClearForChange(s, r.to, deadline_ns));
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.to, clone));
+  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(s, r.from, deadline_ns));
+  CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.to, deadline_ns));
+  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   Touched touched;
   Result<CloneReply> reply = co_await Apply<CloneReply>(OpKind::kClone, r.header, &touched, clone);
   if (!reply.ok() || reply->cloned == 0) co_return reply;
@@ -253,7 +238,7 @@ Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply
 // ---- Stripes ----
 
 Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   Txn txn(core_.store());
   CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
   StripeReply reply;
@@ -267,8 +252,8 @@ Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
 }
 
 Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
-  if (!r.header.session) CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  if (!r.header.session) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.

@@ -11,9 +11,9 @@ Task<Result<LockReply>> MetaServer::Lock(LockRequest r) {
 }
 
 Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(CheckLock(r));
-  co_return LockReplyOf(r.header.session, locks_.Test(r.header.session, r.lock));
+  co_return LockReplyOf(r.header.session, coherence_.Lock(r.header.session, r));
 }
 
 // A request that was on its way while the server restarted says nothing of what its session claims now.
@@ -28,7 +28,7 @@ Result<void> MetaServer::CheckLock(const LockRequest& r) {
   }
   if (!asks) return Ok();
   Txn txn(core_.store());
-  return OpMayUse(txn, Ctx(r.header, nullptr), r.lock.ino);
+  return OpMayUse(txn, coherence_.Ctx(r.header, nullptr), r.lock.ino);
 }
 
 LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {
@@ -42,45 +42,26 @@ LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {
 Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
   // What gives something up is in nobody's way.
   const bool asks = r.op == LockOp::kTry || r.op == LockOp::kWait;
-  if (asks) CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  else CO_RETURN_IF_ERROR(CheckSession(r.header));
+  if (asks) CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
+  else CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   CO_RETURN_IF_ERROR(CheckLock(r));
   // No await from here on: what is done, its reply and who is told are one.
   const SessionId s = r.header.session;
-  LockTable::Answer a;
-  switch (r.op) {
-    case LockOp::kTest: break;
-    case LockOp::kTry: a = locks_.Try(s, r.lock, r.keep); break;
-    case LockOp::kWait: a = locks_.Wait(s, r.lock, r.ticket, r.keep); break;
-    case LockOp::kUnlock: a.notices = locks_.Unlock(s, r.lock); break;
-    case LockOp::kWithdraw: a.notices = locks_.Withdraw(s, r.lock.ino, r.ticket); break;
-  }
+  const LockTable::Answer a = coherence_.Lock(s, r);
   const bool refused = a.outcome == LockTable::Outcome::kDeadlock || a.outcome == LockTable::Outcome::kTooMany;
   const LockReply reply = LockReplyOf(s, a);
-  if (asks && reply.granted) lapsed_.Strike(r.lock);
   if (r.header.op_seq && !refused) {
     ReplyRecord stored;
     stored.kind = static_cast<uint16_t>(OpKind::kLock);
     stored.bytes = EncodeReply(reply);
-    sessions_.CommitVolatile(s, r.header.op_seq, stored.Encode());
+    sessions_->table().CommitVolatile(s, r.header.op_seq, stored.Encode());
   }
-  TellLocksFree(a.notices);  // last: it can fence sessions, this one too
+  coherence_.TellLocksFree(a.notices);  // last: it can fence sessions, this one too
   if (a.outcome == LockTable::Outcome::kDeadlock) {
     co_return Error(FsError::kDeadlock, "to wait for this lock would be for ever");
   }
   if (refused) co_return Error(FsError::kNoLock, "the client holds or waits for too many locks");
   co_return reply;
-}
-
-void MetaServer::TellLocksFree(const std::vector<LockNotice>& notices) {
-  if (Sabotaged(Sabotage::kLoseLockFree)) return;
-  for (const LockNotice& n : notices) {
-    SessionEvent e;
-    e.kind = SessionEvent::Kind::kLockFree;
-    e.ino = n.ino;
-    e.ticket = n.ticket;
-    PushEvent(n.session, std::move(e));  // who cannot be told is fenced, and waits no more
-  }
 }
 
 }  // namespace stria

@@ -32,15 +32,15 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
   if (stored) result.emplace(std::move(*stored));
   else result.emplace(co_await (this->*run)(r));
   // What is left, leases and attributes, others' replays do not wait for: it may wait for them.
-  if (result->ok() || !IsRetryable(result->code())) ReplayIsAt(r.header, r.header.replay_next);
+  if (result->ok() || !IsRetryable(result->code())) sessions_->ReplayIsAt(r.header, r.header.replay_next);
   if (result->ok() && after != nullptr) {
     Rep reply = std::move(**result);
     result.emplace(co_await (this->*after)(r, std::move(reply)));
   }
   // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
   if (core_.HasFailed()) result.emplace(core_.Failure());
-  if (begun && !result->ok() && !IsRetryable(result->code())) sessions_.Refuse(session, seq, result->error());
-  if (begun) sessions_.Finish(session, seq);
+  if (begun && !result->ok() && !IsRetryable(result->code())) sessions_->table().Refuse(session, seq, result->error());
+  if (begun) sessions_->table().Finish(session, seq);
   if (seq) running_.erase({session, seq});
   --running_count_;
   op->result = std::move(result);
@@ -49,7 +49,7 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
 
 template <class Req, class Rep>
 Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after) {
-  CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(r.header) : CheckSession(r.header));
+  CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(r.header) : sessions_->CheckSession(r.header));
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
@@ -65,7 +65,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
       }
       co_return co_await AwaitRun<Rep>(std::move(same), deadline_ns);
     }
-    switch (sessions_.Lookup(session, seq)) {
+    switch (sessions_->table().Lookup(session, seq)) {
       case OpState::kForgotten:
         co_return Error(FsError::kBadRequest, "the reply to this op_seq was acknowledged already");
       case OpState::kRunning:  // its task is gone only if the server is stopping
@@ -73,7 +73,7 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
         co_return Error(FsError::kRetryLater, "too many unacknowledged operations of this session");
       case OpState::kDone: {
         CO_ASSIGN_OR_RETURN(const ReplyRecord record, ReplyRecord::Decode(ReplyKey(session, seq),
-                                                                          sessions_.Reply(session, seq)));
+                                                                          sessions_->table().Reply(session, seq)));
         if (record.kind != static_cast<uint16_t>(kind)) {
           co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
         }
@@ -82,16 +82,16 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
       }
       case OpState::kNew:
         if (!r.header.settle) break;
-        sessions_.Refuse(session, seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
+        sessions_->table().Refuse(session, seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
         [[fallthrough]];
       case OpState::kRefused:
-        ReplayIsAt(r.header, r.header.replay_next);
-        co_return Error(sessions_.Refusal(session, seq));
+        sessions_->ReplayIsAt(r.header, r.header.replay_next);
+        co_return Error(sessions_->table().Refusal(session, seq));
     }
   }
   if (running_count_ >= kMaxRunningOps) co_return Error(FsError::kRetryLater, "the metadata server is overloaded");
   if (seq && !stored) {
-    sessions_.Begin(session, seq);
+    sessions_->table().Begin(session, seq);
     begun = true;
   }
   auto op = std::make_shared<OpRun<Rep>>(kind);
@@ -101,35 +101,17 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
   co_return co_await AwaitRun<Rep>(std::move(op), deadline_ns);
 }
 
-template <class F>
-Result<void> MetaServer::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) {
-  if (!leases_.DirtyHolder(h.session, ino)) return Ok();
-  Touched touched;
-  Txn txn(core_.store());  // dropped
-  const auto done = op(txn, Ctx(h, &touched));
-  switch (done.code()) {  // of these nothing that others have yet to tell makes another one
-    case FsError::kAccess:
-    case FsError::kPerm:
-    case FsError::kIsDir:
-    case FsError::kNotDir:
-    case FsError::kLoop:
-    case FsError::kBadRequest:
-    case FsError::kConflict: return done.error();
-    default: return Ok();
-  }
-}
-
 // `f(txn, ctx)` gives a Result<Rep>. Runs it until it needs no more room; commits with the stored reply.
 template <class Rep, class F>
 Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
   for (int i = 0;; ++i) {
-    CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? CheckCaller(h) : CheckSession(h));
-    if (Error full = CheckRoom(core_.room(), kind); !full.ok() && !Repeats(h)) co_return full;
+    CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(h) : sessions_->CheckSession(h));
+    if (Error full = CheckRoom(core_.room(), kind); !full.ok() && !sessions_->Repeats(h)) co_return full;
     *touched = Touched();
     std::optional<Error> failed;
     {
       Txn txn(core_.store());
-      const OpCtx ctx = Ctx(h, touched);
+      const OpCtx ctx = coherence_.Ctx(h, touched);
       Result<Rep> reply = f(txn, ctx);
       if (reply.ok()) {
         std::string record;
@@ -141,7 +123,7 @@ Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* tou
           stored.seq = txn.seq();
           record = stored.Encode();
           txn.Put(Family::kReplies, ReplyKey(h.session, h.op_seq), record);
-          forgotten = sessions_.ForgottenReplies(h.session, kReplyDeletesPerTxn);
+          forgotten = sessions_->table().ForgottenReplies(h.session, kReplyDeletesPerTxn);
           for (OpSeq seq : forgotten) txn.Delete(Family::kReplies, ReplyKey(h.session, seq));
         }
         Result<CommitSeq> seq = txn.Commit();
@@ -150,8 +132,8 @@ Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* tou
           co_return seq.error();
         }
         if (h.op_seq) {
-          sessions_.Commit(h.session, h.op_seq, std::move(record));
-          sessions_.RepliesDeleted(h.session, forgotten);
+          sessions_->table().Commit(h.session, h.op_seq, std::move(record));
+          sessions_->table().RepliesDeleted(h.session, forgotten);
         }
         cleaner_.NoteCommit(*touched);
         co_return std::move(reply);

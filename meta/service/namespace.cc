@@ -20,64 +20,61 @@ std::vector<InodeId> MetaServer::Covered(const NodeReply& r) const {
 // Notes what the session may cache of its reply, or keeps it from caching.
 Result<NodeReply> MetaServer::SettleNode(const OpHeader& h, NodeReply reply) {
   if (!h.session) return reply;
-  if (!sessions_.Exists(h.session)) return sessions_.Gone(h.session);
-  std::vector<InterestTable::Notice> evicted;
-  if (reply.parent) interests_.NoteAttr(h.session, reply.parent->ino, &evicted);
-  if (reply.parent2) interests_.NoteAttr(h.session, reply.parent2->ino, &evicted);
+  if (!sessions_->table().Exists(h.session)) return sessions_->table().Gone(h.session);
+  Notices::Caching cache(notices_, h.session);
+  if (reply.parent) cache.Attr(reply.parent->ino);
+  if (reply.parent2) cache.Attr(reply.parent2->ino);
   const InodeId ino = reply.attr.ino;
-  reply.held_elsewhere = static_cast<bool>(leases_.DirtyHolder(h.session, ino));
-  if (!reply.held_elsewhere) interests_.NoteAttr(h.session, ino, &evicted);
-  NoteEvictions(evicted);
+  reply.held_elsewhere = static_cast<bool>(leases_->table().DirtyHolder(h.session, ino));
+  if (!reply.held_elsewhere) cache.Attr(ino);
   return reply;
 }
 
 Task<Result<NodeReply>> MetaServer::Lookup(NameRequest r) {
-  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
-    co_await WaitEvictions();
-    CO_RETURN_IF_ERROR(CheckCaller(r.header));
+    co_await notices_->WaitEvictions();
+    CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
     std::optional<Result<NodeReply>> reply;
     {
       Txn txn(core_.store());
-      reply.emplace(OpLookup(txn, Ctx(r.header, nullptr), r));
+      reply.emplace(OpLookup(txn, coherence_.Ctx(r.header, nullptr), r));
     }
-    if (reply->ok() && r.header.session) lookups_.Note(r.header.session, (*reply)->attr.ino, core_.Now());
+    if (reply->ok() && r.header.session) coherence_.NoteLookup(r.header.session, (*reply)->attr.ino);
     if (!reply->ok() && reply->code() != FsError::kNoEnt) co_return std::move(*reply);
-    const bool dirty = reply->ok() && leases_.DirtyHolder(r.header.session, (*reply)->attr.ino);
+    const bool dirty = reply->ok() && leases_->table().DirtyHolder(r.header.session, (*reply)->attr.ino);
     if (dirty && !flushed) {
-      CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
-      CO_RETURN_IF_ERROR(CheckCaller(r.header));
+      CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
+      CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
       continue;
     }
     if (r.header.session) {
-      std::vector<InterestTable::Notice> evicted;
-      interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
-      NoteEvictions(evicted);
+      notices_->MayCache(r.header.session).Entry(r.parent, r.name);
     }
     Result<NodeReply> settled = reply->ok() ? SettleNode(r.header, std::move(**reply)) : std::move(*reply);
-    co_await WaitTold(r.parent);
-    if (settled.ok()) co_await WaitTold(&untold_attrs_, settled->attr.ino, r.header.session);
-    CO_RETURN_IF_ERROR(CheckCaller(r.header));
+    co_await notices_->WaitTold(r.parent);
+    if (settled.ok()) co_await notices_->WaitToldOf(settled->attr.ino, r.header.session);
+    CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
     co_return settled;
   }
 }
 
 Task<Result<NodeReply>> MetaServer::GetAttr(InodeRequest r) {
-  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
     Txn txn(core_.store());
-    reply.emplace(OpGetAttr(txn, Ctx(r.header, nullptr), r));
+    reply.emplace(OpGetAttr(txn, coherence_.Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
   Result<NodeReply> settled = SettleNode(r.header, std::move(**reply));
-  co_await WaitTold(&untold_attrs_, r.ino, r.header.session);
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  co_await notices_->WaitToldOf(r.ino, r.header.session);
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   co_return settled;
 }
 
@@ -88,18 +85,18 @@ Task<Result<NodeReply>> MetaServer::SetAttr(SetAttrRequest r) {
 }
 
 Task<Result<NodeReply>> MetaServer::RunSetAttr(SetAttrRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
-  if (r.size) CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, deadline_ns));
-  else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, deadline_ns));
+  if (r.size) CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, r.ino, deadline_ns));
+  else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kSetAttr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetAttr(txn, ctx, r); });
   if (!reply.ok()) co_return reply;
-  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_await notices_->Announce(r.header.session, touched, Covered(*reply));
   co_return SettleNode(r.header, std::move(*reply));
 }
 
@@ -109,15 +106,15 @@ Task<Result<OpenReply>> MetaServer::MakeNode(MakeNodeRequest r) {
 }
 
 Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto make = [&](Txn& txn, const OpCtx& ctx) {
     OpCtx making = ctx;
-    making.former_number = r.former && (Proved(ctx.session, ctx.opened, r.former) & kOpenNumber) != 0;
+    making.former_number = r.former && (coherence_.Proved(ctx.session, ctx.opened, r.former) & kOpenNumber) != 0;
     return OpMakeNode(txn, making, r);
   };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, make));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
-  co_await WaitEvictions();
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.parent, make));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  co_await notices_->WaitEvictions();
   const int64_t deadline_ns = core_.DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
     // An existing file is about to be truncated: whoever buffers writes to it gives that up first.
@@ -127,47 +124,36 @@ Task<Result<OpenReply>> MetaServer::RunMakeNode(MakeNodeRequest r) {
       NameRequest name;
       name.parent = r.parent;
       name.name = r.name;
-      const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
+      const Result<NodeReply> found = OpLookup(txn, coherence_.Ctx(r.header, nullptr), name);
       if (found.ok()) there = found->attr.ino;
     }
-    if (!there || !leases_.DirtyHolder(r.header.session, there)) break;
-    CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, there, make));
-    CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, there, deadline_ns));
+    if (!there || !leases_->table().DirtyHolder(r.header.session, there)) break;
+    CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, there, make));
+    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, there, deadline_ns));
   }
   Touched touched;
   Result<OpenReply> reply = co_await Apply<OpenReply>(OpKind::kMakeNode, r.header, &touched, make);
   if (!reply.ok()) {
-    co_await WaitTold(r.parent);
+    co_await notices_->WaitTold(r.parent);
     co_return reply;
   }
-  if (reply->created && r.open && sessions_.Exists(r.header.session)) OpenAsMade(r.header, reply->node.attr.ino);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);
-  NoteEvictions(evicted);
-  co_await Announce(r.header.session, touched, Covered(reply->node));
-  co_await WaitTold(r.parent);  // also if it was there already
+  if (reply->created && r.open && sessions_->table().Exists(r.header.session)) leases_->OpenAsMade(r.header, reply->node.attr.ino);
+  notices_->MayCache(r.header.session).Entry(r.parent, r.name);
+  co_await notices_->Announce(r.header.session, touched, Covered(reply->node));
+  co_await notices_->WaitTold(r.parent);  // also if it was there already
   co_return reply;
-}
-
-// Open from its beginning: if somebody removes its name before the caller has its answer, it is still the caller's.
-void MetaServer::OpenAsMade(const OpHeader& h, InodeId made) {
-  if (IsReplay(h)) return;
-  const LeaseTable::OpenOutcome o = leases_.Open(h.session, made, true, true, true, h.trace_id);
-  PushDemands(o.demands);
-  if (!o.granted && !o.late) leases_.AbandonOpen(h.session, made);
-  leases_.NoteReader(h.session, made);
 }
 
 Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply reply) {
   if (r.open && reply.node.attr.type == FileType::kFile) {
     const bool created = reply.created;
     CO_ASSIGN_OR_RETURN(reply, co_await TakeLease(r.header, created || r.for_read, true, std::move(reply)));
-    if (created) reply.proof = ProofOf(r.header, reply.node.attr.ino, 1, kOpenRead | kOpenWrite | kOpenNumber);
+    if (created) reply.proof = coherence_.ProofOf(r.header, reply.node.attr.ino, 1, kOpenRead | kOpenWrite | kOpenNumber);
     if (r.ahead) co_await GrantAhead(r.header, r, &reply);
     co_return std::move(reply);
   }
   if (reply.created && reply.node.attr.type == FileType::kDirectory) reply.whole = NoteMadeDir(r.header, reply);
-  if (reply.created) reply.proof = ProofOf(r.header, reply.node.attr.ino, 1, kOpenNumber);
+  if (reply.created) reply.proof = coherence_.ProofOf(r.header, reply.node.attr.ino, 1, kOpenNumber);
   CO_ASSIGN_OR_RETURN(reply.node, SettleNode(r.header, std::move(reply.node)));
   co_return std::move(reply);
 }
@@ -176,16 +162,14 @@ Task<Result<OpenReply>> MetaServer::AfterMakeNode(MakeNodeRequest r, OpenReply r
 bool MetaServer::NoteMadeDir(const OpHeader& h, const OpenReply& made) {
   const InodeId dir = made.node.attr.ino;
   // Somebody may not know yet of a name that went.
-  if (!sessions_.Exists(h.session) || untold_.contains(dir)) return false;
+  if (!sessions_->table().Exists(h.session) || notices_->NotesNamesOf(dir)) return false;
   Txn txn(core_.store());
   ReadDirRequest list;
   list.ino = dir;
   list.limit = 1;
-  const Result<ReadDirReply> names = OpReadDir(txn, Ctx(h, nullptr), list);
+  const Result<ReadDirReply> names = OpReadDir(txn, coherence_.Ctx(h, nullptr), list);
   if (!names.ok() || !names->entries.empty()) return false;
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteListing(h.session, dir, &evicted);
-  NoteEvictions(evicted);
+  notices_->MayCache(h.session).Listing(dir);
   return true;
 }
 
@@ -194,18 +178,18 @@ Task<Result<OpenReply>> MetaServer::Open(OpenRequest r) {
 }
 
 Task<Result<OpenReply>> MetaServer::RunOpen(OpenRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   if (!r.truncate) {
     Txn txn(core_.store());
-    co_return OpOpen(txn, Ctx(r.header, nullptr), r);
+    co_return OpOpen(txn, coherence_.Ctx(r.header, nullptr), r);
   }
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }));
-  CO_RETURN_IF_ERROR(co_await ClearForChange(r.header.session, r.ino, core_.DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }));
+  CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, r.ino, core_.DeadlineOf(r.header)));
   Touched touched;
   Result<OpenReply> reply = co_await Apply<OpenReply>(
       OpKind::kOpen, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpOpen(txn, ctx, r); });
   if (!reply.ok()) co_return reply;
-  co_await Announce(r.header.session, touched, Covered(reply->node));
+  co_await notices_->Announce(r.header.session, touched, Covered(reply->node));
   co_return reply;
 }
 
@@ -219,18 +203,14 @@ Task<Result<OpenReply>> MetaServer::AfterOpen(OpenRequest r, OpenReply reply) {
 void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
   if (reply->lease != LeaseMode::kRead && reply->lease != LeaseMode::kExclusive) return;
   const SessionId s = r.header.session;
-  if (auto of = untold_attrs_.find(r.ino); of != untold_attrs_.end()) {
-    for (const auto& [session, event] : of->second) {
-      if (session != s && !sessions_.Acked(session, event)) return;
-    }
-  }
+  if (notices_->IsUntoldToOthers(s, r.ino)) return;
   GetExtentsRequest get;
   get.ino = r.ino;
   get.length = std::min(r.map_bytes, kMaxOpenMapBytes);
   std::optional<Result<GetExtentsReply>> mapping;
   {
     Txn txn(core_.store());
-    mapping.emplace(OpGetExtents(txn, Ctx(r.header, nullptr), get));
+    mapping.emplace(OpGetExtents(txn, coherence_.Ctx(r.header, nullptr), get));
   }
   if (!mapping->ok() || (*mapping)->extents.size() > kMaxOpenExtents) return;
   size_t inline_bytes = 0;
@@ -238,30 +218,27 @@ void MetaServer::AddMapping(const OpenRequest& r, OpenReply* reply) {
   if (inline_bytes > kMaxInlineBytes) return;
   for (StripeGrant& g : (*mapping)->stripes) core_.tokens().SignGrant(&g, kTokenRead);
   (*mapping)->tokens_live_ns = core_.token_ttl_ns();
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteAttr(s, r.ino, &evicted);
-  interests_.NoteData(s, r.ino, &evicted);
-  NoteEvictions(evicted);
+  notices_->MayCache(s).Attr(r.ino).Data(r.ino);
   reply->mapping = std::move(**mapping);
 }
 
 // Marks the inode open and gets the lease; the attributes are read again, after what recalls flushed.
 Task<Result<OpenReply>> MetaServer::TakeLease(OpHeader h, bool for_read, bool for_write, OpenReply reply) {
-  CO_RETURN_IF_ERROR(co_await Gate(h));
-  if (IsReplay(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(h));
+  if (Sessions::IsReplay(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
   const InodeId ino = reply.node.attr.ino;
   const bool data = reply.node.attr.type == FileType::kFile;
-  const bool was_open = leases_.IsOpenBy(h.session, ino);
-  CO_ASSIGN_OR_RETURN(reply.lease, co_await AcquireLease(h, ino, for_write, data));
-  if (for_read) leases_.NoteReader(h.session, ino);
-  reply.proof = ProofOfOpen(h, ino);
+  const bool was_open = leases_->table().IsOpenBy(h.session, ino);
+  CO_ASSIGN_OR_RETURN(reply.lease, co_await leases_->Acquire(h, ino, for_write, data));
+  if (for_read) leases_->NoteReader(h.session, ino);
+  reply.proof = coherence_.ProofOfOpen(h, ino);
   {
     Txn txn(core_.store());
     InodeRequest get;
     get.ino = ino;
-    const Result<NodeReply> now = OpGetAttr(txn, Ctx(h, nullptr), get);
+    const Result<NodeReply> now = OpGetAttr(txn, coherence_.Ctx(h, nullptr), get);
     if (!now.ok()) {
-      if (!was_open) leases_.Release(h.session, ino);
+      if (!was_open) leases_->TakeBack(h.session, ino);
       if (!reply.created || now.code() != FsError::kStale) co_return now.error();
       // It was made before a restart, and its maker asks again; until it did, nobody had it open, and somebody has
       // removed it. So it was made, and is gone.
@@ -282,21 +259,19 @@ Task<Result<NodeReply>> MetaServer::Unlink(NameRequest r) {
 }
 
 Task<Result<NodeReply>> MetaServer::RunUnlink(NameRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpUnlink(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
-  if (r.release) GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpUnlink(t, c, r); }));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  if (r.release) leases_->GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(
       OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
   if (!reply.ok()) {
-    co_await WaitTold(r.parent);
+    co_await notices_->WaitTold(r.parent);
     co_return reply;
   }
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteEntry(r.header.session, r.parent, r.name, &evicted);  // it knows that the name is gone
-  NoteEvictions(evicted);
-  co_await Announce(r.header.session, touched, Covered(*reply));
+  notices_->MayCache(r.header.session).Entry(r.parent, r.name);  // it knows that the name is gone
+  co_await notices_->Announce(r.header.session, touched, Covered(*reply));
   reply->released = static_cast<bool>(r.release);
   co_return SettleNode(r.header, std::move(*reply));
 }
@@ -306,19 +281,19 @@ Task<Result<NodeReply>> MetaServer::Rmdir(NameRequest r) {
 }
 
 Task<Result<NodeReply>> MetaServer::RunRmdir(NameRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, remove));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.parent));
-  const auto may = [&](InodeId victim) { return CheckBeforeRecall(r.header, victim, remove); };
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.parent, remove));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  const auto may = [&](InodeId victim) { return coherence_.CheckBeforeRecall(r.header, victim, remove); };
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kRmdir, r.header, &touched, remove);
   if (!reply.ok()) {
-    co_await WaitTold(r.parent);
+    co_await notices_->WaitTold(r.parent);
     co_return reply;
   }
-  co_await Announce(r.header.session, touched, Covered(*reply));
+  co_await notices_->Announce(r.header.session, touched, Covered(*reply));
   co_return SettleNode(r.header, std::move(*reply));
 }
 
@@ -327,12 +302,12 @@ Task<Result<NodeReply>> MetaServer::Rename(RenameRequest r) {
 }
 
 Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.parent, move));
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.new_parent, move));
-  CO_ASSIGN_OR_RETURN(const DirVisit from, co_await VisitDir(r.header, r.parent));
-  CO_ASSIGN_OR_RETURN(const DirVisit to, co_await VisitDir(r.header, r.new_parent));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.parent, move));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.new_parent, move));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit from, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit to, co_await leases_->Visit(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
   InodeId moved;
   {
@@ -340,31 +315,29 @@ Task<Result<NodeReply>> MetaServer::RunRename(RenameRequest r) {
     NameRequest name;
     name.parent = r.parent;
     name.name = r.name;
-    const Result<NodeReply> found = OpLookup(txn, Ctx(r.header, nullptr), name);
+    const Result<NodeReply> found = OpLookup(txn, coherence_.Ctx(r.header, nullptr), name);
     if (found.ok()) moved = found->attr.ino;
   }
-  if (moved) CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, moved, core_.DeadlineOf(r.header)));
-  const auto may = [&](InodeId victim) { return CheckBeforeRecall(r.header, victim, move); };
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> replaced,
+  if (moved) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, moved, core_.DeadlineOf(r.header)));
+  const auto may = [&](InodeId victim) { return coherence_.CheckBeforeRecall(r.header, victim, move); };
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> replaced,
                       co_await VisitNamedDir(r.header, r.new_parent, r.new_name, may));
-  if (r.release) GiveBack(r.header, r.release);  // as RunUnlink
+  if (r.release) leases_->GiveBack(r.header, r.release);  // as RunUnlink
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kRename, r.header, &touched, move);
   if (!reply.ok()) {
-    co_await WaitTold(r.parent);
-    co_await WaitTold(r.new_parent);
+    co_await notices_->WaitTold(r.parent);
+    co_await notices_->WaitTold(r.new_parent);
     co_return reply;
   }
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
-  NoteEvictions(evicted);
+  notices_->MayCache(r.header.session).Entry(r.new_parent, r.new_name);
   std::vector<InodeId> covered = Covered(*reply);
   if (touched.nameless.contains(r.release)) covered.push_back(r.release);
-  co_await Announce(r.header.session, touched, std::move(covered));
+  co_await notices_->Announce(r.header.session, touched, std::move(covered));
   reply->released = static_cast<bool>(r.release);
   // Two names of one file: nothing has changed, and who is told so knows that they are.
-  co_await WaitTold(r.parent);
-  co_await WaitTold(r.new_parent);
+  co_await notices_->WaitTold(r.parent);
+  co_await notices_->WaitTold(r.new_parent);
   co_return SettleNode(r.header, std::move(*reply));
 }
 
@@ -373,56 +346,59 @@ Task<Result<NodeReply>> MetaServer::Link(LinkRequest r) {
 }
 
 Task<Result<NodeReply>> MetaServer::RunLink(LinkRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.new_parent, link));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.new_parent));
-  CO_RETURN_IF_ERROR(co_await FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.new_parent, link));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.new_parent));
+  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, core_.DeadlineOf(r.header)));
   Touched touched;
   Result<NodeReply> reply = co_await Apply<NodeReply>(OpKind::kLink, r.header, &touched, link);
   if (!reply.ok()) {
-    co_await WaitTold(r.new_parent);
+    co_await notices_->WaitTold(r.new_parent);
     co_return reply;
   }
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteEntry(r.header.session, r.new_parent, r.new_name, &evicted);
-  NoteEvictions(evicted);
-  co_await Announce(r.header.session, touched, Covered(*reply));
+  notices_->MayCache(r.header.session).Entry(r.new_parent, r.new_name);
+  co_await notices_->Announce(r.header.session, touched, Covered(*reply));
   co_return SettleNode(r.header, std::move(*reply));
 }
 
 // ---- Reads ----
 
 Task<Result<ReadLinkReply>> MetaServer::ReadLink(InodeRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   Txn txn(core_.store());
-  co_return OpReadLink(txn, Ctx(r.header, nullptr), r);
+  co_return OpReadLink(txn, coherence_.Ctx(r.header, nullptr), r);
+}
+
+// What the session may cache of a listing; keeps it from caching what others have yet to tell or to hear.
+void MetaServer::NoteEntries(const ReadDirRequest& r, std::vector<DirEntry>* entries) {
+  const SessionId s = r.header.session;
+  Notices::Caching cache(notices_, s);
+  cache.Listing(r.ino);
+  for (DirEntry& e : *entries) {
+    cache.Entry(r.ino, e.name);
+    // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr. Nor is a change told
+    // here while others still believe in what was before.
+    if (e.attr && (leases_->table().DirtyHolder(s, e.ino) || notices_->HasUntold(e.ino))) e.attr.reset();
+    if (e.attr) cache.Attr(e.ino);
+  }
 }
 
 Task<Result<ReadDirReply>> MetaServer::ReadDir(ReadDirRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const DirVisit visit, co_await VisitDir(r.header, r.ino));
-  co_await WaitEvictions();
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
+  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.ino));
+  co_await notices_->WaitEvictions();
+  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
   {
     Txn txn(core_.store());
-    reply.emplace(OpReadDir(txn, Ctx(r.header, nullptr), r));
+    reply.emplace(OpReadDir(txn, coherence_.Ctx(r.header, nullptr), r));
   }
   if (!reply->ok()) co_return std::move(*reply);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteListing(r.header.session, r.ino, &evicted);
-  for (DirEntry& e : (*reply)->entries) {
-    interests_.NoteEntry(r.header.session, r.ino, e.name, &evicted);
-    // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr. Nor is a change told
-    // here while others still believe in what was before.
-    if (e.attr && (leases_.DirtyHolder(r.header.session, e.ino) || untold_attrs_.contains(e.ino))) e.attr.reset();
-    if (e.attr) interests_.NoteAttr(r.header.session, e.ino, &evicted);
-  }
-  NoteEvictions(evicted);
-  co_await WaitTold(r.ino);
-  CO_RETURN_IF_ERROR(CheckSession(r.header));
+  NoteEntries(r, &(*reply)->entries);
+  co_await notices_->WaitTold(r.ino);
+  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   co_return std::move(*reply);
 }
 
@@ -433,31 +409,27 @@ Task<Result<StatFsReply>> MetaServer::StatFs(InodeRequest r) {
 }
 
 Task<Result<PathsReply>> MetaServer::Paths(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   Txn txn(core_.store());
-  CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, NamesCtx(r.header), r.ino));
+  CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, coherence_.NamesCtx(r.header), r.ino));
   co_return PathsReply{std::move(page.paths)};
 }
 
 // ---- Extended attributes ----
 
 Task<Result<XattrReply>> MetaServer::GetXattr(XattrRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   Txn txn(core_.store());
-  Result<XattrReply> reply = OpGetXattr(txn, Ctx(r.header, nullptr), r);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteAttr(r.header.session, r.ino, &evicted);
-  NoteEvictions(evicted);
+  Result<XattrReply> reply = OpGetXattr(txn, coherence_.Ctx(r.header, nullptr), r);
+  notices_->MayCache(r.header.session).Attr(r.ino);
   co_return reply;
 }
 
 Task<Result<XattrReply>> MetaServer::ListXattr(XattrRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   Txn txn(core_.store());
-  Result<XattrReply> reply = OpListXattr(txn, Ctx(r.header, nullptr), r);
-  std::vector<InterestTable::Notice> evicted;
-  interests_.NoteAttr(r.header.session, r.ino, &evicted);
-  NoteEvictions(evicted);
+  Result<XattrReply> reply = OpListXattr(txn, coherence_.Ctx(r.header, nullptr), r);
+  notices_->MayCache(r.header.session).Attr(r.ino);
   co_return reply;
 }
 
@@ -466,15 +438,15 @@ Task<Result<XattrReply>> MetaServer::SetXattr(XattrRequest r) {
 }
 
 Task<Result<XattrReply>> MetaServer::RunSetXattr(XattrRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto set = [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, set));
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, set));
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await Apply<XattrReply>(OpKind::kSetXattr, r.header, &touched, set);
   // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
   // kernel would drop the answer to a GETATTR that runs meanwhile, and judge by a mode from before the change.
-  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
+  if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 
@@ -483,22 +455,22 @@ Task<Result<XattrReply>> MetaServer::RemoveXattr(XattrRequest r) {
 }
 
 Task<Result<XattrReply>> MetaServer::RunRemoveXattr(XattrRequest r) {
-  CO_RETURN_IF_ERROR(co_await Gate(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, remove));
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, remove));
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await Apply<XattrReply>(OpKind::kRemoveXattr, r.header, &touched, remove);
-  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
+  if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 
 // ---- Layout ----
 
 Task<Result<LayoutReply>> MetaServer::GetLayout(LayoutRequest r) {
-  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
+  CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   Txn txn(core_.store());
-  co_return OpGetLayout(txn, Ctx(r.header, nullptr), r);
+  co_return OpGetLayout(txn, coherence_.Ctx(r.header, nullptr), r);
 }
 
 Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
@@ -507,15 +479,15 @@ Task<Result<LayoutReply>> MetaServer::SetLayout(LayoutRequest r) {
 }
 
 Task<Result<LayoutReply>> MetaServer::RunSetLayout(LayoutRequest r) {
-  CO_RETURN_IF_ERROR(co_await GateCaller(r.header));
-  CO_RETURN_IF_ERROR(CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const std::optional<DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
+  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
+  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_.state().View(), *r.layout));
   Touched touched;
   Result<LayoutReply> reply = co_await Apply<LayoutReply>(
       OpKind::kSetLayout, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetLayout(txn, ctx, r); });
-  if (reply.ok()) co_await Announce(r.header.session, touched, {r.ino});
+  if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
   co_return reply;
 }
 
@@ -528,13 +500,12 @@ Task<Result<LayoutReply>> MetaServer::AfterSetLayout(LayoutRequest r, LayoutRepl
 // had not synced before: a call that was on its way meanwhile, from a client that does not know of the restart yet, is to
 // be asked again.
 Task<Result<Empty>> MetaServer::Sync(InodeRequest r) {
-  CO_RETURN_IF_ERROR(r.header.session ? CheckSession(r.header) : core_.CheckHeader(r.header));
+  CO_RETURN_IF_ERROR(r.header.session ? sessions_->CheckSession(r.header) : core_.CheckHeader(r.header));
   if (Sabotaged(Sabotage::kAckBeforeSync)) co_return Empty();
   CO_RETURN_IF_ERROR(co_await core_.Sync());
   // The first that a client asks after it has reclaimed its session and repeated what was not durable.
-  if (r.header.session && sessions_.Check(r.header.session, r.header.epoch).ok()) {
-    sessions_.Replayed(r.header.session);
-    core_.Pulse();
+  if (r.header.session && sessions_->table().Check(r.header.session, r.header.epoch).ok()) {
+    sessions_->Replayed(r.header.session);
   }
   co_return Empty();
 }

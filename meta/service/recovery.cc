@@ -1,5 +1,4 @@
 // Start, stop, the clock, and what is read back from the store at the start.
-#include "meta/core/for_each.h"
 #include "meta/service/meta_server_impl.h"
 
 namespace stria {
@@ -18,7 +17,7 @@ Task<Result<void>> MetaServer::Start() {
   CO_RETURN_IF_ERROR(co_await core_.Open());
   CO_RETURN_IF_ERROR(LoadAll());
   CO_RETURN_IF_ERROR(co_await core_.BeginServing());
-  if (!sessions_.reclaiming()) cleaner_.EndClaims();
+  if (!sessions_->table().reclaiming()) cleaner_.EndClaims();
   cluster_.Begin();
   core_.StartSync();
   scope_.Spawn(TickLoop());
@@ -30,7 +29,7 @@ Task<Result<void>> MetaServer::Start() {
 
 Task<Result<void>> MetaServer::Stop() {
   core_.EndServing();
-  for (auto& [id, event] : polls_) event->Pulse();
+  sessions_->PulsePolls();
   if (!core_.is_open()) co_return Ok();
   const Result<void> synced = co_await core_.store().Sync();
   CancelTasks();
@@ -42,8 +41,7 @@ Result<void> MetaServer::LoadAll() {
   Txn txn(core_.store());
   RETURN_IF_ERROR(cluster_.Load(txn));
   RETURN_IF_ERROR(core_.NextTerm(txn));
-  sessions_.SetTerm(core_.term());
-  RETURN_IF_ERROR(LoadSessions(txn));
+  RETURN_IF_ERROR(coherence_.Load(txn));
   archives_ = std::make_unique<ArchiveKeeper>(
       ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_});
   RETURN_IF_ERROR(archives_->Load(txn));
@@ -70,36 +68,15 @@ Task<void> MetaServer::TickLoop() {
     if (const int64_t late_ns = core_.Now() - slept_ns - options_.tick_ns; late_ns > options_.tick_ns) {
       // A long check or a stopped process: what others sent meanwhile has not been read yet.
       cluster_.Excuse(late_ns);
-      sessions_.Excuse(late_ns);
+      sessions_->Excuse(late_ns);
       co_await Yield();
     }
     cluster_.Tick();
-    ExpireSessions();
-    LapseSilent();
-    cleaner_.Tick(!sessions_.reclaiming());
+    coherence_.Tick();
+    cleaner_.Tick(!sessions_->table().reclaiming());
     upkeep_->Wake();
     survey_->CountAhead();
   }
-}
-
-Result<void> MetaServer::LoadSessions(Txn& txn) {
-  RETURN_IF_ERROR(ForEachEntry(txn, Family::kSessions, "", [&](const auto&, const auto& v) -> Result<void> {
-    ASSIGN_OR_RETURN(SessionRecord s, DecodeSessionRecord(v));
-    if (s.fenced) {
-      cleaner_.NoteEnded(s.id);
-      return Ok();
-    }
-    polls_[s.id] = std::make_shared<stria::Event>();
-    sessions_.Load(std::move(s), core_.Now());
-    return Ok();
-  }));
-  return ForEachEntry(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
-    uint64_t session = 0, seq = 0;
-    if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
-    if (sessions_.Find(SessionId(session)) != nullptr) sessions_.LoadReply(SessionId(session), OpSeq(seq), v);
-    else cleaner_.NoteEnded(SessionId(session));
-    return Ok();
-  });
 }
 
 }  // namespace stria

@@ -8,7 +8,7 @@
 namespace stria {
 
 Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   CO_ASSIGN_OR_RETURN(const Damage damage, co_await survey_->DamageNow());
   StatusReply s;
   s.map = cluster_.state().Map();
@@ -22,14 +22,14 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
   s.garbage_shards = core_.store().Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  const bool named = IsAdmin(r.header);  // files are named to admins only
+  const bool named = sessions_->IsAdmin(r.header);  // files are named to admins only
   if (named) {
     CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(core_.store(), damage.lost, kMaxLostFiles, damage.gone));
   }
   s.repairs = upkeep_->repairer().Progress();
-  for (SessionId id : sessions_.All()) {
-    const SessionRecord& record = *sessions_.Find(id);
-    s.sessions.push_back({id, record.client, record.node_name, sessions_.LeaseLeftNs(id, core_.Now())});
+  for (SessionId id : sessions_->table().All()) {
+    const SessionRecord& record = *sessions_->table().Find(id);
+    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_.Now())});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(upkeep_->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await survey_->NodeLossNow();
@@ -55,7 +55,7 @@ MetaServer::RepairSummary MetaServer::repair_summary() const {
 }
 
 Task<Result<FsckReply>> MetaServer::Fsck(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
   co_return CheckStore(core_.store().kv());
 }

@@ -33,9 +33,9 @@ Result<std::string> MetaServer::StartRepair(bool dry_run) {
 }
 
 Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
-  if (changes) CO_RETURN_IF_ERROR(CheckAdmin(r.header, "changes the cluster"));
+  if (changes) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "changes the cluster"));
   Result<std::string> message = std::string();
   switch (r.verb) {
     case UpkeepVerb::kStatus: break;
@@ -64,20 +64,20 @@ Task<Result<UpkeepReply>> MetaServer::Upkeep(UpkeepRequest r) {
   reply.backup = archives_->State();
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
-  if (!IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
+  if (!sessions_->IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
   CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(core_.store(), unfit, kMaxAffectedFiles));
   for (const LostFile& f : files) reply.unfit.push_back({f.ino, f.path, f.offset, f.length, false});
   co_return std::move(reply);
 }
 
 Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
-  CO_RETURN_IF_ERROR(CheckCaller(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   for (TargetId t : r.targets) {
     const TargetInfo* info = cluster_.state().FindTarget(t);
     if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
   }
   CO_ASSIGN_OR_RETURN(CanRemoveReply reply, co_await survey_->CanRemove(r.targets));
-  if (!IsAdmin(r.header)) {
+  if (!sessions_->IsAdmin(r.header)) {
     reply.more = !reply.files.empty();
     reply.files.clear();
   }
@@ -85,7 +85,7 @@ Task<Result<CanRemoveReply>> MetaServer::CanRemove(CanRemoveRequest r) {
 }
 
 Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   if (Error e = cluster_.state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   for (const ScrubProgress& p : r.disks) {
     const TargetInfo* t = cluster_.state().FindTarget(p.target);
@@ -99,7 +99,7 @@ Task<Result<ScrubOrder>> MetaServer::ReportScrub(ReportScrubRequest r) {
 // Only live stripes count: their shards were sealed before they were committed, and have the digests that
 // were committed. Who holds the shards looks again before it believes that one is missing.
 Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   if (r.held.size() > kMaxComparedShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   std::map<ShardId, uint64_t> held;
   for (const HeldShard& h : r.held) held[h.shard] = h.digest;
@@ -126,7 +126,7 @@ Task<Result<CompareShardsReply>> MetaServer::CompareShards(CompareShardsRequest 
 }
 
 Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   ListParityReply reply;
   reply.last = r.last;
   for (ShardId after = r.after; after < r.last;) {
@@ -158,7 +158,7 @@ Task<Result<ListParityReply>> MetaServer::ListParity(ListParityRequest r) {
 
 // On this thread, as Fsck.
 Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;
   Result<FsckRepairs> repaired = RepairStore(core_.store(), r.dry_run, &touched);
   if (!r.dry_run) {
@@ -168,7 +168,7 @@ Task<Result<FsckRepairReply>> MetaServer::FsckRepair(FsckRepairRequest r) {
   if (!repaired.ok()) co_return repaired.error();
   if (!r.dry_run) {
     for (const std::string& what : repaired->done) LogWarning("fsck: {}", what);
-    co_await Announce(SessionId(), touched, {});
+    co_await notices_->Announce(SessionId(), touched, {});
     CO_RETURN_IF_ERROR(co_await core_.Sync());
   }
   co_return FsckRepairReply{std::move(repaired->done), std::move(repaired->problems)};

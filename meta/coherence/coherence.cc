@@ -1,0 +1,249 @@
+#include "meta/coherence/coherence.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/log.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxClientNameBytes = 4096;
+constexpr size_t kMaxNodeNameBytes = 64;  // as meta/cluster has it
+constexpr std::string_view kConflict = "it claims what another session has claimed";
+constexpr size_t kMaxHeldInodes = 1 << 20;
+constexpr int kMaxTxnTries = 64;  // of a number that is not durable yet
+
+}  // namespace
+
+Coherence::Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& options, Ended ended)
+    : core_(core),
+      cleaner_(cleaner),
+      answer_timeout_ns_(options.answer_timeout_ns),
+      ended_(std::move(ended)),
+      sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); }),
+      notices_(core, &sessions_, options.max_interests, options.answer_timeout_ns,
+               [this](InodeId ino) { return leases_.table().HoldersExcept(SessionId(), ino); }),
+      leases_(core, cleaner, &sessions_, &notices_) {}
+
+Result<void> Coherence::Load(Txn& txn) {
+  sessions_.table().SetTerm(core_->term());
+  return sessions_.Load(txn, [this](SessionId s) { cleaner_->NoteEnded(s); });
+}
+
+void Coherence::Tick() {
+  for (SessionId s : sessions_.table().Expired(core_->Now())) {
+    Lapse(s, sessions_.table().IsUnclaimed(s) ? "it has not come back since the server was started" : "its lease has run out");
+  }
+  for (SessionId s : sessions_.table().Forgotten(core_->Now())) Fence(s, "it has been away for too long, or too many are");
+  // Sessions that renew their lease and do not answer.
+  std::set<SessionId> silent = sessions_.Deaf(core_->Now() - answer_timeout_ns_);
+  silent.merge(leases_.Silent(core_->Now() - answer_timeout_ns_));
+  for (SessionId s : silent) Lapse(s, "it renews its lease but does not answer recalls or take events");
+}
+
+OpCtx Coherence::Ctx(const OpHeader& h, Touched* touched) {
+  OpCtx ctx;
+  ctx.uid = h.uid;
+  ctx.gid = h.gid;
+  ctx.groups = h.groups;
+  if (sessions_.callers().root_squash && h.uid == 0) {
+    ctx.uid = ctx.gid = sessions_.callers().squash_id;
+    ctx.groups.clear();
+  }
+  ctx.now_ns = core_->Wall();
+  ctx.session = h.session;
+  ctx.open = &opens_;
+  ctx.touched = touched;
+  ctx.opened = h.opened;
+  ctx.repeated = sessions_.Repeats(h);
+  return ctx;
+}
+
+OpCtx Coherence::NamesCtx(const OpHeader& h) {
+  OpCtx ctx = Ctx(h, nullptr);
+  if (sessions_.IsAdmin(h)) ctx.uid = ctx.gid = 0;
+  return ctx;
+}
+
+std::string Coherence::ProofOfOpen(const OpHeader& h, InodeId ino) const {
+  uint8_t rights = h.opened.empty() ? 0 : Proved(h.session, h.opened, ino);
+  if (leases_.table().IsReader(h.session, ino)) rights |= kOpenRead;
+  if (leases_.table().IsWriter(h.session, ino)) rights |= kOpenWrite;
+  return ProofOf(h, ino, 1, rights);
+}
+
+OpenSessionReply Coherence::SessionReply(SessionId s, bool reclaimed) const {
+  OpenSessionReply reply;
+  reply.session = s;
+  reply.epoch = sessions_.table().Find(s)->epoch;
+  reply.reclaimed = reclaimed;
+  reply.term = core_->term();
+  reply.lease_ns = sessions_.table().lease_ns();
+  reply.first_event = sessions_.table().first_event(s);
+  return reply;
+}
+
+Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
+  CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
+  if (!r.client_uuid || r.client.size() > kMaxClientNameBytes || r.node_name.size() > kMaxNodeNameBytes ||
+      r.held.size() > kMaxHeldInodes || r.locks.size() > kMaxLocksPerSession) {
+    co_return Error(FsError::kBadRequest, "a session opens without a client uuid, or with too much");
+  }
+  const SessionId s = r.header.session;
+  if (s && sessions_.table().Check(s, r.header.epoch).ok()) {
+    // What it has seen counts from its next renewal: reads of before the restart may still run.
+    const bool first = sessions_.table().Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, core_->Now());
+    const std::string_view refused = first ? ReclaimHeld(r) : "";
+    sessions_.NoteReclaimed();
+    if (refused.empty()) {
+      Touched lost;  // while it held them, and it was perhaps not told
+      for (const HeldInode& h : r.held) {
+        if (cleaner_->IsOrphan(h.ino)) lost.orphaned.insert(h.ino);
+      }
+      notices_.TellOrphaned(lost);
+      core_->Pulse();
+      if (sessions_.table().Exists(s)) co_return SessionReply(s, true);
+    }
+    // What it holds is nobody's, and its bytes are as safe as their file's version says.
+    if (sessions_.table().Exists(s)) Lapse(s, refused);
+  }
+  if (MayComeBack(r)) co_return co_await ComeBack(std::move(r));
+  if (const auto newer = sessions_.table().FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
+    // A reclaim that was long on its way: the client has a later session, which it must not end.
+    co_return Error(FsError::kFenced, "this session is over");
+  }
+  co_return co_await OpenFresh(std::move(r));
+}
+
+std::string_view Coherence::ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held) {
+  const SessionId s = r.header.session;
+  Notices::Caching cache(&notices_, s);
+  for (const HeldInode& h : r.held) {
+    const uint8_t rights = Proved(s, h.proof, h.ino);
+    if ((rights & (h.for_write ? kOpenWrite : kOpenRead | kOpenWrite)) == 0) return "it claims what it was not given";
+    held->insert(h.ino);
+    if (h.lease == LeaseMode::kNone) {
+      leases_.TakeUp(s, h.ino, h.for_write);
+    } else if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) {
+      return kConflict;
+    }
+    if ((rights & kOpenRead) != 0) leases_.NoteReader(s, h.ino);
+    if (h.lease == LeaseMode::kNone) continue;
+    // It may show what it has read of it, and is told of changes as before.
+    cache.Attr(h.ino).Data(h.ino);
+  }
+  return "";
+}
+
+std::string_view Coherence::ReclaimHeld(const OpenSessionRequest& r) {
+  const SessionId s = r.header.session;
+  std::set<InodeId> held;
+  if (const std::string_view refused = ReclaimFiles(r, &held); !refused.empty()) return refused;
+  if (!sessions_.table().Exists(s)) return "it was told of more than it may leave untaken";
+  for (const FileLock& l : r.locks) {
+    if (l.type == LockType::kNone || l.first > l.last || !held.contains(l.ino)) return "it claims a lock of what it has not open";
+    if (!locks_.Reclaim(s, l)) return kConflict;
+  }
+  return "";
+}
+
+Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
+  const uint64_t nonce = r.header.trace_id;
+  if (auto former = sessions_.table().FindByClient(r.client_uuid)) {
+    // The same attempt again (its answer was lost) gets the same session; anything else replaces it.
+    const bool live = sessions_.table().Exists(*former) && !sessions_.table().IsUnclaimed(*former);
+    if (nonce != 0 && live && sessions_.table().OpenNonce(*former) == nonce) {
+      CO_RETURN_IF_ERROR(co_await core_->Sync());
+      if (sessions_.table().Exists(*former)) co_return SessionReply(*former, false);
+    } else {
+      Fence(*former, "its client has opened a new session");
+    }
+  }
+  for (int i = 0; i < kMaxTxnTries; ++i) {
+    CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
+    if (sessions_.table().full()) co_return Error(FsError::kRetryLater, "too many sessions; unmount unused clients");
+    std::optional<SessionId> opened;
+    {
+      Txn txn(core_->store());
+      const Result<uint64_t> id = txn.NewId(IdKind::kSession);
+      if (id.ok()) {
+        SessionRecord record;
+        record.id = SessionId(*id);
+        record.epoch = core_->signer().SecretEpoch(record.id, core_->rng().Next());
+        record.client_uuid = r.client_uuid;
+        record.client = r.client;
+        record.node_name = r.node_name;
+        record.comes_back = r.comes_back;
+        txn.Put(Family::kSessions, SessionKey(record.id), EncodeSessionRecord(record));
+        CO_ASSIGN_OR_RETURN(const CommitSeq seq, core_->Commit(txn));
+        opened = record.id;
+        sessions_.BeginPolls(record.id);
+        sessions_.table().Open(std::move(record), nonce, seq, core_->Now());
+      } else if (id.code() != FsError::kRetryLater) {
+        co_return id.error();
+      }
+    }
+    // Durable before the client buffers anything under it.
+    CO_RETURN_IF_ERROR(co_await core_->Sync());
+    if (!opened) continue;
+    LogInfo("session {} opened: {}", *opened, r.client);
+    if (!sessions_.table().Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
+    co_return SessionReply(*opened, false);
+  }
+  co_return Error(FsError::kRetryLater, "no session number was free");
+}
+
+Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
+  RETURN_IF_ERROR(core_->CheckHeader(r.header));
+  SessionTable& table = sessions_.table();
+  const SessionId s = r.header.session;
+  if (Error e = table.Check(s, r.header.epoch); !e.ok()) return e;
+  RenewReply reply;
+  reply.term = core_->term();
+  reply.current_seq = core_->store().last_seq();
+  reply.durable_seq = core_->store().durable_seq();
+  if (!table.IsUnclaimed(s)) {
+    table.Renew(s, std::min(r.seen_seq, core_->store().last_seq()), core_->Now());
+    table.AckReplies(s, r.header.acked_below);
+    reply.lease_ns = table.lease_ns();
+  }
+  return reply;
+}
+
+Result<void> Coherence::CloseSession(const OpHeader& h) {
+  RETURN_IF_ERROR(core_->CheckHeader(h));
+  if (Error e = sessions_.table().Check(h.session, h.epoch); e.ok() || e.code == FsError::kLapsed) Fence(h.session, "");
+  return Ok();
+}
+
+void Coherence::Fence(SessionId s, std::string_view why) {
+  const SessionRecord* found = sessions_.table().Find(s);
+  if (found == nullptr) return;
+  SessionRecord record = *found;
+  if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
+  else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
+  std::vector<InodeId> open = lapsed_.Drop(s);
+  for (InodeId ino : leases_.Drop(s)) open.push_back(ino);
+  sessions_.table().Remove(s);
+  ForgetHeld(s);
+  sessions_.NoteReclaimed();
+  ended_(s);
+  not_taken_.erase(s);
+  for (InodeId ino : open) cleaner_->Reap(ino);
+  const std::vector<LockNotice> free_locks = locks_.Drop(s);
+  record.lapsed = false;
+  record.fenced = true;
+  Txn txn(core_->store());
+  txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(record));
+  (void)core_->Commit(txn);
+  core_->Committed();
+  cleaner_->NoteEnded(s);
+  sessions_.EndPolls(s);
+  TellLocksFree(free_locks);
+  core_->Pulse();
+}
+
+}  // namespace stria

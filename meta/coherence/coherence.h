@@ -1,0 +1,161 @@
+// Coherence: many clients cache the same files, and each sees what the others have done. This room is about who they are
+// (sessions.h), what they may have cached (notices.h), what they may do without asking (leases.h), and their file locks. What
+// concerns all of these at once is here: sessions that begin, lapse, come back and end.
+//
+// Owns: the parts above, file locks (meta/session/lock_table.h), what lapsed sessions had (lapsed_sessions.h), and which inodes
+// were looked up just now (recent_lookups.h).
+//
+// When a lease has run out, others get what they want at once: the session holds nothing any more, and the record that
+// says so comes before whatever they change (one log). But it is remembered for a while: its operations stay exactly
+// once, its allocated stripes its own, and what it had open is not freed. When it comes back it goes on under a new epoch, so
+// that what it asked before, and what answers that, is void. What it gets back is decided where each thing is known best:
+//  - files that it has open: if they are there, always. It holds no lease of them, and asks for one when it needs one;
+//  - what it has cached: it forgets all of it (and what it fetched of stripes stays right, as stripes never change);
+//  - bytes that it has yet to write: each commit of them names the version of the file that they were written over, and
+//    is refused if it is another (CommitRequest::only_known). In one transaction with the commit, so that nothing need
+//    be kept from others until then; and it holds after a restart of the server as well;
+//  - locks: those that nobody else has had since.
+//
+// Called by handlers of files, and by the server's clock. Sees the core and its cleaner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/meta_api.h"
+#include "common/exec/task.h"
+#include "meta/coherence/leases.h"
+#include "meta/coherence/notices.h"
+#include "meta/coherence/sessions.h"
+#include "meta/core/cleaner.h"
+#include "meta/core/meta_core.h"
+#include "meta/ops/op_ctx.h"
+#include "meta/session/lapsed_sessions.h"
+#include "meta/session/lock_table.h"
+#include "meta/session/recent_lookups.h"
+
+namespace stria {
+
+struct CoherenceOptions {
+  SessionTableOptions sessions;
+  CallerOptions callers;
+  size_t max_interests = kMaxInterests;
+  int64_t answer_timeout_ns = 90 * kSecond;  // a session that leaves a notice or a recall unanswered for so long lapses
+};
+
+class Coherence {
+ public:
+  using Ended = std::function<void(SessionId)>;
+  // `ended`: a session is over.
+  Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& options, Ended ended);
+  Result<void> Load(Txn& txn);
+  void Tick();  // takes what they hold from those whose lease has run out, or who do not answer
+
+  Sessions& sessions() { return sessions_; }
+  const Sessions& sessions() const { return sessions_; }
+  Notices& notices() { return notices_; }
+  const Notices& notices() const { return notices_; }
+  Leases& leases() { return leases_; }
+  const Leases& leases() const { return leases_; }
+  const LockTable& locks() const { return locks_; }
+
+  // ---- Sessions ----
+  // All of the reply but the map.
+  Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r);
+  Result<RenewReply> Renew(const RenewRequest& r);  // all of it but the map's version
+  Result<void> CloseSession(const OpHeader& h);
+
+  // ---- For operations ----
+  OpCtx Ctx(const OpHeader& h, Touched* touched);
+  OpCtx NamesCtx(const OpHeader& h);  // to ask for paths: an admin is told of all
+  // Who may not do it makes nobody give up a lease: the error of `op(txn, ctx)` if it is one that stays. Asks only if there
+  // is somebody.
+  template <class F>
+  Result<void> CheckBeforeRecall(const OpHeader& h, InodeId ino, F op);
+  bool IsOpen(InodeId ino) const { return leases_.table().IsOpen(ino) || lapsed_.IsOpen(ino); }
+  bool IsWanted(InodeId ino) const { return lookups_.ByAnother(SessionId(), ino, core_->Now()); }
+  void NoteLookup(SessionId s, InodeId ino) { lookups_.Note(s, ino, core_->Now()); }
+
+  // ---- What a session was given, proved: OpenRights ----
+  uint8_t Proved(SessionId s, std::string_view proof, InodeId ino) const { return core_->verifier().OpenRights(proof, s, ino); }
+  std::string ProofOf(const OpHeader& h, InodeId first, uint32_t count, uint8_t rights) const {
+    return core_->signer().ProveOpen({h.session, first, count, rights});
+  }
+  std::string ProofOfOpen(const OpHeader& h, InodeId ino) const;  // as it is now, and as h.opened says
+
+  // ---- File locks ----
+  // Carries out what is asked for. Whom it makes room for is not told yet: TellLocksFree(notices), which can fence sessions.
+  LockTable::Answer Lock(SessionId s, const LockRequest& r);
+  void TellLocksFree(const std::vector<LockNotice>& notices);
+
+ private:
+  // What the operations may ask about open inodes.
+  class Opens final : public OpenTable {
+   public:
+    explicit Opens(const Coherence* of) : of_(of) {}
+    bool IsInUse(SessionId asks, InodeId ino) const override {
+      return of_->IsOpen(ino) || of_->lookups_.ByAnother(asks, ino, of_->core_->Now());
+    }
+    bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
+      const LeaseTable& t = of_->leases_.table();
+      return for_write ? t.IsWriter(s, ino) : t.IsReader(s, ino);
+    }
+    bool HadOpen(SessionId s, InodeId ino, bool for_write, std::string_view proof) const override {
+      return (of_->Proved(s, proof, ino) & (for_write ? kOpenWrite : kOpenRead)) != 0;
+    }
+
+   private:
+    const Coherence* const of_;
+  };
+  Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
+  std::string_view ReclaimHeld(const OpenSessionRequest& r);  // "", or why not
+  std::string_view ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held);  // the same
+  OpenSessionReply SessionReply(SessionId s, bool reclaimed) const;
+  // Ends a session at once, durable with the next sync; what it left is collected later. `why` is for
+  // the log; "" if it asked for it.
+  void Fence(SessionId s, std::string_view why);
+  // Others may have what it held. Fences it instead if it could not come back.
+  void Lapse(SessionId s, std::string_view why);
+  void ForgetHeld(SessionId s);  // what others wait for from it, and what it would be told
+  bool MayComeBack(const OpenSessionRequest& r) const;
+  Task<Result<OpenSessionReply>> ComeBack(OpenSessionRequest r);
+  std::vector<NotTaken> TakeUp(const OpenSessionRequest& r);  // REQUIRES: the session has come back just now
+
+  MetaCore* const core_;
+  Cleaner* const cleaner_;
+  const int64_t answer_timeout_ns_;
+  const Ended ended_;
+  Sessions sessions_;
+  Notices notices_;
+  Leases leases_;
+  LockTable locks_;
+  LapsedSessions lapsed_;
+  std::map<SessionId, std::vector<NotTaken>> not_taken_;  // of the last time that it came back
+  RecentLookups lookups_;
+  Opens opens_{this};
+};
+
+template <class F>
+Result<void> Coherence::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) {
+  if (!leases_.table().DirtyHolder(h.session, ino)) return Ok();
+  Touched touched;
+  Txn txn(core_->store());  // dropped
+  const auto done = op(txn, Ctx(h, &touched));
+  switch (done.code()) {  // of these nothing that others have yet to tell makes another one
+    case FsError::kAccess:
+    case FsError::kPerm:
+    case FsError::kIsDir:
+    case FsError::kNotDir:
+    case FsError::kLoop:
+    case FsError::kBadRequest:
+    case FsError::kConflict: return done.error();
+    default: return Ok();
+  }
+}
+
+}  // namespace stria

@@ -1,0 +1,252 @@
+// Coherence on a core, without a metadata server: sessions that poll by hand.
+#include "meta/coherence/coherence.h"
+
+#include "meta/core/core_testing.h"
+
+namespace stria {
+namespace {
+
+constexpr InodeId kFile(100);
+using Kind = SessionEvent::Kind;
+
+class CoherenceTest : public CoreTest, public CleanerHost {
+ protected:
+  ~CoherenceTest() override {
+    calls.CancelAll();
+    if (cleaner) cleaner->Stop();
+  }
+  bool IsOpen(InodeId ino) const override { return coherence->IsOpen(ino); }
+  bool IsWanted(InodeId ino) const override { return coherence->IsWanted(ino); }
+  void TellTrimmed(const Touched& t) override { coherence->notices().TellTrimmed(t); }
+
+  void Begin() {
+    calls.CancelAll();
+    coherence.reset();
+    cleaner.reset();
+    Make();
+    cleaner = std::make_unique<Cleaner>(core.get(), this);
+    coherence = std::make_unique<Coherence>(core.get(), cleaner.get(), options, [this](SessionId s) { ended.insert(s); });
+    Start([&](Txn& txn) -> Result<void> {
+      RETURN_IF_ERROR(coherence->Load(txn));
+      return cleaner->Load(txn);
+    });
+    if (!coherence->sessions().table().reclaiming()) cleaner->EndClaims();
+    cleaner->Start();
+  }
+  OpHeader Open(uint64_t client) {
+    OpenSessionRequest r;
+    r.header = Header();
+    r.client_uuid = Uuid{77, client};
+    r.client = "client " + std::to_string(client);
+    r.comes_back = true;
+    const OpenSessionReply reply = RunSim(ex, coherence->OpenSession(r)).value();
+    OpHeader h = Header();
+    h.session = reply.session;
+    h.epoch = reply.epoch;
+    return h;
+  }
+  // What the session is told; `acked` is what it has processed.
+  std::vector<SessionEvent> Poll(OpHeader h, uint64_t acked = 0) {
+    PollRequest r;
+    r.header = h;
+    r.header.timeout_ns = 0;
+    r.acked_event = acked;
+    return RunSim(ex, coherence->sessions().Poll(r)).value().events;
+  }
+  void Renew(const OpHeader& h) {
+    RenewRequest r;
+    r.header = h;
+    EXPECT_TRUE(coherence->Renew(r).ok());
+  }
+  // Begins the call; `out` has its result when it is done.
+  template <class T>
+  void Call(Task<T> task, std::optional<T>* out) {
+    calls.Spawn([](Task<T> t, std::optional<T>* o) -> Task<void> { o->emplace(co_await std::move(t)); }(std::move(task), out));
+    ex.RunFor(kMillisecond);
+  }
+  Result<LeaseMode> Acquire(const OpHeader& h, InodeId ino, bool for_write) {
+    return RunSim(ex, coherence->leases().Acquire(h, ino, for_write, true));
+  }
+  static Task<bool> Announce(Notices* n, SessionId from, Touched touched) {
+    co_await n->Announce(from, touched, {});
+    co_return true;
+  }
+
+  CoherenceOptions options;
+  std::unique_ptr<Cleaner> cleaner;
+  std::unique_ptr<Coherence> coherence;
+  std::set<SessionId> ended;
+  TaskScope calls;
+};
+
+TEST_F(CoherenceTest, ASecondWriterWaitsForTheRecallOfTheFirst) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  EXPECT_EQ(Acquire(a, kFile, true).value(), LeaseMode::kExclusive);
+  std::optional<Result<LeaseMode>> got;
+  Call(coherence->leases().Acquire(b, kFile, true, true), &got);
+  EXPECT_FALSE(got);
+  EXPECT_EQ(coherence->notices().waits().all().size(), 1u);
+  const std::vector<SessionEvent> told = Poll(a);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].kind, Kind::kRecall);
+  LeaseDoneRequest done;
+  done.header = a;
+  done.ino = kFile;
+  done.lease = told[0].lease;
+  done.event_seq = told[0].seq;
+  ASSERT_TRUE(coherence->leases().Done(done).ok());
+  ex.RunFor(kMillisecond);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->value(), LeaseMode::kShared);
+  EXPECT_TRUE(coherence->notices().waits().all().empty());
+  EXPECT_EQ(coherence->leases().table().CheckInvariants(), "");
+}
+
+TEST_F(CoherenceTest, AChangeWaitsUntilWhoCachedItHasForgottenIt) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  coherence->notices().MayCache(a.session).Attr(kFile);
+  Touched changed;
+  changed.attrs.insert(kFile);
+  std::optional<bool> announced;
+  Call(Announce(&coherence->notices(), b.session, changed), &announced);
+  EXPECT_FALSE(announced);
+  EXPECT_TRUE(coherence->notices().IsUntold(a.session, kFile));
+  EXPECT_FALSE(coherence->notices().IsUntold(b.session, kFile));
+  EXPECT_TRUE(coherence->notices().IsUntoldToOthers(b.session, kFile));
+  const std::vector<SessionEvent> told = Poll(a);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].kind, Kind::kInvalidateAttr);
+  Poll(a, told[0].seq);
+  ex.RunFor(kMillisecond);
+  EXPECT_TRUE(announced);
+  EXPECT_FALSE(coherence->notices().HasUntold(kFile));
+  // It caches nothing of it any more: nobody is waited for.
+  announced.reset();
+  Call(Announce(&coherence->notices(), b.session, changed), &announced);
+  EXPECT_TRUE(announced);
+}
+
+TEST_F(CoherenceTest, WhoDoesNotAnswerLosesWhatItHoldsAndNoMore) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  coherence->notices().MayCache(a.session).Attr(kFile);
+  Touched changed;
+  changed.attrs.insert(kFile);
+  std::optional<bool> announced;
+  Call(Announce(&coherence->notices(), b.session, changed), &announced);
+  for (int i = 0; i < 100 && !announced; ++i) {  // it renews its lease, and polls nothing
+    Renew(a), Renew(b);
+    Poll(b);
+    ex.RunFor(kSecond);
+    coherence->Tick();
+    ex.RunFor(kMillisecond);
+  }
+  EXPECT_TRUE(announced);
+  EXPECT_TRUE(coherence->sessions().table().IsLapsed(a.session));
+  EXPECT_TRUE(coherence->sessions().table().Exists(b.session));
+  EXPECT_EQ(coherence->sessions().CheckSession(a).code(), FsError::kLapsed);
+  EXPECT_TRUE(ended.empty());
+}
+
+TEST_F(CoherenceTest, ASessionThatLapsedComesBackUnderANewEpochWithoutLeases) {
+  Begin();
+  const OpHeader a = Open(1);
+  ASSERT_TRUE(Acquire(a, kRootInode, false).ok());
+  coherence->leases().NoteReader(a.session, kRootInode);
+  const std::string proof = coherence->ProofOfOpen(a, kRootInode);
+  ex.RunFor(60 * kSecond);
+  coherence->Tick();
+  ASSERT_TRUE(coherence->sessions().table().IsLapsed(a.session));
+  EXPECT_TRUE(coherence->IsOpen(kRootInode));  // it is not freed
+  EXPECT_EQ(coherence->leases().table().ModeOf(a.session, kRootInode), LeaseMode::kNone);
+  OpenSessionRequest r;
+  r.header = a;
+  r.client_uuid = Uuid{77, 1};
+  r.client = "client 1";
+  r.comes_back = true;
+  HeldInode held;
+  held.ino = kRootInode;
+  held.proof = proof;
+  HeldInode unproved;
+  unproved.ino = kFile;
+  r.held = {held, unproved};
+  const OpenSessionReply back = RunSim(ex, coherence->OpenSession(r)).value();
+  EXPECT_TRUE(back.lapsed);
+  EXPECT_EQ(back.session, a.session);
+  EXPECT_NE(back.epoch, a.epoch);
+  ASSERT_EQ(back.not_taken.size(), 1u);
+  EXPECT_EQ(back.not_taken[0].ino, kFile);
+  EXPECT_TRUE(coherence->leases().table().IsOpenBy(a.session, kRootInode));
+  EXPECT_EQ(coherence->sessions().CheckSession(a).code(), FsError::kRetryLater);  // asked before
+}
+
+TEST_F(CoherenceTest, ADirectoryThatOneHasToItselfIsRecalledForAVisit) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  bool had = true;
+  ASSERT_TRUE(coherence->leases().TakeAlone(a, kRootInode, &had));
+  EXPECT_FALSE(had);
+  {
+    std::optional<Result<Leases::DirVisit>> visit;
+    Call(coherence->leases().Visit(b, kRootInode), &visit);
+    EXPECT_FALSE(visit);
+    EXPECT_TRUE(coherence->leases().OthersVisit(kRootInode, a.session));
+    ASSERT_EQ(Poll(a).size(), 1u);
+    coherence->leases().GiveBack(a, kRootInode);
+    ex.RunFor(kMillisecond);
+    ASSERT_TRUE(visit);
+    EXPECT_TRUE(visit->ok());
+  }
+  EXPECT_FALSE(coherence->leases().OthersVisit(kRootInode, a.session));
+}
+
+TEST_F(CoherenceTest, AfterARestartCallsWaitUntilAllHaveReclaimed) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  ASSERT_TRUE(Acquire(a, kRootInode, true).ok());
+  const std::string proof = coherence->ProofOfOpen(a, kRootInode);
+  Begin();
+  EXPECT_EQ(coherence->sessions().CheckSession(a).code(), FsError::kRetryLater);
+  OpenSessionRequest r;
+  r.header = a;
+  r.client_uuid = Uuid{77, 1};
+  r.client = "client 1";
+  HeldInode held;
+  held.ino = kRootInode;
+  held.proof = proof;
+  held.lease = LeaseMode::kExclusive;
+  held.for_write = true;
+  r.held = {held};
+  EXPECT_TRUE(RunSim(ex, coherence->OpenSession(r)).value().reclaimed);
+  EXPECT_EQ(coherence->leases().table().ModeOf(a.session, kRootInode), LeaseMode::kExclusive);
+  std::optional<Result<void>> gated;
+  Call(coherence->sessions().Gate(a), &gated);
+  EXPECT_FALSE(gated);  // the other has said nothing
+  ASSERT_TRUE(coherence->CloseSession(b).ok());
+  ex.RunFor(2 * kSecond);
+  coherence->sessions().Replayed(a.session);
+  ex.RunFor(2 * kSecond);
+  ASSERT_TRUE(gated);
+  EXPECT_TRUE(gated->ok());
+  EXPECT_EQ(ended, std::set<SessionId>{b.session});
+}
+
+TEST_F(CoherenceTest, WhoMakesRoomInTheTableIsToldToForget) {
+  options.max_interests = 2;
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  coherence->notices().MayCache(a.session).Attr(InodeId(11)).Attr(InodeId(12));
+  EXPECT_TRUE(Poll(a).empty());
+  coherence->notices().MayCache(b.session).Attr(InodeId(13));
+  const std::vector<SessionEvent> told = Poll(a);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].ino, InodeId(11));
+  EXPECT_TRUE(coherence->notices().IsUntold(a.session, InodeId(99)));  // until it has acknowledged that
+  Poll(a, told[0].seq);
+  EXPECT_FALSE(coherence->notices().IsUntold(a.session, InodeId(99)));
+}
+
+}  // namespace
+}  // namespace stria

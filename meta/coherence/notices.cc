@@ -1,0 +1,158 @@
+#include "meta/coherence/notices.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/sabotage.h"
+
+namespace stria {
+
+void Notices::Drop(SessionId s) {
+  interests_.Drop(s);
+  evictions_.erase(s);
+}
+
+void Notices::Push(const std::vector<InterestTable::Notice>& notices, Acks* acks) {
+  for (const InterestTable::Notice& n : notices) {
+    if (!sessions_->table().Exists(n.session)) continue;
+    const uint64_t event = sessions_->Push(n.session, n.event);
+    if (event != 0 && acks != nullptr) acks->emplace_back(n.session, event);
+  }
+}
+
+Task<void> Notices::WaitAcks(Acks acks, SessionId asks, InodeId ino, WaitList::For why) {
+  std::optional<WaitList::Wait> wait;
+  // Who does not answer is fenced by its lease or by FenceSilent, so this ends.
+  while (!core_->HasFailed()) {
+    acks.erase(std::remove_if(acks.begin(), acks.end(),
+                              [&](const auto& a) { return sessions_->table().Acked(a.first, a.second); }),
+               acks.end());
+    if (acks.empty()) co_return;
+    if (!wait) wait.emplace(&waits_, why, asks, ino, &acks);
+    co_await core_->WaitProgress(core_->Now() + answer_timeout_ns_);
+  }
+}
+
+Task<void> Notices::Announce(SessionId from, const Touched& touched, std::vector<InodeId> covered) {
+  // `from` may keep what its reply says, and others may change it while this is announced: noted first, so that it
+  // is told of that.
+  if (sessions_->table().Exists(from)) {
+    std::vector<InterestTable::Notice> evicted;
+    for (InodeId ino : covered) interests_.NoteAttr(from, ino, &evicted);
+    NoteEvictions(evicted);
+  }
+  Acks acks;
+  const auto tell = [&](const std::vector<InterestTable::Notice>& others, Untold* untold) {
+    Acks told;
+    if (!Sabotaged(Sabotage::kLoseInvalidation)) Push(others, &told);
+    for (const auto& [session, event] : told) (*untold)[session] = event;
+    acks.insert(acks.end(), told.begin(), told.end());
+  };
+  std::vector<InterestTable::Notice> mine;
+  const auto tell_of = [&](InodeId ino, bool data) {
+    const bool is_covered = std::find(covered.begin(), covered.end(), ino) != covered.end();
+    const SessionId except = is_covered ? from : SessionId();
+    std::vector<InterestTable::Notice> others;
+    for (auto& n : data ? interests_.DataChanged(ino, except) : interests_.AttrChanged(ino, except)) {
+      (n.session == from ? mine : others).push_back(std::move(n));
+    }
+    tell(others, &untold_attrs_[ino]);
+  };
+  for (InodeId ino : touched.data) tell_of(ino, true);
+  for (InodeId ino : touched.attrs) {
+    if (!touched.data.count(ino)) tell_of(ino, false);
+  }
+  for (const auto& [dir, name] : touched.entries) tell(interests_.EntryChanged(dir, name, from), &untold_[dir]);
+  Push(mine, nullptr);
+  for (auto it = evictions_.begin(); it != evictions_.end();) {
+    if (sessions_->table().Acked(it->first, it->second)) {
+      it = evictions_.erase(it);
+      continue;
+    }
+    if (it->first != from) acks.emplace_back(it->first, it->second);
+    ++it;
+  }
+  TellOrphaned(touched);
+  if (!acks.empty()) {
+    const auto& of = touched.data.empty() ? touched.attrs : touched.data;
+    co_await WaitAcks(std::move(acks), from, of.empty() ? InodeId() : *of.begin(), WaitList::For::kChange);
+  }
+  for (const auto& [dir, name] : touched.entries) co_await WaitTold(dir);
+  // Who was told by the change before this one, and has not acknowledged that, was not told again. What `from` has
+  // not processed may wait for this very call.
+  for (InodeId ino : touched.data) co_await WaitToldOf(ino, from, WaitList::For::kChange);
+  for (InodeId ino : touched.attrs) co_await WaitToldOf(ino, from, WaitList::For::kChange);
+}
+
+void Notices::TellAndNote(InodeId ino, SessionId except) {
+  Acks acks;
+  Push(interests_.DataChanged(ino, except), &acks);
+  for (const auto& [session, event] : acks) untold_attrs_[ino][session] = event;
+}
+
+void Notices::TellTrimmed(const Touched& touched) {
+  for (InodeId ino : touched.attrs) Push(interests_.AttrChanged(ino, SessionId()), nullptr);
+}
+
+Task<void> Notices::WaitTold(std::map<InodeId, Untold>* of, InodeId ino, SessionId except, WaitList::For why) {
+  if (Sabotaged(Sabotage::kAnswerBeforeTold)) co_return;
+  auto it = of->find(ino);
+  if (it == of->end()) co_return;
+  Acks acks(it->second.begin(), it->second.end());
+  std::erase_if(acks, [&](const auto& a) { return a.first == except; });
+  co_await WaitAcks(std::move(acks), except, ino, why);
+  // There may be newer ones by now.
+  it = of->find(ino);
+  if (it == of->end()) co_return;
+  std::erase_if(it->second, [this](const auto& a) { return sessions_->table().Acked(a.first, a.second); });
+  if (it->second.empty()) of->erase(it);
+}
+
+void Notices::TellOrphaned(const Touched& touched) {
+  for (InodeId ino : touched.orphaned) {
+    for (SessionId s : holders_(ino)) {
+      SessionEvent e;
+      e.kind = SessionEvent::Kind::kInvalidateAttr;
+      e.ino = ino;
+      sessions_->Push(s, std::move(e));
+    }
+  }
+}
+
+void Notices::NoteEvictions(const std::vector<InterestTable::Notice>& evicted) {
+  Acks acks;
+  Push(evicted, &acks);
+  for (const auto& [session, event] : acks) evictions_[session] = event;
+}
+
+Task<void> Notices::WaitEvictions() {
+  const size_t most = sessions_->max_events() / 4;
+  while (!core_->HasFailed() && std::any_of(evictions_.begin(), evictions_.end(),
+                                    [&](const auto& e) { return sessions_->table().Queued(e.first) > most; })) {
+    co_await core_->WaitProgress(core_->Now() + answer_timeout_ns_);
+  }
+}
+
+bool Notices::IsUntold(SessionId s, InodeId ino) const {
+  // It may have to forget pages of any inode, this one too; until then it acknowledges nothing that comes after.
+  if (auto evicted = evictions_.find(s); evicted != evictions_.end() && !sessions_->table().Acked(s, evicted->second)) return true;
+  auto of = untold_attrs_.find(ino);
+  if (of == untold_attrs_.end()) return false;
+  auto event = of->second.find(s);
+  return event != of->second.end() && !sessions_->table().Acked(s, event->second);
+}
+
+bool Notices::IsUntoldToOthers(SessionId s, InodeId ino) const {
+  auto of = untold_attrs_.find(ino);
+  if (of == untold_attrs_.end()) return false;
+  return std::ranges::any_of(of->second, [&](const auto& told) {
+    return told.first != s && !sessions_->table().Acked(told.first, told.second);
+  });
+}
+
+bool Notices::HasUntoldNames(InodeId dir) const {
+  auto of = untold_.find(dir);
+  return of != untold_.end() && !of->second.empty();
+}
+
+}  // namespace stria

@@ -1,0 +1,189 @@
+#include "meta/coherence/sessions.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "meta/core/for_each.h"
+
+namespace stria {
+
+Result<void> Sessions::Load(Txn& txn, const std::function<void(SessionId)>& ended) {
+  RETURN_IF_ERROR(ForEachEntry(txn, Family::kSessions, "", [&](const auto&, const auto& v) -> Result<void> {
+    ASSIGN_OR_RETURN(SessionRecord s, DecodeSessionRecord(v));
+    if (s.fenced) {
+      ended(s.id);
+      return Ok();
+    }
+    BeginPolls(s.id);
+    table_.Load(std::move(s), core_->Now());
+    return Ok();
+  }));
+  return ForEachEntry(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
+    uint64_t session = 0, seq = 0;
+    if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
+    if (table_.Find(SessionId(session)) != nullptr) table_.LoadReply(SessionId(session), OpSeq(seq), v);
+    else ended(SessionId(session));
+    return Ok();
+  });
+}
+
+Result<void> Sessions::CheckSession(const OpHeader& h) {
+  RETURN_IF_ERROR(core_->CheckHeader(h));
+  if (Error e = table_.Check(h.session, h.epoch); !e.ok()) return e;
+  if (table_.IsUnclaimed(h.session)) {
+    return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
+  }
+  // On its way while the server restarted: it must not come before what the session repeats first.
+  if (h.term != 0 && h.term != core_->term()) return Error(FsError::kRetryLater, "the metadata server has restarted: ask again");
+  table_.AckReplies(h.session, h.acked_below);
+  return Ok();
+}
+
+// What was acknowledged before the restart is shown to nobody, nor changed, before all of it is there again, in the
+// order in which it was done.
+bool Sessions::Recovers(const OpHeader& h) const {
+  if (table_.reclaiming()) return true;
+  const uint64_t order = ReplayOrder(h);
+  return order != 0 ? table_.AwaitsReplaysBefore(h.session, order, core_->Now()) : table_.AwaitsReplays(h.session, core_->Now());
+}
+
+// Only changes are repeated.
+uint64_t Sessions::ReplayOrder(const OpHeader& h) const {
+  if (h.replay_order == 0 || !h.op_seq || !table_.MayRepeat(h.session, h.replay_order, core_->Now())) return 0;
+  return h.replay_order;
+}
+
+void Sessions::NoteReclaimed() {
+  if (replays_began_ || table_.reclaiming()) return;
+  replays_began_ = true;
+  table_.ReplaysBegin(core_->Now());
+}
+
+bool Sessions::IsAdmin(const OpHeader& h) const {
+  const bool squashed = h.session && callers_.root_squash && h.uid == 0;
+  return !squashed && callers_.admin_uids.count(h.uid) > 0;
+}
+
+Result<void> Sessions::CheckAdmin(const OpHeader& h, const char* does) {
+  RETURN_IF_ERROR(CheckCaller(h));
+  if (IsAdmin(h)) return Ok();
+  return Error(FsError::kPerm, std::string("only root ") + does);
+}
+
+void Sessions::ReplayIsAt(const OpHeader& h, uint64_t order) {
+  if (!Repeats(h)) return;
+  table_.ReplayIsAt(h.session, order);
+  core_->Pulse();
+}
+
+Task<Result<void>> Sessions::AwaitReclaims(const OpHeader& h) {
+  const int64_t deadline_ns = core_->DeadlineOf(h);
+  while (Recovers(h)) {
+    if (core_->Now() >= deadline_ns) {
+      co_return Error(FsError::kRetryLater, "waiting for clients to reclaim what they held before the restart");
+    }
+    co_await core_->WaitProgress(std::min(deadline_ns, core_->Now() + kSecond));
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> Sessions::Gate(const OpHeader& h) {
+  CO_RETURN_IF_ERROR(CheckSession(h));
+  if (Recovers(h)) {
+    CO_RETURN_IF_ERROR(co_await AwaitReclaims(h));
+    CO_RETURN_IF_ERROR(CheckSession(h));
+  }
+  co_return Ok();
+}
+
+Task<Result<void>> Sessions::GateCaller(const OpHeader& h) {
+  if (h.session) co_return co_await Gate(h);
+  CO_RETURN_IF_ERROR(core_->CheckHeader(h));
+  co_return co_await AwaitReclaims(h);
+}
+
+uint64_t Sessions::Push(SessionId s, SessionEvent e) {
+  const uint64_t event = table_.Push(s, std::move(e));
+  if (event != 0) {
+    PulsePoll(s);
+  } else if (table_.Exists(s)) {
+    overflow_(s, "it does not take its events");  // everything it caches must be taken for stale
+  }
+  return event;
+}
+
+Task<Result<PollReply>> Sessions::Poll(PollRequest r) {
+  const SessionId s = r.header.session;
+  // A little less than the caller waits, so that a quiet answer still arrives.
+  const int64_t until_ns = core_->Now() + std::clamp<int64_t>(r.header.timeout_ns, 0, kMaxCallNs) / 10 * 9;
+  PollReply reply;
+  reply.term = core_->term();
+  bool acked = false;
+  while (true) {
+    CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
+    if (Error e = table_.Check(s, r.header.epoch); !e.ok()) co_return e;
+    if (table_.IsUnclaimed(s)) co_return reply;  // the new term says it all
+    if (!acked) {
+      acked = true;
+      if (Error e = table_.Ack(s, r.acked_event); !e.ok()) co_return e;
+      core_->Pulse();
+    }
+    if (table_.HasEvents(s)) {
+      reply.events = table_.Take(s);
+      co_return reply;
+    }
+    if (core_->Now() >= until_ns) co_return reply;
+    const std::shared_ptr<Event> event = polls_.at(s);
+    Timer timer;
+    core_->executor()->StartTimer(&timer, until_ns, [event] { event->Pulse(); });
+    co_await event->Wait();
+  }
+}
+
+void Sessions::PushAll(SessionEvent::Kind kind) {
+  for (SessionId s : table_.All()) {
+    SessionEvent e;
+    e.kind = kind;
+    Push(s, std::move(e));
+  }
+}
+
+void Sessions::PulsePoll(SessionId s) {
+  if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
+}
+
+void Sessions::PulsePolls() {
+  for (auto& [id, event] : polls_) event->Pulse();
+}
+
+void Sessions::EndPolls(SessionId s) {
+  PulsePoll(s);
+  polls_.erase(s);
+}
+
+void Sessions::Replayed(SessionId s) {
+  table_.Replayed(s);
+  core_->Pulse();
+}
+
+std::set<SessionId> Sessions::Deaf(int64_t since_ns) {
+  std::set<SessionId> out;
+  for (SessionId s : table_.All()) {
+    if (!table_.HasEvents(s)) {
+      oldest_event_.erase(s);
+      continue;
+    }
+    const uint64_t front = table_.first_event(s);
+    auto& [event, at_ns] = oldest_event_[s];
+    if (event != front) {
+      event = front;
+      at_ns = core_->Now();
+    } else if (at_ns <= since_ns) {
+      out.insert(s);
+    }
+  }
+  return out;
+}
+
+}  // namespace stria

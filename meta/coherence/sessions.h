@@ -1,0 +1,102 @@
+// Sessions: who calls, whether it may, and what it is to be told.
+//
+// Owns: the session table (meta/session/session_table.h) with its records in the store, the polls that wait for events, since
+// when each session leaves an event unacknowledged, and whether what a restart has lost is being repeated.
+//
+// Invariants: a call of a session is carried out only under its epoch, in this term, and when what the session has yet to reclaim
+// or repeat of before a restart is there (Gate). An event reaches its session or ends what it holds (SessionsHost).
+//
+// Called by everything that answers calls or tells sessions anything. Sees the core. Sessions are opened and ended by Coherence.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "api/meta_api.h"
+#include "common/exec/task.h"
+#include "meta/core/meta_core.h"
+#include "meta/session/session_table.h"
+
+namespace stria {
+
+// Of whom the cluster is, and as whom root counts.
+struct CallerOptions {
+  bool root_squash = false;  // uid 0 of clients becomes squash_id
+  uint32_t squash_id = 65534;
+  std::set<uint32_t> admin_uids = {0};  // who may change the cluster
+};
+
+class Sessions {
+ public:
+  // The session does not take its events: what it holds is to be taken from it.
+  using Overflow = std::function<void(SessionId, std::string_view why)>;
+  Sessions(MetaCore* core, const SessionTableOptions& options, CallerOptions callers, Overflow overflow)
+      : core_(core), options_(options), callers_(std::move(callers)), overflow_(std::move(overflow)), table_(options) {}
+  // `ended`: sessions that are over, and left something.
+  Result<void> Load(Txn& txn, const std::function<void(SessionId)>& ended);
+  // This server did not run for `ns`.
+  void Excuse(int64_t ns) { table_.Excuse(ns); }
+
+  const SessionTable& table() const { return table_; }
+  // For Coherence, which opens and ends them, and for exactly-once runs.
+  SessionTable& table() { return table_; }
+  const CallerOptions& callers() const { return callers_; }
+  size_t max_events() const { return options_.max_events; }
+
+  // ---- May it? ----
+  // The header is right, and the session; notes acknowledged replies.
+  Result<void> CheckSession(const OpHeader& h);
+  // The same; also without a session, for admins' calls, who read what is true now and keep nothing.
+  Result<void> CheckCaller(const OpHeader& h) { return h.session ? CheckSession(h) : core_->CheckHeader(h); }
+  // CheckSession, then waits for the end of the reclaim window.
+  Task<Result<void>> Gate(const OpHeader& h);
+  Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
+  Task<Result<void>> AwaitReclaims(const OpHeader& h);
+  // What is the cluster's: for admins and data servers, who call without a session. Nobody whom clients call by another name.
+  bool IsAdmin(const OpHeader& h) const;
+  // CheckCaller; kPerm, "only root ..", if it is nobody of those.
+  Result<void> CheckAdmin(const OpHeader& h, const char* does = "asks for this, and data servers");
+
+  // ---- What a restart has lost, repeated ----
+  // As the request says, asked and answered before a restart that lost it. What its session holds the session has claimed:
+  // nothing is opened by it, as there may be nobody any more who would give it back.
+  static bool IsReplay(const OpHeader& h) { return h.replay_order != 0 && h.replay_order != UINT64_MAX; }
+  // And it can be so: it has its place among what the restart has lost. One that comes too late is a request like others.
+  bool Repeats(const OpHeader& h) const { return IsReplay(h) && ReplayOrder(h) != 0; }
+  void ReplayIsAt(const OpHeader& h, uint64_t order);  // nothing if it is not of a replay
+  void Replayed(SessionId s);                          // it has repeated all
+  void NoteReclaimed();                                // a session has, or it is gone
+
+  // ---- Events ----
+  // Queues `e` for the session: its number; 0 if there is no such session, or it does not take its events (Overflow).
+  uint64_t Push(SessionId s, SessionEvent e);
+  void PushAll(SessionEvent::Kind kind);
+  Task<Result<PollReply>> Poll(PollRequest r);
+  void BeginPolls(SessionId s) { polls_[s] = std::make_shared<Event>(); }
+  void PulsePoll(SessionId s);
+  void PulsePolls();
+  void EndPolls(SessionId s);
+  // Those that have left their oldest event unacknowledged since then.
+  std::set<SessionId> Deaf(int64_t since_ns);
+  void ForgetEvents(SessionId s) { oldest_event_.erase(s); }
+
+ private:
+  bool Recovers(const OpHeader& h) const;
+  uint64_t ReplayOrder(const OpHeader& h) const;
+
+  MetaCore* const core_;
+  const SessionTableOptions options_;
+  const CallerOptions callers_;
+  const Overflow overflow_;
+  SessionTable table_;
+  std::map<SessionId, std::shared_ptr<Event>> polls_;                      // pulsed when a session has events
+  std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
+  bool replays_began_ = false;
+};
+
+}  // namespace stria
