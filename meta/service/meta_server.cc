@@ -1,7 +1,7 @@
-// Wiring: which room answers which call of sessions, and what rooms below tell.
+// Wiring: start, stop, the clock, and what takes more than one room.
 #include <algorithm>
 
-#include "meta/service/meta_server_impl.h"
+#include "meta/service/meta_server.h"
 
 namespace stria {
 namespace {
@@ -18,8 +18,11 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       core_({options_.group_sync_ns, options_.token_ttl_ns}, std::move(kv), rng, std::move(keys)),
       cleaner_(&core_, &host_),
       cluster_(&core_, &host_, options_.cluster),
-      coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { numbers_.Drop(s); }) {
-  core_.OnFail([this] { sessions_->PulsePolls(); });
+      coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { files_.NoteEnded(s); }),
+      files_(&core_, &cleaner_, &coherence_, &cluster_, &host_),
+      nodes_(&core_, &coherence_.sessions(), &cluster_, &rooms_),
+      admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_) {
+  core_.OnFail([this] { coherence_.sessions().PulsePolls(); });
 }
 
 MetaServer::~MetaServer() { CancelTasks(); }
@@ -42,8 +45,87 @@ void MetaServer::TakeSettings(const MetaServerOptions& now) {
 }
 
 void MetaServer::Host::MapChanged() {
-  server_->sessions_->PushAll(SessionEvent::Kind::kClusterMap);
+  server_->coherence_.sessions().PushAll(SessionEvent::Kind::kClusterMap);
   server_->upkeep_->Wake();
+}
+
+// ---- Life ----
+
+Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams params) {
+  CO_ASSIGN_OR_RETURN(auto store, co_await MetaStore::Open(std::move(kv)));
+  {
+    Txn txn(*store);
+    CO_RETURN_IF_ERROR(FormatStore(txn, params));
+    CO_RETURN_IF_ERROR(txn.Commit());
+  }
+  co_return co_await store->Sync();
+}
+
+Task<Result<void>> MetaServer::Start() {
+  CO_RETURN_IF_ERROR(co_await core_.Open());
+  CO_RETURN_IF_ERROR(LoadAll());
+  CO_RETURN_IF_ERROR(co_await core_.BeginServing());
+  if (!coherence_.sessions().table().reclaiming()) cleaner_.EndClaims();
+  cluster_.Begin();
+  core_.StartSync();
+  scope_.Spawn(TickLoop());
+  cleaner_.Start();
+  upkeep_->Start();
+  archives_->Start(options_.archiver, core_.term());
+  co_return Ok();
+}
+
+Task<Result<void>> MetaServer::Stop() {
+  core_.EndServing();
+  coherence_.sessions().PulsePolls();
+  if (!core_.is_open()) co_return Ok();
+  const Result<void> synced = co_await core_.store().Sync();
+  CancelTasks();
+  files_.ForgetRuns();
+  co_return synced;
+}
+
+Result<void> MetaServer::LoadAll() {
+  Txn txn(core_.store());
+  RETURN_IF_ERROR(cluster_.Load(txn));
+  RETURN_IF_ERROR(core_.NextTerm(txn));
+  RETURN_IF_ERROR(coherence_.Load(txn));
+  archives_ = std::make_unique<ArchiveKeeper>(
+      ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_});
+  RETURN_IF_ERROR(archives_->Load(txn));
+  KeeperEnv env;
+  env.executor = core_.executor();
+  env.store = &core_.store();
+  env.cluster = &cluster_.state();
+  env.tokens = &core_.tokens();
+  env.seeds = &core_.seeds();
+  env.host = &host_;
+  upkeep_ = std::make_unique<stria::Upkeep>(env, UpkeepOptions{options_.repair, options_.fold});
+  RETURN_IF_ERROR(upkeep_->Load(txn));
+  const SurveyEnv sees{core_.executor(), &core_.store(), &cluster_.state(), &upkeep_->bad_shards()};
+  survey_ = std::make_unique<Survey>(sees, options_.count_at_once);
+  rooms_ = {upkeep_.get(), survey_.get(), archives_.get()};
+  RETURN_IF_ERROR(cleaner_.Load(txn));
+  RETURN_IF_ERROR(txn.Commit());
+  return Ok();
+}
+
+Task<void> MetaServer::TickLoop() {
+  while (!core_.HasFailed()) {
+    const int64_t slept_ns = core_.Now();
+    co_await Sleep(options_.tick_ns);
+    if (const int64_t late_ns = core_.Now() - slept_ns - options_.tick_ns; late_ns > options_.tick_ns) {
+      // A long check or a stopped process: what others sent meanwhile has not been read yet.
+      cluster_.Excuse(late_ns);
+      coherence_.sessions().Excuse(late_ns);
+      co_await Yield();
+    }
+    cluster_.Tick();
+    coherence_.Tick();
+    cleaner_.Tick(!coherence_.sessions().table().reclaiming());
+    upkeep_->Wake();
+    survey_->CountAhead();
+  }
 }
 
 // ---- Sessions ----
@@ -57,27 +139,19 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
 Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
   CO_ASSIGN_OR_RETURN(RenewReply reply, coherence_.Renew(r));
   reply.map_version = cluster_.state().version();
-  cluster_.NoteUnreachable(sessions_->table().Find(r.header.session)->client, std::move(r.unreachable));
+  cluster_.NoteUnreachable(coherence_.sessions().table().Find(r.header.session)->client, std::move(r.unreachable));
   co_return std::move(reply);
 }
-
-Task<Result<PollReply>> MetaServer::Poll(PollRequest r) { return sessions_->Poll(std::move(r)); }
 
 Task<Result<Empty>> MetaServer::CloseSession(InodeRequest r) {
   CO_RETURN_IF_ERROR(coherence_.CloseSession(r.header));
   co_return Empty();
 }
 
-Task<Result<Empty>> MetaServer::Release(InodeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
-  leases_->GiveBack(r.header, r.ino);
-  co_return Empty();
-}
-
-Task<Result<Empty>> MetaServer::LeaseDone(LeaseDoneRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
-  CO_RETURN_IF_ERROR(leases_->Done(r));
-  co_return Empty();
+MetaServer::RepairSummary MetaServer::repair_summary() const {
+  if (upkeep_ == nullptr) return {};
+  const Repairer& r = upkeep_->repairer();
+  return {r.waiting(), r.parked(), r.in_flight(), upkeep_->widener().in_flight(), upkeep_->folder().queue().in_flight()};
 }
 
 }  // namespace stria

@@ -1,4 +1,4 @@
-#include "meta/service/reply_codec.h"
+#include "meta/files/reply_codec.h"
 
 #include <optional>
 #include <utility>

@@ -1,44 +1,115 @@
-// The templates of MetaServer, for its own .cc files.
+// Exactly-once runs of operations that change something.
+//
+// How one runs (Mutate):
+//   1. check header and session; a repeated op gets the stored reply, or joins the one that runs
+//   2. `run`: waits until nothing conflicts (reclaims after a restart, leases of others), runs the operation in a transaction
+//      together with its stored reply (Apply), pushes invalidations and waits until they are acknowledged
+//   3. `after` it: what a repeated one gets anew, too (leases, tokens), and waits for what is to be durable
+// Steps 2 and 3 run in a task of the server's own: a caller that goes away changes nothing. Nothing is locked while waiting.
+//
+// Owns: the operations that run. Invariant: of an op_seq one run at most is under way, and its effect is committed once, together
+// with its reply.
+//
+// Called by Files. Sees coherence and the core.
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "common/exec/task.h"
 #include "common/sabotage.h"
-#include "meta/service/meta_server.h"
-#include "meta/service/room_gate.h"
+#include "meta/coherence/coherence.h"
+#include "meta/core/cleaner.h"
+#include "meta/core/meta_core.h"
+#include "meta/files/reply_codec.h"
+#include "meta/files/room_gate.h"
+#include "meta/ops/op_ctx.h"
 
 namespace stria {
 
+inline constexpr int kMaxTxnTries = 64;           // of an operation that must trim or sync first
+inline constexpr size_t kReplyDeletesPerTxn = 8;  // acknowledged replies that go with a batch
+inline constexpr size_t kMaxRunningOps = 16384;   // more: kRetryLater
+
+class OpRuns {
+ public:
+  template <class Self, class Req, class Rep>
+  using RunFn = Task<Result<Rep>> (Self::*)(Req);
+  template <class Self, class Req, class Rep>
+  using AfterFn = Task<Result<Rep>> (Self::*)(Req, Rep);
+
+  OpRuns(MetaCore* core, Cleaner* cleaner, Coherence* coherence)
+      : core_(core), cleaner_(cleaner), coherence_(coherence), sessions_(&coherence->sessions()) {}
+  // The tasks are the core's (CancelTasks); when they have ended.
+  void Forget() { running_.clear(); }
+
+  // `self` outlives the core's tasks; `after` may be null.
+  template <class Req, class Rep, class Self>
+  Task<Result<Rep>> Mutate(OpKind kind, Req r, Self* self, RunFn<std::type_identity_t<Self>, Req, Rep> run,
+                           AfterFn<std::type_identity_t<Self>, Req, Rep> after);
+  // `f(txn, ctx)` gives a Result<Rep>. Runs it until it needs no more room; commits with the stored reply.
+  template <class Rep, class F>
+  Task<Result<Rep>> Apply(OpKind kind, const OpHeader& h, Touched* touched, F f);
+
+ private:
+  struct RunBase {
+    explicit RunBase(OpKind k) : kind(k) {}
+    virtual ~RunBase() = default;
+    const OpKind kind;
+    Event changed;
+  };
+  template <class Rep>
+  struct OpRun final : RunBase {
+    using RunBase::RunBase;
+    std::optional<Result<Rep>> result;
+  };
+  template <class Req, class Rep, class Self>
+  Task<void> RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, Self* self, RunFn<Self, Req, Rep> run,
+                   AfterFn<Self, Req, Rep> after, std::optional<Rep> stored, bool begun);
+  template <class Rep>
+  Task<Result<Rep>> AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns);
+
+  MetaCore* const core_;
+  Cleaner* const cleaner_;
+  Coherence* const coherence_;
+  Sessions* const sessions_;
+  std::map<std::pair<SessionId, OpSeq>, std::shared_ptr<RunBase>> running_;
+  size_t running_count_ = 0;
+};
+
 template <class Rep>
-Task<Result<Rep>> MetaServer::AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns) {
+Task<Result<Rep>> OpRuns::AwaitRun(std::shared_ptr<OpRun<Rep>> op, int64_t deadline_ns) {
   Timer timer;
-  core_.executor()->StartTimer(&timer, deadline_ns, [op] { op->changed.Pulse(); });
+  core_->executor()->StartTimer(&timer, deadline_ns, [op] { op->changed.Pulse(); });
   while (!op->result) {
-    if (core_.Now() >= deadline_ns) co_return Error(FsError::kDeadline, "the request did not finish in time");
+    if (core_->Now() >= deadline_ns) co_return Error(FsError::kDeadline, "the request did not finish in time");
     co_await op->changed.Wait();
   }
   co_return *op->result;
 }
 
-template <class Req, class Rep>
-Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after,
-                             std::optional<Rep> stored, bool begun) {
+template <class Req, class Rep, class Self>
+Task<void> OpRuns::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, Self* self, RunFn<Self, Req, Rep> run,
+                         AfterFn<Self, Req, Rep> after, std::optional<Rep> stored, bool begun) {
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;
   std::optional<Result<Rep>> result;
   if (stored) result.emplace(std::move(*stored));
-  else result.emplace(co_await (this->*run)(r));
+  else result.emplace(co_await (self->*run)(r));
   // What is left, leases and attributes, others' replays do not wait for: it may wait for them.
   if (result->ok() || !IsRetryable(result->code())) sessions_->ReplayIsAt(r.header, r.header.replay_next);
   if (result->ok() && after != nullptr) {
     Rep reply = std::move(**result);
-    result.emplace(co_await (this->*after)(r, std::move(reply)));
+    result.emplace(co_await (self->*after)(r, std::move(reply)));
   }
   // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
-  if (core_.HasFailed()) result.emplace(core_.Failure());
+  if (core_->HasFailed()) result.emplace(core_->Failure());
   if (begun && !result->ok() && !IsRetryable(result->code())) sessions_->table().Refuse(session, seq, result->error());
   if (begun) sessions_->table().Finish(session, seq);
   if (seq) running_.erase({session, seq});
@@ -47,12 +118,13 @@ Task<void> MetaServer::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, RunFn<Req, R
   op->changed.Pulse();
 }
 
-template <class Req, class Rep>
-Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, AfterFn<Req, Rep> after) {
+template <class Req, class Rep, class Self>
+Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type_identity_t<Self>, Req, Rep> run,
+                                 AfterFn<std::type_identity_t<Self>, Req, Rep> after) {
   CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(r.header) : sessions_->CheckSession(r.header));
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
-  const int64_t deadline_ns = core_.DeadlineOf(r.header);
+  const int64_t deadline_ns = core_->DeadlineOf(r.header);
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;
   std::optional<Rep> stored;
@@ -97,21 +169,20 @@ Task<Result<Rep>> MetaServer::Mutate(OpKind kind, Req r, RunFn<Req, Rep> run, Af
   auto op = std::make_shared<OpRun<Rep>>(kind);
   if (seq) running_[{session, seq}] = op;
   ++running_count_;
-  core_.Spawn(RunOp<Req, Rep>(op, std::move(r), run, after, std::move(stored), begun));
+  core_->Spawn(RunOp<Req, Rep, Self>(op, std::move(r), self, run, after, std::move(stored), begun));
   co_return co_await AwaitRun<Rep>(std::move(op), deadline_ns);
 }
 
-// `f(txn, ctx)` gives a Result<Rep>. Runs it until it needs no more room; commits with the stored reply.
 template <class Rep, class F>
-Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
+Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched, F f) {
   for (int i = 0;; ++i) {
     CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(h) : sessions_->CheckSession(h));
-    if (Error full = CheckRoom(core_.room(), kind); !full.ok() && !sessions_->Repeats(h)) co_return full;
+    if (Error full = CheckRoom(core_->room(), kind); !full.ok() && !sessions_->Repeats(h)) co_return full;
     *touched = Touched();
     std::optional<Error> failed;
     {
-      Txn txn(core_.store());
-      const OpCtx ctx = coherence_.Ctx(h, touched);
+      Txn txn(core_->store());
+      const OpCtx ctx = coherence_->Ctx(h, touched);
       Result<Rep> reply = f(txn, ctx);
       if (reply.ok()) {
         std::string record;
@@ -128,20 +199,20 @@ Task<Result<Rep>> MetaServer::Apply(OpKind kind, const OpHeader& h, Touched* tou
         }
         Result<CommitSeq> seq = txn.Commit();
         if (!seq.ok()) {
-          if (seq.code() != FsError::kTooBig) core_.Fail(seq.error());
+          if (seq.code() != FsError::kTooBig) core_->Fail(seq.error());
           co_return seq.error();
         }
         if (h.op_seq) {
           sessions_->table().Commit(h.session, h.op_seq, std::move(record));
           sessions_->table().RepliesDeleted(h.session, forgotten);
         }
-        cleaner_.NoteCommit(*touched);
+        cleaner_->NoteCommit(*touched);
         co_return std::move(reply);
       }
       failed = reply.error();
     }
     if (failed->code != FsError::kRetryLater || i >= kMaxTxnTries) co_return *failed;
-    CO_RETURN_IF_ERROR(co_await cleaner_.MakeRoomFor(*touched));
+    CO_RETURN_IF_ERROR(co_await cleaner_->MakeRoomFor(*touched));
   }
 }
 

@@ -1,24 +1,24 @@
 // File locks (meta/session/lock_table.h). They are in memory: a session claims them again after a restart of
 // the server, and nobody is granted any before the window of reclaims is over.
 #include "common/sabotage.h"
-#include "meta/service/meta_server_impl.h"
+#include "meta/files/files.h"
 
 namespace stria {
 
-Task<Result<LockReply>> MetaServer::Lock(LockRequest r) {
+Task<Result<LockReply>> Files::Lock(LockRequest r) {
   if (r.op == LockOp::kTest) return TestLock(std::move(r));
-  return Mutate<LockRequest, LockReply>(OpKind::kLock, std::move(r), &MetaServer::RunLock, nullptr);
+  return runs_.Mutate<LockRequest, LockReply>(OpKind::kLock, std::move(r), this, &Files::RunLock, nullptr);
 }
 
-Task<Result<LockReply>> MetaServer::TestLock(LockRequest r) {
+Task<Result<LockReply>> Files::TestLock(LockRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(CheckLock(r));
-  co_return LockReplyOf(r.header.session, coherence_.Lock(r.header.session, r));
+  co_return LockReplyOf(r.header.session, coherence_->Lock(r.header.session, r));
 }
 
 // A request that was on its way while the server restarted says nothing of what its session claims now.
-Result<void> MetaServer::CheckLock(const LockRequest& r) {
-  if (r.header.term != core_.term()) return Error(FsError::kRetryLater, "the metadata server has restarted");
+Result<void> Files::CheckLock(const LockRequest& r) {
+  if (r.header.term != core_->term()) return Error(FsError::kRetryLater, "the metadata server has restarted");
   const bool asks = r.op == LockOp::kTest || r.op == LockOp::kTry || r.op == LockOp::kWait;
   if ((asks && r.lock.type == LockType::kNone) || r.lock.first > r.lock.last || r.lock.last > kLockToEnd) {
     return Error(FsError::kBadRequest, "a lock of no type or no bytes");
@@ -27,11 +27,11 @@ Result<void> MetaServer::CheckLock(const LockRequest& r) {
     return Error(FsError::kBadRequest, "a wait for a lock without a ticket");
   }
   if (!asks) return Ok();
-  Txn txn(core_.store());
-  return OpMayUse(txn, coherence_.Ctx(r.header, nullptr), r.lock.ino);
+  Txn txn(core_->store());
+  return OpMayUse(txn, coherence_->Ctx(r.header, nullptr), r.lock.ino);
 }
 
-LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {
+LockReply Files::LockReplyOf(SessionId s, const LockTable::Answer& a) {
   LockReply reply;
   reply.granted = a.outcome == LockTable::Outcome::kGranted;
   reply.conflict = a.conflict;
@@ -39,7 +39,7 @@ LockReply MetaServer::LockReplyOf(SessionId s, const LockTable::Answer& a) {
   return reply;
 }
 
-Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
+Task<Result<LockReply>> Files::RunLock(LockRequest r) {
   // What gives something up is in nobody's way.
   const bool asks = r.op == LockOp::kTry || r.op == LockOp::kWait;
   if (asks) CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
@@ -47,7 +47,7 @@ Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
   CO_RETURN_IF_ERROR(CheckLock(r));
   // No await from here on: what is done, its reply and who is told are one.
   const SessionId s = r.header.session;
-  const LockTable::Answer a = coherence_.Lock(s, r);
+  const LockTable::Answer a = coherence_->Lock(s, r);
   const bool refused = a.outcome == LockTable::Outcome::kDeadlock || a.outcome == LockTable::Outcome::kTooMany;
   const LockReply reply = LockReplyOf(s, a);
   if (r.header.op_seq && !refused) {
@@ -56,7 +56,7 @@ Task<Result<LockReply>> MetaServer::RunLock(LockRequest r) {
     stored.bytes = EncodeReply(reply);
     sessions_->table().CommitVolatile(s, r.header.op_seq, stored.Encode());
   }
-  coherence_.TellLocksFree(a.notices);  // last: it can fence sessions, this one too
+  coherence_->TellLocksFree(a.notices);  // last: it can fence sessions, this one too
   if (a.outcome == LockTable::Outcome::kDeadlock) {
     co_return Error(FsError::kDeadlock, "to wait for this lock would be for ever");
   }

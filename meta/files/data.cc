@@ -1,7 +1,7 @@
 // Extents, stripes, commits.
 #include <algorithm>
 
-#include "meta/service/meta_server_impl.h"
+#include "meta/files/files.h"
 #include "stripe/stripe_form.h"
 #include "stripe/layout.h"
 
@@ -30,18 +30,18 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 
 }  // namespace
 
-Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
+Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
-  const int64_t deadline_ns = core_.DeadlineOf(r.header);
+  const int64_t deadline_ns = core_->DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
-    Txn txn(core_.store());
-    CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_.Ctx(r.header, nullptr), r));
+    Txn txn(core_->store());
+    CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_->Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) core_.tokens().SignGrant(&g, kTokenRead);
-  reply->tokens_live_ns = core_.token_ttl_ns();
+  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead);
+  reply->tokens_live_ns = core_->token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
   if (!leases_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
     notices_->MayCache(r.header.session).Attr(r.ino).Data(r.ino);
@@ -56,23 +56,23 @@ Task<Result<GetExtentsReply>> MetaServer::GetExtents(GetExtentsRequest r) {
 
 // ---- Allocation ----
 
-Task<Result<AllocateReply>> MetaServer::Allocate(AllocateRequest r) {
-  return Mutate<AllocateRequest, AllocateReply>(OpKind::kAllocate, std::move(r), &MetaServer::RunAllocate,
-                                                &MetaServer::AfterAllocate);
+Task<Result<AllocateReply>> Files::Allocate(AllocateRequest r) {
+  return runs_.Mutate<AllocateRequest, AllocateReply>(OpKind::kAllocate, std::move(r), this, &Files::RunAllocate,
+                                                &Files::AfterAllocate);
 }
 
-Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
+Result<AllocateReply> Files::AllocateInTxn(Txn& txn, const OpCtx& ctx, const AllocateRequest& r) {
   ASSIGN_OR_RETURN(const Layout asked, OpAllocateLayout(txn, ctx, r.ino));
   const Layout layout = LayoutForPayload(asked, r.payload_bytes);
-  survey_->NoteAsked(asked);
-  const ClusterView view = cluster_.state().View();
+  host_->LayoutAsked(asked);
+  const ClusterView view = cluster_->state().View();
   const SessionRecord* session = sessions_->table().Find(ctx.session);
-  const NodeInfo* near = session == nullptr ? nullptr : cluster_.state().FindNodeByName(session->node_name);
+  const NodeInfo* near = session == nullptr ? nullptr : cluster_->state().FindNodeByName(session->node_name);
   std::vector<NewStripe> stripes;
   std::vector<uint64_t> max_column_bytes;
   for (uint32_t i = 0; i < std::max<uint32_t>(r.count, 1); ++i) {
     PlaceRequest place;
-    place.seed = core_.seeds().next() + i;
+    place.seed = core_->seeds().next() + i;
     place.shard_bytes = layout.stripe_bytes / layout.data_columns();
     place.least_shard_bytes = LeastColumnBytes(layout, place.shard_bytes);
     place.preferred = near == nullptr ? NodeId() : near->id;
@@ -93,7 +93,7 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
     if (placed->short_of_space) break;  // a second one would be promised the same little space
   }
   ASSIGN_OR_RETURN(std::vector<StripeInfo> infos, OpAllocate(txn, ctx, r.ino, asked, stripes));
-  core_.seeds().Used(stripes.size());
+  core_->seeds().Used(stripes.size());
   AllocateReply reply;
   for (size_t i = 0; i < infos.size(); ++i) {
     StripeGrant g;
@@ -105,53 +105,53 @@ Result<AllocateReply> MetaServer::AllocateInTxn(Txn& txn, const OpCtx& ctx, cons
   return reply;
 }
 
-Task<Result<AllocateReply>> MetaServer::RunAllocate(AllocateRequest r) {
+Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   if (r.count > kMaxAllocateStripes || r.avoid.size() > kMaxTargets) {
     co_return Error(FsError::kBadRequest, "too many stripes or disks in one allocation");
   }
   // After a restart, not everyone who is there has been heard yet: no narrow stripes for that.
-  const int64_t heard_ns = core_.started_ns() + cluster_.state().options().suspect_ns;
-  while (cluster_.state().AwaitsFirstBeats() && core_.Now() < heard_ns) co_await core_.WaitProgress(heard_ns);
+  const int64_t heard_ns = core_->started_ns() + cluster_->state().options().suspect_ns;
+  while (cluster_->state().AwaitsFirstBeats() && core_->Now() < heard_ns) co_await core_->WaitProgress(heard_ns);
   Touched touched;
-  co_return co_await Apply<AllocateReply>(
+  co_return co_await runs_.Apply<AllocateReply>(
       OpKind::kAllocate, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return AllocateInTxn(txn, ctx, r); });
 }
 
-Task<Result<AllocateReply>> MetaServer::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) core_.tokens().SignGrant(&g, kTokenWrite);
+Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
+  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite);
   co_return std::move(reply);
 }
 
 // ---- Commit ----
 
-Task<Result<CommitReply>> MetaServer::Commit(CommitRequest r) {
-  return Mutate<CommitRequest, CommitReply>(OpKind::kCommit, std::move(r), &MetaServer::RunCommit,
-                                            &MetaServer::AfterCommit);
+Task<Result<CommitReply>> Files::Commit(CommitRequest r) {
+  return runs_.Mutate<CommitRequest, CommitReply>(OpKind::kCommit, std::move(r), this, &Files::RunCommit,
+                                            &Files::AfterCommit);
 }
 
 // Shards may be lost between their seal and this commit: nothing is acknowledged with less than full
 // redundancy. But what is repeated was acknowledged before they were lost: refused now it would be gone, with all its
 // other shards. Its disk is scanned again until it is empty (meta/upkeep/repairer.h).
-Result<void> MetaServer::CheckDisksOf(const CommitRequest& r) const {
+Result<void> Files::CheckDisksOf(const CommitRequest& r) const {
   if (sessions_->Repeats(r.header)) return Ok();
   for (const StripeInfo& s : r.stripes) {
     for (const Column& c : s.columns) {
-      if (!c.shard || cluster_.state().FindTarget(c.target) == nullptr) continue;
-      if (cluster_.state().StateOf(c.target) != ColumnState::kMissing) continue;
+      if (!c.shard || cluster_->state().FindTarget(c.target) == nullptr) continue;
+      if (cluster_->state().StateOf(c.target) != ColumnState::kMissing) continue;
       return Error(FsError::kConflict, "stripe " + std::to_string(s.id.v) + " has a shard on " +
-                                           cluster_.state().TargetName(c.target) + ", which is gone; write it again");
+                                           cluster_->state().TargetName(c.target) + ", which is gone; write it again");
     }
   }
   return Ok();
 }
 
-Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
+Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   if ((!r.extents.empty() || r.make) && !sessions_->Repeats(r.header)) {
     // What is given back, or becomes a hole, is taken on a full disk as well.
-    if (Error full = CheckRoom(core_.room(), OpKind::kClone); !full.ok()) co_return full;
+    if (Error full = CheckRoom(core_->room(), OpKind::kClone); !full.ok()) co_return full;
   }
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
   const InodeId mine = r.make ? r.make->parent : r.ino;
@@ -166,29 +166,29 @@ Task<Result<CommitReply>> MetaServer::RunCommit(CommitRequest r) {
     CO_RETURN_IF_ERROR(CheckMake(r));
     if (!IsNumberOf(r.header, r.ino)) co_return Error(FsError::kConflict, "it was not given the number of what it makes");
   }
-  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, mine, commit));
+  CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, mine, commit));
   if (r.make) {
-    CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.ino, commit));
+    CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, commit));
     CO_ASSIGN_OR_RETURN(Leases::DirVisit in, co_await leases_->Visit(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }
   if (r.ino && (r.make || !exclusive)) {
-    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.ino, core_.DeadlineOf(r.header)));
+    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.ino, core_->DeadlineOf(r.header)));
   }
   Touched touched;
-  Result<CommitReply> reply = co_await Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
+  Result<CommitReply> reply = co_await runs_.Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
   if (!reply.ok() || !r.ino) co_return reply;
   if (r.make) CO_RETURN_IF_ERROR(co_await AnnounceMade(r, touched));
-  CO_RETURN_IF_ERROR(upkeep_->NoteCommitted(r.stripes));
+  CO_RETURN_IF_ERROR(host_->Committed(r.stripes));
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.ino, touched));
   // Allocations are not replayed after a crash, so a commit that can be finds its stripes only if they are durable.
   // The bytes took longer to write than the allocation to sync, as a rule.
-  CO_RETURN_IF_ERROR(co_await core_.WaitDurable(touched.allocated));
+  CO_RETURN_IF_ERROR(co_await core_->WaitDurable(touched.allocated));
   co_return reply;
 }
 
 // The bytes of ino have changed: others forget them, the session may keep what it is told.
-Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
+Task<Result<void>> Files::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
   if (leases_->table().ModeOf(s, ino) == LeaseMode::kExclusive) {
     // Nobody else may cache anything of the inode since the lease was granted, so nobody is waited for:
     // a recall's flush must not depend on others' events, which may wait for flushes themselves.
@@ -201,72 +201,72 @@ Task<Result<void>> MetaServer::AnnounceData(SessionId s, InodeId ino, const Touc
   co_return Ok();
 }
 
-Task<Result<CommitReply>> MetaServer::AfterCommit(CommitRequest r, CommitReply reply) {
-  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) CO_RETURN_IF_ERROR(co_await core_.WaitDurable(reply.seq));
+Task<Result<CommitReply>> Files::AfterCommit(CommitRequest r, CommitReply reply) {
+  if (r.durable && !Sabotaged(Sabotage::kAckBeforeSync)) CO_RETURN_IF_ERROR(co_await core_->WaitDurable(reply.seq));
   co_return std::move(reply);
 }
 
 // ---- Clone ----
 
-Task<Result<CloneReply>> MetaServer::Clone(CloneRequest r) {
-  return Mutate<CloneRequest, CloneReply>(OpKind::kClone, std::move(r), &MetaServer::RunClone,
-                                          &MetaServer::AfterClone);
+Task<Result<CloneReply>> Files::Clone(CloneRequest r) {
+  return runs_.Mutate<CloneRequest, CloneReply>(OpKind::kClone, std::move(r), this, &Files::RunClone,
+                                          &Files::AfterClone);
 }
 
-Task<Result<CloneReply>> MetaServer::RunClone(CloneRequest r) {
+Task<Result<CloneReply>> Files::RunClone(CloneRequest r) {
   const SessionId s = r.header.session;
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
-  const int64_t deadline_ns = core_.DeadlineOf(r.header);
+  const int64_t deadline_ns = core_->DeadlineOf(r.header);
   const auto clone = [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); };
-  CO_RETURN_IF_ERROR(coherence_.CheckBeforeRecall(r.header, r.to, clone));
+  CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.to, clone));
   CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(s, r.from, deadline_ns));
   CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.to, deadline_ns));
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   Touched touched;
-  Result<CloneReply> reply = co_await Apply<CloneReply>(OpKind::kClone, r.header, &touched, clone);
+  Result<CloneReply> reply = co_await runs_.Apply<CloneReply>(OpKind::kClone, r.header, &touched, clone);
   if (!reply.ok() || reply->cloned == 0) co_return reply;
   CO_RETURN_IF_ERROR(co_await AnnounceData(s, r.to, touched));
   co_return reply;
 }
 
 // Durable before the answer: done again after a restart, it might find another source.
-Task<Result<CloneReply>> MetaServer::AfterClone(CloneRequest r, CloneReply reply) {
-  if (reply.seq) CO_RETURN_IF_ERROR(co_await core_.WaitDurable(reply.seq));
+Task<Result<CloneReply>> Files::AfterClone(CloneRequest r, CloneReply reply) {
+  if (reply.seq) CO_RETURN_IF_ERROR(co_await core_->WaitDurable(reply.seq));
   co_return std::move(reply);
 }
 
 // ---- Stripes ----
 
-Task<Result<StripeReply>> MetaServer::GetStripe(StripeRequest r) {
+Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
-  Txn txn(core_.store());
+  Txn txn(core_->store());
   CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
   StripeReply reply;
   if (record && record->state == StripeState::kLive) {
     StripeGrant g;
     g.info = std::move(record->info);
-    core_.tokens().SignGrant(&g, kTokenRead);
+    core_->tokens().SignGrant(&g, kTokenRead);
     reply.grant = std::move(g);
   }
   co_return std::move(reply);
 }
 
-Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
+Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   if (!r.header.session) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
     CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
-    CO_RETURN_IF_ERROR(core_.verifier().Check(token, r.shard, token.target, kTokenRead, 0));
+    CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
     read_from = token.target;
   }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
-  Txn txn(core_.store());
+  Txn txn(core_->store());
   if (!r.stripe && r.shard) {
     // A data server's scrub knows only the shard.
-    for (TargetId t : cluster_.state().AllTargets()) {
+    for (TargetId t : cluster_->state().AllTargets()) {
       CO_ASSIGN_OR_RETURN(const auto found, txn.Read<TargetStripeRecord>(TargetShardKey(t, r.shard)));
       if (!found) continue;
       r.stripe = found->stripe;
@@ -280,8 +280,8 @@ Task<Result<Empty>> MetaServer::ReportShard(ReportShardRequest r) {
     co_return Empty();  // it has been replaced meanwhile
   }
   if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
-  if (const Result<void> noted = upkeep_->NoteBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
-    core_.Fail(noted.error());
+  if (const Result<void> noted = host_->FoundBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
+    core_->Fail(noted.error());
     co_return noted.error();
   }
   co_return Empty();

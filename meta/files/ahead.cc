@@ -1,25 +1,17 @@
 // Files that their makers tell of with the first commit.
-//
-// A session may have a directory to itself: LeaseMode::kExclusive of its inode. It then makes files in it, with numbers
-// that it was given beforehand, and tells of each with its first Commit (CommitRequest::make). Nobody can see that,
-// because
-//  1. it is granted only while no other session knows anything of the directory's names (InterestTable) nor is doing
-//     anything that reads or changes them (Leases::DirVisit), and what others know of its attributes is taken from them first;
-//  2. whoever comes to do such a thing first recalls the lease (VisitDir), and the session tells of all that it has
-//     made before it answers; who asks for the directory's attributes has it flushed, as a file's size.
 #include <utility>
 
-#include "meta/service/meta_server_impl.h"
+#include "meta/files/files.h"
 
 namespace stria {
 
-Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitIfDir(const OpHeader& h, InodeId ino) {
+Task<Result<std::optional<Leases::DirVisit>>> Files::VisitIfDir(const OpHeader& h, InodeId ino) {
   bool is_dir = false;
   {
-    Txn txn(core_.store());
+    Txn txn(core_->store());
     InodeRequest get;
     get.ino = ino;
-    const Result<NodeReply> found = OpGetAttr(txn, coherence_.Ctx(h, nullptr), get);
+    const Result<NodeReply> found = OpGetAttr(txn, coherence_->Ctx(h, nullptr), get);
     is_dir = found.ok() && found->attr.type == FileType::kDirectory;
   }
   if (!is_dir) co_return std::optional<Leases::DirVisit>();
@@ -27,7 +19,7 @@ Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitIfDir(const OpHea
   co_return std::optional<Leases::DirVisit>(std::move(visit));
 }
 
-Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitNamedDir(
+Task<Result<std::optional<Leases::DirVisit>>> Files::VisitNamedDir(
     const OpHeader& h, InodeId parent, const std::string& name, const std::function<Result<void>(InodeId)>& may) {
   while (true) {
     const InodeId there = DirNamed(h, parent, name);
@@ -36,47 +28,47 @@ Task<Result<std::optional<Leases::DirVisit>>> MetaServer::VisitNamedDir(
     CO_ASSIGN_OR_RETURN(Leases::DirVisit visit, co_await leases_->Visit(h, there));
     // Meanwhile the name may have become another's.
     if (DirNamed(h, parent, name) == there) co_return std::optional<Leases::DirVisit>(std::move(visit));
-    if (core_.Now() >= core_.DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
+    if (core_->Now() >= core_->DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
   }
 }
 
-InodeId MetaServer::DirNamed(const OpHeader& h, InodeId parent, const std::string& name) {
-  Txn txn(core_.store());
+InodeId Files::DirNamed(const OpHeader& h, InodeId parent, const std::string& name) {
+  Txn txn(core_->store());
   NameRequest r;
   r.parent = parent;
   r.name = name;
-  const Result<NodeReply> found = OpLookup(txn, coherence_.Ctx(h, nullptr), r);
+  const Result<NodeReply> found = OpLookup(txn, coherence_->Ctx(h, nullptr), r);
   return found.ok() && found->attr.type == FileType::kDirectory ? found->attr.ino : InodeId();
 }
 
-Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply) {
+Task<void> Files::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply) {
   const SessionId s = h.session;
   const InodeId dir = r.parent;
   // Whom root is squashed to the client does not know.
-  if (!reply->created || options_.root_squash || !sessions_->table().Exists(s)) co_return;
-  if (!RoomToGrow(core_.room())) co_return;  // what was made beforehand could not be kept
+  if (!reply->created || sessions_->callers().root_squash || !sessions_->table().Exists(s)) co_return;
+  if (!RoomToGrow(core_->room())) co_return;  // what was made beforehand could not be kept
   if (leases_->OthersVisit(dir, s) || notices_->OthersKnowNames(dir, s)) co_return;
   if (notices_->HasUntoldNames(dir)) co_return;
   if (leases_->table().IsOpen(dir) && !leases_->table().IsOpenBy(s, dir)) co_return;
   {
     // Files that are made there inherit it.
-    Txn txn(core_.store());
+    Txn txn(core_->store());
     LayoutRequest get;
     get.ino = dir;
-    const Result<LayoutReply> layout = OpGetLayout(txn, coherence_.Ctx(h, nullptr), get);
+    const Result<LayoutReply> layout = OpGetLayout(txn, coherence_->Ctx(h, nullptr), get);
     if (!layout.ok() || layout->layout != reply->layout) co_return;
   }
   bool had = false;
   if (!leases_->TakeAlone(h, dir, &had)) co_return;
   reply->alone = reply->sets = true;
-  reply->alone_proof = coherence_.ProofOf(h, dir, 1, kOpenWrite);
+  reply->alone_proof = coherence_->ProofOf(h, dir, 1, kOpenWrite);
   if (r.numbers > 0) {
     const uint32_t count = std::min(r.numbers, kMaxNumbersAhead);
-    if (const InodeId first = core_.store().TakeInodes(count)) {
+    if (const InodeId first = core_->store().TakeInodes(count)) {
       numbers_.Grant(s, first, count);
       reply->first_number = first;
       reply->numbers = count;
-      reply->numbers_proof = coherence_.ProofOf(h, first, count, kOpenRead | kOpenWrite | kOpenNumber);
+      reply->numbers_proof = coherence_->ProofOf(h, first, count, kOpenRead | kOpenWrite | kOpenNumber);
     }
   }
   // From now on only the session knows its times: nobody else may go on with what they were (AcquireLease).
@@ -84,20 +76,20 @@ Task<void> MetaServer::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, O
   co_await notices_->WaitToldOf(dir, s, WaitList::For::kOpen);
 }
 
-Result<void> MetaServer::CheckMake(const CommitRequest& r) {
+Result<void> Files::CheckMake(const CommitRequest& r) {
   if (r.ino && !r.append) return Ok();
   return Error(FsError::kBadRequest, "a commit makes the file that it is of, and appends nothing to it");
 }
 
-bool MetaServer::IsNumberOf(const OpHeader& h, InodeId ino) const {
-  return numbers_.Has(h.session, ino) || (coherence_.Proved(h.session, h.opened, ino) & kOpenNumber) != 0;
+bool Files::IsNumberOf(const OpHeader& h, InodeId ino) const {
+  return numbers_.Has(h.session, ino) || (coherence_->Proved(h.session, h.opened, ino) & kOpenNumber) != 0;
 }
 
-Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
+Result<CommitReply> Files::MakeAndCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r) {
   OpCtx making = ctx;
   if (r.make->made_ns) making.now_ns = *r.make->made_ns;
   making.own_number = numbers_.Has(ctx.session, r.ino);
-  making.former_number = (coherence_.Proved(ctx.session, ctx.opened, r.ino) & kOpenNumber) != 0;
+  making.former_number = (coherence_->Proved(ctx.session, ctx.opened, r.ino) & kOpenNumber) != 0;
   ASSIGN_OR_RETURN(const OpenReply made, OpMakeAhead(txn, making, *r.make, r.ino));
   if (made.created && r.make->set) {
     SetAttrRequest set;
@@ -116,7 +108,7 @@ Result<CommitReply> MetaServer::MakeAndCommit(Txn& txn, const OpCtx& ctx, const 
   return reply;
 }
 
-Task<Result<void>> MetaServer::AnnounceMade(const CommitRequest& r, const Touched& touched) {
+Task<Result<void>> Files::AnnounceMade(const CommitRequest& r, const Touched& touched) {
   const SessionId s = r.header.session;
   const InodeId dir = r.make->parent;
   numbers_.Used(s, r.ino);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/error.h"
-#include "meta/service/reply_codec.h"
+#include "meta/files/reply_codec.h"
 #include "meta/store/room.h"
 
 namespace stria {

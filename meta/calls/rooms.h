@@ -1,0 +1,16 @@
+// Rooms that exist once the store is loaded: calls come before that, and are told that the server is not ready.
+#pragma once
+
+#include "meta/backup/archive_keeper.h"
+#include "meta/survey/survey.h"
+#include "meta/upkeep/upkeep.h"
+
+namespace stria {
+
+struct LoadedRooms {
+  Upkeep* upkeep = nullptr;
+  Survey* survey = nullptr;
+  ArchiveKeeper* archives = nullptr;
+};
+
+}  // namespace stria

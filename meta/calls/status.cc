@@ -1,0 +1,75 @@
+// What status shows, the consistency check, and which files are meant.
+#include <algorithm>
+
+#include "meta/cluster/room_advice.h"
+#include "meta/ops/fsck.h"
+#include "meta/calls/admin_calls.h"
+
+namespace stria {
+namespace {
+
+constexpr size_t kMaxLostFiles = 100;  // in a status
+
+}  // namespace
+
+Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  CO_ASSIGN_OR_RETURN(const Damage damage, co_await rooms_->survey->DamageNow());
+  StatusReply s;
+  s.map = cluster_->state().Map();
+  s.files = core_->store().Count(Counter::kFiles);
+  s.directories = core_->store().Count(Counter::kDirectories);
+  s.stripes = core_->store().Count(Counter::kStripes);
+  s.live_bytes = core_->store().Count(Counter::kLiveBytes);
+  s.inline_bytes = core_->store().Count(Counter::kInlineBytes);
+  s.narrow_stripes = core_->store().Count(Counter::kNarrow);
+  s.crowded_stripes = core_->store().Count(Counter::kCrowded);
+  s.garbage_shards = core_->store().Count(Counter::kGarbageShards);
+  s.degraded_stripes = damage.degraded;
+  s.lost_stripes = damage.lost.size();
+  const bool named = sessions_->IsAdmin(r.header);  // files are named to admins only
+  if (named) {
+    CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(core_->store(), damage.lost, kMaxLostFiles, damage.gone));
+  }
+  s.repairs = rooms_->upkeep->repairer().Progress();
+  for (SessionId id : sessions_->table().All()) {
+    const SessionRecord& record = *sessions_->table().Find(id);
+    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now())});
+  }
+  s.repair_limit_bytes_per_s = static_cast<int64_t>(rooms_->upkeep->repairer().settings().limit_bytes_per_s);
+  s.node_loss = co_await rooms_->survey->NodeLossNow();
+  CO_ASSIGN_OR_RETURN(s.layouts, rooms_->survey->LackingRooms());
+  if (const auto& exposure = rooms_->survey->exposure()) {
+    s.thin_stripes = exposure->thin;
+    if (named) {
+      CO_ASSIGN_OR_RETURN(s.thin_files, ListFilesOf(core_->store(), exposure->some_thin, kMaxLostFiles));
+    }
+  }
+  s.advice = RoomAdvice(cluster_->state(), core_->Wall());
+  if (core_->room() != nullptr) {
+    for (Advice& a : core_->room()->Told()) s.advice.push_back(std::move(a));
+  }
+  s.removed = cluster_->state().removed().All();
+  co_return std::move(s);
+}
+
+Task<Result<FsckReply>> AdminCalls::Fsck(InodeRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
+  // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
+  co_return CheckStore(core_->store().kv());
+}
+
+// Whoever asks is told what listing directories would tell; an admin all.
+Task<Result<NamesReply>> AdminCalls::Names(NamesRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  Txn txn(core_->store());
+  CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, coherence_->NamesCtx(r.header), r.ino, r.after));
+  co_return NamesReply{std::move(page.paths), page.hidden, std::move(page.next)};
+}
+
+Task<Result<FilesReply>> AdminCalls::Files(FilesRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "is told which files these are"));
+  co_return co_await rooms_->survey->Files(std::move(r), rooms_->upkeep->scrubs().Progress());
+}
+
+}  // namespace stria
