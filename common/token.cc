@@ -1,10 +1,6 @@
-// The one-shot functions of libcrypto 3 fetch and allocate for every call; the plain SHA-256 ones,
-// with the keyed states made once, are ten times faster. They are not going away.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include "common/token.h"
+#include "common/token_hmac.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
+#include "common/token.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,46 +8,6 @@
 #include "common/codec.h"
 
 namespace stria {
-namespace token_internal {
-
-using Digest = std::array<uint8_t, SHA256_DIGEST_LENGTH>;
-
-// HMAC-SHA256 (RFC 2104) with both keyed states computed once.
-class Hmac {
- public:
-  explicit Hmac(const std::array<uint8_t, 32>& key) {
-    uint8_t pad[SHA256_CBLOCK] = {};
-    std::memcpy(pad, key.data(), key.size());
-    for (uint8_t& b : pad) b ^= 0x36;
-    SHA256_Init(&inner_);
-    SHA256_Update(&inner_, pad, sizeof pad);
-    for (uint8_t& b : pad) b ^= 0x36 ^ 0x5c;
-    SHA256_Init(&outer_);
-    SHA256_Update(&outer_, pad, sizeof pad);
-    OPENSSL_cleanse(pad, sizeof pad);
-  }
-  ~Hmac() {
-    OPENSSL_cleanse(&inner_, sizeof inner_);
-    OPENSSL_cleanse(&outer_, sizeof outer_);
-  }
-  Digest Of(std::string_view message) const {
-    Digest d;
-    SHA256_CTX c = inner_;
-    SHA256_Update(&c, message.data(), message.size());
-    SHA256_Final(d.data(), &c);
-    c = outer_;
-    SHA256_Update(&c, d.data(), d.size());
-    SHA256_Final(d.data(), &c);
-    return d;
-  }
-
- private:
-  SHA256_CTX inner_;
-  SHA256_CTX outer_;
-};
-
-}  // namespace token_internal
-
 namespace {
 
 using token_internal::Digest;
