@@ -60,10 +60,11 @@ TEST(DaemonFrame, ShutsDownOnceAtASignal) {
   EXPECT_EQ(d.shutdowns, 1);
 }
 
-// What systemd hears on its socket.
+// The messages that systemd gets on its socket.
 TEST(DaemonFrame, TellsWhenItServesAndWhenItStops) {
   BlockStopSignals();
-  const std::string path = "@stria-daemon-test-" + std::to_string(getpid());  // of no directory, whose path may be too long
+  // an abstract name: a directory's path may be too long
+  const std::string path = "@stria-daemon-test-" + std::to_string(getpid());
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);

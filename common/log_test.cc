@@ -104,7 +104,7 @@ TEST(LogFile, Rotates) {
   EXPECT_EQ(std::filesystem::file_size(file + ".1"), 90u);
   EXPECT_EQ(std::filesystem::file_size(file + ".2"), 90u);
   EXPECT_FALSE(std::filesystem::exists(file + ".3"));
-  // Another process logs there, too: nobody goes on in a file that was moved.
+  // Another process logs there, too: none goes on in a file that was moved.
   LogFile other(file, 100, 3);
   ASSERT_TRUE(other.Open().ok());
   for (int i = 0; i < 20; ++i) {

@@ -38,7 +38,7 @@ TEST(Printable, JsonIsAsPythonDecodesNames) {
   EXPECT_EQ(JsonQuoted("\xed\xb3\xbf"), R"("\udced\udcb3\udcbf")") << "a surrogate in the name is three bytes of it";
 }
 
-// Of every byte alone, and of all together: bash, sh and Python get back what went in.
+// For every byte alone, and for all together: bash, sh and Python get back the same bytes.
 std::string Output(const std::string& command) {
   std::string out;
   FILE* pipe = popen(command.c_str(), "r");

@@ -14,12 +14,12 @@
 namespace stria {
 namespace {
 
-// The device is a file here: what is written to it says that it was opened.
+// The device is a file here: its content shows that it was opened.
 class QuickWakeTest : public ::testing::Test {
  protected:
   QuickWakeTest() : device_(dir_.path() + "/cpu_dma_latency") { std::ofstream(device_).flush(); }
 
-  // Of which all come within `gap_ns` of each other.
+  // All of them come within `gap_ns` of each other.
   static int64_t Requests(QuickWake& wake, int64_t now_ns, int count, int64_t gap_ns) {
     for (int i = 0; i < count; ++i) wake.Note(now_ns += gap_ns);
     return now_ns;

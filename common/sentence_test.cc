@@ -5,7 +5,7 @@
 namespace stria {
 namespace {
 
-// Whatever goes wrong without a sentence of its own: people read one, and not a name out of the code.
+// For an error without a sentence of its own people read a sentence too, and not a name out of the code.
 TEST(Sentence, IsASentenceForPeople) {
   for (uint16_t n = 1; n < 256; ++n) {
     if (!IsKnownFsError(n)) continue;

@@ -69,7 +69,7 @@ TEST(AssignPieces, AgainstAllAssignments) {
       nearest += *std::ranges::max_element(p.local_bytes);
     }
     ASSERT_LE(o.most(), std::max(limit, total / hosts + largest));
-    // If everybody can stay at home, everybody does.
+    // If every piece can stay at home, it does.
     std::vector<size_t> home;
     for (const auto& p : pieces) home.push_back(std::ranges::max_element(p.local_bytes) - p.local_bytes.begin());
     if (Of(pieces, home, hosts).most() <= limit) ASSERT_EQ(o.local, nearest);
@@ -169,7 +169,7 @@ TEST(LocalBytes, CopiesCountWhereTheyAre) {
   EXPECT_EQ(LocalBytes(rows, 90, 20, {"n1", "n2", "n3"}), (std::vector<uint64_t>{10, 10, 0}));
 }
 
-// n1 is dead: what it had is local where a copy is, and decoded where none is.
+// n1 is dead: its data is local where a copy is, and decoded where none is.
 TEST(LocalBytes, OnlyWhatCanBeRead) {
   const std::vector<WhereRow> rows = {{0, 100, "data", "n1", "d1", "suspect", StripeId(1)},
                                       {100, 100, "data", "n2", "d1", "failed", StripeId(2)},

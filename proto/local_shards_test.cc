@@ -184,7 +184,7 @@ TEST(LocalShards, ReadsWhatItCanFromTheDisk) {
   });
 }
 
-// The network says what is wrong; ranges that are not in the shard are its affair as well.
+// The network read reports the fault; so it does for ranges that are not in the shard.
 TEST(LocalShards, RefusalsComeFromTheNetwork) {
   RunTest([](Executor* ex) -> Task<void> {
     FakeShards shards;
@@ -234,7 +234,7 @@ TEST(LocalShards, WithoutTheServerThereIsTheNetwork) {
       co_await Sleep(10 * kMillisecond);
     }
     EXPECT_EQ(connector.stats().local_bytes, 65536u);
-    // What was open is forgotten with the server.
+    // Open descriptors are forgotten with the server.
     server = nullptr;
     const int far = network.items;
     for (int i = 0; i < 500 && network.items == far; ++i) {
@@ -245,7 +245,7 @@ TEST(LocalShards, WithoutTheServerThereIsTheNetwork) {
   });
 }
 
-// A deleted shard's space is free only when nobody has it open.
+// A deleted shard's space is free only when no reader has it open.
 TEST(LocalShards, DeletedShardsAreClosedSoon) {
   RunTest([](Executor* ex) -> Task<void> {
     FakeShards shards;

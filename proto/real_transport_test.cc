@@ -409,7 +409,7 @@ TEST(BulkTransport, CallsPassOverAConnectionThatRests) {
   });
 }
 
-// Whatever strangers send, others are served.
+// Whatever strangers send, clients are served.
 TEST(BulkTransport, GarbageHarmsNobody) {
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;
@@ -433,7 +433,7 @@ TEST(BulkTransport, GarbageHarmsNobody) {
   });
 }
 
-// Who says half of the greeting and goes takes nobody's place.
+// A peer that sends half of the greeting and goes takes up no connection.
 TEST(BulkTransport, WhoGoesInTheMiddleOfTheGreetingIsGone) {
   RunTest([](Executor* ex) -> Task<void> {
     EchoDispatcher echo;

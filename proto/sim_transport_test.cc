@@ -22,7 +22,7 @@ using random_messages::Same;
 
 constexpr char kAddress[] = "n1:7000";
 
-// Answers "slept" after a while; counts what it began and finished.
+// Answers "slept" after a while; counts its begun and finished calls.
 class SleepyDispatcher final : public Dispatcher {
  public:
   Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override {
@@ -166,7 +166,7 @@ TEST_F(SimNetworkTest, LostMessagesEndAtTheDeadline) {
   faults.drop_reply_ppm = 1'000'000;
   net_.SetFaults(faults);
   EXPECT_EQ(Call("/x").code(), FsError::kDeadline);
-  EXPECT_EQ(sleepy_.finished, 1);  // executed all the same
+  EXPECT_EQ(sleepy_.finished, 1);  // executed nevertheless
 }
 
 TEST_F(SimNetworkTest, DuplicatesAreExecutedTwiceAndAnsweredOnce) {

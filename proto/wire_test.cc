@@ -36,7 +36,7 @@ WireMessage Pieces(Random& rng, const std::string& bytes) {
   return m;
 }
 
-// What the tests do with a type of message. Templates with little in them: there are many types.
+// The tests' operations on a type of message. Small templates, because there are many types.
 struct MessageType {
   const char* name;
   int members;

@@ -147,7 +147,7 @@ class BackgroundGateTest : public ::testing::Test {
   struct Rates {
     uint64_t others = 0, background = 0;  // bytes
   };
-  // `flagged`: what the background readers say they are.
+  // `flagged`: the background readers say that they are background.
   Rates Run(uint64_t readers, uint64_t background_readers, bool flagged, int64_t run_ns = kRunNs) {
     Rates out;
     TaskScope scope;

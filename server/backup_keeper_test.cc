@@ -97,7 +97,7 @@ class BackupKeeperTest : public testing::Test {
   std::vector<std::unique_ptr<SimDisk>> sim_;
 };
 
-// Against a map, with power cuts: what was put is there, whole; what was deleted may be there again.
+// Against a map, with power cuts: put objects are there, whole; deleted ones may be there again.
 TEST_F(BackupKeeperTest, KeepsWhatItWasGiven) {
   std::map<std::string, std::string> want;
   int names = 0;

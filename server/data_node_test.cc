@@ -116,10 +116,10 @@ struct SimMachine {
   std::string name = "n1";
   FakeAdmin admin;
   std::set<size_t> broken;  // disks that cannot be used
-  std::set<size_t> unmounted;  // whose directory is empty
+  std::set<size_t> unmounted;  // disks whose directory is empty
 };
 
-// Nobody is there.
+// No server answers there.
 class NoMeta final : public MetaConnector {
  public:
   NoMeta() : meta_({}) {}
@@ -244,7 +244,7 @@ TEST(DataNodeTest, AnEmptyDirectoryIsNoNewDiskWhileTheClusterKnowsOneThere) {
   machine.AddDisk(2);
   machine.unmounted = {1};
   FakeMeta meta(TestMap());
-  TargetInfo known;  // what it says of the second disk, as of the last
+  TargetInfo known;  // the last answer about the second disk
   known.id = TargetId(2);
   known.node = NodeId(1);
   known.disk_uuid = Uuid{8, 8};
@@ -381,7 +381,7 @@ TEST(DataNodeTest, ADiskCarriedToAnotherNodeIsTakenAlong) {
     to->node_uuids = 300;
     ASSERT_TRUE(to->Start(&connector).ok());
     ex.RunFor(3 * kSecond);
-    // n2 is what it was; n3 is new although its only disk was another's.
+    // n2 is the same as before; n3 is new although its only disk was another's.
     EXPECT_EQ(meta.hello.uuid, (Uuid{5, to == &two ? 201u : 301u}));
     EXPECT_EQ(meta.hello.disks.at(0).uuid, to->uuids[0]);
     EXPECT_EQ(meta.hello.disks.at(0).label, "d0") << "of its new slot";

@@ -101,7 +101,7 @@ TEST(ReindexTest, FindsEveryWholeShardAgain) {
     SimDisk disk(sim.disk_media);
     MemKv kv(sim.kv_media);
     const ReindexResult r = RunSim(ex, Reindex(&disk, &kv, &sim.pool, Uuid{7, 9})).value();
-    EXPECT_EQ(r.damaged, 3u);  // 33, 50, and 10 whose file is gone
+    EXPECT_EQ(r.damaged, 3u);  // 33, 50, and 10, which has no file
     ASSERT_EQ(r.unproved.size(), 1u);
     EXPECT_EQ(r.unproved[0].shard, ShardId(999));
     EXPECT_EQ(RunSim(ex, Reindex(&disk, &kv, &sim.pool, Uuid{7, 9})).code(), FsError::kNotEmpty);

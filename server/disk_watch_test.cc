@@ -1,5 +1,5 @@
-// Disks that go away under a running data server, and what comes in their place. Directories stand for them: one that is
-// renamed is seen as one that is unmounted.
+// Disks that go away under a running data server, and disks in their place. Directories stand for them: a renamed one looks
+// like an unmounted one.
 #include "server/disk_watch.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ class Process {
       return meta.beat.disks.size() > i && meta.beat.disks[i].absent && meta.beat.disks[i].problem.find(text) != std::string::npos;
     });
   }
-  // What the metadata server says of disk `i`. The node knows it when this is done.
+  // The metadata server's word about disk `i`. The node knows it when this is done.
   Task<void> SetState(size_t i, Uuid disk, TargetState state) {
     TargetInfo t;
     t.id = TargetId(static_cast<uint32_t>(i + 1));

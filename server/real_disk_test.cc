@@ -123,7 +123,7 @@ Task<void> ReindexRun(Process* p) {
   co_await ExpectShards(store);
 }
 
-// A raw shard's file is its bytes; packed ones, and who may not read, get none.
+// A raw shard's file is its bytes; there is none for packed shards, or for callers who may not read.
 Task<void> LocalRun(Process* p) {
   ShardStore* store = co_await p->OpenStore();
   constexpr uint64_t kLength = 700'001;

@@ -155,7 +155,8 @@ TEST_F(RebuildTest, WhatItWritesYieldsToOthers) {
   EXPECT_EQ(gate.stats().background_bytes, 2 * columns_[0].size());
 }
 
-// Within seconds, although each of the columns may be asked for first. What has a silent node's columns alone fails as soon.
+// Within seconds, although each of the columns may be asked for first. A range that only a silent node's columns have fails as
+// soon.
 TEST_F(RebuildTest, DoesNotWaitForTheSilent) {
   const Layout layout = MakeLayout(3, 2, Codec::kCauchy);
   for (const bool disk : {false, true}) {
@@ -199,7 +200,7 @@ TEST_F(RebuildTest, ParityIsCompared) {
       for (const Column& c : grant.info.columns) total += c.length;
       EXPECT_EQ(r->bytes_read, total);
 
-      // A column that is whole, but not what the record says: an older or a strange one.
+      // A column that is whole, but differs from the record: an older or a strange one.
       const auto column = static_cast<uint16_t>(std::find_if(columns_.begin(), columns_.end(), [](const auto& c) {
                                                   return !c.empty();
                                                 }) - columns_.begin());
@@ -312,7 +313,7 @@ TEST_F(RebuildTest, DoneTwiceIsDoneOnce) {
   EXPECT_EQ(again.bytes_read, 0u);
 }
 
-// Parity of columns that had none: it names the new shard as its own, and nobody knows its digest.
+// Parity of columns that had none: it names the new shard as its own, and its digest is not known.
 TEST_F(RebuildTest, ParityIsMadeForTheFirstTime) {
   for (const auto& [codec, m] : std::vector<std::pair<Codec, uint8_t>>{{Codec::kXor, 1}, {Codec::kVandermonde, 2}}) {
     Layout layout = MakeLayout(4, m, codec);

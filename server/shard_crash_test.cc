@@ -1,5 +1,5 @@
-// Random work on one simulated disk with crashes at random moments. What was sealed and not deleted is
-// there, whole; nothing wrong is ever read; what is left over is removed; the counts are exact.
+// Random work on one simulated disk with crashes at random moments. Sealed shards that were not deleted are there, whole;
+// nothing wrong is ever read; leftovers are removed; the counts are exact.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -173,7 +173,7 @@ class Workload {
       ASSERT_NE(m.state, State::kDeleted) << id;
       ASSERT_TRUE(got.ok() || Excused(got.error())) << id << ": " << got.error();
       if (got.ok()) ASSERT_TRUE(Flat(got->bytes) == BytesOf(id, m.length)) << id;
-      m.state = State::kSealed;  // if its reply was lost, it is there all the same
+      m.state = State::kSealed;  // if its reply was lost, it is there nevertheless
       used += m.length;
       ++shards;
       if (record->kind == ShardKind::kRaw) raw_files[RawShardName(id)] = true;

@@ -330,8 +330,8 @@ TEST_F(ShardStoreTest, ADiskIsOpenedAlthoughASegmentCannotBeRead) {
   EXPECT_EQ(ReadCode(3, 1000), FsError::kNoSuchShard);
 }
 
-// Of an index of before there was anything to be found in segments, deleted shards do not come back; where the place to look
-// from is damaged, all of them are looked through.
+// With an index from before segments could tell, deleted shards do not come back; where the place to look from is damaged, all
+// segments are looked through.
 TEST_F(ShardStoreTest, SegmentsAreLookedThroughFromAKnownPlace) {
   for (uint64_t id = 1; id <= 3; ++id) Put(id, 1000);
   EXPECT_TRUE(Run(store()->Delete({ShardId(2)})).ok());

@@ -85,7 +85,7 @@ class SimStore {
     kv.reset();
     disk.reset();
   }
-  // REQUIRES: nobody uses the store.
+  // REQUIRES: no task uses the store.
   void Crash(Random& rng, bool power_cut) {
     Stop();
     disk_media->Crash(rng, power_cut);

@@ -109,7 +109,7 @@ TEST(Checksum, FirstBadBlockFindsDamageAndMisdirection) {
   EXPECT_EQ(FirstBadBlock(shard, 3, data.subspan(3 * kChecksumBlockBytes), all.subspan(3)), 3u);
 }
 
-// Whatever part of a range is at hand, its blocks can be checked, and no bit of it be wrong.
+// With any part of a range at hand, its blocks can be checked, and no bit of it may be wrong.
 TEST(Checksum, PartsOfBlocksAreCheckedAgainstTheWholeBlocksChecksum) {
   Random rng(14);
   const ShardId shard(77);

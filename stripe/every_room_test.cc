@@ -1,5 +1,5 @@
-// Every layout in every room, from all of it to a single disk: nodes and disks up, away, given up, being emptied, full.
-// What is right is worked out here by trying all ways, with nothing of how placement goes about it.
+// Every layout in every room, from all of it to a single disk: nodes and disks up, away, given up, being emptied, full. The
+// right answers are worked out here by trying all ways, without placement's code.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -248,7 +248,7 @@ TEST(EveryRoom, FromAllToOne) {
     EXPECT_EQ(placed.ok(), !room.none);
     if (!placed.ok()) EXPECT_EQ(placed.code(), FsError::kTooFewDomains);
   }
-  // What is away may be back; what is being emptied is not expected.
+  // Nodes that are away may be back; disks that are being emptied are not expected.
   ClusterView view;
   for (uint32_t n = 1; n <= 5; ++n) view.targets.push_back(MakeDisk(n, 1, n == 2 ? Disk::kAway : Disk::kUp));
   EXPECT_EQ(ToldOf(RoomFor(view, *ParseLayout("raid5:4+1"), false), "are"),

@@ -36,7 +36,7 @@ StripeShape Gathered(std::vector<uint64_t> columns, uint8_t m) {
   return s;
 }
 
-// What fold_plan.h promises, counted the slow way.
+// The promises of fold_plan.h, counted the slow way.
 void ExpectLegal(const std::vector<FoldUnit>& units, FoldKind kind, const std::vector<FoldGroup>& groups,
                  FoldRule rule = FoldRule::kTight) {
   std::set<size_t> taken;
@@ -101,7 +101,7 @@ TEST(FoldPlan, NotWhatIsMuchShorter) {
   ExpectLegal(units, kFourPlusOne, groups);
 }
 
-// If nothing better comes: what is clearly less than now.
+// If nothing better comes: a group that takes clearly less than now.
 TEST(FoldPlan, WhatHasWaitedLongTakesWhatThereIs) {
   std::vector<FoldUnit> units;
   for (uint32_t n = 1; n <= 4; ++n) units.push_back(Unit(n, {{n, (8 + 3 * n) * kMiB / 20}}));

@@ -17,8 +17,8 @@ BufferChain Chain(const std::vector<uint8_t>& bytes, uint64_t at, uint64_t n) {
   return BufferChain(Buffer::Copy({bytes.data() + at, n}));
 }
 
-// One read of a part, by somebody who knows `memory` and reads from `disk`. What is returned is what the reader at the other
-// end is sent; nullopt if the check here failed.
+// One read of a part by a server that has `memory` and reads from `disk`. Returns the bytes that the reader at the other end is
+// sent; nullopt if the check here failed.
 struct Part {
   BufferChain bytes;
   LeftOut left_out;
@@ -90,7 +90,7 @@ TEST(GrainMemory, TheSecondReadOfAPageReadsThePage) {
     const uint64_t head = 3 * kGrainBytes, tail = length - 4 * kGrainBytes;
     EXPECT_EQ(ReadPart(memory, disk, table, shard, begin, length, head, tail)->read, length);
     EXPECT_EQ(ReadPart(memory, disk, table, shard, begin, length, head, tail)->read, kGrainBytes);
-    // Others of the block, too; what is no whole grain is read.
+    // Other grains of the block, too; a part that is no whole grain is read.
     EXPECT_EQ(ReadPart(memory, disk, table, shard, begin, length, 100, length - 200)->read, kGrainBytes);
     EXPECT_EQ(ReadPart(memory, disk, table, shard, begin, length, kGrainBytes - 1, length - kGrainBytes - 1)->read, 2 * kGrainBytes);
     EXPECT_EQ(ReadPart(memory, disk, table, shard, begin, length, length - 1, 0)->read, (length - 1) % kGrainBytes + 1) << "its end";
@@ -141,7 +141,7 @@ TEST(GrainMemory, WhatWasUsedLongestAgoGivesWay) {
   learn(9);
   EXPECT_FALSE(knows(2));
   for (const uint64_t shard : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_TRUE(knows(shard)) << shard;
-  learn(9);  // again: takes nobody's place
+  learn(9);  // again: takes no other's place
   for (const uint64_t shard : {1, 3, 4, 5, 6, 7, 8, 9}) EXPECT_TRUE(knows(shard)) << shard;
 }
 

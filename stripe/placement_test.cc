@@ -75,7 +75,7 @@ void ExpectLegal(const ClusterView& view, const Layout& layout, const PlaceReque
       available.insert(DomainOf(view, t.target, layout.domain));
     }
   }
-  const bool crowded = available.size() < layout.m + 1u;  // what is so then: every_room_test.cc
+  const bool crowded = available.size() < layout.m + 1u;  // every_room_test.cc covers this case
   ASSERT_EQ(p.m, layout.m);
   std::set<std::pair<uint32_t, uint64_t>> in_group;
   std::set<uint64_t> in_stripe;

@@ -89,7 +89,7 @@ bool Unavailable(const ReadOptions& options, ColumnIndex c) {
   return std::find(options.unavailable.begin(), options.unavailable.end(), c) != options.unavailable.end();
 }
 
-// What a read of the marked positions of each column has to come to, worked out a byte at a time.
+// The right result of a read of the marked positions of each column, worked out a byte at a time.
 struct Oracle {
   uint64_t fetch_bytes = 0;
   std::vector<Flags> lost;  // by column, position
@@ -239,7 +239,7 @@ TEST(ReadPlan, RandomColumnReadsGiveTheShard) {
   }
 }
 
-// A reader finds columns bad one after the other and fetches only what it does not have yet.
+// A reader finds columns bad one after the other and fetches only missing ranges.
 TEST(ReadPlan, ReplanningFetchesOnlyWhatIsMissing) {
   CodecSet codecs;
   for (uint64_t seed = 1; seed <= 200; ++seed) {

@@ -470,7 +470,7 @@ TEST(PlanRepairsRandom, HealsWithinTheRules) {
       in_flight.erase(in_flight.begin(), in_flight.begin() + ends);
     }
     ASSERT_TRUE(in_flight.empty()) << "does not come to an end";
-    // What is not healed is accounted for.
+    // Stripes that are not healed are accounted for.
     const RepairPlan rest = PlanRepairs(w.view, w.health, budget, {});
     std::set<StripeId> named(rest.homeless.begin(), rest.homeless.end());
     for (const auto& list : {rest.unrepairable, rest.waiting}) {

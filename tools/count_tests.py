@@ -23,7 +23,7 @@ def read_events(path):
 
 
 def count_run(events, exit_code, cut):
-    """(number that passed, names that failed) of one run; what the cut left out is neither."""
+    """(number that passed, names that failed) of one run; tests left out by the cut are neither."""
     passed, failed, configured = 0, [], set()
     for event in events:
         ident = event.get("id", {})

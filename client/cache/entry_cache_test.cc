@@ -124,7 +124,7 @@ TEST_F(Entries, AListingWithAGapOrAChangeDoesNotCount) {
   EXPECT_FALSE(c.IsWhole(kDir, kGen));
 
   c.Listed(kDir, 0, {Entry("a", 1, 5)}, false, kGen);
-  c.Revoked(kDir, "b");  // somebody else's
+  c.Revoked(kDir, "b");  // another client's change
   c.Listed(kDir, 5, {}, true, kGen);
   EXPECT_FALSE(c.IsWhole(kDir, kGen));
 
@@ -137,7 +137,7 @@ TEST_F(Entries, AGenerationKnowsNothingOfTheOneBefore) {
   c.Remember(kDir, "a", InodeId(1), kGen);
   EXPECT_EQ(c.Find(kDir, "a", kGen + 1), std::nullopt);
   EXPECT_EQ(c.Find(kDir, "b", kGen + 1), std::nullopt);
-  EXPECT_EQ(c.LastKnown(kDir, "a"), Known(InodeId(1)));  // for what is shown when nobody answers
+  EXPECT_EQ(c.LastKnown(kDir, "a"), Known(InodeId(1)));  // for listings when no server answers
   c.Remember(kDir, "c", InodeId(3), kGen + 1);
   EXPECT_EQ(c.Find(kDir, "a", kGen + 1), std::nullopt);
   EXPECT_EQ(Find("a"), std::nullopt);
@@ -169,7 +169,7 @@ TEST_F(Entries, TheLeastUsedDirectoryGoes) {
   EXPECT_FALSE(c.IsWhole(kDir, kGen));
 }
 
-// A server's directories that change, with this client told or not; what is known is right.
+// A server's directories that change, with this client told or not; what the cache knows must be right.
 TEST(EntriesRandom, WhatIsKnownIsTrue) {
   Random rng(5);
   EntryCache c(60);

@@ -157,7 +157,7 @@ TEST_F(KernelCacheTest, ASizeIsToldWithTheLastByte) {
     told_node = node;
     told_last = static_cast<uint64_t>(last);
     told_byte = byte;
-    return -ENOENT;  // is not asked again: who does not know the inode is told its size with it
+    return -ENOENT;  // not asked again: a kernel that does not know the inode is told its size with it
   });
   loop_.Run([&] { return cache.SizeGrew(InodeId(7), 99, 'x'); });  // nothing is mounted
   EXPECT_EQ(told_node, 0u);

@@ -97,7 +97,7 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_EQ(p.config.uid, 1000u);
   EXPECT_EQ(p.config.gid, 100u);
   EXPECT_FALSE(Has(p.config, "relatime") || Has(p.config, "uid=1000"));
-  // mount(8) gives "-o dev,suid" to nobody.
+  // mount(8) does not pass "-o dev,suid" on.
   EXPECT_TRUE(Has(p.config, "dev") && Has(p.config, "suid"));
   p = ParseAs("mount.fuse.stria", {"pc1:/a", "/d", "-o", "rw,noexec,nosuid,nodev,user"});
   EXPECT_FALSE(Has(p.config, "dev") || Has(p.config, "suid"));
@@ -118,7 +118,7 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_TRUE(p.config.verb == MountVerb::kRemount && !p.config.read_only);
 }
 
-// Every option of mount(8) that is of no one filesystem is taken. What goes on to libfuse is what libfuse 3.14 knows.
+// Every option of mount(8) for any filesystem is taken. Options that libfuse 3.14 knows go on to it.
 TEST(MountConfig, OptionsOfAnyFilesystem) {
   for (const char* option :
        {"defaults", "auto", "noauto", "user", "user=joe", "nouser", "users", "nousers", "owner", "noowner", "group", "nogroup",

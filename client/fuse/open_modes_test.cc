@@ -18,7 +18,7 @@ TEST(OpenModes, FirstWithABackingThenAllOfThatVersion) {
   EXPECT_FALSE(m.MayBegin(kIno));
   EXPECT_EQ(m.Enter(kIno, false, 10), (OpenedAs{OpenMode::kThrough, 3}));
   EXPECT_EQ(m.Enter(kIno, false, 10), (OpenedAs{OpenMode::kThrough, 3}));
-  // It has changed: whoever opens it now reads what it is now, though the kernel wants to hear of the backing.
+  // The file has changed: a new open reads the new bytes, though the kernel wants to hear of the backing.
   EXPECT_EQ(m.Enter(kIno, false, 11), (OpenedAs{OpenMode::kBeside, 3}));
   EXPECT_EQ(m.Enter(kIno, false, std::nullopt), (OpenedAs{OpenMode::kBeside, 3}));  // others may be changing it
   EXPECT_EQ(m.Leave(kIno, OpenMode::kThrough), std::nullopt);
@@ -45,7 +45,7 @@ TEST(OpenModes, WritersAreRefusedWhileItIsReadPastUsAndKeepItFromBeginning) {
   EXPECT_TRUE(m.MayBegin(kIno));
 }
 
-// What the kernel checks (fs/fuse/iomode.c), for all orders in which files are opened and closed.
+// The kernel's checks (fs/fuse/iomode.c), for all orders in which files are opened and closed.
 TEST(OpenModes, TheKernelsRulesHoldWhateverIsOpened) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Random random(seed);

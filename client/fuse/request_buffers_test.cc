@@ -63,7 +63,7 @@ TEST(RequestBuffers, TakeWaitsForOneToComeBackButNotForEver) {
   auto b = pool.Take();
   other.join();
   EXPECT_EQ(b.get(), where);
-  auto c = pool.Take();  // nobody gives one back
+  auto c = pool.Take();  // no buffer comes back
   EXPECT_NE(c.get(), where);
 }
 

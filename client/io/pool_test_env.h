@@ -1,4 +1,4 @@
-// For tests of this folder: a pool of stripes over the fake cluster, and what must be true of bytes that were written.
+// For tests of this folder: a pool of stripes over the fake cluster, and checks of written bytes.
 #pragma once
 
 #include <gtest/gtest.h>

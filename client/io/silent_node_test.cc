@@ -1,5 +1,5 @@
-// A data server that falls silent: packets vanish, nothing refuses. Readers and writers go on without it within
-// seconds and keep away from it until it is heard again; what is only slow is waited for.
+// A data server that falls silent: packets vanish, nothing refuses. Readers and writers go on without it within seconds and
+// keep away from it until it is heard again; they wait for servers that are only slow.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ class Silent : public PoolEnv {
     layout = l;
     source = std::make_unique<CountingSource>(stripes->SourceFor(InodeId(9), layout));
   }
-  // What it took; all is durable, with full m.
+  // The time it took; all is durable, with full m.
   int64_t WriteDurably(uint64_t bytes) {
     const BufferChain payload = RandomPayload(rng, bytes);
     const int64_t began = ex.NowNs();
@@ -231,7 +231,7 @@ TEST(SlowNodes, WithBusyDisksAreWaitedFor) {
   EXPECT_EQ(env.abandoned(), 0u);
 }
 
-// One alone takes longer for everything than anybody would wait: it is given up a few times, then it is known.
+// One server alone takes longer for everything than any call would wait: it is given up a few times, then it is known.
 TEST(SlowNodes, OneThatIsTakenForSilentIsSoonGivenMoreTime) {
   Silent env(9);
   env.check = false;
@@ -254,7 +254,7 @@ TEST(Silence, OnlyWhatIsOwedCanBeMissed) {
   s.Ended();
   EXPECT_FALSE(s.InDoubt(Silence::kPatienceNs));
   EXPECT_TRUE(s.InDoubt(500 * kMillisecond + Silence::kPatienceNs));
-  s.Ended();  // nobody waits any more
+  s.Ended();  // no call waits any more
   EXPECT_FALSE(s.InDoubt(100 * kSecond));
   s.Failed(100 * kSecond);
   EXPECT_TRUE(s.WantsProbes(100 * kSecond));

@@ -213,7 +213,7 @@ TEST(StripeReader, CorruptionIsReportedAndNotSeen) {
   ASSERT_EQ(env.bad.size(), 1u);
   EXPECT_EQ(env.bad[0].column, ColumnIndex(2));
   EXPECT_EQ(env.bad[0].reason, FsError::kChecksum);
-  // Nothing but the parity was fetched besides what was asked for.
+  // Besides the requested bytes only the parity was fetched.
   EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), layout.stripe_bytes + layout.stripe_bytes / 4);
 }
 
@@ -225,14 +225,14 @@ TEST(StripeReader, FetchesOnlyTheBytesItNeeds) {
   EXPECT_EQ(env.Read(w.info, 300'000, 100).size(), 100u);
   EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), 100u);
   EXPECT_EQ(env.cluster.Total().reads, 1u);
-  // What is decoded takes whole blocks of the others.
+  // Decoding takes whole blocks of the other columns.
   env.cluster.FlipBit(w.info.columns[1].shard, 38'000);  // beside the bytes wanted, in their block
   EXPECT_EQ(env.Read(w.info, 300'000, 100), Part(BytesOf(payload), 300'000, 100));
   EXPECT_EQ(env.bad.size(), 1u);
   EXPECT_EQ(env.reader.stats().tally.fetched_bytes(), 200u + 4 * kChecksumBlockBytes);
 }
 
-// A part of two columns was asked for, one is bad: whole blocks are asked for instead, whatever has come before.
+// A part of two columns was asked for, one is bad: whole blocks are asked for instead, whatever has arrived before.
 TEST(StripeReader, AsksForWholeBlocksWhenItHasToDecode) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -254,7 +254,7 @@ TEST(StripeReader, AsksForWholeBlocksWhenItHasToDecode) {
   }
 }
 
-// An answer that comes after all, while others race it, is as good as ever.
+// A late answer, while others race it, is as good as any.
 TEST(StripeReader, ALateAnswerToATrimmedReadCounts) {
   IoEnv env(31);
   const Layout layout = MakeLayout(1, 4, 1, kDefaultUnitBytes, 4);
@@ -285,7 +285,7 @@ TEST(StripeReader, NothingIsAskedTwiceWhereNothingCanTakeItsPlace) {
   EXPECT_TRUE(env.bad.empty());
 }
 
-// What needs no decoding comes in the memory that it was received in; what does comes right all the same.
+// Bytes that need no decoding stay in the memory that they were received in; decoded ones are right nevertheless.
 TEST(StripeReader, SharesWhatNeedsNoDecoding) {
   constexpr uint64_t kSeed = 29;
   SCOPED_TRACE(kSeed);
@@ -348,7 +348,7 @@ TEST(StripeReader, TooManyLossesSayWhatIsGone) {
   env.Read(w.info, 0, layout.stripe_bytes, &error);
   EXPECT_EQ(error.code, FsError::kIo);
   EXPECT_NE(error.message.find("stripe " + std::to_string(w.info.id.v)), std::string::npos) << error;
-  // What is left can still be read.
+  // The rest can still be read.
   EXPECT_EQ(env.Read(w.info, 128 * kKiB, 64 * kKiB, &error).size(), 64 * kKiB) << error;
 }
 
@@ -378,7 +378,7 @@ TEST(StripeReader, UnreachableNodesAreNotLoss) {
   env.Read(w.info, 0, 1000, &error);
   EXPECT_EQ(error.code, FsError::kUnavailable) << error;
   EXPECT_GT(env.ex.NowNs() - before, 15 * kSecond);
-  // Once the map says that one is down, nobody waits for the other to be enough.
+  // Once the map says that one server is down, the other alone is not waited for.
   for (uint16_t c : {0, 1})
     env.cluster.SetState(env.cluster.NodeOf(w.info.columns[c].target), NodeState::kDown);
   env.peers.SetMap(env.cluster.Map());

@@ -1,4 +1,4 @@
-// WriteAll, StripePool, health; and what is left when everything is destroyed.
+// WriteAll, StripePool, health; and the state when everything is destroyed.
 #include <gtest/gtest.h>
 
 #include "client/io/health.h"
@@ -165,7 +165,7 @@ TEST(WriteAll, WaitsForDisksAsLongAsItMay) {
   EXPECT_LE(env.ex.NowNs() - start, options.timeout_ns);
   EXPECT_GE(env.ex.NowNs() - start, options.timeout_ns - 2 * kSecond);
   EXPECT_LT(source.asked, 80) << "each of two workers about once a second, and a few times at the beginning";
-  // Who was told already asks once more.
+  // A writer that was told already asks once more.
   options.place_timeout_ns = 0;
   start = env.ex.NowNs();
   EXPECT_EQ(RunSim(env.ex, WriteAll(env.io, source, layout, payload, options)).code(), FsError::kTooFewDomains);

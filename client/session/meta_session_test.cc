@@ -129,7 +129,7 @@ TEST(MetaSession, GivesUpAfterTheTimeout) {
   EXPECT_FALSE(env.session.overdue());
 }
 
-// Whether it was done is asked until that is known; what was not done is not done later.
+// The session asks for the outcome until it knows it; a change that was not done is not done later.
 TEST(MetaSession, KnowsWhatBecameOfAMutation) {
   for (const bool done : {false, true}) {
     SCOPED_TRACE(done);
@@ -172,7 +172,7 @@ TEST(MetaSession, MutationsHappenOnce) {
     }
     EXPECT_EQ(env.meta.log(), want);
     EXPECT_EQ(env.session.generation(), 1u);
-    // What was answered and is durable is not kept for us.
+    // Answered and durable changes are not kept.
     env.meta.faults = {};
     env.ex.RunFor(20 * kSecond);
     ASSERT_TRUE(env.Unlink("last").ok());
@@ -209,8 +209,8 @@ TEST(MetaSession, ReplaysWhatARestartLost) {
   }
 }
 
-// What is given back with a name is given back in the term of the server in which the session had it: after a restart it
-// has claimed what it holds, which may be that again.
+// A lease given back with a name is given back in the term of the server in which the session had it: after a restart the
+// session has claimed its leases, perhaps this one again.
 template <class Req>
 void GivesNothingBackAfterARestart(Task<Result<NodeReply>> (MetaService::*method)(Req)) {
   for (const bool answered : {true, false}) {
@@ -376,7 +376,7 @@ TEST(MetaSession, EachChangeOnceWhateverIsLostWhenItComesBack) {
   }
 }
 
-// What a release says is of before: what is held since then has been claimed.
+// A release tells of an earlier time: the present leases have been claimed since then.
 TEST(MetaSession, NothingIsGivenBackThatWasHeldBefore) {
   Env env(3);
   ASSERT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
@@ -566,7 +566,7 @@ TEST(MetaSession, ClosesAndStops) {
   EXPECT_LE(env.session.LeaseLeftNs(), 0);
 }
 
-// A crash: everything is destroyed in the middle of whatever it was doing.
+// A crash: everything is destroyed in the middle of its work.
 TEST(MetaSession, CanBeDestroyedAtAnyPoint) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);

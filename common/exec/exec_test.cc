@@ -70,7 +70,7 @@ TEST(Exec, TimeoutDestroysTheLoser) {
   });
 }
 
-// The task's end and the timer's in every order, also when both are about to resume who waits.
+// The task's end and the timer's in every order, also when both are about to resume the waiting coroutine.
 TEST(Exec, TimeoutAndEndAtTheSameMoment) {
   int in_time = 0, late = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -58,7 +58,7 @@ TEST(Help, WhoBringsWorkDoesItAndWhatFollows) {
           *where = std::this_thread::get_id();
           *r = true;
         }(&after_yield, &ran));
-        // Not what others post, which may wait for this thread.
+        // Not posts of other threads, which may wait for this thread.
         loop.executor.Post([&] { in_post = std::this_thread::get_id(); });
       });
       while (!ran) std::this_thread::yield();

@@ -66,7 +66,7 @@ Task<void> FileWork(World& w, Random& rng, const std::string& name) {
   } else if (w.disk->OpenForRead(name).ok() == false) {
     EXPECT_TRUE(want.empty());
   }
-  // What was read is checked on the compute pool, which shares the bytes.
+  // The compute pool checks the read bytes, and shares them.
   auto back = co_await w.disk->Read(name, 0, 1 << 22);
   if (back.code() == FsError::kNoEnt) {
     EXPECT_TRUE(want.empty());
@@ -88,7 +88,7 @@ Task<void> KvWork(World& w, Random& rng, const std::string& key) {
   EXPECT_TRUE(there);
 }
 
-// Waits that end early: their work goes on and must hurt nobody.
+// Waits that end early: their work goes on and must do no harm.
 Task<void> CancelWork(World& w, Random& rng, const std::string& name) {
   const auto timeout = static_cast<int64_t>(rng.Below(300)) * kMicrosecond;
   auto r = co_await WithTimeout(timeout, w.disk->Write(name, 0, Bytes(std::string(50'000, 'c'))));

@@ -131,7 +131,7 @@ TEST_F(PosixDiskTest, StoredIsWhatTheNameLeadsTo) {
   EXPECT_EQ(RunSim(ex_, disk_->ReadStored("../a", 0, 1)).code(), FsError::kBadRequest);
 }
 
-// Past the page cache, where that can be: the same bytes, whatever the range and whatever is not written back yet.
+// Past the page cache, where possible: the same bytes, for any range, and with any bytes not written back yet.
 TEST_F(PosixDiskTest, LargeReadsAreOfWhatWasWritten) {
   Random rng(3);
   for (const uint64_t size : {uint64_t{4096 * 100}, uint64_t{500'001}, uint64_t{1'048'577}}) {
@@ -215,7 +215,7 @@ TEST_F(PosixDiskTest, WriteAndSyncTellsWhichOfThemFailed) {
   done = write("a");
   EXPECT_TRUE(done.write.ok());
   EXPECT_EQ(done.sync.code, FsError::kDiskFailed);
-  done = write("a");  // what was written since the last good sync may be gone
+  done = write("a");  // writes since the last good sync may be gone
   EXPECT_TRUE(done.write.ok());
   EXPECT_EQ(done.sync.code, FsError::kDiskFailed);
   fail_fsync = {EIO, 1};
@@ -281,8 +281,8 @@ TEST_F(PosixDiskTest, ALeftoverTemporaryFileIsHarmless) {
   EXPECT_FALSE(fs::exists(dir_.path() + "/a.new~"));
 }
 
-// Writes past the page cache mix with others: whatever their place and memory, the file is what was
-// written last, also after a reopening.
+// Writes past the page cache mix with others: at any place and from any memory, the file holds the last writes, also after a
+// reopening.
 TEST_F(PosixDiskTest, DirectWritesAreOrdinaryWrites) {
   constexpr uint64_t kSeed = 5;
   SCOPED_TRACE(kSeed);

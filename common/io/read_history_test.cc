@@ -23,7 +23,7 @@ TEST(ReadHistory, TheSecondTime) {
   EXPECT_FALSE(h.Note(1, 0, 0));
 }
 
-// Of any length and place: each piece is new for one of the reads, but for the one that two of them share.
+// Reads of any length and place: each piece is new for one of them, except the one that two of them share.
 TEST(ReadHistory, AScanIsNew) {
   for (const uint64_t step : {kPiece, kPiece + 64 * kKiB, 3 * kPiece, kMiB}) {
     for (const uint64_t from : {uint64_t{0}, uint64_t{64 * kKiB}}) {

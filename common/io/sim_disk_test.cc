@@ -62,7 +62,7 @@ TEST_F(SimDiskTest, WhatWasSyncedSurvivesAndTheRestMayNot) {
     const bool has_new = now.find('n') != std::string::npos;
     torn += has_old && has_new;
     kept += !has_old;
-    // What a crash left is durable.
+    // The content after a crash is durable.
     const uint64_t digest = media_->Digest();
     media_->Crash(rng);
     ASSERT_EQ(media_->Digest(), digest);

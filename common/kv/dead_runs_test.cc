@@ -89,7 +89,7 @@ TEST(DeadRuns, AgainstASet) {
         else batch.Delete(0, key), live.erase(key);
       }
       Write(runs, batch);
-      // Somebody looks for the next key, or the last one.
+      // A search for the next key, or the last one.
       const std::string at = Key(rng.Below(kKeys));
       auto next = live.lower_bound(at);
       if (rng.OneIn(2)) {

@@ -29,8 +29,8 @@ KvBatch One(std::string key, std::string value) {
   return b;
 }
 
-// Batches are numbered; each puts its number and its own key. After a power cut what is there must be
-// a prefix that contains all that was synced.
+// Batches are numbered; each puts its number and its own key. After a power cut the store must hold a prefix that contains all
+// synced batches.
 TEST(MemKv, APowerCutLeavesAPrefixWithAllThatWasSynced) {
   int lost_some = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {

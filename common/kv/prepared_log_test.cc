@@ -1,5 +1,4 @@
-// Logs that are written over zeros: what a crash leaves is a prefix of the batches, whichever pages of what was not synced
-// have reached the disk.
+// Logs that are written over zeros: a crash leaves a prefix of the batches, whichever unsynced pages have reached the disk.
 #include "common/kv/prepared_log.h"
 
 #include <gtest/gtest.h>
@@ -111,7 +110,7 @@ TEST_F(PreparedLogTest, IsPreparedBySyncs) {
   EXPECT_LT(fs::file_size(Log("kv")), 10 * kKiB);
   ASSERT_TRUE(Sync(*kv).ok());
   EXPECT_GE(fs::file_size(Log("kv")), kPreparedLogBytes);
-  // It stays ahead of who writes and syncs, and is not made longer for who does not.
+  // It stays ahead of a log that is written and synced, and does not lengthen one that is not.
   uint64_t written = 0;
   for (int i = 1; i < 150; ++i) {  // one log
     Put(*kv, i, 5000);
@@ -169,7 +168,7 @@ TEST_F(PreparedLogTest, WithAndWithoutReadEachOther) {
 
 // A power cut: of the pages that were not synced some have come to the disk, of the others it has the zeros from before.
 TEST_F(PreparedLogTest, PagesThatAreMissingEndIt) {
-  // Of records that are pages just the beginning of one is zeros, and the next block begins with a record.
+  // Of records of a page each, only the beginning of one is zeros, and the next block begins with a record.
   uint64_t page = 0;
   {
     auto kv = Open("kv");
@@ -264,7 +263,7 @@ TEST_F(PreparedLogTest, TheEndOfAnyBytesIsFound) {
   }
 }
 
-// Writers and syncs beside the one who writes zeros.
+// Writers and syncs beside the thread that writes zeros.
 TEST_F(PreparedLogTest, IsWrittenWhileItIsPrepared) {
   LoopExecutor ex;
   ex.MakeCurrent();

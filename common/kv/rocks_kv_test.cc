@@ -95,8 +95,8 @@ class RocksKvTest : public testing::Test {
   InlinePool pool_;
 };
 
-// What sparse files that are cut and written do: keys come and go at random, and their neighbours are looked for. As long as
-// the deletions are in the write buffer, each search would pass all that there ever were.
+// The pattern of sparse files that are cut and written: keys come and go at random, and their neighbours are looked for. As
+// long as the deletions are in the write buffer, each search would pass all of them.
 TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
   auto kv = Open("kv");
   Random rng(1);
@@ -116,7 +116,7 @@ TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
       KvBatch batch;
       const std::string cut = key(rng.Below(1'000'000));
       for (auto it = model.lower_bound(cut); it != model.end(); it = model.erase(it)) batch.Delete(0, it->first);
-      if (rng.OneIn(50)) batch.Delete(0, at);  // of what may come again in one batch
+      if (rng.OneIn(50)) batch.Delete(0, at);  // keys that may come again in one batch
       if (at < cut || rng.OneIn(2)) batch.Put(0, at, std::to_string(i)), model[at] = std::to_string(i);
       ASSERT_TRUE(kv->Write(batch).ok());
     }
@@ -124,7 +124,7 @@ TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
   EXPECT_LT(passed, 200'000u) << "of some 3,900 deletions, in 8,000 searches";
 }
 
-// One key moves about among what was deleted: whoever reads beside that finds it, and once.
+// One key moves about among deleted ones: a reader beside that finds it, and once.
 TEST_F(RocksKvTest, WhoReadsBesideWritesSeesEachBatchWhole) {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -192,7 +192,7 @@ TEST_F(RocksKvTest, SyncsCoalesce) {
   EXPECT_EQ(pool.Run(), 1u);  // the first caller's
   ex_.RunFor(kSecond);
   EXPECT_EQ(scope.running(), 99u);
-  EXPECT_EQ(pool.Run(), 1u);  // one for those who came while it ran
+  EXPECT_EQ(pool.Run(), 1u);  // one for all calls that came while it ran
   ex_.RunFor(kSecond);
   EXPECT_EQ(scope.running(), 0u);
   EXPECT_EQ(kv->syncs(), 2u);
@@ -234,7 +234,7 @@ TEST_F(RocksKvTest, WhatIsCachedIsKnownAtOnce) {
   ASSERT_TRUE(kv->Flush().ok());
   kv.reset();
   kv = Open("db");
-  EXPECT_FALSE(kv->GetIfCached(0, "k7").has_value());  // in a table, of which nothing was read
+  EXPECT_FALSE(kv->GetIfCached(0, "k7").has_value());  // in a table that was not read yet
   EXPECT_EQ(kv->Get(0, "k7").value(), "7");
   EXPECT_EQ(kv->GetIfCached(0, "k7")->value(), "7");
 }
@@ -267,7 +267,7 @@ TEST_F(RocksKvTest, TheLastOfARangeDoesNotPassWhatWasDeletedBeforeIt) {
   EXPECT_EQ(Passed([&] { EXPECT_EQ(kv->Last(0, "a", "c5").value()->first, "a"); }), 1000u);
 }
 
-// As in a directory whose million names were removed.
+// As in a directory after a million names were removed.
 TEST_F(RocksKvTest, WhatWasDeletedDoesNotStayInTheWay) {
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -293,7 +293,7 @@ TEST_F(RocksKvTest, WhatWasDeletedDoesNotStayInTheWay) {
   EXPECT_EQ(passed, 0u);
 }
 
-// What the kernel has of a running store is what a kill -9 leaves.
+// A kill -9 leaves what the kernel has of the running store.
 TEST_F(RocksKvTest, AKilledProcessLosesNothing) {
   auto kv = Open("kv");
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(kv->Write(One(std::to_string(i), "v")).ok());
@@ -301,7 +301,7 @@ TEST_F(RocksKvTest, AKilledProcessLosesNothing) {
   EXPECT_EQ(Open("copy")->Scan(0, "", "", 1000)->size(), 100u);
 }
 
-// A power cut may shorten the log anywhere: what is left is a prefix over all families.
+// A power cut may shorten the log anywhere: the rest is a prefix over all families.
 TEST_F(RocksKvTest, AShorterLogIsAPrefix) {
   {
     auto kv = Open("kv");

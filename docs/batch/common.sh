@@ -6,7 +6,7 @@
 #   $dir      everything is below it; removed at the end       $data     the mounted tree
 #   $data/gathered   each file was written on one node, and lies there: arrange=gathered,place=local
 #   $data/spread     the same files, striped over all nodes
-#   $data/gathered-2, $data/spread-2     both once more: read by nobody before a node is dead, so that no mount has them
+#   $data/gathered-2, $data/spread-2     both once more: not read before a node is dead, so that no mount has them
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -116,7 +116,7 @@ make_data() {
   cp "$data"/gathered/*.root "$data/spread/"
   mkdir "$data/spread-2"
   cp "$data"/spread/*.root "$data/spread-2/"
-  # One process, for comparison: of the source, not of what is measured later.
+  # One process, for comparison: of the source, not of the files measured later.
   "$python" "$repo/tools/analysis/dimuon.py" "$data"/spread/*.root --quiet --json "$dir/results/expected.json" 2>/dev/null
   "$stria" where "$data/gathered/$(ls "$data/gathered" | sed -n 1p)" --by-host
 }
@@ -139,7 +139,7 @@ for p in json.load(open(sys.argv[1]))["processes"]:
   mount --bind "$dir/mnt/n1" "$data"
 }
 
-await_no_work_for() {  # NODE: it counts as dead, and what it holds is others' work
+await_no_work_for() {  # NODE: it counts as dead, and other nodes get the work on its data
   local end=$((SECONDS + 120))
   until "$stria" split "$data/gathered" --by host 2>/dev/null | grep -q "\"node\": \"$1\""; do
     ((SECONDS < end)) || die "$1 still counts as alive after two minutes"

@@ -2,7 +2,7 @@
 # A Dask cluster with a worker on each node runs the dimuon analysis next to the data: ./docs/batch/dask.sh
 #
 # As slurm.sh, with Dask: stria.split() names for each range of events the worker that holds its bytes. Exit 0 if
-# gathered files gave at least 90 % local bytes and what was promised, and every histogram is that of a single process.
+# gathered files gave at least 90 % local bytes, and as many as promised, and every histogram is that of a single process.
 #
 # Needs root, /dev/fuse and a built Stria; uproot and Dask are installed into a venv of its own. Leaves nothing behind.
 . "$(dirname "$0")/common.sh"

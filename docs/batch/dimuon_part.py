@@ -42,7 +42,7 @@ def analyse(path, begin, end):
 
 
 def add(parts):
-    """What all parts give together."""
+    """The sum of all parts."""
     total = {"counts": np.sum([p["counts"] for p in parts], axis=0).tolist(),
              "nodes": sorted({n for p in parts for n in p["nodes"]})}
     for key in ("local", "network", "reconstructed"):

@@ -158,13 +158,13 @@ TEST(BatchTape, StopsWhenItWouldHoldTooMuch) {
   EXPECT_FALSE(tape.recording());
   EXPECT_FALSE(tape.CutAt(CommitSeq(9), 10).has_value());
   EXPECT_EQ(tape.bytes(), 0u);
-  tape.Add(CommitSeq(20), 5, 0, b);  // nothing, whatever comes
+  tape.Add(CommitSeq(20), 5, 0, b);  // nothing, whatever is added
   tape.Begin(CommitSeq(20));
   tape.Add(CommitSeq(21), 6, 0, b);
   EXPECT_EQ(tape.last(), CommitSeq(21));
 }
 
-// Whatever is done to the bytes: an error, or what was written; never a crash.
+// Any damage to the bytes gives an error, or what was written; never a crash.
 TEST(Archive, DamagedBytesAreRefused) {
   Random rng(7);
   PageWriter page;

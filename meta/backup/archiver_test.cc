@@ -37,7 +37,7 @@ class FakeKeeper final : public BackupService {
     EXPECT_TRUE(TokenVerifier({TestKey()}).Check(r.token, ShardId(), TargetId(), kTokenAdmin,
                                                  Executor::Current().WallNs() / kSecond).ok());
     const std::string bytes(r.payload.Flatten().view());
-    // What belongs to a checkpoint that was given up has another name: here, and on every other keeper.
+    // Objects of a checkpoint that was given up have other names: here, and on every other keeper.
     if (ever != nullptr && ParseArchiveName(r.name)->kind != ArchiveKind::kSegment) {
       EXPECT_EQ(ever->try_emplace(r.name, bytes).first->second, bytes) << r.name << " was another object before";
     }
@@ -68,7 +68,7 @@ class FakeKeeper final : public BackupService {
   Error answer;
   uint64_t incarnation = 1;
   uint64_t puts = 0;
-  std::map<std::string, std::string>* ever = nullptr;  // whatever was put on any
+  std::map<std::string, std::string>* ever = nullptr;  // all objects that were ever put
 };
 
 class FakeKeepers final : public BackupConnector, public ArchiveSource {
@@ -133,7 +133,7 @@ class ArchiverTest : public testing::Test {
     EXPECT_TRUE(a.WriteStripe(made->node.attr.ino, 0, kMiB).ok());
     return made->node.attr.ino;
   }
-  // Restores what the keepers have, and compares it with the store of now.
+  // Restores from the keepers' objects, and compares the result with the store of now.
   void ExpectRestoresToNow() {
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(BackupNow(), FsError::kOk);
@@ -257,7 +257,7 @@ TEST_F(ArchiverTest, GarbageStaysUntilItsDeletionIsArchived) {
   h.ex.RunFor(60 * kSecond);
   EXPECT_EQ(h.server->store()->Count(Counter::kGarbageShards), 0u);
   EXPECT_LT(State().behind_ns, 12 * kSecond);
-  // Nobody waits for ever for data servers that take no backups.
+  // The archiver does not wait for ever for data servers that take no backups.
   const InodeId other = MakeFile("g");
   a.Release(other);
   ASSERT_EQ(BackupNow(), FsError::kOk);
@@ -326,8 +326,7 @@ TEST_F(SlowWalkTest, APlaceThatComesDuringAWalkBeginsAnother) {
   ExpectRestoresToNow();
 }
 
-// What the lost server did after the last moment that was archived is gone; what it had archived is not, and no
-// shard of it.
+// Changes by the lost server after the last archived moment are gone; archived ones are not, nor any shard of them.
 TEST_F(ArchiverTest, ALostStoreComesBack) {
   const InodeId kept = MakeFile("kept");
   const InodeId gone = MakeFile("deleted later");
@@ -379,7 +378,7 @@ TEST_F(ArchiverTest, ALostStoreComesBack) {
   EXPECT_EQ(b.Lookup("young").code(), FsError::kNoEnt);
   for (const auto& n : nodes) EXPECT_TRUE(n->deleted.empty());
 
-  // The young shard is nobody's, and stays.
+  // The young shard is unknown, and stays.
   CheckShardsRequest check;
   check.header.cluster = h.cluster;
   check.target = young_target;
@@ -389,7 +388,7 @@ TEST_F(ArchiverTest, ALostStoreComesBack) {
   EXPECT_TRUE(b.Run(h.server->CheckShards(check))->unknown.empty());
   EXPECT_EQ(State().held_shards, 1u);
   EXPECT_GT(State().hold_until_s, h.ex.WallNs() / kSecond + 29 * 24 * 3600);
-  // What was archived of the lost one is kept as well.
+  // The lost server's archive is kept as well.
   for (int i = 0; i < 3; ++i) {
     b.Stop();
     for (auto& n : nodes) n->Stop();

@@ -31,7 +31,7 @@ Dump DumpOf(KvStore& kv) {
   return out;
 }
 
-// What was archived, in the order in which it came to be durable.
+// The archived batches, in the order in which they became durable.
 class Vault final : public ArchiveSource {
  public:
   void Put(ArchiveName name, std::string bytes) { objects.emplace_back(name, std::move(bytes)); }
@@ -61,7 +61,7 @@ class World {
     if (store) {
       const bool power = rng.OneIn(2);
       if (power) {
-        // What was not durable never was; its numbers may come again.
+        // Batches that were not durable never were; their numbers may come again.
         std::erase_if(states, [&](const auto& s) { return s.first.first == term && s.first.second > store->durable_seq().v; });
       }
       store.reset();

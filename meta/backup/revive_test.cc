@@ -11,7 +11,7 @@
 namespace stria {
 namespace {
 
-// Another medium with the same content: what a restore without damage makes.
+// Another medium with the same content: the result of a restore without damage.
 std::shared_ptr<MemKvMedia> CopyOf(KvStore& from) {
   auto media = std::make_shared<MemKvMedia>(kFamilies);
   MemKv to(media);
@@ -109,14 +109,14 @@ TEST_F(ReviveTest, ServesWhatWasThereAndNothingOfItComesAgain) {
   EXPECT_GT(filling->stripes[0].info.id.v, allocated.id.v + kIdJump);
   EXPECT_GT(filling->stripes[0].info.columns[0].shard.v, allocated.columns[0].shard.v + kIdJump);
   EXPECT_TRUE(b.WriteStripe(after->node.attr.ino, 0, kMiB).ok());
-  // What was being filled is nobody's garbage.
+  // A stripe that was being filled is not garbage.
   h.ex.RunFor(30 * kSecond);
   for (const auto& n : nodes) EXPECT_TRUE(n->deleted.empty());
   EXPECT_TRUE(h.Fsck().empty());
   b.Stop();
 }
 
-// At the archived moment: `swapped`: laid out anew, but not everybody was told; else not yet.
+// At the archived moment: `swapped`: laid out anew, but not all sessions were told; else not yet.
 TEST_F(ReviveTest, AStripeThatWasBeingWidenedIsWhatItWas) {
   for (const bool swapped : {false, true}) {
     for (size_t i = 0; i < 2; ++i) nodes[i]->Stop();

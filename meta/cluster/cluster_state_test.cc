@@ -172,7 +172,7 @@ TEST_F(ClusterTest, ADiskThatCannotBeUsedIsNamedByItsLabel) {
   ASSERT_TRUE(Register(1, {Disk(1), lost}).ok());
   EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed);
   EXPECT_FALSE(c_.IsLastResort(TargetId(2)));
-  lost.label = "d7";  // nobody ever heard of it
+  lost.label = "d7";  // unknown to every node
   EXPECT_EQ(Register(1, {Disk(1), Disk(2), lost})->targets[2], TargetId());
   EXPECT_EQ(c_.FindTarget(TargetId(2))->problem, "");
   EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kFailed) << "it said itself that it had failed";

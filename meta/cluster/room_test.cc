@@ -1,4 +1,4 @@
-// Who is refused, what is kept out, and what status says of it.
+// Refused nodes, unused disks, and the sentences of status about them.
 #include <gtest/gtest.h>
 
 #include "meta/cluster/cluster_state.h"

@@ -79,7 +79,7 @@ void Check(const R& record, const std::string& key, const std::string& golden) {
         bad[rng.Below(bad.size())] = static_cast<char>(rng.Below(256));
       }
       Result<R> r = R::Decode(key, bad);
-      // What decodes is valid: it encodes to something that decodes to the same.
+      // A decoded record is valid: it encodes to bytes that decode to the same.
       if (r.ok()) {
         Result<R> again = R::Decode(key, r->Encode());
         ASSERT_TRUE(again.ok());
@@ -143,7 +143,7 @@ TEST(Records, Store) {
   Check(state, StateKey(), "state");
 }
 
-// How few copies may do is kept beside m: as ever where a layout does not say it, and refused where it cannot be.
+// The fewest copies are kept beside m: unchanged where a layout does not say it, and refused where it cannot be.
 TEST(Records, LayoutsWithFewerCopies) {
   const auto encoded = [](const Layout& l) {
     ByteWriter w;

@@ -117,7 +117,7 @@ TEST_F(AclOpsTest, ANamedUserMayWhatItsEntryAndTheMaskSay) {
   EXPECT_EQ(GetAttr(f).acls, 0) << "says no more than the mode";
 }
 
-// As a client does whose lease has lapsed meanwhile.
+// As a client does after its lease has lapsed.
 TEST_F(AclOpsTest, WhatIsOpenMayBeOpenedAgainWhateverItsPermissions) {
   const InodeId f = Make(0, kRootInode, "f", FileType::kFile, 0).ino;
   EXPECT_EQ(Open(7, f, false, true), FsError::kAccess) << "it is not open";

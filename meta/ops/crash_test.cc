@@ -1,4 +1,4 @@
-// What a crash leaves: exactly the state after some commit; and batches may be applied again.
+// A crash leaves exactly the state after some commit; and batches may be applied again.
 #include <gtest/gtest.h>
 
 #include "common/random.h"
@@ -96,7 +96,7 @@ TEST(Crash, LeavesTheStateAfterSomeCommit) {
   }
 }
 
-// A creation that was lost is replayed: it has its number again, as whoever has a handle of it calls it so.
+// A lost creation is replayed: the inode has its number again, because holders of a handle name it so.
 TEST(Crash, AReplayedCreationHasItsNumberAgain) {
   int replayed = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -136,7 +136,7 @@ TEST(Crash, AReplayedCreationHasItsNumberAgain) {
   EXPECT_GT(replayed, 3);
 }
 
-// Records what is written; a journal.
+// Records writes; a journal.
 class JournalKv final : public KvStore {
  public:
   JournalKv(std::unique_ptr<KvStore> below, std::vector<KvBatch>* journal)

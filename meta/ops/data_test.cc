@@ -139,7 +139,7 @@ TEST_P(DataTest, CapabilitiesGoWithAnyChangeOfBytesOrOwners) {
   EXPECT_TRUE(attr(cut) && !there());
   set();
   EXPECT_TRUE(attr(owner) && !there());
-  // The kernel removes them itself on behalf of who writes: not only root.
+  // The kernel removes them itself for a writer: not only root.
   set();
   ctx_.uid = ctx_.gid = 1000;
   EXPECT_EQ(Do([&](Txn& t) { return OpSetXattr(t, ctx_, x); }).code(), FsError::kPerm);
@@ -192,7 +192,7 @@ TEST_P(DataTest, TruncateMasksAtOnceAndTrimsLater) {
   EXPECT_GT(GetAttr(ino).allocated_bytes, 22u) << "not trimmed yet";
   ASSERT_TRUE(Truncate(ino, 100000).ok());
   EXPECT_EQ(Extents(ino).size(), 11u) << "what was cut off stays a hole";
-  // What is written into the masked range is seen; the rest of the range stays masked.
+  // A write into the masked range is seen; the rest of the range stays masked.
   const StripeInfo info = Write(ino, 12000, 50);
   auto extents = Extents(ino);
   ASSERT_EQ(extents.size(), 12u);
@@ -218,8 +218,8 @@ TEST_P(DataTest, UnlinkOfAHugeFileIsTrimmedLater) {
   EXPECT_EQ(Count(Counter::kLiveBytes), 0u);
 }
 
-// A store passes what was deleted one by one until it is compacted: no step may begin before what the former ones left,
-// or look for more behind the end. The store in memory forgets at once, and passes nothing.
+// A store passes deleted keys one by one until it is compacted: no step may begin before the leftovers of earlier ones, or look
+// for more behind the end. The store in memory forgets at once, and passes nothing.
 TEST_P(DataTest, TrimmingDoesNotPassWhatItRemoved) {
   const InodeId ino = MakeFile("f");
   Fragment(ino, 12000);
@@ -323,7 +323,7 @@ TEST_P(DataTest, SwapColumn) {
   auto on = Do([&](Txn& t) { return ListTargetShards(t, TargetId(9), ShardId(), 10); }).value();
   ASSERT_EQ(on.size(), 1u);
   EXPECT_EQ(on[0].record, (TargetStripeRecord{info.id, 1, false}));
-  // One whose stripe goes meanwhile.
+  // An extent whose stripe goes meanwhile.
   const ShardId late = Do([&](Txn& t) { return OpReserveShard(t, info.id, 0, TargetId(9)); }).value();
   ASSERT_TRUE(Unlink("f").ok());
   EXPECT_EQ(swap(0, info.columns[0].shard, {late, TargetId(9), 1000, 3}), FsError::kNoEnt);

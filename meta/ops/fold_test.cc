@@ -240,7 +240,7 @@ TEST_P(FoldTest, WhatIsMaskedIsTrimmedAllTheSame) {
   EXPECT_EQ(Usage(plan.fold.id).column_bytes, (std::vector<uint64_t>{0, 5000}));
 }
 
-// Whatever was written, cloned, cut and removed: a fold leaves every byte where it is.
+// After any writes, clones, cuts and removals a fold leaves every byte where it is.
 TEST_P(FoldTest, Random) {
   Random rng(4711);
   std::map<std::string, InodeId> files;

@@ -1,4 +1,4 @@
-// What fsck repairs, and what it leaves alone.
+// The repairs of fsck, and what it leaves alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,13 +105,13 @@ TEST_F(FsckRepairTest, NoBytesAreGivenUp) {
     for (const auto& [k, v] : damaged) {
       const bool bytes = IsOf(k, Family::kExtents) || IsOf(k, Family::kStripes) || IsOf(k, Family::kXattrs) ||
                          IsOf(k, Family::kInodes) || IsOf(k, Family::kTargetStripes);
-      // What nobody has committed to has no bytes of files: its shards may go when its record has gone.
+      // An inode without commits has no bytes of files: its shards may go when its record has gone.
       const bool uncommitted = family == Family::kStripes && key.second != StripeKey(stripe_.id);
       if (bytes && !uncommitted) {
         EXPECT_TRUE(after.contains(k)) << KeyToString(static_cast<Family>(k.first), k.second) << " was given up";
       }
     }
-    if (family == Family::kInodes) {  // names of what has bytes or attributes are traces of it
+    if (family == Family::kInodes) {  // names of inodes with bytes or attributes are traces of them
       EXPECT_EQ(after.contains({static_cast<size_t>(Family::kDentries), DentryKey(dir_, "file")}), true);
       EXPECT_EQ(after.contains({static_cast<size_t>(Family::kDentries), DentryKey(kRootInode, "dir")}), true);
     }
@@ -155,7 +155,7 @@ TEST_F(FsckRepairTest, CountersAreCountedAgain) {
   EXPECT_EQ(r.problems, std::vector<std::string>());
 }
 
-// What crashed software might leave: shards that nothing will ever delete.
+// Possible leftovers of crashed software: shards that nothing will ever delete.
 TEST_F(FsckRepairTest, UnusedShardsBecomeGarbage) {
   const std::string leaked = TargetShardKey(TargetId(7), ShardId(1));
   {

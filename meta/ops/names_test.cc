@@ -1,5 +1,5 @@
-// Truth tables of permissions and renames, directory cookies, limits. What depends on many things at
-// once is in random_test.cc.
+// Truth tables of permissions and renames, directory cookies, limits. random_test.cc has the cases that depend on many things
+// at once.
 #include <gtest/gtest.h>
 
 #include "common/random.h"
@@ -126,7 +126,7 @@ class NamesTest : public testing::TestWithParam<StoreKind> {
   OpCtx ctx_;
 };
 
-// Whoever creates a file may find that somebody was there before, and made something else.
+// A caller that creates a file may find that another one was there before, and made something else.
 TEST_P(NamesTest, CreationOpensFilesOnly) {
   MakeNodeRequest r;
   r.parent = kRootInode;
@@ -292,7 +292,7 @@ TEST_P(NamesTest, CookiesAreStable) {
   for (const auto& [name, n] : seen) EXPECT_EQ(n, 1) << name;
 }
 
-// Names of one hash: nobody has seen two, so they are put there by hand.
+// Names of one hash: two have never been seen, so they are put there by hand.
 TEST_P(NamesTest, NamesOfOneHash) {
   const InodeId dir = Make(kRootInode, "dir", FileType::kDirectory);
   const uint64_t hash = NameHash("real");

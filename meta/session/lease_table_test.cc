@@ -59,7 +59,7 @@ TEST(LeaseTable, TruthTable) {
   }
 }
 
-// Who asked does not wait for it any more, and has said so.
+// The session that asked does not wait for it any more, and has said so.
 TEST(LeaseTable, WhatWasReleasedWhileItsOpenWaitedIsNotGranted) {
   LeaseTable t;
   EXPECT_EQ(OpenAll(t, kA, true), LeaseMode::kExclusive);
@@ -125,8 +125,8 @@ TEST(LeaseTable, ReleaseAndDropAnswerRecallsToo) {
   }
 }
 
-// Nobody writes while another shows pages without asking, not even while that one opens the file anew: it answers recalls
-// whatever opens of its own are under way.
+// No session writes while another shows pages without asking, not even while that one opens the file anew: it answers recalls
+// during its own opens.
 TEST(LeaseTable, TwoReadersThatBothUpgradeWaitForRecallsOnly) {
   LeaseTable t;
   OpenAll(t, kA, false);
@@ -153,7 +153,7 @@ TEST(LeaseTable, TwoReadersThatBothUpgradeWaitForRecallsOnly) {
   EXPECT_EQ(t.CheckInvariants(), "");
 }
 
-// Who changes a file without opening it waits for those, too, whose kernels show its pages.
+// A session that changes a file without opening it also waits for those whose kernels show its pages.
 TEST(LeaseTable, AChangeRecallsReaders) {
   LeaseTable t;
   OpenAll(t, kA, false);
@@ -280,8 +280,7 @@ TEST(LeaseTable, ReclaimRefusesConflicts) {
   EXPECT_EQ(t.CheckInvariants(), "");
 }
 
-// Clients as lease_table.h asks them to be, over a network that delays everything: what they believe
-// must never conflict.
+// Clients that follow the rules of lease_table.h, over a network that delays everything: their beliefs must never conflict.
 class Model {
  public:
   explicit Model(uint64_t seed) : rng_(seed) {}
@@ -292,7 +291,7 @@ class Model {
     ASSERT_EQ(t_.CheckInvariants(), "");
     CheckBeliefs();
   }
-  // When everything has arrived, only what is in use is taken for open.
+  // When everything has arrived, only inodes in use are taken for open.
   void Settle() {
     for (bool idle = false; !idle;) {
       idle = true;
@@ -384,7 +383,7 @@ class Model {
     if (c.opening) c.cap = Min(c.cap, to);
     const bool coming = c.opening && c.mode == LeaseMode::kNone;
     c.mode = Min(c.mode, to);
-    if (!c.opening && rng_.OneIn(4)) {  // nobody uses it
+    if (!c.opening && rng_.OneIn(4)) {  // no program uses it
       c.mode = LeaseMode::kNone;
       c.writes = false;
     }

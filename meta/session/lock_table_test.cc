@@ -192,7 +192,7 @@ class Naive {
       mine = keep ? std::max(mine, l.type) : l.type;
     }
   }
-  // Everybody who can have its lock and does not know.
+  // All waiters that can have their lock and do not know.
   std::vector<LockNotice> Tell() {
     std::vector<LockNotice> out;
     for (size_t i = 0; i < line.size(); ++i) {
@@ -320,7 +320,7 @@ TEST(LockTable, AgreesWithANaiveOne) {
           notices = a.notices;
           break;
         }
-        case 4: {  // somebody who waits asks again, told or not
+        case 4: {  // a waiter asks again, told or not
           if (naive.line.empty()) continue;
           const Naive::Wait w = naive.line[rng.Below(naive.line.size())];
           const SessionId session = std::get<0>(w.who);
@@ -352,7 +352,7 @@ TEST(LockTable, AgreesWithANaiveOne) {
       ASSERT_EQ(Sorted(notices), Sorted(naive.Tell()));
       ASSERT_EQ(t.CheckInvariants(), "");
     }
-    // Whoever is told asks again, and lets go: everybody gets through.
+    // A waiter that is told asks again, and unlocks: every waiter gets through.
     for (SessionId s : {kA, kB, kC}) {
       for (FileLock l : t.LocksOf(s)) l.type = kNone, t.Unlock(s, l);
     }

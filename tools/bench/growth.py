@@ -12,7 +12,7 @@ class Row:
     unit: str
     values: dict           # size -> value
     more_is_better: bool = False
-    judged: bool = True    # False: it is not ours how it grows (the machine's limit, or linear by its nature)
+    judged: bool = True    # False: Stria does not decide how it grows (the machine's limit, or linear by its nature)
     drawn: str = ""        # its name in a chart; empty: it is in none
     clock: dict = dataclasses.field(default_factory=dict)  # where `values` are CPU time: the same by the clock
 

@@ -1,4 +1,4 @@
-"""What is being done and how long the rest will take: a line that is rewritten on a terminal, one now and then elsewhere."""
+"""The present step and the time left: a line that is rewritten on a terminal, one now and then elsewhere."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ def duration(seconds):
 
 
 class Progress:
-    """`steps`: [(name, seconds it should take)]. The rest is scaled by how long what is done took."""
+    """`steps`: [(name, expected seconds)]. The rest is scaled by the time that the finished steps took."""
 
     def __init__(self, steps, out=None, clock=time.monotonic):
         self.steps, self.out, self.clock = list(steps), out or sys.stderr, clock
@@ -23,7 +23,7 @@ class Progress:
         self.width = 0       # of what stands on the terminal's line
 
     def rest(self):
-        """Seconds that are left, by what is known now."""
+        """Seconds left, as far as known now."""
         planned = sum(s for _, s in self.steps)
         if self.at < 0 or planned <= 0:
             return planned

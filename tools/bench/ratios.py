@@ -1,4 +1,4 @@
-"""What was measured beside peers, as one picture: a row per work, a mark per peer at the ratio to it, on a logarithmic scale.
+"""Measurements beside peers, as one picture: a row per work, a mark per peer at the ratio to it, on a logarithmic scale.
 
     draw("Stria beside ...", "Stria", {"cold read": {"Stria": [1300, 1290], "GlusterFS": [250, 240]}}) -> SVG
 

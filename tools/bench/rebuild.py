@@ -96,7 +96,7 @@ def disk_limit(directory, seconds=5):
 
 
 def read_on(paths, turn, stop, done):
-    """Counts each block: a file takes longer than what is measured."""
+    """Counts each block, because a file takes longer than the measurement."""
     buffer = reader_buffer()
     while not stop.is_set():
         path = paths[turn % len(paths)]
@@ -162,7 +162,7 @@ def one_round(system, args, values):
         system.ask("node", "out", "n3")
         start = time.monotonic()
         wait_for("the rebuild", system.rebuilt, DONE_S)
-        note("rebuild, nobody reads", amount / 1e6 / (time.monotonic() - start))
+        note("rebuild without readers", amount / 1e6 / (time.monotonic() - start))
         system.start_node("n3")
 
         drop_caches()

@@ -1,4 +1,4 @@
-"""What was measured, and the table of it."""
+"""The measurements and their table."""
 
 import pathlib
 import os

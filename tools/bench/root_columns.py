@@ -28,7 +28,7 @@ def make(path, mib):
 
 
 def scan(path, handler):
-    """Says when it is ready, waits until it may begin, and says what it has read."""
+    """Reports that it is ready, waits until it may begin, and reports the bytes that it read."""
     import numpy as np
     import uproot
     print("ready", flush=True)
@@ -48,7 +48,7 @@ def python_with_uproot():
 
 
 def scan_once(python, path, handler):
-    """(what was measured, bytes, what is in them)."""
+    """(name of the measurement, bytes, their content)."""
     with subprocess.Popen([python, __file__, "scan", path, handler], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         if child.stdout.readline() != "ready\n":
             raise RuntimeError(f"{python} cannot read ROOT files")

@@ -1,4 +1,4 @@
-"""Real processes on this machine: what more data servers cost, and what more clients do."""
+"""Real processes on this machine: the cost of more data servers and of more clients."""
 
 import contextlib
 import itertools

@@ -62,7 +62,7 @@ def parse():
 
 
 def in_order(work):
-    """Whatever order it was asked for in: what does damage (WORK's last) is not to be measured by the others."""
+    """In WORK's order, not the given one: its last ones do damage, which the others must not measure."""
     return [name for name in WORK if name in work]
 
 

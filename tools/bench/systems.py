@@ -83,11 +83,11 @@ class System:
         return False
 
     def left_to_do(self):
-        """How much it will do later of what it was told to: shards, files to be deleted. 0 too if it cannot be asked."""
+        """How much ordered work it has yet to do: shards, files to be deleted. 0 also if it cannot be asked."""
         return 0
 
     def files_to_read(self, paths):
-        """What a reader opens to read these files' bytes."""
+        """The paths that a reader opens to read these files' bytes."""
         return paths
 
 
@@ -101,7 +101,7 @@ class Plain(System):
 
 
 class EmptyFuse(System):
-    """A FUSE filesystem with nothing behind it (empty_fuse.cc): what the kernel lets anyone have."""
+    """A FUSE filesystem with nothing behind it (empty_fuse.cc): the ceiling that the kernel leaves."""
 
     name = "empty FUSE"
     program = pathlib.Path(__file__).resolve().parents[2] / "bazel-bin/tools/bench/empty_fuse"
@@ -197,7 +197,7 @@ class Stria(System):
 
 
 class StriaLocal(Stria):
-    """The same; what is written lies on the mount's own node, with a copy elsewhere: reads need no network."""
+    """The same; files lie on the mount's own node, with a copy elsewhere: reads need no network."""
 
     name = "stria, all local"
 
@@ -221,8 +221,8 @@ class StriaThrough(StriaLocal):
 
 
 class StriaShards(StriaLocal):
-    """The same bytes without a mount: written as above, read from the files of the mount's own data server. What the disk
-    gives for exactly those blocks; files that were written in another way may lie better or worse."""
+    """The same bytes without a mount: written as above, read from the files of the mount's own data server. That is the
+    disk's rate for exactly those blocks; files that were written in another way may lie better or worse."""
 
     name = "its shards, plain"
 
@@ -250,7 +250,7 @@ class Networked(System):
         self.enter("ip", "addr", "add", f"{self.address}/32", "dev", "lo")
 
     def enter(self, *args, **kwargs):
-        """Keeps our mounts, so that we see what is mounted (`ip netns exec` would hide it)."""
+        """Keeps this process' mounts, so that it sees the peers' (`ip netns exec` would hide them)."""
         return run("nsenter", f"--net=/run/netns/{self.namespace}", *args, **kwargs)
 
     def pids(self):

@@ -1,4 +1,4 @@
-"""Leaves nothing behind, whatever ends a measurement: an error, Ctrl-C, TERM, or kill -9 of this program alone."""
+"""Leaves nothing behind, however a measurement ends: an error, Ctrl-C, TERM, or kill -9 of this program alone."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1
 TMPFS = "stria-bench"  # the source that it is mounted with
 NAMESPACE_NOTE = "network-namespace"
-PATIENCE_S = 90  # for a command that was told to end and takes back what it began
+PATIENCE_S = 90  # for a command that was told to end and undoes its work
 
 
 class Stopped(BaseException):
@@ -36,13 +36,13 @@ def stop_on_signals():
 
 
 def end_with_parent():
-    """For children: who is left without a parent is killed."""
+    """For children: a process left without a parent is killed."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def command(*args, check=True, env=None, told=True):
-    """Runs a command in a session of its own, so that Ctrl-C reaches us alone; if we are told to stop it is, and may take
-    back what it began."""
+    """Runs a command in a session of its own, so that Ctrl-C reaches this program alone; a stop of this program stops the
+    command, which may undo its work."""
     args = [str(a) for a in args]
     with subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=env, start_new_session=True, preexec_fn=end_with_parent) as process:
@@ -60,7 +60,7 @@ def command(*args, check=True, env=None, told=True):
 
 
 def users_of(directory):
-    """Processes with a path below the directory among their arguments, but for us."""
+    """Processes with a path below the directory among their arguments, except this one."""
     name, found = str(directory).encode() + b"/", []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) not in (os.getpid(), os.getppid()):
@@ -78,7 +78,7 @@ def mounts_below(directory):
 
 
 def namespaces_below(directory):
-    """Network namespaces that were made for what is below the directory (note_namespace)."""
+    """Network namespaces that were made for clusters below the directory (note_namespace)."""
     return [note.read_text() for note in pathlib.Path(directory).glob(f"*/{NAMESPACE_NOTE}")]
 
 
@@ -97,7 +97,7 @@ def loops_below(directory):
 
 
 def quiet(*args):
-    """What a command prints; nothing if it is not there."""
+    """The output of a command; nothing if there is no such command."""
     try:
         return subprocess.run([str(a) for a in args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               start_new_session=True, text=True, check=False).stdout
@@ -106,7 +106,7 @@ def quiet(*args):
 
 
 def clean(directory, stria):
-    """Stops clusters below the directory, then whatever is left there, and removes it."""
+    """Stops clusters below the directory, then all other processes there, and removes it."""
     directory = pathlib.Path(directory)
     for cluster in directory.glob("*/cluster/cluster.json"):
         quiet(stria, "dev", "down", "--dir", cluster.parent)
@@ -134,7 +134,7 @@ def clean(directory, stria):
 
 @contextlib.contextmanager
 def tidy(directory, stria):
-    """Removes the directory at the end, with all that runs there; a process beside us does it if we are killed."""
+    """Removes the directory at the end, with all that runs there; a helper process does it if this one is killed."""
     read_end, write_end = os.pipe()
     keeper = os.fork()
     if keeper == 0:
@@ -158,7 +158,7 @@ def tidy(directory, stria):
 
 @contextlib.contextmanager
 def place(directory, on, tmpfs_mib, stria):
-    """A directory for all data, gone afterwards with all that runs there, whatever ends us; on tmpfs, in memory."""
+    """A directory for all data, gone afterwards with all that runs there, however this program ends; on tmpfs, in memory."""
     directory = pathlib.Path(directory).absolute()
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):

@@ -1,4 +1,4 @@
-"""The work: functions that do the same on any mount, and tell Results what they measured."""
+"""The work: functions that do the same on any mount, and give their measurements to Results."""
 
 import json
 import mmap
@@ -31,9 +31,9 @@ def activity():
 
 
 def settle(left, look=activity, sleep=time.sleep, at_most=30):
-    """Until little goes on for two seconds and `left()`, what the system has still to do, is nothing: what one work leaves to be
-    done (deleted bytes that are collected seconds later, and given back to the disk) is not the next one's cost. Whoever never
-    rests is not waited for."""
+    """Waits until little goes on for two seconds and `left()`, the system's remaining work, is nothing: leftovers of one work
+    (deleted bytes that are collected seconds later, and given back to the disk) are not the next one's cost. Ends after
+    `at_most` seconds for a system that never rests."""
     quiet = 0
     before = look()
     for _ in range(at_most):
@@ -44,7 +44,7 @@ def settle(left, look=activity, sleep=time.sleep, at_most=30):
         if quiet >= 2:
             if left() == 0:
                 return
-            before = look()  # what asking took is nobody's
+            before = look()  # the question's own cost counts for none
 
 
 def write_file(path, total, block, truncate=True):
@@ -184,7 +184,7 @@ def random_io(system, mount, args, results):
     size = min(args.size_mib, 1024) * MIB
     path = folder / "data"
     write_file(path, size, os.urandom(4 * MIB))
-    once = [f"--runtime={args.fio_seconds}"]  # each block at most once: what was read before is not cold
+    once = [f"--runtime={args.fio_seconds}"]  # each block at most once: a second read is not cold
     bounded = [*once, "--time_based=1"]
     few = max(64, size // (64 * KIB) // 4)
     cases = [
@@ -296,7 +296,7 @@ def degraded(system, mount, args, results):
     if not system.lose_a_node():
         path.unlink()
         return
-    time.sleep(1)  # the first to ask pays for finding out; that is not what is measured
+    time.sleep(1)  # the first question costs a search, which must not be measured
     with open(path, "rb", buffering=0) as f:
         f.read(1)
     with Measure() as m:

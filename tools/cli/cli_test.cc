@@ -529,7 +529,7 @@ TEST_F(CliTest, DevWithoutACluster) {
   EXPECT_NE(err_.str().find("stria dev up"), std::string::npos) << err_.str();
 }
 
-// Daemons run elsewhere: a path that is given relative, of what is not there yet, is made absolute.
+// Daemons run elsewhere: a relative path that does not exist yet is made absolute.
 TEST_F(CliTest, DevPathsAreAbsolute) {
   EXPECT_NE(Run("dev env --dir not-there/c/"), 0);
   char here[4096];

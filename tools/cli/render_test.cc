@@ -212,8 +212,8 @@ TEST(Render, WhatNewStripesAreIsTold) {
             "New stripes of layout raid1:2 are 2 copies, crowded onto disks that fail together until what is down is back.");
   f = finding({.layout = "raid1:2", .stripes = "nothing", .until = "another node joins", .none = true});
   EXPECT_EQ(f.severity, Health::kAtRisk);
-  EXPECT_EQ(f.what, "Nothing can be written with layout raid1:2 until another node joins; who writes waits for the mount's "
-                    "timeout, and then gets EIO.");
+  EXPECT_EQ(f.what, "Nothing can be written with layout raid1:2 until another node joins; writers wait for the mount's "
+                    "timeout, and then get EIO.");
   f = finding({.layout = "raid1:2,min=1", .stripes = "1 copy", .until = "another node joins", .thin = true});
   EXPECT_EQ(f.severity, Health::kAtRisk);
 

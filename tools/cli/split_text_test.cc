@@ -22,7 +22,7 @@ SplitPlan Sample(bool entries) {
   return plan;
 }
 
-// n3 is down: what it had is decoded in part, and in part copied to others.
+// n3 is down: its data is decoded in part, and in part copied to others.
 SplitPlan WithoutN3() {
   SplitPlan plan = Sample(true);
   plan.work.pop_back();
@@ -86,7 +86,7 @@ TEST(SplitText, BatchSystemsGetAJobPerNodeThatHasWork) {
   EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kSlurm, "/w d").find("job 'n1' '/w d/n1.json'\n"), std::string::npos);
 }
 
-// A name that is not UTF-8, one with a line break, one with what JSON writes in two parts.
+// A name that is not UTF-8, one with a line break, one that JSON writes in two parts.
 SplitPlan OddNames() {
   SplitPlan plan = Sample(false);
   plan.paths = {"/data/\xff\n.root", "/data/\"😀.root"};
@@ -102,7 +102,7 @@ TEST(SplitText, NamesAreWhatTheyAreInEveryFormat) {
   EXPECT_NE(dask.find("(\"/data/\\\"😀.root\", 0, 50"), dask.npos) << "a pair of surrogates is two characters of Python: " << dask;
 }
 
-// Lists lie below the directory that the command is run in, whatever that is called.
+// Lists lie below the directory that the command is run in, whatever its name.
 TEST(SplitText, ListsAreFoundWhateverTheirDirectoryIsCalled) {
   const std::string dir = "/it's \"so\" \xff\n";
   EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kSlurm, dir).find(R"(job 'n1' $'/it\'s "so" \377\n/n1.json')"), std::string::npos);
@@ -110,7 +110,7 @@ TEST(SplitText, ListsAreFoundWhateverTheirDirectoryIsCalled) {
   EXPECT_NE(RenderSplit(Sample(true), SplitFormat::kCondor, "/it's \"so\"").find("n1, /it''s \"\"so\"\"/n1.json\n"), std::string::npos);
 }
 
-// The script that is submitted, with a sbatch that runs what it wraps as the real one does.
+// The submitted script, with a sbatch that runs its text as the real one does.
 TEST(SplitText, SlurmPassesWordsOnAsTheyAre) {
   const std::string place = testing::TempDir() + "/slurm-words";
   std::filesystem::create_directories(place);

@@ -1,4 +1,4 @@
-"""Axes, names that do not cover each other, and that what comes out is an SVG with all of it inside."""
+"""Axes, names that do not cover each other, and that the result is an SVG with all of it inside."""
 
 import xml.etree.ElementTree as ElementTree
 

@@ -1,4 +1,4 @@
-"""What is left is scaled by how long what is done took."""
+"""The rest is scaled by the time that the finished steps took."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The picture beside peers: what its marks stand for, and that all of it is inside."""
+"""The picture beside peers: the meaning of its marks, and that all of it is inside."""
 
 import xml.etree.ElementTree as ElementTree
 

@@ -1,4 +1,4 @@
-"""What is read of a ROOT file is what is in it, whichever way; a Python without uproot is told of."""
+"""Both ways read the true bytes of a ROOT file; a Python without uproot is reported."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Options, what is planned, and that values come back from a file as they were."""
+"""Options, plans, and that values come back from a file as they were."""
 
 import json
 import pathlib

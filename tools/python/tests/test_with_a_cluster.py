@@ -51,7 +51,7 @@ def make(path, kind, seed):
 
 @pytest.fixture(scope="module")
 def files(mount, tmp_path_factory):
-    """Path in the mount -> what is in it. Written elsewhere and copied: uproot seeks back while it writes."""
+    """Path in the mount -> its content. Written elsewhere and copied: uproot seeks back while it writes."""
     source = tmp_path_factory.mktemp("source")
     found = {}
     for i, kind in enumerate(["ttree", "rntuple"]):

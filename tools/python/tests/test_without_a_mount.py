@@ -1,4 +1,4 @@
-"""What needs no cluster: arithmetic, formats, cat_ranges on plain files, clusters of ROOT files made here."""
+"""Tests without a cluster: arithmetic, formats, cat_ranges on plain files, clusters of ROOT files made here."""
 
 import json
 import os

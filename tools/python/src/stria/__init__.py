@@ -2,7 +2,7 @@
 
     import stria
     stria.locations("/data/run7.root")        # which node holds which bytes
-    stria.split(["/data/run7"], align="root") # who should work on what
+    stria.split(["/data/run7"], align="root") # a work list for each node
     stria.reads("/data/run7.root")            # where this mount read it from, so far
 
 Everything is asked of the mount (virtual attributes user.stria.*) or of the `stria` command, which is found in

@@ -53,7 +53,7 @@ def merge_ranges(ranges: Sequence[Tuple[int, int]], max_gap: int = _MAX_GAP_BYTE
 
 
 class StriaFileSystem(LocalFileSystem):
-    """Paths are those of the mounted tree."""
+    """Paths are of the mounted tree."""
 
     protocol = "stria"
     local_file = True

@@ -1,4 +1,4 @@
-"""Where bytes of a file are, and where they were read from: what the mount says."""
+"""Where bytes of a file are, and where they were read from, as the mount says."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from .locate import Path
 
 @dataclass(frozen=True)
 class WorkItem:
-    """A part of a file: entries [begin, end) of its tree (align="root"), else bytes. `path` is as os.fsdecode has it, whatever
-    bytes it is made of."""
+    """A part of a file: entries [begin, end) of its tree (align="root"), else bytes. `path` is as os.fsdecode has it, for any
+    bytes."""
 
     path: str
     begin: int
@@ -26,7 +26,7 @@ class WorkItem:
 
 @dataclass(frozen=True)
 class HostWork:
-    """What one node should do. Nodes without work are there, too; those that are not up are not."""
+    """The work of one node. Nodes without work are in the list, nodes that are not up are not."""
 
     host: str
     bytes: int
@@ -77,7 +77,7 @@ def _host(host: Dict[str, Any]) -> HostWork:
 
 def split_json(paths: Sequence[Path], align: str = "none", tree: Optional[str] = None,
                nodes: Optional[Sequence[str]] = None) -> Dict[str, Any]:
-    """What `stria split --format json` prints."""
+    """The output of `stria split --format json`."""
     words = [command(), "split", *map(os.fspath, paths), "--by", "host", "--format", "json", "--align", align]
     if tree:
         words += ["--tree", tree]
