@@ -158,6 +158,32 @@ TEST_F(WriteBackTest, AFailureIsToldAndForgetsNothing) {
   EXPECT_EQ(commits.size(), 1u);
 }
 
+// An attempt that began while servers were silent says nothing of an attempt that begins now.
+TEST_F(WriteBackTest, AFlushDoesNotFailWithAnAttemptOfBefore) {
+  store_ns = {kSecond};
+  store_error = Error(FsError::kTimedOut);
+  Write(1, 0, kStripe);
+  room.Start(File(1));
+  RunSim(ex, For(kSecond / 2));
+  scope.Spawn([](WriteBackTest* t) -> Task<void> {
+    co_await Sleep(kSecond / 2 + kMillisecond / 2);  // the next one is under way
+    t->store_error = Error();
+  }(this));
+  EXPECT_TRUE(Flush(1).ok());
+  EXPECT_EQ(failed, 1);
+  store_error = Error(FsError::kTimedOut);
+  Write(1, 0, kStripe);
+  EXPECT_EQ(Flush(1).code(), FsError::kTimedOut);
+}
+
+TEST_F(WriteBackTest, AFlushEndsWithoutProgress) {
+  store_ns = {10 * Options().timeout_ns};
+  Write(1, 0, kStripe);
+  EXPECT_EQ(Flush(1).code(), FsError::kTimedOut);
+  EXPECT_GE(ex.NowNs(), Options().timeout_ns);
+  EXPECT_EQ(room.dirty_bytes(), kStripe);  // kept
+}
+
 // What others wrote after the flush began is not its business.
 TEST_F(WriteBackTest, AFlushWaitsForWhatWasWrittenBefore) {
   Write(1, 0, 100);
