@@ -141,7 +141,7 @@ TEST_F(ClusterKeeperTest, GarbageIsDeletedByItsOwnNodeAndWhenNobodyNeedsIt) {
   const std::vector<ShardId> shards = MakeGarbage({one.targets[0], two.targets[0]});
   ASSERT_EQ(core->store().Count(Counter::kGarbageShards), 2u);
   GarbageUpTo none = All();
-  none.acked = CommitSeq(1);
+  none.acked = none.durable = CommitSeq(1);
   EXPECT_TRUE(keeper->DeletesFor(one.targets, none).value().empty());
   const auto work = keeper->DeletesFor(one.targets, All()).value();
   ASSERT_EQ(work.size(), 1u);

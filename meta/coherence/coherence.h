@@ -29,7 +29,7 @@
 
 #include "api/meta_api.h"
 #include "common/exec/task.h"
-#include "meta/coherence/leases.h"
+#include "meta/coherence/grants.h"
 #include "meta/coherence/notices.h"
 #include "meta/coherence/sessions.h"
 #include "meta/core/cleaner.h"
@@ -60,8 +60,8 @@ class Coherence {
   const Sessions& sessions() const { return sessions_; }
   Notices& notices() { return notices_; }
   const Notices& notices() const { return notices_; }
-  Leases& leases() { return leases_; }
-  const Leases& leases() const { return leases_; }
+  Grants& leases() { return leases_; }
+  const Grants& leases() const { return leases_; }
   const LockTable& locks() const { return locks_; }
 
   // ---- Sessions ----
@@ -132,7 +132,7 @@ class Coherence {
   const Ended ended_;
   Sessions sessions_;
   Notices notices_;
-  Leases leases_;
+  Grants leases_;
   LockTable locks_;
   LapsedSessions lapsed_;
   std::map<SessionId, std::vector<NotTaken>> not_taken_;  // of the last time that it came back

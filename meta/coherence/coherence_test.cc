@@ -189,7 +189,7 @@ TEST_F(CoherenceTest, ADirectoryThatOneHasToItselfIsRecalledForAVisit) {
   ASSERT_TRUE(coherence->leases().TakeAlone(a, kRootInode, &had));
   EXPECT_FALSE(had);
   {
-    std::optional<Result<Leases::DirVisit>> visit;
+    std::optional<Result<Grants::DirVisit>> visit;
     Call(coherence->leases().Visit(b, kRootInode), &visit);
     EXPECT_FALSE(visit);
     EXPECT_TRUE(coherence->leases().OthersVisit(kRootInode, a.session));

@@ -5,7 +5,7 @@
 
 namespace stria {
 
-Task<Result<std::optional<Leases::DirVisit>>> Files::VisitIfDir(const OpHeader& h, InodeId ino) {
+Task<Result<std::optional<Grants::DirVisit>>> Files::VisitIfDir(const OpHeader& h, InodeId ino) {
   bool is_dir = false;
   {
     Txn txn(core_->store());
@@ -14,20 +14,20 @@ Task<Result<std::optional<Leases::DirVisit>>> Files::VisitIfDir(const OpHeader& 
     const Result<NodeReply> found = OpGetAttr(txn, coherence_->Ctx(h, nullptr), get);
     is_dir = found.ok() && found->attr.type == FileType::kDirectory;
   }
-  if (!is_dir) co_return std::optional<Leases::DirVisit>();
-  CO_ASSIGN_OR_RETURN(Leases::DirVisit visit, co_await leases_->Visit(h, ino));
-  co_return std::optional<Leases::DirVisit>(std::move(visit));
+  if (!is_dir) co_return std::optional<Grants::DirVisit>();
+  CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await leases_->Visit(h, ino));
+  co_return std::optional<Grants::DirVisit>(std::move(visit));
 }
 
-Task<Result<std::optional<Leases::DirVisit>>> Files::VisitNamedDir(
+Task<Result<std::optional<Grants::DirVisit>>> Files::VisitNamedDir(
     const OpHeader& h, InodeId parent, const std::string& name, const std::function<Result<void>(InodeId)>& may) {
   while (true) {
     const InodeId there = DirNamed(h, parent, name);
-    if (!there) co_return std::optional<Leases::DirVisit>();
+    if (!there) co_return std::optional<Grants::DirVisit>();
     CO_RETURN_IF_ERROR(may(there));
-    CO_ASSIGN_OR_RETURN(Leases::DirVisit visit, co_await leases_->Visit(h, there));
+    CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await leases_->Visit(h, there));
     // Meanwhile the name may have become another's.
-    if (DirNamed(h, parent, name) == there) co_return std::optional<Leases::DirVisit>(std::move(visit));
+    if (DirNamed(h, parent, name) == there) co_return std::optional<Grants::DirVisit>(std::move(visit));
     if (core_->Now() >= core_->DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
   }
 }

@@ -161,7 +161,7 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
     RETURN_IF_ERROR(CheckDisksOf(r));
     return r.make ? MakeAndCommit(txn, ctx, r) : OpCommit(txn, ctx, r);
   };
-  std::optional<Leases::DirVisit> visit;
+  std::optional<Grants::DirVisit> visit;
   if (r.make) {
     CO_RETURN_IF_ERROR(CheckMake(r));
     if (!IsNumberOf(r.header, r.ino)) co_return Error(FsError::kConflict, "it was not given the number of what it makes");
@@ -169,7 +169,7 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, mine, commit));
   if (r.make) {
     CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, commit));
-    CO_ASSIGN_OR_RETURN(Leases::DirVisit in, co_await leases_->Visit(r.header, r.make->parent));
+    CO_ASSIGN_OR_RETURN(Grants::DirVisit in, co_await leases_->Visit(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }
   if (r.ino && (r.make || !exclusive)) {

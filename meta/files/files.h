@@ -5,8 +5,8 @@
 // that it was given beforehand, and tells of each with its first Commit (CommitRequest::make). Nobody can see that,
 // because
 //  1. it is granted only while no other session knows anything of the directory's names (Notices) nor is doing
-//     anything that reads or changes them (Leases::DirVisit), and what others know of its attributes is taken from them first;
-//  2. whoever comes to do such a thing first recalls the lease (Leases::Visit), and the session tells of all that it has
+//     anything that reads or changes them (Grants::DirVisit), and what others know of its attributes is taken from them first;
+//  2. whoever comes to do such a thing first recalls the lease (Grants::Visit), and the session tells of all that it has
 //     made before it answers; who asks for the directory's attributes has it flushed, as a file's size.
 //
 // Owns: the numbers given to sessions for files that they make (meta/session/number_grants.h), and the operations that run.
@@ -105,9 +105,9 @@ class Files {
   Task<Result<LayoutReply>> AfterSetLayout(LayoutRequest r, LayoutReply reply);
 
   // ---- ahead.cc: directories that a session has to itself ----
-  Task<Result<std::optional<Leases::DirVisit>>> VisitIfDir(const OpHeader& h, InodeId ino);
+  Task<Result<std::optional<Grants::DirVisit>>> VisitIfDir(const OpHeader& h, InodeId ino);
   // `may` is asked before anybody gives up a lease of it. Lives as long as the call.
-  Task<Result<std::optional<Leases::DirVisit>>> VisitNamedDir(const OpHeader& h, InodeId parent, const std::string& name,
+  Task<Result<std::optional<Grants::DirVisit>>> VisitNamedDir(const OpHeader& h, InodeId parent, const std::string& name,
                                                       const std::function<Result<void>(InodeId)>& may);
   InodeId DirNamed(const OpHeader& h, InodeId parent, const std::string& name);  // 0: it is none
   Task<void> GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply);
@@ -137,7 +137,7 @@ class Files {
   Coherence* const coherence_;
   Sessions* const sessions_;
   Notices* const notices_;
-  Leases* const leases_;
+  Grants* const leases_;
   const ClusterKeeper* const cluster_;
   FilesHost* const host_;
   NumberGrants numbers_;

@@ -34,7 +34,7 @@ Task<Result<NodeReply>> Files::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
     co_await notices_->WaitEvictions();
     CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
@@ -88,7 +88,7 @@ Task<Result<NodeReply>> Files::RunSetAttr(SetAttrRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
   if (r.size) CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, r.ino, deadline_ns));
   else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns));
@@ -113,7 +113,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
     return OpMakeNode(txn, making, r);
   };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, make));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
   co_await notices_->WaitEvictions();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
@@ -273,7 +273,7 @@ Task<Result<NodeReply>> Files::Unlink(NameRequest r) {
 Task<Result<NodeReply>> Files::RunUnlink(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpUnlink(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
   if (r.release) leases_->GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(
@@ -296,9 +296,9 @@ Task<Result<NodeReply>> Files::RunRmdir(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, remove));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
   const auto may = [&](InodeId victim) { return coherence_->CheckBeforeRecall(r.header, victim, remove); };
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(OpKind::kRmdir, r.header, &touched, remove);
   if (!reply.ok()) {
@@ -318,8 +318,8 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
   const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, move));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, move));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit from, co_await leases_->Visit(r.header, r.parent));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit to, co_await leases_->Visit(r.header, r.new_parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit from, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit to, co_await leases_->Visit(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
   InodeId moved;
   {
@@ -332,7 +332,7 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
   }
   if (moved) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, moved, core_->DeadlineOf(r.header)));
   const auto may = [&](InodeId victim) { return coherence_->CheckBeforeRecall(r.header, victim, move); };
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> replaced,
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> replaced,
                       co_await VisitNamedDir(r.header, r.new_parent, r.new_name, may));
   if (r.release) leases_->GiveBack(r.header, r.release);  // as RunUnlink
   Touched touched;
@@ -361,7 +361,7 @@ Task<Result<NodeReply>> Files::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, link));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.new_parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.new_parent));
   CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(OpKind::kLink, r.header, &touched, link);
@@ -399,7 +399,7 @@ void Files::NoteEntries(const ReadDirRequest& r, std::vector<DirEntry>* entries)
 Task<Result<ReadDirReply>> Files::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Leases::DirVisit visit, co_await leases_->Visit(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.ino));
   co_await notices_->WaitEvictions();
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;
@@ -453,7 +453,7 @@ Task<Result<XattrReply>> Files::RunSetXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto set = [&](Txn& txn, const OpCtx& ctx) { return OpSetXattr(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, set));
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(OpKind::kSetXattr, r.header, &touched, set);
   // The reply has no attributes, but the caller knows from it that what it caches is old. Were it told besides, its
@@ -470,7 +470,7 @@ Task<Result<XattrReply>> Files::RunRemoveXattr(XattrRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRemoveXattr(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, remove));
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   Touched touched;
   Result<XattrReply> reply = co_await runs_.Apply<XattrReply>(OpKind::kRemoveXattr, r.header, &touched, remove);
   if (reply.ok()) co_await notices_->Announce(r.header.session, touched, {r.ino});
@@ -493,7 +493,7 @@ Task<Result<LayoutReply>> Files::SetLayout(LayoutRequest r) {
 Task<Result<LayoutReply>> Files::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const std::optional<Leases::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->state().View(), *r.layout));
   Touched touched;

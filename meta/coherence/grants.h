@@ -26,9 +26,9 @@
 
 namespace stria {
 
-class Leases {
+class Grants {
  public:
-  Leases(MetaCore* core, Cleaner* cleaner, Sessions* sessions, Notices* notices)
+  Grants(MetaCore* core, Cleaner* cleaner, Sessions* sessions, Notices* notices)
       : core_(core), cleaner_(cleaner), sessions_(sessions), notices_(notices) {}
   const LeaseTable& table() const { return table_; }
 
@@ -64,13 +64,13 @@ class Leases {
   // While it lives, no session but its own is given the directory.
   class DirVisit {
    public:
-    DirVisit(Leases* leases, SessionId s, InodeId dir);
+    DirVisit(Grants* leases, SessionId s, InodeId dir);
     DirVisit(DirVisit&& o) noexcept : leases_(std::exchange(o.leases_, nullptr)), key_(o.key_) {}
     DirVisit& operator=(DirVisit&&) = delete;
     ~DirVisit();
 
    private:
-    Leases* leases_;
+    Grants* leases_;
     const std::pair<InodeId, SessionId> key_;
   };
   // To be kept by whoever reads or changes names of the directory, or what is inherited or permitted in it, from before

@@ -1,4 +1,4 @@
-#include "meta/coherence/leases.h"
+#include "meta/coherence/grants.h"
 
 #include <optional>
 
@@ -6,7 +6,7 @@
 
 namespace stria {
 
-bool Leases::PushDemands(const std::vector<LeaseDemand>& demands) {
+bool Grants::PushDemands(const std::vector<LeaseDemand>& demands) {
   bool fenced = false;
   for (const LeaseDemand& d : demands) {
     SessionEvent e;
@@ -24,7 +24,7 @@ bool Leases::PushDemands(const std::vector<LeaseDemand>& demands) {
   return fenced;
 }
 
-Task<Result<LeaseMode>> Leases::Acquire(const OpHeader& h, InodeId ino, bool for_write, bool data) {
+Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for_write, bool data) {
   const SessionId s = h.session;
   const int64_t deadline_ns = core_->DeadlineOf(h);
   const uint64_t call = h.trace_id;
@@ -64,7 +64,7 @@ Task<Result<LeaseMode>> Leases::Acquire(const OpHeader& h, InodeId ino, bool for
   co_return mode;
 }
 
-Task<Result<void>> Leases::ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns) {
+Task<Result<void>> Grants::ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns) {
   std::optional<WaitList::Wait> wait;
   while (true) {
     const LeaseTable::Outcome o = table_.ClearForChange(s, ino);
@@ -78,7 +78,7 @@ Task<Result<void>> Leases::ClearForChange(SessionId s, InodeId ino, int64_t dead
   }
 }
 
-Task<Result<void>> Leases::FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns, WaitList::For why) {
+Task<Result<void>> Grants::FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns, WaitList::For why) {
   const SessionId holder = table_.DirtyHolder(s, ino);
   if (!holder) co_return Ok();
   uint64_t event = table_.NewestFlush(holder, ino);
@@ -99,13 +99,13 @@ Task<Result<void>> Leases::FlushOthers(SessionId s, InodeId ino, int64_t deadlin
   co_return Ok();
 }
 
-void Leases::GiveBack(const OpHeader& h, InodeId ino) {
+void Grants::GiveBack(const OpHeader& h, InodeId ino) {
   table_.Release(h.session, ino, h.trace_id);
   cleaner_->ReapIfUnused(ino);
   core_->Pulse();
 }
 
-void Leases::OpenAsMade(const OpHeader& h, InodeId made) {
+void Grants::OpenAsMade(const OpHeader& h, InodeId made) {
   if (Sessions::IsReplay(h)) return;
   const LeaseTable::OpenOutcome o = table_.Open(h.session, made, true, true, true, h.trace_id);
   PushDemands(o.demands);
@@ -113,17 +113,17 @@ void Leases::OpenAsMade(const OpHeader& h, InodeId made) {
   table_.NoteReader(h.session, made);
 }
 
-Leases::DirVisit::DirVisit(Leases* leases, SessionId s, InodeId dir) : leases_(leases), key_(dir, s) {
+Grants::DirVisit::DirVisit(Grants* leases, SessionId s, InodeId dir) : leases_(leases), key_(dir, s) {
   ++leases_->visits_[key_];
 }
 
-Leases::DirVisit::~DirVisit() {
+Grants::DirVisit::~DirVisit() {
   if (leases_ == nullptr) return;
   auto it = leases_->visits_.find(key_);
   if (--it->second == 0) leases_->visits_.erase(it);
 }
 
-Task<Result<Leases::DirVisit>> Leases::Visit(const OpHeader& h, InodeId dir) {
+Task<Result<Grants::DirVisit>> Grants::Visit(const OpHeader& h, InodeId dir) {
   DirVisit visit(this, h.session, dir);
   // What is repeated after a restart happened before the session that has the directory now was given it.
   if (!sessions_->Repeats(h) && !Sabotaged(Sabotage::kVisitUnasked)) {
@@ -132,14 +132,14 @@ Task<Result<Leases::DirVisit>> Leases::Visit(const OpHeader& h, InodeId dir) {
   co_return visit;
 }
 
-bool Leases::OthersVisit(InodeId dir, SessionId s) const {
+bool Grants::OthersVisit(InodeId dir, SessionId s) const {
   for (auto it = visits_.lower_bound({dir, SessionId()}); it != visits_.end() && it->first.first == dir; ++it) {
     if (it->first.second != s) return true;
   }
   return false;
 }
 
-bool Leases::TakeAlone(const OpHeader& h, InodeId dir, bool* had) {
+bool Grants::TakeAlone(const OpHeader& h, InodeId dir, bool* had) {
   const SessionId s = h.session;
   *had = table_.ModeOf(s, dir) == LeaseMode::kExclusive;
   const LeaseTable::OpenOutcome o = table_.Open(s, dir, true, true, true, h.trace_id);
@@ -148,14 +148,14 @@ bool Leases::TakeAlone(const OpHeader& h, InodeId dir, bool* had) {
   return o.granted && o.mode == LeaseMode::kExclusive;
 }
 
-Result<void> Leases::Done(const LeaseDoneRequest& r) {
+Result<void> Grants::Done(const LeaseDoneRequest& r) {
   if (Error e = table_.LeaseDone(r.header.session, r.ino, r.lease, r.event_seq, r.header.trace_id); !e.ok()) return e;
   cleaner_->ReapIfUnused(r.ino);
   core_->Pulse();
   return Ok();
 }
 
-std::set<SessionId> Leases::Silent(int64_t since_ns) {
+std::set<SessionId> Grants::Silent(int64_t since_ns) {
   std::set<SessionId> out;
   for (auto it = demands_.begin(); it != demands_.end();) {
     const auto& [key, demand] = *it;
@@ -169,7 +169,7 @@ std::set<SessionId> Leases::Silent(int64_t since_ns) {
   return out;
 }
 
-void Leases::ForgetDemands(SessionId s) {
+void Grants::ForgetDemands(SessionId s) {
   demands_.erase(demands_.lower_bound({s, 0}), demands_.upper_bound({s, UINT64_MAX}));
 }
 
