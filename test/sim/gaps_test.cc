@@ -56,11 +56,11 @@ class Gaps : public SmallFiles {
     RunFor(ns);
     Heal();
   }
-  VfsHandlePtr Open(size_t c, InodeId ino, bool write = true) {
+  VfsHandlePtr Open(size_t c, InodeId ino, bool write = true, bool truncate = false) {
     VfsHandle flags;
     flags.read = true;
     flags.write = write;
-    auto opened = Do(vfs(c).Open(kRoot, ino, false, flags));
+    auto opened = Do(vfs(c).Open(kRoot, ino, truncate, flags));
     EXPECT_TRUE(opened.ok()) << opened.error();
     return opened.ok() ? opened->handle : nullptr;
   }
@@ -396,8 +396,6 @@ TEST_P(GapAfterARestart, WhatWasDoneAgainIsNoConflict) {
   VfsHandlePtr h = Open(0, ino);
   RunFor(10 * kSecond);  // what was done is known to be durable
   ASSERT_EQ(Put(0, h, 0, "mine"), FsError::kOk);
-  VfsHandle flags;
-  flags.read = flags.write = true;
   std::string want = Block('a').replace(0, 8, "minemore");
   if (GetParam() == Change::kTruncate) {
     SetAttrIn set;
@@ -405,9 +403,7 @@ TEST_P(GapAfterARestart, WhatWasDoneAgainIsNoConflict) {
     ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
     want = std::string("mi\0\0more", 8);
   } else if (GetParam() == Change::kOpenTruncated) {
-    auto opened = Do(vfs(0).Open(kRoot, ino, true, flags));
-    ASSERT_TRUE(opened.ok()) << opened.error();
-    Close(0, std::move(opened->handle));
+    Close(0, Open(0, ino, true, /*truncate=*/true));
     want = std::string("\0\0\0\0more", 8);
   } else {
     VfsHandlePtr from = Open(0, other);
