@@ -1,7 +1,6 @@
 #include "meta/disk_room.h"
 
 #include <fcntl.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +8,7 @@
 
 #include "common/exec/executor.h"
 #include "common/io/unique_fd.h"
+#include "common/io/usable_space.h"
 #include "common/log.h"
 #include "common/quantity.h"
 
@@ -39,8 +39,8 @@ void DiskRoom::Look() {
   looked_ns_ = Executor::Current().NowNs();
   struct statvfs st;
   if (::statvfs(dir_.c_str(), &st) != 0) return;  // the store itself reports what is wrong
-  sample_.total_bytes = uint64_t{st.f_blocks} * st.f_frsize;
-  sample_.free_bytes = uint64_t{st.f_bavail} * st.f_frsize;
+  sample_.total_bytes = UsableBytes(st);
+  sample_.free_bytes = FreeBytes(st);
   sample_.total_files = st.f_files;
   sample_.free_files = st.f_favail;
   sample_.read_only = (st.f_flag & ST_RDONLY) != 0;

@@ -22,7 +22,7 @@ struct DiskFile {
 };
 
 struct DiskSpace {
-  uint64_t capacity_bytes = 0;
+  uint64_t capacity_bytes = 0;  // that an ordinary writer has, used or free
   uint64_t free_bytes = 0;  // that an ordinary writer can still use
   uint64_t filesystem = 0;  // identifies the file system on any machine; 0: not known
 };

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 
 #include "common/io/direct_read.h"
 #include "common/io/disk_name.h"
+#include "common/io/usable_space.h"
 
 namespace stria {
 namespace {
@@ -439,7 +439,7 @@ Result<DiskSpace> PosixFiles::Space() {
   struct stat root;
   if (fstatvfs(root_fd_.get(), &st) != 0 || fstat(root_fd_.get(), &root) != 0) return Failed(errno, "measure", "");
   const uint64_t filesystem = (BootNumber() ^ root.st_dev) * 0x9e3779b97f4a7c15;
-  return DiskSpace{uint64_t{st.f_blocks} * st.f_frsize, uint64_t{st.f_bavail} * st.f_frsize, filesystem};
+  return DiskSpace{UsableBytes(st), FreeBytes(st), filesystem};
 }
 
 Result<int> PosixFiles::OpenForRead(const std::string& name) {

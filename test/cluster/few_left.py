@@ -131,7 +131,7 @@ def one_disk_left():
         assert "/on-one-disk" in [f["path"] for f in status["files_with_fewer_copies"]], status
         c.start("n2")
         wait_for("it has its copies", lambda: c.status()["stripes_with_fewer_copies"] == 0, 120)
-        wait_for("all is well", lambda: c.status()["state"] == "HEALTHY", 60)
+        c.wait_well()
         c.kill("n1")
         c.fresh_mount()
         c.verify(["on-one-disk"])

@@ -268,6 +268,13 @@ class Cluster:
             return "error" not in s and s["degraded_stripes"] == 0 and s["lost_stripes"] == 0
         wait_for("every stripe has all its columns", whole, timeout_s)
 
+    def wait_well(self, timeout_s=60):
+        """Until status finds nothing unhealthy, but for how full the disk of the machine is that the test runs on."""
+        end = time.monotonic() + timeout_s
+        while wrong := [f["what"] for f in self.status()["findings"] if f["severity"] != "HEALTHY" and "% full" not in f["what"]]:
+            assert time.monotonic() < end, f"not well within {timeout_s} s: {wrong}"
+            time.sleep(0.2)
+
     def fsck(self):
         done = self.stria("fsck", check=False)
         assert done.returncode == 0, f"fsck found problems:\n{done.stdout}{done.stderr}"
