@@ -99,7 +99,7 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   auto node = inodes_.find(attr.ino);
   if (node == inodes_.end()) return;
   VfsInode& n = *node->second;
-  if (attr.version < n.attr.version) return;
+  if (Overtaken(n, attr)) return;
   if (current) n.attr_stale = false;
   const bool local_is_newer = n.attr_known && n.knows_better() && (!n.writes.clean() || n.writes.mtime_ns());
   const Attr mine = n.attr;
@@ -111,7 +111,10 @@ void Vfs::UpdateInode(const Attr& attr, bool current) {
   n.attr.ctime_ns = std::max(attr.ctime_ns, mine.ctime_ns);
 }
 
+bool Vfs::Overtaken(const VfsInode& n, const Attr& answer) { return answer.version < n.attr.version; }
+
 EntryOut Vfs::Remember(const Attr& attr, uint64_t since) {
+  if (const auto it = inodes_.find(attr.ino); it != inodes_.end() && Overtaken(*it->second, attr)) return Newest(attr);
   UpdateInode(attr, since == nodes_.epoch());
   if (const auto kept = nodes_.Remember(attr, since)) return Overlay(*kept);
   return Newest(attr);

@@ -232,6 +232,8 @@ class Vfs {
   int64_t AttrValidNs() const;
   EntryOut Newest(Attr attr);            // with our own unflushed writes; to be used once
   EntryOut Overlay(const Attr& attr);    // the same, for the kernel to keep
+  // An answer that another of the server's has overtaken. It is used once, and the kernel keeps nothing of it.
+  static bool Overtaken(const VfsInode& n, const Attr& answer);
   void UpdateInode(const Attr& attr, bool current);
   void AttrChanged(InodeId ino);  // by an operation whose reply does not say how
   void ChangedUntold(InodeId ino);  // the same by one of ours, of which the server tells us nothing

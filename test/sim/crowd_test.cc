@@ -123,7 +123,7 @@ class Crowd {
     while (!stop_ && wrong_.empty()) {
       co_await Pause(rng);
       const size_t f = rng.Below(options_.files);
-      if (options_.sizes && rng.OneIn(5)) {
+      if (options_.sizes && rng.OneIn(3)) {
         co_await ByPath(c, number, f, rng);
       } else {
         co_await OpenAndUse(c, number, f, rng);
@@ -214,9 +214,15 @@ class Crowd {
       End(f, std::move(e));
       co_return;
     }
+    SetAttrIn set;
+    if (rng.OneIn(2)) {  // says nothing of bytes; but whoever has them unwritten must ask the server for the rest
+      set.mode = rng.OneIn(2) ? 0644 : 0666;
+      const auto done = co_await cluster_.vfs(c).SetAttr(kRoot, inodes_[f], set);
+      if (!done.ok()) Failed(who + ": chmod", done.error());
+      co_return;
+    }
     Event<Op> e = Begin(number, Op::Kind::kTruncate);
     e.op.size = rng.Below(kCells + 1);
-    SetAttrIn set;
     set.size = e.op.size * kCellBytes;
     const auto done = co_await cluster_.vfs(c).SetAttr(kRoot, inodes_[f], set);
     if (!done.ok()) co_return Failed(who + ": truncate", done.error());
