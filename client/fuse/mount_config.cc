@@ -101,6 +101,7 @@ Result<void> SetLogLevel(std::string_view text, MountConfig* config) {
 }  // namespace
 
 Result<void> ParseSource(std::string_view text, MountConfig* config) {
+  config->source = std::string(text);
   const size_t slash = text.find(":/");
   if (slash != std::string_view::npos) {
     config->path = std::string(text.substr(slash + 1));
@@ -265,7 +266,10 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     for (const std::string& o : options) RETURN_IF_ERROR(ParseMountOptions(o, &config));
     if (config.verb == MountVerb::kRemount) return Ok();  // the source may be as the mount table shows it
     if (positional.size() == 2) RETURN_IF_ERROR(ParseSource(positional[0], &config));
-    if (!meta.empty()) RETURN_IF_ERROR(SetAddresses(meta, &config));
+    if (!meta.empty()) {
+      RETURN_IF_ERROR(SetAddresses(meta, &config));
+      config.source.clear();  // it does not say where this mount comes from
+    }
     if (!timeout.empty()) RETURN_IF_ERROR(SetTimeout(timeout, &config));
     if (!wait.empty()) RETURN_IF_ERROR(SetWait(wait, &config));
     if (!memory.empty()) RETURN_IF_ERROR(SetMemory(memory, &config));

@@ -27,6 +27,7 @@ struct MountConfig {
   std::optional<uint32_t> uid, gid;    // the owner that all files seem to have
   std::vector<std::string> addresses;  // host:port of metadata servers
   std::string path = "/";              // of the directory that is mounted
+  std::string source;                  // as it was given; "": it was not, or says less than the two above
   std::string mountpoint;
   std::string node;                    // the node this machine is; "": it is found (find_node.h), if it is one
   int64_t timeout_ns = 60 * kSecond;

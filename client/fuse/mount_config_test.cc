@@ -118,6 +118,14 @@ TEST(MountConfig, HelperOfMount8) {
   EXPECT_TRUE(p.config.verb == MountVerb::kRemount && !p.config.read_only);
 }
 
+// What df(1) shows can be mounted, and is what programs look for that ask whether it is mounted.
+TEST(MountConfig, TheSourceStaysAsItWasGiven) {
+  EXPECT_EQ(Parse({"pc1:/a", "/d"}).config.source, "pc1:/a");
+  EXPECT_EQ(Parse({"pc1:7424+pc2:7424", "/d"}).config.source, "pc1:7424+pc2:7424");
+  EXPECT_EQ(Parse({"--meta", "pc1", "/d"}).config.source, "");
+  EXPECT_EQ(Parse({"--meta", "pc1", "none", "/d"}).config.source, "");
+}
+
 // Every option of mount(8) for any filesystem is taken. Options that libfuse 3.14 knows go on to it.
 TEST(MountConfig, OptionsOfAnyFilesystem) {
   for (const char* option :

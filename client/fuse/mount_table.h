@@ -17,7 +17,7 @@ struct MountEntry {
   uint32_t dev_major = 0;
   uint32_t dev_minor = 0;
   std::string type;    // "fuse.stria"
-  std::string source;  // "stria:host:port"
+  std::string source;  // as stria-mount gave it: "host:port:/path"
 };
 
 // The topmost mount at `mountpoint` (absolute, without symlinks) according to a mountinfo file's text.

@@ -79,9 +79,10 @@ int BlockSignals() {
   return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-// The source that df(1) and mount(8) show.
+// The source that df(1) and mount(8) show. As it was given, so that programs that look whether it is mounted find it, and what they
+// show can be mounted again.
 std::string SourceName(const MountConfig& config) {
-  return "stria:" + Joined(config.addresses) + (config.path == "/" ? "" : ":" + config.path);
+  return config.source.empty() ? Joined(config.addresses) + ":" + config.path : config.source;
 }
 
 ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {

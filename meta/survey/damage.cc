@@ -45,12 +45,12 @@ Result<void> Survey::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
   if (!record || record->state != StripeState::kLive) return Ok();
   std::vector<bool> unreadable, hopeless;
-  bool any = false;
+  bool any = false, hit = false;
   for (size_t i = 0; i < record->info.columns.size(); ++i) {
     const Column& c = record->info.columns[i];
     const bool u = (c.shard && gone.count(c.target)) || IsUnreadable(id, static_cast<uint16_t>(i), c);
     unreadable.push_back(u);
-    if (c.shard && gone.count(c.target) && out->hit.size() < Damage::kMaxHitStripes) out->hit.insert(id);
+    hit = hit || (c.shard && gone.count(c.target));
     const bool last = !gone.count(c.target) && env_.cluster->IsLastResort(c.target) &&
                       !env_.bad->IsBad(id, static_cast<uint16_t>(i), c.shard);
     hopeless.push_back(u && !last);
@@ -59,7 +59,10 @@ Result<void> Survey::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId
   if (!any) return Ok();
   ++out->degraded;
   std::vector<bool> lost = LostColumns(record->info, hopeless);
-  if (std::ranges::none_of(lost, std::identity())) return Ok();
+  if (std::ranges::none_of(lost, std::identity())) {
+    if (hit && ++out->hit <= max_hit_) out->some_hit.insert(id);
+    return Ok();
+  }
   out->lost.insert(id);
   out->gone[id] = std::move(lost);
   return Ok();
@@ -119,19 +122,18 @@ Task<Result<uint64_t>> Survey::LostWithout(std::vector<TargetId> targets) {
 Task<Result<CanRemoveReply>> Survey::CanRemove(std::vector<TargetId> targets) {
   CO_ASSIGN_OR_RETURN(const Damage before, co_await DamageWithout({}));
   CO_ASSIGN_OR_RETURN(const Damage after, co_await DamageWithout({targets.begin(), targets.end()}));
-  std::set<StripeId> lost, degraded;
+  std::set<StripeId> lost;
   std::ranges::set_difference(after.lost, before.lost, std::inserter(lost, lost.end()));
-  std::ranges::set_difference(after.hit, after.lost, std::inserter(degraded, degraded.end()));
   CanRemoveReply reply;
   reply.lost_stripes = lost.size();
-  reply.degraded_stripes = degraded.size();
+  reply.degraded_stripes = after.hit;
   for (const bool is_lost : {true, false}) {
     const size_t room = kMaxAffectedFiles + 1 - reply.files.size();
-    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(*env_.store, is_lost ? lost : degraded, room, after.gone));
+    CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(*env_.store, is_lost ? lost : after.some_hit, room, after.gone));
     for (const LostFile& f : files) reply.files.push_back(Affected(f, is_lost));
   }
-  reply.more = reply.files.size() > kMaxAffectedFiles;
-  if (reply.more) reply.files.resize(kMaxAffectedFiles);
+  reply.more = reply.files.size() > kMaxAffectedFiles || after.hit > after.some_hit.size();
+  reply.files.resize(std::min(reply.files.size(), kMaxAffectedFiles));
   co_return std::move(reply);
 }
 
@@ -162,8 +164,8 @@ Task<Result<FilesReply>> Survey::Files(FilesRequest r, std::vector<ScrubProgress
       if (r.kind == FilesKind::kWouldBeLost) {
         std::ranges::set_difference(damage.lost, before.lost, std::inserter(stripes, stripes.end()));
       } else {
-        std::ranges::set_difference(damage.hit, damage.lost, std::inserter(stripes, stripes.end()));
-        reply.cut = damage.hit.size() >= Damage::kMaxHitStripes;
+        stripes = damage.some_hit;
+        reply.cut = damage.hit > damage.some_hit.size();
       }
       break;
     }

@@ -38,14 +38,15 @@ struct Damage {
   uint64_t degraded = 0;
   std::set<StripeId> lost;
   GoneColumns gone;        // of each of those, the columns that are not readable at all
-  std::set<StripeId> hit;  // have a shard on one of those that were asked about; at most kMaxHitStripes
-  static constexpr size_t kMaxHitStripes = 100'000;
+  uint64_t hit = 0;             // have a shard on one of those that were asked about, and are not lost
+  std::set<StripeId> some_hit;  // of these, for the names of files; bounded
 };
 
 class Survey {
  public:
-  // `count_at_once` stripes are counted when somebody asks; more, now and then beforehand.
-  Survey(const SurveyEnv& env, size_t count_at_once) : env_(env), count_at_once_(count_at_once) {}
+  // `max_hit`: stripes on disks that may be removed whose files are named; all are counted. `count_at_once` stripes are counted when somebody asks; more, now and then beforehand.
+  Survey(const SurveyEnv& env, size_t count_at_once, size_t max_hit = 100'000)
+      : env_(env), count_at_once_(count_at_once), max_hit_(max_hit) {}
   ~Survey() { Stop(); }
   void Stop() { scope_.CancelAll(); }
 
@@ -86,6 +87,7 @@ class Survey {
 
   const SurveyEnv env_;
   const size_t count_at_once_;
+  const size_t max_hit_;
   std::optional<Damage> damage_;  // good while nothing changes
   std::pair<uint64_t, CommitSeq> damage_of_;
   int64_t damage_until_ns_ = 0;

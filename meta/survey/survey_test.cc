@@ -36,7 +36,10 @@ TEST_F(SurveyTest, TellsWhatIsDegradedFromWhatIsLost) {
   EXPECT_EQ(damage.gone.at(a.id), (std::vector<bool>{true, true, false}));
   const Damage without = RunSim(ex, survey.DamageWithout({TargetId(4), TargetId(5)})).value();
   EXPECT_EQ(without.lost, (std::set<StripeId>{a.id, b.id}));
-  EXPECT_EQ(without.hit, std::set<StripeId>{b.id});
+  EXPECT_EQ(without.hit, 0u);  // b is lost
+  const Damage less = RunSim(ex, survey.DamageWithout({TargetId(4)})).value();
+  EXPECT_EQ(less.hit, 1u);
+  EXPECT_EQ(less.some_hit, std::set<StripeId>{b.id});
   EXPECT_EQ(RunSim(ex, survey.LostWithout({TargetId(4), TargetId(5)})).value(), 1u);
   EXPECT_EQ(RunSim(ex, survey.LostWithout({TargetId(4)})).value(), 0u);
 }
@@ -62,6 +65,19 @@ TEST_F(SurveyTest, RemovingDisksIsToldWithTheFilesThatItWouldHit) {
   const FilesReply files = RunSim(ex, survey.Files(r, {})).value();
   ASSERT_EQ(files.files.size(), 1u);
   EXPECT_EQ(files.files[0].ino, a);
+}
+
+TEST_F(SurveyTest, AllStripesThatRemovingDisksWouldHitAreCountedAlsoWhenNotAllAreNamed) {
+  for (int i = 0; i < 3; ++i) WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  Survey names_one{SurveyEnv{&ex, store.get(), &cluster, this}, 100, 1};
+  const CanRemoveReply reply = RunSim(ex, names_one.CanRemove({TargetId(1)})).value();
+  EXPECT_EQ(reply.degraded_stripes, 3u);
+  EXPECT_EQ(reply.files.size(), 1u);
+  EXPECT_TRUE(reply.more);
+  FilesRequest r;
+  r.kind = FilesKind::kWouldDegrade;
+  r.targets = {TargetId(1)};
+  EXPECT_TRUE(RunSim(ex, names_one.Files(r, {})).value().cut);
 }
 
 TEST_F(SurveyTest, ANodeWithMoreColumnsThanParityIsWhatItsLossWouldCost) {
