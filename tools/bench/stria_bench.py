@@ -56,6 +56,8 @@ def parse():
     parser.add_argument("--systems", default="stria,gluster,moosefs,btrfs,plain", help="in turn; ratios are of the first")
     parser.add_argument("--work", default=",".join(WORK), help="of %(default)s")
     parser.add_argument("--stria", default=str(ROOT / "bazel-bin/tools/stria"))
+    parser.add_argument("--other", action="append", default=[], metavar="NAME=STRIA",
+                        help="a system NAME more: the command STRIA of another tree (.../bazel-bin/tools/stria)")
     parser.add_argument("--json", help="also write all values to this file")
     parser.add_argument("--svg", help="also draw the ratios to this file")
     return parser.parse_args()
@@ -91,7 +93,7 @@ def main():
         sys.exit("bench: the random work needs fio: apt-get install fio, or leave it out of --work")
     results = Results()
     with place(args.dir, args.on, args.tmpfs_mib, args.stria) as base:
-        known = all_systems(base, args.stria, 2 * args.size_mib * MIB + (1 << 30))
+        known = all_systems(base, args.stria, 2 * args.size_mib * MIB + (1 << 30), args.other)
         systems = [known[s] for s in choose(args.systems.split(","), known, "system")]
         work = in_order(choose(args.work.split(","), WORK, "work"))
         for system in list(systems):

@@ -165,9 +165,11 @@ class Stria(System):
     name = "stria 4+1"
     nodes = NODES
 
-    def __init__(self, place, stria):
+    def __init__(self, place, stria, name=None):
         super().__init__(place)
         self.stria = stria
+        if name:
+            self.name = name
 
     def missing(self):
         return [] if os.access(self.stria, os.X_OK) else [f"{self.stria} (run tools/build)"]
@@ -395,9 +397,11 @@ class MooseFs(Networked):
         raise RuntimeError("no chunkserver to kill")
 
 
-def all_systems(base, stria, device_bytes):
-    """By the name that --systems uses."""
+def all_systems(base, stria, device_bytes, others=()):
+    """By the name that --systems uses. `others`: NAME=STRIA, where STRIA is the command of another tree."""
+    named = dict(other.split("=", 1) for other in others)
     return {
+        **{name: Stria(base / name, pathlib.Path(path), name) for name, path in named.items()},
         "stria": Stria(base / "stria", stria),
         "local": StriaLocal(base / "local", stria),
         "through": StriaThrough(base / "through", stria),
