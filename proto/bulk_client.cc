@@ -10,6 +10,7 @@
 
 #include "api/types.h"
 #include "common/exec/pool.h"
+#include "proto/bulk_channel.h"
 #include "proto/bulk_connection.h"
 #include "proto/bulk_transport.h"
 #include "proto/socket_address.h"
@@ -21,6 +22,7 @@ constexpr size_t kFailedBurden = 4;  // so many calls wait rather for a connecti
 constexpr int64_t kReconnectFirstNs = 100 * kMillisecond;
 constexpr int64_t kReconnectMaxNs = 1 * kSecond;
 constexpr int kConnectTimeoutMs = 2000;
+constexpr int kHandshakeTimeoutMs = 5000;
 constexpr int kConnectThreads = 8;  // a dead host holds one up for kConnectTimeoutMs
 constexpr uint64_t kMaxSendBytes = kMaxMessageBytes + kMiB;
 
@@ -34,9 +36,16 @@ class NewFd {
     if (fd_ >= 0) close(fd_);
   }
   int Take() { return std::exchange(fd_, -1); }
+  int get() const { return fd_; }
 
  private:
   int fd_;
+};
+
+struct NewConnection {
+  explicit NewConnection(int fd) : socket(fd) {}
+  NewFd socket;
+  std::unique_ptr<TlsSession> session;  // that has done its handshake; none: no TLS
 };
 
 }  // namespace
@@ -44,8 +53,9 @@ class NewFd {
 // Threads, shared by the client, its links and calls under way.
 class BulkClient::State : public std::enable_shared_from_this<State> {
  public:
-  State(Executor* ex, int loops) : executor(ex), connectors_(std::make_unique<ThreadPool>(kConnectThreads, "connect")) {
-    for (int i = 0; i < loops; ++i) {
+  State(Executor* ex, const BulkClientOptions& opts)
+      : executor(ex), options(opts), connectors_(std::make_unique<ThreadPool>(kConnectThreads, "connect")) {
+    for (int i = 0; i < options.loops; ++i) {
       loops_.push_back(std::make_unique<BulkLoop>("bulk-client" + std::to_string(i)));
     }
   }
@@ -71,6 +81,7 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
   void Close();
 
   Executor* const executor;
+  const BulkClientOptions options;
 
  private:
   void Deliver() {
@@ -169,17 +180,33 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     phase_ = Phase::kConnecting;
     const uint64_t generation = ++generation_;
     state_->Connect([state = state_, weak = weak_from_this(), address = address_, generation] {
-      Result<int> fd = ConnectTo(address, kConnectTimeoutMs);
-      auto socket = std::make_shared<NewFd>(fd.ok() ? *fd : -1);
-      state->Tell([weak, generation, socket, error = fd.error()] {
+      const Result<int> fd = ConnectTo(address, kConnectTimeoutMs);
+      auto made = std::make_shared<NewConnection>(fd.ok() ? *fd : -1);
+      Error error = fd.error();
+      if (fd.ok() && state->options.tls) error = Secure(state->options, address, made.get());
+      state->Tell([weak, generation, made, error] {
         const std::shared_ptr<Link> link = weak.lock();
-        if (link && link->generation_ == generation) link->Connected(socket->Take(), error);
+        if (link && link->generation_ == generation) link->Connected(made.get(), error);
       });
     });
   }
 
-  void Connected(int fd, const Error& error) {
+  // On a thread that may wait.
+  static Error Secure(const BulkClientOptions& options, const std::string& address, NewConnection* made) {
+    std::optional<ExpectedPeer> expected = options.expected ? options.expected(address) : std::nullopt;
+    Result<std::unique_ptr<TlsSession>> session =
+        ShakeHands(made->socket.get(), options.tls->Get(), address, std::move(expected), kHandshakeTimeoutMs);
+    // For the caller it is one thing: the server cannot be reached. The sentence says why.
+    if (!session.ok()) return Error(FsError::kUnavailable, session.error().message);
+    made->session = std::move(*session);
+    return Error();
+  }
+
+  void Connected(NewConnection* made, const Error& error) {
     if (!error.ok()) return Lost(error);
+    const int fd = made->socket.Take();
+    const bool secured = made->session != nullptr;
+    BulkProtection protection = secured ? Protect(fd, std::move(made->session)) : Unprotected(fd);
     BulkCallbacks callbacks;
     const auto tell = [state = state_, weak = weak_from_this(), generation = generation_](auto what) {
       state->Tell([weak, generation, what = std::move(what)] {
@@ -193,9 +220,9 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     callbacks.on_closed = [tell](Error why) {
       tell([why = std::move(why)](Link* link) { link->Lost(why); });
     };
-    connection_ = std::make_shared<BulkConnection>(loop_, fd, address_, std::move(callbacks));
+    connection_ = std::make_shared<BulkConnection>(loop_, fd, address_, std::move(protection), std::move(callbacks));
     loop_->Run([connection = connection_] { connection->Start(); });
-    connection_->SendPreface();
+    if (!secured) connection_->SendPreface();
     phase_ = Phase::kUp;
     for (BulkFrame& frame : std::exchange(waiting_, {})) {
       // The caller waits no more: unsent bytes are not sent.
@@ -282,7 +309,7 @@ void BulkClient::State::Close() {
 }
 
 BulkClient::BulkClient(Executor* executor, const BulkClientOptions& options)
-    : state_(std::make_shared<State>(executor, options.loops)), connections_(options.connections_per_peer) {
+    : state_(std::make_shared<State>(executor, options)), connections_(options.connections_per_peer) {
   CHECK(options.connections_per_peer >= 1 && options.loops >= 1);
 }
 

@@ -53,11 +53,19 @@ Error Broken(const std::string& peer, const std::string& why) {
 }  // namespace
 
 BulkConnection::BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkCallbacks callbacks)
-    : loop_(loop), fd_(fd), peer_(std::move(peer)), callbacks_(std::move(callbacks)), small_(kSmallBytes) {}
+    : BulkConnection(loop, fd, std::move(peer), Unprotected(fd), std::move(callbacks)) {}
+
+BulkConnection::BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkProtection protection, BulkCallbacks callbacks)
+    : loop_(loop), fd_(fd), peer_(std::move(peer)), protection_(std::move(protection)),
+      tag_bytes_(protection_.receiving ? sizeof(FrameMac::Tag) : 0), callbacks_(std::move(callbacks)), small_(kSmallBytes) {}
 
 BulkConnection::~BulkConnection() { close(fd_); }
 
-void BulkConnection::Start() { loop_->Watch(fd_, shared_from_this()); }
+void BulkConnection::Start() {
+  loop_->Watch(fd_, shared_from_this());
+  // The socket does not tell of what came with the end of the handshake.
+  if (protection_.channel->HasBuffered()) Read();
+}
 
 // ---- Sending --------------------------------------------------------------------------------------
 
@@ -112,7 +120,33 @@ void BulkConnection::Enqueue(Outgoing out) {
   loop_->Run([self = shared_from_this()] { self->Flush(); });
 }
 
+// Frames are numbered in the order in which they go, so the tag is made when a frame is the first.
+void BulkConnection::Tag(Outgoing* out) {
+  if (!protection_.sending || std::exchange(out->tagged, true)) return;
+  FrameMac& mac = *protection_.sending;
+  const bool payload_too = protection_.mode == WireMode::kIntegrity;
+  // Head and method are the first part, the fields are the second if there are any.
+  const Buffer& head = out->parts[0];
+  const size_t fields = Take<uint32_t>(head.data() + 16);
+  const size_t untagged = payload_too ? 0 : Take<uint32_t>(head.data() + 20);
+  mac.Add(head.span());
+  size_t left = out->bytes - head.size() - untagged;
+  CHECK(left >= fields);
+  for (size_t i = 1; i < out->parts.size() && left > 0; ++i) {
+    const size_t some = std::min(left, out->parts[i].size());
+    mac.Add(out->parts[i].span().subspan(0, some));
+    left -= some;
+  }
+  const FrameMac::Tag tag = mac.End();
+  std::string begin(reinterpret_cast<const char*>(head.data()), kFrameBytes);
+  begin.append(reinterpret_cast<const char*>(tag.data()), tag.size());
+  begin.append(head.view().substr(kFrameBytes));
+  out->parts[0] = Buffer::FromString(std::move(begin));
+}
+
 bool BulkConnection::SendSome(Outgoing* out, bool* blocked) {
+  if (out->next == 0 && out->offset == 0) Tag(out);
+  const auto stopped = [blocked] { return *blocked = errno == EAGAIN || errno == EWOULDBLOCK; };
   while (out->next < out->parts.size()) {
     std::array<iovec, kMaxSendParts> iov;
     size_t count = 0;
@@ -122,15 +156,8 @@ bool BulkConnection::SendSome(Outgoing* out, bool* blocked) {
       iov[count++] = {const_cast<uint8_t*>(b.data()) + skip, b.size() - skip};
       skip = 0;
     }
-    msghdr message = {};
-    message.msg_iov = iov.data();
-    message.msg_iovlen = count;
-    const ssize_t n = sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      *blocked = errno == EAGAIN || errno == EWOULDBLOCK;
-      return *blocked;
-    }
+    const ssize_t n = protection_.channel->Send(iov.data(), count);
+    if (n < 0) return stopped();
     out->offset += static_cast<size_t>(n);
     while (out->next < out->parts.size() && out->offset >= out->parts[out->next].size()) {
       out->offset -= out->parts[out->next].size();
@@ -138,7 +165,7 @@ bool BulkConnection::SendSome(Outgoing* out, bool* blocked) {
       ++out->next;
     }
   }
-  return true;
+  return protection_.channel->Flush() == 0 || stopped();
 }
 
 void BulkConnection::Flush() {
@@ -163,7 +190,7 @@ void BulkConnection::Flush() {
         queue_.pop_front();
       }
     }
-    if (!sound) return Close(Broken(peer_, strerror(err)));
+    if (!sound) return Close(Broken(peer_, err == EPROTO ? protection_.channel->why() : strerror(err)));
     if (blocked) return;  // goes on when the socket takes more
   }
 }
@@ -206,22 +233,20 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
   }
   CHECK(small_begin_ == 0, "all but a torn head was consumed");
   iov[count++] = {small_.data() + small_end_, small_.size() - small_end_};
-  ssize_t n;
-  do {
-    n = readv(fd_, iov.data(), static_cast<int>(count));
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = protection_.channel->Receive(iov.data(), static_cast<int>(count));
   if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     *empty = true;
     return true;
   }
   if (n <= 0) {
-    Close(Broken(peer_, n == 0 ? "it was closed" : strerror(errno)));
+    const std::string why = n == 0 ? "it was closed" : errno == EPROTO ? protection_.channel->why() : strerror(errno);
+    Close(Broken(peer_, why));
     return false;
   }
   *got = static_cast<uint64_t>(n);
   size_t room = 0;
   for (size_t i = 0; i < count; ++i) room += iov[i].iov_len;
-  *empty = *got < room;
+  *empty = *got < room && !protection_.channel->over();
   size_t left = static_cast<size_t>(n);
   if (in_frame_) {
     const size_t meta = std::min(left, meta_.size() - meta_have_);
@@ -229,6 +254,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
     left -= meta;
     if (!frame_.refused) {
       const size_t payload = std::min(left, payload_bytes_ - payload_have_);
+      Heard(payload_.data() + payload_have_, payload);
       payload_have_ += payload;
       left -= payload;
     }
@@ -256,10 +282,14 @@ bool BulkConnection::ConsumeSmall() {
     meta_have_ += meta;
     const size_t payload = std::min(have - meta, payload_bytes_ - payload_have_);
     if (payload > 0 && !frame_.refused) memcpy(payload_.data() + payload_have_, data + meta, payload);
+    Heard(data + meta, payload);
     payload_have_ += payload;
     small_begin_ += meta + payload;
     if (meta_have_ < meta_.size() || payload_have_ < payload_bytes_) break;
-    EndFrame();
+    if (!EndFrame()) {
+      Close(Broken(peer_, "a frame has a wrong tag: it was changed, left out or repeated on the way"));
+      return false;
+    }
   }
   if (small_begin_ > 0) {
     memmove(small_.data(), small_.data() + small_begin_, small_end_ - small_begin_);
@@ -291,21 +321,43 @@ const char* BulkConnection::BeginFrame(const uint8_t* head) {
     frame_.admission = callbacks_.admit(fields + payload_bytes_);
     frame_.refused = frame_.admission == nullptr;
   }
-  meta_ = MutableBuffer(method_bytes_ + fields);
+  meta_ = MutableBuffer(tag_bytes_ + method_bytes_ + fields);
+  if (tag_bytes_ > 0) head_.assign(head, head + kFrameBytes);
   payload_ = frame_.refused || payload_bytes_ == 0 ? MutableBuffer() : MutableBuffer(payload_bytes_);
   return nullptr;
 }
 
-void BulkConnection::EndFrame() {
+// The bytes of the payload that have just come count for the tag, if they do; all that is before them is there.
+void BulkConnection::Heard(const uint8_t* payload, size_t n) {
+  if (n == 0 || protection_.mode != WireMode::kIntegrity) return;
+  if (payload_have_ == 0) HeardMeta();
+  protection_.receiving->Add({payload, n});
+}
+
+void BulkConnection::HeardMeta() {
+  protection_.receiving->Add(head_);
+  protection_.receiving->Add(meta_.span().subspan(tag_bytes_));
+}
+
+// False if its tag is wrong.
+bool BulkConnection::EndFrame() {
   in_frame_ = false;
-  const size_t fields = meta_.size() - method_bytes_;
-  const Buffer meta = std::exchange(meta_, MutableBuffer()).Freeze();
+  if (tag_bytes_ > 0) {
+    if (protection_.mode != WireMode::kIntegrity || payload_bytes_ == 0) HeardMeta();
+    FrameMac::Tag tag;
+    memcpy(tag.data(), meta_.data(), tag.size());
+    if (!protection_.receiving->EndsWith(tag)) return false;
+  }
+  const size_t fields = meta_.size() - tag_bytes_ - method_bytes_;
+  const Buffer all = std::exchange(meta_, MutableBuffer()).Freeze();
+  const Buffer meta = all.Slice(tag_bytes_, method_bytes_ + fields);
   frame_.method = std::string(meta.view().substr(0, method_bytes_));
   frame_.message.header = meta.Slice(method_bytes_, fields);
   if (!frame_.refused && payload_bytes_ > 0) {
     frame_.message.payload = BufferChain(std::exchange(payload_, MutableBuffer()).Freeze());
   }
   callbacks_.on_frame(std::exchange(frame_, BulkFrame()));
+  return true;
 }
 
 void BulkConnection::Close(const Error& why) {

@@ -1,8 +1,8 @@
 // One connection of the bulk transport: messages in frames over a stream socket, both ways.
 //
-//   client's first bytes: kBulkPreface
+//   client's first bytes: kBulkPreface; with TLS those of its handshake
 //   frame:  magic u32 | kind u8, 0 u8, method bytes u16 | id u64 | fields bytes u32 | payload bytes u32
-//           method, fields, payload                                  (numbers little-endian)
+//           tag (16 bytes, in the modes integrity and auth), method, fields, payload    (numbers little-endian)
 //
 // A payload is received into one page-aligned buffer and sent from where it lies: the socket's copies are
 // the only ones. Callbacks run on the loop's thread, which must not wait for anything in them.
@@ -20,6 +20,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "proto/bulk_channel.h"
 #include "proto/bulk_loop.h"
 #include "proto/wire.h"
 
@@ -51,6 +52,8 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
  public:
   // Takes the connected, non-blocking socket `fd`. `peer` is for error sentences.
   BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkCallbacks callbacks);
+  // The same with what a handshake over `fd` has agreed on.
+  BulkConnection(BulkLoop* loop, int fd, std::string peer, BulkProtection protection, BulkCallbacks callbacks);
   ~BulkConnection() override;
   BulkConnection(const BulkConnection&) = delete;
   BulkConnection& operator=(const BulkConnection&) = delete;
@@ -65,14 +68,22 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
 
   void OnReady(bool readable, bool writable, bool ended) override;
 
+  // Who is at the other end, if that is known.
+  const std::shared_ptr<const Peer>& peer() const { return protection_.peer; }
+  BulkLoop* loop() const { return loop_; }
+
  private:
   struct Outgoing {
     std::vector<Buffer> parts;
     size_t next = 0;    // part
     size_t offset = 0;  // in it
     uint64_t bytes = 0;
+    bool tagged = false;
     std::shared_ptr<void> keep;
   };
+  void Tag(Outgoing* out);
+  void Heard(const uint8_t* payload, size_t n);
+  void HeardMeta();
   void Enqueue(Outgoing out);
   // True if all is sent or the socket takes no more; false if the connection is broken.
   bool SendSome(Outgoing* out, bool* blocked);
@@ -81,11 +92,13 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   bool ReadOnce(uint64_t* got, bool* empty);
   bool ConsumeSmall();
   const char* BeginFrame(const uint8_t* head);
-  void EndFrame();
+  bool EndFrame();
 
   BulkLoop* const loop_;
   const int fd_;
   const std::string peer_;
+  BulkProtection protection_;  // `sending` is of who is at the front of the queue, `receiving` of the loop's thread
+  const size_t tag_bytes_;
 
   std::mutex mu_;
   std::deque<Outgoing> queue_;  // guarded by mu_
@@ -100,7 +113,8 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   bool in_frame_ = false;
   BulkFrame frame_;
   size_t method_bytes_ = 0, fields_bytes_ = 0, payload_bytes_ = 0;
-  MutableBuffer meta_;     // method and fields
+  std::vector<uint8_t> head_;  // of the frame under way, where it has a tag
+  MutableBuffer meta_;         // tag, method and fields
   MutableBuffer payload_;
   size_t meta_have_ = 0, payload_have_ = 0;
   bool read_posted_ = false;

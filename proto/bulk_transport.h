@@ -11,11 +11,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/exec/executor.h"
 #include "common/quick_wake.h"
 #include "proto/transport.h"
+#include "trust/doorman.h"
+#include "trust/tls/tls_session.h"
 
 namespace stria {
 
@@ -28,6 +31,9 @@ inline constexpr int kBulkLoops = 2;
 struct BulkClientOptions {
   int connections_per_peer = 2;  // a call takes the one with fewest under way
   int loops = kBulkLoops;
+  std::shared_ptr<const CurrentTls> tls;  // what connections that are made from now on go by; none: no TLS
+  // Whom to expect at an address. Empty: anyone whom the context lets in.
+  std::function<std::optional<ExpectedPeer>(const std::string& address)> expected;
 };
 
 // Makes transports to peers. A call: kUnavailable at once if the peer refuses, is unreachable, or the
@@ -56,6 +62,12 @@ struct BulkServerOptions {
   QuickWake* wake = nullptr;  // hears of each request; outlives the server
   // Takes connections of another protocol, with nothing read from them. Called on any thread. Empty: they are closed.
   std::function<void(int fd)> other;
+  // What handshakes that begin from now on go by; none: no TLS. With it who says nothing of TLS is sent away, and `other` gets nobody.
+  std::shared_ptr<const CurrentTls> tls;
+  DoormanLimits door;
+  // Is told of handshakes that came to nothing: one sentence with address and reason. Called on some thread, at most as often as connections
+  // come; whoever logs it bounds that.
+  std::function<void(const Error&)> refused;
 };
 
 // Serves `dispatcher` (which outlives it) on one address. As GrpcServer.
@@ -76,6 +88,10 @@ class BulkServer {
   void Stop();
 
   size_t running() const;  // handlers
+
+  // Closes the connections whose peer is not let in any more: `judge` gives the reason (Credentials::StillGood). Their calls under way run
+  // to their ends, without an answer. Any thread.
+  void CloseUnless(const std::function<Result<void>(const Peer&)>& judge);
 
  private:
   class State;
