@@ -38,6 +38,8 @@ TEST(Quantity, Durations) {
   EXPECT_EQ(ParseDuration("0").value(), 0);
   EXPECT_EQ(ParseDuration("15s").value(), 15 * kSecond);
   EXPECT_EQ(ParseDuration("1h30m").value(), 5400 * kSecond);
+  EXPECT_EQ(ParseDuration("10min").value(), 600 * kSecond);  // as the documents write it
+  EXPECT_EQ(ParseDuration("1h5min").value(), 3900 * kSecond);
   EXPECT_EQ(ParseDuration("2d").value(), 48 * 3600 * kSecond);
   EXPECT_EQ(ParseDuration("1s5ms3us7ns").value(), kSecond + 5 * kMillisecond + 3 * kMicrosecond + 7);
   for (const char* bad :

@@ -37,7 +37,7 @@ struct TimeUnit {
   int64_t ns;
 };
 constexpr TimeUnit kTimeUnits[] = {
-    {"d", 24 * 3600 * kSecond}, {"h", 3600 * kSecond}, {"m", 60 * kSecond}, {"s", kSecond},
+    {"d", 24 * 3600 * kSecond}, {"h", 3600 * kSecond}, {"m", 60 * kSecond}, {"min", 60 * kSecond}, {"s", kSecond},
     {"ms", kMillisecond},       {"us", kMicrosecond},  {"ns", 1},
 };
 
