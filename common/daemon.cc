@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <systemd/sd-daemon.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -13,12 +13,14 @@
 
 #include "common/log.h"
 #include "common/log_control.h"
+#include "common/notify.h"
 #include "common/sentence.h"
 
 namespace stria {
 namespace {
 
 constexpr size_t kMaxKeyFileBytes = 64 * 1024;
+constexpr int64_t kStatusPeriodNs = 10 * kSecond;
 
 sigset_t StopSignals() {
   sigset_t set;
@@ -70,16 +72,7 @@ int DaemonFrame::Run(Task<void> work) {
       int number = 0;
       sigwait(&set, &number);
       if (ended) return;
-      executor_.Post([this, number] {
-        if (number == SIGHUP) {
-          ReopenLog();
-          LogInfo("SIGHUP: the log was opened anew");
-          return Reload();
-        }
-        if (std::exchange(shutting_down_, true)) return;
-        sd_notify(0, "STOPPING=1");
-        scope_.Spawn(Shutdown());
-      });
+      executor_.Post([this, number] { TakeSignal(number); });
     }
   });
   scope_.Spawn(std::move(work));
@@ -90,10 +83,43 @@ int DaemonFrame::Run(Task<void> work) {
   return exit_code_;
 }
 
-void DaemonFrame::SayReady() { sd_notify(0, "READY=1"); }
+void DaemonFrame::TakeSignal(int number) {
+  if (number == SIGHUP) {
+    const bool tell = ready_ && !shutting_down_;
+    if (tell) TellReloading();
+    ReopenLog();
+    LogInfo("SIGHUP: the log was opened anew");
+    Reload();
+    if (tell) TellReady(Status());
+    return;
+  }
+  if (std::exchange(shutting_down_, true)) return;
+  TellStopping();
+  scope_.Spawn(Shutdown());
+}
+
+void DaemonFrame::SayReady() {
+  TellReady(Status());
+  if (!std::exchange(ready_, true)) scope_.Spawn(SayAlive());
+}
+
+// What waits on the executor is late when that stands still, and is not said at all then.
+Task<void> DaemonFrame::SayAlive() {
+  const int64_t alive_ns = AlivePeriodNs();
+  std::string said = Status();
+  while (true) {
+    co_await Sleep(alive_ns > 0 ? std::min(alive_ns, kStatusPeriodNs) : kStatusPeriodNs);
+    if (alive_ns > 0) TellAlive();
+    std::string status = shutting_down_ ? said : Status();
+    if (status == said) continue;
+    TellStatus(status);
+    said = std::move(status);
+  }
+}
 
 void DaemonFrame::Fail(const Error& e) {
   LogError("{}", SentenceOf(e));
+  TellStatus(SentenceOf(e));
   exit_code_ = 1;
   executor_.Stop();
 }

@@ -46,11 +46,17 @@ class DaemonFrame {
   void SayReady();
   // Run ends with exit code 1.
   void Fail(const Error& e);
+  // One line for `systemctl status`. From SayReady on systemd is told this, and that the executor goes on (WatchdogSec=).
+  virtual std::string Status() { return ""; }
 
   LoopExecutor executor_;
   TaskScope scope_;
 
  private:
+  void TakeSignal(int number);
+  Task<void> SayAlive();
+
+  bool ready_ = false;
   bool shutting_down_ = false;
   int exit_code_ = 0;
 };

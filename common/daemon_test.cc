@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <string>
 
 #include "common/temp_dir.h"
 
@@ -29,6 +31,12 @@ class TestDaemon final : public DaemonFrame {
     kill(getpid(), SIGTERM);
     while (true) co_await Sleep(kSecond);
   }
+  // Until the time is up, or `enough` has come true.
+  Task<void> ServeUntil(std::function<bool()> enough) {
+    SayReady();
+    for (int i = 0; i < 3000 && !enough(); ++i) co_await Sleep(10 * kMillisecond);
+    executor_.Stop();
+  }
   Task<void> Break() {
     Fail(Error(FsError::kIo, "the disk has gone"));
     co_return;
@@ -43,9 +51,14 @@ class TestDaemon final : public DaemonFrame {
     executor_.Stop();
   }
   int shutdowns = 0, reloads = 0;
+  std::string status;
 
  private:
-  void Reload() override { ++reloads; }
+  std::string Status() override { return status; }
+  void Reload() override {
+    ++reloads;
+    if (!status.empty()) status = "all is well again";
+  }
   Task<void> Shutdown() override {
     ++shutdowns;
     co_await Sleep(20 * kMillisecond);
@@ -60,26 +73,104 @@ TEST(DaemonFrame, ShutsDownOnceAtASignal) {
   EXPECT_EQ(d.shutdowns, 1);
 }
 
-// The messages that systemd gets on its socket.
+// systemd's socket, and what comes there.
+class Systemd {
+ public:
+  Systemd() {
+    const std::string path = "@stria-daemon-test-" + std::to_string(getpid());  // of no directory, whose path may be too long
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
+    EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), length), 0);
+    setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  }
+  ~Systemd() {
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    close(fd_);
+  }
+  void ExpectsSignsOfLife(int64_t within_ns) { setenv("WATCHDOG_USEC", std::to_string(within_ns / 1000).c_str(), 1); }
+  // All since the beginning.
+  const std::string& Heard() {
+    char text[1024];
+    for (ssize_t n = 0; (n = recv(fd_, text, sizeof text, 0)) > 0;) heard_ += std::string(text, static_cast<size_t>(n)) + ";";
+    return heard_;
+  }
+  bool HasHeard(const std::string& what) { return Heard().find(what) != std::string::npos; }
+
+ private:
+  const int fd_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  std::string heard_;
+};
+
 TEST(DaemonFrame, TellsWhenItServesAndWhenItStops) {
   BlockStopSignals();
-  // an abstract name: a directory's path may be too long
-  const std::string path = "@stria-daemon-test-" + std::to_string(getpid());
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size());
-  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), length), 0);
-  setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  Systemd systemd;
   TestDaemon d;
   EXPECT_EQ(d.Run(d.ServeAndStop()), 0);
-  unsetenv("NOTIFY_SOCKET");
+  EXPECT_EQ(systemd.Heard(), "READY=1;STOPPING=1;");
+}
+
+TEST(DaemonFrame, GivesSignsOfLifeAndSaysHowItIs) {
+  BlockStopSignals();
+  Systemd systemd;
+  systemd.ExpectsSignsOfLife(300 * kMillisecond);
+  TestDaemon d;
+  d.status = "2 of 2 disks";
+  int looks = 0;
+  EXPECT_EQ(d.Run(d.ServeUntil([&] {
+    const bool alive = systemd.HasHeard("WATCHDOG=1;WATCHDOG=1;");
+    if (alive && looks++ == 0) d.status = "1 of 2 disks\nMAINPID=1";  // what it says is one line, whatever is in it
+    return systemd.HasHeard("STATUS=1 of");
+  })), 0);
+  EXPECT_TRUE(systemd.Heard().starts_with("READY=1\nSTATUS=2 of 2 disks;WATCHDOG=1;WATCHDOG=1;")) << systemd.Heard();
+  EXPECT_TRUE(systemd.HasHeard(";STATUS=1 of 2 disks MAINPID=1;")) << systemd.Heard();
+}
+
+TEST(DaemonFrame, GivesNoSignOfLifeWhileItStandsStill) {
+  BlockStopSignals();
+  Systemd systemd;
+  systemd.ExpectsSignsOfLife(30 * kMillisecond);
+  TestDaemon d;
   std::string heard;
-  char text[256];
-  for (ssize_t n = 0; (n = recv(fd, text, sizeof text, 0)) > 0;) heard += std::string(text, static_cast<size_t>(n)) + ";";
-  close(fd);
-  EXPECT_EQ(heard, "READY=1;STOPPING=1;");
+  EXPECT_EQ(d.Run(d.ServeUntil([&] {
+    usleep(500'000);
+    heard = systemd.Heard();
+    return true;
+  })), 0);
+  EXPECT_EQ(heard, "READY=1;");
+}
+
+TEST(DaemonFrame, TellsOfAReload) {
+  BlockStopSignals();
+  Systemd systemd;
+  TestDaemon d;
+  d.status = "a disk is away";
+  int looks = 0;
+  EXPECT_EQ(d.Run(d.ServeUntil([&] {
+    if (looks++ == 0) kill(getpid(), SIGHUP);
+    return systemd.HasHeard("again");
+  })), 0);
+  EXPECT_TRUE(systemd.HasHeard(";RELOADING=1\nMONOTONIC_USEC=")) << systemd.Heard();
+  EXPECT_TRUE(systemd.HasHeard(";READY=1\nSTATUS=all is well again;")) << systemd.Heard();
+}
+
+TEST(DaemonFrame, TellsOfNoReloadBeforeItServes) {
+  BlockStopSignals();
+  Systemd systemd;
+  TestDaemon d;
+  EXPECT_EQ(d.Run(d.HangUp()), 0);
+  EXPECT_EQ(systemd.Heard(), "");
+}
+
+TEST(DaemonFrame, TellsWhyItFails) {
+  BlockStopSignals();
+  Systemd systemd;
+  TestDaemon d;
+  EXPECT_EQ(d.Run(d.Break()), 1);
+  EXPECT_TRUE(systemd.HasHeard("STATUS=")) << systemd.Heard();
+  EXPECT_TRUE(systemd.HasHeard("the disk has gone")) << systemd.Heard();
 }
 
 TEST(DaemonFrame, GoesOnAtSighup) {

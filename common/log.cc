@@ -5,9 +5,13 @@
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 
@@ -32,10 +36,25 @@ int64_t SteadyNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Whether stderr is what systemd gave the program: $JOURNAL_STREAM is DEVICE:INODE of that.
+bool StderrIsJournal() {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat st;
+  if (stream == nullptr || fstat(STDERR_FILENO, &st) != 0) return false;
+  return std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino) == stream;
+}
+
+// As sd-daemon(3) has them, before the text.
+const char* JournalPriority(spdlog::level::level_enum level) {
+  if (level >= spdlog::level::err) return SD_ERR;
+  if (level == spdlog::level::warn) return SD_WARNING;
+  return level == spdlog::level::info ? SD_INFO : SD_DEBUG;
+}
+
 // A file or stderr. Lines that repeat are counted.
 class Sink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit Sink(std::unique_ptr<LogFile> file) : file_(std::move(file)) {}
+  explicit Sink(std::unique_ptr<LogFile> file) : file_(std::move(file)), to_journal_(!file_ && StderrIsJournal()) {}
   void Reopen() {
     std::lock_guard<std::mutex> lock(mutex_);
     if (file_) file_->Reopen();
@@ -62,6 +81,10 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
   }
   void Write(const spdlog::details::log_msg& msg) {
     if (name_.empty()) name_.assign(msg.logger_name.data(), msg.logger_name.size());
+    if (to_journal_) {  // it has the time and the program by itself
+      std::fprintf(stderr, "%s%.*s\n", JournalPriority(msg.level), static_cast<int>(msg.payload.size()), msg.payload.data());
+      return;
+    }
     spdlog::memory_buf_t text;
     formatter_->format(msg, text);
     if (file_) file_->Write({text.data(), text.size()});
@@ -69,6 +92,7 @@ class Sink final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
   const std::unique_ptr<LogFile> file_;
+  const bool to_journal_;
   std::string name_;
   LogRepeats repeats_;
 };

@@ -1,8 +1,12 @@
 #include "common/log.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -49,6 +53,39 @@ TEST(Log, GoesToAFile) {
   EXPECT_EQ(text.str().find("too low"), std::string::npos);
   EXPECT_EQ(InitLog("prog", "/proc/nothing/x.log", LogLevel::kInfo).code(), FsError::kNoEnt);
   SetLogLevel(LogLevel::kOff);
+}
+
+// What systemd gives a program as its stderr is named in $JOURNAL_STREAM; here it is a file.
+TEST(Log, TellsTheJournalHowBadItIs) {
+  TempDir dir;
+  const std::string path = dir.path() + "/journal";
+  const int before = dup(STDERR_FILENO);
+  ASSERT_NE(freopen(path.c_str(), "w", stderr), nullptr);
+  struct stat st;
+  ASSERT_EQ(fstat(STDERR_FILENO, &st), 0);
+  auto logged = [&](const std::string& stream) {
+    EXPECT_EQ(ftruncate(STDERR_FILENO, 0), 0);
+    rewind(stderr);
+    setenv("JOURNAL_STREAM", stream.c_str(), 1);
+    EXPECT_TRUE(InitLog("prog", "", LogLevel::kDebug).ok());
+    LogDebug("a");
+    LogInfo("b");
+    LogWarning("c");
+    LogError("d");
+    FlushLog();
+    fflush(stderr);
+    std::stringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  };
+  const std::string to_journal = logged(std::to_string(st.st_dev) + ":" + std::to_string(st.st_ino));
+  const std::string elsewhere = logged(std::to_string(st.st_dev) + ":1");  // stderr was redirected since
+  unsetenv("JOURNAL_STREAM");
+  SetLogLevel(LogLevel::kOff);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  EXPECT_EQ(to_journal, "<7>a\n<6>b\n<4>c\n<3>d\n");
+  EXPECT_NE(elsewhere.find("prog["), std::string::npos) << elsewhere;
 }
 
 TEST(Log, OneEventIsOneLine) {

@@ -49,12 +49,18 @@ struct RestoreFlags {
   bool dry_run = false;
 };
 
+struct FormatFlags {
+  bool format = false;
+  bool only = false;  // end afterwards
+};
+
 class Daemon final : public DaemonFrame {
  public:
-  Daemon(MetaConfig config, std::vector<ClusterKey> keys, bool format, RestoreFlags restore)
+  Daemon(MetaConfig config, std::vector<ClusterKey> keys, FormatFlags format, RestoreFlags restore)
       : config_(std::move(config)),
         keys_(std::move(keys)),
-        format_(format),
+        format_(format.format || format.only),
+        format_only_(format.only),
         restore_(std::move(restore)),
         room_(config_.data),
         sync_pool_(2, "meta-sync") {
@@ -99,7 +105,19 @@ class Daemon final : public DaemonFrame {
     LogInfo("log_level is {}, and [repair], [fold] and [cluster] are as the settings say; others count after a restart", now->log_level);
   }
 
+  std::string Status() override {
+    const ClusterMap map = server_->cluster()->Map();
+    const auto up = std::count_if(map.nodes.begin(), map.nodes.end(), [](const NodeInfo& n) { return n.state == NodeState::kUp; });
+    return "serves on " + bound_ + ": " + std::to_string(up) + " of " + std::to_string(map.nodes.size()) + " nodes are up, " +
+           std::to_string(server_->sessions().All().size()) + " clients";
+  }
+
   Task<void> Serve() {
+    if (format_only_) {
+      const Result<void> made = co_await FormatIfEmpty();
+      if (!made.ok()) co_return Fail(made.error());
+      co_return executor_.Stop();
+    }
     const Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
     scope_.Spawn(UpdateMetrics());
@@ -143,14 +161,20 @@ class Daemon final : public DaemonFrame {
     executor_.Stop();
   }
 
-  Task<Result<void>> Start() {
+  Task<Result<void>> FormatIfEmpty() {
     CO_ASSIGN_OR_RETURN(const DataDirState state, LookAtDataDir(config_.data));
-    if (state == DataDirState::kEmpty) {
-      if (!format_) {
-        co_return Error(FsError::kNoEnt, config_.data + " has no metadata store; create a new cluster with --format");
-      }
-      CO_RETURN_IF_ERROR(co_await Format());
+    if (state != DataDirState::kEmpty) {
+      if (format_only_) LogInfo("{} has the metadata of a cluster already: it stays as it is", config_.data);
+      co_return Ok();
     }
+    if (!format_) {
+      co_return Error(FsError::kNoEnt, config_.data + " has no metadata store; create a new cluster with --format");
+    }
+    co_return co_await Format();
+  }
+
+  Task<Result<void>> Start() {
+    CO_RETURN_IF_ERROR(co_await FormatIfEmpty());
     format_ = false;
     CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
     CO_RETURN_IF_ERROR(room_.Open());
@@ -182,14 +206,14 @@ class Daemon final : public DaemonFrame {
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
-    CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
+    CO_ASSIGN_OR_RETURN(bound_, bulk_server_->Start(config_.listen));
     if (!config_.metrics.empty()) {
       CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, [this] {
                             std::lock_guard lock(metrics_mu_);
                             return metrics_text_;
                           }));
     }
-    LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound, server_->term());
+    LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound_, server_->term());
     SayReady();
     co_return Ok();
   }
@@ -240,6 +264,8 @@ class Daemon final : public DaemonFrame {
   std::function<Result<MetaConfig>()> settings_;
   FileBudget files_;
   bool format_;
+  const bool format_only_;
+  std::string bound_;  // the address that it serves on
   const RestoreFlags restore_;
   DiskRoom room_;
   bool is_full_ = false;  // the store's disk, at the start
@@ -263,7 +289,7 @@ class Daemon final : public DaemonFrame {
 
 struct Flags {
   std::string config_file, data, listen, cluster_key, layout, log_file, log_level, metrics;
-  bool format = false;
+  FormatFlags format;
   RestoreFlags restore;
 };
 
@@ -298,7 +324,8 @@ int Main(int argc, char** argv) {
   app.add_option("--data", flags.data, "Directory of the metadata store (default /var/lib/stria/meta)");
   app.add_option("--listen", flags.listen, "IP[:PORT] to serve on (default 0.0.0.0:" + std::to_string(kDefaultMetaPort) + ")");
   app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
-  app.add_flag("--format", flags.format, "Create a new cluster if the directory is empty");
+  app.add_flag("--format", flags.format.format, "Create a new cluster if the directory is empty");
+  app.add_flag("--format-only", flags.format.only, "Create a new cluster if the directory is empty, then end");
   app.add_option("--restore-from", flags.restore.from,
                  "Make the store again from the backup on these data servers, HOST[:PORT][,HOST[:PORT]], then end")
       ->delimiter(',');

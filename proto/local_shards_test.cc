@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -354,6 +355,40 @@ TEST(LocalShards, OnlyForRootAndOurselves) {
   const UniqueFd accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ASSERT_TRUE(accepted.ok());
   EXPECT_FALSE(IsTrustedPeer(accepted.get()));
+}
+
+// Root's connection to a server that `user` runs.
+int ConnectToServerOf(uid_t user, const std::string& address) {
+  int ready[2], end[2];
+  EXPECT_EQ(pipe(ready), 0);
+  EXPECT_EQ(pipe(end), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(end[1]);
+    if (setgid(user) != 0 || setuid(user) != 0) _exit(2);
+    const int fd = ListenLocal(address);
+    char byte = fd >= 0 ? 1 : 0;
+    if (write(ready[1], &byte, 1) != 1) _exit(2);
+    (void)!read(end[0], &byte, 1);
+    _exit(0);
+  }
+  char listens = 0;
+  EXPECT_EQ(read(ready[0], &listens, 1), 1);
+  EXPECT_EQ(listens, 1);
+  const int fd = stria::ConnectLocal(address);
+  for (const int side : {ready[0], ready[1], end[0], end[1]}) close(side);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  return fd;
+}
+
+TEST(LocalShards, AMountOfRootTrustsTheServersUserAndNobodyElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "other users are needed";
+  const UniqueFd stranger(ConnectToServerOf(65534, Address("stranger")));
+  EXPECT_FALSE(stranger.ok());
+  const passwd* server = getpwnam(kServerUser);
+  if (server == nullptr) GTEST_SKIP() << "there is no user " << kServerUser << " here";
+  const UniqueFd ours(ConnectToServerOf(server->pw_uid, Address("server")));
+  EXPECT_TRUE(ours.ok());
 }
 
 TEST(LocalWire, RoundTripsAndRefusesWhatIsCut) {

@@ -1,6 +1,7 @@
 #include "proto/local_wire.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -32,6 +33,25 @@ socklen_t NameFor(const std::string& address, sockaddr_un* out) {
   if (name.size() + 1 > sizeof(out->sun_path)) return 0;
   memcpy(out->sun_path + 1, name.data(), name.size());  // a leading NUL: not in the file system
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+std::optional<uid_t> PeerUser(int fd) {
+  ucred peer = {};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+// Looked up once, and only where somebody has to be told apart from it.
+std::optional<uid_t> ServerUser() {
+  static const std::optional<uid_t> user = []() -> std::optional<uid_t> {
+    std::vector<char> text(16 * 1024);
+    passwd entry = {};
+    passwd* found = nullptr;
+    if (getpwnam_r(kServerUser, &entry, text.data(), text.size(), &found) != 0 || found == nullptr) return std::nullopt;
+    return found->pw_uid;
+  }();
+  return user;
 }
 
 int NewSocket() { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
@@ -83,14 +103,18 @@ int ConnectLocal(const std::string& address) {
   const socklen_t bytes = NameFor(address, &name);
   UniqueFd fd(bytes > 0 ? NewSocket() : -1);
   if (!fd.ok() || connect(fd.get(), reinterpret_cast<sockaddr*>(&name), bytes) != 0) return -1;
-  return IsTrustedPeer(fd.get()) ? fd.Release() : -1;
+  return IsTrustedServer(fd.get()) ? fd.Release() : -1;
 }
 
 bool IsTrustedPeer(int fd) {
-  ucred peer = {};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return false;
-  return peer.uid == 0 || peer.uid == geteuid();
+  const std::optional<uid_t> uid = PeerUser(fd);
+  return uid && (*uid == 0 || *uid == geteuid());
+}
+
+bool IsTrustedServer(int fd) {
+  if (IsTrustedPeer(fd)) return true;
+  const std::optional<uid_t> uid = PeerUser(fd);
+  return uid && uid == ServerUser();
 }
 
 bool SendPacket(int fd, const std::string& packet, int passed_fd) {

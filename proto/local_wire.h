@@ -39,6 +39,10 @@ int ConnectLocal(const std::string& address);
 // True if the process at the other end belongs to root or to this process' user.
 bool IsTrustedPeer(int fd);
 
+// The same of a data server that a mount asks, which may belong to the user of packages, too. Anybody can take a socket's name.
+inline constexpr char kServerUser[] = "stria";
+bool IsTrustedServer(int fd);
+
 // False if the connection is of no more use. `fd`: -1 for none.
 bool SendPacket(int fd, const std::string& packet, int passed_fd);
 enum class Got { kPacket, kNothingYet, kEnd };

@@ -78,6 +78,13 @@ class Daemon final : public DaemonFrame {
     executor_.Stop();
   }
 
+  std::string Status() override {
+    size_t used = 0;
+    for (size_t i = 0; i < disks_.size(); ++i) used += node_->stores()[i] != nullptr && node_->problem(i).ok();
+    return "node " + config_.node_name + (node_->agent().registered() ? " serves " : " waits for the metadata server; it serves ") +
+           std::to_string(used) + " of " + std::to_string(disks_.size()) + " disks";
+  }
+
   DiskEnv disk_env() { return {&sync_pool_, memory_, files_.per_store}; }
 
   Task<Result<void>> OpenDisks() {

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +33,7 @@
 #include "common/file_limit.h"
 #include "common/log.h"
 #include "common/log_control.h"
+#include "common/notify.h"
 #include "common/os_random.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
@@ -56,6 +56,7 @@ constexpr int64_t kDrainNs = 5 * kSecond;
 constexpr size_t kRequestBuffersBesidesDirty = 64;
 constexpr int64_t kAskRoomNs = 5 * kSecond;
 constexpr int kAskRoomAgainMs = 1000;
+constexpr int64_t kMaxAliveMs = 60'000;
 constexpr char kDaemonLog[] = "/var/log/stria-mount.log";
 
 std::string HostName() {
@@ -308,8 +309,12 @@ void MountProgram::MakeStateFile() {
 
 void MountProgram::Wait(int signal_fd) {
   pollfd fds[2] = {{signal_fd, POLLIN, 0}, {gone_fd_, POLLIN, 0}};
+  const int64_t alive_ns = AlivePeriodNs();
+  const int period_ms = alive_ns == 0 ? -1 : static_cast<int>(std::clamp<int64_t>(alive_ns / kMillisecond, 1, kMaxAliveMs));
   while (true) {
-    if (poll(fds, 2, -1) <= 0) continue;
+    const int came = poll(fds, 2, period_ms);
+    if (came == 0) loop_.executor().Post(TellAlive);  // it is the executor that must not stand still
+    if (came <= 0) continue;
     if (fds[1].revents != 0 || TakeSignal(signal_fd)) break;
   }
   LogInfo("{} ends: {}", config_.mountpoint, fds[1].revents ? "it was unmounted" : "a signal came");
@@ -381,9 +386,9 @@ int RunMount(MountConfig config) {
   LogInfo("{} is mounted", config.mountpoint);
   FlushLog();
   daemon->Ready();
-  sd_notify(0, "READY=1");
+  TellReady(config.mountpoint + " is mounted");
   program.Wait(signal_fd);
-  sd_notify(0, "STOPPING=1");
+  TellStopping();
   const int code = program.End();
   FlushLog();
   return code;  // the state file goes with `program`: now umount(8) returns

@@ -1,5 +1,6 @@
 // stria key new FILE: a cluster's key.
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +15,15 @@
 namespace stria::cli {
 namespace {
 
-constexpr mode_t kKeyMode = 0600;
+constexpr mode_t kKeyMode = 0600, kKeyModeWithGroup = 0640;
+constexpr char kServerGroup[] = "stria";  // as whose servers packages run
+
+// Where root makes a key on a machine that has the servers' group, they may read it; false if they should and cannot.
+bool LetServersRead(int fd) {
+  if (geteuid() != 0) return true;
+  const group* servers = getgrnam(kServerGroup);
+  return servers == nullptr || (fchown(fd, static_cast<uid_t>(-1), servers->gr_gid) == 0 && fchmod(fd, kKeyModeWithGroup) == 0);
+}
 
 }  // namespace
 
@@ -29,7 +38,7 @@ Result<void> WriteNewKey(const std::string& path) {
   key.id = 1;
   OsRandomBytes(key.secret);
   const std::string text = FormatClusterKey(key) + "\n";
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const bool written = LetServersRead(fd) && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int error = errno;
   close(fd);
   if (written) return {};
