@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "common/program.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
 #include "meta/data_dir.h"
@@ -334,6 +335,7 @@ int Main(int argc, char** argv) {
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
+  AddSelfDescription(app);
   CLI11_PARSE(app, argc, argv);
 
   BlockStopSignals();

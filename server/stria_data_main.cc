@@ -20,6 +20,7 @@
 #include "common/metrics.h"
 #include "common/metrics_server.h"
 #include "common/os_random.h"
+#include "common/program.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
 #include "proto/admin_stubs.h"
@@ -305,6 +306,7 @@ int Main(int argc, char** argv) {
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
   app.add_flag("--reindex", flags.reindex, "Put the index of the disks aside, then end: the next start makes it again from the files");
+  AddSelfDescription(app);
   CLI11_PARSE(app, argc, argv);
 
   Result<DataConfig> config = ConfigFrom(flags);

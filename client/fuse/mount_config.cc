@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/program.h"
 #include "common/quantity.h"
 #include "common/quick_wake.h"
 
@@ -251,6 +252,7 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   std::string ignored_text;
   app.add_flag("-n,-s,-v,-r", ignored, "")->group("");
   app.add_option("-N,-t", ignored_text, "")->group("");
+  AddSelfDescription(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

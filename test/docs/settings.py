@@ -105,7 +105,7 @@ def check_mentions(keys, flags):
             program = command.split(" ", 1)[0]
             given = command.split(" -- ")[0]
             for flag in re.findall(r"(?<=[\s\[])--[a-z][a-z-]*", given) if program in flags else []:
-                if flag not in flags[program] | {"--help"}:
+                if flag not in flags[program] | {"--help", "--version"}:
                     problems.append(f"{where}: {program} has no flag {flag}: {given.strip()[:80]}")
         for key, program in re.findall(r"`([a-z_.]+)(?: = [^`]+)?`\)? (?:of|in the settings of) `(stria-\w+)`", text):
             if key not in keys.get(program, set()):

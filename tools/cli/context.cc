@@ -2,6 +2,7 @@
 
 #include "common/address.h"
 #include "common/printable.h"
+#include "common/program.h"
 #include "common/sentence.h"
 
 namespace stria::cli {
@@ -169,6 +170,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddGatherVerb(app, ctx);
   AddKeyVerbs(app, ctx);
   AddDevVerbs(app, ctx);
+  AddSelfDescription(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

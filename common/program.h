@@ -1,0 +1,19 @@
+// What every program says of itself: --version, and, for man pages and completion, the tree of its verbs and options (--describe).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace stria {
+
+// "0.9.0 (commit 0123456789ab)". The commit is "unknown" in what a build makes: tools/stamp writes it into the finished program, so
+// that a commit does not link everything anew.
+std::string Version();
+
+// Adds --version and, hidden, --describe to a program that has all of its options and verbs.
+void AddSelfDescription(CLI::App& app);
+
+// JSON: name, about, footer, version, options, arguments, verbs (the same again). Hidden ones are left out.
+std::string DescribeProgram(const CLI::App& app);
+
+}  // namespace stria
