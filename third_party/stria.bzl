@@ -14,8 +14,13 @@ _COPTS = [
 def stria_library(name, copts = [], **kwargs):
     native.cc_library(name = name, copts = _COPTS + copts, **kwargs)
 
-def stria_binary(name, copts = [], **kwargs):
-    native.cc_binary(name = name, copts = _COPTS + copts, **kwargs)
+def stria_binary(name, copts = [], linkopts = [], **kwargs):
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + copts,
+        linkopts = linkopts + ["-Wl,--build-id=sha1"],  # by which packages keep its symbols
+        **kwargs
+    )
 
 def stria_test(name, copts = [], deps = [], size = "small", **kwargs):
     native.cc_test(
