@@ -78,7 +78,7 @@ struct OpHeader {
   bool settle = false;
 };
 
-// A session's right to an inode's data and size without asking (DESIGN.md section 3).
+// A session's right to an inode's data and size without asking (meta/session/lease_table.h).
 enum class LeaseMode : uint8_t {
   kNone = 0,
   kRead = 1,       // cache data and attributes; several sessions

@@ -1,7 +1,7 @@
 // Shards that the metadata does not know. They are leftovers of writers that died, of lost deletes, of
 // disks that were away. One is marked when it is first found unknown, and deleted when it still is after
 // the hold time, under the same incarnation of the cluster: a restore of metadata from a backup starts
-// every quarantine anew (DESIGN.md section 3, garbage), and for 30 days after one the metadata server says of
+// every quarantine anew, and for 30 days after one the metadata server says of
 // no shard that it does not know it.
 #pragma once
 

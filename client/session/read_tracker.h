@@ -1,4 +1,4 @@
-// The oldest commit that a running read may still depend on (garbage grace, DESIGN.md section 3): shards of a dropped stripe
+// The oldest commit that a running read may still depend on (ARCHITECTURE.md, invariant 10): shards of a dropped stripe
 // are deleted only when every session has seen the drop. Executor's thread only; guards may outlive the tracker's owner.
 #pragma once
 

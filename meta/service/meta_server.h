@@ -1,4 +1,4 @@
-// The metadata service: rooms that each own their state (ARCHITECTURE.md, "Rooms of the metadata server"), wired together here.
+// The metadata service: rooms that each own their state (meta/README.md, "Rooms of the metadata server"), wired together here.
 // One executor thread; blocking reads of the store happen on it.
 //
 // How a mutation runs: meta/files/op_runs.h. What runs by itself: group sync (meta/core/meta_core.h), the clock below, cleaning

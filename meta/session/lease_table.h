@@ -59,7 +59,7 @@ class LeaseTable {
   // The session opens `ino`, or goes on opening it after an answer. Not granted: push the demands
   // (NoteDemand each), wait for LeaseDone, Release or Drop of anyone, ask again; or AbandonOpen.
   // `data` is false for inodes whose bytes need no lease: neither a regular file nor a directory that a session is to have to
-  // itself (meta/service/ahead.cc; its names count as bytes).
+  // itself (meta/files/ahead.cc; its names count as bytes).
   // `first`: first call of this open (each open has exactly one, and ends with granted or AbandonOpen).
   // `call`: the session numbers its calls as they begin; 0 if not.
   OpenOutcome Open(SessionId s, InodeId ino, bool for_write, bool data, bool first, uint64_t call = 0);

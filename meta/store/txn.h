@@ -127,7 +127,7 @@ class Txn {
 class MetaStore {
  public:
   // Reads the state and makes fresh id ranges durable. kCorrupt, kIo, kVersion (unknown features). A
-  // store without a superblock opens as an empty one: see FormatStore (meta/ops/format.h).
+  // store without a superblock opens as an empty one: see FormatStore (meta/ops/ops.h).
   static Task<Result<std::unique_ptr<MetaStore>>> Open(std::unique_ptr<KvStore> kv);
 
   // Everything committed before the call is durable on return. Concurrent calls share a sync.

@@ -265,7 +265,7 @@ TEST_P(CrowdTest, NothingTakesLongAndOneOrderExplainsAll) {
   EXPECT_GT(operations, 50 * seeds);
 }
 
-// An open that holds what a recall waits for brings back the circle of which ARCHITECTURE.md, "The order of waits", tells. It is
+// An open that holds what a recall waits for brings back the circle of which docs/waits.md tells. It is
 // seen as one, before anybody has waited for long.
 TEST(Crowd, ACircleIsSeen) {
   const ScopedSabotage on(Sabotage::kOpenHoldsLeaseMu);

@@ -10,7 +10,7 @@
 namespace stria {
 
 // What waits for what in clients, their kernels and the metadata server, as far as both sides say so: a message that is on its
-// way is an end. The edges are those of ARCHITECTURE.md, "The order of waits", and those that it forbids.
+// way is an end. The edges are those of docs/waits.md, and those that it forbids.
 WaitGraph WaitsIn(SimCluster& cluster);
 // All calls that wait, what waits for what, and what all say of it; a line each.
 std::string WhatWaits(SimCluster& cluster);
