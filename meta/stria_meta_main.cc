@@ -107,7 +107,7 @@ class Daemon final : public DaemonFrame {
   }
 
   std::string Status() override {
-    const ClusterMap map = server_->cluster()->Map();
+    const ClusterMap map = server_->cluster().Map();
     const auto up = std::count_if(map.nodes.begin(), map.nodes.end(), [](const NodeInfo& n) { return n.state == NodeState::kUp; });
     return "serves on " + bound_ + ": " + std::to_string(up) + " of " + std::to_string(map.nodes.size()) + " nodes are up, " +
            std::to_string(server_->sessions().All().size()) + " clients";
