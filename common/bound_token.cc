@@ -1,11 +1,10 @@
-#include "common/token_hmac.h"
-
 #include "common/bound_token.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "common/codec.h"
+#include "common/token_hmac.h"
 
 namespace stria {
 namespace {

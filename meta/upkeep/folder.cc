@@ -216,11 +216,7 @@ Result<void> Folder::StartOne(FoldKind kind, const std::vector<FoldUnit>& units)
 Result<void> Folder::End(uint64_t task) {
   const FoldRecord* f = queue_.Find(task);
   if (f == nullptr) return Ok();
-  Txn txn(*env_.store);
-  for (const Column& c : f->leftovers()) RETURN_IF_ERROR(OpDropReservedShard(txn, c.target, c.shard));
-  txn.Delete(Family::kRepairs, FoldKey(task));
-  RETURN_IF_ERROR(txn.Commit());
-  env_.host->Committed();
+  RETURN_IF_ERROR(DropTask(FoldKey(task), f->leftovers()));
   queue_.End(task);
   return Ok();
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "api/admin_api.h"
@@ -105,6 +106,9 @@ class Keeper {
     return node != nullptr && node->state != NodeState::kDown && node->state != NodeState::kOut;
   }
   int64_t Now() const { return env_.Now(); }
+  // The task has ended: its record (a key of Family::kRepairs) goes, and so do the shards that nobody uses now. A column without
+  // a shard has nothing to go.
+  Result<void> DropTask(const std::string& key, const std::vector<Column>& leftovers) const;
 
   const KeeperEnv env_;
 };

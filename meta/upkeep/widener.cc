@@ -167,13 +167,7 @@ Result<void> Widener::StartOne(StripeId stripe) {
 Result<void> Widener::End(uint64_t task) {
   const WidenRecord* w = queue_.Find(task);
   if (w == nullptr) return Ok();
-  Txn txn(*env_.store);
-  for (const Column& c : w->leftovers()) {
-    if (c.shard) RETURN_IF_ERROR(OpDropReservedShard(txn, c.target, c.shard));
-  }
-  txn.Delete(Family::kRepairs, WidenKey(task));
-  RETURN_IF_ERROR(txn.Commit());
-  env_.host->Committed();
+  RETURN_IF_ERROR(DropTask(WidenKey(task), w->leftovers()));
   queue_.End(task);
   return Ok();
 }
