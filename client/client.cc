@@ -29,21 +29,22 @@ Client::~Client() { scope_.CancelAll(); }
 
 SessionHandlers Client::Handlers() {
   SessionHandlers h;
-  h.on_event_came = [this](const SessionEvent& e) { vfs_.EventCame(e); };
-  h.on_event = [this](SessionEvent e) { return vfs_.OnEvent(std::move(e)); };
-  h.before_call = [this](const SessionCallNames& named) { return vfs_.TellBefore(named); };
-  h.held = [this] { return vfs_.Held(); };
-  h.locks = [this] { return vfs_.HeldLocks(); };
-  h.on_restart = [this] { return vfs_.OnRestart(); };
-  h.on_reclaimed = [this](bool lost) {
+  SessionSide* const vfs = &vfs_.session_side();
+  h.on_event_came = [vfs](const SessionEvent& e) { vfs->EventCame(e); };
+  h.on_event = [vfs](SessionEvent e) { return vfs->OnEvent(std::move(e)); };
+  h.before_call = [vfs](const SessionCallNames& named) { return vfs->TellBefore(named); };
+  h.held = [vfs] { return vfs->Held(); };
+  h.locks = [vfs] { return vfs->HeldLocks(); };
+  h.on_restart = [vfs] { return vfs->OnRestart(); };
+  h.on_reclaimed = [this, vfs](bool lost) {
     stripes_.Drop(lost);
-    return vfs_.OnReclaimed(lost);
+    return vfs->OnReclaimed(lost);
   };
-  h.on_came_back = [this](std::vector<NotTaken> not_taken) {
+  h.on_came_back = [this, vfs](std::vector<NotTaken> not_taken) {
     stripes_.Drop(false);  // the server may have restarted meanwhile, and lost them
-    return vfs_.OnCameBack(std::move(not_taken));
+    return vfs->OnCameBack(std::move(not_taken));
   };
-  h.on_repeated = [this](InodeId ino, uint64_t former, uint64_t now) { vfs_.OnRepeated(ino, former, now); };
+  h.on_repeated = [vfs](InodeId ino, uint64_t former, uint64_t now) { vfs->OnRepeated(ino, former, now); };
   h.unreachable = [this] { return peers_.LostNodes(); };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);

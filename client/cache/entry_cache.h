@@ -6,7 +6,7 @@
 // which the server does not report, leaves the directory whole but the name in doubt (Forget), until an answer says what the
 // name is now (Remember).
 //
-// The owner decides what may be remembered (Vfs::RememberEntry): nothing from before an event or a change of its own.
+// The owner decides what may be remembered (NodeCache::RememberEntry): nothing from before an event or a change of its own.
 // All is of one generation of the session; what comes with another begins afresh.
 //
 // Bounded: directories and names together are at most max_entries (about 150 bytes each, and the name); beyond that the

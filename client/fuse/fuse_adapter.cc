@@ -160,7 +160,7 @@ void FuseAdapter::LookAtRunning() {
     SayIfSlow(*r, waits_ns);
     // The operation goes on, and no cache shows its change before its outcome is known. An operation that takes long for
     // another reason (an fsync of many bytes) is not given up.
-    if (r->on_interrupt_ == OnInterrupt::kDetach && waits_ns >= options_.timeout_ns && vfs_.overdue(r->asked_.ino)) {
+    if (r->on_interrupt_ == OnInterrupt::kDetach && waits_ns >= options_.timeout_ns && vfs_.kernel_side().overdue(r->asked_.ino)) {
       r->too_late_ = true;
       GiveUp(id, Error(FsError::kTimedOut, r->asked_.ToString() + ": the metadata server does not say whether it was done"));
     }
@@ -187,7 +187,7 @@ void FuseAdapter::SayIfSlow(FuseRequest& r, int64_t waits_ns) {
   if (!options_.slow || r.said_slow_ || waits_ns < kSlowNs) return;
   r.said_slow_ = true;
   options_.slow(r.asked_.ToString() + " has not been answered for " + std::to_string(waits_ns / kSecond) +
-                " s: " + vfs_.Describe(r.asked_.ino));
+                " s: " + vfs_.report().Describe(r.asked_.ino));
 }
 
 Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work work) {
@@ -205,7 +205,7 @@ Task<void> FuseAdapter::Carry(FuseAdapter* adapter, FuseRequest* request, Work w
   }
   CHECK(request->req_ == nullptr, "an operation ended without a reply");
   // The kernel was told that it did nothing (at EINTR it forgets attributes by itself).
-  if (request->given_up_ && request->too_late_) adapter->vfs_.ChangeInDoubt(request->asked_.ino);
+  if (request->given_up_ && request->too_late_) adapter->vfs_.kernel_side().ChangeInDoubt(request->asked_.ino);
   request->grace_.Cancel();
   adapter->finished_.push_back(request->id_);
   if (adapter->running() == 0) adapter->idle_.Pulse();
@@ -303,7 +303,7 @@ Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mo
   in.kill_suid = true;
   CO_RETURN_IF_ERROR(co_await vfs.SetAttr(std::move(who), ino, std::move(in)));
   // The kernel did not ask for this change: it believes in the mode that it has.
-  co_await vfs.ForgetShown(ino);
+  co_await vfs.kernel_side().ForgetShown(ino);
   co_return Ok();
 }
 

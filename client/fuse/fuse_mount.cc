@@ -124,7 +124,7 @@ void FuseMount::ChooseFeatures(fuse_conn_info* conn) const {
   want(FUSE_CAP_EXPORT_SUPPORT, true);  // file handles outlive the kernel's inodes (LookupByNumber)
   want(FUSE_CAP_CACHE_SYMLINKS, true);  // a symlink's target never changes, and its number is never used again
   // The mount drops pages when the server says so. Before the kernel reads from pages it checks whether the attributes are still
-  // valid, and asks if not (Vfs::PagesGated).
+  // valid, and asks if not (AttrView::PagesGated).
   want(FUSE_CAP_AUTO_INVAL_DATA, true);
   want(FUSE_CAP_EXPLICIT_INVAL_DATA, false);
   want(FUSE_CAP_WRITEBACK_CACHE, false);

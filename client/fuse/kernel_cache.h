@@ -1,6 +1,6 @@
 // Tells the kernel to forget what it caches of an inode. A notification with data may wait for pages that a running read holds,
 // so it runs on threads of its own, never on the executor's. A notification of attributes alone waits for no page. It has
-// another thread, because reads wait for it (Vfs::Resizing).
+// another thread, because reads wait for it (AttrView::Resizing).
 //
 // An inode that the kernel does not have has nothing to forget, unless the reply that makes it known is still on its way: the
 // kernel makes its inode some time after the reply, with attributes that no notification could revoke meanwhile. So if a kernel

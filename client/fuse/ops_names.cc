@@ -54,7 +54,7 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), moving);
     if (now.ok()) {
       a.Named(parent, name, now->attr);
-      r->Entry(now, false, a.Believe(parent, name, a.vfs().LeaseLeftNs()));
+      r->Entry(now, false, a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()));
       co_return;
     }
   }
@@ -73,7 +73,7 @@ Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
     a.looked_up().Add(*found, Executor::Current().NowNs());
     a.Named(parent, name, found->attr);
     if (found->attr.type == FileType::kDirectory) {
-      name_valid_ns = a.Believe(parent, name, a.vfs().NameValidNs(parent, name, found->attr.ino));
+      name_valid_ns = a.Believe(parent, name, a.vfs().kernel_side().NameValidNs(parent, name, found->attr.ino));
     }
   }
   r->Entry(found, false, name_valid_ns);

@@ -92,7 +92,7 @@ bool FuseRequest::Entry(const Result<EntryOut>& entry, bool changed, int64_t nam
   const EntryOut given = changed ? Unkept(*entry) : *entry;
   adapter_.Told(given);
   adapter_.Given(given.attr.ino);
-  adapter_.vfs().SizeShown(given.attr.ino, given.attr.size);
+  adapter_.vfs().kernel_side().SizeShown(given.attr.ino, given.attr.size);
   fuse_entry_out out = MakeEntryOut(given, adapter_.roots(), name_valid_ns);
   adapter_.owner().Apply(&out.attr);
   const bool wanted = Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
@@ -104,7 +104,7 @@ bool FuseRequest::Attributes(const Result<EntryOut>& entry, bool changed) {
   if (!entry.ok()) return Fail(entry.error());
   fuse_req_t req = Take();
   if (!req) return false;
-  adapter_.vfs().SizeShown(entry->attr.ino, entry->attr.size);
+  adapter_.vfs().kernel_side().SizeShown(entry->attr.ino, entry->attr.size);
   fuse_attr_out out = MakeAttrOut(changed ? Unkept(*entry) : *entry);
   adapter_.owner().Apply(&out.attr);
   return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));
@@ -124,7 +124,7 @@ bool FuseRequest::Opened(const EntryOut* entry, uint64_t handle, uint32_t open_f
   out.open.padding = static_cast<uint32_t>(backing);  // backing_id, newer than the system's linux/fuse.h
   if (!entry) return Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out.open), sizeof(out.open)));
   adapter_.Given(entry->attr.ino);
-  adapter_.vfs().SizeShown(entry->attr.ino, entry->attr.size);
+  adapter_.vfs().kernel_side().SizeShown(entry->attr.ino, entry->attr.size);
   out.entry = MakeEntryOut(Unkept(*entry), adapter_.roots());
   adapter_.owner().Apply(&out.entry.attr);
   const bool wanted = Wanted(fuse_reply_buf(req, reinterpret_cast<const char*>(&out), sizeof(out)));

@@ -1,6 +1,6 @@
 // Room: relatime. Reading a file moves its atime if the file has changed since it was last read, or a day has passed.
 //
-// 1. The first read that finds it so notes the time here; stat shows it from then on (Vfs::Newest). The kernel forgets the
+// 1. The first read that finds it so notes the time here; stat shows it from then on (AttrView::Newest). The kernel forgets the
 //    atime by itself when it has the read's answer (fuse_invalidate_atime), and is not told: each first read would wait for
 //    that, and ask for the attributes again. What another thread's stat, under way at that moment, was answered before it
 //    may show the old atime until the kernel asks again, 10 s at most.
@@ -12,7 +12,7 @@
 //
 // Invariant: of an inode at most one task tells the server; as long as there is one the inode is in use.
 //
-// Called by: the wiring (Vfs). Calls: the server, through AtimesNeeds. Knows no other room.
+// Called by: Reads. Calls: the server, through AtimesNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>

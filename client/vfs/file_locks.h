@@ -15,7 +15,7 @@
 // Invariants: requests about one inode reach the server one after another. What InodeLocks calls held the server has
 // granted, and has not taken away, whatever becomes of a request that is under way.
 //
-// Called by: the wiring (Vfs). Calls: the server, through FileLocksNeeds. Knows no other room.
+// Called by: programs, through Vfs; ComeBack, SessionEvents. Calls: the server, through FileLocksNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>
@@ -112,7 +112,7 @@ class FileLocks {
   FileLocks& operator=(const FileLocks&) = delete;
 
   // Takes or gives up a lock. kAgain if another owner has it; with `wait`, stands in line for it until it is free, or
-  // kIntr. kDeadlock, kNoLock. `still`: Ok as long as the handle is one (Vfs::CheckHandle).
+  // kIntr. kDeadlock, kNoLock. `still`: Ok as long as the handle is one (ComeBack::CheckHandle).
   Task<Result<void>> Set(InodeLocksPtr locks, LockIn lock, std::shared_ptr<LockWait> wait,
                          std::function<Result<void>()> still);
   // What keeps the owner from having the lock.

@@ -8,7 +8,7 @@
 //
 // Owns nothing: it is one operation.
 //
-// Called by: the wiring (Vfs). Calls: FileForGather, and what stores stripes. Knows no other room.
+// Called by: Ranges. Calls: FileForGather, and what stores stripes. Knows no other room.
 #pragma once
 
 #include <cstdint>

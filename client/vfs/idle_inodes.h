@@ -2,9 +2,9 @@
 //
 // Owns: which they are, in the order in which they were used last (InodeIdle, the room's part of an inode).
 //
-// Invariant: an inode that is kept here is in the wiring's table: what goes from there leaves here first (Drop).
+// Invariant: an inode that is kept here is in the table (inodes.h): what goes from there leaves here first (Drop).
 //
-// Called by: the wiring (Vfs). Calls nobody. Pure.
+// Called by: Inodes. Calls nobody. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // What a client knows and holds of one inode that is open, leased or dirty. Members of class type (InodeLocks, InodeWrites,
-// InodeMapping, InodeAtime) are parts that a room owns: their headers say who may change them. What has no room yet Vfs changes.
-// Owned by Vfs; executor's thread only.
+// InodeMapping, InodeAtime) are parts that a room owns: their headers say who may change them. The other members say beside them
+// who changes them.
+// In the table of inodes (inodes.h); executor's thread only.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +12,11 @@
 #include <utility>
 
 #include "api/meta_api.h"
-#include "client/session/meta_session.h"
 #include "client/vfs/file_locks.h"
 #include "client/vfs/atimes.h"
 #include "client/vfs/counted.h"
 #include "client/vfs/idle_inodes.h"
+#include "client/vfs/inode_loss.h"
 #include "client/vfs/kernel_view.h"
 #include "client/vfs/leases.h"
 #include "client/vfs/made_ahead.h"
@@ -43,22 +44,22 @@ class VfsInode {
   InodeTurns turns{ino};
   InodeIdle idle_place{ino};
 
-  // ---- Local truth. Under kExclusive size and mtime here are newer than the server's.
+  // ---- Local truth. Under kExclusive size and mtime here are newer than the server's. Changed by whoever has an answer or
+  // a write of it: attributes by AttrView, LeaseKeeper and Commits, and by the call that changes them.
   Attr attr;
   bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   InodeAtime atime{ino};
 
-  // ---- Who uses it here.
+  // ---- Who uses it here. Changed by Files alone.
   uint32_t readers = 0;
   uint32_t writers = 0;
   uint32_t reading = 0;            // handles that may read, those of writers too
   uint32_t shared_writes = 0;      // begun under kShared
   InodeInKernel in_kernel{ino};
 
-  // ---- What becomes of it when the session lapses or is lost (resume.cc).
-  uint64_t era = 0;  // one more each time that what was not committed, and the handles that there were, are lost
-  Error loss;        // why, the last time
+  // ---- What becomes of it when the session lapses or is lost (come_back.h).
+  InodeLoss loss;
   InodeTakeUp take_up{ino};
 
   // ---- Data.
@@ -117,9 +118,29 @@ class VfsInode {
     writes.SetMtime(now_ns);
     in_kernel.KeptPagesAreOld();
   }
+  // Its lease is gone here; what the server believes of it stays as it is.
+  void DropLease() {
+    lease.Drop();
+    mapping.Forget();
+    in_kernel.KeptPagesAreOld();
+  }
   bool buffers_writes() const { return lease.buffers_writes(); }
   // There are bytes here that the server does not know, and they are what counts: size and times are ours.
   bool knows_better() const { return buffers_writes() || take_up.any(); }
 };
+using VfsInodePtr = std::shared_ptr<VfsInode>;
+
+// Its parts, for the rooms that own them. Each keeps the inode.
+inline InodeMappingPtr MappingOf(const VfsInodePtr& inode) { return {inode, &inode->mapping}; }
+inline InodeLeasePtr LeaseOf(const VfsInodePtr& inode) { return {inode, &inode->lease}; }
+inline InodeTakeUpPtr TakeUpOf(const VfsInodePtr& inode) { return {inode, &inode->take_up}; }
+inline InodeTurnsPtr TurnsOf(const VfsInodePtr& inode) { return {inode, &inode->turns}; }
+inline InodeWritesPtr WritesOf(const VfsInodePtr& inode) { return {inode, &inode->writes}; }
+inline InodeMadePtr MadeOf(const VfsInodePtr& inode) { return {inode, &inode->made}; }
+inline InodeLocksPtr LocksOf(const VfsInodePtr& inode) { return {inode, &inode->locks}; }
+inline InodeAtimePtr AtimeOf(const VfsInodePtr& inode) { return {inode, &inode->atime}; }
+inline InodeInKernelPtr InKernel(const VfsInodePtr& inode) {  // null of null
+  return inode ? InodeInKernelPtr(inode, &inode->in_kernel) : nullptr;
+}
 
 }  // namespace stria

@@ -23,7 +23,7 @@ Task<void> KernelView::ForgetPages(InodeInKernelPtr of, uint64_t offset, uint64_
 }
 
 // A file that is being cut here the kernel keeps from writing its pages back until it has the answer, which may wait for
-// others. Who reads those pages by a descriptor asks first (Vfs::PagesGated).
+// others. Who reads those pages by a descriptor asks first (AttrView::PagesGated).
 Task<void> KernelView::ForgetPagesForOthers(InodeInKernelPtr of) {
   if (needs_.being_cut(of)) {
     of->WrittenBesidePages();
@@ -46,6 +46,11 @@ Task<void> KernelView::ForgetShown(InodeId ino, InodeInKernelPtr of) {
   const uint64_t shown = of ? of->attr_shown() : 0;
   co_await kernel_.InvalidateInode(ino, false, 0, 0);
   if (of) of->ForgottenUpTo(shown);
+}
+
+Task<void> KernelView::ForgetNamesAndAttrs(std::vector<InodeId> known) {
+  co_await kernel_.NameChanged(InodeId(), "");
+  for (const InodeId ino : known) co_await kernel_.InvalidateInode(ino, false, 0, 0);
 }
 
 Task<std::optional<FileGrowth>> KernelView::GrowthOf(InodeInKernelPtr of) {

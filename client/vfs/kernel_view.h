@@ -12,7 +12,8 @@
 // Files that others have made longer: read(2) asks us for the size before it believes what the kernel has; sendfile, splice,
 // mappings and copy_file_range do not. So of a file that is open for reading here the kernel is told before the writer goes on.
 //
-// Called by: the wiring (Vfs). Calls: the kernel, and KernelViewNeeds. Knows no other room.
+// Called by: AttrView, AttrCalls, Files, Recalls, ComeBack, SessionEvents, KernelSide. Calls: the kernel, and
+// KernelViewNeeds. Knows no other room.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "api/types.h"
 #include "client/vfs/kernel.h"
@@ -28,7 +30,7 @@
 
 namespace stria {
 
-// Only KernelView and the wiring, as it answers the kernel, change it.
+// Only KernelView, and the rooms that answer the kernel, change it.
 class InodeInKernel {
  public:
   explicit InodeInKernel(InodeId ino) : ino_(ino) {}
@@ -48,7 +50,7 @@ class InodeInKernel {
   void KeptPagesAreOld() { pages_version_ = 0; }
   // A program here wrote while pages could be there, or something else makes them old that no data_version says.
   void WrittenBesidePages() { ++writes_beside_pages_; }
-  // Of files that the kernel has pages of while somebody may write them (Vfs::PagesGated): what its pages are at least as new
+  // Of files that the kernel has pages of while somebody may write them (AttrView::PagesGated): what its pages are at least as new
   // as. A program's read asks first (GETATTR), and old pages go before that is answered.
   struct PagesAt {
     uint64_t data_version = 0;
@@ -132,6 +134,8 @@ class KernelView {
   Task<void> DropOldPages(InodeInKernelPtr of, uint64_t data_version);
   // Returns when the kernel has forgotten what attributes of it were shown until now. `of` may be null.
   Task<void> ForgetShown(InodeId ino, InodeInKernelPtr of);
+  // The attributes of these, and all that the kernel believes of names.
+  Task<void> ForgetNamesAndAttrs(std::vector<InodeId> known);
 
   // If there is any. `of` may be null.
   Task<std::optional<FileGrowth>> GrowthOf(InodeInKernelPtr of);

@@ -7,7 +7,7 @@
 // Invariants: with `shows` false nothing is kept or shown but an answer to statfs of a moment ago. A listing is whole: one
 // reply held all of the directory.
 //
-// Called by: the wiring (Vfs). Calls: the server's statfs, through LastKnownNeeds. Knows no other room.
+// Called by: Names, AttrCalls; ComeBack. Calls: the server's statfs, through LastKnownNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@
 //  - what the server may believe is held here, and is not, is owed until the server has said that it knows. Meanwhile the inode is
 //    in use.
 //
-// Called by: the wiring (Vfs). Calls: the server, through LeasesNeeds. Knows no other room.
+// Called by: LeaseKeeper, Recalls, ComeBack, SessionEvents; others ask it who holds what (Holds). Calls: the server, through
+// LeasesNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@
 
 namespace stria {
 
-// Others look; the wiring tells it what has become of a lease.
+// Others look; the rooms that call Leases tell it what has become of a lease.
 class InodeLease {
  public:
   explicit InodeLease(InodeId ino) : ino_(ino) {}
@@ -115,6 +116,7 @@ using InodeLeasePtr = std::shared_ptr<InodeLease>;
 struct LeasesNeeds {
   // Of the session.
   std::function<uint64_t()> generation, term, era, number_call;
+  std::function<int64_t()> lease_left_ns;
   std::function<Task<Result<Empty>>(InodeRequest)> release;
   std::function<Task<Result<Empty>>(LeaseDoneRequest)> lease_done;
   // Notice: the inode may not be in use any more.
@@ -130,6 +132,11 @@ class Leases {
   explicit Leases(LeasesNeeds needs) : needs_(std::move(needs)) {}
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
+
+  // Held as of now, while the session's own lease lasts.
+  bool Holds(const InodeLease& of, bool for_write) const {
+    return of.generation() == needs_.generation() && needs_.lease_left_ns() > 0 && of.Has(for_write);
+  }
 
   // ---- The order of events and answers.
   uint64_t events_seen() const { return events_seen_; }  // by the server's pushes alone

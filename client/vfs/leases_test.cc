@@ -30,6 +30,7 @@ class LeasesTest : public ::testing::Test {
     needs.term = [this] { return term; };
     needs.era = [this] { return era; };
     needs.number_call = [this] { return ++calls; };
+    needs.lease_left_ns = [this] { return lease_left_ns; };
     needs.release = [this](InodeRequest r) -> Task<Result<Empty>> {
       released.push_back(r.header.trace_id);
       co_await Sleep(kMillisecond);
@@ -58,6 +59,7 @@ class LeasesTest : public ::testing::Test {
 
   SimExecutor ex;
   uint64_t generation = kGeneration, term = 1, era = 1, calls = 0;
+  int64_t lease_left_ns = kSecond;
   std::deque<Error> answers;
   std::vector<uint64_t> released;
   std::vector<LeaseDoneRequest> done;
@@ -66,6 +68,18 @@ class LeasesTest : public ::testing::Test {
   TaskScope scope;
   Leases room;
 };
+
+TEST_F(LeasesTest, ALeaseIsHeldWhileItsSessionLasts) {
+  EXPECT_FALSE(room.Holds(*file, false));
+  file->Take(Granted(LeaseMode::kRead, false), "proof", {});
+  EXPECT_TRUE(room.Holds(*file, false));
+  EXPECT_FALSE(room.Holds(*file, true));
+  lease_left_ns = 0;
+  EXPECT_FALSE(room.Holds(*file, false));
+  lease_left_ns = kSecond;
+  ++generation;
+  EXPECT_FALSE(room.Holds(*file, false));
+}
 
 TEST_F(LeasesTest, AGrantIsWhatTheServerSays) {
   EXPECT_FALSE(file->Has(false));

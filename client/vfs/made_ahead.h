@@ -22,7 +22,8 @@
 //  - numbers are used within the session and the term of the server that gave them, and each once.
 // That the directory is held alone and known whole the wiring looks at, before each file.
 //
-// Called by: the wiring (Vfs). Calls: what tells the server, through MadeAheadNeeds. Knows no other room.
+// Called by: AheadMaker, Commits; calls that change a directory (Pause). Calls: what tells the server, through
+// MadeAheadNeeds. Knows no other room.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 // that it was asked for. Whoever hears, or causes, that it may be wrong says so at once (Forget, Changed): an answer that was
 // asked for before is then not kept (epoch).
 //
-// Called by: the read path, and by all that changes a file's bytes (Vfs). Calls: the server's GetExtents, through
-// MappingsNeeds. Knows no other room.
+// Called by: Reads, the read path, Ranges; whoever changes a file's bytes tells the inode's part. Calls: the server's
+// GetExtents, through MappingsNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>

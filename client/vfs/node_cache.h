@@ -3,7 +3,7 @@
 //
 // Owns: the caches of attributes and of names, directories that were removed here and may still be used, the epoch, and the
 // guards for changes of ours that are under way (Changing, Resizing). It has no part of an inode: what is open is newer, and
-// those who own that put it over what is remembered here (Vfs::Newest).
+// those who own that put it over what is remembered here (AttrView::Newest).
 //
 // The epoch grows with every invalidation. `since` is the epoch from before the call whose answer is remembered: what an
 // invalidation overtook is not.
@@ -14,7 +14,7 @@
 //    others of the change, but not us. The same holds for the attributes of an inode whose size one changes;
 //  - what another generation of the session remembered is not shown, nor is anything while the lease is out.
 //
-// Called by: the wiring (Vfs); LastKnown reads its caches. Calls nobody. Knows no other room.
+// Called by: AttrView, Names, and calls that change an inode; LastKnown reads its caches. Calls nobody. Knows no other room.
 #pragma once
 
 #include <cstddef>

@@ -1,38 +1,40 @@
-// Ranges of a file that change without bytes being written: holes, growth, clones, bytes that move (gather.h). The server
-// does it, after all that was written before: commits are a prefix of the writes.
-#include <algorithm>
+#include "client/vfs/ranges.h"
+
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "client/vfs/gather.h"
-#include "client/vfs/inode.h"
-#include "client/vfs/vfs.h"
 #include "common/sabotage.h"
 
 namespace stria {
 
-// What [offset, offset+length) was here is not so any more. Kernel pages are the kernel's business, which
-// asked for the change.
-void Vfs::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq,
+Ranges::Ranges(RangesRooms rooms, StripeIo io)
+    : attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), turns_(rooms.turns), mappings_(rooms.mappings),
+      write_back_(rooms.write_back), commits_(rooms.commits), keeper_(rooms.keeper), come_back_(rooms.come_back),
+      files_(rooms.files), reads_(rooms.reads), pool_(rooms.pool), session_(rooms.session), calls_(rooms.calls), io_(io) {}
+
+void Ranges::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq,
                        uint64_t since) {
   n.mapping.Forget(offset, length);
   n.Committed(session_.term(), seq);
   n.in_kernel.KeptPagesAreOld();
   n.attr = attr;
   write_back_.Account(n.writes);
-  (void)Remember(attr, nodes_.SinceChange(since));
+  (void)attrs_.Remember(attr, nodes_.SinceChange(since));
 }
 
-Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
+Task<Result<void>> Ranges::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uint64_t offset, uint64_t length) {
   const CallList::Call under_way(&calls_, "change of a range of", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = h->inode;
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
-  if (!HoldsFor(*inode, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, inode->lease.for_read(), true, false, /*again=*/true));
+  VfsInodePtr inode = h->inode;
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
+  if (!leases_.Holds(inode->lease, true)) CO_RETURN_IF_ERROR(co_await keeper_.Acquire(who, inode, inode->lease.for_read(), true, false, /*again=*/true));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, "change of a range"));
   const NoWrites no_writes(TurnsOf(inode));
-  CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
+  CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, false));
   r.ino = inode->ino;
   r.header.opened = inode->lease.proof();
-  Resizing resizing(this, inode->ino);
+  AttrView::Resizing resizing(&attrs_, inode->ino);
   co_await resizing.Begin();
   const uint64_t since = nodes_.epoch();
   auto reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), who);
@@ -41,7 +43,7 @@ Task<Result<void>> Vfs::Reshape(Caller who, VfsHandlePtr h, CommitRequest r, uin
   co_return Ok();
 }
 
-Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {
+Task<Result<void>> Ranges::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {
   if (length == 0 || offset > kMaxFileBytes - length) co_return Error(FsError::kInval);
   CommitRequest r;
   r.punch.emplace_back(offset, length);
@@ -50,20 +52,20 @@ Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint6
   co_return co_await Reshape(std::move(who), std::move(h), std::move(r), offset, length);
 }
 
-Task<Result<void>> Vfs::Grow(Caller who, VfsHandlePtr h, uint64_t size) {
+Task<Result<void>> Ranges::Grow(Caller who, VfsHandlePtr h, uint64_t size) {
   if (size > kMaxFileBytes) co_return Error(FsError::kFBig);
   CommitRequest r;
   r.grow_to = size;
   co_return co_await Reshape(std::move(who), std::move(h), std::move(r), size, kMaxFileBytes - size);
 }
 
-Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t from_offset, VfsHandlePtr to,
+Task<Result<uint64_t>> Ranges::CopyRange(Caller who, VfsHandlePtr from, uint64_t from_offset, VfsHandlePtr to,
                                       uint64_t to_offset, uint64_t length) {
   const CallList::Call under_way(&calls_, "copy into", to->inode->ino);
-  std::shared_ptr<VfsInode> source = from->inode;
-  std::shared_ptr<VfsInode> target = to->inode;
-  CO_RETURN_IF_ERROR(CheckHandle(*from));
-  CO_RETURN_IF_ERROR(CheckHandle(*to));
+  VfsInodePtr source = from->inode;
+  VfsInodePtr target = to->inode;
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*from));
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*to));
   if (!from->read || !to->write) co_return Error(FsError::kBadF);
   if (length == 0) co_return 0;
   if (Sabotaged(Sabotage::kCloneInTwo) && length > 1000) {
@@ -74,19 +76,19 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
     if (!rest.ok()) co_return rest;
     co_return first + *rest;
   }
-  if (!HoldsFor(*target, true)) CO_RETURN_IF_ERROR(co_await Acquire(who, target, target->lease.for_read(), true, false, /*again=*/true));
+  if (!leases_.Holds(target->lease, true)) CO_RETURN_IF_ERROR(co_await keeper_.Acquire(who, target, target->lease.for_read(), true, false, /*again=*/true));
   // The server makes the clone, of what it has.
-  if (!source->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(source, false));
+  if (!source->writes.clean()) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(source, false));
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(target), &InodeTurns::open_mu, "clone"));
   const NoWrites no_writes(TurnsOf(target));
-  CO_RETURN_IF_ERROR(co_await FlushInode(target, false));
+  CO_RETURN_IF_ERROR(co_await commits_.FlushInode(target, false));
   CloneRequest r;
   r.from = source->ino;
   r.from_offset = from_offset;
   r.to = target->ino;
   r.to_offset = to_offset;
   r.length = length;
-  Resizing resizing(this, target->ino);
+  AttrView::Resizing resizing(&attrs_, target->ino);
   co_await resizing.Begin();
   const uint64_t since = nodes_.epoch();
   auto reply = co_await session_.Mutate(&MetaService::Clone, std::move(r), who);
@@ -98,9 +100,9 @@ Task<Result<uint64_t>> Vfs::CopyRange(Caller who, VfsHandlePtr from, uint64_t fr
 }
 
 // With the inode's open_mu and lease_mu.
-class Vfs::HeldForGather : public FileForGather {
+class Ranges::HeldForGather : public FileForGather {
  public:
-  HeldForGather(Vfs* vfs, std::shared_ptr<VfsInode> inode) : vfs_(vfs), inode_(std::move(inode)) {}
+  HeldForGather(Ranges* room, VfsInodePtr inode) : room_(room), inode_(std::move(inode)) {}
 
   Task<Result<void>> Begin() {
     VfsInode& n = *inode_;
@@ -112,7 +114,7 @@ class Vfs::HeldForGather : public FileForGather {
     if (n.layout.arrangement != Arrangement::kGathered) {
       co_return Error(FsError::kInval, "the layout of the file is not gathered");
     }
-    CO_RETURN_IF_ERROR(co_await vfs_->FlushInode(inode_, false));
+    CO_RETURN_IF_ERROR(co_await room_->commits_.FlushInode(inode_, false));
     pause_.emplace(WritesOf(inode_));
     co_await pause_->Begin();
     co_return Ok();
@@ -120,16 +122,16 @@ class Vfs::HeldForGather : public FileForGather {
 
   const Layout& layout() const override { return inode_->layout; }
   uint64_t size() const override { return inode_->attr.size; }
-  std::unique_ptr<GrantSource> Source() override { return vfs_->pool_.SourceFor(inode_->ino, inode_->layout); }
-  bool held() const override { return vfs_->HoldsFor(*inode_, true) && inode_->lease.mode() == LeaseMode::kExclusive; }
+  std::unique_ptr<GrantSource> Source() override { return room_->pool_.SourceFor(inode_->ino, inode_->layout); }
+  bool held() const override { return room_->leases_.Holds(inode_->lease, true) && inode_->lease.mode() == LeaseMode::kExclusive; }
 
   Task<Result<BufferChain>> Read(uint64_t offset, uint64_t length) override {
-    CO_RETURN_IF_ERROR(co_await vfs_->mappings_.Ensure(MappingOf(inode_), offset, length, false));
+    CO_RETURN_IF_ERROR(co_await room_->mappings_.Ensure(MappingOf(inode_), offset, length, false));
     const auto mapped = inode_->mapping.known().Lookup(offset, length).value_or(std::vector<Segment>());
     for (const Segment& s : mapped) {
       if (s.kind == Segment::Kind::kHole) co_return Error(FsError::kInval, "the range has a hole");
     }
-    auto read = co_await vfs_->ReadRange(inode_, nullptr, offset, length);
+    auto read = co_await room_->reads_.ReadRange(inode_, nullptr, offset, length);
     if (read.ok() && read->size() != length) co_return Error(FsError::kAgain, "the file became shorter meanwhile");
     co_return read;
   }
@@ -138,7 +140,7 @@ class Vfs::HeldForGather : public FileForGather {
     VfsInode& n = *inode_;
     if (n.writes.clean()) n.writes.SetMtime(n.attr.mtime_ns);  // the content is what it was
     Extent extent{.file_offset = offset, .length = length, .stripe = stripe.id, .stripe_offset = 0};
-    const auto reply = co_await vfs_->CommitPieces(inode_, {std::move(stripe)}, {std::move(extent)}, uint64_t{0}, false);
+    const auto reply = co_await room_->commits_.CommitPieces(inode_, {std::move(stripe)}, {std::move(extent)}, uint64_t{0}, false);
     if (n.writes.clean()) n.writes.SetMtime(std::nullopt);
     if (!reply.ok()) co_return reply.error();
     n.in_kernel.KeptPagesAreOld();
@@ -147,24 +149,24 @@ class Vfs::HeldForGather : public FileForGather {
   }
 
  private:
-  Vfs* const vfs_;
-  const std::shared_ptr<VfsInode> inode_;
+  Ranges* const room_;
+  const VfsInodePtr inode_;
   SemaphoreHold unchanged_, held_;
   std::optional<WriteBackPause> pause_;
 };
 
-Task<Result<void>> Vfs::Gather(Caller who, InodeId ino, std::string text) {
+Task<Result<void>> Ranges::Gather(Caller who, InodeId ino, std::string text) {
   CO_ASSIGN_OR_RETURN(GatherRequest request, ParseGather(text));
   VfsHandle flags;
   flags.write = true;
-  CO_ASSIGN_OR_RETURN(const Opened opened, co_await Open(who, ino, /*truncate=*/false, std::move(flags)));
+  CO_ASSIGN_OR_RETURN(const OpenedFile opened, co_await files_.Open(who, ino, /*truncate=*/false, std::move(flags)));
   const HoldForGather hold = [this, inode = opened.handle->inode]() -> Task<Result<std::unique_ptr<FileForGather>>> {
     auto file = std::make_unique<HeldForGather>(this, inode);
     CO_RETURN_IF_ERROR(co_await file->Begin());
     co_return std::unique_ptr<FileForGather>(std::move(file));
   };
   auto done = co_await GatherColumns(io_, std::move(request), hold);
-  CO_RETURN_IF_ERROR(co_await Release(std::move(who), opened.handle));
+  CO_RETURN_IF_ERROR(co_await files_.Release(std::move(who), opened.handle));
   co_return done;
 }
 

@@ -7,9 +7,9 @@
 //  - the pieces of a range are taken at one moment, without an await: stripes never change, so their bytes may be fetched later;
 //  - nothing is fetched ahead of who does not read from front to back, nor behind the end of the file; nor, for a reader of
 //    what lies on this node, what does not.
-// Which moment that is the wiring knows (Vfs::MapRead): it has the lease.
+// Which moment that is Reads knows (MapRead): it looks at the lease.
 //
-// Called by: the wiring (Vfs). Calls: Mappings and StripeBlocks, which know nothing of it; no other room.
+// Called by: Reads. Calls: Mappings and StripeBlocks, which know nothing of it; no other room.
 #pragma once
 
 #include <cstddef>
@@ -21,26 +21,14 @@
 #include "client/cache/dirty_buffer.h"
 #include "client/cache/extent_cache.h"
 #include "client/io/peers.h"
+#include "client/vfs/file_reader.h"
 #include "client/vfs/mappings.h"
-#include "client/vfs/read_pattern.h"
 #include "client/vfs/stripe_blocks.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
 #include "locality/read_tally.h"
 
 namespace stria {
-
-// Of one open file. Only ReadPath changes it.
-class FileReader {
- public:
-  FileReader() = default;
-
- private:
-  friend class ReadPath;  // the same room
-  ReadPattern pattern_;
-  uint64_t window_bytes_ = 0;
-  uint64_t ahead_to_ = 0;
-};
 
 // What a range has at one moment, uncopied as far as possible.
 struct ReadParts {

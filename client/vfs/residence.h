@@ -5,8 +5,8 @@
 //
 // Invariant: a file has one tally as long as somebody has a pointer to it.
 //
-// Called by: the wiring (Vfs), which gives each inode its tally. Calls: the metadata server, and through ResidenceNeeds what
-// commits and shows a file. Knows no other room.
+// Called by: Xattrs; the wiring, which gives each inode its tally. Calls: the metadata server, and through ResidenceNeeds
+// what commits and shows a file. Knows no other room.
 #pragma once
 
 #include <cstddef>

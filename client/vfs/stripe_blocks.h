@@ -6,7 +6,7 @@
 // Invariants: blocks are of stripes, which never change, so none is ever stale. What is on its way and to be fetched ahead
 // takes no more than half of the cache, and a little for each reader that has nothing ahead of it.
 //
-// Called by: the read path (Vfs). Calls: StripeReader. Knows no other room, and no inode.
+// Called by: the read path. Calls: StripeReader. Knows no other room, and no inode.
 #pragma once
 
 #include <cstddef>

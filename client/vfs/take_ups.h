@@ -7,7 +7,7 @@
 // Invariants: as long as there are such bytes somebody tries to commit them. The version is that of the last commit of ours,
 // whoever numbered it.
 //
-// Called by: the wiring (Vfs). Calls: write-back, through TakeUpsNeeds. Knows no other room.
+// Called by: ComeBack, and the wiring as batches are committed. Calls: write-back, through TakeUpsNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>

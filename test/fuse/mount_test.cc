@@ -370,7 +370,7 @@ TEST_F(Mount, CopiesShareStripes) {
   ASSERT_EQ(pwrite(to, "beneath", 7, 100), 7);
   auto stored = [] {
     uint64_t n = 0;
-    cluster_->loop().Do([&n] { n = a_->client().vfs().counters().committed_bytes; });
+    cluster_->loop().Do([&n] { n = a_->client().vfs().report().counters().committed_bytes; });
     return n;
   };
   const uint64_t before = stored();

@@ -2,7 +2,7 @@
 // later fsync. Without a crash of the writer's client the content is exactly what all operations make.
 // After one it is what some prefix of them makes, at least all that was acknowledged, with the next
 // operation perhaps done in part from its front (a write may span two commits). When there is no space, truncations go
-// before writes that found none, which are done later, as far as they are within the new size (Vfs::CutUnflushed).
+// before writes that found none, which are done later, as far as they are within the new size (Commits::CutUnflushed).
 #pragma once
 
 #include <cstdint>

@@ -235,7 +235,7 @@ TEST_F(Gaps, AFileThatWasUnlinkedStaysOpen) {
     Close(0, std::move(*one));
   }
   RunFor(10 * kSecond);
-  EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(ino)) << vfs(0).Describe(ino);
+  EXPECT_FALSE(cluster_.meta_server()->leases().IsOpen(ino)) << vfs(0).report().Describe(ino);
   EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino)).code(), FsError::kStale);
 }
 
@@ -484,7 +484,7 @@ class GapSeeds : public Gaps, public testing::WithParamInterface<uint64_t> {
     const std::string text = Block(static_cast<char>('b' + rng.Below(20)));
     VfsHandlePtr& h = c == 0 ? f.mine : f.theirs;
     const FsError wrote = Put(c, h, slot * kBlockBytes, text);
-    ASSERT_EQ(wrote, FsError::kOk) << vfs(c).Describe(f.ino);
+    ASSERT_EQ(wrote, FsError::kOk) << vfs(c).report().Describe(f.ino);
     f.now.replace(slot * kBlockBytes, kBlockBytes, text);
     if (c == 0) f.dirty = true;
   }

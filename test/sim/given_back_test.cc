@@ -120,7 +120,7 @@ TEST_F(GivenBack, AfterAReadThatWasInterrupted) {
   EXPECT_TRUE(Do(vfs(0).Release(kRoot, std::move(h))).ok());
   EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
   RunFor(5 * kSecond);
-  EXPECT_FALSE(IsOpen(ino)) << vfs(0).Describe(ino);
+  EXPECT_FALSE(IsOpen(ino)) << vfs(0).report().Describe(ino);
 }
 
 // A change of it that will be refused waits for its bytes when it loses its name.
@@ -150,7 +150,7 @@ TEST_F(GivenBack, WhenAChangeWasRefused) {
   RunFor(30 * kSecond);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->code(), FsError::kPerm);
-  EXPECT_FALSE(IsOpen(ino)) << vfs(0).Describe(ino);
+  EXPECT_FALSE(IsOpen(ino)) << vfs(0).report().Describe(ino);
 }
 
 // Whose calls end before the session does.
@@ -229,7 +229,7 @@ TEST_F(GivenBackInDoubt, AndNotHadAgainByARecallBehindIt) {
     second = Open(0, ino);
   }
   RunFor(5 * kSecond);
-  EXPECT_TRUE(IsOpenBy(0, ino)) << vfs(0).Describe(ino);
+  EXPECT_TRUE(IsOpenBy(0, ino)) << vfs(0).report().Describe(ino);
 }
 
 // The server has made it, and its client is not told before the caller has waited long enough: it is made for nobody.
@@ -244,14 +244,14 @@ TEST_F(GivenBackInDoubt, WhenTheCreateIsAnsweredTooLate) {
     *out = co_await fs->Create(kRoot, kRootInode, "f", 0644, true, false, flags);
   }(&vfs(0), &made));
   RunFor(kSecond);
-  EXPECT_FALSE(vfs(0).overdue());
+  EXPECT_FALSE(vfs(0).kernel_side().overdue());
   RunFor(3 * kSecond);
-  EXPECT_TRUE(vfs(0).overdue());
+  EXPECT_TRUE(vfs(0).kernel_side().overdue());
   EXPECT_FALSE(made);
   cluster_.network().Heal();
   RunFor(6 * kSecond);
   ASSERT_TRUE(made && made->ok());  // although it was late
-  EXPECT_FALSE(vfs(0).overdue());
+  EXPECT_FALSE(vfs(0).kernel_side().overdue());
   EXPECT_TRUE(Do(vfs(0).Release(kRoot, (*made)->handle)).ok());
   EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
   RunFor(kSecond);
@@ -268,7 +268,7 @@ TEST_F(GivenBackInDoubt, AChangeIsNotMadeTooLate) {
     *out = co_await fs->MakeNode(kRoot, in, "sub", FileType::kDirectory, 0755, 0, "");
   }(&vfs(0), dir, &made));
   RunFor(4 * kSecond);
-  EXPECT_TRUE(vfs(0).overdue());
+  EXPECT_TRUE(vfs(0).kernel_side().overdue());
   cluster_.network().Heal();
   RunFor(6 * kSecond);
   ASSERT_TRUE(made);

@@ -126,7 +126,7 @@ TEST_F(LockRestart, ALockOfALostFileIsNotClaimed) {
   cluster_.network().Heal();
   ASSERT_TRUE(until(lost, FsError::kIntr));
   EXPECT_EQ(lost, FsError::kIo);
-  EXPECT_TRUE(cluster_.vfs(0).HeldLocks().empty());
+  EXPECT_TRUE(cluster_.vfs(0).session_side().HeldLocks().empty());
   cluster_.CrashMeta(true);
   cluster_.StartMeta();
   EXPECT_EQ(Now(4, {0, 4, kWrite, 0}), FsError::kAgain) << "owner 3 has it";
@@ -147,7 +147,7 @@ TEST_F(LockRestart, ALockThatIsGrantedToALostFileIsGivenBack) {
                                            cluster_.executor().NowNs() + kLimitNs));
   EXPECT_EQ(lost, FsError::kIo);
   EXPECT_EQ(queued, FsError::kIo);
-  EXPECT_TRUE(cluster_.vfs(0).HeldLocks().empty());
+  EXPECT_TRUE(cluster_.vfs(0).session_side().HeldLocks().empty());
   cluster_.executor().RunFor(5 * kSecond);
   EXPECT_EQ(Now(4, {10, 34, kWrite, 0}), FsError::kOk);
 }
@@ -159,18 +159,18 @@ TEST_F(LockRestart, ARequestIsUnderWayAndAPlaceInLineIsNot) {
   cluster_.scope(1).Spawn(Set(3, {0, 4, kWrite, 0}, &waited, std::make_shared<LockWait>()));
   cluster_.executor().RunFor(30 * kSecond);
   EXPECT_EQ(waited, FsError::kAgain);
-  EXPECT_EQ(cluster_.vfs(1).calls().size(), 0u);
+  EXPECT_EQ(cluster_.vfs(1).report().calls().size(), 0u);
   cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
   const int64_t since_ns = cluster_.executor().NowNs();
   cluster_.scope(0).Spawn(Set(2, {5, 9, kWrite, 0}, &asked));
   cluster_.executor().RunFor(5 * kSecond);
-  ASSERT_EQ(cluster_.vfs(0).calls().size(), 1u);
-  EXPECT_STREQ(cluster_.vfs(0).calls().oldest()->what(), "lock of");
-  EXPECT_EQ(cluster_.vfs(0).calls().oldest()->since_ns(), since_ns);
+  ASSERT_EQ(cluster_.vfs(0).report().calls().size(), 1u);
+  EXPECT_STREQ(cluster_.vfs(0).report().calls().oldest()->what(), "lock of");
+  EXPECT_EQ(cluster_.vfs(0).report().calls().oldest()->since_ns(), since_ns);
   cluster_.network().Heal();
   ASSERT_TRUE(cluster_.executor().RunUntil([&] { return asked != FsError::kAgain; }, cluster_.executor().NowNs() + kLimitNs));
   EXPECT_EQ(asked, FsError::kOk);
-  EXPECT_EQ(cluster_.vfs(0).calls().size(), 0u);
+  EXPECT_EQ(cluster_.vfs(0).report().calls().size(), 0u);
 }
 
 }  // namespace

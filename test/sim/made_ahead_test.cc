@@ -29,7 +29,7 @@ TEST_F(MadeAhead, AreMadeWithTheirFirstBytes) {
   EXPECT_EQ(Do(vfs(0).GetAttr(kRoot, dir))->attr.size, 43u);
   EXPECT_EQ(Read(0, made["f7"]), "bytes of f7");
   EXPECT_EQ(Calls(), "");
-  EXPECT_EQ(vfs(0).counters().made_ahead, 41u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 41u);
   // What others see of it.
   EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, dir))->attr.size, 43u);
   EXPECT_EQ(List(1, dir, 100), 43u);
@@ -46,7 +46,7 @@ TEST_F(MadeAhead, AreMadeWithTheirFirstBytes) {
   Create(0, dir, "later", "x");
   EXPECT_EQ(Calls().substr(0, 20), "Commit 1, MakeNode 1");
   EXPECT_EQ(Lookup(1, dir, "later"), FsError::kOk);
-  EXPECT_EQ(vfs(0).counters().made_ahead, 41u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 41u);
 }
 
 // As tar and cp -p do: all that is set before the close goes with the bytes.
@@ -92,7 +92,7 @@ TEST_F(MadeAhead, AreSetBeforeTheyAreTold) {
     ASSERT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
     EXPECT_GT(Do(vfs(1).GetAttr(kRoot, ino))->attr.mtime_ns, 1'000);
   }
-  EXPECT_EQ(vfs(0).counters().set_ahead, 6u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 6u);
 }
 
 // Written between two changes, and told between them: the last one counts.
@@ -121,7 +121,7 @@ TEST_F(MadeAhead, AreSetInOrder) {
     EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino))->attr.mtime_ns, 2'000);
     ASSERT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
   }
-  EXPECT_EQ(vfs(0).counters().set_ahead, 6u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 6u);
 }
 
 class Impatient : public SmallFiles {
@@ -146,7 +146,7 @@ TEST_F(Impatient, ChangesAfterALostAnswerCount) {
   SetAttrIn set;
   set.mode = 0640;
   ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
-  EXPECT_EQ(vfs(0).counters().set_ahead, 1u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 1u);
   cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
   cluster_.executor().RunFor(4 * kSecond);
   cluster_.network().Heal();
@@ -154,7 +154,7 @@ TEST_F(Impatient, ChangesAfterALostAnswerCount) {
   ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
   ASSERT_TRUE(Do(vfs(0).Flush(kRoot, open->handle)).ok());
   EXPECT_EQ(Do(vfs(1).GetAttr(kRoot, ino))->attr.mode, 0604u);
-  EXPECT_EQ(vfs(0).counters().set_ahead, 1u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 1u);
 }
 
 // What may not be done, or has consequences, the server says or does.
@@ -186,12 +186,12 @@ TEST_F(MadeAhead, AreSetByWhoMay) {
   EXPECT_EQ(change(maker, &SetAttrIn::gid, 10).code(), FsError::kPerm);
   EXPECT_EQ(change(maker, &SetAttrIn::mode, 06755)->attr.mode, 06755u);
   EXPECT_EQ(change(kRoot, &SetAttrIn::uid, 8)->attr.uid, 8u);
-  EXPECT_EQ(vfs(0).counters().set_ahead, 0u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 0u);
   EXPECT_EQ(change(maker, &SetAttrIn::gid, 9)->attr.gid, 9u);
   EXPECT_EQ(change(maker, &SetAttrIn::uid, 7)->attr.uid, 7u);
   EXPECT_EQ(change(maker, &SetAttrIn::mode, 0)->attr.mode, 0u);
-  EXPECT_EQ(vfs(0).counters().set_ahead, 3u);
-  EXPECT_GE(vfs(0).counters().made_ahead, 3u);
+  EXPECT_EQ(vfs(0).report().counters().set_ahead, 3u);
+  EXPECT_GE(vfs(0).report().counters().made_ahead, 3u);
 }
 
 // Made, and neither closed nor written: whoever looks sees it, and this client's own calls find it.
@@ -225,7 +225,7 @@ TEST_F(MadeAhead, AreSeenBeforeTheirFirstBytes) {
   };
   in_other("a");
   in_other("b");
-  const uint64_t before = vfs(0).counters().made_ahead;
+  const uint64_t before = vfs(0).report().counters().made_ahead;
   // Each of these needs the server to know the file.
   const auto renamed = in_other("renamed");
   EXPECT_TRUE(Do(vfs(0).Rename(kRoot, other, "renamed", kRootInode, "here", false, false)).ok());
@@ -243,7 +243,7 @@ TEST_F(MadeAhead, AreSeenBeforeTheirFirstBytes) {
   chmod.mode = 0600;
   const auto changed = in_other("changed");
   EXPECT_EQ(Do(vfs(0).SetAttr(kRoot, changed.entry.attr.ino, chmod))->attr.mode, 0600u);
-  EXPECT_EQ(vfs(0).counters().made_ahead, before + 5);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, before + 5);
   EXPECT_EQ(Do(vfs(0).Rmdir(kRoot, kRootInode, "e")).code(), FsError::kNotEmpty);
   EXPECT_EQ(List(1, other, 100), 6u);
   EXPECT_EQ(Do(vfs(1).Lookup(kRoot, other, "removed")).code(), FsError::kNoEnt);
@@ -263,10 +263,10 @@ TEST_F(MadeAhead, AreSeenByWhoRemovesTheirDirectory) {
       Create(0, dir, file, "x");
       ASSERT_TRUE(Unlink(0, dir, file).ok());
     }
-    const uint64_t before = vfs(0).counters().made_ahead;
+    const uint64_t before = vfs(0).report().counters().made_ahead;
     const auto open = Do(vfs(0).Create(kRoot, dir, "c", 0644, true, false, flags));
     ASSERT_TRUE(open.ok());
-    ASSERT_EQ(vfs(0).counters().made_ahead, before + 1);
+    ASSERT_EQ(vfs(0).report().counters().made_ahead, before + 1);
     if (known) {
       EXPECT_EQ(Do(vfs(0).Rmdir(kRoot, above, name)).code(), FsError::kNotEmpty);
     } else {
@@ -300,7 +300,7 @@ TEST_F(MadeAhead, AreToldWhoeverGoesAway) {
     EXPECT_TRUE(Do(vfs(0).Flush(kRoot, open->handle)).ok());
     EXPECT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
   }
-  EXPECT_EQ(vfs(0).counters().made_ahead, 20u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 20u);
   EXPECT_EQ(List(1, dir, 100), 22u);
 }
 
@@ -316,7 +316,7 @@ TEST_F(MadeAhead, MoveTheTimesOfTheirDirectory) {
   Create(0, dir, "asks", "x");
   VfsHandle flags;
   flags.write = true;
-  const uint64_t before = vfs(0).counters().made_ahead;
+  const uint64_t before = vfs(0).report().counters().made_ahead;
   int64_t last_ns = 0;
   for (int i = 0; i < 5; ++i) {
     const auto open = Do(vfs(0).Create(kRoot, dir, "f" + std::to_string(i), 0644, true, false, flags));
@@ -330,7 +330,7 @@ TEST_F(MadeAhead, MoveTheTimesOfTheirDirectory) {
     last_ns = Do(vfs(0).GetAttr(kRoot, dir))->attr.mtime_ns;
     EXPECT_GE(last_ns, shown_ns);
   }
-  EXPECT_EQ(vfs(0).counters().made_ahead, before + 5);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, before + 5);
   EXPECT_GE(Do(vfs(1).GetAttr(kRoot, dir))->attr.mtime_ns, last_ns);
 }
 
@@ -341,10 +341,10 @@ TEST_F(MadeAhead, AreKeptWhenTheirMakerDies) {
   flags.write = true;
   for (const char* name : {"a", "b", "closed"}) Create(0, dir, name, "x");
   ASSERT_TRUE(Do(vfs(0).Create(kRoot, dir, "open", 0644, true, false, flags)).ok());
-  EXPECT_EQ(vfs(0).counters().made_ahead, 2u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 2u);
   cluster_.executor().RunFor(100 * kMillisecond);
   ASSERT_TRUE(Do(vfs(0).Create(kRoot, dir, "lost", 0644, true, false, flags)).ok());
-  EXPECT_EQ(vfs(0).counters().made_ahead, 3u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 3u);
   cluster_.CrashClient(0);
   EXPECT_EQ(Lookup(1, dir, "closed"), FsError::kOk);
   EXPECT_EQ(Lookup(1, dir, "open"), FsError::kOk);
@@ -375,7 +375,7 @@ TEST_F(MadeAhead, AreMadeByWhoMay) {
     EXPECT_EQ(made->entry.attr.gid, 50u);
     EXPECT_EQ(Do(vfs(0).Create(stranger, dir, std::string("x") + name, 0666, true, false, flags)).code(), FsError::kAccess);
   }
-  EXPECT_EQ(vfs(0).counters().made_ahead, 1u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 1u);
   const auto seen = Do(vfs(1).Lookup(kRoot, dir, "c"));
   ASSERT_TRUE(seen.ok());
   EXPECT_EQ(seen->attr.mode, 0640u);
@@ -391,10 +391,10 @@ TEST_F(MadeAhead, WhatCannotBeMadeIsSaidToWhoHasItOpen) {
     const std::string name = bytes ? "bytes" : "empty";
     const InodeId dir = MakeDir(0, "with " + name);  // as the others know it afterwards
     for (const char* file : {"a", "b"}) Create(0, dir, file, "x");
-    const uint64_t before = vfs(0).counters().made_ahead;
+    const uint64_t before = vfs(0).report().counters().made_ahead;
     const auto open = Do(vfs(0).Create(kRoot, dir, name, 0644, true, false, flags));
     ASSERT_TRUE(open.ok());
-    ASSERT_EQ(vfs(0).counters().made_ahead, before + 1);
+    ASSERT_EQ(vfs(0).report().counters().made_ahead, before + 1);
     if (bytes) ASSERT_TRUE(Do(vfs(0).Write(kRoot, open->handle, 0, Buffer::FromString("lost"))).ok());
     {
       const ScopedSabotage on(Sabotage::kVisitUnasked);
@@ -405,8 +405,8 @@ TEST_F(MadeAhead, WhatCannotBeMadeIsSaidToWhoHasItOpen) {
     EXPECT_EQ(Do(vfs(0).Flush(kRoot, open->handle)).code(), FsError::kIo) << "it is not forgotten";
     EXPECT_EQ(Do(vfs(0).Write(kRoot, open->handle, 0, Buffer::FromString("more"))).code(), FsError::kIo);
     EXPECT_TRUE(Do(vfs(0).Release(kRoot, open->handle)).ok());
-    EXPECT_EQ(vfs(0).dirty_bytes(), 0u);
-    EXPECT_EQ(vfs(0).Describe(open->entry.attr.ino), "not in use here");
+    EXPECT_EQ(vfs(0).report().dirty_bytes(), 0u);
+    EXPECT_EQ(vfs(0).report().Describe(open->entry.attr.ino), "not in use here");
     const auto theirs = Do(vfs(0).Lookup(kRoot, dir, name));
     ASSERT_TRUE(theirs.ok());
     EXPECT_EQ(theirs->attr.type, FileType::kDirectory);

@@ -79,7 +79,7 @@ std::string Patience::Look(const Troubles& troubles) {
   for (size_t c = 0; c < reach.size(); ++c) {
     if (all_wait || !reach[c].all()) quiet_ns_[c] = now_ns;
     if (!reach[c].up) continue;
-    const CallList::Call* const oldest = cluster_->vfs(c).calls().oldest();
+    const CallList::Call* const oldest = cluster_->vfs(c).report().calls().oldest();
     if (oldest == nullptr) continue;
     const int64_t waited_ns = now_ns - std::max(oldest->since_ns(), quiet_ns_[c]);
     longest_seen_ns_ = std::max(longest_seen_ns_, waited_ns);

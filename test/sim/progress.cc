@@ -79,8 +79,8 @@ class Filler {
     Vfs& vfs = cluster_.vfs(c);
     const SessionId s = cluster_.client(c).session().id();
     std::map<InodeId, InodeWaits> inodes;
-    for (const InodeWaits& w : vfs.Waits()) inodes[w.ino] = w;
-    for (const CallList::Call* call = vfs.calls().oldest(); call != nullptr; call = call->next()) FillCall(c, *call, s, inodes);
+    for (const InodeWaits& w : vfs.report().Waits()) inodes[w.ino] = w;
+    for (const CallList::Call* call = vfs.report().calls().oldest(); call != nullptr; call = call->next()) FillCall(c, *call, s, inodes);
     for (const auto& [ino, w] : inodes) FillInode(c, w, s, inodes);
     FillEvents(c, s, inodes);
   }
@@ -136,7 +136,7 @@ class Filler {
     }
     if (!w.forgetting) return;
     graph_.Add(Kernel(c, w.ino));
-    for (const CallList::Call* call = cluster_.vfs(c).calls().oldest(); call != nullptr; call = call->next()) {
+    for (const CallList::Call* call = cluster_.vfs(c).report().calls().oldest(); call != nullptr; call = call->next()) {
       if (call->ino() == w.ino && IsOfPages(call->what())) graph_.Add(Kernel(c, w.ino), Call(c, *call));
     }
   }
@@ -201,7 +201,7 @@ class Filler {
 };
 
 const CallList::Call* OldestOf(SimCluster& cluster, size_t c) {
-  return cluster.client_up(c) ? cluster.vfs(c).calls().oldest() : nullptr;
+  return cluster.client_up(c) ? cluster.vfs(c).report().calls().oldest() : nullptr;
 }
 
 }  // namespace
@@ -217,7 +217,7 @@ std::string WhatWaits(SimCluster& cluster) {
   for (size_t c = 0; c < cluster.options().clients; ++c) {
     if (!cluster.client_up(c)) continue;
     out += "\n  " + cluster.client_host(c) + " is session " + std::to_string(cluster.client(c).session().id().v);
-    for (const InodeId ino : asked) out += "\n    " + Of(ino) + ": " + cluster.vfs(c).Describe(ino);
+    for (const InodeId ino : asked) out += "\n    " + Of(ino) + ": " + cluster.vfs(c).report().Describe(ino);
     for (const InodeId ino : cluster.kernel(c).pages().Reading()) out += "\n    its kernel reads pages of " + Of(ino);
   }
   if (!cluster.meta_up()) return out + "\n  the metadata server is down";

@@ -119,7 +119,7 @@ std::string SimWorld::WhoHasOpen(InodeId ino) {
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     if (!cluster_.client_up(c) || !cluster_.meta_up()) continue;
     if (!cluster_.meta_server()->leases().IsOpenBy(cluster_.client(c).session().id(), ino)) continue;
-    out += ", open by " + ClientName(c) + ", which says: " + cluster_.vfs(c).Describe(ino);
+    out += ", open by " + ClientName(c) + ", which says: " + cluster_.vfs(c).report().Describe(ino);
   }
   return out;
 }
@@ -232,7 +232,7 @@ void SimWorld::CheckMappings() {
   if (f.has_disk_faults() || f.lose_node + f.shrink + f.stale_node + f.drain > 0) return;
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
     if (cluster_.client(c).session().era() > 1) continue;
-    const uint64_t lost = cluster_.vfs(c).counters().lost_mappings;
+    const uint64_t lost = cluster_.vfs(c).report().counters().lost_mappings;
     if (lost == 0) continue;
     Fail("c" + std::to_string(c + 1) + " found the shards of " + std::to_string(lost) + " mappings gone");
   }
@@ -242,7 +242,7 @@ Task<void> SimWorld::FinalChecks() {
   // What a client that was cut off has yet to write nobody else sees until it is back, and has written it.
   const auto written = [this] {
     for (size_t c = 0; c < options_.cluster.clients; ++c) {
-      if (cluster_.client_up(c) && cluster_.vfs(c).dirty_bytes() > 0) return false;
+      if (cluster_.client_up(c) && cluster_.vfs(c).report().dirty_bytes() > 0) return false;
     }
     return true;
   };

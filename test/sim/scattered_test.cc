@@ -57,7 +57,7 @@ class Scattered : public testing::Test {
     flags.read = true;
     auto opened = Do(vfs.Open(kRoot, ino, false, flags));
     EXPECT_TRUE(opened.ok()) << opened.error();
-    const uint64_t before = vfs.counters().fetched_bytes;
+    const uint64_t before = vfs.report().counters().fetched_bytes;
     for (uint64_t at = 0; at < kSize; at += step) {
       const auto got = Do(vfs.Read(kRoot, opened->handle, at, length));
       EXPECT_TRUE(got.ok()) << got.error();
@@ -65,7 +65,7 @@ class Scattered : public testing::Test {
       EXPECT_TRUE(got->Flatten().view() == std::string_view(content_).substr(at, length)) << "at " << at;
     }
     EXPECT_TRUE(Do(vfs.Release(kRoot, opened->handle)).ok());
-    return vfs.counters().fetched_bytes - before;
+    return vfs.report().counters().fetched_bytes - before;
   }
   static std::vector<uint64_t> InOrder(uint64_t piece) {
     std::vector<uint64_t> out;

@@ -367,8 +367,8 @@ std::string SimCluster::UnknownLease() const {
     // It has not heard yet that the server has restarted, or that it is fenced.
     if (session.term() != meta->term() || !meta->sessions().Exists(s) || meta->sessions().IsUnclaimed(s)) continue;
     if (session.epoch() != meta->sessions().Find(s)->epoch) continue;  // nor that it was taken back
-    for (const InodeId ino : vfs.Leased()) {
-      if (!meta->leases().IsOpenBy(s, ino)) return client_host(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.Describe(ino);
+    for (const InodeId ino : vfs.session_side().Leased()) {
+      if (!meta->leases().IsOpenBy(s, ino)) return client_host(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.report().Describe(ino);
     }
   }
   return "";

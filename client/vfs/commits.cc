@@ -1,13 +1,16 @@
-// What write-back (write_back.h) is given to store, commit and make known, and what else a flush waits for.
+#include "client/vfs/commits.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "client/vfs/inode.h"
-#include "client/vfs/vfs.h"
-
 namespace stria {
 
-void Vfs::TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buffer bytes, bool grows) {
+Commits::Commits(CommitsRooms rooms, StripeIo io, CommitsNeeds needs)
+    : inodes_(rooms.inodes), attrs_(rooms.attrs), nodes_(rooms.nodes), write_back_(rooms.write_back),
+      made_ahead_(rooms.made_ahead), session_(rooms.session), pool_(rooms.pool), counters_(rooms.counters), io_(io),
+      needs_(std::move(needs)) {}
+
+void Commits::TakeDirty(const VfsInodePtr& inode, uint64_t offset, Buffer bytes, bool grows) {
   VfsInode& n = *inode;
   const int64_t now = Executor::Current().WallNs();
   if (n.writes.clean()) n.NoteBelowDirty();
@@ -19,24 +22,22 @@ void Vfs::TakeDirty(const std::shared_ptr<VfsInode>& inode, uint64_t offset, Buf
 
 // `pages` are let through while the kernel forgets pages of the inode: it waits for them, and the commits
 // that make room may wait, by way of another mount, for the kernel. Their number is bounded by the kernel.
-Task<Result<void>> Vfs::WaitForDirtyRoom(std::shared_ptr<VfsInode> inode, uint64_t bytes, bool pages) {
+Task<Result<void>> Commits::WaitForDirtyRoom(VfsInodePtr inode, uint64_t bytes, bool pages) {
   if (!pages) return write_back_.WaitForRoom(WritesOf(inode), bytes, nullptr);
   return write_back_.WaitForRoom(WritesOf(inode), bytes, [n = inode.get()] { return n->in_kernel.forgetting(); });
 }
 
-void Vfs::DropUnreachable(const std::shared_ptr<VfsInode>& inode) {
+void Commits::DropUnreachable(const VfsInodePtr& inode) {
   VfsInode& n = *inode;
   const bool gone = n.attr.ino && n.attr.nlink == 0 && n.readers + n.writers == 0 && !n.lease.opening();
   const bool hopeless = (gone && n.writes.failing() && FindsNoPlace(n.writes.failure().code)) || !n.made.lost().ok();
   if (!hopeless || n.writes.clean()) return;
   n.writes.Truncate(0);
   write_back_.Account(n.writes);
-  StartWriteBack(inode);  // of nothing
+  write_back_.Start(WritesOf(inode));  // of nothing
 }
 
-// Cutting a file down must be possible when there is no space for what was written to it: what is left of that is
-// flushed later.
-Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAttrRequest r, Caller who) {
+Task<Result<NodeReply>> Commits::CutUnflushed(VfsInodePtr inode, SetAttrRequest r, Caller who) {
   WriteBackPause pause(WritesOf(inode));
   co_await pause.Begin();
   const uint64_t size = *r.size;
@@ -45,7 +46,7 @@ Task<Result<NodeReply>> Vfs::CutUnflushed(std::shared_ptr<VfsInode> inode, SetAt
   co_return reply;
 }
 
-Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable) {
+Task<Result<void>> Commits::FlushInode(VfsInodePtr inode, bool durable) {
   VfsInode& n = *inode;
   const OpSeq before = session_.NextOp();
   CO_RETURN_IF_ERROR(co_await write_back_.Flush(WritesOf(inode), durable));
@@ -61,7 +62,28 @@ Task<Result<void>> Vfs::FlushInode(std::shared_ptr<VfsInode> inode, bool durable
   co_return Ok();
 }
 
-Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> inode, BufferChain payload) {
+Task<Result<void>> Commits::FlushHeld(VfsInodePtr inode) {
+  while (auto told = made_ahead_.TellBefore({inode->ino, InodeId()})) {
+    CO_RETURN_IF_ERROR(co_await *std::move(told));
+  }
+  co_return co_await FlushInode(std::move(inode), false);
+}
+
+Task<Result<void>> Commits::FlushAll() {
+  std::vector<VfsInodePtr> dirty;
+  for (const auto& [ino, n] : inodes_.all()) {
+    if (!n->writes.clean() || n->made.file()) dirty.push_back(n);
+  }
+  Error first;
+  for (auto& n : dirty) {
+    auto r = co_await FlushInode(n, true);
+    if (!r.ok() && first.ok()) first = r.error();
+  }
+  if (!first.ok()) co_return first;
+  co_return Ok();
+}
+
+Task<Result<std::vector<WrittenPiece>>> Commits::Store(VfsInodePtr inode, BufferChain payload) {
   const uint64_t bytes = payload.size();
   auto source = pool_.SourceFor(inode->ino, inode->layout);
   WriteAllOptions options;
@@ -73,12 +95,27 @@ Task<Result<std::vector<WrittenPiece>>> Vfs::Store(std::shared_ptr<VfsInode> ino
   co_return written;
 }
 
-void Vfs::GiveBack(const std::vector<WrittenPiece>& written, FsError why) {
+void Commits::GiveBack(const std::vector<WrittenPiece>& written, FsError why) {
   for (const WrittenPiece& w : written) pool_.GiveBack(w.info.id);
   if (why == FsError::kNoSpace) pool_.HurryGiveBack();
 }
 
-Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std::vector<StripeInfo> stripes,
+CommitRequest Commits::RequestFor(VfsInode& n, std::vector<StripeInfo> stripes, std::optional<uint64_t> grow_to,
+                                  bool durable) {
+  CommitRequest r;
+  r.ino = n.ino;
+  r.header.opened = n.lease.proof();
+  r.stripes = std::move(stripes);
+  r.grow_to = grow_to;
+  r.clip = grow_to.has_value();
+  r.append = !grow_to;
+  r.mtime_ns = n.writes.mtime_ns().value_or(Executor::Current().WallNs());
+  r.durable = durable;
+  r.give_back = pool_.TakeGiveBack();
+  return r;
+}
+
+Task<Result<CommitReply>> Commits::CommitPieces(VfsInodePtr inode, std::vector<StripeInfo> stripes,
                                             std::vector<Extent> extents, std::optional<uint64_t> grow_to,
                                             bool durable) {
   VfsInode& n = *inode;
@@ -87,16 +124,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   if (n.made.file() && bare) CO_RETURN_IF_ERROR(co_await made_ahead_.Tell(MadeOf(inode), false));
   if (!n.made.lost().ok()) co_return n.made.lost();
   if (n.made.file() && n.lease.generation() != session_.generation()) co_return Error(FsError::kFenced);
-  CommitRequest r;
-  r.ino = n.ino;
-  r.header.opened = n.lease.proof();
-  r.stripes = std::move(stripes);
-  r.grow_to = grow_to;
-  r.clip = !append;
-  r.append = append;
-  r.mtime_ns = n.writes.mtime_ns().value_or(Executor::Current().WallNs());
-  r.durable = durable;
-  r.give_back = pool_.TakeGiveBack();
+  CommitRequest r = RequestFor(n, std::move(stripes), grow_to, durable);
   const std::vector<StripeId> given_back = r.give_back;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;
   for (const Extent& e : extents) ranges.emplace_back(e.file_offset, e.length);
@@ -106,7 +134,7 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   r.extents = std::move(extents);
   const uint64_t since = nodes_.epoch();
   const uint64_t epoch = n.mapping.epoch();
-  const uint64_t era = n.era;
+  const uint64_t era = n.loss.era();
   // Under the exclusive lease it is the only one there is. Sent again after the session has lapsed, it must be.
   if (n.buffers_writes() && !n.made.file()) r.known_version = n.attr.data_version;
   if (n.take_up.any()) r.known_version = *n.take_up.base(), r.only_known = true;
@@ -130,17 +158,59 @@ Task<Result<CommitReply>> Vfs::CommitPieces(std::shared_ptr<VfsInode> inode, std
   }
   if (!reply.ok()) {
     for (StripeId id : given_back) pool_.GiveBack(id);
-    if (n.take_up.any() && n.era == era && reply.code() == FsError::kStale) {
-      Lose(inode, reply.error().message);
-      co_return n.loss;
+    if (n.take_up.any() && n.loss.era() == era && reply.code() == FsError::kStale) {
+      needs_.lose(inode, reply.error().message);
+      co_return n.loss.why();
     }
     co_return reply;
   }
   n.take_up.Committed(reply->attr.data_version);
   n.Committed(session_.term(), reply->seq);
   if (durable) n.KnownDurable({session_.term(), reply->seq});
-  (void)Remember(reply->attr, nodes_.SinceChange(since));
+  (void)attrs_.Remember(reply->attr, nodes_.SinceChange(since));
   co_return reply;
+}
+
+void Commits::MadeAnswered(const VfsInodePtr& inode, const Result<CommitReply>& reply, uint64_t since,
+                       bool bare) {
+  VfsInode& n = *inode;
+  if (made_ahead_.Answered(MadeOf(inode), reply.error(), bare) != MadeAhead::Outcome::kKnown) return;
+  n.take_up.Committed(reply->attr.data_version);
+  if (reply->parent) (void)attrs_.Remember(*reply->parent, since);
+}
+
+void Commits::CouldNotBeMade(const VfsInodePtr& inode, const MadeFile& file) {
+  VfsInode& n = *inode;
+  nodes_.ForgetEntry(file.parent, file.name);
+  n.DropLease();
+  n.lease.Owe(session_.NumberCall());  // after a restart of the server it was claimed
+  n.attr_known = false;
+  n.attr.nlink = 0;
+  DropUnreachable(inode);
+  n.writes.Wake();
+  inodes_.LetGo(inode);
+}
+
+// It is in use, as long as the server is being told.
+Task<void> Commits::CommitMade(VfsInodePtr inode, bool durable) {
+  VfsInode& n = *inode;
+  CommitRequest r;
+  r.ino = n.ino;
+  r.make = made_ahead_.BeginTelling(n.made);
+  r.header.opened = n.lease.proof();
+  r.durable = durable;
+  const uint64_t since = nodes_.epoch();
+  const uint64_t generation = n.lease.generation();
+  Result<CommitReply> reply = FsError::kFenced;
+  if (generation == session_.generation()) {
+    reply = co_await session_.Mutate(&MetaService::Commit, std::move(r), n.made.maker());
+  }
+  MadeAnswered(inode, reply, since, true);
+  if (!reply.ok() || n.lease.generation() != generation) co_return;
+  n.Committed(session_.term(), reply->seq);
+  if (durable) n.KnownDurable({session_.term(), reply->seq});
+  (void)attrs_.Remember(reply->attr, nodes_.SinceChange(since));
+  inodes_.DropIfIdle(inode);
 }
 
 }  // namespace stria

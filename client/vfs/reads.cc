@@ -1,10 +1,8 @@
-// Reading: of which moment a range is read, by what the lease says, and what is tried again. (How its bytes come: read_path.h.)
+#include "client/vfs/reads.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
-
-#include "client/vfs/inode.h"
-#include "client/vfs/vfs.h"
 
 namespace stria {
 namespace {
@@ -30,15 +28,21 @@ bool IsKnown(const VfsInode& n, uint64_t offset, uint64_t end) {
 
 }  // namespace
 
-Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
+Reads::Reads(ReadsRooms rooms)
+    : attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), mappings_(rooms.mappings), read_path_(rooms.read_path),
+      atimes_(rooms.atimes), made_ahead_(rooms.made_ahead), commits_(rooms.commits), keeper_(rooms.keeper),
+      come_back_(rooms.come_back), attr_calls_(rooms.attr_calls), peers_(rooms.peers), session_(rooms.session),
+      counters_(rooms.counters), calls_(rooms.calls) {}
+
+Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
   const CallList::Call under_way(&calls_, for_pages ? "read of pages of" : "read of", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = h->inode;
+  VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
   // An open may wait for other clients, and they for these pages: without a lease these are read as of now, and nothing is
   // kept.
-  const bool held = HoldsFor(n, false) && n.lease.for_read();
-  if (!for_pages && !held) CO_RETURN_IF_ERROR(co_await Acquire(who, inode, true, h->write, false, /*again=*/true));
+  const bool held = leases_.Holds(n.lease, false) && n.lease.for_read();
+  if (!for_pages && !held) CO_RETURN_IF_ERROR(co_await keeper_.Acquire(who, inode, true, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
   auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
@@ -49,13 +53,13 @@ Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset,
   co_return bytes;
 }
 
-Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset,
+Task<Result<BufferChain>> Reads::ReadRange(VfsInodePtr inode, VfsHandle* h, uint64_t offset,
                                          uint64_t length, bool for_pages) {
   VfsInode& n = *inode;
   Error last;
   bool asked_again = false;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
-    if (attempt > 0 && h != nullptr) CO_RETURN_IF_ERROR(CheckHandle(*h));
+    if (attempt > 0 && h != nullptr) CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
     ReadGuard guard = session_.BeginRead();
     const ReadHow how{.for_pages = for_pages, .any = attempt + 1 == kMaxReadAttempts};
     ReadParts now;
@@ -85,7 +89,7 @@ Task<Result<BufferChain>> Vfs::ReadRange(std::shared_ptr<VfsInode> inode, VfsHan
 
 // Size, dirty bytes and mapping of one moment; stripes never change, so their bytes can be fetched later. False:
 // something came between, try again.
-Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, uint64_t offset, uint64_t length,
+Task<Result<bool>> Reads::MapRead(VfsInodePtr inode, VfsHandle* h, uint64_t offset, uint64_t length,
                                 ReadHow how, ReadParts* out) {
   VfsInode& n = *inode;
   const bool any = how.any;
@@ -97,7 +101,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     // Bytes that may turn out not to be the file's are shown to nobody who can wait. (Not to who holds pages locked: what
     // others forget for our commit may wait for those.)
     if (n.take_up.any() && !how.for_pages && !any) {
-      (void)co_await FlushInode(inode, false);
+      (void)co_await commits_.FlushInode(inode, false);
       if (!n.take_up.any()) co_return false;  // begin again, if the handle still is one
     }
     // Size and mapping are the server's, and in one answer.
@@ -109,7 +113,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     const uint64_t own_size = n.take_up.any() && n.attr_known ? n.attr.size : 0;
     const Mappings::AtOnceHow at_once{.for_pages = how.for_pages, .any = any, .own_size = own_size};
     CO_ASSIGN_OR_RETURN(const bool whole, co_await mappings_.AtOnce(MappingOf(inode), offset, at_once, &end, &mapping, &seen));
-    if (seen.ino) co_await ForgetOlder(seen);
+    if (seen.ino) co_await attrs_.ForgetOlder(seen);
     // What was committed meanwhile may be in neither; what is buffered under a new lease, or since the size has changed,
     // is of another moment.
     bool moved = n.lease.mode() != lease || (!was_clean && n.mapping.epoch() != epoch);
@@ -119,7 +123,7 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
     co_return read_path_.Add(n.writes.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
   }
   if (!n.attr_known) {
-    CO_RETURN_IF_ERROR(co_await KnowAttr(inode, how.for_pages));
+    CO_RETURN_IF_ERROR(co_await keeper_.KnowAttr(inode, how.for_pages));
     if ((n.lease.mode() != lease || resizes()) && !any) co_return false;
   }
   if (offset >= n.attr.size) co_return true;
@@ -136,13 +140,13 @@ Task<Result<bool>> Vfs::MapRead(std::shared_ptr<VfsInode> inode, VfsHandle* h, u
   co_return read_path_.Add(n.writes.Find(offset, end - offset), n.mapping.known(), offset, end, sequential, n.tally, out);
 }
 
-Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
-  const std::shared_ptr<VfsInode> inode = h->inode;
+Task<std::optional<ShardRead>> Reads::WholeShard(VfsHandlePtr h) {
+  const VfsInodePtr inode = h->inode;
   const VfsInode& n = *inode;
   const auto steady = [&] { return h->page_cache && n.attr_known && n.writes.clean() && n.writers == 0 && !nodes_.IsResizing(n.ino); };
   const uint64_t size = n.attr.size;
   const uint64_t version = n.attr.data_version;
-  if (!io_.peers.local_node() || !steady() || size == 0 || size > kMaxStripeBytes) co_return std::nullopt;
+  if (!peers_.local_node() || !steady() || size == 0 || size > kMaxStripeBytes) co_return std::nullopt;
   std::optional<ShardRead> shard;
   // First as little of the mapping as says whether to ask for all of it.
   for (const uint64_t known : {uint64_t{1}, size}) {
@@ -156,7 +160,7 @@ Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
 }
 
 // The kernel takes a size only with a byte. As for pages that it reads: this waits for no lease, nor for acknowledgements.
-Task<Result<FileGrowth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
+Task<Result<FileGrowth>> Reads::LookForGrowth(VfsInodePtr inode) {
   VfsInode& n = *inode;
   const ReadGuard guard = session_.BeginRead();
   const Mappings::AtOnceHow how{.for_pages = true};
@@ -182,20 +186,20 @@ Task<Result<FileGrowth>> Vfs::LookForGrowth(std::shared_ptr<VfsInode> inode) {
   co_return g;
 }
 
-Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole) {
+Task<Result<uint64_t>> Reads::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole) {
   const CallList::Call under_way(&calls_, "seek in", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = h->inode;
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  VfsInodePtr inode = h->inode;
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
   // The mapping knows only what is committed.
-  if (!inode->writes.clean()) CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));
-  CO_ASSIGN_OR_RETURN(const EntryOut now, co_await GetAttr(who, inode->ino));
+  if (!inode->writes.clean()) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, false));
+  CO_ASSIGN_OR_RETURN(const EntryOut now, co_await attr_calls_.GetAttr(who, inode->ino));
   const uint64_t size = now.attr.size;
   if (offset >= size) co_return Error(FsError::kNxio);
   uint64_t at = offset;
   while (at < size) {
     ExtentCache asked;  // used once
     const ExtentCache* mapping = &inode->mapping.known();
-    if (HoldsFor(*inode, false) && !inode->lease.shared()) {
+    if (leases_.Holds(inode->lease, false) && !inode->lease.shared()) {
       CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), at, 1, false));
     } else {
       uint64_t end = std::min(RangeEnd(at, kMapAheadBytes), size);
@@ -213,6 +217,28 @@ Task<Result<uint64_t>> Vfs::Seek(Caller who, VfsHandlePtr h, uint64_t offset, bo
   }
   if (hole) co_return size;
   co_return Error(FsError::kNxio);
+}
+
+void Reads::NoteRead(const VfsInodePtr& inode, bool noatime) {
+  if (inode->attr_known) atimes_.Note(AtimeOf(inode), inode->attr, noatime);
+}
+
+Task<bool> Reads::MayTellRead(VfsInodePtr inode) {
+  if (!inode || !inode->attr_known || inode->lease.generation() != session_.generation()) co_return false;
+  co_return !inode->made.file() || (co_await made_ahead_.Tell(MadeOf(inode), false)).ok();
+}
+
+Task<bool> Reads::TellRead(VfsInodePtr inode, std::optional<int64_t> read_ns) {
+  if (!inode) co_return false;
+  SetAttrRequest r;
+  r.ino = inode->ino;
+  r.header.opened = inode->lease.proof();
+  r.read_ns = read_ns;
+  r.read_version = inode->attr.version;
+  const uint64_t since = nodes_.epoch();
+  const auto reply = co_await session_.Mutate(&MetaService::SetAttr, std::move(r), Caller());
+  if (reply.ok()) attrs_.RememberNode(*reply, nodes_.SinceChange(since));
+  co_return reply.ok();
 }
 
 }  // namespace stria

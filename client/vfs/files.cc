@@ -1,20 +1,28 @@
-// Open files: making and opening them, writes into the dirty buffer, closing.
-#include <algorithm>
-#include <utility>
+#include "client/vfs/files.h"
 
-#include "client/vfs/inode.h"
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "client/vfs/counted.h"
 #include "client/vfs/pieces.h"
-#include "client/vfs/vfs.h"
 #include "common/sabotage.h"
 
 namespace stria {
 
-Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle flags) {
+Files::Files(FilesOptions options, FilesRooms rooms, TaskScope& scope)
+    : inodes_(rooms.inodes), attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), turns_(rooms.turns),
+      kernel_view_(rooms.kernel_view), write_back_(rooms.write_back), made_ahead_(rooms.made_ahead), ahead_(rooms.ahead),
+      commits_(rooms.commits), keeper_(rooms.keeper), come_back_(rooms.come_back), session_(rooms.session),
+      counters_(rooms.counters), calls_(rooms.calls), options_(options), scope_(scope) {}
+
+OpenedFile Files::MakeHandle(const VfsInodePtr& inode, VfsHandle flags) {
   VfsInode& n = *inode;
   auto h = std::make_shared<VfsHandle>(std::move(flags));
   h->inode = inode;
   h->generation = session_.generation();
-  h->era = n.era;
+  h->era = n.loss.era();
   h->sync = h->sync || options_.sync_writes;
   if (h->read) ++n.reading;
   if (h->write) {
@@ -28,17 +36,17 @@ Vfs::Opened Vfs::MakeHandle(const std::shared_ptr<VfsInode>& inode, VfsHandle fl
       h->keep_cache = n.in_kernel.OpenPages(n.attr.data_version) && n.writes.clean();
     }
   }
-  Opened out;
-  out.entry = Overlay(n.attr);
+  OpenedFile out;
+  out.entry = attrs_.Overlay(n.attr);
   out.handle = std::move(h);
   return out;
 }
 
-Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
+Task<Result<OpenedFile>> Files::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
   const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
-  if (auto opened = MakeAhead(who, parent, name, mode, flags)) co_return std::move(*opened);
+  if (const VfsInodePtr made = ahead_.MakeFile(who, parent, name, mode)) co_return MakeHandle(made, std::move(flags));
   const uint64_t since = nodes_.epoch();
   const uint64_t asked = leases_.events_seen();
   MakeNodeRequest r;
@@ -51,7 +59,7 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
   r.exclusive = exclusive;
   r.truncate = truncate;
   r.for_read = flags.read;
-  AskAhead(parent, &r);
+  ahead_.AskAhead(parent, &r);
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
   leases_.CreateBegins(call);
@@ -65,92 +73,83 @@ Task<Result<Vfs::Opened>> Vfs::Create(Caller who, InodeId parent, std::string na
     co_return reply.error();
   }
   // If nobody has looked it up meanwhile the kernel has nothing of it that it may keep, until we show it something.
-  const bool unseen = reply->created && !nodes_.attrs().Knows(reply->node.attr.ino) && !inodes_.contains(reply->node.attr.ino);
-  auto inode = InodeOf(reply->node.attr.ino);
+  const bool unseen = reply->created && !nodes_.attrs().Knows(reply->node.attr.ino) && !inodes_.Look(reply->node.attr.ino);
+  auto inode = inodes_.Of(reply->node.attr.ino);
   if (!reply->created && truncate) {
     inode->mapping.Forget();
     inode->writes.Truncate(0);
     inode->in_kernel.KeptPagesAreOld();
     inode->attr_known = false;
   }
-  TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
+  keeper_.TakeGrant(inode, *reply, reply->created || flags.read, /*for_write=*/true, asked);
   if (reply->created && inode->lease.mode() == LeaseMode::kExclusive && !inode->lease.ToldSince(asked)) {
     inode->mapping.Know(0, kMaxFileBytes, {});
   }
-  TakeAhead(parent, *reply, asked);
+  ahead_.TakeAhead(parent, *reply, asked);
   leases_.CreateEnded(call);
   if (reply->created) made_ahead_.NoteMade(parent);
   write_back_.Account(inode->writes);
   nodes_.RememberEntry(parent, name, reply->node.attr.ino, since);
-  RememberNode(reply->node, nodes_.SinceChange(since));
+  attrs_.RememberNode(reply->node, nodes_.SinceChange(since));
   if (unseen) inode->in_kernel.NothingShown();
   if (reply->created) inode->in_kernel.Grew(Executor::Current().NowNs());
   if (!inode->attr_known) {
     std::optional<Counted> opening(inode->lease.opening_count());
-    const auto known = co_await KnowAttr(inode);
+    const auto known = co_await keeper_.KnowAttr(inode);
     opening.reset();
     if (!known.ok()) {
-      LetGo(inode);
+      inodes_.LetGo(inode);
       co_return known.error();
     }
   }
-  Opened opened = MakeHandle(inode, std::move(flags));
-  co_await GatePages(inode);
+  OpenedFile opened = MakeHandle(inode, std::move(flags));
+  co_await attrs_.GatePages(inode);
   co_return opened;
 }
 
-Task<Result<Vfs::Opened>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
+Task<Result<OpenedFile>> Files::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
   const CallList::Call under_way(&calls_, "open of", ino);
-  auto inode = InodeOf(ino);
+  auto inode = inodes_.Of(ino);
   const bool for_write = flags.write;
   const bool for_read = flags.read || !for_write;
-  auto r = co_await Acquire(std::move(who), inode, for_read, for_write || truncate, truncate);
+  auto r = co_await keeper_.Acquire(std::move(who), inode, for_read, for_write || truncate, truncate);
   if (!r.ok()) {
-    LetGo(inode);
+    inodes_.LetGo(inode);
     co_return r.error();
   }
-  Opened opened = MakeHandle(inode, std::move(flags));
-  if (for_write) co_await GatePages(inode);
+  OpenedFile opened = MakeHandle(inode, std::move(flags));
+  if (for_write) co_await attrs_.GatePages(inode);
   co_return opened;
 }
 
-Result<void> Vfs::CheckHandle(const VfsHandle& h) const {
-  if (h.generation != session_.generation()) {
-    return Error(FsError::kIo, "this file was open when the mount lost its session: open it again");
-  }
-  if (h.era != h.inode->era) return h.inode->loss;
-  if (!h.inode->made.lost().ok()) return h.inode->made.lost();
-  return Ok();
-}
-
-Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+Task<Result<uint64_t>> Files::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write of pages to", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = h->inode;
+  VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
   const uint64_t length = bytes.size();
-  CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, true));
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
+  CO_RETURN_IF_ERROR(co_await commits_.WaitForDirtyRoom(inode, length, true));
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
   ++counters_.write_calls;
   counters_.write_bytes += length;
   // The file may have been cut meanwhile. Where others write too, only the server knows its size, and cuts.
   const uint64_t end = n.buffers_writes() ? std::max(n.attr.size, offset) : offset + length;
   if (end < offset + length) bytes = bytes.Slice(0, end - offset);
-  if (!bytes.empty()) TakeDirty(inode, offset, std::move(bytes), /*grows=*/false);
-  StartWriteBack(inode);
+  if (!bytes.empty()) commits_.TakeDirty(inode, offset, std::move(bytes), /*grows=*/false);
+  write_back_.Start(WritesOf(inode));
   co_return length;
 }
 
-Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+Task<Result<uint64_t>> Files::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write to", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = h->inode;
+  VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
   const uint64_t length = bytes.size();
   if (length == 0) co_return 0;
   if (offset > kMaxFileBytes - length) co_return Error(FsError::kFBig);
   bool pages_went = false;
-  std::optional<Resizing> resizing;
+  std::optional<AttrView::Resizing> resizing;
   while (true) {
-    CO_RETURN_IF_ERROR(co_await WaitForDirtyRoom(inode, length, false));
+    CO_RETURN_IF_ERROR(co_await commits_.WaitForDirtyRoom(inode, length, false));
     CO_RETURN_IF_ERROR(co_await turns_.WritesMayStart(TurnsOf(inode)));
     if (n.turns.lease_mu.locked()) {
       // What is buffered is on its way for others: write after it. Who stands in line for it behind us comes after us; two
@@ -158,23 +157,23 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
       CO_RETURN_IF_ERROR(co_await turns_.Take(TurnsOf(inode), &InodeTurns::lease_mu, "write"));
       if (!write_back_.RoomFor(length) || n.turns.being_cut()) continue;
     }
-    CO_RETURN_IF_ERROR(CheckHandle(*h));
-    if (!HoldsFor(n, true)) {
-      CO_RETURN_IF_ERROR(co_await Acquire(who, inode, n.lease.for_read(), true, false, /*again=*/true));
+    CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
+    if (!leases_.Holds(n.lease, true)) {
+      CO_RETURN_IF_ERROR(co_await keeper_.Acquire(who, inode, n.lease.for_read(), true, false, /*again=*/true));
       continue;
     }
     if (n.buffers_writes() && !n.attr_known) {
-      CO_RETURN_IF_ERROR(co_await KnowAttr(inode));
+      CO_RETURN_IF_ERROR(co_await keeper_.KnowAttr(inode));
       continue;
     }
     if (!n.buffers_writes() && !n.writes.clean() && !pages_went) {
-      CO_RETURN_IF_ERROR(co_await FlushInode(inode, false));  // pages that came before this write go before it
+      CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, false));  // pages that came before this write go before it
       pages_went = true;
       continue;
     }
     const bool grows = h->append || offset + length > n.attr.size || !n.buffers_writes();
     if (grows && !n.in_kernel.attr_forgotten()) {
-      if (!resizing) resizing.emplace(this, n.ino);
+      if (!resizing) resizing.emplace(&attrs_, n.ino);
       co_await resizing->Begin();
       continue;
     }
@@ -184,27 +183,27 @@ Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, B
   counters_.write_bytes += length;
   if (!n.buffers_writes()) {
     CO_ASSIGN_OR_RETURN(const uint64_t done, co_await WriteShared(who, h, offset, std::move(bytes)));
-    if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
+    if (h->sync) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
     co_return done;
   }
   // No await from the checks above to here: nobody recalled the lease.
   resizing.reset();  // whoever asks from now on is told the new size
   if (h->append) offset = n.attr.size;
   if (offset + length > n.attr.size) n.in_kernel.Grew(Executor::Current().NowNs());
-  TakeDirty(inode, offset, std::move(bytes), /*grows=*/true);
+  commits_.TakeDirty(inode, offset, std::move(bytes), /*grows=*/true);
   n.attr.size = std::max(n.attr.size, offset + length);
   if (n.in_kernel.has_pages()) n.in_kernel.WrittenBesidePages();
   const bool cached = n.in_kernel.has_pages() && !h->writes_through;
-  StartWriteBack(inode);
-  if (cached) co_await ForgetPages(inode, offset, length);
-  if (h->sync) CO_RETURN_IF_ERROR(co_await FlushInode(inode, true));
+  write_back_.Start(WritesOf(inode));
+  if (cached) co_await kernel_view_.ForgetPages(InKernel(inode), offset, length);
+  if (h->sync) CO_RETURN_IF_ERROR(co_await commits_.FlushInode(inode, true));
   co_return length;
 }
 
-Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
-  std::shared_ptr<VfsInode> inode = h->inode;
+Task<Result<uint64_t>> Files::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+  VfsInodePtr inode = h->inode;
   const Counted counted(&inode->shared_writes);
-  Resizing resizing(this, inode->ino);
+  AttrView::Resizing resizing(&attrs_, inode->ino);
   const uint64_t length = bytes.size();
   std::vector<DirtyPiece> piece;
   const bool append = h->append && !Sabotaged(Sabotage::kAppendAtKnownSize);
@@ -216,13 +215,13 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
   while (true) {
     std::vector<WrittenPiece> written;
     if (!inlined) {
-      CO_ASSIGN_OR_RETURN(written, co_await Store(inode, BufferChain(bytes)));
+      CO_ASSIGN_OR_RETURN(written, co_await commits_.Store(inode, BufferChain(bytes)));
     }
     auto extents = inlined ? InlineExtents(piece) : StripeExtents(piece, written);
     const std::optional<uint64_t> grow_to = append ? std::nullopt : std::optional(offset + length);
-    reply = co_await CommitPieces(inode, InfosOf(written), std::move(extents), grow_to, false);
+    reply = co_await commits_.CommitPieces(inode, InfosOf(written), std::move(extents), grow_to, false);
     if (reply.ok()) break;
-    GiveBack(written, reply.code());
+    commits_.GiveBack(written, reply.code());
     // Its stripes did not survive: a restart of the server, or a disk given up meanwhile.
     if (reply.code() == FsError::kConflict && !inlined && ++rewrites <= WriteBack::kMaxRewrites) continue;
     if (!inlined || !WriteBack::InlineRefused(reply.code())) break;
@@ -230,25 +229,25 @@ Task<Result<uint64_t>> Vfs::WriteShared(Caller who, VfsHandlePtr h, uint64_t off
   }
   if (!reply.ok()) co_return reply.error();
   if (inode->in_kernel.has_pages() && !h->writes_through) {
-    co_await ForgetPages(inode, h->append ? reply->append_offset : offset, length);
+    co_await kernel_view_.ForgetPages(InKernel(inode), h->append ? reply->append_offset : offset, length);
   }
   co_return length;
 }
 
-Task<Result<void>> Vfs::Flush(Caller who, VfsHandlePtr h) {
+Task<Result<void>> Files::Flush(Caller who, VfsHandlePtr h) {
   if (!h->write || !options_.sync_on_close) co_return Ok();
   co_return co_await Fsync(std::move(who), std::move(h));
 }
 
-Task<Result<void>> Vfs::Fsync(Caller who, VfsHandlePtr h) {
+Task<Result<void>> Files::Fsync(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "fsync of", h->inode->ino);
-  CO_RETURN_IF_ERROR(CheckHandle(*h));
-  co_return co_await FlushInode(h->inode, true);
+  CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
+  co_return co_await commits_.FlushInode(h->inode, true);
 }
 
-Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
+Task<Result<void>> Files::Release(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "last close of", h->inode->ino);
-  std::shared_ptr<VfsInode> inode = std::move(h->inode);
+  VfsInodePtr inode = std::move(h->inode);
   VfsInode& n = *inode;
   if (h->read) --n.reading;
   if (h->write) {
@@ -259,11 +258,11 @@ Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
   }
   if (n.readers + n.writers > 0) co_return Ok();
   n.writes.Seal();
-  StartWriteBack(inode);
+  write_back_.Start(WritesOf(inode));
   // What is dirty is looked at again when it is written.
   const bool keep = n.worth_keeping() || !n.writes.clean();
-  if (!keep && !co_await TryRelease(inode)) scope_.Spawn(ReleaseInode(inode));
-  DropIfIdle(inode);
+  if (!keep && !co_await keeper_.TryRelease(inode)) scope_.Spawn(keeper_.ReleaseInode(inode));
+  inodes_.DropIfIdle(inode);
   co_return Ok();
 }
 

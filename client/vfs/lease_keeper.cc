@@ -1,9 +1,8 @@
-// Data leases of files: what the server grants at an open, and how it is given back. (What the server recalls: events.cc.)
+#include "client/vfs/lease_keeper.h"
+
 #include <optional>
 #include <utility>
 
-#include "client/vfs/inode.h"
-#include "client/vfs/vfs.h"
 #include "common/sabotage.h"
 
 namespace stria {
@@ -13,17 +12,17 @@ constexpr int64_t kReleaseAgainNs = 1 * kSecond;  // if no server has answered
 constexpr uint64_t kOpenMapBytes = 1 * kMiB;
 }  // namespace
 
-bool Vfs::HoldsFor(const VfsInode& n, bool for_write) const {
-  if (n.lease.generation() != session_.generation() || session_.LeaseLeftNs() <= 0) return false;
-  return n.lease.Has(for_write);
-}
+LeaseKeeper::LeaseKeeper(LeaseKeeperRooms rooms, TaskScope& scope)
+    : inodes_(rooms.inodes), leases_(rooms.leases), turns_(rooms.turns), attrs_(rooms.attrs), nodes_(rooms.nodes),
+      write_back_(rooms.write_back), made_ahead_(rooms.made_ahead), commits_(rooms.commits), come_back_(rooms.come_back),
+      session_(rooms.session), scope_(scope) {}
 
-void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& reply, bool for_read, bool for_write,
+void LeaseKeeper::TakeGrant(const VfsInodePtr& inode, const OpenReply& reply, bool for_read, bool for_write,
                     uint64_t asked) {
   VfsInode& n = *inode;
   if (n.lease.generation() != session_.generation()) {
     // A former session's grant: what it buffered is lost, its handles give EIO.
-    DropState(n);
+    come_back_.DropState(n);
   }
   // What is mapped was told for one read, and nobody said when it changed.
   if (!n.lease.caches()) {
@@ -44,9 +43,9 @@ void Vfs::TakeGrant(const std::shared_ptr<VfsInode>& inode, const OpenReply& rep
   n.Committed(session_.term(), reply.node.seq);
 }
 
-Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages) {
+Task<Result<void>> LeaseKeeper::KnowAttr(VfsInodePtr inode, bool for_pages) {
   VfsInode& n = *inode;
-  while (!n.attr_known && HoldsFor(n, false) && !n.lease.shared()) {
+  while (!n.attr_known && leases_.Holds(n.lease, false) && !n.lease.shared()) {
     const uint64_t asked = leases_.events_seen();
     const uint64_t since = nodes_.epoch();
     if (for_pages) {
@@ -54,19 +53,19 @@ Task<Result<void>> Vfs::KnowAttr(std::shared_ptr<VfsInode> inode, bool for_pages
       r.ino = n.ino;
       CO_ASSIGN_OR_RETURN(const GetExtentsReply reply,
                           co_await session_.Call(&MetaService::GetExtents, std::move(r), Caller()));
-      if (!n.lease.ToldSince(asked)) UpdateInode(reply.attr, true);
+      if (!n.lease.ToldSince(asked)) attrs_.UpdateInode(reply.attr, true);
       continue;
     }
     InodeRequest r;
     r.ino = n.ino;
     CO_ASSIGN_OR_RETURN(const NodeReply reply, co_await session_.Call(&MetaService::GetAttr, std::move(r), Caller()));
-    if (!n.lease.ToldSince(asked) && !reply.held_elsewhere) UpdateInode(reply.attr, true);
-    (void)RememberNode(reply, since);
+    if (!n.lease.ToldSince(asked) && !reply.held_elsewhere) attrs_.UpdateInode(reply.attr, true);
+    (void)attrs_.RememberNode(reply, since);
   }
   co_return Ok();
 }
 
-Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, bool for_read, bool for_write,
+Task<Result<void>> LeaseKeeper::Acquire(Caller who, VfsInodePtr inode, bool for_read, bool for_write,
                                 bool truncate, bool again) {
   CO_ASSIGN_OR_RETURN(SemaphoreHold held, co_await turns_.Take(TurnsOf(inode), &InodeTurns::open_mu, truncate ? "truncation" : "open"));
   SemaphoreHold both;
@@ -75,24 +74,24 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   }
   // A shared lease is asked for anew: the next one may be better.
   const bool shared = inode->lease.shared() && !again;
-  if (!truncate && inode->layout_known && HoldsFor(*inode, for_write) && (inode->lease.for_read() || !for_read) && !shared) {
+  if (!truncate && inode->layout_known && leases_.Holds(inode->lease, for_write) && (inode->lease.for_read() || !for_read) && !shared) {
     if (again) co_return Ok();
     co_return co_await KnowAttr(inode);
   }
   std::optional<NoWrites> no_writes;
-  std::optional<Resizing> resizing;
+  std::optional<AttrView::Resizing> resizing;
   std::optional<WriteBackPause> pause;
   if (truncate) {
     no_writes.emplace(TurnsOf(inode));
     // What is cut off goes first, too (as in SetAttr): until the answer others read what was there before, and that is not
     // what was there before the last writes. Unless there is no place for it: then it stays with us until it is cut off.
-    if (const auto flushed = co_await FlushInode(inode, false); FindsNoPlace(flushed.code())) {
+    if (const auto flushed = co_await commits_.FlushInode(inode, false); FindsNoPlace(flushed.code())) {
       pause.emplace(WritesOf(inode));
       co_await pause->Begin();
     } else {
       CO_RETURN_IF_ERROR(flushed);
     }
-    resizing.emplace(this, inode->ino);
+    resizing.emplace(&attrs_, inode->ino);
     co_await resizing->Begin();
   }
   const uint64_t since = nodes_.epoch();
@@ -130,27 +129,27 @@ Task<Result<void>> Vfs::Acquire(Caller who, std::shared_ptr<VfsInode> inode, boo
   pause.reset();
   resizing.reset();
   no_writes.reset();
-  RememberNode(reply.node, truncate ? nodes_.SinceChange(since) : since);
+  attrs_.RememberNode(reply.node, truncate ? nodes_.SinceChange(since) : since);
   if (again) co_return Ok();  // who needs them asks, in his own way
   co_return co_await KnowAttr(inode);
 }
 
-void Vfs::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
+void LeaseKeeper::TakeMapping(VfsInode& n, const OpenReply& reply, int64_t asked_ns) {
   // A recall that was answered meanwhile left less than was granted.
   const bool caches = n.lease.mode() == reply.lease && n.lease.caches();
   if (reply.mapping && caches) n.mapping.Add(0, *reply.mapping, asked_ns);
 }
 
-Task<void> Vfs::ReleaseInode(std::shared_ptr<VfsInode> inode) {
+Task<void> LeaseKeeper::ReleaseInode(VfsInodePtr inode) {
   while (!co_await TryRelease(inode)) co_await Sleep(kReleaseAgainNs);
-  DropIfIdle(inode);
+  inodes_.DropIfIdle(inode);
 }
 
-Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
+Task<bool> LeaseKeeper::TryRelease(VfsInodePtr inode) {
   VfsInode& n = *inode;
   // What it made, before the call that gives it back has its number.
   const auto unknown = [&] { return n.made.file() || made_ahead_.Unknown(n.ino) != nullptr; };
-  if (unknown()) (void)co_await FlushHeld(inode);
+  if (unknown()) (void)co_await commits_.FlushHeld(inode);
   if (unknown()) co_return true;
   const uint64_t call = session_.NumberCall();
   // A Create that began before may open it again before this arrives: then the server would take for given back
@@ -163,29 +162,22 @@ Task<bool> Vfs::TryRelease(std::shared_ptr<VfsInode> inode) {
   if (n.readers + n.writers > 0 || n.lease.opening() || !n.writes.clean() || n.lease.grants() != grants) co_return true;
   if (made_ahead_.Unknown(n.ino) != nullptr) co_return true;  // it is used: it goes when it has not been for longer
   if (n.lease.generation() != session_.generation() || (n.lease.none() && n.lease.owes() == 0)) co_return true;
-  DropLease(n);
+  n.DropLease();
   co_return co_await leases_.Release(LeaseOf(inode), call);
-}
-
-void Vfs::DropLease(VfsInode& n) {
-  n.lease.Drop();
-  n.mapping.Forget();
-  n.in_kernel.KeptPagesAreOld();
 }
 
 // As ReleaseInode, but open_mu is not held over the call: who opens the file meanwhile need not wait for a name. Opens that
 // begin meanwhile have higher numbers, and outlast it; none that began before may be under way.
 template <class Req>
-std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
-  auto it = inodes_.find(ino);
-  if (it == inodes_.end() || leases_.creating()) return nullptr;
-  const std::shared_ptr<VfsInode> inode = it->second;
+VfsInodePtr LeaseKeeper::GiveBackWith(Req* r, InodeId ino) {
+  const VfsInodePtr inode = inodes_.Find(ino);
+  if (!inode || leases_.creating()) return nullptr;
   VfsInode& n = *inode;
   const bool held = n.lease.generation() == session_.generation() && !n.lease.none();
   const bool used = n.made.file() || !n.idle() || n.turns.waited_for() || n.atime.telling() || n.locks.in_use();
   if (!held || used || !n.attr_known || n.attr_stale || n.attr.nlink != 1) return nullptr;
   r->release = ino;
-  DropLease(n);
+  n.DropLease();
   n.attr_known = false;
   const Leases::GivenBack given = leases_.GiveBack(n.lease);
   r->header.trace_id = given.call;
@@ -193,39 +185,12 @@ std::shared_ptr<VfsInode> Vfs::GiveBackWith(Req* r, InodeId ino) {
   return inode;
 }
 
-template std::shared_ptr<VfsInode> Vfs::GiveBackWith(NameRequest*, InodeId);
-template std::shared_ptr<VfsInode> Vfs::GiveBackWith(RenameRequest*, InodeId);
+template VfsInodePtr LeaseKeeper::GiveBackWith(NameRequest*, InodeId);
+template VfsInodePtr LeaseKeeper::GiveBackWith(RenameRequest*, InodeId);
 
-void Vfs::WasGivenBack(const std::shared_ptr<VfsInode>& inode, uint64_t call, bool surely) {
-  if (leases_.WasGivenBack(inode->lease, call, surely)) DropIfIdle(inode);
+void LeaseKeeper::WasGivenBack(const VfsInodePtr& inode, uint64_t call, bool surely) {
+  if (leases_.WasGivenBack(inode->lease, call, surely)) inodes_.DropIfIdle(inode);
   else scope_.Spawn(ReleaseInode(inode));
-}
-
-void Vfs::DropIfIdle(const std::shared_ptr<VfsInode>& inode) {
-  auto it = inodes_.find(inode->ino);
-  if (it == inodes_.end() || it->second != inode) return;
-  if (inode->in_use()) {
-    if (inode->idle()) KeepIdle(*inode);
-    return;
-  }
-  idle_.Drop(inode->idle_place);
-  inodes_.erase(it);
-}
-
-void Vfs::KeepIdle(VfsInode& n) {
-  const std::optional<InodeId> too_many = idle_.Keep(n.idle_place);
-  if (!too_many) return;
-  const std::shared_ptr<VfsInode> oldest = inodes_.at(*too_many);
-  if (oldest->idle()) scope_.Spawn(ReleaseInode(oldest));  // else it comes back when it is
-}
-
-void Vfs::LetGo(const std::shared_ptr<VfsInode>& inode) {
-  const bool held = !inode->lease.none() || inode->lease.owes() > 0;
-  if (inode->idle() && held && !inode->worth_keeping()) {
-    scope_.Spawn(ReleaseInode(inode));
-  } else {
-    DropIfIdle(inode);
-  }
 }
 
 }  // namespace stria
