@@ -197,7 +197,7 @@ std::optional<FoldPlan> FoldQueue::WhenMade(uint64_t task) const {
 
 void FoldQueue::Swapped(FoldRecord record) {
   Task& t = tasks_.at(record.task());
-  for (const FoldMember& m : record.plan.members) stripes_.erase(m.stripe);  // they are no more
+  for (const FoldMember& m : record.plan.members) stripes_.erase(m.stripe);  // the swap has removed them
   t.record = std::move(record);
 }
 

@@ -43,7 +43,7 @@ TEST(FoldQueue, CandidatesRipen) {
   EXPECT_EQ(q.waiting(), 0u);
 }
 
-// Files that were written node after node: those of the first do not keep out the others'.
+// One node wrote its files before the other nodes wrote theirs: the first node's files leave room for the others'.
 TEST(FoldQueue, EachDomainHasRoom) {
   FoldQueue q;
   const uint64_t n = kMaxFoldCandidatesPerDomain;

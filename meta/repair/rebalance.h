@@ -1,9 +1,9 @@
-// Which shards move from full disks to empty ones. Pure: fed with what lies on each disk, it says which
-// disks give and which may take, and follows the moves that were begun.
+// Chooses which disks give shards away and which may take them, so that full disks become emptier. Pure: it is given the bytes
+// on each disk, and each move that begins.
 //
-// A disk's share of all bytes is by its capacity. Those above it by more than a tolerance give, none takes
-// more than its share and the tolerance: so every move brings the disks nearer to their shares, and it
-// ends. O(log n) a call for n disks. Not thread-safe.
+// A disk's share of all bytes is in proportion to its capacity. A disk gives shards while it has more than its share and a
+// tolerance, and never takes more than that. So every move brings the disks nearer to their shares, and the moves come to an
+// end. O(log n) a call for n disks. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace stria {
 
-inline constexpr uint64_t kRebalanceTolerancePercent = 5;  // of a disk's share,
+inline constexpr uint64_t kRebalanceTolerancePercent = 5;    // of a disk's share,
 inline constexpr uint64_t kMinRebalanceTolerance = 8 * kMiB;  // and at least a large shard
 
 struct RebalanceDisk {
@@ -32,7 +32,7 @@ class Rebalance {
   bool MayTake(TargetId target, uint64_t bytes) const;
   void Moved(TargetId from, TargetId to, uint64_t bytes);
   std::vector<TargetId> Givers() const;
-  uint64_t BytesLeft() const;  // that givers have above their share and the tolerance
+  uint64_t BytesLeft() const;  // above share and tolerance, of all givers
 
  private:
   struct Disk {

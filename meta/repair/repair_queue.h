@@ -1,10 +1,9 @@
-// What repair has to do and is doing: stripes that need it, tasks in flight, shards that readers found
-// bad, progress of the targets being emptied, the throttle. A pure state machine; the driver
-// (meta/upkeep/repairer) feeds it from the store and carries out what PlanRepairs chooses.
+// The queue of repairs: stripes that need repair, tasks in flight, shards that readers found bad, the progress of targets that
+// are being emptied, and the throttle. A pure state machine: meta/upkeep/repairer fills it from the store and carries out the
+// repairs that PlanRepairs chooses.
 //
-// Persistent are only tasks (their reserved shards must not leak), bad shards (a reader's word is not
-// derivable), settings, and how much was done. Everything else is derived again after a restart by walking
-// target_stripes.
+// Persistent are only the tasks (their reserved shards must not leak), bad shards (nothing else tells what a reader found),
+// settings, and how much was done. After a restart a walk over target_stripes finds the rest.
 //
 //     found by a scan / a reader        PlanRepairs            reported, column swapped
 //   ----------------------------> candidate ----> in flight ----------------------------> done
@@ -12,7 +11,7 @@
 //                                   |    v            v
 //                                   '-- parked (no place, too few survivors, or waits for a retry)
 //
-// Bounds: kMaxRepairCandidates; what does not fit is found by the next scan. Not thread-safe.
+// Bounds: kMaxRepairCandidates; the next scan finds the stripes that did not fit. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +52,7 @@ struct RepairTaskRecord {
 std::string EncodeRepairTask(const RepairTaskRecord& t);
 Result<RepairTaskRecord> DecodeRepairTask(std::string_view bytes);
 
-// True if a shard that was answered for so is lost, and not only out of reach.
+// True if a server that answered so has lost the shard; false if the shard may only be out of reach.
 bool IsShardLoss(FsError reason);
 struct ReportedShard {
   StripeId stripe;
@@ -94,12 +93,13 @@ class RepairQueue {
   };
 
   // ---- Candidates ----
-  // Needs repair; `spare` as SpareShards, least first. Again: takes the new value. False: full.
+  // The stripe needs repair. Those with the least `spare` (SpareShards) come first. A second call replaces the value. False:
+  // full.
   bool Add(StripeId stripe, int spare);
-  // Needs it no more (also if parked or unknown).
+  // The stripe needs no repair any more. It may be parked, or unknown.
   void Forget(StripeId stripe);
   std::vector<StripeId> Best(size_t n) const;
-  // Out of the way until `until_ns` or UnparkAll. `targets`: those being emptied that it keeps from it.
+  // The stripe waits until `until_ns` or UnparkAll. `targets`: targets that cannot be emptied meanwhile.
   void Park(StripeId stripe, Parked why, std::vector<TargetId> targets, int64_t until_ns);
   void Unpark(int64_t now_ns);
   void UnparkAll() { Unpark(INT64_MAX); }
@@ -113,15 +113,15 @@ class RepairQueue {
   void End(uint64_t task) { tasks_.erase(task); }
   std::vector<RepairTask> InFlight() const;
   bool HasTask(StripeId stripe) const;
-  // For a node's heartbeat: its tasks that were handed out before, and at most `slots` new ones.
+  // For a node's heartbeat: the tasks that it was given before, and at most `slots` new ones.
   std::vector<RepairTaskRecord> HandOut(const std::set<TargetId>& targets, uint32_t slots);
-  // A new server process of this node knows nothing of what was handed out.
+  // The server of the node with these targets has started anew, and does not know its tasks.
   void ForgetHandedOut(const std::set<TargetId>& targets);
   std::vector<RepairTaskRecord> Where(const std::function<bool(const RepairTaskRecord&)>& match) const;
   size_t in_flight() const { return tasks_.size(); }
 
   // ---- Bad shards ----
-  // False if it is known already, or there are too many.
+  // False if the shard is known to be bad already, or there are too many.
   bool MarkBad(const ReportedShard& bad);
   void ClearBad(StripeId stripe, uint16_t column) { bad_.erase({stripe, column}); }
   bool IsBad(StripeId stripe, uint16_t column, ShardId shard) const;
@@ -140,7 +140,7 @@ class RepairQueue {
   std::vector<TargetId> Targets() const;
   void EndTarget(TargetId target) { progress_.erase(target); }
   bool HasTarget(TargetId target) const { return progress_.count(target) > 0; }
-  // A scan found this much still there.
+  // A scan found this much still on the target.
   void SetRemaining(TargetId target, uint64_t stripes, uint64_t bytes);
   void Done(TargetId old_target, uint64_t bytes, int64_t now_ns);
   std::vector<RepairProgress> Progress(int64_t now_ns) const;

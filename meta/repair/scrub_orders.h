@@ -1,8 +1,8 @@
-// Who has been told to scrub, who still owes a pass, and what was last heard. A pure state machine; the
-// order itself is persisted by the owner (Encode), what disks report is not.
+// The order to scrub: which disks still owe a pass, and what each reported last. A pure state machine. The owner persists the
+// order (Encode), but not the reports.
 //
-// A pass that a restart of a data server cut short begins anew: its disk stays in owing() until it has
-// finished one that began for this order. Not thread-safe.
+// If a restart of its data server cuts a pass short, the disk begins anew. It stays in owing() until it has finished a pass that
+// began for this order. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ namespace stria {
 
 class ScrubOrders {
  public:
-  // A pass of each of `targets`; `bytes_per_s` per disk, 0: as their servers are configured.
+  // Each of `targets` is to make a pass, at `bytes_per_s` per disk; 0: at the speed that its server is configured for.
   void Start(int64_t now_s, uint64_t bytes_per_s, const std::vector<TargetId>& targets);
   void SetPaused(bool paused) { paused_ = paused; }
-  // True if what is to be persisted has changed.
+  // True if the order has changed, and is to be persisted.
   bool Take(const ScrubProgress& progress);
   void Forget(TargetId target);
   ScrubOrder For(const std::vector<ScrubProgress>& disks) const;

@@ -1,4 +1,4 @@
-// Scrub orders, rebalancing, and what is to be widened.
+// Scrub orders, rebalancing, and the queue of widenings.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -55,7 +55,7 @@ TEST(Rebalance, NothingToDoWhenEven) {
   EXPECT_FALSE(r.MayTake(TargetId(9), 1));
 }
 
-// Greedy moves, whichever shards and takers come first, end with every disk within its tolerance.
+// Greedy moves end with every disk within its tolerance, in any order of shards and takers.
 TEST(Rebalance, AnyOrderOfMovesEnds) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Random rng(seed);

@@ -1,13 +1,13 @@
-// Narrow stripes that are to be laid out over more columns, and those that are being. A pure state machine; the driver is
-// meta/upkeep/widener.
+// The queue of widenings: narrow stripes that may be laid out over more columns (candidates), and those that are being widened
+// (tasks). A pure state machine: meta/upkeep/widener drives it.
 //
 //     found by a scan        placed: shards reserved          made: swapped in        every session told
 //   -----------------> candidate -----------------> task -----------------> swapped ---------------------> done
 //                                                    | failed, or its node is gone          former shards dropped
 //                                                    '-> done: new shards dropped
 //
-// Persistent are the tasks (what they have reserved must not leak). Candidates are found again by scans; what does not
-// fit into kMaxWidenCandidates by the next one. Not thread-safe.
+// Only tasks are persistent: the shards that they have reserved must not leak. Scans find the candidates again after a restart,
+// and those that did not fit into kMaxWidenCandidates. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ inline constexpr size_t kMaxWidenCandidates = 4096;
 
 struct WidenRecord {
   uint64_t task = 0;
-  TargetId executor;     // of whose node it is the task
-  bool swapped = false;  // `to` is what the stripe is; before, `from` is
-  StripeInfo from;       // as it was when it was begun, or swapped
+  TargetId executor;     // the node of this target carries the task out
+  bool swapped = false;  // the stripe is `to` now; before that it is `from`
+  StripeInfo from;       // the stripe when the task was begun, or swapped
   StripeInfo to;
   StripeId stripe() const { return to.id; }
   // Shards that nobody uses when the task ends.
@@ -43,9 +43,10 @@ Result<WidenRecord> DecodeWiden(std::string_view bytes);
 
 class WidenQueue {
  public:
-  // False if it is full. Nothing for one that is known. Urgent: it lacks copies.
+  // False if the queue is full. A stripe that is in it already stays once, and becomes urgent if it is said to be. Urgent: the
+  // stripe lacks copies.
   bool Add(StripeId stripe, bool urgent = false);
-  std::optional<StripeId> Next(bool only_urgent = false);  // takes one, those that are urgent first
+  std::optional<StripeId> Next(bool only_urgent = false);  // takes one, urgent ones first
   size_t waiting() const { return candidates_.size(); }
 
   void Start(WidenRecord record);
@@ -53,12 +54,12 @@ class WidenQueue {
   bool HasStripe(StripeId stripe) const { return stripes_.count(stripe) > 0; }
   std::vector<uint64_t> Tasks() const;
   size_t in_flight() const { return tasks_.size(); }
-  // For a node's heartbeat: its tasks that were handed out before, and at most `slots` new ones.
+  // For a node's heartbeat: the tasks that it was given before, and at most `slots` new ones.
   std::vector<const WidenRecord*> HandOut(const std::set<TargetId>& targets, uint32_t slots);
   void ForgetHandedOut(const std::set<TargetId>& targets);
   // The stripe was `from`, and is `to` now.
   void Swapped(uint64_t task, StripeInfo from, StripeInfo to);
-  // The sessions are being told: true once per swapped task of this process.
+  // True the first time in this process: the caller is to tell the sessions of the swapped task.
   bool BeginTelling(uint64_t task);
   void End(uint64_t task);
 
@@ -68,7 +69,7 @@ class WidenQueue {
     bool handed_out = false;
     bool telling = false;
   };
-  std::set<std::pair<bool, StripeId>> candidates_;  // not urgent?
+  std::set<std::pair<bool, StripeId>> candidates_;  // (not urgent, stripe)
   std::map<uint64_t, Task> tasks_;
   std::set<StripeId> stripes_;  // of the tasks
 };
