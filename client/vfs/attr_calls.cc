@@ -28,15 +28,21 @@ Task<Result<EntryOut>> AttrCalls::GetAttr(Caller who, InodeId ino) {
   }
   if (const auto attr = gated ? std::nullopt : nodes_.FindAttr(ino)) co_return attrs_.Overlay(*attr);
   if (const auto removed = nodes_.RemovedDir(ino)) co_return attrs_.Overlay(*removed);
-  const uint64_t since = nodes_.epoch();
-  InodeRequest r;
-  r.ino = ino;
-  CO_ASSIGN_OR_RETURN(const NodeReply reply,
-                      co_await last_known_.Or(session_.Call(&MetaService::GetAttr, std::move(r), who),
-                                              last_known_.Directory(ino)));
-  const EntryOut out = attrs_.RememberNode(reply, since);
-  if (gated) co_await kernel_view_.DropOldPages(InKernel(inode), reply.attr.data_version);
-  co_return out;
+  while (true) {
+    const uint64_t since = nodes_.epoch();
+    const uint64_t known = inode ? inode->attr.version : 0;
+    InodeRequest r;
+    r.ino = ino;
+    CO_ASSIGN_OR_RETURN(const NodeReply reply,
+                        co_await last_known_.Or(session_.Call(&MetaService::GetAttr, std::move(r), who),
+                                                last_known_.Directory(ino)));
+    // Bytes that were buffered here when the server was asked, and that a program knows it has written, were committed meanwhile:
+    // this answer lacks them, and nothing here has them any more.
+    if (inode && inode->attr.version != known && AttrView::Overtaken(*inode, reply.attr)) continue;
+    const EntryOut out = attrs_.RememberNode(reply, since);
+    if (gated) co_await kernel_view_.DropOldPages(InKernel(inode), reply.attr.data_version);
+    co_return out;
+  }
 }
 
 Task<Result<EntryOut>> AttrCalls::SetAttr(Caller who, InodeId ino, SetAttrIn set) {

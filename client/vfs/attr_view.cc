@@ -85,7 +85,7 @@ void AttrView::UpdateInode(const Attr& attr, bool current) {
   VfsInode* const found = inodes_.Look(attr.ino);
   if (!found) return;
   VfsInode& n = *found;
-  if (attr.version < n.attr.version) return;
+  if (Overtaken(n, attr)) return;
   if (current) n.attr_stale = false;
   const bool local_is_newer = n.attr_known && n.knows_better() && (!n.writes.clean() || n.writes.mtime_ns());
   const Attr mine = n.attr;
@@ -97,7 +97,10 @@ void AttrView::UpdateInode(const Attr& attr, bool current) {
   n.attr.ctime_ns = std::max(attr.ctime_ns, mine.ctime_ns);
 }
 
+bool AttrView::Overtaken(const VfsInode& n, const Attr& answer) { return answer.version < n.attr.version; }
+
 EntryOut AttrView::Remember(const Attr& attr, uint64_t since) {
+  if (const VfsInode* const n = inodes_.Look(attr.ino); n && Overtaken(*n, attr)) return Newest(attr);
   UpdateInode(attr, since == nodes_.epoch());
   if (const auto kept = nodes_.Remember(attr, since)) return Overlay(*kept);
   return Newest(attr);

@@ -50,6 +50,8 @@ class AttrView {
   bool PagesGated(const VfsInode& n) const;
 
   // ---- What an answer said. `since`: NodeCache.
+  // Another answer of the server has overtaken it. It is used once, and the kernel keeps nothing of it.
+  static bool Overtaken(const VfsInode& n, const Attr& answer);
   EntryOut Remember(const Attr& attr, uint64_t since);
   EntryOut RememberNode(const NodeReply& reply, uint64_t since);
   // Of an open inode alone. `current`: it is as the server has it now.

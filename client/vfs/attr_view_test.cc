@@ -97,6 +97,17 @@ TEST_F(AttrViewTest, WithoutAnyTheServerIsRight) {
   EXPECT_EQ(file->attr.size, 20u);
 }
 
+// Bytes that were committed meanwhile are in neither: it is used once, and the kernel asks again.
+TEST_F(AttrViewTest, OfAnAnswerThatAnotherHasOvertakenNothingIsKept) {
+  const VfsInodePtr file = Held();
+  file->attr = File(20, 3);
+  EXPECT_EQ(room.Remember(File(10, 2), nodes.epoch()).attr_valid_ns, 0);
+  EXPECT_EQ(file->attr.size, 20u);
+  EXPECT_FALSE(nodes.FindAttr(kIno));
+  EXPECT_GT(room.Remember(File(30, 4), nodes.epoch()).attr_valid_ns, 0);
+  EXPECT_EQ(nodes.FindAttr(kIno)->size, 30u);
+}
+
 TEST_F(AttrViewTest, TheKernelKeepsAttributesAsLongAsTheLeaseAndTenSeconds) {
   EXPECT_EQ(room.Overlay(File(10, 1)).attr_valid_ns, 5 * kSecond);
   lease_left_ns = 60 * kSecond;
