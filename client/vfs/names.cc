@@ -202,7 +202,7 @@ Task<Result<std::string>> Names::ReadLink(Caller who, InodeId ino) {
 
 Task<Result<ReadDirReply>> Names::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
   const CallList::Call under_way(&calls_, "listing of directory", ino);
-  return last_known_.Or(FetchListing(std::move(who), ino, cookie, limit, attrs), last_known_.Listing(ino, cookie));
+  co_return co_await last_known_.Or(FetchListing(std::move(who), ino, cookie, limit, attrs), last_known_.Listing(ino, cookie));
 }
 
 Task<Result<ReadDirReply>> Names::FetchListing(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {

@@ -110,5 +110,15 @@ TEST_F(PatienceTest, AClientThatIsCutOff) {
   EXPECT_FALSE(done_);
 }
 
+TEST_F(PatienceTest, AListingIsUnderWayUntilItsAnswer) {
+  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  Start(cluster_.vfs(0).ReadDir(kRoot, kRootInode, 0, 100, false));
+  EXPECT_EQ(LookFor(kSecond, {}), "");
+  ASSERT_FALSE(done_);
+  const CallList& calls = cluster_.vfs(0).report().calls();
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_STREQ(calls.oldest()->what(), "listing of directory");
+}
+
 }  // namespace
 }  // namespace stria
