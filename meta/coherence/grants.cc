@@ -5,6 +5,23 @@
 #include "common/sabotage.h"
 
 namespace stria {
+namespace {
+
+// While it lives others are being told of an exclusive lease that its session does not know of yet.
+class Telling {
+ public:
+  using All = std::multiset<std::pair<SessionId, InodeId>>;
+  Telling(All* all, std::pair<SessionId, InodeId> one) : all_(all), one_(all->insert(one)) {}
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+  ~Telling() { all_->erase(one_); }
+
+ private:
+  All* const all_;
+  const All::iterator one_;
+};
+
+}  // namespace
 
 bool Grants::PushDemands(const std::vector<LeaseDemand>& demands) {
   bool fenced = false;
@@ -58,6 +75,7 @@ Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for
   if (mode == LeaseMode::kExclusive) {
     // From now on only the holder knows size and times: nobody else may go on with what they cached. An earlier try of this
     // call may have told them, and they may not know yet.
+    const Telling telling(&telling_, {s, ino});
     if (!had_exclusive) notices_->TellAndNote(ino, s);
     co_await notices_->WaitToldOf(ino, s, WaitList::For::kOpen);
   }

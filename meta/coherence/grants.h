@@ -47,6 +47,9 @@ class Grants {
   // ---- Recalls ----
   // Others give up what keeps the session from changing the inode.
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
+  // The exclusive lease is decided upon, and others may still believe what they cached: the session is not told of it yet, and what
+  // it changes meanwhile it changes as one of several.
+  bool IsTelling(SessionId s, InodeId ino) const { return telling_.contains({s, ino}); }
   // Others have written back what they hold of it.
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns,
                                  WaitList::For why = WaitList::For::kQuestion);
@@ -87,6 +90,7 @@ class Grants {
   Notices* const notices_;
   LeaseTable table_;
   std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
+  std::multiset<std::pair<SessionId, InodeId>> telling_;                           // opens that wait for others to be told
   std::map<std::pair<InodeId, SessionId>, size_t> visits_;                         // how many DirVisits
 };
 
