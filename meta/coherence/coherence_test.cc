@@ -128,6 +128,24 @@ TEST_F(CoherenceTest, AChangeWaitsUntilWhoCachedItHasForgottenIt) {
   EXPECT_TRUE(announced);
 }
 
+TEST_F(CoherenceTest, ALeaseThatOthersAreBeingToldOfIsNotYetAlone) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  coherence->notices().MayCache(a.session).Attr(kFile);
+  std::optional<Result<LeaseMode>> got;
+  Call(coherence->leases().Acquire(b, kFile, true, true), &got);
+  EXPECT_FALSE(got);
+  EXPECT_EQ(coherence->leases().table().ModeOf(b.session, kFile), LeaseMode::kExclusive) << "decided";
+  EXPECT_FALSE(coherence->leases().HasAlone(b.session, kFile)) << "a may still show what it cached";
+  const std::vector<SessionEvent> told = Poll(a);
+  ASSERT_EQ(told.size(), 1u);
+  Poll(a, told[0].seq);
+  ex.RunFor(kSecond);
+  ASSERT_TRUE(got);
+  EXPECT_TRUE(coherence->leases().HasAlone(b.session, kFile));
+  EXPECT_FALSE(coherence->leases().HasAlone(a.session, kFile));
+}
+
 TEST_F(CoherenceTest, WhoDoesNotAnswerLosesWhatItHoldsAndNoMore) {
   Begin();
   const OpHeader a = Open(1), b = Open(2);

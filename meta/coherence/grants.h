@@ -47,9 +47,11 @@ class Grants {
   // ---- Recalls ----
   // Others give up what keeps the session from changing the inode.
   Task<Result<void>> ClearForChange(SessionId s, InodeId ino, int64_t deadline_ns);
-  // The exclusive lease is decided upon, and others may still believe what they cached: the session is not told of it yet, and what
-  // it changes meanwhile it changes as one of several.
-  bool IsTelling(SessionId s, InodeId ino) const { return telling_.contains({s, ino}); }
+  // The session has the exclusive lease, and all others have dropped what they cached of the inode. The lease table decides first;
+  // until the others have been told, the session's changes are those of one of several.
+  bool HasAlone(SessionId s, InodeId ino) const {
+    return table_.ModeOf(s, ino) == LeaseMode::kExclusive && !telling_.contains({s, ino});
+  }
   // Others have written back what they hold of it.
   Task<Result<void>> FlushOthers(SessionId s, InodeId ino, int64_t deadline_ns,
                                  WaitList::For why = WaitList::For::kQuestion);

@@ -189,8 +189,8 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
 
 // The bytes of ino have changed: others forget them, the session may keep what it is told.
 Task<Result<void>> Files::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
-  if (leases_->table().ModeOf(s, ino) == LeaseMode::kExclusive && !leases_->IsTelling(s, ino)) {
-    // Nobody else caches anything of the inode since the session was told of the lease, so nobody is waited for:
+  if (leases_->HasAlone(s, ino)) {
+    // Nobody else caches anything of the inode, so nobody is waited for:
     // a recall's flush must not depend on others' events, which may wait for flushes themselves.
     notices_->TellData(ino, s);
   } else {
