@@ -24,7 +24,6 @@
 // has synced), kMaxEventsInHand events being handled.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -40,50 +39,11 @@
 #include "client/session/caller.h"
 #include "client/session/op_log.h"
 #include "client/session/read_tracker.h"
+#include "client/session/session_handlers.h"
 #include "common/exec/task.h"
 #include "common/random.h"
 
 namespace stria {
-
-struct MetaSessionOptions {
-  std::vector<std::string> addresses;     // host:port; at least one
-  std::string client_name;                // for status: "mount /data on pc7 (pid 123)"
-  Uuid client_uuid;                       // a restarted client with the same uuid fences its former session
-  std::string node_name;                  // the node this client lives on, "" if none
-  int64_t timeout_ns = 60 * kSecond;      // of a call with all its retries (the mount's --timeout)
-  int64_t try_timeout_ns = 10 * kSecond;  // of one try
-  int64_t poll_ns = 10 * kSecond;         // longest wait of a quiet poll
-  int64_t lease_margin_ns = 1 * kSecond;  // taken off the lease: scheduling, clock rates
-  uint64_t seed = 1;                      // of the jitter
-};
-
-// The inodes that a call is about; 0: none.
-using SessionCallNames = std::array<InodeId, 2>;
-
-// All optional. Called on the executor's thread.
-struct SessionHandlers {
-  // Called before each call: tells the server first what it must know, if anything. It may make calls that name nothing.
-  std::function<std::optional<Task<Result<void>>>(const SessionCallNames&)> before_call;
-  // Called at once, in order of arrival: caches here must not outlive an answer that came after the event. on_event does the
-  // rest, and may wait for earlier events.
-  std::function<void(const SessionEvent&)> on_event_came;
-  std::function<Task<void>(SessionEvent)> on_event;  // kClusterMap is handled by the session itself
-  // Called before a reclaim. Once all sessions have reclaimed, others make changes that this one is not told of, so no cache
-  // may be shown any more without asking the session. May be called more than once.
-  std::function<Task<void>()> on_restart;
-  std::function<std::vector<HeldInode>()> held;      // for a reclaim, or to come back
-  std::function<std::vector<FileLock>()> locks;      // the same
-  // lost: everything held (leases, open files, allocations) is gone. Otherwise only allocated and not yet
-  // committed stripes may be. Must not make calls that wait for the session (they would wait for this).
-  std::function<Task<void>(bool lost)> on_reclaimed;
-  // All leases are gone, and changes by others were not told. Everything claimed is open and locked, but for the given losses.
-  // Must not wait for the session either.
-  std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
-  // A mutation that a restart had lost was done again: it gave the file this data_version, and before the restart the former one.
-  std::function<void(InodeId, uint64_t former, uint64_t now)> on_repeated;
-  std::function<std::vector<NodeId>()> unreachable;  // data servers, now: told with each renewal
-  std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
-};
 
 class MetaSession {
  public:

@@ -148,8 +148,11 @@ class ClusterState {
   const SharedSpace& shared_space() const { return shared_; }
   const ReachReports& reach() const { return reach_; }
   ReachReports& reach() { return reach_; }
-  uint64_t RawTotalBytes() const;  // of targets in use
-  uint64_t RawFreeBytes() const;
+  struct RawBytes {
+    uint64_t total = 0;
+    uint64_t free = 0;
+  };
+  RawBytes Raw() const;  // of targets in use
   const ClusterOptions& options() const { return options_; }
   // Its suspect_ns, down_ns, out_ns and settle_ns count from the next look on.
   void SetTimes(const ClusterOptions& now);

@@ -118,19 +118,14 @@ std::string ClusterState::TargetName(TargetId id) const {
   if (it == targets_.end()) return "target " + std::to_string(id.v);
   return nodes_.at(it->second.info.node).record.info.name + ":" + it->second.info.label;
 }
-uint64_t ClusterState::RawTotalBytes() const {
-  uint64_t sum = 0;
+ClusterState::RawBytes ClusterState::Raw() const {
+  RawBytes raw;
   for (const auto& [id, t] : targets_) {
-    if (StateOf(id) == ColumnState::kOk || StateOf(id) == ColumnState::kSuspect) sum += t.info.capacity_bytes;
+    const ColumnState state = StateOf(id);
+    if (state == ColumnState::kOk || state == ColumnState::kSuspect) raw.total += t.info.capacity_bytes;
+    if (state == ColumnState::kOk) raw.free += t.info.free_bytes;
   }
-  return sum;
-}
-uint64_t ClusterState::RawFreeBytes() const {
-  uint64_t sum = 0;
-  for (const auto& [id, t] : targets_) {
-    if (StateOf(id) == ColumnState::kOk) sum += t.info.free_bytes;
-  }
-  return sum;
+  return raw;
 }
 
 ClusterState::Changes ClusterState::TakeChanges() {

@@ -82,7 +82,7 @@ OpenSessionReply Coherence::SessionReply(SessionId s, bool reclaimed) const {
   reply.reclaimed = reclaimed;
   reply.term = core_->term();
   reply.lease_ns = sessions_.table().lease_ns();
-  reply.first_event = sessions_.table().first_event(s);
+  reply.first_event = sessions_.table().FindEvents(s)->first();
   return reply;
 }
 

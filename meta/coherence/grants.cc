@@ -100,7 +100,8 @@ Task<Result<void>> Grants::FlushOthers(SessionId s, InodeId ino, int64_t deadlin
   const SessionId holder = table_.DirtyHolder(s, ino);
   if (!holder) co_return Ok();
   uint64_t event = table_.NewestFlush(holder, ino);
-  if (event == 0 || event <= sessions_->table().delivered(holder)) {
+  const EventQueue* const events = sessions_->table().FindEvents(holder);
+  if (event == 0 || (events != nullptr && event <= events->delivered())) {
     // One that was delivered may have been carried out before the latest write.
     if (PushDemands({{holder, ino, SessionEvent::Kind::kFlush, LeaseMode::kNone}})) co_return Ok();
     event = table_.NewestFlush(holder, ino);

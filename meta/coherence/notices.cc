@@ -128,7 +128,10 @@ void Notices::NoteEvictions(const std::vector<InterestTable::Notice>& evicted) {
 Task<void> Notices::WaitEvictions() {
   const size_t most = sessions_->max_events() / 4;
   while (!core_->HasFailed() && std::any_of(evictions_.begin(), evictions_.end(),
-                                    [&](const auto& e) { return sessions_->table().Queued(e.first) > most; })) {
+                                    [&](const auto& e) {
+                                      const EventQueue* const events = sessions_->table().FindEvents(e.first);
+                                      return events != nullptr && events->size() > most;
+                                    })) {
     co_await core_->WaitProgress(core_->Now() + answer_timeout_ns_);
   }
 }

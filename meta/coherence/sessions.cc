@@ -22,7 +22,7 @@ Result<void> Sessions::Load(Txn& txn, const std::function<void(SessionId)>& ende
   return ForEachEntry(txn, Family::kReplies, "", [&](const auto& k, const auto& v) -> Result<void> {
     uint64_t session = 0, seq = 0;
     if (!ParseKey64x2(k, &session, &seq)) return CorruptRecord(Family::kReplies, k, "its key is malformed");
-    if (table_.Find(SessionId(session)) != nullptr) table_.LoadReply(SessionId(session), OpSeq(seq), v);
+    if (OnceOps* const ops = table_.FindOps(SessionId(session))) ops->Load(OpSeq(seq), v);
     else ended(SessionId(session));
     return Ok();
   });
@@ -45,19 +45,20 @@ Result<void> Sessions::CheckSession(const OpHeader& h) {
 bool Sessions::Recovers(const OpHeader& h) const {
   if (table_.reclaiming()) return true;
   const uint64_t order = ReplayOrder(h);
-  return order != 0 ? table_.AwaitsReplaysBefore(h.session, order, core_->Now()) : table_.AwaitsReplays(h.session, core_->Now());
+  const Replays& replays = table_.replays();
+  return order != 0 ? replays.AwaitsOthersBefore(h.session, order, core_->Now()) : replays.AwaitsOthers(h.session, core_->Now());
 }
 
 // Only changes are repeated.
 uint64_t Sessions::ReplayOrder(const OpHeader& h) const {
-  if (h.replay_order == 0 || !h.op_seq || !table_.MayRepeat(h.session, h.replay_order, core_->Now())) return 0;
+  if (h.replay_order == 0 || !h.op_seq || !table_.replays().MayRepeat(h.session, h.replay_order, core_->Now())) return 0;
   return h.replay_order;
 }
 
 void Sessions::NoteReclaimed() {
   if (replays_began_ || table_.reclaiming()) return;
   replays_began_ = true;
-  table_.ReplaysBegin(core_->Now());
+  table_.replays().AllBegin(core_->Now() + table_.lease_ns());
 }
 
 bool Sessions::IsAdmin(const OpHeader& h) const {
@@ -73,7 +74,7 @@ Result<void> Sessions::CheckAdmin(const OpHeader& h, const char* does) {
 
 void Sessions::ReplayIsAt(const OpHeader& h, uint64_t order) {
   if (!Repeats(h)) return;
-  table_.ReplayIsAt(h.session, order);
+  table_.replays().IsAt(h.session, order);
   core_->Pulse();
 }
 
@@ -126,11 +127,11 @@ Task<Result<PollReply>> Sessions::Poll(PollRequest r) {
     if (table_.IsUnclaimed(s)) co_return reply;  // the new term says it all
     if (!acked) {
       acked = true;
-      if (Error e = table_.Ack(s, r.acked_event); !e.ok()) co_return e;
+      if (Error e = table_.events(s).Ack(r.acked_event); !e.ok()) co_return e;
       core_->Pulse();
     }
-    if (table_.HasEvents(s)) {
-      reply.events = table_.Take(s);
+    if (EventQueue& events = table_.events(s); !events.empty()) {
+      reply.events = events.Take();
       co_return reply;
     }
     if (core_->Now() >= until_ns) co_return reply;
@@ -163,18 +164,18 @@ void Sessions::EndPolls(SessionId s) {
 }
 
 void Sessions::Replayed(SessionId s) {
-  table_.Replayed(s);
+  table_.replays().End(s);
   core_->Pulse();
 }
 
 std::set<SessionId> Sessions::Deaf(int64_t since_ns) {
   std::set<SessionId> out;
   for (SessionId s : table_.All()) {
-    if (!table_.HasEvents(s)) {
+    if (table_.events(s).empty()) {
       oldest_event_.erase(s);
       continue;
     }
-    const uint64_t front = table_.first_event(s);
+    const uint64_t front = table_.events(s).first();
     auto& [event, at_ns] = oldest_event_[s];
     if (event != front) {
       event = front;

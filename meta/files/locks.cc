@@ -54,7 +54,7 @@ Task<Result<LockReply>> Files::RunLock(LockRequest r) {
     ReplyRecord stored;
     stored.kind = static_cast<uint16_t>(OpKind::kLock);
     stored.bytes = EncodeReply(reply);
-    sessions_->table().CommitVolatile(s, r.header.op_seq, stored.Encode());
+    sessions_->table().ops(s).CommitVolatile(r.header.op_seq, stored.Encode());
   }
   coherence_->TellLocksFree(a.notices);  // last: it can fence sessions, this one too
   if (a.outcome == LockTable::Outcome::kDeadlock) {

@@ -417,7 +417,8 @@ Task<Result<ReadDirReply>> Files::ReadDir(ReadDirRequest r) {
 Task<Result<StatFsReply>> Files::StatFs(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   Txn txn(core_->store());
-  co_return OpStatFs(txn, cluster_->state().RawTotalBytes(), cluster_->state().RawFreeBytes());
+  const ClusterState::RawBytes raw = cluster_->state().Raw();
+  co_return OpStatFs(txn, raw.total, raw.free);
 }
 
 Task<Result<PathsReply>> Files::Paths(InodeRequest r) {

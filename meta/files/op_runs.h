@@ -110,8 +110,10 @@ Task<void> OpRuns::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, Self* self, RunF
   }
   // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
   if (core_->HasFailed()) result.emplace(core_->Failure());
-  if (begun && !result->ok() && !IsRetryable(result->code())) sessions_->table().Refuse(session, seq, result->error());
-  if (begun) sessions_->table().Finish(session, seq);
+  if (OnceOps* const ops = begun ? sessions_->table().FindOps(session) : nullptr) {  // null: the session is gone
+    if (!result->ok() && !IsRetryable(result->code())) ops->Refuse(seq, result->error());
+    ops->Finish(seq);
+  }
   if (seq) running_.erase({session, seq});
   --running_count_;
   op->result = std::move(result);
@@ -137,7 +139,7 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
       }
       co_return co_await AwaitRun<Rep>(std::move(same), deadline_ns);
     }
-    switch (sessions_->table().Lookup(session, seq)) {
+    switch (sessions_->table().ops(session).Lookup(seq)) {
       case OpState::kForgotten:
         co_return Error(FsError::kBadRequest, "the reply to this op_seq was acknowledged already");
       case OpState::kRunning:  // its task is gone only if the server is stopping
@@ -145,7 +147,7 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
         co_return Error(FsError::kRetryLater, "too many unacknowledged operations of this session");
       case OpState::kDone: {
         CO_ASSIGN_OR_RETURN(const ReplyRecord record, ReplyRecord::Decode(ReplyKey(session, seq),
-                                                                          sessions_->table().Reply(session, seq)));
+                                                                          sessions_->table().ops(session).Reply(seq)));
         if (record.kind != static_cast<uint16_t>(kind)) {
           co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
         }
@@ -154,16 +156,16 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
       }
       case OpState::kNew:
         if (!r.header.settle) break;
-        sessions_->table().Refuse(session, seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
+        sessions_->table().ops(session).Refuse(seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
         [[fallthrough]];
       case OpState::kRefused:
         sessions_->ReplayIsAt(r.header, r.header.replay_next);
-        co_return Error(sessions_->table().Refusal(session, seq));
+        co_return Error(sessions_->table().ops(session).Refusal(seq));
     }
   }
   if (running_count_ >= kMaxRunningOps) co_return Error(FsError::kRetryLater, "the metadata server is overloaded");
   if (seq && !stored) {
-    sessions_->table().Begin(session, seq);
+    sessions_->table().ops(session).Begin(seq);
     begun = true;
   }
   auto op = std::make_shared<OpRun<Rep>>(kind);
@@ -194,7 +196,7 @@ Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched
           stored.seq = txn.seq();
           record = stored.Encode();
           txn.Put(Family::kReplies, ReplyKey(h.session, h.op_seq), record);
-          forgotten = sessions_->table().ForgottenReplies(h.session, kReplyDeletesPerTxn);
+          forgotten = sessions_->table().ops(h.session).Forgotten(kReplyDeletesPerTxn);
           for (OpSeq seq : forgotten) txn.Delete(Family::kReplies, ReplyKey(h.session, seq));
         }
         Result<CommitSeq> seq = txn.Commit();
@@ -203,8 +205,9 @@ Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched
           co_return seq.error();
         }
         if (h.op_seq) {
-          sessions_->table().Commit(h.session, h.op_seq, std::move(record));
-          sessions_->table().RepliesDeleted(h.session, forgotten);
+          OnceOps& ops = sessions_->table().ops(h.session);
+          ops.Commit(h.op_seq, std::move(record));
+          ops.Deleted(forgotten);
         }
         cleaner_->NoteCommit(*touched);
         co_return std::move(reply);

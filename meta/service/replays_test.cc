@@ -179,9 +179,9 @@ TEST_F(ServiceTest, RepetitionsHaveTheirTimeWhenOthersDoNotComeBack) {
   ASSERT_TRUE(a.Reclaim());
   h.ex.RunFor(20 * kSecond);  // b has gone
   EXPECT_FALSE(h.server->sessions().reclaiming());
-  EXPECT_TRUE(h.server->sessions().MayRepeat(a.session, 10, h.ex.NowNs()));
+  EXPECT_TRUE(h.server->sessions().replays().MayRepeat(a.session, 10, h.ex.NowNs()));
   h.ex.RunFor(20 * kSecond);
-  EXPECT_FALSE(h.server->sessions().MayRepeat(a.session, 10, h.ex.NowNs()));
+  EXPECT_FALSE(h.server->sessions().replays().MayRepeat(a.session, 10, h.ex.NowNs()));
 }
 
 // A session claims what it was given, and nothing that it only knows the number of.

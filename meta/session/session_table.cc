@@ -56,11 +56,11 @@ const SessionTable::Session& SessionTable::At(SessionId id) const {
 }
 
 SessionTable::Session& SessionTable::Add(SessionRecord record) {
-  Session& s = sessions_[record.id];
-  s.record = std::move(record);
-  s.next_event = first_event_;
-  s.delivered = first_event_ - 1;
-  return s;
+  const SessionId id = record.id;
+  const OpSeq acked_below = record.acked_below;
+  sessions_.erase(id);
+  return sessions_.emplace(id, Session{std::move(record), EventQueue(first_event_), OnceOps(acked_below, options_.max_replies)})
+      .first->second;
 }
 
 void SessionTable::Load(SessionRecord record, int64_t now_ns) {
@@ -69,12 +69,6 @@ void SessionTable::Load(SessionRecord record, int64_t now_ns) {
   s.lapsed_ns = now_ns;
   lapsed_ += s.record.lapsed ? 1 : 0;
   s.expires_ns = now_ns + options_.lease_ns;
-}
-
-void SessionTable::LoadReply(SessionId id, OpSeq seq, std::string reply) {
-  Session& s = At(id);
-  if (seq < s.record.acked_below) s.forgotten.insert(seq);
-  else s.replies[seq] = std::move(reply);
 }
 
 void SessionTable::Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns) {
@@ -88,13 +82,13 @@ void SessionTable::Open(SessionRecord record, uint64_t open_nonce, CommitSeq see
 
 bool SessionTable::Reclaim(SessionId id, OpSeq acked_below, CommitSeq seen, uint64_t replay_next, int64_t now_ns) {
   Session& s = At(id);
-  s.replay_next = replay_next;
+  replays_.Announce(id, replay_next);
   const bool first = s.unclaimed;
   s.unclaimed = false;
   s.expires_ns = now_ns + options_.lease_ns;
   if (first) {
     s.seen = seen;
-    s.replays_until_ns = now_ns + options_.lease_ns;
+    replays_.Begin(id, now_ns + options_.lease_ns);
   }
   AckReplies(id, acked_below);
   return first;
@@ -108,11 +102,9 @@ void SessionTable::Lapse(SessionId id, int64_t now_ns) {
   s.unclaimed = false;
   s.lapsed_ns = now_ns;
   s.attempt = 0;
-  s.replays_until_ns = 0;
-  s.events.clear();
-  // Their effects are in memory only and go to other sessions now: as after a restart, they are done again.
-  for (const OpSeq seq : s.volatile_replies) s.replies.erase(seq);
-  s.volatile_replies.clear();
+  replays_.End(id);
+  s.events.Drop();
+  s.ops.LoseVolatile();  // what is in memory only goes to other sessions now
 }
 
 void SessionTable::ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, int64_t now_ns) {
@@ -124,7 +116,7 @@ void SessionTable::ComeBack(SessionId id, OpSeq acked_below, uint64_t attempt, i
   s.attempt = attempt;
   s.expires_ns = now_ns + options_.lease_ns;
   s.seen = CommitSeq();  // earlier reads may still run
-  s.delivered = s.next_event - 1;
+  s.events.SkipToEnd();
   AckReplies(id, acked_below);
 }
 
@@ -153,6 +145,7 @@ std::vector<SessionId> SessionTable::Forgotten(int64_t now_ns) const {
 
 void SessionTable::Remove(SessionId id) {
   if (IsLapsed(id)) --lapsed_;
+  replays_.End(id);
   sessions_.erase(id);
 }
 
@@ -199,39 +192,6 @@ bool SessionTable::IsUnclaimed(SessionId id) const {
 
 bool SessionTable::reclaiming() const {
   return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& e) { return e.second.unclaimed; });
-}
-
-bool SessionTable::AwaitsReplays(SessionId id, int64_t now_ns) const {
-  return std::any_of(sessions_.begin(), sessions_.end(),
-                     [&](const auto& e) { return e.first != id && now_ns < e.second.replays_until_ns; });
-}
-
-bool SessionTable::AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const {
-  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& e) {
-    const Session& s = e.second;
-    return e.first != id && now_ns < s.replays_until_ns && s.replay_next != 0 && s.replay_next < order;
-  });
-}
-
-void SessionTable::ReplayIsAt(SessionId id, uint64_t order) {
-  if (auto it = sessions_.find(id); it != sessions_.end()) it->second.replay_next = order;
-}
-
-void SessionTable::Replayed(SessionId id) {
-  if (auto it = sessions_.find(id); it != sessions_.end()) it->second.replays_until_ns = 0;
-}
-
-void SessionTable::ReplaysBegin(int64_t now_ns) {
-  for (auto& [id, s] : sessions_) {
-    if (s.replays_until_ns != 0) s.replays_until_ns = now_ns + options_.lease_ns;
-  }
-}
-
-bool SessionTable::MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const {
-  auto it = sessions_.find(id);
-  if (it == sessions_.end() || now_ns >= it->second.replays_until_ns) return false;
-  // Unanswered changes, which have no place, come after all others.
-  return order == UINT64_MAX || (it->second.replay_next != 0 && order >= it->second.replay_next);
 }
 
 std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {
@@ -287,144 +247,29 @@ CommitSeq SessionTable::MinSeen() const {
 
 uint64_t SessionTable::Push(SessionId id, SessionEvent e) {
   if (!Exists(id)) return 0;
-  Session& s = At(id);
-  if (s.events.size() >= options_.max_events) return 0;
-  e.seq = s.next_event++;
-  s.events.push_back(std::move(e));
-  return s.next_event - 1;
-}
-
-std::vector<SessionEvent> SessionTable::Take(SessionId id, size_t limit) {
-  Session& s = At(id);
-  std::vector<SessionEvent> out;
-  for (const SessionEvent& e : s.events) {
-    if (out.size() >= limit) break;
-    out.push_back(e);
-  }
-  if (!out.empty()) s.delivered = std::max(s.delivered, out.back().seq);
-  return out;
-}
-
-Error SessionTable::Ack(SessionId id, uint64_t event) {
-  Session& s = At(id);
-  if (event > s.delivered) {
-    return Error(FsError::kBadRequest, "event " + std::to_string(event) + " was acknowledged but never sent");
-  }
-  while (!s.events.empty() && s.events.front().seq <= event) s.events.pop_front();
-  return Error();
+  EventQueue& events = At(id).events;
+  return events.size() >= options_.max_events ? 0 : events.Push(std::move(e));
 }
 
 bool SessionTable::Acked(SessionId id, uint64_t event) const {
   const Session* live = Live(id);
-  if (live == nullptr) return true;
-  const Session& s = *live;
-  return s.events.empty() ? event < s.next_event : event < s.events.front().seq;
+  return live == nullptr || live->events.Acked(event);
 }
 
-uint64_t SessionTable::delivered(SessionId id) const {
-  auto it = sessions_.find(id);
-  return it == sessions_.end() ? 0 : it->second.delivered;
-}
-
-uint64_t SessionTable::first_event(SessionId id) const {
-  const Session& s = At(id);
-  return s.events.empty() ? s.next_event : s.events.front().seq;
-}
-
-bool SessionTable::HasEvents(SessionId id) const { return Queued(id) > 0; }
-
-size_t SessionTable::Queued(SessionId id) const {
-  auto it = sessions_.find(id);
-  return it == sessions_.end() ? 0 : it->second.events.size();
+const EventQueue* SessionTable::FindEvents(SessionId id) const {
+  const auto it = sessions_.find(id);
+  return it == sessions_.end() ? nullptr : &it->second.events;
 }
 
 void SessionTable::AckReplies(SessionId id, OpSeq acked_below) {
   Session& s = At(id);
-  if (acked_below <= s.record.acked_below) return;
-  s.record.acked_below = acked_below;
-  s.refusals.erase(s.refusals.begin(), s.refusals.lower_bound(acked_below));
-  while (!s.replies.empty() && s.replies.begin()->first < acked_below) {
-    // An op whose reply has arrived does not run any more; a running op keeps its reply until Finish.
-    const OpSeq seq = s.replies.begin()->first;
-    if (s.volatile_replies.erase(seq) == 0) s.forgotten.insert(seq);
-    s.replies.erase(s.replies.begin());
-  }
+  s.record.acked_below = std::max(s.record.acked_below, acked_below);
+  s.ops.Ack(acked_below);
 }
 
-OpState SessionTable::Lookup(SessionId id, OpSeq seq) const {
-  const Session& s = At(id);
-  if (s.running.count(seq)) return OpState::kRunning;
-  if (seq < s.record.acked_below) return OpState::kForgotten;
-  if (s.replies.count(seq)) return OpState::kDone;
-  if (s.refusals.count(seq)) return OpState::kRefused;
-  if (s.replies.size() + s.refusals.size() + s.running.size() >= options_.max_replies) return OpState::kTooMany;
-  return OpState::kNew;
-}
-
-const std::string& SessionTable::Reply(SessionId id, OpSeq seq) const {
-  const Session& s = At(id);
-  auto it = s.replies.find(seq);
-  CHECK(it != s.replies.end(), "no stored reply");
-  return it->second;
-}
-
-void SessionTable::Begin(SessionId id, OpSeq seq) { CHECK(At(id).running.insert(seq).second); }
-
-void SessionTable::Abandon(SessionId id, OpSeq seq) { Finish(id, seq); }
-
-void SessionTable::Commit(SessionId id, OpSeq seq, std::string reply) {
-  Session& s = At(id);
-  if (seq < s.record.acked_below) s.forgotten.insert(seq);
-  else s.replies[seq] = std::move(reply);
-}
-
-void SessionTable::CommitVolatile(SessionId id, OpSeq seq, std::string reply) {
-  Session& s = At(id);
-  if (seq < s.record.acked_below) return;
-  s.replies[seq] = std::move(reply);
-  s.volatile_replies.insert(seq);
-}
-
-void SessionTable::Refuse(SessionId id, OpSeq seq, Error error) {
-  auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
-  Session& s = it->second;
-  if (seq < s.record.acked_below || s.replies.count(seq)) return;
-  s.refusals[seq] = std::move(error);
-}
-
-const Error& SessionTable::Refusal(SessionId id, OpSeq seq) const {
-  const Session& s = At(id);
-  auto it = s.refusals.find(seq);
-  CHECK(it != s.refusals.end(), "no stored refusal");
-  return it->second;
-}
-
-void SessionTable::Finish(SessionId id, OpSeq seq) {
-  auto it = sessions_.find(id);
-  if (it != sessions_.end()) it->second.running.erase(seq);
-}
-
-std::vector<OpSeq> SessionTable::ForgottenReplies(SessionId id, size_t limit) const {
-  std::vector<OpSeq> out;
-  for (OpSeq seq : At(id).forgotten) {
-    if (out.size() >= limit) break;
-    out.push_back(seq);
-  }
-  return out;
-}
-
-void SessionTable::RepliesDeleted(SessionId id, const std::vector<OpSeq>& seqs) {
-  auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
-  for (OpSeq seq : seqs) it->second.forgotten.erase(seq);
-}
-
-std::vector<OpSeq> SessionTable::StoredReplies(SessionId id) const {
-  const Session& s = At(id);
-  std::vector<OpSeq> out(s.forgotten.begin(), s.forgotten.end());
-  for (const auto& [seq, reply] : s.replies) out.push_back(seq);
-  return out;
+OnceOps* SessionTable::FindOps(SessionId id) {
+  const auto it = sessions_.find(id);
+  return it == sessions_.end() ? nullptr : &it->second.ops;
 }
 
 }  // namespace stria

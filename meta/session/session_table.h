@@ -1,5 +1,5 @@
-// Sessions of the metadata server: leases, the event queue of each, and exactly-once mutations. A pure state machine: time
-// comes in as nanoseconds that never jump, effects go out as return values; its owner pushes, persists and waits.
+// Sessions of the metadata server and their leases. Each has a queue of events (event_queue.h) and its mutations, which are done
+// exactly once (once_ops.h); what they repeat after a restart is in replays.h. A pure state machine: time comes in as nanoseconds that never jump, effects go out as return values; its owner pushes, persists and waits.
 //
 // Life of a session:
 //
@@ -20,27 +20,25 @@
 // stay exactly once throughout. Clients that do not know kLapsed are removed instead.
 //
 // Invariants:
-//  1. Event numbers of a session are dense; an event leaves the queue only when acknowledged.
-//  2. An op_seq is executed at most once: it is new, running, done (reply stored) or forgotten (below
-//     acked_below: its reply has arrived and it is refused).
-//  3. A session that is gone never comes back; its id is never used again.
-//  4. What is remembered of lapsed ones is bounded: max_lapsed of them, remember_ns long.
+//  1. A session that is gone never comes back; its id is never used again.
+//  2. What is remembered of lapsed ones is bounded: max_lapsed of them, remember_ns long.
 //
 // Not thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "api/meta_api.h"
 #include "common/error.h"
 #include "common/ids.h"
+#include "meta/session/event_queue.h"
+#include "meta/session/once_ops.h"
+#include "meta/session/replays.h"
 
 namespace stria {
 
@@ -49,7 +47,6 @@ inline constexpr int64_t kDefaultRememberNs = 600 * kSecond;
 inline constexpr size_t kMaxSessions = 4096;
 inline constexpr size_t kMaxLapsedSessions = 256;     // more, and the one that has been away longest is fenced
 inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session is fenced
-inline constexpr size_t kMaxEventsPerPoll = 512;
 inline constexpr size_t kMaxUnackedReplies = 16384;   // stored, per session; then kRetryLater
 
 struct SessionTableOptions {
@@ -77,8 +74,6 @@ struct SessionRecord {
 std::string EncodeSessionRecord(const SessionRecord& r);
 Result<SessionRecord> DecodeSessionRecord(std::string_view bytes);
 
-enum class OpState : uint8_t { kNew, kRunning, kDone, kRefused, kForgotten, kTooMany };
-
 class SessionTable {
  public:
   explicit SessionTable(SessionTableOptions options = {}) : options_(options) {}
@@ -90,7 +85,6 @@ class SessionTable {
   // ---- Life ----
   // A session of before the restart: known, but it must reclaim within one lease.
   void Load(SessionRecord record, int64_t now_ns);
-  void LoadReply(SessionId id, OpSeq seq, std::string reply);
   // REQUIRES: !full(), and an id never used before.
   void Open(SessionRecord record, uint64_t open_nonce, CommitSeq seen, int64_t now_ns);
   // True if the session was unclaimed and is active from now on; false if it was active already. `replay_next`: of
@@ -122,19 +116,6 @@ class SessionTable {
   bool full() const { return sessions_.size() - lapsed_ >= options_.max_sessions; }
   // True while sessions from before the restart may still hold what they held then.
   bool reclaiming() const;
-  // True while sessions other than `id` may still repeat changes that the restart lost: from Reclaim until Replayed, but no
-  // longer than a lease.
-  bool AwaitsReplays(SessionId id, int64_t now_ns) const;
-  void Replayed(SessionId id);  // fine if there is no such session
-  // All have reclaimed, or are gone: only now their repetitions are done, and those have a lease from now on.
-  void ReplaysBegin(int64_t now_ns);
-  // Whether the session may still repeat a change of this place from before the restart (OpHeader::replay_order): from Reclaim
-  // until Replayed, no longer than a lease, and only in order of places.
-  bool MayRepeat(SessionId id, uint64_t order, int64_t now_ns) const;
-  // The same for those that come before `order`.
-  bool AwaitsReplaysBefore(SessionId id, uint64_t order, int64_t now_ns) const;
-  // The session has repeated all before this one; 0: all. Fine if there is no such session.
-  void ReplayIsAt(SessionId id, uint64_t order);
   std::vector<SessionId> Expired(int64_t now_ns) const;
   // INT64_MAX without sessions.
   int64_t NextExpiryNs() const;
@@ -150,66 +131,36 @@ class SessionTable {
   // mappings again, and find out by a missing shard that one is old.
   CommitSeq MinSeen() const;
 
-  // ---- Events ----
-  // Queues `e`; its number, or 0 if the queue is full (fence the session) or there is no such session.
+  // ---- What each session has
+  // Queues an event; its number, or 0 if the queue is full (fence the session) or the session does not exist.
   uint64_t Push(SessionId id, SessionEvent e);
-  // The next events after `acked`, in order, and marks them delivered.
-  std::vector<SessionEvent> Take(SessionId id, size_t limit = kMaxEventsPerPoll);
-  // All up to `event` are processed. kBadRequest if it was never delivered.
-  Error Ack(SessionId id, uint64_t event);
   // True if the session has processed `event`, or does not exist.
   bool Acked(SessionId id, uint64_t event) const;
-  uint64_t delivered(SessionId id) const;
-  uint64_t first_event(SessionId id) const;  // that Take would give first
-  bool HasEvents(SessionId id) const;
-  size_t Queued(SessionId id) const;  // events not yet acknowledged; 0 of one that does not exist
-
-  // ---- Exactly once ----
-  // Notes that replies below `acked_below` have arrived. REQUIRES: exists.
+  // REQUIRES: there is such a session; it may have lapsed.
+  EventQueue& events(SessionId id) { return At(id).events; }
+  // Null if there is no such session.
+  const EventQueue* FindEvents(SessionId id) const;
+  // Replies below `acked_below` have arrived. REQUIRES: there is such a session.
   void AckReplies(SessionId id, OpSeq acked_below);
-  OpState Lookup(SessionId id, OpSeq seq) const;
-  // The stored reply. REQUIRES: kDone.
-  const std::string& Reply(SessionId id, OpSeq seq) const;
-  // REQUIRES: kNew.
-  void Begin(SessionId id, OpSeq seq);
-  // The op is over, without effect. Fine if the session is gone.
-  void Abandon(SessionId id, OpSeq seq);
-  // The op's effect and `reply` are in the store. The op still runs (its reply is not given to
-  // duplicates) until Finish.
-  void Commit(SessionId id, OpSeq seq, std::string reply);
-  // The same for an op whose effect, like its reply, is in memory only.
-  void CommitVolatile(SessionId id, OpSeq seq, std::string reply);
-  // The op had no effect and was answered with an error that its client takes for the last word: a copy of the
-  // request that arrives later hears the same. Until its reply is acknowledged, or this server ends.
-  void Refuse(SessionId id, OpSeq seq, Error error);
-  // REQUIRES: kRefused.
-  const Error& Refusal(SessionId id, OpSeq seq) const;
-  void Finish(SessionId id, OpSeq seq);
-  // Replies in the store that are not needed any more, to delete with the next batch; at most `limit`.
-  std::vector<OpSeq> ForgottenReplies(SessionId id, size_t limit) const;
-  void RepliesDeleted(SessionId id, const std::vector<OpSeq>& seqs);
-  // All op_seqs with a reply in the store (to delete when the session goes).
-  std::vector<OpSeq> StoredReplies(SessionId id) const;
+  // REQUIRES: there is such a session; it may have lapsed.
+  OnceOps& ops(SessionId id) { return At(id).ops; }
+  // Null if there is no such session.
+  OnceOps* FindOps(SessionId id);
+  // Changes that are repeated after a restart: from Reclaim on, no longer than a lease.
+  Replays& replays() { return replays_; }
+  const Replays& replays() const { return replays_; }
 
  private:
   struct Session {
     SessionRecord record;
+    EventQueue events;
+    OnceOps ops;
     bool unclaimed = false;
     int64_t lapsed_ns = 0;  // since when
     uint64_t attempt = 0;
-    int64_t replays_until_ns = 0;
-    uint64_t replay_next = 0;
     uint64_t open_nonce = 0;
     int64_t expires_ns = 0;
     CommitSeq seen;
-    std::deque<SessionEvent> events;  // not yet acknowledged
-    uint64_t next_event = 0;
-    uint64_t delivered = 0;
-    std::set<OpSeq> running;
-    std::map<OpSeq, std::string> replies;
-    std::map<OpSeq, Error> refusals;
-    std::set<OpSeq> volatile_replies;  // of `replies`: not in the store
-    std::set<OpSeq> forgotten;  // below acked_below, still in the store
   };
   static constexpr int kTermShift = 40;  // more events than a term has
   Session& Add(SessionRecord record);
@@ -222,6 +173,7 @@ class SessionTable {
   uint64_t first_event_ = 1;
   std::map<SessionId, Session> sessions_;
   size_t lapsed_ = 0;  // of them
+  Replays replays_;
 };
 
 }  // namespace stria

@@ -30,7 +30,8 @@ class DiskView {
  public:
   DiskView(SimCluster& cluster, size_t node, size_t disk, AuditMemory* memory)
       : media_(&cluster.disk(node, disk)), good_(&memory->good_[node]), target_(cluster.target(node, disk)) {
-    KvStore* const index = &cluster.IndexContents(node, disk);
+    const SimCluster::DiskNow now = cluster.Look(node, disk);
+    KvStore* const index = now.index;
     for (const KvEntry& row : AllOf(*index, kIndexShards)) {
       uint64_t id = 0;
       CHECK(ParseKey64(row.first, &id), "a key of the index is malformed");
@@ -38,10 +39,10 @@ class DiskView {
       if (record.ok()) records_[ShardId(id)] = std::move(*record);
       else records_[ShardId(id)] = std::nullopt;
     }
-    if (cluster.opened(node, disk)) return;
+    if (now.opened) return;
     const auto from = index->Get(kIndexState, kUnindexedFromKey);
     CHECK(from.ok(), from.error().ToString());
-    if (*from) AddTail(cluster.disk_uuid(node, disk), DecodeUnindexedFrom(**from));
+    if (*from) AddTail(now.uuid, DecodeUnindexedFrom(**from));
   }
   // Nullopt: its record is damaged.
   const std::map<ShardId, std::optional<ShardRecord>>& records() const { return records_; }

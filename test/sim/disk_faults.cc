@@ -65,7 +65,7 @@ void SimWorld::FlipBit() {
     return;
   }
   const KvFamily family = rng_.OneIn(5) ? kIndexState : kIndexShards;
-  auto rows = cluster_.IndexContents(*n, d).Scan(family, "", "", SIZE_MAX);
+  auto rows = cluster_.Look(*n, d).index->Scan(family, "", "", SIZE_MAX);
   if (!rows.ok() || rows->empty()) return;
   (void)cluster_.index(*n, d).CorruptValue(family, (*rows)[rng_.Below(rows->size())].first, rng_);
 }
@@ -139,7 +139,8 @@ std::map<TargetId, TargetState> SimWorld::StatesInMeta() {
 
 // Given up by its server, by the metadata server, or dead.
 bool SimWorld::Broken(size_t n, size_t d, const std::map<TargetId, TargetState>& states) {
-  if (cluster_.disk(n, d).faults.dead || cluster_.fenced(n, d) || cluster_.left_out(n, d)) return true;
+  const SimCluster::DiskNow now = cluster_.Look(n, d);
+  if (cluster_.disk(n, d).faults.dead || now.fenced || now.left_out) return true;
   auto state = states.find(cluster_.target(n, d));
   return state != states.end() && state->second != TargetState::kUp && state->second != TargetState::kDraining;
 }

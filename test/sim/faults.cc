@@ -162,7 +162,7 @@ void SimWorld::FailMetaSync() {
   if (!cluster_.meta_up()) return;
   ++counts_["failed metadata syncs"];
   Trace("the metadata store fails a sync");
-  cluster_.meta_media().FailNextSync();
+  cluster_.FailNextMetaSync();
   meta_failing_ = true;
   // Nothing is acknowledged any more; the process ends and is started again.
   After(static_cast<int64_t>(rng_.Below(2 * kSecond)), [this] {

@@ -67,7 +67,7 @@ bool Patience::Recovers() {
     started_ns_ = now_ns;
   }
   const SessionTable& sessions = meta.sessions();
-  const bool busy = term_ == 0 || sessions.reclaiming() || sessions.AwaitsReplays(SessionId(), now_ns);
+  const bool busy = term_ == 0 || sessions.reclaiming() || sessions.replays().AwaitsOthers(SessionId(), now_ns);
   return busy && now_ns - started_ns_ <= 2 * (sessions.lease_ns() + kSlackNs);
 }
 

@@ -224,9 +224,10 @@ std::string WhatWaits(SimCluster& cluster) {
   for (const std::string& wait : cluster.meta_server()->leases().Waits()) out += "\n  meta, " + wait;
   const SessionTable& sessions = cluster.meta_server()->sessions();
   for (const SessionId s : sessions.All()) {
-    if (!sessions.HasEvents(s)) continue;
-    out += "\n  meta, session " + std::to_string(s.v) + ": " + std::to_string(sessions.Queued(s)) +
-           " events not acknowledged, the first is " + std::to_string(sessions.first_event(s));
+    const EventQueue& events = *sessions.FindEvents(s);
+    if (events.empty()) continue;
+    out += "\n  meta, session " + std::to_string(s.v) + ": " + std::to_string(events.size()) +
+           " events not acknowledged, the first is " + std::to_string(events.first());
   }
   return out;
 }

@@ -357,6 +357,13 @@ void SimCluster::StartClient(size_t c) {
   ++s.starts;
 }
 
+SimCluster::DiskNow SimCluster::Look(size_t n, size_t d) {
+  const DiskState& disk = nodes_[n]->disks[d];
+  return {disk.uuid, disk.left_out, nodes_[n]->agent && !disk.left_out, disk.store && disk.store->failed(), disk.contents.get()};
+}
+
+void SimCluster::FailNextMetaSync() { meta_.media->FailNextSync(); }
+
 std::string SimCluster::UnknownLease() const {
   const MetaServer* const meta = meta_.server.get();
   for (size_t c = 0; meta != nullptr && c < clients_.size(); ++c) {

@@ -93,23 +93,20 @@ class SimCluster {
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
-  Uuid disk_uuid(size_t n, size_t d) const { return nodes_[n]->disks[d].uuid; }
   MemKvMedia& index(size_t n, size_t d) { return *nodes_[n]->disks[d].index_media; }
   // The target that the disk was last registered as; 0 before.
   TargetId target(size_t n, size_t d) const { return nodes_[n]->disks[d].target; }
-  // True if the running data server could not open the disk and does without it.
-  bool left_out(size_t n, size_t d) const { return nodes_[n]->disks[d].left_out; }
-  // True if a running data server has opened the disk.
-  bool opened(size_t n, size_t d) const { return nodes_[n]->agent && !left_out(n, d); }
-  // True if the running data server has given the disk up.
-  bool fenced(size_t n, size_t d) const {
-    const auto& store = nodes_[n]->disks[d].store;
-    return store && store->failed();
-  }
-  // What a process started now would find.
+  struct DiskNow {
+    Uuid uuid;
+    bool left_out = false;  // the running data server could not open it and does without it
+    bool opened = false;    // a running data server has opened it
+    bool fenced = false;    // the running data server has given it up
+    KvStore* index = nullptr;  // what a process started now would find in its index
+  };
+  DiskNow Look(size_t n, size_t d);
+  // What a metadata server started now would find.
   KvStore& MetaContents() { return *meta_contents_; }
-  KvStore& IndexContents(size_t n, size_t d) { return *nodes_[n]->disks[d].contents; }
-  MemKvMedia& meta_media() { return *meta_.media; }
+  void FailNextMetaSync();
 
   // That clients and nodes have written to a running node since it started.
   uint64_t written_bytes(size_t n) const { return nodes_[n]->server->stats().written_bytes; }

@@ -96,7 +96,7 @@ class StrangersWorld {
   // And after a restart another one, if its time for replays is over.
   void Refresh() {
     Renew();
-    if (restarted_ && !h_.server->sessions().MayRepeat(stranger_.session, UINT64_MAX, h_.ex.NowNs())) Restart(squash_);
+    if (restarted_ && !h_.server->sessions().replays().MayRepeat(stranger_.session, UINT64_MAX, h_.ex.NowNs())) Restart(squash_);
   }
 
   // A file of the stranger, with bytes.
