@@ -40,6 +40,17 @@ Task<Result<void>> MetaSession::WaitReady() {
   return WaitOpen(generation_, Executor::Current().NowNs() + options_.timeout_ns, false);
 }
 
+Task<Result<void>> MetaSession::WaitNext() {
+  const Executor& ex = Executor::Current();
+  const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
+  while (state_ == State::kFenced) {
+    const int64_t left_ns = deadline_ns - ex.NowNs();
+    if (left_ns <= 0) co_return GiveUp(last_error_);
+    co_await WithTimeout(left_ns, Until(changed_));
+  }
+  co_return co_await WaitOpen(generation_, deadline_ns, false);
+}
+
 Task<void> MetaSession::Close() {
   if (state_ == State::kClosed) co_return;
   const bool live = Live();

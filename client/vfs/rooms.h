@@ -55,6 +55,8 @@ class VfsRooms {
   VfsRooms(const VfsRooms&) = delete;
   VfsRooms& operator=(const VfsRooms&) = delete;
 
+  MetaSession& session() { return session_; }
+
  private:
   MetaSession& session_;
 

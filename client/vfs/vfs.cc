@@ -6,6 +6,22 @@
 
 namespace stria {
 
+namespace {
+
+// A reading call needs nothing of the session it began in: where that is lost, the next session answers. A change that may
+// have been done is not made again, and bytes of a lost session may not reach the next one.
+template <class MakeCall>
+auto InAnySession(MetaSession& session, MakeCall call) -> decltype(call()) {
+  while (true) {
+    const uint64_t generation = session.generation();
+    auto answer = co_await call();
+    if (answer.code() != FsError::kFenced || (generation == session.generation() && !session.fenced())) co_return answer;
+    CO_RETURN_IF_ERROR(co_await session.WaitNext());
+  }
+}
+
+}  // namespace
+
 Vfs::Vfs(VfsOptions options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader, KernelCache& kernel)
     : rooms_(std::make_unique<VfsRooms>(options, session, io, pool, reader, kernel)) {}
 
@@ -22,11 +38,13 @@ KernelSide& Vfs::kernel_side() { return rooms_->kernel_side; }
 const VfsReport& Vfs::report() const { return rooms_->report; }
 
 Task<Result<EntryOut>> Vfs::Lookup(Caller who, InodeId parent, std::string name) {
-  return rooms_->names.Lookup(std::move(who), parent, std::move(name));
+  return InAnySession(rooms_->session(), [this, who = std::move(who), parent, name = std::move(name)] {
+    return rooms_->names.Lookup(who, parent, name);
+  });
 }
 
 Task<Result<EntryOut>> Vfs::GetAttr(Caller who, InodeId ino) {
-  return rooms_->attr_calls.GetAttr(std::move(who), ino);
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino] { return rooms_->attr_calls.GetAttr(who, ino); });
 }
 
 Task<Result<EntryOut>> Vfs::SetAttr(Caller who, InodeId ino, SetAttrIn set) {
@@ -56,11 +74,13 @@ Task<Result<EntryOut>> Vfs::Link(Caller who, InodeId ino, InodeId new_parent, st
 }
 
 Task<Result<std::string>> Vfs::ReadLink(Caller who, InodeId ino) {
-  return rooms_->names.ReadLink(std::move(who), ino);
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino] { return rooms_->names.ReadLink(who, ino); });
 }
 
 Task<Result<ReadDirReply>> Vfs::ReadDir(Caller who, InodeId ino, uint64_t cookie, uint32_t limit, bool attrs) {
-  return rooms_->names.ReadDir(std::move(who), ino, cookie, limit, attrs);
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino, cookie, limit, attrs] {
+    return rooms_->names.ReadDir(who, ino, cookie, limit, attrs);
+  });
 }
 
 Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
@@ -68,11 +88,13 @@ Task<Result<void>> Vfs::SyncDir(Caller who, InodeId ino) {
 }
 
 Task<Result<std::string>> Vfs::GetXattr(Caller who, InodeId ino, std::string name) {
-  return rooms_->xattrs.GetXattr(std::move(who), ino, std::move(name));
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino, name = std::move(name)] {
+    return rooms_->xattrs.GetXattr(who, ino, name);
+  });
 }
 
 Task<Result<std::vector<std::string>>> Vfs::ListXattr(Caller who, InodeId ino) {
-  return rooms_->xattrs.ListXattr(std::move(who), ino);
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino] { return rooms_->xattrs.ListXattr(who, ino); });
 }
 
 Task<Result<void>> Vfs::SetXattr(Caller who, InodeId ino, std::string name, std::string value, bool create, bool replace) {
@@ -84,7 +106,7 @@ Task<Result<void>> Vfs::RemoveXattr(Caller who, InodeId ino, std::string name) {
 }
 
 Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
-  return rooms_->last_known.StatFs(std::move(who));
+  return InAnySession(rooms_->session(), [this, who = std::move(who)] { return rooms_->last_known.StatFs(who); });
 }
 
 Task<Result<OpenedFile>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive, bool truncate,
@@ -93,7 +115,11 @@ Task<Result<OpenedFile>> Vfs::Create(Caller who, InodeId parent, std::string nam
 }
 
 Task<Result<OpenedFile>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
-  return rooms_->files.Open(std::move(who), ino, truncate, std::move(flags));
+  // A truncation that may have been done is not done again: others may have written since.
+  if (truncate) return rooms_->files.Open(std::move(who), ino, truncate, std::move(flags));
+  return InAnySession(rooms_->session(), [this, who = std::move(who), ino, flags = std::move(flags)] {
+    return rooms_->files.Open(who, ino, false, flags);
+  });
 }
 
 Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {

@@ -6,15 +6,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "test/sim/small_files_testing.h"
+#include "test/sim/gaps_testing.h"
 
 namespace stria {
 namespace {
-
-const Caller kRoot;
-constexpr uint64_t kBlockBytes = 8 * kKiB;
-
-std::string Block(char c) { return std::string(kBlockBytes, c); }
 
 struct Outcome {
   std::optional<FsError> wrote, synced, read;
@@ -32,62 +27,6 @@ Task<void> UseThrough(Vfs* vfs, VfsHandlePtr h, uint64_t offset, std::string byt
 Task<void> MakeIn(Vfs* vfs, InodeId dir, std::string name, std::optional<Result<EntryOut>>* out) {
   *out = co_await vfs->MakeNode(kRoot, dir, std::move(name), FileType::kDirectory, 0755, 0, "");
 }
-
-class Gaps : public SmallFiles {
- public:
-  explicit Gaps(SimClusterOptions options = WithTimeout(60 * kSecond)) : SmallFiles(options) {}
-  static SimClusterOptions WithTimeout(int64_t ns) {
-    SimClusterOptions o = Options();
-    o.client_timeout_ns = ns;
-    return o;
-  }
-  void Cut(size_t c) { cluster_.network().Partition({"meta"}, {cluster_.client_host(c)}); }
-  void Heal() { cluster_.network().Heal(); }
-  void RunFor(int64_t ns) {
-    const int64_t until_ns = cluster_.executor().NowNs() + ns;
-    while (cluster_.executor().NowNs() < until_ns) {
-      cluster_.executor().RunFor(std::min<int64_t>(kMillisecond * 50, until_ns - cluster_.executor().NowNs()));
-      const std::string unknown = cluster_.UnknownLease();
-      ASSERT_EQ(unknown, "");
-    }
-  }
-  void GapOf(size_t c, int64_t ns) {
-    Cut(c);
-    RunFor(ns);
-    Heal();
-  }
-  VfsHandlePtr Open(size_t c, InodeId ino, bool write = true, bool truncate = false) {
-    VfsHandle flags;
-    flags.read = true;
-    flags.write = write;
-    auto opened = Do(vfs(c).Open(kRoot, ino, truncate, flags));
-    EXPECT_TRUE(opened.ok()) << opened.error();
-    return opened.ok() ? opened->handle : nullptr;
-  }
-  FsError Put(size_t c, const VfsHandlePtr& h, uint64_t offset, const std::string& text) {
-    return Do(vfs(c).Write(kRoot, h, offset, Buffer::FromString(text))).code();
-  }
-  FsError Sync(size_t c, const VfsHandlePtr& h) { return Do(vfs(c).Fsync(kRoot, h)).code(); }
-  std::string Get(size_t c, const VfsHandlePtr& h, uint64_t offset, uint64_t length) {
-    return Text(Do(vfs(c).Read(kRoot, h, offset, length)));
-  }
-  void Close(size_t c, VfsHandlePtr h) { (void)Do(vfs(c).Release(kRoot, std::move(h))); }
-  static LockIn WriteLock(uint64_t owner) {
-    LockIn in;
-    in.owner = owner;
-    in.range = {0, 10, LockType::kWrite, 1};
-    return in;
-  }
-  FsError Lock(size_t c, const VfsHandlePtr& h, uint64_t owner) {
-    return Do(vfs(c).SetLock(h, WriteLock(owner), nullptr)).code();
-  }
-  FsError Unlock(size_t c, const VfsHandlePtr& h, uint64_t owner) {
-    LockIn in = WriteLock(owner);
-    in.range.type = LockType::kNone;
-    return Do(vfs(c).SetLock(h, in, nullptr)).code();
-  }
-  uint64_t Session(size_t c) { return cluster_.client(c).session().generation(); }
-};
 
 class GapsOf : public Gaps, public testing::WithParamInterface<int> {};
 

@@ -37,7 +37,7 @@ const Bug kBugs[] = {
     {"AnswerBeforeTold", Sabotage::kAnswerBeforeTold, "Overtaken", 60, 2, "no order explains",
      &SimWorkPlan::shared_names},
     {"VisitUnasked", Sabotage::kVisitUnasked, "Calm", 20, 1, "no order explains", &SimWorkPlan::shared_names},
-    {"DropNames", Sabotage::kDropNames, "Gaps", 20, 1, "detached", &SimWorkPlan::shared_names},
+    {"DropNames", Sabotage::kDropNames, "Impatient", 20, 1, "detached", &SimWorkPlan::shared_names},
     {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
     {"LeaveLonely", Sabotage::kLeaveLonely, "Folding", 6, 1, "alone is in use"},
     {"OpenHoldsLeaseMu", Sabotage::kOpenHoldsLeaseMu, "Overtaken", 20, 1, "in a circle"},
