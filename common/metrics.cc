@@ -99,7 +99,7 @@ Metrics::Metric& Metrics::Get(const std::string& name, const std::string& help, 
   return *metric;
 }
 
-Counter& Metrics::GetCounter(const std::string& name, const std::string& help, const Labels& labels) {
+MetricCounter& Metrics::GetCounter(const std::string& name, const std::string& help, const Labels& labels) {
   return Get(name, help, Kind::kCounter, MetricUnit::kCount, labels).counter;
 }
 

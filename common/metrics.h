@@ -21,7 +21,7 @@
 
 namespace stria {
 
-class Counter {
+class MetricCounter {
  public:
   void Add(uint64_t n = 1) { value_.fetch_add(n, std::memory_order_relaxed); }
   uint64_t value() const { return value_.load(std::memory_order_relaxed); }
@@ -67,7 +67,7 @@ class Metrics {
 
   // The metric of this name and these labels, made at the first call. Names are
   // [a-z_][a-z0-9_]*, e.g. "stria_disk_read_bytes_total". REQUIRES: one kind and help per name.
-  Counter& GetCounter(const std::string& name, const std::string& help, const Labels& labels = {});
+  MetricCounter& GetCounter(const std::string& name, const std::string& help, const Labels& labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, const Labels& labels = {});
   Histogram& GetHistogram(const std::string& name, const std::string& help, MetricUnit unit,
                           const Labels& labels = {});
@@ -80,7 +80,7 @@ class Metrics {
  private:
   enum class Kind { kCounter, kGauge, kHistogram, kCallback };
   struct Metric {
-    Counter counter;
+    MetricCounter counter;
     Gauge gauge;
     Histogram histogram;
     std::function<double()> callback;

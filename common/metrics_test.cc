@@ -14,7 +14,7 @@ namespace {
 
 TEST(Metrics, Text) {
   Metrics m;
-  Counter& reads = m.GetCounter("stria_reads_total", "Reads.", {{"disk", "n1:d\"0\""}});
+  MetricCounter& reads = m.GetCounter("stria_reads_total", "Reads.", {{"disk", "n1:d\"0\""}});
   reads.Add(3);
   EXPECT_EQ(&reads, &m.GetCounter("stria_reads_total", "Reads.", {{"disk", "n1:d\"0\""}}));
   m.GetCounter("stria_reads_total", "Reads.", {{"disk", "b"}}).Add();

@@ -45,7 +45,7 @@ class AgentTest : public ::testing::Test {
 
   SimExecutor ex_;
   SimNodes nodes_;
-  FakeMeta meta_;
+  FakeMetaService meta_;
   FakeMetaConnector meta_connector_;
   MetaLink link_;
   SimConnector connector_;

@@ -129,7 +129,7 @@ class NoMeta final : public MetaConnector {
   }
 
  private:
-  FakeMeta meta_;
+  FakeMetaService meta_;
 };
 
 ClusterMap TestMap() {
@@ -145,7 +145,7 @@ TEST(DataNodeTest, RegistersAndServesAgainWithoutAMetadataServer) {
   SimMachine machine(ex);
   machine.AddDisk(1);
   machine.AddDisk(2);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   ASSERT_TRUE(machine.Start(&connector).ok());
   ReadRequest read;
@@ -181,7 +181,7 @@ TEST(DataNodeTest, ADiskThatCannotBeUsedIsReportedAndTheOthersServe) {
   SimExecutor ex(1);
   SimMachine machine(ex);
   for (uint64_t seed : {1, 2, 3}) machine.AddDisk(seed);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   ASSERT_TRUE(machine.Start(&connector).ok());
   ex.RunFor(3 * kSecond);
@@ -243,7 +243,7 @@ TEST(DataNodeTest, AnEmptyDirectoryIsNoNewDiskWhileTheClusterKnowsOneThere) {
   machine.AddDisk(1);
   machine.AddDisk(2);
   machine.unmounted = {1};
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   TargetInfo known;  // the last answer about the second disk
   known.id = TargetId(2);
   known.node = NodeId(1);
@@ -311,7 +311,7 @@ TEST(DataNodeTest, AfterARestoreOfTheMetadataEveryDiskIsComparedWithIt) {
   SimMachine machine(ex);
   machine.AddDisk(1);
   machine.AddDisk(2);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   ASSERT_TRUE(machine.Start(&connector).ok());
   ex.RunFor(3 * kSecond);
@@ -330,7 +330,7 @@ TEST(DataNodeTest, WhatTheMetadataKnowsIsProved) {
   SimExecutor ex(1);
   SimMachine machine(ex);
   machine.AddDisk(1);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   machine.admin.away = true;
   ASSERT_TRUE(machine.Start(&connector).ok());
@@ -357,7 +357,7 @@ TEST(DataNodeTest, WhatTheMetadataKnowsIsProved) {
 
 TEST(DataNodeTest, ADiskCarriedToAnotherNodeIsTakenAlong) {
   SimExecutor ex(1);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   SimMachine one(ex), two(ex), fresh(ex);
   two.name = "n2";
@@ -391,7 +391,7 @@ TEST(DataNodeTest, ADiskCarriedToAnotherNodeIsTakenAlong) {
 
 TEST(DataNodeTest, DisksOfOthersAreRefused) {
   SimExecutor ex(1);
-  FakeMeta meta(TestMap());
+  FakeMetaService meta(TestMap());
   FakeMetaConnector connector(&meta);
   SimMachine one(ex), two(ex);
   Random rng(3);
@@ -404,7 +404,7 @@ TEST(DataNodeTest, DisksOfOthersAreRefused) {
     m->Crash(rng);
   }
   // A metadata server of another cluster.
-  FakeMeta other(TestMap());
+  FakeMetaService other(TestMap());
   other.map.cluster = Uuid{9, 9};
   FakeMetaConnector other_connector(&other);
   ASSERT_TRUE(one.Start(&other_connector).ok());

@@ -117,7 +117,7 @@ class Process {
   const std::vector<std::string> labels_;
 
  public:
-  FakeMeta meta;
+  FakeMetaService meta;
 
  private:
   FakeMetaConnector connector_;

@@ -13,9 +13,9 @@
 namespace stria {
 
 // A metadata server that knows nodes and nothing else.
-class FakeMeta final : public MetaService {
+class FakeMetaService final : public MetaService {
  public:
-  explicit FakeMeta(ClusterMap cluster_map) : map(std::move(cluster_map)) {}
+  explicit FakeMetaService(ClusterMap cluster_map) : map(std::move(cluster_map)) {}
 
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
     if (away) co_return Error(FsError::kUnavailable);
@@ -125,13 +125,13 @@ class FakeMeta final : public MetaService {
 
 class FakeMetaConnector final : public MetaConnector {
  public:
-  explicit FakeMetaConnector(FakeMeta* meta) : meta_(meta) {}
+  explicit FakeMetaConnector(FakeMetaService* meta) : meta_(meta) {}
   std::shared_ptr<MetaService> Connect(const std::string&) override {
     return {std::shared_ptr<void>(), meta_};
   }
 
  private:
-  FakeMeta* const meta_;
+  FakeMetaService* const meta_;
 };
 
 }  // namespace stria

@@ -213,13 +213,13 @@ const Export* FindExport(const std::vector<Export>& exports, std::string_view pa
   return best;
 }
 
-Caller SquashCaller(const Export& e, const Caller& claimed, bool trusted_root) {
-  if (e.squash == Export::Squash::kAll) return Caller();
+CallerIds SquashCaller(const Export& e, const CallerIds& claimed, bool trusted_root) {
+  if (e.squash == Export::Squash::kAll) return CallerIds();
   const bool root = trusted_root || e.squash == Export::Squash::kNone;
   if (claimed.uid == 0 && root) return claimed;  // it could claim any other id as well
   const auto good_gid = [&](uint32_t gid) { return gid != 0 ? Believed(e.gids, gid) : root && Believed(e.gids, gid); };
-  if (claimed.uid == 0 || !Believed(e.uids, claimed.uid)) return Caller();
-  Caller out;
+  if (claimed.uid == 0 || !Believed(e.uids, claimed.uid)) return CallerIds();
+  CallerIds out;
   out.uid = claimed.uid;
   out.gid = good_gid(claimed.gid) ? claimed.gid : kNobody;
   std::copy_if(claimed.groups.begin(), claimed.groups.end(), std::back_inserter(out.groups), good_gid);

@@ -65,13 +65,13 @@ const Export* FindExport(const std::vector<Export>& exports, std::string_view pa
 bool IsExportPath(std::string_view path);
 
 // Who asks, as the client says.
-struct Caller {
+struct CallerIds {
   uint32_t uid = kNobody;
   uint32_t gid = kNobody;
   std::vector<uint32_t> groups;
-  bool operator==(const Caller&) const = default;
+  bool operator==(const CallerIds&) const = default;
 };
 // As whom it is treated.
-Caller SquashCaller(const Export& e, const Caller& claimed, bool trusted_root);
+CallerIds SquashCaller(const Export& e, const CallerIds& claimed, bool trusted_root);
 
 }  // namespace stria

@@ -91,21 +91,21 @@ TEST(Exports, TheNearestIsTaken) {
 }
 
 TEST(Exports, Squashing) {
-  const Caller root{0, 0, {0, 4}}, user{1000, 100, {100, 0, 6, 2000}};
+  const CallerIds root{0, 0, {0, 4}}, user{1000, 100, {100, 0, 6, 2000}};
   const Export plain = ParseExport("path=/").value();
-  EXPECT_EQ(SquashCaller(plain, root, false), Caller());
+  EXPECT_EQ(SquashCaller(plain, root, false), CallerIds());
   EXPECT_EQ(SquashCaller(plain, root, true), root);
-  EXPECT_EQ(SquashCaller(plain, user, false), (Caller{1000, 100, {100, 6, 2000}})) << "root's group is root's";
-  EXPECT_EQ(SquashCaller(plain, {1000, 0, {}}, false), (Caller{1000, kNobody, {}}));
+  EXPECT_EQ(SquashCaller(plain, user, false), (CallerIds{1000, 100, {100, 6, 2000}})) << "root's group is root's";
+  EXPECT_EQ(SquashCaller(plain, {1000, 0, {}}, false), (CallerIds{1000, kNobody, {}}));
   EXPECT_EQ(SquashCaller(ParseExport("path=/ squash=none").value(), root, false), root);
-  EXPECT_EQ(SquashCaller(ParseExport("path=/ squash=all").value(), root, true), Caller());
-  EXPECT_EQ(SquashCaller(ParseExport("path=/ squash=all").value(), user, false), Caller());
+  EXPECT_EQ(SquashCaller(ParseExport("path=/ squash=all").value(), root, true), CallerIds());
+  EXPECT_EQ(SquashCaller(ParseExport("path=/ squash=all").value(), user, false), CallerIds());
   const Export ranged = ParseExport("path=/ uids=1000-1999 gids=100,2000-2999").value();
-  EXPECT_EQ(SquashCaller(ranged, user, false), (Caller{1000, 100, {100, 2000}}));
-  EXPECT_EQ(SquashCaller(ranged, {999, 100, {100}}, false), Caller());
-  EXPECT_EQ(SquashCaller(ranged, {2000, 100, {100}}, false), Caller());
-  EXPECT_EQ(SquashCaller(ranged, {1999, 50, {50}}, false), (Caller{1999, kNobody, {}}));
-  EXPECT_EQ(SquashCaller(ranged, root, false), Caller());
+  EXPECT_EQ(SquashCaller(ranged, user, false), (CallerIds{1000, 100, {100, 2000}}));
+  EXPECT_EQ(SquashCaller(ranged, {999, 100, {100}}, false), CallerIds());
+  EXPECT_EQ(SquashCaller(ranged, {2000, 100, {100}}, false), CallerIds());
+  EXPECT_EQ(SquashCaller(ranged, {1999, 50, {50}}, false), (CallerIds{1999, kNobody, {}}));
+  EXPECT_EQ(SquashCaller(ranged, root, false), CallerIds());
 }
 
 TEST(InodeHandle, SipHashIsTheOneOfItsAuthors) {

@@ -51,7 +51,7 @@ class VfsInode {
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
   InodeAtime atime{ino};
 
-  // ---- Who uses it here. Changed by Files alone.
+  // ---- Who uses it here. Changed by FileCalls alone.
   uint32_t readers = 0;
   uint32_t writers = 0;
   uint32_t reading = 0;            // handles that may read, those of writers too

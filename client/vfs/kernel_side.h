@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "api/types.h"
@@ -19,6 +20,7 @@ class AttrView;
 class KernelView;
 class MetaSession;
 class NodeCache;
+struct VfsHandle;
 
 class KernelSide {
  public:
@@ -35,6 +37,12 @@ class KernelSide {
   // The same for what needs no cache.
   int64_t LeaseLeftNs() const;
   void SizeShown(InodeId ino, uint64_t size);  // the kernel is told of this size
+
+  // Of an open file, without a question to anybody.
+  static InodeId InodeOf(const VfsHandle& h);
+  static std::optional<uint32_t> ModeOf(const VfsHandle& h);  // nullopt: it has changed at the server
+  static uint64_t DataVersionOf(const VfsHandle& h);          // as last seen
+
   // Returns when the kernel has forgotten what attributes of it were shown until now.
   Task<void> ForgetShown(InodeId ino);
 

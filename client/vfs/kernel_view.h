@@ -12,7 +12,7 @@
 // Files that others have made longer: read(2) asks us for the size before it believes what the kernel has; sendfile, splice,
 // mappings and copy_file_range do not. So of a file that is open for reading here the kernel is told before the writer goes on.
 //
-// Called by: AttrView, AttrCalls, Files, Recalls, ComeBack, SessionEvents, KernelSide. Calls: the kernel, and
+// Called by: AttrView, AttrCalls, FileCalls, Recalls, ComeBack, SessionEvents, KernelSide. Calls: the kernel, and
 // KernelViewNeeds. Knows no other room.
 #pragma once
 

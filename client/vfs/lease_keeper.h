@@ -9,7 +9,7 @@
 //  - a grant of another session than the inode's is taken only after what the inode had of that one is dropped (ComeBack);
 //  - what is not held any more is given back until the server has said that it knows (ReleaseInode).
 //
-// Called by: calls of programs (Files, Reads, Ranges, Names). Calls: Inodes, Leases, Turns, AttrView, NodeCache, WriteBack,
+// Called by: calls of programs (FileCalls, Reads, Ranges, Names). Calls: Inodes, Leases, Turns, AttrView, NodeCache, WriteBack,
 // MadeAhead, Commits, ComeBack, the session.
 #pragma once
 

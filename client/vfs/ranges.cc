@@ -12,7 +12,7 @@ namespace stria {
 Ranges::Ranges(RangesRooms rooms, StripeIo io)
     : attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), turns_(rooms.turns), mappings_(rooms.mappings),
       write_back_(rooms.write_back), commits_(rooms.commits), keeper_(rooms.keeper), come_back_(rooms.come_back),
-      files_(rooms.files), reads_(rooms.reads), pool_(rooms.pool), session_(rooms.session), calls_(rooms.calls), io_(io) {}
+      file_calls_(rooms.file_calls), reads_(rooms.reads), pool_(rooms.pool), session_(rooms.session), calls_(rooms.calls), io_(io) {}
 
 void Ranges::RangeChanged(VfsInode& n, uint64_t offset, uint64_t length, const Attr& attr, CommitSeq seq,
                        uint64_t since) {
@@ -159,14 +159,14 @@ Task<Result<void>> Ranges::Gather(Caller who, InodeId ino, std::string text) {
   CO_ASSIGN_OR_RETURN(GatherRequest request, ParseGather(text));
   VfsHandle flags;
   flags.write = true;
-  CO_ASSIGN_OR_RETURN(const OpenedFile opened, co_await files_.Open(who, ino, /*truncate=*/false, std::move(flags)));
+  CO_ASSIGN_OR_RETURN(const OpenedFile opened, co_await file_calls_.Open(who, ino, /*truncate=*/false, std::move(flags)));
   const HoldForGather hold = [this, inode = opened.handle->inode]() -> Task<Result<std::unique_ptr<FileForGather>>> {
     auto file = std::make_unique<HeldForGather>(this, inode);
     CO_RETURN_IF_ERROR(co_await file->Begin());
     co_return std::unique_ptr<FileForGather>(std::move(file));
   };
   auto done = co_await GatherColumns(io_, std::move(request), hold);
-  CO_RETURN_IF_ERROR(co_await files_.Release(std::move(who), opened.handle));
+  CO_RETURN_IF_ERROR(co_await file_calls_.Release(std::move(who), opened.handle));
   co_return done;
 }
 

@@ -20,7 +20,7 @@
 #include "client/vfs/calls.h"
 #include "client/vfs/come_back.h"
 #include "client/vfs/commits.h"
-#include "client/vfs/files.h"
+#include "client/vfs/file_calls.h"
 #include "client/vfs/inodes.h"
 #include "client/vfs/lease_keeper.h"
 #include "client/vfs/leases.h"
@@ -45,7 +45,7 @@ struct RangesRooms {
   Commits& commits;
   LeaseKeeper& keeper;
   ComeBack& come_back;
-  Files& files;
+  FileCalls& file_calls;
   Reads& reads;
   StripePool& pool;
   MetaSession& session;
@@ -81,7 +81,7 @@ class Ranges {
   Commits& commits_;
   LeaseKeeper& keeper_;
   ComeBack& come_back_;
-  Files& files_;
+  FileCalls& file_calls_;
   Reads& reads_;
   StripePool& pool_;
   MetaSession& session_;

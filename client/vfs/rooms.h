@@ -17,7 +17,7 @@
 #include "client/vfs/come_back.h"
 #include "client/vfs/commits.h"
 #include "client/vfs/file_locks.h"
-#include "client/vfs/files.h"
+#include "client/vfs/file_calls.h"
 #include "client/vfs/inodes.h"
 #include "client/vfs/io_counters.h"
 #include "client/vfs/kernel.h"
@@ -107,7 +107,7 @@ class VfsRooms {
   AheadMaker ahead;
   AttrCalls attr_calls;
   Names names;
-  Files files;
+  FileCalls file_calls;
   Reads reads;
   Ranges ranges;
   Xattrs xattrs;

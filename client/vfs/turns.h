@@ -10,7 +10,7 @@
 //    of it;
 //  - nobody waits for longer than the timeout while servers do not answer; while they do, everything ends by itself.
 //
-// Called by: LeaseKeeper, Files, Ranges, AttrCalls; Recalls takes lease_mu. Calls nobody. Knows no other room.
+// Called by: LeaseKeeper, FileCalls, Ranges, AttrCalls; Recalls takes lease_mu. Calls nobody. Knows no other room.
 #pragma once
 
 #include <cstdint>

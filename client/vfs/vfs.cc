@@ -111,14 +111,14 @@ Task<Result<StatFsReply>> Vfs::StatFs(Caller who) {
 
 Task<Result<OpenedFile>> Vfs::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive, bool truncate,
                                  VfsHandle flags) {
-  return rooms_->files.Create(std::move(who), parent, std::move(name), mode, exclusive, truncate, std::move(flags));
+  return rooms_->file_calls.Create(std::move(who), parent, std::move(name), mode, exclusive, truncate, std::move(flags));
 }
 
 Task<Result<OpenedFile>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
   // A truncation that may have been done is not done again: others may have written since.
-  if (truncate) return rooms_->files.Open(std::move(who), ino, truncate, std::move(flags));
+  if (truncate) return rooms_->file_calls.Open(std::move(who), ino, truncate, std::move(flags));
   return InAnySession(rooms_->session(), [this, who = std::move(who), ino, flags = std::move(flags)] {
-    return rooms_->files.Open(who, ino, false, flags);
+    return rooms_->file_calls.Open(who, ino, false, flags);
   });
 }
 
@@ -131,23 +131,23 @@ Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {
 }
 
 Task<Result<uint64_t>> Vfs::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
-  return rooms_->files.Write(std::move(who), std::move(h), offset, std::move(bytes));
+  return rooms_->file_calls.Write(std::move(who), std::move(h), offset, std::move(bytes));
 }
 
 Task<Result<uint64_t>> Vfs::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
-  return rooms_->files.WritePages(std::move(h), offset, std::move(bytes));
+  return rooms_->file_calls.WritePages(std::move(h), offset, std::move(bytes));
 }
 
 Task<Result<void>> Vfs::Flush(Caller who, VfsHandlePtr h) {
-  return rooms_->files.Flush(std::move(who), std::move(h));
+  return rooms_->file_calls.Flush(std::move(who), std::move(h));
 }
 
 Task<Result<void>> Vfs::Fsync(Caller who, VfsHandlePtr h) {
-  return rooms_->files.Fsync(std::move(who), std::move(h));
+  return rooms_->file_calls.Fsync(std::move(who), std::move(h));
 }
 
 Task<Result<void>> Vfs::Release(Caller who, VfsHandlePtr h) {
-  return rooms_->files.Release(std::move(who), std::move(h));
+  return rooms_->file_calls.Release(std::move(who), std::move(h));
 }
 
 Task<Result<void>> Vfs::Punch(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool keep_size) {

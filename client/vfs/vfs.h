@@ -81,7 +81,7 @@ class Vfs {
   Task<Result<void>> RemoveXattr(Caller who, InodeId ino, std::string name);
   Task<Result<StatFsReply>> StatFs(Caller who);  // of a moment ago
 
-  // ---- Files (files.h, reads.h, ranges.h)
+  // ---- Files (file_calls.h, reads.h, ranges.h)
   Task<Result<Opened>> Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                               bool truncate, VfsHandle flags);
   Task<Result<Opened>> Open(Caller who, InodeId ino, bool truncate, VfsHandle flags);

@@ -10,7 +10,7 @@
 //  - bytes of all inodes are at most dirty_limit_bytes, and one write more; pages that the kernel must get rid of pass.
 //  - An inode that has dirty bytes or batches under way is in use.
 //
-// Called by: Commits, Files; ComeBack (LoseAll); calls that cut a file (Account). Calls: what stores and commits, through
+// Called by: Commits, FileCalls; ComeBack (LoseAll); calls that cut a file (Account). Calls: what stores and commits, through
 // WriteBackNeeds. Knows no other room.
 #pragma once
 

@@ -71,8 +71,8 @@ void AsExport(std::string_view s) {
   peer.address = "10.3.0.7:5";
   (void)FindExport({*e}, e->path, peer);
   // Nobody becomes root, or what is not believed.
-  const Caller c = SquashCaller(*e, {0, 0, {0}}, false);
-  if (e->squash != Export::Squash::kNone) Same(c == Caller());
+  const CallerIds c = SquashCaller(*e, {0, 0, {0}}, false);
+  if (e->squash != Export::Squash::kNone) Same(c == CallerIds());
 }
 void AsNetwork(std::string_view s) {
   const auto n = ParseNetwork(s);

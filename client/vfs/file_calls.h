@@ -33,8 +33,8 @@
 
 namespace stria {
 
-// All of them outlive Files.
-struct FilesRooms {
+// All of them outlive FileCalls.
+struct FileCallsRooms {
   Inodes& inodes;
   AttrView& attrs;
   NodeCache& nodes;
@@ -52,18 +52,18 @@ struct FilesRooms {
   CallList& calls;
 };
 
-struct FilesOptions {
+struct FileCallsOptions {
   bool sync_on_close = true;
   bool sync_writes = false;
 };
 
 // The methods are those of Vfs.
-class Files {
+class FileCalls {
  public:
   // `scope` outlives it and is cancelled before it goes.
-  Files(FilesOptions options, FilesRooms rooms, TaskScope& scope);
-  Files(const Files&) = delete;
-  Files& operator=(const Files&) = delete;
+  FileCalls(FileCallsOptions options, FileCallsRooms rooms, TaskScope& scope);
+  FileCalls(const FileCalls&) = delete;
+  FileCalls& operator=(const FileCalls&) = delete;
 
   Task<Result<OpenedFile>> Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive, bool truncate,
                                   VfsHandle flags);
@@ -93,7 +93,7 @@ class Files {
   MetaSession& session_;
   IoCounters& counters_;
   CallList& calls_;
-  const FilesOptions options_;
+  const FileCallsOptions options_;
   TaskScope& scope_;
 };
 

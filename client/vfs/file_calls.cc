@@ -1,4 +1,4 @@
-#include "client/vfs/files.h"
+#include "client/vfs/file_calls.h"
 
 #include <algorithm>
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace stria {
 
-Files::Files(FilesOptions options, FilesRooms rooms, TaskScope& scope)
+FileCalls::FileCalls(FileCallsOptions options, FileCallsRooms rooms, TaskScope& scope)
     : inodes_(rooms.inodes), attrs_(rooms.attrs), nodes_(rooms.nodes), leases_(rooms.leases), turns_(rooms.turns),
       kernel_view_(rooms.kernel_view), write_back_(rooms.write_back), made_ahead_(rooms.made_ahead), ahead_(rooms.ahead),
       commits_(rooms.commits), keeper_(rooms.keeper), come_back_(rooms.come_back), session_(rooms.session),
       counters_(rooms.counters), calls_(rooms.calls), options_(options), scope_(scope) {}
 
-OpenedFile Files::MakeHandle(const VfsInodePtr& inode, VfsHandle flags) {
+OpenedFile FileCalls::MakeHandle(const VfsInodePtr& inode, VfsHandle flags) {
   VfsInode& n = *inode;
   auto h = std::make_shared<VfsHandle>(std::move(flags));
   h->inode = inode;
@@ -42,7 +42,7 @@ OpenedFile Files::MakeHandle(const VfsInodePtr& inode, VfsHandle flags) {
   return out;
 }
 
-Task<Result<OpenedFile>> Files::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
+Task<Result<OpenedFile>> FileCalls::Create(Caller who, InodeId parent, std::string name, uint32_t mode, bool exclusive,
                                       bool truncate, VfsHandle flags) {
   const CallList::Call under_way(&calls_, "creation in directory", parent);
   if (name.size() > kMaxNameBytes) co_return Error(FsError::kNameTooLong);
@@ -107,7 +107,7 @@ Task<Result<OpenedFile>> Files::Create(Caller who, InodeId parent, std::string n
   co_return opened;
 }
 
-Task<Result<OpenedFile>> Files::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
+Task<Result<OpenedFile>> FileCalls::Open(Caller who, InodeId ino, bool truncate, VfsHandle flags) {
   const CallList::Call under_way(&calls_, "open of", ino);
   auto inode = inodes_.Of(ino);
   const bool for_write = flags.write;
@@ -122,7 +122,7 @@ Task<Result<OpenedFile>> Files::Open(Caller who, InodeId ino, bool truncate, Vfs
   co_return opened;
 }
 
-Task<Result<uint64_t>> Files::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+Task<Result<uint64_t>> FileCalls::WritePages(VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write of pages to", h->inode->ino);
   VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
@@ -139,7 +139,7 @@ Task<Result<uint64_t>> Files::WritePages(VfsHandlePtr h, uint64_t offset, Buffer
   co_return length;
 }
 
-Task<Result<uint64_t>> Files::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+Task<Result<uint64_t>> FileCalls::Write(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   const CallList::Call under_way(&calls_, "write to", h->inode->ino);
   VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
@@ -200,7 +200,7 @@ Task<Result<uint64_t>> Files::Write(Caller who, VfsHandlePtr h, uint64_t offset,
   co_return length;
 }
 
-Task<Result<uint64_t>> Files::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
+Task<Result<uint64_t>> FileCalls::WriteShared(Caller who, VfsHandlePtr h, uint64_t offset, Buffer bytes) {
   VfsInodePtr inode = h->inode;
   const Counted counted(&inode->shared_writes);
   AttrView::Resizing resizing(&attrs_, inode->ino);
@@ -234,18 +234,18 @@ Task<Result<uint64_t>> Files::WriteShared(Caller who, VfsHandlePtr h, uint64_t o
   co_return length;
 }
 
-Task<Result<void>> Files::Flush(Caller who, VfsHandlePtr h) {
+Task<Result<void>> FileCalls::Flush(Caller who, VfsHandlePtr h) {
   if (!h->write || !options_.sync_on_close) co_return Ok();
   co_return co_await Fsync(std::move(who), std::move(h));
 }
 
-Task<Result<void>> Files::Fsync(Caller who, VfsHandlePtr h) {
+Task<Result<void>> FileCalls::Fsync(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "fsync of", h->inode->ino);
   CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
   co_return co_await commits_.FlushInode(h->inode, true);
 }
 
-Task<Result<void>> Files::Release(Caller who, VfsHandlePtr h) {
+Task<Result<void>> FileCalls::Release(Caller who, VfsHandlePtr h) {
   const CallList::Call under_way(&calls_, "last close of", h->inode->ino);
   VfsInodePtr inode = std::move(h->inode);
   VfsInode& n = *inode;
