@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "client/fuse/fuse_adapter.h"
-#include "client/vfs/inode.h"
 
 namespace stria {
 namespace {
@@ -29,13 +28,13 @@ bool MustKillPrivileges(FuseAdapter& a, fuse_req_t req, bool kernel_says) {
 
 // A write may have to clear suid and sgid (MustKillPrivileges).
 Task<Result<void>> KillPrivilegesOf(FuseAdapter& a, const FuseFile& file, Caller who) {
-  const VfsInode& inode = *file.handle->inode;
-  uint32_t mode = inode.attr.mode;
-  if (inode.attr_stale) {
-    CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, inode.ino));
+  const InodeId ino = KernelSide::InodeOf(*file.handle);
+  std::optional<uint32_t> mode = KernelSide::ModeOf(*file.handle);
+  if (!mode) {
+    CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, ino));
     mode = now.attr.mode;
   }
-  co_return co_await KillPrivileges(a.vfs(), std::move(who), inode.ino, mode);
+  co_return co_await KillPrivileges(a.vfs(), std::move(who), ino, *mode);
 }
 // With fallocate and copy_file_range the kernel leaves this to the mount and does not name the caller: clears them for all but
 // root.
@@ -49,7 +48,7 @@ Task<Result<void>> KillPrivilegesOfUsers(FuseAdapter& a, const FuseFile& file, C
 // The file is the kernel's from here on, unless it does not want the answer any more. `as`: how it is open, if that is
 // decided and counted already.
 Task<void> GiveFile(FuseAdapter& a, FuseRequest* r, Vfs::Opened opened, bool created, int open_flags, std::optional<OpenedAs> as) {
-  const InodeId ino = opened.handle->inode->ino;
+  const InodeId ino = KernelSide::InodeOf(*opened.handle);
   if (!as && a.features().passthrough) as = co_await a.through().Enter(opened.handle, (open_flags & O_DIRECT) != 0);
   if (!as) as.emplace();
   if (as->mode == OpenMode::kBusy) {
@@ -127,7 +126,7 @@ Task<void> Release(FuseAdapter& a, FuseRequest* r, uint64_t fh) {
   // The kernel waits for nothing here; interrupted requests of the file may still run.
   r->Ok();
   if (!file) co_return;
-  a.through().Leave(file->handle->inode->ino, file->mode);  // the kernel has let go of it before it said so
+  a.through().Leave(KernelSide::InodeOf(*file->handle), file->mode);  // the kernel has let go of it before it said so
   while (file->running > 0) co_await file->idle.Wait();
   for (const auto& [kind, owner] : file->lock_owners) {
     co_await a.vfs().DropLocks(file->handle->inode, kind, owner);
@@ -259,7 +258,7 @@ void LlFsync(fuse_req_t req, fuse_ino_t node, int datasync, fuse_file_info* fi) 
 
 // Growth without bytes is a hole. Space is not set aside: stripes are placed when they are written.
 Task<Result<void>> GrowTo(FuseAdapter& a, FuseFile& file, uint64_t end) {
-  CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, file.handle->inode->ino));
+  CO_ASSIGN_OR_RETURN(const EntryOut now, co_await a.vfs().GetAttr(file.opener, KernelSide::InodeOf(*file.handle)));
   if (now.attr.size >= end) co_return Ok();
   co_return co_await a.vfs().Grow(file.opener, file.handle, end);
 }

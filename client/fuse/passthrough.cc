@@ -7,8 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "client/vfs/inode.h"
-
 namespace stria {
 namespace {
 
@@ -39,8 +37,8 @@ Passthrough::Passthrough(FindFile find, std::function<void(const std::string&)> 
 }
 
 Task<OpenedAs> Passthrough::Enter(VfsHandlePtr h, bool direct) {
-  const InodeId ino = h->inode->ino;
-  const auto version = [&h] { return h->inode->attr.data_version; };
+  const InodeId ino = KernelSide::InodeOf(*h);
+  const auto version = [&h] { return KernelSide::DataVersionOf(*h); };
   if (!h->write && h->page_cache && !direct && !refused_ && modes_.MayBegin(ino)) {
     const uint64_t before = version();
     const std::shared_ptr<const UniqueFd> file = co_await find_(h);
