@@ -11,16 +11,24 @@ namespace stria {
 
 namespace {
 
-// The commit to be replayed if the server loses it; 0 for replies that are durable or need no replay.
-// Allocations are not replayed: other stripes would come out of it (on_reclaimed tells the pool).
+// The commit to be replayed if the server loses it; 0 of replies that are durable or need no replay. Each type of reply says it for
+// itself: with a default, a new change would silently not be replayed.
 CommitSeq SeqOf(const NodeReply& r) { return r.seq; }
 CommitSeq SeqOf(const OpenReply& r) { return r.node.seq; }
 CommitSeq SeqOf(const XattrReply& r) { return r.seq; }
 CommitSeq SeqOf(const CommitReply& r) { return r.seq; }
-template <class Rep>
-CommitSeq SeqOf(const Rep&) {
-  return {};
-}
+CommitSeq SeqOf(const CloneReply&) { return {}; }     // durable before it is answered
+CommitSeq SeqOf(const LayoutReply&) { return {}; }    // the same
+CommitSeq SeqOf(const AllocateReply&) { return {}; }  // other stripes would come out of it (on_reclaimed tells the pool)
+CommitSeq SeqOf(const LockReply&) { return {}; }      // locks are claimed again
+CommitSeq SeqOf(const Empty&) { return {}; }          // what is open is claimed again; the rest changes nothing
+// These only read.
+CommitSeq SeqOf(const ReadLinkReply&) { return {}; }
+CommitSeq SeqOf(const PathsReply&) { return {}; }
+CommitSeq SeqOf(const ReadDirReply&) { return {}; }
+CommitSeq SeqOf(const StatFsReply&) { return {}; }
+CommitSeq SeqOf(const GetExtentsReply&) { return {}; }
+CommitSeq SeqOf(const ClusterMap&) { return {}; }
 
 // Of the file or directory that was changed; nullptr: the reply does not say.
 const Attr* AttrIn(const NodeReply& r) { return &r.attr; }
