@@ -94,7 +94,7 @@ Task<Result<OpenedFile>> FileCalls::Create(Caller who, InodeId parent, std::stri
   if (unseen) inode->in_kernel.NothingShown();
   if (reply->created) inode->in_kernel.Grew(Executor::Current().NowNs());
   if (!inode->attr_known) {
-    std::optional<Counted> opening(inode->lease.opening_count());
+    std::optional<InodeLease::Awaiting> opening(&inode->lease);
     const auto known = co_await keeper_.KnowAttr(inode);
     opening.reset();
     if (!known.ok()) {

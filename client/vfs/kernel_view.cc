@@ -17,7 +17,7 @@ bool InodeInKernel::OpenPages(uint64_t data_version) {
 }
 
 Task<void> KernelView::ForgetPages(InodeInKernelPtr of, uint64_t offset, uint64_t length) {
-  const Counted counted(of->forgetting_count());
+  const Counted counted(&of->forgetting_);
   needs_.pages_may_come();
   co_await kernel_.InvalidateInode(of->ino(), true, offset, length);
 }

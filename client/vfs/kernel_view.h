@@ -30,7 +30,9 @@
 
 namespace stria {
 
-// Only KernelView, and the rooms that answer the kernel, change it.
+// Others look. KernelView changes it; so do, by its methods, the rooms that show the kernel something (AttrView, AttrCalls,
+// FileCalls, Reads, AheadMaker), and those that know that what it has is old (Commits, Recalls, LeaseKeeper, Ranges, ComeBack,
+// SessionEvents).
 class InodeInKernel {
  public:
   explicit InodeInKernel(InodeId ino) : ino_(ino) {}
@@ -63,7 +65,6 @@ class InodeInKernel {
   // The kernel is being told to forget pages.
   bool forgetting() const { return forgetting_ > 0; }
   uint32_t forgetting_calls() const { return forgetting_; }
-  uint32_t* forgetting_count() { return &forgetting_; }  // for KernelView
 
   // ---- Attributes.
   // The kernel was given some to keep, of this version of the inode.
@@ -85,6 +86,7 @@ class InodeInKernel {
   bool GrewSince(int64_t ns) const { return grew_ns_ && ns < *grew_ns_; }
 
  private:
+  friend class KernelView;  // the same room
   const InodeId ino_;
   uint32_t cached_opens_ = 0;
   uint64_t pages_version_ = 0;  // data_version that the kernel's pages show; 0 none

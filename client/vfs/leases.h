@@ -12,8 +12,8 @@
 //  - what the server may believe is held here, and is not, is owed until the server has said that it knows. Meanwhile the inode is
 //    in use.
 //
-// Called by: LeaseKeeper, Recalls, ComeBack, SessionEvents; others ask it who holds what (Holds). Calls: the server, through
-// LeasesNeeds. Knows no other room.
+// Called by: LeaseKeeper, Recalls, ComeBack, SessionEvents, FileCalls (a Create); others ask it who holds what (Holds). An inode's
+// part (InodeLease) AheadMaker and Commits change too. Calls: the server, through LeasesNeeds. Knows no other room.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,12 @@
 #include <utility>
 
 #include "api/meta_api.h"
+#include "client/vfs/counted.h"
 #include "common/exec/task.h"
 
 namespace stria {
 
-// Others look; the rooms that call Leases tell it what has become of a lease.
+// Others look; the rooms that call Leases, AheadMaker and Commits tell it what has become of a lease.
 class InodeLease {
  public:
   explicit InodeLease(InodeId ino) : ino_(ino) {}
@@ -89,7 +90,14 @@ class InodeLease {
   void Claim(bool claimed) { claimed_ = claimed; }
   bool TakeClaim() { return std::exchange(claimed_, false); }
 
-  uint32_t* opening_count() { return &opening_; }
+  // While it lives, an answer that the inode needs is under way; it keeps the inode in use as an Open does.
+  class Awaiting {
+   public:
+    explicit Awaiting(InodeLease* of) : counted_(&of->opening_) {}
+
+   private:
+    const Counted counted_;
+  };
 
  private:
   friend class Leases;  // the same room

@@ -12,11 +12,6 @@ namespace {
 constexpr uint32_t kMaxBatchJumps = 512;     // of one batch: its commit fits into one transaction
 constexpr size_t kMaxBatchPieces = 16'384;  // of one batch, in memory
 
-Task<bool> BatchDone(InodeWritesPtr writes) {
-  co_await writes->state().batch_done.Wait();
-  co_return true;
-}
-
 }  // namespace
 
 WriteBackPause::WriteBackPause(InodeWritesPtr writes) : writes_(std::move(writes)) {
@@ -35,6 +30,11 @@ Task<void> WriteBackPause::Begin() {
 
 bool WriteBack::InlineRefused(FsError e) {
   return e == FsError::kTooBig || e == FsError::kQuota || e == FsError::kNoSpace;
+}
+
+Task<bool> WriteBack::BatchDone(InodeWritesPtr writes) {
+  co_await writes->state().batch_done.Wait();
+  co_return true;
 }
 
 void WriteBack::Account(InodeWrites& writes) {

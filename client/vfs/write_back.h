@@ -80,9 +80,11 @@ class InodeWrites {
   // Whoever waits for a batch looks again.
   void Wake() { s_.batch_done.Pulse(); }
 
-  InodeWritesState& state() { return s_; }  // for WriteBack and WriteBackPause
-
  private:
+  friend class WriteBack;  // the same room
+  friend class WriteBackPause;
+  InodeWritesState& state() { return s_; }
+
   const InodeId ino_;
   InodeWritesState s_;
 };
@@ -160,6 +162,7 @@ class WriteBack {
 
  private:
   Task<bool> Fell();
+  static Task<bool> BatchDone(InodeWritesPtr writes);
   Task<Result<void>> StoreAndCommit(InodeWritesPtr writes, const DirtyBuffer::Batch& batch, uint64_t era);
   Task<void> RunBatch(InodeWritesPtr writes, DirtyBuffer::Batch batch, uint64_t era);
 

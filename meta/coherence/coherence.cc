@@ -25,11 +25,11 @@ Coherence::Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& o
       ended_(std::move(ended)),
       sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); }),
       notices_(core, &sessions_, options.max_interests, options.answer_timeout_ns,
-               [this](InodeId ino) { return leases_.table().HoldersExcept(SessionId(), ino); }),
-      leases_(core, cleaner, &sessions_, &notices_) {}
+               [this](InodeId ino) { return grants_.table().HoldersExcept(SessionId(), ino); }),
+      grants_(core, cleaner, &sessions_, &notices_) {}
 
 Result<void> Coherence::Load(Txn& txn) {
-  sessions_.table().SetTerm(core_->term());
+  sessions_.table_.SetTerm(core_->term());
   return sessions_.Load(txn, [this](SessionId s) { cleaner_->NoteEnded(s); });
 }
 
@@ -40,7 +40,7 @@ void Coherence::Tick() {
   for (SessionId s : sessions_.table().Forgotten(core_->Now())) Fence(s, "it has been away for too long, or too many are");
   // Sessions that renew their lease and do not answer.
   std::set<SessionId> silent = sessions_.Deaf(core_->Now() - answer_timeout_ns_);
-  silent.merge(leases_.Silent(core_->Now() - answer_timeout_ns_));
+  silent.merge(grants_.Silent(core_->Now() - answer_timeout_ns_));
   for (SessionId s : silent) Lapse(s, "it renews its lease but does not answer recalls or take events");
 }
 
@@ -70,8 +70,8 @@ OpCtx Coherence::NamesCtx(const OpHeader& h) {
 
 std::string Coherence::ProofOfOpen(const OpHeader& h, InodeId ino) const {
   uint8_t rights = h.opened.empty() ? 0 : Proved(h.session, h.opened, ino);
-  if (leases_.table().IsReader(h.session, ino)) rights |= kOpenRead;
-  if (leases_.table().IsWriter(h.session, ino)) rights |= kOpenWrite;
+  if (grants_.table().IsReader(h.session, ino)) rights |= kOpenRead;
+  if (grants_.table().IsWriter(h.session, ino)) rights |= kOpenWrite;
   return ProofOf(h, ino, 1, rights);
 }
 
@@ -95,7 +95,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
   const SessionId s = r.header.session;
   if (s && sessions_.table().Check(s, r.header.epoch).ok()) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
-    const bool first = sessions_.table().Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, core_->Now());
+    const bool first = sessions_.table_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, core_->Now());
     const std::string_view refused = first ? ReclaimHeld(r) : "";
     sessions_.NoteReclaimed();
     if (refused.empty()) {
@@ -126,11 +126,11 @@ std::string_view Coherence::ReclaimFiles(const OpenSessionRequest& r, std::set<I
     if ((rights & (h.for_write ? kOpenWrite : kOpenRead | kOpenWrite)) == 0) return "it claims what it was not given";
     held->insert(h.ino);
     if (h.lease == LeaseMode::kNone) {
-      leases_.TakeUp(s, h.ino, h.for_write);
-    } else if (!leases_.Reclaim(s, h.ino, h.lease, h.for_write)) {
+      grants_.TakeUp(s, h.ino, h.for_write);
+    } else if (!grants_.Reclaim(s, h.ino, h.lease, h.for_write)) {
       return kConflict;
     }
-    if ((rights & kOpenRead) != 0) leases_.NoteReader(s, h.ino);
+    if ((rights & kOpenRead) != 0) grants_.NoteReader(s, h.ino);
     if (h.lease == LeaseMode::kNone) continue;
     // It may show what it has read of it, and is told of changes as before.
     cache.Attr(h.ino).Data(h.ino);
@@ -181,7 +181,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
         CO_ASSIGN_OR_RETURN(const CommitSeq seq, core_->Commit(txn));
         opened = record.id;
         sessions_.BeginPolls(record.id);
-        sessions_.table().Open(std::move(record), nonce, seq, core_->Now());
+        sessions_.table_.Open(std::move(record), nonce, seq, core_->Now());
       } else if (id.code() != FsError::kRetryLater) {
         co_return id.error();
       }
@@ -198,7 +198,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
 
 Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
   RETURN_IF_ERROR(core_->CheckHeader(r.header));
-  SessionTable& table = sessions_.table();
+  SessionTable& table = sessions_.table_;
   const SessionId s = r.header.session;
   if (Error e = table.Check(s, r.header.epoch); !e.ok()) return e;
   RenewReply reply;
@@ -226,8 +226,8 @@ void Coherence::Fence(SessionId s, std::string_view why) {
   if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
   else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
   std::vector<InodeId> open = lapsed_.Drop(s);
-  for (InodeId ino : leases_.Drop(s)) open.push_back(ino);
-  sessions_.table().Remove(s);
+  for (InodeId ino : grants_.Drop(s)) open.push_back(ino);
+  sessions_.table_.Remove(s);
   ForgetHeld(s);
   sessions_.NoteReclaimed();
   ended_(s);

@@ -1,5 +1,5 @@
 // Coherence: many clients cache the same files, and each sees what the others have done. This room is about who they are
-// (sessions.h), what they may have cached (notices.h), what they may do without asking (leases.h), and their file locks. What
+// (sessions.h), what they may have cached (notices.h), what they may do without asking (grants.h), and their file locks. What
 // concerns all of these at once is here: sessions that begin, lapse, come back and end.
 //
 // Owns: the parts above, file locks (meta/session/lock_table.h), what lapsed sessions had (lapsed_sessions.h), and which inodes
@@ -16,7 +16,10 @@
 //    be kept from others until then; and it holds after a restart of the server as well;
 //  - locks: those that nobody else has had since.
 //
-// Called by handlers of files, and by the server's clock. Sees the core and its cleaner.
+// Invariant: others are granted nothing that a session held before that session has lapsed or ended, in the store as well; and
+// what it asked for under an older epoch is not carried out.
+//
+// Called by handlers of files, MetaServer (the calls about sessions, and its clock) and AdminCalls. Sees the core and its cleaner.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +63,8 @@ class Coherence {
   const Sessions& sessions() const { return sessions_; }
   Notices& notices() { return notices_; }
   const Notices& notices() const { return notices_; }
-  Grants& leases() { return leases_; }
-  const Grants& leases() const { return leases_; }
+  Grants& grants() { return grants_; }
+  const Grants& grants() const { return grants_; }
   const LockTable& locks() const { return locks_; }
 
   // ---- Sessions ----
@@ -77,7 +80,7 @@ class Coherence {
   // is somebody.
   template <class F>
   Result<void> CheckBeforeRecall(const OpHeader& h, InodeId ino, F op);
-  bool IsOpen(InodeId ino) const { return leases_.table().IsOpen(ino) || lapsed_.IsOpen(ino); }
+  bool IsOpen(InodeId ino) const { return grants_.table().IsOpen(ino) || lapsed_.IsOpen(ino); }
   bool IsWanted(InodeId ino) const { return lookups_.ByAnother(SessionId(), ino, core_->Now()); }
   void NoteLookup(SessionId s, InodeId ino) { lookups_.Note(s, ino, core_->Now()); }
 
@@ -89,7 +92,7 @@ class Coherence {
   std::string ProofOfOpen(const OpHeader& h, InodeId ino) const;  // as it is now, and as h.opened says
 
   // ---- File locks ----
-  // Carries out what is asked for. Whom it makes room for is not told yet: TellLocksFree(notices), which can fence sessions.
+  // Carries out what is asked for. Whom it makes room for is not told yet: TellLocksFree(notices), by which sessions can lapse.
   LockTable::Answer Lock(SessionId s, const LockRequest& r);
   void TellLocksFree(const std::vector<LockNotice>& notices);
 
@@ -102,7 +105,7 @@ class Coherence {
       return of_->IsOpen(ino) || of_->lookups_.ByAnother(asks, ino, of_->core_->Now());
     }
     bool HasOpen(SessionId s, InodeId ino, bool for_write) const override {
-      const LeaseTable& t = of_->leases_.table();
+      const LeaseTable& t = of_->grants_.table();
       return for_write ? t.IsWriter(s, ino) : t.IsReader(s, ino);
     }
     bool HadOpen(SessionId s, InodeId ino, bool for_write, std::string_view proof) const override {
@@ -132,7 +135,7 @@ class Coherence {
   const Ended ended_;
   Sessions sessions_;
   Notices notices_;
-  Grants leases_;
+  Grants grants_;
   LockTable locks_;
   LapsedSessions lapsed_;
   std::map<SessionId, std::vector<NotTaken>> not_taken_;  // of the last time that it came back
@@ -142,7 +145,7 @@ class Coherence {
 
 template <class F>
 Result<void> Coherence::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) {
-  if (!leases_.table().DirtyHolder(h.session, ino)) return Ok();
+  if (!grants_.table().DirtyHolder(h.session, ino)) return Ok();
   Touched touched;
   Txn txn(core_->store());  // dropped
   const auto done = op(txn, Ctx(h, &touched));

@@ -65,7 +65,7 @@ class CoherenceTest : public CoreTest, public CleanerHost {
     ex.RunFor(kMillisecond);
   }
   Result<LeaseMode> Acquire(const OpHeader& h, InodeId ino, bool for_write) {
-    return RunSim(ex, coherence->leases().Acquire(h, ino, for_write, true));
+    return RunSim(ex, coherence->grants().Acquire(h, ino, for_write, true));
   }
   static Task<bool> Announce(Notices* n, SessionId from, Touched touched) {
     co_await n->Announce(from, touched, {});
@@ -84,7 +84,7 @@ TEST_F(CoherenceTest, ASecondWriterWaitsForTheRecallOfTheFirst) {
   const OpHeader a = Open(1), b = Open(2);
   EXPECT_EQ(Acquire(a, kFile, true).value(), LeaseMode::kExclusive);
   std::optional<Result<LeaseMode>> got;
-  Call(coherence->leases().Acquire(b, kFile, true, true), &got);
+  Call(coherence->grants().Acquire(b, kFile, true, true), &got);
   EXPECT_FALSE(got);
   EXPECT_EQ(coherence->notices().waits().all().size(), 1u);
   const std::vector<SessionEvent> told = Poll(a);
@@ -95,12 +95,12 @@ TEST_F(CoherenceTest, ASecondWriterWaitsForTheRecallOfTheFirst) {
   done.ino = kFile;
   done.lease = told[0].lease;
   done.event_seq = told[0].seq;
-  ASSERT_TRUE(coherence->leases().Done(done).ok());
+  ASSERT_TRUE(coherence->grants().Done(done).ok());
   ex.RunFor(kMillisecond);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->value(), LeaseMode::kShared);
   EXPECT_TRUE(coherence->notices().waits().all().empty());
-  EXPECT_EQ(coherence->leases().table().CheckInvariants(), "");
+  EXPECT_EQ(coherence->grants().table().CheckInvariants(), "");
 }
 
 TEST_F(CoherenceTest, AChangeWaitsUntilWhoCachedItHasForgottenIt) {
@@ -133,17 +133,17 @@ TEST_F(CoherenceTest, ALeaseThatOthersAreBeingToldOfIsNotYetAlone) {
   const OpHeader a = Open(1), b = Open(2);
   coherence->notices().MayCache(a.session).Attr(kFile);
   std::optional<Result<LeaseMode>> got;
-  Call(coherence->leases().Acquire(b, kFile, true, true), &got);
+  Call(coherence->grants().Acquire(b, kFile, true, true), &got);
   EXPECT_FALSE(got);
-  EXPECT_EQ(coherence->leases().table().ModeOf(b.session, kFile), LeaseMode::kExclusive) << "decided";
-  EXPECT_FALSE(coherence->leases().HasAlone(b.session, kFile)) << "a may still show what it cached";
+  EXPECT_EQ(coherence->grants().table().ModeOf(b.session, kFile), LeaseMode::kExclusive) << "decided";
+  EXPECT_FALSE(coherence->grants().HasAlone(b.session, kFile)) << "a may still show what it cached";
   const std::vector<SessionEvent> told = Poll(a);
   ASSERT_EQ(told.size(), 1u);
   Poll(a, told[0].seq);
   ex.RunFor(kSecond);
   ASSERT_TRUE(got);
-  EXPECT_TRUE(coherence->leases().HasAlone(b.session, kFile));
-  EXPECT_FALSE(coherence->leases().HasAlone(a.session, kFile));
+  EXPECT_TRUE(coherence->grants().HasAlone(b.session, kFile));
+  EXPECT_FALSE(coherence->grants().HasAlone(a.session, kFile));
 }
 
 TEST_F(CoherenceTest, WhoDoesNotAnswerLosesWhatItHoldsAndNoMore) {
@@ -172,13 +172,13 @@ TEST_F(CoherenceTest, ASessionThatLapsedComesBackUnderANewEpochWithoutLeases) {
   Begin();
   const OpHeader a = Open(1);
   ASSERT_TRUE(Acquire(a, kRootInode, false).ok());
-  coherence->leases().NoteReader(a.session, kRootInode);
+  coherence->grants().NoteReader(a.session, kRootInode);
   const std::string proof = coherence->ProofOfOpen(a, kRootInode);
   ex.RunFor(60 * kSecond);
   coherence->Tick();
   ASSERT_TRUE(coherence->sessions().table().IsLapsed(a.session));
   EXPECT_TRUE(coherence->IsOpen(kRootInode));  // it is not freed
-  EXPECT_EQ(coherence->leases().table().ModeOf(a.session, kRootInode), LeaseMode::kNone);
+  EXPECT_EQ(coherence->grants().table().ModeOf(a.session, kRootInode), LeaseMode::kNone);
   OpenSessionRequest r;
   r.header = a;
   r.client_uuid = Uuid{77, 1};
@@ -196,7 +196,7 @@ TEST_F(CoherenceTest, ASessionThatLapsedComesBackUnderANewEpochWithoutLeases) {
   EXPECT_NE(back.epoch, a.epoch);
   ASSERT_EQ(back.not_taken.size(), 1u);
   EXPECT_EQ(back.not_taken[0].ino, kFile);
-  EXPECT_TRUE(coherence->leases().table().IsOpenBy(a.session, kRootInode));
+  EXPECT_TRUE(coherence->grants().table().IsOpenBy(a.session, kRootInode));
   EXPECT_EQ(coherence->sessions().CheckSession(a).code(), FsError::kRetryLater);  // asked before
 }
 
@@ -204,20 +204,20 @@ TEST_F(CoherenceTest, ADirectoryThatOneHasToItselfIsRecalledForAVisit) {
   Begin();
   const OpHeader a = Open(1), b = Open(2);
   bool had = true;
-  ASSERT_TRUE(coherence->leases().TakeAlone(a, kRootInode, &had));
+  ASSERT_TRUE(coherence->grants().TakeAlone(a, kRootInode, &had));
   EXPECT_FALSE(had);
   {
     std::optional<Result<Grants::DirVisit>> visit;
-    Call(coherence->leases().Visit(b, kRootInode), &visit);
+    Call(coherence->grants().Visit(b, kRootInode), &visit);
     EXPECT_FALSE(visit);
-    EXPECT_TRUE(coherence->leases().OthersVisit(kRootInode, a.session));
+    EXPECT_TRUE(coherence->grants().OthersVisit(kRootInode, a.session));
     ASSERT_EQ(Poll(a).size(), 1u);
-    coherence->leases().GiveBack(a, kRootInode);
+    coherence->grants().GiveBack(a, kRootInode);
     ex.RunFor(kMillisecond);
     ASSERT_TRUE(visit);
     EXPECT_TRUE(visit->ok());
   }
-  EXPECT_FALSE(coherence->leases().OthersVisit(kRootInode, a.session));
+  EXPECT_FALSE(coherence->grants().OthersVisit(kRootInode, a.session));
 }
 
 TEST_F(CoherenceTest, AfterARestartCallsWaitUntilAllHaveReclaimed) {
@@ -238,7 +238,7 @@ TEST_F(CoherenceTest, AfterARestartCallsWaitUntilAllHaveReclaimed) {
   held.for_write = true;
   r.held = {held};
   EXPECT_TRUE(RunSim(ex, coherence->OpenSession(r)).value().reclaimed);
-  EXPECT_EQ(coherence->leases().table().ModeOf(a.session, kRootInode), LeaseMode::kExclusive);
+  EXPECT_EQ(coherence->grants().table().ModeOf(a.session, kRootInode), LeaseMode::kExclusive);
   std::optional<Result<void>> gated;
   Call(coherence->sessions().Gate(a), &gated);
   EXPECT_FALSE(gated);  // the other has said nothing

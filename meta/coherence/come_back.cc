@@ -11,7 +11,7 @@ namespace stria {
 void Coherence::ForgetHeld(SessionId s) {
   notices_.Drop(s);
   sessions_.ForgetEvents(s);
-  leases_.ForgetDemands(s);
+  grants_.ForgetDemands(s);
 }
 
 void Coherence::Lapse(SessionId s, std::string_view why) {
@@ -21,12 +21,12 @@ void Coherence::Lapse(SessionId s, std::string_view why) {
   LogWarning("session {} ({}) has lapsed: {}. Others may have what it held; if it is heard within {} s it goes on", s,
              found->client, why, sessions_.table().remember_ns() / kSecond);
   const bool known = !sessions_.table().IsUnclaimed(s);
-  if (known) lapsed_.Add(s, leases_.table().OpenBy(s), locks_.LocksOf(s));
-  for (InodeId ino : leases_.Drop(s)) cleaner_->ReapIfUnused(ino);
+  if (known) lapsed_.Add(s, grants_.table().OpenBy(s), locks_.LocksOf(s));
+  for (InodeId ino : grants_.Drop(s)) cleaner_->ReapIfUnused(ino);
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
   ForgetHeld(s);
   not_taken_.erase(s);
-  sessions_.table().Lapse(s, core_->Now());
+  sessions_.table_.Lapse(s, core_->Now());
   Txn txn(core_->store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
   (void)core_->Commit(txn);
@@ -55,7 +55,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
     if (sessions_.table().Exists(s)) Lapse(s, "it has not heard that it was taken back");
     if (!sessions_.table().IsLapsed(s)) co_return sessions_.table().Gone(s);
     const int64_t away_ns = sessions_.table().AwayNs(s, core_->Now());
-    sessions_.table().ComeBack(s, r.header.acked_below, r.header.trace_id, core_->Now());
+    sessions_.table_.ComeBack(s, r.header.acked_below, r.header.trace_id, core_->Now());
     Txn txn(core_->store());
     txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
     CO_RETURN_IF_ERROR(core_->Commit(txn));
@@ -90,8 +90,8 @@ std::vector<NotTaken> Coherence::TakeUp(const OpenSessionRequest& r) {
       lost.push_back({h.ino, false});
       continue;
     }
-    leases_.TakeUp(s, h.ino, h.for_write && *writes && (rights & kOpenWrite) != 0);
-    if ((rights & kOpenRead) != 0) leases_.NoteReader(s, h.ino);
+    grants_.TakeUp(s, h.ino, h.for_write && *writes && (rights & kOpenWrite) != 0);
+    if ((rights & kOpenRead) != 0) grants_.NoteReader(s, h.ino);
   }
   for (const FileLock& l : r.locks) {
     const bool valid = l.type != LockType::kNone && l.first <= l.last && l.last <= kLockToEnd;

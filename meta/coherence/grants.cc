@@ -24,7 +24,7 @@ class Telling {
 }  // namespace
 
 bool Grants::PushDemands(const std::vector<LeaseDemand>& demands) {
-  bool fenced = false;
+  bool not_taken = false;
   for (const LeaseDemand& d : demands) {
     SessionEvent e;
     e.kind = d.kind;
@@ -32,13 +32,13 @@ bool Grants::PushDemands(const std::vector<LeaseDemand>& demands) {
     e.lease = d.to;
     const uint64_t event = sessions_->Push(d.session, std::move(e));
     if (event == 0) {
-      fenced = true;
+      not_taken = true;
       continue;
     }
     table_.NoteDemand(d, event);
     demands_[{d.session, event}] = {d.ino, core_->Now()};
   }
-  return fenced;
+  return not_taken;
 }
 
 Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for_write, bool data) {
@@ -57,12 +57,12 @@ Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for
       cleaner_->ReapIfUnused(ino);
       co_return Error(FsError::kRetryLater, "the file was released by a later call");
     }
-    const bool fenced = PushDemands(o.demands);
+    const bool not_taken = PushDemands(o.demands);
     if (o.granted) {
       mode = o.mode;
       break;
     }
-    if (fenced) continue;
+    if (not_taken) continue;
     if (core_->Now() >= deadline_ns || core_->HasFailed()) {
       table_.AbandonOpen(s, ino);
       cleaner_->ReapIfUnused(ino);
@@ -132,14 +132,14 @@ void Grants::OpenAsMade(const OpHeader& h, InodeId made) {
   table_.NoteReader(h.session, made);
 }
 
-Grants::DirVisit::DirVisit(Grants* leases, SessionId s, InodeId dir) : leases_(leases), key_(dir, s) {
-  ++leases_->visits_[key_];
+Grants::DirVisit::DirVisit(Grants* grants, SessionId s, InodeId dir) : grants_(grants), key_(dir, s) {
+  ++grants_->visits_[key_];
 }
 
 Grants::DirVisit::~DirVisit() {
-  if (leases_ == nullptr) return;
-  auto it = leases_->visits_.find(key_);
-  if (--it->second == 0) leases_->visits_.erase(it);
+  if (grants_ == nullptr) return;
+  auto it = grants_->visits_.find(key_);
+  if (--it->second == 0) grants_->visits_.erase(it);
 }
 
 Task<Result<Grants::DirVisit>> Grants::Visit(const OpHeader& h, InodeId dir) {

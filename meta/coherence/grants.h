@@ -69,13 +69,13 @@ class Grants {
   // While it lives, no session but its own is given the directory.
   class DirVisit {
    public:
-    DirVisit(Grants* leases, SessionId s, InodeId dir);
-    DirVisit(DirVisit&& o) noexcept : leases_(std::exchange(o.leases_, nullptr)), key_(o.key_) {}
+    DirVisit(Grants* grants, SessionId s, InodeId dir);
+    DirVisit(DirVisit&& o) noexcept : grants_(std::exchange(o.grants_, nullptr)), key_(o.key_) {}
     DirVisit& operator=(DirVisit&&) = delete;
     ~DirVisit();
 
    private:
-    Grants* leases_;
+    Grants* grants_;
     const std::pair<InodeId, SessionId> key_;
   };
   // To be kept by whoever reads or changes names of the directory, or what is inherited or permitted in it, from before

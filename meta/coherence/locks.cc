@@ -25,7 +25,7 @@ void Coherence::TellLocksFree(const std::vector<LockNotice>& notices) {
     e.kind = SessionEvent::Kind::kLockFree;
     e.ino = n.ino;
     e.ticket = n.ticket;
-    sessions_.Push(n.session, std::move(e));  // who cannot be told is fenced, and waits no more
+    sessions_.Push(n.session, std::move(e));  // a session that cannot be told lapses, and waits no more
   }
 }
 

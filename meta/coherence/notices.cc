@@ -22,7 +22,7 @@ void Notices::Push(const std::vector<InterestTable::Notice>& notices, Acks* acks
 
 Task<void> Notices::WaitAcks(Acks acks, SessionId asks, InodeId ino, WaitList::For why) {
   std::optional<WaitList::Wait> wait;
-  // Who does not answer is fenced by its lease or by FenceSilent, so this ends.
+  // A session that does not answer lapses, by its lease or as silent (Coherence::Tick), so this ends.
   while (!core_->HasFailed()) {
     acks.erase(std::remove_if(acks.begin(), acks.end(),
                               [&](const auto& a) { return sessions_->table().Acked(a.first, a.second); }),

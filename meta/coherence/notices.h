@@ -8,7 +8,8 @@
 // from us never finds afterwards, in somebody's cache, that it has not happened. No change is answered before notices of
 // evictions, which stand in the same queues.
 //
-// Called by leases, and by handlers of files. Sees sessions and the core.
+// Called by Grants, Coherence, AdminCalls and handlers of files; through MetaServer by the keepers and the cleaner.
+// Sees sessions and the core.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ class Notices {
     std::vector<InterestTable::Notice> evicted_;
   };
   Caching MayCache(SessionId s) { return Caching(this, s); }
-  // What may be cached is bounded: for what one reads others have to forget something, who are fenced when their queues
+  // What may be cached is bounded: for what one reads others have to forget something, and they lapse when their queues
   // are full. So nobody reads faster than they can. To be followed by the noting without another await. Not for what a
   // kernel may need to read a page (attributes, mappings): forgetting that page waits for it.
   Task<void> WaitEvictions();

@@ -43,8 +43,9 @@ class Sessions {
   void Excuse(int64_t ns) { table_.Excuse(ns); }
 
   const SessionTable& table() const { return table_; }
-  // For Coherence, which opens and ends them, and for exactly-once runs.
-  SessionTable& table() { return table_; }
+  // For exactly-once runs (OpRuns), which note in it what they do.
+  OnceOps& ops(SessionId s) { return table_.ops(s); }
+  OnceOps* FindOps(SessionId s) { return table_.FindOps(s); }
   const CallerOptions& callers() const { return callers_; }
   size_t max_events() const { return options_.max_events; }
 
@@ -86,6 +87,7 @@ class Sessions {
   void ForgetEvents(SessionId s) { oldest_event_.erase(s); }
 
  private:
+  friend class Coherence;  // opens and ends sessions: the same room
   bool Recovers(const OpHeader& h) const;
   uint64_t ReplayOrder(const OpHeader& h) const;
 

@@ -15,7 +15,7 @@ Task<Result<std::optional<Grants::DirVisit>>> Files::VisitIfDir(const OpHeader& 
     is_dir = found.ok() && found->attr.type == FileType::kDirectory;
   }
   if (!is_dir) co_return std::optional<Grants::DirVisit>();
-  CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await leases_->Visit(h, ino));
+  CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await grants_->Visit(h, ino));
   co_return std::optional<Grants::DirVisit>(std::move(visit));
 }
 
@@ -25,7 +25,7 @@ Task<Result<std::optional<Grants::DirVisit>>> Files::VisitNamedDir(
     const InodeId there = DirNamed(h, parent, name);
     if (!there) co_return std::optional<Grants::DirVisit>();
     CO_RETURN_IF_ERROR(may(there));
-    CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await leases_->Visit(h, there));
+    CO_ASSIGN_OR_RETURN(Grants::DirVisit visit, co_await grants_->Visit(h, there));
     // Meanwhile the name may have become another's.
     if (DirNamed(h, parent, name) == there) co_return std::optional<Grants::DirVisit>(std::move(visit));
     if (core_->Now() >= core_->DeadlineOf(h)) co_return Error(FsError::kDeadline, "the name changes all the time");
@@ -47,9 +47,9 @@ Task<void> Files::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenRe
   // Whom root is squashed to the client does not know.
   if (!reply->created || sessions_->callers().root_squash || !sessions_->table().Exists(s)) co_return;
   if (!RoomToGrow(core_->room())) co_return;  // what was made beforehand could not be kept
-  if (leases_->OthersVisit(dir, s) || notices_->OthersKnowNames(dir, s)) co_return;
+  if (grants_->OthersVisit(dir, s) || notices_->OthersKnowNames(dir, s)) co_return;
   if (notices_->HasUntoldNames(dir)) co_return;
-  if (leases_->table().IsOpen(dir) && !leases_->table().IsOpenBy(s, dir)) co_return;
+  if (grants_->table().IsOpen(dir) && !grants_->table().IsOpenBy(s, dir)) co_return;
   {
     // Files that are made there inherit it.
     Txn txn(core_->store());
@@ -59,7 +59,7 @@ Task<void> Files::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenRe
     if (!layout.ok() || layout->layout != reply->layout) co_return;
   }
   bool had = false;
-  if (!leases_->TakeAlone(h, dir, &had)) co_return;
+  if (!grants_->TakeAlone(h, dir, &had)) co_return;
   reply->alone = reply->sets = true;
   reply->alone_proof = coherence_->ProofOf(h, dir, 1, kOpenWrite);
   if (r.numbers > 0) {
@@ -112,10 +112,10 @@ Task<Result<void>> Files::AnnounceMade(const CommitRequest& r, const Touched& to
   const SessionId s = r.header.session;
   const InodeId dir = r.make->parent;
   numbers_.Used(s, r.ino);
-  leases_->OpenAsMade(r.header, r.ino);
+  grants_->OpenAsMade(r.header, r.ino);
   notices_->MayCache(s).Entry(dir, r.make->name).Attr(dir);
   // Of a directory that it has to itself nobody is told, nor waited for: who recalls it waits for this.
-  if (leases_->table().ModeOf(s, dir) == LeaseMode::kExclusive) co_return Ok();
+  if (grants_->table().ModeOf(s, dir) == LeaseMode::kExclusive) co_return Ok();
   co_await notices_->Announce(s, touched, {r.ino, dir});
   co_await notices_->WaitTold(dir);
   co_return Ok();

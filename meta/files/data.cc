@@ -33,7 +33,7 @@ NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placemen
 Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
-  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
+  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, deadline_ns, WaitList::For::kMapping));
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<GetExtentsReply> reply;
   {
@@ -43,7 +43,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
   for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead);
   reply->tokens_live_ns = core_->token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
-  if (!leases_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
+  if (!grants_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
     notices_->MayCache(r.header.session).Attr(r.ino).Data(r.ino);
   }
   // Bytes and size tell of a change as attributes do (GetAttr).
@@ -155,7 +155,7 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
   }
   // Who has reclaimed the exclusive lease is in nobody's way, whatever others reclaim.
   const InodeId mine = r.make ? r.make->parent : r.ino;
-  const bool exclusive = leases_->table().ModeOf(s, mine) == LeaseMode::kExclusive;
+  const bool exclusive = grants_->table().ModeOf(s, mine) == LeaseMode::kExclusive;
   if (!exclusive || r.header.replay_order != 0) CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto commit = [&](Txn& txn, const OpCtx& ctx) -> Result<CommitReply> {
     RETURN_IF_ERROR(CheckDisksOf(r));
@@ -169,11 +169,11 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, mine, commit));
   if (r.make) {
     CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, commit));
-    CO_ASSIGN_OR_RETURN(Grants::DirVisit in, co_await leases_->Visit(r.header, r.make->parent));
+    CO_ASSIGN_OR_RETURN(Grants::DirVisit in, co_await grants_->Visit(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }
   if (r.ino && (r.make || !exclusive)) {
-    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.ino, core_->DeadlineOf(r.header)));
+    CO_RETURN_IF_ERROR(co_await grants_->ClearForChange(s, r.ino, core_->DeadlineOf(r.header)));
   }
   Touched touched;
   Result<CommitReply> reply = co_await runs_.Apply<CommitReply>(OpKind::kCommit, r.header, &touched, commit);
@@ -189,7 +189,7 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
 
 // The bytes of ino have changed: others forget them, the session may keep what it is told.
 Task<Result<void>> Files::AnnounceData(SessionId s, InodeId ino, const Touched& touched) {
-  if (leases_->HasAlone(s, ino)) {
+  if (grants_->HasAlone(s, ino)) {
     // Nobody else caches anything of the inode, so nobody is waited for:
     // a recall's flush must not depend on others' events, which may wait for flushes themselves.
     notices_->TellData(ino, s);
@@ -219,8 +219,8 @@ Task<Result<CloneReply>> Files::RunClone(CloneRequest r) {
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   const auto clone = [&](Txn& txn, const OpCtx& ctx) { return OpClone(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.to, clone));
-  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(s, r.from, deadline_ns));
-  CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(s, r.to, deadline_ns));
+  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(s, r.from, deadline_ns));
+  CO_RETURN_IF_ERROR(co_await grants_->ClearForChange(s, r.to, deadline_ns));
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   Touched touched;
   Result<CloneReply> reply = co_await runs_.Apply<CloneReply>(OpKind::kClone, r.header, &touched, clone);

@@ -11,7 +11,11 @@
 //
 // Owns: the numbers given to sessions for files that they make (meta/session/number_grants.h), and the operations that run.
 //
-// Called by MetaServer. Sees coherence, the core, and the cluster (to place stripes); what it tells others is FilesHost.
+// Invariants: a call that changes something runs exactly once, and is not answered before what it changed was told (op_runs.h,
+// Notices). A session has a directory to itself only under 1.
+//
+// Called by MetaServer. Sees coherence, the core and its cleaner, and the cluster (to place stripes); what it tells others is
+// FilesHost.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +51,7 @@ class Files {
   // All outlive it.
   Files(MetaCore* core, Cleaner* cleaner, Coherence* coherence, const ClusterKeeper* cluster, FilesHost* host)
       : core_(core), coherence_(coherence), sessions_(&coherence->sessions()),
-        notices_(&coherence->notices()), leases_(&coherence->leases()), cluster_(cluster), host_(host),
+        notices_(&coherence->notices()), grants_(&coherence->grants()), cluster_(cluster), host_(host),
         runs_(core, cleaner, coherence) {}
   void ForgetRuns() { runs_.Forget(); }              // the core's tasks have ended
   void NoteEnded(SessionId s) { numbers_.Drop(s); }  // the session is over
@@ -137,7 +141,7 @@ class Files {
   Coherence* const coherence_;
   Sessions* const sessions_;
   Notices* const notices_;
-  Grants* const leases_;
+  Grants* const grants_;
   const ClusterKeeper* const cluster_;
   FilesHost* const host_;
   NumberGrants numbers_;

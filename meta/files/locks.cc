@@ -54,9 +54,9 @@ Task<Result<LockReply>> Files::RunLock(LockRequest r) {
     ReplyRecord stored;
     stored.kind = static_cast<uint16_t>(OpKind::kLock);
     stored.bytes = EncodeReply(reply);
-    sessions_->table().ops(s).CommitVolatile(r.header.op_seq, stored.Encode());
+    sessions_->ops(s).CommitVolatile(r.header.op_seq, stored.Encode());
   }
-  coherence_->TellLocksFree(a.notices);  // last: it can fence sessions, this one too
+  coherence_->TellLocksFree(a.notices);  // last: sessions can lapse by it, this one too
   if (a.outcome == LockTable::Outcome::kDeadlock) {
     co_return Error(FsError::kDeadlock, "to wait for this lock would be for ever");
   }

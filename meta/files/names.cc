@@ -25,7 +25,7 @@ Result<NodeReply> Files::SettleNode(const OpHeader& h, NodeReply reply) {
   if (reply.parent) cache.Attr(reply.parent->ino);
   if (reply.parent2) cache.Attr(reply.parent2->ino);
   const InodeId ino = reply.attr.ino;
-  reply.held_elsewhere = static_cast<bool>(leases_->table().DirtyHolder(h.session, ino));
+  reply.held_elsewhere = static_cast<bool>(grants_->table().DirtyHolder(h.session, ino));
   if (!reply.held_elsewhere) cache.Attr(ino);
   return reply;
 }
@@ -34,7 +34,7 @@ Task<Result<NodeReply>> Files::Lookup(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpLookup(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   for (bool flushed = false;; flushed = true) {
     co_await notices_->WaitEvictions();
     CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
@@ -45,9 +45,9 @@ Task<Result<NodeReply>> Files::Lookup(NameRequest r) {
     }
     if (reply->ok() && r.header.session) coherence_->NoteLookup(r.header.session, (*reply)->attr.ino);
     if (!reply->ok() && reply->code() != FsError::kNoEnt) co_return std::move(*reply);
-    const bool dirty = reply->ok() && leases_->table().DirtyHolder(r.header.session, (*reply)->attr.ino);
+    const bool dirty = reply->ok() && grants_->table().DirtyHolder(r.header.session, (*reply)->attr.ino);
     if (dirty && !flushed) {
-      CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
+      CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, (*reply)->attr.ino, deadline_ns));
       CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
       continue;
     }
@@ -64,7 +64,7 @@ Task<Result<NodeReply>> Files::Lookup(NameRequest r) {
 
 Task<Result<NodeReply>> Files::GetAttr(InodeRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->GateCaller(r.header));
-  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   std::optional<Result<NodeReply>> reply;
   {
@@ -90,8 +90,8 @@ Task<Result<NodeReply>> Files::RunSetAttr(SetAttrRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetAttr(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   // A remote truncate ends buffering; other changes only need what was written before to be in order.
-  if (r.size) CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, r.ino, deadline_ns));
-  else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, deadline_ns));
+  if (r.size) CO_RETURN_IF_ERROR(co_await grants_->ClearForChange(r.header.session, r.ino, deadline_ns));
+  else if (!r.read_ns) CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, deadline_ns));
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(
       OpKind::kSetAttr, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpSetAttr(txn, ctx, r); });
@@ -113,7 +113,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
     return OpMakeNode(txn, making, r);
   };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, make));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   co_await notices_->WaitEvictions();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   while (r.open && r.truncate && !r.exclusive) {
@@ -127,9 +127,9 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
       const Result<NodeReply> found = OpLookup(txn, coherence_->Ctx(r.header, nullptr), name);
       if (found.ok()) there = found->attr.ino;
     }
-    if (!there || !leases_->table().DirtyHolder(r.header.session, there)) break;
+    if (!there || !grants_->table().DirtyHolder(r.header.session, there)) break;
     CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, there, make));
-    CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, there, deadline_ns));
+    CO_RETURN_IF_ERROR(co_await grants_->ClearForChange(r.header.session, there, deadline_ns));
   }
   Touched touched;
   Result<OpenReply> reply = co_await runs_.Apply<OpenReply>(OpKind::kMakeNode, r.header, &touched, make);
@@ -137,7 +137,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
     co_await notices_->WaitTold(r.parent);
     co_return reply;
   }
-  if (reply->created && r.open && sessions_->table().Exists(r.header.session)) leases_->OpenAsMade(r.header, reply->node.attr.ino);
+  if (reply->created && r.open && sessions_->table().Exists(r.header.session)) grants_->OpenAsMade(r.header, reply->node.attr.ino);
   notices_->MayCache(r.header.session).Entry(r.parent, r.name);
   co_await notices_->Announce(r.header.session, touched, Covered(reply->node));
   co_await notices_->WaitTold(r.parent);  // also if it was there already
@@ -184,7 +184,7 @@ Task<Result<OpenReply>> Files::RunOpen(OpenRequest r) {
     co_return OpOpen(txn, coherence_->Ctx(r.header, nullptr), r);
   }
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpOpen(t, c, r); }));
-  CO_RETURN_IF_ERROR(co_await leases_->ClearForChange(r.header.session, r.ino, core_->DeadlineOf(r.header)));
+  CO_RETURN_IF_ERROR(co_await grants_->ClearForChange(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   Touched touched;
   Result<OpenReply> reply = co_await runs_.Apply<OpenReply>(
       OpKind::kOpen, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpOpen(txn, ctx, r); });
@@ -228,9 +228,9 @@ Task<Result<OpenReply>> Files::TakeLease(OpHeader h, bool for_read, bool for_wri
   if (Sessions::IsReplay(h)) co_return std::move(reply);  // who repeats it wants to know only that it is done
   const InodeId ino = reply.node.attr.ino;
   const bool data = reply.node.attr.type == FileType::kFile;
-  const bool was_open = leases_->table().IsOpenBy(h.session, ino);
-  CO_ASSIGN_OR_RETURN(reply.lease, co_await leases_->Acquire(h, ino, for_write, data));
-  if (for_read) leases_->NoteReader(h.session, ino);
+  const bool was_open = grants_->table().IsOpenBy(h.session, ino);
+  CO_ASSIGN_OR_RETURN(reply.lease, co_await grants_->Acquire(h, ino, for_write, data));
+  if (for_read) grants_->NoteReader(h.session, ino);
   reply.proof = coherence_->ProofOfOpen(h, ino);
   {
     Txn txn(core_->store());
@@ -238,7 +238,7 @@ Task<Result<OpenReply>> Files::TakeLease(OpHeader h, bool for_read, bool for_wri
     get.ino = ino;
     const Result<NodeReply> now = OpGetAttr(txn, coherence_->Ctx(h, nullptr), get);
     if (!now.ok()) {
-      if (!was_open) leases_->TakeBack(h.session, ino);
+      if (!was_open) grants_->TakeBack(h.session, ino);
       if (!reply.created || now.code() != FsError::kStale) co_return now.error();
       // It was made before a restart, and its maker asks again; until it did, nobody had it open, and somebody has
       // removed it. So it was made, and is gone.
@@ -254,13 +254,13 @@ Task<Result<OpenReply>> Files::TakeLease(OpHeader h, bool for_read, bool for_wri
 
 Task<Result<Empty>> Files::Release(InodeRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
-  leases_->GiveBack(r.header, r.ino);
+  grants_->GiveBack(r.header, r.ino);
   co_return Empty();
 }
 
 Task<Result<Empty>> Files::LeaseDone(LeaseDoneRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
-  CO_RETURN_IF_ERROR(leases_->Done(r));
+  CO_RETURN_IF_ERROR(grants_->Done(r));
   co_return Empty();
 }
 
@@ -273,8 +273,8 @@ Task<Result<NodeReply>> Files::Unlink(NameRequest r) {
 Task<Result<NodeReply>> Files::RunUnlink(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, [&](Txn& t, const OpCtx& c) { return OpUnlink(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
-  if (r.release) leases_->GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
+  if (r.release) grants_->GiveBack(r.header, r.release);  // first: what nobody has open goes with its name
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(
       OpKind::kUnlink, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return OpUnlink(txn, ctx, r); });
@@ -296,7 +296,7 @@ Task<Result<NodeReply>> Files::RunRmdir(NameRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto remove = [&](Txn& txn, const OpCtx& ctx) { return OpRmdir(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, remove));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   const auto may = [&](InodeId victim) { return coherence_->CheckBeforeRecall(r.header, victim, remove); };
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> victim, co_await VisitNamedDir(r.header, r.parent, r.name, may));
   Touched touched;
@@ -318,8 +318,8 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
   const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, move));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, move));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit from, co_await leases_->Visit(r.header, r.parent));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit to, co_await leases_->Visit(r.header, r.new_parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit from, co_await grants_->Visit(r.header, r.parent));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit to, co_await grants_->Visit(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
   InodeId moved;
   {
@@ -330,11 +330,11 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
     const Result<NodeReply> found = OpLookup(txn, coherence_->Ctx(r.header, nullptr), name);
     if (found.ok()) moved = found->attr.ino;
   }
-  if (moved) CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, moved, core_->DeadlineOf(r.header)));
+  if (moved) CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, moved, core_->DeadlineOf(r.header)));
   const auto may = [&](InodeId victim) { return coherence_->CheckBeforeRecall(r.header, victim, move); };
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> replaced,
                       co_await VisitNamedDir(r.header, r.new_parent, r.new_name, may));
-  if (r.release) leases_->GiveBack(r.header, r.release);  // as RunUnlink
+  if (r.release) grants_->GiveBack(r.header, r.release);  // as RunUnlink
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(OpKind::kRename, r.header, &touched, move);
   if (!reply.ok()) {
@@ -361,8 +361,8 @@ Task<Result<NodeReply>> Files::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, link));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.new_parent));
-  CO_RETURN_IF_ERROR(co_await leases_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.new_parent));
+  CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   Touched touched;
   Result<NodeReply> reply = co_await runs_.Apply<NodeReply>(OpKind::kLink, r.header, &touched, link);
   if (!reply.ok()) {
@@ -391,7 +391,7 @@ void Files::NoteEntries(const ReadDirRequest& r, std::vector<DirEntry>* entries)
     cache.Entry(r.ino, e.name);
     // Somebody buffers writes to it: its size is his secret until it is asked for by GetAttr. Nor is a change told
     // here while others still believe in what was before.
-    if (e.attr && (leases_->table().DirtyHolder(s, e.ino) || notices_->HasUntold(e.ino))) e.attr.reset();
+    if (e.attr && (grants_->table().DirtyHolder(s, e.ino) || notices_->HasUntold(e.ino))) e.attr.reset();
     if (e.attr) cache.Attr(e.ino);
   }
 }
@@ -399,7 +399,7 @@ void Files::NoteEntries(const ReadDirRequest& r, std::vector<DirEntry>* entries)
 Task<Result<ReadDirReply>> Files::ReadDir(ReadDirRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpReadDir(t, c, r); }));
-  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await leases_->Visit(r.header, r.ino));
+  CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.ino));
   co_await notices_->WaitEvictions();
   CO_RETURN_IF_ERROR(sessions_->CheckSession(r.header));
   std::optional<Result<ReadDirReply>> reply;

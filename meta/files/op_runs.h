@@ -7,10 +7,11 @@
 //   3. `after` it: what a repeated one gets anew, too (leases, tokens), and waits for what is to be durable
 // Steps 2 and 3 run in a task of the server's own: a caller that goes away changes nothing. Nothing is locked while waiting.
 //
-// Owns: the operations that run. Invariant: of an op_seq one run at most is under way, and its effect is committed once, together
-// with its reply.
+// Owns: the operations that run; it marks in the session table (OnceOps) which are begun, done and refused.
 //
-// Called by Files. Sees coherence and the core.
+// Invariant: of an op_seq one run at most is under way, and its effect is committed once, together with its reply.
+//
+// Called by Files. Sees coherence, the core and its cleaner.
 #pragma once
 
 #include <algorithm>
@@ -110,7 +111,7 @@ Task<void> OpRuns::RunOp(std::shared_ptr<OpRun<Rep>> op, Req r, Self* self, RunF
   }
   // What it waited for, to be made durable or known to others, has not happened: it is asked for again.
   if (core_->HasFailed()) result.emplace(core_->Failure());
-  if (OnceOps* const ops = begun ? sessions_->table().FindOps(session) : nullptr) {  // null: the session is gone
+  if (OnceOps* const ops = begun ? sessions_->FindOps(session) : nullptr) {  // null: the session is gone
     if (!result->ok() && !IsRetryable(result->code())) ops->Refuse(seq, result->error());
     ops->Finish(seq);
   }
@@ -139,7 +140,7 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
       }
       co_return co_await AwaitRun<Rep>(std::move(same), deadline_ns);
     }
-    switch (sessions_->table().ops(session).Lookup(seq)) {
+    switch (sessions_->ops(session).Lookup(seq)) {
       case OpState::kForgotten:
         co_return Error(FsError::kBadRequest, "the reply to this op_seq was acknowledged already");
       case OpState::kRunning:  // its task is gone only if the server is stopping
@@ -147,7 +148,7 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
         co_return Error(FsError::kRetryLater, "too many unacknowledged operations of this session");
       case OpState::kDone: {
         CO_ASSIGN_OR_RETURN(const ReplyRecord record, ReplyRecord::Decode(ReplyKey(session, seq),
-                                                                          sessions_->table().ops(session).Reply(seq)));
+                                                                          sessions_->ops(session).Reply(seq)));
         if (record.kind != static_cast<uint16_t>(kind)) {
           co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
         }
@@ -156,16 +157,16 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
       }
       case OpState::kNew:
         if (!r.header.settle) break;
-        sessions_->table().ops(session).Refuse(seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
+        sessions_->ops(session).Refuse(seq, Error(FsError::kTimedOut, "its client has given it up before it was begun"));
         [[fallthrough]];
       case OpState::kRefused:
         sessions_->ReplayIsAt(r.header, r.header.replay_next);
-        co_return Error(sessions_->table().ops(session).Refusal(seq));
+        co_return Error(sessions_->ops(session).Refusal(seq));
     }
   }
   if (running_count_ >= kMaxRunningOps) co_return Error(FsError::kRetryLater, "the metadata server is overloaded");
   if (seq && !stored) {
-    sessions_->table().ops(session).Begin(seq);
+    sessions_->ops(session).Begin(seq);
     begun = true;
   }
   auto op = std::make_shared<OpRun<Rep>>(kind);
@@ -196,7 +197,7 @@ Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched
           stored.seq = txn.seq();
           record = stored.Encode();
           txn.Put(Family::kReplies, ReplyKey(h.session, h.op_seq), record);
-          forgotten = sessions_->table().ops(h.session).Forgotten(kReplyDeletesPerTxn);
+          forgotten = sessions_->ops(h.session).Forgotten(kReplyDeletesPerTxn);
           for (OpSeq seq : forgotten) txn.Delete(Family::kReplies, ReplyKey(h.session, seq));
         }
         Result<CommitSeq> seq = txn.Commit();
@@ -205,7 +206,7 @@ Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched
           co_return seq.error();
         }
         if (h.op_seq) {
-          OnceOps& ops = sessions_->table().ops(h.session);
+          OnceOps& ops = sessions_->ops(h.session);
           ops.Commit(h.op_seq, std::move(record));
           ops.Deleted(forgotten);
         }

@@ -110,7 +110,7 @@ class MetaServer final : public MetaService, public AdminService {
   void TakeSettings(const MetaServerOptions& now);
 
   // For tests and status.
-  const LeaseTable& leases() const { return coherence_.leases().table(); }
+  const LeaseTable& leases() const { return coherence_.grants().table(); }
   const LockTable& locks() const { return coherence_.locks(); }
   const SessionTable& sessions() const { return coherence_.sessions().table(); }
   const WaitList& waits() const { return coherence_.notices().waits(); }

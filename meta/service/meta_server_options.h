@@ -26,7 +26,7 @@ struct MetaServerOptions {
   int64_t group_sync_ns = 5 * kMillisecond;
   int64_t token_ttl_ns = 3600 * kSecond;
   // A session that renews its lease but leaves an event unacknowledged, or a recall unanswered, for
-  // this long is fenced. More than a lease: a recall may flush a full write-back buffer.
+  // this long lapses. More than a lease: a recall may flush a full write-back buffer.
   int64_t answer_timeout_ns = 90 * kSecond;
   int64_t tick_ns = 500 * kMillisecond;
   size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand

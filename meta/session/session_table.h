@@ -1,5 +1,6 @@
 // Sessions of the metadata server and their leases. Each has a queue of events (event_queue.h) and its mutations, which are done
-// exactly once (once_ops.h); what they repeat after a restart is in replays.h. A pure state machine: time comes in as nanoseconds that never jump, effects go out as return values; its owner pushes, persists and waits.
+// exactly once (once_ops.h); what they repeat after a restart is in replays.h. A pure state machine: time comes in as nanoseconds
+// that never jump, effects go out as return values; its owner pushes, persists and waits.
 //
 // Life of a session:
 //
@@ -46,7 +47,7 @@ inline constexpr int64_t kDefaultLeaseNs = 15 * kSecond;
 inline constexpr int64_t kDefaultRememberNs = 600 * kSecond;
 inline constexpr size_t kMaxSessions = 4096;
 inline constexpr size_t kMaxLapsedSessions = 256;     // more, and the one that has been away longest is fenced
-inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session is fenced
+inline constexpr size_t kMaxSessionEvents = 16384;    // queued; more and the session lapses
 inline constexpr size_t kMaxUnackedReplies = 16384;   // stored, per session; then kRetryLater
 
 struct SessionTableOptions {
@@ -132,7 +133,7 @@ class SessionTable {
   CommitSeq MinSeen() const;
 
   // ---- What each session has
-  // Queues an event; its number, or 0 if the queue is full (fence the session) or the session does not exist.
+  // Queues an event; its number, or 0 if the queue is full (the session is to lapse) or the session does not exist.
   uint64_t Push(SessionId id, SessionEvent e);
   // True if the session has processed `event`, or does not exist.
   bool Acked(SessionId id, uint64_t event) const;
