@@ -7,7 +7,8 @@
 // Invariants: a file is made here only if the server would surely allow it and nobody else can notice. Between that decision and
 // the file in MadeAhead there is no await.
 //
-// Called by: FileCalls and AttrCalls, before they ask the server. Calls: Inodes, NodeCache, AttrView, Leases, MadeAhead, ComeBack.
+// Called by: FileCalls and AttrCalls, before they ask the server; Xattrs (Untold). Calls: Inodes, NodeCache, AttrView, Leases,
+// MadeAhead, ComeBack.
 #pragma once
 
 #include <cstdint>

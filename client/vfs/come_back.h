@@ -15,8 +15,9 @@
 // Invariants: a handle of before a loss gives its reason (CheckHandle), and never bytes of after it. Nothing here waits for the
 // session, which waits for it; so the kernel is told to forget pages, but not waited for.
 //
-// Called by: the session, through SessionSide; rooms that learn of a loss (Commits, LeaseKeeper, AheadMaker). Calls: the rooms
-// that own the other parts of an inode, and ComeBackNeeds.
+// Called by: the session, through SessionSide; rooms that learn of a loss (Commits) or find state of a session that is gone
+// (LeaseKeeper, AheadMaker: DropState); calls on open files, which ask whether the handle is good (CheckHandle: FileCalls, Reads,
+// Ranges, and Vfs for locks). Calls: the rooms that own the other parts of an inode, and ComeBackNeeds.
 #pragma once
 
 #include <cstdint>

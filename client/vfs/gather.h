@@ -8,6 +8,8 @@
 //
 // Owns nothing: it is one operation.
 //
+// Invariant: it swaps extents only of a file that it has held since before it read the bytes, so that no byte changes for readers.
+//
 // Called by: Ranges. Calls: FileForGather, and what stores stripes. Knows no other room.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a client knows and holds of one inode that is open, leased or dirty. Members of class type (InodeLocks, InodeWrites,
-// InodeMapping, InodeAtime) are parts that a room owns: their headers say who may change them. The other members say beside them
-// who changes them.
+// What a client knows and holds of one inode that is open, leased or dirty. Members of these types are parts that a room owns, and
+// their headers say who may change them: InodeLease, InodeTurns, InodeIdle, InodeAtime, InodeInKernel, InodeLoss, InodeTakeUp,
+// InodeMapping, InodeWrites, InodeMade, InodeLocks. The other members say beside them who changes them.
 // In the table of inodes (inodes.h); executor's thread only.
 #pragma once
 
@@ -39,13 +39,14 @@ class VfsInode {
 
   // ---- What the server granted.
   InodeLease lease{ino};
-  Layout layout;
-  bool layout_known = false;
+  Layout layout;              // changed by LeaseKeeper and AheadMaker, of an answer, and by Residence, which sets it
+  bool layout_known = false;  // by LeaseKeeper and AheadMaker; AttrView and MadeAhead let a directory's be in doubt (rooms.cc)
   InodeTurns turns{ino};
   InodeIdle idle_place{ino};
 
-  // ---- Local truth. Under kExclusive size and mtime here are newer than the server's. Changed by whoever has an answer or
-  // a write of it: attributes by AttrView, LeaseKeeper and Commits, and by the call that changes them.
+  // ---- Local truth. Under kExclusive size and mtime here are newer than the server's. Changed by the rooms that have an answer
+  // (AttrView, LeaseKeeper, Commits, AheadMaker), by the calls that change attributes or bytes (FileCalls, AttrCalls, Names, Ranges,
+  // AheadMaker), and by those that put them in doubt (Recalls, ComeBack).
   Attr attr;
   bool attr_known = false;  // as of the last event, while the lease is kRead or kExclusive
   bool attr_stale = false;  // mode, owners, links or ctime have changed at the server
@@ -71,7 +72,7 @@ class VfsInode {
     uint64_t seals = 0;
     uint64_t grants = 0;
   };
-  std::optional<Committed> below_dirty;
+  std::optional<Committed> below_dirty;  // changed by Commits (NoteBelowDirty)
   // Of this inode by us. A restart of the server may lose commits and give their numbers again, so that numbers say
   // what is before what within one term only.
   using Commit = std::pair<uint64_t, CommitSeq>;  // term, number
@@ -79,6 +80,7 @@ class VfsInode {
     if (seq) last_commit = std::max(last_commit, Commit(term, seq));
   }
   void KnownDurable(Commit upto) { durable_commit = std::max(durable_commit, upto); }
+  // By the rooms that have the answer: Commits, LeaseKeeper, AttrCalls, Ranges.
   Commit last_commit;
   Commit durable_commit;  // known durable up to this
 

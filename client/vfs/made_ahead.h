@@ -22,8 +22,9 @@
 //  - numbers are used within the session and the term of the server that gave them, and each once.
 // That the directory is held alone and known whole the wiring looks at, before each file.
 //
-// Called by: AheadMaker, Commits; calls that change a directory (Pause). Calls: what tells the server, through
-// MadeAheadNeeds. Knows no other room.
+// Called by: AheadMaker, Commits; FileCalls (NoteMade); calls that change a directory (Pause) or need the server to know what was
+// made in it (Names, Reads); SessionEvents (TellBefore); ComeBack (LoseAll); AttrView and LeaseKeeper, which look. Calls: what
+// tells the server, through MadeAheadNeeds. Knows no other room.
 #pragma once
 
 #include <array>

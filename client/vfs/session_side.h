@@ -1,6 +1,8 @@
 // The face that the session with the metadata server calls (client/session, SessionHandlers): what the server pushes, and what
 // becomes of the session. Vfs::session_side() is it; whoever builds a Vfs wires the session's handlers to it (client/client.cc).
 // Programs do not call it. Executor's thread only. SessionHandlers says when each is called, and what it may wait for.
+//
+// Owns nothing, and has no invariants of its own: SessionEvents, which is it, has.
 #pragma once
 
 #include <cstdint>

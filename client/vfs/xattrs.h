@@ -1,7 +1,7 @@
 // Room: extended attributes. The server keeps them, but for user.stria.* (virtual_xattr.h), which are made up here (Residence)
 // or are orders (gather).
 //
-// Owns no state.
+// Owns no state, and has no invariants of its own.
 //
 // Called by: programs, through Vfs. Calls: the rooms below, the session.
 #pragma once

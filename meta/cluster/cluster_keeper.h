@@ -8,7 +8,8 @@
 // no session needs it any more, and the backup does not (the caller's GarbageUpTo); its record goes when its own node has
 // reported that it is gone.
 //
-// Called by the handlers of nodes and admins, and by the server's clock. Sees the core; what it tells others is ClusterHost.
+// Called by the handlers of nodes and admins, by MetaServer (its clock; Renew, with the nodes that a client cannot reach) and by
+// Files, which asks it where stripes may be placed. Sees the core; what it tells others is ClusterHost.
 #pragma once
 
 #include <map>

@@ -36,7 +36,7 @@ class KeeperHost {
   virtual void Committed(const Touched& touched) = 0;
   // False while clients may still claim what they had cached before a restart: no mapping is to change.
   virtual bool AreClaimsOver() const = 0;
-  // Tells the sessions what changed. Resumes when each of them has acknowledged that, or is fenced.
+  // Tells the sessions what changed. Resumes when each of them has acknowledged that, or has lapsed.
   virtual Task<void> Announce(Touched touched) = 0;
   // The store has failed: nothing can be written any more.
   virtual void Fail(Error error) = 0;
@@ -77,7 +77,8 @@ class Keeper {
   virtual Result<void> Load(Txn& txn) { return Ok(); }
   // Nodes or disks are others, or in other states, than at the last call; also once after a start.
   virtual Result<void> FollowMap() { return Ok(); }
-  // Looks for work: a bounded part, from where it has stopped. Sets `work` if there is more to see.
+  // May look for work: a bounded part, from where it has stopped; sets `work` if there is more to see. A keeper that looks only
+  // when it may begin something does so in PlanSome.
   virtual Task<Result<void>> Scan() { co_return Ok(); }
   // Ends tasks that nobody can carry out or needs any more; begins some, if the keepers before it leave room for them.
   virtual Task<Result<void>> PlanSome() { co_return Ok(); }

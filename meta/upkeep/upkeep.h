@@ -1,8 +1,12 @@
-// Upkeep is the clock of the background jobs: it asks each keeper in turn, whenever there may be work, and brings what nodes
-// report to the keeper whose task it was. A new job is a class in a file of its own and a line in Upkeep's constructor.
+// Upkeep: the background jobs, each a Keeper. It asks each in turn, at every tick and whenever there may be work, to follow the map,
+// scan some and plan some (Round); a heartbeat asks them in the same order for work (WorkFor); what nodes report it brings to the
+// keeper whose task it was. A new job: meta/README.md, "A new background job".
 //
-// Owns: the keepers, their order, and the task that asks them. Keepers asked earlier come first: what is at risk before what
-// would only be better. A keeper sees those before it; what one before has done reaches it by a callback that is wired here.
+// Owns: the keepers, their order, and the task that asks them.
+//
+// Invariants: keepers asked earlier come first, and a node that is given anything by one takes on nothing new from those after it:
+// what is at risk comes before what would only be better. A keeper sees those before it; what one before has done reaches it by a
+// callback that is wired here.
 //
 // Called by the metadata server: its handlers and its clock. Sees core, cluster, and of the server KeeperHost only.
 #pragma once
