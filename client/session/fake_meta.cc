@@ -13,6 +13,7 @@ class FakeMeta::Service final : public MetaService {
 
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
+    if (!r.header.session && !m_->refuses_opens.ok()) co_return m_->refuses_opens;
     OpenSessionReply reply;
     reply.map = m_->map_;
     reply.term = m_->term_;

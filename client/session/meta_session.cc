@@ -45,6 +45,8 @@ Task<Result<void>> MetaSession::WaitNext() {
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
   while (state_ == State::kFenced) {
     const int64_t left_ns = deadline_ns - ex.NowNs();
+    const bool refused = !last_error_.ok() && last_error_.code != FsError::kFenced && !IsRetryable(last_error_.code);
+    if (refused) co_return last_error_;  // waiting will not help
     if (left_ns <= 0) co_return GiveUp(last_error_);
     co_await WithTimeout(left_ns, Until(changed_));
   }

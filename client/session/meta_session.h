@@ -60,7 +60,7 @@ class MetaSession {
   void Start();
   // Ok when a session is open; the reason why not after timeout_ns.
   Task<Result<void>> WaitReady();
-  // The same where the session was lost: waits for the next one.
+  // The same where the session was lost: waits for the next one, unless the server refuses it.
   Task<Result<void>> WaitNext();
   // Ends the session at the server (best effort, at most one try) and stops. Calls fail with kCancelled.
   Task<void> Close();

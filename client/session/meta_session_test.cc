@@ -314,9 +314,13 @@ TEST(MetaSession, FencedUntilAFreshSession) {
   Env env(5);
   EXPECT_TRUE(env.Unlink("a").ok());
   env.meta.Fence();
+  env.meta.refuses_opens = Error(FsError::kAccess);
   EXPECT_EQ(env.Unlink("b").code(), FsError::kFenced);
   EXPECT_EQ(env.session.generation(), 2u);
+  EXPECT_EQ(RunSim(env.ex, env.session.WaitNext()).code(), FsError::kAccess);  // waiting would not help
+  env.meta.refuses_opens = Error();
   env.ex.RunFor(kSecond);
+  EXPECT_TRUE(RunSim(env.ex, env.session.WaitNext()).ok());
   EXPECT_EQ(env.reclaims, std::vector<bool>{true});
   EXPECT_FALSE(env.session.fenced());
   EXPECT_TRUE(env.Unlink("c").ok());
