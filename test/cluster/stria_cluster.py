@@ -216,9 +216,12 @@ class Cluster:
 
     def start_with(self, name, arguments, await_up=True):
         """Starts a node (that does not run) with other arguments than `stria dev` gives it."""
-        with open(self.cluster / "log" / f"{name}.log", "ab") as log:
+        path = self.cluster / "log" / f"{name}.log"
+        with open(path, "ab") as log:
+            before = log.tell()
             self.own[name] = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if await_up:
+        if await_up:  # a node that was killed counts as up for a while, as it was registered before
+            wait_for(f"{name} is registered", lambda: b"registered as node" in path.read_bytes()[before:], 60)
             wait_for(f"{name} is up", lambda: self.node(name)["state"] == "up", 60)
 
     def end_own(self, name):
