@@ -42,7 +42,7 @@ class FakeMeta final : public MetaConnector {
   void SetMapVersion(uint64_t version) { map_.version = version; }
 
   Faults faults;
-  Error refuses_opens;              // told to who has no session, if it is one
+  Error refuses_opens;              // unless it is Ok: the answer to each request for a new session
   std::vector<NotTaken> not_taken;  // told to a session that comes back
   int64_t lease_ns = 15 * kSecond;
   uint64_t acked_event() const { return acked_; }

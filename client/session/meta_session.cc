@@ -45,12 +45,11 @@ Task<Result<void>> MetaSession::WaitNext() {
   const int64_t deadline_ns = ex.NowNs() + options_.timeout_ns;
   while (state_ == State::kFenced) {
     const int64_t left_ns = deadline_ns - ex.NowNs();
-    const bool refused = !last_error_.ok() && last_error_.code != FsError::kFenced && !IsRetryable(last_error_.code);
-    if (refused) co_return last_error_;  // waiting will not help
+    if (Refused() && last_error_.code != FsError::kFenced) co_return last_error_;  // kFenced: of the session before
     if (left_ns <= 0) co_return GiveUp(last_error_);
     co_await WithTimeout(left_ns, Until(changed_));
   }
-  co_return co_await WaitOpen(generation_, deadline_ns, false);
+  co_return Ok();
 }
 
 Task<void> MetaSession::Close() {
@@ -136,11 +135,10 @@ Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_n
     if (state_ == State::kClosed) co_return Error(FsError::kCancelled, "the session is closed");
     if (state_ == State::kFenced || generation != generation_) co_return FencedError();
     if (Open(begun)) co_return Ok();
-    const bool refused = !last_error_.ok() && !IsRetryable(last_error_.code);
-    if (state_ == State::kOpening && refused) co_return last_error_;  // waiting will not help
+    if (state_ == State::kOpening && Refused()) co_return last_error_;
     const int64_t left_ns = deadline_ns - Executor::Current().NowNs();
     if (left_ns <= 0) {
-      if (refused) co_return last_error_;
+      if (Refused()) co_return last_error_;
       co_return GiveUp(last_error_.ok() ? Error(FsError::kDeadline, "no answer in time") : last_error_);
     }
     co_await WithTimeout(left_ns, NotWaiting(generation, begun));
@@ -150,8 +148,7 @@ Task<Result<void>> MetaSession::WaitOpen(uint64_t generation, int64_t deadline_n
 // Looks before it waits: it starts later than it was made.
 Task<bool> MetaSession::NotWaiting(uint64_t generation, bool begun) {
   while (generation == generation_ && !Open(begun) && state_ != State::kFenced &&
-         state_ != State::kClosed &&
-         (state_ != State::kOpening || last_error_.ok() || IsRetryable(last_error_.code))) {
+         state_ != State::kClosed && !(state_ == State::kOpening && Refused())) {
     co_await changed_.Wait();
   }
   co_return true;

@@ -60,7 +60,8 @@ class MetaSession {
   void Start();
   // Ok when a session is open; the reason why not after timeout_ns.
   Task<Result<void>> WaitReady();
-  // The same where the session was lost: waits for the next one, unless the server refuses it.
+  // After kFenced: waits until the lost session has a successor, for which new calls then wait. An error if the server refuses one,
+  // or grants none within timeout_ns.
   Task<Result<void>> WaitNext();
   // Ends the session at the server (best effort, at most one try) and stops. Calls fail with kCancelled.
   Task<void> Close();
@@ -165,6 +166,8 @@ class MetaSession {
   // `begun`: a mutation that has its number, and is asked again before new ones.
   Task<Result<void>> WaitOpen(uint64_t generation, int64_t deadline_ns, bool begun);
   Task<bool> NotWaiting(uint64_t generation, bool begun);
+  // Waiting for a session does not help: the server says why it gives none.
+  bool Refused() const { return !last_error_.ok() && !IsRetryable(last_error_.code); }
   bool Open(bool begun) const { return state_ == State::kReady || (begun && recovering_); }
   // Until the server has restarted or the session has come back: earlier answers count no more.
   Task<bool> PastOf(Try t);

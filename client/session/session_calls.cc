@@ -11,8 +11,8 @@ namespace stria {
 
 namespace {
 
-// The commit to be replayed if the server loses it; 0 of replies that are durable or need no replay. Each type of reply says it for
-// itself: with a default, a new change would silently not be replayed.
+// The commit to be replayed if the server loses it; 0 for replies that are durable or need no replay. Each type of reply has its
+// own line: with a default, a new change would silently not be replayed.
 CommitSeq SeqOf(const NodeReply& r) { return r.seq; }
 CommitSeq SeqOf(const OpenReply& r) { return r.node.seq; }
 CommitSeq SeqOf(const XattrReply& r) { return r.seq; }
@@ -21,7 +21,7 @@ CommitSeq SeqOf(const CloneReply&) { return {}; }     // durable before it is an
 CommitSeq SeqOf(const LayoutReply&) { return {}; }    // the same
 CommitSeq SeqOf(const AllocateReply&) { return {}; }  // other stripes would come out of it (on_reclaimed tells the pool)
 CommitSeq SeqOf(const LockReply&) { return {}; }      // locks are claimed again
-CommitSeq SeqOf(const Empty&) { return {}; }          // what is open is claimed again; the rest changes nothing
+CommitSeq SeqOf(const Empty&) { return {}; }          // a restart loses nothing of it: the session claims its open files again
 // These only read.
 CommitSeq SeqOf(const ReadLinkReply&) { return {}; }
 CommitSeq SeqOf(const PathsReply&) { return {}; }

@@ -1,4 +1,4 @@
-// What a session with the metadata service is made with, and what it calls.
+// The options of a session with the metadata service, and the handlers that the session calls.
 #pragma once
 
 #include <array>
@@ -30,7 +30,8 @@ using SessionCallNames = std::array<InodeId, 2>;
 
 // All optional. Called on the executor's thread.
 struct SessionHandlers {
-  // Called before each call: tells the server first what it must know, if anything. It may make calls that name nothing.
+  // Called before each call, which waits for the task, if there is one: the handler tells the server of changes that it must have
+  // before the call. The handler itself makes only calls that name no inode; there is nothing to tell before these.
   std::function<std::optional<Task<Result<void>>>(const SessionCallNames&)> before_call;
   // Called at once, in order of arrival: caches here must not outlive an answer that came after the event. on_event does the
   // rest, and may wait for earlier events.

@@ -30,9 +30,9 @@
 
 namespace stria {
 
-// Others look. KernelView changes it; so do, by its methods, the rooms that show the kernel something (AttrView, AttrCalls,
-// FileCalls, Reads, AheadMaker), and those that know that what it has is old (Commits, Recalls, LeaseKeeper, Ranges, ComeBack,
-// SessionEvents).
+// KernelView changes it. Two groups of rooms change it by its methods: AttrView, AttrCalls, FileCalls, Reads and AheadMaker note
+// what they show the kernel; Commits, Recalls, LeaseKeeper, Ranges, ComeBack and SessionEvents note that the kernel's pages or
+// attributes are old. All other rooms only look.
 class InodeInKernel {
  public:
   explicit InodeInKernel(InodeId ino) : ino_(ino) {}

@@ -2,7 +2,7 @@
 // becomes of the session. Vfs::session_side() is it; whoever builds a Vfs wires the session's handlers to it (client/client.cc).
 // Programs do not call it. Executor's thread only. SessionHandlers says when each is called, and what it may wait for.
 //
-// Owns nothing, and has no invariants of its own: SessionEvents, which is it, has.
+// Owns nothing. SessionEvents implements it, and states the invariants.
 #pragma once
 
 #include <cstdint>

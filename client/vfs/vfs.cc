@@ -8,8 +8,8 @@ namespace stria {
 
 namespace {
 
-// A reading call needs nothing of the session it began in: where that is lost, the next session answers. A change that may
-// have been done is not made again, and bytes of a lost session may not reach the next one.
+// Makes a call that only reads again in the next session if its own is lost. Not for changes: one that may have been done must
+// not be made again, and bytes that were written under a lost lease must not reach the next session.
 template <class MakeCall>
 auto InAnySession(MetaSession& session, MakeCall call) -> decltype(call()) {
   while (true) {

@@ -1,6 +1,6 @@
-"""What may include what, and what is called what. Reads every BUILD.bazel and every C++ file of the source tree:
+"""Includes against `deps`, and names of classes. Reads every BUILD.bazel and every C++ file of the source tree:
  - a file includes a header of the project only if its own target has it, or one that the target names in its `deps`. Bazel alone
-   lets a file include what the targets of its `deps` depend on in turn: what a room sees would be more than its `deps` say;
+   lets a file include the headers of targets further down, too: a room would see more than its `deps` say;
  - no two headers define a class of the same name in the same namespace. Two of them in one program are one class to the linker."""
 
 import ast
@@ -11,7 +11,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve()
 TOP = next(p for p in HERE.parents if (p / "WORKSPACE").exists())
-FOLDERS = ("api", "client", "common", "locality", "meta", "proto", "server", "stripe", "test", "third_party", "tools", "trust")
+FOLDERS = sorted(p.name for p in TOP.iterdir() if p.is_dir() and not p.name.startswith((".", "bazel-")))
 CODE = (".h", ".cc")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 NAMESPACE = re.compile(r"(inline )?namespace\s*([\w:]*)\s*\{")
@@ -52,7 +52,7 @@ def path_of(full):
 
 def targets_of(path):
     """A BUILD.bazel is Python as far as ours go: every function that it calls is one that notes what it is called with."""
-    package = path.parent.relative_to(TOP).as_posix().replace(".", "", 1) if path.parent == TOP else path.parent.relative_to(TOP).as_posix()
+    package = "" if path.parent == TOP else path.parent.relative_to(TOP).as_posix()
     found = []
 
     def noter(rule):

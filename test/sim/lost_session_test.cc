@@ -1,5 +1,5 @@
-// A session is lost together with a change: the server forgot the change in a restart, and others went on without it. What
-// needs nothing of that session goes on in the next one.
+// A session is lost together with a change: the server forgot the change in a restart, and others went on without it. Calls that
+// only read are answered in the next session.
 #include <gtest/gtest.h>
 
 #include <vector>
