@@ -29,6 +29,7 @@ struct DataHeader {
   int64_t timeout_ns = 10 * kSecond;
   uint64_t trace_id = 0;
   bool background = false;  // no program waits for it (rebuild, drain, scrub): requests of others go first
+  std::shared_ptr<const Peer> peer;  // as OpHeader's
 };
 
 struct ShardWrite {

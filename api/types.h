@@ -13,6 +13,7 @@
 #include "common/ids.h"
 #include "common/lock_ranges.h"
 #include "stripe/types.h"
+#include "trust/identity.h"
 
 namespace stria {
 
@@ -76,6 +77,9 @@ struct OpHeader {
   // Of a mutation that no program waits for any more: if it has not begun it is refused (kTimedOut), and so is a later copy.
   // Otherwise its answer is wanted as before.
   bool settle = false;
+  // Not on the wire: whom the connection has proved to be the caller (proto/stubs.h). Null: nothing was proved, as the
+  // transport has no TLS, or the caller is of this process.
+  std::shared_ptr<const Peer> peer;
 };
 
 // A session's right to an inode's data and size without asking (meta/session/lease_table.h).

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/admin_api.h"
+#include "proto/stubs.h"
 #include "proto/transport.h"
 
 namespace stria {
@@ -34,16 +35,8 @@ class AdminStub final : public AdminService {
   std::shared_ptr<Transport> transport_;
 };
 
-class AdminDispatcher final : public Dispatcher {
- public:
-  explicit AdminDispatcher(AdminService* service);  // must outlive this
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
-
- private:
-  using Handler = Task<Result<WireMessage>> (*)(AdminService*, WireMessage);
-  AdminService* service_;
-  std::map<std::string, Handler> handlers_;
-};
+using AdminDispatcher = ServiceDispatcher<AdminService>;
+extern template class ServiceDispatcher<AdminService>;
 
 class TransportAdminConnector final : public AdminConnector {
  public:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/backup_api.h"
+#include "proto/stubs.h"
 #include "proto/transport.h"
 
 namespace stria {
@@ -30,16 +31,8 @@ class BackupStub final : public BackupService {
   std::shared_ptr<Transport> transport_;
 };
 
-class BackupDispatcher final : public Dispatcher {
- public:
-  explicit BackupDispatcher(BackupService* service);  // must outlive this
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
-
- private:
-  using Handler = Task<Result<WireMessage>> (*)(BackupService*, WireMessage);
-  BackupService* service_;
-  std::map<std::string, Handler> handlers_;
-};
+using BackupDispatcher = ServiceDispatcher<BackupService>;
+extern template class ServiceDispatcher<BackupService>;
 
 class TransportBackupConnector final : public BackupConnector {
  public:

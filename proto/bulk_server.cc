@@ -449,7 +449,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     const uint64_t id = call.frame.id;
     const std::shared_ptr<void> admission = std::move(call.frame.admission);
     Result<WireMessage> reply =
-        co_await state->dispatcher_->HandleFrom(call.connection->peer(), std::move(call.frame.method), std::move(call.frame.message));
+        co_await state->dispatcher_->Handle(call.connection->peer(), std::move(call.frame.method), std::move(call.frame.message));
     WireMessage message = reply.ok() ? std::move(*reply) : EncodeError(reply.error());
     Reply(call.connection.get(), id, std::move(message), state->Occupy(message.size(), admission));
   }

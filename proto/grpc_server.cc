@@ -226,7 +226,7 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     WireMessage request = FromByteBuffer(responder.call()->bytes);
     responder.call()->bytes.Clear();
     Result<WireMessage> reply =
-        co_await state->dispatcher_->Handle(responder.call()->context.method(), std::move(request));
+        co_await state->dispatcher_->Handle(nullptr, responder.call()->context.method(), std::move(request));
     responder.Reply(reply.ok() ? reply.value() : EncodeError(reply.error()));
   }
 

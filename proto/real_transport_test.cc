@@ -42,7 +42,7 @@ std::string Flat(const WireMessage& m) { return std::string(m.Bytes().Flatten().
 
 class EchoDispatcher final : public Dispatcher {
  public:
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override {
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer>, std::string method, WireMessage request) override {
     ++begun;
     if (method == "/sleep") co_await Sleep(sleep_ns);
     ++finished;

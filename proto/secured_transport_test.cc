@@ -45,8 +45,7 @@ void RunTest(std::function<Task<void>(Executor*)> body) {
 
 class Echo final : public Dispatcher {
  public:
-  Task<Result<WireMessage>> Handle(std::string, WireMessage request) override { co_return request; }
-  Task<Result<WireMessage>> HandleFrom(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override {
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override {
     seen.push_back(peer ? peer->ToString().substr(0, peer->ToString().rfind(':')) : "nobody");
     if (method == "/slow") co_await Sleep(3600 * kSecond);
     co_return request;

@@ -22,6 +22,7 @@ struct Route {
   std::string address;
   std::string to_host;
   std::string method;
+  std::shared_ptr<const Peer> peer;  // what was proved of the sender when it was sent
 };
 
 Buffer Flat(const WireMessage& message) { return Buffer::Copy(message.Bytes().Flatten().span()); }
@@ -85,6 +86,11 @@ class SimNetwork::State {
     for (const std::string& f : from) for (const std::string& t : to) blocked_.erase({f, t});
   }
   void Heal() { blocked_.clear(); }
+  void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { peers_[host] = std::move(peer); }
+  std::shared_ptr<const Peer> PeerOf(const std::string& host) const {
+    const auto it = peers_.find(host);
+    return it == peers_.end() ? nullptr : it->second;
+  }
   bool Blocked(const std::string& from, const std::string& to) const { return blocked_.contains({from, to}); }
   bool AnyBlocked() const { return !blocked_.empty(); }
 
@@ -136,13 +142,13 @@ class SimNetwork::State {
     Server* server = it->second.get();
     const uint64_t id = ++next_id_;
     server->waiting.emplace(id, Waiting{route, reply});
-    server->scope.Spawn(HandleOne(this, server, id, route.method, Cut(bytes)));
+    server->scope.Spawn(HandleOne(this, server, id, route.peer, route.method, Cut(bytes)));
   }
 
   // Lives in the server's scope, so `server` (and this) live as long.
-  static Task<void> HandleOne(State* state, Server* server, uint64_t id, std::string method,
-                              WireMessage request) {
-    Reply reply = co_await server->dispatcher->Handle(std::move(method), std::move(request));
+  static Task<void> HandleOne(State* state, Server* server, uint64_t id, std::shared_ptr<const Peer> peer,
+                              std::string method, WireMessage request) {
+    Reply reply = co_await server->dispatcher->Handle(std::move(peer), std::move(method), std::move(request));
     auto waiting = server->waiting.extract(id);
     if (!reply.ok()) reply = EncodeError(reply.error());
     if (state->Happens(state->faults_.drop_reply_ppm)) {
@@ -233,6 +239,7 @@ class SimNetwork::State {
   uint64_t next_id_ = 0;
   bool closed_ = false;
   std::set<std::pair<std::string, std::string>> blocked_;
+  std::map<std::string, std::shared_ptr<const Peer>> peers_;  // by host
   std::list<InFlight> in_flight_;
   std::map<std::string, std::unique_ptr<Server>> servers_;
 };
@@ -242,7 +249,7 @@ class SimNetwork::Endpoint final : public Transport {
   Endpoint(std::shared_ptr<State> state, std::string from_host, std::string address)
       : state_(std::move(state)), from_host_(std::move(from_host)), address_(std::move(address)) {}
   Task<Reply> Call(std::string method, WireMessage request, int64_t timeout_ns) override {
-    return State::Call(state_, Route{from_host_, address_, HostOf(address_), std::move(method)},
+    return State::Call(state_, Route{from_host_, address_, HostOf(address_), std::move(method), state_->PeerOf(from_host_)},
                        std::move(request), timeout_ns);
   }
 
@@ -285,6 +292,7 @@ std::unique_ptr<TransportFactory> SimNetwork::MakeFactory(const std::string& fro
   return std::make_unique<Factory>(state_, from_host);
 }
 
+void SimNetwork::SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { state_->SetPeer(host, std::move(peer)); }
 void SimNetwork::Block(const std::set<std::string>& from, const std::set<std::string>& to) {
   state_->Block(from, to);
 }

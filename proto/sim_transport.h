@@ -15,6 +15,7 @@
 
 #include "common/exec/sim_executor.h"
 #include "proto/transport.h"
+#include "trust/identity.h"
 
 namespace stria {
 
@@ -60,6 +61,9 @@ class SimNetwork {
   // Calls from a process on `from_host` to `address`.
   std::shared_ptr<Transport> MakeTransport(const std::string& from_host, const std::string& address);
   std::unique_ptr<TransportFactory> MakeFactory(const std::string& from_host);
+
+  // What processes on `host` prove of themselves from now on, in place of a handshake. Null: nothing, as at first.
+  void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer);
 
   // Messages from any of `from` to any of `to` are lost until healed, also those under way.
   void Block(const std::set<std::string>& from, const std::set<std::string>& to);

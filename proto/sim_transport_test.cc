@@ -25,7 +25,7 @@ constexpr char kAddress[] = "n1:7000";
 // Answers "slept" after a while; counts its begun and finished calls.
 class SleepyDispatcher final : public Dispatcher {
  public:
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override {
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer>, std::string method, WireMessage request) override {
     ++begun;
     co_await Sleep(sleep_ns);
     ++finished;

@@ -62,15 +62,25 @@ Task<Result<Reply>> CallMethod(std::shared_ptr<Transport> transport, std::string
   co_return reply;
 }
 
+// A role may be let in with a session only, or without one only.
+Result<void> CheckSession(const Peer& peer, const OpHeader& header, const Cover& cover) {
+  if ((header.session ? cover.in_session : cover.alone).Has(peer.role)) return Ok();
+  return Error(FsError::kAccess, peer.ToString() + (header.session ? " may not ask this in a session" : " may not ask this without a session"));
+}
+Result<void> CheckSession(const Peer&, const DataHeader&, const Cover&) { return Ok(); }
+
 template <class Service, class Request, class Reply, Task<Result<Reply>> (Service::*kMethod)(Request)>
-Task<Result<WireMessage>> HandleMethod(Service* service, WireMessage bytes) {
+Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const Peer> peer, Cover cover, WireMessage bytes) {
   Result<Request> request = Decode<Request>(bytes);
   if (!request.ok()) co_return std::move(request).error();
-  if (const uint32_t protocol = request.value().header.protocol; protocol != kProtocolVersion) {
+  auto& header = request.value().header;
+  if (const uint32_t protocol = header.protocol; protocol != kProtocolVersion) {
     co_return Error(FsError::kVersion, "protocol version " + std::to_string(protocol) +
                                            " is not spoken here, version " +
                                            std::to_string(kProtocolVersion) + " is");
   }
+  if (peer) CO_RETURN_IF_ERROR(CheckSession(*peer, header, cover));
+  header.peer = std::move(peer);
   bytes = WireMessage();
   Result<Reply> reply = co_await (service->*kMethod)(std::move(request).value());
   if (!reply.ok()) co_return std::move(reply).error();
@@ -81,6 +91,15 @@ Task<Result<WireMessage>> HandleMethod(Service* service, WireMessage bytes) {
 
 Error UnknownMethod(const std::string& method) {
   return Error(FsError::kVersion, "method " + method + " is not known here; is the peer newer?");
+}
+
+std::string ForWhom(const Cover& cover) {
+  RoleSet both;
+  for (const Role r : kAllRoles) {
+    if (cover.in_session.Has(r) || cover.alone.Has(r)) both.Add(r);
+  }
+  const std::string roles = both.ToString();
+  return roles.empty() ? "nobody" : roles;
 }
 
 constexpr char kMetaPrefix[] = "/stria.v1.Meta/";
@@ -118,60 +137,92 @@ STRIA_ADMIN_METHODS(X)
 STRIA_BACKUP_METHODS(X)
 #undef X
 
-MetaDispatcher::MetaDispatcher(MetaService* service) : service_(service) {
-#define X(Name, Request, Reply) \
-  handlers_[std::string(kMetaPrefix) + #Name] = \
-      &HandleMethod<MetaService, Request, Reply, &MetaService::Name>;
+template <class Service>
+using Methods = std::map<std::string, ServiceMethod<Service>>;
+template <class Service>
+Methods<Service> MethodsOf();
+
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kMetaPrefix) + #Name] = {                     \
+      &HandleMethod<MetaService, Request, Reply, &MetaService::Name>, \
+      kCoverOf<&MetaService::Name>};
+template <>
+Methods<MetaService> MethodsOf<MetaService>() {
+  Methods<MetaService> methods;
   STRIA_META_METHODS(X)
+  return methods;
+}
 #undef X
-}
 
-Task<Result<WireMessage>> MetaDispatcher::Handle(std::string method, WireMessage request) {
-  const auto it = handlers_.find(method);
-  if (it == handlers_.end()) co_return UnknownMethod(method);
-  co_return co_await it->second(service_, std::move(request));
-}
-
-DataDispatcher::DataDispatcher(DataService* service) : service_(service) {
-#define X(Name, Request, Reply) \
-  handlers_[std::string(kDataPrefix) + #Name] = \
-      &HandleMethod<DataService, Request, Reply, &DataService::Name>;
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kDataPrefix) + #Name] = {                     \
+      &HandleMethod<DataService, Request, Reply, &DataService::Name>, \
+      kCoverOf<&DataService::Name>};
+template <>
+Methods<DataService> MethodsOf<DataService>() {
+  Methods<DataService> methods;
   STRIA_DATA_METHODS(X)
+  return methods;
+}
 #undef X
-}
 
-Task<Result<WireMessage>> DataDispatcher::Handle(std::string method, WireMessage request) {
-  const auto it = handlers_.find(method);
-  if (it == handlers_.end()) co_return UnknownMethod(method);
-  co_return co_await it->second(service_, std::move(request));
-}
-
-AdminDispatcher::AdminDispatcher(AdminService* service) : service_(service) {
-#define X(Name, Request, Reply) \
-  handlers_[std::string(kAdminPrefix) + #Name] = \
-      &HandleMethod<AdminService, Request, Reply, &AdminService::Name>;
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kAdminPrefix) + #Name] = {                     \
+      &HandleMethod<AdminService, Request, Reply, &AdminService::Name>, \
+      kCoverOf<&AdminService::Name>};
+template <>
+Methods<AdminService> MethodsOf<AdminService>() {
+  Methods<AdminService> methods;
   STRIA_ADMIN_METHODS(X)
+  return methods;
+}
 #undef X
-}
 
-Task<Result<WireMessage>> AdminDispatcher::Handle(std::string method, WireMessage request) {
-  const auto it = handlers_.find(method);
-  if (it == handlers_.end()) co_return UnknownMethod(method);
-  co_return co_await it->second(service_, std::move(request));
-}
-
-BackupDispatcher::BackupDispatcher(BackupService* service) : service_(service) {
-#define X(Name, Request, Reply) \
-  handlers_[std::string(kBackupPrefix) + #Name] = \
-      &HandleMethod<BackupService, Request, Reply, &BackupService::Name>;
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kBackupPrefix) + #Name] = {                     \
+      &HandleMethod<BackupService, Request, Reply, &BackupService::Name>, \
+      kCoverOf<&BackupService::Name>};
+template <>
+Methods<BackupService> MethodsOf<BackupService>() {
+  Methods<BackupService> methods;
   STRIA_BACKUP_METHODS(X)
+  return methods;
+}
 #undef X
+
+template <class Service>
+ServiceDispatcher<Service>::ServiceDispatcher(Service* service, DispatchOptions options)
+    : service_(service), options_(std::move(options)), methods_(MethodsOf<Service>()) {}
+
+template <class Service>
+Result<void> ServiceDispatcher<Service>::Admit(const Peer* peer, const std::string& method, const Cover& cover) const {
+  if (peer == nullptr) {
+    if (!options_.proved) return Ok();
+    return Error(FsError::kAccess, "who asks for " + method + " has not proved who it is");
+  }
+  if (cover.in_session.Has(peer->role) || cover.alone.Has(peer->role)) return Ok();
+  return Error(FsError::kAccess, peer->ToString() + " may not ask for " + method + ": it is for " + ForWhom(cover));
 }
 
-Task<Result<WireMessage>> BackupDispatcher::Handle(std::string method, WireMessage request) {
-  const auto it = handlers_.find(method);
-  if (it == handlers_.end()) co_return UnknownMethod(method);
-  co_return co_await it->second(service_, std::move(request));
+template <class Service>
+Task<Result<WireMessage>> ServiceDispatcher<Service>::Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) {
+  const auto it = methods_.find(method);
+  if (it == methods_.end()) co_return UnknownMethod(method);
+  const std::shared_ptr<const Peer> asks = peer;
+  Result<WireMessage> reply = Error(FsError::kAccess);
+  if (const Result<void> admitted = Admit(asks.get(), method, it->second.cover); !admitted.ok()) {
+    reply = admitted.error();
+  } else {
+    reply = co_await it->second.handle(service_, std::move(peer), it->second.cover, std::move(request));
+    if (reply.ok() || !asks) co_return reply;
+  }
+  if (reply.code() == FsError::kAccess && options_.refused) options_.refused(asks.get(), method, reply.error());
+  co_return reply;
 }
+
+template class ServiceDispatcher<MetaService>;
+template class ServiceDispatcher<DataService>;
+template class ServiceDispatcher<AdminService>;
+template class ServiceDispatcher<BackupService>;
 
 }  // namespace stria

@@ -5,6 +5,7 @@
 // Poll's timeout_ns is how long the server may wait, so its deadline is kPollSlackNs later.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "proto/covers.h"
 #include "proto/methods.h"
 #include "proto/transport.h"
 
@@ -50,28 +52,43 @@ class DataStub final : public DataService {
   std::shared_ptr<Transport> transport_;
 };
 
-// Refuse unknown methods and other protocol versions with kVersion, malformed requests with kBadRequest.
-class MetaDispatcher final : public Dispatcher {
- public:
-  explicit MetaDispatcher(MetaService* service);  // must outlive this
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
-
- private:
-  using Handler = Task<Result<WireMessage>> (*)(MetaService*, WireMessage);
-  MetaService* service_;
-  std::map<std::string, Handler> handlers_;
+// Who is served.
+struct DispatchOptions {
+  // Callers who have proved nothing are refused. Otherwise all that they say is believed, and they are served as before there
+  // was any proof: on transports without TLS.
+  bool proved = false;
+  // Is told of each call that was refused for who asks; `peer` may be null. Whoever writes that down bounds it.
+  std::function<void(const Peer* peer, const std::string& method, const Error& why)> refused = {};
 };
 
-class DataDispatcher final : public Dispatcher {
+template <class Service>
+struct ServiceMethod {
+  Task<Result<WireMessage>> (*handle)(Service*, std::shared_ptr<const Peer>, Cover, WireMessage);
+  Cover cover;
+};
+
+// Answers calls of one service. Refuses, in this order: unknown methods with kVersion; callers whom the method's row does not
+// name (covers.h) with kAccess, before their request is decoded; other protocol versions with kVersion, malformed requests with
+// kBadRequest; calls without a session where their caller needs one with kAccess.
+template <class Service>
+class ServiceDispatcher : public Dispatcher {
  public:
-  explicit DataDispatcher(DataService* service);  // must outlive this
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override;
+  // `service` outlives this.
+  explicit ServiceDispatcher(Service* service, DispatchOptions options = {});
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override;
 
  private:
-  using Handler = Task<Result<WireMessage>> (*)(DataService*, WireMessage);
-  DataService* service_;
-  std::map<std::string, Handler> handlers_;
+  Result<void> Admit(const Peer* peer, const std::string& method, const Cover& cover) const;
+
+  Service* const service_;
+  const DispatchOptions options_;
+  const std::map<std::string, ServiceMethod<Service>> methods_;
 };
+
+using MetaDispatcher = ServiceDispatcher<MetaService>;
+using DataDispatcher = ServiceDispatcher<DataService>;
+extern template class ServiceDispatcher<MetaService>;
+extern template class ServiceDispatcher<DataService>;
 
 // One stub per address; beyond kMaxCachedPeers the least recently used are dropped (their holders keep them). The factory must
 // outlive the cache.

@@ -36,13 +36,10 @@ class TransportFactory {
 class Dispatcher {
  public:
   virtual ~Dispatcher() = default;
-  // Executes a call; an Error is sent to the caller as the reply. Runs to its end even if the caller is
-  // gone; destroyed only when the process stops. REQUIRES: the dispatcher outlives the task.
-  virtual Task<Result<WireMessage>> Handle(std::string method, WireMessage request) = 0;
-  // The same of a call that came from `peer`, as its certificate proved; nullptr where nothing was proved. What transports call.
-  virtual Task<Result<WireMessage>> HandleFrom(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) {
-    return Handle(std::move(method), std::move(request));
-  }
+  // Executes a call that came from `peer`, as its certificate proved; null where nothing was proved. An Error is sent to the
+  // caller as the reply. Runs to its end even if the caller is gone; destroyed only when the process stops. REQUIRES: the
+  // dispatcher outlives the task.
+  virtual Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) = 0;
 };
 
 // Several services at one address.
@@ -51,13 +48,10 @@ class Router final : public Dispatcher {
   // `service`: "stria.v1.Data". `dispatcher` must outlive the router.
   void Add(const std::string& service, Dispatcher* dispatcher) { by_service_[service] = dispatcher; }
 
-  Task<Result<WireMessage>> Handle(std::string method, WireMessage request) override {
-    return HandleFrom(nullptr, std::move(method), std::move(request));
-  }
-  Task<Result<WireMessage>> HandleFrom(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override {
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override {
     const size_t slash = method.rfind('/');
     const auto it = by_service_.find(slash == method.npos || slash == 0 ? "" : method.substr(1, slash - 1));
-    if (it != by_service_.end()) co_return co_await it->second->HandleFrom(std::move(peer), std::move(method), std::move(request));
+    if (it != by_service_.end()) co_return co_await it->second->Handle(std::move(peer), std::move(method), std::move(request));
     co_return Error(FsError::kVersion, "there is no service for " + method + " at this address");
   }
 

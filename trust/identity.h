@@ -32,6 +32,7 @@ class RoleSet {
   constexpr RoleSet(std::initializer_list<Role> roles) {
     for (const Role r : roles) bits_ |= Bit(r);
   }
+  constexpr void Add(Role r) { bits_ |= Bit(r); }
   constexpr bool Has(Role r) const { return (bits_ & Bit(r)) != 0; }
   // "client, data"
   std::string ToString() const;
