@@ -40,7 +40,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
     Txn txn(core_->store());
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_->Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
   reply->tokens_live_ns = core_->token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
   if (!grants_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
@@ -119,7 +119,7 @@ Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
 }
 
 Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite);
+  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite, HolderOf(r.header));
   co_return std::move(reply);
 }
 
@@ -245,7 +245,7 @@ Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
   if (record && record->state == StripeState::kLive) {
     StripeGrant g;
     g.info = std::move(record->info);
-    core_->tokens().SignGrant(&g, kTokenRead);
+    core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
     reply.grant = std::move(g);
   }
   co_return std::move(reply);
@@ -257,9 +257,13 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
-    CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
-    CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
-    read_from = token.target;
+    if (const uint64_t holder = HolderOf(r.header); holder != 0) {
+      CO_ASSIGN_OR_RETURN(read_from, core_->tokens().TargetOf(r.token, r.shard, holder));
+    } else {
+      CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
+      CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
+      read_from = token.target;
+    }
   }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
