@@ -107,9 +107,9 @@ struct NewStripe {
 Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
                                            const std::vector<NewStripe>& stripes);
 // Punches, then swaps in the extents, then grows. Stripes must be allocated to ctx.session and sealed: shape and columns as
-// allocated, lengths by the shape. Extents may also use stripes that this file uses already (a commit split in two). kTooBig:
-// split it, in write order. kConflict: a stripe is not (any more) in the state that the caller believes; write the bytes again.
-// kRetryLater: trim first (touched.trim).
+// allocated, lengths by the shape. Extents may also show, elsewhere in the file, parts of other stripes that the file maps now;
+// kBadRequest for other parts, which may be another file's bytes. kTooBig: split it, in write order. kConflict: a stripe is not
+// (any more) in the state that the caller believes; write the bytes again. kRetryLater: trim first (touched.trim).
 Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
 // kInval: the ranges overlap. kNotSupported: the files have different layouts. kTooBig: the target cannot
 // take the source's inline bytes. Copy the bytes in both cases. kFBig. kRetryLater: as for OpCommit.
