@@ -98,6 +98,8 @@ TEST_F(FilesTest, AnOperationIsDoneOnceHoweverOftenItIsAsked) {
   r.parent = kRootInode;
   r.name = "f";
   EXPECT_EQ(RunSim(ex, files->Unlink(r)).code(), FsError::kBadRequest);
+  EXPECT_EQ(Make(0, 1, "g").code(), FsError::kBadRequest) << "another name of the same kind of call";
+  EXPECT_EQ(Lookup(0, "g").code(), FsError::kNoEnt);
 }
 
 TEST_F(FilesTest, WhatWasRefusedStaysRefused) {
