@@ -1,7 +1,7 @@
 // Exactly-once runs of operations that change something.
 //
 // How one runs (Mutate):
-//   1. check header and session; a repeated op gets the stored reply, or joins the one that runs
+//   1. check header and session, and that it may change anything; a repeated op gets the stored reply, or joins the one that runs
 //   2. `run`: waits until nothing conflicts (reclaims after a restart, leases of others), runs the operation in a transaction
 //      together with its stored reply (Apply), pushes invalidations and waits until they are acknowledged
 //   3. `after` it: what a repeated one gets anew, too (leases, tokens), and waits for what is to be durable
@@ -38,6 +38,14 @@ namespace stria {
 inline constexpr int kMaxTxnTries = 64;           // of an operation that must trim or sync first
 inline constexpr size_t kReplyDeletesPerTxn = 8;  // acknowledged replies that go with a batch
 inline constexpr size_t kMaxRunningOps = 16384;   // more: kRetryLater
+
+// Whether the request changes anything that a read-only export keeps as it is.
+template <class Req>
+constexpr bool Changes(const Req&) {
+  return true;
+}
+inline bool Changes(const OpenRequest& r) { return r.for_write || r.truncate; }
+inline bool Changes(const LockRequest&) { return false; }  // also one that excludes readers
 
 class OpRuns {
  public:
@@ -127,6 +135,9 @@ template <class Req, class Rep, class Self>
 Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type_identity_t<Self>, Req, Rep> run,
                                  AfterFn<std::type_identity_t<Self>, Req, Rep> after) {
   CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(r.header) : sessions_->CheckSession(r.header));
+  if (Changes(r) && sessions_->IsReadOnly(r.header.session)) {
+    co_return Error(FsError::kRoFs, "session " + std::to_string(r.header.session.v) + " was opened by an export that is read-only");
+  }
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);

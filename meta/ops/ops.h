@@ -30,6 +30,7 @@ inline constexpr size_t kMaxPathsBytes = 1 * kMiB;
 inline constexpr size_t kMaxPathDepth = 4096;           // deeper ones are named by their tail
 inline constexpr size_t kMaxDirDepth = 65536;           // for rename of directories: kLoop
 inline constexpr size_t kMaxAllocateStripes = 16;
+inline constexpr size_t kMaxAllocatedPerSession = 4096;  // stripes that it has neither committed nor given back
 // One step of background work leaves the batch at most half full, so that it never blocks others long.
 inline constexpr size_t kTrimRecords = kMaxBatchRecords / 2;
 inline constexpr size_t kTrimBytes = kMaxBatchBytes / 2;
@@ -102,6 +103,8 @@ struct NewStripe {
   bool narrow = false;
   bool crowded = false;
 };
+// Whether the session may have `more` stripes allocated, besides those that it has.
+Result<bool> MayAllocate(Txn& txn, SessionId session, size_t more);
 // Gives ids and records the stripes as allocated to ctx.session; uncommitted ones are collected when the session ends
 // (OpCollectSession). At most kMaxAllocateStripes.
 Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
