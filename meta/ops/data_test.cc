@@ -301,6 +301,31 @@ TEST_P(DataTest, CommitsTooBigAreRefusedWhole) {
   EXPECT_EQ(Extents(ino).size(), 3u);
 }
 
+TEST_P(DataTest, ASessionHasSoManyStripesAllocated) {
+  const InodeId ino = MakeFile("f");
+  const auto may = [&](SessionId s, size_t more) { return Do([&](Txn& t) { return MayAllocate(t, s, more); }).value(); };
+  std::vector<NewStripe> stripes(kMaxAllocateStripes, OneColumn(0));
+  StripeId last;
+  for (size_t n = 0; n < kMaxAllocatedPerSession; n += stripes.size()) {
+    ASSERT_TRUE(may(ctx_.session, stripes.size())) << n;
+    const auto infos = Do([&](Txn& t) { return OpAllocate(t, ctx_, ino, Layout(), stripes); });
+    if (infos.code() == FsError::kRetryLater) {  // the next range of ids first
+      store_.Sync();
+      n -= stripes.size();
+      continue;
+    }
+    ASSERT_TRUE(infos.ok()) << infos.error();
+    last = infos->back().id;
+  }
+  EXPECT_FALSE(may(ctx_.session, 1));
+  EXPECT_TRUE(may(SessionId(8), 1)) << "each has its own";
+  CommitRequest r;
+  r.give_back = {last};
+  ASSERT_TRUE(Commit(r).ok());
+  EXPECT_TRUE(may(ctx_.session, 1));
+  EXPECT_FALSE(may(ctx_.session, 2));
+}
+
 // What a file maps of a stripe it may show elsewhere too; the rest of the stripe is not its own.
 TEST_P(DataTest, ACommitShowsOnlyWhatTheFileMapsOfAStripe) {
   const InodeId ino = MakeFile("f");
