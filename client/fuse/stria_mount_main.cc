@@ -236,6 +236,7 @@ Result<void> MountProgram::Start(int signal_fd) {
     LogWarning("the export of {} is read-only, and so is this mount", config_.path);
     config_.fuse_options.push_back("ro");
   });
+  if (!root) return Error(FsError::kVersion, "the metadata server is older than this mount: it does not say where " + config_.path + " is");
   (void)loop_.Run([this] { return client_->vfs().StatFs(Caller()); });  // df(1) has something to show from now on
   FuseAdapterOptions adapter;
   adapter.roots.root = root;

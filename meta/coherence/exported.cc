@@ -31,7 +31,8 @@ Result<SessionGrant> Exported::Give(const OpHeader& h, const std::string& path) 
   SessionGrant out;
   out.path = path.empty() ? "/" : path;
   if (!IsExportPath(out.path)) {
-    return Error(FsError::kInval, "'" + Printable(out.path.substr(0, 200)) + "' cannot be mounted: it is no absolute path without '.', '..', '//' and a slash at its end");
+    return Error(FsError::kInval, "'" + Printable(out.path.substr(0, 200)) +
+                                      "' cannot be mounted: it is no absolute path without '.', '..', '//' and a slash at its end");
   }
   if (h.peer) {
     if (room_ == nullptr) return Error(FsError::kAccess, h.peer->name + " may not mount " + out.path + ": there are no exports");

@@ -5,7 +5,8 @@
 // repeated.
 //
 // Invariants: a call of a session is carried out only for its owner (MayUse), under its epoch, in this term, and when what the
-// session has yet to reclaim or repeat of before a restart is there (Gate). Of a session one poll waits at most. An event reaches its session or ends what it holds (SessionsHost).
+// session has yet to reclaim or repeat of before a restart is there (Gate). Of a session one poll waits at most. An event reaches its
+// session or ends what it holds (Overflow).
 //
 // Called by everything that answers calls or tells sessions anything. Sees the core. Sessions are opened and ended by Coherence.
 #pragma once

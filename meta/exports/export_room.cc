@@ -83,7 +83,8 @@ std::vector<Export> ExportRoom::List() const {
 
 Result<Export> ExportRoom::For(const Peer& peer, const std::string& path) const {
   if (!IsExportPath(path)) {
-    return Error(FsError::kInval, "'" + Printable(path.substr(0, 200)) + "' cannot be mounted: it is no absolute path without '.', '..', '//' and a slash at its end");
+    return Error(FsError::kInval, "'" + Printable(path.substr(0, 200)) +
+                                      "' cannot be mounted: it is no absolute path without '.', '..', '//' and a slash at its end");
   }
   const std::vector<Export> all = List();
   if (const Export* e = FindExport(all, path, peer)) return *e;
