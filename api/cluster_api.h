@@ -149,6 +149,7 @@ struct SessionInfo {
   std::string client;
   std::string node_name;
   int64_t lease_left_ns = 0;
+  std::string owner;  // the name that its client has proved; "": none
 };
 // The cost of losing one node, with everything else there.
 struct NodeExposure {
