@@ -214,7 +214,7 @@ void BulkConnection::Read() {
     bool empty = false;
     if (!ReadOnce(&got, &empty)) return;
     if (empty && !(ended_ && got > 0)) return;
-    turn += got;
+    turn += protection_.channel->cut_short() ? kReadTurnBytes : got;
   }
   if (std::exchange(read_posted_, true)) return;
   loop_->Run([self = shared_from_this()] { self->Read(); });
@@ -246,7 +246,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
   *got = static_cast<uint64_t>(n);
   size_t room = 0;
   for (size_t i = 0; i < count; ++i) room += iov[i].iov_len;
-  *empty = *got < room && !protection_.channel->over();
+  *empty = *got < room && !protection_.channel->over() && !protection_.channel->cut_short();
   size_t left = static_cast<size_t>(n);
   if (in_frame_) {
     const size_t meta = std::min(left, meta_.size() - meta_have_);
