@@ -16,6 +16,7 @@
 
 #include "common/exec/executor.h"
 #include "common/quick_wake.h"
+#include "proto/peer_shares.h"
 #include "proto/transport.h"
 #include "trust/doorman.h"
 #include "trust/tls/tls_session.h"
@@ -65,6 +66,9 @@ struct BulkServerOptions {
   // What handshakes that begin from now on go by; none: no TLS. With it who says nothing of TLS is sent away, and `other` gets nobody.
   std::shared_ptr<const CurrentTls> tls;
   DoormanLimits door;
+  PeerLimits per_peer;
+  // Whether a peer is still let in, as for CloseUnless; asked when its handshake has ended. Any thread. Empty: the handshake's word is enough.
+  std::function<Result<void>(const Peer&)> judge;
   // Is told of handshakes that came to nothing: one sentence with address and reason. Called on some thread, at most as often as connections
   // come; whoever logs it bounds that.
   std::function<void(const Error&)> refused;
@@ -88,6 +92,7 @@ class BulkServer {
   void Stop();
 
   size_t running() const;  // handlers
+  size_t waiting() const;  // connections whose peer is not known yet
 
   // Closes the connections whose peer is not let in any more: `judge` gives the reason (Credentials::StillGood). Their calls under way run
   // to their ends, without an answer. Any thread.
