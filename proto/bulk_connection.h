@@ -90,6 +90,8 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
 
   // Who is at the other end, if that is known.
   const std::shared_ptr<const Peer>& peer() const { return protection_.peer; }
+  // True if a handshake has proved it.
+  bool secured() const { return protection_.mode.has_value(); }
   BulkLoop* loop() const { return loop_; }
 
  private:

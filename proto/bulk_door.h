@@ -3,6 +3,7 @@
 //
 //   Acceptor --> Greeter (no TLS: the preface) ------------> opened
 //           \--> Shaker (TLS: the handshake) --------------> opened
+//                  \--> Joiner (no certificate yet) --> one request, one answer
 //
 // Those of whom nothing is known yet are in a doorman's care (trust/doorman.h). Loops' threads but where it says otherwise.
 #pragma once
@@ -59,6 +60,7 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   class Visitor;
   class Greeter;
   class Shaker;
+  class Joiner;
   // A doorman and those in his care.
   struct Room {
     explicit Room(const DoormanLimits& limits) : doorman(limits) {}
@@ -67,7 +69,12 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   };
 
   void Accepted(int fd, const std::string& address);
-  void AtTheDoor(const std::shared_ptr<Visitor>& visitor);
+  void AcceptedLocal(BulkLoop* loop, int fd);
+  void AtTheDoor(const std::shared_ptr<Visitor>& visitor, const std::string& place);
+  bool BecomesJoiner(Visitor* was, const std::shared_ptr<Joiner>& joiner);
+  void Ask(const std::shared_ptr<Joiner>& joiner, std::string request);
+  void SpawnJoin(const std::shared_ptr<Joiner>& joiner, std::string request);
+  static Task<void> Join(BulkDoor* door, std::shared_ptr<Joiner> joiner, std::string request);
   void Left(Visitor* visitor);
   Result<void> Sent(Visitor* visitor, size_t bytes);
   void Tell(const Error& why) const;
@@ -84,8 +91,9 @@ class BulkDoor : public std::enable_shared_from_this<BulkDoor> {
   std::mutex mu_;
   bool closed_ = false;  // guarded by mu_
   Room unknown_;         // guarded by mu_
+  Room asking_;          // guarded by mu_: those whose request to join is here
   std::unique_ptr<ThreadPool> handshakes_;
-  TaskScope watch_;
+  TaskScope watch_, joins_;
 };
 
 }  // namespace stria

@@ -75,7 +75,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
 
   void CloseUnless(const std::function<Result<void>(const Peer&)>& judge) {
     for (const std::shared_ptr<BulkConnection>& c : Connections()) {
-      if (!c->peer()) continue;
+      if (!c->secured()) continue;
       const Result<void> good = judge(*c->peer());
       if (!good.ok()) CloseSoon(c, good.error());
     }
@@ -160,7 +160,7 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
     if (!refusal.ok()) return Tell(who, refusal);
     if (makes_room) CloseSoon(makes_room, Error(FsError::kRetryLater, who + " has too many connections"));
     // It may have been put out since its handshake was judged. From now on CloseUnless finds it, so nobody slips through between the two.
-    const Result<void> good = peer && options_.judge ? options_.judge(*peer) : Ok();
+    const Result<void> good = connection->secured() && options_.judge ? options_.judge(*peer) : Ok();
     if (!good.ok()) {
       connection->Close(good.error());
       if (options_.refused) options_.refused(Error(FsError::kAccess, who + " was refused: " + good.error().message));
