@@ -301,10 +301,21 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
   static Task<void> Serve(State* state, Waiting call) {
     const uint64_t id = call.frame.id;
     const std::shared_ptr<void> admission = std::move(call.frame.admission);
-    Result<WireMessage> reply =
-        co_await state->dispatcher_->Handle(call.connection->peer(), std::move(call.frame.method), std::move(call.frame.message));
+    // What came with it may have brought replies that nobody takes.
+    const Result<void> good = state->MayBeServed(*call.guest);
+    Result<WireMessage> reply = WireMessage();
+    if (!good.ok()) {
+      reply = good.error();
+    } else {
+      reply = co_await state->dispatcher_->Handle(call.connection->peer(), std::move(call.frame.method), std::move(call.frame.message));
+    }
     WireMessage message = reply.ok() ? std::move(*reply) : EncodeError(reply.error());
     Reply(call.connection.get(), id, std::move(message), state->Occupy(call.guest, message.size(), admission));
+  }
+
+  Result<void> MayBeServed(const Guest& guest) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return shares_.MayBeServed(guest.id);
   }
 
   // The reply's bytes, and with them the request, until they are sent.

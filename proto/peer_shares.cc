@@ -90,6 +90,11 @@ Result<void> PeerShares::Grow(uint64_t id, uint64_t bytes) {
   return Ok();
 }
 
+Result<void> PeerShares::MayBeServed(uint64_t id) {
+  const Connection& c = At(id);
+  return c.account->second.used.bytes <= limits_.bytes ? Ok() : Room(c, 1);
+}
+
 void PeerShares::Reply(uint64_t id, uint64_t bytes) {
   Connection& c = At(id);
   c.account->second.used.bytes += bytes, c.used.bytes += bytes;

@@ -50,9 +50,11 @@ class PeerShares {
 
   // A request of at least so many bytes comes. kRetryLater with a sentence: it is too much, or the connection is closed.
   Result<void> Begin(uint64_t id, uint64_t bytes);
-  // REQUIRES of these three: of a request that has begun, or a reply that was counted.
+  // REQUIRES of these: of a request that has begun, or a reply that was counted.
   // More of it comes. kRetryLater: too much; then nothing is added.
   Result<void> Grow(uint64_t id, uint64_t bytes);
+  // Before it is done. kRetryLater: those that were done since it began have brought more than the peer takes.
+  Result<void> MayBeServed(uint64_t id);
   // Its reply, which is there already, so it is not refused.
   void Reply(uint64_t id, uint64_t bytes);
   // So many requests have ended, so many bytes of memory are free again.

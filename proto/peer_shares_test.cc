@@ -52,7 +52,9 @@ TEST(PeerShares, BytesAreBoundedRepliesIncluded) {
   EXPECT_TRUE(shares.Grow(a, 600).ok());
   EXPECT_EQ(shares.Grow(a, 1).code(), FsError::kRetryLater);
   EXPECT_EQ(shares.Begin(a, 0).code(), FsError::kRetryLater) << "a request without bytes brings a reply";
+  EXPECT_TRUE(shares.MayBeServed(a).ok()) << "its own bytes are no hindrance";
   shares.Reply(a, 5000);
+  EXPECT_EQ(shares.MayBeServed(a).code(), FsError::kRetryLater);
   shares.End(a, 1, 1000);
   EXPECT_EQ(shares.Begin(a, 1).code(), FsError::kRetryLater) << "it has not taken its reply";
   shares.End(a, 0, 5000);
