@@ -93,7 +93,7 @@ class ClusterState {
   // lives. `new_node`, `new_target` give ids never used before. A disk belongs to the node that registered it last: a disk
   // carried to another node keeps its id and its shards. A node that reports a disk as failed or absent does not take it from a
   // node that has it; it gets the id 0. So does a node with a disk that another node has, as long as that node is heard: one of
-  // the two is a copy. A disk that was given up because it was away is in use again when it is back. kPerm: the node was
+  // the two is a copy. kBadRequest: the address is none that others can reach. kExist: another node that is not out has it. A disk that was given up because it was away is in use again when it is back. kPerm: the node was
   // removed, and no admin has let it in again.
   struct Registered {
     NodeId node;
@@ -193,6 +193,7 @@ class ClusterState {
     // The state of the whole filesystem that the disk is on, as its node said last; none before.
     std::optional<uint64_t> filesystem_bytes, filesystem_free_bytes;
   };
+  Error CheckAddress(const RegisterNodeRequest& r, const Node* self) const;
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);
