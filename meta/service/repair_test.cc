@@ -326,6 +326,43 @@ TEST_F(RepairTest, LostFilesAreListed) {
   EXPECT_EQ(Status().lost_stripes, 0u);
 }
 
+TEST_F(RepairTest, StatusIsForWhomItConcerns) {
+  FileOf(12, "data");
+  for (size_t i : {0, 1}) nodes[i]->Stop();
+  h.ex.RunFor(15 * kSecond);
+  InodeRequest ask;
+  ask.header.cluster = h.cluster;
+  const auto as = [&](Role role, uint32_t uid) {
+    auto peer = std::make_shared<Peer>();
+    peer->role = role;
+    peer->name = "pc1";
+    ask.header.peer = std::move(peer);
+    ask.header.uid = uid;
+    return a.Run(h.server->Status(ask)).value();
+  };
+  const StatusReply admin = as(Role::kAdmin, 1000);
+  EXPECT_FALSE(admin.lost_files.empty());
+  EXPECT_FALSE(admin.sessions.empty());
+  const StatusReply monitor = as(Role::kMonitor, 0);
+  EXPECT_TRUE(monitor.lost_files.empty());
+  EXPECT_EQ(monitor.sessions.size(), admin.sessions.size());
+  const StatusReply client = as(Role::kClient, 0);
+  EXPECT_TRUE(client.lost_files.empty());
+  EXPECT_TRUE(client.sessions.empty()) << "others'";
+  EXPECT_EQ(client.lost_stripes, admin.lost_stripes);
+  EXPECT_EQ(client.map.nodes, admin.map.nodes);
+  // A monitor sees how far work is, and orders nothing.
+  UpkeepRequest order;
+  order.header = ask.header;
+  auto watcher = std::make_shared<Peer>();
+  watcher->role = Role::kMonitor;
+  order.header.peer = watcher;
+  EXPECT_TRUE(a.Run(h.server->Upkeep(order)).ok());
+  order.verb = UpkeepVerb::kScrubPause;
+  EXPECT_EQ(a.Run(h.server->Upkeep(order)).code(), FsError::kAccess);
+  EXPECT_FALSE(a.Run(h.server->Upkeep({order.header})).value().scrub_paused);
+}
+
 TEST_F(RepairTest, FailedRebuildsAreTriedAgain) {
   FileOf(10);
   for (auto& n : nodes) n->rebuild_result = FsError::kIo;
