@@ -92,6 +92,9 @@ struct RebuildResult {
   uint64_t digest = 0;  // of the new shard
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // sources that failed
+  // Of the new shard (stripe/checksum.h): under the number of the one that is replaced it has the digest that was recorded, or
+  // the result is refused. Empty on an error, and of parity that is made for the first time.
+  std::vector<uint32_t> table;
 };
 struct WidenResult {
   uint64_t task = 0;

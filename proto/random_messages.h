@@ -115,7 +115,7 @@ MEMBERS(RebuildWork, 8);
 MEMBERS(HeartbeatRequest, 6);
 MEMBERS(WidenWork, 3);
 MEMBERS(HeartbeatReply, 7);
-MEMBERS(RebuildResult, 6);
+MEMBERS(RebuildResult, 7);
 MEMBERS(WidenResult, 5);
 MEMBERS(ReportWorkRequest, 6);
 MEMBERS(CheckShardsRequest, 3);

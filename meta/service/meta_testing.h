@@ -18,6 +18,7 @@
 #include "common/kv/mem_kv.h"
 #include "meta/ops/fsck.h"
 #include "meta/service/meta_server.h"
+#include "stripe/checksum_testing.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -209,7 +210,7 @@ class TestClient {
     for (uint16_t i = 0; i < info.columns.size(); ++i) {
       Column& c = info.columns[i];
       c.length = ColumnBytes(info.shape, ColumnIndex(i));
-      c.digest = c.length == 0 ? 0 : 1000 + c.shard.v;
+      c.digest = c.length == 0 ? 0 : TestDigest(c.shard, c.length);
       if (c.length == 0) c = Column();
     }
     return info;
@@ -378,7 +379,8 @@ class TestNode {
       result.task = w.task;
       result.result.code = rebuild_result;
       result.length = w.stripe.info.columns[w.column].length;
-      result.digest = 1000 + w.new_shard.v;
+      result.digest = TestDigest(w.new_shard, result.length);
+      result.table = TestTable(w.new_shard, result.length);
       if (on_rebuild) on_rebuild(w, &result);
       report.rebuilt.push_back(result);
     }
@@ -387,7 +389,7 @@ class TestNode {
       WidenResult result;
       result.task = w.task;
       result.result.code = widen_result;
-      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? 1000 + c.shard.v : 0);
+      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
       if (widen_result != FsError::kOk) result.bad_columns = {0};
       report.widened.push_back(result);
     }
