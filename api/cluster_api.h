@@ -68,6 +68,12 @@ struct WidenWork {
   StripeGrant from;  // with read tokens; as it is now
   StripeGrant to;    // with write tokens; the same payload, digests not known yet
 };
+// A reader could not use the shard: its own node looks at it.
+struct CheckWork {
+  ShardId shard;
+  TargetId target;
+  uint64_t digest = 0;  // as recorded
+};
 struct HeartbeatRequest {
   OpHeader header;
   NodeId node;
@@ -84,6 +90,7 @@ struct HeartbeatReply {
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
   int64_t token_time_ns = 0;  // as of RegisterNodeReply
+  std::vector<CheckWork> checks;
 };
 struct RebuildResult {
   uint64_t task = 0;
@@ -103,6 +110,11 @@ struct WidenResult {
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // of the old stripe: sources that failed
 };
+struct CheckResult {
+  ShardId shard;
+  TargetId target;
+  ItemResult result;  // kOk: all of it is as it was written
+};
 struct ReportWorkRequest {
   OpHeader header;
   NodeId node;
@@ -110,6 +122,7 @@ struct ReportWorkRequest {
   std::vector<ShardId> deleted;
   std::vector<RebuildResult> rebuilt;
   std::vector<WidenResult> widened;
+  std::vector<CheckResult> checked;
 };
 // For quarantine: which of these shards does the metadata not know (design section 3, garbage)?
 struct CheckShardsRequest {

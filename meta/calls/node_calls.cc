@@ -38,6 +38,7 @@ Task<Result<HeartbeatReply>> NodeCalls::Heartbeat(HeartbeatRequest r) {
   CO_ASSIGN_OR_RETURN(NodeWork work, rooms_->upkeep->WorkFor({here.begin(), here.end()}, r.rebuild_slots));
   reply.rebuilds = std::move(work.rebuilds);
   reply.widens = std::move(work.widens);
+  reply.checks = std::move(work.checks);
   co_return std::move(reply);
 }
 
@@ -54,11 +55,12 @@ Task<Result<Empty>> NodeCalls::ReportWork(ReportWorkRequest r) {
   CO_RETURN_IF_ERROR(CheckNode(r.header));
   CO_RETURN_IF_ERROR(AcceptNode(cluster_->state(), r.header, r.node, "reports the work"));
   if (Error e = cluster_->state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
-  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports) {
+  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports || r.checked.size() > kMaxReports) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
   }
   Result<void> done = cluster_->TakeDeleted(r.node, r.deleted);
   if (done.ok()) done = rooms_->upkeep->TakeResults(r.node, r.rebuilt, r.widened);
+  if (done.ok()) done = rooms_->upkeep->TakeChecked(r.node, r.checked);
   if (!done.ok()) {
     core_->Fail(done.error());
     co_return done.error();

@@ -1,6 +1,7 @@
 // Extents, stripes, commits.
 #include <algorithm>
 
+#include "meta/cluster/node_identity.h"
 #include "meta/files/files.h"
 #include "stripe/stripe_form.h"
 #include "stripe/layout.h"
@@ -251,9 +252,14 @@ Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
   co_return std::move(reply);
 }
 
+// A data server's word on its own disks counts at once, another's when the shard's own node has looked at it. Where nobody proves
+// who he is all are believed.
 Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  if (!r.header.session) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && !r.header.peer) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && r.header.peer && r.header.peer->role != Role::kData) {
+    co_return Error(FsError::kAccess, r.header.peer->ToString() + " reports a shard without a session: only data servers do");
+  }
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
@@ -280,6 +286,11 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
     co_return Empty();  // it has been replaced meanwhile
   }
   if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
+  const TargetId on = record->info.columns[r.column].target;
+  if (r.header.peer && !IsOwnTarget(cluster_->state(), r.header, on)) {
+    host_->Doubted({r.stripe, r.column, r.shard, r.reason}, on, r.header.peer->Holder());
+    co_return Empty();
+  }
   if (const Result<void> noted = host_->FoundBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
     core_->Fail(noted.error());
     co_return noted.error();

@@ -149,6 +149,7 @@ class MetaServer final : public MetaService, public AdminService {
     void LayoutAsked(const Layout& layout) override { server_->survey_->NoteAsked(layout); }
     Result<void> Committed(const std::vector<StripeInfo>& stripes) override { return server_->upkeep_->NoteCommitted(stripes); }
     Result<void> FoundBad(const ReportedShard& bad) override { return server_->upkeep_->NoteBad(bad); }
+    void Doubted(const ReportedShard& said, TargetId target, uint64_t by) override { server_->upkeep_->NoteDoubt(said, target, by); }
 
    private:
     MetaServer* const server_;

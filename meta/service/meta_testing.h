@@ -75,6 +75,16 @@ class MetaHarness {
   std::unique_ptr<MetaServer> server;
 };
 
+inline std::shared_ptr<const Peer> TestPeer(Role role, const std::string& name) {
+  auto peer = std::make_shared<Peer>();
+  peer->role = role;
+  peer->name = name;
+  peer->address = name + ":40112";
+  for (size_t i = 0; i < name.size() && i + 1 < peer->key_hash.size(); ++i) peer->key_hash[i + 1] = static_cast<uint8_t>(name[i]);
+  peer->key_hash[0] = static_cast<uint8_t>(role);
+  return peer;
+}
+
 // A session. Polls by itself (unless told not to) and answers recalls and flushes after calling `flush`.
 class TestClient {
  public:
@@ -134,6 +144,7 @@ class TestClient {
     h.session = session;
     h.epoch = epoch;
     h.acked_below = acked_below;
+    h.peer = peer;
     return h;
   }
   OpHeader Mutation() {
@@ -230,6 +241,7 @@ class TestClient {
     return Run(h_->server->Commit(r));
   }
 
+  std::shared_ptr<const Peer> peer;  // whom its connection proves; null: nobody
   SessionId session;
   Epoch epoch;
   OpSeq acked_below;
@@ -331,6 +343,9 @@ class TestNode {
   bool does_work = true;
   FsError rebuild_result = FsError::kOk;
   std::function<void(const RebuildWork&, RebuildResult*)> on_rebuild;  // changes what is reported
+  // What it finds of a shard that it is to look at; by itself nothing is wrong with it.
+  std::function<FsError(const CheckWork&)> on_check = [](const CheckWork&) { return FsError::kOk; };
+  std::vector<CheckWork> looked_at;
   std::vector<DiskHello>& disks() { return disks_; }
 
  private:
@@ -393,7 +408,11 @@ class TestNode {
       if (widen_result != FsError::kOk) result.bad_columns = {0};
       report.widened.push_back(result);
     }
-    if (!report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty()) (void)co_await h_->server->ReportWork(report);
+    for (const CheckWork& w : reply->checks) {
+      looked_at.push_back(w);
+      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
+    }
+    if (!report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty()) (void)co_await h_->server->ReportWork(report);
     co_return true;
   }
 

@@ -62,6 +62,7 @@ struct KeeperEnv {
 struct NodeWork {
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
+  std::vector<CheckWork> checks;  // small: they take no slot, and are not counted
   size_t size() const { return rebuilds.size() + widens.size(); }
 };
 
