@@ -104,8 +104,6 @@ MEMBERS(CommitReply, 4);
 MEMBERS(CloneRequest, 6);
 MEMBERS(CloneReply, 3);
 MEMBERS(ReportShardRequest, 6);
-MEMBERS(StripeRequest, 2);
-MEMBERS(StripeReply, 1);
 MEMBERS(PathsReply, 1);
 MEMBERS(DiskHello, 15);
 MEMBERS(RegisterNodeRequest, 7);
@@ -175,7 +173,7 @@ MEMBERS(DeleteBackupsReply, 0);
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
   X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
-  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest)     \
+  X(CloneRequest) X(CloneReply) X(PathsReply) X(ReportScrubRequest)                                    \
   X(ScrubOrder) X(ListParityRequest) X(ListParityReply) X(FsckRepairRequest) X(FsckRepairReply)         \
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
   X(CanRemoveReply) X(PutBackupRequest) X(PutBackupReply) X(ListBackupsRequest) X(ListBackupsReply)     \

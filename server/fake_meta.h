@@ -105,7 +105,6 @@ class FakeMetaService final : public MetaService {
   STRIA_NOT_HERE(AllocateReply, Allocate, AllocateRequest)
   STRIA_NOT_HERE(CommitReply, Commit, CommitRequest)
   STRIA_NOT_HERE(CloneReply, Clone, CloneRequest)
-  STRIA_NOT_HERE(StripeReply, GetStripe, StripeRequest)
   STRIA_NOT_HERE(StatusReply, Status, InodeRequest)
   STRIA_NOT_HERE(AdminReply, Admin, AdminRequest)
   STRIA_NOT_HERE(FsckReply, Fsck, InodeRequest)

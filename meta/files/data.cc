@@ -238,20 +238,6 @@ Task<Result<CloneReply>> Files::AfterClone(CloneRequest r, CloneReply reply) {
 
 // ---- Stripes ----
 
-Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
-  Txn txn(core_->store());
-  CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
-  StripeReply reply;
-  if (record && record->state == StripeState::kLive) {
-    StripeGrant g;
-    g.info = std::move(record->info);
-    core_->tokens().SignGrant(&g, kTokenRead);
-    reply.grant = std::move(g);
-  }
-  co_return std::move(reply);
-}
-
 // A data server's word on its own disks counts at once, another's when the shard's own node has looked at it. Where nobody proves
 // who he is all are believed.
 Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {

@@ -86,7 +86,6 @@ class Files {
   Task<Result<CommitReply>> Commit(CommitRequest r);
   Task<Result<CloneReply>> Clone(CloneRequest r);
   Task<Result<Empty>> ReportShard(ReportShardRequest r);
-  Task<Result<StripeReply>> GetStripe(StripeRequest r);
 
  private:
   // ---- names.cc ----

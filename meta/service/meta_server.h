@@ -86,7 +86,6 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<CommitReply>> Commit(CommitRequest r) override { return files_.Commit(std::move(r)); }
   Task<Result<CloneReply>> Clone(CloneRequest r) override { return files_.Clone(std::move(r)); }
   Task<Result<Empty>> ReportShard(ReportShardRequest r) override { return files_.ReportShard(std::move(r)); }
-  Task<Result<StripeReply>> GetStripe(StripeRequest r) override { return files_.GetStripe(std::move(r)); }
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override { return nodes_.RegisterNode(std::move(r)); }
   Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override { return nodes_.Heartbeat(std::move(r)); }
   Task<Result<Empty>> ReportWork(ReportWorkRequest r) override { return nodes_.ReportWork(std::move(r)); }

@@ -127,9 +127,10 @@ TEST(Strangers, WhatIsLeftToTheIdentityOfCallers) {
   const std::vector<Exception> exceptions = {
       {"a header that says root is root's: of a call without a session an admin's or a data server's, who get mappings, paths and tokens",
        [](StrangersWorld& w) {
-         StripeRequest r;
-         r.stripe = w.handles().stripes[0].id;
-         const auto reply = w.stranger().Run(w.h().server->GetStripe(r));
+         GetExtentsRequest r;
+         r.ino = w.handles().files[0];
+         r.length = kGiB;
+         const auto reply = w.stranger().Run(w.h().server->GetExtents(r));
          return reply.ok() ? w.Leak(Text(Encode(*reply))) : "";
        }},
       {"a header with session and epoch of another client is that client's, whoever sends it: it reads what that has open",
