@@ -30,7 +30,8 @@ bool IsHostPort(std::string_view address) {
   const size_t colon = address.rfind(':');
   if (colon == address.npos || colon > kMaxHostBytes || address.starts_with("unix:")) return false;
   const auto is_of_host = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view(".-_:[]%").find(c) != std::string_view::npos;
+    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return word || std::string_view(".-_:[]%").find(c) != std::string_view::npos;
   };
   if (!std::ranges::all_of(address, is_of_host)) return false;
   // What has no port of its own gets one here, and is another then.

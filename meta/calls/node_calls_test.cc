@@ -143,8 +143,12 @@ TEST_F(NodeCallsTest, ANodeSpeaksForItselfAndItsDisksOnly) {
   const RegisterNodeReply one = RunSim(ex, calls.RegisterNode(Of(1))).value();
   const RegisterNodeReply two = RunSim(ex, calls.RegisterNode(Of(2))).value();
   for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n2"), one, one.targets[0])) EXPECT_EQ(code, FsError::kAccess) << call;
-  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n3"), one, one.targets[0])) EXPECT_EQ(code, FsError::kAccess) << call << ", not registered";
-  for (const auto& [call, code] : CallsAs(PeerOf(Role::kClient, "n1"), one, one.targets[0])) EXPECT_EQ(code, FsError::kAccess) << call << ", another role";
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n3"), one, one.targets[0])) {
+    EXPECT_EQ(code, FsError::kAccess) << call << ", not registered";
+  }
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kClient, "n1"), one, one.targets[0])) {
+    EXPECT_EQ(code, FsError::kAccess) << call << ", another role";
+  }
   for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n1"), one, one.targets[0])) EXPECT_NE(code, FsError::kAccess) << call;
   for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n2"), two, two.targets[0])) EXPECT_NE(code, FsError::kAccess) << call;
   // Its own node, another's disk.

@@ -412,7 +412,8 @@ class TestNode {
       looked_at.push_back(w);
       report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
     }
-    if (!report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty()) (void)co_await h_->server->ReportWork(report);
+    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
+    if (any) (void)co_await h_->server->ReportWork(report);
     co_return true;
   }
 
