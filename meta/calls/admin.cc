@@ -45,7 +45,7 @@ Task<Result<AdminReply>> AdminCalls::FinishAdmin(AdminReply reply) {
 
 Task<Result<AdminReply>> AdminCalls::Admin(AdminRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  if (!r.dry_run) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "changes the cluster"));
+  if (!r.dry_run || r.header.peer) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "changes the cluster"));
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:

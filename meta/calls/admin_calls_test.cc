@@ -63,7 +63,10 @@ TEST_F(AdminCallsTest, WhereCallersProveWhoTheyAreTheRoleSaysWhoIsAdmin) {
     fsck.header.peer = PeerOf(role);
     EXPECT_EQ(RunSim(ex, calls.Fsck(fsck)).code(), FsError::kAccess) << RoleName(role) << ": no uid makes an admin";
     drain.header = fsck.header;
-    EXPECT_EQ(RunSim(ex, calls.Admin(drain)).code(), FsError::kAccess) << RoleName(role);
+    for (const bool dry : {false, true}) {
+      drain.dry_run = dry;
+      EXPECT_EQ(RunSim(ex, calls.Admin(drain)).code(), FsError::kAccess) << RoleName(role) << (dry ? ", dry" : "");
+    }
     UpkeepRequest order;
     order.header = fsck.header;
     for (const UpkeepVerb verb : {UpkeepVerb::kScrubStart, UpkeepVerb::kRepairStart, UpkeepVerb::kForgetUnknown, UpkeepVerb::kBackupNow}) {

@@ -27,6 +27,7 @@ constexpr size_t kMaxRefusedBy = 4096;           // stripes
 // The checksums of what was made are those of the shard that it replaces, but for the number in each. So no node can give a
 // column another digest than the one that its writer committed.
 bool IsAsWritten(const Column& was, ShardId made, const RebuildResult& result) {
+  if (result.length != was.length) return false;
   if (Sabotaged(Sabotage::kRebuildWrongColumn)) return true;
   if (result.table.size() != ChecksumBlocks(was.length) || TableDigest(result.table, was.length) != result.digest) return false;
   return TableDigest(ReseedTable(result.table, made, was.shard, was.length), was.length) == was.digest;
@@ -316,9 +317,7 @@ Result<bool> Repairer::TakeRebuilt(NodeId from, const RebuildResult& result) {
 }
 
 Result<void> Repairer::SwapIn(const RepairTaskRecord& t, const RebuildResult& result) {
-  if (result.result.code != FsError::kOk || result.length != t.shard_bytes) {
-    return TakeFailed(t, result);
-  }
+  if (result.result.code != FsError::kOk) return TakeFailed(t, result);
   Txn txn(*env_.store);
   ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, t.stripe));
   if (!record || record->state != StripeState::kLive || t.column >= record->info.columns.size()) return End(t);
