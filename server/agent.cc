@@ -26,7 +26,8 @@ Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, Token
       codecs_(codecs),
       cpu_pool_(cpu_pool),
       disks_(std::move(disks)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      checks_(server, [this] { work_done_.Set(); }) {}
 
 OpHeader Agent::Header() const {
   OpHeader h;
@@ -187,11 +188,12 @@ Task<Result<void>> Agent::Beat() {
   TakeDeletes(std::move(reply->deletes));
   TakeRebuilds(std::move(reply->rebuilds));
   TakeWidens(std::move(reply->widens));
+  checks_.Take(std::move(reply->checks));
   co_return Ok();
 }
 
 Task<Result<void>> Agent::ReportResults() {
-  if (deleted_.empty() && rebuilt_.empty() && widened_.empty()) co_return Ok();
+  if (deleted_.empty() && rebuilt_.empty() && widened_.empty() && checks_.done().empty()) co_return Ok();
   ReportWorkRequest request;
   request.header = Header();
   request.node = node_;
@@ -202,6 +204,8 @@ Task<Result<void>> Agent::ReportResults() {
   }
   request.rebuilt = rebuilt_;
   request.widened = widened_;
+  request.checked = checks_.done();
+  const size_t checked = request.checked.size();
   const std::vector<ShardId> deleted = request.deleted;
   const size_t rebuilt = rebuilt_.size(), widened = widened_.size();
   Result<Empty> done = co_await meta_->Call(&MetaService::ReportWork, std::move(request));
@@ -211,6 +215,7 @@ Task<Result<void>> Agent::ReportResults() {
     deleted_.erase(shard);
     deleting_.erase(shard);
   }
+  checks_.Reported(checked);
   for (size_t i = 0; i < rebuilt; ++i) tasks_.erase(rebuilt_[i].task);
   rebuilt_.erase(rebuilt_.begin(), rebuilt_.begin() + static_cast<ptrdiff_t>(rebuilt));
   for (size_t i = 0; i < widened; ++i) tasks_.erase(widened_[i].task);
