@@ -65,6 +65,10 @@ struct BulkServerOptions {
   // What handshakes that begin from now on go by; none: no TLS. With it who says nothing of TLS is sent away, and `other` gets nobody.
   std::shared_ptr<const CurrentTls> tls;
   DoormanLimits door;
+  // Answers who has no certificate yet: one request, one answer, then the connection is closed. On the executor's thread.
+  std::function<Task<Result<std::string>>(std::string request, std::string binding, std::string address)> join;
+  // A Unix socket's clients: what the kernel says of them (SO_PEERCRED) as a peer; nullopt: refused. Without TLS on that socket.
+  std::function<std::optional<Peer>(uint32_t uid, uint32_t gid, int32_t pid)> local_peer;
   // Is told of handshakes that came to nothing: one sentence with address and reason. Called on some thread, at most as often as connections
   // come; whoever logs it bounds that.
   std::function<void(const Error&)> refused;
