@@ -245,11 +245,12 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
   if (!bundle && !revoked) co_return;
   // Files that this program could not read would be the end of it.
   const bool fits = Credentials::Of(read_->key, read_->certificate, wanted_->bundle, wanted_->revoked).ok();
-  const Result<void> stored = co_await RunOn(*pool, [directory = directory_, wanted = *wanted_, bundle = bundle && fits, revoked]() -> Result<void> {
+  const auto save = [directory = directory_, wanted = *wanted_, bundle = bundle && fits, revoked]() -> Result<void> {
     if (revoked) RETURN_IF_ERROR(CredentialFiles::SaveRevoked(directory, wanted.revoked));
     if (bundle) RETURN_IF_ERROR(CredentialFiles::SaveBundle(directory, wanted.bundle));
     return Ok();
-  });
+  };
+  const Result<void> stored = co_await RunOn(*pool, save);
   if (stored.ok() || std::exchange(told_store_failed_, true)) co_return;
   LogWarning("authorities and revoked certificates of the map cannot be kept in {}, and count until the program ends: {}; let its user "
              "write there", directory_, stored.error());

@@ -38,7 +38,8 @@ void AddRestore(CLI::App* meta, Context& ctx) {
   CLI::App* verb = meta->add_subcommand("restore", "Make the metadata again from its backup, in an empty directory of this machine");
   verb->add_option("--from", args->from, "Data servers, HOST[:PORT][,HOST[:PORT]]: all that can be reached")->required()->delimiter(',');
   verb->add_option("--data", args->data, "Directory of the metadata store (default /var/lib/stria/meta)");
-  verb->add_option("--cluster-key", args->cluster_key, "File with the cluster key (default: the one beside the authority, or /etc/stria/cluster.key)");
+  verb->add_option("--cluster-key", args->cluster_key,
+                   "File with the cluster key (default: the one beside the authority, or /etc/stria/cluster.key)");
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say what there is");
   AddCommon(verb, ctx, "stria meta restore --from n1,n2,n3");
   verb->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunRestore(ctx, *args); }; });
