@@ -261,7 +261,7 @@ Task<void> Agent::DeleteShards(std::vector<DeleteWork> work) {
   DeleteRequest request;
   request.header.cluster = options_.cluster;
   request.header.incarnation = options_.incarnation;
-  request.header.peer = options_.self;
+  if (options_.self) request.header.peer = options_.self();
   for (const DeleteWork& w : work) request.items.push_back({w.shard, w.target, w.token});
   Result<DeleteReply> reply = co_await server_->Delete(std::move(request));
   for (size_t i = 0; i < work.size(); ++i) {
@@ -290,7 +290,8 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   RebuildResult result;
   result.task = work.task;
   const TokenUse use{.shard = work.new_shard, .target = work.new_target, .right = kTokenWrite};
-  Result<void> allowed = tokens_->Check(work.write_token, use, options_.self.get(), server_->TokenTimeS());
+  const std::shared_ptr<const Peer> self = options_.self ? options_.self() : nullptr;
+  Result<void> allowed = tokens_->Check(work.write_token, use, self.get(), server_->TokenTimeS());
   ShardStore* store = server_->FindStore(work.new_target);
   if (allowed.ok() && store == nullptr) {
     allowed =

@@ -47,7 +47,7 @@ struct AgentOptions {
   std::string name;
   std::string address;  // that others reach this node at
   std::string proof;    // TokenSigner::ProveNode; "" where the connection proves who the node is
-  std::shared_ptr<const Peer> self;  // what this node proves to others; null: nothing
+  std::function<std::shared_ptr<const Peer>()> self;  // what this node proves to others; empty, or null: nothing
   uint64_t incarnation = 0;
   int64_t call_timeout_ns = 10 * kSecond;
   int64_t retry_ns = 1 * kSecond;  // after a failed registration or heartbeat

@@ -43,6 +43,7 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   key_.id = 1;
   key_.secret.fill(static_cast<uint8_t>(seed | 1));
   cluster_ = SeededUuid(rng_);
+  options_.meta.trusted_root = {"*"};  // workloads are root's, too
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
   Prove("meta", Role::kMeta);
@@ -293,6 +294,7 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   o.name = node_host(index);
   o.address = node_address(index);
   o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
+  o.self = [this, host = o.name] { return net_->PeerOf(host); };
   o.incarnation = node.incarnation;
   o.sweep_period_ns = 40 * kSecond;
   o.quarantine_hold_ns = 30 * kSecond;
