@@ -120,6 +120,10 @@ class ClusterState {
   void AdmitNode(NodeId node) { removed_.Admit(node); }
   void AdmitTarget(TargetId target);
 
+  // ---- From who keeps the certificates ----
+  // What the map says of them. A change of it is one of the map.
+  void SetTrust(std::string bundle, std::vector<std::string> revoked);
+
   // ---- Views ----
   // True after a restart while some node that is not out has not been heard yet.
   bool AwaitsFirstBeats() const;
@@ -221,6 +225,8 @@ class ClusterState {
   ReachReports reach_;
   std::vector<NodeId> removed_nodes_;
   std::vector<TargetId> removed_targets_;
+  std::string bundle_;                // as in ClusterMap
+  std::vector<std::string> revoked_;
 };
 
 }  // namespace stria
