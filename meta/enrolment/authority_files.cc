@@ -7,6 +7,7 @@
 #include "common/io/unique_fd.h"
 #include "trust/credentials.h"
 #include "trust/files.h"
+#include "trust/place.h"
 
 namespace stria {
 namespace {
@@ -24,7 +25,7 @@ Result<void> Unlink(const std::string& directory, const std::string& path) {
 }  // namespace
 
 Result<std::shared_ptr<const Authority>> LoadNextAuthority(const std::string& directory) {
-  const std::string path = directory + kNextAuthorityFileName;
+  const std::string path = directory + kNextAuthorityFile;
   const Result<std::string> pem = ReadSecretFile(path);
   if (pem.code() == FsError::kNoEnt) return std::shared_ptr<const Authority>();
   if (!pem.ok()) return pem.error();
@@ -34,14 +35,14 @@ Result<std::shared_ptr<const Authority>> LoadNextAuthority(const std::string& di
 }
 
 Task<Result<void>> AuthorityFiles::StoreNext(std::shared_ptr<const Authority> next) {
-  co_return co_await RunOn(*pool_, [next, path = directory_ + kNextAuthorityFileName] { return ReplaceFile(path, next->ToPem(), kSecret); });
+  co_return co_await RunOn(*pool_, [next, path = directory_ + kNextAuthorityFile] { return ReplaceFile(path, next->ToPem(), kSecret); });
 }
 
 // First the one file, then the other goes: whoever finds the same authority in both has no change under way.
 Task<Result<void>> AuthorityFiles::StoreOnly(std::shared_ptr<const Authority> authority) {
   co_return co_await RunOn(*pool_, [authority, dir = directory_]() -> Result<void> {
-    RETURN_IF_ERROR(ReplaceFile(dir + kAuthorityFileName, authority->ToPem(), kSecret));
-    return Unlink(dir, dir + kNextAuthorityFileName);
+    RETURN_IF_ERROR(ReplaceFile(dir + kAuthorityFile, authority->ToPem(), kSecret));
+    return Unlink(dir, dir + kNextAuthorityFile);
   });
 }
 

@@ -14,8 +14,7 @@
 
 namespace stria {
 
-inline constexpr char kAuthorityFileName[] = "/authority.pem";
-inline constexpr char kNextAuthorityFileName[] = "/authority-next.pem";
+inline constexpr char kNextAuthorityFile[] = "/authority-next.pem";  // beside kAuthorityFile (trust/place.h)
 
 // Blocks. Null: there is none. What ReadSecretFile says, kBadRequest with the file.
 Result<std::shared_ptr<const Authority>> LoadNextAuthority(const std::string& directory);
