@@ -162,7 +162,7 @@ struct AuthorityInfo {
   std::string hash;  // SHA-256 of its certificate, hex
   int64_t not_after_s = 0;
   bool signs = false;
-  uint64_t in_force = 0;           // certificates that it has signed
+  uint64_t in_force = 0;           // certificates that it has signed, and that those who have them need: no other has replaced them
   std::vector<std::string> whose;  // "data n6"; the first of them
 };
 struct ChangeAuthorityReply {

@@ -39,12 +39,16 @@ JoinTokenInfo InfoOf(const JoinGrant& g) {
 // The authority by which the server itself is known while there are two: it shows that one to who joins. That is the one that has signed
 // the server's newest certificate.
 Sha256Hash EnrolmentRoom::Pinned() const {
+  const GivenCertificate* newest = NewestOfServer(NowS());
+  return newest == nullptr ? authority_->certificate().hash() : newest->issuer;
+}
+
+const GivenCertificate* EnrolmentRoom::NewestOfServer(int64_t now_s) const {
   const GivenCertificate* newest = nullptr;
-  const int64_t now_s = NowS();
   for (const auto& [serial, c] : given_.all()) {
     if (c.role == Role::kMeta && InForce(c, now_s) && (newest == nullptr || c.given_s > newest->given_s)) newest = &c;
   }
-  return newest == nullptr ? authority_->certificate().hash() : newest->issuer;
+  return newest;
 }
 
 Task<Result<MakeTokenReply>> EnrolmentRoom::MakeToken(MakeTokenRequest r) {
@@ -207,6 +211,15 @@ Task<Result<TrustReply>> EnrolmentRoom::RevokeCertificates(std::string which, bo
 
 // ---- The authority --------------------------------------------------------------------------------
 
+// Its owner has one of the new authority, and had the time to come back if the answer was lost.
+bool EnrolmentRoom::IsReplaced(const GivenCertificate& c, int64_t now_s) const {
+  const Sha256Hash signs = Signing().certificate().hash();
+  const std::vector<const GivenCertificate*> all = given_.OfKey(c.key);
+  return c.issuer != signs && std::any_of(all.begin(), all.end(), [&](const GivenCertificate* o) {
+    return o->issuer == signs && o->role == c.role && o->name == c.name && InForce(*o, now_s) && now_s - o->given_s > kLostAnswerS;
+  });
+}
+
 AuthorityInfo EnrolmentRoom::Describe(const Authority& authority, int64_t now_s) const {
   AuthorityInfo info;
   const Sha256Hash hash = authority.certificate().hash();
@@ -215,7 +228,7 @@ AuthorityInfo EnrolmentRoom::Describe(const Authority& authority, int64_t now_s)
   info.signs = &authority == &Signing();
   std::set<std::string> whose;
   for (const auto& [serial, c] : given_.all()) {
-    if (c.issuer != hash || !InForce(c, now_s)) continue;
+    if (c.issuer != hash || !InForce(c, now_s) || IsReplaced(c, now_s)) continue;
     ++info.in_force;
     if (whose.size() < kMaxNamedHolders) whose.insert(c.Whose());
   }
@@ -226,8 +239,8 @@ AuthorityInfo EnrolmentRoom::Describe(const Authority& authority, int64_t now_s)
 Task<Result<std::string>> EnrolmentRoom::Rotate(bool dry_run) {
   if (next_) co_return Error(FsError::kExist, "a change of the authority is under way; end it with 'stria ca finish' first");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
-  const std::string message = "a new authority is made: both are believed, and it signs from now on. Renewals come by themselves within " +
-                              std::to_string(kCertificateDays * 2 / 3) + " days; then end it with 'stria ca finish'";
+  const std::string message = "a new authority is made: both are believed, and it signs from now on. All that run "
+                              "renew their certificates soon by themselves; 'stria ca show' says who has not yet. Then end it with 'stria ca finish'";
   if (dry_run) co_return message;
   auto next = std::make_shared<const Authority>(Authority::Make(authority_->cluster(), NowS()));
   CO_RETURN_IF_ERROR(co_await keeper_->StoreNext(next));
@@ -239,7 +252,12 @@ Task<Result<std::string>> EnrolmentRoom::Rotate(bool dry_run) {
 Task<Result<std::string>> EnrolmentRoom::Finish(bool dry_run, bool force) {
   if (!next_) co_return Error(FsError::kInval, "the authority is not being changed; begin that with 'stria ca rotate'");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
-  const AuthorityInfo old = Describe(*authority_, NowS());
+  const int64_t now_s = NowS();
+  if (const GivenCertificate* own = NewestOfServer(now_s); own != nullptr && own->issuer == authority_->certificate().hash()) {
+    co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: look into its "
+                                    "log why it is not renewed");
+  }
+  const AuthorityInfo old = Describe(*authority_, now_s);
   std::string whose;
   for (const std::string& w : old.whose) whose += (whose.empty() ? "" : ", ") + w;
   if (old.whose.size() == kMaxNamedHolders) whose += " and perhaps others";

@@ -10,7 +10,8 @@
 //  2. A revoked certificate is never given to be renewed, and its key never gets another one, as long as it would be good.
 //  3. A use of a token is one key with one name. The same key is answered again for an hour, because an answer may be lost.
 //  4. A name belongs to the key that has it, until its certificates are over or revoked, or an admin makes a token for that name.
-//  5. All is bounded: grants, certificates in all and of one identity, renewals per hour.
+//  5. An authority is dropped only when nobody needs a certificate of it any more, or an admin insists; never that of the server itself.
+//  6. All is bounded: grants, certificates in all and of one identity, renewals per hour.
 //
 // Called by the transport's server (Join), TrustCalls, MetaServer (its clock, the map) and Coherence (IsTrustedRoot). Sees the core;
 // what others are to be told is a callback. Executor's thread.
@@ -106,6 +107,8 @@ class EnrolmentRoom {
   Result<void> MakeBundle();
   Sha256Hash Pinned() const;
   bool InForce(const GivenCertificate& c, int64_t now_s) const;
+  const GivenCertificate* NewestOfServer(int64_t now_s) const;
+  bool IsReplaced(const GivenCertificate& c, int64_t now_s) const;
   bool IsBelieved(const Sha256Hash& issuer) const;
   bool IsRevokedKey(const Sha256Hash& key) const { return revoked_keys_.contains(key); }
   void Revoke(const std::string& serial, const RevokedCertificate& r);
