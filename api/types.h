@@ -174,6 +174,8 @@ struct ClusterMap {
   uint64_t incarnation = 0;  // bumped when metadata is restored from a backup
   std::vector<NodeInfo> nodes;      // by id
   std::vector<TargetInfo> targets;  // by id
+  std::string bundle;                // the authorities that are believed, PEM, the one that signs last; "": there are none (it is insecure)
+  std::vector<std::string> revoked;  // serial numbers of certificates that are not believed although they are not over
   const NodeInfo* FindNode(NodeId id) const {
     for (const NodeInfo& n : nodes) if (n.id == id) return &n;
     return nullptr;

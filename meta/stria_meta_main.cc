@@ -23,8 +23,10 @@
 #include "common/program.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
+#include "meta/audit/audit_log.h"
 #include "meta/data_dir.h"
 #include "meta/disk_room.h"
+#include "meta/enrolment/authority_files.h"
 #include "meta/local_admins.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
@@ -37,7 +39,9 @@
 #include "proto/grpc_transport.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
 #include "stripe/layout_spec.h"
+#include "trust/files.h"
 #include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
@@ -89,6 +93,7 @@ class Daemon final : public DaemonFrame {
     grpc_server_.reset();
     probe_.reset();
     server_.reset();
+    audit_.reset();
     data_connector_.reset();
     backups_.reset();
     bulk_client_.reset();
@@ -108,6 +113,7 @@ class Daemon final : public DaemonFrame {
     if (admin_server_) co_await admin_server_->Shutdown(kShutdownGraceNs);
     if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
+    if (audit_) (void)co_await audit_->Flush();
     LogInfo("stopped");
     executor_.Stop();
   }
@@ -185,6 +191,7 @@ class Daemon final : public DaemonFrame {
       options.joins = true;
       ASSIGN_OR_RETURN(ends_, SecuredEnds::Open(place.directory, std::move(options)));
       ASSIGN_OR_RETURN(authority_, LoadAuthority(place.directory));
+      ASSIGN_OR_RETURN(next_authority_, LoadNextAuthority(place.directory));
       if (cluster && ends_->identity().cluster != *cluster) {
         return Error(FsError::kWrongCluster, place.directory + " is of cluster " + ends_->identity().cluster.ToString() + ", and the store in " +
                                                  config_.data + " of cluster " + cluster->ToString());
@@ -222,14 +229,52 @@ class Daemon final : public DaemonFrame {
   DispatchOptions Admission() {
     DispatchOptions options;
     options.proved = ends_ != nullptr;
-    options.refused = [](const Peer* peer, const std::string& method, const Error& why) {
-      LogWarning("{} may not call {}: {}", peer ? peer->ToString() : "a caller who has proved nothing", method, why.message);
-    };
+    options.refused = [this](const Peer* peer, const std::string& method, const Error& why) { NoteDenial(audit_.get(), peer, method, why); };
     return options;
+  }
+
+  // What is known of certificates besides the store; before the server starts.
+  Result<void> GiveTrust() {
+    server_->trust().UseAudit(audit_.get());
+    if (!ends_) return Ok();
+    authority_files_ = std::make_unique<AuthorityFiles>(&trust_pool_, place_.directory);
+    const std::shared_ptr<const Credentials> own = ends_->credentials();
+    MetaTrust trust{authority_, next_authority_, authority_files_.get(), own->revoked, {own->certificate}};
+    // The first admin's, as long as it is where it was made.
+    const Result<std::string> admin = ReadSecretFile(place_.directory + "/admin/node.pem");
+    if (admin.ok()) {
+      const Result<Certificate> certificate = Certificate::FromPem(*admin);
+      if (certificate.ok()) trust.given.push_back(*certificate);
+    } else if (admin.code() != FsError::kNoEnt) {
+      LogWarning("{}", admin.error());
+    }
+    server_->trust().Use(std::move(trust));
+    return Ok();
+  }
+
+  // Its own certificate is renewed as those of others are.
+  Task<Result<std::string>> RenewOwn(std::string request) {
+    const std::shared_ptr<const Credentials> own = ends_->credentials();
+    Peer self;
+    self.role = own->identity.role;
+    self.name = own->identity.name;
+    self.key_hash = own->certificate.key_hash();
+    self.serial = own->certificate.serial();
+    self.not_after_s = own->certificate.not_after_s();
+    CO_ASSIGN_OR_RETURN(RenewCertificateReply reply, co_await server_->trust().enrolment()->Renew(std::move(self), std::move(request)));
+    co_return std::move(reply.certificate);
+  }
+
+  // host:port for tokens: as it listens, or where that is everywhere, by this machine's name.
+  std::string AddressForOthers() const {
+    const std::string host = HostOfAddress(bound_);
+    const bool everywhere = host == "0.0.0.0" || host == "::" || host == "[::]";
+    return everywhere ? HostName() + ":" + PortOfAddress(bound_) : bound_;
   }
 
   void FollowTrust() {
     if (!ends_) return;
+    ends_->RenewBy([this](std::string request) { return RenewOwn(std::move(request)); });
     ends_->Follow([this] { return std::make_shared<const ClusterMap>(server_->cluster().Map()); });
     ends_->OnChange([this] {
       bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); });
@@ -293,7 +338,10 @@ class Daemon final : public DaemonFrame {
     CO_RETURN_IF_ERROR(room_.Open());
     is_full_ = room_.Level() >= RoomLevel::kFull;
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
+    audit_ = std::make_unique<AuditLog>(&trust_pool_, config_.data + "/audit.log");
+    audit_->Start();
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
+    CO_RETURN_IF_ERROR(GiveTrust());
     MakeClient();
     if (config_.backup) server_->UseBackups(Backups());
     server_->UseRoom(&room_);
@@ -311,15 +359,22 @@ class Daemon final : public DaemonFrame {
     router_.Add(kMetaServiceName, dispatcher_.get());
     admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get(), Admission());
     router_.Add(kAdminServiceName, admin_dispatcher_.get());
+    trust_dispatcher_ = std::make_unique<TrustDispatcher>(server_->trust().service(), Admission());
+    router_.Add(kTrustServiceName, trust_dispatcher_.get());
     CO_RETURN_IF_ERROR(StartGrpc());
     BulkServerOptions bulk;
     CO_ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
     bulk.wake = &wake_.emplace(latency);
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
-    if (ends_) ends_->Secure(&bulk);
-    else bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
+    if (ends_) {
+      ends_->Secure(&bulk);
+      bulk.join = [room = server_->trust().enrolment()](std::string request, std::string binding, std::string address) {
+        return room->Join(std::move(request), std::move(binding), std::move(address));
+      };
+    } else bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(bound_, bulk_server_->Start(config_.listen));
+    server_->trust().UseAddress(AddressForOthers());
     if (ends_) co_await ServeAdminsHere();
     FollowTrust();
     if (!config_.metrics.empty()) {
@@ -441,7 +496,9 @@ class Daemon final : public DaemonFrame {
   ThreadPool trust_pool_;  // files of credentials, and lists of users
   TrustPlace place_;
   std::unique_ptr<SecuredEnds> ends_;            // null: insecure
-  std::shared_ptr<const Authority> authority_;   // null: insecure
+  std::shared_ptr<const Authority> authority_, next_authority_;  // null: insecure, or none
+  std::unique_ptr<AuthorityFiles> authority_files_;
+  std::unique_ptr<AuditLog> audit_;
   std::shared_ptr<const Credentials> grpc_credentials_;
   std::mutex admins_mu_;
   std::shared_ptr<const LocalAdmins> admins_;  // guarded by admins_mu_
@@ -454,6 +511,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<NodeProbe> probe_;
   std::unique_ptr<MetaDispatcher> dispatcher_;
   std::unique_ptr<AdminDispatcher> admin_dispatcher_;
+  std::unique_ptr<TrustDispatcher> trust_dispatcher_;
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;

@@ -11,6 +11,7 @@
 #include "api/backup_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "api/trust_api.h"
 #include "trust/identity.h"
 
 namespace stria {
@@ -35,6 +36,7 @@ inline constexpr Cover kProgress = {kNobody, {Role::kAdmin, Role::kMonitor}};
 inline constexpr Cover kAdmin = {kNobody, {Role::kAdmin}};
 inline constexpr Cover kNode = {kNobody, {Role::kData}};
 inline constexpr Cover kShards = {kNobody, {Role::kClient, Role::kData}};  // with a token for each
+inline constexpr Cover kMember = {kNobody, kEverybody};  // about the caller's own certificate
 inline constexpr Cover kMeta = {kNobody, {Role::kMeta}};
 inline constexpr Cover kHere = {kNobody, kNobody};  // for callers in the same process only
 
@@ -96,6 +98,20 @@ STRIA_COVER(AdminService, ListParity, kNode);
 STRIA_COVER(AdminService, FsckRepair, kAdmin);
 STRIA_COVER(AdminService, Names, kFiles);
 STRIA_COVER(AdminService, Files, kAdmin);
+
+STRIA_COVER(TrustService, MakeToken, kAdmin);
+STRIA_COVER(TrustService, ListTokens, kAdmin);
+STRIA_COVER(TrustService, RevokeToken, kAdmin);
+STRIA_COVER(TrustService, ListCertificates, kAdmin);
+STRIA_COVER(TrustService, RevokeCertificate, kAdmin);
+STRIA_COVER(TrustService, RenewCertificate, kMember);
+STRIA_COVER(TrustService, ListExports, kAdmin);
+STRIA_COVER(TrustService, SetExport, kAdmin);
+STRIA_COVER(TrustService, RemoveExport, kAdmin);
+STRIA_COVER(TrustService, ListClients, kAdmin);
+STRIA_COVER(TrustService, EvictClient, kAdmin);
+STRIA_COVER(TrustService, ReadAudit, kAdmin);
+STRIA_COVER(TrustService, ChangeAuthority, kAdmin);
 
 STRIA_COVER(DataService, Write, kShards);
 STRIA_COVER(DataService, Seal, kShards);

@@ -15,6 +15,7 @@
 #include "api/backup_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "api/trust_api.h"
 #include "common/random.h"
 #include "stripe/layout.h"
 
@@ -43,7 +44,7 @@ MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(TargetInfo, 15);
-MEMBERS(ClusterMap, 5);
+MEMBERS(ClusterMap, 7);
 MEMBERS(DataHeader, 7);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
@@ -160,6 +161,29 @@ MEMBERS(GetBackupRequest, 3);
 MEMBERS(GetBackupReply, 1);
 MEMBERS(DeleteBackupsRequest, 3);
 MEMBERS(DeleteBackupsReply, 0);
+MEMBERS(TrustListRequest, 2);
+MEMBERS(TrustReply, 1);
+MEMBERS(JoinTokenInfo, 8);
+MEMBERS(MakeTokenRequest, 8);
+MEMBERS(MakeTokenReply, 3);
+MEMBERS(ListTokensReply, 1);
+MEMBERS(RevokeTokenRequest, 3);
+MEMBERS(CertificateInfo, 11);
+MEMBERS(ListCertificatesReply, 2);
+MEMBERS(RevokeCertificateRequest, 3);
+MEMBERS(RenewCertificateRequest, 2);
+MEMBERS(RenewCertificateReply, 2);
+MEMBERS(ListExportsReply, 1);
+MEMBERS(SetExportRequest, 3);
+MEMBERS(RemoveExportRequest, 4);
+MEMBERS(ClientInfo, 5);
+MEMBERS(ListClientsReply, 1);
+MEMBERS(EvictClientRequest, 3);
+MEMBERS(ReadAuditRequest, 3);
+MEMBERS(ReadAuditReply, 2);
+MEMBERS(ChangeAuthorityRequest, 4);
+MEMBERS(AuthorityInfo, 5);
+MEMBERS(ChangeAuthorityReply, 2);
 #undef MEMBERS
 
 // All requests and replies, as arguments of X.
@@ -179,7 +203,12 @@ MEMBERS(DeleteBackupsReply, 0);
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
   X(CanRemoveReply) X(PutBackupRequest) X(PutBackupReply) X(ListBackupsRequest) X(ListBackupsReply)     \
   X(GetBackupRequest) X(GetBackupReply) X(DeleteBackupsRequest) X(DeleteBackupsReply)           \
-  X(NamesRequest) X(NamesReply) X(FilesRequest) X(FilesReply)
+  X(NamesRequest) X(NamesReply) X(FilesRequest) X(FilesReply) X(TrustListRequest)                       \
+  X(TrustReply) X(MakeTokenRequest) X(MakeTokenReply) X(ListTokensReply) X(RevokeTokenRequest)          \
+  X(ListCertificatesReply) X(RevokeCertificateRequest) X(RenewCertificateRequest)                       \
+  X(RenewCertificateReply) X(ListExportsReply) X(SetExportRequest) X(RemoveExportRequest)               \
+  X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
+  X(ChangeAuthorityRequest) X(ChangeAuthorityReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -300,6 +329,8 @@ template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 10};
 template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 9};
 template <> inline constexpr std::pair<int, int> kEnumRange<FilesKind> = {1, 5};
+template <> inline constexpr std::pair<int, int> kEnumRange<Role> = {1, 5};
+template <> inline constexpr std::pair<int, int> kEnumRange<AuthorityVerb> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>
@@ -459,6 +490,9 @@ inline void Fix(Random& rng, RebuildWork& v) {
   v.column = static_cast<uint16_t>(rng.Below(columns));
   for (uint16_t& c : v.lost) c = static_cast<uint16_t>(rng.Below(columns));
 }
+
+inline void Fix(Random& rng, MakeTokenRequest& v) { v.verifier = RandomBytes(rng, kJoinVerifierBytes); }
+inline void Fix(Random&, ReadAuditRequest& v) { v.limit %= kMaxAuditLines + 1; }
 
 template <class T>
 void Fill(Random& rng, T& v) {

@@ -257,10 +257,17 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
              "write there", directory_, stored.error());
 }
 
+// While the authority is changed for another (the last of the bundle signs): the former one can go when all have certificates of the new one.
+bool SecuredEnds::IsOfFormerAuthority() const {
+  if (!wanted_ || !renew_) return false;
+  const std::vector<Certificate>& all = wanted_->bundle.all();
+  return all.size() > 1 && !SignedBy(read_->certificate, all.back());
+}
+
 Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   const int64_t now_ns = Executor::Current().NowNs();
   const Certificate own = read_->certificate;
-  if (NowS() < RenewAt(own) || now_ns < renew_not_before_ns_) co_return;
+  if ((NowS() < RenewAt(own) && !IsOfFormerAuthority()) || now_ns < renew_not_before_ns_) co_return;
   renew_not_before_ns_ = now_ns + kRenewAgainNs;
   const Result<void> renewed = co_await RenewNow(pool);
   if (renewed.ok()) co_return;

@@ -4,7 +4,7 @@
 // The files are looked at every few seconds. What has changed counts for handshakes from then on, and OnChange is told, so that
 // connections whose peers are not let in any more can be closed. The cluster's map brings the authorities that are believed and the
 // serial numbers that are not; they count at once, and are kept in the files. The program's own certificate is renewed at two
-// thirds of its life, over itself.
+// thirds of its life, or when another authority signs, over itself.
 //
 // Executor's thread, unless it says otherwise.
 #pragma once
@@ -101,6 +101,7 @@ class SecuredEnds {
   std::shared_ptr<const Credentials> Effective() const;
   void Adopt();
   Task<void> StoreWanted(Pool* pool);
+  bool IsOfFormerAuthority() const;
   Task<void> RenewIfDue(Pool* pool);
   Task<Result<void>> RenewNow(Pool* pool);
 

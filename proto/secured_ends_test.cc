@@ -264,6 +264,30 @@ TEST_F(Ends, ADroppedAuthorityWaitsForTheRenewal) {
   });
 }
 
+TEST_F(Ends, ACertificateIsRenewedWhenAnotherAuthoritySigns) {
+  RunTest([&](Executor*) -> Task<void> {
+    const TestCluster next(kTestCluster);
+    const Program data(cluster_, Role::kData, "n6");
+    const auto ends = data.Open();
+    int asked = 0;
+    ends->RenewBy([&](std::string request) -> Task<Result<std::string>> {
+      ++asked;
+      co_return next.authority.Sign(CertRequest::FromDer(request).value(), {kTestCluster, Role::kData, "n6"}, data.now_s->load()).value().ToPem();
+    });
+    ends->TakeTrust(cluster_.bundle.ToPem(), {});
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 0);
+    ends->TakeTrust(cluster_.bundle.With(next.authority.certificate()).value().ToPem(), {});
+    co_await ends->Refresh(&pool_);
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 1);
+    EXPECT_TRUE(SignedBy(ends->credentials()->certificate, next.authority.certificate()));
+    // And then the former one goes.
+    ends->TakeTrust(next.bundle.ToPem(), {});
+    EXPECT_FALSE(ends->credentials()->bundle.Has(cluster_.authority.certificate().hash()));
+  });
+}
+
 TEST_F(Ends, WhatARenewalMayNotBring) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster twin(kTestCluster);

@@ -4,6 +4,7 @@
 
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
+#include "proto/trust_stubs.h"
 
 namespace stria {
 namespace {
@@ -106,6 +107,7 @@ constexpr char kMetaPrefix[] = "/stria.v1.Meta/";
 constexpr char kDataPrefix[] = "/stria.v1.Data/";
 constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
 constexpr char kBackupPrefix[] = "/stria.v1.Backup/";
+constexpr char kTrustPrefix[] = "/stria.v1.Trust/";
 
 }  // namespace
 
@@ -135,6 +137,13 @@ STRIA_ADMIN_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kBackupPrefix) + #Name, std::move(request)); \
   }
 STRIA_BACKUP_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                \
+  Task<Result<Reply>> TrustStub::Name(Request request) {                                       \
+    return CallMethod<Reply>(transport_, std::string(kTrustPrefix) + #Name, std::move(request)); \
+  }
+STRIA_TRUST_METHODS(X)
 #undef X
 
 template <class Service>
@@ -190,6 +199,18 @@ Methods<BackupService> MethodsOf<BackupService>() {
 }
 #undef X
 
+#define X(Name, Request, Reply)                                  \
+  methods[std::string(kTrustPrefix) + #Name] = {                     \
+      &HandleMethod<TrustService, Request, Reply, &TrustService::Name>, \
+      kCoverOf<&TrustService::Name>};
+template <>
+Methods<TrustService> MethodsOf<TrustService>() {
+  Methods<TrustService> methods;
+  STRIA_TRUST_METHODS(X)
+  return methods;
+}
+#undef X
+
 template <class Service>
 ServiceDispatcher<Service>::ServiceDispatcher(Service* service, DispatchOptions options)
     : service_(service), options_(std::move(options)), methods_(MethodsOf<Service>()) {}
@@ -224,5 +245,6 @@ template class ServiceDispatcher<MetaService>;
 template class ServiceDispatcher<DataService>;
 template class ServiceDispatcher<AdminService>;
 template class ServiceDispatcher<BackupService>;
+template class ServiceDispatcher<TrustService>;
 
 }  // namespace stria

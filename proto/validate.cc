@@ -274,4 +274,22 @@ Result<void> Validate(const RebuildWork& v) {
   return Ok();
 }
 
+// ---- Trust -----------------------------------------------------------------------------------------
+
+Result<void> Validate(const MakeTokenRequest& v) {
+  return v.verifier.size() == kJoinVerifierBytes ? Ok() : Bad("a verifier of " + Num(v.verifier.size()) + " bytes");
+}
+Result<void> Validate(const RenewCertificateRequest& v) {
+  return v.request.size() <= kMaxCertificateRequestBytes ? Ok() : Bad("a certificate request of " + Num(v.request.size()) + " bytes");
+}
+Result<void> Validate(const SetExportRequest& v) {
+  return v.line.size() <= kMaxExportLineBytes ? Ok() : Bad("an export's line of " + Num(v.line.size()) + " bytes");
+}
+Result<void> Validate(const ReadAuditRequest& v) {
+  return v.limit <= kMaxAuditLines ? Ok() : Bad(Num(v.limit) + " lines of the audit in one request; the limit is " + Num(kMaxAuditLines));
+}
+Result<void> Validate(const ReadAuditReply& v) {
+  return v.lines.size() <= kMaxAuditLines ? Ok() : Bad(Num(v.lines.size()) + " lines of the audit in one reply");
+}
+
 }  // namespace stria

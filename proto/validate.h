@@ -6,6 +6,7 @@
 
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "api/trust_api.h"
 #include "api/types.h"
 #include "common/error.h"
 
@@ -53,5 +54,12 @@ Result<void> Validate(const AllocateRequest& v);
 Result<void> Validate(const CommitRequest& v);
 Result<void> Validate(const CloneRequest& v);
 Result<void> Validate(const RebuildWork& v);
+
+// Trust.
+Result<void> Validate(const MakeTokenRequest& v);
+Result<void> Validate(const RenewCertificateRequest& v);
+Result<void> Validate(const SetExportRequest& v);
+Result<void> Validate(const ReadAuditRequest& v);
+Result<void> Validate(const ReadAuditReply& v);
 
 }  // namespace stria

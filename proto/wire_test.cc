@@ -8,6 +8,7 @@
 #include "proto/data.pb.h"
 #include "proto/meta.pb.h"
 #include "proto/random_messages.h"
+#include "proto/trust.pb.h"
 #include "proto/validate.h"
 
 namespace stria {
@@ -279,6 +280,26 @@ TEST(Wire, RefusesWhatNoStructMayHold) {
   read.clear_items();
   for (int i = 0; i < 2; ++i) read.add_items()->set_length(3 * kMiB);
   EXPECT_EQ((Refusal<v1::ReadRequest, ReadRequest>(read)).code, FsError::kBadRequest);
+}
+
+TEST(Wire, RefusesWhatNobodyAsksOfTrust) {
+  v1::MakeTokenRequest make;
+  make.set_role(v1::ROLE_CLIENT);
+  make.set_verifier(std::string(kJoinVerifierBytes, 'v'));
+  EXPECT_TRUE((Refusal<v1::MakeTokenRequest, MakeTokenRequest>(make)).ok());
+  make.set_verifier(std::string(kJoinVerifierBytes + 1, 'v'));
+  EXPECT_EQ((Refusal<v1::MakeTokenRequest, MakeTokenRequest>(make)).code, FsError::kBadRequest);
+  make.set_verifier(std::string(kJoinVerifierBytes, 'v'));
+  make.set_role(v1::ROLE_UNSPECIFIED);
+  EXPECT_EQ((Refusal<v1::MakeTokenRequest, MakeTokenRequest>(make)).code, FsError::kBadRequest);
+  v1::RenewCertificateRequest renew;
+  renew.set_request(std::string(kMaxCertificateRequestBytes, 'r'));
+  EXPECT_TRUE((Refusal<v1::RenewCertificateRequest, RenewCertificateRequest>(renew)).ok());
+  renew.set_request(std::string(kMaxCertificateRequestBytes + 1, 'r'));
+  EXPECT_EQ((Refusal<v1::RenewCertificateRequest, RenewCertificateRequest>(renew)).code, FsError::kBadRequest);
+  v1::ReadAuditRequest audit;
+  audit.set_limit(kMaxAuditLines + 1);
+  EXPECT_EQ((Refusal<v1::ReadAuditRequest, ReadAuditRequest>(audit)).code, FsError::kBadRequest);
 }
 
 TEST(Wire, MillionsOfTinyFieldsAreRefusedUnparsed) {

@@ -42,6 +42,6 @@ WIRE_MESSAGE(TargetInfo) {
   F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
   F(read_us);
 }
-WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); }
+WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); }
 
 }  // namespace stria::wire

@@ -114,6 +114,13 @@ Result<Certificate> Authority::Sign(const CertRequest& request, const Identity& 
   return Certificate::Of(c.get());
 }
 
+bool SignedBy(const Certificate& certificate, const Certificate& authority) {
+  const bool good = X509_check_issued(authority.get(), certificate.get()) == X509_V_OK &&
+                    X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) == 1;
+  ERR_clear_error();
+  return good;
+}
+
 // ---- Bundle ---------------------------------------------------------------------------------------
 
 Result<Bundle> Bundle::Of(std::vector<Certificate> authorities) {

@@ -38,6 +38,9 @@ class Authority {
   Uuid cluster_;
 };
 
+// Whether that authority has signed it, whatever else it says.
+bool SignedBy(const Certificate& certificate, const Certificate& authority);
+
 // The authorities of one cluster that are believed.
 class Bundle {
  public:
@@ -66,6 +69,7 @@ class Revoked {
   bool Has(std::string_view serial) const { return serials_.contains(serial); }
   void Add(std::string_view serial) { serials_.emplace(serial); }
   size_t size() const { return serials_.size(); }
+  const std::set<std::string, std::less<>>& all() const { return serials_; }
 
  private:
   std::set<std::string, std::less<>> serials_;

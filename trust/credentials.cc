@@ -2,21 +2,12 @@
 
 #include <algorithm>
 
-#include "trust/ssl_ptr.h"
-
 namespace stria {
 namespace {
 
 constexpr char kNodeFile[] = "/node.pem";
 constexpr char kBundleFile[] = "/ca.pem";
 constexpr char kRevokedFile[] = "/revoked";
-
-bool SignedBy(const Certificate& certificate, const Certificate& authority) {
-  const bool good = X509_check_issued(authority.get(), certificate.get()) == X509_V_OK &&
-                    X509_verify(certificate.get(), X509_get0_pubkey(authority.get())) == 1;
-  ERR_clear_error();
-  return good;
-}
 
 }  // namespace
 

@@ -43,7 +43,7 @@ Task<Result<AdminReply>> AdminCalls::FinishAdmin(AdminReply reply) {
   co_return std::move(reply);
 }
 
-Task<Result<AdminReply>> AdminCalls::Admin(AdminRequest r) {
+Task<Result<AdminReply>> AdminCalls::DoAdmin(AdminRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   if (!r.dry_run || r.header.peer) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "changes the cluster"));
   switch (r.verb) {

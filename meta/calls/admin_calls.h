@@ -2,7 +2,7 @@
 // be tried with dry_run; none takes the last recoverable copy of live bytes: force does not change that.
 //
 // Owns nothing. Invariants: each call that changes something first asks whether its caller is an admin (admin_peer.h), and with
-// dry_run it changes nothing.
+// dry_run it changes nothing. Each verb that changes something, or would, has a line in the audit, whatever became of it.
 //
 // Called by MetaServer. Sees the cluster, upkeep, survey, the backup, coherence, the core and its cleaner.
 #pragma once
@@ -14,6 +14,7 @@
 #include "api/admin_api.h"
 #include "api/meta_api.h"
 #include "common/exec/task.h"
+#include "meta/audit/audit_sink.h"
 #include "meta/calls/rooms.h"
 #include "meta/cluster/cluster_keeper.h"
 #include "meta/coherence/coherence.h"
@@ -29,6 +30,8 @@ class AdminCalls {
       : core_(core), cleaner_(cleaner), coherence_(coherence), sessions_(&coherence->sessions()),
         notices_(&coherence->notices()), cluster_(cluster), rooms_(rooms) {}
 
+  void UseAudit(AuditSink* audit) { audit_ = audit; }  // null: nobody is told. Outlives it
+
   Task<Result<StatusReply>> Status(InodeRequest r);
   Task<Result<AdminReply>> Admin(AdminRequest r);
   Task<Result<FsckReply>> Fsck(InodeRequest r);
@@ -39,6 +42,9 @@ class AdminCalls {
   Task<Result<FilesReply>> Files(FilesRequest r);
 
  private:
+  Task<Result<AdminReply>> DoAdmin(AdminRequest r);
+  Task<Result<UpkeepReply>> DoUpkeep(UpkeepRequest r);
+  Task<Result<FsckRepairReply>> DoFsckRepair(FsckRepairRequest r);
   Result<std::string> StartRepair(bool dry_run);
   Task<Result<AdminReply>> AdminTargets(AdminRequest r, std::vector<TargetId> targets);
   Result<std::set<StripeId>> OnlyAllocatedOn(TargetId target);
@@ -55,6 +61,7 @@ class AdminCalls {
   Notices* const notices_;
   ClusterKeeper* const cluster_;
   const LoadedRooms* const rooms_;
+  AuditSink* audit_ = nullptr;
 };
 
 }  // namespace stria

@@ -26,7 +26,7 @@ Result<std::string> AdminCalls::StartRepair(bool dry_run) {
   return names + " given up: what was there is made again elsewhere, and counts again if it returns before that";
 }
 
-Task<Result<UpkeepReply>> AdminCalls::Upkeep(UpkeepRequest r) {
+Task<Result<UpkeepReply>> AdminCalls::DoUpkeep(UpkeepRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   if (r.header.peer && r.verb != UpkeepVerb::kStatus) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "gives orders, also to try them"));
   const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
@@ -80,7 +80,7 @@ Task<Result<CanRemoveReply>> AdminCalls::CanRemove(CanRemoveRequest r) {
 }
 
 // On this thread, as Fsck.
-Task<Result<FsckRepairReply>> AdminCalls::FsckRepair(FsckRepairRequest r) {
+Task<Result<FsckRepairReply>> AdminCalls::DoFsckRepair(FsckRepairRequest r) {
   CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;
   Result<FsckRepairs> repaired = RepairStore(core_->store(), r.dry_run, &touched);

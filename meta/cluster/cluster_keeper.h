@@ -74,6 +74,8 @@ class ClusterKeeper {
   void RemoveNode(NodeId node) { state_->RemoveNode(node); }
   void AdmitNode(NodeId node) { state_->AdmitNode(node); }
   void AdmitTarget(TargetId target) { state_->AdmitTarget(target); }
+  // What the map says of certificates; Publish tells of it, too.
+  void SetTrust(std::string bundle, std::vector<std::string> revoked) { state_->SetTrust(std::move(bundle), std::move(revoked)); }
   // What is garbage on a disk that has left needs nobody to delete it.
   Task<Result<void>> DropGarbage(TargetId target);
   // Saves what is new of the map, and tells of it.

@@ -159,5 +159,22 @@ TEST_F(ClusterKeeperTest, GarbageIsDeletedByItsOwnNodeAndWhenNobodyNeedsIt) {
   EXPECT_EQ(core->store().Count(Counter::kGarbageShards), 0u);
 }
 
+TEST_F(ClusterKeeperTest, TheMapSaysWhichCertificatesCountAndIsAnotherWhenTheyChange) {
+  Begin();
+  const uint64_t before = keeper->state().version();
+  changes = 0;
+  keeper->SetTrust("bundle", {"4a"});
+  ASSERT_TRUE(keeper->Publish().ok());
+  EXPECT_EQ(changes, 1);
+  EXPECT_GT(keeper->state().version(), before);
+  EXPECT_EQ(keeper->state().Map().bundle, "bundle");
+  EXPECT_EQ(keeper->state().Map().revoked, std::vector<std::string>{"4a"});
+  const uint64_t same = keeper->state().version();
+  keeper->SetTrust("bundle", {"4a"});
+  ASSERT_TRUE(keeper->Publish().ok());
+  EXPECT_EQ(keeper->state().version(), same) << "nothing is new";
+  EXPECT_EQ(changes, 1);
+}
+
 }  // namespace
 }  // namespace stria

@@ -122,6 +122,10 @@ class ClusterState final : public TokenTargets {
   void AdmitNode(NodeId node) { removed_.Admit(node); }
   void AdmitTarget(TargetId target);
 
+  // ---- From who keeps the certificates ----
+  // What the map says of them. A change of it is one of the map.
+  void SetTrust(std::string bundle, std::vector<std::string> revoked);
+
   // ---- Views ----
   // True after a restart while some node that is not out has not been heard yet.
   bool AwaitsFirstBeats() const;
@@ -225,6 +229,8 @@ class ClusterState final : public TokenTargets {
   ReachReports reach_;
   std::vector<NodeId> removed_nodes_;
   std::vector<TargetId> removed_targets_;
+  std::string bundle_;                // as in ClusterMap
+  std::vector<std::string> revoked_;
 };
 
 }  // namespace stria

@@ -13,7 +13,16 @@ ClusterMap ClusterState::Map() const {
   m.incarnation = incarnation_;
   for (const auto& [id, n] : nodes_) m.nodes.push_back(n.record.info);
   for (const auto& [id, t] : targets_) m.targets.push_back(t.info);
+  m.bundle = bundle_;
+  m.revoked = revoked_;
   return m;
+}
+
+void ClusterState::SetTrust(std::string bundle, std::vector<std::string> revoked) {
+  if (bundle == bundle_ && revoked == revoked_) return;
+  bundle_ = std::move(bundle);
+  revoked_ = std::move(revoked);
+  ++version_;
 }
 
 ClusterView ClusterState::View() const {

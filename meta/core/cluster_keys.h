@@ -52,6 +52,13 @@ inline bool ParseExportRecordKey(std::string_view key, uint32_t* number) {
   *number = r.Key32();
   return letter && r.ok() && r.left() == 0;
 }
+// Tokens to join with, by their verifier; certificates that were given, and that are revoked, by their serial numbers in hex.
+inline std::string JoinGrantPrefix() { return "G"; }
+inline std::string JoinGrantKey(std::string_view verifier) { return JoinGrantPrefix() + std::string(verifier); }
+inline std::string GivenPrefix() { return "C"; }
+inline std::string GivenKey(std::string_view serial) { return GivenPrefix() + std::string(serial); }
+inline std::string RevokedPrefix() { return "R"; }
+inline std::string RevokedKey(std::string_view serial) { return RevokedPrefix() + std::string(serial); }
 
 // Family repairs.
 inline std::string RepairTaskPrefix() { return "T"; }

@@ -23,9 +23,10 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { files_.NoteEnded(s); }),
       files_(&core_, &cleaner_, &coherence_, &cluster_, &host_),
       nodes_(&core_, &coherence_.sessions(), &cluster_, &rooms_),
-      admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_) {
+      admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_),
+      trust_(&core_, &coherence_, &exports_, &cluster_, &admins_) {
   coherence_.UseExports(&exports_, [this](const Peer& peer) {
-    return std::ranges::any_of(options_.trusted_root, [&](const std::string& glob) { return GlobMatches(glob, peer.name); });
+    return trust_.enrolment()->IsTrustedRoot(peer) || std::ranges::any_of(options_.trusted_root, [&](const std::string& glob) { return GlobMatches(glob, peer.name); });
   });
   core_.OnFail([this] { coherence_.sessions().PulsePolls(); });
 }
@@ -69,6 +70,7 @@ Task<Result<void>> FormatMetaStore(std::unique_ptr<KvStore> kv, FormatParams par
 Task<Result<void>> MetaServer::Start() {
   CO_RETURN_IF_ERROR(co_await core_.Open());
   CO_RETURN_IF_ERROR(LoadAll());
+  CO_RETURN_IF_ERROR(trust_.Begin());
   CO_RETURN_IF_ERROR(co_await core_.BeginServing());
   if (!coherence_.sessions().table().reclaiming()) cleaner_.EndClaims();
   cluster_.Begin();
@@ -96,6 +98,7 @@ Result<void> MetaServer::LoadAll() {
   core_.tokens().Bind(&cluster_.state(), core_.store().super()->incarnation);
   RETURN_IF_ERROR(core_.NextTerm(txn));
   RETURN_IF_ERROR(exports_.Load(txn));
+  RETURN_IF_ERROR(trust_.Load(txn));
   RETURN_IF_ERROR(coherence_.Load(txn));
   archives_ = std::make_unique<ArchiveKeeper>(
       ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_});
@@ -129,6 +132,7 @@ Task<void> MetaServer::TickLoop() {
     }
     cluster_.Tick();
     coherence_.Tick();
+    trust_.Tick();
     cleaner_.Tick(!coherence_.sessions().table().reclaiming());
     upkeep_->Wake();
     survey_->CountAhead();
@@ -138,7 +142,10 @@ Task<void> MetaServer::TickLoop() {
 // ---- Sessions ----
 
 Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
+  const OpHeader header = r.header;
+  const std::string what = r.path + " as " + r.client;
   CO_ASSIGN_OR_RETURN(OpenSessionReply reply, co_await coherence_.OpenSession(std::move(r)));
+  if (!reply.reclaimed) trust_.NoteSession(header, what, reply.session);
   reply.map = cluster_.state().Map();
   co_return std::move(reply);
 }

@@ -32,6 +32,7 @@
 #include "meta/exports/export_room.h"
 #include "meta/files/files.h"
 #include "meta/service/meta_server_options.h"
+#include "meta/service/trust_rooms.h"
 #include "meta/store/room.h"
 #include "meta/survey/survey.h"
 #include "meta/upkeep/upkeep.h"
@@ -47,6 +48,7 @@ class MetaServer final : public MetaService, public AdminService {
   // Keeps a backup of the metadata on the data servers, from Start on. `connector` outlives the server.
   void UseBackups(BackupConnector* connector) { backups_ = connector; }
   void UseRoom(MetaRoom* room) { core_.UseRoom(room); }  // the store's disk; outlives the server
+  TrustRooms& trust() { return trust_; }  // who is of the cluster
   // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
   Task<Result<void>> Start();
   // Makes everything durable and ends all tasks; calls give kNotReady again.
@@ -170,6 +172,7 @@ class MetaServer final : public MetaService, public AdminService {
   stria::Files files_;
   NodeCalls nodes_;
   AdminCalls admins_;
+  TrustRooms trust_;
 
   BackupConnector* backups_ = nullptr;
 

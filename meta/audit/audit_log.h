@@ -1,0 +1,71 @@
+// The audit: one line for each verb of an admin, each denial, enrolment, eviction and mount, in the log of the server and in a file
+// that only its user reads.
+//
+// Owns: the lines that are not written yet, how many denials of each address were, and the file.
+//
+// Invariants: noting never waits and never fails. What waits to be written is bounded; what is dropped, and the denials beyond
+// the limits, are counted in a line of their own. Lines are in the file in the order in which they were noted.
+//
+// Called by the calls of admins, EnrolmentRoom, Coherence and the dispatchers' hosts. Sees no room. Executor's thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "common/exec/pool.h"
+#include "common/exec/task.h"
+#include "meta/audit/audit_file.h"
+#include "meta/audit/audit_lines.h"
+#include "meta/audit/audit_sink.h"
+
+namespace stria {
+
+struct AuditLogOptions {
+  size_t max_waiting = 4096;            // lines
+  uint64_t max_file_bytes = 64 << 20;   // then it becomes an old one
+  size_t files = 8;
+  DenialLimits denials;
+  int64_t again_ns = 10 * kSecond;      // after the file could not be written
+};
+
+class AuditLog final : public AuditSink {
+ public:
+  // `pool` outlives it and its work.
+  AuditLog(Pool* pool, std::string path, const AuditLogOptions& options = {});
+  ~AuditLog() override { Stop(); }
+  // Lines are written from now on.
+  void Start();
+  void Stop() { scope_.CancelAll(); }
+
+  void Note(AuditEntry entry) override;
+  // What was noted is in the file when it returns, or why not.
+  Task<Result<void>> Flush();
+  // Lines since then, the last `limit` of them; what was noted is written first.
+  Task<Result<AuditTail>> Read(int64_t since_s, size_t limit);
+
+ private:
+  void Add(const AuditEntry& entry);
+  void AddKeptBack();
+  Task<void> Write();
+  Task<void> WakeLater();
+
+  Pool* const pool_;
+  const std::string path_;
+  const AuditLogOptions options_;
+  const std::shared_ptr<AuditFile> file_;
+  DenialBudget denials_;
+  std::deque<std::string> waiting_;
+  uint64_t dropped_ = 0;  // since the last line that says so
+  bool fails_ = false;
+  bool wakes_later_ = false;
+  Event wake_;
+  AsyncMutex mu_;  // the file
+  TaskScope scope_;
+};
+
+// A hook for dispatchers (proto/stubs.h): a call was refused for who asks. `peer` may be null.
+void NoteDenial(AuditSink* audit, const Peer* peer, const std::string& method, const Error& why);
+
+}  // namespace stria

@@ -1,0 +1,60 @@
+#include "meta/service/trust_rooms.h"
+
+#include <utility>
+
+#include "common/log.h"
+#include "meta/calls/call_audit.h"
+
+namespace stria {
+
+TrustRooms::TrustRooms(MetaCore* core, Coherence* coherence, ExportRoom* exports, ClusterKeeper* cluster, AdminCalls* admins)
+    : core_(core), coherence_(coherence), exports_(exports), cluster_(cluster), admins_(admins) {
+  Use({});
+}
+
+void TrustRooms::Use(MetaTrust trust) {
+  trust_ = std::move(trust);
+  calls_.reset();
+  enrolment_ = std::make_unique<EnrolmentRoom>(core_, trust_.authority);
+  enrolment_->UseKeeper(trust_.keeper);
+  enrolment_->OnChange([this] { Tell(); });
+  calls_ = std::make_unique<TrustCalls>(core_, coherence_, exports_, enrolment_.get());
+  calls_->UseAddress(address_);
+  UseAudit(audit_);
+}
+
+void TrustRooms::UseAudit(AuditLog* audit) {
+  audit_ = audit;
+  admins_->UseAudit(audit);
+  enrolment_->UseAudit(audit);
+  calls_->UseAudit(audit);
+}
+
+void TrustRooms::UseAddress(const std::string& address) {
+  address_ = address;
+  calls_->UseAddress(address);
+}
+
+// A store that was made from a backup may know less than the files.
+Result<void> TrustRooms::Begin() {
+  RETURN_IF_ERROR(enrolment_->TakeNext(trust_.next));
+  RETURN_IF_ERROR(enrolment_->TakeRevokedFile(trust_.revoked));
+  for (const Certificate& c : trust_.given) {
+    const Result<void> noted = enrolment_->NoteGiven(c);
+    if (noted.code() == FsError::kInval) LogWarning("a certificate of this machine is not counted: {}", noted.error());
+    else if (!noted.ok()) return noted;
+  }
+  cluster_->SetTrust(enrolment_->Bundle(), enrolment_->Revoked());
+  return Ok();
+}
+
+void TrustRooms::Tell() {
+  cluster_->SetTrust(enrolment_->Bundle(), enrolment_->Revoked());
+  (void)cluster_->Publish();  // an error ends the server
+}
+
+void TrustRooms::NoteSession(const OpHeader& header, const std::string& what, SessionId session) {
+  NoteCall(audit_, header, {AuditEntry::Kind::kSession, "mount", what, false}, Error(), "session " + std::to_string(session.v));
+}
+
+}  // namespace stria
