@@ -26,16 +26,26 @@ std::string TokenMint::Sign(ShardId shard, TargetId target, uint8_t rights, uint
   }
   const Uuid node = targets_->NodeOf(target);
   if (!node) return "";
-  const int64_t now_ns = TimeNs();
   BoundToken t;
   t.shard = shard;
   t.target = target;
   t.rights = rights;
-  t.expiry_s = (now_ns + (writes ? std::min(ttl_ns_, kBoundWriteTtlNs) : ttl_ns_)) / kSecond;
+  t.expiry_s = ExpiryS(writes);
   t.holder = holder;
   t.most_bytes = writes ? most_bytes : 0;
   t.incarnation = incarnation_;
-  return EncodeBoundToken(SignerOf(node, KeyGeneration(now_ns / kSecond)).Sign(t));
+  return EncodeBoundToken(SignerOf(node, KeyGeneration(TimeNs() / kSecond)).Sign(t));
+}
+
+int64_t TokenMint::ExpiryS(bool writes) const {
+  return (TimeNs() + (writes ? std::min(ttl_ns_, kBoundWriteTtlNs) : ttl_ns_)) / kSecond;
+}
+
+void TokenMint::CutOff(uint64_t holder) { fenced_.Note({holder, ExpiryS(true), ExpiryS(false)}); }
+
+std::vector<FencedHolder> TokenMint::Fenced() {
+  fenced_.Forget(TimeNs() / kSecond);
+  return fenced_.All();
 }
 
 void TokenMint::SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const {
