@@ -38,7 +38,9 @@ std::string TokenMint::Sign(ShardId shard, TargetId target, uint8_t rights, uint
 }
 
 int64_t TokenMint::ExpiryS(bool writes) const {
-  return (TimeNs() + (writes ? std::min(ttl_ns_, kBoundWriteTtlNs) : ttl_ns_)) / kSecond;
+  // No longer than its key is known to the node.
+  const int64_t ttl_ns = std::min(ttl_ns_, kKeyLifeS * kSecond);
+  return (TimeNs() + (writes ? std::min(ttl_ns, kBoundWriteTtlNs) : ttl_ns)) / kSecond;
 }
 
 void TokenMint::CutOff(uint64_t holder) { fenced_.Note({holder, ExpiryS(true), ExpiryS(false)}); }
@@ -48,13 +50,11 @@ std::vector<FencedHolder> TokenMint::Fenced() {
   return fenced_.All();
 }
 
-void TokenMint::SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const {
-  // What is short of space may not be written beyond it: the disk has promised no more.
-  const uint64_t most = grant->max_column_bytes != 0 ? grant->max_column_bytes : kMaxStripeBytes;
+void TokenMint::SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder, uint64_t most_bytes) const {
   grant->tokens.assign(grant->info.columns.size(), "");
   for (size_t i = 0; i < grant->info.columns.size(); ++i) {
     const Column& c = grant->info.columns[i];
-    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights, holder, most);
+    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights, holder, c.length != 0 ? c.length : most_bytes);
   }
 }
 

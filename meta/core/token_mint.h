@@ -46,8 +46,8 @@ class TokenMint {
   int64_t TimeNs() const { return clock_.At(*executor_); }
   // `rights`: TokenRight bits. `most_bytes`: of a shard's payload that may be written. "" for a disk that no node has.
   std::string Sign(ShardId shard, TargetId target, uint8_t rights, uint64_t holder, uint64_t most_bytes = kMaxStripeBytes) const;
-  // One token for each column that has a shard.
-  void SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const;
+  // One token for each column that has a shard. `most_bytes`: of a column that is not written yet; others get their length.
+  void SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder, uint64_t most_bytes = kMaxStripeBytes) const;
   // The target of a token that `holder` was given to read `shard`; one that has expired meanwhile says as much. kBadToken.
   Result<TargetId> TargetOf(const std::string& token, ShardId shard, uint64_t holder) const;
   // For the node: what it judges tokens by.

@@ -278,7 +278,7 @@ Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, Nod
     w.column = part.column;
     w.new_shard = fold.columns[part.column].shard;
     w.new_target = fold.columns[part.column].target;
-    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder);
+    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder, fold.columns[part.column].length);
     work->rebuilds.push_back(std::move(w));
   }
   return Ok();
