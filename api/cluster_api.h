@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/types.h"
+#include "common/fenced_holders.h"
 
 namespace stria {
 
@@ -51,6 +52,7 @@ struct RegisterNodeReply {
   int64_t beat_ns = 0;  // send a heartbeat this often
   int64_t token_time_ns = 0;  // now, in which tokens expire (common/token_clock.h)
   std::vector<NodeTokenKey> token_keys;  // of yesterday, today and tomorrow; none where the node has not proved who it is
+  std::vector<FencedHolder> fenced;  // at most kMaxFencedHolders; none where it gets no keys
 };
 // Work for a data server. Given again with every heartbeat until its result is reported.
 struct DeleteWork {
@@ -97,6 +99,7 @@ struct HeartbeatReply {
   std::vector<WidenWork> widens;
   int64_t token_time_ns = 0;  // as of RegisterNodeReply
   std::vector<NodeTokenKey> token_keys;  // the same
+  std::vector<FencedHolder> fenced;      // the same
   std::vector<CheckWork> checks;
 };
 struct RebuildResult {

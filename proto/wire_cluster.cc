@@ -15,8 +15,9 @@ WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
 }
 WIRE_MESSAGE(NodeTokenKey) { F(id); F(secret); }
+WIRE_MESSAGE(FencedHolder) { F(holder); F(writes_until_s); F(others_until_s); }
 WIRE_MESSAGE(RegisterNodeReply) {
-  F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); F(token_keys);
+  F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); F(token_keys); F(fenced);
 }
 
 WIRE_MESSAGE(DeleteWork) { F(shard); F(target); F(token); }
@@ -29,7 +30,7 @@ WIRE_MESSAGE(CheckResult) { F(shard); F(target); F(result); }
 WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); }
 WIRE_MESSAGE(HeartbeatReply) {
   F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); F(widens); F(token_time_ns);
-  F(token_keys); F(checks);
+  F(token_keys); F(checks); F(fenced);
 }
 WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); F(table); }
 WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); }

@@ -129,6 +129,7 @@ Task<Result<void>> Agent::Register() {
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
   tokens_->TakeKeys(reply.token_keys, reply.map.incarnation);
   server_->SetTokenTime(reply.token_time_ns);
+  tokens_->TakeFenced(reply.fenced, server_->TokenTimeS());
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   registered_ = true;
   LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
@@ -182,6 +183,7 @@ Task<Result<void>> Agent::Beat() {
   if (!reply.ok()) co_return reply.error();
   server_->SetTokenTime(reply->token_time_ns);
   tokens_->TakeKeys(reply->token_keys, options_.incarnation);
+  tokens_->TakeFenced(reply->fenced, server_->TokenTimeS());
   CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
   LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
            reply->rebuilds.size(), rebuilding_);

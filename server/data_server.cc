@@ -162,8 +162,8 @@ Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
 
 Task<SealResult> DataServer::WriteItem(const DataHeader& header, const ShardWrite& item, BufferChain bytes, bool keep) {
   SealResult out;
-  Result<ShardStore*> store =
-      CheckItem(header, item.shard, item.target, item.token, kTokenWrite, item.offset + item.length);
+  const uint64_t end = item.offset + std::min(item.length, UINT64_MAX - item.offset);
+  Result<ShardStore*> store = CheckItem(header, item.shard, item.target, item.token, kTokenWrite, end);
   if (!store.ok()) {
     out.result = ToItem(store.error());
     co_return out;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/bound_token.h"
 #include "server/node_testing.h"
 
 namespace stria {
@@ -160,6 +161,114 @@ TEST_F(DataServerTest, RefusesWhatHasNoRight) {
   EXPECT_EQ(with(good), FsError::kTokenExpired);
   EXPECT_EQ(ReadCode(OneRead(1, 100)), FsError::kOk);
   EXPECT_GT(server()->stats().refused_tokens, 5u);
+}
+
+// Callers who prove who they are need tokens of their own, signed with the node's key.
+class BoundTokensTest : public DataServerTest {
+ protected:
+  static constexpr Uuid kThisNode{1, 5};
+  int64_t NowS() { return server()->TokenTimeS(); }
+  void GiveKeys() {
+    std::vector<NodeTokenKey> keys;
+    for (const ClusterKey& k : NodeKeysAround(TestKey(), kThisNode, NowS())) keys.push_back({k.id, std::string(k.secret.begin(), k.secret.end())});
+    nodes_.verifier.TakeKeys(keys, kTestIncarnation);
+  }
+  static std::shared_ptr<const Peer> PeerOf(uint8_t key) {
+    auto p = std::make_shared<Peer>();
+    p->name = "pc" + std::to_string(key);
+    p->key_hash.fill(key);
+    return p;
+  }
+  std::string Bound(uint64_t id, uint8_t rights, uint64_t most_bytes = 0) {
+    BoundToken t;
+    t.shard = ShardId(id);
+    t.target = TargetId(1);
+    t.rights = rights;
+    t.expiry_s = NowS() + 600;
+    t.holder = PeerOf(7)->Holder();
+    t.most_bytes = most_bytes;
+    t.incarnation = kTestIncarnation;
+    return EncodeBoundToken(BoundTokenSigner(DeriveNodeKey(TestKey(), kThisNode, KeyGeneration(NowS()))).Sign(t));
+  }
+  FsError WriteCode(WriteRequest w) { return Run(server()->Write(std::move(w)))->items[0].result.code; }
+};
+
+TEST_F(BoundTokensTest, EveryCallAsksWhoseTokenItIs) {
+  GiveKeys();
+  const auto pc7 = PeerOf(7), pc8 = PeerOf(8);
+  const auto write = [&](std::shared_ptr<const Peer> who, std::string token) {
+    WriteRequest w = OneWrite(1, 100);
+    w.header.peer = std::move(who);
+    w.items[0].token = std::move(token);
+    return WriteCode(std::move(w));
+  };
+  EXPECT_EQ(write(pc8, Bound(1, kTokenWrite, 100)), FsError::kBadToken) << "another's";
+  EXPECT_EQ(write(nullptr, Bound(1, kTokenWrite, 100)), FsError::kBadToken) << "nobody's";
+  EXPECT_EQ(write(pc7, nodes_.Token(ShardId(1), 1, kTokenWrite)), FsError::kBadToken) << "one that is for anybody";
+  EXPECT_EQ(write(pc7, Bound(1, kTokenWrite, 100)), FsError::kOk);
+
+  const auto read = [&](std::shared_ptr<const Peer> who) {
+    ReadRequest r = OneRead(1, 100);
+    r.header.peer = std::move(who);
+    r.items[0].token = Bound(1, kTokenRead);
+    return ReadCode(std::move(r));
+  };
+  EXPECT_EQ(read(pc8), FsError::kBadToken);
+  EXPECT_EQ(read(nullptr), FsError::kBadToken);
+  EXPECT_EQ(read(pc7), FsError::kOk);
+
+  const auto seal = [&](std::shared_ptr<const Peer> who) {
+    SealRequest s;
+    s.header = nodes_.Header();
+    s.header.peer = std::move(who);
+    s.items.push_back({ShardId(1), TargetId(1), Bound(1, kTokenWrite, 100), 100});
+    return Run(server()->Seal(s))->items[0].result.code;
+  };
+  EXPECT_EQ(seal(pc8), FsError::kBadToken);
+  EXPECT_EQ(seal(pc7), FsError::kOk);
+
+  const auto remove = [&](std::shared_ptr<const Peer> who) {
+    DeleteRequest d;
+    d.header = nodes_.Header();
+    d.header.peer = std::move(who);
+    d.items.push_back({ShardId(1), TargetId(1), Bound(1, kTokenDelete)});
+    return Run(server()->Delete(d))->items[0].code;
+  };
+  EXPECT_EQ(remove(pc8), FsError::kBadToken);
+  EXPECT_EQ(read(pc7), FsError::kOk) << "it is still there";
+  EXPECT_EQ(remove(pc7), FsError::kOk);
+  EXPECT_EQ(read(pc7), FsError::kNoSuchShard);
+}
+
+TEST_F(BoundTokensTest, AWriterWritesAndSealsNoMoreThanItsTokenSays) {
+  GiveKeys();
+  const auto pc7 = PeerOf(7);
+  WriteRequest w = OneWrite(1, kBlock);
+  w.header.peer = pc7;
+  w.items[0].seal = false;
+  w.items[0].token = Bound(1, kTokenWrite, kBlock - 1);
+  EXPECT_EQ(WriteCode(w), FsError::kBadToken);
+  w.items[0].token = Bound(1, kTokenWrite, kBlock);
+  EXPECT_EQ(WriteCode(w), FsError::kOk);
+  WriteRequest more = w;
+  more.items[0].offset = kBlock;
+  EXPECT_EQ(WriteCode(more), FsError::kBadToken) << "the end counts, not the length";
+  more.items[0].offset = UINT64_MAX - kBlock + 1;
+  EXPECT_EQ(WriteCode(more), FsError::kBadToken) << "nor an end that is too large for its number";
+  SealRequest s;
+  s.header = nodes_.Header();
+  s.header.peer = pc7;
+  s.items.push_back({ShardId(1), TargetId(1), Bound(1, kTokenWrite, kBlock - 1), kBlock});
+  EXPECT_EQ(Run(server()->Seal(s))->items[0].result.code, FsError::kBadToken);
+}
+
+TEST_F(BoundTokensTest, ANodeWithoutKeysSaysThatItIsNotReady) {
+  WriteRequest w = OneWrite(1, 100);
+  w.header.peer = PeerOf(7);
+  w.items[0].token = Bound(1, kTokenWrite, 100);
+  EXPECT_EQ(WriteCode(w), FsError::kNotReady);
+  GiveKeys();
+  EXPECT_EQ(WriteCode(w), FsError::kOk);
 }
 
 TEST_F(DataServerTest, RefusesStrangersAndMalformedRequests) {

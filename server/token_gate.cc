@@ -24,7 +24,20 @@ void TokenGate::TakeKeys(const std::vector<NodeTokenKey>& keys, uint64_t incarna
 Result<void> TokenGate::CheckBound(const std::string& token, const TokenUse& use, int64_t now_s) const {
   if (!IsBoundToken(token)) return Error(FsError::kBadToken, "the shard token is not bound to a holder, as it has to be here");
   if (bound_ == nullptr) return Error(FsError::kNotReady, "this data server has not heard its keys from the metadata server yet");
-  return bound_->Check(token, use, now_s);
+  RETURN_IF_ERROR(bound_->Check(token, use, now_s));
+  return fenced_.empty() ? Ok() : CheckFenced(token);
+}
+
+// REQUIRES: the token is genuine.
+Result<void> TokenGate::CheckFenced(const std::string& token) const {
+  ASSIGN_OR_RETURN(const BoundToken t, DecodeBoundToken(token));
+  if (!fenced_.Has(t.holder, (t.rights & kTokenWrite) != 0, t.expiry_s)) return Ok();
+  return Error(FsError::kBadToken, "the shard token is fenced: the session that it was given to is over");
+}
+
+void TokenGate::TakeFenced(const std::vector<FencedHolder>& fenced, int64_t now_s) {
+  for (const FencedHolder& f : fenced) fenced_.Note(f);
+  fenced_.Forget(now_s);
 }
 
 Result<void> TokenGate::Check(const std::string& token, TokenUse use, const Peer* peer, int64_t now_s) const {

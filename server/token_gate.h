@@ -3,8 +3,8 @@
 // A caller whose connection has proved who it is needs a token that is bound to it and signed with one of the node's own keys
 // (common/bound_token.h). Where nothing is proved, tokens are good for whoever has them, and signed with the cluster's key.
 //
-// Owns: the cluster's keys (none where everybody proves who they are), and the node's keys as last heard. For the executor's
-// thread.
+// Owns: the cluster's keys (none where everybody proves who they are), the node's keys as last heard, and the holders whose tokens
+// of before a time are not taken. For the executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "api/cluster_api.h"
 #include "common/bound_token.h"
+#include "common/fenced_holders.h"
 #include "common/token.h"
 #include "trust/identity.h"
 
@@ -26,6 +27,10 @@ class TokenGate {
   // The node's keys, as the metadata server gave them with a registration or a heartbeat; none: nothing changes.
   void TakeKeys(const std::vector<NodeTokenKey>& keys, uint64_t incarnation);
 
+  // Holders that are fenced, as the metadata server gave them with the keys. They stay so until their tokens are over by `now_s`,
+  // also if a later list lacks them: the metadata server has restarted.
+  void TakeFenced(const std::vector<FencedHolder>& fenced, int64_t now_s);
+
   // May `peer` (null: it has proved nothing) do this? `use.holder` is filled in here. kBadToken, kTokenExpired; kNotReady: this
   // node has no keys yet.
   Result<void> Check(const std::string& token, TokenUse use, const Peer* peer, int64_t now_s) const;
@@ -37,11 +42,13 @@ class TokenGate {
 
  private:
   Result<void> CheckBound(const std::string& token, const TokenUse& use, int64_t now_s) const;
+  Result<void> CheckFenced(const std::string& token) const;
 
   const TokenVerifier cluster_;
   std::vector<ClusterKey> keys_;
   uint64_t incarnation_ = 0;
   std::unique_ptr<const BoundTokenVerifier> bound_;  // null: no keys yet
+  FencedHolders fenced_;
 };
 
 }  // namespace stria

@@ -98,6 +98,49 @@ TEST_F(TokenGateTest, KeysChangeWithTheDays) {
   EXPECT_EQ(Check(today, &pc7_), FsError::kBadToken);
 }
 
+// What its session was given up to the fence ends by these times; what a later one is given ends later.
+TEST_F(TokenGateTest, WhatAFencedHolderWasGivenBeforeIsNotTaken) {
+  const uint64_t holder = pc7_.Holder();
+  BoundToken write = Plain(), read = Plain();
+  read.rights = kTokenRead;
+  read.most_bytes = 0;
+  read.expiry_s = kNowS + 3600;
+  const TokenUse reads{.shard = ShardId(5), .target = TargetId(6), .right = kTokenRead};
+  const auto check_read = [&] { return gate_.Check(Signed(read), reads, &pc7_, kNowS).code(); };
+  gate_.TakeFenced({{holder + 1, kNowS + 9999, kNowS + 9999}}, kNowS);
+  EXPECT_EQ(Check(Signed(write), &pc7_), FsError::kOk) << "another is fenced";
+  gate_.TakeFenced({{holder, kNowS + 600, kNowS + 3600}}, kNowS);
+  EXPECT_EQ(Check(Signed(write), &pc7_), FsError::kBadToken);
+  EXPECT_EQ(check_read(), FsError::kBadToken);
+  const Result<void> here = gate_.CheckHere(Signed(read), reads, kNowS);
+  EXPECT_EQ(here.code(), FsError::kBadToken) << "nor on the Unix socket";
+  EXPECT_NE(here.error().message.find("fenced"), std::string::npos) << here.error();
+  ++write.expiry_s;
+  EXPECT_EQ(Check(Signed(write), &pc7_), FsError::kOk) << "its new session";
+  EXPECT_EQ(check_read(), FsError::kBadToken);
+  ++read.expiry_s;
+  EXPECT_EQ(check_read(), FsError::kOk);
+}
+
+TEST_F(TokenGateTest, AFenceLastsAsLongAsTheTokens) {
+  const uint64_t holder = pc7_.Holder();
+  BoundToken read = Plain();
+  read.rights = kTokenRead;
+  read.expiry_s = kNowS + 3600;
+  const TokenUse reads{.shard = ShardId(5), .target = TargetId(6), .right = kTokenRead};
+  gate_.TakeFenced({{holder, kNowS + 600, kNowS + 3600}}, kNowS);
+  gate_.TakeFenced({}, kNowS + 3600);  // the metadata server has restarted
+  EXPECT_EQ(gate_.Check(Signed(read), reads, &pc7_, kNowS + 3600).code(), FsError::kBadToken);
+  // As many others as there is room for, that are over later: it goes.
+  std::vector<FencedHolder> many;
+  for (uint64_t i = 1; i <= kMaxFencedHolders; ++i) many.push_back({holder + i, 0, kNowS + 9999});
+  gate_.TakeFenced(many, kNowS);
+  EXPECT_EQ(gate_.Check(Signed(read), reads, &pc7_, kNowS).code(), FsError::kOk);
+  // What is over is forgotten, and is no longer in the way of others.
+  gate_.TakeFenced({{holder, kNowS + 20000, kNowS + 20000}}, kNowS + 10000);
+  EXPECT_EQ(gate_.Check(Signed(read), reads, &pc7_, kNowS).code(), FsError::kBadToken);
+}
+
 TEST_F(TokenGateTest, MalformedKeysAreNotTaken) {
   TokenGate gate({Master()});
   gate.TakeKeys({{7, "short"}}, kIncarnation);

@@ -47,6 +47,8 @@ struct FoldKind {
   uint8_t k = 1;
   uint8_t m = 1;
   Domain domain = Domain::kNode;
+  // Who may read the files of the stripe, as a number: to decode one column of a fold a reader needs the others.
+  uint64_t audience = 0;
   auto operator<=>(const FoldKind&) const = default;
 };
 

@@ -152,7 +152,10 @@ Task<Result<RegisterNodeReply>> ClusterKeeper::Register(RegisterNodeRequest r) {
   reply.map = state_->Map();
   reply.beat_ns = options_.beat_ns;
   reply.token_time_ns = core_->tokens().TimeNs();
-  if (HolderOf(r.header) != 0) reply.token_keys = core_->tokens().KeysOf(r.uuid);
+  if (HolderOf(r.header) != 0) {
+    reply.token_keys = core_->tokens().KeysOf(r.uuid);
+    reply.fenced = core_->tokens().Fenced();
+  }
   co_return std::move(reply);
 }
 
@@ -170,7 +173,10 @@ Result<std::vector<TargetId>> ClusterKeeper::TakeBeat(const HeartbeatRequest& r,
   RETURN_IF_ERROR(Publish());
   core_->Pulse();
   reply->map_version = state_->version();
-  if (HolderOf(r.header) != 0) reply->token_keys = core_->tokens().KeysOf(state_->FindNode(r.node)->uuid);
+  if (HolderOf(r.header) != 0) {
+    reply->token_keys = core_->tokens().KeysOf(state_->FindNode(r.node)->uuid);
+    reply->fenced = core_->tokens().Fenced();
+  }
   std::vector<TargetId> here;
   for (TargetId t : state_->TargetsOf(r.node)) {
     if (state_->FindTarget(t)->state != TargetState::kFailed) here.push_back(t);

@@ -189,7 +189,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
       CO_RETURN_IF_ERROR(co_await core_->Sync());
       if (sessions_.table().Exists(*former)) co_return SessionReply(*former, false);
     } else {
-      Fence(*former, "its client has opened a new session");
+      Fence(*former, "its client has opened a new session", false);
     }
   }
   // Directories that a restart has lost are made again first.
@@ -256,7 +256,7 @@ Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
 Result<void> Coherence::CloseSession(const OpHeader& h) {
   RETURN_IF_ERROR(core_->CheckHeader(h));
   if (Error e = sessions_.CheckOwner(h); !e.ok()) return e;
-  if (Error e = sessions_.Check(h); e.ok() || e.code == FsError::kLapsed) Fence(h.session, "");
+  if (Error e = sessions_.Check(h); e.ok() || e.code == FsError::kLapsed) Fence(h.session, "", false);
   return Ok();
 }
 
@@ -286,7 +286,7 @@ void Coherence::JudgeAll() {
   }
 }
 
-void Coherence::Fence(SessionId s, std::string_view why) {
+void Coherence::Fence(SessionId s, std::string_view why, bool cut_off) {
   const SessionRecord* found = sessions_.table().Find(s);
   if (found == nullptr) return;
   SessionRecord record = *found;
@@ -296,6 +296,11 @@ void Coherence::Fence(SessionId s, std::string_view why) {
   for (InodeId ino : grants_.Drop(s)) open.push_back(ino);
   sessions_.table_.Remove(s);
   sessions_.owners_.Remove(record.owner);
+  if (cut_off && !record.owner.name.empty() && !sessions_.owners_.Has(record.owner)) {
+    Peer holder;
+    holder.key_hash = record.owner.key;
+    core_->tokens().CutOff(holder.Holder());
+  }
   ForgetHeld(s);
   sessions_.NoteReclaimed();
   ended_(s);

@@ -137,8 +137,9 @@ class Coherence : public ConfinedSessions {
   std::string_view ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held);  // the same
   OpenSessionReply SessionReply(SessionId s, bool reclaimed) const;
   // Ends a session at once, durable with the next sync; what it left is collected later. `why` is for
-  // the log; "" if it asked for it.
-  void Fence(SessionId s, std::string_view why);
+  // the log; "" if it asked for it. `cut_off`: the tokens that it was given are not good any more, unless another session
+  // of its owner may have them, too: the mounts of one machine have one key, and so one holder.
+  void Fence(SessionId s, std::string_view why, bool cut_off = true);
   // Others may have what it held. Fences it instead if it could not come back.
   void Lapse(SessionId s, std::string_view why);
   void ForgetHeld(SessionId s);  // what others wait for from it, and what it would be told

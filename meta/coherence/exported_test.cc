@@ -357,6 +357,47 @@ TEST_F(ExportedTest, ALaterPollEndsTheEarlierOne) {
   EXPECT_EQ(second->value().events.size(), 1u);
 }
 
+// Of whom data servers take nothing any more that was given before.
+TEST_F(ExportedTest, AnEvictedOwnersTokensAreNotGoodAnyMore) {
+  Begin();
+  const auto fenced = [&] { return core->tokens().Fenced(); };
+  const OpHeader first = Open("pc7", 1), second = Open("pc7", 2), nobody = Open("", 4);
+  ASSERT_TRUE(coherence->EvictClient(first.session).ok());
+  EXPECT_TRUE(fenced().empty()) << "its other session has the same key, and lives";
+  ASSERT_TRUE(coherence->EvictClient(nobody.session).ok());
+  EXPECT_TRUE(fenced().empty()) << "who has proved nothing holds nothing";
+  ASSERT_TRUE(coherence->EvictClient(second.session).ok());
+  ASSERT_EQ(fenced().size(), 1u);
+  EXPECT_EQ(fenced()[0].holder, first.peer->Holder());
+  EXPECT_LT(fenced()[0].writes_until_s, fenced()[0].others_until_s);
+  // Nor does a new session make those of before good again.
+  Open("pc7", 5);
+  EXPECT_EQ(fenced().size(), 1u);
+  ex.RunFor((fenced()[0].others_until_s + 1) * kSecond - core->tokens().TimeNs());
+  EXPECT_TRUE(fenced().empty()) << "they are over";
+}
+
+TEST_F(ExportedTest, WhoLeavesByItselfIsNotCutOff) {
+  Begin();
+  const OpHeader closed = Open("pc7", 1);
+  ASSERT_TRUE(coherence->CloseSession(closed).ok());
+  EXPECT_FALSE(Exists(closed));
+  const OpHeader replaced = Open("pc7", 2);
+  Open("pc7", 2);
+  EXPECT_FALSE(Exists(replaced));
+  EXPECT_TRUE(core->tokens().Fenced().empty());
+}
+
+TEST_F(ExportedTest, WhomNoExportNamesAnyMoreIsCutOff) {
+  Begin();
+  const OpHeader a = Open("pc7", 1);
+  EXPECT_EQ(Set("path=/ clients=pc8"), FsError::kOk);
+  ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/")->clients)).ok());
+  EXPECT_FALSE(Exists(a));
+  ASSERT_EQ(core->tokens().Fenced().size(), 1u);
+  EXPECT_EQ(core->tokens().Fenced()[0].holder, a.peer->Holder());
+}
+
 TEST_F(ExportedTest, AnEvictedClientsSessionIsOver) {
   Begin();
   const OpHeader a = Open("pc7", 1);

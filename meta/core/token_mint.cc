@@ -26,25 +26,35 @@ std::string TokenMint::Sign(ShardId shard, TargetId target, uint8_t rights, uint
   }
   const Uuid node = targets_->NodeOf(target);
   if (!node) return "";
-  const int64_t now_ns = TimeNs();
   BoundToken t;
   t.shard = shard;
   t.target = target;
   t.rights = rights;
-  t.expiry_s = (now_ns + (writes ? std::min(ttl_ns_, kBoundWriteTtlNs) : ttl_ns_)) / kSecond;
+  t.expiry_s = ExpiryS(writes);
   t.holder = holder;
   t.most_bytes = writes ? most_bytes : 0;
   t.incarnation = incarnation_;
-  return EncodeBoundToken(SignerOf(node, KeyGeneration(now_ns / kSecond)).Sign(t));
+  return EncodeBoundToken(SignerOf(node, KeyGeneration(TimeNs() / kSecond)).Sign(t));
 }
 
-void TokenMint::SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const {
-  // What is short of space may not be written beyond it: the disk has promised no more.
-  const uint64_t most = grant->max_column_bytes != 0 ? grant->max_column_bytes : kMaxStripeBytes;
+int64_t TokenMint::ExpiryS(bool writes) const {
+  // No longer than its key is known to the node.
+  const int64_t ttl_ns = std::min(ttl_ns_, kKeyLifeS * kSecond);
+  return (TimeNs() + (writes ? std::min(ttl_ns, kBoundWriteTtlNs) : ttl_ns)) / kSecond;
+}
+
+void TokenMint::CutOff(uint64_t holder) { fenced_.Note({holder, ExpiryS(true), ExpiryS(false)}); }
+
+std::vector<FencedHolder> TokenMint::Fenced() {
+  fenced_.Forget(TimeNs() / kSecond);
+  return fenced_.All();
+}
+
+void TokenMint::SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder, uint64_t most_bytes) const {
   grant->tokens.assign(grant->info.columns.size(), "");
   for (size_t i = 0; i < grant->info.columns.size(); ++i) {
     const Column& c = grant->info.columns[i];
-    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights, holder, most);
+    if (c.shard) grant->tokens[i] = Sign(c.shard, c.target, rights, holder, c.length != 0 ? c.length : most_bytes);
   }
 }
 

@@ -3,7 +3,8 @@
 // A caller whose connection has proved who it is gets tokens that only it can use (common/bound_token.h), signed with a key of the
 // shard's node. Others get tokens that are good for whoever has them (common/token.h), signed with the cluster's key.
 //
-// Owns the clock by which tokens expire, and the signers of the nodes' keys of now. Called by every room that hands out stripes
+// Owns the clock by which tokens expire, the signers of the nodes' keys of now, and which holders may not use what they were given
+// before (common/fenced_holders.h). Called by every room that hands out stripes
 // or work. Not thread-safe.
 #pragma once
 
@@ -16,6 +17,7 @@
 
 #include "api/meta_api.h"
 #include "common/bound_token.h"
+#include "common/fenced_holders.h"
 #include "common/token.h"
 #include "common/token_clock.h"
 #include "common/units.h"
@@ -44,14 +46,21 @@ class TokenMint {
   int64_t TimeNs() const { return clock_.At(*executor_); }
   // `rights`: TokenRight bits. `most_bytes`: of a shard's payload that may be written. "" for a disk that no node has.
   std::string Sign(ShardId shard, TargetId target, uint8_t rights, uint64_t holder, uint64_t most_bytes = kMaxStripeBytes) const;
-  // One token for each column that has a shard.
-  void SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const;
+  // One token for each column that has a shard. `most_bytes`: of a column that is not written yet; others get their length.
+  void SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder, uint64_t most_bytes = kMaxStripeBytes) const;
   // The target of a token that `holder` was given to read `shard`; one that has expired meanwhile says as much. kBadToken.
   Result<TargetId> TargetOf(const std::string& token, ShardId shard, uint64_t holder) const;
   // For the node: what it judges tokens by.
   std::vector<NodeTokenKey> KeysOf(const Uuid& node) const;
+  // What this holder was given up to now is not to be used any more: data servers hear of it with their next heartbeats. What it is
+  // given from the next second on is good. A restart of this server forgets it. A data server that has heard of it does not; one
+  // that has not takes such a token until it ends: to write kBoundWriteTtlNs at most, into a stripe that no file will show.
+  void CutOff(uint64_t holder);
+  std::vector<FencedHolder> Fenced();
 
  private:
+  // Of a token that is signed now.
+  int64_t ExpiryS(bool writes) const;
   const BoundTokenSigner& SignerOf(const Uuid& node, uint32_t generation) const;
 
   const TokenSigner* const signer_;
@@ -62,6 +71,7 @@ class TokenMint {
   uint64_t incarnation_ = 0;
   TokenClock clock_;
   mutable std::map<std::pair<Uuid, uint32_t>, std::unique_ptr<const BoundTokenSigner>> signers_;  // of a few generations
+  FencedHolders fenced_;
 };
 
 }  // namespace stria

@@ -40,6 +40,10 @@ class ExportRoom {
   // Of an exported path. Of others, one with which nothing is sealed.
   SipKey KeyOf(const std::string& path) const;
 
+  // A number for the clients that may mount what shows these files: the same for files of which each is shown to as many. Of what
+  // cannot be known (a file without a name, with very many, or too deep) it is the file's own.
+  Result<uint64_t> AudienceOf(Txn& txn, const std::vector<InodeId>& files) const;
+
   // Takes the place of that of the same path and clients; else it comes last. kInval: it is none, or there are too many.
   Task<Result<void>> Set(Export e);
   // No clients: whichever they are. kNoEnt: there is none. kInval: there are several, and no clients are given.

@@ -110,5 +110,52 @@ TEST(GivesAtLeast, OnlyWhatIsNoLoss) {
   EXPECT_FALSE(GivesAtLeast(ParseExport("path=/").value(), ParseExport("path=/a").value())) << "another root";
 }
 
+// What is folded together must be shown to the same clients.
+TEST_F(ExportRoomTest, AFilesAudienceIsThoseWhoMayMountWhatShowsIt) {
+  Begin();
+  const auto make = [&](InodeId parent, const std::string& name, FileType type) {
+    MakeNodeRequest r;
+    r.parent = parent;
+    r.name = name;
+    r.type = type;
+    r.mode = 0700;  // of root
+    OpCtx ctx;
+    ctx.touched = &touched;
+    return Do([&](Txn& txn) { return OpMakeNode(txn, ctx, r); }).value().node.attr.ino;
+  };
+  const auto audience = [&](std::vector<InodeId> files) {
+    Txn txn(core->store());
+    return room->AudienceOf(txn, files).value();
+  };
+  const InodeId atlas = make(kRootInode, "atlas", FileType::kDirectory), cms = make(kRootInode, "cms", FileType::kDirectory);
+  const InodeId beside = make(kRootInode, "atlas2", FileType::kFile);
+  const InodeId a = make(atlas, "a", FileType::kFile), a2 = make(atlas, "b", FileType::kFile), c = make(cms, "c", FileType::kFile);
+  EXPECT_EQ(audience({a}), audience({c})) << "everybody sees everything";
+
+  ASSERT_EQ(Set("path=/atlas clients=wn*"), FsError::kOk);
+  EXPECT_NE(audience({a}), audience({c}));
+  EXPECT_EQ(audience({a}), audience({a2}));
+  EXPECT_EQ(audience({beside}), audience({c})) << "it only begins like an exported directory";
+  ASSERT_EQ(Set("path=/cms clients=wn* access=ro"), FsError::kOk);
+  EXPECT_EQ(audience({a}), audience({c})) << "the same clients may mount both";
+  ASSERT_EQ(Set("path=/cms clients=pc*"), FsError::kOk);
+  EXPECT_NE(audience({a}), audience({c}));
+  // A stripe of both is shown to each of them already.
+  EXPECT_EQ(audience({a, c}), audience({a2, c}));
+  EXPECT_NE(audience({a, c}), audience({a}));
+  // A name in both.
+  LinkRequest link;
+  link.ino = a2;
+  link.new_parent = cms;
+  link.new_name = "too";
+  OpCtx ctx;
+  ctx.touched = &touched;
+  ASSERT_TRUE(Do([&](Txn& txn) { return OpLink(txn, ctx, link); }).ok());
+  EXPECT_NE(audience({a2}), audience({a}));
+  EXPECT_EQ(audience({a2}), audience({c})) << "who mounts /cms reads both";
+  // Nobody knows who reads a file that has lost its name, or is gone.
+  EXPECT_NE(audience({InodeId(1000)}), audience({InodeId(1001)}));
+}
+
 }  // namespace
 }  // namespace stria

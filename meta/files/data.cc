@@ -1,4 +1,8 @@
 // Extents, stripes, commits.
+//
+// Who may read a file gets tokens for all columns of its stripes, because it may have to decode. In a fold some columns are other
+// files': of files that the same clients may read (docs/folding.md), but for those that were moved or exported elsewhere since. To
+// sign only a file's own columns there, a fold's record would have to say that it is mixed.
 #include <algorithm>
 
 #include "meta/cluster/node_identity.h"
@@ -14,6 +18,13 @@ constexpr uint64_t kLeastColumnPart = 16;
 
 uint64_t LeastColumnBytes(const Layout& layout, uint64_t full_bytes) {
   return std::max<uint64_t>(AlignDown(full_bytes / kLeastColumnPart, layout.unit_bytes), layout.unit_bytes);
+}
+
+// That a writer may make of one column. Those of gathered stripes are as long as who gathers wants them.
+uint64_t MostColumnBytes(const Layout& layout, uint64_t for_want_of_space) {
+  if (layout.arrangement == Arrangement::kGathered) return kMaxStripeBytes;
+  const uint64_t full = layout.stripe_bytes / layout.data_columns();
+  return for_want_of_space == 0 ? full : std::min(full, for_want_of_space);
 }
 
 NewStripe StripeAt(const ClusterView& view, const Layout& layout, const Placement& p) {
@@ -131,7 +142,16 @@ Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
 }
 
 Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite, HolderOf(r.header));
+  const uint64_t holder = HolderOf(r.header);
+  for (StripeGrant& g : reply.stripes) {
+    uint64_t most = kMaxStripeBytes;
+    if (holder != 0) {
+      Txn txn(core_->store());
+      CO_ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, g.info.id));
+      if (record) most = MostColumnBytes(record->layout, g.max_column_bytes);
+    }
+    core_->tokens().SignGrant(&g, kTokenWrite, holder, most);
+  }
   co_return std::move(reply);
 }
 

@@ -175,6 +175,7 @@ Result<StripeUsage> ReadStripeUsage(Txn& txn, const StripeInfo& info, size_t lim
     ASSIGN_OR_RETURN(const std::optional<InodeRecord> rec, txn.Read<InodeRecord>(InodeKey(ino)));
     if (rec) out.stamp += rec->attr.data_version;
   }
+  out.files.assign(files.begin(), files.end());
   return out;
 }
 

@@ -170,6 +170,7 @@ Result<std::vector<StripeUse>> ListStripeUses(Txn& txn, StripeId stripe, size_t 
 // The bytes that files use of each data column of a live stripe.
 struct StripeUsage {
   std::vector<uint64_t> column_bytes;  // per data column, bytes of extents; more than its length if files share it
+  std::vector<InodeId> files;          // that use it, in order
   uint32_t refs = 0;                   // extents
   uint64_t stamp = 0;                  // another one when bytes of one of the files have changed (or more of them use it)
 };

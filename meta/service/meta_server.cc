@@ -110,6 +110,7 @@ Result<void> MetaServer::LoadAll() {
   env.tokens = &core_.tokens();
   env.seeds = &core_.seeds();
   env.host = &host_;
+  env.audience = [this](Txn& txn, const std::vector<InodeId>& files) { return exports_.AudienceOf(txn, files); };
   upkeep_ = std::make_unique<stria::Upkeep>(env, UpkeepOptions{options_.repair, options_.fold});
   RETURN_IF_ERROR(upkeep_->Load(txn));
   const SurveyEnv sees{core_.executor(), &core_.store(), &cluster_.state(), &upkeep_->bad_shards()};

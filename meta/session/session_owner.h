@@ -46,6 +46,7 @@ class SessionsOfOwners {
   void Add(const SessionOwner& owner);
   void Remove(const SessionOwner& owner);
   bool Full(const SessionOwner& owner) const;
+  bool Has(const SessionOwner& owner) const { return count_.contains(owner); }
 
  private:
   std::map<SessionOwner, size_t> count_;

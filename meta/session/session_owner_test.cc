@@ -41,6 +41,11 @@ TEST(SessionOwner, CountsAreByNameAndKey) {
   EXPECT_FALSE(all.Full(SessionOwner())) << "nobody is no owner";
   all.Remove(a);
   EXPECT_FALSE(all.Full(a));
+  EXPECT_TRUE(all.Has(a));
+  EXPECT_FALSE(all.Has(b));
+  EXPECT_FALSE(all.Has(SessionOwner()));
+  for (size_t i = 1; i < kMaxSessionsOfOwner; ++i) all.Remove(a);
+  EXPECT_FALSE(all.Has(a));
 }
 
 }  // namespace

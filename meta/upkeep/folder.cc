@@ -125,6 +125,9 @@ Result<std::optional<Folder::Foldable>> Folder::FoldableOf(Txn& txn, const Strip
     out.unit.columns.push_back({ColumnIndex(c), DomainOf(*target, layout.domain), target->node, info.columns[c].length});
   }
   if (!WantsFolding(info.shape, live_bytes, static_cast<uint32_t>(out.unit.columns.size()), out.kind)) return none;
+  if (env_.audience) {
+    ASSIGN_OR_RETURN(out.kind.audience, env_.audience(txn, usage->files));
+  }
   out.unit.stripe = info.id;
   out.unit.refs = usage->refs;
   for (const Column& c : info.columns) out.unit.stored_bytes += c.length;
@@ -275,7 +278,7 @@ Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, Nod
     w.column = part.column;
     w.new_shard = fold.columns[part.column].shard;
     w.new_target = fold.columns[part.column].target;
-    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder);
+    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder, fold.columns[part.column].length);
     work->rebuilds.push_back(std::move(w));
   }
   return Ok();
@@ -317,6 +320,24 @@ Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult
 
 // ---- 4. and 5. ----
 
+// Files may have been moved to where other clients see them since the fold was begun.
+Result<bool> Folder::IsMixed(Txn& txn, const FoldPlan& plan) const {
+  if (!env_.audience) return false;
+  std::set<StripeId> seen;
+  std::set<uint64_t> audiences;
+  for (const FoldMember& m : plan.members) {
+    if (!seen.insert(m.stripe).second) continue;
+    ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, m.stripe));
+    if (!record) return false;  // it cannot be made anyway
+    const Result<StripeUsage> usage = ReadStripeUsage(txn, record->info, kMaxFoldRefs);
+    if (usage.code() == FsError::kTooBig) return false;  // the same
+    RETURN_IF_ERROR(usage);
+    ASSIGN_OR_RETURN(const uint64_t audience, env_.audience(txn, usage->files));
+    audiences.insert(audience);
+  }
+  return audiences.size() > 1;
+}
+
 // If all of its parity is made, and everything is there.
 Result<void> Folder::SwapIn(uint64_t task) {
   std::optional<FoldPlan> plan = queue_.WhenMade(task);
@@ -331,6 +352,11 @@ Result<void> Folder::SwapIn(uint64_t task) {
   Touched touched;
   {
     Txn txn(*env_.store);
+    ASSIGN_OR_RETURN(const bool mixed, IsMixed(txn, swapped.plan));
+    if (mixed) {
+      LogDebug("fold {} is given up: other clients may read one of its files now than the others", task);
+      return End(task);
+    }
     Result<std::vector<Column>> copies = OpFold(txn, swapped.plan, kMaxFoldRefs, &touched);
     if (copies.code() == FsError::kConflict || copies.code() == FsError::kTooBig) {
       LogDebug("fold {} is given up: {}", task, copies.error());

@@ -4,7 +4,8 @@
 // Owns: the candidates and the folds under way (meta/repair/fold_queue.h), the walk that finds candidates, what is planned and
 // not begun, and the counters of what was folded.
 //
-// Invariants: a fold is in the store exactly while it has shards reserved. Members are used until 4, their copies are there
+// Invariants: columns of files that not the same clients may read come into no fold together (KeeperEnv::audience): whoever reads a
+// column gets tokens for all, to decode it. A fold is in the store exactly while it has shards reserved. Members are used until 4, their copies are there
 // until 5: nothing is lost whatever fails. A plan that fails leaves parity that becomes garbage.
 //
 // One fold:
@@ -80,6 +81,7 @@ class Folder final : public Keeper {
   Result<void> StartOne(FoldKind kind, const std::vector<FoldUnit>& units);
   bool PlaceParity(const ClusterView& view, const FoldKind& kind, StripeInfo* fold);
   bool IsAble(const FoldRecord& f) const;
+  Result<bool> IsMixed(Txn& txn, const FoldPlan& plan) const;
   Result<void> CheckTasks();
   Result<void> TakeParity(const FoldQueue::Part& part, const RebuildResult& result);
   Result<void> SwapIn(uint64_t task);

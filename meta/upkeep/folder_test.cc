@@ -85,6 +85,69 @@ TEST_F(FolderTest, WhenOneMemberIsGoneTheParityIsGarbageAndNothingElseChanges) {
   EXPECT_TRUE(host.told.empty());
 }
 
+// Which clients may read a file: here by its number.
+class AudienceTest : public FolderTest {
+ protected:
+  AudienceTest() : apart(EnvApart(), &repairer, &widener, Options()) {}
+  KeeperEnv EnvApart() {
+    KeeperEnv env = Env();
+    env.audience = [this](Txn&, const std::vector<InodeId>& files) -> Result<uint64_t> {
+      uint64_t all = 0;
+      for (const InodeId f : files) all = std::max(all, audience_of[f]);
+      return all;
+    };
+    return env;
+  }
+  StripeInfo MirroredFor(uint64_t audience, uint32_t node, uint32_t copy) {
+    StripeInfo s = Mirrored(node, copy);
+    audience_of[ino] = audience;
+    return s;
+  }
+  void PassApart(int64_t seconds) {
+    for (int64_t s = 0; s < seconds; ++s) {
+      Ask(apart);
+      ex.RunFor(kSecond);
+    }
+  }
+  std::map<InodeId, uint64_t> audience_of;
+  Folder apart;
+};
+
+TEST_F(AudienceTest, FilesThatOthersMayReadAreNotFoldedTogether) {
+  const StripeInfo a = MirroredFor(1, 1, 2);
+  const StripeInfo b = MirroredFor(2, 3, 4);
+  PassApart(1000);  // longer than any patience
+  EXPECT_EQ(apart.queue().waiting(), 2u);
+  EXPECT_EQ(apart.queue().in_flight(), 0u);
+  const StripeInfo c = MirroredFor(1, 5, 6);
+  PassApart(90);
+  ASSERT_EQ(apart.queue().in_flight(), 1u);
+  EXPECT_TRUE(apart.HasStripe(a.id) && apart.HasStripe(c.id));
+  EXPECT_FALSE(apart.HasStripe(b.id));
+}
+
+TEST_F(AudienceTest, AFileThatOthersMayReadMeanwhileEndsItsFold) {
+  MirroredFor(1, 1, 2);
+  MirroredFor(1, 3, 4);
+  PassApart(90);
+  ASSERT_EQ(apart.queue().in_flight(), 1u);
+  std::optional<RebuildWork> work;
+  uint32_t node = 1;
+  for (; node <= 6; ++node) {
+    NodeWork w = WorkFor(apart, node);
+    if (w.rebuilds.empty()) continue;
+    work = std::move(w.rebuilds[0]);
+    break;
+  }
+  ASSERT_TRUE(work);
+  audience_of[ino] = 2;
+  EXPECT_TRUE(apart.TakeRebuilt(NodeId(node), Made(*work)).value());
+  EXPECT_EQ(apart.folded(), 0u);
+  EXPECT_EQ(apart.queue().in_flight(), 0u);
+  EXPECT_TRUE(host.freed.empty());
+  EXPECT_EQ(store->Count(Counter::kGarbageShards), 1u) << "the parity that was made";
+}
+
 TEST_F(FolderTest, AFoldThatWasBegunGoesOnAfterARestart) {
   Mirrored(1, 2);
   Mirrored(3, 4);

@@ -51,6 +51,8 @@ struct KeeperEnv {
   const TokenMint* tokens = nullptr;
   PlaceSeeds* seeds = nullptr;
   KeeperHost* host = nullptr;
+  // A number for the clients that may read these files; others than those of other files, if it is another. Empty: one for all.
+  std::function<Result<uint64_t>(Txn& txn, const std::vector<InodeId>& files)> audience;
   Event* work = nullptr;       // set: the keepers are asked again
   TaskScope* scope = nullptr;  // of tasks that a keeper begins
 

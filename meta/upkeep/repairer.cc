@@ -266,7 +266,7 @@ Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t, u
   w.copy = t.copy && own != ColumnState::kMissing && own != ColumnState::kSuspect;
   w.new_shard = t.new_shard;
   w.new_target = t.new_target;
-  w.write_token = env_.tokens->Sign(t.new_shard, t.new_target, kTokenWrite, holder);
+  w.write_token = env_.tokens->Sign(t.new_shard, t.new_target, kTokenWrite, holder, record->info.columns[t.column].length);
   return std::optional<RebuildWork>(std::move(w));
 }
 
