@@ -44,7 +44,11 @@ struct OpenSessionReply {
   // locks, except `not_taken`. Changes meanwhile were not told to it.
   bool lapsed = false;
   std::vector<NotTaken> not_taken;
+  InodeId root = kRootInode;  // of the request's path, when the session was opened
+  bool read_only = false;     // the export takes no changes: kRoFs
+  bool confined = false;      // inodes are named by number and seal
   CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart
+  std::vector<InodeSeal> seals;  // of `root`, if confined
 };
 
 }  // namespace stria
