@@ -38,6 +38,11 @@ struct RegisterNodeRequest {
   std::string proof;         // HMAC with the cluster key over uuid and name (common/token.h)
   std::vector<DiskHello> disks;
 };
+// A key of the node's own, by which it judges shard tokens that are bound to a holder (common/bound_token.h).
+struct NodeTokenKey {
+  uint32_t id = 0;     // its generation
+  std::string secret;  // 32 bytes
+};
 struct RegisterNodeReply {
   NodeId node;
   Epoch epoch;  // of this registration: older ones of the same node are fenced
@@ -45,6 +50,7 @@ struct RegisterNodeReply {
   ClusterMap map;
   int64_t beat_ns = 0;  // send a heartbeat this often
   int64_t token_time_ns = 0;  // now, in which tokens expire (common/token_clock.h)
+  std::vector<NodeTokenKey> token_keys;  // of yesterday, today and tomorrow; none where the node has not proved who it is
 };
 // Work for a data server. Given again with every heartbeat until its result is reported.
 struct DeleteWork {
@@ -68,6 +74,12 @@ struct WidenWork {
   StripeGrant from;  // with read tokens; as it is now
   StripeGrant to;    // with write tokens; the same payload, digests not known yet
 };
+// A reader could not use the shard: its own node looks at it.
+struct CheckWork {
+  ShardId shard;
+  TargetId target;
+  uint64_t digest = 0;  // as recorded
+};
 struct HeartbeatRequest {
   OpHeader header;
   NodeId node;
@@ -84,6 +96,8 @@ struct HeartbeatReply {
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
   int64_t token_time_ns = 0;  // as of RegisterNodeReply
+  std::vector<NodeTokenKey> token_keys;  // the same
+  std::vector<CheckWork> checks;
 };
 struct RebuildResult {
   uint64_t task = 0;
@@ -92,6 +106,9 @@ struct RebuildResult {
   uint64_t digest = 0;  // of the new shard
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // sources that failed
+  // Of the new shard (stripe/checksum.h): under the number of the one that is replaced it has the digest that was recorded, or
+  // the result is refused. Empty on an error, and of parity that is made for the first time.
+  std::vector<uint32_t> table;
 };
 struct WidenResult {
   uint64_t task = 0;
@@ -100,6 +117,11 @@ struct WidenResult {
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // of the old stripe: sources that failed
 };
+struct CheckResult {
+  ShardId shard;
+  TargetId target;
+  ItemResult result;  // kOk: all of it is as it was written
+};
 struct ReportWorkRequest {
   OpHeader header;
   NodeId node;
@@ -107,6 +129,7 @@ struct ReportWorkRequest {
   std::vector<ShardId> deleted;
   std::vector<RebuildResult> rebuilt;
   std::vector<WidenResult> widened;
+  std::vector<CheckResult> checked;
 };
 // For quarantine: which of these shards does the metadata not know (design section 3, garbage)?
 struct CheckShardsRequest {
@@ -142,6 +165,7 @@ struct SessionInfo {
   std::string client;
   std::string node_name;
   int64_t lease_left_ns = 0;
+  std::string owner;  // the name that its client has proved; "": none
 };
 // The cost of losing one node, with everything else there.
 struct NodeExposure {

@@ -25,6 +25,9 @@ struct OpenSessionRequest {
   std::vector<HeldInode> held;  // not of a new one
   std::vector<FileLock> locks;  // not of a new one
   bool comes_back = false;  // the client knows kLapsed
+  // The directory that is to be mounted: absolute, without "//", ".", ".." and a slash at its end; "" means "/". An export must name the
+  // client and it. Also with a reclaim, as that can become a new session.
+  std::string path = "/";
 };
 // A loss of a session that came back.
 struct NotTaken {

@@ -17,16 +17,17 @@ Task<bool> WaitFor(Event* event) {
 
 }  // namespace
 
-Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
+Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, TokenGate* gate,
              CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options)
     : meta_(meta),
       peers_(connector),
       server_(server),
-      verifier_(verifier),
+      tokens_(gate),
       codecs_(codecs),
       cpu_pool_(cpu_pool),
       disks_(std::move(disks)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      checks_(server, [this] { work_done_.Set(); }) {}
 
 OpHeader Agent::Header() const {
   OpHeader h;
@@ -126,6 +127,7 @@ Task<Result<void>> Agent::Register() {
     else LogKeptOut(d, reply.map);
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
+  tokens_->TakeKeys(reply.token_keys, reply.map.incarnation);
   server_->SetTokenTime(reply.token_time_ns);
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   registered_ = true;
@@ -179,17 +181,19 @@ Task<Result<void>> Agent::Beat() {
   }
   if (!reply.ok()) co_return reply.error();
   server_->SetTokenTime(reply->token_time_ns);
+  tokens_->TakeKeys(reply->token_keys, options_.incarnation);
   CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
   LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
            reply->rebuilds.size(), rebuilding_);
   TakeDeletes(std::move(reply->deletes));
   TakeRebuilds(std::move(reply->rebuilds));
   TakeWidens(std::move(reply->widens));
+  checks_.Take(std::move(reply->checks));
   co_return Ok();
 }
 
 Task<Result<void>> Agent::ReportResults() {
-  if (deleted_.empty() && rebuilt_.empty() && widened_.empty()) co_return Ok();
+  if (deleted_.empty() && rebuilt_.empty() && widened_.empty() && checks_.done().empty()) co_return Ok();
   ReportWorkRequest request;
   request.header = Header();
   request.node = node_;
@@ -200,6 +204,8 @@ Task<Result<void>> Agent::ReportResults() {
   }
   request.rebuilt = rebuilt_;
   request.widened = widened_;
+  request.checked = checks_.done();
+  const size_t checked = request.checked.size();
   const std::vector<ShardId> deleted = request.deleted;
   const size_t rebuilt = rebuilt_.size(), widened = widened_.size();
   Result<Empty> done = co_await meta_->Call(&MetaService::ReportWork, std::move(request));
@@ -209,6 +215,7 @@ Task<Result<void>> Agent::ReportResults() {
     deleted_.erase(shard);
     deleting_.erase(shard);
   }
+  checks_.Reported(checked);
   for (size_t i = 0; i < rebuilt; ++i) tasks_.erase(rebuilt_[i].task);
   rebuilt_.erase(rebuilt_.begin(), rebuilt_.begin() + static_cast<ptrdiff_t>(rebuilt));
   for (size_t i = 0; i < widened; ++i) tasks_.erase(widened_[i].task);
@@ -254,6 +261,7 @@ Task<void> Agent::DeleteShards(std::vector<DeleteWork> work) {
   DeleteRequest request;
   request.header.cluster = options_.cluster;
   request.header.incarnation = options_.incarnation;
+  if (options_.self) request.header.peer = options_.self();
   for (const DeleteWork& w : work) request.items.push_back({w.shard, w.target, w.token});
   Result<DeleteReply> reply = co_await server_->Delete(std::move(request));
   for (size_t i = 0; i < work.size(); ++i) {
@@ -281,8 +289,9 @@ void Agent::TakeRebuilds(std::vector<RebuildWork> work) {
 Task<void> Agent::RebuildOne(RebuildWork work) {
   RebuildResult result;
   result.task = work.task;
-  Result<void> allowed =
-      verifier_->Check(work.write_token, work.new_shard, work.new_target, kTokenWrite, server_->TokenTimeS());
+  const TokenUse use{.shard = work.new_shard, .target = work.new_target, .right = kTokenWrite};
+  const std::shared_ptr<const Peer> self = options_.self ? options_.self() : nullptr;
+  Result<void> allowed = tokens_->Check(work.write_token, use, self.get(), server_->TokenTimeS());
   ShardStore* store = server_->FindStore(work.new_target);
   if (allowed.ok() && store == nullptr) {
     allowed =

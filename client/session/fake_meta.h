@@ -50,6 +50,9 @@ class FakeMeta final : public MetaConnector {
   std::vector<InodeSeal> root_seals;
   bool seals_changes = false;
   std::vector<InodeSeal> got_seals;
+  InodeId root = kRootInode;  // told at each open
+  bool read_only = false;
+  std::string path;           // that the last open asked for
   uint64_t acked_event() const { return acked_; }
   CommitSeq seen() const { return seen_; }
   CommitSeq seq() const { return CommitSeq(seq_); }

@@ -124,7 +124,6 @@ class Confinement {
   X(Sealed, Commit, CommitRequest, CommitReply)                       \
   X(Sealed, Clone, CloneRequest, CloneReply)                          \
   X(Passes, ReportShard, ReportShardRequest, Empty)                   \
-  X(Refused, GetStripe, StripeRequest, StripeReply)                   \
   X(Refused, RegisterNode, RegisterNodeRequest, RegisterNodeReply)    \
   X(Refused, Heartbeat, HeartbeatRequest, HeartbeatReply)             \
   X(Refused, ReportWork, ReportWorkRequest, Empty)                    \

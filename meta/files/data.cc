@@ -1,6 +1,7 @@
 // Extents, stripes, commits.
 #include <algorithm>
 
+#include "meta/cluster/node_identity.h"
 #include "meta/files/files.h"
 #include "stripe/stripe_form.h"
 #include "stripe/layout.h"
@@ -40,7 +41,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
     Txn txn(core_->store());
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_->Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
   reply->tokens_live_ns = core_->token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
   if (!grants_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
@@ -114,12 +115,23 @@ Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
   const int64_t heard_ns = core_->started_ns() + cluster_->state().options().suspect_ns;
   while (cluster_->state().AwaitsFirstBeats() && core_->Now() < heard_ns) co_await core_->WaitProgress(heard_ns);
   Touched touched;
-  co_return co_await runs_.Apply<AllocateReply>(
-      OpKind::kAllocate, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return AllocateInTxn(txn, ctx, r); });
+  bool too_many = false;
+  const auto allocate = [&](Txn& txn, const OpCtx& ctx) -> Result<AllocateReply> {
+    ASSIGN_OR_RETURN(const bool may, MayAllocate(txn, ctx.session, std::max<uint32_t>(r.count, 1)));
+    if (may) return AllocateInTxn(txn, ctx, r);
+    too_many = true;
+    return Error(FsError::kBusy);  // no room that could be made
+  };
+  Result<AllocateReply> reply = co_await runs_.Apply<AllocateReply>(OpKind::kAllocate, r.header, &touched, allocate);
+  if (too_many && !reply.ok()) {
+    co_return Error(FsError::kRetryLater, "session " + std::to_string(r.header.session.v) + " has " + std::to_string(kMaxAllocatedPerSession) +
+                                              " stripes allocated already: commit or give back some first");
+  }
+  co_return reply;
 }
 
 Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite);
+  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite, HolderOf(r.header));
   co_return std::move(reply);
 }
 
@@ -237,29 +249,24 @@ Task<Result<CloneReply>> Files::AfterClone(CloneRequest r, CloneReply reply) {
 
 // ---- Stripes ----
 
-Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
-  Txn txn(core_->store());
-  CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
-  StripeReply reply;
-  if (record && record->state == StripeState::kLive) {
-    StripeGrant g;
-    g.info = std::move(record->info);
-    core_->tokens().SignGrant(&g, kTokenRead);
-    reply.grant = std::move(g);
-  }
-  co_return std::move(reply);
-}
-
+// A data server's word on its own disks counts at once, another's when the shard's own node has looked at it. Where nobody proves
+// who he is all are believed.
 Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  if (!r.header.session) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && !r.header.peer) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && r.header.peer && r.header.peer->role != Role::kData) {
+    co_return Error(FsError::kAccess, r.header.peer->ToString() + " reports a shard without a session: only data servers do");
+  }
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
-    CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
-    CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
-    read_from = token.target;
+    if (const uint64_t holder = HolderOf(r.header); holder != 0) {
+      CO_ASSIGN_OR_RETURN(read_from, core_->tokens().TargetOf(r.token, r.shard, holder));
+    } else {
+      CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
+      CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
+      read_from = token.target;
+    }
   }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
@@ -280,6 +287,11 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
     co_return Empty();  // it has been replaced meanwhile
   }
   if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
+  const TargetId on = record->info.columns[r.column].target;
+  if (r.header.peer && !IsOwnTarget(cluster_->state(), r.header, on)) {
+    host_->Doubted({r.stripe, r.column, r.shard, r.reason}, on, r.header.peer->Holder());
+    co_return Empty();
+  }
   if (const Result<void> noted = host_->FoundBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
     core_->Fail(noted.error());
     co_return noted.error();

@@ -270,12 +270,12 @@ Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, Nod
     RebuildWork w;
     w.task = part.record->tasks[part.column - first];
     w.stripe.info = fold;
-    env_.tokens->SignGrant(&w.stripe, kTokenRead);
+    env_.tokens->SignGrant(&w.stripe, kTokenRead, work->holder);
     for (uint16_t c = static_cast<uint16_t>(first); c < fold.columns.size(); ++c) w.lost.push_back(c);
     w.column = part.column;
     w.new_shard = fold.columns[part.column].shard;
     w.new_target = fold.columns[part.column].target;
-    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite);
+    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder);
     work->rebuilds.push_back(std::move(w));
   }
   return Ok();
@@ -291,6 +291,9 @@ Result<bool> Folder::TakeRebuilt(NodeId from, const RebuildResult& result) {
 Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult& result) {
   const FoldRecord f = *part.record;
   if (f.swapped) return Ok();
+  // No digest of it was recorded, as it is made for the first time: the node's word is taken. That is sound for the data, whose
+  // columns stay, with their digests. Wrong parity costs what the loss of its disk would: no node has more than m of the columns
+  // (IsSpread). A scrub of the disk of the first parity compares all of them with the data. Made again it is compared as all else.
   if (result.result.code == FsError::kOk && result.length == f.plan.fold.columns[part.column].length) {
     queue_.Made(result.task, result.digest);
     return SwapIn(f.task());

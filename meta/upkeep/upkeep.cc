@@ -20,13 +20,14 @@ Upkeep::Upkeep(KeeperEnv env, const UpkeepOptions& options)
                   rebalancer_.NoteRebuilt(task);
                   if (now.info.narrow) widener_.Add(now.info.id, now.is_thin());
                 }),
+      doubts_(env_, &repairer_),
       widener_(env_, &repairer_, [this] { misfits_.LookAgainBy(env_.Now() + kWidenAgainNs); }),
       misfits_(env_, &repairer_, &widener_),
       folder_(env_, &repairer_, &widener_, options.fold),
       rebalancer_(env_, &repairer_,
                   [this](StripeId s) { return repairer_.HasTask(s) || widener_.HasStripe(s) || folder_.HasStripe(s); }),
       scrubs_(env_),
-      keepers_{&repairer_, &misfits_, &widener_, &rebalancer_, &folder_, &scrubs_} {}
+      keepers_{&repairer_, &doubts_, &misfits_, &widener_, &rebalancer_, &folder_, &scrubs_} {}
 
 Result<void> Upkeep::Load(Txn& txn) {
   for (Keeper* k : keepers_) RETURN_IF_ERROR(k->Load(txn));
@@ -66,8 +67,9 @@ Task<Result<void>> Upkeep::Round() {
 }
 
 // A node that is given anything by one keeper takes on nothing new from those after it.
-Result<NodeWork> Upkeep::WorkFor(const std::set<TargetId>& here, uint32_t slots) {
+Result<NodeWork> Upkeep::WorkFor(const std::set<TargetId>& here, uint32_t slots, uint64_t holder) {
   NodeWork work;
+  work.holder = holder;
   for (Keeper* k : keepers_) {
     RETURN_IF_ERROR(k->WorkFor(here, slots, &work));
     if (work.size() > 0) slots = 0;
@@ -93,6 +95,11 @@ Result<void> Upkeep::TakeResults(NodeId from, const std::vector<RebuildResult>& 
       if (taken) break;
     }
   }
+  return Ok();
+}
+
+Result<void> Upkeep::TakeChecked(NodeId from, const std::vector<CheckResult>& checked) {
+  for (const CheckResult& result : checked) RETURN_IF_ERROR(doubts_.Take(from, result));
   return Ok();
 }
 
