@@ -99,6 +99,7 @@ struct NodeReply {
   CommitSeq seq;                // of the mutation; 0 for reads
   bool held_elsewhere = false;  // another client buffers writes: attr is for this once, no events tell of changes
   bool released = false;        // `release` of the request was heeded
+  std::vector<InodeSeal> seals;  // of a confined session: of all inodes of the reply. Those of a part are with the whole
 };
 
 struct SetAttrRequest {
@@ -146,6 +147,7 @@ struct GetExtentsReply {
   std::vector<StripeGrant> stripes;  // those they refer to, by id, with read tokens
   uint64_t covered_to = 0;           // less than asked when the reply would be too large
   int64_t tokens_live_ns = 0;        // from when this was asked
+  std::vector<InodeSeal> seals;
 };
 struct OpenRequest {
   OpHeader header;
@@ -178,6 +180,7 @@ struct OpenReply {
   std::string proof;
   std::string alone_proof;    // the same of the directory
   std::string numbers_proof;  // and of all these files
+  std::vector<InodeSeal> seals;  // `first_number` and those after it have theirs when their files are made
 };
 struct RenameRequest {
   OpHeader header;
@@ -217,6 +220,7 @@ struct ReadDirReply {
   std::vector<DirEntry> entries;
   bool end = false;
   InodeId parent;  // of the directory, for ".."
+  std::vector<InodeSeal> seals;
 };
 struct XattrRequest {
   OpHeader header;
@@ -313,6 +317,7 @@ struct CommitReply {
   uint64_t append_offset = 0;
   CommitSeq seq;
   std::optional<Attr> parent;  // of the new file
+  std::vector<InodeSeal> seals;
 };
 // Bytes and holes of a range appear in another file, or elsewhere in the same, and share its stripes.
 struct CloneRequest {
@@ -327,6 +332,7 @@ struct CloneReply {
   Attr attr;            // of `to`
   uint64_t cloned = 0;  // of the range, from its front: less when the source ends or one transaction is full
   CommitSeq seq;
+  std::vector<InodeSeal> seals;
 };
 struct ReportShardRequest {  // a reader could not use this shard
   OpHeader header;

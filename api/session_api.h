@@ -51,6 +51,7 @@ struct OpenSessionReply {
   bool read_only = false;     // the export takes no changes: kRoFs
   bool confined = false;      // inodes are named by number and seal
   CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart
+  std::vector<InodeSeal> seals;  // of `root`, if confined
 };
 
 }  // namespace stria

@@ -54,6 +54,16 @@ struct Attr {
   bool operator==(const Attr&) const = default;
 };
 
+// How a session that is confined to an export names an inode besides by its number (trust/inode_handle.h): every reply that shows it
+// one brings the seal, and its requests bring those of the inodes that they name (inodes_of.h). Sessions that are not confined
+// have none.
+struct InodeSeal {
+  InodeId ino;
+  uint64_t mac = 0;
+  bool operator==(const InodeSeal&) const = default;
+};
+inline constexpr size_t kMaxRequestSeals = 16;
+
 // On every metadata request.
 struct OpHeader {
   uint32_t protocol = kProtocolVersion;
@@ -78,6 +88,7 @@ struct OpHeader {
   // Of a mutation that no program waits for any more: if it has not begun it is refused (kTimedOut), and so is a later copy.
   // Otherwise its answer is wanted as before.
   bool settle = false;
+  std::vector<InodeSeal> seals;  // of the request's inodes, at most kMaxRequestSeals; of a confined session only
   // Not on the wire: whom the connection has proved to be the caller (proto/stubs.h). Null: nothing was proved, as the
   // transport has no TLS, or the caller is of this process.
   std::shared_ptr<const Peer> peer;

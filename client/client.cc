@@ -45,6 +45,7 @@ SessionHandlers Client::Handlers() {
     return vfs->OnCameBack(std::move(not_taken));
   };
   h.on_repeated = [vfs](InodeId ino, uint64_t former, uint64_t now) { vfs->OnRepeated(ino, former, now); };
+  h.in_use = [vfs](InodeId ino) { return vfs->MayName(ino); };
   h.unreachable = [this] { return peers_.LostNodes(); };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);

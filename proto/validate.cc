@@ -93,6 +93,9 @@ Result<void> CheckSortedExtents(const std::vector<Extent>& extents) {
 // ---- Values of both services -----------------------------------------------------------------------
 
 Result<void> Validate(const OpHeader& v) {
+  if (v.seals.size() > kMaxRequestSeals) {
+    return Bad(Num(v.seals.size()) + " seals of inodes in one request; the limit is " + Num(kMaxRequestSeals));
+  }
   return v.timeout_ns < 0 ? Bad("a negative timeout") : Error();
 }
 Result<void> Validate(const DataHeader& v) {

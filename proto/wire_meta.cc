@@ -14,7 +14,7 @@ WIRE_MESSAGE(OpenSessionRequest) {
 }
 WIRE_MESSAGE(OpenSessionReply) {
   F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map); F(lapsed); F(not_taken);
-  F(survived); F(root); F(read_only); F(confined);
+  F(survived); F(root); F(read_only); F(confined); F(seals);
 }
 WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); F(unreachable); }
 WIRE_MESSAGE(RenewReply) { F(term); F(lease_ns); F(current_seq); F(durable_seq); F(map_version); }
@@ -27,7 +27,7 @@ WIRE_MESSAGE(LockRequest) { F(header); F(op); F(keep); F(ticket); F(lock); }
 WIRE_MESSAGE(LockReply) { F(granted); F(conflict); }
 
 WIRE_MESSAGE(NameRequest) { F(header); F(parent); F(name); F(release); }
-WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); F(held_elsewhere); F(released); }
+WIRE_MESSAGE(NodeReply) { F(attr); F(parent); F(parent2); F(seq); F(held_elsewhere); F(released); F(seals); }
 WIRE_MESSAGE(SetAttrRequest) {
   F(header); F(ino); F(mode); F(uid); F(gid); F(size); F(atime_ns); F(mtime_ns); F(atime_now);
   F(mtime_now); F(kill_suid); F(read_ns); F(read_version);
@@ -36,13 +36,13 @@ WIRE_MESSAGE(MakeNodeRequest) {
   F(header); F(parent); F(name); F(type); F(mode); F(rdev); F(target); F(open); F(exclusive); F(truncate);
   F(umask); F(former); F(ahead); F(numbers); F(for_read);
 }
-WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); }
+WIRE_MESSAGE(GetExtentsReply) { F(attr); F(extents); F(stripes); F(covered_to); F(tokens_live_ns); F(seals); }
 WIRE_MESSAGE(OpenRequest) {
   F(header); F(ino); F(for_write); F(truncate); F(check_access); F(for_read); F(map_bytes);
 }
 WIRE_MESSAGE(OpenReply) {
   F(node); F(created); F(lease); F(layout); F(whole); F(mapping); F(alone); F(first_number); F(numbers);
-  F(sets); F(proof); F(alone_proof); F(numbers_proof);
+  F(sets); F(proof); F(alone_proof); F(numbers_proof); F(seals);
 }
 WIRE_MESSAGE(RenameRequest) {
   F(header); F(parent); F(name); F(new_parent); F(new_name); F(no_replace); F(exchange); F(release);
@@ -51,7 +51,7 @@ WIRE_MESSAGE(LinkRequest) { F(header); F(ino); F(new_parent); F(new_name); }
 WIRE_MESSAGE(ReadLinkReply) { F(target); }
 WIRE_MESSAGE(ReadDirRequest) { F(header); F(ino); F(cookie); F(limit); F(with_attrs); }
 WIRE_MESSAGE(DirEntry) { F(name); F(ino); F(type); F(cookie); F(attr); }
-WIRE_MESSAGE(ReadDirReply) { F(entries); F(end); F(parent); }
+WIRE_MESSAGE(ReadDirReply) { F(entries); F(end); F(parent); F(seals); }
 WIRE_MESSAGE(XattrRequest) { F(header); F(ino); F(name); F(value); F(create); F(replace); }
 WIRE_MESSAGE(XattrReply) { F(value); F(names); F(seq); }
 WIRE_MESSAGE(StatFsReply) { F(total_bytes); F(free_bytes); F(files); }
@@ -67,9 +67,9 @@ WIRE_MESSAGE(CommitRequest) {
   F(header); F(ino); F(stripes); F(extents); F(punch); F(grow_to); F(mtime_ns); F(append); F(durable);
   F(give_back); F(clip); F(make); F(known_version); F(only_known);
 }
-WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); }
+WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); F(seals); }
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
-WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); }
+WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); F(seals); }
 WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); F(token); }
 WIRE_MESSAGE(PathsReply) { F(paths); }
 

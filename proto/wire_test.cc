@@ -238,6 +238,11 @@ TEST(Wire, RefusesWhatNoStructMayHold) {
   name.set_name("fine");
   EXPECT_TRUE((Refusal<v1::NameRequest, NameRequest>(name)).ok());
 
+  for (size_t i = 0; i < kMaxRequestSeals; ++i) name.mutable_header()->add_seals()->set_ino(i + 1);
+  EXPECT_TRUE((Refusal<v1::NameRequest, NameRequest>(name)).ok());
+  name.mutable_header()->add_seals();
+  EXPECT_EQ((Refusal<v1::NameRequest, NameRequest>(name)).code, FsError::kBadRequest);
+
   v1::NodeReply node;  // type 0
   EXPECT_EQ((Refusal<v1::NodeReply, NodeReply>(node)).code, FsError::kBadRequest);
   node.mutable_attr()->set_type(static_cast<v1::FileType>(99));

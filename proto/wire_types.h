@@ -29,9 +29,10 @@ WIRE_MESSAGE(Attr) {
   F(ino); F(type); F(mode); F(nlink); F(uid); F(gid); F(rdev); F(size); F(allocated_bytes);
   F(atime_ns); F(mtime_ns); F(ctime_ns); F(version); F(data_version); F(acls);
 }
+WIRE_MESSAGE(InodeSeal) { F(ino); F(mac); }
 WIRE_MESSAGE(OpHeader) {
   F(protocol); F(cluster); F(session); F(epoch); F(op_seq); F(acked_below); F(uid); F(gid); F(groups);
-  F(timeout_ns); F(trace_id); F(term); F(replay_order); F(replay_next); F(settle); F(opened);
+  F(timeout_ns); F(trace_id); F(term); F(replay_order); F(replay_next); F(settle); F(opened); F(seals);
 }
 WIRE_MESSAGE(SessionEvent) { F(seq); F(kind); F(ino); F(name); F(lease); F(ticket); }
 WIRE_MESSAGE(FileLock) { F(ino); F(kind); F(owner); F(type); F(first); F(last); F(pid); }

@@ -71,6 +71,7 @@ class FuseKernelCache final : public KernelCache {
   // Likewise before each reply that counts as a lookup of the inode, and when the kernel returns such counts.
   void Given(InodeId ino) { inodes_.Given(roots_.ToNode(ino)); }
   void Forgotten(uint64_t node, uint64_t times) { inodes_.Forgotten(node, times); }
+  bool MayKnow(InodeId ino) const override { return !inodes_.SurelyUnknown(roots_.ToNode(ino)); }
   // Names, likewise.
   void Named(InodeId dir, const std::string& name, InodeId ino, bool is_dir) {
     (is_dir ? dir_names_ : names_).Given(dir, name, roots_.ToNode(ino), inodes_);

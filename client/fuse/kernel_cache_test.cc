@@ -88,6 +88,17 @@ TEST_F(KernelCacheTest, AnInodeThatTheKernelHasGivenBackIsNotWaitedFor) {
   EXPECT_EQ(asked, 4);
 }
 
+TEST_F(KernelCacheTest, KnowsWhatTheKernelMayHave) {
+  loop_.Do([&] {
+    EXPECT_FALSE(cache_.MayKnow(InodeId(7)));
+    for (int i = 0; i < 2; ++i) cache_.Given(InodeId(7));
+    cache_.Forgotten(7, 1);
+    EXPECT_TRUE(cache_.MayKnow(InodeId(7)));
+    cache_.Forgotten(7, 1);
+    EXPECT_FALSE(cache_.MayKnow(InodeId(7)));
+  });
+}
+
 TEST_F(KernelCacheTest, ChangedNamesOfDirectoriesThatTheKernelMayHaveAreToldOf) {
   std::vector<uint64_t> changed;
   const auto change = [&](uint64_t dir, const std::string& name) {

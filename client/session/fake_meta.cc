@@ -21,6 +21,8 @@ class FakeMeta::Service final : public MetaService {
     reply.map = m_->map_;
     reply.term = m_->term_;
     reply.lease_ns = m_->lease_ns;
+    reply.seals = m_->root_seals;
+    if (!reply.seals.empty()) reply.root = reply.seals[0].ino;
     if (r.header.session) {
       const bool missed = r.header.epoch.v + 1 == m_->epoch_;  // the answer by which it was taken back
       if (r.header.session == m_->session_ && (m_->lapsed_ || missed)) {
@@ -108,6 +110,7 @@ class FakeMeta::Service final : public MetaService {
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (m_->unclaimed_) co_return Error(FsError::kNotReady, "fake");
     CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
+    m_->got_seals = r.header.seals;
     co_return Error(FsError::kNoEnt, r.name);
   }
   Task<Result<ClusterMap>> GetMap(InodeRequest) override {
@@ -155,6 +158,7 @@ class FakeMeta::Service final : public MetaService {
     m_->acked_below_ = std::max(m_->acked_below_, h.acked_below);
     std::erase_if(m_->results_, [&](const auto& kv) { return kv.first < m_->acked_below_; });
     m_->released_.push_back(release);
+    m_->got_seals = h.seals;
     NodeReply reply;
     for (int times = m_->rng_.Percent(m_->faults.duplicate_percent) ? 2 : 1; times > 0; --times) {
       auto it = m_->results_.find(h.op_seq);
@@ -168,6 +172,7 @@ class FakeMeta::Service final : public MetaService {
       CHECK(it->second.second == name, "an op_seq was used twice");
       reply.seq = CommitSeq(it->second.first);
     }
+    if (m_->seals_changes) reply.seals = {{InodeId(reply.seq.v), reply.seq.v + 5}};
     co_return co_await Answer(std::move(reply));
   }
   static Result<void> Void(Error e) { return e.ok() ? Result<void>() : Result<void>(std::move(e)); }

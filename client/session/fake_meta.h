@@ -45,6 +45,11 @@ class FakeMeta final : public MetaConnector {
   Error refuses_opens;              // unless it is Ok: the answer to each request for a new session
   std::vector<NotTaken> not_taken;  // told to a session that comes back
   int64_t lease_ns = 15 * kSecond;
+  // Of a confined session: told at each open; with each change, that of an inode of the number of the change; and what came with
+  // the last change or lookup.
+  std::vector<InodeSeal> root_seals;
+  bool seals_changes = false;
+  std::vector<InodeSeal> got_seals;
   InodeId root = kRootInode;  // told at each open
   bool read_only = false;
   std::string path;           // that the last open asked for

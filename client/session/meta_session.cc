@@ -217,6 +217,7 @@ Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request)
   Result<OpenSessionReply> r =
       reply ? std::move(*reply)
             : Result<OpenSessionReply>(Error(FsError::kDeadline, "the metadata server does not answer"));
+  if (r.ok()) seals_.LearnRoot(*r);
   if (!r.ok() && r.code() != FsError::kFenced) Retry(r.error(), t);
   co_return r;
 }

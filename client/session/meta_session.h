@@ -39,6 +39,7 @@
 #include "client/session/caller.h"
 #include "client/session/op_log.h"
 #include "client/session/read_tracker.h"
+#include "client/session/seals.h"
 #include "client/session/session_handlers.h"
 #include "common/exec/task.h"
 #include "common/random.h"
@@ -247,6 +248,7 @@ class MetaSession {
   CommitSeq durable_seq_;
   ReadTracker reads_;
   OpLog ops_;
+  Seals seals_{[this](InodeId ino) { return !handlers_.in_use || handlers_.in_use(ino); }};
   std::map<InodeId, uint32_t> overdue_;  // changes by their inodes; a change of one inode also counts under 0
   Event durable_grew_;  // pulsed
 

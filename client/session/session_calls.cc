@@ -171,6 +171,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     if (made_in != 0 && (made_in != t.term || era != this->era())) PrepareForTerm(&request);
     if (era != this->era()) PrepareForEra(&request);
     request.header = Header(caller, ticket.seq());
+    seals_.AddTo(&request);  // a replay has them, too
     request.header.opened = opened;
     request.header.trace_id = number;
     request.header.term = t.term;
@@ -182,6 +183,7 @@ Task<Result<Rep>> MetaSession::Run(Task<Result<Rep>> (MetaService::*method)(Req)
     if (generation != generation_) co_return FencedError();
     std::optional<Result<Rep>> reply;
     if (answer) reply = std::move(*answer);
+    if (reply && reply->ok()) seals_.Learn(**reply);
     // The server may have lost what it said before its restart: ask again.
     const bool current = !IsPast(t) && Open(mutation);
     if (reply && reply->ok() && current) {
@@ -244,6 +246,7 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   std::optional<Result<Rep>> reply = co_await WithTimeout(
       request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));
   if (reply && reply->ok()) {
+    seals_.Learn(**reply);
     if (const Attr* attr = AttrIn(**reply); attr != nullptr && attr->data_version != *made) {
       const uint64_t former = std::exchange(*made, attr->data_version);
       if (handlers_.on_repeated) handlers_.on_repeated(attr->ino, former, *made);

@@ -51,6 +51,8 @@ struct SessionHandlers {
   std::function<Task<void>(std::vector<NotTaken>)> on_came_back;
   // A mutation that a restart had lost was done again: it gave the file this data_version, and before the restart the former one.
   std::function<void(InodeId, uint64_t former, uint64_t now)> on_repeated;
+  // Whether the mount uses the inode, so that it may name it although it did not for long. Null: it may. Of a confined session.
+  std::function<bool(InodeId)> in_use;
   std::function<std::vector<NodeId>()> unreachable;  // data servers, now: told with each renewal
   std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
 };

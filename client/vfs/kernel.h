@@ -25,6 +25,11 @@ class KernelCache {
   // A name there has changed (""; of directory 0: whichever). Returns when the kernel surely asks for it at each use, soon, and
   // waits for nobody.
   virtual Task<void> NameChanged(InodeId dir, std::string name) = 0;
+  // False if it has surely dropped the inode, or never had it.
+  virtual bool MayKnow(InodeId ino) const {
+    (void)ino;
+    return true;
+  }
   // The file reaches to `last` at least, where it has that byte: what goes by the kernel's size without asking may read so far.
   // The kernel may have a page of it afterwards. Waits for pages that the kernel is reading.
   virtual Task<void> SizeGrew(InodeId ino, uint64_t last, uint8_t byte) {

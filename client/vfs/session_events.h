@@ -57,6 +57,9 @@ class SessionEvents final : public SessionSide {
   std::vector<HeldInode> Held() override { return come_back_.Held(); }
   std::vector<FileLock> HeldLocks() override { return come_back_.HeldLocks(); }
   std::vector<InodeId> Leased() const override { return come_back_.Leased(); }
+  bool MayName(InodeId ino) const override {
+    return inodes_.Look(ino) != nullptr || nodes_.attrs().Knows(ino) || kernel_.MayKnow(ino);
+  }
 
  private:
   Inodes& inodes_;

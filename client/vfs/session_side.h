@@ -37,6 +37,8 @@ class SessionSide {
   virtual std::vector<FileLock> HeldLocks() = 0;
   // Inodes of which this client holds a lease, and has told the server that they are there.
   virtual std::vector<InodeId> Leased() const = 0;
+  // Whether programs or the kernel may name the inode without looking it up again (SessionHandlers::in_use).
+  virtual bool MayName(InodeId ino) const = 0;
 };
 
 }  // namespace stria

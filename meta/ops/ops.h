@@ -71,6 +71,9 @@ struct PathsPage {
 // The names after `after`, a page's `next`; "" for the first ones. At most `limit`, and kMaxPathsBytes. kBadRequest: `after` is
 // of another inode.
 Result<PathsPage> OpPaths(Txn& txn, const OpCtx& ctx, InodeId ino, std::string_view after = {}, size_t limit = kMaxPathsPerReply);
+// Whether the way up from a directory leads to `root`, or begins there. nullopt: there is no such directory, or it was removed, and so
+// leads nowhere. kLoop: it is nested too deeply.
+Result<std::optional<bool>> OpLiesBelow(Txn& txn, InodeId dir, InodeId root);
 
 // ---- Attributes ----
 

@@ -51,6 +51,19 @@ Result<std::optional<std::string>> DirPath(Txn& txn, const OpCtx& ctx, InodeId d
 
 }  // namespace
 
+Result<std::optional<bool>> OpLiesBelow(Txn& txn, InodeId dir, InodeId root) {
+  InodeId at = dir;
+  for (size_t depth = 0; depth < kMaxDirDepth; ++depth) {
+    ASSIGN_OR_RETURN(const std::optional<InodeRecord> rec, txn.Read<InodeRecord>(InodeKey(at)));
+    if (at == dir && (!rec || !rec->is_dir() || rec->dead())) return std::optional<bool>();
+    if (!rec || !rec->is_dir()) return CorruptRecord(Family::kInodes, InodeKey(at), "it should be a directory");
+    if (at == root) return std::optional(true);
+    if (at == kRootInode) return std::optional(false);
+    at = rec->parent;
+  }
+  return Error(FsError::kLoop, "the directory is nested too deeply");
+}
+
 Result<PathsPage> OpPaths(Txn& txn, const OpCtx& ctx, InodeId ino, std::string_view after, size_t limit) {
   PathsPage page;
   if (ino == kRootInode) {

@@ -113,6 +113,7 @@ Result<NodeReply> Exchange(Txn& txn, const OpCtx& ctx, const RenameRequest& r, M
   ReplaceDentry(txn, ctx, r.parent, r.name, a.entry, b.rec.attr.ino, b.rec.attr.type);
   ReplaceDentry(txn, ctx, r.new_parent, r.new_name, b.entry, a.rec.attr.ino, a.rec.attr.type);
   if (!m.same_dir) {
+    if (a.rec.is_dir() || b.rec.is_dir()) txn.NoteDirMoved();
     if (a.rec.is_dir()) {
       a.rec.parent = r.new_parent;
       --m.from_dir.attr.nlink;
@@ -146,6 +147,7 @@ Result<NodeReply> OpRename(Txn& txn, const OpCtx& ctx, const RenameRequest& r) {
   const bool is_dir = m.source.rec.is_dir();
   RemoveDentry(txn, ctx, &m.from_dir, r.name, ino);
   if (is_dir) {
+    if (!m.same_dir) txn.NoteDirMoved();
     m.source.rec.parent = r.new_parent;
     --m.from_dir.attr.nlink;
     ++m.to().attr.nlink;

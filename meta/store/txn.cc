@@ -169,7 +169,9 @@ Result<CommitSeq> Txn::Commit() {
       }
     }
   }
-  return store_.Apply(std::move(batch), next_ids_, count_deltas_);
+  Result<CommitSeq> seq = store_.Apply(std::move(batch), next_ids_, count_deltas_);
+  if (dir_moved_ && seq.ok()) ++store_.dir_moves_;
+  return seq;
 }
 
 }  // namespace stria

@@ -89,6 +89,8 @@ class Txn {
   Result<StripeId> NewStripe();
   Result<ShardId> NewShard();
 
+  // It gives a directory another parent.
+  void NoteDirMoved() { dir_moved_ = true; }
   void AddCount(Counter c, int64_t delta) { count_deltas_[static_cast<size_t>(c)] += delta; }
   uint64_t Count(Counter c) const;
 
@@ -120,6 +122,7 @@ class Txn {
   uint64_t stamp_ = 0;
   size_t records_ = 0;
   size_t bytes_ = 0;
+  bool dir_moved_ = false;
   bool committed_ = false;
 };
 
@@ -140,6 +143,8 @@ class MetaStore {
   CommitSeq last_seq() const { return state_.seq; }
   CommitSeq durable_seq() const { return durable_; }
   uint64_t Count(Counter c) const { return state_.counters[static_cast<size_t>(c)]; }
+  // How many transactions have moved a directory since this start: what was found above a directory holds until it grows.
+  uint64_t dir_moves() const { return dir_moves_; }
   // Every batch that is committed from now on, with its sequence, as it was written; in order, before it is
   // durable. For backups; one tap.
   using Tap = std::function<void(CommitSeq seq, const KvBatch& batch)>;
@@ -166,6 +171,7 @@ class MetaStore {
   std::array<uint64_t, kIdKinds> first_ids_{};  // of this start: ids below may have been given out before
   std::array<uint64_t, kIdKinds> durable_limits_{};  // ids below may be used
   CommitSeq durable_;
+  uint64_t dir_moves_ = 0;
   Tap tap_;
 };
 
