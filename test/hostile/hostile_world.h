@@ -1,0 +1,90 @@
+// The world of test/strangers behind real dispatchers on a simulated network, where every caller has proved who it is; beside the
+// metadata server a data server that has root's bytes. And what is promised of it (the project's design of trust): what a client
+// with a key of its own can neither see nor change nor make grow.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/bound_token.h"
+#include "common/token.h"
+#include "proto/admin_stubs.h"
+#include "proto/sim_transport.h"
+#include "proto/stubs.h"
+#include "proto/transport.h"
+#include "server/data_server.h"
+#include "server/shard_testing.h"
+#include "test/strangers/strangers_testing.h"
+
+namespace stria {
+
+inline constexpr char kHostileHost[] = "wn13";
+inline constexpr char kMetaAddress[] = "meta:7424";
+inline constexpr char kDataAddress[] = "data:7425";
+
+class HostileWorld {
+ public:
+  explicit HostileWorld(uint64_t seed);
+  ~HostileWorld();
+
+  StrangersWorld& strangers() { return strangers_; }
+  SimExecutor& ex() { return strangers_.h().ex; }
+  MetaServer& meta() { return *strangers_.h().server; }
+  const std::shared_ptr<Transport>& to_meta() const { return to_meta_; }
+  const std::shared_ptr<Transport>& to_data() const { return to_data_; }
+  uint64_t incarnation() const { return incarnation_; }
+  int64_t NowS() { return ex().WallNs() / kSecond; }
+  size_t Handlers() const { return network_->Running(kMetaAddress) + network_->Running(kDataAddress); }
+
+  // Good tokens for root's shards, as root has them: for anybody who has them, and for root's key only.
+  std::vector<std::string> TokensOfRoot();
+
+  // ---- What is promised ----
+  // What of root's an answer tells; "" if nothing.
+  std::string Leak(const std::string& answer);
+  // Everything that is root's or the cluster's, as it is. Other sessions may come to hold what is named here only if `hostile` is not among them.
+  std::map<std::string, std::string> Audit(const std::vector<SessionId>& hostile);
+  // Of root's bytes on the disk: "" if they are there as they were.
+  std::string CheckBytes();
+  // What has grown beyond its bound; "" if nothing has.
+  std::string CheckBounds();
+  // What the metadata store holds, in bytes of memory: all of it is files of somebody.
+  uint64_t StoredBytes();
+
+ private:
+  struct Shard {
+    ShardId shard;
+    TargetId target;
+    std::string bytes;
+  };
+  void StoreBytesOfRoot();
+  bool OpensForReading(std::string_view token, ShardId shard);
+  void AddRows(Family family, const std::string& prefix, std::map<std::string, std::string>* out);
+  void AddCluster(std::map<std::string, std::string>* out);
+
+  StrangersWorld strangers_;
+  const TokenVerifier verifier_;
+  uint64_t incarnation_ = 0;
+  std::vector<std::unique_ptr<const BoundTokenVerifier>> nodes_;  // of the keys of each node
+  std::vector<Shard> shards_;                                     // root's
+  SimStore store_;
+  DataServer data_;
+  MetaDispatcher meta_dispatcher_;
+  AdminDispatcher admin_dispatcher_;
+  DataDispatcher data_dispatcher_;
+  Router meta_router_, data_router_;
+  std::unique_ptr<SimNetwork> network_;
+  std::shared_ptr<Transport> to_meta_, to_data_;
+};
+
+// The first difference, as a sentence; "" if there is none.
+std::string Difference(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after);
+
+// Memory of this process that is in use, in bytes.
+uint64_t ResidentBytes();
+
+}  // namespace stria
