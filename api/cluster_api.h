@@ -38,6 +38,11 @@ struct RegisterNodeRequest {
   std::string proof;         // HMAC with the cluster key over uuid and name (common/token.h)
   std::vector<DiskHello> disks;
 };
+// A key of the node's own, by which it judges shard tokens that are bound to a holder (common/bound_token.h).
+struct NodeTokenKey {
+  uint32_t id = 0;     // its generation
+  std::string secret;  // 32 bytes
+};
 struct RegisterNodeReply {
   NodeId node;
   Epoch epoch;  // of this registration: older ones of the same node are fenced
@@ -45,6 +50,7 @@ struct RegisterNodeReply {
   ClusterMap map;
   int64_t beat_ns = 0;  // send a heartbeat this often
   int64_t token_time_ns = 0;  // now, in which tokens expire (common/token_clock.h)
+  std::vector<NodeTokenKey> token_keys;  // of yesterday, today and tomorrow; none where the node has not proved who it is
 };
 // Work for a data server. Given again with every heartbeat until its result is reported.
 struct DeleteWork {
@@ -84,6 +90,7 @@ struct HeartbeatReply {
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
   int64_t token_time_ns = 0;  // as of RegisterNodeReply
+  std::vector<NodeTokenKey> token_keys;  // the same
 };
 struct RebuildResult {
   uint64_t task = 0;
@@ -142,6 +149,7 @@ struct SessionInfo {
   std::string client;
   std::string node_name;
   int64_t lease_left_ns = 0;
+  std::string owner;  // the name that its client has proved; "": none
 };
 // The cost of losing one node, with everything else there.
 struct NodeExposure {

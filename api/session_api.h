@@ -25,6 +25,9 @@ struct OpenSessionRequest {
   std::vector<HeldInode> held;  // not of a new one
   std::vector<FileLock> locks;  // not of a new one
   bool comes_back = false;  // the client knows kLapsed
+  // The directory that is to be mounted: absolute, without "//", ".", ".." and a slash at its end; "" means "/". An export must name the
+  // client and it. Also with a reclaim, as that can become a new session.
+  std::string path = "/";
 };
 // A loss of a session that came back.
 struct NotTaken {
@@ -44,6 +47,9 @@ struct OpenSessionReply {
   // locks, except `not_taken`. Changes meanwhile were not told to it.
   bool lapsed = false;
   std::vector<NotTaken> not_taken;
+  InodeId root = kRootInode;  // of the request's path, when the session was opened
+  bool read_only = false;     // the export takes no changes: kRoFs
+  bool confined = false;      // inodes are named by number and seal
   CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart
 };
 

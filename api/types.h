@@ -20,6 +20,7 @@ namespace stria {
 inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kMaxNameBytes = 255;
 inline constexpr size_t kMaxSymlinkBytes = 4095;
+inline constexpr size_t kMaxPathBytes = 4095;  // of a mounted directory
 inline constexpr size_t kMaxXattrNameBytes = 255;
 inline constexpr size_t kMaxXattrValueBytes = 64 * kKiB;
 inline constexpr size_t kMaxXattrsBytes = 128 * kKiB;  // names and values of one inode

@@ -125,7 +125,7 @@ Result<void> BoundTokenVerifier::Check(std::string_view token, const TokenUse& u
   if (key == keys_.end()) return BadToken("is signed with a key that is not known here");
   const auto mac = MacOf(*key->second, t);
   if (CRYPTO_memcmp(mac.data(), t.mac.data(), mac.size()) != 0) return BadToken("is forged or damaged");
-  if (t.holder != use.holder) return BadToken("is another's");
+  if (!use.any_holder && t.holder != use.holder) return BadToken("is another's");
   if (t.incarnation != incarnation_) return BadToken("is of another incarnation of the cluster");
   if (t.shard != use.shard || t.target != use.target) return BadToken("is for another shard or disk");
   if ((t.rights & use.right) == 0) return BadToken("does not give the right to do this");

@@ -64,6 +64,7 @@ struct TokenUse {
   TargetId target;
   uint8_t right = 0;    // one TokenRight
   uint64_t holder = 0;  // whose connection it came over
+  bool any_holder = false;  // it came over no connection that proves one
   uint64_t bytes = 0;   // for kTokenWrite: the end of what it writes, in the shard's payload
 };
 

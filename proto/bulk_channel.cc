@@ -17,6 +17,15 @@ constexpr size_t kSealBytes = 128 * kKiB;  // sealed before it is sent: few syst
 constexpr size_t kRecordBytes = 16 * kKiB;
 constexpr size_t kGatherBelow = 4 * kKiB;  // parts of a message that share a record
 constexpr size_t kHandshakePiece = 4 * kKiB;
+// Records that hold no data (a peer may ask for new keys as often as it likes) are worked off with the lock held, each of them for 20 us. Data
+// pays for the bytes that bring it, what a record adds to it included; who owes more than this is cut off. More than OpenSSL reads ahead, so
+// that whoever sends data never does.
+constexpr size_t kMaxOwed = 64 * kKiB + 2 * kKiB;
+constexpr size_t kRecordOverhead = 32;
+// Answers to such records that wait for the socket, beside kSealBytes of data. A peer that asks and does not read is cut off.
+constexpr size_t kMaxSealed = 2 * kSealBytes;
+// Then others of the loop have their turn. More than the largest message takes in whole records.
+constexpr int kMaxReads = 1024;
 
 ssize_t Again() {
   errno = EAGAIN;
@@ -59,16 +68,25 @@ class TlsChannel final : public BulkChannel, private TlsWire {
 
   ssize_t Receive(const iovec* to, int count) override {
     size_t got = 0;
+    int reads = 0;
+    cut_short_ = false;
     for (int i = 0; i < count; ++i) {
       auto* at = static_cast<uint8_t*>(to[i].iov_base);
       for (size_t left = to[i].iov_len; left > 0;) {
+        if (reads++ == kMaxReads) {
+          cut_short_ = true;
+          return static_cast<ssize_t>(got);
+        }
         std::lock_guard<std::mutex> lock(mu_);
+        reading_ = true;
         const Result<size_t> n = session_->Read(at, left);
+        reading_ = false;
         if (!n.ok()) {
           const ssize_t broken = Broken(n.error());
           return got > 0 ? static_cast<ssize_t>(got) : broken;
         }
         if (*n == 0) return got > 0 ? static_cast<ssize_t>(got) : Again();
+        owed_ -= std::min(owed_, *n + kRecordOverhead);
         got += *n, at += *n, left -= *n;
       }
     }
@@ -139,20 +157,32 @@ class TlsChannel final : public BulkChannel, private TlsWire {
     std::lock_guard<std::mutex> lock(mu_);
     return session_->HasBuffered();
   }
+  bool cut_short() const override { return cut_short_; }
 
  private:
   // TlsWire, with mu_ held.
   ssize_t Take(uint8_t* to, size_t n) override {
+    if (owed_ > kMaxOwed) {
+      why_ = "it sent " + std::to_string(kMaxOwed / kKiB) + " KiB of TLS records without data";
+      return -1;
+    }
     ssize_t got;
     do {
       got = recv(fd_, to, n, MSG_DONTWAIT);
     } while (got < 0 && errno == EINTR);
-    if (got > 0) return got;
+    if (got > 0) {
+      owed_ += static_cast<size_t>(got);
+      return got;
+    }
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return 0;
     if (got < 0) why_ = strerror(errno);
     return -1;
   }
   ssize_t Give(const uint8_t* from, size_t n) override {
+    if (reading_ && sealed_.size() + n > kMaxSealed) {
+      why_ = "it asks for new keys and does not take the answers";
+      return -1;
+    }
     sealed_.insert(sealed_.end(), from, from + n);
     return static_cast<ssize_t>(n);
   }
@@ -172,6 +202,9 @@ class TlsChannel final : public BulkChannel, private TlsWire {
   std::vector<uint8_t> sealed_;                // guarded by mu_
   std::string why_;                            // guarded by mu_
   bool over_ = false;                          // guarded by mu_
+  bool reading_ = false;                       // guarded by mu_: what is given now is answers
+  size_t owed_ = 0;                            // guarded by mu_: bytes that came, and were no data yet
+  bool cut_short_ = false;                     // of who receives
   // Of who sends.
   std::vector<uint8_t> unsent_;
   size_t sent_ = 0;

@@ -30,6 +30,8 @@ class BulkChannel {
   virtual std::string why() const { return ""; }
   // True if the next Receive is the end, whether or not the socket tells of anything more.
   virtual bool over() const { return false; }
+  // True if the last Receive gave less than there was room for although there may be more: others are to have their turn first.
+  virtual bool cut_short() const { return false; }
   // True if Receive has something although the socket has nothing.
   virtual bool HasBuffered() const { return false; }
 };

@@ -20,6 +20,7 @@ constexpr size_t kSmallBytes = 8 * kKiB;            // read at once when no payl
 constexpr uint64_t kInlineSendBytes = 128 * kKiB;   // sent by the caller, if no other message is before it
 constexpr uint64_t kReadTurnBytes = 4 * kMiB;       // then others have their turn
 constexpr size_t kMaxSendParts = 64;
+constexpr uint64_t kAdmitBytes = 64 * kKiB;  // of a message, before they come; then as they come
 constexpr uint64_t kMaxFrameMessageBytes = kMaxMessageBytes + kMiB;
 static_assert(kMaxFrameMessageBytes <= UINT32_MAX);
 
@@ -158,6 +159,7 @@ bool BulkConnection::SendSome(Outgoing* out, bool* blocked) {
     }
     const ssize_t n = protection_.channel->Send(iov.data(), count);
     if (n < 0) return stopped();
+    sent_.fetch_add(static_cast<uint64_t>(n), std::memory_order_relaxed);
     out->offset += static_cast<size_t>(n);
     while (out->next < out->parts.size() && out->offset >= out->parts[out->next].size()) {
       out->offset -= out->parts[out->next].size();
@@ -214,7 +216,7 @@ void BulkConnection::Read() {
     bool empty = false;
     if (!ReadOnce(&got, &empty)) return;
     if (empty && !(ended_ && got > 0)) return;
-    turn += got;
+    turn += protection_.channel->cut_short() ? kReadTurnBytes : got;
   }
   if (std::exchange(read_posted_, true)) return;
   loop_->Run([self = shared_from_this()] { self->Read(); });
@@ -244,9 +246,10 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
     return false;
   }
   *got = static_cast<uint64_t>(n);
+  received_ += *got;
   size_t room = 0;
   for (size_t i = 0; i < count; ++i) room += iov[i].iov_len;
-  *empty = *got < room && !protection_.channel->over();
+  *empty = *got < room && !protection_.channel->over() && !protection_.channel->cut_short();
   size_t left = static_cast<size_t>(n);
   if (in_frame_) {
     const size_t meta = std::min(left, meta_.size() - meta_have_);
@@ -258,6 +261,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
       payload_have_ += payload;
       left -= payload;
     }
+    Admit();
   }
   small_end_ += left;
   return ConsumeSmall();
@@ -285,6 +289,7 @@ bool BulkConnection::ConsumeSmall() {
     Heard(data + meta, payload);
     payload_have_ += payload;
     small_begin_ += meta + payload;
+    Admit();
     if (meta_have_ < meta_.size() || payload_have_ < payload_bytes_) break;
     if (!EndFrame()) {
       Close(Broken(peer_, "a frame has a wrong tag: it was changed, left out or repeated on the way"));
@@ -305,7 +310,7 @@ const char* BulkConnection::BeginFrame(const uint8_t* head) {
   const uint8_t kind = head[4];
   method_bytes_ = Take<uint16_t>(head + 6);
   frame_.id = Take<uint64_t>(head + 8);
-  const uint64_t fields = Take<uint32_t>(head + 16);
+  uint64_t fields = Take<uint32_t>(head + 16);
   payload_bytes_ = Take<uint32_t>(head + 20);
   if (Take<uint32_t>(head) != kFrameMagic || head[5] != 0) return "it sent bytes that are no frame";
   if (kind != static_cast<uint8_t>(BulkKind::kRequest) && kind != static_cast<uint8_t>(BulkKind::kReply)) {
@@ -316,48 +321,118 @@ const char* BulkConnection::BeginFrame(const uint8_t* head) {
     return "it sent a frame that is too large";
   }
   in_frame_ = true;
+  ++frames_;
   meta_have_ = payload_have_ = 0;
+  meta_heard_ = false;
+  tagged_bytes_ = protection_.mode == WireMode::kIntegrity ? payload_bytes_ : 0;
+  admitted_ = fields + payload_bytes_;
+  if (tag_bytes_ > 0) head_.assign(head, head + kFrameBytes);
   if (callbacks_.admit) {
-    frame_.admission = callbacks_.admit(fields + payload_bytes_);
-    frame_.refused = frame_.admission == nullptr;
+    admitted_ = std::min(admitted_, kAdmitBytes);
+    frame_.admission = callbacks_.admit(admitted_);
+    if (!frame_.admission) {
+      payload_bytes_ += fields;
+      tagged_bytes_ += tag_bytes_ > 0 ? fields : 0;
+      frame_.refused = true;
+      fields = 0;
+    }
   }
   meta_ = MutableBuffer(tag_bytes_ + method_bytes_ + fields);
-  if (tag_bytes_ > 0) head_.assign(head, head + kFrameBytes);
   payload_ = frame_.refused || payload_bytes_ == 0 ? MutableBuffer() : MutableBuffer(payload_bytes_);
   return nullptr;
 }
 
-// The bytes of the payload that have just come count for the tag, if they do; all that is before them is there.
-void BulkConnection::Heard(const uint8_t* payload, size_t n) {
-  if (n == 0 || protection_.mode != WireMode::kIntegrity) return;
-  if (payload_have_ == 0) HeardMeta();
-  protection_.receiving->Add({payload, n});
+// The message under way has grown: what has come of it now counts.
+void BulkConnection::Admit() {
+  if (!in_frame_ || frame_.refused || !frame_.admission) return;
+  const uint64_t keep = tag_bytes_ + method_bytes_;
+  const uint64_t have = (meta_have_ > keep ? meta_have_ - keep : 0) + payload_have_;
+  if (have <= admitted_) return;
+  if (!frame_.admission->Grow(have - admitted_)) return Refuse();
+  admitted_ = have;
 }
 
+// There is no room for the rest of the message under way. It goes, and what comes of it is dropped until it ends. REQUIRES: its method is here.
+void BulkConnection::Refuse() {
+  const size_t keep = tag_bytes_ + method_bytes_;
+  const size_t fields_left = meta_.size() - meta_have_;
+  if (tag_bytes_ > 0 && !meta_heard_) HeardMeta();
+  // The tag and the method stay, as they do of one that is refused at once.
+  MutableBuffer kept(keep);
+  memcpy(kept.data(), meta_.data(), keep);
+  meta_ = std::move(kept);
+  meta_have_ = keep;
+  payload_ = MutableBuffer();
+  // No byte of the payload has come while some of the fields have not.
+  payload_bytes_ += fields_left;
+  tagged_bytes_ += tag_bytes_ > 0 ? fields_left : 0;
+  frame_.refused = true;
+  frame_.admission = nullptr;
+}
+
+// The bytes of the payload that have just come count for the tag, if they do; all that is before them is there.
+void BulkConnection::Heard(const uint8_t* payload, size_t n) {
+  if (payload_have_ >= tagged_bytes_ || n == 0) return;
+  if (!meta_heard_) HeardMeta();
+  protection_.receiving->Add({payload, std::min(n, tagged_bytes_ - payload_have_)});
+}
+
+// What has come of it.
 void BulkConnection::HeardMeta() {
+  meta_heard_ = true;
   protection_.receiving->Add(head_);
-  protection_.receiving->Add(meta_.span().subspan(tag_bytes_));
+  protection_.receiving->Add(meta_.span().subspan(tag_bytes_, meta_have_ - tag_bytes_));
 }
 
 // False if its tag is wrong.
 bool BulkConnection::EndFrame() {
   in_frame_ = false;
+  ++frames_;
   if (tag_bytes_ > 0) {
-    if (protection_.mode != WireMode::kIntegrity || payload_bytes_ == 0) HeardMeta();
+    if (!meta_heard_) HeardMeta();
     FrameMac::Tag tag;
     memcpy(tag.data(), meta_.data(), tag.size());
     if (!protection_.receiving->EndsWith(tag)) return false;
+  }
+  if (frame_.refused) {
+    meta_ = MutableBuffer();
+    callbacks_.on_frame(std::exchange(frame_, BulkFrame()));
+    return true;
   }
   const size_t fields = meta_.size() - tag_bytes_ - method_bytes_;
   const Buffer all = std::exchange(meta_, MutableBuffer()).Freeze();
   const Buffer meta = all.Slice(tag_bytes_, method_bytes_ + fields);
   frame_.method = std::string(meta.view().substr(0, method_bytes_));
   frame_.message.header = meta.Slice(method_bytes_, fields);
-  if (!frame_.refused && payload_bytes_ > 0) {
+  if (payload_bytes_ > 0) {
     frame_.message.payload = BufferChain(std::exchange(payload_, MutableBuffer()).Freeze());
   }
   callbacks_.on_frame(std::exchange(frame_, BulkFrame()));
   return true;
+}
+
+void BulkConnection::KeepPace(int64_t now_ns, const BulkPace& pace) {
+  bool unread;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return;
+    unread = !queue_.empty();
+  }
+  // True if that has lasted too long. Each begins when it is first seen.
+  const auto late = [now_ns](Mark* mark, bool on, uint64_t frames, uint64_t bytes, uint64_t wanted, int64_t limit_ns) {
+    const bool begins = on && (!mark->set || mark->frames != frames);
+    const bool over = on && !begins && now_ns - mark->at_ns >= limit_ns;
+    if (over && bytes - mark->bytes < wanted) return true;
+    if (begins || over) *mark = {true, frames, bytes, now_ns};
+    if (!on) mark->set = false;
+    return false;
+  };
+  if (late(&frame_mark_, in_frame_ || small_end_ > 0, frames_, received_, kPaceBytes, pace.frame_ns)) {
+    return Close(Broken(peer_, "the rest of a frame did not come in time"));
+  }
+  const uint64_t moved = received_ + sent_.load(std::memory_order_relaxed);
+  if (unread_mark_.set && moved != unread_mark_.bytes) unread_mark_.set = false;
+  if (late(&unread_mark_, unread, 0, moved, 1, pace.unread_ns)) Close(Broken(peer_, "it takes no replies"));
 }
 
 void BulkConnection::Close(const Error& why) {

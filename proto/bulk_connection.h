@@ -32,18 +32,35 @@ inline constexpr size_t kMaxBulkMethodBytes = 256;
 
 enum class BulkKind : uint8_t { kRequest = 1, kReply = 2 };
 
+// The part of the receiver's memory that a message has while this lives.
+class BulkAdmission {
+ public:
+  virtual ~BulkAdmission() = default;
+  // So many bytes more have come. False: there is no room for them.
+  virtual bool Grow(uint64_t bytes) = 0;
+};
+
+// How long a peer may take. A frame that has begun must bring kPaceBytes, or its end, in each frame_ns; a peer that has replies to take must take or send
+// something in each unread_ns.
+inline constexpr uint64_t kPaceBytes = 64 * kKiB;
+struct BulkPace {
+  int64_t frame_ns = INT64_MAX;
+  int64_t unread_ns = INT64_MAX;
+};
+
 struct BulkFrame {
   BulkKind kind = BulkKind::kRequest;
   uint64_t id = 0;      // of the call, chosen by the client
   std::string method;   // of a request
   WireMessage message;
-  bool refused = false;              // not admitted: its bytes were dropped
-  std::shared_ptr<void> admission;   // the bytes count against this
+  bool refused = false;              // not admitted: its bytes were dropped, and its method and message are not here
+  std::shared_ptr<BulkAdmission> admission;  // the bytes count against this
 };
 
 struct BulkCallbacks {
-  // Before memory is taken for a message. nullptr refuses it. Empty: all are welcome.
-  std::function<std::shared_ptr<void>(uint64_t bytes)> admit;
+  // When a message begins, with its first bytes; the others are asked for as they come, so that a head alone occupies little. nullptr refuses it.
+  // Empty: all are welcome.
+  std::function<std::shared_ptr<BulkAdmission>(uint64_t bytes)> admit;
   std::function<void(BulkFrame)> on_frame;
   std::function<void(Error)> on_closed;  // once, the last call
 };
@@ -66,10 +83,15 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   // The loop's thread: nothing more comes or goes; on_closed is called unless it was.
   void Close(const Error& why);
 
+  // The loop's thread, now and then: closes it if the peer takes longer than `pace` allows.
+  void KeepPace(int64_t now_ns, const BulkPace& pace);
+
   void OnReady(bool readable, bool writable, bool ended) override;
 
   // Who is at the other end, if that is known.
   const std::shared_ptr<const Peer>& peer() const { return protection_.peer; }
+  // True if a handshake has proved it.
+  bool secured() const { return protection_.mode.has_value(); }
   BulkLoop* loop() const { return loop_; }
 
  private:
@@ -92,6 +114,8 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   bool ReadOnce(uint64_t* got, bool* empty);
   bool ConsumeSmall();
   const char* BeginFrame(const uint8_t* head);
+  void Admit();
+  void Refuse();
   bool EndFrame();
 
   BulkLoop* const loop_;
@@ -112,13 +136,26 @@ class BulkConnection final : public BulkLoop::Watcher, public std::enable_shared
   size_t small_begin_ = 0, small_end_ = 0;
   bool in_frame_ = false;
   BulkFrame frame_;
-  size_t method_bytes_ = 0, fields_bytes_ = 0, payload_bytes_ = 0;
+  size_t method_bytes_ = 0, payload_bytes_ = 0;
   std::vector<uint8_t> head_;  // of the frame under way, where it has a tag
   MutableBuffer meta_;         // tag, method and fields
-  MutableBuffer payload_;
+  MutableBuffer payload_;      // of one that is refused nothing: what is behind the method is all payload, and dropped
   size_t meta_have_ = 0, payload_have_ = 0;
+  size_t tagged_bytes_ = 0;    // of the payload, from its beginning, count for the tag
+  bool meta_heard_ = false;    // for the tag
+  uint64_t admitted_ = 0;
   bool read_posted_ = false;
   bool ended_ = false;  // only the end of the readable bytes tells how
+  uint64_t frames_ = 0, received_ = 0;
+  // When KeepPace last saw that something went on.
+  struct Mark {
+    bool set = false;
+    uint64_t frames = 0, bytes = 0;
+    int64_t at_ns = 0;
+  };
+  Mark frame_mark_, unread_mark_;
+
+  std::atomic<uint64_t> sent_{0};
 };
 
 }  // namespace stria

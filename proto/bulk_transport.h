@@ -16,6 +16,7 @@
 
 #include "common/exec/executor.h"
 #include "common/quick_wake.h"
+#include "proto/peer_shares.h"
 #include "proto/transport.h"
 #include "trust/doorman.h"
 #include "trust/tls/tls_session.h"
@@ -27,6 +28,7 @@ inline constexpr size_t kMaxBulkRequests = 8192;
 inline constexpr uint64_t kMaxBulkServerBytes = 512 * kMiB;
 inline constexpr size_t kMaxBulkConnections = 4096;  // of a server
 inline constexpr int kBulkLoops = 2;
+inline constexpr size_t kMaxJoinAnswerBytes = kMiB;
 
 struct BulkClientOptions {
   int connections_per_peer = 2;  // a call takes the one with fewest under way
@@ -65,6 +67,17 @@ struct BulkServerOptions {
   // What handshakes that begin from now on go by; none: no TLS. With it who says nothing of TLS is sent away, and `other` gets nobody.
   std::shared_ptr<const CurrentTls> tls;
   DoormanLimits door;
+  PeerLimits per_peer;
+  // Whether a peer that showed a certificate is still let in, as for CloseUnless; asked when its handshake has ended. Any thread. Empty: the handshake's word is enough.
+  std::function<Result<void>(const Peer&)> judge;
+  // Answers who has no certificate yet (TlsSettings::joins): one request of at most kMaxJoinRequestBytes, one answer of at most
+  // kMaxJoinAnswerBytes or the sentence why not, then the connection is closed. `binding`: TlsSession::ChannelBinding. On the executor's thread, many
+  // at once; destroyed when the server stops. Empty: nobody joins.
+  std::function<Task<Result<std::string>>(std::string request, std::string binding, std::string address)> join;
+  // Whom the kernel says a Unix socket's client to be (SO_PEERCRED); nullopt: it is refused. There TLS is not spoken, whatever `tls` says, and
+  // nothing but bulk frames. A loop's thread. Empty: nothing is known of them, and with `tls` there is no Unix socket.
+  std::function<std::optional<Peer>(uint32_t uid, uint32_t gid, int32_t pid)> local_peer;
+  uint32_t socket_mode = 0600;  // of a Unix socket's file
   // Is told of handshakes that came to nothing: one sentence with address and reason. Called on some thread, at most as often as connections
   // come; whoever logs it bounds that.
   std::function<void(const Error&)> refused;
@@ -77,7 +90,7 @@ class BulkServer {
   // As Stop().
   ~BulkServer();
 
-  // Begins to listen and serve. Port 0 takes a free one. Returns the address with the bound port, or kUnavailable with a
+  // Begins to listen and serve. Executor's thread. Port 0 takes a free one. Returns the address with the bound port, or kUnavailable with a
   // sentence. REQUIRES: called once.
   Result<std::string> Start(const std::string& address);
 
@@ -88,8 +101,9 @@ class BulkServer {
   void Stop();
 
   size_t running() const;  // handlers
+  size_t waiting() const;  // connections whose peer is not known yet
 
-  // Closes the connections whose peer is not let in any more: `judge` gives the reason (Credentials::StillGood). Their calls under way run
+  // Closes the connections whose peer showed a certificate and is not let in any more: `judge` gives the reason (Credentials::StillGood). Their calls under way run
   // to their ends, without an answer. Any thread.
   void CloseUnless(const std::function<Result<void>(const Peer&)>& judge);
 

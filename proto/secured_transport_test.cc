@@ -1,118 +1,34 @@
 // The bulk transport with TLS over loopback: who gets in, what it costs the others, and what somebody on the wire can do.
 #include <gtest/gtest.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <errno.h>
+#include <openssl/ssl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "common/exec/loop_executor.h"
 #include "common/random.h"
-#include "proto/bulk_transport.h"
+#include "proto/secured_testing.h"
 #include "proto/socket_address.h"
-#include "trust/tls/tls_session.h"
-#include "trust/trust_testing.h"
 
 namespace stria {
 namespace {
 
-using Side = TlsContext::Side;
-constexpr char kAnyPort[] = "127.0.0.1:0";
-constexpr int64_t kPatienceNs = 60 * kSecond;  // of calls that are to succeed, on the slowest machine
-
-void RunTest(std::function<Task<void>(Executor*)> body) {
-  LoopExecutor ex;
-  ex.MakeCurrent();
-  TaskScope scope;
-  scope.Spawn([](LoopExecutor* loop, std::function<Task<void>(Executor*)> fn) -> Task<void> {
-    loop->EndHelp();
-    co_await fn(loop);
-    loop->Stop();
-  }(&ex, std::move(body)));
-  ex.Run();
-}
-
-class Echo final : public Dispatcher {
- public:
-  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override {
-    seen.push_back(peer ? peer->ToString().substr(0, peer->ToString().rfind(':')) : "nobody");
-    if (method == "/slow") co_await Sleep(3600 * kSecond);
-    co_return request;
-  }
-  std::vector<std::string> seen;
-};
-
-class Refusals {
- public:
-  std::function<void(const Error&)> Hear() {
-    return [this](const Error& e) {
-      std::lock_guard<std::mutex> lock(mu_);
-      all_.push_back(e.message);
-    };
-  }
-  bool Has(const std::string& what) {
-    std::lock_guard<std::mutex> lock(mu_);
-    return std::any_of(all_.begin(), all_.end(), [&](const std::string& m) { return m.find(what) != m.npos; });
-  }
-  // Refusals are told by other threads.
-  Task<bool> Soon(std::string what) {
-    for (int i = 0; i < 3000 && !Has(what); ++i) co_await Sleep(10 * kMillisecond);
-    co_return Has(what);
-  }
-
- private:
-  std::mutex mu_;
-  std::vector<std::string> all_;  // guarded by mu_
-};
-
-TlsSettings Settings(std::shared_ptr<const Credentials> credentials, RoleSet peers) {
-  TlsSettings s;
-  s.credentials = std::move(credentials);
-  s.now_s = [] { return kTestNowS; };
-  s.peers = peers;
-  return s;
-}
-std::shared_ptr<CurrentTls> Context(Side side, TlsSettings s) { return std::make_shared<CurrentTls>(TlsContext::Make(side, std::move(s))); }
-
-class Secured : public testing::Test {
- protected:
-  TlsSettings ServerSettings() { return Settings(cluster_.Give(Role::kData, "n6"), {Role::kClient}); }
-  TlsSettings ClientSettings() { return Settings(cluster_.Give(Role::kClient, "wn7"), {Role::kData}); }
-  BulkServerOptions ServerOptions(std::shared_ptr<CurrentTls> tls = nullptr) {
-    BulkServerOptions o;
-    o.tls = tls ? tls : Context(Side::kServer, ServerSettings());
-    o.refused = refusals_.Hear();
-    return o;
-  }
-  BulkClientOptions ClientOptions(TlsSettings s) {
-    BulkClientOptions o;
-    o.tls = Context(Side::kClient, std::move(s));
-    return o;
-  }
-  const TestCluster cluster_;
-  Refusals refusals_;
-};
+using namespace secured_testing;
 
 std::string RandomText(Random& rng, size_t n) {
   std::string out(n, '\0');
   for (char& c : out) c = static_cast<char>(rng.Next());
   return out;
 }
-WireMessage Message(const std::string& fields, const std::string& payload) {
-  return {Buffer::FromString(fields), BufferChain(Buffer::FromString(payload))};
-}
-std::string Flat(const WireMessage& m) { return std::string(m.Bytes().Flatten().view()); }
 
 TEST_F(Secured, EveryModeCarriesEverything) {
   for (const WireMode mode : kAllWireModes) {
@@ -241,40 +157,27 @@ TEST_F(Secured, RevokedAndChangedWhileItRuns) {
   });
 }
 
-// ---- Those who say nothing, or half of something --------------------------------------------------
-
-class Socket {
- public:
-  Socket(const std::string& address, const char* from) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in a = {};
-    a.sin_family = AF_INET;
-    inet_pton(AF_INET, from, &a.sin_addr);
-    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-    inet_pton(AF_INET, "127.0.0.1", &a.sin_addr);
-    a.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() { close(fd_); }
-  void Send(const std::string& bytes) { (void)!send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
-  bool Closed() {
-    char c[512];
-    const ssize_t n = recv(fd_, c, sizeof c, MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN);
-  }
-
- private:
-  const int fd_;
-};
-
-Task<bool> ClosedSoon(Socket* s) {
-  for (int i = 0; i < 3000; ++i) {
-    if (s->Closed()) co_return true;
-    co_await Sleep(10 * kMillisecond);
-  }
-  co_return false;
+// What has been revoked while it shook hands is found when that is over.
+TEST_F(Secured, JudgedAgainAfterTheHandshake) {
+  RunTest([&](Executor* ex) -> Task<void> {
+    Echo echo;
+    BulkServerOptions options = ServerOptions();
+    options.judge = [](const Peer& peer) -> Result<void> {
+      if (peer.name == "late") return Error(FsError::kAccess, "the certificate of client late is revoked");
+      return Ok();
+    };
+    BulkServer server(ex, &echo, options);
+    const std::string address = server.Start(kAnyPort).value();
+    BulkClient good(ex, ClientOptions(ClientSettings())), late(ex, ClientOptions(Settings(cluster_.Give(Role::kClient, "late"), {Role::kData})));
+    const Result<WireMessage> out = co_await late.Make(address)->Call("/echo", Message("x", ""), kPatienceNs);
+    EXPECT_EQ(out.code(), FsError::kUnavailable);
+    EXPECT_TRUE(co_await refusals_.Soon("the certificate of client late is revoked"));
+    EXPECT_TRUE((co_await good.Make(address)->Call("/echo", Message("x", ""), kPatienceNs)).ok());
+    EXPECT_EQ(echo.seen.size(), 1u);
+  });
 }
+
+// ---- Those who say nothing, or half of something --------------------------------------------------
 
 TEST_F(Secured, HalfAHandshakeEndsInTime) {
   RunTest([&](Executor* ex) -> Task<void> {
@@ -328,6 +231,65 @@ TEST_F(Secured, AFloodOfHandshakesKeepsNobodyOut) {
     int open = 0;
     for (const auto& each : flood) open += each->Closed() ? 0 : 1;
     EXPECT_LE(open, 16);
+  });
+}
+
+// Asks for new keys 100,000 times, by OpenSSL itself, and takes no answer. True if the server has ended it.
+bool AskForKeysWithoutEnd(const Credentials& own, const std::string& address) {
+  Socket socket(address, "127.0.0.2");
+  const timeval patience = {60, 0};
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  SSL_CTX* const ctx = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, nullptr);
+  const std::string protocol = "\x0fstria-privacy/1";
+  SSL_CTX_set_alpn_protos(ctx, reinterpret_cast<const unsigned char*>(protocol.data()), static_cast<unsigned>(protocol.size()));
+  SSL_CTX_use_certificate(ctx, own.certificate.get());
+  SSL_CTX_use_PrivateKey(ctx, own.key.get());
+  SSL* const ssl = SSL_new(ctx);
+  SSL_set_fd(ssl, socket.get());
+  EXPECT_EQ(SSL_connect(ssl), 1);
+  bool going = true, ended = false;
+  for (int i = 0; i < 100'000 && going; ++i) {
+    errno = 0;
+    going = SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED) == 1 && SSL_do_handshake(ssl) == 1;
+    ended = !going && errno != EAGAIN;
+  }
+  // All of it may have gone into the socket before the server cut it off.
+  char c[4096];
+  ssize_t n = 1;
+  while (going && n > 0) n = recv(socket.get(), c, sizeof c, 0);
+  if (going) ended = n == 0 || errno != EAGAIN;
+  SSL_free(ssl);
+  SSL_CTX_free(ctx);
+  return ended;
+}
+
+TEST_F(Secured, WhoAsksForKeysWithoutEndIsCutOff) {
+  signal(SIGPIPE, SIG_IGN);  // of OpenSSL's writes
+  RunTest([&](Executor* ex) -> Task<void> {
+    Echo echo;
+    BulkServerOptions options = ServerOptions();
+    options.loops = 1;  // the other client's connection is on the same one
+    BulkServer server(ex, &echo, options);
+    const std::string address = server.Start(kAnyPort).value();
+    BulkClient client(ex, ClientOptions(ClientSettings()));
+    auto transport = client.Make(address);
+    const auto own = cluster_.Give(Role::kClient, "flood");
+    std::atomic<bool> ended{false}, over{false};
+    std::thread flood([&] {
+      ended = AskForKeysWithoutEnd(*own, address);
+      over = true;
+    });
+    int calls = 0;
+    while (!over || calls < 10) {
+      const Result<WireMessage> got = co_await transport->Call("/echo", Message("x", "y"), kPatienceNs);
+      EXPECT_TRUE(got.ok()) << got.error();
+      ++calls;
+      co_await Sleep(kMillisecond);
+    }
+    flood.join();
+    EXPECT_TRUE(ended) << "the server goes on reading what brings no data";
   });
 }
 

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -92,7 +93,7 @@ void TuneSocket(int fd) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-Result<int> ListenOn(const std::string& address, std::string* bound) {
+Result<int> ListenOn(const std::string& address, std::string* bound, uint32_t mode) {
   const auto refused = [&address](int err) {
     return Error(FsError::kUnavailable, "cannot listen on " + address + ": " +
                                             (err == 0 ? "it is no address" : strerror(err)) +
@@ -104,7 +105,8 @@ Result<int> ListenOn(const std::string& address, std::string* bound) {
     const int fd = NewSocket(AF_UNIX);
     if (fd < 0) return refused(errno);
     (void)unlink(path->sun_path);  // of a process that has ended
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&*path), sizeof *path) == 0 && listen(fd, kBacklog) == 0) {
+    // Nobody connects between the two: that takes a socket that listens.
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&*path), sizeof *path) == 0 && chmod(path->sun_path, mode) == 0 && listen(fd, kBacklog) == 0) {
       *bound = address;
       return fd;
     }

@@ -195,6 +195,10 @@ Result<void> Validate(const InventoryReply& v) {
 
 // ---- Metadata service ------------------------------------------------------------------------------
 
+Result<void> Validate(const OpenSessionRequest& v) {
+  if (v.path.size() <= kMaxPathBytes) return Ok();
+  return Error(FsError::kNameTooLong, "a path of " + Num(v.path.size()) + " bytes is to be mounted; the limit is " + Num(kMaxPathBytes));
+}
 Result<void> Validate(const PollReply& v) {
   return CheckIncreasing(v.events, "events", [](const SessionEvent& e) { return e.seq; });
 }

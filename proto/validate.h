@@ -36,6 +36,7 @@ Result<void> Validate(const DeleteReply& v);
 Result<void> Validate(const InventoryReply& v);
 
 // Metadata service.
+Result<void> Validate(const OpenSessionRequest& v);
 Result<void> Validate(const PollReply& v);
 Result<void> Validate(const NameRequest& v);
 Result<void> Validate(const SetAttrRequest& v);

@@ -14,7 +14,10 @@ WIRE_MESSAGE(DiskHello) {
 WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
 }
-WIRE_MESSAGE(RegisterNodeReply) { F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); }
+WIRE_MESSAGE(NodeTokenKey) { F(id); F(secret); }
+WIRE_MESSAGE(RegisterNodeReply) {
+  F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); F(token_keys);
+}
 
 WIRE_MESSAGE(DeleteWork) { F(shard); F(target); F(token); }
 WIRE_MESSAGE(RebuildWork) {
@@ -24,6 +27,7 @@ WIRE_MESSAGE(WidenWork) { F(task); F(from); F(to); }
 WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); }
 WIRE_MESSAGE(HeartbeatReply) {
   F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); F(widens); F(token_time_ns);
+  F(token_keys);
 }
 WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); }
 WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); }
@@ -36,7 +40,7 @@ WIRE_MESSAGE(RepairProgress) {
   F(bytes_per_s); F(eta_s); F(paused); F(stuck);
 }
 WIRE_MESSAGE(LostFile) { F(ino); F(path); F(offset); F(length); }
-WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); }
+WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); F(owner); }
 WIRE_MESSAGE(NodeExposure) { F(node); F(stripes); F(bytes); F(unprotected); }
 WIRE_MESSAGE(NodeLoss) { F(counted); F(age_ns); F(nodes); }
 WIRE_MESSAGE(Advice) { F(severity); F(what); F(action); }

@@ -17,12 +17,12 @@ Task<bool> WaitFor(Event* event) {
 
 }  // namespace
 
-Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
+Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, TokenGate* gate,
              CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options)
     : meta_(meta),
       peers_(connector),
       server_(server),
-      verifier_(verifier),
+      tokens_(gate),
       codecs_(codecs),
       cpu_pool_(cpu_pool),
       disks_(std::move(disks)),
@@ -126,6 +126,7 @@ Task<Result<void>> Agent::Register() {
     else LogKeptOut(d, reply.map);
   }
   server_->SetCluster(reply.map.cluster, reply.map.incarnation);
+  tokens_->TakeKeys(reply.token_keys, reply.map.incarnation);
   server_->SetTokenTime(reply.token_time_ns);
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   registered_ = true;
@@ -179,6 +180,7 @@ Task<Result<void>> Agent::Beat() {
   }
   if (!reply.ok()) co_return reply.error();
   server_->SetTokenTime(reply->token_time_ns);
+  tokens_->TakeKeys(reply->token_keys, options_.incarnation);
   CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
   LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
            reply->rebuilds.size(), rebuilding_);
@@ -254,6 +256,7 @@ Task<void> Agent::DeleteShards(std::vector<DeleteWork> work) {
   DeleteRequest request;
   request.header.cluster = options_.cluster;
   request.header.incarnation = options_.incarnation;
+  request.header.peer = options_.self;
   for (const DeleteWork& w : work) request.items.push_back({w.shard, w.target, w.token});
   Result<DeleteReply> reply = co_await server_->Delete(std::move(request));
   for (size_t i = 0; i < work.size(); ++i) {
@@ -281,8 +284,8 @@ void Agent::TakeRebuilds(std::vector<RebuildWork> work) {
 Task<void> Agent::RebuildOne(RebuildWork work) {
   RebuildResult result;
   result.task = work.task;
-  Result<void> allowed =
-      verifier_->Check(work.write_token, work.new_shard, work.new_target, kTokenWrite, server_->TokenTimeS());
+  const TokenUse use{.shard = work.new_shard, .target = work.new_target, .right = kTokenWrite};
+  Result<void> allowed = tokens_->Check(work.write_token, use, options_.self.get(), server_->TokenTimeS());
   ShardStore* store = server_->FindStore(work.new_target);
   if (allowed.ok() && store == nullptr) {
     allowed =

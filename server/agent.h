@@ -45,7 +45,8 @@ struct AgentOptions {
   Uuid node;
   std::string name;
   std::string address;  // that others reach this node at
-  std::string proof;    // TokenSigner::ProveNode
+  std::string proof;    // TokenSigner::ProveNode; "" where the connection proves who the node is
+  std::shared_ptr<const Peer> self;  // what this node proves to others; null: nothing
   uint64_t incarnation = 0;
   int64_t call_timeout_ns = 10 * kSecond;
   int64_t retry_ns = 1 * kSecond;  // after a failed registration or heartbeat
@@ -68,7 +69,7 @@ struct AgentOptions {
 class Agent {
  public:
   // All outlive the agent.
-  Agent(MetaLink* meta, DataConnector* connector, DataServer* server, const TokenVerifier* verifier,
+  Agent(MetaLink* meta, DataConnector* connector, DataServer* server, TokenGate* gate,
         CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options);
 
   void Start() { scope_.Spawn(Run()); }
@@ -120,7 +121,7 @@ class Agent {
   MetaLink* const meta_;
   SilentPeers peers_;
   DataServer* const server_;
-  const TokenVerifier* const verifier_;
+  TokenGate* const tokens_;
   CodecSet* const codecs_;
   Pool* const cpu_pool_;
   std::vector<AgentDisk> disks_;

@@ -62,7 +62,7 @@ TEST_F(AgentTest, RegistersBeatsAndRegistersAgainWhenFenced) {
   EXPECT_EQ(meta_.registrations, 1);
   EXPECT_GE(meta_.beats, 5);
   EXPECT_LE(meta_.beats, 7);
-  EXPECT_TRUE(nodes_.verifier.CheckNode(meta_.hello.proof, meta_.hello.uuid, meta_.hello.name).ok());
+  EXPECT_TRUE(nodes_.verifier.cluster().CheckNode(meta_.hello.proof, meta_.hello.uuid, meta_.hello.name).ok());
   EXPECT_EQ(meta_.beat.disks.at(0).used_bytes, 100'000u);
   EXPECT_EQ(meta_.beat.disks[0].target, TargetId(1));
   EXPECT_EQ(meta_.beat.rebuild_slots, kMaxRebuilds);

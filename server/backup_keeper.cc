@@ -20,16 +20,19 @@ Result<void> CheckName(const std::string& name) {
 
 }  // namespace
 
-BackupKeeper::BackupKeeper(const TokenVerifier* verifier, const DataServer* server, std::string node,
+BackupKeeper::BackupKeeper(const TokenGate* gate, const DataServer* server, std::string node,
                            std::function<std::vector<BackupDisk>()> disks)
-    : verifier_(verifier), server_(server), node_(std::move(node)), disks_(std::move(disks)), calls_(kMaxBackupCalls) {}
+    : tokens_(gate), server_(server), node_(std::move(node)), disks_(std::move(disks)), calls_(kMaxBackupCalls) {}
 
 Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::string& token, bool changes) {
   if (header.protocol != kProtocolVersion) {
     return Error(FsError::kVersion, "this data server speaks protocol " + std::to_string(kProtocolVersion) + ", not " +
                                         std::to_string(header.protocol));
   }
-  RETURN_IF_ERROR(verifier_->Check(token, ShardId(), TargetId(), kTokenAdmin, server_->TokenTimeS()));
+  // The metadata server needs no token where it has proved that it is that.
+  if (!header.peer || header.peer->role != Role::kMeta) {
+    RETURN_IF_ERROR(tokens_->Check(token, {.right = kTokenAdmin}, header.peer.get(), server_->TokenTimeS()));
+  }
   const Uuid& own = server_->cluster();
   if ((changes || header.cluster) && header.cluster != own) {
     if (!own) return Error(FsError::kNotReady, "this data server is not registered yet");

@@ -11,8 +11,8 @@
 
 #include "api/backup_api.h"
 #include "common/io/disk.h"
-#include "common/token.h"
 #include "server/data_server.h"
+#include "server/token_gate.h"
 
 namespace stria {
 
@@ -28,7 +28,7 @@ struct BackupDisk {
 class BackupKeeper final : public BackupService {
  public:
   // All outlive the keeper. `server`: cluster and incarnation. `disks`: the node's usable ones now.
-  BackupKeeper(const TokenVerifier* verifier, const DataServer* server, std::string node,
+  BackupKeeper(const TokenGate* gate, const DataServer* server, std::string node,
                std::function<std::vector<BackupDisk>()> disks);
 
   Task<Result<PutBackupReply>> PutBackup(PutBackupRequest request) override;
@@ -43,7 +43,7 @@ class BackupKeeper final : public BackupService {
   Task<Result<DeleteBackupsReply>> DoDelete(DeleteBackupsRequest request, SemaphoreHold held);
   Task<Result<std::vector<std::string>>> Names();
 
-  const TokenVerifier* const verifier_;
+  const TokenGate* const tokens_;
   const DataServer* const server_;
   const std::string node_;
   const std::function<std::vector<BackupDisk>()> disks_;

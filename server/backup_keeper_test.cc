@@ -87,7 +87,7 @@ class BackupKeeperTest : public testing::Test {
 
   SimExecutor ex{1};
   Random rng{5};
-  TokenVerifier verifier{std::vector<ClusterKey>{Key()}};
+  TokenGate verifier{std::vector<ClusterKey>{Key()}};
   DataServer server{&verifier};
   std::vector<BackupDisk> disks;
   std::unique_ptr<BackupKeeper> keeper;

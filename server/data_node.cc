@@ -24,9 +24,9 @@ std::string CopyOf(const DataNodeDisk& copy, const DataNodeDisk& original) {
 DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
     : disks_(std::move(disks)),
       options_(std::move(options)),
-      verifier_(options_.keys),
-      server_(&verifier_, ForDisks(options_.server, disks_.size())),
-      backups_(&verifier_, &server_, options_.name, [this] { return BackupDisks(); }) {}
+      gate_(options_.keys),
+      server_(&gate_, ForDisks(options_.server, disks_.size())),
+      backups_(&gate_, &server_, options_.name, [this] { return BackupDisks(); }) {}
 
 // Also disks without an index: their files can be read.
 std::vector<BackupDisk> DataNode::BackupDisks() const {
@@ -143,7 +143,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   agent.node = node->node_ = owner ? owner : node->options_.new_node;
   agent.name = node->options_.name;
   agent.address = node->options_.address;
-  agent.proof = TokenSigner(node->options_.keys.at(0)).ProveNode(agent.node, agent.name);
+  if (!node->options_.keys.empty()) agent.proof = TokenSigner(node->options_.keys.at(0)).ProveNode(agent.node, agent.name);
   std::vector<AgentDisk> agent_disks;
   for (size_t i = 0; i < node->disks_.size(); ++i) {
     const DataNodeDisk& d = node->disks_[i];
@@ -171,7 +171,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
     agent.admin = node->admin_link_.get();
   }
   node->agent_ =
-      std::make_unique<Agent>(node->link_.get(), node->peers_.get(), &node->server_, &node->verifier_, &node->codecs_,
+      std::make_unique<Agent>(node->link_.get(), node->peers_.get(), &node->server_, &node->gate_, &node->codecs_,
                               env.cpu_pool, std::move(agent_disks), std::move(agent));
   co_return std::move(node);
 }

@@ -48,7 +48,7 @@ struct DataNodeOptions {
   std::string name;
   std::string address;  // that others reach this node at
   std::vector<std::string> meta_addresses;
-  std::vector<ClusterKey> keys;
+  std::vector<ClusterKey> keys;       // none where connections prove who others are, and this node
   Uuid new_node;  // its identity if none of its disks has one yet
   DataServerOptions server;
   AgentOptions agent;  // periods and bounds; the rest is filled in here
@@ -83,6 +83,7 @@ class DataNode {
   DataServer& server() { return server_; }
   Agent& agent() { return *agent_; }
   BackupKeeper& backups() { return backups_; }
+  const TokenGate& tokens() const { return gate_; }
   // One per disk; null for one that cannot be used.
   const std::vector<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
 
@@ -100,7 +101,7 @@ class DataNode {
   std::vector<DataNodeDisk> disks_;
   Pool* cpu_pool_ = nullptr;
   DataNodeOptions options_;
-  const TokenVerifier verifier_;
+  TokenGate gate_;
   CodecSet codecs_;
   std::vector<std::unique_ptr<ShardStore>> stores_;
   std::vector<std::unique_ptr<ShardStore>> gone_;  // of disks that were taken away: calls to them may still run

@@ -68,8 +68,8 @@ Task<Result<T>> UnlessSilent(ShardStore* store, Task<Result<T>> task) {
 
 }  // namespace
 
-DataServer::DataServer(const TokenVerifier* verifier, DataServerOptions options)
-    : verifier_(verifier),
+DataServer::DataServer(const TokenGate* gate, DataServerOptions options)
+    : tokens_(gate),
       options_(options),
       write_bytes_(static_cast<int64_t>(options.max_write_bytes)),
       read_bytes_(static_cast<int64_t>(options.max_read_bytes)),
@@ -133,9 +133,10 @@ Task<Result<DataServer::Admission>> DataServer::AdmitUse(const DataHeader& heade
   co_return admission;
 }
 
-Result<ShardStore*> DataServer::CheckItem(ShardId shard, TargetId target, const std::string& token,
-                                          TokenRight right) {
-  Result<void> good = verifier_->Check(token, shard, target, right, TokenTimeS());
+Result<ShardStore*> DataServer::CheckItem(const DataHeader& header, ShardId shard, TargetId target,
+                                          const std::string& token, TokenRight right, uint64_t end) {
+  const TokenUse use{.shard = shard, .target = target, .right = right, .bytes = end};
+  Result<void> good = tokens_->Check(token, use, header.peer.get(), TokenTimeS());
   if (!good.ok()) {
     ++stats_.refused_tokens;
     return good.error();
@@ -159,9 +160,10 @@ Task<Result<WriteReply>> DataServer::Write(WriteRequest request) {
   co_return co_await RunIn(scope_, DoWrite(std::move(request), std::move(admission)));
 }
 
-Task<SealResult> DataServer::WriteItem(const ShardWrite& item, BufferChain bytes, bool keep) {
+Task<SealResult> DataServer::WriteItem(const DataHeader& header, const ShardWrite& item, BufferChain bytes, bool keep) {
   SealResult out;
-  Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenWrite);
+  Result<ShardStore*> store =
+      CheckItem(header, item.shard, item.target, item.token, kTokenWrite, item.offset + item.length);
   if (!store.ok()) {
     out.result = ToItem(store.error());
     co_return out;
@@ -194,7 +196,7 @@ Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission adm
   const auto each = [&](size_t i) -> Task<void> {
     const ShardWrite& item = request.items[i];
     const bool keep = item.seal && item.length >= request.payload.size() / 2;
-    reply.items[i] = co_await WriteItem(item, request.payload.Slice(starts[i], item.length), keep);
+    reply.items[i] = co_await WriteItem(request.header, item, request.payload.Slice(starts[i], item.length), keep);
   };
   std::vector<Task<void>> tasks;
   for (std::vector<size_t>& group : ByShard(request.items)) tasks.push_back(InOrder(std::move(group), &each));
@@ -210,9 +212,9 @@ Task<Result<SealReply>> DataServer::Seal(SealRequest request) {
   co_return co_await RunIn(scope_, DoSeal(std::move(request), std::move(admission)));
 }
 
-Task<SealResult> DataServer::SealItem(const ShardSeal& item) {
+Task<SealResult> DataServer::SealItem(const DataHeader& header, const ShardSeal& item) {
   SealResult out;
-  Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenWrite);
+  Result<ShardStore*> store = CheckItem(header, item.shard, item.target, item.token, kTokenWrite, item.length);
   if (!store.ok()) {
     out.result = ToItem(store.error());
     co_return out;
@@ -228,7 +230,7 @@ Task<SealResult> DataServer::SealItem(const ShardSeal& item) {
 
 Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admission) {
   std::vector<Task<SealResult>> tasks;
-  for (const ShardSeal& item : request.items) tasks.push_back(SealItem(item));
+  for (const ShardSeal& item : request.items) tasks.push_back(SealItem(request.header, item));
   SealReply reply;
   reply.items = co_await WhenAll(std::move(tasks));
   co_return reply;
@@ -236,18 +238,18 @@ Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admiss
 
 // ---- Read -----------------------------------------------------------------------------------------
 
-Task<Result<ShardBytes>> DataServer::ReadItem(const ShardRead& item, bool once) {
-  CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(item.shard, item.target, item.token, kTokenRead));
+Task<Result<ShardBytes>> DataServer::ReadItem(const DataHeader& header, const ShardRead& item) {
+  CO_ASSIGN_OR_RETURN(ShardStore * store, CheckItem(header, item.shard, item.target, item.token, kTokenRead));
   co_return co_await UnlessSilent(
-      store, store->Read(item.shard, item.offset, item.length, once, {item.omit_head, item.omit_tail}));
+      store, store->Read(item.shard, item.offset, item.length, header.background, {item.omit_head, item.omit_tail}));
 }
 
 Task<bool> DataServer::ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results) {
   std::vector<Task<void>> tasks;
   for (size_t i = 0; i < request->items.size(); ++i) {
-    tasks.push_back([](DataServer* s, const ShardRead* item, bool once, Result<ShardBytes>* out) -> Task<void> {
-      *out = co_await s->ReadItem(*item, once);
-    }(this, &request->items[i], request->header.background, &(*results)[i]));
+    tasks.push_back([](DataServer* s, const DataHeader* header, const ShardRead* item, Result<ShardBytes>* out) -> Task<void> {
+      *out = co_await s->ReadItem(*header, *item);
+    }(this, &request->header, &request->items[i], &(*results)[i]));
   }
   co_await WhenAll(std::move(tasks));
   co_return true;
@@ -302,7 +304,7 @@ Task<Result<DeleteReply>> DataServer::DoDelete(DeleteRequest request, Admission 
   std::map<TargetId, std::vector<std::pair<size_t, ShardId>>> by_target;
   for (size_t i = 0; i < request.items.size(); ++i) {
     const ShardDelete& item = request.items[i];
-    Result<ShardStore*> store = CheckItem(item.shard, item.target, item.token, kTokenDelete);
+    Result<ShardStore*> store = CheckItem(request.header, item.shard, item.target, item.token, kTokenDelete);
     if (store.ok()) {
       by_target[item.target].emplace_back(i, item.shard);
     } else {

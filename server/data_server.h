@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "api/data_api.h"
-#include "common/token.h"
 #include "server/background.h"
 #include "common/token_clock.h"
 #include "server/shard_store.h"
+#include "server/token_gate.h"
 
 namespace stria {
 
@@ -38,8 +38,8 @@ struct DataServerStats {
 
 class DataServer final : public DataService {
  public:
-  // `verifier` and the stores outlive the server.
-  explicit DataServer(const TokenVerifier* verifier, DataServerOptions options = {});
+  // `gate` and the stores outlive the server.
+  explicit DataServer(const TokenGate* gate, DataServerOptions options = {});
 
   // The node's identity; kNotReady before. Called again when the metadata server changes it.
   void SetCluster(const Uuid& cluster, uint64_t incarnation) {
@@ -83,23 +83,24 @@ class DataServer final : public DataService {
     SemaphoreHold request;
     SemaphoreHold bytes;
   };
-  // The store for an item, after its token was checked.
-  Result<ShardStore*> CheckItem(ShardId shard, TargetId target, const std::string& token, TokenRight right);
+  // The store for an item, after its token was checked. `end`: of what is to be written of the shard.
+  Result<ShardStore*> CheckItem(const DataHeader& header, ShardId shard, TargetId target, const std::string& token, TokenRight right,
+                                uint64_t end = 0);
   Result<void> CheckHeader(const DataHeader& header) const;
   Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
   // As Admit, after the gate: for calls that move bytes, or make them durable.
   Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
 
   Task<Result<WriteReply>> DoWrite(WriteRequest request, Admission admission);
-  Task<SealResult> WriteItem(const ShardWrite& item, BufferChain bytes, bool keep);
+  Task<SealResult> WriteItem(const DataHeader& header, const ShardWrite& item, BufferChain bytes, bool keep);
   Task<Result<SealReply>> DoSeal(SealRequest request, Admission admission);
-  Task<SealResult> SealItem(const ShardSeal& item);
+  Task<SealResult> SealItem(const DataHeader& header, const ShardSeal& item);
   Task<Result<DeleteReply>> DoDelete(DeleteRequest request, Admission admission);
   Task<void> DeleteOn(ShardStore* store, std::vector<std::pair<size_t, ShardId>> shards, DeleteReply* reply);
-  Task<Result<ShardBytes>> ReadItem(const ShardRead& item, bool once);
+  Task<Result<ShardBytes>> ReadItem(const DataHeader& header, const ShardRead& item);
   Task<bool> ReadItems(const ReadRequest* request, std::vector<Result<ShardBytes>>* results);
 
-  const TokenVerifier* const verifier_;
+  const TokenGate* const tokens_;
   const DataServerOptions options_;
   Uuid cluster_;
   uint64_t incarnation_ = 0;

@@ -124,7 +124,7 @@ class Process {
   NoPeers peers_;
   LoopExecutor ex_;
   ThreadPool sync_pool_;
-  const TokenVerifier verifier_;
+  TokenGate verifier_;
   DiskEnv env_;
   std::vector<OpenDisk> disks_;
   std::unique_ptr<LocalOpener> local_;

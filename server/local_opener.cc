@@ -9,7 +9,7 @@
 namespace stria {
 
 Task<Result<LocalShard>> LocalOpener::OpenLocal(ShardId shard, TargetId target, std::string token) {
-  CO_RETURN_IF_ERROR(verifier_->Check(token, shard, target, kTokenRead, server_->TokenTimeS()));
+  CO_RETURN_IF_ERROR(tokens_->CheckHere(token, {.shard = shard, .target = target, .right = kTokenRead}, server_->TokenTimeS()));
   server_->gate().SeeForeground();
   ShardStore* store = server_->FindStore(target);
   const auto found = disks_.find(store);

@@ -7,16 +7,16 @@
 
 #include "api/local_api.h"
 #include "common/io/disk.h"
-#include "common/token.h"
 #include "server/data_server.h"
+#include "server/token_gate.h"
 
 namespace stria {
 
 class LocalOpener final : public LocalShards {
  public:
   // `disks`: the files' disk of each store of the server. All outlive it.
-  LocalOpener(const TokenVerifier* verifier, DataServer* server, std::map<const ShardStore*, Disk*> disks)
-      : verifier_(verifier), server_(server), disks_(std::move(disks)) {}
+  LocalOpener(const TokenGate* gate, DataServer* server, std::map<const ShardStore*, Disk*> disks)
+      : tokens_(gate), server_(server), disks_(std::move(disks)) {}
 
   // A store that came later.
   void Add(const ShardStore* store, Disk* disk) { disks_[store] = disk; }
@@ -26,7 +26,7 @@ class LocalOpener final : public LocalShards {
   Task<Result<LocalShard>> OpenLocal(ShardId shard, TargetId target, std::string token) override;
 
  private:
-  const TokenVerifier* const verifier_;
+  const TokenGate* const tokens_;
   DataServer* const server_;
   std::map<const ShardStore*, Disk*> disks_;
 };

@@ -71,7 +71,7 @@ class SimNodes {
 
  public:
   TokenSigner signer;
-  TokenVerifier verifier;
+  TokenGate verifier;
   ClusterMap map;
   std::map<size_t, Node> nodes;
 };

@@ -133,7 +133,7 @@ Task<void> LocalRun(Process* p) {
   std::vector<ShardId> gone = {deleted};
   EXPECT_TRUE((co_await store->Delete(gone)).ok());
   const ClusterKey key{1, {42}};
-  const TokenVerifier verifier({key});
+  TokenGate verifier({key});
   const TokenSigner signer(key);
   DataServer server(&verifier);
   server.SetTarget(TargetId(5), store);

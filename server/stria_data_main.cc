@@ -48,7 +48,6 @@ class Daemon final : public DaemonFrame {
   Daemon(DataConfig config, std::vector<ClusterKey> keys)
       : config_(std::move(config)),
         keys_(std::move(keys)),
-        verifier_(keys_),
         sync_pool_(2, "index-sync"),
         cpu_pool_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency())), "cpu"),
         memory_(RocksMemory::Make(config_.index_memory_bytes)) {
@@ -163,7 +162,7 @@ class Daemon final : public DaemonFrame {
     for (size_t i = 0; i < disks_.size(); ++i) {
       if (node_->stores()[i]) files[node_->stores()[i].get()] = disks_[i].disk.get();
     }
-    local_opener_ = std::make_unique<LocalOpener>(&verifier_, &node_->server(), std::move(files));
+    local_opener_ = std::make_unique<LocalOpener>(&node_->tokens(), &node_->server(), std::move(files));
     local_server_ = std::make_unique<LocalServer>(&executor_, local_opener_.get());
     if (!local_server_->Start(config_.address)) {
       LogWarning("readers on this machine use the network: the local socket of {} cannot be had", config_.address);
@@ -232,7 +231,6 @@ class Daemon final : public DaemonFrame {
   const std::vector<ClusterKey> keys_;
   std::function<Result<DataConfig>()> settings_;
   FileBudget files_;
-  const TokenVerifier verifier_;  // of local readers
   std::optional<QuickWake> wake_;
   ThreadPool sync_pool_;
   ThreadPool cpu_pool_;

@@ -2,37 +2,51 @@
 
 #include <algorithm>
 
+#include "trust/network.h"
+
 namespace stria {
 
-// What is no IP address (a Unix socket) is one place, too.
-IpAddress Doorman::KeyOf(std::string_view address) {
-  IpAddress key = IpOfAddress(address).value_or(IpAddress());
-  if (!key.is_v4()) std::fill(key.bytes.begin() + 8, key.bytes.end(), uint8_t{0});
-  return key;
+std::string Doorman::PlaceOf(std::string_view address) {
+  std::optional<IpAddress> ip = IpOfAddress(address);
+  if (!ip) return address.starts_with("uid ") ? std::string(address) : "a local process";
+  if (!ip->is_v4()) std::fill(ip->bytes.begin() + 8, ip->bytes.end(), uint8_t{0});
+  return ip->ToString();
+}
+
+void Doorman::MakeRoom(Visitors::iterator who, Arrival* arrival) {
+  ++sent_away_;
+  arrival->sent_away = who->id;
+  Leave(who->id);
 }
 
 Result<Doorman::Arrival> Doorman::Arrive(std::string_view address, int64_t now_ns) {
-  const IpAddress from = KeyOf(address);
+  const std::string from = PlaceOf(address);
   const auto mine = per_address_.find(from);
   const size_t have = mine == per_address_.end() ? 0 : mine->second;
-  if (have >= limits_.per_address) {
-    ++refused_;
-    return Error(FsError::kRetryLater, std::to_string(have) + " connections from " + from.ToString() + " have not said yet who they are");
-  }
+  const auto oldest_of = [this](const std::string& place) {
+    return std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& v) { return v.from == place; });
+  };
+  const auto had_its_time = [&](Visitors::iterator v) { return v != visitors_.end() && now_ns - v->since_ns >= limits_.grace_ns; };
   Arrival arrival;
-  if (visitors_.size() >= limits_.unknown) {
+  if (have >= limits_.per_address) {
+    const auto oldest = oldest_of(from);
+    if (!had_its_time(oldest)) {
+      ++refused_;
+      return Error(FsError::kRetryLater, std::to_string(have) + " connections from " + from + " have not said yet who they are");
+    }
+    MakeRoom(oldest, &arrival);
+  } else if (visitors_.size() >= limits_.unknown) {
     const auto most = std::max_element(per_address_.begin(), per_address_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (most == per_address_.end() || most->second <= have + 1) {
+    const bool others_have_more = most != per_address_.end() && most->second > have + 1;
+    const auto oldest = others_have_more ? oldest_of(most->first) : visitors_.begin();
+    if (!others_have_more && !had_its_time(oldest)) {
       ++refused_;
       return Error(FsError::kRetryLater, std::to_string(visitors_.size()) + " connections have not said yet who they are");
     }
-    const auto oldest = std::find_if(visitors_.begin(), visitors_.end(), [&](const Visitor& v) { return v.from == most->first; });
-    ++sent_away_;
-    arrival.sent_away = oldest->id;
-    Leave(oldest->id);
+    MakeRoom(oldest, &arrival);
   }
   arrival.id = next_id_++;
-  visitors_.push_back({arrival.id, from, 0, now_ns + limits_.patience_ns});
+  visitors_.push_back({arrival.id, from, 0, now_ns});
   by_id_[arrival.id] = std::prev(visitors_.end());
   ++per_address_[from];
   return arrival;
@@ -58,13 +72,13 @@ void Doorman::Leave(uint64_t id) {
 std::vector<uint64_t> Doorman::TakeOverdue(int64_t now_ns) {
   std::vector<uint64_t> ids;
   // They came in the order of time, but for who was in two threads at once: nobody waits for more than that.
-  while (!visitors_.empty() && visitors_.front().until_ns <= now_ns) {
+  while (!visitors_.empty() && now_ns - visitors_.front().since_ns >= limits_.patience_ns) {
     ids.push_back(visitors_.front().id);
     Leave(ids.back());
   }
   return ids;
 }
 
-int64_t Doorman::NextOverdue() const { return visitors_.empty() ? INT64_MAX : visitors_.front().until_ns; }
+int64_t Doorman::NextOverdue() const { return visitors_.empty() ? INT64_MAX : visitors_.front().since_ns + limits_.patience_ns; }
 
 }  // namespace stria

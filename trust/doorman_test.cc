@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
+#include <vector>
 
 #include "common/random.h"
+#include "trust/network.h"
 
 namespace stria {
 namespace {
@@ -24,6 +26,38 @@ TEST(Doorman, EightFromOneAddress) {
   EXPECT_TRUE(d.Arrive(From(1, 10), 0).ok());
   EXPECT_FALSE(d.Arrive(From(1, 11), 0).ok());
   EXPECT_EQ(d.refused(), 2u);
+}
+
+// Eight silent connections of the same machine keep an honest one out for no more than a second.
+TEST(Doorman, TheOldestOfAnAddressGivesWayInTime) {
+  Doorman d;
+  std::vector<uint64_t> silent;
+  for (size_t i = 0; i < 8; ++i) silent.push_back(d.Arrive(From(1, i), static_cast<int64_t>(i)).value().id);
+  EXPECT_FALSE(d.Arrive(From(1, 8), kSecond - 1).ok());
+  const auto ninth = d.Arrive(From(1, 9), kSecond);
+  ASSERT_TRUE(ninth.ok()) << ninth.error();
+  EXPECT_EQ(ninth->sent_away, silent[0]);
+  EXPECT_FALSE(d.Arrive(From(1, 10), kSecond).ok()) << "the next has been here for less";
+  EXPECT_EQ(d.Arrive(From(1, 11), kSecond + 1).value().sent_away, silent[1]);
+  EXPECT_EQ(d.waiting(), 8u);
+  EXPECT_EQ(d.Sent(silent[0], 1).code(), FsError::kDeadline);
+}
+
+TEST(Doorman, TheOldestOfAllGivesWayInTime) {
+  Doorman d;
+  const uint64_t first = d.Arrive(From(0), 0).value().id;
+  for (size_t i = 1; i < 64; ++i) ASSERT_TRUE(d.Arrive(From(i), 1).ok());
+  EXPECT_FALSE(d.Arrive(From(99), kSecond - 1).ok());
+  EXPECT_EQ(d.Arrive(From(99), kSecond).value().sent_away, first);
+  EXPECT_FALSE(d.Arrive(From(98), kSecond).ok());
+  EXPECT_EQ(d.waiting(), 64u);
+}
+
+TEST(Doorman, EachLocalUserIsAPlace) {
+  Doorman d;
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(d.Arrive("uid 1000", 0).ok());
+  EXPECT_EQ(d.Arrive("uid 1000", 0).error().message, "8 connections from uid 1000 have not said yet who they are");
+  EXPECT_TRUE(d.Arrive("uid 0", 0).ok());
 }
 
 TEST(Doorman, BytesAreBounded) {

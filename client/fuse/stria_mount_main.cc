@@ -86,6 +86,16 @@ std::string SourceName(const MountConfig& config) {
   return config.source.empty() ? Joined(config.addresses) + ":" + config.path : config.source;
 }
 
+// A path as sessions are opened with it: without doubled slashes, or one at its end.
+std::string PlainPath(const std::string& path) {
+  std::string out;
+  for (const char c : path) {
+    if (c != '/' || out.empty() || out.back() != '/') out += c;
+  }
+  if (out.size() > 1 && out.back() == '/') out.pop_back();
+  return out.empty() ? "/" : out;
+}
+
 ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   ClientOptions o;
   o.session.addresses = config.addresses;
@@ -93,6 +103,7 @@ ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
       "mount " + config.mountpoint + " on " + HostName() + " (pid " + std::to_string(getpid()) + ")";
   o.session.client_uuid = client;
   o.session.node_name = config.node;
+  o.session.path = PlainPath(config.path);
   o.session.timeout_ns = config.timeout_ns;
   o.session.seed = OsRandom64();
   o.peers.local_node = config.node;
@@ -105,29 +116,6 @@ ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
   const auto& options = config.fuse_options;
   o.vfs.relatime = !config.read_only && std::find(options.begin(), options.end(), "noatime") == options.end();
   return o;
-}
-
-// The inode of an absolute path.
-Task<Result<InodeId>> Resolve(Vfs& vfs, std::string path) {
-  InodeId at = kRootInode;
-  size_t from = 0;
-  while (from < path.size()) {
-    size_t to = path.find('/', from);
-    if (to == std::string::npos) to = path.size();
-    if (to > from) {
-      auto entry = co_await vfs.Lookup(Caller(), at, path.substr(from, to - from));
-      if (entry.code() == FsError::kNoEnt) {
-        co_return Error(FsError::kNoEnt, "cannot mount " + path + ": there is no such directory in the filesystem");
-      }
-      if (!entry.ok()) co_return entry.error().WithContext("cannot mount " + path);
-      if (entry->attr.type != FileType::kDirectory) {
-        co_return Error(FsError::kNotDir, "cannot mount " + path + ": it is not a directory");
-      }
-      at = entry->attr.ino;
-    }
-    from = to + 1;
-  }
-  co_return at;
 }
 
 // One that has come: true if it ends the mount. SIGHUP opens the log anew.
@@ -241,7 +229,14 @@ Result<void> MountProgram::StartClient() {
 Result<void> MountProgram::Start(int signal_fd) {
   RETURN_IF_ERROR(AwaitRoom(signal_fd));
   RETURN_IF_ERROR(StartClient());
-  ASSIGN_OR_RETURN(const InodeId root, loop_.Run([this] { return Resolve(client_->vfs(), config_.path); }));
+  InodeId root;
+  loop_.Do([&] {
+    root = client_->session().root();
+    if (!client_->session().read_only() || config_.read_only) return;
+    LogWarning("the export of {} is read-only, and so is this mount", config_.path);
+    config_.fuse_options.push_back("ro");
+  });
+  if (!root) return Error(FsError::kVersion, "the metadata server is older than this mount: it does not say where " + config_.path + " is");
   (void)loop_.Run([this] { return client_->vfs().StatFs(Caller()); });  // df(1) has something to show from now on
   FuseAdapterOptions adapter;
   adapter.roots.root = root;

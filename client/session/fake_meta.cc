@@ -14,7 +14,10 @@ class FakeMeta::Service final : public MetaService {
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (!r.header.session && !m_->refuses_opens.ok()) co_return m_->refuses_opens;
+    m_->path = r.path;
     OpenSessionReply reply;
+    reply.root = m_->root;
+    reply.read_only = m_->read_only;
     reply.map = m_->map_;
     reply.term = m_->term_;
     reply.lease_ns = m_->lease_ns;

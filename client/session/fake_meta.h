@@ -45,6 +45,9 @@ class FakeMeta final : public MetaConnector {
   Error refuses_opens;              // unless it is Ok: the answer to each request for a new session
   std::vector<NotTaken> not_taken;  // told to a session that comes back
   int64_t lease_ns = 15 * kSecond;
+  InodeId root = kRootInode;  // told at each open
+  bool read_only = false;
+  std::string path;           // that the last open asked for
   uint64_t acked_event() const { return acked_; }
   CommitSeq seen() const { return seen_; }
   CommitSeq seq() const { return CommitSeq(seq_); }

@@ -211,6 +211,7 @@ Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request)
   request.client_uuid = options_.client_uuid;
   request.comes_back = true;
   request.node_name = options_.node_name;
+  request.path = options_.path;
   std::optional<Result<OpenSessionReply>> reply =
       co_await WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request)));
   Result<OpenSessionReply> r =
@@ -292,6 +293,8 @@ Task<Result<void>> MetaSession::GoOn(OpenSessionReply reply, int64_t sent_ns) {
 void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
   session_ = reply.session;
   epoch_ = reply.epoch;
+  if (!opened_before_) root_ = reply.root;  // what is shown hangs on it, also when the path leads elsewhere by now
+  read_only_ = reply.read_only;
   term_ = reply.term;
   lease_ns_ = reply.lease_ns;
   lease_until_ns_ = sent_ns + lease_ns_ - std::min(options_.lease_margin_ns, lease_ns_ / kMarginPart);

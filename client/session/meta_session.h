@@ -103,6 +103,9 @@ class MetaSession {
   bool fenced() const { return state_ == State::kFenced; }
   uint64_t term() const { return term_; }
   SessionId id() const { return session_; }
+  // Of the mounted directory, as the first session was told; kRootInode before that.
+  InodeId root() const { return root_; }
+  bool read_only() const { return read_only_; }  // the server takes no changes from this session
   Epoch epoch() const { return epoch_; }
   CommitSeq durable_seq() const { return durable_seq_; }
   // True if all changes of names and attributes that were answered when NextOp() was `before` are known durable.
@@ -228,6 +231,8 @@ class MetaSession {
   Event changed_;  // pulsed when state_ changes
   SessionId session_;
   Epoch epoch_;
+  InodeId root_ = kRootInode;
+  bool read_only_ = false;
   uint64_t term_ = 0;
   bool opened_before_ = false;
   uint64_t calls_ = 0;

@@ -18,6 +18,7 @@ struct MetaSessionOptions {
   std::string client_name;                // for status: "mount /data on pc7 (pid 123)"
   Uuid client_uuid;                       // a restarted client with the same uuid fences its former session
   std::string node_name;                  // the node this client lives on, "" if none
+  std::string path = "/";                 // the directory that is mounted: OpenSessionRequest::path
   int64_t timeout_ns = 60 * kSecond;      // of a call with all its retries (the mount's --timeout)
   int64_t try_timeout_ns = 10 * kSecond;  // of one try
   int64_t poll_ns = 10 * kSecond;         // longest wait of a quiet poll

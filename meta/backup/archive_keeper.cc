@@ -16,7 +16,7 @@ void ArchiveKeeper::Start(const ArchiverOptions& options, uint64_t term) {
   ArchiverEnv env;
   env.store = env_.store;
   env.connector = env_.connector;
-  env.token = [this] { return env_.tokens->Sign(ShardId(), TargetId(), kTokenAdmin); };
+  env.token = [this] { return env_.tokens->Sign(ShardId(), TargetId(), kTokenAdmin, 0); };
   env.term = term;
   env.nodes = [this] { return Nodes(); };
   env.removed = [this](NodeId id) { return env_.cluster->FindNode(id) == nullptr; };

@@ -26,8 +26,8 @@ Task<Result<HeartbeatReply>> NodeCalls::Heartbeat(HeartbeatRequest r) {
   HeartbeatReply reply;
   CO_ASSIGN_OR_RETURN(const std::vector<TargetId> here, cluster_->TakeBeat(r, &reply));
   if (reply.register_again) co_return std::move(reply);
-  CO_ASSIGN_OR_RETURN(reply.deletes, cluster_->DeletesFor(here, Deletable()));
-  CO_ASSIGN_OR_RETURN(NodeWork work, rooms_->upkeep->WorkFor({here.begin(), here.end()}, r.rebuild_slots));
+  CO_ASSIGN_OR_RETURN(reply.deletes, cluster_->DeletesFor(here, Deletable(), HolderOf(r.header)));
+  CO_ASSIGN_OR_RETURN(NodeWork work, rooms_->upkeep->WorkFor({here.begin(), here.end()}, r.rebuild_slots, HolderOf(r.header)));
   reply.rebuilds = std::move(work.rebuilds);
   reply.widens = std::move(work.widens);
   co_return std::move(reply);
@@ -142,7 +142,7 @@ Task<Result<ListParityReply>> NodeCalls::ListParity(ListParityRequest r) {
       const auto lacks = [](ColumnState c) { return c == ColumnState::kMissing || c == ColumnState::kSuspect; };
       if (std::ranges::any_of(health->columns, lacks)) continue;
       reply.stripes.emplace_back().info = record->info;
-      core_->tokens().SignGrant(&reply.stripes.back(), kTokenRead);
+      core_->tokens().SignGrant(&reply.stripes.back(), kTokenRead, HolderOf(r.header));
       if (reply.stripes.size() < kParityStripes) continue;
       reply.last = s.shard;
       co_return std::move(reply);

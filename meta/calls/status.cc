@@ -34,7 +34,7 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   s.repairs = rooms_->upkeep->repairer().Progress();
   for (SessionId id : sessions_->table().All()) {
     const SessionRecord& record = *sessions_->table().Find(id);
-    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now())});
+    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(rooms_->upkeep->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await rooms_->survey->NodeLossNow();

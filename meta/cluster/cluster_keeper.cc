@@ -152,6 +152,7 @@ Task<Result<RegisterNodeReply>> ClusterKeeper::Register(RegisterNodeRequest r) {
   reply.map = state_->Map();
   reply.beat_ns = options_.beat_ns;
   reply.token_time_ns = core_->tokens().TimeNs();
+  if (HolderOf(r.header) != 0) reply.token_keys = core_->tokens().KeysOf(r.uuid);
   co_return std::move(reply);
 }
 
@@ -169,6 +170,7 @@ Result<std::vector<TargetId>> ClusterKeeper::TakeBeat(const HeartbeatRequest& r,
   RETURN_IF_ERROR(Publish());
   core_->Pulse();
   reply->map_version = state_->version();
+  if (HolderOf(r.header) != 0) reply->token_keys = core_->tokens().KeysOf(state_->FindNode(r.node)->uuid);
   std::vector<TargetId> here;
   for (TargetId t : state_->TargetsOf(r.node)) {
     if (state_->FindTarget(t)->state != TargetState::kFailed) here.push_back(t);
@@ -176,7 +178,7 @@ Result<std::vector<TargetId>> ClusterKeeper::TakeBeat(const HeartbeatRequest& r,
   return here;
 }
 
-Result<std::vector<DeleteWork>> ClusterKeeper::DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto) {
+Result<std::vector<DeleteWork>> ClusterKeeper::DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto, uint64_t holder) {
   std::vector<DeleteWork> out;
   if (core_->store().Count(Counter::kGarbageShards) == 0) return out;
   Txn txn(core_->store());
@@ -190,7 +192,7 @@ Result<std::vector<DeleteWork>> ClusterKeeper::DeletesFor(const std::vector<Targ
         cursor = ShardId(g.shard.v - 1);  // the rest with the next beat
         break;
       }
-      out.push_back({g.shard, t, core_->tokens().Sign(g.shard, t, kTokenDelete)});
+      out.push_back({g.shard, t, core_->tokens().Sign(g.shard, t, kTokenDelete, holder)});
       deletes_out_[g.shard] = t;
     }
   }

@@ -64,8 +64,8 @@ class ClusterKeeper {
   void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) {
     state_->reach().Report(who, std::move(nodes), core_->Wall());
   }
-  // Garbage on these disks, each in turn from where the last call ended.
-  Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto);
+  // Garbage on these disks, each in turn from where the last call ended. `holder`: their node's (HolderOf).
+  Result<std::vector<DeleteWork>> DeletesFor(const std::vector<TargetId>& targets, const GarbageUpTo& upto, uint64_t holder);
   Result<void> TakeDeleted(NodeId node, const std::vector<ShardId>& shards);
 
   // ---- Admins: Publish tells of these ----

@@ -34,6 +34,7 @@
 #include "meta/cluster/reach_reports.h"
 #include "meta/cluster/removed_nodes.h"
 #include "meta/cluster/shared_space.h"
+#include "meta/core/token_targets.h"
 #include "stripe/placement.h"
 #include "stripe/repair_plan.h"
 
@@ -75,7 +76,7 @@ struct Stranger {
   TargetId removed;     // it was removed under this number; 0: it was not
 };
 
-class ClusterState {
+class ClusterState final : public TokenTargets {
  public:
   ClusterState(ClusterOptions options, Uuid cluster, uint64_t incarnation)
       : options_(options), cluster_(cluster), incarnation_(incarnation) {}
@@ -140,6 +141,7 @@ class ClusterState {
   const NodeInfo* FindNode(NodeId id) const;
   const NodeInfo* FindNodeByName(const std::string& name) const;
   const TargetInfo* FindTarget(TargetId id) const;
+  Uuid NodeOf(TargetId target) const override;
   std::vector<TargetId> TargetsOf(NodeId node) const;
   std::vector<TargetId> AllTargets() const;  // not removed
   std::string TargetName(TargetId id) const;

@@ -95,6 +95,12 @@ const NodeInfo* ClusterState::FindNodeByName(const std::string& name) const {
   }
   return nullptr;
 }
+Uuid ClusterState::NodeOf(TargetId target) const {
+  const TargetInfo* t = FindTarget(target);
+  const NodeInfo* node = t == nullptr ? nullptr : FindNode(t->node);
+  return node == nullptr ? Uuid() : node->uuid;
+}
+
 const TargetInfo* ClusterState::FindTarget(TargetId id) const {
   auto it = targets_.find(id);
   return it == targets_.end() ? nullptr : &it->second.info;

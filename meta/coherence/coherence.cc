@@ -24,9 +24,15 @@ Coherence::Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& o
       answer_timeout_ns_(options.answer_timeout_ns),
       ended_(std::move(ended)),
       sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); }),
+      exported_(core),
       notices_(core, &sessions_, options.max_interests, options.answer_timeout_ns,
                [this](InodeId ino) { return grants_.table().HoldersExcept(SessionId(), ino); }),
       grants_(core, cleaner, &sessions_, &notices_) {}
+
+void Coherence::UseExports(ExportRoom* exports, std::function<bool(const Peer&)> trusted_root) {
+  exported_.Use(exports, std::move(trusted_root));
+  exports->OnChange([this] { JudgeAll(); });
+}
 
 Result<void> Coherence::Load(Txn& txn) {
   sessions_.table_.SetTerm(core_->term());
@@ -46,13 +52,16 @@ void Coherence::Tick() {
 
 OpCtx Coherence::Ctx(const OpHeader& h, Touched* touched) {
   OpCtx ctx;
-  ctx.uid = h.uid;
-  ctx.gid = h.gid;
-  ctx.groups = h.groups;
-  if (sessions_.callers().root_squash && h.uid == 0) {
-    ctx.uid = ctx.gid = sessions_.callers().squash_id;
-    ctx.groups.clear();
+  CallerIds who = {h.uid, h.gid, h.groups};
+  if (h.peer) {
+    const SessionRecord* session = sessions_.table().Find(h.session);
+    who = exported_.Squashed(h, session == nullptr ? nullptr : &session->grant);
+  } else if (sessions_.callers().root_squash && h.uid == 0) {
+    who = {sessions_.callers().squash_id, sessions_.callers().squash_id, {}};
   }
+  ctx.uid = who.uid;
+  ctx.gid = who.gid;
+  ctx.groups = std::move(who.groups);
   ctx.now_ns = core_->Wall();
   ctx.session = h.session;
   ctx.open = &opens_;
@@ -68,6 +77,18 @@ OpCtx Coherence::NamesCtx(const OpHeader& h) {
   return ctx;
 }
 
+bool Coherence::BelievesAll(const OpHeader& h) const {
+  if (!h.peer) return !sessions_.callers().root_squash;
+  const SessionRecord* session = sessions_.table().Find(h.session);
+  return session != nullptr && session->grant.by && exported_.BelievesAll(h, session->grant);
+}
+
+std::optional<ConfinedSessions::Bound> Coherence::BoundOf(SessionId s) const {
+  const SessionRecord* session = sessions_.table().Find(s);
+  if (session == nullptr || !session->grant.confined()) return std::nullopt;
+  return Bound{exported_.KeyOf(session->grant), session->grant.root};
+}
+
 std::string Coherence::ProofOfOpen(const OpHeader& h, InodeId ino) const {
   uint8_t rights = h.opened.empty() ? 0 : Proved(h.session, h.opened, ino);
   if (grants_.table().IsReader(h.session, ino)) rights |= kOpenRead;
@@ -76,9 +97,13 @@ std::string Coherence::ProofOfOpen(const OpHeader& h, InodeId ino) const {
 }
 
 OpenSessionReply Coherence::SessionReply(SessionId s, bool reclaimed) const {
+  const SessionRecord& record = *sessions_.table().Find(s);
   OpenSessionReply reply;
   reply.session = s;
-  reply.epoch = sessions_.table().Find(s)->epoch;
+  reply.epoch = record.epoch;
+  reply.root = record.grant.root;
+  reply.read_only = record.grant.read_only();
+  reply.confined = record.grant.confined();
   reply.reclaimed = reclaimed;
   reply.term = core_->term();
   reply.lease_ns = sessions_.table().lease_ns();
@@ -93,7 +118,9 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
     co_return Error(FsError::kBadRequest, "a session opens without a client uuid, or with too much");
   }
   const SessionId s = r.header.session;
-  if (s && sessions_.table().Check(s, r.header.epoch).ok()) {
+  if (Error e = sessions_.CheckOwner(r.header); s && !e.ok()) co_return e;
+  if (s && r.header.peer && sessions_.Check(r.header).ok()) HoldToExport(s, r.header.peer->address);
+  if (s && sessions_.Check(r.header).ok()) {
     // What it has seen counts from its next renewal: reads of before the restart may still run.
     const bool first = sessions_.table_.Reclaim(s, r.header.acked_below, CommitSeq(), r.header.replay_next, core_->Now());
     const std::string_view refused = first ? ReclaimHeld(r) : "";
@@ -111,7 +138,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
     if (sessions_.table().Exists(s)) Lapse(s, refused);
   }
   if (MayComeBack(r)) co_return co_await ComeBack(std::move(r));
-  if (const auto newer = sessions_.table().FindByClient(r.client_uuid); s && newer && newer->v > s.v) {
+  if (const auto newer = sessions_.table().FindByClient(r.client_uuid, OwnerOf(r.header)); s && newer && newer->v > s.v) {
     // A reclaim that was long on its way: the client has a later session, which it must not end.
     co_return Error(FsError::kFenced, "this session is over");
   }
@@ -120,8 +147,10 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
 
 std::string_view Coherence::ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held) {
   const SessionId s = r.header.session;
+  const bool read_only = sessions_.IsReadOnly(s);
   Notices::Caching cache(&notices_, s);
   for (const HeldInode& h : r.held) {
+    if (read_only && (h.for_write || h.lease == LeaseMode::kExclusive)) return "it claims to write, and its export is read-only";
     const uint8_t rights = Proved(s, h.proof, h.ino);
     if ((rights & (h.for_write ? kOpenWrite : kOpenRead | kOpenWrite)) == 0) return "it claims what it was not given";
     held->insert(h.ino);
@@ -152,7 +181,8 @@ std::string_view Coherence::ReclaimHeld(const OpenSessionRequest& r) {
 
 Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
   const uint64_t nonce = r.header.trace_id;
-  if (auto former = sessions_.table().FindByClient(r.client_uuid)) {
+  const SessionOwner owner = OwnerOf(r.header);
+  if (auto former = sessions_.table().FindByClient(r.client_uuid, owner)) {
     // The same attempt again (its answer was lost) gets the same session; anything else replaces it.
     const bool live = sessions_.table().Exists(*former) && !sessions_.table().IsUnclaimed(*former);
     if (nonce != 0 && live && sessions_.table().OpenNonce(*former) == nonce) {
@@ -162,9 +192,16 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
       Fence(*former, "its client has opened a new session");
     }
   }
+  // Directories that a restart has lost are made again first.
+  if (r.path.size() > 1) CO_RETURN_IF_ERROR(co_await sessions_.AwaitReclaims(r.header));
   for (int i = 0; i < kMaxTxnTries; ++i) {
     CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
     if (sessions_.table().full()) co_return Error(FsError::kRetryLater, "too many sessions; unmount unused clients");
+    if (sessions_.owners_.Full(owner)) {
+      co_return Error(FsError::kRetryLater, owner.name + " has " + std::to_string(kMaxSessionsOfOwner) +
+                                                " sessions already, as many as a client may; unmount some there");
+    }
+    CO_ASSIGN_OR_RETURN(SessionGrant grant, exported_.Give(r.header, r.path));
     std::optional<SessionId> opened;
     {
       Txn txn(core_->store());
@@ -177,10 +214,13 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
         record.client = r.client;
         record.node_name = r.node_name;
         record.comes_back = r.comes_back;
+        record.owner = owner;
+        record.grant = std::move(grant);
         txn.Put(Family::kSessions, SessionKey(record.id), EncodeSessionRecord(record));
         CO_ASSIGN_OR_RETURN(const CommitSeq seq, core_->Commit(txn));
         opened = record.id;
         sessions_.BeginPolls(record.id);
+        sessions_.owners_.Add(owner);
         sessions_.table_.Open(std::move(record), nonce, seq, core_->Now());
       } else if (id.code() != FsError::kRetryLater) {
         co_return id.error();
@@ -189,7 +229,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
     // Durable before the client buffers anything under it.
     CO_RETURN_IF_ERROR(co_await core_->Sync());
     if (!opened) continue;
-    LogInfo("session {} opened: {}", *opened, r.client);
+    LogInfo("session {} opened: {}{}", *opened, r.client, r.header.peer ? ", " + r.header.peer->ToString() : "");
     if (!sessions_.table().Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
     co_return SessionReply(*opened, false);
   }
@@ -200,7 +240,7 @@ Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
   RETURN_IF_ERROR(core_->CheckHeader(r.header));
   SessionTable& table = sessions_.table_;
   const SessionId s = r.header.session;
-  if (Error e = table.Check(s, r.header.epoch); !e.ok()) return e;
+  if (Error e = sessions_.Check(r.header); !e.ok()) return e;
   RenewReply reply;
   reply.term = core_->term();
   reply.current_seq = core_->store().last_seq();
@@ -215,8 +255,35 @@ Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
 
 Result<void> Coherence::CloseSession(const OpHeader& h) {
   RETURN_IF_ERROR(core_->CheckHeader(h));
-  if (Error e = sessions_.table().Check(h.session, h.epoch); e.ok() || e.code == FsError::kLapsed) Fence(h.session, "");
+  if (Error e = sessions_.CheckOwner(h); !e.ok()) return e;
+  if (Error e = sessions_.Check(h); e.ok() || e.code == FsError::kLapsed) Fence(h.session, "");
   return Ok();
+}
+
+Result<void> Coherence::EvictClient(SessionId s) {
+  if (sessions_.table().Find(s) == nullptr) return Error(FsError::kNoEnt, "there is no session " + std::to_string(s.v));
+  Fence(s, "an admin has evicted its client");
+  return Ok();
+}
+
+void Coherence::HoldToExport(SessionId s, const std::string& address) {
+  const SessionRecord& record = *sessions_.table().Find(s);
+  Result<SessionGrant> now = exported_.Keep(record.owner, record.grant, address);
+  if (!now.ok()) return Fence(s, now.error().message);
+  if (*now == record.grant) return;
+  sessions_.table_.Rebind(s, std::move(*now));
+  Txn txn(core_->store());
+  txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
+  (void)core_->Commit(txn);
+  core_->Committed();
+}
+
+// Those that have lapsed are judged when they come back.
+void Coherence::JudgeAll() {
+  for (SessionId s : sessions_.table().All()) {
+    const SessionRecord* record = sessions_.table().Find(s);  // null: it went with another one
+    if (record != nullptr) HoldToExport(s, std::string(record->grant.address));
+  }
 }
 
 void Coherence::Fence(SessionId s, std::string_view why) {
@@ -228,6 +295,7 @@ void Coherence::Fence(SessionId s, std::string_view why) {
   std::vector<InodeId> open = lapsed_.Drop(s);
   for (InodeId ino : grants_.Drop(s)) open.push_back(ino);
   sessions_.table_.Remove(s);
+  sessions_.owners_.Remove(record.owner);
   ForgetHeld(s);
   sessions_.NoteReclaimed();
   ended_(s);

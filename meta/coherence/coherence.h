@@ -17,14 +17,17 @@
 //  - locks: those that nobody else has had since.
 //
 // Invariant: others are granted nothing that a session held before that session has lapsed or ended, in the store as well; and
-// what it asked for under an older epoch is not carried out.
+// what it asked for under an older epoch is not carried out. A session of a client that has proved who it is holds by an export that
+// names that client now: when the exports change it is given the new line if that is no less, and is ended if it is.
 //
-// Called by handlers of files, MetaServer (the calls about sessions, and its clock) and AdminCalls. Sees the core and its cleaner.
+// Called by handlers of files, MetaServer (the calls about sessions, and its clock) and AdminCalls. Sees the exports, the core and
+// its cleaner.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,11 +35,14 @@
 
 #include "api/meta_api.h"
 #include "common/exec/task.h"
+#include "meta/coherence/exported.h"
 #include "meta/coherence/grants.h"
 #include "meta/coherence/notices.h"
 #include "meta/coherence/sessions.h"
 #include "meta/core/cleaner.h"
 #include "meta/core/meta_core.h"
+#include "meta/exports/confined.h"
+#include "meta/exports/export_room.h"
 #include "meta/ops/op_ctx.h"
 #include "meta/session/lapsed_sessions.h"
 #include "meta/session/lock_table.h"
@@ -51,11 +57,14 @@ struct CoherenceOptions {
   int64_t answer_timeout_ns = 90 * kSecond;  // a session that leaves a notice or a recall unanswered for so long lapses
 };
 
-class Coherence {
+class Coherence : public ConfinedSessions {
  public:
   using Ended = std::function<void(SessionId)>;
   // `ended`: a session is over.
   Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& options, Ended ended);
+  // Before Load. Clients that prove who they are mount by these; `trusted_root`: whether root of this one counts as root where root
+  // is squashed. Both outlive this.
+  void UseExports(ExportRoom* exports, std::function<bool(const Peer&)> trusted_root);
   Result<void> Load(Txn& txn);
   void Tick();  // takes what they hold from those whose lease has run out, or who do not answer
 
@@ -72,10 +81,15 @@ class Coherence {
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r);
   Result<RenewReply> Renew(const RenewRequest& r);  // all of it but the map's version
   Result<void> CloseSession(const OpHeader& h);
+  // Ends a session at once: what its client has not committed is lost. kNoEnt: there is none. Durable with the next sync.
+  Result<void> EvictClient(SessionId s);
+  std::optional<Bound> BoundOf(SessionId s) const override;
 
   // ---- For operations ----
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   OpCtx NamesCtx(const OpHeader& h);  // to ask for paths: an admin is told of all
+  // The client knows as whom each of its callers counts: as himself.
+  bool BelievesAll(const OpHeader& h) const;
   // Who may not do it makes nobody give up a lease: the error of `op(txn, ctx)` if it is one that stays. Asks only if there
   // is somebody.
   template <class F>
@@ -116,6 +130,9 @@ class Coherence {
     const Coherence* const of_;
   };
   Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
+  // The session keeps what the exports still give it, as seen from `address`, or is ended.
+  void HoldToExport(SessionId s, const std::string& address);
+  void JudgeAll();
   std::string_view ReclaimHeld(const OpenSessionRequest& r);  // "", or why not
   std::string_view ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held);  // the same
   OpenSessionReply SessionReply(SessionId s, bool reclaimed) const;
@@ -134,6 +151,7 @@ class Coherence {
   const int64_t answer_timeout_ns_;
   const Ended ended_;
   Sessions sessions_;
+  Exported exported_;
   Notices notices_;
   Grants grants_;
   LockTable locks_;

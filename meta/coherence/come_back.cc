@@ -49,6 +49,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_.AwaitReclaims(r.header));
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   const SessionId s = r.header.session;
+  if (r.header.peer && MayComeBack(r)) HoldToExport(s, r.header.peer->address);
   if (!MayComeBack(r)) co_return Error(FsError::kRetryLater, "the session has come back by another request");
   const bool again = sessions_.table().Exists(s) && sessions_.table().Attempt(s) == r.header.trace_id && r.header.trace_id != 0;
   if (!again) {
@@ -77,6 +78,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
 
 std::vector<NotTaken> Coherence::TakeUp(const OpenSessionRequest& r) {
   const SessionId s = r.header.session;
+  const bool read_only = sessions_.IsReadOnly(s);
   const bool known = lapsed_.Knows(s);
   std::vector<NotTaken> lost;
   for (const HeldInode& h : r.held) {
@@ -90,7 +92,7 @@ std::vector<NotTaken> Coherence::TakeUp(const OpenSessionRequest& r) {
       lost.push_back({h.ino, false});
       continue;
     }
-    grants_.TakeUp(s, h.ino, h.for_write && *writes && (rights & kOpenWrite) != 0);
+    grants_.TakeUp(s, h.ino, !read_only && h.for_write && *writes && (rights & kOpenWrite) != 0);
     if ((rights & kOpenRead) != 0) grants_.NoteReader(s, h.ino);
   }
   for (const FileLock& l : r.locks) {

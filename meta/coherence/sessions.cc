@@ -16,6 +16,7 @@ Result<void> Sessions::Load(Txn& txn, const std::function<void(SessionId)>& ende
       return Ok();
     }
     BeginPolls(s.id);
+    owners_.Add(s.owner);
     table_.Load(std::move(s), core_->Now());
     return Ok();
   }));
@@ -28,9 +29,24 @@ Result<void> Sessions::Load(Txn& txn, const std::function<void(SessionId)>& ende
   });
 }
 
+Error Sessions::CheckOwner(const OpHeader& h) const {
+  const SessionRecord* record = table_.Find(h.session);
+  return record == nullptr ? Error() : MayUse(h.session, record->owner, h);
+}
+
+Error Sessions::Check(const OpHeader& h) const {
+  if (Error e = CheckOwner(h); !e.ok()) return e;
+  return table_.Check(h.session, h.epoch);
+}
+
+bool Sessions::IsReadOnly(SessionId s) const {
+  const SessionRecord* record = table_.Find(s);
+  return record != nullptr && record->grant.read_only();
+}
+
 Result<void> Sessions::CheckSession(const OpHeader& h) {
   RETURN_IF_ERROR(core_->CheckHeader(h));
-  if (Error e = table_.Check(h.session, h.epoch); !e.ok()) return e;
+  if (Error e = Check(h); !e.ok()) return e;
   if (table_.IsUnclaimed(h.session)) {
     return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
   }
@@ -62,6 +78,7 @@ void Sessions::NoteReclaimed() {
 }
 
 bool Sessions::IsAdmin(const OpHeader& h) const {
+  if (h.peer) return h.peer->role == Role::kAdmin;
   const bool squashed = h.session && callers_.root_squash && h.uid == 0;
   return !squashed && callers_.admin_uids.count(h.uid) > 0;
 }
@@ -69,6 +86,7 @@ bool Sessions::IsAdmin(const OpHeader& h) const {
 Result<void> Sessions::CheckAdmin(const OpHeader& h, const char* does) {
   RETURN_IF_ERROR(CheckCaller(h));
   if (IsAdmin(h)) return Ok();
+  if (h.peer) return Error(FsError::kPerm, std::string("only an admin ") + does + "; this is " + h.peer->ToString());
   return Error(FsError::kPerm, std::string("only root ") + does);
 }
 
@@ -121,10 +139,18 @@ Task<Result<PollReply>> Sessions::Poll(PollRequest r) {
   PollReply reply;
   reply.term = core_->term();
   bool acked = false;
+  uint64_t number = 0;  // of this poll
   while (true) {
     CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
-    if (Error e = table_.Check(s, r.header.epoch); !e.ok()) co_return e;
+    if (Error e = Check(r.header); !e.ok()) co_return e;
     if (table_.IsUnclaimed(s)) co_return reply;  // the new term says it all
+    Polls& polls = polls_.at(s);
+    if (number == 0) {
+      number = ++polls.newest;
+      polls.event->Pulse();
+    } else if (number != polls.newest) {
+      co_return reply;
+    }
     if (!acked) {
       acked = true;
       if (Error e = table_.events(s).Ack(r.acked_event); !e.ok()) co_return e;
@@ -135,7 +161,7 @@ Task<Result<PollReply>> Sessions::Poll(PollRequest r) {
       co_return reply;
     }
     if (core_->Now() >= until_ns) co_return reply;
-    const std::shared_ptr<Event> event = polls_.at(s);
+    const std::shared_ptr<Event> event = polls.event;
     Timer timer;
     core_->executor()->StartTimer(&timer, until_ns, [event] { event->Pulse(); });
     co_await event->Wait();
@@ -151,11 +177,11 @@ void Sessions::PushAll(SessionEvent::Kind kind) {
 }
 
 void Sessions::PulsePoll(SessionId s) {
-  if (auto it = polls_.find(s); it != polls_.end()) it->second->Pulse();
+  if (auto it = polls_.find(s); it != polls_.end()) it->second.event->Pulse();
 }
 
 void Sessions::PulsePolls() {
-  for (auto& [id, event] : polls_) event->Pulse();
+  for (auto& [id, polls] : polls_) polls.event->Pulse();
 }
 
 void Sessions::EndPolls(SessionId s) {

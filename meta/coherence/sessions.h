@@ -1,10 +1,12 @@
 // Sessions: who calls, whether it may, and what it is to be told.
 //
 // Owns: the session table (meta/session/session_table.h) with its records in the store, the polls that wait for events, since
-// when each session leaves an event unacknowledged, and whether what a restart has lost is being repeated.
+// when each session leaves an event unacknowledged, how many sessions each owner has, and whether what a restart has lost is being
+// repeated.
 //
-// Invariants: a call of a session is carried out only under its epoch, in this term, and when what the session has yet to reclaim
-// or repeat of before a restart is there (Gate). An event reaches its session or ends what it holds (SessionsHost).
+// Invariants: a call of a session is carried out only for its owner (MayUse), under its epoch, in this term, and when what the
+// session has yet to reclaim or repeat of before a restart is there (Gate). Of a session one poll waits at most. An event reaches its
+// session or ends what it holds (Overflow).
 //
 // Called by everything that answers calls or tells sessions anything. Sees the core. Sessions are opened and ended by Coherence.
 #pragma once
@@ -20,6 +22,7 @@
 #include "api/meta_api.h"
 #include "common/exec/task.h"
 #include "meta/core/meta_core.h"
+#include "meta/session/session_owner.h"
 #include "meta/session/session_table.h"
 
 namespace stria {
@@ -50,6 +53,12 @@ class Sessions {
   size_t max_events() const { return options_.max_events; }
 
   // ---- May it? ----
+  // ok(): the session is the caller's, of this epoch, and has not lapsed. kAccess: it is another's. Every path asks this first.
+  Error Check(const OpHeader& h) const;
+  // The first part of it, of a session that there is.
+  Error CheckOwner(const OpHeader& h) const;
+  // It was opened by an export that takes no changes.
+  bool IsReadOnly(SessionId s) const;
   // The header is right, and the session; notes acknowledged replies.
   Result<void> CheckSession(const OpHeader& h);
   // The same; also without a session, for admins' calls, who read what is true now and keep nothing.
@@ -58,9 +67,10 @@ class Sessions {
   Task<Result<void>> Gate(const OpHeader& h);
   Task<Result<void>> GateCaller(const OpHeader& h);  // the same with CheckCaller
   Task<Result<void>> AwaitReclaims(const OpHeader& h);
-  // What is the cluster's: for admins and data servers, who call without a session. Nobody whom clients call by another name.
+  // What is the cluster's. Who has proved who it is: role admin, and no other. Without proof: for admins and data servers, who call
+  // without a session; nobody whom clients call by another name.
   bool IsAdmin(const OpHeader& h) const;
-  // CheckCaller; kPerm, "only root ..", if it is nobody of those.
+  // CheckCaller; kPerm, "only root ..", "only an admin ..", if it is nobody of those.
   Result<void> CheckAdmin(const OpHeader& h, const char* does = "asks for this, and data servers");
 
   // ---- What a restart has lost, repeated ----
@@ -77,8 +87,9 @@ class Sessions {
   // Queues `e` for the session: its number; 0 if there is no such session, or it does not take its events (Overflow).
   uint64_t Push(SessionId s, SessionEvent e);
   void PushAll(SessionEvent::Kind kind);
+  // A later one of the same session ends it, without events.
   Task<Result<PollReply>> Poll(PollRequest r);
-  void BeginPolls(SessionId s) { polls_[s] = std::make_shared<Event>(); }
+  void BeginPolls(SessionId s) { polls_[s] = Polls(); }
   void PulsePoll(SessionId s);
   void PulsePolls();
   void EndPolls(SessionId s);
@@ -88,6 +99,10 @@ class Sessions {
 
  private:
   friend class Coherence;  // opens and ends sessions: the same room
+  struct Polls {
+    std::shared_ptr<Event> event = std::make_shared<Event>();  // pulsed when the session has events
+    uint64_t newest = 0;
+  };
   bool Recovers(const OpHeader& h) const;
   uint64_t ReplayOrder(const OpHeader& h) const;
 
@@ -96,7 +111,8 @@ class Sessions {
   const CallerOptions callers_;
   const Overflow overflow_;
   SessionTable table_;
-  std::map<SessionId, std::shared_ptr<Event>> polls_;                      // pulsed when a session has events
+  SessionsOfOwners owners_;
+  std::map<SessionId, Polls> polls_;
   std::map<SessionId, std::pair<uint64_t, int64_t>> oldest_event_;  // unacknowledged: since when the oldest
   bool replays_began_ = false;
 };

@@ -37,6 +37,21 @@ inline std::string MapVersionKey() { return "V"; }
 inline std::string TermRecordKey() { return "E"; }
 // After a restore: until when (wall clock, ns) shards that the metadata does not know are kept.
 inline std::string UnknownHoldKey() { return "H"; }
+// Exports, in order. The prefix itself: the list was changed once, and is what the records say, even if there is none.
+inline std::string ExportRecordPrefix() { return "P"; }
+inline std::string ExportsChangedKey() { return ExportRecordPrefix(); }
+inline std::string ExportRecordKey(uint32_t number) {
+  ByteWriter w;
+  w.Raw("P");
+  w.Key32(number);
+  return w.Take();
+}
+inline bool ParseExportRecordKey(std::string_view key, uint32_t* number) {
+  ByteReader r(key);
+  const bool letter = r.U8() == 'P';
+  *number = r.Key32();
+  return letter && r.ok() && r.left() == 0;
+}
 
 // Family repairs.
 inline std::string RepairTaskPrefix() { return "T"; }

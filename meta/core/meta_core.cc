@@ -17,7 +17,7 @@ MetaCore::MetaCore(const MetaCoreOptions& options, std::unique_ptr<KvStore> kv, 
       keys_(std::move(keys)),
       signer_(std::make_unique<TokenSigner>(keys_.at(0))),
       verifier_(std::make_unique<TokenVerifier>(keys_)),
-      tokens_(signer_.get(), options_.token_ttl_ns) {}
+      tokens_(signer_.get(), keys_.at(0), options_.token_ttl_ns) {}
 
 Task<Result<void>> MetaCore::Open() {
   CHECK(kv_ != nullptr, "a MetaServer starts once");

@@ -88,6 +88,7 @@ class MetaCore {
   const TokenSigner& signer() const { return *signer_; }
   const TokenVerifier& verifier() const { return *verifier_; }
   const TokenMint& tokens() const { return tokens_; }
+  TokenMint& tokens() { return tokens_; }
   int64_t token_ttl_ns() const { return options_.token_ttl_ns; }
   int64_t group_sync_ns() const { return options_.group_sync_ns; }
   Random& rng() { return rng_; }

@@ -1,35 +1,67 @@
-// Signs what lets clients and data servers touch a shard, with the server's key and by the server's time.
+// Signs what lets clients and data servers touch a shard, by the server's time.
 //
-// Owns the clock by which tokens expire. Called by every room that hands out stripes or work. Not thread-safe.
+// A caller whose connection has proved who it is gets tokens that only it can use (common/bound_token.h), signed with a key of the
+// shard's node. Others get tokens that are good for whoever has them (common/token.h), signed with the cluster's key.
+//
+// Owns the clock by which tokens expire, and the signers of the nodes' keys of now. Called by every room that hands out stripes
+// or work. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "api/meta_api.h"
+#include "common/bound_token.h"
 #include "common/token.h"
 #include "common/token_clock.h"
+#include "common/units.h"
+#include "meta/core/token_targets.h"
 
 namespace stria {
 
+// For whom a token is: 0, nobody has proved anything.
+inline uint64_t HolderOf(const OpHeader& h) { return h.peer ? h.peer->Holder() : 0; }
+
+inline constexpr int64_t kBoundWriteTtlNs = 600 * kSecond;
+
 class TokenMint {
  public:
-  // `signer` outlives it.
-  TokenMint(const TokenSigner* signer, int64_t ttl_ns) : signer_(signer), ttl_ns_(ttl_ns) {}
+  // `signer` outlives it. `master`: what the nodes' keys are derived from.
+  TokenMint(const TokenSigner* signer, const ClusterKey& master, int64_t ttl_ns)
+      : signer_(signer), master_(master), ttl_ns_(ttl_ns) {}
 
   // The server starts: its time is the executor's wall clock of now, and goes on from there without jumps.
   void Begin(Executor* executor);
+  // What tokens that are bound to a holder need. `targets` outlives it. Before this there are none of them.
+  void Bind(const TokenTargets* targets, uint64_t incarnation) {
+    targets_ = targets;
+    incarnation_ = incarnation;
+  }
   int64_t TimeNs() const { return clock_.At(*executor_); }
-  // `rights`: TokenRight bits.
-  std::string Sign(ShardId shard, TargetId target, uint8_t rights) const;
+  // `rights`: TokenRight bits. `most_bytes`: of a shard's payload that may be written. "" for a disk that no node has.
+  std::string Sign(ShardId shard, TargetId target, uint8_t rights, uint64_t holder, uint64_t most_bytes = kMaxStripeBytes) const;
   // One token for each column that has a shard.
-  void SignGrant(StripeGrant* grant, uint8_t rights) const;
+  void SignGrant(StripeGrant* grant, uint8_t rights, uint64_t holder) const;
+  // The target of a token that `holder` was given to read `shard`; one that has expired meanwhile says as much. kBadToken.
+  Result<TargetId> TargetOf(const std::string& token, ShardId shard, uint64_t holder) const;
+  // For the node: what it judges tokens by.
+  std::vector<NodeTokenKey> KeysOf(const Uuid& node) const;
 
  private:
+  const BoundTokenSigner& SignerOf(const Uuid& node, uint32_t generation) const;
+
   const TokenSigner* const signer_;
+  const ClusterKey master_;
   const int64_t ttl_ns_;
   Executor* executor_ = nullptr;
+  const TokenTargets* targets_ = nullptr;
+  uint64_t incarnation_ = 0;
   TokenClock clock_;
+  mutable std::map<std::pair<Uuid, uint32_t>, std::unique_ptr<const BoundTokenSigner>> signers_;  // of a few generations
 };
 
 }  // namespace stria

@@ -40,7 +40,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
     Txn txn(core_->store());
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_->Ctx(r.header, nullptr), r));
   }
-  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
   reply->tokens_live_ns = core_->token_ttl_ns();
   if (!r.header.session) co_return std::move(*reply);
   if (!grants_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
@@ -114,12 +114,23 @@ Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
   const int64_t heard_ns = core_->started_ns() + cluster_->state().options().suspect_ns;
   while (cluster_->state().AwaitsFirstBeats() && core_->Now() < heard_ns) co_await core_->WaitProgress(heard_ns);
   Touched touched;
-  co_return co_await runs_.Apply<AllocateReply>(
-      OpKind::kAllocate, r.header, &touched, [&](Txn& txn, const OpCtx& ctx) { return AllocateInTxn(txn, ctx, r); });
+  bool too_many = false;
+  const auto allocate = [&](Txn& txn, const OpCtx& ctx) -> Result<AllocateReply> {
+    ASSIGN_OR_RETURN(const bool may, MayAllocate(txn, ctx.session, std::max<uint32_t>(r.count, 1)));
+    if (may) return AllocateInTxn(txn, ctx, r);
+    too_many = true;
+    return Error(FsError::kBusy);  // no room that could be made
+  };
+  Result<AllocateReply> reply = co_await runs_.Apply<AllocateReply>(OpKind::kAllocate, r.header, &touched, allocate);
+  if (too_many && !reply.ok()) {
+    co_return Error(FsError::kRetryLater, "session " + std::to_string(r.header.session.v) + " has " + std::to_string(kMaxAllocatedPerSession) +
+                                              " stripes allocated already: commit or give back some first");
+  }
+  co_return reply;
 }
 
 Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
-  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite);
+  for (StripeGrant& g : reply.stripes) core_->tokens().SignGrant(&g, kTokenWrite, HolderOf(r.header));
   co_return std::move(reply);
 }
 
@@ -245,7 +256,7 @@ Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
   if (record && record->state == StripeState::kLive) {
     StripeGrant g;
     g.info = std::move(record->info);
-    core_->tokens().SignGrant(&g, kTokenRead);
+    core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
     reply.grant = std::move(g);
   }
   co_return std::move(reply);
@@ -253,13 +264,19 @@ Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
 
 Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  if (!r.header.session) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  // A data server proves its name, and speaks of its own disks only.
+  const bool by_node = r.header.peer && r.header.peer->role == Role::kData;
+  if (!r.header.session && !by_node) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
-    CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
-    CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
-    read_from = token.target;
+    if (const uint64_t holder = HolderOf(r.header); holder != 0) {
+      CO_ASSIGN_OR_RETURN(read_from, core_->tokens().TargetOf(r.token, r.shard, holder));
+    } else {
+      CO_ASSIGN_OR_RETURN(const ShardToken token, DecodeToken(r.token));
+      CO_RETURN_IF_ERROR(core_->verifier().Check(token, r.shard, token.target, kTokenRead, 0));
+      read_from = token.target;
+    }
   }
   // A server that does not answer is the cluster's business (heartbeats), not its shards'.
   if (!IsShardLoss(r.reason)) co_return Empty();
@@ -279,7 +296,15 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
       record->info.columns[r.column].shard != r.shard || !r.shard) {
     co_return Empty();  // it has been replaced meanwhile
   }
-  if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
+  const TargetId there = record->info.columns[r.column].target;
+  if (read_from && there != read_from) co_return Empty();
+  if (by_node) {
+    const NodeInfo* node = cluster_->state().FindNodeByName(r.header.peer->name);
+    const TargetInfo* target = cluster_->state().FindTarget(there);
+    if (node == nullptr || target == nullptr || target->node != node->id) {
+      co_return Error(FsError::kAccess, cluster_->state().TargetName(there) + " is no disk of " + r.header.peer->ToString());
+    }
+  }
   if (const Result<void> noted = host_->FoundBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
     core_->Fail(noted.error());
     co_return noted.error();

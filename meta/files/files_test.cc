@@ -2,6 +2,7 @@
 #include "meta/files/files.h"
 
 #include "meta/core/core_testing.h"
+#include "meta/exports/export_room.h"
 
 namespace stria {
 namespace {
@@ -13,9 +14,12 @@ class FilesTest : public CoreTest, public CleanerHost, public ClusterHost, publi
     cleaner = std::make_unique<Cleaner>(core.get(), this);
     cluster = std::make_unique<ClusterKeeper>(core.get(), this, ClusterOptions());
     coherence = std::make_unique<Coherence>(core.get(), cleaner.get(), CoherenceOptions(), [this](SessionId s) { files->NoteEnded(s); });
+    exports = std::make_unique<ExportRoom>(core.get());
+    coherence->UseExports(exports.get(), [](const Peer&) { return false; });
     files = std::make_unique<Files>(core.get(), cleaner.get(), coherence.get(), cluster.get(), this);
     Start([&](Txn& txn) -> Result<void> {
       RETURN_IF_ERROR(cluster->Load(txn));
+      RETURN_IF_ERROR(exports->Load(txn));
       return coherence->Load(txn);
     });
     cleaner->EndClaims();
@@ -75,6 +79,7 @@ class FilesTest : public CoreTest, public CleanerHost, public ClusterHost, publi
 
   std::unique_ptr<Cleaner> cleaner;
   std::unique_ptr<ClusterKeeper> cluster;
+  std::unique_ptr<ExportRoom> exports;
   std::unique_ptr<Coherence> coherence;
   std::unique_ptr<Files> files;
   std::vector<std::pair<SessionId, Epoch>> sessions;
@@ -98,6 +103,8 @@ TEST_F(FilesTest, AnOperationIsDoneOnceHoweverOftenItIsAsked) {
   r.parent = kRootInode;
   r.name = "f";
   EXPECT_EQ(RunSim(ex, files->Unlink(r)).code(), FsError::kBadRequest);
+  EXPECT_EQ(Make(0, 1, "g").code(), FsError::kBadRequest) << "another name of the same kind of call";
+  EXPECT_EQ(Lookup(0, "g").code(), FsError::kNoEnt);
 }
 
 TEST_F(FilesTest, WhatWasRefusedStaysRefused) {
@@ -146,6 +153,69 @@ TEST_F(FilesTest, OnAFullDiskOfTheMetadataNothingIsMadeAndDeletingGoesOn) {
   r.parent = kRootInode;
   r.name = "f";
   EXPECT_TRUE(RunSim(ex, files->Unlink(r)).ok());
+}
+
+TEST_F(FilesTest, ByAReadOnlyExportNothingIsChanged) {
+  const Result<OpenReply> made = Make(0, 1, "f");
+  ASSERT_TRUE(made.ok());
+  const InodeId ino = made->node.attr.ino;
+  ASSERT_TRUE(RunSim(ex, exports->Set(ParseExport("path=/ access=ro squash=none").value())).ok());
+  Peer peer;
+  peer.name = "pc7";
+  OpenSessionRequest open;
+  open.header = Header();
+  open.header.peer = std::make_shared<const Peer>(peer);
+  open.client_uuid = Uuid{78, 1};
+  const OpenSessionReply session = RunSim(ex, coherence->OpenSession(open)).value();
+  ASSERT_TRUE(session.read_only);
+  uint64_t op = 0;
+  const auto header = [&] {
+    OpHeader h = open.header;
+    h.session = session.session;
+    h.epoch = session.epoch;
+    h.term = core->term();
+    h.op_seq = OpSeq(++op);
+    return h;
+  };
+  SetAttrRequest set{.header = header(), .ino = ino, .mode = 0600};
+  EXPECT_EQ(RunSim(ex, files->SetAttr(set)).code(), FsError::kRoFs);
+  NameRequest name;
+  name.header = header();
+  name.parent = kRootInode;
+  name.name = "f";
+  EXPECT_EQ(RunSim(ex, files->Unlink(name)).code(), FsError::kRoFs);
+  AllocateRequest allocate;
+  allocate.header = header();
+  allocate.ino = ino;
+  EXPECT_EQ(RunSim(ex, files->Allocate(allocate)).code(), FsError::kRoFs);
+  EXPECT_EQ(asked, 0);
+  CommitRequest commit;
+  commit.header = header();
+  commit.ino = ino;
+  commit.extents = {{.length = 1, .inline_bytes = "x"}};
+  EXPECT_EQ(RunSim(ex, files->Commit(commit)).code(), FsError::kRoFs);
+  OpenRequest file;
+  file.header = header();
+  file.ino = ino;
+  file.for_write = true;
+  EXPECT_EQ(RunSim(ex, files->Open(file)).code(), FsError::kRoFs);
+  file.header = header();
+  file.for_write = false;
+  file.truncate = true;
+  EXPECT_EQ(RunSim(ex, files->Open(file)).code(), FsError::kRoFs);
+  // Reading goes on, and locks, which are of no export.
+  file.header = header();
+  file.truncate = false;
+  EXPECT_TRUE(RunSim(ex, files->Open(file)).ok());
+  LockRequest lock;
+  lock.header = header();
+  lock.op = LockOp::kTry;
+  lock.lock.ino = ino;
+  lock.lock.type = LockType::kWrite;
+  const Result<LockReply> locked = RunSim(ex, files->Lock(lock));
+  ASSERT_TRUE(locked.ok()) << locked.error();
+  EXPECT_TRUE(locked->granted);
+  EXPECT_TRUE(Lookup(0, "f").ok()) << "it is still there";
 }
 
 TEST_F(FilesTest, WithoutDisksNothingIsAllocated) {

@@ -2,6 +2,7 @@
 // the server, and nobody is granted any before the window of reclaims is over.
 #include "common/sabotage.h"
 #include "meta/files/files.h"
+#include "meta/files/request_digest.h"
 
 namespace stria {
 
@@ -54,6 +55,7 @@ Task<Result<LockReply>> Files::RunLock(LockRequest r) {
     ReplyRecord stored;
     stored.kind = static_cast<uint16_t>(OpKind::kLock);
     stored.bytes = EncodeReply(reply);
+    stored.digest = RequestDigest(r);
     sessions_->ops(s).CommitVolatile(r.header.op_seq, stored.Encode());
   }
   coherence_->TellLocksFree(a.notices);  // last: sessions can lapse by it, this one too

@@ -216,7 +216,7 @@ void Files::AddMapping(const OpenRequest& r, OpenReply* reply) {
   size_t inline_bytes = 0;
   for (const Extent& e : (*mapping)->extents) inline_bytes += e.inline_bytes.size();
   if (inline_bytes > kMaxInlineBytes) return;
-  for (StripeGrant& g : (*mapping)->stripes) core_->tokens().SignGrant(&g, kTokenRead);
+  for (StripeGrant& g : (*mapping)->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
   (*mapping)->tokens_live_ns = core_->token_ttl_ns();
   notices_->MayCache(s).Attr(r.ino).Data(r.ino);
   reply->mapping = std::move(**mapping);

@@ -1,7 +1,7 @@
 // Exactly-once runs of operations that change something.
 //
 // How one runs (Mutate):
-//   1. check header and session; a repeated op gets the stored reply, or joins the one that runs
+//   1. check header and session, and that it may change anything; a repeated op gets the stored reply, or joins the one that runs
 //   2. `run`: waits until nothing conflicts (reclaims after a restart, leases of others), runs the operation in a transaction
 //      together with its stored reply (Apply), pushes invalidations and waits until they are acknowledged
 //   3. `after` it: what a repeated one gets anew, too (leases, tokens), and waits for what is to be durable
@@ -29,6 +29,7 @@
 #include "meta/core/cleaner.h"
 #include "meta/core/meta_core.h"
 #include "meta/files/reply_codec.h"
+#include "meta/files/request_digest.h"
 #include "meta/files/room_gate.h"
 #include "meta/ops/op_ctx.h"
 
@@ -37,6 +38,14 @@ namespace stria {
 inline constexpr int kMaxTxnTries = 64;           // of an operation that must trim or sync first
 inline constexpr size_t kReplyDeletesPerTxn = 8;  // acknowledged replies that go with a batch
 inline constexpr size_t kMaxRunningOps = 16384;   // more: kRetryLater
+
+// Whether the request changes anything that a read-only export keeps as it is.
+template <class Req>
+constexpr bool Changes(const Req&) {
+  return true;
+}
+inline bool Changes(const OpenRequest& r) { return r.for_write || r.truncate; }
+inline bool Changes(const LockRequest&) { return false; }  // also one that excludes readers
 
 class OpRuns {
  public:
@@ -60,9 +69,10 @@ class OpRuns {
 
  private:
   struct RunBase {
-    explicit RunBase(OpKind k) : kind(k) {}
+    RunBase(OpKind k, uint64_t d) : kind(k), digest(d) {}
     virtual ~RunBase() = default;
     const OpKind kind;
+    const uint64_t digest;  // of the request
     Event changed;
   };
   template <class Rep>
@@ -125,19 +135,22 @@ template <class Req, class Rep, class Self>
 Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type_identity_t<Self>, Req, Rep> run,
                                  AfterFn<std::type_identity_t<Self>, Req, Rep> after) {
   CO_RETURN_IF_ERROR(kind == OpKind::kSetLayout ? sessions_->CheckCaller(r.header) : sessions_->CheckSession(r.header));
+  if (Changes(r) && sessions_->IsReadOnly(r.header.session)) {
+    co_return Error(FsError::kRoFs, "session " + std::to_string(r.header.session.v) + " was opened by an export that is read-only");
+  }
   if (!r.header.session && r.header.op_seq) co_return Error(FsError::kBadRequest, "an op_seq needs a session");
   if (Sabotaged(Sabotage::kRetryTwice)) r.header.op_seq = OpSeq();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
   const SessionId session = r.header.session;
   const OpSeq seq = r.header.op_seq;
+  const uint64_t digest = seq ? RequestDigest(r) : 0;
+  const auto other = [] { return Error(FsError::kBadRequest, "an op_seq was used for two different requests"); };
   std::optional<Rep> stored;
   bool begun = false;
   if (seq) {
     if (auto it = running_.find({session, seq}); it != running_.end()) {
       auto same = std::dynamic_pointer_cast<OpRun<Rep>>(it->second);
-      if (!same || it->second->kind != kind) {
-        co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
-      }
+      if (!same || it->second->kind != kind || it->second->digest != digest) co_return other();
       co_return co_await AwaitRun<Rep>(std::move(same), deadline_ns);
     }
     switch (sessions_->ops(session).Lookup(seq)) {
@@ -149,9 +162,8 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
       case OpState::kDone: {
         CO_ASSIGN_OR_RETURN(const ReplyRecord record, ReplyRecord::Decode(ReplyKey(session, seq),
                                                                           sessions_->ops(session).Reply(seq)));
-        if (record.kind != static_cast<uint16_t>(kind)) {
-          co_return Error(FsError::kBadRequest, "an op_seq was used for two different requests");
-        }
+        if (record.kind != static_cast<uint16_t>(kind)) co_return other();
+        if (record.digest != 0 && record.digest != digest) co_return other();
         CO_RETURN_IF_ERROR(DecodeReply(record.bytes, &stored.emplace()));
         break;
       }
@@ -169,7 +181,7 @@ Task<Result<Rep>> OpRuns::Mutate(OpKind kind, Req r, Self* self, RunFn<std::type
     sessions_->ops(session).Begin(seq);
     begun = true;
   }
-  auto op = std::make_shared<OpRun<Rep>>(kind);
+  auto op = std::make_shared<OpRun<Rep>>(kind, digest);
   if (seq) running_[{session, seq}] = op;
   ++running_count_;
   core_->Spawn(RunOp<Req, Rep, Self>(op, std::move(r), self, run, after, std::move(stored), begun));
@@ -195,6 +207,7 @@ Task<Result<Rep>> OpRuns::Apply(OpKind kind, const OpHeader& h, Touched* touched
           stored.kind = static_cast<uint16_t>(kind);
           stored.bytes = EncodeReply(*reply);
           stored.seq = txn.seq();
+          if (const auto run = running_.find({h.session, h.op_seq}); run != running_.end()) stored.digest = run->second->digest;
           record = stored.Encode();
           txn.Put(Family::kReplies, ReplyKey(h.session, h.op_seq), record);
           forgotten = sessions_->ops(h.session).Forgotten(kReplyDeletesPerTxn);

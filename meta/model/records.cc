@@ -449,6 +449,7 @@ std::string ReplyRecord::Encode() const {
   w.Str(message);
   w.Str(bytes);
   w.U64(seq.v);
+  if (digest != 0) w.U64(digest);
   return SealRecord(kVersion, w.str());
 }
 
@@ -461,6 +462,7 @@ Result<ReplyRecord> ReplyRecord::Decode(std::string_view key, std::string_view v
     rec->message = r->Str();
     rec->bytes = r->Str();
     rec->seq = CommitSeq(r->U64());
+    if (r->left() > 0) rec->digest = r->U64();
   });
 }
 

@@ -167,6 +167,7 @@ struct ReplyRecord {
   std::string message;     // of an error
   std::string bytes;       // of a reply
   CommitSeq seq;
+  uint64_t digest = 0;     // of the request (meta/files/request_digest.h); 0 in those of before
   bool operator==(const ReplyRecord&) const = default;
   std::string Encode() const;
   static Result<ReplyRecord> Decode(std::string_view key, std::string_view value);

@@ -134,6 +134,8 @@ TEST(Records, Stripes) {
 TEST(Records, Store) {
   Check(ReplyRecord{3, FsError::kNoEnt, "gone", "xy", CommitSeq(5)}, ReplyKey(SessionId(1), OpSeq(2)),
         "reply");
+  const ReplyRecord with_digest{3, FsError::kOk, "", "xy", CommitSeq(5), 0x1234567890abcdef};
+  EXPECT_EQ(ReplyRecord::Decode(ReplyKey(SessionId(1), OpSeq(2)), with_digest.Encode()).value(), with_digest);
   SuperRecord super{Uuid{1, 2}, Uuid{3, 4}, 5, 6, 7, 8, 9};
   Check(super, SuperKey(), "super");
   StateRecord state;

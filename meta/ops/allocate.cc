@@ -10,6 +10,11 @@ Result<Layout> OpAllocateLayout(Txn& txn, const OpCtx& ctx, InodeId ino) {
   return rec.layout;
 }
 
+Result<bool> MayAllocate(Txn& txn, SessionId session, size_t more) {
+  ASSIGN_OR_RETURN(const auto rows, txn.ScanPrefix(Family::kSessionStripes, SessionKey(session), kMaxAllocatedPerSession));
+  return rows.size() + more <= kMaxAllocatedPerSession;
+}
+
 Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
                                            const std::vector<NewStripe>& stripes) {
   if (!ctx.session) return Error(FsError::kBadRequest, "stripes are allocated to a session");

@@ -51,6 +51,25 @@ TEST_P(DataTest, ACloneSharesStripesAndOutlivesTheOriginal) {
   EXPECT_EQ(Count(Counter::kLiveBytes), 0u);
 }
 
+// Who was given half of a stripe by a clone has its number, and with that not the other half.
+TEST_P(DataTest, AClonesOtherHalfStaysTheOthers) {
+  const InodeId theirs = MakeFile("theirs");
+  const InodeId mine = MakeFile("mine");
+  const StripeInfo s = Write(theirs, 0, 1000);
+  CloneRequest clone{.from = theirs, .from_offset = 0, .to = mine, .to_offset = 0, .length = 500};
+  ASSERT_TRUE(Do([&](Txn& t) { return OpClone(t, ctx_, clone); }).ok());
+  CommitRequest r;
+  r.ino = mine;
+  r.extents = {{.file_offset = 500, .length = 500, .stripe = s.id, .stripe_offset = 500}};
+  EXPECT_EQ(Commit(r).code(), FsError::kBadRequest);
+  r.extents = {{.file_offset = 400, .length = 200, .stripe = s.id, .stripe_offset = 400}};
+  EXPECT_EQ(Commit(r).code(), FsError::kBadRequest) << "half of it is mapped";
+  ASSERT_EQ(Extents(mine).size(), 1u);
+  EXPECT_EQ(Extents(mine)[0].length, 500u);
+  r.extents = {{.file_offset = 500, .length = 500, .stripe = s.id, .stripe_offset = 0}};
+  EXPECT_TRUE(Commit(r).ok()) << "its own half, once more";
+}
+
 TEST_P(DataTest, ClonesOfManyPiecesTakeSeveralTransactions) {
   constexpr uint64_t kPieces = 3000;
   const InodeId a = MakeFile("a");

@@ -1,7 +1,7 @@
 // Commit: swaps extents of a file, all or nothing. The steps:
 //   1. the request is well-formed, the caller may write the file
 //   2. sealed stripes that were allocated to the session become live
-//   3. extents refer to those, or to stripes that this file uses already
+//   3. extents refer to those, or to parts of stripes that this file maps already
 //   4. punched ranges become holes; then extents replace what is beneath them
 //   5. stripes without references become garbage
 //   6. size, times, version
@@ -41,26 +41,63 @@ Error CheckRequest(const CommitRequest& r) {
   return Error();
 }
 
-// Step 3. Run before anything is removed: "uses already" is as before this commit.
-Result<void> CheckStripesOf(Txn& txn, const CommitRequest& r) {
+// The ranges of a stripe that a file maps: [first, second), sorted, apart from each other.
+using StripeRanges = std::vector<std::pair<uint64_t, uint64_t>>;
+
+bool Covers(const StripeRanges& ranges, uint64_t begin, uint64_t end) {
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), begin, [](uint64_t at, const auto& r) { return at < r.first; });
+  return after != ranges.begin() && end <= std::prev(after)->second;
+}
+
+// What the file maps of the stripe now, masked parts not. `left`: of the references that one commit looks at.
+Result<StripeRanges> MappedOf(Txn& txn, const InodeRecord& rec, StripeId stripe, size_t* left) {
+  std::string prefix = StripeRefKey(stripe, rec.attr.ino, 0);
+  prefix.resize(16);
+  ASSIGN_OR_RETURN(const auto uses, txn.ScanPrefix(Family::kStripeRefs, prefix, *left + 1));
+  if (uses.size() > *left) return Error(FsError::kTooBig, "the file uses the stripe in too many places; write the bytes again");
+  *left -= uses.size();
+  std::vector<Extent> extents;
+  for (const KvEntry& row : uses) {
+    StripeRefKeyParts use;
+    if (!ParseStripeRefKey(row.first, &use)) return CorruptRecord(Family::kStripeRefs, row.first, "its key does not decode");
+    ASSIGN_OR_RETURN(std::optional<ExtentRecord> e, txn.Read<ExtentRecord>(ExtentKey(rec.attr.ino, use.file_offset)));
+    if (!e) return CorruptRecord(Family::kStripeRefs, row.first, "there is no such extent");
+    extents.push_back(std::move(e->extent));
+  }
+  StripeRanges ranges;
+  for (const Extent& e : VisibleExtents(extents, rec.masks)) ranges.emplace_back(e.stripe_offset, e.stripe_offset + e.length);
+  std::sort(ranges.begin(), ranges.end());
+  StripeRanges out;
+  for (const auto& r : ranges) {
+    if (!out.empty() && r.first <= out.back().second) out.back().second = std::max(out.back().second, r.second);
+    else out.push_back(r);
+  }
+  return out;
+}
+
+// Step 3. Run before anything is removed: "maps already" is as before this commit. A stripe may hold bytes of other files besides
+// (clones, folds): what a file does not map of it is not its to show.
+Result<void> CheckStripesOf(Txn& txn, const InodeRecord& rec, const CommitRequest& r) {
   std::map<StripeId, uint64_t> payload;
   for (const StripeInfo& s : r.stripes) payload[s.id] = s.shape.payload_bytes;
+  std::map<StripeId, StripeRanges> mapped;
+  size_t left = kMaxExistingPerRun;
   for (const Extent& e : r.extents) {
     if (e.is_inline()) continue;
-    auto it = payload.find(e.stripe);
-    if (it == payload.end()) {
-      std::string refs = StripeRefKey(e.stripe, r.ino, 0);
-      refs.resize(16);
-      ASSIGN_OR_RETURN(auto used, txn.ScanPrefix(Family::kStripeRefs, refs, 1));
-      ASSIGN_OR_RETURN(std::optional<StripeRecord> rec, GetStripeRecord(txn, e.stripe));
-      if (used.empty() || !rec) {
-        return Error(FsError::kConflict,
-                     "the file does not use stripe " + std::to_string(e.stripe.v) + " (any more)");
-      }
-      it = payload.emplace(e.stripe, rec->info.shape.payload_bytes).first;
-    }
-    if (e.stripe_offset > it->second || e.length > it->second - e.stripe_offset) {
+    if (const auto it = payload.find(e.stripe); it != payload.end()) {
+      if (e.stripe_offset <= it->second && e.length <= it->second - e.stripe_offset) continue;
       return Error(FsError::kBadRequest, "an extent reaches beyond the end of its stripe");
+    }
+    auto it = mapped.find(e.stripe);
+    if (it == mapped.end()) {
+      ASSIGN_OR_RETURN(StripeRanges ranges, MappedOf(txn, rec, e.stripe, &left));
+      it = mapped.emplace(e.stripe, std::move(ranges)).first;
+    }
+    const std::string name = "stripe " + std::to_string(e.stripe.v);
+    if (it->second.empty()) return Error(FsError::kConflict, "the file does not use " + name + " (any more)");
+    // ValidateExtents has bounded both numbers.
+    if (!Covers(it->second, e.stripe_offset, e.stripe_offset + e.length)) {
+      return Error(FsError::kBadRequest, "an extent shows bytes of " + name + " that the file does not map; write the bytes again");
     }
   }
   return Ok();
@@ -157,7 +194,7 @@ Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r)
     ctx.touched->allocated = std::max(ctx.touched->allocated, allocated);
   }
   // 3.
-  RETURN_IF_ERROR(CheckStripesOf(txn, r));
+  RETURN_IF_ERROR(CheckStripesOf(txn, rec, r));
   CommitReply reply;
   reply.append_offset = r.append ? rec.attr.size : 0;
   ASSIGN_OR_RETURN(std::vector<Extent> extents, PlaceExtents(r, rec.attr.size));

@@ -292,12 +292,63 @@ TEST_P(DataTest, CommitsTooBigAreRefusedWhole) {
   EXPECT_EQ(Extents(ino).size(), 2400u);
   r.extents = {{.length = 3000, .stripe = info.id}};
   EXPECT_TRUE(Commit(r).ok());
-  r.stripes.clear();
-  r.extents = {{.file_offset = 3000, .length = 3000, .stripe = info.id, .stripe_offset = 3000}};
-  EXPECT_TRUE(Commit(r).ok());
-  r.extents = {{.file_offset = 6000, .length = 3000, .stripe = info.id, .stripe_offset = 6000}};
-  EXPECT_TRUE(Commit(r).ok());
-  EXPECT_EQ(Extents(ino).size(), 1u) << "and merged";
+  for (const uint64_t at : {3000, 6000}) {
+    info = Sealed(Allocate(ino, OneColumn()), 3000);
+    r.stripes = {info};
+    r.extents = {{.file_offset = at, .length = 3000, .stripe = info.id}};
+    EXPECT_TRUE(Commit(r).ok());
+  }
+  EXPECT_EQ(Extents(ino).size(), 3u);
+}
+
+TEST_P(DataTest, ASessionHasSoManyStripesAllocated) {
+  const InodeId ino = MakeFile("f");
+  const auto may = [&](SessionId s, size_t more) { return Do([&](Txn& t) { return MayAllocate(t, s, more); }).value(); };
+  std::vector<NewStripe> stripes(kMaxAllocateStripes, OneColumn(0));
+  StripeId last;
+  for (size_t n = 0; n < kMaxAllocatedPerSession; n += stripes.size()) {
+    ASSERT_TRUE(may(ctx_.session, stripes.size())) << n;
+    const auto infos = Do([&](Txn& t) { return OpAllocate(t, ctx_, ino, Layout(), stripes); });
+    if (infos.code() == FsError::kRetryLater) {  // the next range of ids first
+      store_.Sync();
+      n -= stripes.size();
+      continue;
+    }
+    ASSERT_TRUE(infos.ok()) << infos.error();
+    last = infos->back().id;
+  }
+  EXPECT_FALSE(may(ctx_.session, 1));
+  EXPECT_TRUE(may(SessionId(8), 1)) << "each has its own";
+  CommitRequest r;
+  r.give_back = {last};
+  ASSERT_TRUE(Commit(r).ok());
+  EXPECT_TRUE(may(ctx_.session, 1));
+  EXPECT_FALSE(may(ctx_.session, 2));
+}
+
+// What a file maps of a stripe it may show elsewhere too; the rest of the stripe is not its own.
+TEST_P(DataTest, ACommitShowsOnlyWhatTheFileMapsOfAStripe) {
+  const InodeId ino = MakeFile("f");
+  const StripeInfo info = Write(ino, 0, 1000);
+  Write(ino, 200, 100);  // [200, 300) of the first stripe is not mapped any more
+  const auto show = [&](uint64_t from, uint64_t length) {
+    CommitRequest r;
+    r.ino = ino;
+    r.extents = {{.file_offset = 5000, .length = length, .stripe = info.id, .stripe_offset = from}};
+    return Commit(r).code();
+  };
+  EXPECT_EQ(show(0, 200), FsError::kOk);
+  EXPECT_EQ(show(300, 700), FsError::kOk);
+  EXPECT_EQ(show(300, 701), FsError::kBadRequest) << "beyond the stripe's end";
+  EXPECT_EQ(show(200, 1), FsError::kBadRequest) << "overwritten";
+  EXPECT_EQ(show(100, 300), FsError::kBadRequest) << "with the overwritten part in it";
+  ASSERT_TRUE(Truncate(ino, 250).ok());
+  EXPECT_EQ(show(400, 10), FsError::kBadRequest) << "cut off";
+  EXPECT_EQ(show(50, 150), FsError::kOk);
+  CommitRequest r;
+  r.ino = ino;
+  r.extents = {{.length = 10, .stripe = StripeId(info.id.v + 1000)}};
+  EXPECT_EQ(Commit(r).code(), FsError::kConflict);
 }
 
 TEST_P(DataTest, SwapColumn) {

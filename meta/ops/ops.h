@@ -30,6 +30,7 @@ inline constexpr size_t kMaxPathsBytes = 1 * kMiB;
 inline constexpr size_t kMaxPathDepth = 4096;           // deeper ones are named by their tail
 inline constexpr size_t kMaxDirDepth = 65536;           // for rename of directories: kLoop
 inline constexpr size_t kMaxAllocateStripes = 16;
+inline constexpr size_t kMaxAllocatedPerSession = 4096;  // stripes that it has neither committed nor given back
 // One step of background work leaves the batch at most half full, so that it never blocks others long.
 inline constexpr size_t kTrimRecords = kMaxBatchRecords / 2;
 inline constexpr size_t kTrimBytes = kMaxBatchBytes / 2;
@@ -102,14 +103,16 @@ struct NewStripe {
   bool narrow = false;
   bool crowded = false;
 };
+// Whether the session may have `more` stripes allocated, besides those that it has.
+Result<bool> MayAllocate(Txn& txn, SessionId session, size_t more);
 // Gives ids and records the stripes as allocated to ctx.session; uncommitted ones are collected when the session ends
 // (OpCollectSession). At most kMaxAllocateStripes.
 Result<std::vector<StripeInfo>> OpAllocate(Txn& txn, const OpCtx& ctx, InodeId ino, const Layout& layout,
                                            const std::vector<NewStripe>& stripes);
 // Punches, then swaps in the extents, then grows. Stripes must be allocated to ctx.session and sealed: shape and columns as
-// allocated, lengths by the shape. Extents may also use stripes that this file uses already (a commit split in two). kTooBig:
-// split it, in write order. kConflict: a stripe is not (any more) in the state that the caller believes; write the bytes again.
-// kRetryLater: trim first (touched.trim).
+// allocated, lengths by the shape. Extents may also show, elsewhere in the file, parts of other stripes that the file maps now;
+// kBadRequest for other parts, which may be another file's bytes. kTooBig: split it, in write order. kConflict: a stripe is not
+// (any more) in the state that the caller believes; write the bytes again. kRetryLater: trim first (touched.trim).
 Result<CommitReply> OpCommit(Txn& txn, const OpCtx& ctx, const CommitRequest& r);
 // kInval: the ranges overlap. kNotSupported: the files have different layouts. kTooBig: the target cannot
 // take the source's inline bytes. Copy the bytes in both cases. kFBig. kRetryLater: as for OpCommit.

@@ -18,10 +18,12 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       core_({options_.group_sync_ns, options_.token_ttl_ns}, std::move(kv), rng, std::move(keys)),
       cleaner_(&core_, &host_),
       cluster_(&core_, &host_, options_.cluster),
+      exports_(&core_),
       coherence_(&core_, &cleaner_, CoherenceOf(options_), [this](SessionId s) { files_.NoteEnded(s); }),
       files_(&core_, &cleaner_, &coherence_, &cluster_, &host_),
       nodes_(&core_, &coherence_.sessions(), &cluster_, &rooms_),
       admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_) {
+  coherence_.UseExports(&exports_, [](const Peer&) { return false; });
   core_.OnFail([this] { coherence_.sessions().PulsePolls(); });
 }
 
@@ -88,7 +90,9 @@ Task<Result<void>> MetaServer::Stop() {
 Result<void> MetaServer::LoadAll() {
   Txn txn(core_.store());
   RETURN_IF_ERROR(cluster_.Load(txn));
+  core_.tokens().Bind(&cluster_.state(), core_.store().super()->incarnation);
   RETURN_IF_ERROR(core_.NextTerm(txn));
+  RETURN_IF_ERROR(exports_.Load(txn));
   RETURN_IF_ERROR(coherence_.Load(txn));
   archives_ = std::make_unique<ArchiveKeeper>(
       ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_});

@@ -29,6 +29,7 @@
 #include "meta/coherence/coherence.h"
 #include "meta/core/cleaner.h"
 #include "meta/core/meta_core.h"
+#include "meta/exports/export_room.h"
 #include "meta/files/files.h"
 #include "meta/service/meta_server_options.h"
 #include "meta/store/room.h"
@@ -162,6 +163,7 @@ class MetaServer final : public MetaService, public AdminService {
   MetaCore core_;
   Cleaner cleaner_;
   ClusterKeeper cluster_;
+  ExportRoom exports_;
 
   Coherence coherence_;
   LoadedRooms rooms_;  // those that LoadAll makes

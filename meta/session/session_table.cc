@@ -6,6 +6,34 @@
 #include "common/codec.h"
 
 namespace stria {
+namespace {
+
+constexpr uint8_t kRecordVersion = 2;  // 1: without owner and grant
+
+void EncodeGrant(const SessionRecord& r, ByteWriter* w) {
+  w->Str(r.owner.name);
+  w->Raw({reinterpret_cast<const char*>(r.owner.key.data()), r.owner.key.size()});
+  w->Str(r.grant.by ? FormatExport(*r.grant.by) : "");
+  w->Str(r.grant.path);
+  w->Str(r.grant.address);
+  w->U64(r.grant.root.v);
+}
+
+void DecodeGrant(ByteReader* r, SessionRecord* s) {
+  s->owner.name = std::string(r->Str());
+  const std::string_view key = r->Raw(s->owner.key.size());
+  std::copy(key.begin(), key.end(), s->owner.key.begin());
+  if (const std::string_view line = r->Str(); !line.empty()) {
+    Result<Export> by = ParseExport(line);
+    if (by.ok()) s->grant.by = std::move(*by);
+    else r->Fail();
+  }
+  s->grant.path = std::string(r->Str());
+  s->grant.address = std::string(r->Str());
+  s->grant.root = InodeId(r->U64());
+}
+
+}  // namespace
 
 std::string EncodeSessionRecord(const SessionRecord& r) {
   ByteWriter w;
@@ -19,13 +47,14 @@ std::string EncodeSessionRecord(const SessionRecord& r) {
   w.Bool(r.fenced);
   w.Bool(r.lapsed);
   w.Bool(r.comes_back);
-  return SealRecord(1, w.str());
+  EncodeGrant(r, &w);
+  return SealRecord(kRecordVersion, w.str());
 }
 
 Result<SessionRecord> DecodeSessionRecord(std::string_view bytes) {
   uint8_t version = 0;
   std::string_view body;
-  if (!OpenRecord(bytes, 1, &version, &body)) return Error(FsError::kCorrupt, "a session record does not decode");
+  if (!OpenRecord(bytes, kRecordVersion, &version, &body)) return Error(FsError::kCorrupt, "a session record does not decode");
   ByteReader r(body);
   SessionRecord s;
   s.id = SessionId(r.U64());
@@ -40,6 +69,7 @@ Result<SessionRecord> DecodeSessionRecord(std::string_view bytes) {
     s.lapsed = r.Bool();
     s.comes_back = r.Bool();
   }
+  if (version >= 2) DecodeGrant(&r, &s);
   if (!r.ok() || !s.id) return Error(FsError::kCorrupt, "a session record does not decode");
   return s;
 }
@@ -202,14 +232,6 @@ std::vector<SessionId> SessionTable::Expired(int64_t now_ns) const {
   return out;
 }
 
-int64_t SessionTable::NextExpiryNs() const {
-  int64_t next = INT64_MAX;
-  for (const auto& [id, s] : sessions_) {
-    if (!s.record.lapsed) next = std::min(next, s.expires_ns);
-  }
-  return next;
-}
-
 int64_t SessionTable::LeaseLeftNs(SessionId id, int64_t now_ns) const {
   const Session* s = Live(id);
   return s == nullptr ? 0 : std::max<int64_t>(0, s->expires_ns - now_ns);
@@ -220,9 +242,9 @@ const SessionRecord* SessionTable::Find(SessionId id) const {
   return it == sessions_.end() ? nullptr : &it->second.record;
 }
 
-std::optional<SessionId> SessionTable::FindByClient(const Uuid& client_uuid) const {
+std::optional<SessionId> SessionTable::FindByClient(const Uuid& client_uuid, const SessionOwner& owner) const {
   for (const auto& [id, s] : sessions_) {
-    if (s.record.client_uuid == client_uuid) return id;
+    if (s.record.client_uuid == client_uuid && s.record.owner == owner) return id;
   }
   return std::nullopt;
 }

@@ -40,6 +40,7 @@
 #include "meta/session/event_queue.h"
 #include "meta/session/once_ops.h"
 #include "meta/session/replays.h"
+#include "meta/session/session_owner.h"
 
 namespace stria {
 
@@ -70,6 +71,8 @@ struct SessionRecord {
   bool fenced = false;  // over; its leftovers are being collected
   bool lapsed = false;
   bool comes_back = false;  // its client knows how
+  SessionOwner owner;
+  SessionGrant grant;
   bool operator==(const SessionRecord&) const = default;
 };
 std::string EncodeSessionRecord(const SessionRecord& r);
@@ -118,13 +121,14 @@ class SessionTable {
   // True while sessions from before the restart may still hold what they held then.
   bool reclaiming() const;
   std::vector<SessionId> Expired(int64_t now_ns) const;
-  // INT64_MAX without sessions.
-  int64_t NextExpiryNs() const;
   int64_t LeaseLeftNs(SessionId id, int64_t now_ns) const;
   int64_t lease_ns() const { return options_.lease_ns; }
   int64_t remember_ns() const { return options_.remember_ns; }
-  const SessionRecord* Find(SessionId id) const;                              // lapsed ones too
-  std::optional<SessionId> FindByClient(const Uuid& client_uuid) const;  // lapsed ones too
+  const SessionRecord* Find(SessionId id) const;  // lapsed ones too
+  // It holds by another line of the exports from now on. REQUIRES: there is such a session; it may have lapsed.
+  void Rebind(SessionId id, SessionGrant grant) { At(id).record.grant = std::move(grant); }
+  // Lapsed ones too. Of this owner only: who knows a client's number ends no session of another.
+  std::optional<SessionId> FindByClient(const Uuid& client_uuid, const SessionOwner& owner) const;
   uint64_t OpenNonce(SessionId id) const;
   std::vector<SessionId> All() const;
   // The least that any session has seen (max value without sessions): garbage of commits up to it has

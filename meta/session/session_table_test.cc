@@ -26,6 +26,16 @@ TEST(SessionTable, RecordRoundTripsAndRefusesCuts) {
   EXPECT_EQ(*DecodeSessionRecord(bytes), r);
   r.lapsed = r.comes_back = true;
   EXPECT_EQ(*DecodeSessionRecord(EncodeSessionRecord(r)), r);
+  r.owner.name = "pc7";
+  r.owner.key[31] = 9;
+  r.grant.by = ParseExport("path=/a clients=pc*,10.3.0.0/16 access=ro squash=all uids=5-7").value();
+  r.grant.path = "/a/b";
+  r.grant.address = "10.3.0.7:1234";
+  r.grant.root = InodeId(77);
+  const std::string proved = EncodeSessionRecord(r);
+  ASSERT_TRUE(DecodeSessionRecord(proved).ok());
+  EXPECT_EQ(*DecodeSessionRecord(proved), r);
+  for (size_t n = 0; n < proved.size(); ++n) EXPECT_FALSE(DecodeSessionRecord(proved.substr(0, n)).ok()) << n;
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_FALSE(DecodeSessionRecord(bytes.substr(0, n)).ok()) << n;
 }
 
@@ -33,7 +43,7 @@ TEST(SessionTable, LeaseRunsOutUnlessRenewed) {
   SessionTable t;
   t.Open(Record(1), 0, CommitSeq(3), 0);
   t.Open(Record(2), 0, CommitSeq(5), 10);
-  EXPECT_EQ(t.NextExpiryNs(), kDefaultLeaseNs);
+  EXPECT_EQ(t.LeaseLeftNs(kS1, 0), kDefaultLeaseNs);
   EXPECT_EQ(t.MinSeen(), CommitSeq(3));
   t.Renew(kS1, CommitSeq(8), 5 * kSecond);
   EXPECT_EQ(t.MinSeen(), CommitSeq(5));
@@ -46,12 +56,41 @@ TEST(SessionTable, LeaseRunsOutUnlessRenewed) {
   EXPECT_EQ(t.MinSeen(), CommitSeq(8));
 }
 
-TEST(SessionTable, RecordsOfBeforeHadNotLapsed) {
+// Version 1, the first of which ended before what is said of lapsing.
+TEST(SessionTable, RecordsOfBeforeHadNoOwner) {
   SessionRecord r = Record(5);
-  std::string bytes = EncodeSessionRecord(r);
-  bytes = SealRecord(1, bytes.substr(5, bytes.size() - 5 - 2));  // version and length, and what is new
-  ASSERT_TRUE(DecodeSessionRecord(bytes).ok());
-  EXPECT_EQ(*DecodeSessionRecord(bytes), r);
+  ByteWriter w;
+  for (const uint64_t n : {r.id.v, r.epoch.v, r.client_uuid.hi, r.client_uuid.lo}) w.U64(n);
+  w.Str(r.client);
+  w.Str(r.node_name);
+  w.U64(r.acked_below.v);
+  w.Bool(r.fenced);
+  ASSERT_TRUE(DecodeSessionRecord(SealRecord(1, w.str())).ok());
+  EXPECT_EQ(*DecodeSessionRecord(SealRecord(1, w.str())), r);
+  w.Bool(true);
+  w.Bool(true);
+  r.lapsed = r.comes_back = true;
+  ASSERT_TRUE(DecodeSessionRecord(SealRecord(1, w.str())).ok());
+  EXPECT_EQ(*DecodeSessionRecord(SealRecord(1, w.str())), r);
+  EXPECT_TRUE(r.owner.name.empty());
+  EXPECT_FALSE(DecodeSessionRecord(SealRecord(2, w.str())).ok()) << "a newer one says whose it is";
+}
+
+TEST(SessionTable, AClientsNumberFindsSessionsOfTheOwnerOnly) {
+  SessionTable t;
+  SessionRecord r = Record(1);
+  r.owner.name = "pc7";
+  t.Open(r, 0, CommitSeq(), 0);
+  EXPECT_EQ(t.FindByClient(r.client_uuid, r.owner), kS1);
+  EXPECT_EQ(t.FindByClient(r.client_uuid, SessionOwner()), std::nullopt);
+  SessionOwner other = r.owner;
+  other.key[0] = 1;
+  EXPECT_EQ(t.FindByClient(r.client_uuid, other), std::nullopt);
+  SessionGrant ro;
+  ro.by = Export();
+  ro.by->read_only = true;
+  t.Rebind(kS1, ro);
+  EXPECT_TRUE(t.Find(kS1)->grant.read_only());
 }
 
 TEST(SessionTable, WhoHasLapsedHoldsUpNobody) {

@@ -270,12 +270,12 @@ Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, Nod
     RebuildWork w;
     w.task = part.record->tasks[part.column - first];
     w.stripe.info = fold;
-    env_.tokens->SignGrant(&w.stripe, kTokenRead);
+    env_.tokens->SignGrant(&w.stripe, kTokenRead, work->holder);
     for (uint16_t c = static_cast<uint16_t>(first); c < fold.columns.size(); ++c) w.lost.push_back(c);
     w.column = part.column;
     w.new_shard = fold.columns[part.column].shard;
     w.new_target = fold.columns[part.column].target;
-    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite);
+    w.write_token = env_.tokens->Sign(w.new_shard, w.new_target, kTokenWrite, work->holder);
     work->rebuilds.push_back(std::move(w));
   }
   return Ok();

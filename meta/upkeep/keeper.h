@@ -60,6 +60,7 @@ struct KeeperEnv {
 
 // For the node of a heartbeat.
 struct NodeWork {
+  uint64_t holder = 0;  // the node's, for its tokens (HolderOf)
   std::vector<RebuildWork> rebuilds;
   std::vector<WidenWork> widens;
   size_t size() const { return rebuilds.size() + widens.size(); }

@@ -57,7 +57,7 @@ class KeeperTest : public testing::Test {
     key.id = 1;
     key.secret.fill(0x5a);
     signer = std::make_unique<TokenSigner>(key);
-    tokens = std::make_unique<TokenMint>(signer.get(), 3600 * kSecond);
+    tokens = std::make_unique<TokenMint>(signer.get(), key, 3600 * kSecond);
     tokens->Begin(&ex);
     ctx.session = SessionId(7);
     ctx.now_ns = 5000;

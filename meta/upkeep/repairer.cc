@@ -223,13 +223,13 @@ Result<void> Repairer::CheckTasks() {
 
 Result<void> Repairer::WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) {
   for (const RepairTaskRecord& t : queue_.HandOut(here, slots)) {
-    ASSIGN_OR_RETURN(std::optional<RebuildWork> rebuild, WorkOf(t));
+    ASSIGN_OR_RETURN(std::optional<RebuildWork> rebuild, WorkOf(t, work->holder));
     if (rebuild) work->rebuilds.push_back(*std::move(rebuild));
   }
   return Ok();
 }
 
-Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t) const {
+Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t, uint64_t holder) const {
   Txn txn(*env_.store);
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, t.stripe));
   const std::optional<StripeHealth> health = record ? HealthOf(*record) : std::nullopt;
@@ -237,7 +237,7 @@ Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t) c
   RebuildWork w;
   w.task = t.task;
   w.stripe.info = record->info;
-  env_.tokens->SignGrant(&w.stripe, kTokenRead);
+  env_.tokens->SignGrant(&w.stripe, kTokenRead, holder);
   for (size_t i = 0; i < health->columns.size(); ++i) {
     const ColumnState s = health->columns[i];
     if (s == ColumnState::kMissing || s == ColumnState::kSuspect) w.lost.push_back(static_cast<uint16_t>(i));
@@ -247,7 +247,7 @@ Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t) c
   w.copy = t.copy && own != ColumnState::kMissing && own != ColumnState::kSuspect;
   w.new_shard = t.new_shard;
   w.new_target = t.new_target;
-  w.write_token = env_.tokens->Sign(t.new_shard, t.new_target, kTokenWrite);
+  w.write_token = env_.tokens->Sign(t.new_shard, t.new_target, kTokenWrite, holder);
   return std::optional<RebuildWork>(std::move(w));
 }
 

@@ -109,7 +109,7 @@ class Repairer final : public Keeper, public BadShards {
   Result<void> CheckTasks();
   Result<void> Plan();
   Result<void> End(const RepairTaskRecord& t);  // its shard is not going to be used
-  Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t) const;
+  Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t, uint64_t holder) const;
   Result<void> TakeFailed(const RepairTaskRecord& t, const RebuildResult& result);
   Result<void> SwapIn(const RepairTaskRecord& t, const RebuildResult& result);
 

@@ -66,8 +66,9 @@ Task<Result<void>> Upkeep::Round() {
 }
 
 // A node that is given anything by one keeper takes on nothing new from those after it.
-Result<NodeWork> Upkeep::WorkFor(const std::set<TargetId>& here, uint32_t slots) {
+Result<NodeWork> Upkeep::WorkFor(const std::set<TargetId>& here, uint32_t slots, uint64_t holder) {
   NodeWork work;
+  work.holder = holder;
   for (Keeper* k : keepers_) {
     RETURN_IF_ERROR(k->WorkFor(here, slots, &work));
     if (work.size() > 0) slots = 0;

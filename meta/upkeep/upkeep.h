@@ -41,7 +41,7 @@ class Upkeep {
   void Wake() { work_.Set(); }
 
   // ---- Nodes ----
-  Result<NodeWork> WorkFor(const std::set<TargetId>& here, uint32_t slots);
+  Result<NodeWork> WorkFor(const std::set<TargetId>& here, uint32_t slots, uint64_t holder = 0);
   void ForgetHandedOut(const std::set<TargetId>& here);
   // In the transaction of a registration, which its caller commits: disks that came to another node or channel.
   void NoteMoved(Txn& txn, const std::set<TargetId>& targets) { misfits_.NoteMoved(txn, targets); }

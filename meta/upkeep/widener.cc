@@ -207,8 +207,8 @@ Result<void> Widener::WorkFor(const std::set<TargetId>& here, uint32_t slots, No
     out.task = w->task;
     out.from.info = std::move(record->info);
     out.to.info = w->to;
-    env_.tokens->SignGrant(&out.from, kTokenRead);
-    env_.tokens->SignGrant(&out.to, kTokenWrite);
+    env_.tokens->SignGrant(&out.from, kTokenRead, work->holder);
+    env_.tokens->SignGrant(&out.to, kTokenWrite, work->holder);
     work->widens.push_back(std::move(out));
   }
   return Ok();

@@ -31,10 +31,20 @@ std::vector<std::string> Samples() {
     out.push_back(std::string{1, static_cast<char>(piece), 0});
     out.push_back(std::string{2, static_cast<char>(piece), 0} + std::string{0, 0x20, 0, 1});
   }
+  // Sizes: the second and the fourth are more than 80 kB, which is refused while they come.
+  const auto sized = [](int method, int fields, int payload) {
+    return Number(1, 1) + Number(static_cast<uint64_t>(method), 1) + Number(static_cast<uint64_t>(fields), 2) + Number(static_cast<uint64_t>(payload), 2);
+  };
+  const std::string sizes = sized(20, 100, 5000) + sized(9, 50'000, 40'000) + sized(0, 0, 60'000) + sized(200, 59'999, 60'000) + sized(1, 1, 1);
+  for (const char mode : {3, 4, 5}) {
+    for (const char piece : {0, 1, 101}) {
+      for (const int admits : {0, 120, 160, 10}) out.push_back(std::string{mode, piece, static_cast<char>(admits)} + sizes);
+    }
+  }
   return out;
 }
 
-TEST(FramingFuzz, BoundedRun) { FuzzBounded(20'261'127, 10'000, 2, Samples()); }
+TEST(FramingFuzz, BoundedRun) { FuzzBounded(20'261'127, 8'000, 2, Samples()); }
 
 }  // namespace
 }  // namespace stria

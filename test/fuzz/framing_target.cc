@@ -1,9 +1,10 @@
 // Input: how the connection is protected, how its bytes come cut, what it admits, then what comes over it.
 //
 //  - without protection: the bytes themselves. A second reader, written from the format that bulk_connection.h gives, says which
-//    frames there are: the connection gives these and no others, however they are cut, and drops the bytes of those not admitted.
+//    frames there are: the connection gives these and no others, however they are cut, and drops those that are not admitted.
 //  - in the modes auth and integrity: changes to what a connection has sent. Frames come out as they were sent, in order, up to the
 //    first that a change touched; under `auth` only the payload may be another.
+//  - with or without: sizes of frames, also of such as are refused while they come. The others are as they were sent.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ namespace {
 constexpr size_t kHeadBytes = 24;
 constexpr uint64_t kMostFrameBytes = kMaxMessageBytes + kMiB;
 constexpr size_t kMaxInput = 64 * kKiB;
+constexpr uint64_t kMostSent = 2 * kMiB;  // of frames whose sizes are given
 
 struct Frame {
   uint8_t kind = 0;
@@ -101,6 +103,23 @@ int SilentFd() {
   return fd;
 }
 
+// Takes `most` bytes for each message, and sees that no byte is taken that was not asked for.
+class Budget final : public BulkAdmission {
+ public:
+  Budget(uint64_t most, uint64_t taken) : most_(most), taken_(taken) {}
+  bool Grow(uint64_t bytes) override {
+    Must(bytes > 0);
+    if (bytes > most_ - taken_) return false;
+    taken_ += bytes;
+    return true;
+  }
+  uint64_t taken() const { return taken_; }
+
+ private:
+  const uint64_t most_;
+  uint64_t taken_;
+};
+
 Heard Hear(const std::string& bytes, size_t piece, uint64_t admits, std::optional<WireMode> mode) {
   static BulkLoop loop("fuzz");
   std::promise<Heard> promise;
@@ -108,9 +127,10 @@ Heard Hear(const std::string& bytes, size_t piece, uint64_t admits, std::optiona
     Heard heard;
     bool closed = false;
     BulkCallbacks callbacks;
-    callbacks.admit = [&](uint64_t n) { return n <= admits ? std::make_shared<int>(1) : std::shared_ptr<void>(); };
+    callbacks.admit = [&](uint64_t n) { return n <= admits ? std::make_shared<Budget>(admits, n) : nullptr; };
     callbacks.on_frame = [&](BulkFrame f) {
       Must(!closed && f.refused == (f.admission == nullptr));
+      if (f.admission) Must(static_cast<const Budget&>(*f.admission).taken() == f.message.size());
       Frame& to = heard.frames.emplace_back();
       to.kind = static_cast<uint8_t>(f.kind), to.id = f.id, to.method = f.method, to.refused = f.refused;
       to.fields = f.message.header.view(), to.payload = f.message.payload.Flatten().view();
@@ -159,22 +179,18 @@ std::vector<Frame> FramesIn(const std::string& s, uint64_t admits, bool* broken)
     Frame& f = out.emplace_back();
     f.kind = kind, f.id = Number<uint64_t>(s, begin - kHeadBytes + 8);
     f.refused = fields + payload > admits;
+    if (f.refused) continue;
     f.method = s.substr(begin, method);
     f.fields = s.substr(begin + method, fields);
-    if (!f.refused) f.payload = s.substr(begin + method + fields, payload);
+    f.payload = s.substr(begin + method + fields, payload);
   }
   return out;
 }
 
 void Plain(const std::string& s, size_t piece, uint64_t admits) {
   bool broken = false;
-  std::vector<Frame> want = FramesIn(s, admits, &broken);
-  Heard got = Hear(s, piece, admits, std::nullopt);
-  for (std::vector<Frame>* all : {&want, &got.frames}) {
-    for (Frame& f : *all) {
-      if (f.refused) f.fields.clear();  // they may be dropped as well
-    }
-  }
+  const std::vector<Frame> want = FramesIn(s, admits, &broken);
+  const Heard got = Hear(s, piece, admits, std::nullopt);
   Must(got.frames == want);
   Must(broken == (got.why.find("it was closed") == std::string::npos));
   fuzz_taken += got.frames.size();
@@ -190,23 +206,23 @@ std::vector<Frame> SentFrames() {
           {2, 11, "", "both", std::string(9000, 'q'), false}};
 }
 
-std::string SentAs(WireMode mode) {
+std::string SentAs(std::optional<WireMode> mode, const std::vector<Frame>& frames) {
   static BulkLoop loop("fuzz-send");
   std::string sent;
   const auto connection = std::make_shared<BulkConnection>(
       &loop, SilentFd(), "the fuzzer", ProtectionOf(mode, std::make_unique<StringChannel>("", 1, &sent)), BulkCallbacks());
-  for (const Frame& f : SentFrames()) {
+  for (const Frame& f : frames) {
     BulkFrame out;
     out.kind = static_cast<BulkKind>(f.kind), out.id = f.id, out.method = f.method;
     out.message.header = Buffer::FromString(f.fields);
     out.message.payload = BufferChain(Buffer::FromString(f.payload));
-    connection->Send(std::move(out));  // small, and nothing is before it: sent here and now
+    connection->Send(std::move(out));  // not large, and nothing is before it: sent here and now
   }
   return sent;
 }
 
 void Tagged(WireMode mode, std::string edits, size_t piece) {
-  static const std::string as_auth = SentAs(WireMode::kAuth), as_integrity = SentAs(WireMode::kIntegrity);
+  static const std::string as_auth = SentAs(WireMode::kAuth, SentFrames()), as_integrity = SentAs(WireMode::kIntegrity, SentFrames());
   const std::vector<Frame> sent = SentFrames();
   const std::string before = mode == WireMode::kAuth ? as_auth : as_integrity;
   std::string bytes = before;
@@ -244,6 +260,29 @@ void Tagged(WireMode mode, std::string edits, size_t piece) {
   fuzz_taken += got.frames.size();
 }
 
+// Frames of given sizes: of each method, fields and payload, in six bytes.
+void Sized(std::optional<WireMode> mode, const std::string& s, size_t piece, uint64_t admits) {
+  constexpr size_t kMostPart = 60'000;  // so that a frame is sent here and now
+  std::vector<Frame> frames;
+  uint64_t all = 0;
+  for (size_t at = 0; at + 6 <= s.size() && all < kMostSent; at += 6) {
+    Frame& f = frames.emplace_back();
+    f.kind = 1 + static_cast<uint8_t>(s[at]) % 2, f.id = at;
+    f.method = std::string(static_cast<uint8_t>(s[at + 1]), 'm');
+    f.fields = std::string(std::min<size_t>(Number<uint16_t>(s, at + 2), kMostPart), s[at]);
+    f.payload = std::string(std::min<size_t>(Number<uint16_t>(s, at + 4), kMostPart), s[at + 1]);
+    all += f.fields.size() + f.payload.size();
+  }
+  const Heard got = Hear(SentAs(mode, frames), piece, admits, mode);
+  for (Frame& f : frames) {
+    f.refused = f.fields.size() + f.payload.size() > admits;
+    if (f.refused) f.method = f.fields = f.payload = "";
+  }
+  Must(got.frames == frames);
+  Must(got.why.find("it was closed") != std::string::npos);
+  fuzz_taken += got.frames.size();
+}
+
 }  // namespace
 }  // namespace stria
 
@@ -252,10 +291,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 3 || size > kMaxInput) return 0;
   const std::string rest(reinterpret_cast<const char*>(data) + 3, size - 3);
   const size_t piece = data[1] == 0 ? kMaxInput : data[1];
-  switch (data[0] % 3) {
+  const size_t large_piece = data[1] == 0 ? kMaxInput : size_t{data[1]} * 211;
+  const uint64_t large_admits = data[2] == 0 ? UINT64_MAX : uint64_t{data[2]} * 500;
+  switch (data[0] % 6) {
     case 0: Plain(rest, piece, data[2] == 0 ? UINT64_MAX : uint64_t{data[2]} * 16); break;
     case 1: Tagged(WireMode::kAuth, rest, piece); break;
-    default: Tagged(WireMode::kIntegrity, rest, piece);
+    case 2: Tagged(WireMode::kIntegrity, rest, piece); break;
+    case 3: Sized(std::nullopt, rest, large_piece, large_admits); break;
+    case 4: Sized(WireMode::kAuth, rest, large_piece, large_admits); break;
+    default: Sized(WireMode::kIntegrity, rest, large_piece, large_admits);
   }
   return 0;
 }

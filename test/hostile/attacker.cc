@@ -160,14 +160,18 @@ void Attacker::AddPlausible() {
   like(data + "Read", [this] {
     ReadRequest r;
     AimHeader(&r.header);
-    for (uint64_t i = rng_.Between(1, 4); i > 0; --i) r.items.push_back({One(shards_), One(targets_), SomeToken(), 0, kChecksumBlockBytes});
+    for (uint64_t i = rng_.Between(1, 4); i > 0; --i) {
+      const Granted g = SomeGrant();
+      r.items.push_back({g.shard, g.target, g.token, 0, kChecksumBlockBytes});
+    }
     return Text(Encode(r));
   });
   like(data + "Write", [this] {
     WriteRequest r;
     AimHeader(&r.header);
     ShardWrite w;
-    w.shard = One(shards_), w.target = One(targets_), w.token = SomeToken();
+    const Granted g = SomeGrant();
+    w.shard = g.shard, w.target = g.target, w.token = g.token;
     const std::string bytes(4096, 'h');
     w.length = bytes.size(), w.crcs = TableOf(w.shard, bytes), w.seal = rng_.OneIn(2);
     r.items = {w};
@@ -181,6 +185,7 @@ void Attacker::AddPlausible() {
 Shot Attacker::Next() {
   Shot shot;
   shot.weapon = rng_.Below(weapons_.size());
+  shot.node = rng_.Below(16);
   shot.bytes = weapons_[shot.weapon].make();
   if (shot.bytes.size() <= kMaxKeptMessage) {
     recent_.push_back(shot.bytes);
@@ -287,6 +292,19 @@ std::string Attacker::SomeToken() {
   return token;
 }
 
+Attacker::Granted Attacker::SomeGrant() {
+  if (granted_.empty()) return {One(shards_), One(targets_), SomeToken()};
+  Granted out = One(granted_);
+  switch (rng_.Below(8)) {
+    case 0: out.shard = One(shards_); break;
+    case 1: out.target = One(targets_); break;
+    case 2:
+    case 3: out = {One(shards_), One(targets_), SomeToken()}; break;
+    default: break;
+  }
+  return out;
+}
+
 void Attacker::Aim::operator()(Uuid& v) {
   if (!Changes()) return;
   Random& rng = a->rng_;
@@ -347,6 +365,13 @@ void Attacker::Learn::operator()(std::string& v) {
   if (v.size() == kTokenBytes || v.size() == kBoundTokenBytes) Keep(a->rng_, 0, v, &a->tokens_);
 }
 
+void Attacker::Learn::Whole(StripeGrant& v) {
+  for (size_t i = 0; i < v.info.columns.size() && i < v.tokens.size(); ++i) {
+    const Column& c = v.info.columns[i];
+    if (c.shard) Keep(a->rng_, 0, Granted{c.shard, c.target, v.tokens[i]}, &a->granted_);
+  }
+}
+
 // ---- Marks --------------------------------------------------------------------------------------------
 
 void Attacker::Clean(std::string* text) {
@@ -375,10 +400,6 @@ void Attacker::Scrub(CommitRequest& r) {
 void Attacker::Scrub(XattrRequest& r) {
   if (std::find(roots_.begin(), roots_.end(), r.ino) == roots_.end()) Clean(&r.name);
   Clean(&r.value);
-}
-void Attacker::Scrub(OpenSessionRequest& r) {
-  Clean(&r.client);
-  Clean(&r.node_name);
 }
 
 }  // namespace stria

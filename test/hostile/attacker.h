@@ -33,12 +33,14 @@ void WalkMessage(T& v, F& f) {
                        std::is_same_v<T, OpHeader> || std::is_same_v<T, DataHeader> || std::is_same_v<T, Uuid>) {
     f(v);
   } else if constexpr (!std::is_same_v<T, BufferChain> && !kIsPeer<T>) {
+    if constexpr (requires { f.Whole(v); }) f.Whole(v);
     std::apply([&](auto&... members) { (WalkMessage(members, f), ...); }, Tie(v));
   }
 }
 
 struct Shot {
   size_t weapon = 0;
+  size_t node = 0;  // that it is for, if it is for a data server
   std::string bytes;
   bool mutated = false;
 };
@@ -114,6 +116,13 @@ class Attacker {
     void operator()(T&) {}
     template <class T>
     void List(std::vector<T>&) {}
+    void Whole(StripeGrant& v);
+  };
+  struct Granted {
+    ShardId shard;
+    TargetId target;
+    std::string token;
+    bool operator==(const Granted&) const = default;
   };
 
   template <class Req, class Rep>
@@ -128,19 +137,30 @@ class Attacker {
     return of[rng_.Below(of.size())];
   }
   std::string SomeToken();
+  Granted SomeGrant();  // as it was given, or with a part of another one
   void Remember(const OpenSessionReply& reply);
 
   // Names and bytes that say who they are of go into root's directories only: what the hostile one makes itself it may read.
   static void Clean(std::string* text);
   bool IsRoots(InodeId ino) const;
+  struct Cleaner {
+    void operator()(std::string& v) { Clean(&v); }
+    template <class T>
+    void operator()(T&) {}
+    template <class T>
+    void List(std::vector<T>&) {}
+  };
   template <class Req>
-  void Scrub(Req&) {}
+  void Scrub(Req& r) {
+    Cleaner cleaner;
+    WalkMessage(r, cleaner);
+  }
+  void Scrub(NameRequest&) {}  // stores nothing
   void Scrub(MakeNodeRequest& r);
   void Scrub(LinkRequest& r);
   void Scrub(RenameRequest& r);
   void Scrub(CommitRequest& r);
   void Scrub(XattrRequest& r);
-  void Scrub(OpenSessionRequest& r);
 
   HostileWorld* const world_;
   Random rng_;
@@ -160,6 +180,7 @@ class Attacker {
   std::vector<ShardId> shards_;
   std::vector<TargetId> targets_;
   std::vector<std::string> proofs_, tokens_, stolen_, names_;
+  std::vector<Granted> granted_;
   size_t roots_stripes_ = 0, roots_shards_ = 0, first_own_ = 0;
 };
 

@@ -137,7 +137,7 @@ class Campaign {
     {
       TaskScope scope;
       for (size_t i = 0; i < wave_.size(); ++i) {
-        const auto& to = attacker_.IsForData(wave_[i]) ? world_.to_data() : world_.to_meta();
+        const auto& to = attacker_.IsForData(wave_[i]) ? world_.to_data(wave_[i].node) : world_.to_meta();
         scope.Spawn(Fire(to, attacker_.MethodOf(wave_[i]), wave_[i].bytes, &answers[i], &left));
       }
       (void)world_.ex().RunUntil([&] { return left == 0; }, world_.ex().NowNs() + 2 * kPatienceNs);

@@ -53,27 +53,42 @@ constexpr uint64_t kNodes = 5;
 }  // namespace
 
 HostileWorld::HostileWorld(uint64_t seed)
-    : verifier_({TestKey()}), store_(seed), data_(&verifier_), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
-      data_dispatcher_(&data_, Proved()) {
+    : verifier_({TestKey()}), store_(seed), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
+      network_(std::make_unique<SimNetwork>(&ex(), seed)) {
   incarnation_ = meta().cluster().Map().incarnation;
-  for (uint64_t n = 1; n <= kNodes; ++n) {
-    nodes_.push_back(std::make_unique<const BoundTokenVerifier>(NodeKeysAround(TestKey(), NodeUuid(n), NowS()), incarnation_));
-  }
-  store_.Start(ex());
-  data_.SetCluster(strangers_.h().cluster, incarnation_);
-  data_.SetTokenTime(ex().WallNs());
-  for (const TargetInfo& t : meta().cluster().Map().targets) data_.SetTarget(t.id, store_.store.get());
-  StoreBytesOfRoot();
-
+  network_->SetPeer(kHostileHost, Client(kHostileHost, kKeyOfHostile));
   meta_router_.Add(kMetaServiceName, &meta_dispatcher_);
   meta_router_.Add(kAdminServiceName, &admin_dispatcher_);
-  data_router_.Add(kDataServiceName, &data_dispatcher_);
-  network_ = std::make_unique<SimNetwork>(&ex(), seed);
   network_->Serve(kMetaAddress, &meta_router_);
-  network_->Serve(kDataAddress, &data_router_);
-  network_->SetPeer(kHostileHost, Client(kHostileHost, kKeyOfHostile));
   to_meta_ = network_->MakeTransport(kHostileHost, kMetaAddress);
-  to_data_ = network_->MakeTransport(kHostileHost, kDataAddress);
+  store_.Start(ex());
+  for (uint64_t n = 1; n <= kNodes; ++n) StartNode(n);
+  StoreBytesOfRoot();
+}
+
+void HostileWorld::StartNode(uint64_t n) {
+  const std::vector<ClusterKey> keys = NodeKeysAround(TestKey(), NodeUuid(n), NowS());
+  nodes_.push_back(std::make_unique<const BoundTokenVerifier>(keys, incarnation_));
+  std::vector<NodeTokenKey> told;
+  for (const ClusterKey& k : keys) told.push_back({k.id, std::string(k.secret.begin(), k.secret.end())});
+  Node& node = *data_.emplace_back(std::make_unique<Node>(Proved()));
+  node.gate.TakeKeys(told, incarnation_);
+  node.server.SetCluster(strangers_.h().cluster, incarnation_);
+  node.server.SetTokenTime(ex().WallNs());
+  const ClusterMap map = meta().cluster().Map();
+  for (const TargetInfo& t : map.targets) {
+    if (map.FindNode(t.node)->uuid == NodeUuid(n)) node.server.SetTarget(t.id, store_.store.get());
+  }
+  CHECK(!node.server.stores().empty(), "each node has a disk");
+  node.address = "n" + std::to_string(n) + ":7425";
+  network_->Serve(node.address, &node.router);
+  node.to = network_->MakeTransport(kHostileHost, node.address);
+}
+
+size_t HostileWorld::Handlers() const {
+  size_t out = network_->Running(kMetaAddress);
+  for (const auto& n : data_) out += network_->Running(n->address);
+  return out;
 }
 
 HostileWorld::~HostileWorld() { network_.reset(); }
@@ -103,9 +118,9 @@ std::vector<std::string> HostileWorld::TokensOfRoot() {
       BoundToken bound;
       bound.shard = s.shard, bound.target = s.target, bound.rights = rights, bound.expiry_s = NowS() + 3600;
       bound.holder = root, bound.most_bytes = kMaxStripeBytes, bound.incarnation = incarnation_;
-      for (uint64_t n = 1; n <= kNodes; ++n) {
-        out.push_back(EncodeBoundToken(BoundTokenSigner(DeriveNodeKey(TestKey(), NodeUuid(n), KeyGeneration(NowS()))).Sign(bound)));
-      }
+      const ClusterMap map = meta().cluster().Map();
+      const Uuid node = map.FindNode(map.FindTarget(s.target)->node)->uuid;
+      out.push_back(EncodeBoundToken(BoundTokenSigner(DeriveNodeKey(TestKey(), node, KeyGeneration(NowS()))).Sign(bound)));
     }
   }
   return out;
@@ -271,15 +286,17 @@ uint64_t HostileWorld::StoredBytes() {
 }
 
 std::string Difference(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after) {
+  std::string out;
+  const auto add = [&out](const std::string& line) { out += (out.empty() ? "" : "\n    ") + line; };
   for (const auto& [key, value] : before) {
     const auto it = after.find(key);
-    if (it == after.end()) return key + " is gone, it was " + value;
-    if (it->second != value) return key + " changed from " + value + " to " + it->second;
+    if (it == after.end()) add(key + " is gone, it was " + value);
+    else if (it->second != value) add(key + " changed from " + value + " to " + it->second);
   }
   for (const auto& [key, value] : after) {
-    if (!before.contains(key)) return key + " was added: " + value;
+    if (!before.contains(key)) add(key + " was added: " + value);
   }
-  return "";
+  return out;
 }
 
 uint64_t ResidentBytes() {

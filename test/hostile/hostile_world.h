@@ -18,13 +18,13 @@
 #include "proto/transport.h"
 #include "server/data_server.h"
 #include "server/shard_testing.h"
+#include "server/token_gate.h"
 #include "test/strangers/strangers_testing.h"
 
 namespace stria {
 
 inline constexpr char kHostileHost[] = "wn13";
 inline constexpr char kMetaAddress[] = "meta:7424";
-inline constexpr char kDataAddress[] = "data:7425";
 
 class HostileWorld {
  public:
@@ -35,10 +35,11 @@ class HostileWorld {
   SimExecutor& ex() { return strangers_.h().ex; }
   MetaServer& meta() { return *strangers_.h().server; }
   const std::shared_ptr<Transport>& to_meta() const { return to_meta_; }
-  const std::shared_ptr<Transport>& to_data() const { return to_data_; }
+  // To one of the data servers; n: any number.
+  const std::shared_ptr<Transport>& to_data(size_t n) const { return data_[n % data_.size()]->to; }
   uint64_t incarnation() const { return incarnation_; }
   int64_t NowS() { return ex().WallNs() / kSecond; }
-  size_t Handlers() const { return network_->Running(kMetaAddress) + network_->Running(kDataAddress); }
+  size_t Handlers() const;  // calls that run, on all servers
 
   // Good tokens for root's shards, as root has them: for anybody who has them, and for root's key only.
   std::vector<std::string> TokensOfRoot();
@@ -61,6 +62,17 @@ class HostileWorld {
     TargetId target;
     std::string bytes;
   };
+  // A node's server, with the node's keys and targets.
+  struct Node {
+    explicit Node(const DispatchOptions& options) : server(&gate), dispatcher(&server, options) { router.Add(kDataServiceName, &dispatcher); }
+    std::string address;
+    TokenGate gate{{}};
+    DataServer server;
+    DataDispatcher dispatcher;
+    Router router;
+    std::shared_ptr<Transport> to;
+  };
+  void StartNode(uint64_t n);
   void StoreBytesOfRoot();
   bool OpensForReading(std::string_view token, ShardId shard);
   void AddRows(Family family, const std::string& prefix, std::map<std::string, std::string>* out);
@@ -71,17 +83,16 @@ class HostileWorld {
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<const BoundTokenVerifier>> nodes_;  // of the keys of each node
   std::vector<Shard> shards_;                                     // root's
-  SimStore store_;
-  DataServer data_;
+  SimStore store_;  // of all nodes
+  std::vector<std::unique_ptr<Node>> data_;
   MetaDispatcher meta_dispatcher_;
   AdminDispatcher admin_dispatcher_;
-  DataDispatcher data_dispatcher_;
-  Router meta_router_, data_router_;
+  Router meta_router_;
   std::unique_ptr<SimNetwork> network_;
-  std::shared_ptr<Transport> to_meta_, to_data_;
+  std::shared_ptr<Transport> to_meta_;
 };
 
-// The first difference, as a sentence; "" if there is none.
+// What is not as it was, a line each; "" if all is.
 std::string Difference(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after);
 
 // Memory of this process that is in use, in bytes.

@@ -291,7 +291,7 @@ void SimCluster::StartNode(size_t index) {
   node.meta_connector = std::make_unique<TransportMetaConnector>(node.factory.get());
   node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());
   node.codecs = std::make_unique<CodecSet>();
-  node.verifier = std::make_unique<TokenVerifier>(std::vector<ClusterKey>{key_});
+  node.verifier = std::make_unique<TokenGate>(std::vector<ClusterKey>{key_});
   node.link = std::make_unique<MetaLink>(node.meta_connector.get(), std::vector<std::string>{kMetaAddress});
   node.server = std::make_unique<DataServer>(node.verifier.get());
   node.dispatcher = std::make_unique<DataDispatcher>(node.server.get());

@@ -159,7 +159,7 @@ class SimCluster {
     std::unique_ptr<TransportMetaConnector> meta_connector;
     std::unique_ptr<TransportDataConnector> data_connector;
     std::unique_ptr<CodecSet> codecs;
-    std::unique_ptr<TokenVerifier> verifier;
+    std::unique_ptr<TokenGate> verifier;
     std::unique_ptr<MetaLink> link;
     std::unique_ptr<DataServer> server;
     std::unique_ptr<DataDispatcher> dispatcher;

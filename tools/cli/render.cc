@@ -270,10 +270,10 @@ std::string RenderStatus(const StatusReply& s, int64_t now_ns, const std::string
   out += RenderTree(s.map) + "\n";
   if (!s.sessions.empty()) {
     Table t;
-    t.header = {"CLIENT", "NODE", "LEASE"};
+    t.header = {"CLIENT", "OWNER", "NODE", "LEASE"};
     for (const SessionInfo& c : s.sessions) {
-      t.rows.push_back(
-          {Printable(c.client), c.node_name.empty() ? "-" : c.node_name, HumanDuration(c.lease_left_ns / kSecond)});
+      t.rows.push_back({Printable(c.client), c.owner.empty() ? "-" : Printable(c.owner), c.node_name.empty() ? "-" : c.node_name,
+                        HumanDuration(c.lease_left_ns / kSecond)});
     }
     out += RenderTable(t, 4) + "\n";
   }

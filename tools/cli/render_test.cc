@@ -127,8 +127,8 @@ TEST(Render, HealthyStatus) {
       d1  up     5.5 GiB   90 GiB     0      0      0
       d2  up     6.0 GiB   90 GiB     0      0      0
 
-    CLIENT                        NODE  LEASE
-    mount /data on pc7 (pid 123)  n1    14 s
+    CLIENT                        OWNER  NODE  LEASE
+    mount /data on pc7 (pid 123)  -      n1    14 s
 
 errors: no known data errors
 )");

@@ -1,0 +1,43 @@
+#include "server/token_gate.h"
+
+#include <algorithm>
+
+namespace stria {
+
+void TokenGate::TakeKeys(const std::vector<NodeTokenKey>& keys, uint64_t incarnation) {
+  std::vector<ClusterKey> taken;
+  for (const NodeTokenKey& k : keys) {
+    ClusterKey key;
+    const bool twice = std::any_of(taken.begin(), taken.end(), [&](const ClusterKey& o) { return o.id == k.id; });
+    if (k.secret.size() != key.secret.size() || twice || taken.size() == kMaxClusterKeys) continue;
+    key.id = k.id;
+    std::copy(k.secret.begin(), k.secret.end(), key.secret.begin());
+    taken.push_back(key);
+  }
+  const auto same = [](const ClusterKey& a, const ClusterKey& b) { return a.id == b.id && a.secret == b.secret; };
+  if (taken.empty() || (incarnation == incarnation_ && std::equal(taken.begin(), taken.end(), keys_.begin(), keys_.end(), same))) return;
+  keys_ = std::move(taken);
+  incarnation_ = incarnation;
+  bound_ = std::make_unique<const BoundTokenVerifier>(keys_, incarnation_);
+}
+
+Result<void> TokenGate::CheckBound(const std::string& token, const TokenUse& use, int64_t now_s) const {
+  if (!IsBoundToken(token)) return Error(FsError::kBadToken, "the shard token is not bound to a holder, as it has to be here");
+  if (bound_ == nullptr) return Error(FsError::kNotReady, "this data server has not heard its keys from the metadata server yet");
+  return bound_->Check(token, use, now_s);
+}
+
+Result<void> TokenGate::Check(const std::string& token, TokenUse use, const Peer* peer, int64_t now_s) const {
+  if (peer == nullptr) return cluster_.Check(token, use.shard, use.target, static_cast<TokenRight>(use.right), now_s);
+  use.holder = peer->Holder();
+  if (use.holder == 0) return Error(FsError::kBadToken, peer->ToString() + " has no key that a shard token could be bound to");
+  return CheckBound(token, use, now_s);
+}
+
+Result<void> TokenGate::CheckHere(const std::string& token, TokenUse use, int64_t now_s) const {
+  if (!IsBoundToken(token)) return cluster_.Check(token, use.shard, use.target, static_cast<TokenRight>(use.right), now_s);
+  use.any_holder = true;
+  return CheckBound(token, use, now_s);
+}
+
+}  // namespace stria
