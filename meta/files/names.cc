@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "meta/files/files.h"
+#include "stripe/layout_spec.h"
 
 namespace stria {
 namespace {
@@ -496,6 +497,7 @@ Task<Result<LayoutReply>> Files::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
+  if (Error e = ValidateLayout(*r.layout); !e.ok()) co_return e;  // what follows divides by its columns
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->state().View(), *r.layout));
   Touched touched;
   Result<LayoutReply> reply = co_await runs_.Apply<LayoutReply>(
