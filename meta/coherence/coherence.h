@@ -174,6 +174,8 @@ Result<void> Coherence::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) 
     case FsError::kNotDir:
     case FsError::kLoop:
     case FsError::kBadRequest:
+    case FsError::kNotSupported:
+    case FsError::kRange:
     case FsError::kConflict: return done.error();
     default: return Ok();
   }

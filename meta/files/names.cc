@@ -310,6 +310,12 @@ Task<Result<NodeReply>> Files::RunRmdir(NameRequest r) {
   co_return SettleNode(r.header, std::move(*reply));
 }
 
+// Of a request that names several inodes: what is wrong with one says nothing of another.
+Result<void> Files::MayLookBeforeRecall(const OpHeader& h, InodeId dir, const std::string& name) {
+  const NameRequest look{{}, dir, name, InodeId()};
+  return coherence_->CheckBeforeRecall(h, dir, [&](Txn& txn, const OpCtx& ctx) { return OpLookup(txn, ctx, look); });
+}
+
 Task<Result<NodeReply>> Files::Rename(RenameRequest r) {
   return runs_.Mutate<RenameRequest, NodeReply>(OpKind::kRename, std::move(r), this, &Files::RunRename, nullptr);
 }
@@ -319,6 +325,8 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
   const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, move));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, move));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.parent, r.name));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.new_parent, r.new_name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit from, co_await grants_->Visit(r.header, r.parent));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit to, co_await grants_->Visit(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
@@ -362,6 +370,7 @@ Task<Result<NodeReply>> Files::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, link));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.new_parent, r.new_name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.new_parent));
   CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   Touched touched;
