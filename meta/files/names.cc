@@ -114,6 +114,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
     return OpMakeNode(txn, making, r);
   };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, make));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.parent, r.name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   co_await notices_->WaitEvictions();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);

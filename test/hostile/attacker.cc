@@ -15,6 +15,8 @@ using random_messages::RandomMessage;
 constexpr size_t kMaxKnown = 256;  // of each kind
 constexpr size_t kMaxRecent = 64;
 constexpr size_t kMaxKeptMessage = 64 * kKiB;
+constexpr char kMade[] = "h";
+constexpr uint64_t kMostMade = 40;  // names in the directory that is open to all
 constexpr size_t kProofBytes = 33;  // of OpenReply::proof
 
 std::string Text(const WireMessage& message) { return std::string(message.Bytes().Flatten().view()); }
@@ -56,6 +58,7 @@ Attacker::Attacker(HostileWorld* world, uint64_t seed) : world_(world), rng_(see
             "SECRET_file", "SECRET_dir",   "SECRET_link",   "SECRET_0",  "SECRET_1",   "SECRET_held", "SECRET_gone",
             "user.x",      "user.SECRET",  "security.SECRET", "trusted.x", "user.open", "system.posix_acl_access", "system.posix_acl_default",
             std::string("\x02\0\0\0", 4)};
+  for (int i = 0; i < 8; ++i) names_.push_back(kMade + std::to_string(i));
 #define X(Name, Request, Reply) Add<Request, Reply>("/" + std::string(kMetaServiceName) + "/" #Name, false);
   STRIA_META_METHODS(X)
 #undef X
@@ -110,13 +113,49 @@ void Attacker::AddPlausible() {
     MakeNodeRequest r;
     r.header = ValidHeader(true);
     r.parent = world_->strangers().own_dir();
-    r.name = "h" + std::to_string(rng_.Below(200));
+    r.name = kMade + std::to_string(rng_.Below(kMostMade));
     r.mode = 0666;
     r.type = rng_.OneIn(5) ? FileType::kDirectory : FileType::kFile;
     r.open = r.type == FileType::kFile;
     return Text(Encode(r));
   });
-  like(meta + "Unlink", [this] { return Text(Encode(NameRequest{ValidHeader(true), world_->strangers().own_dir(), "h" + std::to_string(rng_.Below(200)), {}})); });
+  like(meta + "Unlink", [this] { return Text(Encode(NameRequest{ValidHeader(true), world_->strangers().own_dir(), kMade + std::to_string(rng_.Below(kMostMade)), {}})); });
+  like(meta + "Rename", [this] {
+    RenameRequest r;
+    r.header = ValidHeader(true);
+    r.parent = r.new_parent = world_->strangers().own_dir();
+    r.name = kMade + std::to_string(rng_.Below(kMostMade)), r.new_name = kMade + std::to_string(rng_.Below(kMostMade));
+    if (rng_.OneIn(3)) (rng_.OneIn(2) ? r.parent : r.new_parent) = One(own_);
+    r.exchange = rng_.OneIn(4);
+    return Text(Encode(r));
+  });
+  like(meta + "Link", [this] {
+    LinkRequest r{ValidHeader(true), rng_.OneIn(3) ? One(roots_) : One(own_), world_->strangers().own_dir(), kMade + std::to_string(rng_.Below(kMostMade))};
+    return Text(Encode(r));
+  });
+  like(meta + "SetXattr", [this] {
+    XattrRequest r;
+    r.header = ValidHeader(true);
+    r.ino = One(own_);
+    r.name = "user.h" + std::to_string(rng_.Below(8));
+    r.value.resize(rng_.Below(100), 'h');
+    return Text(Encode(r));
+  });
+  like(meta + "Clone", [this] {
+    CloneRequest r;
+    r.header = ValidHeader(true);
+    r.from = rng_.OneIn(3) ? One(roots_) : One(own_), r.to = One(own_);
+    r.from_offset = rng_.Below(2) * kMiB, r.to_offset = rng_.Below(4) * kMiB, r.length = kMiB;
+    return Text(Encode(r));
+  });
+  like(meta + "SetAttr", [this] {
+    SetAttrRequest r;
+    r.header = ValidHeader(true);
+    r.ino = One(own_);
+    if (rng_.OneIn(2)) r.mode = 0600 | (rng_.OneIn(2) ? 0066 : 0);
+    if (rng_.OneIn(3)) r.size = rng_.Below(4) * kMiB;
+    return Text(Encode(r));
+  });
   like(meta + "Allocate", [this] {
     AllocateRequest r;
     r.header = ValidHeader(true);
@@ -133,6 +172,10 @@ void Attacker::AddPlausible() {
     if (rng_.OneIn(2)) {
       e.inline_bytes = "bytes of the hostile one";
       e.length = e.inline_bytes.size();
+    } else if (!allocated_.empty() && rng_.OneIn(2)) {
+      r.stripes = {TestClient::Sealed(One(allocated_), kMiB)};
+      e.stripe = r.stripes[0].id;
+      e.length = kMiB;
     } else {  // of a stripe that it may not have
       e.stripe = One(stripes_);
       e.length = kMiB;
@@ -366,6 +409,8 @@ void Attacker::Learn::operator()(std::string& v) {
 }
 
 void Attacker::Learn::Whole(StripeGrant& v) {
+  // To be filled; of a stripe in use there is a payload.
+  if (v.info.shape.payload_bytes == 0) Keep(a->rng_, 0, v.info, &a->allocated_);
   for (size_t i = 0; i < v.info.columns.size() && i < v.tokens.size(); ++i) {
     const Column& c = v.info.columns[i];
     if (c.shard) Keep(a->rng_, 0, Granted{c.shard, c.target, v.tokens[i]}, &a->granted_);

@@ -181,6 +181,7 @@ class Attacker {
   std::vector<TargetId> targets_;
   std::vector<std::string> proofs_, tokens_, stolen_, names_;
   std::vector<Granted> granted_;
+  std::vector<StripeInfo> allocated_;
   size_t roots_stripes_ = 0, roots_shards_ = 0, first_own_ = 0;
 };
 

@@ -92,7 +92,11 @@ class Campaign {
   }
   // Renews it, and takes events now and then; opens another one if it is gone, or has been used for long.
   bool KeepSession(uint64_t wave) {
-    if (wave % kWavesPerSession == kWavesPerRenewal) attacker_.Steal(world_.TokensOfRoot());
+    if (wave % kWavesPerSession == kWavesPerRenewal) {
+      const std::vector<std::string> tokens = world_.TokensOfRoot();
+      world_.NoteStolen(tokens);
+      attacker_.Steal(tokens);
+    }
     RenewRequest renew;
     renew.header = attacker_.ValidHeader(false);
     bool lives = RunSim(world_.ex(), stub_.Renew(renew)).ok();

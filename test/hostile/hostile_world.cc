@@ -132,7 +132,7 @@ bool HostileWorld::OpensForReading(std::string_view token, ShardId shard) {
   if (token.size() >= kTokenBytes) {
     const std::string_view one = token.substr(0, kTokenBytes);
     const auto t = DecodeToken(one);
-    if (t.ok() && t->shard == shard) {
+    if (t.ok() && t->shard == shard && !stolen_.contains(one)) {
       for (const uint8_t right : {uint8_t{kTokenRead}, uint8_t{kTokenWrite}, uint8_t{kTokenDelete}}) {
         if (verifier_.Check(one, shard, t->target, right, NowS()).ok()) return true;
       }
@@ -141,7 +141,7 @@ bool HostileWorld::OpensForReading(std::string_view token, ShardId shard) {
   if (token.size() < kBoundTokenBytes) return false;
   const std::string_view one = token.substr(0, kBoundTokenBytes);
   const auto t = DecodeBoundToken(one);
-  if (!t.ok() || t->shard != shard) return false;
+  if (!t.ok() || t->shard != shard || stolen_.contains(one)) return false;
   return std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
     TokenUse use;
     use.shard = shard, use.target = t->target, use.holder = t->holder;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,8 @@ class HostileWorld {
 
   // Good tokens for root's shards, as root has them: for anybody who has them, and for root's key only.
   std::vector<std::string> TokensOfRoot();
+  // The attacker has these, so an answer that has one tells it nothing.
+  void NoteStolen(const std::vector<std::string>& tokens) { stolen_.insert(tokens.begin(), tokens.end()); }
 
   // ---- What is promised ----
   // What of root's an answer tells; "" if nothing.
@@ -83,6 +86,7 @@ class HostileWorld {
   uint64_t incarnation_ = 0;
   std::vector<std::unique_ptr<const BoundTokenVerifier>> nodes_;  // of the keys of each node
   std::vector<Shard> shards_;                                     // root's
+  std::set<std::string, std::less<>> stolen_;
   SimStore store_;  // of all nodes
   std::vector<std::unique_ptr<Node>> data_;
   MetaDispatcher meta_dispatcher_;
