@@ -175,6 +175,9 @@ Result<void> Coherence::CheckBeforeRecall(const OpHeader& h, InodeId ino, F op) 
     case FsError::kNotDir:
     case FsError::kLoop:
     case FsError::kBadRequest:
+    case FsError::kNotSupported:
+    case FsError::kInval:
+    case FsError::kRange:
     case FsError::kConflict: return done.error();
     default: return Ok();
   }

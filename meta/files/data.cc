@@ -201,6 +201,7 @@ Task<Result<CommitReply>> Files::RunCommit(CommitRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, mine, commit));
   if (r.make) {
     CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, commit));
+    CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.make->parent, r.make->name));
     CO_ASSIGN_OR_RETURN(Grants::DirVisit in, co_await grants_->Visit(r.header, r.make->parent));
     visit.emplace(std::move(in));
   }

@@ -102,6 +102,7 @@ class Files {
   void NoteEntries(const ReadDirRequest& r, std::vector<DirEntry>* entries);
   Task<Result<NodeReply>> RunUnlink(NameRequest r);
   Task<Result<NodeReply>> RunRmdir(NameRequest r);
+  Result<void> MayLookBeforeRecall(const OpHeader& h, InodeId dir, const std::string& name);
   Task<Result<NodeReply>> RunRename(RenameRequest r);
   Task<Result<NodeReply>> RunLink(LinkRequest r);
   Task<Result<XattrReply>> RunSetXattr(XattrRequest r);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "meta/files/files.h"
+#include "stripe/layout_spec.h"
 
 namespace stria {
 namespace {
@@ -113,6 +114,7 @@ Task<Result<OpenReply>> Files::RunMakeNode(MakeNodeRequest r) {
     return OpMakeNode(txn, making, r);
   };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, make));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.parent, r.name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.parent));
   co_await notices_->WaitEvictions();
   const int64_t deadline_ns = core_->DeadlineOf(r.header);
@@ -309,6 +311,12 @@ Task<Result<NodeReply>> Files::RunRmdir(NameRequest r) {
   co_return SettleNode(r.header, std::move(*reply));
 }
 
+// Of a request that names several inodes: what is wrong with one says nothing of another.
+Result<void> Files::MayLookBeforeRecall(const OpHeader& h, InodeId dir, const std::string& name) {
+  const NameRequest look{{}, dir, name, InodeId()};
+  return coherence_->CheckBeforeRecall(h, dir, [&](Txn& txn, const OpCtx& ctx) { return OpLookup(txn, ctx, look); });
+}
+
 Task<Result<NodeReply>> Files::Rename(RenameRequest r) {
   return runs_.Mutate<RenameRequest, NodeReply>(OpKind::kRename, std::move(r), this, &Files::RunRename, nullptr);
 }
@@ -318,6 +326,8 @@ Task<Result<NodeReply>> Files::RunRename(RenameRequest r) {
   const auto move = [&](Txn& txn, const OpCtx& ctx) { return OpRename(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.parent, move));
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, move));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.parent, r.name));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.new_parent, r.new_name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit from, co_await grants_->Visit(r.header, r.parent));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit to, co_await grants_->Visit(r.header, r.new_parent));
   // "write new, rename over old" must never show the new name without the new bytes.
@@ -361,6 +371,7 @@ Task<Result<NodeReply>> Files::RunLink(LinkRequest r) {
   CO_RETURN_IF_ERROR(co_await sessions_->Gate(r.header));
   const auto link = [&](Txn& txn, const OpCtx& ctx) { return OpLink(txn, ctx, r); };
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.new_parent, link));
+  CO_RETURN_IF_ERROR(MayLookBeforeRecall(r.header, r.new_parent, r.new_name));
   CO_ASSIGN_OR_RETURN(const Grants::DirVisit visit, co_await grants_->Visit(r.header, r.new_parent));
   CO_RETURN_IF_ERROR(co_await grants_->FlushOthers(r.header.session, r.ino, core_->DeadlineOf(r.header)));
   Touched touched;
@@ -496,6 +507,7 @@ Task<Result<LayoutReply>> Files::RunSetLayout(LayoutRequest r) {
   CO_RETURN_IF_ERROR(coherence_->CheckBeforeRecall(r.header, r.ino, [&](Txn& t, const OpCtx& c) { return OpSetLayout(t, c, r); }));
   CO_ASSIGN_OR_RETURN(const std::optional<Grants::DirVisit> visit, co_await VisitIfDir(r.header, r.ino));
   if (!r.layout) co_return Error(FsError::kBadRequest, "no layout to set");
+  if (Error e = ValidateLayout(*r.layout); !e.ok()) co_return e;  // what follows divides by its columns
   CO_RETURN_IF_ERROR(CheckLayoutFits(cluster_->state().View(), *r.layout));
   Touched touched;
   Result<LayoutReply> reply = co_await runs_.Apply<LayoutReply>(

@@ -1,9 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "common/random.h"
-#include "test/fuzz/fuzz_target.h"
+#include "test/fuzz/mutate.h"
 
 namespace stria {
 namespace {
@@ -13,11 +14,14 @@ constexpr int kInputs = 1'500;
 
 TEST(HandshakeFuzz, BoundedRun) {
   SCOPED_TRACE(kSeed);
+  std::vector<std::string> samples;
+  for (const char flight : {0, 1, 2, 3}) samples.push_back(std::string{flight, 0, 9, 1});
+  if (WroteSamples(samples)) return;
   Random rng(kSeed);
   for (int i = 0; i < kInputs; ++i) {
     std::string input(1 + 3 * rng.Below(4), '\0');
     for (char& c : input) c = static_cast<char>(rng.Next());
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+    FuzzOne(input);
   }
 }
 

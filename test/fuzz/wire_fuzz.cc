@@ -1,11 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "common/random.h"
 #include "proto/random_messages.h"
 #include "proto/wire.h"
-#include "test/fuzz/fuzz_target.h"
+#include "test/fuzz/mutate.h"
 
 namespace stria {
 namespace {
@@ -25,6 +26,9 @@ constexpr SampleFn kSamples[] = {STRIA_ALL_MESSAGES(X)};  // in the target's ord
 TEST(WireFuzz, BoundedRun) {
   SCOPED_TRACE(kSeed);
   Random rng(kSeed);
+  std::vector<std::string> samples;
+  for (size_t type = 0; type < std::size(kSamples); ++type) samples.push_back(std::string{0, static_cast<char>(type)} + kSamples[type](rng));
+  if (WroteSamples(samples)) return;
   std::string input;
   for (int i = 0; i < kInputs; ++i) {
     if (i % 8 == 0) {
@@ -41,7 +45,7 @@ TEST(WireFuzz, BoundedRun) {
     } else {
       input.insert(at, input.substr(rng.Below(input.size()), rng.Between(1, 40)));
     }
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
+    FuzzOne(input);
   }
 }
 

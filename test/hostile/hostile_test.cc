@@ -1,0 +1,120 @@
+// 20,000 requests of a hostile client (campaign.h). Longer runs: tools/fuzz-protocol.
+//
+// What the oracle can see is tried first: each of what it guards is hurt once, by root or by this process.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/exec/sim_run.h"
+#include "test/hostile/campaign.h"
+#include "test/hostile/hostile_world.h"
+
+namespace stria {
+namespace {
+
+struct Hurt {
+  std::string names;  // a word of the difference
+  std::function<void(HostileWorld&)> does;
+};
+
+TEST(Hostile, TheOracleSeesWhatIsChanged) {
+  const std::vector<Hurt> hurts = {
+      {"inodes", [](HostileWorld& w) {
+         SetAttrRequest r;
+         r.header = w.strangers().root().Mutation();
+         r.ino = w.strangers().handles().files[0];
+         r.mode = 0666;
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().SetAttr(r)).ok());
+       }},
+      {"dentries", [](HostileWorld& w) { ASSERT_TRUE(w.strangers().root().Make(w.strangers().open_dir(), "new").ok()); }},
+      {"extents", [](HostileWorld& w) {
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().Commit(w.strangers().root().InlineCommit(w.strangers().handles().held, 0, "bad"))).ok());
+       }},
+      {"xattrs", [](HostileWorld& w) {
+         XattrRequest r;
+         r.header = w.strangers().root().Mutation();
+         r.ino = w.strangers().handles().files[0];
+         r.name = "user.new";
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().SetXattr(r)).ok());
+       }},
+      {"lock", [](HostileWorld& w) {
+         LockRequest r;
+         r.header = w.strangers().root().Mutation();
+         r.header.term = w.meta().term();
+         r.op = LockOp::kUnlock;
+         r.lock = {w.strangers().handles().held, LockKind::kPosix, 5, LockType::kNone, 0, 99, 1};
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().Lock(r)).ok());
+       }},
+      {"session", [](HostileWorld& w) {
+         InodeRequest r;
+         r.header = w.strangers().root().Header();
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().CloseSession(r)).ok());
+       }},
+      {"target", [](HostileWorld& w) {
+         AdminRequest r;
+         r.header.cluster = w.strangers().h().cluster;
+         r.verb = AdminVerb::kDrain;
+         r.node = NodeId(1);
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().Admin(r)).ok());
+       }},
+      {"scrub", [](HostileWorld& w) {
+         UpkeepRequest r;
+         r.header.cluster = w.strangers().h().cluster;
+         r.verb = UpkeepVerb::kScrubPause;
+         ASSERT_TRUE(RunSim(w.ex(), w.meta().Upkeep(r)).ok());
+       }},
+  };
+  for (const Hurt& h : hurts) {
+    HostileWorld w(1);
+    const auto before = w.Audit({});
+    w.ex().RunFor(5 * kSecond);
+    EXPECT_EQ(Difference(before, w.Audit({})), "") << "before anything was done";
+    h.does(w);
+    if (HasFatalFailure()) return;
+    EXPECT_NE(Difference(before, w.Audit({})).find(h.names), std::string::npos) << h.names << ": " << Difference(before, w.Audit({}));
+  }
+}
+
+TEST(Hostile, TheOracleSeesWhatIsTold) {
+  HostileWorld w(1);
+  EXPECT_EQ(w.Leak("nothing in particular, nor \"\x01\x02\""), "");
+  EXPECT_NE(w.Leak("xx SECRET_file xx"), "");
+  for (const std::string& token : w.TokensOfRoot()) {
+    EXPECT_NE(w.Leak("in front " + token + " behind"), "") << token.size() << " bytes";
+    std::string forged = token;
+    forged.back() = static_cast<char>(forged.back() ^ 1);
+    EXPECT_EQ(w.Leak("in front " + forged + " behind"), "") << "opens nothing";
+  }
+  EXPECT_EQ(w.CheckBytes(), "");
+  EXPECT_EQ(w.CheckBounds(), "");
+}
+
+TEST(Hostile, ReadsChangesAndExhaustsNothing) {
+  CampaignPlan plan;
+  plan.seed = 20'261'127;
+  const CampaignResult r = RunCampaign(plan);
+  std::string last;
+  for (const std::string& shot : r.last) last += "\n  " + shot;
+  EXPECT_EQ(r.failure, "") << "after " << r.requests << " requests of seed " << plan.seed << "; of the last ones it was one of" << last;
+  if (!r.failure.empty()) return;
+  EXPECT_EQ(r.requests, plan.requests);
+  // It got somewhere: what is refused at the door tests the door only.
+  for (const char* method : {"OpenSession", "Renew", "Poll", "Lookup", "GetAttr", "MakeNode", "Open", "ReadDir", "Allocate", "Commit", "GetExtents", "GetMap"}) {
+    const auto it = r.methods.find(std::string("/stria.v1.Meta/") + method);
+    ASSERT_NE(it, r.methods.end()) << method;
+    EXPECT_GT(it->second.taken, 0u) << method << " was never taken, of " << it->second.sent;
+  }
+  // And nowhere where no client comes.
+  for (const char* method : {"/stria.v1.Meta/Admin", "/stria.v1.Meta/RegisterNode", "/stria.v1.Meta/Heartbeat", "/stria.v1.Admin/FsckRepair",
+                             "/stria.v1.Meta/GetStripe", "/stria.v1.Data/Inventory"}) {
+    const auto it = r.methods.find(method);
+    ASSERT_NE(it, r.methods.end()) << method;
+    EXPECT_GT(it->second.sent, 0u) << method;
+    EXPECT_EQ(it->second.taken, 0u) << method;
+  }
+}
+
+}  // namespace
+}  // namespace stria
