@@ -432,8 +432,10 @@ Task<Result<StatFsReply>> Files::StatFs(InodeRequest r) {
   co_return OpStatFs(txn, raw.total, raw.free);
 }
 
+// A client that has proved who it is learns the names that its callers could find; who says to be root without proof, all.
 Task<Result<PathsReply>> Files::Paths(InodeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  const bool proved = r.header.peer && r.header.session;
+  CO_RETURN_IF_ERROR(proved ? sessions_->CheckCaller(r.header) : sessions_->CheckAdmin(r.header));
   Txn txn(core_->store());
   CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, coherence_->NamesCtx(r.header), r.ino));
   co_return PathsReply{std::move(page.paths)};

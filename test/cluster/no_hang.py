@@ -120,7 +120,7 @@ def start_again_over(m, how):
         old.wait(ANSWER_S)
         code, said = tried("ls", m.path)
         assert code != 0 and os.strerror(errno.ENOTCONN) in said, said
-    m.process = subprocess.Popen([m.program, "-f", "--meta", m.meta, "--timeout", f"{TIMEOUT_S}s", "--log", m.log,
+    m.process = subprocess.Popen([m.program, "-f", "--meta", m.meta, *m.trust, "--timeout", f"{TIMEOUT_S}s", "--log", m.log,
                                   m.path], stdin=subprocess.DEVNULL)
     wait_for("it is mounted again", lambda: m.log.read_text().count("is mounted") > before, ANSWER_S)
     assert m.mounts() == 1, "the old mount is still under the new one"
