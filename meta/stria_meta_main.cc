@@ -29,6 +29,7 @@
 #include "meta/enrolment/authority_files.h"
 #include "meta/local_admins.h"
 #include "meta/meta_config.h"
+#include "meta/meta_flags.h"
 #include "meta/meta_metrics.h"
 #include "meta/node_probe.h"
 #include "meta/restore_store.h"
@@ -59,17 +60,6 @@ std::string HostName() {
   gethostname(host, sizeof host - 1);
   return host;
 }
-
-struct RestoreFlags {
-  std::vector<std::string> from;  // empty: serve
-  bool dry_run = false;
-};
-
-struct FormatFlags {
-  bool format = false;
-  bool only = false;        // end afterwards
-  bool make_trust = false;  // of a cluster that is there
-};
 
 class Daemon final : public DaemonFrame {
  public:
@@ -519,44 +509,8 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<MetricsServer> metrics_server_;
 };
 
-struct Flags {
-  std::string config_file, data, listen, cluster_key, trust, layout, log_file, log_level, metrics, admin_socket, grpc_listen;
-  bool insecure = false;
-  std::vector<std::string> trusted_root;
-  FormatFlags format;
-  RestoreFlags restore;
-};
-
-Result<MetaConfig> ConfigFrom(const Flags& flags) {
-  MetaConfig c;
-  if (!flags.config_file.empty()) {
-    ASSIGN_OR_RETURN(Config file, Config::Load(flags.config_file));
-    ASSIGN_OR_RETURN(c, MetaConfigFrom(std::move(file)));
-  }
-  auto override_with = [](const std::string& flag, std::string* setting) {
-    if (!flag.empty()) *setting = flag;
-  };
-  override_with(flags.data, &c.data);
-  override_with(flags.listen, &c.listen);
-  override_with(flags.cluster_key, &c.cluster_key_file);
-  override_with(flags.insecure ? kTrustOff : flags.trust, &c.trust);
-  override_with(flags.admin_socket, &c.admin_socket);
-  override_with(flags.grpc_listen, &c.grpc_listen);
-  override_with(flags.log_file, &c.log_file);
-  override_with(flags.log_level, &c.log_level);
-  override_with(flags.metrics, &c.metrics);
-  if (!flags.trusted_root.empty()) c.server.trusted_root = flags.trusted_root;
-  if (!flags.layout.empty()) {
-    const Result<Layout> layout = ParseLayout(flags.layout);
-    if (!layout.ok()) return layout.error().WithContext("--layout");
-    c.layout = *layout;
-  }
-  RETURN_IF_ERROR(CompleteMetaConfig(&c));
-  return c;
-}
-
 int Main(int argc, char** argv) {
-  Flags flags;
+  MetaFlags flags;
   CLI::App app("The metadata server of a Stria cluster.", "stria-meta");
   app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")->check(CLI::ExistingFile);
   app.add_option("--data", flags.data, "Directory of the metadata store (default /var/lib/stria/meta)");

@@ -108,7 +108,7 @@ TEST(Hostile, ReadsChangesAndExhaustsNothing) {
   }
   // And nowhere where no client comes.
   for (const char* method : {"/stria.v1.Meta/Admin", "/stria.v1.Meta/RegisterNode", "/stria.v1.Meta/Heartbeat", "/stria.v1.Admin/FsckRepair",
-                             "/stria.v1.Meta/GetStripe", "/stria.v1.Data/Inventory"}) {
+                             "/stria.v1.Data/Inventory"}) {
     const auto it = r.methods.find(method);
     ASSERT_NE(it, r.methods.end()) << method;
     EXPECT_GT(it->second.sent, 0u) << method;

@@ -1,0 +1,34 @@
+// What stria-meta is told on its command line, and the settings that it has by that and by its file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "meta/meta_config.h"
+
+namespace stria {
+
+struct RestoreFlags {
+  std::vector<std::string> from;  // empty: serve
+  bool dry_run = false;
+};
+
+struct FormatFlags {
+  bool format = false;
+  bool only = false;        // end afterwards
+  bool make_trust = false;  // of a cluster that is there
+};
+
+struct MetaFlags {
+  std::string config_file, data, listen, cluster_key, trust, layout, log_file, log_level, metrics, admin_socket, grpc_listen;
+  bool insecure = false;
+  std::vector<std::string> trusted_root;
+  FormatFlags format;
+  RestoreFlags restore;
+};
+
+// Flags go before the file. An error is a sentence that names the key or flag.
+Result<MetaConfig> ConfigFrom(const MetaFlags& flags);
+
+}  // namespace stria
