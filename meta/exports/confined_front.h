@@ -16,7 +16,10 @@ class ConfinedFront {
   // All of them outlive it. `store` is asked for when a confined session calls.
   ConfinedFront(MetaService* meta, AdminService* admin, const ConfinedSessions* sessions, std::function<MetaStore*()> store,
                 Confinement::Denied denied = nullptr)
-      : tree_(std::move(store)), confinement_(sessions, &tree_, std::move(denied)), meta_(meta, &confinement_), admin_(admin, &confinement_) {}
+      : tree_(std::move(store)),
+        confinement_(sessions, &tree_, std::move(denied)),
+        meta_(meta, &confinement_),
+        admin_(admin, &confinement_) {}
   ConfinedFront(const ConfinedFront&) = delete;
   ConfinedFront& operator=(const ConfinedFront&) = delete;
 
