@@ -27,6 +27,7 @@
 #include "meta/data_dir.h"
 #include "meta/disk_room.h"
 #include "meta/enrolment/authority_files.h"
+#include "meta/exports/confined_front.h"
 #include "meta/local_admins.h"
 #include "meta/meta_config.h"
 #include "meta/meta_flags.h"
@@ -345,9 +346,11 @@ class Daemon final : public DaemonFrame {
       server_->NoteUnreachable("the metadata server", std::move(cannot));
     });
     scope_.Spawn(probe_->Run());
-    dispatcher_ = std::make_unique<MetaDispatcher>(server_.get(), Admission());
+    const auto denied = [](const OpHeader& by, auto why) { LogWarning("{} is refused: {}", by.peer ? by.peer->ToString() : "a client", why); };
+    confined_ = std::make_unique<ConfinedFront>(server_.get(), server_.get(), server_->confined(), [this] { return server_->store(); }, denied);
+    dispatcher_ = std::make_unique<MetaDispatcher>(confined_->meta(), Admission());
     router_.Add(kMetaServiceName, dispatcher_.get());
-    admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get(), Admission());
+    admin_dispatcher_ = std::make_unique<AdminDispatcher>(confined_->admin(), Admission());
     router_.Add(kAdminServiceName, admin_dispatcher_.get());
     trust_dispatcher_ = std::make_unique<TrustDispatcher>(server_->trust().service(), Admission());
     router_.Add(kTrustServiceName, trust_dispatcher_.get());
@@ -499,6 +502,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<MetaServer> server_;
   std::unique_ptr<NodeProbe> probe_;
+  std::unique_ptr<ConfinedFront> confined_;
   std::unique_ptr<MetaDispatcher> dispatcher_;
   std::unique_ptr<AdminDispatcher> admin_dispatcher_;
   std::unique_ptr<TrustDispatcher> trust_dispatcher_;

@@ -2,8 +2,8 @@
 // learned from, and every request is given those of the inodes that it names. Nothing is kept of other sessions. A lost session's
 // successor goes on with them, as the seal is the export's.
 //
-// An inode without its seal cannot be named any more: ESTALE, until a lookup shows it again. So none goes that could be missed. Kept are the
-// seals of `kept` inodes; of what is beyond, those go that were neither shown nor named for long, and that the mount does not use
+// An inode without its seal cannot be named any more: ESTALE, until a lookup shows it again. So none goes that could be missed. Kept
+// are the seals of `kept` inodes; of what is beyond, those go that were neither shown nor named for long, and that the mount does not use
 // (in_use): it has them not open or cached, and the kernel has dropped them. The kernel's own memory bounds what it has (1 KiB or so for
 // each), and a seal takes some 60 bytes; but it may be that nobody can tell what the kernel has (client/fuse/kernel_inodes.h). So at `most`
 // even seals in use go, those first that were not used for longest. The export's root stays always.

@@ -1,11 +1,12 @@
 // Holds sessions that are confined to an export to it: a decorator around the metadata service, between the dispatcher and MetaServer.
 //
 // Invariants, for calls of a confined session:
-//  - each inode that the request is about was shown to a session of the same export: it is sealed with the export's key (trust/inode_handle.h).
-//    What needs no seal is proved otherwise: InodeUse (api/inodes_of.h);
+//  - each inode that the request is about was shown to a session of the same export: it is sealed with the export's key
+//    (trust/inode_handle.h). What needs no seal is proved otherwise: InodeUse (api/inodes_of.h);
 //  - names are asked for and changed only in directories that lie below the export's root now. A directory that was moved out is no door:
 //    kStale. A file that was moved out stays readable to who was shown it, as with NFS;
-//  - every inode of a reply is sealed, so that the session can name it. `..` of the root is the root, and no seal is given of what is above it;
+//  - every inode of a reply is sealed, so that the session can name it. `..` of the root is the root, and no seal is given of what is
+//    above it;
 //  - paths begin at the export's root, and others are hidden;
 //  - calls about the cluster are refused.
 // A refusal is kStale, for that is what a handle is that leads nowhere, says no number, and counts as a denial.
@@ -89,8 +90,8 @@ class Confinement {
   uint64_t denials_ = 0;
 };
 
-// The rule of each method, as X(Rule, Name, Request, Reply). Sealed: the inodes of request and reply, as above. Passes: it names no inode, or
-// only gives up what the session has. Refused: a confined session has no business with it. Own: a function of its own.
+// The rule of each method, as X(Rule, Name, Request, Reply). Sealed: the inodes of request and reply, as above. Passes: it names no
+// inode, or only gives up what the session has. Refused: a confined session has no business with it. Own: a function of its own.
 #define STRIA_CONFINED_META(X)                                        \
   X(Own, OpenSession, OpenSessionRequest, OpenSessionReply)           \
   X(Passes, Renew, RenewRequest, RenewReply)                          \

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "meta/exports/confined_meta.h"
 #include "meta/store/txn.h"
@@ -17,7 +19,7 @@ class StoreTree final : public ConfinedTree {
  public:
   static constexpr size_t kMaxKnown = 64 * 1024;
 
-  explicit StoreTree(MetaStore* store) : store_(store) {}  // which outlives it
+  explicit StoreTree(std::function<MetaStore*()> store) : store_(std::move(store)) {}
 
   bool LiesBelow(InodeId dir, InodeId root) override;
   std::optional<std::string> PathOf(InodeId dir) override;
@@ -33,7 +35,7 @@ class StoreTree final : public ConfinedTree {
     size_t operator()(const Pair& p) const { return p.dir.v * 0x9e3779b97f4a7c15 ^ p.root.v; }
   };
 
-  MetaStore* const store_;
+  const std::function<MetaStore*()> store_;
   uint64_t moves_ = 0;  // MetaStore::dir_moves when they were found
   std::unordered_set<Pair, Hash> known_;
 };

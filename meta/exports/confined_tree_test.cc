@@ -42,7 +42,7 @@ class ConfinedTreeTest : public testing::Test {
   TestStore store_;
   Touched touched_;
   OpCtx ctx_;
-  StoreTree tree_{&store_.store()};
+  StoreTree tree_{[this] { return &store_.store(); }};
 };
 
 TEST_F(ConfinedTreeTest, KnowsWhatLiesBelowUntilADirectoryIsMoved) {

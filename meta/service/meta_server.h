@@ -29,6 +29,7 @@
 #include "meta/coherence/coherence.h"
 #include "meta/core/cleaner.h"
 #include "meta/core/meta_core.h"
+#include "meta/exports/confined.h"
 #include "meta/exports/export_room.h"
 #include "meta/files/files.h"
 #include "meta/service/meta_server_options.h"
@@ -117,6 +118,7 @@ class MetaServer final : public MetaService, public AdminService {
   const SessionTable& sessions() const { return coherence_.sessions().table(); }
   const WaitList& waits() const { return coherence_.notices().waits(); }
   MetaStore* store() { return &core_.store(); }
+  const ConfinedSessions* confined() const { return &coherence_; }  // for a ConfinedFront
   const ClusterState& cluster() const { return cluster_.state(); }
   void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) { cluster_.NoteUnreachable(who, std::move(nodes)); }
   const Archiver* archiver() const { return archives_ ? archives_->archiver() : nullptr; }  // null: it keeps no backup

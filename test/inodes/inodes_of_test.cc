@@ -75,7 +75,9 @@ void CheckType(const char* name) {
     ForEachInode(std::as_const(message), [&](InodeId ino, InodeUse) { ++found[ino]; });
     found.erase(InodeId());
     EXPECT_EQ(found.size(), numbers.last()) << name << ": an inode of it is forgotten, or made up";
-    for (uint64_t n = 1; n <= numbers.last(); ++n) EXPECT_EQ(found[InodeId(n)], 1) << name << ": its inode " << n << " in the order of its members";
+    for (uint64_t n = 1; n <= numbers.last(); ++n) {
+      EXPECT_EQ(found[InodeId(n)], 1) << name << ": its inode " << n << " in the order of its members";
+    }
   } else if constexpr (!kForAdmins<T>) {
     EXPECT_EQ(numbers.last(), 0u) << name << " names inodes, and api/inodes_of.h does not know it";
   } else {

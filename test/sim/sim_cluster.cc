@@ -17,18 +17,42 @@ constexpr char kMetaAddress[] = "meta:7";
 constexpr char kAdminHost[] = "admin";
 constexpr int64_t kBootLimitNs = 120 * kSecond;
 
-// With root squashed nobody could make anything in the root.
-Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
+// Who mounts a directory is confined to it, as by an export of its own.
+class Bounds final : public ConfinedSessions {
+ public:
+  explicit Bounds(const MetaServer* server) : server_(server) {}
+  std::optional<Bound> BoundOf(SessionId s) const override {
+    const SessionRecord* session = server_->sessions().Find(s);
+    if (session == nullptr || session->grant.path == "/") return std::nullopt;
+    return Bound{SipKey{11, 12}, session->grant.root};
+  }
+
+ private:
+  const MetaServer* const server_;
+};
+
+// Makes what confined clients mount. With root squashed nobody could make anything in the root: then it is opened to all.
+Task<Result<void>> PrepareTree(std::unique_ptr<KvStore> kv, bool open_root, bool confined) {
   CO_ASSIGN_OR_RETURN(const auto store, co_await MetaStore::Open(std::move(kv)));
   {
     Txn txn(*store);
     Touched touched;
     OpCtx root;
     root.touched = &touched;
-    SetAttrRequest r;
-    r.ino = kRootInode;
-    r.mode = 0777;
-    CO_RETURN_IF_ERROR(OpSetAttr(txn, root, r));
+    if (open_root) {
+      SetAttrRequest r;
+      r.ino = kRootInode;
+      r.mode = 0777;
+      CO_RETURN_IF_ERROR(OpSetAttr(txn, root, r));
+    }
+    if (confined) {
+      MakeNodeRequest r;
+      r.parent = kRootInode;
+      r.name = std::string(kConfinedPath).substr(1);
+      r.type = FileType::kDirectory;
+      r.mode = 0777;
+      CO_RETURN_IF_ERROR(OpMakeNode(txn, root, r));
+    }
     CO_RETURN_IF_ERROR(txn.Commit());
   }
   co_return co_await store->Sync();
@@ -151,8 +175,9 @@ Result<void> SimCluster::Boot() {
     p.layout = *layout;
     p.now_ns = self->ex_.WallNs();
     *out = co_await FormatMetaStore(std::make_unique<MemKv>(self->meta_.media), p);
-    if (out->ok() && self->options_.meta.root_squash) {
-      *out = co_await OpenRootToAll(std::make_unique<MemKv>(self->meta_.media));
+    const bool open_root = self->options_.meta.root_squash, confined = !self->options_.confined.empty();
+    if (out->ok() && (open_root || confined)) {
+      *out = co_await PrepareTree(std::make_unique<MemKv>(self->meta_.media), open_root, confined);
     }
   };
   if (!Run(format(this, &result), kBootLimitNs)) return Error(FsError::kTimedOut, "formatting took too long");
@@ -191,7 +216,10 @@ void SimCluster::StartMeta() {
   CHECK(!meta_up());
   meta_.server = std::make_unique<MetaServer>(options_.meta, std::make_unique<MemKv>(meta_.media),
                                               Random(rng_.Next()), std::vector<ClusterKey>{key_});
-  meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.server.get(), Doors());
+  MetaServer* const server = meta_.server.get();
+  meta_.bounds = std::make_unique<Bounds>(server);
+  meta_.front = std::make_unique<ConfinedFront>(server, server, meta_.bounds.get(), [server] { return server->store(); });
+  meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.front->meta(), Doors());
   if (options_.backups) {
     meta_.factory = net_->MakeFactory(kBackupHost);
     meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
@@ -207,6 +235,8 @@ void SimCluster::CrashMeta(bool power_cut) {
   net_->Stop(kMetaAddress);
   meta_.scope.reset();
   meta_.dispatcher.reset();
+  meta_.front.reset();
+  meta_.bounds.reset();
   meta_.server.reset();
   meta_.backups.reset();
   meta_.factory.reset();
@@ -378,6 +408,7 @@ void SimCluster::StartClient(size_t c) {
   o.session.node_name = node_host(c % nodes_.size());
   o.session.timeout_ns = options_.client_timeout_ns;
   o.session.seed = rng_.Next();
+  if (options_.confined.contains(c)) o.session.path = kConfinedPath;
   o.vfs.dirty_limit_bytes = options_.dirty_limit_bytes;
   o.vfs.block_cache_bytes = 4 * kMiB;
   o.vfs.mapping_bytes = options_.mapping_bytes;

@@ -19,6 +19,7 @@
 #include "common/io/sim_disk.h"
 #include "common/kv/mem_kv.h"
 #include "meta/backup/restore.h"
+#include "meta/exports/confined_front.h"
 #include "meta/service/meta_server.h"
 #include "proto/backup_stubs.h"
 #include "proto/sim_transport.h"
@@ -33,6 +34,8 @@ namespace stria {
 
 // Where the metadata server's calls to keepers of its backup come from: a host of its own, to be cut off.
 inline constexpr char kBackupHost[] = "backup";
+// What confined clients mount.
+inline constexpr char kConfinedPath[] = "/atlas";
 
 struct SimClusterOptions {
   size_t nodes = 6;
@@ -48,6 +51,7 @@ struct SimClusterOptions {
   uint64_t dirty_limit_bytes = 8 * kMiB;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
+  std::set<size_t> confined;  // clients that mount kConfinedPath, and are shown nothing else
   bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 
@@ -137,6 +141,8 @@ class SimCluster {
   struct Meta {
     std::shared_ptr<MemKvMedia> media;
     std::unique_ptr<MetaServer> server;
+    std::unique_ptr<ConfinedSessions> bounds;
+    std::unique_ptr<ConfinedFront> front;
     std::unique_ptr<MetaDispatcher> dispatcher;
     std::unique_ptr<TransportFactory> factory;  // with backups
     std::unique_ptr<TransportBackupConnector> backups;
