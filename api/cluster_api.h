@@ -74,6 +74,12 @@ struct WidenWork {
   StripeGrant from;  // with read tokens; as it is now
   StripeGrant to;    // with write tokens; the same payload, digests not known yet
 };
+// A reader could not use the shard: its own node looks at it.
+struct CheckWork {
+  ShardId shard;
+  TargetId target;
+  uint64_t digest = 0;  // as recorded
+};
 struct HeartbeatRequest {
   OpHeader header;
   NodeId node;
@@ -91,6 +97,7 @@ struct HeartbeatReply {
   std::vector<WidenWork> widens;
   int64_t token_time_ns = 0;  // as of RegisterNodeReply
   std::vector<NodeTokenKey> token_keys;  // the same
+  std::vector<CheckWork> checks;
 };
 struct RebuildResult {
   uint64_t task = 0;
@@ -99,6 +106,9 @@ struct RebuildResult {
   uint64_t digest = 0;  // of the new shard
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // sources that failed
+  // Of the new shard (stripe/checksum.h): under the number of the one that is replaced it has the digest that was recorded, or
+  // the result is refused. Empty on an error, and of parity that is made for the first time.
+  std::vector<uint32_t> table;
 };
 struct WidenResult {
   uint64_t task = 0;
@@ -107,6 +117,11 @@ struct WidenResult {
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // of the old stripe: sources that failed
 };
+struct CheckResult {
+  ShardId shard;
+  TargetId target;
+  ItemResult result;  // kOk: all of it is as it was written
+};
 struct ReportWorkRequest {
   OpHeader header;
   NodeId node;
@@ -114,6 +129,7 @@ struct ReportWorkRequest {
   std::vector<ShardId> deleted;
   std::vector<RebuildResult> rebuilt;
   std::vector<WidenResult> widened;
+  std::vector<CheckResult> checked;
 };
 // For quarantine: which of these shards does the metadata not know (design section 3, garbage)?
 struct CheckShardsRequest {

@@ -336,13 +336,6 @@ struct ReportShardRequest {  // a reader could not use this shard
   FsError reason = FsError::kChecksum;  // kChecksum, kNoSuchShard, kDiskFailed, kUnavailable
   std::string token;  // of a session: with which it was to be read
 };
-struct StripeRequest {
-  OpHeader header;
-  StripeId stripe;
-};
-struct StripeReply {
-  std::optional<StripeGrant> grant;  // nullopt: no such stripe (any more)
-};
 struct PathsReply {
   std::vector<std::string> paths;
 };
@@ -387,7 +380,6 @@ class MetaService {
   virtual Task<Result<CommitReply>> Commit(CommitRequest r) = 0;
   virtual Task<Result<CloneReply>> Clone(CloneRequest r) = 0;  // ask again for the rest
   virtual Task<Result<Empty>> ReportShard(ReportShardRequest r) = 0;
-  virtual Task<Result<StripeReply>> GetStripe(StripeRequest r) = 0;
 
   virtual Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) = 0;
   virtual Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) = 0;

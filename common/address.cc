@@ -25,6 +25,21 @@ Result<std::string> WithPort(std::string_view address, uint16_t default_port) {
   return std::string(address);
 }
 
+bool IsHostPort(std::string_view address) {
+  constexpr size_t kMaxHostBytes = 253;  // of a name (RFC 1035)
+  const size_t colon = address.rfind(':');
+  if (colon == address.npos || colon > kMaxHostBytes || address.starts_with("unix:")) return false;
+  const auto is_of_host = [](char c) {
+    const bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return word || std::string_view(".-_:[]%").find(c) != std::string_view::npos;
+  };
+  if (!std::ranges::all_of(address, is_of_host)) return false;
+  // What has no port of its own gets one here, and is another then.
+  const Result<std::string> whole = WithPort(address, 0);
+  const std::string_view port = address.substr(colon + 1);
+  return whole.ok() && *whole == address && port.find_first_not_of('0') != port.npos;
+}
+
 Result<std::vector<std::string>> WithPorts(const std::vector<std::string>& addresses, uint16_t default_port) {
   std::vector<std::string> out;
   for (std::string_view text : addresses) {

@@ -19,6 +19,10 @@ Result<std::string> WithPort(std::string_view address, uint16_t default_port);
 // Splits several; each may be several with commas between.
 Result<std::vector<std::string>> WithPorts(const std::vector<std::string>& addresses, uint16_t default_port);
 
+// "host:port" or "[v6]:port" as others can reach it: with a port from 1 on, no longer than a name and a port can be, and no
+// path of this machine.
+bool IsHostPort(std::string_view address);
+
 // The port of an address.
 std::string HostOfAddress(const std::string& address);
 std::string PortOfAddress(const std::string& address);

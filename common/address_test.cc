@@ -24,6 +24,16 @@ TEST(Address, MistakesAreNamed) {
   }
 }
 
+TEST(Address, OthersCanReachAHostAndItsPort) {
+  for (const char* good : {"pc1:7", "pc1.lab:7425", "10.0.0.1:1", "[fe80::1%eth0]:65535", "a_b-c:9"}) EXPECT_TRUE(IsHostPort(good)) << good;
+  for (const char* bad : {"", ":", ":7", "pc1", "pc1:", "pc1:0", "pc1:000", "pc1:x", "pc1:65536", "fe80::1", "[::1]", "unix:/run/x", "unix:7",
+                          "pc1:7,pc2:7", "pc1 :7", "pc1\x1b:7", "pc1:7/x"}) {
+    EXPECT_FALSE(IsHostPort(bad)) << bad;
+  }
+  EXPECT_TRUE(IsHostPort(std::string(253, 'a') + ":65535"));
+  EXPECT_FALSE(IsHostPort(std::string(254, 'a') + ":7"));
+}
+
 TEST(Address, Several) {
   EXPECT_EQ(WithPorts({"a,b:2", "", "c"}, 5).value(), (std::vector<std::string>{"a:5", "b:2", "c:5"}));
   EXPECT_EQ(WithPorts({"a", "b:"}, 5).code(), FsError::kInval);

@@ -36,7 +36,7 @@ BoundTokenSigner Signer(int64_t now = kNow) { return BoundTokenSigner(DeriveNode
 
 BoundTokenVerifier Verifier(int64_t now = kNow) { return BoundTokenVerifier(NodeKeysAround(Master(10), kNode, now), kIncarnation); }
 
-const TokenUse kUse{kShard, kTarget, kTokenWrite, kHolder, 1000};
+const TokenUse kUse{kShard, kTarget, kTokenWrite, kHolder, false, 1000};
 
 TEST(BoundToken, GoodForExactlyWhatItSays) {
   const std::string token = EncodeBoundToken(Signer().Sign(Grant()));
@@ -50,6 +50,7 @@ TEST(BoundToken, GoodForExactlyWhatItSays) {
   EXPECT_EQ(says([](TokenUse& u) { u.right = kTokenRead; }), "");
   EXPECT_EQ(says([](TokenUse& u) { u.holder = 1; }), "the shard token is another's");
   EXPECT_EQ(says([](TokenUse& u) { u.holder = 0; }), "the shard token is another's");
+  EXPECT_EQ(says([](TokenUse& u) { u.holder = 0; u.any_holder = true; }), "");
   EXPECT_EQ(says([](TokenUse& u) { u.bytes = 1001; }), "the shard token is for fewer bytes");
   EXPECT_EQ(says([](TokenUse& u) { u.bytes = UINT64_MAX; }), "the shard token is for fewer bytes");
   EXPECT_EQ(says([](TokenUse& u) { u.right = kTokenDelete; }), "the shard token does not give the right to do this");

@@ -29,7 +29,11 @@ Result<DataDirState> LookAtDataDir(const std::string& dir) {
   const bool exists = std::filesystem::exists(dir, ec);
   if (!ec && !exists) return DataDirState::kEmpty;
   if (!std::filesystem::is_directory(dir, ec)) return Error(FsError::kNotDir, dir + " is not a directory");
-  const bool empty = std::filesystem::is_empty(dir, ec);
+  bool empty = true;
+  std::filesystem::directory_iterator entry(dir, ec);
+  for (; !ec && entry != std::filesystem::directory_iterator(); entry.increment(ec)) {
+    empty = empty && dir + "/" + entry->path().filename().string() == TrustDirOf(dir);
+  }
   if (ec) return ErrnoError(ec.value(), "read the directory " + dir);
   if (empty) return DataDirState::kEmpty;
   return Error(FsError::kNotEmpty, dir + " has files but no superblock: it is no metadata store, or one whose "

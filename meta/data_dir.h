@@ -1,4 +1,4 @@
-// The directory of a metadata store: DIR/superblock (common/superblock.h) and DIR/kv (RocksDB). Blocking
+// The directory of a metadata store: DIR/superblock (common/superblock.h), DIR/kv (RocksDB) and DIR/trust (trust_dir.h). Blocking
 // calls of the operating system; for the main program.
 #pragma once
 
@@ -11,8 +11,11 @@ namespace stria {
 
 inline std::string MetaStorePath(const std::string& dir) { return dir + "/kv"; }
 
+inline std::string TrustDirOf(const std::string& dir) { return dir + "/trust"; }
+
 enum class DataDirState { kEmpty, kStore };
-// kEmpty also if it does not exist. kNotEmpty: it has files, and no superblock among them.
+// kEmpty also if it does not exist, or holds nothing but DIR/trust: that of a store to be restored, or of an interrupted --format.
+// kNotEmpty: it has files, and no superblock among them.
 Result<DataDirState> LookAtDataDir(const std::string& dir);
 // Makes the directory, for its owner only.
 Result<void> PrepareDataDir(const std::string& dir);

@@ -25,6 +25,15 @@ TEST(DataDir, FormatOnceThenRead) {
   EXPECT_EQ(*ReadDataDir(dir), super);
 }
 
+TEST(DataDir, TrustAloneIsNoStore) {
+  TempDir tmp;
+  ASSERT_TRUE(PrepareDataDir(TrustDirOf(tmp.path())).ok());
+  EXPECT_EQ(*LookAtDataDir(tmp.path()), DataDirState::kEmpty) << "to be restored";
+  EXPECT_EQ(*LookAtDataDir(tmp.path() + "/"), DataDirState::kEmpty);
+  { std::ofstream(tmp.path() + "/more") << "x"; }
+  EXPECT_EQ(LookAtDataDir(tmp.path()).code(), FsError::kNotEmpty);
+}
+
 TEST(DataDir, RefusesWhatIsNotAStore) {
   TempDir tmp;
   { std::ofstream(tmp.path() + "/holiday.jpg") << "x"; }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/quick_wake.h"
+#include "meta/data_dir.h"
 #include "stripe/layout_spec.h"
 
 namespace stria {
@@ -17,6 +18,9 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.data = file.String("data", c.data);
   c.listen = file.String("listen", c.listen);
   c.cluster_key_file = file.String("cluster_key", c.cluster_key_file);
+  c.trust = file.String("trust", c.trust);
+  c.admin_socket = file.String("admin_socket", c.admin_socket);
+  c.grpc_listen = file.String("grpc_listen", c.grpc_listen);
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);
@@ -33,6 +37,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   }
   MetaServerOptions& s = c.server;
   s.root_squash = file.Bool("root_squash", s.root_squash);
+  s.trusted_root = file.Strings("trusted_root");
   s.sessions.lease_ns = file.Duration("session.lease", s.sessions.lease_ns, kSecond, 600 * kSecond);
   s.sessions.remember_ns = file.Duration("session.remember", s.sessions.remember_ns, 0, 24 * kHour);
   s.answer_timeout_ns = file.Duration("session.answer_timeout", s.answer_timeout_ns, kSecond, kHour);
@@ -59,7 +64,9 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
 Result<void> CompleteMetaConfig(MetaConfig* config) {
   if (config->data.empty()) return Error(FsError::kInval, "data is empty: name the directory of the metadata store");
   ASSIGN_OR_RETURN(config->listen, WithPort(config->listen, kDefaultMetaPort));
-  if (config->cluster_key_file.empty()) return Error(FsError::kInval, "cluster_key is empty: name the key's file");
+  if (config->trust.empty()) config->trust = TrustDirOf(config->data);
+  if (config->admin_socket.empty()) config->admin_socket = config->data + "/admin.sock";
+  if (config->admin_socket.front() != '/') return Error(FsError::kInval, "admin_socket is " + config->admin_socket + ": name a whole path");
   return Ok();
 }
 

@@ -13,10 +13,15 @@
 
 namespace stria {
 
+inline constexpr char kClusterKeyFile[] = "/etc/stria/cluster.key";
+
 struct MetaConfig {
   std::string data = "/var/lib/stria/meta";
   std::string listen = "0.0.0.0:" + std::to_string(kDefaultMetaPort);
-  std::string cluster_key_file = "/etc/stria/cluster.key";
+  std::string cluster_key_file;  // empty: the master key beside the authority, or kClusterKeyFile where there is none
+  std::string trust;             // directory of the authority, or "off"; empty: DATA/trust
+  std::string admin_socket;      // for commands of this machine; empty: DATA/admin.sock
+  std::string grpc_listen;       // IP:PORT for gRPC; empty: none
   std::string log_file;  // empty: stderr
   std::string log_level = "info";
   std::string metrics;   // IP:PORT, empty: none
@@ -27,8 +32,8 @@ struct MetaConfig {
   MetaServerOptions server;
 };
 
-// Keys: data, listen, cluster_key, log_file, log_level, metrics, memory, layout, backup, wake_latency, root_squash, and the
-// tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
+// Keys: data, listen, cluster_key, trust, admin_socket, grpc_listen, log_file, log_level, metrics, memory, layout, backup,
+// wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.

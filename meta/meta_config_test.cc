@@ -55,6 +55,22 @@ age = "2m"
   EXPECT_EQ(c->server.fold.age_ns, 120 * kSecond);
 }
 
+TEST(MetaConfig, TrustLiesWithTheData) {
+  auto c = From("data = \"/srv/meta\"");
+  ASSERT_TRUE(c.ok() && CompleteMetaConfig(&*c).ok());
+  EXPECT_EQ(c->trust, "/srv/meta/trust");
+  EXPECT_EQ(c->admin_socket, "/srv/meta/admin.sock");
+  EXPECT_EQ(c->grpc_listen, "");
+  EXPECT_EQ(c->cluster_key_file, "");
+  c = From("trust = \"off\"\nadmin_socket = \"/run/s\"\ngrpc_listen = \"127.0.0.1:7430\"");
+  ASSERT_TRUE(c.ok() && CompleteMetaConfig(&*c).ok());
+  EXPECT_EQ(c->trust, "off");
+  EXPECT_EQ(c->admin_socket, "/run/s");
+  EXPECT_EQ(c->grpc_listen, "127.0.0.1:7430");
+  c->admin_socket = "s";
+  EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval);
+}
+
 TEST(MetaConfig, RefusesWithKeyAndFile) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"lisen = \"x\"", "lisen"},

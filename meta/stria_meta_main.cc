@@ -25,16 +25,20 @@
 #include "common/sentence.h"
 #include "meta/data_dir.h"
 #include "meta/disk_room.h"
+#include "meta/local_admins.h"
 #include "meta/meta_config.h"
 #include "meta/meta_metrics.h"
 #include "meta/node_probe.h"
 #include "meta/restore_store.h"
+#include "meta/trust_dir.h"
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
+#include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "stripe/layout_spec.h"
+#include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
 
@@ -44,6 +48,13 @@ namespace {
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 constexpr int64_t kRoomPeriodNs = 2 * kSecond;
+constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
+
+std::string HostName() {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
 
 struct RestoreFlags {
   std::vector<std::string> from;  // empty: serve
@@ -52,7 +63,8 @@ struct RestoreFlags {
 
 struct FormatFlags {
   bool format = false;
-  bool only = false;  // end afterwards
+  bool only = false;        // end afterwards
+  bool make_trust = false;  // of a cluster that is there
 };
 
 class Daemon final : public DaemonFrame {
@@ -62,22 +74,24 @@ class Daemon final : public DaemonFrame {
         keys_(std::move(keys)),
         format_(format.format || format.only),
         format_only_(format.only),
+        make_trust_(format.make_trust),
         restore_(std::move(restore)),
         room_(config_.data),
-        sync_pool_(2, "meta-sync") {
+        sync_pool_(2, "meta-sync"),
+        trust_pool_(1, "trust") {
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
   }
   ~Daemon() override {
     scope_.CancelAll();
     metrics_server_.reset();
+    admin_server_.reset();
     bulk_server_.reset();  // first: it hands connections to the other
     grpc_server_.reset();
     probe_.reset();
     server_.reset();
     data_connector_.reset();
-    bulk_client_.reset();
     backups_.reset();
-    grpc_client_.reset();
+    bulk_client_.reset();
   }
 
   // Gives the settings that a start would have now.
@@ -91,6 +105,7 @@ class Daemon final : public DaemonFrame {
       const Result<void> stopped = co_await server_->Stop();
       if (!stopped.ok()) LogError("{}", stopped.error());
     }
+    if (admin_server_) co_await admin_server_->Shutdown(kShutdownGraceNs);
     if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
     LogInfo("stopped");
@@ -110,7 +125,7 @@ class Daemon final : public DaemonFrame {
     const ClusterMap map = server_->cluster().Map();
     const auto up = std::count_if(map.nodes.begin(), map.nodes.end(), [](const NodeInfo& n) { return n.state == NodeState::kUp; });
     return "serves on " + bound_ + ": " + std::to_string(up) + " of " + std::to_string(map.nodes.size()) + " nodes are up, " +
-           std::to_string(server_->sessions().All().size()) + " clients";
+           std::to_string(server_->sessions().All().size()) + " clients" + (ends_ ? "" : "; " + InsecureWarning(place_));
   }
 
   Task<void> Serve() {
@@ -140,14 +155,103 @@ class Daemon final : public DaemonFrame {
     return std::unique_ptr<KvStore>(std::move(kv));
   }
 
+  // ---- What it proves itself with ----
+
+  Result<TrustPlace> LookForTrust() {
+    ASSIGN_OR_RETURN(place_, FindTrust(config_.trust, {Role::kMeta}));
+    return place_;
+  }
+
+  Result<void> MakeTrust(Uuid* cluster) {
+    if (config_.trust == kTrustOff) return Error(FsError::kInval, "trust is off, so no authority is made: leave out --insecure or --make-trust");
+    TrustDirParams params;
+    params.cluster = *cluster;
+    params.host = HostName();
+    params.now_s = executor_.WallNs() / kSecond;
+    params.master_key = config_.cluster_key_file.empty();
+    ASSIGN_OR_RETURN(*cluster, MakeTrustDir(config_.trust, params));
+    LogInfo("the cluster's authority is in {}: keep a copy of that directory where only admins get at it", config_.trust);
+    return Ok();
+  }
+
+  // With `cluster`: of a store that is there.
+  Result<void> OpenTrust(const std::optional<Uuid>& cluster) {
+    ASSIGN_OR_RETURN(const TrustPlace place, LookForTrust());
+    if (place.is == TrustIs::kThere) {
+      SecuredEndsOptions options;
+      options.own = {Role::kMeta};
+      options.lets_in = {Role::kMeta, Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor};
+      options.talks_to = options.elsewhere = {Role::kData};  // it knows addresses from those who have proved that they are theirs
+      options.joins = true;
+      ASSIGN_OR_RETURN(ends_, SecuredEnds::Open(place.directory, std::move(options)));
+      ASSIGN_OR_RETURN(authority_, LoadAuthority(place.directory));
+      if (cluster && ends_->identity().cluster != *cluster) {
+        return Error(FsError::kWrongCluster, place.directory + " is of cluster " + ends_->identity().cluster.ToString() + ", and the store in " +
+                                                 config_.data + " of cluster " + cluster->ToString());
+      }
+      ForbidCoreDumps();
+      return Ok();
+    }
+    if (place.is == TrustIs::kAbsent && cluster) {
+      ASSIGN_OR_RETURN(const bool was, WasSecured(config_.data));
+      if (was) {
+        return Error(FsError::kAccess, "the store in " + config_.data + " was served with certificates, and there are none in " + place.directory +
+                                           ": put the directory back, or say that everybody may do everything with --insecure");
+      }
+    }
+    LogWarning("{}", InsecureWarning(place));
+    return Ok();
+  }
+
+  // After OpenTrust. None given: the secret beside the authority, or the file of former days.
+  Result<void> LoadKeys() {
+    if (!keys_.empty()) return Ok();
+    const bool own = ends_ && access(MasterKeyPath(place_.directory).c_str(), F_OK) == 0;
+    const std::string path = own ? MasterKeyPath(place_.directory) : kClusterKeyFile;
+    ASSIGN_OR_RETURN(keys_, LoadClusterKeys(path));
+    if (const std::string said = WhoReadsClusterKeys(path); !said.empty()) LogWarning("{}", said);
+    return Ok();
+  }
+
+  void MakeClient() {
+    BulkClientOptions options;
+    if (ends_) ends_->Secure(&options);
+    bulk_client_ = std::make_unique<BulkClient>(&executor_, options);
+  }
+
+  DispatchOptions Admission() {
+    DispatchOptions options;
+    options.proved = ends_ != nullptr;
+    options.refused = [](const Peer* peer, const std::string& method, const Error& why) {
+      LogWarning("{} may not call {}: {}", peer ? peer->ToString() : "a caller who has proved nothing", method, why.message);
+    };
+    return options;
+  }
+
+  void FollowTrust() {
+    if (!ends_) return;
+    ends_->Follow([this] { return std::make_shared<const ClusterMap>(server_->cluster().Map()); });
+    ends_->OnChange([this] {
+      bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); });
+      if (!grpc_server_ || grpc_credentials_ == ends_->credentials()) return;
+      grpc_server_.reset();
+      const Result<void> again = StartGrpc();
+      if (!again.ok()) LogError("gRPC is served no more, until a restart: {}", again.error());
+    });
+    scope_.Spawn(ends_->Keep(&trust_pool_));
+  }
+
   // To data servers.
   BackupConnector* Backups() {
-    grpc_client_ = std::make_unique<GrpcClient>(&executor_);
-    backups_ = std::make_unique<TransportBackupConnector>(grpc_client_.get());
+    backups_ = std::make_unique<TransportBackupConnector>(bulk_client_.get());
     return backups_.get();
   }
 
   Task<void> Restore() {
+    Result<void> ready = OpenTrust(std::nullopt);
+    if (ready.ok()) ready = LoadKeys();
+    if (!ready.ok()) co_return Fail(ready.error());
+    MakeClient();
     const TokenSigner signer(keys_.at(0));
     RestoreStoreParams p;
     p.data = config_.data;
@@ -165,6 +269,11 @@ class Daemon final : public DaemonFrame {
   Task<Result<void>> FormatIfEmpty() {
     CO_ASSIGN_OR_RETURN(const DataDirState state, LookAtDataDir(config_.data));
     if (state != DataDirState::kEmpty) {
+      if (make_trust_) {
+        CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
+        Uuid cluster = super.cluster;
+        CO_RETURN_IF_ERROR(MakeTrust(&cluster));
+      }
       if (format_only_) LogInfo("{} has the metadata of a cluster already: it stays as it is", config_.data);
       co_return Ok();
     }
@@ -178,14 +287,17 @@ class Daemon final : public DaemonFrame {
     CO_RETURN_IF_ERROR(co_await FormatIfEmpty());
     format_ = false;
     CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
+    CO_RETURN_IF_ERROR(OpenTrust(super.cluster));
+    if (ends_) CO_RETURN_IF_ERROR(NoteSecured(config_.data));
+    CO_RETURN_IF_ERROR(LoadKeys());
     CO_RETURN_IF_ERROR(room_.Open());
     is_full_ = room_.Level() >= RoomLevel::kFull;
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
+    MakeClient();
     if (config_.backup) server_->UseBackups(Backups());
     server_->UseRoom(&room_);
     scope_.Spawn(FollowRoom());
-    bulk_client_ = std::make_unique<BulkClient>(&executor_);
     data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
     CO_RETURN_IF_ERROR(co_await server_->Start());
     if (server_->store()->super()->cluster != super.cluster) {
@@ -195,19 +307,21 @@ class Daemon final : public DaemonFrame {
       server_->NoteUnreachable("the metadata server", std::move(cannot));
     });
     scope_.Spawn(probe_->Run());
-    dispatcher_ = std::make_unique<MetaDispatcher>(server_.get());
+    dispatcher_ = std::make_unique<MetaDispatcher>(server_.get(), Admission());
     router_.Add(kMetaServiceName, dispatcher_.get());
-    admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get());
+    admin_dispatcher_ = std::make_unique<AdminDispatcher>(server_.get(), Admission());
     router_.Add(kAdminServiceName, admin_dispatcher_.get());
-    grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
-    CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
+    CO_RETURN_IF_ERROR(StartGrpc());
     BulkServerOptions bulk;
     CO_ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
     bulk.wake = &wake_.emplace(latency);
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
-    bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
+    if (ends_) ends_->Secure(&bulk);
+    else bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(bound_, bulk_server_->Start(config_.listen));
+    if (ends_) co_await ServeAdminsHere();
+    FollowTrust();
     if (!config_.metrics.empty()) {
       CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, [this] {
                             std::lock_guard lock(metrics_mu_);
@@ -217,6 +331,57 @@ class Daemon final : public DaemonFrame {
     LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound_, server_->term());
     SayReady();
     co_return Ok();
+  }
+
+  // Where nothing is proved, on the port of the others, too.
+  Result<void> StartGrpc() {
+    if (config_.grpc_listen.empty() && ends_) return Ok();
+    GrpcServerOptions options;
+    if (ends_) {
+      options.credentials = grpc_credentials_ = ends_->credentials();
+      options.judge = [this](const Certificate& shown, const std::string& address) {
+        return ends_->credentials()->Judge(shown, address, {Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor}, ends_->NowS());
+      };
+    }
+    auto server = std::make_unique<GrpcServer>(&executor_, &router_, options);
+    if (config_.grpc_listen.empty()) {
+      RETURN_IF_ERROR(server->StartWithoutAddress());
+    } else {
+      ASSIGN_OR_RETURN(const std::string bound, server->Start(config_.grpc_listen));
+      LogInfo("gRPC is served on {}", bound);
+    }
+    grpc_server_ = std::move(server);
+    return Ok();
+  }
+
+  // Commands of admins of this machine. The kernel says who they are, so everybody may connect.
+  Task<void> ServeAdminsHere() {
+    admins_ = co_await RunOn(trust_pool_, [] { return std::make_shared<const LocalAdmins>(LocalAdmins::Look()); });
+    BulkServerOptions options;
+    options.loops = 1;
+    options.socket_mode = 0666;
+    options.local_peer = [this](uint32_t uid, uint32_t gid, int32_t pid) {
+      std::lock_guard lock(admins_mu_);
+      return admins_->PeerOf(uid, gid, pid);
+    };
+    auto server = std::make_unique<BulkServer>(&executor_, &router_, std::move(options));
+    const Result<std::string> bound = server->Start("unix:" + config_.admin_socket);
+    if (!bound.ok()) {
+      LogWarning("commands of this machine need a certificate: the socket {} cannot be had ({}); name another with admin_socket",
+                 config_.admin_socket, bound.error().message);
+      co_return;
+    }
+    admin_server_ = std::move(server);
+    scope_.Spawn(FollowAdmins());
+  }
+
+  Task<void> FollowAdmins() {
+    while (true) {
+      co_await Sleep(kLookAtAdminsNs);
+      auto now = co_await RunOn(trust_pool_, [] { return std::make_shared<const LocalAdmins>(LocalAdmins::Look()); });
+      std::lock_guard lock(admins_mu_);
+      admins_.swap(now);
+    }
   }
 
   // A new cluster. The superblock comes last: without it the directory does not count as a store, and
@@ -230,6 +395,7 @@ class Daemon final : public DaemonFrame {
     super.created_s = executor_.WallNs() / kSecond;
     super.label = "metadata";
     CO_RETURN_IF_ERROR(PrepareDataDir(config_.data));
+    if (config_.trust != kTrustOff) CO_RETURN_IF_ERROR(MakeTrust(&super.cluster));
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     FormatParams params;
     params.cluster = super.cluster;
@@ -261,22 +427,28 @@ class Daemon final : public DaemonFrame {
   }
 
   MetaConfig config_;
-  const std::vector<ClusterKey> keys_;
+  std::vector<ClusterKey> keys_;
   std::function<Result<MetaConfig>()> settings_;
   FileBudget files_;
   bool format_;
-  const bool format_only_;
+  const bool format_only_, make_trust_;
   std::string bound_;  // the address that it serves on
   const RestoreFlags restore_;
   DiskRoom room_;
   bool is_full_ = false;  // the store's disk, at the start
   std::optional<QuickWake> wake_;
   ThreadPool sync_pool_;
+  ThreadPool trust_pool_;  // files of credentials, and lists of users
+  TrustPlace place_;
+  std::unique_ptr<SecuredEnds> ends_;            // null: insecure
+  std::shared_ptr<const Authority> authority_;   // null: insecure
+  std::shared_ptr<const Credentials> grpc_credentials_;
+  std::mutex admins_mu_;
+  std::shared_ptr<const LocalAdmins> admins_;  // guarded by admins_mu_
   std::mutex metrics_mu_;
   std::string metrics_text_;  // guarded by metrics_mu_
-  std::unique_ptr<GrpcClient> grpc_client_;
-  std::unique_ptr<TransportBackupConnector> backups_;
   std::unique_ptr<BulkClient> bulk_client_;
+  std::unique_ptr<TransportBackupConnector> backups_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<MetaServer> server_;
   std::unique_ptr<NodeProbe> probe_;
@@ -285,11 +457,14 @@ class Daemon final : public DaemonFrame {
   Router router_;
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
+  std::unique_ptr<BulkServer> admin_server_;
   std::unique_ptr<MetricsServer> metrics_server_;
 };
 
 struct Flags {
-  std::string config_file, data, listen, cluster_key, layout, log_file, log_level, metrics;
+  std::string config_file, data, listen, cluster_key, trust, layout, log_file, log_level, metrics, admin_socket, grpc_listen;
+  bool insecure = false;
+  std::vector<std::string> trusted_root;
   FormatFlags format;
   RestoreFlags restore;
 };
@@ -306,9 +481,13 @@ Result<MetaConfig> ConfigFrom(const Flags& flags) {
   override_with(flags.data, &c.data);
   override_with(flags.listen, &c.listen);
   override_with(flags.cluster_key, &c.cluster_key_file);
+  override_with(flags.insecure ? kTrustOff : flags.trust, &c.trust);
+  override_with(flags.admin_socket, &c.admin_socket);
+  override_with(flags.grpc_listen, &c.grpc_listen);
   override_with(flags.log_file, &c.log_file);
   override_with(flags.log_level, &c.log_level);
   override_with(flags.metrics, &c.metrics);
+  if (!flags.trusted_root.empty()) c.server.trusted_root = flags.trusted_root;
   if (!flags.layout.empty()) {
     const Result<Layout> layout = ParseLayout(flags.layout);
     if (!layout.ok()) return layout.error().WithContext("--layout");
@@ -324,7 +503,13 @@ int Main(int argc, char** argv) {
   app.add_option("--config", flags.config_file, "Settings (TOML); flags override them")->check(CLI::ExistingFile);
   app.add_option("--data", flags.data, "Directory of the metadata store (default /var/lib/stria/meta)");
   app.add_option("--listen", flags.listen, "IP[:PORT] to serve on (default 0.0.0.0:" + std::to_string(kDefaultMetaPort) + ")");
-  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
+  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key (default: made with the authority)");
+  app.add_option("--trust", flags.trust, "Directory of the cluster's authority and this server's certificate (default DATA/trust)");
+  app.add_option("--trusted-root", flags.trusted_root, "NAME[,NAME] of clients whose root counts as root (* and ? match)")->delimiter(',');
+  app.add_flag("--insecure", flags.insecure, "Neither ask for certificates nor encrypt: everybody may do everything");
+  app.add_flag("--make-trust", flags.format.make_trust, "Make the authority of a cluster that has none yet, then go on");
+  app.add_option("--admin-socket", flags.admin_socket, "Unix socket for admins of this machine (default DATA/admin.sock)");
+  app.add_option("--grpc-listen", flags.grpc_listen, "IP:PORT to serve gRPC on as well (default: none)");
   app.add_flag("--format", flags.format.format, "Create a new cluster if the directory is empty");
   app.add_flag("--format-only", flags.format.only, "Create a new cluster if the directory is empty, then end");
   app.add_option("--restore-from", flags.restore.from,
@@ -345,7 +530,8 @@ int Main(int argc, char** argv) {
   Result<std::vector<std::string>> from = WithPorts(flags.restore.from, kDefaultDataPort);
   if (!from.ok()) return RefuseToStart("stria-meta", from.error());
   flags.restore.from = std::move(*from);
-  Result<std::vector<ClusterKey>> keys = LoadClusterKeys(config->cluster_key_file);
+  Result<std::vector<ClusterKey>> keys = std::vector<ClusterKey>();
+  if (!config->cluster_key_file.empty()) keys = LoadClusterKeys(config->cluster_key_file);
   if (!keys.ok()) return RefuseToStart("stria-meta", keys.error());
   Result<LogLevel> level = ParseLogLevel(config->log_level);
   if (!level.ok()) return RefuseToStart("stria-meta", level.error());

@@ -79,7 +79,6 @@ STRIA_COVER(MetaService, Allocate, kSession);
 STRIA_COVER(MetaService, Commit, kSession);
 STRIA_COVER(MetaService, Clone, kSession);
 STRIA_COVER(MetaService, ReportShard, kReport);
-STRIA_COVER(MetaService, GetStripe, kAdmin);
 STRIA_COVER(MetaService, RegisterNode, kNode);
 STRIA_COVER(MetaService, Heartbeat, kNode);
 STRIA_COVER(MetaService, ReportWork, kNode);

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -7,6 +8,7 @@
 
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -24,6 +26,9 @@ namespace {
 constexpr int kAcceptAhead = 64;
 constexpr int64_t kStopNs = 200 * kMillisecond;  // for the last replies to leave
 constexpr int64_t kJoinStepNs = 5 * kMillisecond;
+// A certificate that was judged is not judged again for so long: a signature costs more than a small call.
+constexpr int64_t kJudgedNs = 30 * kSecond;
+constexpr size_t kMaxJudged = 256;
 
 // One call. It belongs to one party at a time: to gRPC while an operation with its address as tag is
 // under way, to the inbox, or to the Responder of its handler.
@@ -49,6 +54,20 @@ struct ServerCall {
     stream.Finish(grpc::Status(code, why), this);
   }
 };
+
+std::shared_ptr<grpc::ServerCredentials> ListenWith(const std::shared_ptr<const Credentials>& own) {
+  if (!own) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = own->bundle.ToPem();
+  options.pem_key_cert_pairs.push_back({own->key.ToPem(), own->certificate.ToPem()});
+  return grpc::SslServerCredentials(options);
+}
+
+// "ipv4:10.0.0.7:40112" -> "10.0.0.7:40112"
+std::string AddressOf(const std::string& peer) {
+  const size_t colon = peer.find(':');
+  return peer.starts_with("ipv") && colon != peer.npos ? peer.substr(colon + 1) : peer;
+}
 
 // Owns the call while its handler runs; a destroyed handler leaves an answer too.
 class Responder {
@@ -78,7 +97,11 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     CHECK(!server_ && threads_.empty(), "a server starts once");
     grpc::ServerBuilder builder;
     int port = 0;
-    if (!address.empty()) builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    if (!address.empty()) builder.AddListeningPort(address, ListenWith(options_.credentials), &port);
+    // A few bytes must not become a message of a hundred MiB.
+    builder.SetDefaultCompressionAlgorithm(GRPC_COMPRESS_NONE);
+    for (const grpc_compression_algorithm a : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) builder.SetCompressionAlgorithmSupportStatus(a, false);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxGrpcStreams);
     builder.SetMaxReceiveMessageSize(kMaxGrpcMessageBytes);
     builder.SetMaxSendMessageSize(kMaxGrpcMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers on a port are a mistake
@@ -225,9 +248,33 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     } count{state, responder.call()->size};
     WireMessage request = FromByteBuffer(responder.call()->bytes);
     responder.call()->bytes.Clear();
+    Result<std::shared_ptr<const Peer>> peer = state->PeerOf(responder.call()->context);
+    if (!peer.ok()) {
+      responder.Reply(EncodeError(peer.error()));
+      co_return;
+    }
     Result<WireMessage> reply =
-        co_await state->dispatcher_->Handle(nullptr, responder.call()->context.method(), std::move(request));
+        co_await state->dispatcher_->Handle(std::move(*peer), responder.call()->context.method(), std::move(request));
     responder.Reply(reply.ok() ? reply.value() : EncodeError(reply.error()));
+  }
+
+  // Null: nothing is proved here.
+  Result<std::shared_ptr<const Peer>> PeerOf(const grpc::GenericServerContext& context) {
+    if (!options_.credentials) return std::shared_ptr<const Peer>();
+    const std::vector<grpc::string_ref> shown = context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    const std::string address = AddressOf(context.peer());
+    if (shown.size() != 1 || shown[0].size() > kMaxPemBytes) {
+      return Error(FsError::kAccess, "the peer at " + address + " was refused: it shows no certificate");
+    }
+    const std::string pem(shown[0].data(), shown[0].size()), key = pem + address;
+    const int64_t now_ns = executor_->NowNs();
+    if (const auto known = judged_.find(key); known != judged_.end() && now_ns < known->second.second) return known->second.first;
+    ASSIGN_OR_RETURN(const Certificate certificate, Certificate::FromPem(pem));
+    ASSIGN_OR_RETURN(Peer peer, options_.judge(certificate, address));
+    if (judged_.size() >= kMaxJudged) judged_.clear();
+    auto who = std::make_shared<const Peer>(std::move(peer));
+    judged_[key] = {who, now_ns + kJudgedNs};
+    return std::shared_ptr<const Peer>(std::move(who));
   }
 
   void Uncount(uint64_t bytes) {
@@ -251,12 +298,14 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
   bool stopped_ = false;            // guarded by mu_
   size_t requests_ = 0;             // guarded by mu_
   uint64_t request_bytes_ = 0;      // guarded by mu_
+  std::map<std::string, std::pair<std::shared_ptr<const Peer>, int64_t>> judged_;  // by certificate and address; executor's thread
   TaskScope scope_;
 };
 
 GrpcServer::GrpcServer(Executor* executor, Dispatcher* dispatcher, const GrpcServerOptions& options)
     : state_(std::make_shared<State>(executor, dispatcher, options)) {
   CHECK(options.pollers >= 1);
+  CHECK(!options.credentials == !options.judge);
 }
 
 GrpcServer::~GrpcServer() { state_->Stop(); }

@@ -6,11 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "common/exec/executor.h"
 #include "proto/transport.h"
+#include "trust/credentials.h"
 
 namespace stria {
 
@@ -20,6 +22,7 @@ inline constexpr int kConnectionsPerPeer = 2;
 inline constexpr int kMaxConnectionsPerPeer = 16;
 inline constexpr int kClientPollers = 1;
 inline constexpr int kServerPollers = 1;
+inline constexpr int kMaxGrpcStreams = 256;  // calls under way on one connection; more wait with the client
 // A server answers kRetryLater beyond either. Waiting Polls count as requests, one per session.
 inline constexpr size_t kMaxServerRequests = 8192;
 inline constexpr uint64_t kMaxServerRequestBytes = 512 * kMiB;
@@ -50,6 +53,11 @@ struct GrpcServerOptions {
   int pollers = kServerPollers;
   size_t max_requests = kMaxServerRequests;
   uint64_t max_request_bytes = kMaxServerRequestBytes;
+  // With it: TLS, and clients show a certificate that the bundle's authorities have signed. They do not change: who gets others
+  // makes another server. Without: no TLS, and nothing is proved.
+  std::shared_ptr<const Credentials> credentials;
+  // With credentials: who shows that certificate, as the handler hears it; an error is the answer to each of its calls. Executor's thread.
+  std::function<Result<Peer>(const Certificate& shown, const std::string& address)> judge;
 };
 
 // Serves `dispatcher` (which outlives it) on one address.

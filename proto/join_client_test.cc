@@ -54,7 +54,7 @@ class Joining : public testing::Test {
   Sha256Hash pinned() const { return cluster_.authority.certificate().hash(); }
 
   Task<Result<std::string>> Ask(std::string address, std::string request, std::string* binding = nullptr) {
-    return RunOn(pool_, [address, request, binding, hash = pinned()] {
+    return RunOn(*pool_, [address, request, binding, hash = pinned()] {
       return AskToJoin(address, hash, [&](std::string_view b) {
         if (binding) *binding = std::string(b);
         return request;
@@ -63,7 +63,7 @@ class Joining : public testing::Test {
   }
   // Sends these bytes after the handshake of one who joins, and gives what comes until the end. none: there was no end.
   Task<std::optional<std::string>> Say(std::string address, std::string bytes, bool close_after = false) {
-    return RunOn(pool_, [address, bytes, close_after, hash = pinned()]() -> std::optional<std::string> {
+    return RunOn(*pool_, [address, bytes, close_after, hash = pinned()]() -> std::optional<std::string> {
       const UniqueFd fd(ConnectTo(address, 10'000).value());
       auto session = ShakeHands(fd.get(), TlsContext::MakeJoining(hash, &RealNowS), address, std::nullopt, 10'000).value();
       const BulkProtection protection = Protect(fd.get(), std::move(session));
@@ -100,11 +100,13 @@ class Joining : public testing::Test {
   const TestCluster cluster_;
   Refusals refusals_;
   std::vector<std::string> asked_;
-  ThreadPool pool_{4, "joins"};
+  ThreadPool* pool_ = nullptr;  // of the test: it ends before the executor
 };
 
 TEST_F(Joining, OneRequestOneAnswer) {
   RunTest([&](Executor* ex) -> Task<void> {
+    ThreadPool pool(4, "joins");
+    pool_ = &pool;
     Echo echo;
     BulkServer server(ex, &echo, ServerOptions());
     const std::string address = server.Start(kAnyPort).value();
@@ -126,6 +128,8 @@ TEST_F(Joining, OneRequestOneAnswer) {
 
 TEST_F(Joining, RefusedWithTheSentence) {
   RunTest([&](Executor* ex) -> Task<void> {
+    ThreadPool pool(4, "joins");
+    pool_ = &pool;
     Echo echo;
     BulkServerOptions options = ServerOptions();
     {
@@ -135,7 +139,7 @@ TEST_F(Joining, RefusedWithTheSentence) {
       EXPECT_EQ(got.code(), FsError::kAccess);
       EXPECT_EQ(got.error().message, address + " does not let this machine join: no token of this cluster has that secret");
       // One that is pinned to another authority sends nothing.
-      const Result<std::string> other = co_await RunOn(pool_, [address] {
+      const Result<std::string> other = co_await RunOn(*pool_, [address] {
         return AskToJoin(address, Sha256Hash{}, [](std::string_view) { return std::string("n6"); }, kAskNs);
       });
       EXPECT_EQ(other.code(), FsError::kAccess);
@@ -151,6 +155,8 @@ TEST_F(Joining, RefusedWithTheSentence) {
 
 TEST_F(Joining, ManyAtOnce) {
   RunTest([&](Executor* ex) -> Task<void> {
+    ThreadPool pool(4, "joins");
+    pool_ = &pool;
     Echo echo;
     BulkServer server(ex, &echo, ServerOptions());
     const std::string address = server.Start(kAnyPort).value();
@@ -175,6 +181,8 @@ TEST_F(Joining, ThoseWhoDoItInAnotherWay) {
       {"the preface of bulk frames", "StriaBk1" + frame, "what it sent is no request to join"},
   };
   RunTest([&](Executor* ex) -> Task<void> {
+    ThreadPool pool(4, "joins");
+    pool_ = &pool;
     Echo echo;
     BulkServer server(ex, &echo, ServerOptions());
     const std::string address = server.Start(kAnyPort).value();
@@ -191,6 +199,8 @@ TEST_F(Joining, ThoseWhoDoItInAnotherWay) {
 
 TEST_F(Joining, HalfARequestEndsInTime) {
   RunTest([&](Executor* ex) -> Task<void> {
+    ThreadPool pool(4, "joins");
+    pool_ = &pool;
     Echo echo;
     BulkServerOptions options = ServerOptions();
     options.door.patience_ns = 3 * kSecond;

@@ -34,7 +34,6 @@
   X(Commit, CommitRequest, CommitReply)                        \
   X(Clone, CloneRequest, CloneReply)                           \
   X(ReportShard, ReportShardRequest, Empty)                    \
-  X(GetStripe, StripeRequest, StripeReply)                     \
   X(RegisterNode, RegisterNodeRequest, RegisterNodeReply)      \
   X(Heartbeat, HeartbeatRequest, HeartbeatReply)               \
   X(ReportWork, ReportWorkRequest, Empty)                      \

@@ -104,8 +104,6 @@ MEMBERS(CommitReply, 4);
 MEMBERS(CloneRequest, 6);
 MEMBERS(CloneReply, 3);
 MEMBERS(ReportShardRequest, 6);
-MEMBERS(StripeRequest, 2);
-MEMBERS(StripeReply, 1);
 MEMBERS(PathsReply, 1);
 MEMBERS(DiskHello, 15);
 MEMBERS(RegisterNodeRequest, 7);
@@ -115,10 +113,12 @@ MEMBERS(DeleteWork, 3);
 MEMBERS(RebuildWork, 8);
 MEMBERS(HeartbeatRequest, 6);
 MEMBERS(WidenWork, 3);
-MEMBERS(HeartbeatReply, 8);
-MEMBERS(RebuildResult, 6);
+MEMBERS(CheckWork, 3);
+MEMBERS(CheckResult, 3);
+MEMBERS(HeartbeatReply, 9);
+MEMBERS(RebuildResult, 7);
 MEMBERS(WidenResult, 5);
-MEMBERS(ReportWorkRequest, 6);
+MEMBERS(ReportWorkRequest, 7);
 MEMBERS(CheckShardsRequest, 3);
 MEMBERS(CheckShardsReply, 2);
 MEMBERS(RepairProgress, 10);
@@ -174,7 +174,7 @@ MEMBERS(DeleteBackupsReply, 0);
   X(LinkRequest) X(ReadLinkReply) X(ReadDirRequest) X(ReadDirReply) X(XattrRequest) X(XattrReply)       \
   X(StatFsReply) X(LayoutRequest) X(LayoutReply) X(GetExtentsRequest) X(GetExtentsReply)                \
   X(AllocateRequest) X(AllocateReply) X(CommitRequest) X(CommitReply) X(ReportShardRequest)             \
-  X(CloneRequest) X(CloneReply) X(StripeRequest) X(StripeReply) X(PathsReply) X(ReportScrubRequest)     \
+  X(CloneRequest) X(CloneReply) X(PathsReply) X(ReportScrubRequest)                                    \
   X(ScrubOrder) X(ListParityRequest) X(ListParityReply) X(FsckRepairRequest) X(FsckRepairReply)         \
   X(CompareShardsRequest) X(CompareShardsReply) X(UpkeepRequest) X(UpkeepReply) X(CanRemoveRequest)     \
   X(CanRemoveReply) X(PutBackupRequest) X(PutBackupReply) X(ListBackupsRequest) X(ListBackupsReply)     \

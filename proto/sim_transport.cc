@@ -293,6 +293,7 @@ std::unique_ptr<TransportFactory> SimNetwork::MakeFactory(const std::string& fro
 }
 
 void SimNetwork::SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { state_->SetPeer(host, std::move(peer)); }
+std::shared_ptr<const Peer> SimNetwork::PeerOf(const std::string& host) const { return state_->PeerOf(host); }
 void SimNetwork::Block(const std::set<std::string>& from, const std::set<std::string>& to) {
   state_->Block(from, to);
 }

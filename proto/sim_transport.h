@@ -64,6 +64,7 @@ class SimNetwork {
 
   // What processes on `host` prove of themselves from now on, in place of a handshake. Null: nothing, as at first.
   void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer);
+  std::shared_ptr<const Peer> PeerOf(const std::string& host) const;
 
   // Messages from any of `from` to any of `to` are lost until healed, also those under way.
   void Block(const std::set<std::string>& from, const std::set<std::string>& to);

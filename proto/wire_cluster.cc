@@ -24,14 +24,16 @@ WIRE_MESSAGE(RebuildWork) {
   F(task); F(stripe); F(lost); F(column); F(copy); F(new_shard); F(new_target); F(write_token);
 }
 WIRE_MESSAGE(WidenWork) { F(task); F(from); F(to); }
+WIRE_MESSAGE(CheckWork) { F(shard); F(target); F(digest); }
+WIRE_MESSAGE(CheckResult) { F(shard); F(target); F(result); }
 WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); }
 WIRE_MESSAGE(HeartbeatReply) {
   F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); F(widens); F(token_time_ns);
-  F(token_keys);
+  F(token_keys); F(checks);
 }
-WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); }
+WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); F(table); }
 WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); }
-WIRE_MESSAGE(ReportWorkRequest) { F(header); F(node); F(epoch); F(deleted); F(rebuilt); F(widened); }
+WIRE_MESSAGE(ReportWorkRequest) { F(header); F(node); F(epoch); F(deleted); F(rebuilt); F(widened); F(checked); }
 WIRE_MESSAGE(CheckShardsRequest) { F(header); F(target); F(shards); }
 WIRE_MESSAGE(CheckShardsReply) { F(unknown); F(incarnation); }
 

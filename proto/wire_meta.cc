@@ -71,8 +71,6 @@ WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); }
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
 WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); }
 WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); F(token); }
-WIRE_MESSAGE(StripeRequest) { F(header); F(stripe); }
-WIRE_MESSAGE(StripeReply) { F(grant); }
 WIRE_MESSAGE(PathsReply) { F(paths); }
 
 }  // namespace wire
@@ -113,8 +111,6 @@ WIRE_CODEC(CommitReply);
 WIRE_CODEC(CloneRequest);
 WIRE_CODEC(CloneReply);
 WIRE_CODEC(ReportShardRequest);
-WIRE_CODEC(StripeRequest);
-WIRE_CODEC(StripeReply);
 WIRE_CODEC(PathsReply);
 
 }  // namespace stria

@@ -26,7 +26,8 @@ Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, Token
       codecs_(codecs),
       cpu_pool_(cpu_pool),
       disks_(std::move(disks)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      checks_(server, [this] { work_done_.Set(); }) {}
 
 OpHeader Agent::Header() const {
   OpHeader h;
@@ -187,11 +188,12 @@ Task<Result<void>> Agent::Beat() {
   TakeDeletes(std::move(reply->deletes));
   TakeRebuilds(std::move(reply->rebuilds));
   TakeWidens(std::move(reply->widens));
+  checks_.Take(std::move(reply->checks));
   co_return Ok();
 }
 
 Task<Result<void>> Agent::ReportResults() {
-  if (deleted_.empty() && rebuilt_.empty() && widened_.empty()) co_return Ok();
+  if (deleted_.empty() && rebuilt_.empty() && widened_.empty() && checks_.done().empty()) co_return Ok();
   ReportWorkRequest request;
   request.header = Header();
   request.node = node_;
@@ -202,6 +204,8 @@ Task<Result<void>> Agent::ReportResults() {
   }
   request.rebuilt = rebuilt_;
   request.widened = widened_;
+  request.checked = checks_.done();
+  const size_t checked = request.checked.size();
   const std::vector<ShardId> deleted = request.deleted;
   const size_t rebuilt = rebuilt_.size(), widened = widened_.size();
   Result<Empty> done = co_await meta_->Call(&MetaService::ReportWork, std::move(request));
@@ -211,6 +215,7 @@ Task<Result<void>> Agent::ReportResults() {
     deleted_.erase(shard);
     deleting_.erase(shard);
   }
+  checks_.Reported(checked);
   for (size_t i = 0; i < rebuilt; ++i) tasks_.erase(rebuilt_[i].task);
   rebuilt_.erase(rebuilt_.begin(), rebuilt_.begin() + static_cast<ptrdiff_t>(rebuilt));
   for (size_t i = 0; i < widened; ++i) tasks_.erase(widened_[i].task);
@@ -256,7 +261,7 @@ Task<void> Agent::DeleteShards(std::vector<DeleteWork> work) {
   DeleteRequest request;
   request.header.cluster = options_.cluster;
   request.header.incarnation = options_.incarnation;
-  request.header.peer = options_.self;
+  if (options_.self) request.header.peer = options_.self();
   for (const DeleteWork& w : work) request.items.push_back({w.shard, w.target, w.token});
   Result<DeleteReply> reply = co_await server_->Delete(std::move(request));
   for (size_t i = 0; i < work.size(); ++i) {
@@ -285,7 +290,8 @@ Task<void> Agent::RebuildOne(RebuildWork work) {
   RebuildResult result;
   result.task = work.task;
   const TokenUse use{.shard = work.new_shard, .target = work.new_target, .right = kTokenWrite};
-  Result<void> allowed = tokens_->Check(work.write_token, use, options_.self.get(), server_->TokenTimeS());
+  const std::shared_ptr<const Peer> self = options_.self ? options_.self() : nullptr;
+  Result<void> allowed = tokens_->Check(work.write_token, use, self.get(), server_->TokenTimeS());
   ShardStore* store = server_->FindStore(work.new_target);
   if (allowed.ok() && store == nullptr) {
     allowed =

@@ -1,5 +1,5 @@
 // The node's relation to the metadata server: registers, sends heartbeats with the state of its disks, carries out the work in
-// the answers (deletes, rebuilds), reports results and damaged shards, scrubs, and sweeps for unknown shards. For the
+// the answers (deletes, rebuilds, looks at shards), reports results and damaged shards, scrubs, and sweeps for unknown shards. For the
 // executor's thread.
 //
 // Each heartbeat's answer repeats the work until its result has been reported, so nothing is kept over a restart. Destroying
@@ -20,6 +20,7 @@
 #include "server/quarantine.h"
 #include "server/rebuild.h"
 #include "server/scrubber.h"
+#include "server/shard_checks.h"
 #include "server/silent_peers.h"
 #include "server/widen.h"
 
@@ -46,7 +47,7 @@ struct AgentOptions {
   std::string name;
   std::string address;  // that others reach this node at
   std::string proof;    // TokenSigner::ProveNode; "" where the connection proves who the node is
-  std::shared_ptr<const Peer> self;  // what this node proves to others; null: nothing
+  std::function<std::shared_ptr<const Peer>()> self;  // what this node proves to others; empty, or null: nothing
   uint64_t incarnation = 0;
   int64_t call_timeout_ns = 10 * kSecond;
   int64_t retry_ns = 1 * kSecond;  // after a failed registration or heartbeat
@@ -142,6 +143,7 @@ class Agent {
   std::vector<RebuildResult> rebuilt_;  // done and not reported; at most max_rebuilds per heartbeat
   std::vector<WidenResult> widened_;    // the same
   uint64_t rebuilds_done_ = 0;
+  ShardChecks checks_;
   std::vector<std::unique_ptr<Scrubber>> scrubbers_;  // one per disk; null if it is not scrubbed
   std::vector<std::unique_ptr<TaskScope>> scrub_scopes_;  // of their tasks
 

@@ -125,6 +125,39 @@ TEST_F(AgentTest, RebuildsAreDoneAndReported) {
   }
 }
 
+TEST_F(AgentTest, LooksAtShardsThatAReaderCouldNotUse) {
+  constexpr uint64_t kLength = 500'000;
+  for (uint64_t id : {1, 2, 3, 5}) {
+    Put(1, id, kLength);
+    meta_.known.insert(ShardId(id));
+  }
+  nodes_.nodes.at(1).sim->disk_media->FlipBit(RawShardName(ShardId(2)), 123'456, 5);
+  const auto ask = [&](uint64_t id, TargetId target, uint64_t wrong = 0) {
+    const ShardId shard(id);
+    meta_.checks[shard] = {shard, target, DigestOf(shard, BytesOf(shard, kLength)) + wrong};
+  };
+  ask(1, TargetId(1));
+  ask(2, TargetId(1));     // a bit has flipped
+  ask(3, TargetId(1), 1);  // others than were written
+  ask(4, TargetId(1));     // not there
+  ask(5, TargetId(77));    // on a disk that is not here
+  meta_.lose_reports = 1;
+  Start();
+  ex_.RunFor(8 * kSecond);
+  EXPECT_TRUE(meta_.checks.empty());
+  const auto told = [&](uint64_t id) { return meta_.checked.at(ShardId(id)); };
+  EXPECT_EQ(told(1), std::vector<FsError>{FsError::kOk}) << "once, though it was asked several times";
+  EXPECT_EQ(told(2), std::vector<FsError>{FsError::kChecksum});
+  EXPECT_EQ(told(3), std::vector<FsError>{FsError::kChecksum});
+  EXPECT_EQ(told(4), std::vector<FsError>{FsError::kNoSuchShard});
+  EXPECT_EQ(told(5), std::vector<FsError>{FsError::kUnavailable});
+  // Asked anew it looks anew.
+  nodes_.nodes.at(1).sim->disk_media->FlipBit(RawShardName(ShardId(1)), 77, 1);
+  ask(1, TargetId(1));
+  ex_.RunFor(3 * kSecond);
+  EXPECT_EQ(told(1), (std::vector<FsError>{FsError::kOk, FsError::kChecksum}));
+}
+
 TEST_F(AgentTest, UnknownShardsAreQuarantinedThenDeleted) {
   Put(1, 1, 100);
   Put(1, 2, 100);

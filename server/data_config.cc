@@ -58,6 +58,9 @@ Result<DataConfig> DataConfigFrom(Config file) {
   c.address = file.String("address", c.address);
   c.meta = file.Strings("meta");
   c.cluster_key_file = file.String("cluster_key", c.cluster_key_file);
+  c.trust = file.String("trust", c.trust);
+  const std::string mode = file.OneOf("data_security", WireModeName(c.data_security), {"privacy", "integrity", "auth"});
+  c.data_security = ParseWireMode(mode).value_or(c.data_security);
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);

@@ -9,6 +9,8 @@
 #include "common/config.h"
 #include "common/error.h"
 #include "common/units.h"
+#include "trust/place.h"
+#include "trust/tls/wire_mode.h"
 
 namespace stria {
 
@@ -19,12 +21,16 @@ struct DiskSpec {
   bool operator==(const DiskSpec&) const = default;
 };
 
+inline constexpr char kClusterKeyFile[] = "/etc/stria/cluster.key";
+
 struct DataConfig {
   std::string node_name;  // default: the host's name
   std::string listen = "0.0.0.0:" + std::to_string(kDefaultDataPort);
   std::string address;  // that others reach this node at; default: from listen and the host's name
   std::vector<std::string> meta;
-  std::string cluster_key_file = "/etc/stria/cluster.key";
+  std::string cluster_key_file;  // empty: none, if it has credentials and kClusterKeyFile is not there
+  std::string trust = kTrustDirectory;         // directory of its credentials, or "off"
+  WireMode data_security = WireMode::kPrivacy;  // the least that it takes
   std::vector<DiskSpec> disks;
   std::string log_file;  // empty: stderr
   std::string log_level = "info";

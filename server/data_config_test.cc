@@ -85,5 +85,15 @@ TEST(DataConfigTest, WhatIsWrongIsSaid) {
   EXPECT_NE(error().find("node name"), std::string::npos);
 }
 
+TEST(DataConfigTest, Trust) {
+  const DataConfig c = FromText("").value();
+  EXPECT_EQ(c.trust, "/etc/stria/trust");
+  EXPECT_EQ(c.data_security, WireMode::kPrivacy);
+  const DataConfig other = FromText("trust = \"off\"\ndata_security = \"auth\"").value();
+  EXPECT_EQ(other.trust, kTrustOff);
+  EXPECT_EQ(other.data_security, WireMode::kAuth);
+  EXPECT_EQ(FromText("data_security = \"some\"").code(), FsError::kInval);
+}
+
 }  // namespace
 }  // namespace stria

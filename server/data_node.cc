@@ -143,7 +143,8 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   agent.node = node->node_ = owner ? owner : node->options_.new_node;
   agent.name = node->options_.name;
   agent.address = node->options_.address;
-  if (!node->options_.keys.empty()) agent.proof = TokenSigner(node->options_.keys.at(0)).ProveNode(agent.node, agent.name);
+  // One with a certificate may have no key: the connection proves which node it is.
+  if (!node->options_.keys.empty()) agent.proof = TokenSigner(node->options_.keys.front()).ProveNode(agent.node, agent.name);
   std::vector<AgentDisk> agent_disks;
   for (size_t i = 0; i < node->disks_.size(); ++i) {
     const DataNodeDisk& d = node->disks_[i];

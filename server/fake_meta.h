@@ -37,6 +37,7 @@ class FakeMetaService final : public MetaService {
     HeartbeatReply reply;
     reply.map_version = map.version;
     for (const auto& [_, w] : deletes) reply.deletes.push_back(w);
+    for (const auto& [_, w] : checks) reply.checks.push_back(w);
     for (const auto& [_, w] : rebuilds) {
       if (reply.rebuilds.size() < r.rebuild_slots) reply.rebuilds.push_back(w);
     }
@@ -48,6 +49,10 @@ class FakeMetaService final : public MetaService {
       co_return Error(FsError::kUnavailable);
     }
     for (const ShardId s : r.deleted) deletes.erase(s);
+    for (const CheckResult& c : r.checked) {
+      checks.erase(c.shard);
+      checked[c.shard].push_back(c.result.code);
+    }
     for (const RebuildResult& b : r.rebuilt) {
       rebuilds.erase(b.task);
       rebuilt.push_back(b);
@@ -100,7 +105,6 @@ class FakeMetaService final : public MetaService {
   STRIA_NOT_HERE(AllocateReply, Allocate, AllocateRequest)
   STRIA_NOT_HERE(CommitReply, Commit, CommitRequest)
   STRIA_NOT_HERE(CloneReply, Clone, CloneRequest)
-  STRIA_NOT_HERE(StripeReply, GetStripe, StripeRequest)
   STRIA_NOT_HERE(StatusReply, Status, InodeRequest)
   STRIA_NOT_HERE(AdminReply, Admin, AdminRequest)
   STRIA_NOT_HERE(FsckReply, Fsck, InodeRequest)
@@ -119,6 +123,8 @@ class FakeMetaService final : public MetaService {
   std::map<ShardId, DeleteWork> deletes;
   std::map<uint64_t, RebuildWork> rebuilds;
   std::vector<RebuildResult> rebuilt;
+  std::map<ShardId, CheckWork> checks;
+  std::map<ShardId, std::vector<FsError>> checked;  // as reported
   std::set<ShardId> known;
   std::set<ShardId> bad;
 };

@@ -143,12 +143,12 @@ class Rebuild {
       sealed = Error(FsError::kChecksum, "the new shard was sealed with other checksums");
     }
     if (!sealed.ok()) co_await Discard();
+    else if (!first_) result_.table = NewTable();
     co_return sealed;
   }
 
-  uint64_t NewDigest() const {
-    return TableDigest(ReseedTable(old_table_, old_.shard, work_.new_shard, old_.length), old_.length);
-  }
+  std::vector<uint32_t> NewTable() const { return ReseedTable(old_table_, old_.shard, work_.new_shard, old_.length); }
+  uint64_t NewDigest() const { return TableDigest(NewTable(), old_.length); }
 
   // For a column that is made for the first time: all of each source was read.
   bool AreSourcesAsWritten() const {
@@ -166,7 +166,9 @@ class Rebuild {
     const std::vector<uint32_t> table =
         ReseedTable((*record)->crcs, work_.new_shard, old_.shard, old_.length);
     new_digest_ = (*record)->digest;
-    co_return TableDigest(table, old_.length) == old_.digest;
+    if (TableDigest(table, old_.length) != old_.digest) co_return false;
+    result_.table = (*record)->crcs;
+    co_return true;
   }
 
   Task<void> Discard() {

@@ -8,7 +8,8 @@
 //   3. The checksums of all new bytes, under the old ShardId, must have the recorded digest. If not, a source has lied
 //      consistently: the one whose whole table differs from its own column's digest is dropped, and everything is made once
 //      more.
-//   4. Seal. Only then does the result say kOk.
+//   4. Seal. Only then does the result say kOk. It brings the new checksums, for the metadata server to make the comparison of
+//      3 itself.
 // A parity column that names the new shard as its own is made for the first time, from the data columns of its group. There is
 // no digest to compare with at 3, so each data column must have its own. The next scrub compares parity with data.
 //

@@ -28,12 +28,14 @@
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/local_server.h"
+#include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
 #include "server/disk_open.h"
 #include "server/disk_watch.h"
 #include "server/local_opener.h"
+#include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
 
@@ -45,10 +47,14 @@ constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 
 class Daemon final : public DaemonFrame {
  public:
-  Daemon(DataConfig config, std::vector<ClusterKey> keys)
+  // `ends`: null if it is insecure, and then `insecure` says so.
+  Daemon(DataConfig config, std::vector<ClusterKey> keys, std::unique_ptr<SecuredEnds> ends, std::string insecure)
       : config_(std::move(config)),
         keys_(std::move(keys)),
+        ends_(std::move(ends)),
+        insecure_(std::move(insecure)),
         sync_pool_(2, "index-sync"),
+        trust_pool_(1, "trust"),
         cpu_pool_(static_cast<int>(std::max(2u, std::thread::hardware_concurrency())), "cpu"),
         memory_(RocksMemory::Make(config_.index_memory_bytes)) {
   }
@@ -82,7 +88,7 @@ class Daemon final : public DaemonFrame {
     size_t used = 0;
     for (size_t i = 0; i < disks_.size(); ++i) used += node_->stores()[i] != nullptr && node_->problem(i).ok();
     return "node " + config_.node_name + (node_->agent().registered() ? " serves " : " waits for the metadata server; it serves ") +
-           std::to_string(used) + " of " + std::to_string(disks_.size()) + " disks";
+           std::to_string(used) + " of " + std::to_string(disks_.size()) + " disks" + (insecure_.empty() ? "" : "; " + insecure_);
   }
 
   DiskEnv disk_env() { return {&sync_pool_, memory_, files_.per_store}; }
@@ -125,9 +131,13 @@ class Daemon final : public DaemonFrame {
     std::vector<DataNodeDisk> disks;
     for (const OpenDisk& d : disks_) disks.push_back(d.ForNode());
     // It looks a name up at each connect, and tries all its addresses.
-    bulk_client_ = std::make_unique<BulkClient>(&executor_);
+    BulkClientOptions client;
+    if (ends_) ends_->Secure(&client);
+    bulk_client_ = std::make_unique<BulkClient>(&executor_, client);
+    TransportFactory* peers = bulk_client_.get();
+    if (ends_) peers = (knowing_ = ends_->Over(bulk_client_.get())).get();
     meta_connector_ = std::make_unique<TransportMetaConnector>(bulk_client_.get());
-    data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
+    data_connector_ = std::make_unique<TransportDataConnector>(peers);
     DataNodeOptions options;
     options.name = config_.node_name;
     options.address = config_.address;
@@ -138,22 +148,31 @@ class Daemon final : public DaemonFrame {
     options.server.background.percent = config_.background_percent;
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
+    if (ends_) options.agent.self = [this] { return Self(); };
     admin_connector_ = std::make_unique<TransportAdminConnector>(bulk_client_.get());
     const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
-    dispatcher_ = std::make_unique<DataDispatcher>(&node_->server());
+    if (ends_) ends_->Follow([this] { return node_ ? node_->agent().map() : nullptr; });
+    dispatcher_ = std::make_unique<DataDispatcher>(&node_->server(), Admission());
     router_.Add(kDataServiceName, dispatcher_.get());
-    backup_dispatcher_ = std::make_unique<BackupDispatcher>(&node_->backups());
+    backup_dispatcher_ = std::make_unique<BackupDispatcher>(&node_->backups(), Admission());
     router_.Add(kBackupServiceName, backup_dispatcher_.get());
-    grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
-    CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
+    if (!ends_) {
+      grpc_server_ = std::make_unique<GrpcServer>(&executor_, &router_);
+      CO_RETURN_IF_ERROR(grpc_server_->StartWithoutAddress());
+    }
     BulkServerOptions bulk;
     CO_ASSIGN_OR_RETURN(const WakeLatency latency, ParseWakeLatency(config_.wake_latency, IdleDriver()));
     bulk.wake = &wake_.emplace(latency);
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
-    bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
+    if (ends_) ends_->Secure(&bulk);
+    else bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
+    if (ends_) {
+      ends_->OnChange([this] { bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); }); });
+      scope_.Spawn(ends_->Keep(&trust_pool_));
+    }
     if (!config_.metrics.empty()) {
       CO_ASSIGN_OR_RETURN(metrics_server_,
                           MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
@@ -173,6 +192,25 @@ class Daemon final : public DaemonFrame {
     LogInfo("node {} listens on {}, others reach it at {}", config_.node_name, bound, config_.address);
     SayReady();
     co_return Ok();
+  }
+
+  // As others see it: what its shards' tokens are bound to.
+  std::shared_ptr<const Peer> Self() const {
+    const std::shared_ptr<const Credentials> own = ends_->credentials();
+    auto self = std::make_shared<Peer>();
+    self->role = own->identity.role;
+    self->name = own->identity.name;
+    self->key_hash = own->certificate.key_hash();
+    return self;
+  }
+
+  DispatchOptions Admission() {
+    DispatchOptions options;
+    options.proved = ends_ != nullptr;
+    options.refused = [](const Peer* peer, const std::string& method, const Error& why) {
+      LogWarning("{} may not call {}: {}", peer ? peer->ToString() : "a caller who has proved nothing", method, why.message);
+    };
+    return options;
   }
 
   Task<void> UpdateMetrics() {
@@ -229,15 +267,19 @@ class Daemon final : public DaemonFrame {
 
   const DataConfig config_;
   const std::vector<ClusterKey> keys_;
+  const std::unique_ptr<SecuredEnds> ends_;  // null: insecure
+  const std::string insecure_;
   std::function<Result<DataConfig>()> settings_;
   FileBudget files_;
   std::optional<QuickWake> wake_;
   ThreadPool sync_pool_;
+  ThreadPool trust_pool_;  // files of credentials
   ThreadPool cpu_pool_;
   const std::shared_ptr<RocksMemory> memory_;
   Metrics metrics_;
   std::vector<OpenDisk> disks_;
   std::unique_ptr<BulkClient> bulk_client_;
+  std::unique_ptr<TransportFactory> knowing_;  // of bulk_client_: knows who is where
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<TransportAdminConnector> admin_connector_;
@@ -254,9 +296,9 @@ class Daemon final : public DaemonFrame {
 };
 
 struct Flags {
-  std::string config_file, node_name, listen, address, cluster_key, log_file, log_level, metrics;
+  std::string config_file, node_name, listen, address, cluster_key, trust, data_security, log_file, log_level, metrics;
   std::vector<std::string> meta, disks;
-  bool reindex = false;
+  bool reindex = false, insecure = false;
 };
 
 Result<DataConfig> ConfigFrom(const Flags& flags) {
@@ -272,6 +314,8 @@ Result<DataConfig> ConfigFrom(const Flags& flags) {
   override_with(flags.listen, &c.listen);
   override_with(flags.address, &c.address);
   override_with(flags.cluster_key, &c.cluster_key_file);
+  override_with(flags.insecure ? kTrustOff : flags.trust, &c.trust);
+  if (!flags.data_security.empty()) c.data_security = ParseWireMode(flags.data_security).value_or(c.data_security);
   override_with(flags.log_file, &c.log_file);
   override_with(flags.log_level, &c.log_level);
   override_with(flags.metrics, &c.metrics);
@@ -288,6 +332,37 @@ Result<DataConfig> ConfigFrom(const Flags& flags) {
   return c;
 }
 
+// What it proves itself with; null with the sentence to be said if there is nothing.
+Result<std::unique_ptr<SecuredEnds>> OpenEnds(const DataConfig& config, std::string* insecure) {
+  ASSIGN_OR_RETURN(const TrustPlace place, FindTrust(config.trust, {Role::kData}));
+  if (place.is != TrustIs::kThere) {
+    *insecure = InsecureWarning(place);
+    return std::unique_ptr<SecuredEnds>();
+  }
+  SecuredEndsOptions options;
+  options.own = {Role::kData};
+  options.lets_in = {Role::kMeta, Role::kData, Role::kClient};
+  options.talks_to = {Role::kMeta, Role::kData};
+  options.least = config.data_security;
+  options.meta_addresses = config.meta;
+  ASSIGN_OR_RETURN(std::unique_ptr<SecuredEnds> ends, SecuredEnds::Open(place.directory, std::move(options)));
+  if (ends->identity().name != config.node_name) {
+    return Error(FsError::kAccess, "the certificate in " + place.directory + " is of node " + ends->identity().name + ", and this one is called " +
+                                       config.node_name + ": others would not believe it; set node_name, or let this node join anew");
+  }
+  ForbidCoreDumps();
+  return ends;
+}
+
+// A node with a certificate is given its keys by the metadata server.
+Result<std::vector<ClusterKey>> LoadKeys(const DataConfig& config, bool secured, std::string* said) {
+  const bool given = !config.cluster_key_file.empty();
+  const std::string path = given ? config.cluster_key_file : kClusterKeyFile;
+  if (!given && secured && access(path.c_str(), F_OK) != 0) return std::vector<ClusterKey>();
+  *said = WhoReadsClusterKeys(path);
+  return LoadClusterKeys(path);
+}
+
 int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("Serves the disks of this PC to a Stria cluster.", "stria-data");
@@ -299,7 +374,11 @@ int Main(int argc, char** argv) {
   app.add_option("--meta", flags.meta, "Metadata servers, HOST[:PORT][,HOST[:PORT]]")->delimiter(',');
   app.add_option("--disk", flags.disks, "PATH[,label=L][,channel=C]; an empty directory becomes a disk, if the cluster knows none there")
       ->allow_extra_args(false);
-  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key");
+  app.add_option("--cluster-key", flags.cluster_key, "File with the cluster key, of a cluster without certificates");
+  app.add_option("--trust", flags.trust, "Directory of this node's certificate (default " + std::string(kTrustDirectory) + ")");
+  app.add_option("--data-security", flags.data_security, "Least protection of data on the wire: privacy, integrity or auth (default privacy)")
+      ->check(CLI::IsMember({"privacy", "integrity", "auth"}));
+  app.add_flag("--insecure", flags.insecure, "Neither ask for certificates nor encrypt: everybody may do everything");
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");
   app.add_option("--metrics", flags.metrics, "IP:PORT to serve Prometheus metrics on");
@@ -310,8 +389,13 @@ int Main(int argc, char** argv) {
   Result<DataConfig> config = ConfigFrom(flags);
   if (!config.ok()) return RefuseToStart("stria-data", config.error());
   std::vector<ClusterKey> keys;
+  std::unique_ptr<SecuredEnds> ends;
+  std::string insecure, readers;
   if (!config->reindex) {
-    Result<std::vector<ClusterKey>> loaded = LoadClusterKeys(config->cluster_key_file);
+    Result<std::unique_ptr<SecuredEnds>> opened = OpenEnds(*config, &insecure);
+    if (!opened.ok()) return RefuseToStart("stria-data", opened.error());
+    ends = std::move(*opened);
+    Result<std::vector<ClusterKey>> loaded = LoadKeys(*config, ends != nullptr, &readers);
     if (!loaded.ok()) return RefuseToStart("stria-data", loaded.error());
     keys = std::move(*loaded);
   }
@@ -320,11 +404,13 @@ int Main(int argc, char** argv) {
   if (!level.ok()) return RefuseToStart("stria-data", level.error());
   Result<void> log = InitLog("data", config->log_file, *level);
   if (!log.ok()) return RefuseToStart("stria-data", log.error());
-  if (const std::string said = config->reindex ? "" : WhoReadsClusterKeys(config->cluster_key_file); !said.empty()) LogWarning("{}", said);
+  for (const std::string& said : {readers, insecure}) {
+    if (!said.empty()) LogWarning("{}", said);
+  }
 
   int code = 0;
   {
-    Daemon daemon(std::move(*config), std::move(keys));
+    Daemon daemon(std::move(*config), std::move(keys), std::move(ends), std::move(insecure));
     daemon.Rereads([&flags] { return ConfigFrom(flags); });
     code = daemon.Run();
   }

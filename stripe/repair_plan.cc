@@ -243,6 +243,7 @@ Outcome TryJob(const ClusterView& view, const Job& job, const RepairBudget& budg
       .may_stay = job.kind == RepairKind::kRebuild,
       .refuse =
           [&](const TargetView& t) {
+            if (std::ranges::count(job.health->avoid, t.node) > 0) return true;
             const uint64_t promised = load->promised_bytes(t.target);
             // The reserve is for stripes at risk.
             const uint64_t space = t.free_bytes + (job.kind == RepairKind::kMove ? 0 : t.repair_reserve_bytes);

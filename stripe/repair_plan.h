@@ -36,6 +36,7 @@ struct StripeHealth {
   std::vector<ColumnState> columns;  // one per column; those without a shard (length 0) are never at risk
   Domain domain = Domain::kNode;     // of the layout
   NodeId place_node;                 // of the layout: the node that data columns should be on
+  std::vector<NodeId> avoid;         // nodes that are not to make anything of it
 };
 
 struct RepairBudget {

@@ -1,4 +1,5 @@
-// stria: the command of users and admins. Wires the verbs to gRPC.
+// stria: the command of users and admins. Wires the verbs to the cluster: over TLS with the command's credentials, in the clear where
+// it has none, and over a Unix socket without either.
 #include <unistd.h>
 
 #include <climits>
@@ -8,33 +9,76 @@
 #include <memory>
 #include <string>
 
+#include "common/sentence.h"
 #include "proto/admin_stubs.h"
-#include "proto/grpc_transport.h"
+#include "proto/bulk_transport.h"
+#include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "tools/cli/context.h"
+#include "trust/place.h"
 
 namespace stria {
 namespace {
 
-class GrpcConnector final : public cli::ClusterConnector {
+constexpr char kAdminSocket[] = "/var/lib/stria/meta/admin.sock";  // as stria-meta has it by default
+
+BulkClientOptions OneConnection() {
+  BulkClientOptions options;
+  options.connections_per_peer = 1;
+  options.loops = 1;
+  return options;
+}
+
+// Connections to one kind of addresses.
+struct Connections {
+  explicit Connections(const BulkClientOptions& options) : client(&Executor::Current(), options), stubs(&client), admin_stubs(&client) {}
+  BulkClient client;
+  TransportMetaConnector stubs;
+  TransportAdminConnector admin_stubs;
+};
+
+class BulkConnector final : public cli::ClusterConnector {
  public:
-  GrpcConnector() : client_(&Executor::Current(), OneConnection()), stubs_(&client_), admin_stubs_(&client_) {}
-  std::shared_ptr<MetaService> Connect(const std::string& address) override { return stubs_.Connect(address); }
-  std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override {
-    return admin_stubs_.ConnectAdmin(address);
-  }
+  explicit BulkConnector(const BulkClientOptions& network) : network_options_(network) {}
+  std::shared_ptr<MetaService> Connect(const std::string& address) override { return To(address).stubs.Connect(address); }
+  std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override { return To(address).admin_stubs.ConnectAdmin(address); }
 
  private:
-  static GrpcClientOptions OneConnection() {
-    GrpcClientOptions options;
-    options.connections_per_peer = 1;
-    options.pollers = 1;
-    return options;
+  // On a Unix socket the kernel says who is there.
+  Connections& To(const std::string& address) {
+    const bool local = address.starts_with("unix:");
+    std::unique_ptr<Connections>& one = local ? local_ : network_;
+    if (!one) one = std::make_unique<Connections>(local ? OneConnection() : network_options_);
+    return *one;
   }
-  GrpcClient client_;
-  TransportMetaConnector stubs_;
-  TransportAdminConnector admin_stubs_;
+  const BulkClientOptions network_options_;
+  std::unique_ptr<Connections> network_, local_;
 };
+
+// In the usual place (trust is "") may be credentials that this user cannot read, or of another program.
+Result<cli::Reach> ReachWith(const std::string& trust) {
+  const bool usual = trust.empty();
+  BulkClientOptions network = OneConnection();
+  const auto with = [&](std::string note) {
+    return cli::Reach{[network]() -> std::unique_ptr<cli::ClusterConnector> { return std::make_unique<BulkConnector>(network); }, std::move(note)};
+  };
+  const auto without = [&](const Error& why) -> Result<cli::Reach> {
+    if (!usual) return why;
+    return with(SentenceOf(why));
+  };
+  const Result<TrustPlace> place = FindTrust(usual ? kTrustDirectory : trust, {Role::kAdmin, Role::kMonitor, Role::kClient});
+  if (!place.ok()) return without(place.error());
+  if (place->is == TrustIs::kOff) return with("");
+  if (place->is == TrustIs::kAbsent) return without(Error(FsError::kNoEnt, "there are none in " + place->directory));
+  SecuredEndsOptions options;
+  options.own = {Role::kAdmin, Role::kMonitor, Role::kClient};
+  options.talks_to = options.elsewhere = {Role::kMeta};
+  const Result<std::unique_ptr<SecuredEnds>> ends = SecuredEnds::Open(place->directory, std::move(options));
+  // Half of them is a mistake that is not passed over.
+  if (!ends.ok()) return ends.code() == FsError::kAccess ? without(ends.error()) : Result<cli::Reach>(ends.error());
+  (*ends)->Secure(&network);
+  return with("");
+}
 
 // Shows the changes to be made, and asks the user at the terminal.
 bool Confirm(const std::string& what) {
@@ -47,10 +91,9 @@ bool Confirm(const std::string& what) {
 }  // namespace stria
 
 int main(int argc, char** argv) {
-  signal(SIGPIPE, SIG_DFL);                // `stria where F | head` ends quietly
-  setenv("GRPC_VERBOSITY", "NONE", 0);     // this program explains errors itself
+  signal(SIGPIPE, SIG_DFL);  // `stria where F | head` ends quietly
   stria::cli::Context ctx;
-  ctx.connector = [] { return std::make_unique<stria::GrpcConnector>(); };
+  ctx.connector = stria::ReachWith;
   ctx.out = &std::cout;
   ctx.err = &std::cerr;
   ctx.out_is_tty = isatty(STDOUT_FILENO) == 1;
@@ -59,6 +102,8 @@ int main(int argc, char** argv) {
   char cwd[PATH_MAX];
   if (getcwd(cwd, sizeof cwd) != nullptr) ctx.cwd = cwd;
   if (const char* meta = std::getenv("STRIA_META")) ctx.env_meta = meta;
+  if (const char* trust = std::getenv("STRIA_TRUST")) ctx.env_trust = trust;
+  ctx.admin_socket = stria::kAdminSocket;
   ctx.mounts = stria::cli::ReadMounts();
   return stria::cli::RunCommandLine(argc, argv, ctx);
 }

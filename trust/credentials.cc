@@ -39,6 +39,20 @@ Result<void> Credentials::StillGood(const Peer& peer, int64_t now_s) const {
   return Ok();
 }
 
+Result<Peer> Credentials::Judge(const Certificate& shown, const std::string& address, RoleSet roles, int64_t now_s) const {
+  const auto refused = [&](const std::string& why) { return Error(FsError::kAccess, "the peer at " + address + " was refused: " + why); };
+  const Result<Identity> who = shown.identity();
+  if (!who.ok()) return refused(who.error().message);
+  if (who->cluster != identity.cluster) return refused("its certificate is of cluster " + who->cluster.ToString());
+  const auto issuer = std::find_if(bundle.all().begin(), bundle.all().end(), [&](const Certificate& a) { return SignedBy(shown, a); });
+  if (issuer == bundle.all().end()) return refused("no authority of this cluster has signed its certificate");
+  if (now_s < shown.not_before_s()) return refused("its certificate is not valid yet; look at the clocks");
+  Peer peer{who->role, who->name, address, shown.key_hash(), issuer->hash(), shown.serial(), shown.not_after_s()};
+  RETURN_IF_ERROR(StillGood(peer, now_s));
+  if (!roles.Has(peer.role)) return refused(peer.ToString() + " has another role than those that belong here (" + roles.ToString() + ")");
+  return peer;
+}
+
 CredentialFiles::Stamps CredentialFiles::Look() const {
   return {StampOf(directory_ + kNodeFile), StampOf(directory_ + kBundleFile), StampOf(directory_ + kRevokedFile)};
 }

@@ -31,6 +31,9 @@ struct Credentials {
   // Of a peer that a handshake let in some time ago: the reason why it would not be let in now, if there is one. Who has
   // connections asks when the credentials have changed, and now and then for the time.
   Result<void> StillGood(const Peer& peer, int64_t now_s) const;
+  // Who shows this certificate over another TLS than ours, which has seen to it that the key is there (gRPC). Refused as in a
+  // handshake of ours: another cluster or authority, over or not begun, revoked, a role that is not in `roles`. kAccess with a sentence.
+  Result<Peer> Judge(const Certificate& shown, const std::string& address, RoleSet roles, int64_t now_s) const;
 };
 
 class CredentialFiles {

@@ -145,5 +145,35 @@ TEST_F(CredentialFilesTest, KeyAndCertificateBelongTogether) {
   EXPECT_TRUE(files_.Load().ok());
 }
 
+TEST(CredentialsTest, JudgesWhatAnotherTlsHasProved) {
+  const TestCluster cluster, twin, other(kOtherCluster);
+  const PrivateKey key = PrivateKey::Make();
+  const Certificate good = cluster.Sign(key, Role::kAdmin, "a");
+  const RoleSet admins = {Role::kAdmin};
+  const auto own = cluster.Give(Role::kMeta, "m");
+  const Result<Peer> peer = own->Judge(good, "10.0.0.7:5", admins, kTestNowS);
+  ASSERT_TRUE(peer.ok()) << peer.error();
+  EXPECT_EQ(peer->role, Role::kAdmin);
+  EXPECT_EQ(peer->name, "a");
+  EXPECT_EQ(peer->key_hash, key.public_hash());
+  EXPECT_EQ(peer->issuer, cluster.authority.certificate().hash());
+  EXPECT_TRUE(own->StillGood(*peer, kTestNowS).ok());
+  const auto why = [&](const Certificate& c, int64_t now_s = kTestNowS, RoleSet roles = {Role::kAdmin}) {
+    const Result<Peer> got = own->Judge(c, "10.0.0.7:5", roles, now_s);
+    EXPECT_EQ(got.code(), FsError::kAccess);
+    return got.ok() ? "" : got.error().message;
+  };
+  EXPECT_NE(why(twin.Sign(key, Role::kAdmin, "a")).find("no authority of this cluster"), std::string::npos);
+  EXPECT_NE(why(other.Sign(key, Role::kAdmin, "a")).find("is of cluster"), std::string::npos);
+  EXPECT_NE(why(good, kTestNowS + 91 * kDayS).find("has expired"), std::string::npos);
+  EXPECT_NE(why(good, kTestNowS - 31 * kDayS).find("not valid yet"), std::string::npos);
+  EXPECT_NE(why(good, kTestNowS, {Role::kData}).find("another role"), std::string::npos);
+  EXPECT_NE(why(cluster.authority.certificate()).find("was refused"), std::string::npos);
+  Revoked revoked;
+  revoked.Add(good.serial());
+  const auto knows = cluster.Give(Role::kMeta, "m", kTestNowS, revoked);
+  EXPECT_EQ(knows->Judge(good, "x", admins, kTestNowS).code(), FsError::kAccess);
+}
+
 }  // namespace
 }  // namespace stria

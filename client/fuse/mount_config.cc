@@ -94,6 +94,19 @@ Result<void> SetWakeLatency(std::string_view text, MountConfig* config) {
   return Ok();
 }
 
+Result<void> SetTrust(std::string_view text, MountConfig* config) {
+  if (text.empty()) return Error(FsError::kInval, "trust= needs the directory of the mount's credentials, or off");
+  config->trust = std::string(text);
+  return Ok();
+}
+
+Result<void> SetDataSecurity(std::string_view text, MountConfig* config) {
+  const std::optional<WireMode> mode = ParseWireMode(text);
+  if (!mode) return Error(FsError::kInval, "data_security= is privacy, integrity or auth, not '" + std::string(text) + "'");
+  config->data_security = *mode;
+  return Ok();
+}
+
 Result<void> SetLogLevel(std::string_view text, MountConfig* config) {
   ASSIGN_OR_RETURN(config->log_level, ParseLogLevel(text));
   return Ok();
@@ -124,6 +137,10 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetWait(value, config));
     } else if (key == "memory") {
       RETURN_IF_ERROR(SetMemory(value, config));
+    } else if (key == "trust") {
+      RETURN_IF_ERROR(SetTrust(value, config));
+    } else if (key == "data_security") {
+      RETURN_IF_ERROR(SetDataSecurity(value, config));
     } else if (key == "wake_latency") {
       RETURN_IF_ERROR(SetWakeLatency(value, config));
     } else if (key == "log_level" || key == "loglevel") {
@@ -201,7 +218,8 @@ constexpr char kOptions[] =
     "sync (each write(2) does), "
     "uid=N and gid=N (all files seem to have this owner, and a caller with uid N acts as the user who mounted), log_file=FILE, log_level=debug, "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
-    "meanwhile), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
+    "meanwhile), trust=DIR|off (the mount's credentials, default /etc/stria/trust), data_security=privacy|integrity|auth (of data on the wire, "
+    "default privacy), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "
     "allow_other (root's default), default_permissions (always on), noatime, nosuid, nodev, noexec, nosymfollow, dirsync; all "
     "others of mount(8) are taken and change nothing";
 
@@ -225,8 +243,8 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
   CLI::App app(umount ? "Unmounts a Stria filesystem, and returns when all its bytes are written." : kAbout);
   app.name(config.by_mount8 ? name : "stria-mount");
   std::vector<std::string> positional, options;
-  std::string meta, timeout, wait, memory, level;
-  bool fake = false;
+  std::string meta, timeout, wait, memory, level, trust, data_security;
+  bool fake = false, insecure = false;
   if (umount) {
     config.verb = MountVerb::kUnmount;
     UmountForm(app, config, positional);
@@ -238,6 +256,9 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     app.add_option("--wait", wait, "how long it waits for a metadata server at the start: a time, or forever (as --timeout)");
     app.add_option("-o", options, kOptions)->allow_extra_args(false);
     app.add_option("--memory", memory, "for bytes to be written and stripes read (224MiB)");
+    app.add_option("--trust", trust, "directory of the mount's credentials (" + std::string(kTrustDirectory) + "), or off");
+    app.add_option("--data-security", data_security, "of data on the wire: privacy, integrity or auth (privacy)");
+    app.add_flag("--insecure", insecure, "as trust=off: prove nothing and encrypt nothing");
     app.add_option("--log-file,--log", config.log_file, "write the log to this file");
     app.add_option("--log-level", level, "debug, info, warning, error, off");
     app.add_flag("--async-close", config.async_close, "close(2) does not wait for the disks; fsync(2) does");
@@ -276,6 +297,9 @@ ParsedCommand ParseCommandLine(int argc, const char* const* argv, bool is_root) 
     if (!wait.empty()) RETURN_IF_ERROR(SetWait(wait, &config));
     if (!memory.empty()) RETURN_IF_ERROR(SetMemory(memory, &config));
     if (!level.empty()) RETURN_IF_ERROR(SetLogLevel(level, &config));
+    if (!trust.empty()) RETURN_IF_ERROR(SetTrust(trust, &config));
+    if (insecure) config.trust = kTrustOff;
+    if (!data_security.empty()) RETURN_IF_ERROR(SetDataSecurity(data_security, &config));
     RETURN_IF_ERROR(CompleteConfig(is_root, &config));
     if (fake) config.verb = MountVerb::kNothing;
     return Ok();

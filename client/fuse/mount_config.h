@@ -11,6 +11,8 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/units.h"
+#include "trust/place.h"
+#include "trust/tls/wire_mode.h"
 
 namespace stria {
 
@@ -42,6 +44,8 @@ struct MountConfig {
   std::string log_file;
   LogLevel log_level = LogLevel::kInfo;
   std::string wake_latency = "auto";   // common/quick_wake.h
+  std::string trust = kTrustDirectory;  // directory of the mount's credentials, or "off"
+  WireMode data_security = WireMode::kPrivacy;  // that it wants for data; a server may want more
   std::vector<std::string> fuse_options;  // for libfuse and the kernel
 
   uint64_t dirty_limit_bytes() const { return memory_bytes / 3 * 2; }

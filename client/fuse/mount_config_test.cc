@@ -173,5 +173,22 @@ TEST(MountConfig, MistakesAreExplained) {
   EXPECT_EQ(help.exit_code, 0);
 }
 
+TEST(MountConfig, Trust) {
+  const auto plain = Parse({"pc1:/", "/data"});
+  EXPECT_EQ(plain.config.trust, "/etc/stria/trust");
+  EXPECT_EQ(plain.config.data_security, WireMode::kPrivacy);
+  const auto options = Parse({"pc1:/", "/data", "-o", "trust=/t,data_security=auth,noatime"});
+  ASSERT_FALSE(options.exit_now) << options.text;
+  EXPECT_EQ(options.config.trust, "/t");
+  EXPECT_EQ(options.config.data_security, WireMode::kAuth);
+  EXPECT_FALSE(Has(options.config, "trust=/t")) << "it is not for the kernel";
+  const auto flags = Parse({"pc1:/", "/data", "--trust", "/u", "--data-security", "integrity"});
+  EXPECT_EQ(flags.config.trust, "/u");
+  EXPECT_EQ(flags.config.data_security, WireMode::kIntegrity);
+  EXPECT_EQ(Parse({"pc1:/", "/data", "--insecure"}).config.trust, kTrustOff);
+  EXPECT_EQ(Parse({"pc1:/", "/data", "-o", "trust=off"}).config.trust, kTrustOff);
+  for (const char* bad : {"trust=", "data_security=some", "data_security="}) EXPECT_TRUE(Parse({"pc1:/", "/data", "-o", bad}).exit_now) << bad;
+}
+
 }  // namespace
 }  // namespace stria

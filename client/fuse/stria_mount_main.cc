@@ -39,7 +39,9 @@
 #include "common/sentence.h"
 #include "proto/bulk_transport.h"
 #include "proto/local_client.h"
+#include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "trust/place.h"
 
 // Freed memory goes back to the system after a fifth of a second, not ten: a stream of bytes left as much free memory as is in
 // use.
@@ -130,9 +132,9 @@ bool TakeSignal(int signal_fd) {
 class MountProgram {
  public:
   // `former`: a crashed client that this one takes the place of.
-  MountProgram(MountConfig config, std::optional<Uuid> former)
-      : config_(std::move(config)), uuid_(former ? *former : NewUuid()), gone_fd_(eventfd(0, EFD_CLOEXEC)),
-        compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local") {}
+  MountProgram(MountConfig config, std::optional<Uuid> former, std::unique_ptr<SecuredEnds> ends)
+      : config_(std::move(config)), ends_(std::move(ends)), uuid_(former ? *former : NewUuid()), gone_fd_(eventfd(0, EFD_CLOEXEC)),
+        compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local"), trust_pool_(1, "trust") {}
   ~MountProgram() { close(gone_fd_); }
 
   Result<void> Start(int signal_fd);
@@ -157,20 +159,24 @@ class MountProgram {
   }
 
   MountConfig config_;  // its `node` may be found
+  const std::unique_ptr<SecuredEnds> ends_;  // null: insecure
   const Uuid uuid_;
   const int gone_fd_;
   ExecutorThread loop_;  // outlives the pools, whose work goes on there
   ThreadPool compute_;
   ThreadPool local_reads_;  // from disks of the own node
+  ThreadPool trust_pool_;   // files of credentials
   FuseKernelCache kernel_;
   std::optional<QuickWake> wake_;
   // Executor's thread only.
   std::unique_ptr<BulkClient> peers_;
+  std::unique_ptr<TransportFactory> knowing_;  // of peers_: knows who is where
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<LocalDataConnector> local_;
   std::unique_ptr<Client> client_;
   std::unique_ptr<FuseAdapter> adapter_;
+  std::unique_ptr<TaskScope> trust_scope_;
   // Main thread only.
   std::unique_ptr<FuseMount> mount_;
   std::optional<MountStateFile> state_;  // the last to go
@@ -191,7 +197,9 @@ Task<Result<ClusterMap>> AskForMap(MetaConnector* meta, std::vector<std::string>
 
 Result<void> MountProgram::AwaitRoom(int signal_fd) {
   loop_.Do([this] {
-    peers_ = std::make_unique<BulkClient>(&loop_.executor());
+    BulkClientOptions options;
+    if (ends_) ends_->Secure(&options);
+    peers_ = std::make_unique<BulkClient>(&loop_.executor(), options);
     meta_ = std::make_unique<TransportMetaConnector>(peers_.get());
   });
   const int64_t began_ns = loop_.executor().NowNs();
@@ -217,7 +225,14 @@ Result<void> MountProgram::AwaitRoom(int signal_fd) {
 
 Result<void> MountProgram::StartClient() {
   loop_.Do([this] {
-    data_ = std::make_unique<TransportDataConnector>(peers_.get());
+    TransportFactory* peers = peers_.get();
+    if (ends_) {
+      peers = (knowing_ = ends_->Over(peers)).get();
+      ends_->Follow([this] { return client_ ? client_->peers().map() : nullptr; });
+      trust_scope_ = std::make_unique<TaskScope>();
+      trust_scope_->Spawn(ends_->Keep(&trust_pool_));
+    }
+    data_ = std::make_unique<TransportDataConnector>(peers);
     local_ = std::make_unique<LocalDataConnector>(&loop_.executor(), data_.get(), &local_reads_,
                                                   [this](const std::string& address) { return IsLocal(address); });
     client_ = std::make_unique<Client>(MakeClientOptions(config_, uuid_), *meta_, *local_, compute_, kernel_);
@@ -335,14 +350,33 @@ int MountProgram::End() {
   }
   if (client_) flush(true);
   loop_.Do([this] {
+    trust_scope_.reset();
     adapter_.reset();
     client_.reset();
     local_.reset();
     data_.reset();
     meta_.reset();
+    knowing_.reset();
     peers_.reset();
   });
   return code;
+}
+
+// What it proves itself with; null with the sentence to be said if there is nothing.
+Result<std::unique_ptr<SecuredEnds>> OpenEnds(const MountConfig& config, std::string* insecure) {
+  ASSIGN_OR_RETURN(const TrustPlace place, FindTrust(config.trust, {Role::kClient}));
+  if (place.is != TrustIs::kThere) {
+    *insecure = InsecureWarning(place);
+    return std::unique_ptr<SecuredEnds>();
+  }
+  SecuredEndsOptions options;
+  options.own = {Role::kClient};
+  options.talks_to = {Role::kMeta, Role::kData};
+  options.least = config.data_security;
+  options.meta_addresses = config.addresses;
+  ASSIGN_OR_RETURN(std::unique_ptr<SecuredEnds> ends, SecuredEnds::Open(place.directory, std::move(options)));
+  ForbidCoreDumps();
+  return ends;
 }
 
 int RunMount(MountConfig config) {
@@ -357,6 +391,14 @@ int RunMount(MountConfig config) {
     return kExitFailed;
   }
   config.mountpoint = std::move(*mountpoint);
+  // It is looked at while it runs, from another working directory.
+  if (config.trust != kTrustOff) config.trust = std::filesystem::absolute(config.trust);
+  std::string insecure;
+  auto ends = OpenEnds(config, &insecure);
+  if (!ends.ok()) {
+    std::fprintf(stderr, "stria-mount: %s\n", SentenceOf(ends.error()).c_str());
+    return kExitFailed;
+  }
   auto daemon = Daemon::Start(config.foreground);
   if (!daemon.ok()) {
     std::fprintf(stderr, "stria-mount: %s\n", daemon.error().message.c_str());
@@ -371,7 +413,8 @@ int RunMount(MountConfig config) {
     daemon->Failed(r.error().message, kExitFailed);
     return kExitFailed;
   }
-  MountProgram program(config, former);
+  if (!insecure.empty()) LogWarning("{}", insecure);
+  MountProgram program(config, former, std::move(*ends));
   if (auto started = program.Start(signal_fd); !started.ok()) {
     LogError("cannot mount {}: {}", config.mountpoint, started.error());
     program.End();
@@ -381,7 +424,7 @@ int RunMount(MountConfig config) {
   LogInfo("{} is mounted", config.mountpoint);
   FlushLog();
   daemon->Ready();
-  TellReady(config.mountpoint + " is mounted");
+  TellReady(config.mountpoint + " is mounted" + (insecure.empty() ? "" : "; " + insecure));
   program.Wait(signal_fd);
   TellStopping();
   const int code = program.End();

@@ -138,7 +138,6 @@ class FakeMeta::Service final : public MetaService {
   STRIA_FAKE_NOSYS(Clone, CloneRequest, CloneReply)
   STRIA_FAKE_NOSYS(Lock, LockRequest, LockReply)
   STRIA_FAKE_NOSYS(ReportShard, ReportShardRequest, Empty)
-  STRIA_FAKE_NOSYS(GetStripe, StripeRequest, StripeReply)
   STRIA_FAKE_NOSYS(RegisterNode, RegisterNodeRequest, RegisterNodeReply)
   STRIA_FAKE_NOSYS(Heartbeat, HeartbeatRequest, HeartbeatReply)
   STRIA_FAKE_NOSYS(ReportWork, ReportWorkRequest, Empty)

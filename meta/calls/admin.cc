@@ -4,6 +4,7 @@
 
 #include "common/quantity.h"
 #include "meta/calls/admin_calls.h"
+#include "meta/calls/admin_peer.h"
 #include "meta/upkeep/weight.h"
 #include "stripe/stripe_form.h"
 
@@ -44,7 +45,7 @@ Task<Result<AdminReply>> AdminCalls::FinishAdmin(AdminReply reply) {
 
 Task<Result<AdminReply>> AdminCalls::Admin(AdminRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  if (!r.dry_run) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "changes the cluster"));
+  if (!r.dry_run || r.header.peer) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "changes the cluster"));
   switch (r.verb) {
     case AdminVerb::kRepairPause:
     case AdminVerb::kRepairResume:

@@ -1,7 +1,7 @@
 // What people ask of the cluster: status, changes of nodes and disks, upkeep, checks, and which files are meant. Every verb can
 // be tried with dry_run; none takes the last recoverable copy of live bytes: force does not change that.
 //
-// Owns nothing. Invariants: each call that changes something first asks whether its caller is an admin (CheckAdmin), and with
+// Owns nothing. Invariants: each call that changes something first asks whether its caller is an admin (admin_peer.h), and with
 // dry_run it changes nothing.
 //
 // Called by MetaServer. Sees the cluster, upkeep, survey, the backup, coherence, the core and its cleaner.

@@ -30,6 +30,13 @@ class AdminCallsTest : public CoreTest, public ClusterHost, public CleanerHost {
     return r;
   }
 
+  static std::shared_ptr<const Peer> PeerOf(Role role) {
+    auto peer = std::make_shared<Peer>();
+    peer->role = role;
+    peer->name = "pc1";
+    return peer;
+  }
+
   Cleaner cleaner;
   ClusterKeeper cluster;
   Coherence coherence;
@@ -40,6 +47,36 @@ class AdminCallsTest : public CoreTest, public ClusterHost, public CleanerHost {
 TEST_F(AdminCallsTest, TheCheckIsForRootOnly) {
   EXPECT_EQ(RunSim(ex, calls.Fsck(By(1000))).code(), FsError::kPerm);
   EXPECT_TRUE(RunSim(ex, calls.Fsck(By(0))).value().problems.empty());
+}
+
+TEST_F(AdminCallsTest, WhereCallersProveWhoTheyAreTheRoleSaysWhoIsAdmin) {
+  InodeRequest fsck = By(1000);
+  fsck.header.peer = PeerOf(Role::kAdmin);
+  EXPECT_TRUE(RunSim(ex, calls.Fsck(fsck)).ok()) << "whatever its uid is";
+  AdminRequest drain;
+  drain.verb = AdminVerb::kDrain;
+  drain.node = NodeId(7);
+  drain.header = fsck.header;
+  EXPECT_EQ(RunSim(ex, calls.Admin(drain)).code(), FsError::kNoEnt) << "it is let in, and there is no such node";
+  for (const Role role : {Role::kMeta, Role::kData, Role::kClient, Role::kMonitor}) {
+    fsck = By(0);
+    fsck.header.peer = PeerOf(role);
+    EXPECT_EQ(RunSim(ex, calls.Fsck(fsck)).code(), FsError::kAccess) << RoleName(role) << ": no uid makes an admin";
+    drain.header = fsck.header;
+    for (const bool dry : {false, true}) {
+      drain.dry_run = dry;
+      EXPECT_EQ(RunSim(ex, calls.Admin(drain)).code(), FsError::kAccess) << RoleName(role) << (dry ? ", dry" : "");
+    }
+    UpkeepRequest order;
+    order.header = fsck.header;
+    for (const UpkeepVerb verb : {UpkeepVerb::kScrubStart, UpkeepVerb::kRepairStart, UpkeepVerb::kForgetUnknown, UpkeepVerb::kBackupNow}) {
+      order.verb = verb;
+      for (const bool dry : {false, true}) {
+        order.dry_run = dry;
+        EXPECT_EQ(RunSim(ex, calls.Upkeep(order)).code(), FsError::kAccess) << RoleName(role) << (dry ? ", dry" : "");
+      }
+    }
+  }
 }
 
 TEST_F(AdminCallsTest, WhoeverAsksIsToldTheNamesThatListingWouldTell) {

@@ -3,6 +3,7 @@
 
 #include "common/sabotage.h"
 #include "meta/calls/node_calls.h"
+#include "meta/cluster/node_identity.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -15,14 +16,21 @@ constexpr size_t kParityStripes = 64;  // in a reply: each brings its columns an
 
 }  // namespace
 
+// Without a certificate root is believed to be a data server.
+Result<void> NodeCalls::CheckNode(const OpHeader& h) const {
+  return h.peer ? core_->CheckHeader(h) : sessions_->CheckAdmin(h);
+}
+
 Task<Result<RegisterNodeReply>> NodeCalls::RegisterNode(RegisterNodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
-  CO_RETURN_IF_ERROR(core_->verifier().CheckNode(r.proof, r.uuid, r.name));
+  CO_RETURN_IF_ERROR(AcceptRegistration(cluster_->state(), r));
+  if (!r.header.peer) CO_RETURN_IF_ERROR(core_->verifier().CheckNode(r.proof, r.uuid, r.name));
   co_return co_await cluster_->Register(std::move(r));
 }
 
 Task<Result<HeartbeatReply>> NodeCalls::Heartbeat(HeartbeatRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptNode(cluster_->state(), r.header, r.node, "sends the heartbeat"));
   HeartbeatReply reply;
   CO_ASSIGN_OR_RETURN(const std::vector<TargetId> here, cluster_->TakeBeat(r, &reply));
   if (reply.register_again) co_return std::move(reply);
@@ -30,6 +38,7 @@ Task<Result<HeartbeatReply>> NodeCalls::Heartbeat(HeartbeatRequest r) {
   CO_ASSIGN_OR_RETURN(NodeWork work, rooms_->upkeep->WorkFor({here.begin(), here.end()}, r.rebuild_slots, HolderOf(r.header)));
   reply.rebuilds = std::move(work.rebuilds);
   reply.widens = std::move(work.widens);
+  reply.checks = std::move(work.checks);
   co_return std::move(reply);
 }
 
@@ -43,13 +52,15 @@ GarbageUpTo NodeCalls::Deletable() const {
 }
 
 Task<Result<Empty>> NodeCalls::ReportWork(ReportWorkRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptNode(cluster_->state(), r.header, r.node, "reports the work"));
   if (Error e = cluster_->state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
-  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports) {
+  if (r.deleted.size() > kMaxReports || r.rebuilt.size() > kMaxReports || r.widened.size() > kMaxReports || r.checked.size() > kMaxReports) {
     co_return Error(FsError::kBadRequest, "too many results in one report");
   }
   Result<void> done = cluster_->TakeDeleted(r.node, r.deleted);
   if (done.ok()) done = rooms_->upkeep->TakeResults(r.node, r.rebuilt, r.widened);
+  if (done.ok()) done = rooms_->upkeep->TakeChecked(r.node, r.checked);
   if (!done.ok()) {
     core_->Fail(done.error());
     co_return done.error();
@@ -59,7 +70,8 @@ Task<Result<Empty>> NodeCalls::ReportWork(ReportWorkRequest r) {
 }
 
 Task<Result<CheckShardsReply>> NodeCalls::CheckShards(CheckShardsRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptTarget(cluster_->state(), r.header, r.target, "asks for the shards"));
   if (r.shards.size() > kMaxCheckShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   CheckShardsReply reply;
   reply.incarnation = core_->store().super()->incarnation;
@@ -82,9 +94,11 @@ Task<Result<ClusterMap>> NodeCalls::GetMap(InodeRequest r) {
 }
 
 Task<Result<ScrubOrder>> NodeCalls::ReportScrub(ReportScrubRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptNode(cluster_->state(), r.header, r.node, "reports the scrubs"));
   if (Error e = cluster_->state().CheckEpoch(r.node, r.epoch); !e.ok()) co_return e;
   for (const ScrubProgress& p : r.disks) {
+    CO_RETURN_IF_ERROR(AcceptTarget(cluster_->state(), r.header, p.target, "reports the scrub"));
     const TargetInfo* t = cluster_->state().FindTarget(p.target);
     if (t == nullptr || t->node != r.node) co_return Error(FsError::kBadRequest, "a scrub of a disk of another node");
   }
@@ -96,7 +110,8 @@ Task<Result<ScrubOrder>> NodeCalls::ReportScrub(ReportScrubRequest r) {
 // Only live stripes count: their shards were sealed before they were committed, and have the digests that
 // were committed. Who holds the shards looks again before it believes that one is missing.
 Task<Result<CompareShardsReply>> NodeCalls::CompareShards(CompareShardsRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptTarget(cluster_->state(), r.header, r.target, "asks for the shards"));
   if (r.held.size() > kMaxComparedShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   std::map<ShardId, uint64_t> held;
   for (const HeldShard& h : r.held) held[h.shard] = h.digest;
@@ -123,7 +138,8 @@ Task<Result<CompareShardsReply>> NodeCalls::CompareShards(CompareShardsRequest r
 }
 
 Task<Result<ListParityReply>> NodeCalls::ListParity(ListParityRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(CheckNode(r.header));
+  CO_RETURN_IF_ERROR(AcceptTarget(cluster_->state(), r.header, r.target, "asks for the parity"));
   ListParityReply reply;
   reply.last = r.last;
   for (ShardId after = r.after; after < r.last;) {

@@ -1,7 +1,8 @@
 // What data servers call: they register, are told what to do, report what they did, and compare what they hold.
 //
 // Owns nothing. Invariants: each call but GetMap, which every caller may ask, first asks whether its caller is one of the cluster
-// (CheckNode, CheckAdmin). A node is told to delete a shard only as ClusterKeeper's invariants have it.
+// (CheckNode), and, where that is proved, whether it speaks for its own node and disks (meta/cluster/node_identity.h). A node is
+// told to delete a shard only as ClusterKeeper's invariants have it.
 //
 // Called by MetaServer. Sees the cluster, upkeep, the backup, sessions and the core.
 #pragma once
@@ -33,6 +34,7 @@ class NodeCalls {
   Task<Result<ListParityReply>> ListParity(ListParityRequest r);
 
  private:
+  Result<void> CheckNode(const OpHeader& h) const;
   GarbageUpTo Deletable() const;
 
   MetaCore* const core_;

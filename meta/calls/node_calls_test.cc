@@ -1,6 +1,10 @@
 // What data servers call, on a cluster and a core, without a metadata server.
 #include "meta/calls/node_calls.h"
 
+#include <map>
+#include <memory>
+#include <string>
+
 #include "meta/core/core_testing.h"
 
 namespace stria {
@@ -30,6 +34,49 @@ class NodeCallsTest : public CoreTest, public ClusterHost, public CleanerHost {
     r.name = "n1";
     r.address = "n1:7001";
     return r;
+  }
+
+  static std::shared_ptr<const Peer> PeerOf(Role role, const std::string& name) {
+    auto peer = std::make_shared<Peer>();
+    peer->role = role;
+    peer->name = name;
+    peer->address = "10.0.0.7:40112";
+    return peer;
+  }
+  // A node with one disk, whose number is `n`.
+  RegisterNodeRequest Of(uint32_t n) {
+    RegisterNodeRequest r = Hello();
+    r.uuid = Uuid{500, n};
+    r.name = "n" + std::to_string(n);
+    r.address = r.name + ":7001";
+    r.header.peer = PeerOf(Role::kData, r.name);
+    DiskHello d;
+    d.uuid = Uuid{600, n};
+    d.label = "d1";
+    r.disks = {d};
+    return r;
+  }
+  // Each with `as` as its caller: what a call of `node` and about `target` is answered.
+  std::map<std::string, FsError> CallsAs(const std::shared_ptr<const Peer>& as, const RegisterNodeReply& node, TargetId target) {
+    std::map<std::string, FsError> out;
+    HeartbeatRequest beat;
+    ReportWorkRequest work;
+    ReportScrubRequest scrub;
+    beat.header = work.header = scrub.header = Header();
+    beat.header.peer = work.header.peer = scrub.header.peer = as;
+    beat.node = work.node = scrub.node = node.node;
+    beat.epoch = work.epoch = scrub.epoch = Epoch(node.epoch.v + 1);  // no room is here that would answer the right one
+    out["Heartbeat"] = RunSim(ex, calls.Heartbeat(beat)).code();
+    out["ReportWork"] = RunSim(ex, calls.ReportWork(work)).code();
+    out["ReportScrub"] = RunSim(ex, calls.ReportScrub(scrub)).code();
+    CompareShardsRequest compare;
+    ListParityRequest parity;
+    compare.header = parity.header = Header();
+    compare.header.peer = parity.header.peer = as;
+    compare.target = parity.target = target;
+    out["CompareShards"] = RunSim(ex, calls.CompareShards(compare)).code();
+    out["ListParity"] = RunSim(ex, calls.ListParity(parity)).code();
+    return out;
   }
 
   Cleaner cleaner;
@@ -65,6 +112,71 @@ TEST_F(NodeCallsTest, OrdinaryUsersReportNothing) {
   EXPECT_EQ(RunSim(ex, calls.ReportWork(work)).code(), FsError::kPerm);
   work.header.uid = 0;
   EXPECT_FALSE(RunSim(ex, calls.ReportWork(work)).ok());  // no such node
+}
+
+TEST_F(NodeCallsTest, ANodeRegistersUnderTheNameOfItsCertificate) {
+  Begin();
+  RegisterNodeRequest r = Of(1);
+  EXPECT_TRUE(r.proof.empty()) << "the certificate is the proof";
+  r.name = "n2";
+  const auto refused = RunSim(ex, calls.RegisterNode(r));
+  ASSERT_EQ(refused.code(), FsError::kAccess);
+  EXPECT_NE(refused.error().message.find("data n1 at 10.0.0.7:40112"), std::string::npos) << refused.error();
+  EXPECT_NE(refused.error().message.find("node n2"), std::string::npos) << refused.error();
+  r.proof = core->signer().ProveNode(r.uuid, r.name);
+  EXPECT_EQ(RunSim(ex, calls.RegisterNode(r)).code(), FsError::kAccess) << "the cluster's key is no other name";
+  r = Of(1);
+  r.header.peer = PeerOf(Role::kClient, "n1");
+  EXPECT_EQ(RunSim(ex, calls.RegisterNode(r)).code(), FsError::kAccess);
+  EXPECT_TRUE(RunSim(ex, calls.RegisterNode(Of(1))).ok());
+  // The uuid of n1 is in the map: who says it under another name would be n1 from then on.
+  r = Of(2);
+  r.uuid = Uuid{500, 1};
+  EXPECT_EQ(RunSim(ex, calls.RegisterNode(r)).code(), FsError::kAccess);
+  EXPECT_NE(cluster.state().FindNodeByName("n1"), nullptr);
+  EXPECT_EQ(cluster.state().FindNodeByName("n2"), nullptr);
+  EXPECT_TRUE(RunSim(ex, calls.RegisterNode(Of(1))).ok()) << "again";
+}
+
+TEST_F(NodeCallsTest, ANodeSpeaksForItselfAndItsDisksOnly) {
+  Begin();
+  const RegisterNodeReply one = RunSim(ex, calls.RegisterNode(Of(1))).value();
+  const RegisterNodeReply two = RunSim(ex, calls.RegisterNode(Of(2))).value();
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n2"), one, one.targets[0])) EXPECT_EQ(code, FsError::kAccess) << call;
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n3"), one, one.targets[0])) {
+    EXPECT_EQ(code, FsError::kAccess) << call << ", not registered";
+  }
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kClient, "n1"), one, one.targets[0])) {
+    EXPECT_EQ(code, FsError::kAccess) << call << ", another role";
+  }
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n1"), one, one.targets[0])) EXPECT_NE(code, FsError::kAccess) << call;
+  for (const auto& [call, code] : CallsAs(PeerOf(Role::kData, "n2"), two, two.targets[0])) EXPECT_NE(code, FsError::kAccess) << call;
+  // Its own node, another's disk.
+  ReportScrubRequest scrub;
+  scrub.header = Header();
+  scrub.header.peer = PeerOf(Role::kData, "n1");
+  scrub.node = one.node;
+  scrub.epoch = one.epoch;
+  scrub.disks.emplace_back().target = two.targets[0];
+  EXPECT_EQ(RunSim(ex, calls.ReportScrub(scrub)).code(), FsError::kAccess);
+  CheckShardsRequest check;
+  check.header = Header();
+  check.header.peer = PeerOf(Role::kData, "n1");
+  check.target = two.targets[0];
+  const auto refused = RunSim(ex, calls.CheckShards(check));
+  ASSERT_EQ(refused.code(), FsError::kAccess);
+  EXPECT_NE(refused.error().message.find("disk n2:d1"), std::string::npos) << refused.error();
+  check.target = TargetId(99);
+  EXPECT_EQ(RunSim(ex, calls.CheckShards(check)).code(), FsError::kAccess) << "nobody's";
+}
+
+TEST_F(NodeCallsTest, ANodeThatIsNotKnownIsToldToRegister) {
+  Begin();
+  HeartbeatRequest beat;
+  beat.header = Header();
+  beat.header.peer = PeerOf(Role::kData, "n1");
+  beat.node = NodeId(9);
+  EXPECT_TRUE(RunSim(ex, calls.Heartbeat(beat)).value().register_again);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "meta/cluster/room_advice.h"
 #include "meta/ops/fsck.h"
 #include "meta/calls/admin_calls.h"
+#include "meta/calls/admin_peer.h"
 
 namespace stria {
 namespace {
@@ -12,6 +13,7 @@ constexpr size_t kMaxLostFiles = 100;  // in a status
 
 }  // namespace
 
+// A client learns how its cluster is, and nothing of others.
 Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   CO_ASSIGN_OR_RETURN(const Damage damage, co_await rooms_->survey->DamageNow());
@@ -27,13 +29,15 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   s.garbage_shards = core_->store().Count(Counter::kGarbageShards);
   s.degraded_stripes = damage.degraded;
   s.lost_stripes = damage.lost.size();
-  const bool named = sessions_->IsAdmin(r.header);  // files are named to admins only
+  const bool named = IsAdminCall(*sessions_, r.header);  // files are named to admins only
   if (named) {
     CO_ASSIGN_OR_RETURN(s.lost_files, ListFilesOf(core_->store(), damage.lost, kMaxLostFiles, damage.gone));
   }
   s.repairs = rooms_->upkeep->repairer().Progress();
+  const bool is_client = r.header.peer && r.header.peer->role == Role::kClient;
   for (SessionId id : sessions_->table().All()) {
     const SessionRecord& record = *sessions_->table().Find(id);
+    if (is_client && record.owner != OwnerOf(r.header)) continue;
     s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(rooms_->upkeep->repairer().settings().limit_bytes_per_s);
@@ -49,12 +53,12 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   if (core_->room() != nullptr) {
     for (Advice& a : core_->room()->Told()) s.advice.push_back(std::move(a));
   }
-  s.removed = cluster_->state().removed().All();
+  if (!is_client) s.removed = cluster_->state().removed().All();
   co_return std::move(s);
 }
 
 Task<Result<FsckReply>> AdminCalls::Fsck(InodeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
+  CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
   co_return CheckStore(core_->store().kv());
 }
@@ -68,7 +72,7 @@ Task<Result<NamesReply>> AdminCalls::Names(NamesRequest r) {
 }
 
 Task<Result<FilesReply>> AdminCalls::Files(FilesRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "is told which files these are"));
+  CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "is told which files these are"));
   co_return co_await rooms_->survey->Files(std::move(r), rooms_->upkeep->scrubs().Progress());
 }
 

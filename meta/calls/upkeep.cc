@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "meta/calls/admin_calls.h"
+#include "meta/calls/admin_peer.h"
 #include "meta/ops/fsck.h"
 
 namespace stria {
@@ -27,8 +28,9 @@ Result<std::string> AdminCalls::StartRepair(bool dry_run) {
 
 Task<Result<UpkeepReply>> AdminCalls::Upkeep(UpkeepRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  if (r.header.peer && r.verb != UpkeepVerb::kStatus) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "gives orders, also to try them"));
   const bool changes = r.verb != UpkeepVerb::kStatus && !r.dry_run;
-  if (changes) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "changes the cluster"));
+  if (changes) CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "changes the cluster"));
   Result<std::string> message = std::string();
   switch (r.verb) {
     case UpkeepVerb::kStatus: break;
@@ -57,7 +59,7 @@ Task<Result<UpkeepReply>> AdminCalls::Upkeep(UpkeepRequest r) {
   reply.backup = rooms_->archives->State();
   std::set<StripeId> unfit;
   for (const ScrubProgress& p : reply.scrubs) unfit.insert(p.unfit.begin(), p.unfit.end());
-  if (!sessions_->IsAdmin(r.header)) co_return std::move(reply);  // files are named to admins only
+  if (!IsAdminCall(*sessions_, r.header)) co_return std::move(reply);  // files are named to admins only
   CO_ASSIGN_OR_RETURN(const auto files, ListFilesOf(core_->store(), unfit, kMaxAffectedFiles));
   for (const LostFile& f : files) reply.unfit.push_back({f.ino, f.path, f.offset, f.length, false});
   co_return std::move(reply);
@@ -70,7 +72,7 @@ Task<Result<CanRemoveReply>> AdminCalls::CanRemove(CanRemoveRequest r) {
     if (info == nullptr || info->state == TargetState::kRemoved) co_return Error(FsError::kNoEnt, "no such disk");
   }
   CO_ASSIGN_OR_RETURN(CanRemoveReply reply, co_await rooms_->survey->CanRemove(r.targets));
-  if (!sessions_->IsAdmin(r.header)) {
+  if (!IsAdminCall(*sessions_, r.header)) {
     reply.more = !reply.files.empty();
     reply.files.clear();
   }
@@ -79,7 +81,7 @@ Task<Result<CanRemoveReply>> AdminCalls::CanRemove(CanRemoveRequest r) {
 
 // On this thread, as Fsck.
 Task<Result<FsckRepairReply>> AdminCalls::FsckRepair(FsckRepairRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header, "checks the metadata: everybody waits meanwhile"));
+  CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;
   Result<FsckRepairs> repaired = RepairStore(core_->store(), r.dry_run, &touched);
   if (!r.dry_run) {

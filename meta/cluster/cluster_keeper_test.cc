@@ -142,8 +142,8 @@ TEST_F(ClusterKeeperTest, GarbageIsDeletedByItsOwnNodeAndWhenNobodyNeedsIt) {
   ASSERT_EQ(core->store().Count(Counter::kGarbageShards), 2u);
   GarbageUpTo none = All();
   none.acked = none.durable = CommitSeq(1);
-  EXPECT_TRUE(keeper->DeletesFor(one.targets, none).value().empty());
-  const auto work = keeper->DeletesFor(one.targets, All()).value();
+  EXPECT_TRUE(keeper->DeletesFor(one.targets, none, 0).value().empty());
+  const auto work = keeper->DeletesFor(one.targets, All(), 0).value();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(work[0].shard, shards[0]);
   EXPECT_FALSE(work[0].token.empty());

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/address.h"
 #include "common/codec.h"
+#include "common/printable.h"
 #include "meta/model/records.h"
 
 namespace stria {
@@ -193,6 +195,22 @@ void ClusterState::TakeOver(Node& n, Uuid uuid) {
   }
 }
 
+// Whoever reads from the one goes to that address: it is not another's, nor a path on the reader's own machine. A node that is
+// out has none: another machine may have got its address.
+Error ClusterState::CheckAddress(const RegisterNodeRequest& r, const Node* self) const {
+  if (!IsHostPort(r.address)) {
+    return Error(FsError::kBadRequest, "node " + r.name + " registers with the address '" + Printable(r.address.substr(0, kMaxProblemBytes)) +
+                                           "', which others cannot reach: give it host:port with --address");
+  }
+  for (const auto& [id, n] : nodes_) {
+    const NodeInfo& other = n.record.info;
+    if (&n == self || other.address != r.address || other.state == NodeState::kOut) continue;
+    return Error(FsError::kExist, "the address " + r.address + " of node " + r.name + " is that of node " + other.name +
+                                      ": give one of them another with --address, or first give the other up:  stria node out " + other.name);
+  }
+  return Error();
+}
+
 Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeRequest& r, int64_t now_ns,
                                                         int64_t wall_ns, const std::function<NodeId()>& new_node,
                                                         const std::function<TargetId()>& new_target) {
@@ -222,6 +240,7 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
                        " s later by itself; else give this one another name with --node-name");
     }
   }
+  if (Error e = CheckAddress(r, node != nullptr ? node : former); !e.ok()) return e;
   std::set<Uuid> uuids;
   for (const DiskHello& d : r.disks) {
     if (!d.uuid && !d.absent) return Error(FsError::kBadRequest, "node " + r.name + " registers a disk without a uuid");

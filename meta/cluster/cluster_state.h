@@ -91,11 +91,12 @@ class ClusterState final : public TokenTargets {
   // ---- From the nodes ----
   // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, without its old disks, has another
   // uuid: it takes the place of the node of its name if that is down or out; the old disks stay as absent. kExist: the old node
-  // lives. `new_node`, `new_target` give ids never used before. A disk belongs to the node that registered it last: a disk
-  // carried to another node keeps its id and its shards. A node that reports a disk as failed or absent does not take it from a
-  // node that has it; it gets the id 0. So does a node with a disk that another node has, as long as that node is heard: one of
-  // the two is a copy. A disk that was given up because it was away is in use again when it is back. kPerm: the node was
-  // removed, and no admin has let it in again.
+  // lives, or another node that is not out has this address. kBadRequest: also for an address that others cannot reach.
+  // `new_node`, `new_target` give ids never used before. A disk belongs to the node that registered it last: a disk carried to
+  // another node keeps its id and its shards. A node that reports a disk as failed or absent does not take it from a node that
+  // has it; it gets the id 0. So does a node with a disk that another node has, as long as that node is heard: one of the two is
+  // a copy. A disk that was given up because it was away is in use again when it is back. kPerm: the node was removed, and no
+  // admin has let it in again.
   struct Registered {
     NodeId node;
     Epoch epoch;
@@ -195,6 +196,7 @@ class ClusterState final : public TokenTargets {
     // The state of the whole filesystem that the disk is on, as its node said last; none before.
     std::optional<uint64_t> filesystem_bytes, filesystem_free_bytes;
   };
+  Error CheckAddress(const RegisterNodeRequest& r, const Node* self) const;
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);

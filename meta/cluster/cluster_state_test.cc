@@ -17,11 +17,12 @@ class ClusterTest : public testing::Test {
     d.free_bytes = 500;
     return d;
   }
-  Result<ClusterState::Registered> Register(uint64_t node, std::vector<DiskHello> disks, const std::string& name = "") {
+  Result<ClusterState::Registered> Register(uint64_t node, std::vector<DiskHello> disks, const std::string& name = "",
+                                            const std::string& address = "") {
     RegisterNodeRequest r;
     r.uuid = Uuid{1, node};
     r.name = name.empty() ? "n" + std::to_string(node) : name;
-    r.address = "host:" + std::to_string(node);
+    r.address = address.empty() ? "host:" + std::to_string(node) : address;
     r.disks = std::move(disks);
     auto out = c_.Register(r, now_, kWall + now_, [&] { return NodeId(next_node_++); },
                            [&] { return TargetId(next_target_++); });
@@ -72,6 +73,31 @@ TEST_F(ClusterTest, RecognisesNodesDisksAndMoves) {
   EXPECT_EQ(moved->targets[1], TargetId(2));
   EXPECT_EQ(c_.FindTarget(TargetId(2))->node, kN2);
   EXPECT_EQ(c_.TargetName(TargetId(2)), "n2:d2");
+}
+
+TEST_F(ClusterTest, ANodeHasAnAddressOfItsOwnThatOthersCanReach) {
+  for (uint64_t n : {1, 2, 3}) ASSERT_TRUE(Register(n, {Disk(n)}).ok());
+  for (const char* bad : {"host", "host:0", ":7", "unix:/run/stria/n1.sock", "host:7,host:8", "host:7\n"}) {
+    EXPECT_EQ(Register(4, {Disk(4)}, "", bad).code(), FsError::kBadRequest) << bad;
+    EXPECT_EQ(Register(1, {Disk(1)}, "", bad).code(), FsError::kBadRequest) << bad << ", of a node that is known";
+  }
+  const auto refused = Register(4, {Disk(4)}, "", "host:1");
+  ASSERT_EQ(refused.code(), FsError::kExist);
+  EXPECT_NE(refused.error().message.find("is that of node n1"), std::string::npos) << refused.error();
+  EXPECT_EQ(c_.FindNodeByName("n4"), nullptr) << "nothing of it was taken";
+  EXPECT_EQ(Register(2, {Disk(2)}, "", "host:1").code(), FsError::kExist);
+  EXPECT_EQ(c_.FindNode(kN2)->address, "host:2");
+  // Its own, and one that nobody has.
+  EXPECT_TRUE(Register(1, {Disk(1)}, "", "host:1").ok());
+  EXPECT_TRUE(Register(1, {Disk(1)}, "", "host:9").ok());
+  EXPECT_TRUE(Register(4, {Disk(4)}, "", "host:1").ok());
+  // A node that is away keeps its own: it may be starting. One that was given up does not.
+  Pass(30, {kN1, kN3, kN4});
+  ASSERT_EQ(State(kN2), NodeState::kDown);
+  EXPECT_EQ(Register(5, {Disk(5)}, "", "host:2").code(), FsError::kExist);
+  c_.SetNodeOut(kN2, kWall + now_);
+  EXPECT_TRUE(Register(5, {Disk(5)}, "", "host:2").ok());
+  EXPECT_EQ(Register(2, {Disk(2)}, "", "host:2").code(), FsError::kExist) << "it is another's by now";
 }
 
 TEST_F(ClusterTest, AMachineSetUpAnewTakesThePlaceOfADeadNodeOfItsName) {

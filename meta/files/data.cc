@@ -1,6 +1,7 @@
 // Extents, stripes, commits.
 #include <algorithm>
 
+#include "meta/cluster/node_identity.h"
 #include "meta/files/files.h"
 #include "stripe/stripe_form.h"
 #include "stripe/layout.h"
@@ -249,25 +250,14 @@ Task<Result<CloneReply>> Files::AfterClone(CloneRequest r, CloneReply reply) {
 
 // ---- Stripes ----
 
-Task<Result<StripeReply>> Files::GetStripe(StripeRequest r) {
-  CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
-  Txn txn(core_->store());
-  CO_ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, r.stripe));
-  StripeReply reply;
-  if (record && record->state == StripeState::kLive) {
-    StripeGrant g;
-    g.info = std::move(record->info);
-    core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
-    reply.grant = std::move(g);
-  }
-  co_return std::move(reply);
-}
-
+// A data server's word on its own disks counts at once, another's when the shard's own node has looked at it. Where nobody proves
+// who he is all are believed.
 Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
-  // A data server proves its name, and speaks of its own disks only.
-  const bool by_node = r.header.peer && r.header.peer->role == Role::kData;
-  if (!r.header.session && !by_node) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && !r.header.peer) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
+  if (!r.header.session && r.header.peer && r.header.peer->role != Role::kData) {
+    co_return Error(FsError::kAccess, r.header.peer->ToString() + " reports a shard without a session: only data servers do");
+  }
   TargetId read_from;
   if (r.header.session) {
     // Who was given it to read; a token that has expired meanwhile says as much.
@@ -297,14 +287,11 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
       record->info.columns[r.column].shard != r.shard || !r.shard) {
     co_return Empty();  // it has been replaced meanwhile
   }
-  const TargetId there = record->info.columns[r.column].target;
-  if (read_from && there != read_from) co_return Empty();
-  if (by_node) {
-    const NodeInfo* node = cluster_->state().FindNodeByName(r.header.peer->name);
-    const TargetInfo* target = cluster_->state().FindTarget(there);
-    if (node == nullptr || target == nullptr || target->node != node->id) {
-      co_return Error(FsError::kAccess, cluster_->state().TargetName(there) + " is no disk of " + r.header.peer->ToString());
-    }
+  if (read_from && record->info.columns[r.column].target != read_from) co_return Empty();
+  const TargetId on = record->info.columns[r.column].target;
+  if (r.header.peer && !IsOwnTarget(cluster_->state(), r.header, on)) {
+    host_->Doubted({r.stripe, r.column, r.shard, r.reason}, on, r.header.peer->Holder());
+    co_return Empty();
   }
   if (const Result<void> noted = host_->FoundBad({r.stripe, r.column, r.shard, r.reason}); !noted.ok()) {
     core_->Fail(noted.error());

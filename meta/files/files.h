@@ -43,7 +43,9 @@ class FilesHost {
   virtual ~FilesHost() = default;
   virtual void LayoutAsked(const Layout& layout) = 0;  // stripes of it were allocated
   virtual Result<void> Committed(const std::vector<StripeInfo>& stripes) = 0;
-  virtual Result<void> FoundBad(const ReportedShard& bad) = 0;  // by who read it
+  virtual Result<void> FoundBad(const ReportedShard& bad) = 0;  // by who is believed
+  // By a reader (Peer::Holder), whose word alone is not: the shard is on `target`.
+  virtual void Doubted(const ReportedShard& said, TargetId target, uint64_t by) = 0;
 };
 
 class Files {
@@ -84,7 +86,6 @@ class Files {
   Task<Result<CommitReply>> Commit(CommitRequest r);
   Task<Result<CloneReply>> Clone(CloneRequest r);
   Task<Result<Empty>> ReportShard(ReportShardRequest r);
-  Task<Result<StripeReply>> GetStripe(StripeRequest r);
 
  private:
   // ---- names.cc ----

@@ -51,6 +51,7 @@ class FilesTest : public CoreTest, public CleanerHost, public ClusterHost, publi
     return Ok();
   }
   Result<void> FoundBad(const ReportedShard&) override { return Ok(); }
+  void Doubted(const ReportedShard&, TargetId, uint64_t) override {}
   RoomLevel Level() override { return level; }
   std::vector<Advice> Told() override { return {}; }
 

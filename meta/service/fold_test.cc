@@ -174,7 +174,7 @@ TEST_F(FoldServiceTest, FilesOfFourNodes) {
     }
   }
   EXPECT_EQ(made, 1u);
-  EXPECT_EQ(fold.columns[4].digest, 1000 + fold.columns[4].shard.v);
+  EXPECT_EQ(fold.columns[4].digest, TestDigest(fold.columns[4].shard, fold.columns[4].length));
   EXPECT_EQ(h.Fsck(), std::vector<std::string>());
   // Nothing more is done.
   h.ex.RunFor(200 * kSecond);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "meta/service/meta_server.h"
+#include "trust/exports.h"
 
 namespace stria {
 namespace {
@@ -23,7 +24,9 @@ MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, R
       files_(&core_, &cleaner_, &coherence_, &cluster_, &host_),
       nodes_(&core_, &coherence_.sessions(), &cluster_, &rooms_),
       admins_(&core_, &cleaner_, &coherence_, &cluster_, &rooms_) {
-  coherence_.UseExports(&exports_, [](const Peer&) { return false; });
+  coherence_.UseExports(&exports_, [this](const Peer& peer) {
+    return std::ranges::any_of(options_.trusted_root, [&](const std::string& glob) { return GlobMatches(glob, peer.name); });
+  });
   core_.OnFail([this] { coherence_.sessions().PulsePolls(); });
 }
 

@@ -87,7 +87,6 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<CommitReply>> Commit(CommitRequest r) override { return files_.Commit(std::move(r)); }
   Task<Result<CloneReply>> Clone(CloneRequest r) override { return files_.Clone(std::move(r)); }
   Task<Result<Empty>> ReportShard(ReportShardRequest r) override { return files_.ReportShard(std::move(r)); }
-  Task<Result<StripeReply>> GetStripe(StripeRequest r) override { return files_.GetStripe(std::move(r)); }
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override { return nodes_.RegisterNode(std::move(r)); }
   Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override { return nodes_.Heartbeat(std::move(r)); }
   Task<Result<Empty>> ReportWork(ReportWorkRequest r) override { return nodes_.ReportWork(std::move(r)); }
@@ -150,6 +149,7 @@ class MetaServer final : public MetaService, public AdminService {
     void LayoutAsked(const Layout& layout) override { server_->survey_->NoteAsked(layout); }
     Result<void> Committed(const std::vector<StripeInfo>& stripes) override { return server_->upkeep_->NoteCommitted(stripes); }
     Result<void> FoundBad(const ReportedShard& bad) override { return server_->upkeep_->NoteBad(bad); }
+    void Doubted(const ReportedShard& said, TargetId target, uint64_t by) override { server_->upkeep_->NoteDoubt(said, target, by); }
 
    private:
     MetaServer* const server_;

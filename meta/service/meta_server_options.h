@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "common/units.h"
 #include "meta/backup/archiver.h"
@@ -22,6 +24,8 @@ struct MetaServerOptions {
   size_t max_interests = kMaxInterests;
   bool root_squash = false;  // uid 0 of clients becomes squash_id
   uint32_t squash_id = 65534;
+  // Clients (names, with * and ?) whose root counts as root where their export squashes root.
+  std::vector<std::string> trusted_root;
   std::set<uint32_t> admin_uids = {0};  // who may change the cluster
   int64_t group_sync_ns = 5 * kMillisecond;
   int64_t token_ttl_ns = 3600 * kSecond;

@@ -18,6 +18,7 @@
 #include "common/kv/mem_kv.h"
 #include "meta/ops/fsck.h"
 #include "meta/service/meta_server.h"
+#include "stripe/checksum_testing.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -73,6 +74,16 @@ class MetaHarness {
   BackupConnector* backups = nullptr;  // from the next start on
   std::unique_ptr<MetaServer> server;
 };
+
+inline std::shared_ptr<const Peer> TestPeer(Role role, const std::string& name) {
+  auto peer = std::make_shared<Peer>();
+  peer->role = role;
+  peer->name = name;
+  peer->address = name + ":40112";
+  for (size_t i = 0; i < name.size() && i + 1 < peer->key_hash.size(); ++i) peer->key_hash[i + 1] = static_cast<uint8_t>(name[i]);
+  peer->key_hash[0] = static_cast<uint8_t>(role);
+  return peer;
+}
 
 // A session. Polls by itself (unless told not to) and answers recalls and flushes after calling `flush`.
 class TestClient {
@@ -133,6 +144,7 @@ class TestClient {
     h.session = session;
     h.epoch = epoch;
     h.acked_below = acked_below;
+    h.peer = peer;
     return h;
   }
   OpHeader Mutation() {
@@ -209,7 +221,7 @@ class TestClient {
     for (uint16_t i = 0; i < info.columns.size(); ++i) {
       Column& c = info.columns[i];
       c.length = ColumnBytes(info.shape, ColumnIndex(i));
-      c.digest = c.length == 0 ? 0 : 1000 + c.shard.v;
+      c.digest = c.length == 0 ? 0 : TestDigest(c.shard, c.length);
       if (c.length == 0) c = Column();
     }
     return info;
@@ -229,6 +241,7 @@ class TestClient {
     return Run(h_->server->Commit(r));
   }
 
+  std::shared_ptr<const Peer> peer;  // whom its connection proves; null: nobody
   SessionId session;
   Epoch epoch;
   OpSeq acked_below;
@@ -330,6 +343,9 @@ class TestNode {
   bool does_work = true;
   FsError rebuild_result = FsError::kOk;
   std::function<void(const RebuildWork&, RebuildResult*)> on_rebuild;  // changes what is reported
+  // What it finds of a shard that it is to look at; by itself nothing is wrong with it.
+  std::function<FsError(const CheckWork&)> on_check = [](const CheckWork&) { return FsError::kOk; };
+  std::vector<CheckWork> looked_at;
   std::vector<DiskHello>& disks() { return disks_; }
 
  private:
@@ -378,7 +394,8 @@ class TestNode {
       result.task = w.task;
       result.result.code = rebuild_result;
       result.length = w.stripe.info.columns[w.column].length;
-      result.digest = 1000 + w.new_shard.v;
+      result.digest = TestDigest(w.new_shard, result.length);
+      result.table = TestTable(w.new_shard, result.length);
       if (on_rebuild) on_rebuild(w, &result);
       report.rebuilt.push_back(result);
     }
@@ -387,11 +404,16 @@ class TestNode {
       WidenResult result;
       result.task = w.task;
       result.result.code = widen_result;
-      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? 1000 + c.shard.v : 0);
+      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
       if (widen_result != FsError::kOk) result.bad_columns = {0};
       report.widened.push_back(result);
     }
-    if (!report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty()) (void)co_await h_->server->ReportWork(report);
+    for (const CheckWork& w : reply->checks) {
+      looked_at.push_back(w);
+      report.checked.push_back({w.shard, w.target, ItemResult{on_check(w), ""}});
+    }
+    const bool any = !report.deleted.empty() || !report.rebuilt.empty() || !report.widened.empty() || !report.checked.empty();
+    if (any) (void)co_await h_->server->ReportWork(report);
     co_return true;
   }
 

@@ -270,6 +270,89 @@ TEST_F(RepairTest, ABadShardIsRebuiltAlthoughItsDiskIsUp) {
   EXPECT_EQ(Status().degraded_stripes, 0u) << "old news";
 }
 
+TEST_F(RepairTest, AReadersWordIsAskedOfTheShardsNode) {
+  const InodeId ino = FileOf(1);
+  TestClient b(&h, 2);
+  b.peer = TestPeer(Role::kClient, "wn7");
+  b.Open();
+  ASSERT_TRUE(b.OpenFile(ino, false).ok());
+  GetExtentsRequest get;
+  get.header = b.Header();
+  get.ino = ino;
+  get.length = kMiB;
+  const StripeGrant grant = b.Run(h.server->GetExtents(get))->stripes.at(0);
+  const StripeInfo& was = grant.info;
+  const Column& column = was.columns[1];
+  TestNode* owner = nullptr;
+  for (auto& n : nodes) {
+    if (std::ranges::count(n->targets, column.target) > 0) owner = n.get();
+  }
+  ASSERT_NE(owner, nullptr);
+  ReportShardRequest r;
+  r.header = b.Header();
+  r.stripe = was.id;
+  r.column = 1;
+  r.shard = column.shard;
+  r.token = grant.tokens[1];
+  const auto looked = [&] {
+    size_t n = 0;
+    for (auto& node : nodes) n += node->looked_at.size();
+    return n;
+  };
+  // It lies, or its network does.
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(b.Run(h.server->ReportShard(r)).ok());
+  h.ex.RunFor(5 * kSecond);
+  ASSERT_EQ(owner->looked_at.size(), 1u);
+  EXPECT_EQ(owner->looked_at[0].shard, column.shard);
+  EXPECT_EQ(owner->looked_at[0].digest, column.digest);
+  EXPECT_EQ(looked(), 1u) << "no other node is asked";
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  ASSERT_TRUE(b.Run(h.server->ReportShard(r)).ok());
+  h.ex.RunFor(5 * kSecond);
+  EXPECT_EQ(looked(), 1u) << "not at once again";
+  // It is right.
+  h.ex.RunFor(60 * kSecond);
+  owner->on_check = [](const CheckWork&) { return FsError::kNoSuchShard; };
+  r.header = b.Header();
+  ASSERT_TRUE(b.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  h.ex.RunFor(30 * kSecond);
+  EXPECT_EQ(Status().degraded_stripes, 0u);
+  get.header = a.Header();
+  const StripeInfo now = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  EXPECT_NE(now.columns[1].shard, column.shard) << "made again";
+  EXPECT_EQ(now.columns[0], was.columns[0]);
+  b.Stop();
+}
+
+TEST_F(RepairTest, ADataServersWordCountsForItsOwnDisks) {
+  const InodeId ino = FileOf(1);
+  GetExtentsRequest get;
+  get.header = a.Header();
+  get.ino = ino;
+  get.length = kMiB;
+  const StripeInfo was = a.Run(h.server->GetExtents(get))->stripes.at(0).info;
+  const ClusterMap map = Status().map;
+  const auto node_of = [&](uint16_t column) { return map.FindNode(map.FindTarget(was.columns[column].target)->node); };
+  ReportShardRequest r;
+  r.header.cluster = h.cluster;
+  r.header.peer = TestPeer(Role::kData, node_of(1)->name);
+  r.shard = was.columns[0].shard;
+  ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 0u) << "of another node's disk";
+  h.ex.RunFor(5 * kSecond);
+  size_t looked = 0;
+  for (auto& n : nodes) looked += n->id == node_of(0)->id ? n->looked_at.size() : 100 * n->looked_at.size();
+  EXPECT_EQ(looked, 1u) << "that one is asked";
+  r.shard = was.columns[1].shard;
+  ASSERT_TRUE(a.Run(h.server->ReportShard(r)).ok());
+  EXPECT_EQ(Status().degraded_stripes, 1u);
+  for (const Role role : {Role::kAdmin, Role::kClient, Role::kMeta, Role::kMonitor}) {
+    r.header.peer = TestPeer(role, node_of(1)->name);
+    EXPECT_EQ(a.Run(h.server->ReportShard(r)).code(), FsError::kAccess) << RoleName(role);
+  }
+}
+
 TEST_F(RepairTest, AScrubNamesOnlyTheShard) {
   const InodeId ino = FileOf(1);
   GetExtentsRequest get;
@@ -324,6 +407,38 @@ TEST_F(RepairTest, LostFilesAreListed) {
   for (auto& n : nodes) n->Start();
   h.ex.RunFor(20 * kSecond);
   EXPECT_EQ(Status().lost_stripes, 0u);
+}
+
+TEST_F(RepairTest, StatusIsForWhomItConcerns) {
+  FileOf(12, "data");
+  for (size_t i : {0, 1}) nodes[i]->Stop();
+  h.ex.RunFor(15 * kSecond);
+  InodeRequest ask;
+  ask.header.cluster = h.cluster;
+  const auto as = [&](Role role, uint32_t uid) {
+    ask.header.peer = TestPeer(role, "pc1");
+    ask.header.uid = uid;
+    return a.Run(h.server->Status(ask)).value();
+  };
+  const StatusReply admin = as(Role::kAdmin, 1000);
+  EXPECT_FALSE(admin.lost_files.empty());
+  EXPECT_FALSE(admin.sessions.empty());
+  const StatusReply monitor = as(Role::kMonitor, 0);
+  EXPECT_TRUE(monitor.lost_files.empty());
+  EXPECT_EQ(monitor.sessions.size(), admin.sessions.size());
+  const StatusReply client = as(Role::kClient, 0);
+  EXPECT_TRUE(client.lost_files.empty());
+  EXPECT_TRUE(client.sessions.empty()) << "others'";
+  EXPECT_EQ(client.lost_stripes, admin.lost_stripes);
+  EXPECT_EQ(client.map.nodes, admin.map.nodes);
+  // A monitor sees how far work is, and orders nothing.
+  UpkeepRequest order;
+  order.header = ask.header;
+  order.header.peer = TestPeer(Role::kMonitor, "pc1");
+  EXPECT_TRUE(a.Run(h.server->Upkeep(order)).ok());
+  order.verb = UpkeepVerb::kScrubPause;
+  EXPECT_EQ(a.Run(h.server->Upkeep(order)).code(), FsError::kAccess);
+  EXPECT_FALSE(a.Run(h.server->Upkeep({order.header})).value().scrub_paused);
 }
 
 TEST_F(RepairTest, FailedRebuildsAreTriedAgain) {

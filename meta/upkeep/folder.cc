@@ -291,6 +291,9 @@ Result<bool> Folder::TakeRebuilt(NodeId from, const RebuildResult& result) {
 Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult& result) {
   const FoldRecord f = *part.record;
   if (f.swapped) return Ok();
+  // No digest of it was recorded, as it is made for the first time: the node's word is taken. That is sound for the data, whose
+  // columns stay, with their digests. Wrong parity costs what the loss of its disk would: no node has more than m of the columns
+  // (IsSpread). A scrub of the disk of the first parity compares all of them with the data. Made again it is compared as all else.
   if (result.result.code == FsError::kOk && result.length == f.plan.fold.columns[part.column].length) {
     queue_.Made(result.task, result.digest);
     return SwapIn(f.task());

@@ -16,6 +16,7 @@
 #include "meta/ops/fsck.h"
 #include "meta/ops/ops.h"
 #include "meta/upkeep/keeper.h"
+#include "stripe/checksum_testing.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -122,7 +123,8 @@ class KeeperTest : public testing::Test {
     RebuildResult r;
     r.task = w.task;
     r.length = w.stripe.info.columns[w.column].length;
-    r.digest = 1000 + w.new_shard.v;
+    r.digest = TestDigest(w.new_shard, r.length);
+    r.table = TestTable(w.new_shard, r.length);
     return r;
   }
   // A file with one stripe of `bytes`, a column on each of `targets`. `layout` is what it should be.
@@ -148,7 +150,7 @@ class KeeperTest : public testing::Test {
     for (uint16_t i = 0; i < info.columns.size(); ++i) {
       Column& c = info.columns[i];
       c.length = ColumnBytes(info.shape, ColumnIndex(i));
-      c.digest = 1000 + c.shard.v;
+      c.digest = TestDigest(c.shard, c.length);
     }
     CommitRequest r;
     r.ino = ino;

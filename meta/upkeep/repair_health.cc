@@ -17,6 +17,7 @@ std::optional<StripeHealth> Repairer::HealthOf(const StripeRecord& record) const
   h.info = record.info;
   h.domain = record.layout.domain;
   if (record.layout.place == Place::kNode) h.place_node = record.layout.place_node;
+  if (const auto refused = refused_by_.find(record.info.id); refused != refused_by_.end()) h.avoid = refused->second;
   for (size_t i = 0; i < record.info.columns.size(); ++i) {
     const Column& c = record.info.columns[i];
     ColumnState state = ColumnState::kOk;

@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/sabotage.h"
 #include "meta/core/cluster_keys.h"
 #include "meta/core/for_each.h"
+#include "stripe/checksum.h"
 #include "stripe/layout.h"
 
 namespace stria {
@@ -20,6 +22,16 @@ constexpr int64_t kHomelessNs = 60 * kSecond;   // before space is looked for ag
 constexpr size_t kRescanBelow = 1024;           // candidates
 constexpr size_t kSweepPage = 256;              // bad shards
 constexpr int64_t kSweepAgainNs = 30 * kSecond;  // when all have been looked at
+constexpr size_t kMaxRefusedBy = 4096;           // stripes
+
+// The checksums of what was made are those of the shard that it replaces, but for the number in each. So no node can give a
+// column another digest than the one that its writer committed.
+bool IsAsWritten(const Column& was, ShardId made, const RebuildResult& result) {
+  if (result.length != was.length) return false;
+  if (Sabotaged(Sabotage::kRebuildWrongColumn)) return true;
+  if (result.table.size() != ChecksumBlocks(was.length) || TableDigest(result.table, was.length) != result.digest) return false;
+  return TableDigest(ReseedTable(result.table, made, was.shard, was.length), was.length) == was.digest;
+}
 
 }  // namespace
 
@@ -137,8 +149,12 @@ Result<void> Repairer::Plan() {
     for (StripeId id : queue_.Best(kPlanBatch)) {
       ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, id));
       std::optional<StripeHealth> health = record ? HealthOf(*record) : std::nullopt;
-      if (health && NeedOf(*health)) batch.push_back(*std::move(health));
-      else queue_.Forget(id);
+      if (health && NeedOf(*health)) {
+        batch.push_back(*std::move(health));
+      } else {
+        queue_.Forget(id);
+        refused_by_.erase(id);
+      }
     }
   }
   if (batch.empty()) return Ok();
@@ -157,7 +173,10 @@ Result<void> Repairer::Plan() {
     queue_.Park(id, why, std::move(targets), until_ns);
   };
   for (const GroupLoss& l : plan.waiting) park(l.stripe, RepairQueue::Parked::kWaiting, INT64_MAX);
-  for (StripeId id : plan.homeless) park(id, RepairQueue::Parked::kHomeless, Now() + kHomelessNs);
+  for (StripeId id : plan.homeless) {
+    // Rather a node that has failed before than none.
+    if (refused_by_.erase(id) == 0) park(id, RepairQueue::Parked::kHomeless, Now() + kHomelessNs);
+  }
   for (StripeId id : plan.unmovable) queue_.Forget(id);  // found again when there are new places
   for (const GroupLoss& l : plan.unrepairable) park(l.stripe, RepairQueue::Parked::kUnrepairable, INT64_MAX);
   for (const RepairTask& task : plan.tasks) {
@@ -276,6 +295,18 @@ Result<void> Repairer::TakeFailed(const RepairTaskRecord& t, const RebuildResult
   return Ok();
 }
 
+// The old shard stays, and another node is asked.
+Result<void> Repairer::TakeRefused(const RepairTaskRecord& t) {
+  const TargetInfo* const target = env_.cluster->FindTarget(t.new_target);
+  LogWarning("column {} of stripe {} was made again on {} with other checksums than were written: that is not used, and another node is asked",
+             t.column, t.stripe.v, env_.cluster->TargetName(t.new_target));
+  if (refused_by_.size() >= kMaxRefusedBy) refused_by_.clear();
+  if (target != nullptr) refused_by_[t.stripe].push_back(target->node);
+  RETURN_IF_ERROR(End(t));
+  queue_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
+  return Ok();
+}
+
 Result<bool> Repairer::TakeRebuilt(NodeId from, const RebuildResult& result) {
   const RepairTaskRecord* task = queue_.Find(result.task);
   if (task == nullptr) return false;  // ended meanwhile: its shard is garbage or in use already
@@ -286,12 +317,13 @@ Result<bool> Repairer::TakeRebuilt(NodeId from, const RebuildResult& result) {
 }
 
 Result<void> Repairer::SwapIn(const RepairTaskRecord& t, const RebuildResult& result) {
-  if (result.result.code != FsError::kOk || result.length != t.shard_bytes) {
-    return TakeFailed(t, result);
-  }
+  if (result.result.code != FsError::kOk) return TakeFailed(t, result);
   Txn txn(*env_.store);
   ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, t.stripe));
-  if (!record || record->state != StripeState::kLive) return End(t);
+  if (!record || record->state != StripeState::kLive || t.column >= record->info.columns.size()) return End(t);
+  const Column& was = record->info.columns[t.column];
+  if (was.shard != t.old_shard) return End(t);
+  if (!IsAsWritten(was, t.new_shard, result)) return TakeRefused(t);
   std::vector<TargetId> targets;
   for (const Column& c : record->info.columns) targets.push_back(c.shard ? c.target : TargetId());
   targets[t.column] = t.new_target;
@@ -313,6 +345,7 @@ Result<void> Repairer::SwapIn(const RepairTaskRecord& t, const RebuildResult& re
   queue_.End(t.task);
   queue_.ClearBad(t.stripe, t.column);
   queue_.Done(t.old_target, t.shard_bytes, Now());
+  refused_by_.erase(t.stripe);
   record->info.columns[t.column] = made;
   if (!Consider(*record)) queue_.Forget(t.stripe);
   on_rebuilt_(t, *record);

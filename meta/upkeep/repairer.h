@@ -10,8 +10,9 @@
 // One rebuild:
 //   1. Start: a shard is reserved on its new target and the task recorded, in one transaction
 //   2. WorkFor: the new target's node gets it, again and again until it reports
-//   3. TakeRebuilt: length checked (the node has checked the bytes against the old shard's digest), the
-//      column swapped, the old shard garbage, the task gone, in one transaction
+//   3. TakeRebuilt: length and checksums compared with what is recorded of the old shard, as the node has done; the
+//      column swapped, the old shard garbage, the task gone, in one transaction. A result that differs is refused: its
+//      shard is garbage, the old one stays, and another node is asked.
 // A result that comes too late finds no task, or a column that is another by now: its shard is garbage.
 //
 // Called by Upkeep, by keepers that are asked after it, and by the handler of ReportShard (through Upkeep). Knows no other
@@ -111,12 +112,15 @@ class Repairer final : public Keeper, public BadShards {
   Result<void> End(const RepairTaskRecord& t);  // its shard is not going to be used
   Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t, uint64_t holder) const;
   Result<void> TakeFailed(const RepairTaskRecord& t, const RebuildResult& result);
+  Result<void> TakeRefused(const RepairTaskRecord& t);
   Result<void> SwapIn(const RepairTaskRecord& t, const RebuildResult& result);
 
   RepairBudget budget_;
   const Rebuilt on_rebuilt_;
   RepairQueue queue_;
   std::map<TargetId, TargetScan> scans_;
+  // Nodes whose results for the stripe were refused: they are asked again when no other has room. Bounded; forgotten at a restart.
+  std::map<StripeId, std::vector<NodeId>> refused_by_;
   std::pair<StripeId, uint16_t> swept_;  // of the bad shards, by stripe and column: looked at up to this one
   int64_t sweep_ns_ = 0;                 // the next look
   bool told_full_ = false;               // that no more bad shards are remembered

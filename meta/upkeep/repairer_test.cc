@@ -1,6 +1,10 @@
 // The repairer on a store and a cluster, without a metadata server.
 #include "meta/upkeep/repairer.h"
 
+#include <functional>
+#include <set>
+#include <utility>
+
 #include "meta/core/cluster_keys.h"
 #include "meta/upkeep/keeper_testing.h"
 
@@ -56,6 +60,75 @@ TEST_F(RepairerTest, WhatWasOnANodeThatIsOutIsMadeAgain) {
   EXPECT_EQ(rebuilt, std::vector<StripeId>{stripe.id});
   EXPECT_EQ(repairer.in_flight() + repairer.waiting(), 0u);
   EXPECT_TRUE(host.failed.ok());
+}
+
+TEST_F(RepairerTest, WhatIsNotAsWrittenIsRefusedAndAnotherNodeIsAsked) {
+  Repairer repairer = Make();
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  cluster.SetNodeOut(NodeId(1), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  const auto next = [&]() -> std::pair<uint32_t, RebuildWork> {
+    Ask(repairer);
+    for (uint32_t n = 1; n <= 6; ++n) {
+      const NodeWork w = WorkFor(repairer, n);
+      if (!w.rebuilds.empty()) return {n, w.rebuilds[0]};
+    }
+    ADD_FAILURE() << "nobody is asked";
+    return {};
+  };
+  const std::function<void(RebuildResult*)> lies[] = {
+      [](RebuildResult* r) {  // other bytes
+        r->table[0] ^= 1;
+        r->digest = TableDigest(r->table, r->length);
+      },
+      [](RebuildResult* r) { ++r->digest; },   // the right ones, and another digest to remember
+      [](RebuildResult* r) {  // a part of it
+        r->length -= kChecksumBlockBytes;
+        r->table.pop_back();
+        r->digest = TableDigest(r->table, r->length);
+      },
+  };
+  std::set<uint32_t> asked;
+  uint64_t garbage = 0;
+  for (const auto& lie : lies) {
+    const auto [node, work] = next();
+    EXPECT_TRUE(asked.insert(node).second) << "node " << node << " again";
+    RebuildResult result = Made(work);
+    lie(&result);
+    EXPECT_TRUE(repairer.TakeRebuilt(NodeId(node), result).value());
+    EXPECT_EQ(Record(stripe.id)->info, stripe) << "the old shard stays";
+    EXPECT_EQ(store->Count(Counter::kGarbageShards), ++garbage) << "the new one goes";
+    EXPECT_EQ(repairer.in_flight(), 0u);
+    ex.RunFor(kRepairRetryNs + kSecond);
+  }
+  EXPECT_EQ(asked, (std::set<uint32_t>{4, 5, 6}));
+  EXPECT_TRUE(rebuilt.empty());
+  Ask(repairer);  // there is no other: they are asked again
+  const auto [node, work] = next();
+  EXPECT_TRUE(repairer.TakeRebuilt(NodeId(node), Made(work)).value());
+  EXPECT_EQ(Record(stripe.id)->info.columns[0].digest, Made(work).digest);
+  EXPECT_EQ(rebuilt, std::vector<StripeId>{stripe.id});
+}
+
+// A shard that moves is compared as one that was lost.
+TEST_F(RepairerTest, ACopyThatIsNotAsWrittenIsRefused) {
+  Repairer repairer = Make();
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  cluster.SetTargetState(TargetId(2), TargetState::kDraining);
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  Ask(repairer);
+  ASSERT_EQ(repairer.in_flight(), 1u);
+  for (uint32_t n = 1; n <= 6; ++n) {
+    for (const RebuildWork& w : WorkFor(repairer, n).rebuilds) {
+      EXPECT_TRUE(w.copy);
+      RebuildResult result = Made(w);
+      result.table.back() ^= 1;
+      result.digest = TableDigest(result.table, result.length);
+      EXPECT_TRUE(repairer.TakeRebuilt(NodeId(n), result).value());
+    }
+  }
+  EXPECT_EQ(repairer.in_flight(), 0u);
+  EXPECT_EQ(Record(stripe.id)->info, stripe);
 }
 
 TEST_F(RepairerTest, ABadShardOutlivesARestartUntilItsColumnIsAnother) {

@@ -20,13 +20,14 @@ Upkeep::Upkeep(KeeperEnv env, const UpkeepOptions& options)
                   rebalancer_.NoteRebuilt(task);
                   if (now.info.narrow) widener_.Add(now.info.id, now.is_thin());
                 }),
+      doubts_(env_, &repairer_),
       widener_(env_, &repairer_, [this] { misfits_.LookAgainBy(env_.Now() + kWidenAgainNs); }),
       misfits_(env_, &repairer_, &widener_),
       folder_(env_, &repairer_, &widener_, options.fold),
       rebalancer_(env_, &repairer_,
                   [this](StripeId s) { return repairer_.HasTask(s) || widener_.HasStripe(s) || folder_.HasStripe(s); }),
       scrubs_(env_),
-      keepers_{&repairer_, &misfits_, &widener_, &rebalancer_, &folder_, &scrubs_} {}
+      keepers_{&repairer_, &doubts_, &misfits_, &widener_, &rebalancer_, &folder_, &scrubs_} {}
 
 Result<void> Upkeep::Load(Txn& txn) {
   for (Keeper* k : keepers_) RETURN_IF_ERROR(k->Load(txn));
@@ -94,6 +95,11 @@ Result<void> Upkeep::TakeResults(NodeId from, const std::vector<RebuildResult>& 
       if (taken) break;
     }
   }
+  return Ok();
+}
+
+Result<void> Upkeep::TakeChecked(NodeId from, const std::vector<CheckResult>& checked) {
+  for (const CheckResult& result : checked) RETURN_IF_ERROR(doubts_.Take(from, result));
   return Ok();
 }
 

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "meta/upkeep/doubts.h"
 #include "meta/upkeep/folder.h"
 #include "meta/upkeep/keeper.h"
 #include "meta/upkeep/misfits.h"
@@ -46,6 +47,7 @@ class Upkeep {
   // In the transaction of a registration, which its caller commits: disks that came to another node or channel.
   void NoteMoved(Txn& txn, const std::set<TargetId>& targets) { misfits_.NoteMoved(txn, targets); }
   Result<void> TakeResults(NodeId from, const std::vector<RebuildResult>& rebuilt, const std::vector<WidenResult>& widened);
+  Result<void> TakeChecked(NodeId from, const std::vector<CheckResult>& checked);
   Result<ScrubOrder> TakeScrub(const std::vector<ScrubProgress>& disks) { return scrubs_.Take(disks); }
   void Forget(TargetId target);  // it has left the cluster
 
@@ -53,6 +55,8 @@ class Upkeep {
   // These were committed: some may be narrower or more crowded than need be.
   Result<void> NoteCommitted(const std::vector<StripeInfo>& stripes) { return misfits_.NoteCommitted(stripes); }
   Result<void> NoteBad(const ReportedShard& bad) { return repairer_.NoteBad(bad); }
+  // A reader (Peer::Holder) says so: its own node is asked. REQUIRES: the column has this shard, on `target`.
+  void NoteDoubt(const ReportedShard& said, TargetId target, uint64_t by) { doubts_.Note(said, target, by); }
 
   // ---- Admins ----
   Result<std::string> OrderScrub(const UpkeepRequest& r) { return scrubs_.Order(r); }
@@ -76,6 +80,7 @@ class Upkeep {
   std::optional<uint64_t> followed_;  // version of the map
   KeeperEnv env_;
   Repairer repairer_;
+  Doubts doubts_;
   Widener widener_;
   Misfits misfits_;
   Folder folder_;

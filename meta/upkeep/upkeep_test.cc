@@ -31,7 +31,7 @@ class UpkeepTest : public KeeperTest {
         for (const WidenWork& r : w.widens) {
           WidenResult done;
           done.task = r.task;
-          for (const Column& c : r.to.info.columns) done.digests.push_back(c.shard ? 1000 + c.shard.v : 0);
+          for (const Column& c : r.to.info.columns) done.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
           widened.push_back(done);
         }
         EXPECT_TRUE(upkeep->TakeResults(NodeId(n), rebuilt, widened).ok());

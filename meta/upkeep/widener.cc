@@ -229,6 +229,9 @@ Result<void> Widener::SwapIn(const WidenRecord& w, const WidenResult& result) {
     RETURN_IF_ERROR(repairer_->NoteBadColumns(w.stripe(), &w.from, result.result.code, result.bad_columns));
     return GiveUp(result.task);
   }
+  // The digests are the executor's word: laid out anew, other bytes are in each column, and no digest of these was ever recorded.
+  // It has read the old columns against theirs. What bounds this word: the executor is chosen here, of the nodes that get a
+  // column, and is given tokens for this one stripe; and what is narrow is widened once.
   StripeInfo wide = w.to;
   for (size_t i = 0; i < wide.columns.size(); ++i) {
     Column& c = wide.columns[i];

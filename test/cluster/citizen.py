@@ -210,7 +210,7 @@ def said_if_lost(c, meta, at):
 
 def scenario():
     enter_namespace()
-    with tempfile.TemporaryDirectory(prefix="stria-citizen-") as d, Cluster(nodes=3, disks=1) as c:
+    with tempfile.TemporaryDirectory(prefix="stria-citizen-") as d, Cluster(nodes=3, disks=1, insecure=True) as c:
         directory = pathlib.Path(d)
         for shared in (directory, c.dir):
             shared.chmod(0o755)

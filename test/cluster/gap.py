@@ -69,8 +69,8 @@ class Mount:
         self.path = c.dir / "away"
         self.path.mkdir()
         self.log = c.cluster / "log/away.log"
-        self.process = subprocess.Popen([c.program("stria-mount"), "-f", "--meta", relay.address, "--timeout", f"{TIMEOUT_S}s",
-                                         "--log", self.log, self.path], stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([c.program("stria-mount"), "-f", "--meta", relay.address, *c.mount_trust(),
+                                         "--timeout", f"{TIMEOUT_S}s", "--log", self.log, self.path], stdin=subprocess.DEVNULL)
         wait_for(f"{self.path} is mounted", lambda: self.log.exists() and "is mounted" in self.log.read_text(), 60)
 
     def end(self):

@@ -65,7 +65,7 @@ def scenario():
         assert len(fresh) >= YOUNG * 5, f"{len(fresh)} shards for {YOUNG} young files"
         data = pathlib.Path(arguments[arguments.index("--data") + 1])
         key = arguments[arguments.index("--cluster-key") + 1]
-        shutil.rmtree(data)
+        c.lose_metadata()
         say(f"the metadata is lost; {len(fresh)} shards are younger than its backup")
 
         restore = ["meta", "restore", "--data", data, "--cluster-key", key]
@@ -75,9 +75,9 @@ def scenario():
         without = next(n for n in c.nodes() if c.cluster / n / "d1" / "backup" not in folders)
         nothing = c.stria(*restore, "--from", addresses[without], check=False)
         assert nothing.returncode == 1 and "none of these data servers has a backup" in nothing.stderr, nothing
-        assert not data.exists()
+        assert c.is_lost()
         would = c.stria(*restore, "--from", everybody, "--dry-run").stdout
-        assert "would: restore cluster" in would and not data.exists(), would
+        assert "would: restore cluster" in would and c.is_lost(), would
         print(would)
         done = c.stria(*restore, "--from", everybody).stdout
         print(done)
@@ -120,7 +120,7 @@ def scenario():
         # Lost again: the backup of the restored one is as good.
         c.stria("meta", "backup")
         c.kill("meta")
-        shutil.rmtree(data)
+        c.lose_metadata()
         done = c.stria(*restore, "--from", everybody, "--json")
         assert json.loads(done.stdout)["done"] and "incarnation 3" in done.stderr, done
         c.start("meta")

@@ -76,6 +76,7 @@ def scenario():
 
         c.kill("meta")
         shutil.move(data, c.dir / "damaged")
+        shutil.copytree(c.dir / "damaged" / "trust", data / "trust")  # the authority is not in the backup
         done = c.stria("meta", "restore", "--data", data, "--cluster-key", key, "--from", addresses).stdout
         assert ": clean" in done, done
         c.start("meta")

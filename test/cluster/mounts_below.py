@@ -41,8 +41,8 @@ def start_mount(c, name, stack, prefix=()):
     path, log = c.dir / name, c.cluster / f"log/{name}.log"
     path.mkdir()
     meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
-    process = subprocess.Popen([*prefix, c.program("stria-mount"), "-f", "--meta", meta, "--timeout", f"{TIMEOUT_S}s", "--log", log,
-                                path], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([*prefix, c.program("stria-mount"), "-f", "--meta", meta, *c.mount_trust(), "--timeout", f"{TIMEOUT_S}s",
+                                "--log", log, path], stdin=subprocess.DEVNULL)
 
     def end():
         subprocess.run(["umount", "--lazy", path], check=False)

@@ -68,14 +68,14 @@ def scenario():
         place = c.dir / "early"
         place.mkdir()
         log = c.cluster / "log/early.log"
-        early = subprocess.Popen([c.program("stria-mount"), "-f", "--meta", f"{NAME}:{port}", "--timeout", "5s", "--wait", "forever",
-                                  "--log", log, place], stdin=subprocess.DEVNULL)
+        early = subprocess.Popen([c.program("stria-mount"), "-f", "--meta", f"{NAME}:{port}", *c.mount_trust(), "--timeout", "5s",
+                                  "--wait", "forever", "--log", log, place], stdin=subprocess.DEVNULL)
         time.sleep(8)
         assert early.poll() is None, "the mount did not wait"
         start(c, "meta", replaced(meta, "--listen", f"127.0.0.9:{port}"))
         name_is(hosts, ["127.0.0.9"])
         began = time.monotonic()
-        environment = {**os.environ, "STRIA_META": f"127.0.0.9:{port}"}
+        environment = {**os.environ, "STRIA_META": f"127.0.0.9:{port}", "STRIA_TRUST": c.cluster / "meta/trust/admin"}
 
         def up():
             done = subprocess.run([c.stria_path, "node", "ls"], env=environment, text=True, capture_output=True, timeout=60)

@@ -22,12 +22,13 @@ class Mount:
         self.path = c.dir / name
         self.path.mkdir()
         self.program = c.program("stria-mount")
+        self.trust = c.mount_trust()
         self.meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
         self.log = c.cluster / f"log/{name}.log"
         self.process = None
 
     def start(self):
-        self.process = subprocess.Popen([self.program, "-f", "--meta", self.meta, "--timeout", f"{TIMEOUT_S}s",
+        self.process = subprocess.Popen([self.program, "-f", "--meta", self.meta, *self.trust, "--timeout", f"{TIMEOUT_S}s",
                                          "--log", self.log, self.path], stdin=subprocess.DEVNULL)
         wait_for(f"{self.path} is mounted", lambda: self.mounts() and self.log.read_text().count("is mounted") > 0, 60)
 

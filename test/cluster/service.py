@@ -147,7 +147,7 @@ def names(c, directory):
 
 
 def scenario():
-    with tempfile.TemporaryDirectory(prefix="stria-service-") as d, Cluster(nodes=3, disks=1) as c:
+    with tempfile.TemporaryDirectory(prefix="stria-service-") as d, Cluster(nodes=3, disks=1, insecure=True) as c:
         directory = pathlib.Path(d)
         directory.chmod(0o755)
         meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")

@@ -113,12 +113,14 @@ def is_running(pid):
 
 
 class Cluster:
-    def __init__(self, nodes=5, disks=2, layout=None):
+    def __init__(self, nodes=5, disks=2, layout=None, insecure=False):
+        """`insecure`: without certificates, for tests of programs that they start themselves and that have none."""
         self.stria_path = find_stria()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="stria-test-", dir=os.environ.get("STRIA_TEST_DIR", "/var/tmp")))
         self.cluster = self.dir / "cluster"
         self.mount = self.dir / "mnt"
         self.shape = (nodes, disks, layout)
+        self.insecure = insecure
         self.own = {}  # name -> process of a node that was started with other arguments
         self.files = {}  # name -> (size, digest): what was acknowledged
 
@@ -138,7 +140,7 @@ class Cluster:
         nodes, disks, layout = self.shape
         try:
             self.stria("dev", "up", "--dir", self.cluster, "--nodes", nodes, "--disks", disks, "--mount", self.mount,
-                       *(["--layout", layout] if layout else []))
+                       *(["--layout", layout] if layout else []), *(["--insecure"] if self.insecure else []))
         except BaseException:
             self.__exit__(*sys.exc_info())
             raise
@@ -180,7 +182,9 @@ class Cluster:
     def stria(self, *args, check=True, timeout=COMMAND_S, environment=()):
         environment = {**os.environ, **{name: str(value) for name, value in dict(environment).items()}}
         if (self.cluster / "cluster.json").exists():
-            environment["STRIA_META"] = json.loads((self.cluster / "cluster.json").read_text())["meta"]
+            known = json.loads((self.cluster / "cluster.json").read_text())
+            environment["STRIA_META"] = known["meta"]
+            environment["STRIA_TRUST"] = known.get("trust", "off")
         done = subprocess.run([self.stria_path, *map(str, args)], env=environment, encoding="utf-8",
                               errors="surrogateescape", capture_output=True,
                               stdin=subprocess.DEVNULL, timeout=timeout)
@@ -195,6 +199,24 @@ class Cluster:
         places = [pathlib.Path(os.environ.get("STRIA_BIN_DIR", stria.parent))]
         places += [s.parent.parent / built for s in (stria, stria.resolve())]
         return next(p / name for p in [*places, stria.resolve().parent] if (p / name).exists())
+
+    def mount_trust(self):
+        """For a stria-mount that a test starts itself."""
+        return ["--insecure"] if self.insecure else ["--trust", self.cluster / "trust/mount"]
+
+    def lose_metadata(self):
+        """Deletes all that the metadata server had but what an admin has a copy of: the authority is not in its backup."""
+        data = self.cluster / "meta"
+        if self.insecure:
+            return shutil.rmtree(data)
+        shutil.move(data / "trust", self.dir / "trust")
+        shutil.rmtree(data)
+        data.mkdir()
+        shutil.move(self.dir / "trust", data / "trust")
+
+    def is_lost(self):
+        data = self.cluster / "meta"
+        return not data.exists() or os.listdir(data) == ["trust"]
 
     def processes(self):
         return json.loads((self.cluster / "cluster.json").read_text())["processes"]

@@ -53,7 +53,7 @@ class MiniCluster {
   DataConnector& data() { return *data_; }
   MetaServer& server() { return *server_; }
   // The directory of a node's disk.
-  const std::string& disk_dir(const std::string& node) { return nodes_.at(node)->dir.path(); }
+  const std::string& disk_dir(const std::string& node) { return nodes_.at(AddressOf(node))->dir.path(); }
 
  private:
   struct Node {
@@ -80,6 +80,8 @@ class MiniCluster {
    private:
     MiniCluster* const c_;
   };
+
+  static std::string AddressOf(const std::string& node) { return node + ":1"; }
 
   Task<void> StartAll(size_t nodes, std::string layout) {
     Executor& ex = Executor::Current();
@@ -119,13 +121,13 @@ class MiniCluster {
     DataNodeEnv env{meta_.get(), data_.get(), pool_.get()};
     DataNodeOptions options;
     options.name = name;
-    options.address = name;
+    options.address = AddressOf(name);
     options.meta_addresses = {"meta"};
     options.keys = {key_};
     options.new_node = Uuid{200, i};
     n->node = (co_await DataNode::Open({disk}, env, options)).value();
     DataNode* node = n->node.get();
-    nodes_.emplace(name, std::move(n));
+    nodes_.emplace(options.address, std::move(n));
     node->Start();
   }
 

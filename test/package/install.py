@@ -229,10 +229,10 @@ def set_up(root):
     root.chroot("stria", "key", "new")
     expect(root.mode("/etc/stria/cluster.key") == "root:stria 0640", f"the key is {root.mode('/etc/stria/cluster.key')}")
     with open(root / "etc/stria/data.toml", "a") as f:
-        f.write('meta = ["pc1"]\nnode_name = "n1"\naddress = "pc1"\n')
+        f.write('trust = "off"\nmeta = ["pc1"]\nnode_name = "n1"\naddress = "pc1"\n')
         f.write("".join(f'[[disk]]\npath = "/srv/d{n}"\n' for n in (1, 2, 3)))
     settings = root / "etc/stria/meta.toml"
-    settings.write_text(settings.read_text().replace('#layout = "raid5:4+1"', 'layout = "raid1:2"'))
+    settings.write_text(settings.read_text().replace('#layout = "raid5:4+1"', 'layout = "raid1:2"\ntrust = "off"'))
     said = root.chroot("stria-meta", "--config", "/etc/stria/meta.toml", "--format-only", user="stria")
     expect("created cluster" in said, said)
     said = root.chroot("stria-meta", "--config", "/etc/stria/meta.toml", "--format-only", user="stria")

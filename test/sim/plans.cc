@@ -17,7 +17,7 @@ SimPlan Calm() {
   return p;
 }
 
-SimPlan Network() {
+SimPlan BadNetwork() {
   SimPlan p{"Network", {}};
   p.options.faults = NoFaults();
   p.options.faults.network = true;
@@ -180,7 +180,7 @@ SimPlan Gaps() {
 
 // Calls end before their session does, so that nobody knows whether they were done.
 SimPlan Impatient() {
-  SimPlan p = Network();
+  SimPlan p = BadNetwork();
   p.name = "Impatient";
   p.options.faults.partition = 8;
   p.options.faults.meta_crash = p.options.faults.client_crash = 1;
@@ -213,7 +213,7 @@ Patience::Bounds BoundsOf(const SimRunOptions& options) {
 Patience::Bounds BoundsAfterFaults() { return {.longest_ns = kNothingLostNs + kLostNs, .message_ns = SimFaults().straggle_ns + kSecond}; }
 
 const std::vector<SimPlan>& SimPlans() {
-  static const std::vector<SimPlan> plans = {Calm(),   Network(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
+  static const std::vector<SimPlan> plans = {Calm(),   BadNetwork(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
                                              Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(), Shrinking(),
                                              Folding(), Squashed(), Gaps(),    Impatient()};
   return plans;

@@ -14,6 +14,7 @@
 namespace stria {
 namespace {
 constexpr char kMetaAddress[] = "meta:7";
+constexpr char kAdminHost[] = "admin";
 constexpr int64_t kBootLimitNs = 120 * kSecond;
 
 // With root squashed nobody could make anything in the root.
@@ -34,23 +35,33 @@ Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
 }
 
 Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
+// Workloads are root's, too.
+SimClusterOptions WithTrustedRoots(SimClusterOptions options) {
+  options.meta.trusted_root = {"*"};
+  return options;
+}
+
 }  // namespace
 
 SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
-    : options_(std::move(options)), rng_(seed * 2654435761 + 1), ex_(seed, options_.shuffle),
+    : options_(WithTrustedRoots(std::move(options))), rng_(seed * 2654435761 + 1), ex_(seed, options_.shuffle),
       net_(std::make_unique<SimNetwork>(&ex_, seed + 7)) {
   key_.id = 1;
   key_.secret.fill(static_cast<uint8_t>(seed | 1));
   cluster_ = SeededUuid(rng_);
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
+  Prove("meta", Role::kMeta);
+  Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
+  Prove(kAdminHost, Role::kAdmin);
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
   for (size_t c = 0; c < options_.clients; ++c) {
     clients_.push_back(std::make_unique<ClientState>());
     clients_.back()->kernel.SetSlow(seed * 31 + c, options_.kernel_ns);
     clients_.back()->uuid = SeededUuid(rng_);
+    Prove(client_host(c), Role::kClient);
   }
-  admin_factory_ = net_->MakeFactory("admin");
+  admin_factory_ = net_->MakeFactory(kAdminHost);
   admin_ = std::make_shared<MetaStub>(admin_factory_->Make(kMetaAddress));
 }
 
@@ -60,9 +71,28 @@ SimCluster::~SimCluster() {
   CrashMeta(false);
 }
 
+void SimCluster::Prove(const std::string& host, Role role) {
+  if (!options_.secured) return;
+  auto peer = std::make_shared<Peer>();
+  peer->role = role;
+  peer->name = host;
+  peer->address = host;
+  peer->serial = host;
+  Random key(std::hash<std::string>()(host));
+  for (uint8_t& byte : peer->key_hash) byte = static_cast<uint8_t>(key.Next());
+  net_->SetPeer(host, std::move(peer));
+}
+
+DispatchOptions SimCluster::Doors() const {
+  DispatchOptions o;
+  o.proved = options_.secured;
+  return o;
+}
+
 std::unique_ptr<SimCluster::Node> SimCluster::MakeNode(size_t n) {
   auto node = std::make_unique<Node>();
   node->uuid = SeededUuid(rng_);
+  Prove(node_host(n), Role::kData);
   for (size_t d = 0; d < options_.disks; ++d) node->disks.push_back(MakeDisk(n, d));
   return node;
 }
@@ -161,7 +191,7 @@ void SimCluster::StartMeta() {
   CHECK(!meta_up());
   meta_.server = std::make_unique<MetaServer>(options_.meta, std::make_unique<MemKv>(meta_.media),
                                               Random(rng_.Next()), std::vector<ClusterKey>{key_});
-  meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.server.get());
+  meta_.dispatcher = std::make_unique<MetaDispatcher>(meta_.server.get(), Doors());
   if (options_.backups) {
     meta_.factory = net_->MakeFactory(kBackupHost);
     meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
@@ -242,7 +272,7 @@ void SimCluster::ServeBackups(size_t index) {
     }
     return disks;
   });
-  node.backup_dispatcher = std::make_unique<BackupDispatcher>(node.keeper.get());
+  node.backup_dispatcher = std::make_unique<BackupDispatcher>(node.keeper.get(), Doors());
   node.router = std::make_unique<Router>();
   node.router->Add(kDataServiceName, node.dispatcher.get());
   node.router->Add(kBackupServiceName, node.backup_dispatcher.get());
@@ -269,6 +299,7 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   o.name = node_host(index);
   o.address = node_address(index);
   o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
+  o.self = [this, host = o.name] { return net_->PeerOf(host); };
   o.incarnation = node.incarnation;
   o.sweep_period_ns = 40 * kSecond;
   o.quarantine_hold_ns = 30 * kSecond;
@@ -294,7 +325,7 @@ void SimCluster::StartNode(size_t index) {
   node.verifier = std::make_unique<TokenGate>(std::vector<ClusterKey>{key_});
   node.link = std::make_unique<MetaLink>(node.meta_connector.get(), std::vector<std::string>{kMetaAddress});
   node.server = std::make_unique<DataServer>(node.verifier.get());
-  node.dispatcher = std::make_unique<DataDispatcher>(node.server.get());
+  node.dispatcher = std::make_unique<DataDispatcher>(node.server.get(), Doors());
   for (size_t i = 0; i < node.disks.size(); ++i) {
     DiskState& d = node.disks[i];
     d.disk = std::make_unique<SimDisk>(d.media);

@@ -2,7 +2,8 @@
 // and clients, over a simulated network (messages pass through the wire codecs), simulated disks and
 // key-value stores that survive the crash of their process as real ones would.
 //
-// Names: "meta", "n1".."nN", "c1".."cM", "backup".
+// Names: "meta", "n1".."nN", "c1".."cM", "backup", "admin". Each host proves who it is, as with a certificate, and servers answer
+// nobody else.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
 #include "test/sim/sim_kernel.h"
+#include "trust/identity.h"
 
 namespace stria {
 
@@ -46,6 +48,7 @@ struct SimClusterOptions {
   uint64_t dirty_limit_bytes = 8 * kMiB;
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
+  bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 
 class SimCluster {
@@ -179,6 +182,9 @@ class SimCluster {
     std::unique_ptr<Client> client;
     std::unique_ptr<TaskScope> scope;
   };
+  // Processes on `host` are the one of this role and the host's name, with a key of its own.
+  void Prove(const std::string& host, Role role);
+  DispatchOptions Doors() const;
   Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   Task<void> OpenNode(size_t n);
   Task<void> OpenMeta();

@@ -282,9 +282,6 @@ inline void Each(const World& w, const Use<ReportShardRequest>& use) {
     }
   }
 }
-inline void Each(const World& w, const Use<StripeRequest>& use) {
-  for (const StripeInfo& s : w.handles().stripes) use({{}, s.id});
-}
 inline void Each(const World&, const Use<RegisterNodeRequest>& use) {
   RegisterNodeRequest r;
   r.uuid = Uuid{500, 1};

@@ -6,12 +6,15 @@
 // What a number alone tells, as from an NFS server: the attributes and the layout of an inode. (Who comes by a path asks its
 // directories; a kernel does so, and the server does when a name is looked up.)
 //
-// What is left to the identity of callers (issue 36: certificates; until then the header says who asks) is in
+// Where callers prove who they are (a certificate of a client, over the simulated network) that holds of root's sessions, too, with
+// all that belongs to them. What is left where nobody proves anything, so that the header says who asks, is in
 // WhatIsLeftToTheIdentityOfCallers, each with a proof that it is so.
 #include <algorithm>
 
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
+#include "proto/sim_transport.h"
+#include "proto/stubs.h"
 #include "proto/wire.h"
 #include "test/strangers/requests.h"
 
@@ -55,11 +58,56 @@ std::vector<Who> Headers() {
   };
 }
 
+// The server as a client with a certificate comes to it: over the network, through the dispatchers.
+class ProvedWay {
+ public:
+  explicit ProvedWay(StrangersWorld& w) : net_(&w.h().ex, 42), meta_(w.h().server.get(), Proved()), admin_(w.h().server.get(), Proved()) {
+    router_.Add(kMetaServiceName, &meta_);
+    router_.Add(kAdminServiceName, &admin_);
+    net_.Serve("meta:7", &router_);
+    net_.SetPeer("stranger", w.stranger().peer);
+  }
+  ~ProvedWay() { net_.Stop("meta:7"); }
+  MetaService& Of(MetaService*) { return meta_stub_; }
+  AdminService& Of(AdminService*) { return admin_stub_; }
+
+ private:
+  static DispatchOptions Proved() {
+    DispatchOptions o;
+    o.proved = true;
+    return o;
+  }
+  SimNetwork net_;
+  MetaDispatcher meta_;
+  AdminDispatcher admin_;
+  Router router_;
+  MetaStub meta_stub_{net_.MakeTransport("stranger", "meta:7")};
+  AdminStub admin_stub_{net_.MakeTransport("stranger", "meta:7")};
+};
+
+// What only who proves another name is kept from.
+std::vector<Who> HeadersOfOthers() {
+  return {
+      {"in root's session, with its epoch", [](StrangersWorld& w, OpHeader* h) { h->session = w.root().session, h->epoch = w.root().epoch; }},
+      {"in root's session, with its epoch and a proof of its", [](StrangersWorld& w, OpHeader* h) {
+         h->session = w.root().session;
+         h->epoch = w.root().epoch;
+         h->opened = w.handles().proof;
+       }},
+      {"without a session, as root", [](StrangersWorld&, OpHeader* h) { h->session = {}, h->epoch = {}, h->op_seq = {}, h->uid = h->gid = 0; }},
+  };
+}
+
 std::string Text(const WireMessage& message) { return std::string(message.Bytes().Flatten().view()); }
 
+// To the server itself; or over `way`.
 template <class Req, class Rep, class Service>
-void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Service::*call)(Req), uint32_t uid) {
-  for (const Who& who : Headers()) {
+void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Service::*call)(Req), uint32_t uid, ProvedWay* way) {
+  std::vector<Who> headers = Headers();
+  if (way != nullptr) {
+    for (Who& who : HeadersOfOthers()) headers.push_back(std::move(who));
+  }
+  for (const Who& who : headers) {
     w.Refresh();
     std::map<std::string, std::string> before = w.Dump();
     int form = 0;
@@ -71,7 +119,9 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
       who.wear(w, &r.header);
       if (uid == 0 && !r.header.session) return;  // see below
       const std::string what = method + " " + who.name + ", form " + std::to_string(form);
-      const Result<Rep> reply = w.stranger().Run((w.h().server.get()->*call)(std::move(r)));
+      Service* const server = w.h().server.get();
+      Service& service = way != nullptr ? way->Of(server) : *server;
+      const Result<Rep> reply = w.stranger().Run((service.*call)(std::move(r)));
       std::string answer = reply.ok() ? "" : reply.error().message;
       if (reply.ok()) answer = Text(Encode(*reply));
       EXPECT_EQ(w.Leak(answer), "") << what;
@@ -89,11 +139,15 @@ void Try(StrangersWorld& w, const std::string& method, Task<Result<Rep>> (Servic
   }
 }
 
-void TryAll(StrangersWorld& w, uint32_t uid) {
+void TryAll(StrangersWorld& w, uint32_t uid, ProvedWay* way = nullptr) {
 #define X(Name, Request, Reply)                                            \
-  Try<Request, Reply>(w, #Name, &MetaServer::Name, uid);                   \
+  Try<Request, Reply>(w, #Name, &MetaService::Name, uid, way);             \
   ASSERT_FALSE(testing::Test::HasFailure());
   STRIA_META_METHODS(X)
+#undef X
+#define X(Name, Request, Reply)                                            \
+  Try<Request, Reply>(w, #Name, &AdminService::Name, uid, way);            \
+  ASSERT_FALSE(testing::Test::HasFailure());
   STRIA_ADMIN_METHODS(X)
 #undef X
 }
@@ -117,19 +171,27 @@ TEST(Strangers, NorDoesASquashedRoot) {
   TryAll(w, 0);
 }
 
+// A client with a certificate, who knows the numbers and epochs of others' sessions.
+TEST(Strangers, NorDoesAClientWithACertificate) {
+  StrangersWorld w(TestPeer(Role::kClient, "wn7"));
+  ProvedWay way(w);
+  TryAll(w, kStranger, &way);
+}
+
 struct Exception {
   std::string why;
   std::function<std::string(StrangersWorld&)> told;  // "": there is no reason for it any more
 };
 
-// Whoever reaches the server's port may say so; one who has closed one of these takes it out of this list.
+// Where nobody proves who he is whoever reaches the server's port may say so; one who has closed one of these takes it out of this list.
 TEST(Strangers, WhatIsLeftToTheIdentityOfCallers) {
   const std::vector<Exception> exceptions = {
       {"a header that says root is root's: of a call without a session an admin's or a data server's, who get mappings, paths and tokens",
        [](StrangersWorld& w) {
-         StripeRequest r;
-         r.stripe = w.handles().stripes[0].id;
-         const auto reply = w.stranger().Run(w.h().server->GetStripe(r));
+         GetExtentsRequest r;
+         r.ino = w.handles().files[0];
+         r.length = kGiB;
+         const auto reply = w.stranger().Run(w.h().server->GetExtents(r));
          return reply.ok() ? w.Leak(Text(Encode(*reply))) : "";
        }},
       {"a header with session and epoch of another client is that client's, whoever sends it: it reads what that has open",

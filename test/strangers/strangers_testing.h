@@ -46,7 +46,9 @@ struct Handles {
 
 class StrangersWorld {
  public:
-  StrangersWorld() {
+  // `stranger`: whom his connection proves; null: nobody, as at a server without certificates.
+  explicit StrangersWorld(std::shared_ptr<const Peer> stranger = nullptr) {
+    stranger_.peer = std::move(stranger);
     for (uint64_t n = 1; n <= 5; ++n) {
       nodes_.push_back(std::make_unique<TestNode>(&h_, n));
       nodes_.back()->Start();

@@ -164,6 +164,7 @@ class Stria(System):
 
     name = "stria 4+1"
     nodes = NODES
+    insecure = False
 
     def __init__(self, place, stria, name=None):
         super().__init__(place)
@@ -178,7 +179,9 @@ class Stria(System):
         mount = self.place / "mnt"
         mount.mkdir()
         run(self.stria, "dev", "up", "--dir", self.place / "cluster", "--nodes", self.nodes, "--disks", 1, "--mount", mount,
-            "--layout", "raid5:4+1")
+            "--layout", "raid5:4+1", *(["--insecure"] if self.insecure else []))
+        known = json.loads((self.place / "cluster" / "cluster.json").read_text())
+        os.environ["STRIA_TRUST"] = known.get("trust", "off")  # of the commands that follow
         return mount
 
     def stop(self):
@@ -196,6 +199,13 @@ class Stria(System):
     def lose_a_node(self):
         run(self.stria, "dev", "kill", "n3", "--dir", self.place / "cluster")
         return True
+
+
+class StriaInsecure(Stria):
+    """The same without certificates and encryption: what these cost."""
+
+    name = "stria, insecure"
+    insecure = True
 
 
 class StriaLocal(Stria):
@@ -403,6 +413,7 @@ def all_systems(base, stria, device_bytes, others=()):
     return {
         **{name: Stria(base / name, pathlib.Path(path), name) for name, path in named.items()},
         "stria": Stria(base / "stria", stria),
+        "insecure": StriaInsecure(base / "insecure", stria),
         "local": StriaLocal(base / "local", stria),
         "through": StriaThrough(base / "through", stria),
         "shards": StriaShards(base / "shards", stria),

@@ -82,11 +82,15 @@ class CliTest : public testing::Test {
     ctx.cwd = "/somewhere";
     ctx.env_meta = env_;
     ctx.mounts = {{"/mnt", {"live"}}};
-    ctx.connector = [this] {
+    ctx.connector = [this](const std::string& trust) -> Result<Reach> {
       auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live:7424", meta_}});
       c->admin = admin_;
-      return c;
+      trust_ = trust;
+      // Made once, on the thread that asks for it.
+      auto one = std::make_shared<std::unique_ptr<FakeConnector>>(std::move(c));
+      return Reach{[one]() -> std::unique_ptr<ClusterConnector> { return std::move(*one); }, note_};
     };
+    ctx.env_trust = env_trust_;
     ctx.confirm = confirm_;
     std::vector<std::string> words = {"stria"};
     std::istringstream in(line);
@@ -102,9 +106,25 @@ class CliTest : public testing::Test {
   std::vector<UpkeepRequest> asked_;
   std::function<bool(const std::string&)> confirm_;
   StatusReply status_ = SampleStatus();
-  std::string env_ = "live";
+  std::string env_ = "live", env_trust_;
+  std::string note_;   // of the credentials
+  std::string trust_;  // that were asked for
   std::ostringstream out_, err_;
 };
+
+TEST_F(CliTest, CredentialsOfTheFlagOrTheEnvironment) {
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_EQ(trust_, "") << "the usual place";
+  env_trust_ = "/of/the/environment";
+  EXPECT_EQ(Run("status"), 0);
+  EXPECT_EQ(trust_, "/of/the/environment");
+  EXPECT_EQ(Run("status --trust /of/the/flag"), 0);
+  EXPECT_EQ(trust_, "/of/the/flag");
+  // What is wrong with them is said where nobody answers.
+  note_ = "the file /x cannot be read";
+  EXPECT_EQ(Run("status --meta dead --timeout 1"), kExitUnreachable);
+  EXPECT_NE(err_.str().find("no credentials, which it may want: the file /x cannot be read"), std::string::npos) << err_.str();
+}
 
 TEST_F(CliTest, ScrubAndRebalance) {
   EXPECT_EQ(Run("scrub start --rate 50M"), 0);

@@ -63,7 +63,8 @@ std::string ClusterClient::AddressList() const {
 
 Error ClusterClient::Explained(Error e) const {
   const std::string why = SentenceOf(e);
-  return Error(e.code, "stria-meta at " + AddressList() + " does not answer (" + why + "); is it running?");
+  return Error(e.code, "stria-meta at " + AddressList() + " does not answer (" + why + "); is it running?" +
+                           (options_.note.empty() ? "" : " This command has no credentials, which it may want: " + options_.note));
 }
 
 void ClusterClient::Finish(uint64_t ticket) {

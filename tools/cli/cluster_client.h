@@ -25,10 +25,17 @@ class ClusterConnector : public MetaConnector, public AdminConnector {};
 // Called once, on the executor's thread, which also destroys the result.
 using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
+// How to reach a cluster with the credentials that a command has.
+struct Reach {
+  ConnectorFactory connector;
+  std::string note;  // why a server may refuse it: what is wrong with the credentials; "" if nothing
+};
+
 struct ClientOptions {
   std::vector<std::string> addresses;  // at least one
   int64_t timeout_ns = 30 * kSecond;   // of a call, all addresses and retries together
   std::ostream* progress = nullptr;    // nullptr: silent
+  std::string note;                    // Reach::note, said where no server answers
   bool tty = false;                    // progress is a terminal: one line that is overwritten
 };
 

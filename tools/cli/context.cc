@@ -1,15 +1,19 @@
 #include "tools/cli/context.h"
 
+#include <unistd.h>
+
 #include "common/address.h"
 #include "common/printable.h"
 #include "common/program.h"
 #include "common/sentence.h"
+#include "tools/cli/dev/dev_trust.h"
 
 namespace stria::cli {
 namespace {
 
 constexpr char kFooter[] =
     "The cluster is the one of --meta, of $STRIA_META, or of the mount that the command is run in.\n"
+    "Its credentials are those of --trust, of $STRIA_TRUST, or in /etc/stria/trust.\n"
     "\n"
     "Exit codes: 0 ok; 1 degraded, or the cluster refused; 2 data at risk, or problems found;\n"
     "64 wrong usage; 66 no such file, node or disk; 69 cluster not found or no answer;\n"
@@ -84,6 +88,11 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
     if (!addresses.empty() || place.empty()) continue;
     if (const StriaMount* m = MountOf(mounts, place)) addresses = m->addresses;
   }
+  std::string credentials = trust.empty() ? env_trust : trust;
+  for (const std::string& place : {near, cwd}) {
+    if (credentials.empty() && !place.empty()) credentials = DevTrustNear(place, addresses);
+  }
+  if (addresses.empty() && !admin_socket.empty() && access(admin_socket.c_str(), W_OK) == 0) addresses = {"unix:" + admin_socket};
   if (addresses.empty()) {
     return Error(FsError::kUnavailable,
                  "which cluster? Give --meta HOST[:PORT], set STRIA_META, or run this inside a mount of Stria");
@@ -93,13 +102,17 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
   options.timeout_ns = timeout_s * kSecond;
   options.progress = err;
   options.tty = err_is_tty;
-  return std::make_unique<ClusterClient>(std::move(options), connector);
+  ASSIGN_OR_RETURN(Reach reach, connector(credentials));
+  options.note = std::move(reach.note);
+  return std::make_unique<ClusterClient>(std::move(options), std::move(reach.connector));
 }
 
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {
   verb->add_flag("--json", ctx.json, "Print JSON");
   verb->add_option("--meta", ctx.meta,
-                   "Metadata server, HOST[:PORT][,HOST[:PORT]] (default: $STRIA_META, or this mount's)");
+                   "Metadata server, HOST[:PORT][,HOST[:PORT]] or unix:PATH (default: $STRIA_META, or this mount's)");
+  verb->add_option("--trust", ctx.trust,
+                   "Directory of this command's credentials, or off (default: $STRIA_TRUST, or /etc/stria/trust if it can be read)");
   verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")
       ->check(CLI::Range(1, 3600));
   verb->footer("Example:\n  " + example);

@@ -28,20 +28,24 @@ int ExitCodeFor(const Error& e);
 
 struct Context {
   // Set by main.
-  ConnectorFactory connector;
+  // With the credentials of `trust`: a directory, or "off"; "": those of the usual place, if it has some that can be read.
+  std::function<Result<Reach>(const std::string& trust)> connector;
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;
   bool out_is_tty = false;
   bool err_is_tty = false;
   std::string cwd;       // without symlinks
   std::string env_meta;  // $STRIA_META
+  std::string env_trust;     // $STRIA_TRUST
+  std::string admin_socket;  // of a metadata server on this machine, if it is there: the cluster where nothing tells of another
   std::vector<StriaMount> mounts;
   // Shows the changes to be made and asks; null without a terminal (a script means what it says).
   std::function<bool(const std::string& what)> confirm;
 
   // Options of the command.
   bool json = false;
-  std::string meta;  // --meta
+  std::string meta;   // --meta
+  std::string trust;  // --trust
   int timeout_s = 30;
 
   // The verb that was asked for; gives the exit code.
@@ -49,6 +53,7 @@ struct Context {
 
   // The cluster of --meta, $STRIA_META, the mount of `near` (a path without symlinks), or the mount that the command runs in;
   // in this order. kNoEnt with the remedy when there is none.
+  // With the credentials of --trust, $STRIA_TRUST, the `stria dev` cluster that `near` or the command is in, or the usual place.
   Result<std::unique_ptr<ClusterClient>> Connect(const std::string& near = "") const;
 
   // Prints the sentence (and the JSON object); gives the exit code.

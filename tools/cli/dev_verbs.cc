@@ -1,6 +1,7 @@
 // stria dev up|down|kill|start|add|mount|env|status
 #include <memory>
 
+#include "common/printable.h"
 #include "tools/cli/context.h"
 #include "tools/cli/dev/dev_cluster.h"
 #include "tools/cli/dev/process.h"
@@ -37,7 +38,7 @@ int Act(const Context& ctx, const std::string& dir, bool create,
 
 std::string AfterUp(const DevCluster& c) {
   std::string text = "the cluster runs: " + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") +
-                     ", layout " + c.layout;
+                     ", layout " + c.layout + (c.secured ? "" : ", INSECURE");
   for (const DevProcess& p : c.processes) {
     if (p.kind == DevProcess::Kind::kMount) text += ", mounted at " + p.address;
   }
@@ -65,10 +66,11 @@ int RunStatus(const Context& ctx, const std::string& dir) {
 int RunEnv(const Context& ctx, const std::string& dir) {
   const auto c = DevDir::Peek(dir);
   if (!c.ok()) return ctx.Fail(c.error());
+  const std::string trust = c->secured ? c->AdminTrust() : "off";
   if (ctx.json) {
-    *ctx.out << Dump({{"STRIA_META", c->MetaAddress()}});
+    *ctx.out << Dump({{"STRIA_META", c->MetaAddress()}, {"STRIA_TRUST", trust}});
   } else {
-    *ctx.out << "export STRIA_META=" << c->MetaAddress() << "\n";
+    *ctx.out << "export STRIA_META=" << c->MetaAddress() << "\nexport STRIA_TRUST=" << ShellQuoted(trust) << "\n";
   }
   return kExitOk;
 }
@@ -101,6 +103,7 @@ void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
   up->add_option("--mount", args->mount, "Mount it here (as on node n1)");
   up->add_option("--layout", args->layout,
                  "Of the root directory (default raid5:4+1, or what fits on fewer nodes)");
+  up->add_flag("--insecure", args->insecure, "A new cluster without certificates: nothing is encrypted, everybody may do everything");
   auto port = std::make_shared<std::string>("auto");
   up->add_option("--port-base", *port, "Port of meta, the nodes' follow (default: auto, any free ones)");
   up->callback([&ctx, args, port] {

@@ -1,4 +1,4 @@
-// stria meta restore --from ADDRESS,.. --data DIR --cluster-key FILE: on the machine that is to serve the
+// stria meta restore --from ADDRESS,.. --data DIR: on the machine that is to serve the
 // metadata from now on. Needs no metadata server; stria-meta does it.
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace {
 struct RestoreArgs {
   std::vector<std::string> from;
   std::string data = "/var/lib/stria/meta";
-  std::string cluster_key = "/etc/stria/cluster.key";
+  std::string cluster_key;
   bool dry_run = false;
 };
 
@@ -20,8 +20,10 @@ int RunRestore(const Context& ctx, const RestoreArgs& args) {
   if (!program.ok()) return ctx.Fail(program.error());
   std::string from;
   for (const std::string& a : args.from) from += (from.empty() ? "" : ",") + a;
-  std::vector<std::string> argv = {*program,      "--restore-from", from,          "--data", args.data, "--cluster-key",
-                                   args.cluster_key, "--log-level",    "warning"};
+  std::vector<std::string> argv = {*program,      "--restore-from", from,          "--data", args.data,
+                                   "--log-level", "warning"};
+  if (!args.cluster_key.empty()) argv.insert(argv.end(), {"--cluster-key", args.cluster_key});
+  if (!ctx.trust.empty()) argv.insert(argv.end(), {"--trust", ctx.trust});
   if (args.dry_run) argv.push_back("--dry-run");
   const Result<int> code = RunProgram(argv, ctx.json);
   if (!code.ok()) return ctx.Fail(code.error());
@@ -36,7 +38,8 @@ void AddRestore(CLI::App* meta, Context& ctx) {
   CLI::App* verb = meta->add_subcommand("restore", "Make the metadata again from its backup, in an empty directory of this machine");
   verb->add_option("--from", args->from, "Data servers, HOST[:PORT][,HOST[:PORT]]: all that can be reached")->required()->delimiter(',');
   verb->add_option("--data", args->data, "Directory of the metadata store (default /var/lib/stria/meta)");
-  verb->add_option("--cluster-key", args->cluster_key, "File with the cluster key (default /etc/stria/cluster.key)");
+  verb->add_option("--cluster-key", args->cluster_key,
+                   "File with the cluster key (default: the one beside the authority, or /etc/stria/cluster.key)");
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say what there is");
   AddCommon(verb, ctx, "stria meta restore --from n1,n2,n3");
   verb->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunRestore(ctx, *args); }; });

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import settings  # noqa: E402
 
 SECTIONS = {"stria": 1}  # of the manual; 8 for the others
-COMMON = {"--help", "--json", "--meta", "--timeout", "--version"}  # told once
+COMMON = {"--help", "--json", "--meta", "--timeout", "--trust", "--version"}  # told once
 SEE_ALSO = ["stria(1)", "stria-meta(8)", "stria-data(8)", "stria-mount(8)"]
 
 # What may stand in the place of an argument or behind an option; files where nothing is said.
@@ -21,11 +21,11 @@ LEVELS = "debug info warning error off"
 ARGUMENTS = {"NODE": NODES, "DISK": DISKS, "ID": f"{NODES} {DISKS}", "SPEC": "raid5:4+1 raid6:4+2 raid1:2 raid1:3", "RATE": "none",
              "INODE": ANYTHING, "NAME": ANYTHING}
 OPTIONS = {"--node": NODES, "--nodes": NODES, "--node-name": ANYTHING, "--log-level": LEVELS, "--place": "spread local node:",
-           "--align": "none file root", "--format": "json slurm condor dask parallel", "--by": "host",
+           "--align": "none file root", "--data-security": "privacy integrity auth", "--format": "json slurm condor dask parallel", "--by": "host",
            "--layout": ARGUMENTS["SPEC"], "--wait": "forever", "-o": "ro nosuid nodev noexec timeout= wait=forever node= memory= log_file= "
-           "log_level= async_close sync passthrough"}
+           "log_level= async_close sync passthrough trust= data_security="}
 # Values that are numbers, addresses or words of one's own.
-OPTIONS |= {o: ANYTHING for o in ("--meta", "--timeout", "--memory", "--listen", "--address", "--metrics", "--interval", "--count", "--limit",
+OPTIONS |= {o: ANYTHING for o in ("--meta", "--timeout", "--memory", "--listen", "--grpc-listen", "--address", "--metrics", "--interval", "--count", "--limit",
                                   "--rate", "--range", "--column", "--tree", "--from", "--restore-from", "--disks", "--port-base", "--options")}
 # --nodes of `stria dev up` is a number.
 OPTIONS_OF = {("dev up", "--nodes"): ANYTHING, ("dev mount", "--options"): OPTIONS["-o"], ("node add", "--wait"): ANYTHING, ("disk add", "--wait"): ANYTHING,

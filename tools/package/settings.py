@@ -6,6 +6,9 @@ import sys
 
 # What a key without a default of its own shows.
 EXAMPLES = {
+    "cluster_key": '"/etc/stria/cluster.key"',
+    "trust": '"/srv/stria-meta/trust"',
+    "admin_socket": '"/run/stria/meta.sock"',
     "node_name": '"n3"',
     "address": '"pc3:7425"',
     "meta": '["pc1"]',

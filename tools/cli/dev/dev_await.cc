@@ -95,11 +95,7 @@ Result<void> DevDir::Await(const std::string& what, const std::vector<std::strin
 
 Result<void> DevDir::AwaitMeta() {
   return Await("meta  " + cluster_.MetaAddress(), {"meta"}, [this](std::string* detail) {
-    const auto map = Client().Call<ClusterMap>("map", [](MetaService& meta, OpHeader header) {
-      InodeRequest r;
-      r.header = std::move(header);
-      return meta.GetMap(std::move(r));
-    });
+    const Result<ClusterMap> map = AskForMap();
     if (!map.ok()) *detail = map.error().message;
     return map.ok();
   });
@@ -112,11 +108,7 @@ Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
   const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address
                                              : std::to_string(names.size()) + " nodes";
   return Await(what, watched, [this, &names](std::string* detail) {
-    const auto map = Client().Call<ClusterMap>("map", [](MetaService& meta, OpHeader header) {
-      InodeRequest r;
-      r.header = std::move(header);
-      return meta.GetMap(std::move(r));
-    });
+    const Result<ClusterMap> map = AskForMap();
     if (!map.ok()) {
       *detail = map.error().message;
       return false;
@@ -138,8 +130,9 @@ Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
 
 Result<void> DevDir::ApplyLayout() {
   ASSIGN_OR_RETURN(const Layout wanted, ParseLayout(cluster_.layout));
-  const auto call = [this](std::optional<Layout> set) {
-    return Client().Call<LayoutReply>("layout", [set](MetaService& meta, OpHeader header) {
+  ASSIGN_OR_RETURN(ClusterClient* client, Client());
+  const auto call = [client](std::optional<Layout> set) {
+    return client->Call<LayoutReply>("layout", [set](MetaService& meta, OpHeader header) {
       LayoutRequest r;
       r.header = std::move(header);
       r.ino = kRootInode;
@@ -147,14 +140,14 @@ Result<void> DevDir::ApplyLayout() {
       return set ? meta.SetLayout(std::move(r)) : meta.GetLayout(std::move(r));
     });
   };
-  Client().set_timeout_ns(30 * kSecond);
+  client->set_timeout_ns(30 * kSecond);
   const auto now = call(std::nullopt);
   if (!now.ok()) return now.error().WithContext("cannot get the layout of /");
   if (!(now->layout == wanted)) {
     const auto set = call(wanted);
     if (!set.ok()) return set.error().WithContext("cannot set the layout of / to " + cluster_.layout);
   }
-  Client().set_timeout_ns(2 * kSecond);
+  client->set_timeout_ns(2 * kSecond);
   Say("layout " + cluster_.layout);
   return {};
 }

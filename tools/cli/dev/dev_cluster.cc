@@ -15,6 +15,7 @@
 #include "common/os_random.h"
 #include "common/printable.h"
 #include "common/token.h"
+#include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
 
@@ -132,14 +133,25 @@ void DevDir::Say(const std::string& line) const {
   if (!ctx_.json) *ctx_.out << line << std::endl;
 }
 
-ClusterClient& DevDir::Client() {
+Result<ClusterClient*> DevDir::Client() {
   if (!client_) {
+    if (cluster_.secured && !HasDevAdmin(cluster_)) return Error(FsError::kNotReady, "it has not made its certificates yet");
     ClientOptions options;
     options.addresses = {cluster_.MetaAddress()};
     options.timeout_ns = 2 * kSecond;
-    client_ = std::make_unique<ClusterClient>(std::move(options), ctx_.connector);
+    ASSIGN_OR_RETURN(Reach reach, ctx_.connector(cluster_.secured ? cluster_.AdminTrust() : "off"));
+    client_ = std::make_unique<ClusterClient>(std::move(options), std::move(reach.connector));
   }
-  return *client_;
+  return client_.get();
+}
+
+Result<ClusterMap> DevDir::AskForMap() {
+  ASSIGN_OR_RETURN(ClusterClient* client, Client());
+  return client->Call<ClusterMap>("map", [](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    return meta.GetMap(std::move(r));
+  });
 }
 
 // ---- State of the cluster ------------------------------------------------------------------------
@@ -199,6 +211,7 @@ Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& n
 
 Result<void> DevDir::Create(const DevUpArgs& args) {
   cluster_.disks = args.disks;
+  cluster_.secured = !args.insecure;
   cluster_.layout = args.layout.empty() ? DefaultDevLayout(args.nodes, args.disks) : args.layout;
   RETURN_IF_ERROR(CheckDevLayout(cluster_.layout, args.nodes, args.disks));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
@@ -220,6 +233,9 @@ Result<void> DevDir::Create(const DevUpArgs& args) {
 
 // Over a cluster that is there: more nodes are added; a layout and a mount point that are named now count.
 Result<void> DevDir::Extend(const DevUpArgs& args) {
+  if (args.insecure && cluster_.secured) {
+    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " is secured, and stays so: make an insecure one in another directory");
+  }
   for (int n = cluster_.Nodes() + 1; n <= args.nodes; ++n) {
     RETURN_IF_ERROR(AddNodeEntry("n" + std::to_string(n), args.disks, args.port_base));
   }
@@ -303,6 +319,7 @@ Result<void> DevDir::Launch(const std::string& name) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary(program));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
   if (p.kind == DevProcess::Kind::kMount) RETURN_IF_ERROR(PrepareMountPoint(p.address));
+  if (cluster_.secured && p.kind != DevProcess::Kind::kMeta) RETURN_IF_ERROR(IssueDevCertificate(cluster_, p, WallclockNs() / kSecond));
   ASSIGN_OR_RETURN(const StartedProcess started, StartDetached(CommandLine(cluster_, p, binary), p.log));
   p.pid = started.pid;
   p.start_time = started.start_time;

@@ -20,6 +20,7 @@ struct DevUpArgs {
   std::string mount;   // "": no mount, or where it was
   std::string layout;  // "": the default, or what it was
   int port_base = 0;   // 0: free ports are found
+  bool insecure = false;  // of a new cluster: no certificates, nothing is encrypted
 };
 
 class DevDir {
@@ -66,7 +67,8 @@ class DevDir {
   Result<void> Await(const std::string& what, const std::vector<std::string>& watched,
                      const std::function<bool(std::string* detail)>& ready);
   Error Died(const DevProcess& p) const;
-  ClusterClient& Client();
+  Result<ClusterClient*> Client();
+  Result<ClusterMap> AskForMap();
   void Say(const std::string& line) const;
 
   const Context& ctx_;

@@ -3,13 +3,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
+#include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/plan.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
+#include "trust/credentials.h"
+#include "trust/files.h"
+#include "trust/place.h"
+#include "trust/trust_testing.h"
 
 namespace stria::cli {
 namespace {
@@ -31,6 +38,66 @@ TEST(DevPlan, JsonRoundTrip) {
   const auto back = DecodeDevCluster(EncodeDevCluster(c), "f");
   ASSERT_TRUE(back.ok()) << back.error();
   EXPECT_EQ(*back, c);
+  DevCluster secured = c;
+  secured.secured = true;
+  EXPECT_EQ(*DecodeDevCluster(EncodeDevCluster(secured), "f"), secured);
+  EXPECT_NE(EncodeDevCluster(secured).find("/d/meta/trust/admin"), std::string::npos);
+}
+
+// As stria-meta leaves it.
+void MakeAuthority(const DevCluster& c, const TestCluster& cluster) {
+  std::filesystem::create_directories(c.MetaTrust());
+  ASSERT_TRUE(ReplaceFile(c.MetaTrust() + kAuthorityFile, cluster.authority.ToPem(), 0600).ok());
+  ASSERT_TRUE(CredentialFiles::SaveBundle(c.MetaTrust(), cluster.bundle).ok());
+}
+
+TEST(DevTrust, NodesAndMountsGetCertificates) {
+  const TempDir dir;
+  DevCluster c = Sample();
+  c.dir = dir.path();
+  c.secured = true;
+  const TestCluster cluster;
+  EXPECT_EQ(IssueDevCertificate(c, c.processes[1], kTestNowS).code(), FsError::kNoEnt) << "there is no authority yet";
+  MakeAuthority(c, cluster);
+  const auto issued = [&](size_t process, int64_t now_s) {
+    const Result<void> done = IssueDevCertificate(c, c.processes[process], now_s);
+    EXPECT_TRUE(done.ok()) << done.error();
+    return CredentialFiles(c.TrustOf(c.processes[process])).Load().value();
+  };
+  const auto node = issued(1, kTestNowS), mount = issued(2, kTestNowS);
+  EXPECT_EQ(node->identity, (Identity{kTestCluster, Role::kData, "n1"}));
+  EXPECT_EQ(mount->identity, (Identity{kTestCluster, Role::kClient, "mount"}));
+  EXPECT_TRUE(node->Judge(mount->certificate, "x", {Role::kClient}, kTestNowS).ok());
+  // It stays as long as it is good for a while; then the same key gets another.
+  EXPECT_EQ(issued(1, kTestNowS + 50 * kDayS)->certificate.serial(), node->certificate.serial());
+  const auto later = issued(1, kTestNowS + 70 * kDayS);
+  EXPECT_NE(later->certificate.serial(), node->certificate.serial());
+  EXPECT_EQ(later->certificate.key_hash(), node->certificate.key_hash());
+}
+
+TEST(DevTrust, IsFoundFromWithin) {
+  const TempDir dir;
+  DevCluster c = Sample();
+  c.dir = "/elsewhere";  // it was moved
+  c.secured = true;
+  std::filesystem::create_directories(dir.path() + "/mnt/deep");
+  const auto write = [&] { std::ofstream(dir.path() + "/cluster.json") << EncodeDevCluster(c); };
+  write();
+  const std::string admin = dir.path() + "/meta/trust/admin";
+  EXPECT_EQ(DevTrustNear(dir.path(), {"127.0.0.1:7000"}), admin);
+  EXPECT_EQ(DevTrustNear(dir.path() + "/mnt/deep", {"pc1:7424", "127.0.0.1:7000"}), admin);
+  EXPECT_EQ(DevTrustNear(dir.path(), {"127.0.0.1:7009"}), "") << "another cluster is asked";
+  EXPECT_EQ(DevTrustNear(dir.path(), {}), "");
+  EXPECT_EQ(DevTrustNear("/", {"127.0.0.1:7000"}), "");
+  EXPECT_EQ(DevTrustNear("relative", {"127.0.0.1:7000"}), "");
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown((dir.path() + "/cluster.json").c_str(), 65534, 65534), 0);
+    EXPECT_EQ(DevTrustNear(dir.path(), {"127.0.0.1:7000"}), "") << "somebody else's";
+    ASSERT_EQ(chown((dir.path() + "/cluster.json").c_str(), 0, 0), 0);
+  }
+  c.secured = false;
+  write();
+  EXPECT_EQ(DevTrustNear(dir.path(), {"127.0.0.1:7000"}), "");
 }
 
 TEST(DevPlan, DamagedFilesAreRefused) {
@@ -74,11 +141,20 @@ TEST(DevPlan, Names) {
 }
 
 TEST(DevPlan, CommandLines) {
-  const DevCluster c = Sample();
+  DevCluster c = Sample();
   EXPECT_EQ(CommandLine(c, c.processes[1], "B"),
             (std::vector<std::string>{"B", "--node-name", "n1", "--listen", "127.0.0.1:7001", "--meta",
-                                      "127.0.0.1:7000", "--cluster-key", "/d/cluster.key", "--disk",
+                                      "127.0.0.1:7000", "--cluster-key", "/d/cluster.key", "--insecure", "--disk",
                                       "/d/n1/d1,label=d1", "--disk", "/d/n1/d2,label=d2"}));
+  const auto has = [&](size_t process, const std::vector<std::string>& words) {
+    const std::vector<std::string> line = CommandLine(c, c.processes[process], "B");
+    return std::search(line.begin(), line.end(), words.begin(), words.end()) != line.end();
+  };
+  EXPECT_TRUE(has(0, {"--insecure"}) && has(2, {"--insecure"}));
+  c.secured = true;
+  for (size_t i = 0; i < c.processes.size(); ++i) EXPECT_FALSE(has(i, {"--insecure"})) << i;
+  EXPECT_TRUE(has(1, {"--trust", "/d/trust/n1"}));
+  EXPECT_TRUE(has(2, {"--trust", "/d/trust/mount"}));
 }
 
 TEST(DevPlan, LastErrorOfALog) {

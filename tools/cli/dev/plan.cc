@@ -80,12 +80,13 @@ std::string EncodeDevCluster(const DevCluster& c) {
     if (p.kind == DevProcess::Kind::kNode) j["disks"] = p.disks;
     processes.push_back(std::move(j));
   }
-  const Json all = {{"version", 1},
-                    {"dir", c.dir},
-                    {"meta", c.MetaAddress()},
-                    {"layout", c.layout},
-                    {"disks_per_node", c.disks},
-                    {"processes", processes}};
+  Json all = {{"version", 1},
+              {"dir", c.dir},
+              {"meta", c.MetaAddress()},
+              {"layout", c.layout},
+              {"disks_per_node", c.disks},
+              {"processes", processes}};
+  if (c.secured) all["trust"] = c.AdminTrust();  // what commands use; without it the cluster is insecure
   return all.dump(2) + "\n";
 }
 
@@ -98,6 +99,7 @@ Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& fi
     c.dir = j.value("dir", "");
     c.layout = j.value("layout", "");
     c.disks = j.value("disks_per_node", 0);
+    c.secured = !j.value("trust", "").empty();
     for (const Json& p : j.at("processes")) {
       auto process = DecodeProcess(p);
       if (!process.ok()) return corrupt(process.error().message);
@@ -158,13 +160,20 @@ std::string FreeMountName(const DevCluster& c) {
 
 std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, const std::string& binary) {
   const std::string key = c.dir + "/cluster.key";
+  const std::vector<std::string> trust = c.secured ? std::vector<std::string>{"--trust", c.TrustOf(p)} : std::vector<std::string>{"--insecure"};
   switch (p.kind) {
-    case DevProcess::Kind::kMeta:
-      return {binary,          "--data", c.dir + "/meta", "--listen", p.address,
-              "--cluster-key", key,      "--format",      "--layout", c.layout};
+    case DevProcess::Kind::kMeta: {
+      std::vector<std::string> args = {binary,          "--data", c.dir + "/meta", "--listen", p.address,
+                                       "--cluster-key", key,      "--format",      "--layout", c.layout};
+      if (!c.secured) args.push_back("--insecure");  // else it makes its own below --data
+      else args.insert(args.end(), {"--trusted-root", "*"});  // all of it is one user's
+      return args;
+    }
     case DevProcess::Kind::kNode: {
       std::vector<std::string> args = {binary,   "--node-name",   p.name,          "--listen", p.address,
-                                       "--meta", c.MetaAddress(), "--cluster-key", key};
+                                       "--meta", c.MetaAddress()};
+      if (!c.secured) args.insert(args.end(), {"--cluster-key", key});
+      args.insert(args.end(), trust.begin(), trust.end());
       for (int d = 1; d <= p.disks; ++d) {
         const std::string label = "d" + std::to_string(d);
         args.insert(args.end(), {"--disk", c.dir + "/" + p.name + "/" + label + ",label=" + label});
@@ -173,6 +182,7 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
     }
     case DevProcess::Kind::kMount: {
       std::vector<std::string> args = {binary, "--meta", c.MetaAddress(), "--node", p.node, "--foreground"};
+      args.insert(args.end(), trust.begin(), trust.end());
       if (!p.options.empty()) args.insert(args.end(), {"-o", p.options});
       args.push_back(p.address);
       return args;

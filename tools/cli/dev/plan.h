@@ -3,7 +3,8 @@
 //
 //     D/cluster.json            what is here; rewritten atomically with every change
 //     D/cluster.key             the cluster key, for the owner's eyes only
-//     D/meta/                   the metadata server's data
+//     D/meta/                   the metadata server's data, and with it the cluster's authority (dev_trust.h)
+//     D/trust/n1/ ..            certificates of nodes and mounts
 //     D/n1/d1/ ..               the disks of node n1
 //     D/log/meta.log ..         one log per process
 #pragma once
@@ -40,12 +41,16 @@ struct DevCluster {
   std::string dir;                    // absolute
   std::string layout;                 // of the root directory
   int disks = 2;                      // of nodes that are added
+  bool secured = false;               // its programs prove who they are, and encrypt
   std::vector<DevProcess> processes;  // in the order of starting: meta, nodes, mounts
   bool operator==(const DevCluster&) const = default;
 
   DevProcess* Find(const std::string& name);
   std::string MetaAddress() const;
   int Nodes() const;
+  std::string MetaTrust() const { return dir + "/meta/trust"; }
+  std::string AdminTrust() const { return MetaTrust() + "/admin"; }
+  std::string TrustOf(const DevProcess& p) const { return dir + "/trust/" + p.name; }  // a node's or a mount's
 };
 
 std::string EncodeDevCluster(const DevCluster& c);

@@ -30,6 +30,7 @@ def mount(tmp_path_factory):
     top = pathlib.Path(os.path.realpath(tmp_path_factory.mktemp("cluster")))
     subprocess.run([command, "dev", "up", "--dir", top / "c", "--nodes", "3", "--disks", "1", "--mount", top / "mnt",
                     "--layout", "raid5:2+1,arrange=gathered,unit=256K"], check=True, stdin=subprocess.DEVNULL)
+    os.environ["STRIA_TRUST"] = str(top / "c/meta/trust/admin")
     yield top / "mnt"
     subprocess.run([command, "dev", "down", "--dir", top / "c"], check=True, stdin=subprocess.DEVNULL)
 
