@@ -44,7 +44,7 @@ std::vector<std::string> Samples() {
   return out;
 }
 
-TEST(FramingFuzz, BoundedRun) { FuzzBounded(20'261'127, 8'000, 2, Samples()); }
+TEST(FramingFuzz, BoundedRun) { FuzzBounded(20'261'127, 5'000, 2, Samples()); }
 
 }  // namespace
 }  // namespace stria

@@ -8,6 +8,7 @@
 #include "meta/model/records.h"
 #include "meta/session/session_table.h"
 #include "test/fuzz/mutate.h"
+#include "trust/exports.h"
 
 namespace stria {
 namespace {
@@ -67,6 +68,10 @@ std::vector<std::string> Samples() {
   state.id_limits.fill(5);
   SessionRecord session;
   session.id = SessionId(1), session.epoch = Epoch(2), session.client = "mount /data", session.lapsed = true;
+  SessionRecord owned = session;
+  owned.owner.name = "wn7.example", owned.owner.key.fill(7);
+  owned.grant.by = ParseExport("path=/a clients=wn*.example,10.3.0.0/16 access=ro squash=root uids=1000-59999").value();
+  owned.grant.path = "/a/b", owned.grant.address = "10.3.0.7:40000", owned.grant.root = InodeId(77);
   Superblock block;
   block.cluster = Uuid{1, 2}, block.label = "d1";
   DentryRecord dentry;
@@ -87,6 +92,7 @@ std::vector<std::string> Samples() {
       Sample(10, SuperKey(), super.Encode()),
       Sample(11, StateKey(), state.Encode()),
       Sample(12, SessionKey(SessionId(1)), EncodeSessionRecord(session)),
+      Sample(12, SessionKey(SessionId(1)), EncodeSessionRecord(owned)),
       Sample(13, "", EncodeSuperblock(block)),
       Sample(14, DentryKey(InodeId(1), "name"), ""),
   };

@@ -77,6 +77,7 @@ class Attacker {
   struct Aim {
     Attacker* a;
     uint64_t percent;  // of the leaves that are changed
+    bool grown = false;  // one list of a message is made long: lists of long lists would be too much for this process
     bool Changes() { return a->rng_.Percent(percent); }
     void operator()(OpHeader& h) { a->AimHeader(&h); }
     void operator()(DataHeader& h) { a->AimHeader(&h); }
@@ -101,7 +102,8 @@ class Attacker {
     }
     template <class T>
     void List(std::vector<T>& list) {
-      if (list.empty() || !a->rng_.OneIn(2000)) return;
+      if (grown || list.empty() || !a->rng_.OneIn(2000)) return;
+      grown = true;
       list.resize(a->rng_.OneIn(2) ? kMaxWireItems + 1 : a->rng_.Below(5000), T(list[0]));
     }
   };

@@ -1,4 +1,5 @@
 // Many requests of a hostile client, for long runs: tools/fuzz-protocol.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -31,6 +32,11 @@ int Main(int argc, char** argv) {
   app.add_option("--wave", plan.wave, "Requests under way together (default 16); 1 tells which one does what is found")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1000}));
   CLI11_PARSE(app, argc, argv);
+#if !__has_feature(address_sanitizer)
+  // What grows without bound ends this process, not others of the machine.
+  const rlimit most{uint64_t{8} << 30, uint64_t{8} << 30};
+  (void)setrlimit(RLIMIT_AS, &most);
+#endif
   const bool terminal = isatty(STDERR_FILENO);
   const Clock::time_point start = Clock::now();
   double shown_s = 0;

@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/exec/sim_run.h"
+#include "proto/stubs.h"
 #include "test/hostile/campaign.h"
 #include "test/hostile/hostile_world.h"
 
@@ -89,6 +91,92 @@ TEST(Hostile, TheOracleSeesWhatIsTold) {
   }
   EXPECT_EQ(w.CheckBytes(), "");
   EXPECT_EQ(w.CheckBounds(), "");
+}
+
+// A client's own session.
+struct HostileClient {
+  explicit HostileClient(HostileWorld* world) : w(world), stub(world->to_meta()) {
+    OpenSessionRequest open;
+    open.header.cluster = w->strangers().h().cluster;
+    open.client_uuid = Uuid{66, 1};
+    open.client = "mount of the hostile one";
+    const auto reply = RunSim(w->ex(), stub.OpenSession(open));
+    EXPECT_TRUE(reply.ok()) << reply.error();
+    if (reply.ok()) session = reply->session, epoch = reply->epoch;
+  }
+  OpHeader Header() {
+    OpHeader h;
+    h.cluster = w->strangers().h().cluster;
+    h.session = session, h.epoch = epoch, h.op_seq = OpSeq(next_op++);
+    h.uid = h.gid = kStranger;
+    return h;
+  }
+  template <class T>
+  Error Run(Task<Result<T>> task) {
+    const Result<T> reply = RunSim(w->ex(), std::move(task));
+    return reply.ok() ? Error() : reply.error();
+  }
+  HostileWorld* w;
+  MetaStub stub;
+  SessionId session;
+  Epoch epoch;
+  uint64_t next_op = 1;
+};
+
+// Requests by which it once took others' leases, or ended the server.
+TEST(Hostile, WhatItHasFound) {
+  static constexpr InodeId kNowhere(999'999'999);
+  using Try = std::function<Error(HostileClient&, InodeId)>;
+  const std::vector<std::pair<std::string, Try>> tries = {
+      {"a rename from nowhere", [](HostileClient& c, InodeId victim) {
+         RenameRequest r;
+         r.header = c.Header();
+         r.parent = kNowhere, r.name = "a", r.new_parent = victim, r.new_name = "b";
+         return c.Run(c.stub.Rename(r));
+       }},
+      {"a link of nothing", [](HostileClient& c, InodeId victim) { return c.Run(c.stub.Link({c.Header(), kNowhere, victim, "b"})); }},
+      {"an attribute of no kind", [](HostileClient& c, InodeId victim) {
+         return c.Run(c.stub.RemoveXattr({c.Header(), victim, "none", "", false, false}));
+       }},
+      {"a list that is none", [](HostileClient& c, InodeId victim) {
+         return c.Run(c.stub.SetXattr({c.Header(), victim, "system.posix_acl_access", "bad", false, false}));
+       }},
+      {"a symlink to nothing", [](HostileClient& c, InodeId victim) {
+         MakeNodeRequest r;
+         r.header = c.Header();
+         r.parent = victim, r.name = "b", r.type = FileType::kSymlink;
+         return c.Run(c.stub.MakeNode(r));
+       }},
+      // More than the cluster has: the sentence says which layout it is, and works out how long its stripes would be by default.
+      {"a layout without columns", [](HostileClient& c, InodeId victim) {
+         LayoutRequest r{c.Header(), victim, Layout()};
+         r.layout->k = 0, r.layout->m = 14;
+         return c.Run(c.stub.SetLayout(r));
+       }},
+      {"a layout without units", [](HostileClient& c, InodeId victim) {
+         LayoutRequest r{c.Header(), victim, Layout()};
+         r.layout->k = 30, r.layout->unit_bytes = 0;
+         return c.Run(c.stub.SetLayout(r));
+       }},
+  };
+  for (const auto& [what, attempt] : tries) {
+    SCOPED_TRACE(what);
+    HostileWorld w(1);
+    HostileClient c(&w);
+    const Handles& roots = w.strangers().handles();
+    MakeNodeRequest own;
+    own.header = c.Header();
+    own.parent = w.strangers().own_dir(), own.name = "own", own.mode = 0755, own.type = FileType::kDirectory;
+    const auto dir = RunSim(w.ex(), c.stub.MakeNode(own));
+    ASSERT_TRUE(dir.ok()) << dir.error();
+    const auto before = w.Audit({c.session});
+    for (const InodeId victim : {dir->node.attr.ino, roots.held, roots.alone, roots.files[3]}) {
+      const Error e = attempt(c, victim);
+      EXPECT_FALSE(e.ok());
+      EXPECT_EQ(Difference(before, w.Audit({c.session})), "") << "inode " << victim << ": " << e;
+    }
+    EXPECT_TRUE(c.Run(c.stub.Renew({c.Header(), {}, {}})).ok()) << "the server lives";
+  }
 }
 
 TEST(Hostile, ReadsChangesAndExhaustsNothing) {
