@@ -54,7 +54,7 @@ TEST(NodeProbe, TellsOfNodesThatCannotBeReachedWhereTheySay) {
     ASSERT_TRUE(done.ok()) << done.error();
     registered[done->node] = *done;
   };
-  connector.errors = {{"nowhere:1", FsError::kUnavailable}, {"another:1", FsError::kNoEnt}};
+  connector.errors = {{"nowhere:1", FsError::kUnavailable}, {"another:1", FsError::kNoEnt}, {"elsewhere:1", FsError::kNoEnt}};
   join(1, "here:1");
   join(2, "nowhere:1");
   NodeProbe probe(&connector, &cluster, [&](std::vector<NodeId> cannot) {
@@ -74,7 +74,7 @@ TEST(NodeProbe, TellsOfNodesThatCannotBeReachedWhereTheySay) {
   connector.errors.erase("nowhere:1");
   ex.RunFor(20 * kSecond);
   EXPECT_FALSE(cannot("n2"));
-  join(2, "another:1");
+  join(2, "elsewhere:1");
   ex.RunFor(3 * kSecond);
   EXPECT_TRUE(cannot("n2")) << "a new address is tried at once";
 }

@@ -100,7 +100,7 @@ TEST_F(DoubtsTest, NobodyMakesThemGrowWithoutEnd) {
 
 TEST_F(DoubtsTest, ANodeIsAskedForAFewAtATime) {
   const size_t many = kDoubtsPerBeat + 5;
-  for (size_t i = 0; i < many; ++i) Say(WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, 64 * kKiB), 0);
+  for (size_t i = 0; i < many; ++i) Say(WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB), 0);
   const NodeWork first = WorkFor(doubts, 1);
   ASSERT_EQ(first.checks.size(), kDoubtsPerBeat);
   for (const CheckWork& w : first.checks) {

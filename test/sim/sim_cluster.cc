@@ -35,15 +35,20 @@ Task<Result<void>> OpenRootToAll(std::unique_ptr<KvStore> kv) {
 }
 
 Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
+// Workloads are root's, too.
+SimClusterOptions WithTrustedRoots(SimClusterOptions options) {
+  options.meta.trusted_root = {"*"};
+  return options;
+}
+
 }  // namespace
 
 SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
-    : options_(std::move(options)), rng_(seed * 2654435761 + 1), ex_(seed, options_.shuffle),
+    : options_(WithTrustedRoots(std::move(options))), rng_(seed * 2654435761 + 1), ex_(seed, options_.shuffle),
       net_(std::make_unique<SimNetwork>(&ex_, seed + 7)) {
   key_.id = 1;
   key_.secret.fill(static_cast<uint8_t>(seed | 1));
   cluster_ = SeededUuid(rng_);
-  options_.meta.trusted_root = {"*"};  // workloads are root's, too
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
   Prove("meta", Role::kMeta);

@@ -258,7 +258,7 @@ TEST_F(TlsTest, ExpiredAndNotYet) {
   ExpectRefused(over, "the peer at 10.0.0.7:40112 was refused: its certificate has expired, or this machine's clock is wrong (it says that it is " +
                           FormatIdentity({kTestCluster, Role::kClient, "wn7"}) + ")",
                 "the server at pc1:7424 refuses us: it says that our certificate has expired");
-  Pair early(Client(Settings(older.Give(Role::kClient, "wn7", kTestNowS + 2 * kDayS), {Role::kData})), server);
+  Pair early(Client(Settings(older.Give(Role::kClient, "wn7", kTestNowS + 31 * kDayS), {Role::kData})), server);
   early.Shake();
   EXPECT_FALSE(early.done());
   EXPECT_NE(early.server.error().message.find("not good yet"), std::string::npos) << early.server.error();
