@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "proto/echo_services.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
 
 namespace stria {
 namespace {
@@ -266,6 +269,45 @@ TEST(SimNetwork, MayDieBeforeItsCallers) {
   net.reset();
   ex.RunFor(5 * kSecond);
   EXPECT_EQ(failed, 4);
+}
+
+// Answers as the address says.
+class Renewers final : public TrustConnector {
+ public:
+  class One final : public TrustService {
+   public:
+    explicit One(FsError code) : code_(code) {}
+#define X(Name, Request, Reply) \
+  Task<Result<Reply>> Name(Request) override { co_return Answer<Reply>(); }
+    STRIA_TRUST_METHODS(X)
+#undef X
+
+   private:
+    template <class Reply>
+    Result<Reply> Answer() const {
+      if (code_ != FsError::kOk) return Error(code_, "no");
+      Reply reply;
+      if constexpr (std::is_same_v<Reply, RenewCertificateReply>) reply.certificate = "certificate";
+      return reply;
+    }
+    const FsError code_;
+  };
+  std::shared_ptr<TrustService> ConnectTrust(const std::string& address) override {
+    asked.push_back(address);
+    return std::make_shared<One>(answers.at(address));
+  }
+  std::map<std::string, FsError> answers;
+  std::vector<std::string> asked;
+};
+
+TEST_F(SimNetworkTest, ARenewalIsAskedOfOneServerAfterTheOther) {
+  Renewers all;
+  all.answers = {{"dead", FsError::kUnavailable}, {"refuses", FsError::kAccess}, {"gives", FsError::kOk}};
+  EXPECT_EQ(Run(AskForRenewal(&all, {"dead", "gives", "refuses"}, "request")).value(), "certificate");
+  EXPECT_EQ(all.asked, (std::vector<std::string>{"dead", "gives"}));
+  EXPECT_EQ(Run(AskForRenewal(&all, {"refuses", "gives"}, "request")).code(), FsError::kAccess) << "another says the same";
+  EXPECT_EQ(Run(AskForRenewal(&all, {"dead"}, "request")).code(), FsError::kUnavailable);
+  EXPECT_EQ(Run(AskForRenewal(&all, {}, "request")).code(), FsError::kUnavailable);
 }
 
 }  // namespace

@@ -146,6 +146,21 @@ STRIA_BACKUP_METHODS(X)
 STRIA_TRUST_METHODS(X)
 #undef X
 
+Task<Result<std::string>> AskForRenewal(TrustConnector* connector, std::vector<std::string> addresses, std::string request) {
+  Error last(FsError::kUnavailable, "no metadata server is named");
+  for (const std::string& address : addresses) {
+    RenewCertificateRequest r;
+    r.header.timeout_ns = kDefaultCallNs;
+    r.request = request;
+    const std::shared_ptr<TrustService> service = connector->ConnectTrust(address);
+    Result<RenewCertificateReply> reply = co_await service->RenewCertificate(std::move(r));
+    if (reply.ok()) co_return std::move(reply->certificate);
+    last = std::move(reply).error();
+    if (!IsRetryable(last.code)) break;
+  }
+  co_return last;
+}
+
 template <class Service>
 using Methods = std::map<std::string, ServiceMethod<Service>>;
 template <class Service>

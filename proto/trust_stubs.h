@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/trust_api.h"
 #include "proto/stubs.h"
@@ -56,5 +57,9 @@ class TransportTrustConnector final : public TrustConnector {
   TransportFactory* factory_;
   std::map<std::string, std::shared_ptr<TrustService>> stubs_;  // of the few metadata servers
 };
+
+// Another certificate (PEM) for the caller's own identity, for a request (DER): asks one metadata server after the other until one
+// answers. What SecuredEnds::RenewBy takes. `connector` outlives it.
+Task<Result<std::string>> AskForRenewal(TrustConnector* connector, std::vector<std::string> addresses, std::string request);
 
 }  // namespace stria

@@ -30,6 +30,7 @@
 #include "proto/local_server.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
 #include "server/data_config.h"
 #include "server/data_node.h"
 #include "server/disk_open.h"
@@ -153,6 +154,8 @@ class Daemon final : public DaemonFrame {
     const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
     if (ends_) ends_->Follow([this] { return node_ ? node_->agent().map() : nullptr; });
+    trust_connector_ = std::make_unique<TransportTrustConnector>(bulk_client_.get());
+    if (ends_) ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), config_.meta, std::move(request)); });
     dispatcher_ = std::make_unique<DataDispatcher>(&node_->server(), Admission());
     router_.Add(kDataServiceName, dispatcher_.get());
     backup_dispatcher_ = std::make_unique<BackupDispatcher>(&node_->backups(), Admission());
@@ -283,6 +286,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<TransportAdminConnector> admin_connector_;
+  std::unique_ptr<TransportTrustConnector> trust_connector_;
   std::unique_ptr<DataNode> node_;
   std::unique_ptr<DataDispatcher> dispatcher_;
   std::unique_ptr<BackupDispatcher> backup_dispatcher_;

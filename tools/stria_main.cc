@@ -8,12 +8,16 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/sentence.h"
 #include "proto/admin_stubs.h"
 #include "proto/bulk_transport.h"
+#include "proto/join_client.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
+#include "tools/cli/arguments.h"
 #include "tools/cli/context.h"
 #include "trust/place.h"
 
@@ -31,10 +35,11 @@ BulkClientOptions OneConnection() {
 
 // Connections to one kind of addresses.
 struct Connections {
-  explicit Connections(const BulkClientOptions& options) : client(&Executor::Current(), options), stubs(&client), admin_stubs(&client) {}
+  explicit Connections(const BulkClientOptions& options) : client(&Executor::Current(), options), stubs(&client), admin_stubs(&client), trust_stubs(&client) {}
   BulkClient client;
   TransportMetaConnector stubs;
   TransportAdminConnector admin_stubs;
+  TransportTrustConnector trust_stubs;
 };
 
 class BulkConnector final : public cli::ClusterConnector {
@@ -42,6 +47,7 @@ class BulkConnector final : public cli::ClusterConnector {
   explicit BulkConnector(const BulkClientOptions& network) : network_options_(network) {}
   std::shared_ptr<MetaService> Connect(const std::string& address) override { return To(address).stubs.Connect(address); }
   std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override { return To(address).admin_stubs.ConnectAdmin(address); }
+  std::shared_ptr<TrustService> ConnectTrust(const std::string& address) override { return To(address).trust_stubs.ConnectTrust(address); }
 
  private:
   // On a Unix socket the kernel says who is there.
@@ -91,9 +97,12 @@ bool Confirm(const std::string& what) {
 }  // namespace stria
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words = stria::cli::TakeArguments(argc, argv);  // first: others see them
   signal(SIGPIPE, SIG_DFL);  // `stria where F | head` ends quietly
   stria::cli::Context ctx;
   ctx.connector = stria::ReachWith;
+  ctx.ask_to_join = stria::AskToJoin;
+  ctx.in = &std::cin;
   ctx.out = &std::cout;
   ctx.err = &std::cerr;
   ctx.out_is_tty = isatty(STDOUT_FILENO) == 1;
@@ -105,5 +114,7 @@ int main(int argc, char** argv) {
   if (const char* trust = std::getenv("STRIA_TRUST")) ctx.env_trust = trust;
   ctx.admin_socket = stria::kAdminSocket;
   ctx.mounts = stria::cli::ReadMounts();
-  return stria::cli::RunCommandLine(argc, argv, ctx);
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return stria::cli::RunCommandLine(static_cast<int>(pointers.size()), pointers.data(), ctx);
 }

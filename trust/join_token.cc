@@ -16,7 +16,7 @@
 namespace stria {
 namespace {
 
-constexpr std::string_view kPrefix = "stria-join:";
+constexpr std::string_view kPrefix = kJoinTokenPrefix;
 constexpr std::string_view kHash = "sha256=";
 constexpr std::string_view kDigits = "abcdefghijklmnopqrstuvwxyz234567";  // base32: can be read aloud and typed
 constexpr size_t kSecretText = 26;

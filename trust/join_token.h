@@ -22,6 +22,7 @@ namespace stria {
 using JoinSecret = std::array<uint8_t, 16>;
 using JoinVerifier = std::array<uint8_t, 32>;  // the public key
 inline constexpr size_t kJoinProofBytes = 64;
+inline constexpr char kJoinTokenPrefix[] = "stria-join:";
 
 struct JoinToken {
   std::string host;

@@ -41,6 +41,7 @@
 #include "proto/local_client.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
 #include "trust/place.h"
 
 // Freed memory goes back to the system after a fifth of a second, not ten: a stream of bytes left as much free memory as is in
@@ -172,6 +173,7 @@ class MountProgram {
   std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportFactory> knowing_;  // of peers_: knows who is where
   std::unique_ptr<TransportMetaConnector> meta_;
+  std::unique_ptr<TransportTrustConnector> trust_connector_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<LocalDataConnector> local_;
   std::unique_ptr<Client> client_;
@@ -229,6 +231,8 @@ Result<void> MountProgram::StartClient() {
     if (ends_) {
       peers = (knowing_ = ends_->Over(peers)).get();
       ends_->Follow([this] { return client_ ? client_->peers().map() : nullptr; });
+      trust_connector_ = std::make_unique<TransportTrustConnector>(peers_.get());
+      ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), config_.addresses, std::move(request)); });
       trust_scope_ = std::make_unique<TaskScope>();
       trust_scope_->Spawn(ends_->Keep(&trust_pool_));
     }
@@ -351,6 +355,7 @@ int MountProgram::End() {
   if (client_) flush(true);
   loop_.Do([this] {
     trust_scope_.reset();
+    trust_connector_.reset();
     adapter_.reset();
     client_.reset();
     local_.reset();

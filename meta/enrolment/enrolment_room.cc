@@ -143,13 +143,12 @@ Result<void> EnrolmentRoom::NoteGiven(const Certificate& certificate) {
 
 // ---- What is over ---------------------------------------------------------------------------------
 
-// A day late: clocks of others may be behind this one, and whoever still believes a certificate has to hear that it is revoked.
+// The revoked late: clocks of others may be behind this one, and whoever still believes a certificate has to hear that it is not good.
 Result<bool> EnrolmentRoom::ForgetSome(int64_t now_s) {
-  const int64_t before_s = now_s - kDayS;
-  const std::vector<std::string> over = given_.Over(before_s, kPerTxn);
+  const std::vector<std::string> over = given_.Over(now_s, kPerTxn);
   std::vector<std::string> revoked;
   for (const auto& [serial, r] : revoked_) {
-    if (r.not_after_s < before_s && revoked.size() < kPerTxn) revoked.push_back(serial);
+    if (r.not_after_s < now_s - kBackdatedS && revoked.size() < kPerTxn) revoked.push_back(serial);
   }
   std::vector<JoinVerifier> grants;
   for (const auto& [verifier, grant] : grants_) {

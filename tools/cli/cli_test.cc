@@ -46,6 +46,7 @@ class FakeConnector : public ClusterConnector {
  public:
   std::shared_ptr<FakeAdmin> admin = std::make_shared<FakeAdmin>();
   std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return admin; }
+  std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return nullptr; }  // trust_verbs_test.cc
   explicit FakeConnector(std::map<std::string, std::shared_ptr<FakeMeta>> metas) : metas_(std::move(metas)) {}
   std::shared_ptr<MetaService> Connect(const std::string& address) override {
     if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
@@ -339,7 +340,9 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
         "node remove", "disk ls",       "disk replace",  "disk drain",     "disk undrain",  "disk remove",
         "rebuild ls",  "rebuild watch", "rebuild pause", "rebuild resume", "rebuild limit", "where",
         "layout get",  "layout set",    "paths",         "fsck",          "stats",         "run",           "split",         "gather",           "dev up",        "dev down",
-        "dev kill",    "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {
+        "token make",  "token ls",      "token revoke",  "cert ls",        "cert show",     "cert revoke",   "ca show",
+        "ca rotate",   "ca finish",     "export ls",     "export set",     "export remove", "client ls",     "client evict",
+        "audit",       "join",          "dev kill",      "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {
     EXPECT_EQ(Run(std::string(verb) + " --help"), 0) << verb;
     EXPECT_NE(out_.str().find(std::string("Example:\n  ")), std::string::npos) << verb;
     EXPECT_NE(out_.str().find("--json"), std::string::npos) << verb;

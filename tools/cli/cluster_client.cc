@@ -33,6 +33,7 @@ void ClusterClient::RunThread(ConnectorFactory make_connector) {
   for (const std::string& a : options_.addresses) {
     services_.push_back(connector_->Connect(a));
     admin_services_.push_back(connector_->ConnectAdmin(a));
+    trust_services_.push_back(connector_->ConnectTrust(a));
   }
   scope_.emplace();
   executor_.Run();
@@ -40,6 +41,7 @@ void ClusterClient::RunThread(ConnectorFactory make_connector) {
   scope_.reset();
   services_.clear();
   admin_services_.clear();
+  trust_services_.clear();
   connector_.reset();
   Executor::ClearCurrent();
 }

@@ -16,12 +16,13 @@
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
+#include "api/trust_api.h"
 #include "common/exec/loop_executor.h"
 
 namespace stria::cli {
 
-// To both services of the metadata servers.
-class ClusterConnector : public MetaConnector, public AdminConnector {};
+// To all services of the metadata servers.
+class ClusterConnector : public MetaConnector, public AdminConnector, public TrustConnector {};
 // Called once, on the executor's thread, which also destroys the result.
 using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
@@ -58,8 +59,14 @@ class ClusterClient {
                           std::function<Task<Result<Reply>>(AdminService&, OpHeader)> call) {
     return CallOf<Reply, AdminService>(what, &admin_services_, std::move(call));
   }
+  template <class Reply>
+  Result<Reply> CallTrust(const std::string& what,
+                          std::function<Task<Result<Reply>>(TrustService&, OpHeader)> call) {
+    return CallOf<Reply, TrustService>(what, &trust_services_, std::move(call));
+  }
 
   std::string AddressList() const;
+  const std::vector<std::string>& addresses() const { return options_.addresses; }
   void set_timeout_ns(int64_t ns) { options_.timeout_ns = ns; }
   // nullptr: silent.
   void set_progress(std::ostream* progress) { options_.progress = progress; }
@@ -116,6 +123,7 @@ class ClusterClient {
   std::unique_ptr<ClusterConnector> connector_;
   Services<MetaService> services_;
   Services<AdminService> admin_services_;
+  Services<TrustService> trust_services_;
   std::optional<TaskScope> scope_;
 
   std::mutex mu_;

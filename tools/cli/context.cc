@@ -182,6 +182,8 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddSplitVerb(app, ctx);
   AddGatherVerb(app, ctx);
   AddKeyVerbs(app, ctx);
+  AddTrustVerbs(app, ctx);
+  AddJoinVerb(app, ctx);
   AddDevVerbs(app, ctx);
   AddSelfDescription(app);
   try {

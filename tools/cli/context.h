@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <istream>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -10,6 +11,7 @@
 #include "tools/cli/cluster_client.h"
 #include "tools/cli/json.h"
 #include "tools/cli/mounts.h"
+#include "trust/identity.h"
 
 namespace stria::cli {
 
@@ -30,6 +32,11 @@ struct Context {
   // Set by main.
   // With the credentials of `trust`: a directory, or "off"; "": those of the usual place, if it has some that can be read.
   std::function<Result<Reach>(const std::string& trust)> connector;
+  // proto/join_client.h.
+  std::function<Result<std::string>(const std::string& address, const Sha256Hash& authority,
+                                    const std::function<std::string(std::string_view binding)>& make, int64_t timeout_ns)>
+      ask_to_join;
+  std::istream* in = nullptr;
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;
   bool out_is_tty = false;
@@ -86,6 +93,8 @@ void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
 void AddSplitVerb(CLI::App& app, Context& ctx);
 void AddKeyVerbs(CLI::App& app, Context& ctx);
+void AddTrustVerbs(CLI::App& app, Context& ctx);  // token, cert, ca, export, client, audit
+void AddJoinVerb(CLI::App& app, Context& ctx);
 void AddGatherVerb(CLI::App& app, Context& ctx);
 void AddDevVerbs(CLI::App& app, Context& ctx);
 
