@@ -47,7 +47,6 @@ class Env {
     o.client_uuid = Uuid{1, 2};
     o.timeout_ns = timeout_ns;
     o.seed = seed;
-    o.path = "/atlas";
     return o;
   }
 
@@ -93,26 +92,6 @@ TEST(MetaSession, OpensRenewsAndCalls) {
   EXPECT_LE(env.session.LeaseLeftNs(), 14 * kSecond);
   EXPECT_NEAR(static_cast<double>(env.meta.renewals()), 60, 5);
   EXPECT_LT(env.meta.polls(), 60u);
-}
-
-TEST(MetaSession, KeepsTheRootThatItWasGivenFirst) {
-  Env env(1);
-  env.meta.root = InodeId(77);
-  env.meta.read_only = true;
-  EXPECT_TRUE(RunSim(env.ex, env.session.WaitReady()).ok());
-  EXPECT_EQ(env.meta.path, "/atlas");
-  EXPECT_EQ(env.session.root(), InodeId(77));
-  EXPECT_TRUE(env.session.read_only());
-  // In another session the path may lead elsewhere.
-  env.meta.root = InodeId(78);
-  env.meta.read_only = false;
-  env.meta.path.clear();
-  env.meta.Fence();
-  env.ex.RunFor(30 * kSecond);
-  EXPECT_EQ(env.meta.sessions_opened(), 2u);
-  EXPECT_EQ(env.meta.path, "/atlas");
-  EXPECT_EQ(env.session.root(), InodeId(77));
-  EXPECT_FALSE(env.session.read_only());
 }
 
 TEST(MetaSession, LeaseRunsFromSendingTheRenewal) {
