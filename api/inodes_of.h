@@ -13,7 +13,7 @@
 namespace stria {
 
 enum class InodeUse : uint8_t {
-  kNamed,      // of a request: what it is about, and so to be sealed. Of a reply: it is shown
+  kNamed,      // of a request: the client names it, and has to seal it. Of a reply: the server shows it
   kDirectory,  // the same, of requests: a directory in which names are asked for or changed
   // Not sealed. Of requests: the session was given the number beforehand (NumberGrants), or had it (OpenProof, the tables of leases and
   // locks), which is proved by that, and nothing else is done with it. Of replies: the number is for later, or the session has named it
@@ -35,7 +35,7 @@ void ForEachInode(const OpenSessionReply& r, F f) {
 }
 template <class F>
 void ForEachInode(const PollReply& r, F f) {
-  for (const SessionEvent& e : r.events) f(e.ino, InodeUse::kKnown);  // it is told of what it was shown
+  for (const SessionEvent& e : r.events) f(e.ino, InodeUse::kKnown);  // the server has shown these before
 }
 template <class F>
 void ForEachInode(const InodeRequest& r, F f) {

@@ -1,4 +1,4 @@
-// Who is of the cluster, what clients may mount, who has it open, and what was done: tokens to join with, certificates, exports,
+// Members of the cluster, exports, clients with open sessions, and the audit: tokens to join with, certificates, exports,
 // clients, the audit, the cluster's authority. Of the metadata server; for admins, but for RenewCertificate.
 //
 // Requests that change something are tried with dry_run: the reply says what would be done. Times are wall clock, in seconds.
@@ -43,7 +43,7 @@ struct JoinTokenInfo {
   int64_t expires_s = 0;
   bool trusted_root = false;
 };
-// The secret stays where it was made: the server is told by what it checks a proof of it.
+// The secret does not leave the command that made it. The server gets the public key that checks proofs of it.
 struct MakeTokenRequest {
   OpHeader header;
   std::string verifier;  // kJoinVerifierBytes, trust/join_token.h
@@ -86,7 +86,7 @@ struct ListCertificatesReply {
   std::vector<CertificateInfo> certificates;  // that are not over, by serial
   std::string next;                           // "" if that were all
 };
-// All certificates with the same key are revoked at once: who has one of them has them all.
+// Revokes all certificates with the same key: they are of one machine.
 struct RevokeCertificateRequest {
   OpHeader header;
   std::string which;  // a serial number, or ROLE/NAME for all of that identity
@@ -162,7 +162,7 @@ struct AuthorityInfo {
   std::string hash;  // SHA-256 of its certificate, hex
   int64_t not_after_s = 0;
   bool signs = false;
-  uint64_t in_force = 0;           // certificates that it has signed, and that those who have them need: no other has replaced them
+  uint64_t in_force = 0;           // certificates that it has signed, without those that a newer one has replaced
   std::vector<std::string> whose;  // "data n6"; the first of them
 };
 struct ChangeAuthorityReply {

@@ -346,7 +346,9 @@ class Daemon final : public DaemonFrame {
       server_->NoteUnreachable("the metadata server", std::move(cannot));
     });
     scope_.Spawn(probe_->Run());
-    const auto denied = [](const OpHeader& by, auto why) { LogWarning("{} is refused: {}", by.peer ? by.peer->ToString() : "a client", why); };
+    const auto denied = [this](const OpHeader& by, std::string_view why) {
+      NoteDenial(audit_.get(), by.peer.get(), "a call in its export", Error(FsError::kAccess, std::string(why)));
+    };
     confined_ = std::make_unique<ConfinedFront>(server_.get(), server_.get(), server_->confined(), [this] { return server_->store(); }, denied);
     dispatcher_ = std::make_unique<MetaDispatcher>(confined_->meta(), Admission());
     router_.Add(kMetaServiceName, dispatcher_.get());

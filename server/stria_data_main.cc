@@ -282,7 +282,7 @@ class Daemon final : public DaemonFrame {
   Metrics metrics_;
   std::vector<OpenDisk> disks_;
   std::unique_ptr<BulkClient> bulk_client_;
-  std::unique_ptr<TransportFactory> knowing_;  // of bulk_client_: knows who is where
+  std::unique_ptr<TransportFactory> knowing_;  // of bulk_client_: expects the node of each address
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<TransportAdminConnector> admin_connector_;
@@ -336,7 +336,7 @@ Result<DataConfig> ConfigFrom(const Flags& flags) {
   return c;
 }
 
-// What it proves itself with; null with the sentence to be said if there is nothing.
+// The credentials of this program. If there are none: null, and `insecure` has the sentence for the log.
 Result<std::unique_ptr<SecuredEnds>> OpenEnds(const DataConfig& config, std::string* insecure) {
   ASSIGN_OR_RETURN(const TrustPlace place, FindTrust(config.trust, {Role::kData}));
   if (place.is != TrustIs::kThere) {

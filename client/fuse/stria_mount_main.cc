@@ -171,7 +171,7 @@ class MountProgram {
   std::optional<QuickWake> wake_;
   // Executor's thread only.
   std::unique_ptr<BulkClient> peers_;
-  std::unique_ptr<TransportFactory> knowing_;  // of peers_: knows who is where
+  std::unique_ptr<TransportFactory> knowing_;  // of peers_: expects the node of each address
   std::unique_ptr<TransportMetaConnector> meta_;
   std::unique_ptr<TransportTrustConnector> trust_connector_;
   std::unique_ptr<TransportDataConnector> data_;
@@ -367,7 +367,7 @@ int MountProgram::End() {
   return code;
 }
 
-// What it proves itself with; null with the sentence to be said if there is nothing.
+// The credentials of this program. If there are none: null, and `insecure` has the sentence for the log.
 Result<std::unique_ptr<SecuredEnds>> OpenEnds(const MountConfig& config, std::string* insecure) {
   ASSIGN_OR_RETURN(const TrustPlace place, FindTrust(config.trust, {Role::kClient}));
   if (place.is != TrustIs::kThere) {
