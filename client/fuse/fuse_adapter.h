@@ -25,6 +25,7 @@
 
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/kernel_cache.h"
+#include "client/fuse/late_moves.h"
 #include "client/fuse/looked_up.h"
 #include "client/fuse/moved_dirs.h"
 #include "client/fuse/passthrough.h"
@@ -205,8 +206,8 @@ class FuseAdapter {
     Moving(const Moving&) = delete;
     Moving& operator=(const Moving&) = delete;
     ~Moving() { adapter_->moving_.erase(key_); }
-    // Before the answer that it was renamed.
-    Task<void> Done();
+    // Before the answer to `thread` that it was renamed.
+    Task<void> Done(uint32_t thread);
 
    private:
     FuseAdapter* const adapter_;
@@ -214,6 +215,11 @@ class FuseAdapter {
   };
   // The inode that the kernel has under this name; none if the name is not being renamed.
   InodeId MovingFrom(InodeId dir, const std::string& name) const;
+  // Before `thread` is told that the name is gone or leads elsewhere: until the kernel has surely carried out the renames of it
+  // that are answered.
+  Task<void> WaitUntilMoved(InodeId dir, const std::string& name, uint32_t thread);
+  // The kernel is renaming it: what was found by that name may not be told now.
+  bool MovesNow(InodeId dir, const std::string& name, uint32_t thread);
   void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
     if (options_.names) options_.names->Renamed(from_dir, from, to_dir, to);
   }
@@ -267,6 +273,7 @@ class FuseAdapter {
   int warnings_ = 0;
   ThreadPool replies_;
   std::map<std::pair<InodeId, std::string>, InodeId> moving_;
+  LateMoves late_moves_{[this](uint32_t thread) { return threads_.Run(thread); }};
   std::unique_ptr<MovedDirs> moved_;  // may be null
   TaskScope holds_;
   TaskScope looks_;  // last

@@ -50,16 +50,18 @@ Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
   const bool kept = a.MayHaveName(parent, name);
   if (kept) r->KeepName();
-  if (const InodeId moving = a.MovingFrom(parent, name)) {
-    const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), moving);
-    if (now.ok()) {
-      a.Named(parent, name, now->attr);
-      r->Entry(now, false, a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()));
+  Result<EntryOut> found = Error{FsError::kNoEnt, ""};
+  do {
+    co_await a.WaitUntilMoved(parent, name, r->thread());
+    if (const InodeId moving = a.MovingFrom(parent, name)) {
+      const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), moving);
+      if (now.ok()) a.Named(parent, name, now->attr);
+      r->Entry(now, false, now.ok() ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
       co_return;
     }
-  }
-  const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
-  Result<EntryOut> found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
+    const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
+    found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
+  } while (a.MovesNow(parent, name, r->thread()));  // since it has begun
   // The kernel itself has checked that the caller may look up there, and only asks what became of the name. (The server may not
   // know all groups of a caller in another pid namespace.)
   if (kept && found.code() == FsError::kAccess) found = co_await a.vfs().Lookup(Caller(), parent, name);
@@ -254,8 +256,8 @@ Task<void> Rename(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string na
   const auto done =
       co_await a.vfs().Rename(r->who, parent, name, new_parent, new_name, (flags & RENAME_NOREPLACE) != 0, exchange);
   if (done.ok()) {
-    co_await moving.Done();
-    if (back) co_await back->Done();
+    co_await moving.Done(r->thread());
+    if (back) co_await back->Done(r->thread());
     a.Renamed(parent, name, new_parent, new_name);
   }
   r->Status(done);

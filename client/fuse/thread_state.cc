@@ -97,6 +97,16 @@ bool IsDying(const ThreadState& thread) {
   return (thread.pending & ~(thread.blocked | thread.ignored | thread.caught | kHarmless)) != 0;
 }
 
+std::optional<ThreadRun> ParseThreadRun(std::string_view stat, std::string_view schedstat) {
+  const size_t name_end = stat.rfind(") ");
+  if (name_end == stat.npos || name_end + 2 >= stat.size()) return std::nullopt;
+  const auto processor_ns = Number(schedstat.substr(0, schedstat.find(' ')), 10);
+  if (!processor_ns) return std::nullopt;
+  // "R"; between being woken and that it is "W" in some versions.
+  const char state = stat[name_end + 2];
+  return ThreadRun{state == 'R' || state == 'W', static_cast<int64_t>(*processor_ns)};
+}
+
 Threads::Threads(std::string proc) : proc_(std::move(proc)), ours_([this] {
   char self[32] = {};
   const ssize_t n = readlink((proc_ + "/self").c_str(), self, sizeof(self) - 1);
@@ -108,6 +118,12 @@ bool Threads::IsDying(uint32_t thread) const {
   const std::string of_thread = proc_ + "/" + std::to_string(thread);
   const auto state = ParseThreadState(ReadAll(of_thread + "/status"), ReadAll(of_thread + "/stat"));
   return state && stria::IsDying(*state);
+}
+
+std::optional<ThreadRun> Threads::Run(uint32_t thread) const {
+  if (!ours_ || thread == 0) return std::nullopt;
+  const std::string of_thread = proc_ + "/" + std::to_string(thread);
+  return ParseThreadRun(ReadAll(of_thread + "/stat"), ReadAll(of_thread + "/schedstat"));
 }
 
 }  // namespace stria

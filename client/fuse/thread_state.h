@@ -1,4 +1,4 @@
-// Whether a thread that waits for an answer of the mount is dying: nothing else ends its wait.
+// Whether a thread that waits for an answer of the mount is dying (nothing else ends its wait), and whether one runs.
 //
 // The kernel reports once per request that a signal has reached the thread (FUSE_INTERRUPT), whatever signal it is: one with a
 // handler, SIGCHLD, a stop, a debugger's. From then on the thread waits for the answer and takes no other signal, and the
@@ -35,11 +35,21 @@ std::optional<ThreadState> ParseThreadState(std::string_view status, std::string
 
 bool IsDying(const ThreadState& thread);
 
+struct ThreadRun {
+  bool runnable = false;     // it runs, or waits for a processor
+  int64_t processor_ns = 0;  // that it has had; of a running thread as of the kernel's last tick
+};
+
+// From /proc/<thread>/stat and /proc/<thread>/schedstat; none if they are not understood.
+std::optional<ThreadRun> ParseThreadRun(std::string_view stat, std::string_view schedstat);
+
 // Blocks for as long as it takes to read two small files. Any thread.
 class Threads {
  public:
   explicit Threads(std::string proc = "/proc");
   bool IsDying(uint32_t thread) const;
+  // None: it is gone, or not known.
+  std::optional<ThreadRun> Run(uint32_t thread) const;
 
  private:
   const std::string proc_;

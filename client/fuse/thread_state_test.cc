@@ -83,6 +83,22 @@ TEST(ThreadState, WhatIsNotUnderstoodIsNotKnown) {
   EXPECT_FALSE(ParseThreadState(Status("x", kNone, kNone, kNone, kNone), stat));
 }
 
+TEST(ThreadState, WhetherItRuns) {
+  const auto waits = ParseThreadRun("7 (a) R (c) S 1 7", "4100 20 3\n"), runs = ParseThreadRun("7 (a) R 1 7", "5 0 1\n");
+  ASSERT_TRUE(waits && runs);
+  EXPECT_FALSE(waits->runnable);
+  EXPECT_EQ(waits->processor_ns, 4100);
+  EXPECT_TRUE(runs->runnable);
+  EXPECT_FALSE(ParseThreadRun("7 (a) ", "5 0 1\n"));
+  EXPECT_FALSE(ParseThreadRun("7 (a) R 1 7", ""));
+
+  const Threads threads;
+  const auto self = threads.Run(static_cast<uint32_t>(gettid()));
+  ASSERT_TRUE(self) << "it is running now";
+  EXPECT_TRUE(self->runnable);
+  EXPECT_FALSE(threads.Run(0));
+}
+
 TEST(ThreadState, LivingThreads) {
   const Threads threads;
   EXPECT_FALSE(threads.IsDying(static_cast<uint32_t>(getpid())));
