@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "meta/service/meta_server.h"
 #include "stripe/types.h"
+#include "trust/certificate.h"
 
 namespace stria {
 
@@ -22,6 +23,7 @@ struct MetaConfig {
   std::string trust;             // directory of the authority, or "off"; empty: DATA/trust
   std::string admin_socket;      // for commands of this machine; empty: DATA/admin.sock
   std::string grpc_listen;       // IP:PORT for gRPC; empty: none
+  int64_t certificate_life_ns = kCertificateDays * kDayS * kSecond;  // of those that are given
   std::string log_file;  // empty: stderr
   std::string log_level = "info";
   std::string metrics;   // IP:PORT, empty: none
@@ -32,7 +34,7 @@ struct MetaConfig {
   MetaServerOptions server;
 };
 
-// Keys: data, listen, cluster_key, trust, admin_socket, grpc_listen, log_file, log_level, metrics, memory, layout, backup,
+// Keys: data, listen, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, memory, layout, backup,
 // wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "common/config.h"
+#include "common/quantity.h"
 #include "stripe/layout_spec.h"
+#include "trust/certificate.h"
 #include "trust/place.h"
 
 namespace stria {
@@ -26,6 +28,14 @@ Result<MetaConfig> ConfigFrom(const MetaFlags& flags) {
   override_with(flags.log_file, &c.log_file);
   override_with(flags.log_level, &c.log_level);
   override_with(flags.metrics, &c.metrics);
+  if (!flags.certificate_life.empty()) {
+    const Result<int64_t> life = ParseDuration(flags.certificate_life);
+    if (!life.ok()) return life.error().WithContext("--certificate-life");
+    if (*life < kMinCertificateLifeS * kSecond || *life > kCertificateDays * kDayS * kSecond) {
+      return Error(FsError::kInval, "--certificate-life is " + flags.certificate_life + ": say 1min to " + std::to_string(kCertificateDays) + "d");
+    }
+    c.certificate_life_ns = *life;
+  }
   if (!flags.trusted_root.empty()) c.server.trusted_root = flags.trusted_root;
   if (!flags.layout.empty()) {
     const Result<Layout> layout = ParseLayout(flags.layout);

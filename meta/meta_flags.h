@@ -21,7 +21,7 @@ struct FormatFlags {
 };
 
 struct MetaFlags {
-  std::string config_file, data, listen, cluster_key, trust, layout, log_file, log_level, metrics, admin_socket, grpc_listen;
+  std::string config_file, data, listen, cluster_key, trust, layout, log_file, log_level, metrics, admin_socket, grpc_listen, certificate_life;
   bool insecure = false;
   std::vector<std::string> trusted_root;
   FormatFlags format;

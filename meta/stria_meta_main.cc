@@ -239,13 +239,13 @@ class Daemon final : public DaemonFrame {
     } else if (admin.code() != FsError::kNoEnt) {
       LogWarning("{}", admin.error());
     }
+    trust.life_s = config_.certificate_life_ns / kSecond;
     server_->trust().Use(std::move(trust));
     return Ok();
   }
 
-  // Its own certificate is renewed as those of others are.
-  Task<Result<std::string>> RenewOwn(std::string request) {
-    const std::shared_ptr<const Credentials> own = ends_->credentials();
+  // Its own certificate, and that of the admin beside it, are renewed as those of others are.
+  Task<Result<std::string>> RenewAs(std::shared_ptr<const Credentials> own, std::string request) {
     Peer self;
     self.role = own->identity.role;
     self.name = own->identity.name;
@@ -265,7 +265,7 @@ class Daemon final : public DaemonFrame {
 
   void FollowTrust() {
     if (!ends_) return;
-    ends_->RenewBy([this](std::string request) { return RenewOwn(std::move(request)); });
+    ends_->RenewBy([this](std::string request) { return RenewAs(ends_->credentials(), std::move(request)); });
     ends_->Follow([this] { return std::make_shared<const ClusterMap>(server_->cluster().Map()); });
     ends_->OnChange([this] {
       bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); });
@@ -275,6 +275,22 @@ class Daemon final : public DaemonFrame {
       if (!again.ok()) LogError("gRPC is served no more, until a restart: {}", again.error());
     });
     scope_.Spawn(ends_->Keep(&trust_pool_));
+    KeepAdmin();
+  }
+
+  // Commands end before they could renew anything. The admin's directory that was made here is kept by this server: during a change of
+  // the authority, too, it has what the server is to be believed by.
+  void KeepAdmin() {
+    const std::string directory = place_.directory + "/admin";
+    if (access((directory + "/node.pem").c_str(), F_OK) != 0) return;  // it was moved to where it is used
+    SecuredEndsOptions options;
+    options.own = {Role::kAdmin};
+    Result<std::unique_ptr<SecuredEnds>> admin = SecuredEnds::Open(directory, std::move(options));
+    if (!admin.ok()) return LogWarning("the admin's certificate is not kept: {}", admin.error());
+    admin_ends_ = std::move(*admin);
+    admin_ends_->RenewBy([this](std::string request) { return RenewAs(admin_ends_->credentials(), std::move(request)); });
+    admin_ends_->Follow([this] { return std::make_shared<const ClusterMap>(server_->cluster().Map()); });
+    scope_.Spawn(admin_ends_->Keep(&trust_pool_));
   }
 
   // To data servers.
@@ -363,6 +379,11 @@ class Daemon final : public DaemonFrame {
     bulk.max_connections = std::min<size_t>(kMaxBulkConnections, files_.connections);
     if (ends_) {
       ends_->Secure(&bulk);
+      bulk.refused = [this, log = std::move(bulk.refused)](const Error& why) {
+        log(why);
+        // Who is refused at the door has proved nothing: all of them share one place among the denials.
+        if (why.code == FsError::kAccess) executor_.Post([this, why] { NoteDenial(audit_.get(), nullptr, "connect", why); });
+      };
       bulk.join = [room = server_->trust().enrolment()](std::string request, std::string binding, std::string address) {
         return room->Join(std::move(request), std::move(binding), std::move(address));
       };
@@ -491,6 +512,7 @@ class Daemon final : public DaemonFrame {
   ThreadPool trust_pool_;  // files of credentials, and lists of users
   TrustPlace place_;
   std::unique_ptr<SecuredEnds> ends_;            // null: insecure
+  std::unique_ptr<SecuredEnds> admin_ends_;      // of the admin's directory; null: it is not here
   std::shared_ptr<const Authority> authority_, next_authority_;  // null: insecure, or none
   std::unique_ptr<AuthorityFiles> authority_files_;
   std::unique_ptr<AuditLog> audit_;
@@ -525,6 +547,7 @@ int Main(int argc, char** argv) {
   app.add_option("--trust", flags.trust, "Directory of the cluster's authority and this server's certificate (default DATA/trust)");
   app.add_option("--trusted-root", flags.trusted_root, "NAME[,NAME] of clients whose root counts as root (* and ? match)")->delimiter(',');
   app.add_flag("--insecure", flags.insecure, "Neither ask for certificates nor encrypt: everybody may do everything");
+  app.add_option("--certificate-life", flags.certificate_life, "How long certificates that it gives are good, from 1min to 90d (default 90d)");
   app.add_flag("--make-trust", flags.format.make_trust, "Make the authority of a cluster that has none yet, then go on");
   app.add_option("--admin-socket", flags.admin_socket, "Unix socket for admins of this machine (default DATA/admin.sock)");
   app.add_option("--grpc-listen", flags.grpc_listen, "IP:PORT to serve gRPC on as well (default: none)");

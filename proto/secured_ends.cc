@@ -40,6 +40,11 @@ std::shared_ptr<const TlsContext> ClientContext(std::shared_ptr<const Credential
   return TlsContext::Make(TlsContext::Side::kClient, std::move(s));
 }
 
+int64_t RenewAgainNs(const Certificate& c) {
+  const int64_t life_s = std::max<int64_t>(0, c.not_after_s() - c.not_before_s() - kBackdatedS);
+  return std::min(kRenewAgainNs, life_s * kSecond / 6);
+}
+
 std::string Joined(const std::vector<std::string>& lines) {
   std::string out;
   for (const std::string& l : lines) out += l + "\n";
@@ -268,7 +273,7 @@ Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   const int64_t now_ns = Executor::Current().NowNs();
   const Certificate own = read_->certificate;
   if ((NowS() < RenewAt(own) && !IsOfFormerAuthority()) || now_ns < renew_not_before_ns_) co_return;
-  renew_not_before_ns_ = now_ns + kRenewAgainNs;
+  renew_not_before_ns_ = now_ns + RenewAgainNs(own);
   const Result<void> renewed = co_await RenewNow(pool);
   if (renewed.ok()) co_return;
   const int64_t days = (own.not_after_s() - NowS()) / kDayS;

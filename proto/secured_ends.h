@@ -28,7 +28,7 @@
 namespace stria {
 
 inline constexpr int64_t kTrustLookNs = 5 * kSecond;
-inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // after a renewal that came to nothing
+inline constexpr int64_t kRenewAgainNs = 600 * kSecond;  // between two renewals, at most: a sixth of a certificate's life, if that is shorter
 inline constexpr int64_t kJudgeAgainNs = 60 * kSecond;   // certificates end without any file changing
 
 struct SecuredEndsOptions {

@@ -264,6 +264,29 @@ TEST_F(Ends, ADroppedAuthorityWaitsForTheRenewal) {
   });
 }
 
+TEST_F(Ends, AShortLivedCertificateIsRenewedAgainAndAgain) {
+  RunTest([&](Executor*) -> Task<void> {
+    constexpr int64_t kLifeS = 6;  // asked for at 4 s, and not twice within 1 s
+    const Program data(cluster_, Role::kData, "n6");
+    const auto sign = [&] { return cluster_.authority.Sign(CertRequest::Make(data.key()), {kTestCluster, Role::kData, "n6"}, data.now_s->load(), kLifeS).value(); };
+    data.Write(sign());
+    const auto ends = data.Open();
+    int asked = 0;
+    ends->RenewBy([&](std::string) -> Task<Result<std::string>> {
+      ++asked;
+      co_return sign().ToPem();
+    });
+    for (int round = 1; round <= 3; ++round) {
+      data.now_s->store(data.now_s->load() + 5);
+      co_await ends->Refresh(&pool_);
+      co_await ends->Refresh(&pool_);
+      EXPECT_EQ(asked, round);
+      EXPECT_EQ(ends->credentials()->certificate.not_after_s(), data.now_s->load() + kLifeS);
+      co_await Sleep(1100 * kMillisecond);
+    }
+  });
+}
+
 TEST_F(Ends, ACertificateIsRenewedWhenAnotherAuthoritySigns) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster next(kTestCluster);

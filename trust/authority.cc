@@ -91,12 +91,12 @@ Result<Authority> Authority::FromPem(std::string_view pem) {
 
 std::string Authority::ToPem() const { return key_.ToPem() + certificate_.ToPem(); }
 
-Result<Certificate> Authority::Sign(const CertRequest& request, const Identity& id, int64_t now_s) const {
+Result<Certificate> Authority::Sign(const CertRequest& request, const Identity& id, int64_t now_s, int64_t life_s) const {
   if (id.cluster != cluster_) {
     return Error(FsError::kInval, "the authority of cluster " + cluster_.ToString() + " does not sign for cluster " + id.cluster.ToString());
   }
   if (!IsPeerName(id.name)) return Error(FsError::kInval, "'" + Printable(id.name) + "' is no name for a certificate");
-  const int64_t until_s = std::min(now_s + kCertificateDays * kDayS, certificate_.not_after_s());
+  const int64_t until_s = std::min(now_s + life_s, certificate_.not_after_s());
   if (until_s <= now_s) {
     return Error(FsError::kInval, "the authority's certificate is over: make a new authority, or correct this machine's clock");
   }

@@ -22,10 +22,10 @@ class Authority {
   static Result<Authority> FromPem(std::string_view pem);
   std::string ToPem() const;  // key and certificate; secret
 
-  // A certificate for the key of `request`, which begins kBackdatedS ago and ends in kCertificateDays, or with the authority itself.
+  // A certificate for the key of `request`, which begins kBackdatedS ago and ends in life_s (> 0), or with the authority itself.
   // Its serial number is random (127 bits): none is given twice, and nothing has to be remembered. kInval if the authority is
   // over or the identity is of another cluster.
-  Result<Certificate> Sign(const CertRequest& request, const Identity& identity, int64_t now_s) const;
+  Result<Certificate> Sign(const CertRequest& request, const Identity& identity, int64_t now_s, int64_t life_s = kCertificateDays * kDayS) const;
 
   const Certificate& certificate() const { return certificate_; }
   const Uuid& cluster() const { return cluster_; }

@@ -46,6 +46,9 @@ TEST(Authority, EndsWithItsOwnCertificate) {
   const PrivateKey key = PrivateKey::Make();
   const int64_t end_s = cluster.authority.certificate().not_after_s();
   EXPECT_EQ(cluster.Sign(key, Role::kClient, "a", end_s - 5 * kDayS).not_after_s(), end_s);
+  const Certificate brief = cluster.authority.Sign(CertRequest::Make(key), {kTestCluster, Role::kClient, "a"}, kTestNowS, 90).value();
+  EXPECT_EQ(brief.not_after_s(), kTestNowS + 90);
+  EXPECT_EQ(RenewAt(brief), kTestNowS + 60);
   const auto late = cluster.authority.Sign(CertRequest::Make(key), {kTestCluster, Role::kClient, "a"}, end_s);
   EXPECT_EQ(late.code(), FsError::kInval);
 }

@@ -20,7 +20,8 @@ struct X509_req_st;
 namespace stria {
 
 inline constexpr int64_t kDayS = 24 * 3600;
-inline constexpr int64_t kCertificateDays = 90;
+inline constexpr int64_t kCertificateDays = 90;  // at most; the admin may have them shorter
+inline constexpr int64_t kMinCertificateLifeS = 60;
 inline constexpr int64_t kAuthorityDays = 3650;
 // Certificates begin so long before they are made: a PC whose clock is slow by days works as before.
 inline constexpr int64_t kBackdatedS = 30 * kDayS;

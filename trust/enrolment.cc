@@ -80,7 +80,7 @@ Result<JoinAnswer> DecodeJoinAnswer(std::string_view bytes) {
 }
 
 Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std::string_view binding, std::string_view address,
-                              const Authority& authority, int64_t now_s) {
+                              const Authority& authority, int64_t now_s, int64_t life_s) {
   // Nothing is said of the grant to who does not know its secret.
   if (request.verifier != grant->verifier || !CheckJoinProof(grant->verifier, SignedBytes(request, binding), request.proof)) {
     return Refused("its token is not known here");
@@ -99,7 +99,7 @@ Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std:
   const Sha256Hash key = csr.key_hash();
   const bool again = std::find(grant->used.begin(), grant->used.end(), key) != grant->used.end();
   if (!again && grant->used.size() >= grant->uses) return Refused(token + "is used up");
-  ASSIGN_OR_RETURN(Certificate certificate, authority.Sign(csr, {authority.cluster(), grant->role, name}, now_s));
+  ASSIGN_OR_RETURN(Certificate certificate, authority.Sign(csr, {authority.cluster(), grant->role, name}, now_s, life_s));
   if (!again) grant->used.push_back(key);
   return certificate;
 }
@@ -111,8 +111,8 @@ Result<Credentials> AcceptJoin(const JoinAnswer& answer, const PrivateKey& key, 
   return Credentials::Of(key, std::move(certificate), std::move(bundle), Revoked());
 }
 
-Result<Certificate> Renew(const Peer& peer, const CertRequest& csr, const Authority& authority, int64_t now_s) {
-  return authority.Sign(csr, {authority.cluster(), peer.role, peer.name}, now_s);
+Result<Certificate> Renew(const Peer& peer, const CertRequest& csr, const Authority& authority, int64_t now_s, int64_t life_s) {
+  return authority.Sign(csr, {authority.cluster(), peer.role, peer.name}, now_s, life_s);
 }
 
 }  // namespace stria

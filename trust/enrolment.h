@@ -42,13 +42,13 @@ Result<JoinAnswer> DecodeJoinAnswer(std::string_view bytes);
 // the answer goes. kAccess with a sentence for the audit and for who asks: it says no more than who has the token may know.
 // `authority` signs. What the certificate says is in its identity().
 Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std::string_view binding, std::string_view address,
-                              const Authority& authority, int64_t now_s);
+                              const Authority& authority, int64_t now_s, int64_t life_s = kCertificateDays * kDayS);
 
 // The new machine's end of it: the certificate is for its key, and the bundle has the authority that the token named and has signed it.
 Result<Credentials> AcceptJoin(const JoinAnswer& answer, const PrivateKey& key, const Sha256Hash& pinned);
 
 // Another certificate for one that has one: same identity, same or another key. The peer is that of the connection, which was judged by
 // its handshake.
-Result<Certificate> Renew(const Peer& peer, const CertRequest& csr, const Authority& authority, int64_t now_s);
+Result<Certificate> Renew(const Peer& peer, const CertRequest& csr, const Authority& authority, int64_t now_s, int64_t life_s = kCertificateDays * kDayS);
 
 }  // namespace stria

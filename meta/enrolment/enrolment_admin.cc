@@ -14,6 +14,7 @@ namespace stria {
 namespace {
 
 constexpr size_t kCertificatePage = 2048;
+constexpr uint8_t kKeptOutSeverity = 1;  // degraded
 
 std::string_view BytesOf(const JoinVerifier& v) { return {reinterpret_cast<const char*>(v.data()), v.size()}; }
 
@@ -207,6 +208,22 @@ Task<Result<TrustReply>> EnrolmentRoom::RevokeCertificates(std::string which, bo
                                        ". Mend that, and say the same again");
   }
   co_return TrustReply{doomed.what};
+}
+
+std::vector<Advice> EnrolmentRoom::NodesKeptOut(const ClusterMap& map) const {
+  std::vector<Advice> out;
+  const int64_t now_s = NowS();
+  for (const NodeInfo& n : map.nodes) {
+    if (n.state == NodeState::kUp) continue;
+    const std::vector<const GivenCertificate*> all = given_.OfIdentity(Role::kData, n.name);
+    const bool revoked = std::any_of(all.begin(), all.end(), [&](const GivenCertificate* c) { return IsRevoked(c->serial); });
+    const bool good = std::any_of(all.begin(), all.end(), [&](const GivenCertificate* c) { return InForce(*c, now_s); });
+    if (!revoked || good) continue;
+    out.push_back({kKeptOutSeverity, "Node " + n.name + " is refused: its certificate is revoked.",
+                   "If it is to come back, let it join anew:  stria token make --role data --name " + n.name +
+                       "  and on that machine, with the token:  stria join - --again"});
+  }
+  return out;
 }
 
 // ---- The authority --------------------------------------------------------------------------------

@@ -254,7 +254,7 @@ Result<EnrolmentRoom::Admitted> EnrolmentRoom::AdmitNow(std::string_view bytes, 
   if (known == grants_.end()) return MayNotJoin("its token is not known here");
   const int64_t now_s = NowS();
   JoinGrant grant = known->second;
-  ASSIGN_OR_RETURN(const Certificate certificate, AdmitJoin(request, &grant, binding, address, Signing(), now_s));
+  ASSIGN_OR_RETURN(const Certificate certificate, AdmitJoin(request, &grant, binding, address, Signing(), now_s, life_s_));
   ASSIGN_OR_RETURN(GivenCertificate now, DescribeGiven(certificate));
   now.token = grant.Id();
   now.address = address;
@@ -306,7 +306,8 @@ Task<Result<std::string>> EnrolmentRoom::Join(std::string request, std::string b
 Result<void> EnrolmentRoom::CheckBudget(const Peer& peer, int64_t now_s) {
   std::vector<int64_t>& times = renewals_[{peer.role, peer.name}];
   std::erase_if(times, [&](int64_t t) { return t <= now_s - kHourS || t > now_s; });
-  if (times.size() >= kRenewalsPerHour) {
+  // Who asks at two thirds of a certificate's life asks one and a half times in it.
+  if (times.size() >= kRenewalsPerHour + 2 * static_cast<size_t>(kHourS / life_s_)) {
     return Error(FsError::kBusy, peer.ToString() + " has asked for " + std::to_string(times.size()) + " certificates within an hour; it may ask again later");
   }
   times.push_back(now_s);
@@ -328,7 +329,7 @@ Task<Result<RenewCertificateReply>> EnrolmentRoom::Renew(Peer peer, std::string 
   if (IsRevokedKey(csr.key_hash())) co_return NotRenewed(peer, "the key in its request was revoked");
   CO_RETURN_IF_ERROR(CheckBudget(peer, now_s));
   CO_RETURN_IF_ERROR(CheckRoom(peer.role, peer.name, now_s));
-  CO_ASSIGN_OR_RETURN(const Certificate certificate, stria::Renew(peer, csr, Signing(), now_s));
+  CO_ASSIGN_OR_RETURN(const Certificate certificate, stria::Renew(peer, csr, Signing(), now_s, life_s_));
   CO_ASSIGN_OR_RETURN(GivenCertificate now, DescribeGiven(certificate));
   now.token = token;
   now.address = peer.address;

@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/cluster_api.h"
 #include "api/trust_api.h"
 #include "common/exec/task.h"
 #include "meta/audit/audit_sink.h"
@@ -40,7 +41,7 @@ inline constexpr size_t kMaxGrants = 4096;
 inline constexpr size_t kMaxInForceOfIdentity = 64;  // certificates
 inline constexpr size_t kMaxAnswersPerUse = 8;       // of a token's use: certificates to the same key
 inline constexpr int64_t kLostAnswerS = 3600;        // for so long the same key is answered again
-inline constexpr size_t kRenewalsPerHour = 10;       // of an identity
+inline constexpr size_t kRenewalsPerHour = 10;       // of an identity; more where certificates are short-lived
 inline constexpr int64_t kKeptGrantS = 24 * 3600;    // a token that has expired is listed for so long
 inline constexpr size_t kMaxNamedHolders = 20;       // in a sentence or reply
 
@@ -51,6 +52,8 @@ class EnrolmentRoom {
   // All before Load; what is given outlives the room. Without a keeper the authority cannot be changed, and no file is written.
   void UseKeeper(AuthorityKeeper* keeper) { keeper_ = keeper; }
   void UseAudit(AuditSink* audit) { audit_ = audit; }
+  // For how long certificates are given: kMinCertificateLifeS to kCertificateDays.
+  void UseLife(int64_t life_s) { life_s_ = life_s; }
   // The one that a change has begun with; null, or the same as the present one: no change is under way.
   Result<void> TakeNext(std::shared_ptr<const Authority> next);
   // Bundle or revoked have changed; they are durable. Not called by what is taken at a start.
@@ -79,6 +82,8 @@ class EnrolmentRoom {
   // For the map: authorities that are believed (PEM, "" if insecure), serial numbers in order.
   std::string Bundle() const { return bundle_pem_; }
   std::vector<std::string> Revoked() const;
+  // Nodes that are not heard because none of their certificates is good, and what to do.
+  std::vector<Advice> NodesKeptOut(const ClusterMap& map) const;
 
   // ---- Admins (TrustCalls has asked whether it is one) ----
   Task<Result<MakeTokenReply>> MakeToken(MakeTokenRequest r);
@@ -133,6 +138,7 @@ class EnrolmentRoom {
   std::string bundle_pem_;
   AuthorityKeeper* keeper_ = nullptr;
   AuditSink* audit_ = nullptr;
+  int64_t life_s_ = kCertificateDays * kDayS;
   std::function<void()> changed_ = [] {};
   std::map<JoinVerifier, JoinGrant> grants_;
   GivenCertificates given_;

@@ -267,6 +267,45 @@ TEST_F(EnrolmentRoomTest, RenewalsAreFew) {
   Says(Renew(PeerOf(n6), n6.key).error(), FsError::kBusy, "certificates already");
 }
 
+TEST_F(EnrolmentRoomTest, AnAdminMayWantThemToBeShortLived) {
+  room->UseLife(kMinCertificateLifeS);
+  const Credentials n6 = Joined(Role::kData, "n6");
+  EXPECT_NEAR(static_cast<double>(n6.certificate.not_after_s()), static_cast<double>(NowS() + kMinCertificateLifeS), 2);
+  // All that fit into an hour.
+  Peer now = PeerOf(n6);
+  for (int i = 0; i < 3600 / 40; ++i) {
+    ex.JumpWall(40 * kSecond);
+    const Result<Certificate> next = Renew(now, n6.key);
+    ASSERT_TRUE(next.ok()) << i << ": " << next.error();
+    EXPECT_NEAR(static_cast<double>(next->not_after_s()), static_cast<double>(NowS() + kMinCertificateLifeS), 2);
+    now.serial = next->serial();
+  }
+  ex.JumpWall(61 * kSecond);
+  Says(Renew(now, n6.key).error(), FsError::kAccess, "is over");
+}
+
+TEST_F(EnrolmentRoomTest, ANodeThatIsKeptOutIsNamed) {
+  const Credentials n6 = Joined(Role::kData, "n6");
+  ClusterMap map;
+  NodeInfo node;
+  node.name = "n6";
+  node.state = NodeState::kDown;
+  map.nodes = {node};
+  node.name = "n7";  // of which nothing is known
+  map.nodes.push_back(node);
+  EXPECT_TRUE(room->NodesKeptOut(map).empty()) << "it is down for another reason";
+  ASSERT_TRUE(RevokeIt("data/n6").ok());
+  const std::vector<Advice> told = room->NodesKeptOut(map);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].what, "Node n6 is refused: its certificate is revoked.");
+  EXPECT_NE(told[0].action.find("stria token make --role data --name n6"), std::string::npos) << told[0].action;
+  map.nodes[0].state = NodeState::kUp;
+  EXPECT_TRUE(room->NodesKeptOut(map).empty()) << "it is heard still";
+  map.nodes[0].state = NodeState::kDown;
+  (void)Joined(Role::kData, "n6");
+  EXPECT_TRUE(room->NodesKeptOut(map).empty()) << "it has joined anew";
+}
+
 TEST_F(EnrolmentRoomTest, ARevokedMachineIsOut) {
   Make(Token(Role::kClient, "", 5));
   const Credentials wn1 = Join("wn1").value();

@@ -151,6 +151,12 @@ Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   co_return std::move(reply);
 }
 
+Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
+  CO_ASSIGN_OR_RETURN(StatusReply reply, co_await admins_.Status(std::move(r)));
+  for (Advice& a : trust_.enrolment()->NodesKeptOut(reply.map)) reply.advice.push_back(std::move(a));
+  co_return std::move(reply);
+}
+
 Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
   CO_ASSIGN_OR_RETURN(RenewReply reply, coherence_.Renew(r));
   reply.map_version = cluster_.state().version();

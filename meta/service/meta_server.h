@@ -95,7 +95,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<Empty>> ReportWork(ReportWorkRequest r) override { return nodes_.ReportWork(std::move(r)); }
   Task<Result<CheckShardsReply>> CheckShards(CheckShardsRequest r) override { return nodes_.CheckShards(std::move(r)); }
   Task<Result<ClusterMap>> GetMap(InodeRequest r) override { return nodes_.GetMap(std::move(r)); }
-  Task<Result<StatusReply>> Status(InodeRequest r) override { return admins_.Status(std::move(r)); }
+  Task<Result<StatusReply>> Status(InodeRequest r) override;
   Task<Result<AdminReply>> Admin(AdminRequest r) override { return admins_.Admin(std::move(r)); }
   Task<Result<FsckReply>> Fsck(InodeRequest r) override { return admins_.Fsck(std::move(r)); }
 

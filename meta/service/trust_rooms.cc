@@ -17,6 +17,7 @@ void TrustRooms::Use(MetaTrust trust) {
   calls_.reset();
   enrolment_ = std::make_unique<EnrolmentRoom>(core_, trust_.authority);
   enrolment_->UseKeeper(trust_.keeper);
+  enrolment_->UseLife(trust_.life_s);
   enrolment_->OnChange([this] { Tell(); });
   calls_ = std::make_unique<TrustCalls>(core_, coherence_, exports_, enrolment_.get());
   calls_->UseAddress(address_);

@@ -28,6 +28,7 @@ struct MetaTrust {
   AuthorityKeeper* keeper = nullptr;      // outlives the server
   Revoked revoked;                        // of the file
   std::vector<Certificate> given;         // the server's own, the first admin's
+  int64_t life_s = kCertificateDays * kDayS;  // of certificates that are given from now on
 };
 
 class TrustRooms {

@@ -1,7 +1,8 @@
 """stria-mount as mount(8), fstab(5) and umount(8) know it: the helper, ro and remount, a subdirectory as root,
 uid=, default_permissions, `mount -a` twice, and an umount that returns when all bytes are on the servers.
 
-It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin."""
+It runs in a mount namespace of its own, with the helpers in an overlay over /usr/sbin, and in one over /etc what `stria join` makes: mounts
+find their certificate where those of any PC do."""
 
 import errno
 import fcntl
@@ -18,6 +19,7 @@ from stria_cluster import MIB, Cluster, is_running, main, say, wait_for, write_f
 
 USER = 54_321
 COMMAND_S = 120
+SBIN, ETC = pathlib.Path("/usr/sbin"), pathlib.Path("/etc")
 INSIDE = "STRIA_TEST_NAMESPACE"
 
 
@@ -46,13 +48,26 @@ def enter_namespace():
     os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
 
 
-def install_helpers(program, directory):
-    upper, work = directory / "upper", directory / "work"
+def cover(place, directory, links=(), target=None):
+    """What is written there from now on is seen here only; so are these links."""
+    upper, work = directory / f"upper-{place.name}", directory / f"work-{place.name}"
     for d in (upper, work):
         d.mkdir()
-    for name in ("mount.stria", "mount.fuse.stria", "umount.fuse.stria", "umount.fuse"):
-        (upper / name).symlink_to(program)
-    run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/usr/sbin,upperdir={upper},workdir={work}", "/usr/sbin")
+    for name in links:
+        (upper / name).symlink_to(target)
+    run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={place},upperdir={upper},workdir={work}", place)
+
+
+def install_helpers(program, directory):
+    cover(SBIN, directory, ("mount.stria", "mount.fuse.stria", "umount.fuse.stria", "umount.fuse"), program)
+
+
+def join(c, directory):
+    """This machine becomes a client of the cluster."""
+    cover(ETC, directory)
+    token = c.stria("token", "make", "--role", "client", "--name", "citizen").stdout.strip()
+    c.stria("join", token, "--again")
+    assert (ETC / "stria/trust/client/node.pem").exists()
 
 
 def mounted(path):
@@ -210,13 +225,14 @@ def said_if_lost(c, meta, at):
 
 def scenario():
     enter_namespace()
-    with tempfile.TemporaryDirectory(prefix="stria-citizen-") as d, Cluster(nodes=3, disks=1, insecure=True) as c:
+    with tempfile.TemporaryDirectory(prefix="stria-citizen-") as d, Cluster(nodes=3, disks=1) as c:
         directory = pathlib.Path(d)
         for shared in (directory, c.dir):
             shared.chmod(0o755)
         program = c.program("stria-mount")
         assert "/etc/fstab" in run(program, "--help").stdout
         install_helpers(program, directory)
+        join(c, directory)
         meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
         at = directory / "mnt"
         at.mkdir()
@@ -231,7 +247,8 @@ def scenario():
             said_if_lost(c, meta, at)
         finally:
             subprocess.run(["umount", "-l", at], check=False, capture_output=True)
-            run("umount", "-l", "/usr/sbin", ok=None)
+            for place in (ETC, SBIN):
+                run("umount", "-l", place, ok=None)
 
 
 main(scenario)

@@ -1,5 +1,8 @@
 """Daemons as an administrator and systemd know them: READY=1 and STOPPING=1, SIGHUP, logs that are moved away, keys; and what users are told:
-whole lists of names, none of directories that they may not list, no check that everybody waits for."""
+whole lists of names, none of directories that they may not list, no check that everybody waits for.
+
+The daemons of a secured cluster come first. What is told of a cluster key, and to users by their uid, is of an insecure one: where programs
+prove who they are, a user without a certificate is told nothing at all (trust.py)."""
 
 import json
 import os
@@ -40,20 +43,24 @@ class Notified:
             return text in self.heard.splitlines()
 
 
+def joined(c, directory):
+    """What a node proves itself with."""
+    token = c.stria("token", "make", "--role", "data", "--name", "n9").stdout.strip()
+    c.stria("join", token, "--trust", directory / "trust")
+    return ["--trust", directory / "trust"]
+
+
 def data_server(c, directory, meta):
     log, notified = directory / "data.log", Notified(directory)
     (directory / "disk").mkdir()
-    key = directory / "key"
-    shutil.copy(c.cluster / "cluster.key", key)
-    key.chmod(0o644)
     settings = directory / "data.toml"
     settings.write_text('background_percent = 25\n')
     process = subprocess.Popen(
         [c.program("stria-data"), "--config", settings, "--node-name", "n9", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta,
-         "--cluster-key", key, "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
+         *joined(c, directory), "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path},
+        stdin=subprocess.DEVNULL)
     try:
         wait_for("stria-data says READY=1", lambda: notified.has("READY=1"), 60, 0.2)
-        assert f"chmod 600 {key}" in log.read_text(), "a key that everybody may read was taken without a word"
         log.rename(directory / "data.log.old")
         settings.write_text('log_level = "debug"\nbackground_percent = 50\nrebuilds = 3\n')
         process.send_signal(signal.SIGHUP)
@@ -69,6 +76,21 @@ def data_server(c, directory, meta):
         process.kill()
         process.wait()
     say("stria-data: READY=1, SIGHUP, STOPPING=1")
+
+
+def open_key(c, directory, meta):
+    log, key = directory / "key.log", directory / "key"
+    (directory / "other").mkdir()
+    shutil.copy(c.cluster / "cluster.key", key)
+    key.chmod(0o644)
+    process = subprocess.Popen([c.program("stria-data"), "--node-name", "n8", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta, "--insecure",
+                                "--cluster-key", key, "--disk", directory / "other", "--log-file", log], stdin=subprocess.DEVNULL)
+    try:
+        wait_for("a key that everybody may read is not taken without a word", lambda: log.exists() and f"chmod 600 {key}" in log.read_text(), 60, 0.2)
+    finally:
+        process.kill()
+        process.wait()
+    say("a key that everybody may read")
 
 
 def hang_up(c):
@@ -88,8 +110,8 @@ def waiting_mount(c, directory):
     """A mount that waits for its metadata server: only SIGTERM ends it."""
     point, log = directory / "later", directory / "mount.log"
     point.mkdir()
-    process = subprocess.Popen([c.program("stria-mount"), "--meta", f"127.0.0.1:{free_port()}", "--log-file", log, "-f", "-o", "wait=forever",
-                                point], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen([c.program("stria-mount"), "--meta", f"127.0.0.1:{free_port()}", *c.mount_trust(), "--log-file", log, "-f",
+                                "-o", "wait=forever", point], stdin=subprocess.DEVNULL)
     try:
         wait_for("it waits", lambda: log.exists() and "waiting for a metadata server" in log.read_text(), 60, 0.2)
         process.send_signal(signal.SIGHUP)
@@ -146,16 +168,22 @@ def names(c, directory):
     say("who may not is told so in words")
 
 
+def address_of_meta(c):
+    return next(p["address"] for p in c.processes() if p["kind"] == "meta")
+
+
 def scenario():
-    with tempfile.TemporaryDirectory(prefix="stria-service-") as d, Cluster(nodes=3, disks=1, insecure=True) as c:
+    with tempfile.TemporaryDirectory(prefix="stria-service-") as d:
         directory = pathlib.Path(d)
         directory.chmod(0o755)
-        meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
-        data_server(c, directory, meta)
-        hang_up(c)
-        waiting_mount(c, directory)
-        keys(c, directory)
-        names(c, directory)
+        with Cluster(nodes=3, disks=1) as c:
+            data_server(c, directory, address_of_meta(c))
+            hang_up(c)
+            waiting_mount(c, directory)
+            keys(c, directory)
+        with Cluster(nodes=3, disks=1, insecure=True) as c:
+            open_key(c, directory, address_of_meta(c))
+            names(c, directory)
 
 
 main(scenario)

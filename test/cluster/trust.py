@@ -1,5 +1,7 @@
-"""Who does not belong is kept out, and who belongs gets no more than it was given (docs/security.md): a cluster with certificates,
-a process without any, and a PC that joined as a client of one directory, read-only and as nobody. Meanwhile others work."""
+"""Who does not belong is kept out, and who belongs gets no more than it was given (docs/security.md): a cluster whose members have
+joined it, strangers, each role where it has no business, and a PC that joined as a client of one directory, read-only and as nobody. Then,
+while files are read and written: a client is evicted and revoked, a node is revoked and joins anew, the authority is changed for another,
+and certificates that are good for a minute are renewed. Nobody else gets an error, and the audit tells of all of it."""
 
 import contextlib
 import errno
@@ -8,12 +10,13 @@ import os
 import pathlib
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
-import threading
 import time
 
-from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
+from load import Load
+from stria_cluster import MIB, Cluster, digest_of_file, main, say, wait_for, write_file
 
 NOBODY = 65534
 WAIT_S = 60
@@ -38,36 +41,53 @@ def tell(address, first):
         return got
 
 
-class Load:
-    """Programs of the cluster's own mount, which nothing here may disturb."""
+def shake_hands(address, certificate=None):
+    """What a server says to who speaks its protocol and shows that certificate, or none; b'' if it hangs up."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["stria-privacy/1"])
+    if certificate:
+        context.load_cert_chain(certificate)
+    host, port = address.rsplit(":", 1)
+    with contextlib.suppress(ssl.SSLError, ConnectionError), socket.create_connection((host, int(port)), timeout=20) as s:
+        with context.wrap_socket(s) as t:
+            return t.recv(64)
+    return b""
 
-    def __init__(self, c):
-        self.c, self.stop, self.failed, self.rounds = c, threading.Event(), None, 0
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
 
-    def run(self):
-        try:
-            while not self.stop.is_set():
-                name = f"load/{self.rounds % 20}"
-                size, digest = write_file(self.c.mount, name, 3 * MIB + self.rounds)
-                self.c.files[name] = (size, digest)
-                self.c.verify([name])
-                self.rounds += 1
-        except BaseException as e:  # told by the main thread
-            self.failed = e
+def certificates(c):
+    """Those that the metadata server knows and are not over; [] if it does not answer just now."""
+    done = c.stria("cert", "ls", "--json", check=False)
+    return json.loads(done.stdout) if done.returncode == 0 else []
 
-    def check(self):
-        if self.failed:
-            raise self.failed
-        before = self.rounds
-        wait_for("the others work", lambda: self.failed or self.rounds > before + 1, WAIT_S)
-        if self.failed:
-            raise self.failed
 
-    def end(self):
-        self.stop.set()
-        self.thread.join()
+def good(c, role, name):
+    """Those of one identity that are believed, the last one last."""
+    return sorted((x for x in certificates(c) if (x["role"], x["name"]) == (role, name) and not x["revoked"]), key=lambda x: x["given_s"])
+
+
+def audited(c, what, kind, again=None, **parts):
+    """Waits for a line of that kind that has these parts. Denials beyond ten a minute of an address are only counted, so one that is not
+    written has to be done again."""
+    def told():
+        done = c.stria("audit", "--json", check=False)
+        for line in json.loads(done.stdout)["lines"] if done.returncode == 0 else []:
+            if line["kind"] == kind and all(part in line[field] for field, part in parts.items()):
+                return True
+        if again:
+            again()
+        return False
+    wait_for(f"the audit tells that {what}", told, 150, 2)
+
+
+def as_member(c, trust, *args):
+    """A command with the credentials of that directory."""
+    return subprocess.run([c.stria_path, *map(str, args)], env={**os.environ, "STRIA_META": c.meta, "STRIA_TRUST": str(trust)}, cwd="/",
+                          capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def all_up(c):
+    wait_for("all nodes are up", lambda: (nodes := c.status().get("nodes")) and all(n["state"] == "up" for n in nodes), WAIT_S)
 
 
 class Guest:
@@ -113,6 +133,21 @@ def refused(call, *codes):
     raise AssertionError("it was let do that")
 
 
+def members_have_joined(c):
+    members = [("data", n) for n in c.nodes()] + [("client", "mount")]
+    for role, name in members:
+        own = good(c, role, name)
+        assert len(own) == 1 and own[0]["token"] and own[0]["address"].startswith("127.0.0.1:"), f"{role} {name} has not joined: {own}"
+        audited(c, f"{name} has joined", "enrolment", verb="join", outcome=f"{role} {name} has the certificate")
+    assert all(t["used"] == t["uses"] for t in json.loads(c.stria("token", "ls", "--json").stdout)), "a token is left"
+    c.stria("dev", "up", "--dir", c.cluster)
+    c.kill("n1")
+    c.start("n1")
+    assert all(len(good(c, role, name)) == 1 for role, name in members), "who has a certificate has asked for another"
+    all_up(c)
+    say("nodes and mount have joined, each by a token of its own")
+
+
 def without_certificate(c):
     verbs = [("status",), ("node", "ls"), ("disk", "ls"), ("node", "out", "n1"), ("rebuild", "pause"), ("fsck",), ("scrub", "start"),
              ("meta", "backup"), ("token", "make", "--role", "admin", "--name", "me"), ("export", "ls"), ("client", "ls"), ("audit",),
@@ -131,8 +166,62 @@ def without_certificate(c):
         (c.dir / "mnt-stranger").mkdir(exist_ok=True)
         done = subprocess.run([c.program(kind), "-f", "--meta", c.meta, "--timeout", "3s", *map(str, argument)], capture_output=True, text=True, timeout=60)
         assert done.returncode != 0 and done.stderr.strip(), "it was mounted without a certificate"
-    assert all(n["state"] == "up" for n in c.status()["nodes"]), c.status()["nodes"]
-    say("without a certificate nothing is told and nothing done")
+    # Who speaks the protocol is refused by name: without a certificate, and with one of another cluster.
+    foreign = c.dir / "foreign"
+    subprocess.run([c.program("stria-meta"), "--data", foreign, "--format-only", "--log-file", c.dir / "foreign.log"], check=True, timeout=60)
+    for certificate, why in ((None, "it shows no certificate"), (foreign / "trust/admin/node.pem", "no authority of this cluster has signed its certificate")):
+        for address in [c.meta] + [p["address"] for p in c.processes() if p["kind"] == "node"][:1]:
+            got = shake_hands(address, certificate)
+            assert got == b"", f"{address} lets in who is to be refused, as {why}: {got!r}"
+        audited(c, why, "denial", lambda: shake_hands(c.meta, certificate), verb="connect", outcome=why)
+    assert "the peer at 127.0.0.1:" in (c.cluster / "log/n1.log").read_text(errors="replace"), "a data server does not say whom it refused"
+    done = as_member(c, foreign / "trust/admin", "status")
+    assert done.returncode not in (0, 64) and done.stderr.strip(), "an admin of another cluster is let in"
+    all_up(c)
+    say("without a certificate of the cluster nothing is told and nothing done")
+
+
+def each_role_in_its_place(c, guest):
+    """Of those that each program would refuse by itself, too, the server's part is in proto/covers_test and the simulator."""
+    verbs = [("node", "out", "n1"), ("disk", "out", "n1:d1"), ("rebuild", "pause"), ("fsck",), ("scrub", "start"), ("meta", "backup"),
+             ("token", "make", "--role", "admin", "--name", "x"), ("token", "ls"), ("export", "set", "path=/"), ("export", "ls"), ("client", "ls"),
+             ("client", "evict", "1"), ("cert", "ls"), ("cert", "revoke", "data/n1"), ("ca", "rotate"), ("ca", "finish", "--force"), ("audit",)]
+
+    def refused_to(who, trust):
+        for verb in verbs:
+            done = as_member(c, trust, *verb)
+            said = f"stria {' '.join(verb)}: {done.returncode} {done.stdout}{done.stderr}"
+            assert done.returncode not in (0, 64), f"done for {who}, or unknown: {said}"
+            assert f"{who} at " in done.stderr and "admin" in done.stderr, f"it is not said who was refused, and why: {said}"
+
+    refused_to("client guest", guest.trust)
+    watch = Guest(c, "watch")
+    watch.join(role="monitor")
+    assert as_member(c, watch.trust, "status").returncode in (0, 1, 2), "a monitor is not told the status"
+    refused_to("monitor watch", watch.trust)
+    audited(c, "a client may not ask what admins may", "denial", lambda: as_member(c, guest.trust, "cert", "ls"), peer="client guest",
+            outcome="it is for admin")
+    # What is of one role is not taken by the program of another.
+    place = c.dir / "mnt-nobody"
+    place.mkdir()
+    for role, trust in (("data", c.cluster / "trust/n1"), ("admin", c.cluster / "meta/trust/admin"), ("monitor", watch.trust)):
+        done = subprocess.run([c.program("stria-mount"), "-f", "--meta", c.meta, "--trust", trust, "--timeout", "5s", place], capture_output=True,
+                              text=True, timeout=60)
+        assert done.returncode != 0 and f"is of the role {role}" in done.stderr and "client" in done.stderr, f"{role} mounts: {done.stderr}"
+    for role, trust in (("data", c.cluster / "trust/n1"), ("meta", c.cluster / "meta/trust")):
+        if role == "meta":  # a directory of a role comes first, so it is given alone
+            alone = c.dir / "trust-meta"
+            alone.mkdir(mode=0o700)
+            for file in ("node.pem", "ca.pem"):
+                shutil.copy(trust / file, alone / file)
+            trust = alone
+        done = as_member(c, trust, "status")
+        assert done.returncode not in (0, 64) and f"is of the role {role}" in done.stderr, f"{role} asks as an admin: {done.stdout}{done.stderr}"
+    done = subprocess.run([c.program("stria-data"), "--node-name", "n9", "--meta", c.meta, "--trust", c.cluster / "trust/n1", "--disk", place],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0 and "n1" in done.stderr and "n9" in done.stderr, f"a node takes another's certificate: {done.stderr}"
+    assert all(n["state"] == "up" for n in c.status()["nodes"]) and good(c, "data", "n1"), "something was done"
+    say("each role is refused what is of others, by name and with the reason")
 
 
 def one_directory(c):
@@ -155,6 +244,8 @@ def one_directory(c):
     assert again.returncode != 0 and "used" in again.stderr, f"a token was used twice: {again.stdout}{again.stderr}"
     said = guest.mount("/", check=False)
     assert "guest" in said and "may not mount" in said, f"it was mounted, or the reason is not told: {said}"
+    audited(c, "a client may not mount what is not exported to it", "denial", lambda: guest.mount("/", check=False), peer="client guest",
+            outcome="guest may not mount /")
     guest.mount("/shared")
     at = guest.place
     assert sorted(os.listdir(at)) == ["data", "dir", "secret"], os.listdir(at)
@@ -173,12 +264,6 @@ def one_directory(c):
         refused(lambda: os.open("later", os.O_RDONLY, dir_fd=inside), errno.ESTALE, errno.ENOENT, errno.EACCES, errno.EIO)
     finally:
         os.close(inside)
-    # Its certificate is good for no command of an admin.
-    for verb in (("node", "out", "n1"), ("fsck",), ("token", "make", "--role", "admin", "--name", "x"), ("export", "set", "path=/"),
-                 ("cert", "ls"), ("audit",)):
-        done = subprocess.run([c.stria_path, *verb], env={**os.environ, "STRIA_META": c.meta, "STRIA_TRUST": str(guest.trust)}, cwd="/",
-                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
-        assert done.returncode not in (0, 64), f"stria {' '.join(verb)} was done for a client: {done.stdout}{done.stderr}"
     say("a client of one directory reads that, as nobody, and sees nothing else")
     return guest
 
@@ -190,7 +275,8 @@ def goes(c, guest, load):
     c.stria("client", "evict", mine[0]["session"])
     wait_for("its session is gone", lambda: not any(x["session"] == mine[0]["session"] for x in
                                                     json.loads(c.stria("client", "ls", "--json").stdout)), WAIT_S)
-    load.check()
+    audited(c, "a client was evicted", "eviction", verb="client evict", outcome="is ended")
+    load.progress()
     say("a client was evicted, and nobody else noticed")
     c.stria("cert", "revoke", "client/guest")
 
@@ -199,32 +285,157 @@ def goes(c, guest, load):
     other = Guest(c, "guest", "mnt-guest2")
     said = other.mount("/shared", check=False)
     assert said.strip(), "a revoked certificate mounts"
-    load.check()
+    audited(c, "a client was revoked", "enrolment", verb="cert revoke", arguments="client/guest", outcome="revoked")
+    guest.umount()
+    load.progress()
     say("its certificate was revoked, and nobody else noticed")
+
+
+def join_anew(c, name):
+    """The node gets another key and certificate; if it runs, it finds them there."""
+    token = c.stria("token", "make", "--role", "data", "--name", name).stdout.strip()
+    c.stria("join", token, "--trust", c.cluster / "trust" / name, "--again")
+
+
+def a_node_is_revoked(c, load):
+    former = good(c, "data", "n3")
+    c.stria("cert", "revoke", "data/n3")
+    wait_for("n3 is not heard any more", lambda: c.node("n3")["state"] in ("suspect", "down"), WAIT_S)
+
+    def told():
+        return any("Node n3 is refused: its certificate is revoked" in f["what"] and "stria token make" in f["action"] for f in c.status().get("findings", []))
+    wait_for("status says why", told, WAIT_S)
+    audited(c, "a node was revoked", "enrolment", verb="cert revoke", arguments="data/n3", outcome="revoked")
+    audited(c, "the revoked node is refused", "denial", verb="connect", outcome="the certificate of data n3 is revoked")
+    assert not good(c, "data", "n3")
+    load.progress()
+    # Another start does not help.
+    arguments, log = c.arguments("n3"), c.cluster / "log/n3.log"
+    c.kill("n3")
+    before = log.stat().st_size
+    c.start_with("n3", arguments, await_up=False)
+    wait_for("n3 is told why it is refused", lambda: b"our certificate is revoked" in log.read_bytes()[before:], WAIT_S)
+    assert c.node("n3")["state"] != "up"
+    load.progress()
+    c.end_own("n3")
+    join_anew(c, "n3")
+    c.start("n3")
+    wait_for("n3 is back", lambda: c.node("n3")["state"] == "up", WAIT_S)
+    wait_for("status says nothing of it any more", lambda: c.status().get("findings") is not None and not told(), WAIT_S)
+    now = good(c, "data", "n3")
+    assert len(now) == 1 and now[0]["key_sha256"] not in [x["key_sha256"] for x in former], now
+    load.progress()
+    say("a node was revoked, was refused, joined anew with another key and is back; nobody else noticed")
+
+
+def the_authority_changes(c, load):
+    c.stria("ca", "rotate", "--yes")
+    both = wait_for("two authorities are believed", lambda: len(known := authorities(c)) == 2 and known, WAIT_S)
+    new = next(a["sha256"] for a in both if a["signs"])
+    here = wait_for("the server lists certificates", lambda: certificates(c), WAIT_S)
+    running = [("data", n) for n in c.nodes()] + [("client", "mount")]
+    running += sorted({(x["role"], x["name"]) for x in here if x["role"] in ("meta", "admin")})
+    assert len(running) == len(c.nodes()) + 3, running
+
+    def renewed(role, name):
+        own = good(c, role, name)
+        return own and own[-1]["issuer_sha256"] == new
+    for role, name in running:
+        wait_for(f"{role} {name} has a certificate of the new authority", lambda: renewed(role, name), WAIT_S, 1)
+    load.progress()
+    early = c.stria("ca", "finish", "--yes", check=False)
+    assert early.returncode == 1 and "--force" in early.stderr, f"it was finished before answers that were lost could be asked for again: {early}"
+    c.stria("ca", "finish", "--force", "--yes")
+    load.progress()
+    left = wait_for("one authority is believed", lambda: authorities(c), WAIT_S)
+    assert [a["sha256"] for a in left] == [new], left
+    all_up(c)
+    load.progress()
+    for verb, outcome in (("ca rotate", "done"), ("ca finish", "failed"), ("ca finish", "done")):
+        audited(c, f"{verb} was {outcome}", "verb", verb=verb, outcome=outcome)
+    say("the authority was changed for another; nobody noticed")
+
+
+def authorities(c):
+    done = c.stria("ca", "show", "--json", check=False)
+    return json.loads(done.stdout)["authorities"] if done.returncode == 0 else []
+
+
+def certificates_are_renewed(c, load):
+    """Certificates that are good for a minute: of a node and of a mount, until each has been renewed twice."""
+    before = {x["serial"] for x in good(c, "data", "n2")}
+    arguments = [*c.arguments("meta"), "--certificate-life", "1min"]
+    c.kill("meta")
+    c.start_with("meta", arguments, await_up=False)
+    all_up(c)
+    brief = Guest(c, "mount-brief")
+    try:
+        brief.join()
+        brief.mount("/")
+        join_anew(c, "n2")
+        identities = [("data", "n2"), ("client", "mount-brief")]
+        begun = int(time.time())
+        # Those that are over are not listed any more, so they are remembered here.
+        seen = {identity: set() for identity in identities}
+
+        def renewed_twice():
+            for x in certificates(c):
+                if (x["role"], x["name"]) in seen and x["not_after_s"] - x["given_s"] <= 60:
+                    seen[x["role"], x["name"]].add(x["serial"])
+            name = f"brief/{len(os.listdir(brief.place / 'brief'))}"
+            size, digest = write_file(brief.place, name, MIB)
+            assert (brief.place / name).stat().st_size == size and digest_of_file(brief.place / name) == digest
+            c.files[name] = (size, digest)
+            return all(len(serials) > 2 for serials in seen.values())
+        (brief.place / "brief").mkdir()
+        wait_for("both are renewed twice", renewed_twice, 4 * WAIT_S, 1)
+        assert time.time() - begun > 60, "the first ones are not over yet"
+        all_up(c)
+        load.progress()
+        for role, name in identities:
+            audited(c, f"{role} {name} has renewed its certificate", "enrolment", peer=f"{role} {name}", verb="renew", outcome="done")
+    finally:
+        brief.umount()
+    c.end_own("meta")
+    c.start("meta")
+    all_up(c)
+    # With the next renewal it is as good as those of others again.
+    wait_for("n2 has a certificate that is good for long", lambda: any(x["not_after_s"] - x["given_s"] > 3600 and x["serial"] not in before
+                                                                       for x in good(c, "data", "n2")), 2 * WAIT_S, 1)
+    load.progress()
+    say("certificates that are good for a minute were renewed; nobody noticed")
 
 
 def scenario():
     with Cluster(nodes=5, disks=2, layout="raid5:4+1") as c:
         c.meta = next(p["address"] for p in c.processes() if p["kind"] == "meta")
-        load = Load(c)
-        guest = None
         public = pathlib.Path(tempfile.mkdtemp(prefix="stria-open-", dir="/var/tmp"))  # where everybody can run what is in it
+        guest = None
         try:
             public.chmod(0o755)
             c.open_stria = shutil.copy(c.stria_path, public)
-            without_certificate(c)
-            guest = one_directory(c)
-            load.check()
-            goes(c, guest, load)
+            members_have_joined(c)
+            for i in range(4):
+                c.write(f"base/{i}", 3 * MIB + i)
+            with Load(c, readers=2, file_bytes=MIB) as load:
+                without_certificate(c)
+                guest = one_directory(c)
+                each_role_in_its_place(c, guest)
+                load.progress()
+                goes(c, guest, load)
+                a_node_is_revoked(c, load)
+                the_authority_changes(c, load)
+                certificates_are_renewed(c, load)
         finally:
-            load.end()
             shutil.rmtree(public, ignore_errors=True)
             if guest:
                 guest.umount()
-        if load.failed:
-            raise load.failed
         c.wait_whole()
+        wait_for("nothing is crowded any more", lambda: c.status().get("crowded_stripes") == 0, 180)
+        c.kill("n4")  # what only the node has that joined anew
         c.verify()
+        c.start("n4")
+        c.wait_whole()
         c.fsck()
 
 

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "tools/cli/cluster_client.h"
+#include "tools/cli/joining.h"
 #include "tools/cli/json.h"
 #include "tools/cli/mounts.h"
-#include "trust/identity.h"
 
 namespace stria::cli {
 
@@ -32,10 +32,7 @@ struct Context {
   // Set by main.
   // With the credentials of `trust`: a directory, or "off"; "": those of the usual place, if it has some that can be read.
   std::function<Result<Reach>(const std::string& trust)> connector;
-  // proto/join_client.h.
-  std::function<Result<std::string>(const std::string& address, const Sha256Hash& authority,
-                                    const std::function<std::string(std::string_view binding)>& make, int64_t timeout_ns)>
-      ask_to_join;
+  AskToJoinCall ask_to_join;
   std::istream* in = nullptr;
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;

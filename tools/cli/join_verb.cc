@@ -13,8 +13,8 @@
 
 #include "common/printable.h"
 #include "tools/cli/context.h"
+#include "tools/cli/joining.h"
 #include "trust/credentials.h"
-#include "trust/enrolment.h"
 #include "trust/files.h"
 #include "trust/join_token.h"
 #include "trust/place.h"
@@ -127,17 +127,7 @@ std::string HostName() {
 }
 
 Result<Credentials> Ask(const Context& ctx, const JoinToken& token, const PrivateKey& key, const std::string& name) {
-  const CertRequest csr = CertRequest::Make(key);
-  const bool v6 = token.host.find(':') != token.host.npos;
-  const std::string address = (v6 ? "[" + token.host + "]" : token.host) + ":" + std::to_string(token.port);
-  const auto ask = [&](const std::string& as) -> Result<Credentials> {
-    ASSIGN_OR_RETURN(const std::string bytes, ctx.ask_to_join(
-                                                  address, token.authority,
-                                                  [&](std::string_view binding) { return EncodeJoinRequest(MakeJoinRequest(token.secret, as, csr, binding)); },
-                                                  ctx.timeout_s * kSecond));
-    ASSIGN_OR_RETURN(const JoinAnswer answer, DecodeJoinAnswer(bytes));
-    return AcceptJoin(answer, key, token.authority);
-  };
+  const auto ask = [&](const std::string& as) { return RequestToJoin(ctx.ask_to_join, token, key, as, ctx.timeout_s * kSecond); };
   if (!name.empty()) return ask(name);
   // The token may be for a name of the admin's choice.
   Result<Credentials> own = ask(HostName());
@@ -157,7 +147,7 @@ std::string WhatNext(const Identity& who, const std::string& dir, const std::str
 }
 
 int Say(const Context& ctx, const Identity& who, const std::string& dir, const JoinToken& token, bool before) {
-  const std::string meta = (token.host.find(':') != token.host.npos ? "[" + token.host + "]" : token.host) + ":" + std::to_string(token.port);
+  const std::string meta = AddressOf(token);
   const std::string is = std::string(RoleName(who.role)) + " " + who.name;
   if (ctx.json) {
     *ctx.out << Dump({{"role", RoleName(who.role)}, {"name", who.name}, {"cluster", who.cluster.ToString()}, {"directory", dir}, {"joined_before", before}});

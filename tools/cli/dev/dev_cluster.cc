@@ -27,6 +27,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kLockNs = 120 * kSecond;
 constexpr int64_t kUnmountNs = 10 * kSecond;
 constexpr int64_t kStopNs = 10 * kSecond;
+constexpr int64_t kCallNs = 2 * kSecond;
+constexpr int64_t kJoinNs = 30 * kSecond;
 
 std::atomic<bool> g_interrupted{false};  // set by a signal handler
 
@@ -138,7 +140,7 @@ Result<ClusterClient*> DevDir::Client() {
     if (cluster_.secured && !HasDevAdmin(cluster_)) return Error(FsError::kNotReady, "it has not made its certificates yet");
     ClientOptions options;
     options.addresses = {cluster_.MetaAddress()};
-    options.timeout_ns = 2 * kSecond;
+    options.timeout_ns = kCallNs;
     ASSIGN_OR_RETURN(Reach reach, ctx_.connector(cluster_.secured ? cluster_.AdminTrust() : "off"));
     client_ = std::make_unique<ClusterClient>(std::move(options), std::move(reach.connector));
   }
@@ -287,6 +289,9 @@ Result<void> DevDir::StartAll(std::vector<std::string>* started) {
   }
   RETURN_IF_ERROR(launch("meta"));
   RETURN_IF_ERROR(AwaitMeta());
+  std::vector<std::string> members = nodes;
+  members.insert(members.end(), mounts.begin(), mounts.end());
+  RETURN_IF_ERROR(Enrol(members));
   for (const std::string& n : nodes) RETURN_IF_ERROR(launch(n));
   RETURN_IF_ERROR(AwaitNodes(nodes));
   RETURN_IF_ERROR(ApplyLayout());
@@ -311,6 +316,33 @@ Result<void> DevDir::StopAfterFailure(const std::vector<std::string>& started, E
 
 // ---- One process ----------------------------------------------------------------------------------
 
+Result<void> DevDir::Enrol(const std::vector<std::string>& names) {
+  if (!cluster_.secured) return {};
+  std::vector<const DevProcess*> members;
+  for (const std::string& name : names) {
+    const DevProcess* p = cluster_.Find(name);
+    if (p->kind == DevProcess::Kind::kMeta || Running(*p)) continue;  // the one makes its own; the others renew theirs
+    ASSIGN_OR_RETURN(const bool has_to, HasToJoin(cluster_, *p, WallclockNs() / kSecond));
+    if (has_to) members.push_back(p);
+  }
+  if (members.empty()) return {};
+  ASSIGN_OR_RETURN(ClusterClient* admin, Client());
+  DevJoining how;
+  how.make_token = [admin](MakeTokenRequest request) {
+    return admin->CallTrust<MakeTokenReply>("token", [request](TrustService& trust, OpHeader header) {
+      MakeTokenRequest r = request;
+      r.header = std::move(header);
+      return trust.MakeToken(std::move(r));
+    });
+  };
+  how.ask = ctx_.ask_to_join;
+  how.timeout_ns = kJoinNs;
+  admin->set_timeout_ns(kJoinNs);
+  const Result<void> joined = JoinDevMembers(cluster_, members, how);
+  admin->set_timeout_ns(kCallNs);
+  return joined;
+}
+
 Result<void> DevDir::Launch(const std::string& name) {
   DevProcess& p = *cluster_.Find(name);
   const char* program = p.kind == DevProcess::Kind::kMeta   ? "stria-meta"
@@ -319,7 +351,6 @@ Result<void> DevDir::Launch(const std::string& name) {
   ASSIGN_OR_RETURN(const std::string binary, FindBinary(program));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
   if (p.kind == DevProcess::Kind::kMount) RETURN_IF_ERROR(PrepareMountPoint(p.address));
-  if (cluster_.secured && p.kind != DevProcess::Kind::kMeta) RETURN_IF_ERROR(IssueDevCertificate(cluster_, p, WallclockNs() / kSecond));
   ASSIGN_OR_RETURN(const StartedProcess started, StartDetached(CommandLine(cluster_, p, binary), p.log));
   p.pid = started.pid;
   p.start_time = started.start_time;
@@ -349,6 +380,7 @@ Result<void> DevDir::Start(const std::string& name) {
     return {};
   }
   const auto all = [&]() -> Result<void> {
+    RETURN_IF_ERROR(Enrol({name}));
     RETURN_IF_ERROR(Launch(name));
     switch (p->kind) {
       case DevProcess::Kind::kMeta: return AwaitMeta();

@@ -55,6 +55,7 @@ class DevDir {
   Result<void> Save() const;
   bool Running(const DevProcess& p) const;
 
+  Result<void> Enrol(const std::vector<std::string>& names);  // those that need it and do not run
   Result<void> Launch(const std::string& name);  // starts, does not wait
   Result<void> StopAfterFailure(const std::vector<std::string>& started, Error why);
   Result<void> StartAll(std::vector<std::string>* started);

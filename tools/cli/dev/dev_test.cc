@@ -1,12 +1,19 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
 
+#include "api/trust_api.h"
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
 #include "tools/cli/dev/dev_trust.h"
@@ -14,8 +21,7 @@
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
 #include "trust/credentials.h"
-#include "trust/files.h"
-#include "trust/place.h"
+#include "trust/enrolment.h"
 #include "trust/trust_testing.h"
 
 namespace stria::cli {
@@ -44,38 +50,109 @@ TEST(DevPlan, JsonRoundTrip) {
   EXPECT_NE(EncodeDevCluster(secured).find("/d/meta/trust/admin"), std::string::npos);
 }
 
-// As stria-meta leaves it.
-void MakeAuthority(const DevCluster& c, const TestCluster& cluster) {
-  std::filesystem::create_directories(c.MetaTrust());
-  ASSERT_TRUE(ReplaceFile(c.MetaTrust() + kAuthorityFile, cluster.authority.ToPem(), 0600).ok());
-  ASSERT_TRUE(CredentialFiles::SaveBundle(c.MetaTrust(), cluster.bundle).ok());
-}
-
-TEST(DevTrust, NodesAndMountsGetCertificates) {
-  const TempDir dir;
-  DevCluster c = Sample();
-  c.dir = dir.path();
-  c.secured = true;
+// A metadata server as far as joining goes.
+struct DevServer {
+  DevJoining Joining() {
+    DevJoining how;
+    how.timeout_ns = kSecond;
+    how.make_token = [this](const MakeTokenRequest& r) -> Result<MakeTokenReply> {
+      if (!answers) return Error(FsError::kUnavailable, "nobody answers");
+      JoinGrant grant;
+      std::memcpy(grant.verifier.data(), r.verifier.data(), grant.verifier.size());
+      grant.role = r.role;
+      grant.name = r.name;
+      grant.expires_s = kTestNowS + r.ttl_s;
+      grants.push_back(grant);
+      MakeTokenReply reply;
+      reply.authority = HexOf(cluster.authority.certificate().hash());
+      return reply;
+    };
+    how.ask = [this](const std::string& address, const Sha256Hash& authority, const std::function<std::string(std::string_view)>& make, int64_t) -> Result<std::string> {
+      const std::lock_guard<std::mutex> lock(mu);
+      EXPECT_EQ(address, "127.0.0.1:7000");
+      EXPECT_EQ(authority, cluster.authority.certificate().hash());
+      ASSIGN_OR_RETURN(const JoinRequest request, DecodeJoinRequest(make("binding")));
+      for (JoinGrant& g : grants) {
+        if (g.verifier != request.verifier || g.name == refused) continue;
+        ASSIGN_OR_RETURN(const Certificate given, AdmitJoin(request, &g, "binding", "127.0.0.1:9", cluster.authority, kTestNowS));
+        return EncodeJoinAnswer({given.ToPem(), cluster.bundle.ToPem()});
+      }
+      return Error(FsError::kAccess, "this machine may not join");
+    };
+    return how;
+  }
   const TestCluster cluster;
-  EXPECT_EQ(IssueDevCertificate(c, c.processes[1], kTestNowS).code(), FsError::kNoEnt) << "there is no authority yet";
-  MakeAuthority(c, cluster);
-  const auto issued = [&](size_t process, int64_t now_s) {
-    const Result<void> done = IssueDevCertificate(c, c.processes[process], now_s);
-    EXPECT_TRUE(done.ok()) << done.error();
-    return CredentialFiles(c.TrustOf(c.processes[process])).Load().value();
-  };
-  const auto node = issued(1, kTestNowS), mount = issued(2, kTestNowS);
-  EXPECT_EQ(node->identity, (Identity{kTestCluster, Role::kData, "n1"}));
-  EXPECT_EQ(mount->identity, (Identity{kTestCluster, Role::kClient, "mount"}));
-  EXPECT_TRUE(node->Judge(mount->certificate, "x", {Role::kClient}, kTestNowS).ok());
-  // It stays as long as it is good for a while; then the same key gets another.
-  EXPECT_EQ(issued(1, kTestNowS + 50 * kDayS)->certificate.serial(), node->certificate.serial());
-  const auto later = issued(1, kTestNowS + 70 * kDayS);
-  EXPECT_NE(later->certificate.serial(), node->certificate.serial());
-  EXPECT_EQ(later->certificate.key_hash(), node->certificate.key_hash());
+  std::mutex mu;
+  bool answers = true;
+  std::string refused;
+  std::vector<JoinGrant> grants;
+};
+
+class DevTrust : public testing::Test {
+ protected:
+  DevTrust() {
+    c_.dir = dir_.path();
+    c_.secured = true;
+    for (int n = 2; n <= 7; ++n) {
+      const std::string name = "n" + std::to_string(n);
+      c_.processes.insert(c_.processes.end() - 1, {DevProcess::Kind::kNode, name, 0, 0, "127.0.0.1:" + std::to_string(7000 + n), "/d/log/" + name + ".log", "", 1, ""});
+    }
+  }
+  Result<void> Join(const std::vector<std::string>& names) {
+    std::vector<const DevProcess*> members;
+    for (const std::string& name : names) members.push_back(c_.Find(name));
+    return JoinDevMembers(c_, members, server_.Joining());
+  }
+  bool HasTo(const std::string& name, int64_t now_s = kTestNowS) { return HasToJoin(c_, *c_.Find(name), now_s).value(); }
+  std::shared_ptr<const Credentials> Of(const std::string& name) { return CredentialFiles(c_.TrustOf(*c_.Find(name))).Load().value(); }
+
+  const TempDir dir_;
+  DevCluster c_ = Sample();
+  DevServer server_;
+};
+
+TEST_F(DevTrust, MembersJoinByTokensOfTheirOwn) {
+  const std::vector<std::string> all = {"n1", "n2", "n3", "n4", "n5", "n6", "n7", "mount"};
+  for (const std::string& name : all) EXPECT_TRUE(HasTo(name)) << name;
+  const Result<void> joined = Join(all);
+  ASSERT_TRUE(joined.ok()) << joined.error();
+  ASSERT_EQ(server_.grants.size(), all.size());
+  for (const JoinGrant& g : server_.grants) EXPECT_EQ(g.used.size(), 1u) << g.name;
+  for (const std::string& name : all) {
+    EXPECT_FALSE(HasTo(name)) << name;
+    EXPECT_EQ(Of(name)->identity, (Identity{kTestCluster, name == "mount" ? Role::kClient : Role::kData, name}));
+  }
+  EXPECT_TRUE(Of("n1")->Judge(Of("mount")->certificate, "x", {Role::kClient}, kTestNowS).ok());
 }
 
-TEST(DevTrust, IsFoundFromWithin) {
+TEST_F(DevTrust, OnlyWhoHasNoCertificateThatIsGoodJoins) {
+  ASSERT_TRUE(Join({"n1"}).ok());
+  EXPECT_FALSE(HasTo("n1", kTestNowS + kCertificateDays * kDayS)) << "it renews it by itself, as long as it is good";
+  EXPECT_TRUE(HasTo("n1", kTestNowS + kCertificateDays * kDayS + 1));
+  const Sha256Hash before = Of("n1")->certificate.key_hash();
+  ASSERT_TRUE(Join({"n1"}).ok());
+  EXPECT_NE(Of("n1")->certificate.key_hash(), before) << "the former key may be one that was revoked";
+  ASSERT_EQ(chmod((c_.TrustOf(*c_.Find("n1")) + "/node.pem").c_str(), 0644), 0);
+  const Result<bool> open = HasToJoin(c_, *c_.Find("n1"), kTestNowS);
+  EXPECT_EQ(open.code(), FsError::kAccess) << "what others may have read is not passed over";
+  EXPECT_NE(open.error().message.find("n1"), std::string::npos) << open.error();
+}
+
+TEST_F(DevTrust, WhoCannotJoinIsNamed) {
+  server_.refused = "n3";
+  const Result<void> some = Join({"n1", "n3"});
+  EXPECT_EQ(some.code(), FsError::kAccess);
+  EXPECT_NE(some.error().message.find("n3"), std::string::npos) << some.error();
+  EXPECT_TRUE(HasTo("n3"));
+  EXPECT_FALSE(HasTo("n1")) << "what was given is kept";
+  server_.answers = false;
+  const Result<void> none = Join({"n2"});
+  EXPECT_EQ(none.code(), FsError::kUnavailable);
+  EXPECT_NE(none.error().message.find("stria dev start meta"), std::string::npos) << none.error();
+  EXPECT_TRUE(Join({}).ok());
+}
+
+TEST(DevTrustNear, IsFoundFromWithin) {
   const TempDir dir;
   DevCluster c = Sample();
   c.dir = "/elsewhere";  // it was moved

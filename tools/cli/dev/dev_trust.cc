@@ -4,15 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <sstream>
+#include <thread>
+#include <utility>
 
-#include "trust/authority.h"
+#include "tools/cli/dev/ports.h"
 #include "trust/credentials.h"
-#include "trust/files.h"
-#include "trust/place.h"
+#include "trust/join_token.h"
 
 namespace stria::cli {
 namespace {
@@ -27,23 +31,75 @@ Result<void> MakePrivateDir(const std::string& dir) {
   return {};
 }
 
+constexpr size_t kJoinAtOnce = 4;
+constexpr int64_t kTokenTtlS = 600;  // it is used at once
+
+struct Joiner {
+  std::string name, dir;
+  JoinToken token;
+};
+
+// A token for that member.
+Result<Joiner> Invite(const DevCluster& c, const DevProcess& p, const DevJoining& how) {
+  Joiner j{p.name, c.TrustOf(p), {}};
+  const std::string meta = c.MetaAddress();
+  j.token.host = meta.substr(0, meta.rfind(':'));
+  j.token.port = static_cast<uint16_t>(PortOf(meta));
+  j.token.secret = NewJoinSecret();
+  const JoinVerifier verifier = VerifierOf(j.token.secret);
+  MakeTokenRequest r;
+  r.verifier.assign(verifier.begin(), verifier.end());
+  r.role = p.kind == DevProcess::Kind::kNode ? Role::kData : Role::kClient;
+  r.name = p.name;
+  r.ttl_s = kTokenTtlS;
+  const Result<MakeTokenReply> made = how.make_token(std::move(r));
+  if (!made.ok()) {
+    return made.error().WithContext(p.name + " has no certificate yet, and only a metadata server that runs (stria dev start meta) gives it one");
+  }
+  const std::optional<Sha256Hash> authority = ParseSha256(made->authority);
+  if (!authority) return Error(FsError::kBadRequest, "the server's answer has no hash of its authority");
+  j.token.authority = *authority;
+  return j;
+}
+
+// With another key than before: that of a certificate that was revoked gets no other.
+Result<void> Join(const Joiner& j, const DevJoining& how) {
+  ASSIGN_OR_RETURN(const Credentials own, RequestToJoin(how.ask, j.token, PrivateKey::Make(), j.name, how.timeout_ns));
+  RETURN_IF_ERROR(MakePrivateDir(j.dir));
+  RETURN_IF_ERROR(CredentialFiles::SaveBundle(j.dir, own.bundle));
+  return CredentialFiles::SaveNode(j.dir, own.key, own.certificate);
+}
+
 }  // namespace
 
-Result<void> IssueDevCertificate(const DevCluster& c, const DevProcess& p, int64_t now_s) {
+Result<bool> HasToJoin(const DevCluster& c, const DevProcess& p, int64_t now_s) {
   const std::string dir = c.TrustOf(p);
-  RETURN_IF_ERROR(MakePrivateDir(dir));
   const Result<std::shared_ptr<const Credentials>> there = CredentialFiles(dir).Load();
-  if (!there.ok() && there.code() != FsError::kNoEnt) return there.error();
-  if (there.ok() && now_s < RenewAt((*there)->certificate)) return {};
-  ASSIGN_OR_RETURN(const std::string pem, ReadSecretFile(c.MetaTrust() + kAuthorityFile));
-  ASSIGN_OR_RETURN(const Authority authority, Authority::FromPem(pem));
-  const PrivateKey key = there.ok() ? (*there)->key : PrivateKey::Make();
-  const Role role = p.kind == DevProcess::Kind::kNode ? Role::kData : Role::kClient;
-  ASSIGN_OR_RETURN(const Certificate certificate, authority.Sign(CertRequest::Make(key), {authority.cluster(), role, p.name}, now_s));
-  ASSIGN_OR_RETURN(const std::string bundle_pem, ReadPublicFile(c.MetaTrust() + "/ca.pem"));
-  ASSIGN_OR_RETURN(const Bundle bundle, Bundle::FromPem(bundle_pem));
-  RETURN_IF_ERROR(CredentialFiles::SaveBundle(dir, bundle));
-  return CredentialFiles::SaveNode(dir, key, certificate);
+  if (there.ok()) return now_s > (*there)->certificate.not_after_s();
+  if (there.code() == FsError::kNoEnt) return true;
+  return there.error().WithContext("the certificate of " + p.name + " is not used; if nobody needs it any more, remove " + dir);
+}
+
+Result<void> JoinDevMembers(const DevCluster& c, const std::vector<const DevProcess*>& members, const DevJoining& how) {
+  std::vector<Joiner> joiners;
+  for (const DevProcess* p : members) {
+    ASSIGN_OR_RETURN(Joiner j, Invite(c, *p, how));
+    joiners.push_back(std::move(j));
+  }
+  // Each waits for the network and for two disks, so several go at once; a server lets a few of one machine wait at its door.
+  std::vector<Result<void>> done(joiners.size());
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < std::min(kJoinAtOnce, joiners.size()); ++t) {
+    threads.emplace_back([&] {
+      for (size_t i = next++; i < joiners.size(); i = next++) done[i] = Join(joiners[i], how);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (size_t i = 0; i < joiners.size(); ++i) {
+    if (!done[i].ok()) return done[i].error().WithContext(joiners[i].name + " cannot join its cluster");
+  }
+  return Ok();
 }
 
 bool HasDevAdmin(const DevCluster& c) { return access((c.AdminTrust() + "/node.pem").c_str(), F_OK) == 0; }

@@ -1,23 +1,36 @@
-// Certificates of a cluster of `stria dev`: for its nodes and mounts, made here from the authority that stria-meta has made, as all
-// are of one user on one machine; and how a command finds those of its admin.
+// Certificates of a cluster of `stria dev`. Its nodes and mounts join as those of any cluster do: by a token that the admin makes, over
+// the network, so that the metadata server knows their certificates, renews them and can revoke them.
 //
-//     D/meta/trust/           of stria-meta: authority.pem and the like
-//     D/meta/trust/admin/     what commands use
-//     D/trust/n1/ ..          of each node and each mount
+//     D/meta/trust/           of stria-meta, which makes them itself: authority.pem, its own certificate
+//     D/meta/trust/admin/     the admin's, made with those: what commands use, and what makes the first token
+//     D/trust/n1/ ..          of each node and each mount, by joining
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "api/trust_api.h"
 #include "common/error.h"
 #include "tools/cli/dev/plan.h"
+#include "tools/cli/joining.h"
 
 namespace stria::cli {
 
-// Makes the certificate of a node or a mount, unless there is one that is good for a while. REQUIRES: c.secured, and stria-meta
-// has made its authority.
-Result<void> IssueDevCertificate(const DevCluster& c, const DevProcess& p, int64_t now_s);
+// How members join.
+struct DevJoining {
+  std::function<Result<MakeTokenReply>(MakeTokenRequest)> make_token;  // of the admin; called by one thread
+  AskToJoinCall ask;                                                   // called by several threads at once
+  int64_t timeout_ns = 0;                                              // of each request to join; > 0
+};
+
+// Of a secured cluster: whether a node or a mount has no certificate, or one that is over. One that is revoked stays, as on any machine:
+// whoever wants another removes its directory, or joins with a token. An error: there is one that is not good.
+Result<bool> HasToJoin(const DevCluster& c, const DevProcess& p, int64_t now_s);
+// These nodes and mounts, each by a token of its own for its name. Their certificates are on disk when it returns without an error; after
+// an error some may be. REQUIRES: c.secured.
+Result<void> JoinDevMembers(const DevCluster& c, const std::vector<const DevProcess*>& members, const DevJoining& how);
 
 // Whether stria-meta has made what commands use.
 bool HasDevAdmin(const DevCluster& c);
