@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/session/believed.h"
+
 namespace stria {
 
 VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
@@ -31,7 +33,8 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
                 scope),
       commits({inodes, attrs, nodes, write_back, made_ahead, session, pool, counters}, io, ForCommits()),
       keeper({inodes, leases, turns, attrs, nodes, write_back, made_ahead, commits, come_back, session}, scope),
-      ahead(inodes, nodes, attrs, leases, made_ahead, come_back, [this] { return session_.generation(); }),
+      ahead(inodes, nodes, attrs, leases, made_ahead, come_back, [this] { return session_.generation(); },
+            [this](const Caller& who) { return AsBelieved(session_.believed(), who); }),
       attr_calls({inodes, attrs, nodes, last_known, leases, turns, kernel_view, write_back, made_ahead, ahead, commits, session,
                   calls}),
       names({inodes, attrs, nodes, last_known, made_ahead, commits, keeper, attr_calls, session, calls}, scope),
