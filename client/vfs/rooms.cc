@@ -22,6 +22,7 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
       last_known(options.show_last_known, ForLastKnown(), nodes.attrs(), nodes.entries()),
       atimes(options.relatime, ForAtimes(), scope),
       residence(ForResidence(), session, io.peers, reader),
+      teller(ForTeller(), session, io.peers),
       write_back(OptionsOfWriteBack(options), ForWriteBack(), counters, scope),
       blocks(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters, scope),
       read_path(options.readahead_bytes, mappings, blocks, io.peers, scope),
@@ -46,7 +47,7 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
              session, counters, calls}),
       ranges({attrs, nodes, leases, turns, mappings, write_back, commits, keeper, come_back, file_calls, reads, pool, session, calls},
              io),
-      xattrs({inodes, attrs, nodes, made_ahead, ahead, residence, ranges, session, calls}),
+      xattrs({inodes, attrs, nodes, made_ahead, ahead, residence, teller, ranges, session, calls}),
       recalls(inodes, leases, nodes, kernel_view, ForRecalls()),
       session_events({inodes, nodes, leases, attrs, made_ahead, file_locks, kernel_view, kernel, recalls, come_back}),
       kernel_side(attrs, nodes, kernel_view, kernel, session, scope),
@@ -108,8 +109,8 @@ AtimesNeeds VfsRooms::ForAtimes() {
   return needs;
 }
 
-ResidenceNeeds VfsRooms::ForResidence() {
-  ResidenceNeeds needs;
+FileTellerNeeds VfsRooms::ForTeller() {
+  FileTellerNeeds needs;
   needs.commit = [this](InodeId ino) -> Task<Result<void>> {
     const VfsInodePtr inode = inodes.Find(ino);
     if (!inode || inode->writes.clean()) co_return Ok();
@@ -119,6 +120,14 @@ ResidenceNeeds VfsRooms::ForResidence() {
     CO_ASSIGN_OR_RETURN(const EntryOut now, co_await attr_calls.GetAttr(std::move(who), ino));
     co_return now.attr;
   };
+  return needs;
+}
+
+ResidenceNeeds VfsRooms::ForResidence() {
+  ResidenceNeeds needs;
+  FileTellerNeeds as_the_teller = ForTeller();
+  needs.commit = std::move(as_the_teller.commit);
+  needs.stat = std::move(as_the_teller.stat);
   needs.changed = [this](InodeId ino) { attrs.ChangedUntold(ino); };
   needs.layout_is = [this](InodeId ino, const Layout& layout) {
     if (VfsInode* const n = inodes.Look(ino)) n->layout = layout;
