@@ -35,6 +35,19 @@ struct NotTaken {
   bool lock = false;  // another session got a lock that excludes one of its own; false: the inode is gone
   bool operator==(const NotTaken&) const = default;
 };
+// Both included.
+struct CallerRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  bool operator==(const CallerRange&) const = default;
+};
+// Who of a session's callers counts as whom it names: what it does for others is done as somebody else, so it asks the server first.
+struct BelievedCallers {
+  bool root = false;               // uid 0, with any group
+  std::vector<CallerRange> uids;   // without 0; empty: nobody else
+  std::vector<CallerRange> gids;   // of those; groups that are not here are left out
+  bool operator==(const BelievedCallers&) const = default;
+};
 struct OpenSessionReply {
   SessionId session;
   Epoch epoch;
@@ -52,6 +65,7 @@ struct OpenSessionReply {
   bool confined = false;      // inodes are named by number and seal
   CommitSeq survived;  // commits of the term before this one up to here were not lost by the restart
   std::vector<InodeSeal> seals;  // of `root`, if confined
+  BelievedCallers believed;  // at least these, as long as the session lives
 };
 
 }  // namespace stria

@@ -10,8 +10,6 @@ namespace {
 
 constexpr size_t kMarkerBytes = 32;  // "... OFFSET\n"
 
-bool IsRedundancy(const WhereRow& row) { return row.role == "parity" || row.role == "copy"; }
-
 // One decimal, and none if it is 0: "62.5", "100".
 std::string Percents(uint64_t part, uint64_t total) {
   if (total == 0) return "0";

@@ -131,6 +131,18 @@ std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::v
   return data;
 }
 
+std::vector<WhereRow> JoinRows(std::vector<WhereRow> parts) {
+  std::vector<WhereRow> data, redundancy;
+  for (WhereRow& row : parts) {
+    if (IsRedundancy(row)) redundancy.push_back(std::move(row));
+    else Append(&data, std::move(row));
+  }
+  for (WhereRow& row : MergeRedundancy(std::move(redundancy))) data.push_back(std::move(row));
+  return data;
+}
+
+bool IsRedundancy(const WhereRow& row) { return row.role == "parity" || row.role == "copy"; }
+
 bool IsReadable(const WhereRow& row) {
   return row.health == "ok" || row.health == "draining";
 }

@@ -30,6 +30,12 @@ struct WhereRow {
 std::vector<WhereRow> WhereRows(const std::vector<Extent>& extents, const std::vector<StripeGrant>& stripes,
                                 const ClusterMap& map, uint64_t offset, uint64_t length);
 
+// Rows of consecutive parts of a range, as they came one after another, as WhereRows gives them of all of it. A part ends anywhere; rows of
+// redundancy are in the part in which their extent's share of the range ends, and have the range of all of it.
+std::vector<WhereRow> JoinRows(std::vector<WhereRow> parts);
+
+bool IsRedundancy(const WhereRow& row);  // parity or a copy, else the bytes themselves
+
 // Whether a row's bytes can be read where the row says, as far as the metadata server knows. A suspect node may come back;
 // until then its bytes are decoded.
 bool IsReadable(const WhereRow& row);

@@ -245,6 +245,7 @@ Result<std::unique_ptr<TlsSession>> ShakeHands(int fd, std::shared_ptr<const Tls
   };
   auto session = std::make_unique<TlsSession>(std::move(context), address, std::move(expected));
   std::string in, out;
+  bool heard = false;
   while (true) {
     const TlsSession::Step step = session->Handshake(in, &out);
     for (size_t sent = 0; sent < out.size();) {
@@ -267,7 +268,8 @@ Result<std::unique_ptr<TlsSession>> ShakeHands(int fd, std::shared_ptr<const Tls
       if (errno != EAGAIN && errno != EWOULDBLOCK) return broke(strerror(errno));
       if (!wait_for(POLLIN)) return broke("it took too long");
     }
-    if (n == 0) return broke("it was closed");
+    if (n == 0) return broke(heard ? "it was closed" : "it was closed without a word, as by a server that does not speak TLS (of an insecure cluster), or that has no room");
+    heard = true;
     in.resize(static_cast<size_t>(n));
   }
 }

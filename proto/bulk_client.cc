@@ -79,6 +79,7 @@ class BulkClient::State : public std::enable_shared_from_this<State> {
   void Add(Link* link) { links_.insert(link); }
   void Remove(Link* link) { links_.erase(link); }
   void Close();
+  void CloseUnless(const std::function<Result<void>(const stria::Peer&)>& judge);
 
   Executor* const executor;
   const BulkClientOptions options;
@@ -145,6 +146,12 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     FailAll(Error(FsError::kUnavailable, "the client of " + address_ + " is closed"));
   }
 
+  void CloseUnless(const std::function<Result<void>(const stria::Peer&)>& judge) {
+    if (phase_ != Phase::kUp || !connection_->secured()) return;
+    const Result<void> good = judge(*connection_->peer());
+    if (!good.ok()) Lost(Unbelieved(good.error()));
+  }
+
  private:
   enum class Phase { kIdle, kConnecting, kUp };
   // Waits for the reply to one call while it lives.
@@ -202,8 +209,16 @@ class BulkClient::Link : public std::enable_shared_from_this<Link> {
     return Error();
   }
 
+  // For its callers it is one that cannot be reached.
+  static Error Unbelieved(const Error& why) { return Error(FsError::kUnavailable, why.message); }
+
   void Connected(NewConnection* made, const Error& error) {
     if (!error.ok()) return Lost(error);
+    if (made->session && state_->options.judge) {
+      // From now on CloseUnless finds it, so nobody slips through between the two.
+      const Result<void> good = state_->options.judge(made->session->peer());
+      if (!good.ok()) return Lost(Unbelieved(good.error()));
+    }
     const int fd = made->socket.Take();
     const bool secured = made->session != nullptr;
     BulkProtection protection = secured ? Protect(fd, std::move(made->session)) : Unprotected(fd);
@@ -308,12 +323,22 @@ void BulkClient::State::Close() {
   for (Link* link : std::set<Link*>(links_)) link->Close();
 }
 
+void BulkClient::State::CloseUnless(const std::function<Result<void>(const stria::Peer&)>& judge) {
+  std::vector<std::weak_ptr<Link>> links;  // who is told of the end of a call may let go of others
+  for (Link* link : links_) links.push_back(link->weak_from_this());
+  for (const std::weak_ptr<Link>& each : links) {
+    if (const std::shared_ptr<Link> link = each.lock()) link->CloseUnless(judge);
+  }
+}
+
 BulkClient::BulkClient(Executor* executor, const BulkClientOptions& options)
     : state_(std::make_shared<State>(executor, options)), connections_(options.connections_per_peer) {
   CHECK(options.connections_per_peer >= 1 && options.loops >= 1);
 }
 
 BulkClient::~BulkClient() { state_->Close(); }
+
+void BulkClient::CloseUnless(const std::function<Result<void>(const stria::Peer&)>& judge) { state_->CloseUnless(judge); }
 
 std::shared_ptr<Transport> BulkClient::Make(const std::string& address) {
   return std::make_shared<Peer>(state_, address, connections_);

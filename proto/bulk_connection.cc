@@ -21,6 +21,9 @@ constexpr uint64_t kInlineSendBytes = 128 * kKiB;   // sent by the caller, if no
 constexpr uint64_t kReadTurnBytes = 4 * kMiB;       // then others have their turn
 constexpr size_t kMaxSendParts = 64;
 constexpr uint64_t kAdmitBytes = 64 * kKiB;  // of a message, before they come; then as they come
+constexpr char kOnlyTls[] =
+    "it speaks only TLS, as its cluster is secured, and this program has no credentials: 'stria join' gets them, and --trust names their "
+    "directory";
 constexpr uint64_t kMaxFrameMessageBytes = kMaxMessageBytes + kMiB;
 static_assert(kMaxFrameMessageBytes <= UINT32_MAX);
 
@@ -241,7 +244,7 @@ bool BulkConnection::ReadOnce(uint64_t* got, bool* empty) {
     return true;
   }
   if (n <= 0) {
-    const std::string why = n == 0 ? "it was closed" : errno == EPROTO ? protection_.channel->why() : strerror(errno);
+    const std::string why = SaidThatItSpeaksTls() ? kOnlyTls : n == 0 ? "it was closed" : errno == EPROTO ? protection_.channel->why() : strerror(errno);
     Close(Broken(peer_, why));
     return false;
   }
@@ -305,6 +308,12 @@ bool BulkConnection::ConsumeSmall() {
 }
 
 // nullptr, or the fault.
+// Instead of the first frame.
+bool BulkConnection::SaidThatItSpeaksTls() const {
+  return !secured() && frames_ == 0 && small_end_ - small_begin_ == sizeof kWrongProtocolAlert &&
+         memcmp(small_.data() + small_begin_, kWrongProtocolAlert, sizeof kWrongProtocolAlert) == 0;
+}
+
 const char* BulkConnection::BeginFrame(const uint8_t* head) {
   frame_ = BulkFrame();
   const uint8_t kind = head[4];

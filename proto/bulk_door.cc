@@ -7,7 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "proto/bulk_connection.h"
@@ -29,6 +31,7 @@ constexpr size_t kMaxJoinsUnderWay = 64;
 constexpr size_t kMaxRefusalBytes = 2 * kKiB;
 constexpr size_t kMaxIgnored = kMiB;  // that comes after a request to join
 constexpr char kUnixPrefix[] = "unix:";
+constexpr char kTlsHandshake = 22;  // the first byte of whoever speaks TLS
 
 // "10.0.0.7:40112", "[fd00::7]:40112"; of a Unix socket "a local process".
 std::string AddressOf(const sockaddr_storage& a) {
@@ -128,6 +131,11 @@ class BulkDoor::Visitor : public BulkLoop::Watcher, public std::enable_shared_fr
 
  protected:
   Error Refused(const std::string& why) const { return Error(FsError::kAccess, "the peer at " + address_ + " was refused: " + why); }
+  // It speaks what is not spoken here, and is told so.
+  void SendAway(const std::string& why) {
+    (void)!send(fd_, kWrongProtocolAlert, sizeof kWrongProtocolAlert, MSG_NOSIGNAL | MSG_DONTWAIT);
+    End(Refused(why));
+  }
   Error Away(const std::string& when) const { return Error(FsError::kUnavailable, "the peer at " + address_ + " went away " + when); }
   bool over() const { return over_; }
   // Its socket, which becomes something else. It ends here.
@@ -174,6 +182,8 @@ class BulkDoor::Greeter final : public Visitor {
       door_->opened_({loop_, fd, std::move(protection), address_});
     } else if (peer_) {
       End(Refused("it does not speak Stria's protocol"));
+    } else if (bytes[0] == kTlsHandshake) {
+      SendAway("it speaks TLS, which this server does not: it is insecure");
     } else if (door_->options_.other) {
       const int fd = Take();
       door_->Gone();
@@ -206,6 +216,9 @@ class BulkDoor::Shaker final : public Visitor {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) return End(Away("before it had said who it is"));
     in.resize(static_cast<size_t>(n));
+    if (in.substr(0, kBulkPrefaceBytes) == std::string_view(kBulkPreface, std::min(in.size(), kBulkPrefaceBytes))) {
+      return SendAway("it does not speak TLS: it has no credentials, or was started with --insecure");
+    }
     const Result<void> admitted = door_->Sent(this, in.size());
     if (!admitted.ok()) return End(Refused(admitted.error().message));
     busy_ = true;

@@ -36,6 +36,9 @@ struct BulkClientOptions {
   std::shared_ptr<const CurrentTls> tls;  // what connections that are made from now on go by; none: no TLS
   // Whom to expect at an address. Empty: anyone whom the context lets in.
   std::function<std::optional<ExpectedPeer>(const std::string& address)> expected;
+  // Whether a server that showed a certificate is still believed, as for CloseUnless; asked when its handshake has ended. Any thread. Empty: the
+  // handshake's word is enough.
+  std::function<Result<void>(const Peer&)> judge;
 };
 
 // Makes transports to peers. A call: kUnavailable at once if the peer refuses, is unreachable, or the
@@ -47,6 +50,10 @@ class BulkClient final : public TransportFactory {
   // Calls under way end with kUnavailable; transports remain valid and answer so from now on.
   ~BulkClient() override;
   std::shared_ptr<Transport> Make(const std::string& address) override;
+
+  // Closes the connections whose server showed a certificate and is not believed any more: `judge` gives the reason
+  // (Credentials::StillGood). Calls under way over them end with kUnavailable and that reason.
+  void CloseUnless(const std::function<Result<void>(const stria::Peer&)>& judge);
 
  private:
   class State;

@@ -70,6 +70,14 @@ struct SecuredEnds::Shared {
     if (node != nodes.end()) return {{Role::kData}, node->second};
     return {elsewhere, ""};
   }
+  Result<void> StillGood(const Peer& peer) const {
+    std::shared_ptr<const Credentials> now;
+    {
+      std::lock_guard<std::mutex> lock(mu);
+      now = credentials;
+    }
+    return now->StillGood(peer, now_s());
+  }
 
   const std::shared_ptr<CurrentTls> server, client;
   const std::set<std::string> metas;
@@ -119,11 +127,12 @@ std::shared_ptr<const Credentials> SecuredEnds::credentials() const {
   return shared_->credentials;
 }
 int64_t SecuredEnds::NowS() const { return options_.now_s(); }
-Result<void> SecuredEnds::StillGood(const Peer& peer) const { return credentials()->StillGood(peer, NowS()); }
+Result<void> SecuredEnds::StillGood(const Peer& peer) const { return shared_->StillGood(peer); }
 ExpectedPeer SecuredEnds::Expected(const std::string& address) const { return shared_->Expected(address); }
 
 void SecuredEnds::Secure(BulkClientOptions* options) const {
   options->tls = shared_->client;
+  options->judge = [shared = shared_](const Peer& peer) { return shared->StillGood(peer); };
   options->expected = [shared = shared_](const std::string& address) { return std::optional<ExpectedPeer>(shared->Expected(address)); };
 }
 

@@ -199,6 +199,33 @@ TEST_F(Ends, ReplacedFilesCountAndRevokedPeersAreClosed) {
   });
 }
 
+// As a mount does: the map says whom not to believe, and what is open to that server is closed.
+TEST_F(Ends, AClientLeavesAServerThatTheMapRevokes) {
+  RunTest([&](Executor* ex) -> Task<void> {
+    const Program data(cluster_, Role::kData, "n6"), mount(cluster_, Role::kClient, "wn7");
+    const auto at_data = data.Open(), at_mount = mount.Open();
+    Server s(ex, at_data.get());
+    at_mount->TakeMap(MapOf("n6", s.address));
+    const auto client = ClientOf(ex, *at_mount);
+    at_mount->OnChange([&] { client->CloseUnless([&](const Peer& server) { return at_mount->StillGood(server); }); });
+    const auto transport = client->Make(s.address);
+    EXPECT_TRUE((co_await Ask(transport.get())).ok());
+    ClusterMap map = MapOf("n6", s.address);
+    map.bundle = cluster_.bundle.ToPem();
+    at_mount->TakeMap(map);
+    EXPECT_TRUE((co_await Ask(transport.get())).ok());
+    map.revoked = {data.serial()};
+    at_mount->TakeMap(map);
+    for (int i = 0; i < 3; ++i) {
+      const Result<void> out = co_await Ask(transport.get());
+      EXPECT_EQ(out.code(), FsError::kUnavailable);
+      EXPECT_NE(out.error().message.find("revoked"), std::string::npos) << out.error();
+      co_await Sleep(200 * kMillisecond);
+    }
+    EXPECT_EQ(s.echo.seen.size(), 2u);
+  });
+}
+
 TEST_F(Ends, WhatTheMapSaysOfOthersIsKept) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster next(kTestCluster);  // the authority that is to come

@@ -118,6 +118,8 @@ TEST_F(Secured, WhoDoesNotBelongIsTold) {
     BulkClient plain(ex);
     const Result<WireMessage> bare = co_await plain.Make(address)->Call("/echo", Message("x", ""), kPatienceNs);
     EXPECT_EQ(bare.code(), FsError::kUnavailable);
+    EXPECT_NE(bare.error().message.find("it speaks only TLS"), std::string::npos) << bare.error();
+    EXPECT_NE(bare.error().message.find("'stria join' gets them"), std::string::npos) << bare.error();
     EXPECT_TRUE(co_await refusals_.Soon("does not speak TLS"));
     EXPECT_TRUE(echo.seen.empty()) << "nobody got as far as a request";
     // And a client with TLS says what is wrong with a server without.
@@ -127,6 +129,25 @@ TEST_F(Secured, WhoDoesNotBelongIsTold) {
     const Result<WireMessage> naked = co_await good.Make(open_address)->Call("/echo", Message("x", ""), kPatienceNs);
     EXPECT_EQ(naked.code(), FsError::kUnavailable);
     EXPECT_NE(naked.error().message.find(open_address), std::string::npos) << naked.error();
+    EXPECT_NE(naked.error().message.find("does not speak TLS 1.3: its cluster is an insecure one"), std::string::npos) << naked.error();
+    // One that is not of Stria, and closes whatever it does not know.
+    std::string closes_address;
+    const int closes = ListenOn(kAnyPort, &closes_address).value();
+    std::thread closer([closes] {
+      pollfd p = {closes, POLLIN, 0};
+      while (poll(&p, 1, -1) < 0 && errno == EINTR) {
+      }
+      const int fd = accept(closes, nullptr, nullptr);
+      char c[64 * kKiB];
+      (void)!recv(fd, c, sizeof c, 0);
+      close(fd);
+    });
+    const Result<WireMessage> closed = co_await good.Make(closes_address)->Call("/echo", Message("x", ""), kPatienceNs);
+    closer.join();
+    close(closes);
+    EXPECT_EQ(closed.code(), FsError::kUnavailable);
+    EXPECT_NE(closed.error().message.find("it was closed without a word"), std::string::npos) << closed.error();
+    EXPECT_EQ(echo.seen.size(), 0u) << "nothing was asked without TLS";
   });
 }
 
@@ -154,6 +175,61 @@ TEST_F(Secured, RevokedAndChangedWhileItRuns) {
     }
     EXPECT_NE(out.error().message.find("our certificate is revoked"), std::string::npos) << out.error();
     EXPECT_TRUE((co_await to_one->Call("/echo", Message("x", ""), kPatienceNs)).ok());
+  });
+}
+
+// The other way round: a client leaves a server whose certificate is revoked, with what it was asked, and does not come back.
+TEST_F(Secured, ARevokedServerIsLeft) {
+  RunTest([&](Executor* ex) -> Task<void> {
+    Echo echo_good, echo_bad;
+    const auto good = cluster_.Give(Role::kData, "good"), bad = cluster_.Give(Role::kData, "bad");
+    BulkServer one(ex, &echo_good, ServerOptions(Context(Side::kServer, Settings(good, {Role::kClient}))));
+    BulkServer two(ex, &echo_bad, ServerOptions(Context(Side::kServer, Settings(bad, {Role::kClient}))));
+    BulkClientOptions options;
+    const auto current = Context(Side::kClient, ClientSettings());
+    options.tls = current;
+    BulkClient client(ex, options);
+    const auto to_good = client.Make(one.Start(kAnyPort).value()), to_bad = client.Make(two.Start(kAnyPort).value());
+    EXPECT_TRUE((co_await to_good->Call("/echo", Message("x", ""), kPatienceNs)).ok());
+    EXPECT_TRUE((co_await to_bad->Call("/echo", Message("x", ""), kPatienceNs)).ok());
+    Revoked revoked;
+    revoked.Add(bad->certificate.serial());
+    const auto now = cluster_.Give(Role::kClient, "wn7", kTestNowS, revoked);
+    std::vector<Task<Result<WireMessage>>> both;
+    both.push_back(to_bad->Call("/slow", Message("x", ""), kPatienceNs));
+    both.push_back([](CurrentTls* tls, BulkClient* c, std::shared_ptr<const Credentials> judges) -> Task<Result<WireMessage>> {
+      co_await Sleep(300 * kMillisecond);
+      tls->Set(TlsContext::Make(Side::kClient, Settings(judges, {Role::kData})));
+      c->CloseUnless([judges](const Peer& peer) { return judges->StillGood(peer, kTestNowS); });
+      co_return WireMessage();
+    }(current.get(), &client, now));
+    const std::vector<Result<WireMessage>> got = co_await WhenAll(std::move(both));
+    EXPECT_EQ(got[0].code(), FsError::kUnavailable);
+    EXPECT_NE(got[0].error().message.find("its certificate is revoked"), std::string::npos) << got[0].error();
+    const size_t asked = echo_bad.seen.size();
+    for (int i = 0; i < 3; ++i) {
+      const Result<WireMessage> out = co_await to_bad->Call("/echo", Message("x", ""), kPatienceNs);
+      EXPECT_EQ(out.code(), FsError::kUnavailable);
+      EXPECT_NE(out.error().message.find("revoked"), std::string::npos) << out.error();
+      co_await Sleep(200 * kMillisecond);
+    }
+    EXPECT_EQ(echo_bad.seen.size(), asked) << "it is asked nothing any more";
+    // The good one goes on over the connection that it has.
+    EXPECT_TRUE((co_await to_good->Call("/echo", Message("x", ""), kPatienceNs)).ok());
+  });
+}
+
+TEST_F(Secured, AServerIsJudgedAgainAfterTheHandshake) {
+  RunTest([&](Executor* ex) -> Task<void> {
+    Echo echo;
+    BulkServer server(ex, &echo, ServerOptions());
+    BulkClientOptions options = ClientOptions(ClientSettings());
+    options.judge = [](const Peer& peer) -> Result<void> { return Error(FsError::kAccess, peer.name + " was revoked just now"); };
+    BulkClient client(ex, options);
+    const Result<WireMessage> out = co_await client.Make(server.Start(kAnyPort).value())->Call("/echo", Message("x", ""), kPatienceNs);
+    EXPECT_EQ(out.code(), FsError::kUnavailable);
+    EXPECT_EQ(out.error().message, "n6 was revoked just now");
+    EXPECT_TRUE(echo.seen.empty());
   });
 }
 

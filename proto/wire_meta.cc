@@ -12,9 +12,11 @@ WIRE_MESSAGE(NotTaken) { F(ino); F(lock); }
 WIRE_MESSAGE(OpenSessionRequest) {
   F(header); F(client); F(client_uuid); F(node_name); F(held); F(locks); F(comes_back); F(path);
 }
+WIRE_MESSAGE(CallerRange) { F(first); F(last); }
+WIRE_MESSAGE(BelievedCallers) { F(root); F(uids); F(gids); }
 WIRE_MESSAGE(OpenSessionReply) {
   F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map); F(lapsed); F(not_taken);
-  F(survived); F(root); F(read_only); F(confined); F(seals);
+  F(survived); F(root); F(read_only); F(confined); F(seals); F(believed);
 }
 WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); F(unreachable); }
 WIRE_MESSAGE(RenewReply) { F(term); F(lease_ns); F(current_seq); F(durable_seq); F(map_version); }

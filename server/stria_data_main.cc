@@ -173,7 +173,11 @@ class Daemon final : public DaemonFrame {
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(const std::string bound, bulk_server_->Start(config_.listen));
     if (ends_) {
-      ends_->OnChange([this] { bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); }); });
+      ends_->OnChange([this] {
+        const auto judge = [this](const Peer& peer) { return ends_->StillGood(peer); };
+        bulk_server_->CloseUnless(judge);
+        bulk_client_->CloseUnless(judge);
+      });
       scope_.Spawn(ends_->Keep(&trust_pool_));
     }
     if (!config_.metrics.empty()) {

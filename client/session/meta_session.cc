@@ -296,6 +296,7 @@ void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
   epoch_ = reply.epoch;
   if (!opened_before_) root_ = reply.root;  // what is shown hangs on it, also when the path leads elsewhere by now
   read_only_ = reply.read_only;
+  believed_ = reply.believed;
   term_ = reply.term;
   lease_ns_ = reply.lease_ns;
   lease_until_ns_ = sent_ns + lease_ns_ - std::min(options_.lease_margin_ns, lease_ns_ / kMarginPart);

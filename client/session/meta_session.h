@@ -106,6 +106,7 @@ class MetaSession {
   SessionId id() const { return session_; }
   // Of the mounted directory, as the first session was told; kRootInode before that.
   InodeId root() const { return root_; }
+  const BelievedCallers& believed() const { return believed_; }  // of its callers, as the present session was told
   bool read_only() const { return read_only_; }  // the server takes no changes from this session
   Epoch epoch() const { return epoch_; }
   CommitSeq durable_seq() const { return durable_seq_; }
@@ -234,6 +235,7 @@ class MetaSession {
   Epoch epoch_;
   InodeId root_ = kRootInode;
   bool read_only_ = false;
+  BelievedCallers believed_;
   uint64_t term_ = 0;
   bool opened_before_ = false;
   uint64_t calls_ = 0;

@@ -7,8 +7,8 @@ namespace {
 constexpr uint32_t kSetIds = 06000;
 }  // namespace
 
-void AheadMaker::AskAhead(InodeId parent, MakeNodeRequest* r) {
-  if (!made_ahead_.Wants(parent) || !nodes_.IsWhole(parent)) return;
+void AheadMaker::AskAhead(const Caller& who, InodeId parent, MakeNodeRequest* r) {
+  if (!made_ahead_.Wants(parent) || !nodes_.IsWhole(parent) || !believed_(who)) return;
   const VfsInode* const dir = inodes_.Look(parent);
   const bool alone = dir && leases_.Holds(dir->lease, true) && dir->layout_known;
   const bool numbers = made_ahead_.NumbersLeft();
@@ -34,7 +34,7 @@ void AheadMaker::TakeAhead(InodeId parent, const OpenReply& reply, uint64_t aske
   inodes_.LetGo(dir);
 }
 
-VfsInodePtr AheadMaker::MakeFile(const Caller& who, InodeId parent, const std::string& name, uint32_t mode) {
+VfsInodePtr AheadMaker::MakeFile(const Caller& caller, InodeId parent, const std::string& name, uint32_t mode) {
   if (name.empty() || (mode & kSetIds) != 0 || !made_ahead_.MayMakeIn(parent)) return nullptr;
   const VfsInode* const found = inodes_.Look(parent);
   if (!found) return nullptr;
@@ -42,7 +42,9 @@ VfsInodePtr AheadMaker::MakeFile(const Caller& who, InodeId parent, const std::s
   // It may be on its way to be given up.
   if (!dir.buffers_writes() || !leases_.Holds(dir.lease, true) || dir.turns.changing() || dir.turns.waited_for()) return nullptr;
   if (!dir.attr_known || dir.attr_stale || !dir.layout_known) return nullptr;
-  if (!MadeAhead::SurelyMayCreate(who, dir.attr)) return nullptr;
+  const std::optional<Caller> believed = believed_(caller);
+  if (!believed || !MadeAhead::SurelyMayCreate(*believed, dir.attr)) return nullptr;
+  const Caller& who = *believed;
   if (!nodes_.IsWhole(parent) || nodes_.FindEntry(parent, name) != InodeId()) return nullptr;
   if (nodes_.IsChanging(parent, name) || !made_ahead_.HasRoom()) return nullptr;
 
@@ -89,7 +91,8 @@ std::optional<EntryOut> AheadMaker::SetAhead(const Caller& who, InodeId ino, con
   VfsInode* const untold = Untold(ino);
   if (untold == nullptr || set.size) return std::nullopt;
   VfsInode& n = *untold;
-  if (!made_ahead_.MayChange(n.made, who, n.attr, set.mode, set.uid, set.gid)) return std::nullopt;
+  const std::optional<Caller> believed = believed_(who);
+  if (!believed || !made_ahead_.MayChange(n.made, *believed, n.attr, set.mode, set.uid, set.gid)) return std::nullopt;
 
   const int64_t now_ns = Executor::Current().WallNs();
   MadeFile::Set& all = made_ahead_.Change(n.made);

@@ -4,7 +4,7 @@
 //
 // Owns no state.
 //
-// Invariants: a file is made here only if the server would surely allow it and nobody else can notice. Between that decision and
+// Invariants: a file is made here only if the server would surely allow it, its maker counts there as whom he says, and nobody else can notice. Between that decision and
 // the file in MadeAhead there is no await.
 //
 // Called by: FileCalls and AttrCalls, before they ask the server; Xattrs (Untold). Calls: Inodes, NodeCache, AttrView, Leases,
@@ -31,21 +31,23 @@ namespace stria {
 
 class AheadMaker {
  public:
+  // The caller as the server sees him; nothing: it takes him for somebody else than he says, or may.
+  using AsBelieved = std::function<std::optional<Caller>(const Caller&)>;
   // All of them outlive it. `generation`: of the session.
   AheadMaker(Inodes& inodes, NodeCache& nodes, AttrView& attrs, Leases& leases, MadeAhead& made_ahead, ComeBack& come_back,
-             std::function<uint64_t()> generation)
+             std::function<uint64_t()> generation, AsBelieved believed)
       : inodes_(inodes), nodes_(nodes), attrs_(attrs), leases_(leases), made_ahead_(made_ahead), come_back_(come_back),
-        generation_(std::move(generation)) {}
+        generation_(std::move(generation)), believed_(std::move(believed)) {}
   AheadMaker(const AheadMaker&) = delete;
   AheadMaker& operator=(const AheadMaker&) = delete;
 
   // A Create asks for the directory and for numbers, if the next files there are to be made ahead.
-  void AskAhead(InodeId parent, MakeNodeRequest* r);
+  void AskAhead(const Caller& who, InodeId parent, MakeNodeRequest* r);
   // `asked`: Leases::events_seen when that was sent.
   void TakeAhead(InodeId parent, const OpenReply& reply, uint64_t asked);
 
   // The new file, with its lease. Null: the server must be asked.
-  VfsInodePtr MakeFile(const Caller& who, InodeId parent, const std::string& name, uint32_t mode);
+  VfsInodePtr MakeFile(const Caller& caller, InodeId parent, const std::string& name, uint32_t mode);
   // An inode that was made here, and of which the server surely knows nothing yet; null if it is no such one.
   VfsInode* Untold(InodeId ino);
   // Nothing: it is the server's business.
@@ -59,6 +61,7 @@ class AheadMaker {
   MadeAhead& made_ahead_;
   ComeBack& come_back_;
   const std::function<uint64_t()> generation_;
+  const AsBelieved believed_;
 };
 
 }  // namespace stria

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "client/session/believed.h"
 #include "client/vfs/floor_testing.h"
 
 namespace stria {
@@ -20,7 +21,8 @@ class AheadMakerTest : public ::testing::Test, public LowerFloorForTest {
   AheadMakerTest()
       : attrs(table, nodes, made_ahead, view, [this] { return lease_left_ns; }),
         come_back({table, nodes, last_known, leases, made_ahead, write_back, locks, take_ups, view}, ForComeBack(), scope),
-        room(table, nodes, attrs, leases, made_ahead, come_back, [this] { return generation; }) {}
+        room(table, nodes, attrs, leases, made_ahead, come_back, [this] { return generation; },
+             [this](const Caller& who) { return AsBelieved(believed, who); }) {}
   ~AheadMakerTest() override { scope.CancelAll(); }
 
   ComeBackNeeds ForComeBack() {
@@ -58,6 +60,7 @@ class AheadMakerTest : public ::testing::Test, public LowerFloorForTest {
     return room.MakeFile(who, kDir, name, mode);
   }
 
+  BelievedCallers believed = {true, {{1, UINT32_MAX}}, {{0, UINT32_MAX}}};
   AttrView attrs;
   ComeBack come_back;
   AheadMaker room;
@@ -159,6 +162,44 @@ TEST_F(AheadMakerTest, WhatItsMakerChangesIsToldWithTheFile) {
   EXPECT_FALSE(room.SetAhead(kRoot, file->ino, set));
 }
 
+// Root is squashed here: as whom it counts the server knows. Others are believed, without root's groups.
+TEST_F(AheadMakerTest, OnlyForWhoCountsAsHimself) {
+  believed = {false, {{1000, 1999}}, {{1000, 1999}}};
+  made_ahead.NoteMade(kDir);
+  nodes.MadeEmpty(kDir);
+  Caller user, other, of_root;
+  user.uid = user.gid = 1000;
+  user.groups = {0, 1500};
+  other.uid = 2000;
+  other.gid = 1000;
+  of_root.uid = 1000;
+  for (const Caller& who : {kRoot, other, of_root}) {
+    MakeNodeRequest asked;
+    room.AskAhead(who, kDir, &asked);
+    EXPECT_FALSE(asked.ahead) << who.uid;
+  }
+  MakeNodeRequest asked;
+  room.AskAhead(user, kDir, &asked);
+  EXPECT_TRUE(asked.ahead);
+  GiveDirectory();
+  dir().attr.mode = 0770;
+  dir().attr.gid = 0;
+  EXPECT_EQ(Make("new", user), nullptr) << "root's group is not believed";
+  dir().attr.mode = 0777;
+  for (const Caller& who : {kRoot, other, of_root}) EXPECT_EQ(Make("new", who), nullptr) << who.uid;
+  const VfsInodePtr file = Make("new", user);
+  ASSERT_NE(file, nullptr);
+  EXPECT_EQ(file->attr.uid, 1000u);
+  EXPECT_EQ(file->made.maker().groups, std::vector<uint32_t>{1500});
+  SetAttrIn set;
+  set.gid = 1500;
+  EXPECT_TRUE(room.SetAhead(user, file->ino, set));
+  set.gid = 0;
+  EXPECT_FALSE(room.SetAhead(user, file->ino, set)) << "he is not of it there";
+  set.gid = 1000;
+  EXPECT_FALSE(room.SetAhead(kRoot, file->ino, set));
+}
+
 // It may have been made as it was when the server was told first.
 TEST_F(AheadMakerTest, OnceTheServerIsToldItIsAsked) {
   GiveDirectory();
@@ -174,17 +215,17 @@ TEST_F(AheadMakerTest, OnceTheServerIsToldItIsAsked) {
 
 TEST_F(AheadMakerTest, TheSecondFileInARowAsksForTheDirectoryAndForNumbers) {
   MakeNodeRequest first;
-  room.AskAhead(kDir, &first);
+  room.AskAhead(kRoot, kDir, &first);
   EXPECT_FALSE(first.ahead);
   made_ahead.NoteMade(kDir);
   nodes.MadeEmpty(kDir);
   MakeNodeRequest second;
-  room.AskAhead(kDir, &second);
+  room.AskAhead(kRoot, kDir, &second);
   EXPECT_TRUE(second.ahead);
   EXPECT_EQ(second.numbers, MadeAhead::kNumbersAtOnce);
   GiveDirectory();
   MakeNodeRequest third;
-  room.AskAhead(kDir, &third);
+  room.AskAhead(kRoot, kDir, &third);
   EXPECT_FALSE(third.ahead);  // both are there
 }
 

@@ -59,7 +59,7 @@ Task<Result<OpenedFile>> FileCalls::Create(Caller who, InodeId parent, std::stri
   r.exclusive = exclusive;
   r.truncate = truncate;
   r.for_read = flags.read;
-  ahead_.AskAhead(parent, &r);
+  ahead_.AskAhead(who, parent, &r);
   const uint64_t call = session_.NumberCall();
   r.header.trace_id = call;
   leases_.CreateBegins(call);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/session/believed.h"
+
 namespace stria {
 
 VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io, StripePool& pool, StripeReader& reader,
@@ -20,6 +22,7 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
       last_known(options.show_last_known, ForLastKnown(), nodes.attrs(), nodes.entries()),
       atimes(options.relatime, ForAtimes(), scope),
       residence(ForResidence(), session, io.peers, reader),
+      teller(ForTeller(), session, io.peers),
       write_back(OptionsOfWriteBack(options), ForWriteBack(), counters, scope),
       blocks(options.block_cache_bytes, reader, [this] { return session_.BeginRead(); }, counters, scope),
       read_path(options.readahead_bytes, mappings, blocks, io.peers, scope),
@@ -31,7 +34,8 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
                 scope),
       commits({inodes, attrs, nodes, write_back, made_ahead, session, pool, counters}, io, ForCommits()),
       keeper({inodes, leases, turns, attrs, nodes, write_back, made_ahead, commits, come_back, session}, scope),
-      ahead(inodes, nodes, attrs, leases, made_ahead, come_back, [this] { return session_.generation(); }),
+      ahead(inodes, nodes, attrs, leases, made_ahead, come_back, [this] { return session_.generation(); },
+            [this](const Caller& who) { return AsBelieved(session_.believed(), who); }),
       attr_calls({inodes, attrs, nodes, last_known, leases, turns, kernel_view, write_back, made_ahead, ahead, commits, session,
                   calls}),
       names({inodes, attrs, nodes, last_known, made_ahead, commits, keeper, attr_calls, session, calls}, scope),
@@ -43,7 +47,7 @@ VfsRooms::VfsRooms(const VfsOptions& options, MetaSession& session, StripeIo io,
              session, counters, calls}),
       ranges({attrs, nodes, leases, turns, mappings, write_back, commits, keeper, come_back, file_calls, reads, pool, session, calls},
              io),
-      xattrs({inodes, attrs, nodes, made_ahead, ahead, residence, ranges, session, calls}),
+      xattrs({inodes, attrs, nodes, made_ahead, ahead, residence, teller, ranges, session, calls}),
       recalls(inodes, leases, nodes, kernel_view, ForRecalls()),
       session_events({inodes, nodes, leases, attrs, made_ahead, file_locks, kernel_view, kernel, recalls, come_back}),
       kernel_side(attrs, nodes, kernel_view, kernel, session, scope),
@@ -105,8 +109,8 @@ AtimesNeeds VfsRooms::ForAtimes() {
   return needs;
 }
 
-ResidenceNeeds VfsRooms::ForResidence() {
-  ResidenceNeeds needs;
+FileTellerNeeds VfsRooms::ForTeller() {
+  FileTellerNeeds needs;
   needs.commit = [this](InodeId ino) -> Task<Result<void>> {
     const VfsInodePtr inode = inodes.Find(ino);
     if (!inode || inode->writes.clean()) co_return Ok();
@@ -116,6 +120,14 @@ ResidenceNeeds VfsRooms::ForResidence() {
     CO_ASSIGN_OR_RETURN(const EntryOut now, co_await attr_calls.GetAttr(std::move(who), ino));
     co_return now.attr;
   };
+  return needs;
+}
+
+ResidenceNeeds VfsRooms::ForResidence() {
+  ResidenceNeeds needs;
+  FileTellerNeeds as_the_teller = ForTeller();
+  needs.commit = std::move(as_the_teller.commit);
+  needs.stat = std::move(as_the_teller.stat);
   needs.changed = [this](InodeId ino) { attrs.ChangedUntold(ino); };
   needs.layout_is = [this](InodeId ino, const Layout& layout) {
     if (VfsInode* const n = inodes.Look(ino)) n->layout = layout;

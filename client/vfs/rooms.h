@@ -17,6 +17,7 @@
 #include "client/vfs/come_back.h"
 #include "client/vfs/commits.h"
 #include "client/vfs/file_locks.h"
+#include "client/vfs/file_teller.h"
 #include "client/vfs/file_calls.h"
 #include "client/vfs/inodes.h"
 #include "client/vfs/io_counters.h"
@@ -65,6 +66,7 @@ class VfsRooms {
   FileLocksNeeds ForLocks();
   LastKnownNeeds ForLastKnown();
   AtimesNeeds ForAtimes();
+  FileTellerNeeds ForTeller();
   ResidenceNeeds ForResidence();
   MappingsNeeds ForMappings();
   WriteBackOptions OptionsOfWriteBack(const VfsOptions& options) const;
@@ -92,6 +94,7 @@ class VfsRooms {
   LastKnown last_known;
   Atimes atimes;
   Residence residence;
+  FileTeller teller;
   WriteBack write_back;
   StripeBlocks blocks;
   ReadPath read_path;

@@ -4,6 +4,7 @@
 //   of files and directories   .layout (can be set) .io .node (that the mount is on)
 //   of directories  .rbytes .rfiles
 //   to be set only, of files   .gather (gather.h)
+//   for programs    .told.* (locality/told.h)
 //
 // None of them is listed. Values have at most kMaxXattrValueBytes.
 #pragma once

@@ -3,15 +3,17 @@
 #include <utility>
 
 #include "client/vfs/virtual_xattr.h"
+#include "locality/told.h"
 
 namespace stria {
 
 Xattrs::Xattrs(XattrsRooms rooms)
     : inodes_(rooms.inodes), attrs_(rooms.attrs), nodes_(rooms.nodes), made_ahead_(rooms.made_ahead), ahead_(rooms.ahead),
-      residence_(rooms.residence), ranges_(rooms.ranges), session_(rooms.session), calls_(rooms.calls) {}
+      residence_(rooms.residence), teller_(rooms.teller), ranges_(rooms.ranges), session_(rooms.session), calls_(rooms.calls) {}
 
 Task<Result<std::string>> Xattrs::GetXattr(Caller who, InodeId ino, std::string name) {
   const CallList::Call under_way(&calls_, "getxattr of", ino);
+  if (name.starts_with(kToldXattrs)) co_return co_await teller_.Get(std::move(who), ino, std::move(name));
   if (IsVirtualXattr(name)) co_return co_await residence_.Get(std::move(who), ino, std::move(name));
   // The kernel asks for the capabilities of whatever is given to somebody; what has just been made has no attributes at all.
   if (ahead_.Untold(ino) != nullptr) co_return Error(FsError::kNoData);

@@ -1,5 +1,5 @@
-// Room: extended attributes. The server keeps them, but for user.stria.* (virtual_xattr.h), which are made up here (Residence)
-// or are orders (gather).
+// Room: extended attributes. The server keeps them, but for user.stria.* (virtual_xattr.h), which are made up here (Residence,
+// FileTeller) or are orders (gather).
 //
 // Owns no state, and has no invariants of its own.
 //
@@ -14,6 +14,7 @@
 #include "client/vfs/ahead_maker.h"
 #include "client/vfs/attr_view.h"
 #include "client/vfs/calls.h"
+#include "client/vfs/file_teller.h"
 #include "client/vfs/inodes.h"
 #include "client/vfs/made_ahead.h"
 #include "client/vfs/node_cache.h"
@@ -31,6 +32,7 @@ struct XattrsRooms {
   MadeAhead& made_ahead;
   AheadMaker& ahead;
   Residence& residence;
+  FileTeller& teller;
   Ranges& ranges;
   MetaSession& session;
   CallList& calls;
@@ -54,6 +56,7 @@ class Xattrs {
   MadeAhead& made_ahead_;
   AheadMaker& ahead_;
   Residence& residence_;
+  FileTeller& teller_;
   Ranges& ranges_;
   MetaSession& session_;
   CallList& calls_;

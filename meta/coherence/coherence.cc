@@ -77,10 +77,18 @@ OpCtx Coherence::NamesCtx(const OpHeader& h) {
   return ctx;
 }
 
-bool Coherence::BelievesAll(const OpHeader& h) const {
-  if (!h.peer) return !sessions_.callers().root_squash;
-  const SessionRecord* session = sessions_.table().Find(h.session);
-  return session != nullptr && session->grant.by && exported_.BelievesAll(h, session->grant);
+bool Coherence::IsBelieved(const OpHeader& h) {
+  const OpCtx ctx = Ctx(h, nullptr);
+  return ctx.uid == h.uid && ctx.gid == h.gid;
+}
+
+BelievedCallers Coherence::Believes(const OpHeader& h, const SessionGrant& grant) const {
+  if (h.peer) return grant.by ? exported_.Believes(h, grant) : BelievedCallers();
+  BelievedCallers out;
+  out.root = !sessions_.callers().root_squash;
+  out.uids = {{1, UINT32_MAX}};
+  out.gids = {{0, UINT32_MAX}};
+  return out;
 }
 
 std::optional<ConfinedSessions::Bound> Coherence::BoundOf(SessionId s) const {
@@ -96,7 +104,7 @@ std::string Coherence::ProofOfOpen(const OpHeader& h, InodeId ino) const {
   return ProofOf(h, ino, 1, rights);
 }
 
-OpenSessionReply Coherence::SessionReply(SessionId s, bool reclaimed) const {
+OpenSessionReply Coherence::SessionReply(const OpHeader& h, SessionId s, bool reclaimed) const {
   const SessionRecord& record = *sessions_.table().Find(s);
   OpenSessionReply reply;
   reply.session = s;
@@ -104,6 +112,7 @@ OpenSessionReply Coherence::SessionReply(SessionId s, bool reclaimed) const {
   reply.root = record.grant.root;
   reply.read_only = record.grant.read_only();
   reply.confined = record.grant.confined();
+  reply.believed = Believes(h, record.grant);
   reply.reclaimed = reclaimed;
   reply.term = core_->term();
   reply.lease_ns = sessions_.table().lease_ns();
@@ -132,7 +141,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenSession(OpenSessionRequest r) {
       }
       notices_.TellOrphaned(lost);
       core_->Pulse();
-      if (sessions_.table().Exists(s)) co_return SessionReply(s, true);
+      if (sessions_.table().Exists(s)) co_return SessionReply(r.header, s, true);
     }
     // What it holds is nobody's, and its bytes are as safe as their file's version says.
     if (sessions_.table().Exists(s)) Lapse(s, refused);
@@ -187,7 +196,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
     const bool live = sessions_.table().Exists(*former) && !sessions_.table().IsUnclaimed(*former);
     if (nonce != 0 && live && sessions_.table().OpenNonce(*former) == nonce) {
       CO_RETURN_IF_ERROR(co_await core_->Sync());
-      if (sessions_.table().Exists(*former)) co_return SessionReply(*former, false);
+      if (sessions_.table().Exists(*former)) co_return SessionReply(r.header, *former, false);
     } else {
       Fence(*former, "its client has opened a new session", false);
     }
@@ -231,7 +240,7 @@ Task<Result<OpenSessionReply>> Coherence::OpenFresh(OpenSessionRequest r) {
     if (!opened) continue;
     LogInfo("session {} opened: {}{}", *opened, r.client, r.header.peer ? ", " + r.header.peer->ToString() : "");
     if (!sessions_.table().Exists(*opened)) co_return Error(FsError::kFenced, "the session was replaced at once");
-    co_return SessionReply(*opened, false);
+    co_return SessionReply(r.header, *opened, false);
   }
   co_return Error(FsError::kRetryLater, "no session number was free");
 }

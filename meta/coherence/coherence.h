@@ -88,8 +88,8 @@ class Coherence : public ConfinedSessions {
   // ---- For operations ----
   OpCtx Ctx(const OpHeader& h, Touched* touched);
   OpCtx NamesCtx(const OpHeader& h);  // to ask for paths: an admin is told of all
-  // The client knows as whom each of its callers counts: as himself.
-  bool BelievesAll(const OpHeader& h) const;
+  // Counts as whom the client names, so that the client knows what the server would say of him.
+  bool IsBelieved(const OpHeader& h);
   // Who may not do it makes nobody give up a lease: the error of `op(txn, ctx)` if it is one that stays. Asks only if there
   // is somebody.
   template <class F>
@@ -135,7 +135,8 @@ class Coherence : public ConfinedSessions {
   void JudgeAll();
   std::string_view ReclaimHeld(const OpenSessionRequest& r);  // "", or why not
   std::string_view ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held);  // the same
-  OpenSessionReply SessionReply(SessionId s, bool reclaimed) const;
+  OpenSessionReply SessionReply(const OpHeader& h, SessionId s, bool reclaimed) const;
+  BelievedCallers Believes(const OpHeader& h, const SessionGrant& grant) const;
   // Ends a session at once, durable with the next sync; what it left is collected later. `why` is for
   // the log; "" if it asked for it. `cut_off`: the tokens that it was given are not good any more, unless another session
   // of its owner may have them, too: the mounts of one machine have one key, and so one holder.

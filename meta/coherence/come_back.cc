@@ -69,7 +69,7 @@ Task<Result<OpenSessionReply>> Coherence::ComeBack(OpenSessionRequest r) {
   // Durable before the client does anything in its new epoch.
   CO_RETURN_IF_ERROR(co_await core_->Sync());
   if (Error e = sessions_.table().Check(s, epoch); !e.ok()) co_return e;
-  OpenSessionReply reply = SessionReply(s, true);
+  OpenSessionReply reply = SessionReply(r.header, s, true);
   reply.lapsed = true;
   reply.not_taken = not_taken_[s];
   reply.survived = core_->started_seq();

@@ -1,11 +1,24 @@
 #include "meta/coherence/exported.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "common/printable.h"
 #include "meta/ops/ops.h"
 
 namespace stria {
+namespace {
+
+std::vector<CallerRange> RangesOf(const IdRanges& ids, bool with_zero) {
+  std::vector<CallerRange> out;
+  for (const auto& [first, last] : ids.empty() ? IdRanges{{0, UINT32_MAX}} : ids) {
+    if (with_zero || first > 0) out.push_back({first, last});
+    else if (last > 0) out.push_back({1, last});
+  }
+  return out;
+}
+
+}  // namespace
 
 Result<InodeId> Exported::Resolve(const std::string& path) const {
   Txn txn(core_->store());
@@ -66,10 +79,14 @@ CallerIds Exported::Squashed(const OpHeader& h, const SessionGrant* grant) const
   return SquashCaller(*grant->by, {h.uid, h.gid, h.groups}, trusted_root_(*h.peer));
 }
 
-bool Exported::BelievesAll(const OpHeader& h, const SessionGrant& grant) const {
+BelievedCallers Exported::Believes(const OpHeader& h, const SessionGrant& grant) const {
   const Export& e = *grant.by;
-  const bool root = e.squash == Export::Squash::kNone || (e.squash == Export::Squash::kRoot && trusted_root_(*h.peer));
-  return root && e.uids.empty() && e.gids.empty();
+  BelievedCallers out;
+  if (e.squash == Export::Squash::kAll) return out;
+  out.root = e.squash == Export::Squash::kNone || trusted_root_(*h.peer);
+  out.uids = RangesOf(e.uids, false);
+  out.gids = RangesOf(e.gids, out.root);
+  return out;
 }
 
 }  // namespace stria

@@ -33,8 +33,8 @@ class Exported {
   Result<SessionGrant> Keep(const SessionOwner& owner, const SessionGrant& had, const std::string& address) const;
   // As whom a caller counts that has proved who it is. `grant`: of its session; null: it calls without one.
   CallerIds Squashed(const OpHeader& h, const SessionGrant* grant) const;
-  // All whom the client may name count as themselves.
-  bool BelievesAll(const OpHeader& h, const SessionGrant& grant) const;
+  // Whom of the callers that have a session of this grant Squashed leaves as they are. REQUIRES: h.peer, grant.by
+  BelievedCallers Believes(const OpHeader& h, const SessionGrant& grant) const;
   SipKey KeyOf(const SessionGrant& grant) const { return room_ == nullptr ? SipKey() : room_->KeyOf(grant.by->path); }
 
  private:

@@ -1,5 +1,9 @@
 // Whose sessions are, and what exports give them. On a core, without a metadata server.
 #include "meta/coherence/coherence.h"
+
+#include <algorithm>
+#include <vector>
+
 #include "meta/core/core_testing.h"
 #include "meta/exports/export_room.h"
 
@@ -199,7 +203,12 @@ TEST_F(ExportedTest, CallersCountAsTheExportSays) {
   EXPECT_EQ(as(0).uid, kNobody);
   EXPECT_EQ(as(1000, 1000, {0, 20}).uid, 1000u);
   EXPECT_EQ(as(1000, 1000, {0, 20}).groups, std::vector<uint32_t>{20}) << "root's group is not believed";
-  EXPECT_FALSE(coherence->BelievesAll(h));
+  h.uid = 0, h.gid = 0;
+  EXPECT_FALSE(coherence->IsBelieved(h));
+  h.uid = 1000;
+  EXPECT_FALSE(coherence->IsBelieved(h)) << "its group is root's";
+  h.gid = 1000;
+  EXPECT_TRUE(coherence->IsBelieved(h));
   ASSERT_EQ(Set("path=/ clients=pc7 squash=none uids=1000-1999 gids=1000-1999"), FsError::kOk);
   EXPECT_EQ(as(5).uid, 5u) << "of several the first: that of every client";
   ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/")->clients)).ok());
@@ -220,8 +229,40 @@ TEST_F(ExportedTest, ATrustedRootIsRoot) {
   Begin();
   OpHeader h = Open("trusted", 1);
   EXPECT_EQ(coherence->Ctx(h, nullptr).uid, 0u);
-  EXPECT_TRUE(coherence->BelievesAll(h));
-  EXPECT_TRUE(coherence->BelievesAll(Open("", 2))) << "insecure, without root_squash";
+  EXPECT_TRUE(coherence->IsBelieved(h));
+  EXPECT_TRUE(coherence->IsBelieved(Open("", 2))) << "insecure, without root_squash";
+}
+
+// What the client is told agrees with as whom its callers count.
+TEST_F(ExportedTest, ASessionIsToldWhoIsBelieved) {
+  Begin();
+  uint64_t client = 0;
+  const auto told = [&](const std::string& name) { return Opened(Ask(name, ++client)).value().believed; };
+  const CallerRange all = {0, UINT32_MAX}, but_root = {1, UINT32_MAX};
+  EXPECT_EQ(told("pc7"), (BelievedCallers{false, {but_root}, {but_root}}));
+  EXPECT_EQ(told("trusted"), (BelievedCallers{true, {but_root}, {all}}));
+  EXPECT_EQ(told(""), (BelievedCallers{true, {but_root}, {all}})) << "insecure, without root_squash";
+  const auto only = [&](const std::string& line) {
+    ASSERT_TRUE(RunSim(ex, exports->Remove("/", {})).ok());
+    ASSERT_EQ(Set(line), FsError::kOk);
+  };
+  only("path=/ squash=none");
+  EXPECT_EQ(told("pc7"), (BelievedCallers{true, {but_root}, {all}}));
+  only("path=/ squash=all");
+  EXPECT_EQ(told("trusted"), BelievedCallers());
+  only("path=/ uids=0-99,1000-1999 gids=0,50-60");
+  const BelievedCallers some = told("pc7");
+  EXPECT_EQ(some, (BelievedCallers{false, {{1, 99}, {1000, 1999}}, {{50, 60}}}));
+  const auto in = [](const std::vector<CallerRange>& ranges, uint32_t id) {
+    return std::any_of(ranges.begin(), ranges.end(), [id](const CallerRange& r) { return r.first <= id && id <= r.last; });
+  };
+  OpHeader h = Open("pc7", ++client);
+  for (const uint32_t uid : {0u, 1u, 99u, 100u, 999u, 1000u, 1999u, 2000u, UINT32_MAX}) {
+    for (const uint32_t gid : {0u, 49u, 50u, 60u, 61u}) {
+      h.uid = uid, h.gid = gid;
+      EXPECT_EQ(coherence->IsBelieved(h), in(some.uids, uid) && in(some.gids, gid)) << uid << ":" << gid;
+    }
+  }
 }
 
 TEST_F(ExportedTest, AdminsAreThoseWhoProveIt) {

@@ -44,8 +44,8 @@ InodeId Files::DirNamed(const OpHeader& h, InodeId parent, const std::string& na
 Task<void> Files::GrantAhead(const OpHeader& h, const MakeNodeRequest& r, OpenReply* reply) {
   const SessionId s = h.session;
   const InodeId dir = r.parent;
-  // Whom a caller is squashed to the client does not know.
-  if (!reply->created || !coherence_->BelievesAll(h) || !sessions_->table().Exists(s)) co_return;
+  // The client was told who is believed (OpenSessionReply::believed), and makes files for these only. Each is checked when it is told of.
+  if (!reply->created || !coherence_->IsBelieved(h) || !sessions_->table().Exists(s)) co_return;
   if (!RoomToGrow(core_->room())) co_return;  // what was made beforehand could not be kept
   if (grants_->OthersVisit(dir, s) || notices_->OthersKnowNames(dir, s)) co_return;
   if (notices_->HasUntoldNames(dir)) co_return;

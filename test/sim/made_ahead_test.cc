@@ -383,6 +383,56 @@ TEST_F(MadeAhead, AreMadeByWhoMay) {
   EXPECT_EQ(seen->attr.gid, 50u);
 }
 
+class SquashedRoot : public SmallFiles {
+ public:
+  SquashedRoot() : SmallFiles(Squashed()) {}
+  static SimClusterOptions Squashed() {
+    SimClusterOptions o = Options();
+    o.trusted_roots = false;
+    return o;
+  }
+};
+
+// As the exports of a new cluster have it: users are believed, and as quick as ever; root asks for each file.
+TEST_F(SquashedRoot, UsersMakeFilesAhead) {
+  constexpr uint32_t kNobodyHere = 65534;
+  Caller user;
+  user.uid = user.gid = 1000;
+  user.groups = {0, 20};
+  VfsHandle flags;
+  flags.write = true;
+  const auto make = [&](const Caller& who, InodeId dir, const std::string& name) {
+    (void)Do(vfs(0).Lookup(who, dir, name));
+    const auto made = Do(vfs(0).Create(who, dir, name, 0640, true, false, flags));
+    EXPECT_TRUE(made.ok()) << made.error();
+    if (!made.ok()) return Attr();
+    EXPECT_TRUE(Do(vfs(0).Write(who, made->handle, 0, Buffer::FromString("bytes"))).ok());
+    EXPECT_TRUE(Do(vfs(0).Flush(who, made->handle)).ok());
+    EXPECT_TRUE(Do(vfs(0).Release(who, made->handle)).ok());
+    return made->entry.attr;
+  };
+  const InodeId dir = Do(vfs(0).MakeNode(user, kRootInode, "d", FileType::kDirectory, 0777, 0, "")).value().attr.ino;
+  for (const char* name : {"a", "b"}) make(user, dir, name);
+  Calls();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(make(user, dir, "f" + std::to_string(i)).uid, 1000u);
+  EXPECT_EQ(Calls(), "Commit 20");
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 20u);
+  // Root is somebody else there, and the client does not say who.
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(make(kRoot, dir, "r" + std::to_string(i)).uid, kNobodyHere);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 20u);
+  for (const char* name : {"f0", "f19", "r0"}) {
+    const Attr seen = Do(vfs(1).Lookup(user, dir, name)).value().attr;
+    EXPECT_EQ(seen.uid, name[0] == 'f' ? 1000u : kNobodyHere) << name;
+    EXPECT_EQ(seen.gid, name[0] == 'f' ? 1000u : kNobodyHere) << name;
+    EXPECT_EQ(seen.size, 5u) << name;
+  }
+  // Another user, and the same directory.
+  Caller other;
+  other.uid = other.gid = 1001;
+  EXPECT_EQ(make(other, dir, "o").uid, 1001u);
+  EXPECT_EQ(vfs(0).report().counters().made_ahead, 21u);
+}
+
 // The server does not take it: its name went to somebody else, which it must not (the recall was left out).
 TEST_F(MadeAhead, WhatCannotBeMadeIsSaidToWhoHasItOpen) {
   VfsHandle flags;

@@ -61,7 +61,7 @@ Task<Result<void>> PrepareTree(std::unique_ptr<KvStore> kv, bool open_root, bool
 Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
 // Workloads are root's, too.
 SimClusterOptions WithTrustedRoots(SimClusterOptions options) {
-  options.meta.trusted_root = {"*"};
+  if (options.trusted_roots) options.meta.trusted_root = {"*"};
   return options;
 }
 
@@ -175,7 +175,7 @@ Result<void> SimCluster::Boot() {
     p.layout = *layout;
     p.now_ns = self->ex_.WallNs();
     *out = co_await FormatMetaStore(std::make_unique<MemKv>(self->meta_.media), p);
-    const bool open_root = self->options_.meta.root_squash, confined = !self->options_.confined.empty();
+    const bool open_root = self->options_.meta.root_squash || !self->options_.trusted_roots, confined = !self->options_.confined.empty();
     if (out->ok() && (open_root || confined)) {
       *out = co_await PrepareTree(std::make_unique<MemKv>(self->meta_.media), open_root, confined);
     }

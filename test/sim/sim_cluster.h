@@ -52,6 +52,7 @@ struct SimClusterOptions {
   int64_t scrub_pause_ns = 0;  // 0: no scrub
   bool backups = false;  // of the metadata, on the nodes
   std::set<size_t> confined;  // clients that mount kConfinedPath, and are shown nothing else
+  bool trusted_roots = true;  // false: root of clients is squashed, as the exports of a new cluster have it
   bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 

@@ -88,10 +88,7 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
     if (!addresses.empty() || place.empty()) continue;
     if (const StriaMount* m = MountOf(mounts, place)) addresses = m->addresses;
   }
-  std::string credentials = trust.empty() ? env_trust : trust;
-  for (const std::string& place : {near, cwd}) {
-    if (credentials.empty() && !place.empty()) credentials = DevTrustNear(place, addresses);
-  }
+  const std::string credentials = CredentialsNear(near, addresses);
   if (addresses.empty() && !admin_socket.empty() && access(admin_socket.c_str(), W_OK) == 0) addresses = {"unix:" + admin_socket};
   if (addresses.empty()) {
     return Error(FsError::kUnavailable,
@@ -105,6 +102,22 @@ Result<std::unique_ptr<ClusterClient>> Context::Connect(const std::string& near)
   ASSIGN_OR_RETURN(Reach reach, connector(credentials));
   options.note = std::move(reach.note);
   return std::make_unique<ClusterClient>(std::move(options), std::move(reach.connector));
+}
+
+std::string Context::CredentialsNear(const std::string& near, const std::vector<std::string>& addresses) const {
+  std::string credentials = trust.empty() ? env_trust : trust;
+  for (const std::string& place : {near, cwd}) {
+    if (credentials.empty() && !place.empty()) credentials = DevTrustNear(place, addresses);
+  }
+  return credentials;
+}
+
+bool Context::HasOnlyTheMount(const std::string& near) const {
+  const StriaMount* const mount = MountOf(mounts, near);
+  if (mount == nullptr || !meta.empty() || !trust.empty() || !env_trust.empty()) return false;
+  const Result<Reach> reach = connector(CredentialsNear(near, mount->addresses));
+  // Those of a cluster of `stria dev` may be another user's.
+  return reach.ok() ? !reach->note.empty() : reach.code() == FsError::kAccess || reach.code() == FsError::kPerm;
 }
 
 void AddCommon(CLI::App* verb, Context& ctx, const std::string& example) {

@@ -43,6 +43,9 @@ struct Context {
   std::string env_trust;     // $STRIA_TRUST
   std::string admin_socket;  // of a metadata server on this machine, if it is there: the cluster where nothing tells of another
   std::vector<StriaMount> mounts;
+  // Attributes of files in mounts.
+  std::function<Result<std::string>(const std::string& path, const std::string& name)> ask_mount = AskMount;
+  std::function<Result<void>(const std::string& path, const std::string& name, const std::string& value)> tell_mount = TellMount;
   // Shows the changes to be made and asks; null without a terminal (a script means what it says).
   std::function<bool(const std::string& what)> confirm;
 
@@ -59,6 +62,11 @@ struct Context {
   // in this order. kNoEnt with the remedy when there is none.
   // With the credentials of --trust, $STRIA_TRUST, the `stria dev` cluster that `near` or the command is in, or the usual place.
   Result<std::unique_ptr<ClusterClient>> Connect(const std::string& near = "") const;
+  // True if nobody has named a cluster or credentials on the command line, and this user has none for the mount of `near`: then files
+  // there are asked for through the mount.
+  bool HasOnlyTheMount(const std::string& near) const;
+
+  std::string CredentialsNear(const std::string& near, const std::vector<std::string>& addresses) const;
 
   // Prints the sentence (and the JSON object); gives the exit code.
   int Fail(const Error& e) const;

@@ -1,104 +1,24 @@
 // stria where FILE, stria layout get|set PATH, stria paths INO, stria fsck
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <climits>
-#include <cstdlib>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "common/printable.h"
 #include "locality/place.h"
 #include "stripe/layout_spec.h"
+#include "tools/cli/asked_file.h"
 #include "tools/cli/context.h"
-#include "tools/cli/files.h"
 #include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
 
-Result<NodeReply> LookUp(ClusterClient& client, InodeId parent, const std::string& name) {
-  return client.Call<NodeReply>("lookup", [parent, name](MetaService& meta, OpHeader header) {
-    NameRequest r;
-    r.header = std::move(header);
-    r.parent = parent;
-    r.name = name;
-    return meta.Lookup(std::move(r));
-  });
-}
-
-Result<Attr> GetAttr(ClusterClient& client, InodeId ino) {
-  auto reply = client.Call<NodeReply>("attributes", [ino](MetaService& meta, OpHeader header) {
-    InodeRequest r;
-    r.header = std::move(header);
-    r.ino = ino;
-    return meta.GetAttr(std::move(r));
-  });
-  if (!reply.ok()) return reply.error();
-  return reply->attr;
-}
-
-// A path from the root of the filesystem, component by component; symlinks are not followed.
-Result<Attr> Walk(ClusterClient& client, const std::string& path) {
-  ASSIGN_OR_RETURN(Attr attr, GetAttr(client, kRootInode));
-  for (size_t at = 0; at < path.size();) {
-    const size_t slash = std::min(path.find('/', at), path.size());
-    const std::string name = path.substr(at, slash - at);
-    at = slash + 1;
-    if (name.empty() || name == ".") continue;
-    const auto next = LookUp(client, attr.ino, name);
-    if (next.code() == FsError::kNoEnt) {
-      return Error(
-          FsError::kNoEnt,
-          path + " is neither in a mount of Stria here nor a path from the root of " + client.AddressList());
-    }
-    if (!next.ok()) return next.error();
-    attr = next->attr;
-  }
-  return attr;
-}
-
-}  // namespace
-
-Result<Resolved> Resolve(const Context& ctx, const std::string& path) {
-  Resolved out;
-  char real[PATH_MAX];
-  const bool exists = realpath(path.c_str(), real) != nullptr;
-  const StriaMount* mount = exists ? MountOf(ctx.mounts, real) : nullptr;
-  if (mount == nullptr && ctx.meta.empty() && ctx.env_meta.empty()) {
-    if (!exists) return Error(FsError::kNoEnt, "there is no " + path);
-    return Error(
-        FsError::kNoEnt,
-        path + " is not in a mount of Stria; name the cluster with --meta to use a path from its root");
-  }
-  ASSIGN_OR_RETURN(out.client, ctx.Connect(mount != nullptr ? real : ""));
-  if (mount == nullptr) {
-    ASSIGN_OR_RETURN(out.attr, Walk(*out.client, path));
-    return out;
-  }
-  struct stat st;
-  if (stat(real, &st) != 0) return ErrnoError(errno, "stat " + path);
-  ASSIGN_OR_RETURN(out.attr, GetAttr(*out.client, InodeId(st.st_ino)));
-  return out;
-}
-
-namespace {
-
-Result<LayoutReply> Layouts(ClusterClient& client, InodeId ino, std::optional<Layout> layout) {
-  return client.Call<LayoutReply>("layout", [ino, layout](MetaService& meta, OpHeader header) {
-    LayoutRequest r;
-    r.header = std::move(header);
-    r.ino = ino;
-    r.layout = layout;
-    return layout ? meta.SetLayout(std::move(r)) : meta.GetLayout(std::move(r));
-  });
-}
-
 // The map is asked for only if the layout names a node.
-Result<std::string> Spelled(ClusterClient& client, const Layout& layout) {
+Result<std::string> Spelled(AskedFile& file, const Layout& layout) {
   const std::string text = LayoutToString(layout);
   if (layout.place != Place::kNode) return text;
-  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
-  return NodeNameForNumber(text, status.map);
+  ASSIGN_OR_RETURN(const ClusterMap map, file.Map());
+  return NodeNameForNumber(text, map);
 }
 
 // ---- where ----------------------------------------------------------------------------------------
@@ -109,54 +29,23 @@ struct WhereArgs {
   bool by_host = false;
 };
 
-}  // namespace
-
-Result<std::vector<WhereRow>> AskWhere(ClusterClient& client, const ClusterMap& map, InodeId ino, uint64_t offset,
-                                       uint64_t length) {
-  std::vector<Extent> extents;
-  std::vector<StripeGrant> stripes;
-  const uint64_t end = offset + length;
-  for (uint64_t at = offset; at < end;) {
-    auto reply = client.Call<GetExtentsReply>("extents", [ino, at, end](MetaService& meta, OpHeader header) {
-      GetExtentsRequest r;
-      r.header = std::move(header);
-      r.ino = ino;
-      r.offset = at;
-      r.length = end - at;
-      return meta.GetExtents(std::move(r));
-    });
-    if (!reply.ok()) return reply.error();
-    if (reply->covered_to <= at)
-      return Error(FsError::kBadRequest, "stria-meta sent nothing of the range that was asked for");
-    for (Extent& e : reply->extents) {
-      if (extents.empty() || e.file_offset >= extents.back().end()) extents.push_back(std::move(e));
-    }
-    for (StripeGrant& g : reply->stripes) stripes.push_back(std::move(g));
-    at = reply->covered_to;
-  }
-  return WhereRows(extents, stripes, map, offset, length);
-}
-
-namespace {
-
 int RunWhere(const Context& ctx, const WhereArgs& args) {
-  auto found = Resolve(ctx, args.file);
-  if (!found.ok()) return ctx.Fail(found.error());
-  if (found->attr.type != FileType::kFile) {
+  const auto resolved = Resolve(ctx, args.file);
+  if (!resolved.ok()) return ctx.Fail(resolved.error());
+  AskedFile& file = **resolved;
+  if (file.attr().type != FileType::kFile) {
     return ctx.Fail(Error(FsError::kNoEnt, args.file + " is not a regular file"));
   }
-  const auto range = ParseRange(args.range.empty() ? "0+" : args.range, found->attr.size);
+  const auto range = ParseRange(args.range.empty() ? "0+" : args.range, file.attr().size);
   if (!range.ok()) return ctx.Fail(range.error());
-  const auto status = GetStatus(*found->client);
-  if (!status.ok()) return ctx.Fail(status.error());
-  const auto rows = AskWhere(*found->client, status->map, found->attr.ino, range->first, range->second);
+  const auto rows = file.Where(range->first, range->second);
   if (!rows.ok()) return ctx.Fail(rows.error());
   if (ctx.json) {
-    const auto layout = Layouts(*found->client, found->attr.ino, std::nullopt);
-    const auto spelled = layout.ok() ? Spelled(*found->client, layout->layout) : layout.error();
+    const auto layout = file.GetLayout();
+    const auto spelled = layout.ok() ? Spelled(file, layout->layout) : layout.error();
     Json j = {{"file", args.file},
-              {"inode", found->attr.ino.v},
-              {"size", found->attr.size},
+              {"inode", file.attr().ino.v},
+              {"size", file.attr().size},
               {"layout", spelled.ok() ? Json(*spelled) : Json()}};
     args.by_host ? j["hosts"] = HostsJson(ByHost(*rows)) : j["ranges"] = WhereJson(*rows);
     *ctx.out << Dump(j);
@@ -168,8 +57,8 @@ int RunWhere(const Context& ctx, const WhereArgs& args) {
 
 // ---- layout ---------------------------------------------------------------------------------------
 
-int PrintLayout(const Context& ctx, const std::string& path, ClusterClient& client, const LayoutReply& reply) {
-  const Result<std::string> spelled = Spelled(client, reply.layout);
+int PrintLayout(const Context& ctx, const std::string& path, AskedFile& file, const LayoutReply& reply) {
+  const Result<std::string> spelled = Spelled(file, reply.layout);
   if (!spelled.ok()) return ctx.Fail(spelled.error());
   const std::string& text = *spelled;
   if (ctx.json) {
@@ -181,28 +70,28 @@ int PrintLayout(const Context& ctx, const std::string& path, ClusterClient& clie
 }
 
 int RunGetLayout(const Context& ctx, const std::string& path) {
-  auto found = Resolve(ctx, path);
-  if (!found.ok()) return ctx.Fail(found.error());
-  const auto reply = Layouts(*found->client, found->attr.ino, std::nullopt);
+  const auto file = Resolve(ctx, path);
+  if (!file.ok()) return ctx.Fail(file.error());
+  const auto reply = (*file)->GetLayout();
   if (!reply.ok()) return ctx.Fail(reply.error());
-  return PrintLayout(ctx, path, *found->client, *reply);
+  return PrintLayout(ctx, path, **file, *reply);
 }
 
 // Without a spec, the layout that is there with another place.
-Result<LayoutReply> SetLayout(ClusterClient& client, InodeId ino, std::string spec, const std::string& place) {
+Result<LayoutReply> SetLayout(AskedFile& file, std::string spec, const std::string& place) {
   if (spec.empty()) {
-    ASSIGN_OR_RETURN(LayoutReply now, Layouts(client, ino, std::nullopt));
+    ASSIGN_OR_RETURN(LayoutReply now, file.GetLayout());
     now.layout.place = Place::kSpread;
     now.layout.place_node = NodeId();
     spec = LayoutToString(now.layout);
   }
   if (!place.empty()) spec += ",place=" + place;
   if (spec.find("place=node:") != spec.npos) {
-    ASSIGN_OR_RETURN(const StatusReply status, GetStatus(client));
-    ASSIGN_OR_RETURN(spec, NodeNumberForName(spec, status.map));
+    ASSIGN_OR_RETURN(const ClusterMap map, file.Map());
+    ASSIGN_OR_RETURN(spec, NodeNumberForName(spec, map));
   }
   ASSIGN_OR_RETURN(const Layout layout, ParseLayout(spec));
-  return Layouts(client, ino, layout);
+  return file.SetLayout(layout);
 }
 
 int RunSetLayout(const Context& ctx, const std::string& path, const std::string& spec, const std::string& place) {
@@ -212,11 +101,11 @@ int RunSetLayout(const Context& ctx, const std::string& path, const std::string&
   if (spec.find("place=node:") == spec.npos && !spec.empty()) {
     if (const auto parsed = ParseLayout(spec); !parsed.ok()) return ctx.Fail(parsed.error());
   }
-  auto found = Resolve(ctx, path);
-  if (!found.ok()) return ctx.Fail(found.error());
-  const auto reply = SetLayout(*found->client, found->attr.ino, spec, place);
+  const auto file = Resolve(ctx, path);
+  if (!file.ok()) return ctx.Fail(file.error());
+  const auto reply = SetLayout(**file, spec, place);
   if (!reply.ok()) return ctx.Fail(reply.error());
-  return PrintLayout(ctx, path, *found->client, *reply);
+  return PrintLayout(ctx, path, **file, *reply);
 }
 
 // ---- paths, fsck ----------------------------------------------------------------------------------

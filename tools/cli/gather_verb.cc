@@ -17,7 +17,8 @@
 #include "locality/gather_plan.h"
 #include "stripe/layout_spec.h"
 #include "tools/cli/clusters.h"
-#include "tools/cli/files.h"
+#include "tools/cli/context.h"
+#include "tools/cli/mounts.h"
 
 namespace stria::cli {
 namespace {

@@ -1,6 +1,5 @@
 // stria stats [PATH], stria run --near FILE -- COMMAND
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,21 +10,11 @@
 #include "common/sentence.h"
 #include "locality/read_tally.h"
 #include "locality/split.h"
-#include "tools/cli/files.h"
+#include "tools/cli/asked_file.h"
+#include "tools/cli/mounts.h"
 #include "tools/cli/where.h"
 
 namespace stria::cli {
-
-Result<std::string> AskMount(const std::string& path, const std::string& name) {
-  std::string value(kMaxXattrValueBytes, '\0');
-  const ssize_t n = getxattr(path.c_str(), name.c_str(), value.data(), value.size());
-  if (n < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) {
-    return Error(FsError::kNoEnt, path + " is not in a mount of Stria");
-  }
-  if (n < 0) return ErrnoError(errno, path);
-  value.resize(static_cast<size_t>(n));
-  return value;
-}
 
 namespace {
 
@@ -59,15 +48,16 @@ struct Nearest {
   uint64_t bytes = 0, size = 0;
 };
 Result<Nearest> FindNearest(const Context& ctx, const std::string& file) {
-  ASSIGN_OR_RETURN(const Resolved found, Resolve(ctx, file));
-  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(*found.client));
-  ASSIGN_OR_RETURN(const auto rows, AskWhere(*found.client, status.map, found.attr.ino, 0, found.attr.size));
+  ASSIGN_OR_RETURN(const auto asked, Resolve(ctx, file));
+  const uint64_t size = asked->attr().size;
+  ASSIGN_OR_RETURN(const ClusterMap map, asked->Map());
+  ASSIGN_OR_RETURN(const auto rows, asked->Where(0, size));
   std::vector<std::string> names;
-  for (const NodeInfo& n : status.map.nodes) names.push_back(n.name);
-  const std::vector<uint64_t> local = LocalBytes(rows, 0, found.attr.size, names);
-  Nearest nearest{{}, 0, found.attr.size};
+  for (const NodeInfo& n : map.nodes) names.push_back(n.name);
+  const std::vector<uint64_t> local = LocalBytes(rows, 0, size, names);
+  Nearest nearest{{}, 0, size};
   for (size_t i = 0; i < names.size(); ++i) {
-    const NodeInfo& n = status.map.nodes[i];
+    const NodeInfo& n = map.nodes[i];
     if (n.state == NodeState::kUp && local[i] > nearest.bytes) nearest.node = n, nearest.bytes = local[i];
   }
   if (nearest.bytes == 0) return Error(FsError::kUnavailable, "no node that is up holds bytes of " + file);

@@ -3,11 +3,14 @@
 #include <spawn.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <sstream>
+
+#include "api/types.h"
 
 extern char** environ;
 
@@ -79,6 +82,23 @@ const StriaMount* MountOf(const std::vector<StriaMount>& mounts, const std::stri
     if (IsInside(m.path, path) && (best == nullptr || m.path.size() >= best->path.size())) best = &m;
   }
   return best;
+}
+
+Result<std::string> AskMount(const std::string& path, const std::string& name) {
+  std::string value(kMaxXattrValueBytes, '\0');
+  const ssize_t n = getxattr(path.c_str(), name.c_str(), value.data(), value.size());
+  if (n < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) {
+    return Error(FsError::kNoEnt, path + " is not in a mount of Stria");
+  }
+  if (n < 0) return ErrnoError(errno, path);
+  value.resize(static_cast<size_t>(n));
+  return value;
+}
+
+Result<void> TellMount(const std::string& path, const std::string& name, const std::string& value) {
+  if (setxattr(path.c_str(), name.c_str(), value.data(), value.size(), 0) == 0) return {};
+  if (errno == EOPNOTSUPP) return Error(FsError::kNoEnt, path + " is not in a mount of Stria");
+  return ErrnoError(errno, path);
 }
 
 Result<void> Unmount(const std::string& path, bool lazy) {

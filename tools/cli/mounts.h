@@ -24,6 +24,11 @@ std::vector<StriaMount> ReadMounts();
 // The innermost mount that holds `path` (absolute, without symlinks); nullptr if none does.
 const StriaMount* MountOf(const std::vector<StriaMount>& mounts, const std::string& path);
 
+// A virtual attribute (user.stria.*) of a file in a mount, as that mount says. kNoEnt: it is in none, or in one that does not know it.
+Result<std::string> AskMount(const std::string& path, const std::string& name);
+// Sets one.
+Result<void> TellMount(const std::string& path, const std::string& name, const std::string& value);
+
 // "a:1,b:2" -> its parts, empty ones dropped.
 std::vector<std::string> SplitAddresses(std::string_view text);
 

@@ -7,9 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
+#include "tools/cli/asked_file.h"
 #include "tools/cli/clusters.h"
-#include "tools/cli/files.h"
 #include "tools/cli/render.h"
 #include "tools/cli/split_text.h"
 
@@ -125,15 +126,20 @@ Result<SplitPlan> Plan(const Context& ctx, const SplitArgs& args) {
   ASSIGN_OR_RETURN(plan.paths, FilesOf(args.paths));
   plan.entries = args.align == "root";
   if (plan.paths.empty()) return Error(FsError::kNoEnt, "there are no files in " + args.paths.front());
-  ASSIGN_OR_RETURN(const auto client, ctx.Connect(plan.paths.front()));
-  ASSIGN_OR_RETURN(const StatusReply status, GetStatus(*client));
-  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, HostsOf(status.map, args.nodes, &plan.away));
+  std::vector<std::string> hosts;
   std::vector<Located> files;
+  std::optional<ClusterMap> map;
   for (const std::string& path : plan.paths) {
-    ASSIGN_OR_RETURN(const Resolved found, Resolve(ctx, path));
+    ASSIGN_OR_RETURN(const auto file, Resolve(ctx, path));
+    if (map) {
+      file->Know(*map);
+    } else {
+      ASSIGN_OR_RETURN(map, file->Map());
+      ASSIGN_OR_RETURN(hosts, HostsOf(*map, args.nodes, &plan.away));
+    }
     Located f;
-    f.size = found.attr.size;
-    ASSIGN_OR_RETURN(f.rows, AskWhere(*client, status.map, found.attr.ino, 0, f.size));
+    f.size = file->attr().size;
+    ASSIGN_OR_RETURN(f.rows, file->Where(0, f.size));
     files.push_back(std::move(f));
   }
   ASSIGN_OR_RETURN(const auto pieces, PiecesOf(args, plan.paths, files, hosts));

@@ -90,7 +90,9 @@ std::string AlertText(int alert) {
     case SSL_AD_BAD_CERTIFICATE: return "it does not take our certificate (not yet good by its clock, or of another name than it expects)";
     case SSL_AD_HANDSHAKE_FAILURE: return "it does not take our certificate: it is of another cluster";
     case SSL_AD_NO_APPLICATION_PROTOCOL: return "it takes none of the modes that we offer (privacy, integrity, auth)";
-    case SSL_AD_PROTOCOL_VERSION: return "it does not speak TLS 1.3";
+    case SSL_AD_PROTOCOL_VERSION:
+      return "it does not speak TLS 1.3: its cluster is an insecure one, or it is no server of Stria. Who has credentials does not do without "
+             "them; if it is to be so, say --trust off";
     default: return std::string("it says '") + SSL_alert_desc_string_long(alert) + "'";
   }
 }
