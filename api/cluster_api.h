@@ -119,6 +119,9 @@ struct WidenResult {
   std::vector<uint64_t> digests;  // of the new columns, 0 where there is no shard; empty on error
   uint64_t bytes_read = 0;
   std::vector<uint16_t> bad_columns;  // of the old stripe: sources that failed
+  // Registers of the payload's pieces (stripe/relaid.h). In the old form they give the digests that were recorded, and in the new
+  // one those above, or the result is refused. Empty on an error.
+  std::vector<uint32_t> pieces;
 };
 struct CheckResult {
   ShardId shard;

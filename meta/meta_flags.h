@@ -12,6 +12,7 @@ namespace stria {
 struct RestoreFlags {
   std::vector<std::string> from;  // empty: serve
   bool dry_run = false;
+  bool unproven = false;
 };
 
 struct FormatFlags {

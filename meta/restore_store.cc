@@ -45,8 +45,19 @@ void SayList(const char* what, const std::vector<std::string>& lines) {
   if (lines.size() > kMaxShown) Say(std::string(what) + "and " + std::to_string(lines.size() - kMaxShown) + " more");
 }
 
+constexpr char kHowUnproven[] =
+    "put the copy of trust/ of the lost server back, which has the key; or, if there is none, look who can have changed the data "
+    "servers' disks, and say --unproven";
+
+// A restore that is not proven is one of whoever has had a data server's disks: names, owners, rights, exports, revocations.
+void SayUnproven(uint64_t objects, const std::string& first) {
+  Say("NOT PROVEN: " + std::to_string(objects) + " objects were taken of which nothing shows that this cluster's metadata server has made "
+      "them. Whoever could write to a data server's disks can have made up all of it: names and contents of directories, owners and rights, "
+      "exports, which machines are revoked. First: " + first);
+}
+
 // The result of a restore, if all objects are whole.
-Task<Result<void>> SayWhatThereIs(BackupFleet* fleet) {
+Task<Result<void>> SayWhatThereIs(BackupFleet* fleet, const ArchiveSeal* seal, bool unproven) {
   const std::vector<ArchiveName> names = fleet->names();
   std::optional<ArchiveName> checkpoint, newest;
   for (const ArchiveName& n : names) {
@@ -65,6 +76,10 @@ Task<Result<void>> SayWhatThereIs(BackupFleet* fleet) {
   CO_ASSIGN_OR_RETURN(const OpenedArchive object, OpenArchive(bytes));
   Say("would: restore cluster " + fleet->cluster().ToString() + " from a checkpoint and " + std::to_string(segments) +
       " segments, the newest of " + Moment(object.head.wall_ns));
+  const Result<void> proven = seal == nullptr ? Error(FsError::kAccess, "the key that would prove it is not here") : CheckSeal(object, *seal);
+  if (!proven.ok()) {
+    Say("NOT PROVEN: the newest object: " + proven.error().message + (unproven ? "" : std::string(". It would be passed over: ") + kHowUnproven));
+  }
   co_return Ok();
 }
 
@@ -78,16 +93,21 @@ Task<Result<void>> RestoreStore(RestoreStoreParams p) {
   BackupFleet fleet(p.connector, p.signer);
   CO_RETURN_IF_ERROR(co_await fleet.Ask(p.from));
   Say("asked: " + Join(fleet.nodes()));
-  if (p.dry_run) co_return co_await SayWhatThereIs(&fleet);
+  if (p.dry_run) co_return co_await SayWhatThereIs(&fleet, p.seal, p.unproven);
 
   CO_RETURN_IF_ERROR(PrepareDataDir(p.data));
   CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, p.open_store());
-  CO_ASSIGN_OR_RETURN(const RestoreResult restored, co_await RestoreArchive(fleet.names(), &fleet, kv.get()));
+  const Result<RestoreResult> done = co_await RestoreArchive(fleet.names(), &fleet, kv.get(), {p.seal, p.unproven});
+  if (done.code() == FsError::kNoEnt && !p.unproven) {
+    co_return Error(FsError::kNoEnt, done.error().message + ". If that is for want of a proof: " + kHowUnproven);
+  }
+  CO_ASSIGN_OR_RETURN(const RestoreResult restored, done);
   if (fleet.cluster() && restored.cluster != fleet.cluster()) {
     co_return Error(FsError::kWrongCluster, "the backup is of cluster " + restored.cluster.ToString() + ", the data servers of " +
                                                 fleet.cluster().ToString());
   }
   SayList("passed over: ", restored.passed_over);
+  if (restored.unproven > 0) SayUnproven(restored.unproven, restored.why_unproven);
   ReviveParams params;
   params.incarnation = std::max(fleet.incarnation(), restored.incarnation) + 1;
   params.store = p.new_store;

@@ -11,6 +11,7 @@
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "common/token.h"
+#include "meta/backup/archive_seal.h"
 
 namespace stria {
 
@@ -18,6 +19,8 @@ struct RestoreStoreParams {
   std::string data;                // the directory
   std::vector<std::string> from;   // data servers, HOST:PORT
   bool dry_run = false;
+  bool unproven = false;           // also take objects of which it is not proven that the metadata server made them; that is said
+  const ArchiveSeal* seal = nullptr;  // null: the key is not there; only with `unproven`
   BackupConnector* connector = nullptr;
   const TokenSigner* signer = nullptr;
   std::function<Result<std::unique_ptr<KvStore>>()> open_store;  // makes an empty one in the directory

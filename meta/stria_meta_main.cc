@@ -62,6 +62,13 @@ std::string HostName() {
   return host;
 }
 
+ClusterKey OneTimeKey() {
+  ClusterKey key;
+  key.id = 1;
+  OsRandomBytes(key.secret);
+  return key;
+}
+
 class Daemon final : public DaemonFrame {
  public:
   Daemon(MetaConfig config, std::vector<ClusterKey> keys, FormatFlags format, RestoreFlags restore)
@@ -301,14 +308,26 @@ class Daemon final : public DaemonFrame {
 
   Task<void> Restore() {
     Result<void> ready = OpenTrust(std::nullopt);
-    if (ready.ok()) ready = LoadKeys();
+    bool has_key = true;
+    if (ready.ok()) {
+      ready = LoadKeys();
+      // Data servers take a metadata server's certificate in place of a token.
+      if (ready.code() == FsError::kNoEnt && restore_.unproven && ends_) {
+        has_key = false;
+        keys_ = {OneTimeKey()};
+        ready = Ok();
+      }
+    }
     if (!ready.ok()) co_return Fail(ready.error());
+    const ArchiveSeal seal(keys_);
     MakeClient();
     const TokenSigner signer(keys_.at(0));
     RestoreStoreParams p;
     p.data = config_.data;
     p.from = restore_.from;
     p.dry_run = restore_.dry_run;
+    p.unproven = restore_.unproven;
+    p.seal = has_key ? &seal : nullptr;
     p.connector = Backups();
     p.signer = &signer;
     p.open_store = [this] { return OpenStore(); };
@@ -557,6 +576,8 @@ int Main(int argc, char** argv) {
                  "Make the store again from the backup on these data servers, HOST[:PORT][,HOST[:PORT]], then end")
       ->delimiter(',');
   app.add_flag("--dry-run", flags.restore.dry_run, "With --restore-from: only say what there is");
+  app.add_flag("--unproven", flags.restore.unproven,
+               "With --restore-from: also take what is not proven to be of the cluster's metadata server, and say so");
   app.add_option("--layout", flags.layout, "Layout of a new cluster, such as raid5:4+1");
   app.add_option("--log-file", flags.log_file, "Log there instead of to stderr");
   app.add_option("--log-level", flags.log_level, "debug, info, warning, error or off");

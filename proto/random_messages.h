@@ -122,7 +122,7 @@ MEMBERS(CheckWork, 3);
 MEMBERS(CheckResult, 3);
 MEMBERS(HeartbeatReply, 10);
 MEMBERS(RebuildResult, 7);
-MEMBERS(WidenResult, 5);
+MEMBERS(WidenResult, 6);
 MEMBERS(ReportWorkRequest, 7);
 MEMBERS(CheckShardsRequest, 3);
 MEMBERS(CheckShardsReply, 2);

@@ -33,7 +33,7 @@ WIRE_MESSAGE(HeartbeatReply) {
   F(token_keys); F(checks); F(fenced);
 }
 WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_read); F(bad_columns); F(table); }
-WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); }
+WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); F(pieces); }
 WIRE_MESSAGE(ReportWorkRequest) { F(header); F(node); F(epoch); F(deleted); F(rebuilt); F(widened); F(checked); }
 WIRE_MESSAGE(CheckShardsRequest) { F(header); F(target); F(shards); }
 WIRE_MESSAGE(CheckShardsReply) { F(unknown); F(incarnation); }

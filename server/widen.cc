@@ -9,6 +9,7 @@
 #include "server/column_source.h"
 #include "stripe/checksum.h"
 #include "stripe/layout.h"
+#include "stripe/relaid.h"
 
 namespace stria {
 namespace {
@@ -28,6 +29,10 @@ struct MadeColumn {
   Buffer bytes;
   std::vector<uint32_t> crcs;
 };
+struct MadeWindow {
+  std::vector<MadeColumn> columns;
+  std::vector<uint32_t> pieces;  // registers of the payload's pieces that it has
+};
 
 std::vector<uint32_t> CrcsOf(ShardId shard, uint64_t offset, std::span<const uint8_t> bytes) {
   std::vector<uint32_t> out;
@@ -43,9 +48,20 @@ uint64_t BytesInWindow(uint64_t column_bytes, uint64_t shard_offset, uint64_t wi
   return column_bytes <= shard_offset ? 0 : std::min(window, column_bytes - shard_offset);
 }
 
+// `ends`: of the pieces of the window, which begins and ends where one does, as rows and blocks of the new form do.
+std::vector<uint32_t> RegistersOf(const Window& w, std::span<const uint8_t> payload, std::span<const uint64_t> ends) {
+  std::vector<uint32_t> out;
+  uint64_t at = 0;
+  for (const uint64_t end : ends) {
+    out.push_back(BareRegister(payload.subspan(at, end - w.payload_offset - at)));
+    at = end - w.payload_offset;
+  }
+  return out;
+}
+
 // All columns of the new stripe for one window.
-std::vector<MadeColumn> MakeColumns(const StripeInfo& to, const ParityCodec* codec, const Window& w,
-                                    uint64_t window_bytes) {
+MadeWindow MakeColumns(const StripeInfo& to, const ParityCodec* codec, const Window& w, uint64_t window_bytes,
+                       std::span<const uint64_t> ends) {
   const StripeShape& shape = to.shape;
   MutableBuffer payload(w.length);
   for (const ShardRange& r : w.ranges) {
@@ -72,12 +88,13 @@ std::vector<MadeColumn> MakeColumns(const StripeInfo& to, const ParityCodec* cod
     const uint64_t length = BytesInWindow(GroupBytes(shape, g), w.shard_offset, window_bytes);
     if (length > 0) codec->EncodePadded(data, parity, length);
   }
-  std::vector<MadeColumn> out;
+  MadeWindow out;
+  out.pieces = RegistersOf(w, {payload.data(), payload.size()}, ends);
   for (uint16_t c = 0; c < shape.columns(); ++c) {
     MadeColumn made;
     made.crcs = CrcsOf(to.columns[c].shard, w.shard_offset, bytes[c].span());
     made.bytes = std::move(bytes[c]).Freeze();
-    out.push_back(std::move(made));
+    out.columns.push_back(std::move(made));
   }
   return out;
 }
@@ -90,7 +107,7 @@ class Widen {
     result_.task = work_.task;
     const Result<void> made = co_await Make();
     result_.result = ItemResult{made.code(), made.error().message};
-    if (!made.ok()) result_.digests.clear();
+    if (!made.ok()) result_.digests.clear(), result_.pieces.clear();
     std::sort(result_.bad_columns.begin(), result_.bad_columns.end());
     co_return std::move(result_);
   }
@@ -122,6 +139,7 @@ class Widen {
     const uint64_t step = std::lcm(uint64_t{to().shape.unit_bytes}, kChecksumBlockBytes);
     const uint64_t share = kWidenWindowBytes / to().shape.data_columns();
     window_bytes_ = step * std::max<uint64_t>(share / step, 1);
+    ends_ = PiecesOf(from().shape, to().shape);
     return Ok();
   }
 
@@ -136,9 +154,11 @@ class Widen {
       w->length = std::min(share, payload - at);
       CO_RETURN_IF_ERROR(co_await Gather(w.get()));
       const ParityCodec* codec = &env_.codecs->For(to().shape);
-      std::vector<MadeColumn> made = co_await RunOn(
-          *env_.cpu_pool, [info = to(), codec, w, n = window_bytes_] { return MakeColumns(info, codec, *w, n); });
-      CO_RETURN_IF_ERROR(co_await StoreAll(w->shard_offset, std::move(made)));
+      MadeWindow made = co_await RunOn(*env_.cpu_pool, [info = to(), codec, w, n = window_bytes_, ends = PiecesIn(*w)] {
+        return MakeColumns(info, codec, *w, n, ends);
+      });
+      result_.pieces.insert(result_.pieces.end(), made.pieces.begin(), made.pieces.end());
+      CO_RETURN_IF_ERROR(co_await StoreAll(w->shard_offset, std::move(made.columns)));
     }
     for (const ColumnSource& s : sources_) {
       if (!IsAsWritten(s)) result_.bad_columns.push_back(s.column.v);
@@ -147,6 +167,11 @@ class Widen {
       co_return Error(FsError::kChecksum, "stripe " + std::to_string(from().id.v) + " is not as it was written");
     }
     co_return co_await SealAll();
+  }
+
+  std::vector<uint64_t> PiecesIn(const Window& w) const {
+    const auto begin = std::ranges::upper_bound(ends_, w.payload_offset);
+    return {begin, std::ranges::upper_bound(begin, ends_.end(), w.payload_offset + w.length)};
   }
 
   Task<Result<void>> Gather(Window* w) {
@@ -262,6 +287,7 @@ class Widen {
   std::vector<ColumnSource> sources_;         // the old data columns
   std::vector<std::string> addresses_;        // of the new columns
   std::vector<std::vector<uint32_t>> tables_;  // of the new columns, as far as written
+  std::vector<uint64_t> ends_;                 // of the payload's pieces
   uint64_t window_bytes_ = 0;                 // of a new column
   WidenResult result_;
 };

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "server/node_testing.h"
+#include "stripe/checksum.h"
 #include "stripe/layout.h"
+#include "stripe/relaid.h"
 
 namespace stria {
 namespace {
@@ -100,6 +102,14 @@ class WidenTest : public ::testing::Test {
     EXPECT_EQ(r.task, work.task);
     const std::vector<std::string> want = ColumnsOf(work.to.info.shape, payload);
     ASSERT_EQ(r.digests.size(), want.size());
+    // What it says of the payload gives the digests of both forms, as the metadata server compares them.
+    const std::vector<uint64_t> ends = PiecesOf(work.from.info.shape, work.to.info.shape);
+    ASSERT_EQ(r.pieces.size(), ends.size());
+    const auto tables = TablesFromPieces(work.to.info, ends, r.pieces), old_tables = TablesFromPieces(work.from.info, ends, r.pieces);
+    for (size_t c = 0; c < work.from.info.shape.data_columns(); ++c) {
+      const Column& column = work.from.info.columns[c];
+      if (column.length > 0) EXPECT_EQ(TableDigest(*old_tables[c], column.length), column.digest) << "old column " << c;
+    }
     for (size_t c = 0; c < want.size(); ++c) {
       const Column& column = work.to.info.columns[c];
       if (column.length == 0) {
@@ -107,6 +117,7 @@ class WidenTest : public ::testing::Test {
         continue;
       }
       EXPECT_EQ(r.digests[c], DigestOf(column.shard, want[c]));
+      if (tables[c]) EXPECT_EQ(r.digests[c], TableDigest(*tables[c], column.length)) << "column " << c;
       const Result<ShardBytes> got = RunSim(ex_, nodes_.store(kFirstNew + c)->Read(column.shard, 0, column.length));
       ASSERT_TRUE(got.ok()) << got.error();
       EXPECT_TRUE(Flat(got->bytes) == want[c]) << "column " << c;
@@ -157,6 +168,7 @@ TEST_F(WidenTest, WhatIsNotAsItWasWrittenIsNotTaken) {
   EXPECT_EQ(r.result.code, FsError::kChecksum);
   EXPECT_EQ(r.bad_columns, std::vector<uint16_t>{1});
   EXPECT_TRUE(r.digests.empty());
+  EXPECT_TRUE(r.pieces.empty());
 
   // Whole, but another content than the record says.
   work = Work(narrow, wide, payload);

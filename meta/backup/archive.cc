@@ -13,8 +13,10 @@ namespace stria {
 namespace {
 
 constexpr std::string_view kMagic = "striaMB1";
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kUnsealedFormat = 1;  // of releases that sealed nothing
+constexpr uint32_t kFormat = 2;
 constexpr size_t kHashBytes = 8;
+constexpr size_t kTagBytes = sizeof(PurposeTag);
 constexpr std::string_view kNamePrefix = "meta";
 constexpr size_t kHexDigits = 16;
 constexpr std::array<std::pair<ArchiveKind, char>, 3> kKindLetters = {
@@ -93,7 +95,7 @@ std::optional<ArchiveName> ParseArchiveName(std::string_view text) {
   return name;
 }
 
-std::string EncodeArchive(const ArchiveHead& head, std::string_view body) {
+std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal) {
   ByteWriter fields;
   fields.U64(head.cluster.hi);
   fields.U64(head.cluster.lo);
@@ -104,11 +106,14 @@ std::string EncodeArchive(const ArchiveHead& head, std::string_view body) {
   fields.U64(head.name.walk);
   fields.U64(head.name.last);
   fields.I64(head.wall_ns);
+  fields.U32(seal.key_id());
   ByteWriter w;
   w.Raw(kMagic);
   w.U32(kFormat);
   w.Str(fields.str());
   w.Str(body);
+  const PurposeTag tag = seal.Of(w.str());
+  w.Raw({reinterpret_cast<const char*>(tag.data()), tag.size()});
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   CHECK(w.size() <= kMaxArchiveBytes, "a backup object is too large");
   return w.Take();
@@ -123,9 +128,15 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   if (XXH3_64bits(hashed.data(), hashed.size()) != out.hash) return corrupt;
   ByteReader r(hashed);
   if (r.Raw(kMagic.size()) != kMagic) return corrupt;
-  if (r.U32() != kFormat) return Error(FsError::kVersion, "it is of a newer release than this one");
+  const uint32_t format = r.U32();
+  if (format != kFormat && format != kUnsealedFormat) return Error(FsError::kVersion, "it is of a newer release than this one");
   ByteReader fields(r.Str());
   out.body = r.Str();
+  if (format == kFormat) {
+    if (!r.ok() || r.left() != kTagBytes) return corrupt;
+    out.sealed = hashed.substr(0, hashed.size() - kTagBytes);
+    out.tag = r.Raw(kTagBytes);
+  }
   if (!r.ok() || r.left() != 0) return corrupt;
   out.head.cluster.hi = fields.U64();
   out.head.cluster.lo = fields.U64();
@@ -136,9 +147,18 @@ Result<OpenedArchive> OpenArchive(std::string_view bytes) {
   out.head.name.walk = fields.U64();
   out.head.name.last = fields.U64();
   out.head.wall_ns = fields.I64();
+  if (format == kFormat) {
+    out.key_id = fields.U32();
+    if (out.key_id == 0) return corrupt;
+  }
   if (!fields.ok() || kind < 1 || kind > kKindLetters.size()) return corrupt;
   out.head.name.kind = static_cast<ArchiveKind>(kind);
   return out;
+}
+
+Result<void> CheckSeal(const OpenedArchive& object, const ArchiveSeal& seal) {
+  if (object.key_id == 0) return Error(FsError::kAccess, "it is of a release that did not seal, and anybody may have made it");
+  return seal.Check(object.key_id, object.sealed, object.tag);
 }
 
 // ---- Segments -------------------------------------------------------------------------------------

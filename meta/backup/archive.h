@@ -22,6 +22,7 @@
 #include "common/ids.h"
 #include "common/kv/kv.h"
 #include "common/units.h"
+#include "meta/backup/archive_seal.h"
 
 namespace stria {
 
@@ -53,14 +54,19 @@ struct ArchiveHead {
   bool operator==(const ArchiveHead&) const = default;
 };
 // REQUIRES: it fits kMaxArchiveBytes.
-std::string EncodeArchive(const ArchiveHead& head, std::string_view body);
+std::string EncodeArchive(const ArchiveHead& head, std::string_view body, const ArchiveSeal& seal);
 struct OpenedArchive {
   ArchiveHead head;
-  std::string_view body;  // in the bytes that were opened
+  std::string_view body;  // in the bytes that were opened, as all views here
   uint64_t hash = 0;      // of the whole object
+  uint32_t key_id = 0;    // of the master key that it was sealed with; 0: by a release that sealed nothing
+  std::string_view sealed, tag;
 };
-// kCorrupt: damaged, or not such an object; kVersion: of a newer release.
+// It is as it was written by somebody: whoever that is, CheckSeal tells. kCorrupt: damaged, or not such an object; kVersion: of a
+// newer release.
 Result<OpenedArchive> OpenArchive(std::string_view bytes);
+// kAccess with a sentence: it is not proven that the metadata server has made it.
+Result<void> CheckSeal(const OpenedArchive& object, const ArchiveSeal& seal);
 
 // ---- Bodies ---------------------------------------------------------------------------------------
 

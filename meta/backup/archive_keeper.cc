@@ -13,7 +13,9 @@ Result<void> ArchiveKeeper::Load(Txn& txn) {
 
 void ArchiveKeeper::Start(const ArchiverOptions& options, uint64_t term) {
   if (env_.connector == nullptr) return;
+  seal_ = std::make_unique<const ArchiveSeal>(env_.keys);
   ArchiverEnv env;
+  env.seal = seal_.get();
   env.store = env_.store;
   env.connector = env_.connector;
   env.token = [this] { return env_.tokens->Sign(ShardId(), TargetId(), kTokenAdmin, 0); };

@@ -33,6 +33,7 @@ struct ArchiveKeeperEnv {
   const ClusterState* cluster = nullptr;
   const TokenMint* tokens = nullptr;
   BackupConnector* connector = nullptr;  // null: no backup is kept
+  std::vector<ClusterKey> keys;          // what objects are sealed by; with a connector there is one
 };
 
 class ArchiveKeeper {
@@ -61,6 +62,7 @@ class ArchiveKeeper {
   std::vector<BackupNode> Nodes() const;
 
   const ArchiveKeeperEnv env_;
+  std::unique_ptr<const ArchiveSeal> seal_;
   std::unique_ptr<Archiver> archiver_;
   int64_t hold_until_ns_ = 0;  // wall clock
   // Shards that are held, as sweeps find them: up to which one, and how many.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "common/random.h"
 #include "meta/backup/batch_tape.h"
 #include "meta/model/families.h"
@@ -45,6 +47,16 @@ ArchiveHead Head(ArchiveKind kind, uint64_t first, uint64_t last) {
   return h;
 }
 
+const ArchiveSeal& Seal() {
+  static const ArchiveSeal seal = [] {
+    ClusterKey key;
+    key.id = 9;
+    key.secret.fill(0x5a);
+    return ArchiveSeal({key});
+  }();
+  return seal;
+}
+
 TEST(ArchiveName, ReadsBackAndSortsByLife) {
   Random rng(1);
   std::vector<ArchiveName> names;
@@ -78,21 +90,60 @@ TEST(Archive, GoldenBytes) {
   b.Put(1, "k", "v");
   b.Delete(2, "d");
   const std::string segment =
-      EncodeArchive(Head(ArchiveKind::kSegment, 7, 7), EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(7), 8, b)}));
+      EncodeArchive(Head(ArchiveKind::kSegment, 7, 7), EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(7), 8, b)}), Seal());
   std::string hex;
   for (const char c : segment) {
     hex += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
     hex += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
   }
   EXPECT_EQ(hex,
-            "73747269614d4231" "01000000" "41000000"
+            "73747269614d4231" "02000000" "45000000"
             "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
-            "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff"
+            "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff" "09000000"
             "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
             "0101" "010000006b" "0100000076" "0200" "0100000064"
-            "ccc6f9dade1869c3");
+            "bda32e748a2c1746a2479abe05096b4ea1049a2f1bd5d4338901090ba5e3b8ff"  // HKDF and HMAC by another program
+            "d2b2202dffc99c22");
   EXPECT_EQ(Head(ArchiveKind::kSegment, 7, 7).name.ToString(),
             "meta-0000000000000003-0000000000000004-s-0000000000000007-0000000000000000-0000000000000007");
+}
+
+// As the releases before made them: they can be read, and prove nothing.
+TEST(Archive, WhatIsNotSealedIsToldApart) {
+  const std::string hex =
+      "73747269614d4231" "01000000" "41000000"
+      "0100000000000000" "0200000000000000" "0300000000000000" "0400000000000000" "02"
+      "0700000000000000" "0000000000000000" "0700000000000000" "fbffffffffffffff"
+      "2b000000" "01000000" "0700000000000000" "0800000000000000" "02000000"
+      "0101" "010000006b" "0100000076" "0200" "0100000064"
+      "ccc6f9dade1869c3";
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  const auto opened = OpenArchive(bytes);
+  ASSERT_TRUE(opened.ok()) << opened.error();
+  EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, 7, 7));
+  EXPECT_EQ(DecodeSegment(*opened)->size(), 1u);
+  EXPECT_EQ(opened->key_id, 0u);
+  EXPECT_EQ(CheckSeal(*opened, Seal()).code(), FsError::kAccess);
+}
+
+TEST(Archive, ASealIsOfItsKeyAndOfAllBytes) {
+  const std::string body = EncodeComplete({1, 2, 3});
+  const std::string bytes = EncodeArchive(Head(ArchiveKind::kComplete, 5, 9), body, Seal());
+  const OpenedArchive opened = OpenArchive(bytes).value();
+  EXPECT_EQ(opened.key_id, 9u);
+  EXPECT_TRUE(CheckSeal(opened, Seal()).ok());
+  ClusterKey key;
+  key.id = 9;
+  EXPECT_EQ(CheckSeal(opened, ArchiveSeal({key})).code(), FsError::kAccess) << "another key of that number";
+  key.id = 10;
+  EXPECT_EQ(CheckSeal(opened, ArchiveSeal({key})).code(), FsError::kAccess);
+  // Every byte that is sealed counts, also where nobody looks at a hash.
+  for (size_t i = 0; i < opened.sealed.size(); ++i) {
+    std::string other(opened.sealed);
+    other[i] = static_cast<char>(other[i] ^ 1);
+    EXPECT_FALSE(Seal().Check(9, other, opened.tag).ok()) << i;
+  }
 }
 
 TEST(Archive, SegmentsReadBack) {
@@ -111,7 +162,7 @@ TEST(Archive, SegmentsReadBack) {
     while (const auto cut = tape.CutAt(durable, 1 + rng.Below(300))) {
       EXPECT_EQ(cut->first.v, next);
       EXPECT_LE(cut->last, durable);
-      const std::string bytes = EncodeArchive(Head(ArchiveKind::kSegment, cut->first.v, cut->last.v), cut->body);
+      const std::string bytes = EncodeArchive(Head(ArchiveKind::kSegment, cut->first.v, cut->last.v), cut->body, Seal());
       const auto opened = OpenArchive(bytes);
       ASSERT_TRUE(opened.ok()) << opened.error();
       EXPECT_EQ(opened->head, Head(ArchiveKind::kSegment, cut->first.v, cut->last.v));
@@ -133,9 +184,9 @@ TEST(Archive, SegmentsReadBack) {
     BatchTape again;
     again.Begin(CommitSeq(10));
     again.Add(CommitSeq(11), 0, 1, batches[0]);
-    const std::string lie = EncodeArchive(Head(ArchiveKind::kSegment, 11, 12), again.CutAt(durable, 1000)->body);
+    const std::string lie = EncodeArchive(Head(ArchiveKind::kSegment, 11, 12), again.CutAt(durable, 1000)->body, Seal());
     EXPECT_EQ(DecodeSegment(*OpenArchive(lie)).code(), FsError::kCorrupt);
-    const std::string shifted = EncodeArchive(Head(ArchiveKind::kSegment, 12, 12), again.CutAt(durable, 1000)->body);
+    const std::string shifted = EncodeArchive(Head(ArchiveKind::kSegment, 12, 12), again.CutAt(durable, 1000)->body, Seal());
     EXPECT_EQ(DecodeSegment(*OpenArchive(shifted)).code(), FsError::kCorrupt);
   }
 }
@@ -172,9 +223,9 @@ TEST(Archive, DamagedBytesAreRefused) {
   const std::vector<std::string> whole = {
       EncodeArchive(Head(ArchiveKind::kSegment, 5, 6),
                     EncodeSegmentBody({EncodeArchivedBatch(CommitSeq(5), 1, RandomBatch(rng)),
-                                       EncodeArchivedBatch(CommitSeq(6), 2, RandomBatch(rng))})),
-      EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody()),
-      EncodeArchive(Head(ArchiveKind::kComplete, 5, 9), EncodeComplete({1, 2, 3})),
+                                       EncodeArchivedBatch(CommitSeq(6), 2, RandomBatch(rng))}), Seal()),
+      EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody(), Seal()),
+      EncodeArchive(Head(ArchiveKind::kComplete, 5, 9), EncodeComplete({1, 2, 3}), Seal()),
   };
   for (const std::string& good : whole) {
     ASSERT_TRUE(OpenArchive(good).ok());
@@ -193,7 +244,7 @@ TEST(Archive, DamagedBytesAreRefused) {
         case 1: body += RandomText(rng, 8) + "x"; break;
         default: body[rng.Below(body.size())] = static_cast<char>(rng.Next());
       }
-      const std::string bytes = EncodeArchive(opened.head, body);
+      const std::string bytes = EncodeArchive(opened.head, body, Seal());
       const auto again = OpenArchive(bytes);
       ASSERT_TRUE(again.ok());
       const auto segment = DecodeSegment(*again);
@@ -214,7 +265,7 @@ TEST(Archive, DamagedBytesAreRefused) {
 TEST(Archive, FamiliesOfANewerReleaseAreRefused) {
   PageWriter page;
   page.Add(static_cast<KvFamily>(kFamilies), "k", "v");
-  const std::string bytes = EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody());
+  const std::string bytes = EncodeArchive(Head(ArchiveKind::kPage, 5, 0), page.TakeBody(), Seal());
   EXPECT_EQ(DecodePage(*OpenArchive(bytes)).code(), FsError::kVersion);
 }
 

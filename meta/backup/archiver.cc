@@ -134,7 +134,7 @@ Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t wa
   head.name.walk = walk;
   head.name.last = last;
   head.wall_ns = Wall();
-  return {head.name, Buffer::FromString(EncodeArchive(head, body)), {}};
+  return {head.name, Buffer::FromString(EncodeArchive(head, body, *env_.seal)), {}};
 }
 
 Task<Result<void>> Archiver::PutOn(NodeId node, const Outgoing* o) {

@@ -60,6 +60,7 @@ struct ArchiverEnv {
   std::function<std::vector<BackupNode>()> nodes;  // that are up: on different failure domains
   std::function<bool(NodeId)> removed;             // the cluster knows no such node any more; null: none is
   std::function<bool()> forget_former;             // objects of earlier incarnations may go
+  const ArchiveSeal* seal = nullptr;
 };
 
 class Archiver {

@@ -143,7 +143,7 @@ class ArchiverTest : public testing::Test {
     const CommitSeq seq = h.server->archiver()->archived();
     ASSERT_EQ(seq, h.server->store()->last_seq());
     MemKv kv(std::make_shared<MemKvMedia>(kFamilies));
-    const Result<RestoreResult> r = RunSim(h.ex, RestoreArchive(keepers.Names(), &keepers, &kv));
+    const Result<RestoreResult> r = RunSim(h.ex, RestoreArchive(keepers.Names(), &keepers, &kv, {&seal, false}));
     ASSERT_TRUE(r.ok()) << r.error();
     EXPECT_EQ(r->seq, seq);
     EXPECT_EQ(r->cluster, h.cluster);
@@ -157,6 +157,7 @@ class ArchiverTest : public testing::Test {
     return n;
   }
 
+  const ArchiveSeal seal{{TestKey()}};
   FakeKeepers keepers;
   MetaHarness h;
   TestClient a{&h, 1};
@@ -354,7 +355,7 @@ TEST_F(ArchiverTest, ALostStoreComesBack) {
   auto media = std::make_shared<MemKvMedia>(kFamilies);
   {
     MemKv kv(media);
-    const auto restored = RunSim(h.ex, RestoreArchive(keepers.Names(), &keepers, &kv));
+    const auto restored = RunSim(h.ex, RestoreArchive(keepers.Names(), &keepers, &kv, {&seal, false}));
     ASSERT_TRUE(restored.ok()) << restored.error();
   }
   ReviveParams p;

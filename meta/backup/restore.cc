@@ -37,7 +37,8 @@ struct Fetched {
 
 class Restorer {
  public:
-  Restorer(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv) : source_(source), kv_(kv) {
+  Restorer(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv, RestoreProof proof)
+      : source_(source), kv_(kv), proof_(proof) {
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
     names_ = std::move(names);
@@ -64,9 +65,16 @@ class Restorer {
     if (out_.passed_over.size() < kMaxPassedOver) out_.passed_over.push_back(name.ToString() + ": " + why);
   }
 
-  // The first copy that is good; nullptr if there is none.
+  Result<void> Prove(const OpenedArchive& object) const {
+    if (proof_.seal == nullptr) return Error(FsError::kAccess, "the key that would prove it is not here");
+    return CheckSeal(object, *proof_.seal);
+  }
+
+  // The first copy that is good; nullptr if there is none. One that is proven is better than one that is not.
   Task<std::unique_ptr<Fetched>> Fetch(ArchiveName name) {
     std::string why = "it is missing";
+    std::unique_ptr<Fetched> unproven;
+    std::string why_unproven;
     for (size_t copy = 0; copy < kMaxCopies; ++copy) {
       Result<std::string> bytes = co_await source_->Get(name, copy);
       if (bytes.code() == FsError::kNoEnt) break;
@@ -85,8 +93,17 @@ class Restorer {
         why = "it is of another cluster";
       } else {
         out->object = *opened;
-        co_return std::move(out);
+        const Result<void> proven = Prove(out->object);
+        if (proven.ok()) co_return std::move(out);
+        why = proven.error().message;
+        if (!proof_.unproven || unproven) continue;
+        unproven = std::move(out);
+        why_unproven = why;
       }
+    }
+    if (unproven) {
+      if (out_.unproven++ == 0) out_.why_unproven = name.ToString() + ": " + why_unproven;
+      co_return std::move(unproven);
     }
     PassOver(name, why);
     co_return nullptr;
@@ -180,14 +197,15 @@ class Restorer {
 
   ArchiveSource* const source_;
   KvStore* const kv_;
+  const RestoreProof proof_;
   std::vector<ArchiveName> names_;  // sorted
   RestoreResult out_;
 };
 
 }  // namespace
 
-Task<Result<RestoreResult>> RestoreArchive(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv) {
-  Restorer restorer(std::move(names), source, kv);
+Task<Result<RestoreResult>> RestoreArchive(std::vector<ArchiveName> names, ArchiveSource* source, KvStore* kv, RestoreProof proof) {
+  Restorer restorer(std::move(names), source, kv, proof);
   co_return co_await restorer.Run();
 }
 

@@ -31,6 +31,13 @@ Dump DumpOf(KvStore& kv) {
   return out;
 }
 
+ClusterKey MasterKey(uint32_t id) {
+  ClusterKey key;
+  key.id = id;
+  key.secret.fill(static_cast<uint8_t>(id));
+  return key;
+}
+
 // The archived batches, in the order in which they became durable.
 class Vault final : public ArchiveSource {
  public:
@@ -91,7 +98,7 @@ class World {
     head.cluster = Uuid{1, 2};
     head.name = name;
     head.wall_ns = ++clock;
-    vault.Put(name, EncodeArchive(head, body));
+    vault.Put(name, EncodeArchive(head, body, seal));
     return OpenArchive(vault.objects.back().second)->hash;
   }
 
@@ -160,7 +167,7 @@ class World {
     EXPECT_TRUE(kv.Write(rubbish).ok());
     std::vector<ArchiveName> names = vault.Names();
     for (size_t i = names.size(); i > 1; --i) std::swap(names[i - 1], names[rng.Below(i)]);
-    Result<RestoreResult> r = RunSim(ex, RestoreArchive(names, &vault, &kv));
+    Result<RestoreResult> r = RunSim(ex, RestoreArchive(names, &vault, &kv, proof));
     if (!r.ok()) return r;
     const auto it = states.find({r->term, r->seq.v});
     EXPECT_NE(it, states.end()) << r->term << " " << r->seq;
@@ -168,6 +175,8 @@ class World {
     return r;
   }
 
+  const ArchiveSeal seal{{MasterKey(1)}};
+  RestoreProof proof{&seal, false};
   Random rng;
   SimExecutor ex{1};
   Vault vault;
@@ -277,6 +286,76 @@ TEST(Restore, TakesTheGoodCopy) {
   const Result<RestoreResult> r = w.RestoreAndCheck();
   ASSERT_TRUE(r.ok()) << r.error();
   EXPECT_EQ(std::pair(r->term, r->seq.v), *want);
+}
+
+// What was made by somebody with another key, or is of a release without seals. Seals are the only thing that differs.
+std::string Made(const std::string& bytes, const ArchiveSeal& seal) {
+  const OpenedArchive o = OpenArchive(bytes).value();
+  return EncodeArchive(o.head, o.body, seal);
+}
+
+TEST(Restore, WhatTheMetadataServerHasNotMadeIsPassedOver) {
+  const ArchiveSeal other_key({MasterKey(2)});
+  ClusterKey guess = MasterKey(9);
+  guess.id = 1;
+  const ArchiveSeal same_number({guess});
+  for (const ArchiveSeal* forger : {&other_key, &same_number}) {
+    World w(5);
+    while (!Newest(w.vault.Names())) w.Step();
+    for (int i = 0; i < 100; ++i) w.Step();
+    const auto want = Newest(w.vault.Names());
+    ASSERT_TRUE(w.RestoreAndCheck().ok());
+    // One copy of each is made up: the other is taken.
+    const auto objects = w.vault.objects;
+    for (auto& [name, bytes] : w.vault.objects) bytes = Made(bytes, *forger);
+    const auto made_up = w.vault.objects;
+    w.vault.objects.insert(w.vault.objects.end(), objects.begin(), objects.end());
+    for (const bool unproven : {false, true}) {
+      w.proof.unproven = unproven;
+      const Result<RestoreResult> r = w.RestoreAndCheck();
+      ASSERT_TRUE(r.ok()) << r.error();
+      EXPECT_EQ(std::pair(r->term, r->seq.v), *want);
+      EXPECT_EQ(r->unproven, 0u) << "what is proven is better";
+      EXPECT_TRUE(r->passed_over.empty());
+    }
+    // Both: nothing is restored, unless it is asked for, and then that is told.
+    w.vault.objects = made_up;
+    w.proof.unproven = false;
+    const Result<RestoreResult> refused = w.RestoreAndCheck();
+    EXPECT_EQ(refused.code(), FsError::kNoEnt);
+    EXPECT_NE(refused.error().message.find(forger == &other_key ? "sealed by the key 2" : "was not sealed by this cluster's"), std::string::npos)
+        << refused.error();
+    w.proof.unproven = true;
+    const Result<RestoreResult> taken = w.RestoreAndCheck();
+    ASSERT_TRUE(taken.ok()) << taken.error();
+    EXPECT_GT(taken->unproven, 0u);
+    EXPECT_NE(taken->why_unproven, "");
+    // Without the key nothing can be proven.
+    w.vault.objects = objects;
+    w.proof = {nullptr, false};
+    EXPECT_EQ(w.RestoreAndCheck().code(), FsError::kNoEnt);
+    w.proof.unproven = true;
+    ASSERT_TRUE(w.RestoreAndCheck().ok());
+    // A key of before is among those of now.
+    const ArchiveSeal both({MasterKey(3), MasterKey(1)});
+    w.proof = {&both, false};
+    ASSERT_TRUE(w.RestoreAndCheck().ok());
+  }
+}
+
+// A page of another time under this name: its seal is good, and its name is not.
+TEST(Restore, AnObjectUnderAnothersNameIsPassedOver) {
+  World w(9);
+  while (!Newest(w.vault.Names())) w.Step();
+  auto& objects = w.vault.objects;
+  const auto end = std::ranges::find_if(objects, [](const auto& o) { return o.first.kind == ArchiveKind::kComplete; });
+  const auto page = std::ranges::find_if(objects, [](const auto& o) { return o.first.kind == ArchiveKind::kPage; });
+  ASSERT_NE(page, objects.end());
+  end->second = page->second;
+  w.proof.unproven = true;
+  const Result<RestoreResult> r = w.RestoreAndCheck();
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(r.error().message.find("another object than its name says"), std::string::npos) << r.error();
 }
 
 TEST(Restore, WhatIsObsoleteIsNotNeeded) {

@@ -85,6 +85,7 @@ class MetaCore {
   MetaRoom* room() const { return room_; }  // null: there is enough
 
   // ---- Keys ----
+  const std::vector<ClusterKey>& keys() const { return keys_; }
   const TokenSigner& signer() const { return *signer_; }
   const TokenVerifier& verifier() const { return *verifier_; }
   const TokenMint& tokens() const { return tokens_; }

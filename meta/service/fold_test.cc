@@ -329,6 +329,7 @@ TEST_F(FoldServiceTest, ABadMemberIsRepaired) {
       r->result.code = FsError::kIo;
       r->bad_columns = {static_cast<uint16_t>(bad - columns.begin())};
     };
+    n->on_check = [&](const CheckWork& w) { return w.shard == was.shard ? FsError::kChecksum : FsError::kOk; };
   }
   EXPECT_TRUE(Becomes([&] { return StripeOfFile(files[1]).shape.k == 4 && IsQuiet(); }));
   EXPECT_NE(ColumnOfFile(files[1]).shard, was.shard);

@@ -101,7 +101,7 @@ Result<void> MetaServer::LoadAll() {
   RETURN_IF_ERROR(trust_.Load(txn));
   RETURN_IF_ERROR(coherence_.Load(txn));
   archives_ = std::make_unique<ArchiveKeeper>(
-      ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_});
+      ArchiveKeeperEnv{core_.executor(), &core_.store(), &cluster_.state(), &core_.tokens(), backups_, core_.keys()});
   RETURN_IF_ERROR(archives_->Load(txn));
   KeeperEnv env;
   env.executor = core_.executor();

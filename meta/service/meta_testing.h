@@ -20,6 +20,7 @@
 #include "meta/service/meta_server.h"
 #include "stripe/checksum_testing.h"
 #include "stripe/layout.h"
+#include "stripe/relaid_testing.h"
 
 namespace stria {
 
@@ -73,6 +74,12 @@ class MetaHarness {
   std::shared_ptr<MemKvMedia> media;
   BackupConnector* backups = nullptr;  // from the next start on
   std::unique_ptr<MetaServer> server;
+  // Of shards with other checksums than TestTable: columns of stripes that nodes have laid out anew.
+  std::map<ShardId, std::vector<uint32_t>> tables;
+  std::vector<uint32_t> TableOf(ShardId shard, uint64_t length) const {
+    const auto it = tables.find(shard);
+    return it == tables.end() ? TestTable(shard, length) : it->second;
+  }
 };
 
 inline std::shared_ptr<const Peer> TestPeer(Role role, const std::string& name) {
@@ -393,9 +400,11 @@ class TestNode {
       RebuildResult result;
       result.task = w.task;
       result.result.code = rebuild_result;
-      result.length = w.stripe.info.columns[w.column].length;
-      result.digest = TestDigest(w.new_shard, result.length);
-      result.table = TestTable(w.new_shard, result.length);
+      const Column& was = w.stripe.info.columns[w.column];
+      result.length = was.length;
+      result.table = ReseedTable(h_->TableOf(was.shard, was.length), was.shard, w.new_shard, was.length);
+      result.digest = TableDigest(result.table, result.length);
+      if (h_->tables.contains(was.shard)) h_->tables[w.new_shard] = result.table;
       if (on_rebuild) on_rebuild(w, &result);
       report.rebuilt.push_back(result);
     }
@@ -404,7 +413,13 @@ class TestNode {
       WidenResult result;
       result.task = w.task;
       result.result.code = widen_result;
-      for (const Column& c : w.to.info.columns) result.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
+      result.pieces = PiecesWithTables(w.from.info, w.to.info.shape, [this](const Column& c) { return h_->TableOf(c.shard, c.length); });
+      const auto tables = TablesFromPieces(w.to.info, PiecesOf(w.from.info.shape, w.to.info.shape), result.pieces);
+      for (size_t c = 0; c < tables.size(); ++c) {
+        const Column& column = w.to.info.columns[c];
+        if (tables[c] && column.shard) h_->tables[column.shard] = *tables[c];
+        result.digests.push_back(column.shard ? TableDigest(h_->TableOf(column.shard, column.length), column.length) : 0);
+      }
       if (widen_result != FsError::kOk) result.bad_columns = {0};
       report.widened.push_back(result);
     }

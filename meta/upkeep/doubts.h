@@ -1,13 +1,14 @@
-// Doubts are shards that a reader says it could not use. Its word alone makes no shard bad: a client that lies would have every
-// shard that it may read made again, and one whose network spoils bytes, too. The shard's own node is asked with its heartbeats to
-// read and check it; what it reports counts.
+// Doubts are shards that a reader says it could not use: a client, or a node that was to make another shard from it. Its word
+// alone makes no shard bad: one that lies would have every shard that it may read made again, and one whose network spoils bytes,
+// too. The shard's own node is asked with its heartbeats to read and check it; what it reports counts.
 //
 // Owns: the doubts, and which shards were found in order lately. Both bounded, and forgotten at a restart: the next reader says it
 // again.
 //
 // Invariant: each doubt is of a column that had this shard when it was noted; one that has another by now is dropped.
 //
-// Called by Upkeep, and by the handler of ReportShard (through Upkeep). Sees the repairer.
+// Called by Upkeep, by the handler of ReportShard (through Upkeep), and by the repairer for what nodes say of others' shards (wired
+// in Upkeep). Sees the repairer.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ class Doubts final : public Keeper {
   Result<void> WorkFor(const std::set<TargetId>& here, uint32_t slots, NodeWork* work) override;
   void Forget(TargetId target) override;
 
-  // Somebody (Peer::Holder) could not use it. REQUIRES: the column has this shard, on `target`.
+  // Somebody (Peer::Holder of a client, the number of a node) could not use it. REQUIRES: the column has this shard, on `target`.
   void Note(const ReportedShard& said, TargetId target, uint64_t by);
   // What its node has found. That of another node is nothing.
   Result<void> Take(NodeId from, const CheckResult& result);

@@ -287,11 +287,11 @@ Result<void> Folder::WorkFor(const std::set<TargetId>& here, uint32_t slots, Nod
 Result<bool> Folder::TakeRebuilt(NodeId from, const RebuildResult& result) {
   const FoldQueue::Part part = queue_.FindPart(result.task);
   if (part.record == nullptr) return false;
-  if (IsOn(part.record->plan.fold.columns[part.column].target, from)) RETURN_IF_ERROR(TakeParity(part, result));
+  if (IsOn(part.record->plan.fold.columns[part.column].target, from)) RETURN_IF_ERROR(TakeParity(from, part, result));
   return true;
 }
 
-Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult& result) {
+Result<void> Folder::TakeParity(NodeId from, const FoldQueue::Part& part, const RebuildResult& result) {
   const FoldRecord f = *part.record;
   if (f.swapped) return Ok();
   // No digest of it was recorded, as it is made for the first time: the node's word is taken. That is sound for the data, whose
@@ -312,7 +312,7 @@ Result<void> Folder::TakeParity(const FoldQueue::Part& part, const RebuildResult
       ASSIGN_OR_RETURN(record, GetStripeRecord(txn, m.stripe));
     }
     if (!record || m.column >= record->info.columns.size() || record->info.columns[m.column] != f.plan.fold.columns[c]) continue;
-    RETURN_IF_ERROR(repairer_->NoteBadColumns(m.stripe, &record->info, cause, {m.column}));
+    RETURN_IF_ERROR(repairer_->NoteBadColumns(from, m.stripe, &record->info, cause, {m.column}));
   }
   choose_ns_ = Now() + kFoldPlanNs;
   return End(f.task());

@@ -83,7 +83,7 @@ class Folder final : public Keeper {
   bool IsAble(const FoldRecord& f) const;
   Result<bool> IsMixed(Txn& txn, const FoldPlan& plan) const;
   Result<void> CheckTasks();
-  Result<void> TakeParity(const FoldQueue::Part& part, const RebuildResult& result);
+  Result<void> TakeParity(NodeId from, const FoldQueue::Part& part, const RebuildResult& result);
   Result<void> SwapIn(uint64_t task);
   Result<void> End(uint64_t task);
   Task<void> Announce(uint64_t task);

@@ -270,16 +270,20 @@ Result<std::optional<RebuildWork>> Repairer::WorkOf(const RepairTaskRecord& t, u
   return std::optional<RebuildWork>(std::move(w));
 }
 
-Result<void> Repairer::NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code,
+Result<void> Repairer::NoteBadColumns(NodeId from, StripeId stripe, const StripeInfo* as, FsError code,
                                       const std::vector<uint16_t>& columns) {
   if (!IsShardLoss(code)) return Ok();
   Txn txn(*env_.store);
   ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, stripe));
   for (uint16_t column : columns) {
-    if (!record || column >= record->info.columns.size() || !record->info.columns[column].shard) continue;
-    const ShardId shard = record->info.columns[column].shard;
-    if (as != nullptr && (column >= as->columns.size() || as->columns[column].shard != shard)) continue;
-    const ReportedShard bad{stripe, column, shard, code};
+    if (!record || record->state != StripeState::kLive || column >= record->info.columns.size()) continue;
+    const Column& c = record->info.columns[column];
+    if (!c.shard || (as != nullptr && (column >= as->columns.size() || as->columns[column].shard != c.shard))) continue;
+    const ReportedShard bad{stripe, column, c.shard, code};
+    if (!IsOn(c.target, from)) {
+      if (doubted_) doubted_(bad, c.target, from);
+      continue;
+    }
     if (!MarkBad(bad)) continue;
     txn.Put(Family::kRepairs, BadShardKey(stripe, column), EncodeBadShard(bad));
     if (as != nullptr) queue_.Add(stripe, 0);
@@ -288,8 +292,18 @@ Result<void> Repairer::NoteBadColumns(StripeId stripe, const StripeInfo* as, FsE
   return Ok();
 }
 
-Result<void> Repairer::TakeFailed(const RepairTaskRecord& t, const RebuildResult& result) {
-  RETURN_IF_ERROR(NoteBadColumns(t.stripe, nullptr, result.result.code, result.bad_columns));
+void Repairer::AskOthers(const RepairTaskRecord& t) {
+  const TargetInfo* const target = env_.cluster->FindTarget(t.new_target);
+  if (target == nullptr) return;
+  if (refused_by_.size() >= kMaxRefusedBy) refused_by_.clear();
+  std::vector<NodeId>& nodes = refused_by_[t.stripe];
+  if (std::ranges::find(nodes, target->node) == nodes.end()) nodes.push_back(target->node);
+}
+
+Result<void> Repairer::TakeFailed(NodeId from, const RepairTaskRecord& t, const RebuildResult& result) {
+  RETURN_IF_ERROR(NoteBadColumns(from, t.stripe, nullptr, result.result.code, result.bad_columns));
+  // If what it says of others is not so, the fault is its own, and it would say it again.
+  if (!result.bad_columns.empty()) AskOthers(t);
   RETURN_IF_ERROR(End(t));
   queue_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
   return Ok();
@@ -297,11 +311,9 @@ Result<void> Repairer::TakeFailed(const RepairTaskRecord& t, const RebuildResult
 
 // The old shard stays, and another node is asked.
 Result<void> Repairer::TakeRefused(const RepairTaskRecord& t) {
-  const TargetInfo* const target = env_.cluster->FindTarget(t.new_target);
   LogWarning("column {} of stripe {} was made again on {} with other checksums than were written: that is not used, and another node is asked",
              t.column, t.stripe.v, env_.cluster->TargetName(t.new_target));
-  if (refused_by_.size() >= kMaxRefusedBy) refused_by_.clear();
-  if (target != nullptr) refused_by_[t.stripe].push_back(target->node);
+  AskOthers(t);
   RETURN_IF_ERROR(End(t));
   queue_.Park(t.stripe, RepairQueue::Parked::kRetry, {}, Now() + kRepairRetryNs);
   return Ok();
@@ -312,12 +324,12 @@ Result<bool> Repairer::TakeRebuilt(NodeId from, const RebuildResult& result) {
   if (task == nullptr) return false;  // ended meanwhile: its shard is garbage or in use already
   if (!IsOn(task->new_target, from)) return true;
   const RepairTaskRecord t = *task;
-  RETURN_IF_ERROR(SwapIn(t, result));
+  RETURN_IF_ERROR(SwapIn(from, t, result));
   return true;
 }
 
-Result<void> Repairer::SwapIn(const RepairTaskRecord& t, const RebuildResult& result) {
-  if (result.result.code != FsError::kOk) return TakeFailed(t, result);
+Result<void> Repairer::SwapIn(NodeId from, const RepairTaskRecord& t, const RebuildResult& result) {
+  if (result.result.code != FsError::kOk) return TakeFailed(from, t, result);
   Txn txn(*env_.store);
   ASSIGN_OR_RETURN(std::optional<StripeRecord> record, GetStripeRecord(txn, t.stripe));
   if (!record || record->state != StripeState::kLive || t.column >= record->info.columns.size()) return End(t);

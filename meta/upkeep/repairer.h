@@ -12,7 +12,8 @@
 //   2. WorkFor: the new target's node gets it, again and again until it reports
 //   3. TakeRebuilt: length and checksums compared with what is recorded of the old shard, as the node has done; the
 //      column swapped, the old shard garbage, the task gone, in one transaction. A result that differs is refused: its
-//      shard is garbage, the old one stays, and another node is asked.
+//      shard is garbage, the old one stays, and another node is asked. A node that fails may name shards that it could not read:
+//      those on its own disks are bad, of the others their own nodes are asked (doubts.h).
 // A result that comes too late finds no task, or a column that is another by now: its shard is garbage.
 //
 // Called by Upkeep, by keepers that are asked after it, and by the handler of ReportShard (through Upkeep). Knows no other
@@ -37,9 +38,12 @@ class Repairer final : public Keeper, public BadShards {
   // A column was made again: by which task, and the stripe as it is now.
   using Rebuilt = std::function<void(const RepairTaskRecord& task, const StripeRecord& now)>;
 
-  // `on_rebuilt` is called after the transaction.
-  Repairer(const KeeperEnv& env, const RepairBudget& budget, Rebuilt on_rebuilt)
-      : Keeper(env), budget_(budget), on_rebuilt_(std::move(on_rebuilt)) {}
+  // A node could not use a shard on another node's disk: the shard's own node is to be asked. The column has this shard, on `target`.
+  using Doubted = std::function<void(const ReportedShard& said, TargetId target, NodeId by)>;
+
+  // `on_rebuilt` is called after the transaction. Without `doubted` what nodes say of others' shards is nothing.
+  Repairer(const KeeperEnv& env, const RepairBudget& budget, Rebuilt on_rebuilt, Doubted doubted = nullptr)
+      : Keeper(env), budget_(budget), on_rebuilt_(std::move(on_rebuilt)), doubted_(std::move(doubted)) {}
   void SetBudget(const RepairBudget& budget) { budget_ = budget; }
 
   // ---- Keeper ----
@@ -65,8 +69,9 @@ class Repairer final : public Keeper, public BadShards {
   bool Consider(const StripeRecord& record);
   // A reader or a scrub has found it so. REQUIRES: the column has this shard.
   Result<void> NoteBad(const ReportedShard& bad);
-  // Of those that failed as sources; `as` (may be null): only where the stripe has still the shard that it had then.
-  Result<void> NoteBadColumns(StripeId stripe, const StripeInfo* as, FsError code, const std::vector<uint16_t>& columns);
+  // Of those that failed as sources, as node `from` says. What lies on its own disks is bad; of the others their own nodes are asked.
+  // `as` (may be null): only where the stripe has still the shard that it had then.
+  Result<void> NoteBadColumns(NodeId from, StripeId stripe, const StripeInfo* as, FsError code, const std::vector<uint16_t>& columns);
   // The stripe gets other shards with this transaction; ClearBad when it is committed.
   void DropBad(Txn& txn, StripeId stripe) const;
   void ClearBad(StripeId stripe);
@@ -111,15 +116,18 @@ class Repairer final : public Keeper, public BadShards {
   Result<void> Plan();
   Result<void> End(const RepairTaskRecord& t);  // its shard is not going to be used
   Result<std::optional<RebuildWork>> WorkOf(const RepairTaskRecord& t, uint64_t holder) const;
-  Result<void> TakeFailed(const RepairTaskRecord& t, const RebuildResult& result);
+  void AskOthers(const RepairTaskRecord& t);  // rather than its node, for its stripe
+  Result<void> TakeFailed(NodeId from, const RepairTaskRecord& t, const RebuildResult& result);
   Result<void> TakeRefused(const RepairTaskRecord& t);
-  Result<void> SwapIn(const RepairTaskRecord& t, const RebuildResult& result);
+  Result<void> SwapIn(NodeId from, const RepairTaskRecord& t, const RebuildResult& result);
 
   RepairBudget budget_;
   const Rebuilt on_rebuilt_;
+  const Doubted doubted_;
   RepairQueue queue_;
   std::map<TargetId, TargetScan> scans_;
-  // Nodes whose results for the stripe were refused: they are asked again when no other has room. Bounded; forgotten at a restart.
+  // Nodes whose results for the stripe were refused, or that blamed others: they are asked again when no other has room. Bounded;
+  // forgotten at a restart.
   std::map<StripeId, std::vector<NodeId>> refused_by_;
   std::pair<StripeId, uint16_t> swept_;  // of the bad shards, by stripe and column: looked at up to this one
   int64_t sweep_ns_ = 0;                 // the next look

@@ -14,9 +14,12 @@ namespace {
 class RepairerTest : public KeeperTest {
  protected:
   Repairer Make() {
-    return Repairer(Env(), RepairBudget(), [this](const RepairTaskRecord& t, const StripeRecord&) { rebuilt.push_back(t.stripe); });
+    return Repairer(
+        Env(), RepairBudget(), [this](const RepairTaskRecord& t, const StripeRecord&) { rebuilt.push_back(t.stripe); },
+        [this](const ReportedShard& said, TargetId, NodeId by) { doubted.emplace_back(said, by); });
   }
   std::vector<StripeId> rebuilt;
+  std::vector<std::pair<ReportedShard, NodeId>> doubted;
 };
 
 TEST_F(RepairerTest, WhatWasOnANodeThatIsOutIsMadeAgain) {
@@ -129,6 +132,39 @@ TEST_F(RepairerTest, ACopyThatIsNotAsWrittenIsRefused) {
   }
   EXPECT_EQ(repairer.in_flight(), 0u);
   EXPECT_EQ(Record(stripe.id)->info, stripe);
+}
+
+TEST_F(RepairerTest, ANodesWordCountsForItsOwnDisksOnly) {
+  Repairer repairer = Make();
+  const StripeInfo stripe = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  const StripeInfo other = WriteStripe(Raid(2, 1), 2, 1, {3, 2, 1}, kMiB);
+  cluster.SetNodeOut(NodeId(1), ex.WallNs());
+  ASSERT_TRUE(repairer.FollowMap().ok());
+  std::set<uint32_t> asked;
+  for (int round = 0; round < 2; ++round) {
+    Ask(repairer);
+    for (uint32_t n = 1; n <= 6; ++n) {
+      for (const RebuildWork& w : WorkFor(repairer, n).rebuilds) {
+        if (w.stripe.info.id != stripe.id) continue;
+        EXPECT_TRUE(asked.insert(n).second) << "another node is asked, as the first may be what is wrong";
+        RebuildResult failed;
+        failed.task = w.task;
+        failed.result.code = FsError::kChecksum;
+        failed.bad_columns = {1, 2, 9};
+        EXPECT_TRUE(repairer.TakeRebuilt(NodeId(n), failed).value());
+      }
+    }
+    ex.RunFor(kRepairRetryNs + kSecond);
+  }
+  EXPECT_EQ(asked.size(), 2u);
+  for (uint16_t c = 1; c <= 2; ++c) EXPECT_FALSE(repairer.IsBad(stripe.id, c, stripe.columns[c].shard));
+  ASSERT_EQ(doubted.size(), 4u);
+  EXPECT_EQ(doubted[0].first, (ReportedShard{stripe.id, 1, stripe.columns[1].shard, FsError::kChecksum}));
+  // Of its own disk.
+  ASSERT_TRUE(repairer.NoteBadColumns(NodeId(3), other.id, nullptr, FsError::kChecksum, {0, 1}).ok());
+  EXPECT_TRUE(repairer.IsBad(other.id, 0, other.columns[0].shard));
+  EXPECT_FALSE(repairer.IsBad(other.id, 1, other.columns[1].shard));
+  EXPECT_EQ(doubted.size(), 5u);
 }
 
 TEST_F(RepairerTest, ABadShardOutlivesARestartUntilItsColumnIsAnother) {

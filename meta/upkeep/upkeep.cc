@@ -19,7 +19,8 @@ Upkeep::Upkeep(KeeperEnv env, const UpkeepOptions& options)
                 [this](const RepairTaskRecord& task, const StripeRecord& now) {
                   rebalancer_.NoteRebuilt(task);
                   if (now.info.narrow) widener_.Add(now.info.id, now.is_thin());
-                }),
+                },
+                [this](const ReportedShard& said, TargetId target, NodeId by) { doubts_.Note(said, target, by.v); }),
       doubts_(env_, &repairer_),
       widener_(env_, &repairer_, [this] { misfits_.LookAgainBy(env_.Now() + kWidenAgainNs); }),
       misfits_(env_, &repairer_, &widener_),

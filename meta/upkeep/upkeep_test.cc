@@ -2,6 +2,7 @@
 #include "meta/upkeep/upkeep.h"
 
 #include "meta/upkeep/keeper_testing.h"
+#include "stripe/relaid_testing.h"
 
 namespace stria {
 namespace {
@@ -31,7 +32,8 @@ class UpkeepTest : public KeeperTest {
         for (const WidenWork& r : w.widens) {
           WidenResult done;
           done.task = r.task;
-          for (const Column& c : r.to.info.columns) done.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
+          done.pieces = TestPieces(r.from.info, r.to.info.shape);
+          done.digests = DigestsOfPieces(r.from.info, r.to.info, done.pieces);
           widened.push_back(done);
         }
         EXPECT_TRUE(upkeep->TakeResults(NodeId(n), rebuilt, widened).ok());
@@ -43,6 +45,36 @@ class UpkeepTest : public KeeperTest {
   size_t new_tasks = 0;
   std::unique_ptr<Upkeep> upkeep;
 };
+
+// A node that could not read its sources is not believed about those on others' disks: their own nodes are asked.
+TEST_F(UpkeepTest, WhatANodeSaysOfOthersShardsTheirOwnNodesAreAsked) {
+  const StripeInfo hurt = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);
+  ASSERT_TRUE(upkeep->NoteBad({hurt.id, 0, hurt.columns[0].shard, FsError::kChecksum}).ok());
+  ex.RunFor(kSecond);
+  std::optional<RebuildWork> work;
+  uint32_t node = 0;
+  for (uint32_t n = 1; n <= 6; ++n) {
+    NodeWork w = upkeep->WorkFor({TargetId(n)}, 1).value();
+    if (w.rebuilds.empty()) continue;
+    work = w.rebuilds[0];
+    node = n;
+  }
+  ASSERT_TRUE(work);
+  ASSERT_NE(node, 2u);
+  RebuildResult failed;
+  failed.task = work->task;
+  failed.result.code = FsError::kChecksum;
+  failed.bad_columns = {1};
+  ASSERT_TRUE(upkeep->TakeResults(NodeId(node), {failed}, {}).ok());
+  EXPECT_FALSE(upkeep->bad_shards().IsBad(hurt.id, 1, hurt.columns[1].shard));
+  const NodeWork asked = upkeep->WorkFor({TargetId(2)}, 0).value();
+  ASSERT_EQ(asked.checks.size(), 1u);
+  EXPECT_EQ(asked.checks[0].shard, hurt.columns[1].shard);
+  ASSERT_TRUE(upkeep->TakeChecked(NodeId(2), {{asked.checks[0].shard, asked.checks[0].target, ItemResult{FsError::kOk, ""}}}).ok());
+  EXPECT_FALSE(upkeep->bad_shards().IsBad(hurt.id, 1, hurt.columns[1].shard)) << "it lied, or its network did";
+  Pass(90);
+  EXPECT_TRUE(upkeep->bad_shards().BadStripes().empty()) << "made again by somebody";
+}
 
 TEST_F(UpkeepTest, RepairsThenWidensThenFolds) {
   const StripeInfo hurt = WriteStripe(Raid(2, 1), 2, 1, {1, 2, 3}, kMiB);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "common/log.h"
 #include "meta/core/cluster_keys.h"
 #include "meta/core/for_each.h"
+#include "stripe/checksum.h"
 #include "stripe/layout.h"
+#include "stripe/relaid.h"
 #include "stripe/stripe_form.h"
 
 namespace stria {
@@ -219,19 +222,46 @@ Result<bool> Widener::TakeWidened(NodeId from, const WidenResult& result) {
   if (task == nullptr) return false;
   if (!IsOn(task->executor, from)) return true;
   const WidenRecord w = *task;
-  RETURN_IF_ERROR(SwapIn(w, result));
+  RETURN_IF_ERROR(SwapIn(from, w, result));
   return true;
 }
 
-Result<void> Widener::SwapIn(const WidenRecord& w, const WidenResult& result) {
+// In each column are other bytes than before, but the payload is the same: what the node says of it must give the digests that were
+// recorded of the old data columns, and then gives those of the new ones, and of parity that is a copy or a sum. Of other parity the
+// node's word is taken, as of a fold's: wrong, it costs what the loss of these columns would, and a scrub finds it.
+Result<bool> Widener::IsAsWritten(const WidenRecord& w, const WidenResult& result) const {
+  Txn txn(*env_.store);
+  ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, w.stripe()));
+  if (!record || record->info.shape.payload_bytes != w.to.shape.payload_bytes) return false;
+  const StripeInfo& was = record->info;
+  const std::vector<uint64_t> ends = PiecesOf(was.shape, w.to.shape);
+  if (result.pieces.size() != ends.size()) return false;
+  const auto agree = [](const Column& c, const std::optional<std::vector<uint32_t>>& table, uint64_t digest) {
+    return !c.shard || !table || TableDigest(*table, c.length) == digest;
+  };
+  const auto old_tables = TablesFromPieces(was, ends, result.pieces);
+  for (size_t i = 0; i < was.shape.data_columns(); ++i) {
+    if (!agree(was.columns[i], old_tables[i], was.columns[i].digest)) return false;
+  }
+  const auto new_tables = TablesFromPieces(w.to, ends, result.pieces);
+  for (size_t i = 0; i < w.to.columns.size(); ++i) {
+    if (!agree(w.to.columns[i], new_tables[i], result.digests[i])) return false;
+  }
+  return true;
+}
+
+Result<void> Widener::SwapIn(NodeId from, const WidenRecord& w, const WidenResult& result) {
   if (w.swapped) return Ok();
   if (result.result.code != FsError::kOk || result.digests.size() != w.to.columns.size()) {
-    RETURN_IF_ERROR(repairer_->NoteBadColumns(w.stripe(), &w.from, result.result.code, result.bad_columns));
+    RETURN_IF_ERROR(repairer_->NoteBadColumns(from, w.stripe(), &w.from, result.result.code, result.bad_columns));
     return GiveUp(result.task);
   }
-  // The digests are the executor's word: laid out anew, other bytes are in each column, and no digest of these was ever recorded.
-  // It has read the old columns against theirs. What bounds this word: the executor is chosen here, of the nodes that get a
-  // column, and is given tokens for this one stripe; and what is narrow is widened once.
+  ASSIGN_OR_RETURN(const bool as_written, IsAsWritten(w, result));
+  if (!as_written) {
+    LogWarning("stripe {} was laid out anew by {} with other checksums than were written: that is not used, and it is tried again",
+               w.stripe().v, env_.cluster->TargetName(w.executor));
+    return GiveUp(result.task);
+  }
   StripeInfo wide = w.to;
   for (size_t i = 0; i < wide.columns.size(); ++i) {
     Column& c = wide.columns[i];

@@ -10,8 +10,9 @@
 // One stripe:
 //   1. StartOne: its new columns are placed and reserved, and the task recorded, in one transaction
 //   2. WorkFor: the node of one of them gets it, again and again until it reports
-//   3. TakeWidened: the stripe's columns are replaced in one transaction. The payload is the same, so extents, and what
-//      clients have cached of it, stay true. The former shards stay reserved
+//   3. TakeWidened: what the node says of the payload is compared with the digests that were recorded, and the new ones with that.
+//      Then the stripe's columns are replaced in one transaction. The payload is the same, so extents, and what clients have
+//      cached of it, stay true. The former shards stay reserved
 //   4. Announce: sessions that may have cached the mapping are told to forget it; then the former shards become garbage,
 //      which waits as ever for reads under way. Unlike a column that repair replaces, all of them go at once
 //
@@ -56,7 +57,8 @@ class Widener final : public Keeper {
   Result<void> End(uint64_t task);
   Result<void> GiveUp(uint64_t task);
   Result<void> CheckTasks();
-  Result<void> SwapIn(const WidenRecord& w, const WidenResult& result);
+  Result<bool> IsAsWritten(const WidenRecord& w, const WidenResult& result) const;
+  Result<void> SwapIn(NodeId from, const WidenRecord& w, const WidenResult& result);
   Task<void> Announce(uint64_t task);
 
   Repairer* const repairer_;

@@ -1,7 +1,11 @@
 // The widener on a store and a cluster, without a metadata server.
 #include "meta/upkeep/widener.h"
 
+#include <functional>
+#include <iterator>
+
 #include "meta/upkeep/keeper_testing.h"
+#include "stripe/relaid_testing.h"
 
 namespace stria {
 namespace {
@@ -20,11 +24,14 @@ class WidenerTest : public KeeperTest {
   static WidenResult Done(const WidenWork& w) {
     WidenResult r;
     r.task = w.task;
-    for (const Column& c : w.to.info.columns) r.digests.push_back(c.shard ? TestDigest(c.shard, c.length) : 0);
+    r.pieces = TestPieces(w.from.info, w.to.info.shape);
+    r.digests = DigestsOfPieces(w.from.info, w.to.info, r.pieces);
     return r;
   }
   int given_up = 0;
-  Repairer repairer{Env(), RepairBudget(), [](const auto&, const auto&) {}};
+  std::vector<ReportedShard> doubted;
+  Repairer repairer{Env(), RepairBudget(), [](const auto&, const auto&) {},
+                    [this](const ReportedShard& said, TargetId, NodeId) { doubted.push_back(said); }};
   Widener widener{Env(), &repairer, [this] { ++given_up; }};
 };
 
@@ -83,12 +90,54 @@ TEST_F(WidenerTest, ATaskThatFailsGivesItsShardsBackAndSaysSo) {
   WidenResult failed;
   failed.task = w->task;
   failed.result.code = FsError::kChecksum;
-  failed.bad_columns = {1};
+  failed.bad_columns = {0, 1, 2};
   ASSERT_TRUE(widener.TakeWidened(NodeId(node), failed).value());
   EXPECT_EQ(given_up, 1);
   EXPECT_EQ(widener.in_flight(), 0u);
   EXPECT_EQ(store->Count(Counter::kGarbageShards), 5u);
-  EXPECT_TRUE(repairer.IsBad(narrow.id, 1, narrow.columns[1].shard));
+  // Its word counts for its own disk; of the others their own nodes are asked.
+  size_t others = 0;
+  for (uint16_t c = 0; c < 3; ++c) {
+    const bool own = narrow.columns[c].target == TargetId(node);
+    EXPECT_EQ(repairer.IsBad(narrow.id, c, narrow.columns[c].shard), own) << "column " << c;
+    others += !own;
+  }
+  EXPECT_EQ(doubted.size(), others);
+}
+
+TEST_F(WidenerTest, WhatIsNotAsWrittenIsRefused) {
+  const std::function<void(WidenResult*)> lies[] = {
+      [](WidenResult* r) { r->digests[0] ^= 1; },      // other bytes in a new column
+      [](WidenResult* r) { r->digests.back() ^= 1; },  // or in its parity, which is their sum
+      [](WidenResult* r) { r->pieces[3] ^= 1; },       // of another payload
+      [](WidenResult* r) { r->pieces.pop_back(); },
+      [](WidenResult* r) { r->pieces.clear(); },
+  };
+  const StripeInfo narrow = Narrow();
+  uint64_t garbage = 0;
+  for (size_t i = 0; i < std::size(lies); ++i) {
+    SCOPED_TRACE(i);
+    widener.Consider(*Record(narrow.id));
+    Ask(widener);
+    const auto [node, w] = Find(widener);
+    ASSERT_TRUE(w);
+    WidenResult result = Done(*w);
+    lies[i](&result);
+    ASSERT_TRUE(widener.TakeWidened(NodeId(node), result).value());
+    EXPECT_EQ(Record(narrow.id)->info, narrow) << "it stays as it is";
+    EXPECT_EQ(store->Count(Counter::kGarbageShards), garbage += 5) << "the new shards go";
+    EXPECT_EQ(given_up, static_cast<int>(i) + 1);
+  }
+  // A lie of another payload that agrees with itself.
+  widener.Consider(*Record(narrow.id));
+  Ask(widener);
+  const auto [node, w] = Find(widener);
+  ASSERT_TRUE(w);
+  WidenResult result = Done(*w);
+  result.pieces[0] ^= 1;
+  result.digests = DigestsOfPieces(w->from.info, w->to.info, result.pieces);
+  ASSERT_TRUE(widener.TakeWidened(NodeId(node), result).value());
+  EXPECT_EQ(Record(narrow.id)->info, narrow);
 }
 
 TEST_F(WidenerTest, WhatHasItsCopiesWaitsWhileOthersNeedRepair) {

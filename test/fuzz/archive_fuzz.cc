@@ -29,7 +29,9 @@ std::vector<std::string> Samples() {
   ArchiveHead head;
   head.cluster = Uuid{1, 2};
   head.name = {1, 2, ArchiveKind::kSegment, CommitSeq(7), 0, 8};
-  const std::string object = EncodeArchive(head, segment);
+  ClusterKey key;
+  key.id = 1;
+  const std::string object = EncodeArchive(head, segment, ArchiveSeal({key}));
   return {
       std::string(1, 0) + head.name.ToString(),
       std::string(1, 1) + object,

@@ -40,6 +40,16 @@ std::string PageOf(const KvBatch& batch) {
   return page.TakeBody();
 }
 
+const ArchiveSeal& Seal() {
+  static const ArchiveSeal seal = [] {
+    ClusterKey key;
+    key.id = 1;
+    key.secret.fill(7);
+    return ArchiveSeal({key});
+  }();
+  return seal;
+}
+
 // A body is taken by the decoder of its kind only, and is spelled in one way.
 void AsOpened(const OpenedArchive& object) {
   const auto segment = DecodeSegment(object);
@@ -63,9 +73,10 @@ void AsObject(const std::string& s) {
   if (!opened.ok()) return;
   ++fuzz_taken;
   AsOpened(*opened);
-  const std::string again = EncodeArchive(opened->head, opened->body);
+  Must(!CheckSeal(*opened, Seal()).ok());  // nobody here has the key
+  const std::string again = EncodeArchive(opened->head, opened->body, Seal());
   const auto back = OpenArchive(again);
-  Must(back.ok() && back->head == opened->head && back->body == opened->body);
+  Must(back.ok() && back->head == opened->head && back->body == opened->body && CheckSeal(*back, Seal()).ok());
   // Its hash covers all of it.
   std::string hurt = s;
   hurt[hurt.size() / 2] = static_cast<char>(hurt[hurt.size() / 2] ^ 1);
@@ -85,7 +96,7 @@ void AsBody(ArchiveKind kind, const std::string& s) {
   std::memcpy(&head.name.first.v, s.data(), sizeof(uint64_t));
   std::memcpy(&head.name.last, s.data() + sizeof(uint64_t), sizeof(uint64_t));
   const std::string body = s.substr(2 * sizeof(uint64_t));
-  const std::string object = EncodeArchive(head, body);
+  const std::string object = EncodeArchive(head, body, Seal());
   const auto opened = OpenArchive(object);
   Must(opened.ok() && opened->head == head && opened->body == body);
   AsOpened(*opened);

@@ -255,7 +255,8 @@ Task<void> SimCluster::RestoreInto(std::shared_ptr<MemKvMedia> media, Result<Res
     co_return;
   }
   auto kv = std::make_unique<MemKv>(media);
-  *out = co_await RestoreArchive(fleet.names(), &fleet, kv.get());
+  const ArchiveSeal seal({key_});
+  *out = co_await RestoreArchive(fleet.names(), &fleet, kv.get(), {&seal, false});
   if (!out->ok()) co_return;
   ReviveParams params;
   params.incarnation = std::max(fleet.incarnation(), (*out)->incarnation) + 1;

@@ -13,6 +13,7 @@ struct RestoreArgs {
   std::string data = "/var/lib/stria/meta";
   std::string cluster_key;
   bool dry_run = false;
+  bool unproven = false;
 };
 
 int RunRestore(const Context& ctx, const RestoreArgs& args) {
@@ -25,6 +26,7 @@ int RunRestore(const Context& ctx, const RestoreArgs& args) {
   if (!args.cluster_key.empty()) argv.insert(argv.end(), {"--cluster-key", args.cluster_key});
   if (!ctx.trust.empty()) argv.insert(argv.end(), {"--trust", ctx.trust});
   if (args.dry_run) argv.push_back("--dry-run");
+  if (args.unproven) argv.push_back("--unproven");
   const Result<int> code = RunProgram(argv, ctx.json);
   if (!code.ok()) return ctx.Fail(code.error());
   if (ctx.json) *ctx.out << Dump({{"data", args.data}, {"from", args.from}, {"dry_run", args.dry_run}, {"done", *code == 0}});
@@ -41,6 +43,8 @@ void AddRestore(CLI::App* meta, Context& ctx) {
   verb->add_option("--cluster-key", args->cluster_key,
                    "File with the cluster key (default: the one beside the authority, or /etc/stria/cluster.key)");
   verb->add_flag("--dry-run,-n", args->dry_run, "Only say what there is");
+  verb->add_flag("--unproven", args->unproven,
+                 "Also take what nothing shows to be of the cluster's metadata server: anybody with a data server's disks may have made it up");
   AddCommon(verb, ctx, "stria meta restore --from n1,n2,n3");
   verb->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunRestore(ctx, *args); }; });
 }
