@@ -121,6 +121,7 @@ TEST_F(NodeCallsTest, ANodeRegistersUnderTheNameOfItsCertificate) {
   r.name = "n2";
   const auto refused = RunSim(ex, calls.RegisterNode(r));
   ASSERT_EQ(refused.code(), FsError::kAccess);
+  EXPECT_TRUE(refused.error().denies);
   EXPECT_NE(refused.error().message.find("data n1 at 10.0.0.7:40112"), std::string::npos) << refused.error();
   EXPECT_NE(refused.error().message.find("node n2"), std::string::npos) << refused.error();
   r.proof = core->signer().ProveNode(r.uuid, r.name);

@@ -86,7 +86,7 @@ bool Sessions::IsAdmin(const OpHeader& h) const {
 Result<void> Sessions::CheckAdmin(const OpHeader& h, const char* does) {
   RETURN_IF_ERROR(CheckCaller(h));
   if (IsAdmin(h)) return Ok();
-  if (h.peer) return Error(FsError::kPerm, std::string("only an admin ") + does + "; this is " + h.peer->ToString());
+  if (h.peer) return Error::Denial(std::string("only an admin ") + does + "; this is " + h.peer->ToString(), FsError::kPerm);
   return Error(FsError::kPerm, std::string("only root ") + does);
 }
 
