@@ -84,6 +84,7 @@ class Coherence : public ConfinedSessions {
   // Ends a session at once: what its client has not committed is lost. kNoEnt: there is none. Durable with the next sync.
   Result<void> EvictClient(SessionId s);
   std::optional<Bound> BoundOf(SessionId s) const override;
+  bool IsOwn(const OpHeader& h) const override { return sessions_.CheckOwner(h).ok(); }
 
   // ---- For operations ----
   OpCtx Ctx(const OpHeader& h, Touched* touched);
