@@ -267,6 +267,17 @@ Result<void> Coherence::EvictClient(SessionId s) {
   return Ok();
 }
 
+// Its sessions that have lapsed are forgotten by themselves: it cannot come back.
+void Coherence::EndHolder(const Sha256Hash& key) {
+  for (SessionId s : sessions_.table().All()) {
+    const SessionRecord* record = sessions_.table().Find(s);  // null: it went with another one
+    if (record != nullptr && !record->owner.name.empty() && record->owner.key == key) Fence(s, "its certificate was revoked");
+  }
+  Peer holder;
+  holder.key_hash = key;
+  core_->tokens().CutOff(holder.Holder());
+}
+
 void Coherence::HoldToExport(SessionId s, const std::string& address) {
   const SessionRecord& record = *sessions_.table().Find(s);
   Result<SessionGrant> now = exported_.Keep(record.owner, record.grant, address);

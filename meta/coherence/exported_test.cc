@@ -436,6 +436,23 @@ TEST_F(ExportedTest, WhomNoExportNamesAnyMoreIsCutOff) {
   EXPECT_EQ(core->tokens().Fenced()[0].holder, a.peer->Holder());
 }
 
+TEST_F(ExportedTest, OfARevokedKeyNothingIsLeft) {
+  Begin();
+  const OpHeader first = Open("pc7", 1), second = Open("pc7", 2);
+  OpenSessionRequest ask = Ask("pc8", 3);
+  ask.header.peer = Named("pc8", Role::kClient, 2);
+  const OpenSessionReply other = Opened(ask).value();
+  coherence->EndHolder(first.peer->key_hash);
+  EXPECT_FALSE(Exists(first) || Exists(second));
+  EXPECT_TRUE(coherence->sessions().table().Exists(other.session));
+  ASSERT_EQ(core->tokens().Fenced().size(), 1u);
+  EXPECT_EQ(core->tokens().Fenced()[0].holder, first.peer->Holder());
+  // One that has no session has tokens all the same: a data server, to rebuild by.
+  const auto node = Named("n3", Role::kData, 9);
+  coherence->EndHolder(node->key_hash);
+  EXPECT_EQ(core->tokens().Fenced().size(), 2u);
+}
+
 TEST_F(ExportedTest, AnEvictedClientsSessionIsOver) {
   Begin();
   const OpHeader a = Open("pc7", 1);
