@@ -29,6 +29,7 @@ struct DiskHello {
   std::string problem;  // why it is failed or absent: a sentence
   uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
   uint64_t filesystem = 0;  // a number for the one that it is on, the same for all disks on that, of any node; 0: not known
+  std::string proof;  // of a registration: what the last one left on the disk (RegisterNodeReply::disk_proofs)
 };
 struct RegisterNodeRequest {
   OpHeader header;
@@ -53,6 +54,9 @@ struct RegisterNodeReply {
   int64_t token_time_ns = 0;  // now, in which tokens expire (common/token_clock.h)
   std::vector<NodeTokenKey> token_keys;  // of yesterday, today and tomorrow; none where the node has not proved who it is
   std::vector<FencedHolder> fenced;  // at most kMaxFencedHolders; none where it gets no keys
+  // One per disk of the request, to be kept on it: another node registers the disk by that only. "" of a disk that this node does not
+  // have; none where it has not proved who it is.
+  std::vector<std::string> disk_proofs;
 };
 // Work for a data server. Given again with every heartbeat until its result is reported.
 struct DeleteWork {

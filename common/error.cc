@@ -155,7 +155,9 @@ std::string Error::ToString() const {
 }
 
 Error Error::WithContext(std::string_view context) const {
-  return Error(code, message.empty() ? std::string(context) : std::string(context) + ": " + message);
+  Error e(code, message.empty() ? std::string(context) : std::string(context) + ": " + message);
+  e.denies = denies;
+  return e;
 }
 
 std::ostream& operator<<(std::ostream& os, const Error& e) { return os << e.ToString(); }

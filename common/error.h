@@ -92,15 +92,24 @@ bool IsRetryable(FsError e);
 
 struct Error {
   FsError code = FsError::kOk;
+  // Who asked is not one who may, whatever was asked: the audit is told. What a file's permissions do not allow is no denial.
+  // Not on the wire, nor in stored replies.
+  bool denies = false;
   std::string message;  // one sentence: the fault, its place, the remedy
 
   Error() = default;
   explicit Error(FsError c) : code(c) {}
   Error(FsError c, std::string m) : code(c), message(std::move(m)) {}
+  // `m` names the caller, and says why.
+  static Error Denial(std::string m, FsError c = FsError::kAccess) {
+    Error e(c, std::move(m));
+    e.denies = true;
+    return e;
+  }
   bool ok() const { return code == FsError::kOk; }
   // "NoSpace: disk n3:d2 is full"
   std::string ToString() const;
-  // The same error with "context: " before its message.
+  // The same error (also as a denial) with "context: " before its message.
   Error WithContext(std::string_view context) const;
 };
 

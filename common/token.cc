@@ -17,6 +17,7 @@ constexpr uint8_t kTokenVersion = 1;
 // The signed bytes start with their purpose, so that no MAC serves for another.
 constexpr std::string_view kTokenPurpose = "stria-shard-1";
 constexpr std::string_view kNodePurpose = "stria-node-1";
+constexpr std::string_view kDiskPurpose = "stria-disk-1";
 constexpr std::string_view kOpenPurpose = "stria-open-1";
 constexpr std::string_view kSessionPurpose = "stria-session-1";
 constexpr size_t kOpenMacBytes = 16;
@@ -48,6 +49,23 @@ Digest NodeMac(const Hmac& hmac, const Uuid& uuid, std::string_view name) {
   w.U64(uuid.lo);
   w.Str(name);
   return hmac.Of(w.str());
+}
+
+Digest DiskMac(const Hmac& hmac, const Uuid& disk, NodeId node) {
+  ByteWriter w;
+  w.Raw(kDiskPurpose);
+  w.U64(disk.hi);
+  w.U64(disk.lo);
+  w.U32(node.v);
+  return hmac.Of(w.str());
+}
+
+// "KEY-ID MAC"
+std::string ProofOf(uint32_t key_id, const Digest& mac) {
+  ByteWriter w;
+  w.U32(key_id);
+  w.Raw({reinterpret_cast<const char*>(mac.data()), mac.size()});
+  return w.Take();
 }
 
 Digest OpenMac(const Hmac& hmac, const OpenProof& p) {
@@ -184,13 +202,8 @@ Epoch TokenSigner::SecretEpoch(SessionId session, uint64_t nonce) const {
   return Epoch((epoch >> 1) | 1);  // it grows when the session comes back
 }
 
-std::string TokenSigner::ProveNode(const Uuid& uuid, std::string_view name) const {
-  const Digest d = NodeMac(*hmac_, uuid, name);
-  ByteWriter w;
-  w.U32(key_id_);
-  w.Raw({reinterpret_cast<const char*>(d.data()), d.size()});
-  return w.Take();
-}
+std::string TokenSigner::ProveNode(const Uuid& uuid, std::string_view name) const { return ProofOf(key_id_, NodeMac(*hmac_, uuid, name)); }
+std::string TokenSigner::ProveDisk(const Uuid& disk, NodeId node) const { return ProofOf(key_id_, DiskMac(*hmac_, disk, node)); }
 
 TokenVerifier::TokenVerifier(const std::vector<ClusterKey>& keys) {
   CHECK(keys.size() <= kMaxClusterKeys);
@@ -249,6 +262,15 @@ Result<void> TokenVerifier::CheckNode(std::string_view proof, const Uuid& uuid, 
     if (CRYPTO_memcmp(want.data(), mac.data(), want.size()) == 0) return Ok();
   }
   return Error(FsError::kBadToken, "the node does not have this cluster's key");
+}
+
+bool TokenVerifier::KnowsDisk(std::string_view proof, const Uuid& disk, NodeId node) const {
+  ByteReader r(proof);
+  const Hmac* hmac = Find(r.U32());
+  const std::string_view mac = r.Raw(SHA256_DIGEST_LENGTH);
+  if (!r.ok() || r.left() != 0 || hmac == nullptr) return false;
+  const Digest want = DiskMac(*hmac, disk, node);
+  return CRYPTO_memcmp(want.data(), mac.data(), want.size()) == 0;
 }
 
 }  // namespace stria

@@ -1,8 +1,8 @@
 // Shard tokens: a token lets a client touch one shard on one target until a time. The metadata server signs it with a cluster
 // key, data servers check it. HMAC-SHA256 cut to 128 bits; a check costs well under a microsecond.
 //
-// Also a session's proof that it was given an inode to open or to make, the proof with which a data server registers, and the
-// text form of cluster keys.
+// Also a session's proof that it was given an inode to open or to make, the proof with which a data server registers, what a disk
+// has from the node that it is in, and the text form of cluster keys.
 #pragma once
 
 #include <array>
@@ -85,6 +85,8 @@ class TokenSigner {
   Epoch SecretEpoch(SessionId session, uint64_t nonce) const;
   // Proof that a node knows the key, for RegisterNode.
   std::string ProveNode(const Uuid& uuid, std::string_view name) const;
+  // What the node that has a disk keeps on it: who shows it has the disk, or had it while it was that node's.
+  std::string ProveDisk(const Uuid& disk, NodeId node) const;
   uint32_t key_id() const { return key_id_; }
 
  private:
@@ -108,6 +110,8 @@ class TokenVerifier {
   uint8_t OpenRights(std::string_view proof, SessionId session, InodeId ino) const;
   // kBadToken unless `proof` was made by ProveNode with one of the keys.
   Result<void> CheckNode(std::string_view proof, const Uuid& uuid, std::string_view name) const;
+  // Whether `proof` was made by ProveDisk with one of the keys.
+  bool KnowsDisk(std::string_view proof, const Uuid& disk, NodeId node) const;
 
  private:
   const token_internal::Hmac* Find(uint32_t key_id) const;

@@ -81,6 +81,19 @@ TEST(Token, NodesProveThatTheyKnowTheKey) {
   EXPECT_EQ(TokenVerifier({Key(1, 11)}).CheckNode(proof, uuid, "pc7").code(), FsError::kBadToken);
 }
 
+TEST(Token, DisksHaveWhatTheirNodeWasGiven) {
+  const Uuid disk{1, 2};
+  const std::string proof = TokenSigner(Key(1, 10)).ProveDisk(disk, NodeId(3));
+  const TokenVerifier verifier({Key(2, 11), Key(1, 10)});
+  EXPECT_TRUE(verifier.KnowsDisk(proof, disk, NodeId(3)));
+  EXPECT_FALSE(verifier.KnowsDisk(proof, disk, NodeId(4))) << "a former node's";
+  EXPECT_FALSE(verifier.KnowsDisk(proof, Uuid{1, 3}, NodeId(3)));
+  EXPECT_FALSE(verifier.KnowsDisk("", disk, NodeId(3)));
+  EXPECT_FALSE(verifier.KnowsDisk(proof + "x", disk, NodeId(3)));
+  EXPECT_FALSE(verifier.KnowsDisk(TokenSigner(Key(1, 10)).ProveNode(disk, "n3"), disk, NodeId(3))) << "it proves something else";
+  EXPECT_FALSE(TokenVerifier({Key(1, 11)}).KnowsDisk(proof, disk, NodeId(3)));
+}
+
 TEST(Token, SessionsProveWhatTheyWereGiven) {
   ClusterKey key, other;
   key.id = 1, other.id = 2;

@@ -432,6 +432,11 @@ class Daemon final : public DaemonFrame {
       options.judge = [this](const Certificate& shown, const std::string& address) {
         return ends_->credentials()->Judge(shown, address, {Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor}, ends_->NowS());
       };
+      options.refused = [this](const std::string& address, const Error& why) {
+        AuditEntry e = AuditOf(AuditEntry::Kind::kDenial, nullptr, "a call over gRPC", "", "refused: " + why.message);
+        e.address = address;
+        audit_->Note(std::move(e));
+      };
     }
     auto server = std::make_unique<GrpcServer>(&executor_, &router_, options);
     if (config_.grpc_listen.empty()) {

@@ -63,10 +63,14 @@ std::shared_ptr<grpc::ServerCredentials> ListenWith(const std::shared_ptr<const 
   return grpc::SslServerCredentials(options);
 }
 
-// "ipv4:10.0.0.7:40112" -> "10.0.0.7:40112"
+// "ipv4:10.0.0.7:40112" -> "10.0.0.7:40112", "ipv6:%5Bfd00::7%5D:40112" -> "[fd00::7]:40112"
 std::string AddressOf(const std::string& peer) {
   const size_t colon = peer.find(':');
-  return peer.starts_with("ipv") && colon != peer.npos ? peer.substr(colon + 1) : peer;
+  std::string out = peer.starts_with("ipv") && colon != peer.npos ? peer.substr(colon + 1) : peer;
+  for (const auto& [from, to] : {std::pair("%5B", "["), std::pair("%5D", "]")}) {
+    if (const size_t at = out.find(from); at != out.npos) out.replace(at, 3, to);
+  }
+  return out;
 }
 
 // Owns the call while its handler runs; a destroyed handler leaves an answer too.
@@ -250,6 +254,7 @@ class GrpcServer::State : public std::enable_shared_from_this<State> {
     responder.call()->bytes.Clear();
     Result<std::shared_ptr<const Peer>> peer = state->PeerOf(responder.call()->context);
     if (!peer.ok()) {
+      if (state->options_.refused) state->options_.refused(AddressOf(responder.call()->context.peer()), peer.error());
       responder.Reply(EncodeError(peer.error()));
       co_return;
     }

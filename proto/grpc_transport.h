@@ -58,6 +58,8 @@ struct GrpcServerOptions {
   std::shared_ptr<const Credentials> credentials;
   // With credentials: who shows that certificate, as the handler hears it; an error is the answer to each of its calls. Executor's thread.
   std::function<Result<Peer>(const Certificate& shown, const std::string& address)> judge;
+  // Is told of each call of one whom `judge` does not let in. Executor's thread. Whoever writes that down bounds it.
+  std::function<void(const std::string& address, const Error& why)> refused = {};
 };
 
 // Serves `dispatcher` (which outlives it) on one address.

@@ -66,7 +66,7 @@ Task<Result<Reply>> CallMethod(std::shared_ptr<Transport> transport, std::string
 // A role may be let in with a session only, or without one only.
 Result<void> CheckSession(const Peer& peer, const OpHeader& header, const Cover& cover) {
   if ((header.session ? cover.in_session : cover.alone).Has(peer.role)) return Ok();
-  return Error(FsError::kAccess, peer.ToString() + (header.session ? " may not ask this in a session" : " may not ask this without a session"));
+  return Error::Denial(peer.ToString() + (header.session ? " may not ask this in a session" : " may not ask this without a session"));
 }
 Result<void> CheckSession(const Peer&, const DataHeader&, const Cover&) { return Ok(); }
 
@@ -234,10 +234,10 @@ template <class Service>
 Result<void> ServiceDispatcher<Service>::Admit(const Peer* peer, const std::string& method, const Cover& cover) const {
   if (peer == nullptr) {
     if (!options_.proved) return Ok();
-    return Error(FsError::kAccess, "who asks for " + method + " has not proved who it is");
+    return Error::Denial("who asks for " + method + " has not proved who it is");
   }
   if (cover.in_session.Has(peer->role) || cover.alone.Has(peer->role)) return Ok();
-  return Error(FsError::kAccess, peer->ToString() + " may not ask for " + method + ": it is for " + ForWhom(cover));
+  return Error::Denial(peer->ToString() + " may not ask for " + method + ": it is for " + ForWhom(cover));
 }
 
 template <class Service>
@@ -252,7 +252,7 @@ Task<Result<WireMessage>> ServiceDispatcher<Service>::Handle(std::shared_ptr<con
     reply = co_await it->second.handle(service_, std::move(peer), it->second.cover, std::move(request));
     if (reply.ok() || !asks) co_return reply;
   }
-  if (reply.code() == FsError::kAccess && options_.refused) options_.refused(asks.get(), method, reply.error());
+  if (const Error why = reply.error(); why.denies && options_.refused) options_.refused(asks.get(), method, why);
   co_return reply;
 }
 

@@ -57,7 +57,8 @@ struct DispatchOptions {
   // Callers who have proved nothing are refused. Otherwise all that they say is believed, and they are served as before there
   // was any proof: on transports without TLS.
   bool proved = false;
-  // Is told of each call that was refused for who asks; `peer` may be null. Whoever writes that down bounds it.
+  // Is told of each call that was refused for who asks (Error::denies), and of no other: not of what a file's permissions do not
+  // allow. `peer` may be null. Whoever writes that down bounds it.
   std::function<void(const Peer* peer, const std::string& method, const Error& why)> refused = {};
 };
 

@@ -9,7 +9,7 @@ namespace wire {
 WIRE_MESSAGE(DiskHello) {
   F(uuid); F(label); F(channel); F(target); F(capacity_bytes); F(free_bytes); F(used_bytes);
   F(read_errors); F(write_errors); F(checksum_errors); F(failed); F(absent);
-  F(problem); F(read_us); F(filesystem);
+  F(problem); F(read_us); F(filesystem); F(proof);
 }
 WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
@@ -17,7 +17,7 @@ WIRE_MESSAGE(RegisterNodeRequest) {
 WIRE_MESSAGE(NodeTokenKey) { F(id); F(secret); }
 WIRE_MESSAGE(FencedHolder) { F(holder); F(writes_until_s); F(others_until_s); }
 WIRE_MESSAGE(RegisterNodeReply) {
-  F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); F(token_keys); F(fenced);
+  F(node); F(epoch); F(targets); F(map); F(beat_ns); F(token_time_ns); F(token_keys); F(fenced); F(disk_proofs);
 }
 
 WIRE_MESSAGE(DeleteWork) { F(shard); F(target); F(token); }

@@ -98,6 +98,7 @@ Task<Result<void>> Agent::Register() {
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
   request.disks = Hellos();
+  for (size_t i = 0; i < disks_.size(); ++i) request.disks[i].proof = disks_[i].proof;
   const uint64_t attached = attached_;
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
@@ -121,6 +122,7 @@ Task<Result<void>> Agent::Register() {
   for (size_t i = 0; i < disks_.size(); ++i) {
     AgentDisk& d = disks_[i];
     d.target = reply.targets[i];
+    if (i < reply.disk_proofs.size() && !reply.disk_proofs[i].empty()) d.proof = std::move(reply.disk_proofs[i]);
     if (d.store == nullptr) continue;
     server_->DropStore(d.store);
     if (d.target) server_->SetTarget(d.target, d.store);
@@ -142,10 +144,11 @@ Task<Result<void>> Agent::Register() {
   co_return Ok();
 }
 
-// Another node has it, too: one of them is a copy, or it was carried here and that node has not missed it yet.
+// Another node has it, too: one of them is a copy, or it was carried here and that node has not missed it yet. Or it was carried here
+// without what that node was given for it.
 void Agent::LogKeptOut(const AgentDisk& d, const ClusterMap& map) const {
   const auto t = std::ranges::find_if(map.targets, [&](const TargetInfo& o) { return o.disk_uuid == d.uuid; });
-  LogWarning("{} is not used while {} is: they say that they are the same disk, so that one is a copy of the other",
+  LogWarning("{} is not used while {} is: they say that they are the same disk, so that one is a copy of the other, or it has lost its identity",
              d.store->options().name, t == map.targets.end() ? "another" : "disk " + map.TargetName(t->id));
 }
 
@@ -469,11 +472,12 @@ Task<void> Agent::SweepLoop() {
 
 // ---- Disks that come later ------------------------------------------------------------------------
 
-void Agent::Attach(size_t i, ShardStore* store, Uuid disk) {
+void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   AgentDisk& d = disks_.at(i);
   const bool is_new = d.uuid != disk;
   if (is_new) d.target = TargetId();  // of the disk in whose place it is
   d.uuid = disk;
+  d.proof = std::move(proof);
   d.store = store;
   d.problem.clear();
   d.give_up = false;

@@ -37,6 +37,7 @@ struct AgentDisk {
   std::string label;
   std::string channel;
   TargetId target;  // as last registered, 0 if never
+  std::string proof;     // DiskHello::proof
   std::string problem;   // why it cannot be used
   bool give_up = false;  // it is not expected to be usable again
 };
@@ -80,7 +81,7 @@ class Agent {
   const std::shared_ptr<const ClusterMap>& map() const { return map_; }
   // A disk that could not be used can be now: it is registered, and unless it is new compared with the metadata at once.
   // `store` outlives the agent; `disk` is the one that is there.
-  void Attach(size_t i, ShardStore* store, Uuid disk);
+  void Attach(size_t i, ShardStore* store, Uuid disk, std::string proof = "");
   // A disk cannot be used any more, for this reason. Its store has no new work from here on.
   void Detach(size_t i, std::string problem);
   // For an unusable disk: the disk that the cluster knows in its place, and the reason.

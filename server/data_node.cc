@@ -116,7 +116,9 @@ Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
     const DataNodeDisk& d = disks_[i];
     CO_RETURN_IF_ERROR(
         co_await AdoptCluster(d.disk, &disks_[i].superblock, reply.map.cluster, reply.map.incarnation, d.label));
-    const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_, options_.name};
+    const bool given = i < reply.disk_proofs.size() && !reply.disk_proofs[i].empty();
+    const std::string& proof = given ? reply.disk_proofs[i] : identities_[i].proof;
+    const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_, options_.name, proof};
     if (identity == identities_[i]) continue;
     Result<void> kept = co_await WriteIdentity(d.disk, identity);
     if (!kept.ok()) co_return kept.error().WithContext(d.where);
@@ -156,6 +158,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
     disk.label = d.label;
     disk.channel = d.channel;
     disk.target = identity.target;
+    disk.proof = identity.proof;
     disk.problem = d.problem.message;
     disk.give_up = d.give_up;
     if (disk.target && disk.store != nullptr) node->server_.SetTarget(disk.target, disk.store);
@@ -263,8 +266,11 @@ Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
     disks_[i] = before;
     co_return copy;
   }
+  // Carried here from another node, it has what that one was given for it.
+  Result<DiskIdentity> identity = co_await ReadIdentity(disks_[i].disk);
   CO_RETURN_IF_ERROR(co_await OpenStore(i));
-  agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own);
+  identities_[i] = identity.ok() ? *std::move(identity) : DiskIdentity();
+  agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own, identities_[i].proof);
   co_return Ok();
 }
 

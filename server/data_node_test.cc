@@ -385,6 +385,7 @@ TEST(DataNodeTest, ADiskCarriedToAnotherNodeIsTakenAlong) {
     EXPECT_EQ(meta.hello.uuid, (Uuid{5, to == &two ? 201u : 301u}));
     EXPECT_EQ(meta.hello.disks.at(0).uuid, to->uuids[0]);
     EXPECT_EQ(meta.hello.disks.at(0).label, "d0") << "of its new slot";
+    EXPECT_EQ(meta.hello.disks.at(0).proof, "of disk " + std::to_string(to->uuids[0].lo)) << "that its former node has left on it";
     to->Crash(rng);
   }
 }

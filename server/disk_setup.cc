@@ -11,7 +11,7 @@
 namespace stria {
 namespace {
 
-constexpr uint8_t kIdentityVersion = 2;  // 1 has no name
+constexpr uint8_t kIdentityVersion = 3;  // 1 has no name, 2 no proof
 constexpr uint64_t kMaxIdentityBytes = 4096;
 
 }  // namespace
@@ -78,6 +78,7 @@ Task<Result<DiskIdentity>> ReadIdentity(Disk* disk) {
   out.node.hi = r.U64();
   out.node.lo = r.U64();
   if (version >= 2) out.node_name = r.Str();
+  if (version >= 3) out.proof = r.Str();
   const size_t hashed = body.size() - r.left();
   const uint64_t hash = r.U64();
   co_return r.ok() && hash == XXH3_64bits(body.data(), hashed) ? out : none;
@@ -90,6 +91,7 @@ Task<Result<void>> WriteIdentity(Disk* disk, DiskIdentity identity) {
   w.U64(identity.node.hi);
   w.U64(identity.node.lo);
   w.Str(identity.node_name);
+  w.Str(identity.proof);
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   co_return co_await disk->ReplaceFile(kIdentityFile,
                                        Buffer::FromString(SealRecord(kIdentityVersion, w.str())));

@@ -39,6 +39,7 @@ struct DiskIdentity {
   uint64_t incarnation = 0;
   Uuid node;
   std::string node_name;  // "" in files of the first release
+  std::string proof;      // RegisterNodeReply::disk_proofs: another node registers the disk by it. "": none was given
   bool operator==(const DiskIdentity&) const = default;
 };
 inline constexpr char kIdentityFile[] = "identity";

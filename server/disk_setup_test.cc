@@ -41,7 +41,7 @@ TEST(DiskSetupTest, IdentityIsKeptAndDamageIsNotBelieved) {
   auto media = std::make_shared<SimDiskMedia>(1);
   SimDisk disk(media);
   EXPECT_EQ(RunSim(ex, ReadIdentity(&disk)).value(), DiskIdentity());
-  const DiskIdentity identity{TargetId(4), 2, Uuid{8, 9}, "n4"};
+  const DiskIdentity identity{TargetId(4), 2, Uuid{8, 9}, "n4", std::string("pr\0of", 5)};
   ASSERT_TRUE(RunSim(ex, WriteIdentity(&disk, identity)).ok());
   Random rng(1);
   media->Crash(rng);
@@ -62,7 +62,7 @@ TEST(DiskSetupTest, RefusesADirectoryThatIsSomethingElse) {
 
 TEST(DiskSetupTest, DisksMustAgreeOnTheirNode) {
   const auto disk = [](uint64_t node, const std::string& name) {
-    return std::make_pair("d" + std::to_string(node), DiskIdentity{TargetId(1), 1, Uuid{0, node}, name});
+    return std::make_pair("d" + std::to_string(node), DiskIdentity{TargetId(1), 1, Uuid{0, node}, name, ""});
   };
   EXPECT_FALSE(AgreeOnNode("n1", {disk(0, ""), disk(0, "")}).value());
   EXPECT_EQ(AgreeOnNode("n1", {disk(0, ""), disk(1, "n1"), disk(1, "")}).value(), (Uuid{0, 1}));

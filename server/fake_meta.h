@@ -26,6 +26,7 @@ class FakeMetaService final : public MetaService {
     reply.epoch = Epoch(++epoch);
     for (size_t i = 0; i < r.disks.size(); ++i)
       reply.targets.push_back(TargetId(static_cast<uint32_t>(i + 1)));
+    for (const DiskHello& d : r.disks) reply.disk_proofs.push_back(d.absent ? "" : "of disk " + std::to_string(d.uuid.lo));
     reply.map = map;
     reply.beat_ns = beat_ns;
     co_return reply;

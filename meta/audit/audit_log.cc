@@ -1,5 +1,6 @@
 #include "meta/audit/audit_log.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/log.h"
@@ -20,16 +21,22 @@ AuditLog::AuditLog(Pool* pool, std::string path, const AuditLogOptions& options)
       path_(std::move(path)),
       options_(options),
       file_(std::make_shared<AuditFile>(path_, options.max_file_bytes, options.files)),
-      denials_(options.denials) {}
+      denials_(options.denials),
+      sessions_(options.sessions) {}
 
 void AuditLog::Start() { scope_.Spawn(Write()); }
 
 void AuditLog::Note(AuditEntry entry) {
-  if (entry.kind == AuditEntry::Kind::kDenial && !denials_.Admit(entry.address, Executor::Current().NowNs())) {
+  if (DenialBudget* const budget = BudgetOf(entry.kind); budget != nullptr && !budget->Admit(entry.address, Executor::Current().NowNs())) {
     if (!std::exchange(wakes_later_, true)) scope_.Spawn(WakeLater());
     return;
   }
   Add(entry);
+}
+
+DenialBudget* AuditLog::BudgetOf(AuditEntry::Kind kind) {
+  if (kind == AuditEntry::Kind::kDenial) return &denials_;
+  return kind == AuditEntry::Kind::kSession ? &sessions_ : nullptr;
 }
 
 void AuditLog::Add(const AuditEntry& entry) {
@@ -43,22 +50,23 @@ void AuditLog::Add(const AuditEntry& entry) {
   wake_.Set();
 }
 
-void AuditLog::AddKeptBack() {
-  for (const DenialBudget::KeptBack& k : denials_.TakeEnded(Executor::Current().NowNs())) {
+void AuditLog::AddKeptBack(DenialBudget* budget, AuditEntry::Kind kind) {
+  for (const DenialBudget::KeptBack& k : budget->TakeEnded(Executor::Current().NowNs())) {
     AuditEntry e;
-    e.kind = AuditEntry::Kind::kDenial;
+    e.kind = kind;
     e.address = k.place;
     e.verb = "(several)";
-    e.outcome = "refused: " + std::to_string(k.count) + " more within a minute, which are not written one by one";
+    e.outcome = (kind == AuditEntry::Kind::kDenial ? "refused: " : "done: ") + std::to_string(k.count) + " more within a minute, which are not written one by one";
     Add(e);
   }
 }
 
 // Counts are told even if nothing else happens.
 Task<void> AuditLog::WakeLater() {
-  while (denials_.keeps_back()) {
-    co_await Sleep(options_.denials.window_ns);
-    AddKeptBack();
+  while (denials_.keeps_back() || sessions_.keeps_back()) {
+    co_await Sleep(std::min(options_.denials.window_ns, options_.sessions.window_ns));
+    AddKeptBack(&denials_, AuditEntry::Kind::kDenial);
+    AddKeptBack(&sessions_, AuditEntry::Kind::kSession);
   }
   wakes_later_ = false;
 }

@@ -1,10 +1,10 @@
 // The audit: one line for each verb of an admin, each denial, enrolment, eviction and mount, in the log of the server and in a file
 // that only its user reads.
 //
-// Owns: the lines that are not written yet, how many denials of each address were, and the file.
+// Owns: the lines that are not written yet, how many denials and mounts of each address were, and the file.
 //
-// Invariants: noting never waits and never fails. What waits to be written is bounded; what is dropped, and the denials beyond
-// the limits, are counted in a line of their own. Lines are in the file in the order in which they were noted.
+// Invariants: noting never waits and never fails. What waits to be written is bounded; what is dropped, and the denials and mounts
+// beyond the limits, are counted in a line of their own. Lines are in the file in the order in which they were noted.
 //
 // Called by the calls of admins, EnrolmentRoom, Coherence and the dispatchers' hosts. Sees no room. Executor's thread.
 #pragma once
@@ -27,6 +27,8 @@ struct AuditLogOptions {
   uint64_t max_file_bytes = 64 << 20;   // then it becomes an old one
   size_t files = 8;
   DenialLimits denials;
+  // Of mounts: a client may open sessions as fast as it likes.
+  DenialLimits sessions = {.per_place = 60, .in_all = 3000, .max_places = 8192};
   int64_t again_ns = 10 * kSecond;      // after the file could not be written
 };
 
@@ -47,7 +49,8 @@ class AuditLog final : public AuditSink {
 
  private:
   void Add(const AuditEntry& entry);
-  void AddKeptBack();
+  DenialBudget* BudgetOf(AuditEntry::Kind kind);  // null: of these each is written
+  void AddKeptBack(DenialBudget* budget, AuditEntry::Kind kind);
   Task<void> Write();
   Task<void> WakeLater();
 
@@ -55,7 +58,7 @@ class AuditLog final : public AuditSink {
   const std::string path_;
   const AuditLogOptions options_;
   const std::shared_ptr<AuditFile> file_;
-  DenialBudget denials_;
+  DenialBudget denials_, sessions_;
   std::deque<std::string> waiting_;
   uint64_t dropped_ = 0;  // since the last line that says so
   bool fails_ = false;

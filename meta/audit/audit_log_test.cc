@@ -199,6 +199,20 @@ TEST_F(AuditLogTest, DenialsAreCounted) {
   EXPECT_EQ(Lines(Path()).size(), 12u);
 }
 
+// A client that mounts again and again does not push out what others did.
+TEST_F(AuditLogTest, MountsAreCountedByThemselves) {
+  Begin();
+  for (int i = 0; i < 100; ++i) Note(Entry("mount", AuditEntry::Kind::kSession));
+  for (int i = 0; i < 5; ++i) Note(Entry("GetStripe", AuditEntry::Kind::kDenial));
+  ex.RunFor(kSecond);
+  EXPECT_EQ(Lines(Path()).size(), 65u) << "denials have their own budget";
+  ex.RunFor(61 * kSecond);
+  const auto lines = Lines(Path());
+  ASSERT_EQ(lines.size(), 66u);
+  EXPECT_EQ(lines[65]["kind"], "session");
+  EXPECT_NE(lines[65]["outcome"].get<std::string>().find("40 more"), std::string::npos);
+}
+
 TEST_F(AuditLogTest, WhatCannotBeWrittenIsKeptUpToALimit) {
   AuditLogOptions options;
   options.max_waiting = 5;

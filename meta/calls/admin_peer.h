@@ -18,7 +18,7 @@ inline Result<void> CheckAdminCall(Sessions* sessions, const OpHeader& h, const 
   if (!h.peer) return sessions->CheckAdmin(h, does);
   RETURN_IF_ERROR(sessions->CheckCaller(h));
   if (IsAdminPeer(h)) return Ok();
-  return Error(FsError::kAccess, h.peer->ToString() + " is refused: only an admin " + does);
+  return Error::Denial(h.peer->ToString() + " is refused: only an admin " + does);
 }
 
 }  // namespace stria

@@ -121,6 +121,7 @@ TEST_F(NodeCallsTest, ANodeRegistersUnderTheNameOfItsCertificate) {
   r.name = "n2";
   const auto refused = RunSim(ex, calls.RegisterNode(r));
   ASSERT_EQ(refused.code(), FsError::kAccess);
+  EXPECT_TRUE(refused.error().denies);
   EXPECT_NE(refused.error().message.find("data n1 at 10.0.0.7:40112"), std::string::npos) << refused.error();
   EXPECT_NE(refused.error().message.find("node n2"), std::string::npos) << refused.error();
   r.proof = core->signer().ProveNode(r.uuid, r.name);
@@ -168,6 +169,67 @@ TEST_F(NodeCallsTest, ANodeSpeaksForItselfAndItsDisksOnly) {
   EXPECT_NE(refused.error().message.find("disk n2:d1"), std::string::npos) << refused.error();
   check.target = TargetId(99);
   EXPECT_EQ(RunSim(ex, calls.CheckShards(check)).code(), FsError::kAccess) << "nobody's";
+}
+
+// The uuids of disks are in the map: naming one is nothing. Also while its node is down, or is up and lacks it.
+TEST_F(NodeCallsTest, ADiskOfAnotherNodeComesWithWhatThatLeftOnIt) {
+  Begin();
+  const auto node_of = [&](TargetId t) { return cluster.state().FindNode(cluster.state().FindTarget(t)->node)->name; };
+  RegisterNodeRequest one = Of(1), two = Of(2);
+  const RegisterNodeReply first = RunSim(ex, calls.RegisterNode(one)).value();
+  ASSERT_EQ(first.disk_proofs.size(), 1u);
+  ASSERT_FALSE(first.disk_proofs[0].empty());
+  const TargetId disk = first.targets[0];
+  ex.RunFor(ClusterOptions().down_ns + kSecond);
+  cluster.Tick();
+  ASSERT_EQ(cluster.state().FindNode(first.node)->state, NodeState::kDown);
+  two.disks.push_back(one.disks[0]);
+  two.disks[1].label = "d2";
+  const auto may_not = [&](const std::string& proof) {
+    two.disks[1].proof = proof;
+    const RegisterNodeReply reply = RunSim(ex, calls.RegisterNode(two)).value();
+    EXPECT_TRUE(reply.targets[0]) << "its own disk is in use";
+    EXPECT_FALSE(reply.targets[1]);
+    EXPECT_EQ(reply.disk_proofs.at(1), "") << "nor is it told the proof";
+    EXPECT_EQ(node_of(disk), "n1");
+    const auto& strangers = cluster.state().StrangersOf(reply.node);
+    EXPECT_EQ(strangers.size(), 1u);
+    if (!strangers.empty()) {
+      EXPECT_TRUE(strangers[0].unproved);
+      EXPECT_EQ(strangers[0].copy_of, disk);
+    }
+    return reply;
+  };
+  may_not("");
+  may_not("nonsense");
+  const RegisterNodeReply second = may_not(RunSim(ex, calls.RegisterNode(Of(2))).value().disk_proofs[0]);
+  // It stays so, and does not register again and again.
+  HeartbeatRequest beat;
+  beat.node = second.node;
+  beat.epoch = second.epoch;
+  beat.disks = two.disks;
+  beat.disks[0].target = second.targets[0];
+  HeartbeatReply answer;
+  ASSERT_TRUE(cluster.TakeBeat(beat, &answer).ok());
+  EXPECT_FALSE(answer.register_again);
+  // Absent, it is not theirs either.
+  two.disks[1].absent = true;
+  EXPECT_FALSE(RunSim(ex, calls.RegisterNode(two)).value().targets[1]);
+  two.disks[1].absent = false;
+
+  two.disks[1].proof = first.disk_proofs[0];
+  const RegisterNodeReply moved = RunSim(ex, calls.RegisterNode(two)).value();
+  EXPECT_EQ(moved.targets[1], disk) << "it keeps its number";
+  EXPECT_EQ(node_of(disk), "n2");
+  EXPECT_NE(moved.disk_proofs.at(1), first.disk_proofs[0]);
+  // Its former node has nothing to take it back by, once n2 is down.
+  ex.RunFor(ClusterOptions().down_ns + kSecond);
+  cluster.Tick();
+  one.disks[0].proof = first.disk_proofs[0];
+  EXPECT_FALSE(RunSim(ex, calls.RegisterNode(one)).value().targets[0]);
+  EXPECT_EQ(node_of(disk), "n2");
+  one.disks[0].proof = moved.disk_proofs[1];
+  EXPECT_EQ(RunSim(ex, calls.RegisterNode(one)).value().targets[0], disk);
 }
 
 TEST_F(NodeCallsTest, ANodeThatIsNotKnownIsToldToRegister) {

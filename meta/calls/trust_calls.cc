@@ -69,7 +69,7 @@ Task<Result<TrustReply>> TrustCalls::RevokeCertificate(RevokeCertificateRequest 
 
 // Of everybody, for himself.
 Task<Result<RenewCertificateReply>> TrustCalls::RenewCertificate(RenewCertificateRequest r) {
-  Result<RenewCertificateReply> reply = Error(FsError::kAccess, "a certificate is renewed for who has proved by it who he is");
+  Result<RenewCertificateReply> reply = Error::Denial("a certificate is renewed for who has proved by it who he is");
   if (const Result<void> right = core_->CheckHeader(r.header); !right.ok()) {
     reply = right.error();
   } else if (r.header.peer) {

@@ -162,6 +162,42 @@ TEST_F(TrustCallsTest, ATokenIsMadeAndUsed) {
   EXPECT_EQ(RunSim(ex, calls.RenewCertificate(renew)).code(), FsError::kAccess);
 }
 
+// Nobody but an admin fills the audit: what fails is counted as a denial is, whatever the reason.
+TEST_F(TrustCallsTest, RenewalsThatFailAreBounded) {
+  ASSERT_TRUE(RunSim(ex, calls.MakeToken(Token(By(Role::kAdmin)))).ok());
+  const PrivateKey key = PrivateKey::Make();
+  const std::string request = EncodeJoinRequest(MakeJoinRequest(secret, "n6", CertRequest::Make(key), "binding"));
+  const JoinAnswer answer = DecodeJoinAnswer(RunSim(ex, enrolment.Join(request, "binding", "10.3.0.7:1")).value()).value();
+  const Certificate own = Certificate::FromPem(answer.certificate).value();
+  Lines();
+  RenewCertificateRequest renew;
+  renew.header = By(Role::kData);
+  auto peer = std::make_shared<Peer>(*renew.header.peer);
+  peer->name = "n6";
+  peer->key_hash = own.key_hash();
+  peer->serial = own.serial();
+  renew.header.peer = peer;
+  renew.request = "no request";
+  for (int i = 0; i < 50; ++i) {
+    const auto failed = RunSim(ex, calls.RenewCertificate(renew));
+    EXPECT_FALSE(failed.ok());
+    EXPECT_FALSE(failed.error().denies) << "its own certificate is good";
+  }
+  const auto lines = Lines();
+  ASSERT_EQ(lines.size(), DenialLimits().per_place);
+  EXPECT_TRUE(Has(lines[0], "failed: ")) << lines[0];
+}
+
+// The dispatcher tells the audit of these; here they have their mark.
+TEST_F(TrustCallsTest, WhoMayNotAskIsDenied) {
+  for (const Role role : {Role::kMeta, Role::kData, Role::kClient, Role::kMonitor}) {
+    const auto refused = RunSim(ex, calls.RevokeCertificate({By(role), "data/n6", false}));
+    EXPECT_TRUE(refused.error().denies) << RoleName(role);
+  }
+  EXPECT_TRUE(Lines().empty());
+  EXPECT_FALSE(RunSim(ex, calls.RevokeCertificate({By(Role::kAdmin), "data/n6", false})).error().denies) << "there is none";
+}
+
 TEST_F(TrustCallsTest, ExportsAreSetTriedAndRemoved) {
   const OpHeader admin = By(Role::kAdmin);
   EXPECT_EQ(RunSim(ex, calls.SetExport({admin, "path=nowhere", false})).code(), FsError::kInval);

@@ -128,9 +128,15 @@ Task<Result<RegisterNodeReply>> ClusterKeeper::Register(RegisterNodeRequest r) {
       if (!id.ok()) failed = id.error();
       return id.ok() ? static_cast<uint32_t>(*id) : 0;
     };
+    // Uuids are in the map, for everybody to see. A node that proves its name brings a disk of another by what is on the disk.
+    const auto may_bring = [&](const DiskHello& d, const TargetInfo& as) {
+      if (!r.header.peer || core_->verifier().KnowsDisk(d.proof, d.uuid, as.node)) return true;
+      LogWarning("{} registers disk {} without what it has from its node: it is not used", r.header.peer->ToString(), state_->TargetName(as.id));
+      return false;
+    };
     Result<ClusterState::Registered> registered = state_->Register(
         r, core_->Now(), core_->Wall(), [&] { return NodeId(number(IdKind::kNode)); },
-        [&] { return TargetId(number(IdKind::kTarget)); });
+        [&] { return TargetId(number(IdKind::kTarget)); }, may_bring);
     CO_RETURN_IF_ERROR(registered);
     host_->Moved(txn, state_->TakeMoved());
     Result<void> saved = failed ? Result<void>(*failed) : Save(txn);
@@ -155,6 +161,12 @@ Task<Result<RegisterNodeReply>> ClusterKeeper::Register(RegisterNodeRequest r) {
   if (HolderOf(r.header) != 0) {
     reply.token_keys = core_->tokens().KeysOf(r.uuid);
     reply.fenced = core_->tokens().Fenced();
+  }
+  if (r.header.peer) {
+    for (size_t i = 0; i < r.disks.size(); ++i) {
+      const bool has = done->targets[i] && !r.disks[i].absent;
+      reply.disk_proofs.push_back(has ? core_->signer().ProveDisk(r.disks[i].uuid, done->node) : "");
+    }
   }
   co_return std::move(reply);
 }

@@ -94,7 +94,7 @@ void ClusterState::SetGivenUp(Target& t, bool given_up) {
 
 void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns) {
   TargetInfo& i = t.info;
-  if (i.state == TargetState::kRemoved) n.strangers.push_back({i.label, "", TargetId(), i.id});
+  if (i.state == TargetState::kRemoved) n.strangers.push_back({i.label, "", TargetId(), i.id, false});
   if (i.problem != d.problem) {
     i.problem = d.problem.substr(0, kMaxProblemBytes);
     ++version_;
@@ -170,12 +170,14 @@ bool ClusterState::IsElsewhere(const Target& t, NodeId node) const {
 
 // A disk of the node's that has no number. False if it could have one now: it is to register again.
 bool ClusterState::TakeStranger(Node& n, const DiskHello& d) {
-  Stranger s{d.label, d.problem.substr(0, kMaxProblemBytes), TargetId(), TargetId()};
+  Stranger s{d.label, d.problem.substr(0, kMaxProblemBytes), TargetId(), TargetId(), false};
   if (!d.absent && d.failed) return true;
   if (!d.absent) {
     const Target* known = FindDisk(d.uuid);
     if (known == nullptr) return false;
-    if (known->info.node != n.record.info.id && !IsElsewhere(*known, n.record.info.id)) return false;
+    const bool of_another = known->info.node != n.record.info.id && !IsElsewhere(*known, n.record.info.id);
+    s.unproved = of_another && n.unproved.contains(d.uuid);
+    if (of_another && !s.unproved) return false;
     s.copy_of = known->info.id;
   }
   n.strangers.push_back(std::move(s));
@@ -213,7 +215,7 @@ Error ClusterState::CheckAddress(const RegisterNodeRequest& r, const Node* self)
 
 Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeRequest& r, int64_t now_ns,
                                                         int64_t wall_ns, const std::function<NodeId()>& new_node,
-                                                        const std::function<TargetId()>& new_target) {
+                                                        const std::function<TargetId()>& new_target, const MayBring& may_bring) {
   if (!r.uuid || r.name.empty() || r.name.size() > kMaxNodeNameBytes || r.disks.size() > kMaxDisksPerNode) {
     return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
   }
@@ -281,6 +283,7 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     if (t.info.node == info.id && uuids.count(t.info.disk_uuid)) t.info.label.clear();
   }
   node->strangers.clear();
+  node->unproved.clear();
   for (const DiskHello& d : r.disks) {
     Target* target = d.uuid ? FindDisk(d.uuid) : FindLabel(info.id, d.label);
     if (target == nullptr && d.absent) {
@@ -290,6 +293,12 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     }
     if (target != nullptr && IsElsewhere(*target, info.id)) {
       out.targets.push_back(TargetId());  // it was carried away, and is well; or is here, too, and one is a copy
+      if (!d.absent) TakeStranger(*node, d);
+      continue;
+    }
+    if (target != nullptr && target->info.node != info.id && !may_bring(d, target->info)) {
+      out.targets.push_back(TargetId());
+      node->unproved.insert(d.uuid);
       if (!d.absent) TakeStranger(*node, d);
       continue;
     }

@@ -74,6 +74,7 @@ struct Stranger {
   std::string problem;  // in the node's words; "" if it has none with it
   TargetId copy_of;     // another node has this disk; 0: the disk is not there, or no node has it
   TargetId removed;     // it was removed under this number; 0: it was not
+  bool unproved = false;  // it says that it is copy_of, which is in a node that is not heard, and has not shown what is on that
 };
 
 class ClusterState final : public TokenTargets {
@@ -102,8 +103,11 @@ class ClusterState final : public TokenTargets {
     Epoch epoch;
     std::vector<TargetId> targets;
   };
+  // `may_bring`: whether a disk that is another node's may be this one's from now on; else it gets the id 0, too.
+  using MayBring = std::function<bool(const DiskHello& disk, const TargetInfo& as)>;
   Result<Registered> Register(const RegisterNodeRequest& r, int64_t now_ns, int64_t wall_ns,
-                              const std::function<NodeId()>& new_node, const std::function<TargetId()>& new_target);
+                              const std::function<NodeId()>& new_node, const std::function<TargetId()>& new_target,
+                              const MayBring& may_bring = [](const DiskHello&, const TargetInfo&) { return true; });
   // kFenced: a newer registration of this node exists. kNoEnt: register again.
   Error Beat(NodeId node, Epoch epoch, const std::vector<DiskHello>& disks, int64_t now_ns, int64_t wall_ns);
   Error CheckEpoch(NodeId node, Epoch epoch) const;
@@ -190,6 +194,7 @@ class ClusterState final : public TokenTargets {
     std::optional<int64_t> heard_since_ns;   // while settling
     bool unheard = false;                    // since the restart
     std::vector<Stranger> strangers;         // as it last said
+    std::set<Uuid> unproved;                 // disks of other nodes that it named when it registered, and may not bring
   };
   struct Target {
     TargetInfo info;

@@ -8,7 +8,7 @@ namespace stria {
 namespace {
 
 Error Refusal(const OpHeader& h, const std::string& of, std::string_view what) {
-  return Error(FsError::kAccess, h.peer->ToString() + " " + std::string(what) + " of " + of +
+  return Error::Denial(h.peer->ToString() + " " + std::string(what) + " of " + of +
                                      ": a data server does so for the node of its own name only");
 }
 
@@ -25,7 +25,7 @@ Result<void> AcceptRegistration(const ClusterState& cluster, const RegisterNodeR
   }
   for (const NodeInfo& n : cluster.Map().nodes) {
     if (n.uuid != r.uuid || n.name == r.name) continue;
-    return Error(FsError::kAccess, r.header.peer->ToString() + " registers with the uuid of node " + n.name +
+    return Error::Denial(r.header.peer->ToString() + " registers with the uuid of node " + n.name +
                                        ": let its machine join under that name again, or first remove that node:  stria node remove " + n.name);
   }
   return Ok();

@@ -23,6 +23,11 @@ void OfStrangers(const ClusterState& c, const NodeInfo& node, std::vector<Advice
       out->push_back({kHint, "Disk " + name + " was removed, and is still in the settings of its node.",
                       "Put a new disk in its place (it is used by itself), or take it out of the settings; to use the old one again:  stria "
                       "disk add " + name});
+    } else if (s.unproved) {
+      const std::string was = c.TargetName(s.copy_of);
+      out->push_back({kDegraded, "Disk " + name + " is not used: it says that it is " + was + ", and does not have what " + was + " has from its node.",
+                      "If it was carried there: start stria-data once with it in its former node, then carry it again; or, when nothing is left on "
+                      "it that is needed, forget it:  stria disk remove " + was});
     } else if (s.copy_of) {
       const std::string original = c.TargetName(s.copy_of);
       out->push_back({kDegraded,

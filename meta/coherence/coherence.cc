@@ -23,7 +23,8 @@ Coherence::Coherence(MetaCore* core, Cleaner* cleaner, const CoherenceOptions& o
       cleaner_(cleaner),
       answer_timeout_ns_(options.answer_timeout_ns),
       ended_(std::move(ended)),
-      sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); }),
+      sessions_(core, options.sessions, options.callers, [this](SessionId s, std::string_view why) { Lapse(s, why); },
+                [this](SessionId s, const std::string& address) { HoldToExport(s, address); }),
       exported_(core),
       notices_(core, &sessions_, options.max_interests, options.answer_timeout_ns,
                [this](InodeId ino) { return grants_.table().HoldersExcept(SessionId(), ino); }),
@@ -249,7 +250,7 @@ Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
   RETURN_IF_ERROR(core_->CheckHeader(r.header));
   SessionTable& table = sessions_.table_;
   const SessionId s = r.header.session;
-  if (Error e = sessions_.Check(r.header); !e.ok()) return e;
+  if (Error e = sessions_.CheckHere(r.header); !e.ok()) return e;
   RenewReply reply;
   reply.term = core_->term();
   reply.current_seq = core_->store().last_seq();
@@ -275,12 +276,24 @@ Result<void> Coherence::EvictClient(SessionId s) {
   return Ok();
 }
 
+// Its sessions that have lapsed are forgotten by themselves: it cannot come back.
+void Coherence::EndHolder(const Sha256Hash& key) {
+  for (SessionId s : sessions_.table().All()) {
+    const SessionRecord* record = sessions_.table().Find(s);  // null: it went with another one
+    if (record != nullptr && !record->owner.name.empty() && record->owner.key == key) Fence(s, "its certificate was revoked");
+  }
+  Peer holder;
+  holder.key_hash = key;
+  core_->tokens().CutOff(holder.Holder());
+}
+
 void Coherence::HoldToExport(SessionId s, const std::string& address) {
   const SessionRecord& record = *sessions_.table().Find(s);
   Result<SessionGrant> now = exported_.Keep(record.owner, record.grant, address);
   if (!now.ok()) return Fence(s, now.error().message);
-  if (*now == record.grant) return;
+  const bool same = now->by == record.grant.by && HostIn(now->address) == HostIn(record.grant.address);
   sessions_.table_.Rebind(s, std::move(*now));
+  if (same) return;
   Txn txn(core_->store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
   (void)core_->Commit(txn);

@@ -83,7 +83,10 @@ class Coherence : public ConfinedSessions {
   Result<void> CloseSession(const OpHeader& h);
   // Ends a session at once: what its client has not committed is lost. kNoEnt: there is none. Durable with the next sync.
   Result<void> EvictClient(SessionId s);
+  // Certificates of this key were revoked: its sessions end, and what it was given, whatever its role, is good no more. As EvictClient.
+  void EndHolder(const Sha256Hash& key);
   std::optional<Bound> BoundOf(SessionId s) const override;
+  bool IsOwn(const OpHeader& h) const override { return sessions_.CheckOwner(h).ok(); }
 
   // ---- For operations ----
   OpCtx Ctx(const OpHeader& h, Touched* touched);

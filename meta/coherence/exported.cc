@@ -48,7 +48,7 @@ Result<SessionGrant> Exported::Give(const OpHeader& h, const std::string& path) 
                                       "' cannot be mounted: it is no absolute path without '.', '..', '//' and a slash at its end");
   }
   if (h.peer) {
-    if (room_ == nullptr) return Error(FsError::kAccess, h.peer->name + " may not mount " + out.path + ": there are no exports");
+    if (room_ == nullptr) return Error::Denial(h.peer->name + " may not mount " + out.path + ": there are no exports");
     ASSIGN_OR_RETURN(out.by, room_->For(*h.peer, out.path));
     out.address = h.peer->address;
   }

@@ -330,6 +330,44 @@ TEST_F(ExportedTest, WhoComesBackIsJudgedByTheExportsOfNow) {
   EXPECT_TRUE(next->read_only);
 }
 
+// An export may name networks: what a session has counts where its client is now.
+TEST_F(ExportedTest, AClientThatMovesIsJudgedWhereItIs) {
+  Begin();
+  ASSERT_EQ(Set("path=/ clients=10.3.0.0/16"), FsError::kOk);
+  ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/")->clients)).ok());
+  const auto at = [](OpHeader h, const std::string& address) {
+    Peer p = *h.peer;
+    p.address = address;
+    h.peer = std::make_shared<const Peer>(p);
+    return h;
+  };
+  const OpHeader a = Open("pc7", 1), b = Open("pc8", 2);
+  EXPECT_EQ(Check(at(a, "10.3.0.7:9")), FsError::kOk) << "another connection";
+  EXPECT_EQ(Check(at(a, "10.3.0.8:9")), FsError::kOk) << "another host of the network";
+  EXPECT_EQ(coherence->sessions().table().Find(a.session)->grant.address, "10.3.0.8:9");
+  EXPECT_EQ(Check(at(a, "192.168.0.7:1234")), FsError::kFenced);
+  EXPECT_FALSE(Exists(a));
+  EXPECT_EQ(core->tokens().Fenced().size(), 1u);
+  RenewRequest renew;
+  renew.header = at(b, "192.168.0.7:1234");
+  EXPECT_EQ(coherence->Renew(renew).code(), FsError::kFenced);
+  EXPECT_FALSE(Exists(b));
+}
+
+// What binds a session is for its owner only.
+TEST_F(ExportedTest, ASessionIsKnownToBeAnothers) {
+  Begin();
+  MakeNode(kRootInode, "atlas", FileType::kDirectory);
+  ASSERT_EQ(Set("path=/atlas clients=wn*"), FsError::kOk);
+  const OpHeader own = Open("wn1", 1, "/atlas");
+  OpHeader other = own, none = own;
+  other.peer = Named("wn2");
+  none.session = SessionId(999);
+  EXPECT_TRUE(coherence->IsOwn(own));
+  EXPECT_FALSE(coherence->IsOwn(other));
+  EXPECT_TRUE(coherence->IsOwn(none)) << "there is no such session";
+}
+
 TEST_F(ExportedTest, AReadOnlySessionClaimsNothingForWriting) {
   Begin();
   const InodeId ino = MakeNode(kRootInode, "f", FileType::kFile);
@@ -437,6 +475,23 @@ TEST_F(ExportedTest, WhomNoExportNamesAnyMoreIsCutOff) {
   EXPECT_FALSE(Exists(a));
   ASSERT_EQ(core->tokens().Fenced().size(), 1u);
   EXPECT_EQ(core->tokens().Fenced()[0].holder, a.peer->Holder());
+}
+
+TEST_F(ExportedTest, OfARevokedKeyNothingIsLeft) {
+  Begin();
+  const OpHeader first = Open("pc7", 1), second = Open("pc7", 2);
+  OpenSessionRequest ask = Ask("pc8", 3);
+  ask.header.peer = Named("pc8", Role::kClient, 2);
+  const OpenSessionReply other = Opened(ask).value();
+  coherence->EndHolder(first.peer->key_hash);
+  EXPECT_FALSE(Exists(first) || Exists(second));
+  EXPECT_TRUE(coherence->sessions().table().Exists(other.session));
+  ASSERT_EQ(core->tokens().Fenced().size(), 1u);
+  EXPECT_EQ(core->tokens().Fenced()[0].holder, first.peer->Holder());
+  // One that has no session has tokens all the same: a data server, to rebuild by.
+  const auto node = Named("n3", Role::kData, 9);
+  coherence->EndHolder(node->key_hash);
+  EXPECT_EQ(core->tokens().Fenced().size(), 2u);
 }
 
 TEST_F(ExportedTest, AnEvictedClientsSessionIsOver) {

@@ -39,6 +39,16 @@ Error Sessions::Check(const OpHeader& h) const {
   return table_.Check(h.session, h.epoch);
 }
 
+// Exports may name networks.
+Error Sessions::CheckHere(const OpHeader& h) {
+  Error e = Check(h);
+  if (!e.ok() || !h.peer) return e;
+  const SessionGrant& grant = table_.Find(h.session)->grant;
+  if (!grant.by || HostIn(grant.address) == HostIn(h.peer->address)) return e;
+  elsewhere_(h.session, h.peer->address);
+  return Check(h);
+}
+
 bool Sessions::IsReadOnly(SessionId s) const {
   const SessionRecord* record = table_.Find(s);
   return record != nullptr && record->grant.read_only();
@@ -46,7 +56,7 @@ bool Sessions::IsReadOnly(SessionId s) const {
 
 Result<void> Sessions::CheckSession(const OpHeader& h) {
   RETURN_IF_ERROR(core_->CheckHeader(h));
-  if (Error e = Check(h); !e.ok()) return e;
+  if (Error e = CheckHere(h); !e.ok()) return e;
   if (table_.IsUnclaimed(h.session)) {
     return Error(FsError::kRetryLater, "the metadata server has restarted: reclaim the session first");
   }
@@ -86,7 +96,7 @@ bool Sessions::IsAdmin(const OpHeader& h) const {
 Result<void> Sessions::CheckAdmin(const OpHeader& h, const char* does) {
   RETURN_IF_ERROR(CheckCaller(h));
   if (IsAdmin(h)) return Ok();
-  if (h.peer) return Error(FsError::kPerm, std::string("only an admin ") + does + "; this is " + h.peer->ToString());
+  if (h.peer) return Error::Denial(std::string("only an admin ") + does + "; this is " + h.peer->ToString(), FsError::kPerm);
   return Error(FsError::kPerm, std::string("only root ") + does);
 }
 

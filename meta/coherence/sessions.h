@@ -38,8 +38,11 @@ class Sessions {
  public:
   // The session does not take its events: what it holds is to be taken from it.
   using Overflow = std::function<void(SessionId, std::string_view why)>;
-  Sessions(MetaCore* core, const SessionTableOptions& options, CallerOptions callers, Overflow overflow)
-      : core_(core), options_(options), callers_(std::move(callers)), overflow_(std::move(overflow)), table_(options) {}
+  // The session calls from another host than the one by which its export was judged.
+  using Elsewhere = std::function<void(SessionId, const std::string& address)>;
+  Sessions(MetaCore* core, const SessionTableOptions& options, CallerOptions callers, Overflow overflow, Elsewhere elsewhere)
+      : core_(core), options_(options), callers_(std::move(callers)), overflow_(std::move(overflow)), elsewhere_(std::move(elsewhere)),
+        table_(options) {}
   // `ended`: sessions that are over, and left something.
   Result<void> Load(Txn& txn, const std::function<void(SessionId)>& ended);
   // This server did not run for `ns`.
@@ -55,11 +58,13 @@ class Sessions {
   // ---- May it? ----
   // ok(): the session is the caller's, of this epoch, and has not lapsed. kAccess: it is another's. Every path asks this first.
   Error Check(const OpHeader& h) const;
+  // The same; a session that calls from another host than before keeps only what the exports give it there.
+  Error CheckHere(const OpHeader& h);
   // The first part of it, of a session that there is.
   Error CheckOwner(const OpHeader& h) const;
   // It was opened by an export that takes no changes.
   bool IsReadOnly(SessionId s) const;
-  // The header is right, and the session; notes acknowledged replies.
+  // The header is right, and the session, there where it calls from; notes acknowledged replies.
   Result<void> CheckSession(const OpHeader& h);
   // The same; also without a session, for admins' calls, who read what is true now and keep nothing.
   Result<void> CheckCaller(const OpHeader& h) { return h.session ? CheckSession(h) : core_->CheckHeader(h); }
@@ -110,6 +115,7 @@ class Sessions {
   const SessionTableOptions options_;
   const CallerOptions callers_;
   const Overflow overflow_;
+  const Elsewhere elsewhere_;
   SessionTable table_;
   SessionsOfOwners owners_;
   std::map<SessionId, Polls> polls_;

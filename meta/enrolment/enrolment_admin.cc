@@ -202,6 +202,10 @@ Task<Result<TrustReply>> EnrolmentRoom::RevokeCertificates(std::string which, bo
   }
   CO_RETURN_IF_ERROR(RecordRevoked(doomed.serials));
   CO_RETURN_IF_ERROR(co_await core_->Sync());
+  std::set<Sha256Hash> keys;
+  for (const auto& [serial, r] : doomed.serials) keys.insert(r.key);
+  keys.erase(Sha256Hash{});  // of those that are not known here
+  for (const Sha256Hash& key : keys) key_revoked_(key);
   if (!doomed.serials.empty()) changed_();
   if (const Result<void> stored = co_await StoreRevokedFile(); !stored.ok()) {
     co_return Error(stored.code(), doomed.what + ", which counts; but the file of revoked certificates was not written: " + stored.error().message +

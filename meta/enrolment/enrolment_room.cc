@@ -21,7 +21,7 @@ std::string_view BytesOf(const JoinVerifier& v) { return {reinterpret_cast<const
 
 Error MayNotJoin(const std::string& why) { return Error(FsError::kAccess, "this machine may not join: " + why); }
 Error NotRenewed(const Peer& peer, const std::string& why) {
-  return Error(FsError::kAccess, peer.ToString() + " gets no other certificate: " + why);
+  return Error::Denial(peer.ToString() + " gets no other certificate: " + why);
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ class EnrolmentRoom {
   Result<void> TakeNext(std::shared_ptr<const Authority> next);
   // Bundle or revoked have changed; they are durable. Not called by what is taken at a start.
   void OnChange(std::function<void()> changed) { changed_ = std::move(changed); }
+  // Certificates of this key are revoked, durably: whatever it holds is to be taken from it. Before OnChange's is called.
+  void OnRevoked(std::function<void(const Sha256Hash& key)> revoked) { key_revoked_ = std::move(revoked); }
 
   // ---- A start, between the loading of all rooms and the first answer ----
   Result<void> Load(Txn& txn);
@@ -140,6 +142,7 @@ class EnrolmentRoom {
   AuditSink* audit_ = nullptr;
   int64_t life_s_ = kCertificateDays * kDayS;
   std::function<void()> changed_ = [] {};
+  std::function<void(const Sha256Hash&)> key_revoked_ = [](const Sha256Hash&) {};
   std::map<JoinVerifier, JoinGrant> grants_;
   GivenCertificates given_;
   std::map<std::string, RevokedCertificate, std::less<>> revoked_;

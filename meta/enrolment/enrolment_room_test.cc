@@ -59,6 +59,7 @@ class EnrolmentRoomTest : public CoreTest, public AuditSink {
     room->UseAudit(this);
     ASSERT_TRUE(room->TakeNext(keeper.next).ok());
     room->OnChange([this] { ++changes; });
+    room->OnRevoked([this](const Sha256Hash& key) { ended.push_back(key); });
     Start([&](Txn& txn) { return room->Load(txn); });
   }
   // After a power cut: only what is durable is there.
@@ -120,6 +121,7 @@ class EnrolmentRoomTest : public CoreTest, public AuditSink {
   JoinSecret secret = NewJoinSecret();
   std::vector<AuditEntry> noted;
   int changes = 0;
+  std::vector<Sha256Hash> ended;  // keys
 };
 
 TEST_F(EnrolmentRoomTest, AMachineJoinsAndIsKnownAfterAPowerCut) {
@@ -317,6 +319,7 @@ TEST_F(EnrolmentRoomTest, ARevokedMachineIsOut) {
   EXPECT_EQ(did, would);
   EXPECT_NE(did.find("2 certificates of client wn1 are revoked; it knows the token "), std::string::npos) << did;
   EXPECT_EQ(changes, 1);
+  EXPECT_EQ(ended, std::vector<Sha256Hash>{wn1.certificate.key_hash()}) << "not by the dry run, and once";
   for (const std::string& serial : {wn1.certificate.serial(), renewed.serial()}) EXPECT_TRUE(room->IsRevoked(serial));
   EXPECT_EQ(room->Revoked().size(), 2u);
   ASSERT_EQ(keeper.files.size(), 1u);

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "api/types.h"
 #include "common/ids.h"
 #include "trust/inode_handle.h"
 
@@ -18,6 +19,8 @@ class ConfinedSessions {
   };
   // nullopt: it is not confined, or there is no such session.
   virtual std::optional<Bound> BoundOf(SessionId s) const = 0;
+  // Whether the session that the call names is its caller's, or is none.
+  virtual bool IsOwn(const OpHeader& h) const = 0;
 };
 
 }  // namespace stria

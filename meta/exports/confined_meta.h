@@ -52,7 +52,9 @@ class Confinement {
   Confinement(const ConfinedSessions* sessions, ConfinedTree* tree, Denied denied = nullptr)
       : sessions_(sessions), tree_(tree), denied_(std::move(denied)) {}
 
-  std::optional<Bound> BoundOf(const OpHeader& h) const { return BoundOf(h.session); }
+  // Of the caller's own session. A call that names another's passes as it is, and is refused for that by whoever answers it: nobody
+  // learns here what binds a session that is not his, nor tries seals for it.
+  std::optional<Bound> BoundOf(const OpHeader& h) const { return h.session && sessions_->IsOwn(h) ? BoundOf(h.session) : std::nullopt; }
   std::optional<Bound> BoundOf(SessionId s) const { return s ? sessions_->BoundOf(s) : std::nullopt; }
   // The first invariant and the second.
   template <class Req>

@@ -168,6 +168,7 @@ class FakeSessions final : public ConfinedSessions {
     if (s != kConfined) return std::nullopt;
     return Bound{kKey, kExportRoot};
   }
+  bool IsOwn(const OpHeader& h) const override { return !h.peer || h.peer->name != "thief"; }
 };
 
 class ConfinedMetaTest : public testing::Test {
@@ -456,6 +457,25 @@ TEST_F(ConfinedMetaTest, ADirectoryThatWasMovedOutIsNoDoor) {
   get.header.seals = {SealOf(kDir2)};
   get.ino = kDir2;
   EXPECT_TRUE(RunSim(ex, meta.GetAttr(get)).ok());
+}
+
+// He is refused by who answers the call, as if nothing bound the session: seals are not tried for another's.
+TEST_F(ConfinedMetaTest, NothingIsToldOfAnothersSession) {
+  Peer thief;
+  thief.name = "thief";
+  inner.error = Error::Denial("session 5 is not one of client thief");
+  InodeRequest get;
+  get.header.session = kConfined;
+  get.header.peer = std::make_shared<const Peer>(thief);
+  get.ino = kDir;
+  for (const InodeSeal& seal : {SealOf(kDir), SealOf(kDir, kOtherKey)}) {
+    get.header.seals = {seal};
+    const auto refused = RunSim(ex, meta.GetAttr(get));
+    EXPECT_EQ(refused.code(), FsError::kAccess);
+    EXPECT_TRUE(refused.error().denies);
+  }
+  EXPECT_EQ(inner.Calls(), 2);
+  EXPECT_EQ(confinement.denials(), 0u);
 }
 
 TEST_F(ConfinedMetaTest, NothingIsToldOfADirectoryThatIsMovedOutMeanwhile) {

@@ -88,7 +88,7 @@ Result<Export> ExportRoom::For(const Peer& peer, const std::string& path) const 
   }
   const std::vector<Export> all = List();
   if (const Export* e = FindExport(all, path, peer)) return *e;
-  return Error(FsError::kAccess, peer.name + " may not mount " + path + ": no export names it");
+  return Error::Denial(peer.name + " may not mount " + path + ": no export names it");
 }
 
 SipKey ExportRoom::KeyOf(const std::string& path) const {

@@ -276,7 +276,7 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   if (!r.header.session && !r.header.peer) CO_RETURN_IF_ERROR(sessions_->CheckAdmin(r.header));
   if (!r.header.session && r.header.peer && r.header.peer->role != Role::kData) {
-    co_return Error(FsError::kAccess, r.header.peer->ToString() + " reports a shard without a session: only data servers do");
+    co_return Error::Denial(r.header.peer->ToString() + " reports a shard without a session: only data servers do");
   }
   TargetId read_from;
   if (r.header.session) {

@@ -160,7 +160,10 @@ Task<Result<StatusReply>> MetaServer::Status(InodeRequest r) {
 Task<Result<RenewReply>> MetaServer::Renew(RenewRequest r) {
   CO_ASSIGN_OR_RETURN(RenewReply reply, coherence_.Renew(r));
   reply.map_version = cluster_.state().version();
-  cluster_.NoteUnreachable(coherence_.sessions().table().Find(r.header.session)->client, std::move(r.unreachable));
+  // What a client calls itself is anything; whose it is has been proved.
+  const SessionRecord& session = *coherence_.sessions().table().Find(r.header.session);
+  const std::string who = session.owner.name.empty() ? session.client : "client " + session.owner.name + " (" + session.client + ")";
+  cluster_.NoteUnreachable(who, std::move(r.unreachable));
   co_return std::move(reply);
 }
 

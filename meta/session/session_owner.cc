@@ -7,13 +7,13 @@ SessionOwner OwnerOf(const OpHeader& h) { return h.peer ? SessionOwner{h.peer->n
 Error MayUse(SessionId session, const SessionOwner& owner, const OpHeader& h) {
   if (OwnerOf(h) == owner) return Error();
   const std::string which = "session " + std::to_string(session.v);
-  if (!h.peer) return Error(FsError::kAccess, which + " was opened by a client that proved who it is; this caller has proved nothing");
+  if (!h.peer) return Error::Denial(which + " was opened by a client that proved who it is; this caller has proved nothing");
   const std::string who = h.peer->ToString();
-  if (owner.name.empty()) return Error(FsError::kAccess, which + " was opened without proof, and " + who + " cannot take it: mount again");
+  if (owner.name.empty()) return Error::Denial(which + " was opened without proof, and " + who + " cannot take it: mount again");
   if (owner.name == h.peer->name) {
-    return Error(FsError::kAccess, which + " was opened with another key of " + owner.name + " than that of " + who + ": mount again");
+    return Error::Denial(which + " was opened with another key of " + owner.name + " than that of " + who + ": mount again");
   }
-  return Error(FsError::kAccess, which + " is not one of " + who);
+  return Error::Denial(which + " is not one of " + who);
 }
 
 void SessionsOfOwners::Add(const SessionOwner& owner) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "api/types.h"
 #include "common/error.h"
@@ -35,6 +36,9 @@ struct SessionGrant {
   bool read_only() const { return by && by->read_only; }
   bool confined() const { return by && by->path != "/"; }
 };
+
+// "10.0.0.7:40112" -> "10.0.0.7": a connection has another port.
+inline std::string_view HostIn(std::string_view address) { return address.substr(0, address.rfind(':')); }
 
 // Whether the caller is the session's owner: kAccess with a sentence. A session that was opened without proof is not taken by who
 // proves a name, nor the other way round.

@@ -23,6 +23,7 @@ TEST(SessionOwner, OnlyTheOwnerUsesASession) {
   for (const Error& e : {MayUse(s, pc7, From("pc8", 1)), MayUse(s, pc7, From("pc7", 2)), MayUse(s, pc7, OpHeader()),
                          MayUse(s, nobody, From("pc7", 1))}) {
     EXPECT_EQ(e.code, FsError::kAccess);
+    EXPECT_TRUE(e.denies);
     EXPECT_NE(e.message.find("session 9"), std::string::npos) << e.message;
   }
   EXPECT_NE(MayUse(s, pc7, From("pc8", 1)).message.find("pc8 at 10.0.0.7"), std::string::npos);

@@ -26,6 +26,10 @@ class Bounds final : public ConfinedSessions {
     if (session == nullptr || session->grant.path == "/") return std::nullopt;
     return Bound{SipKey{11, 12}, session->grant.root};
   }
+  bool IsOwn(const OpHeader& h) const override {
+    const SessionRecord* session = server_->sessions().Find(h.session);
+    return session == nullptr || MayUse(h.session, session->owner, h).ok();
+  }
 
  private:
   const MetaServer* const server_;

@@ -66,11 +66,13 @@ class Anything final : public MetaService, public AdminService, public DataServi
 #define X(Service, Name, Request, Reply)             \
   Task<Result<Reply>> Name(Request) override {       \
     ++calls;                                         \
+    if (!answer.ok()) co_return answer;              \
     co_return Reply();                               \
   }
   ALL_METHODS
 #undef X
   int calls = 0;
+  Error answer;  // ok: a reply of nothing
 };
 
 constexpr char kAddress[] = "server:7";
@@ -183,6 +185,30 @@ TEST_F(CoversTest, WhereNothingIsProvedAllAreServed) {
   }
 }
 #undef X
+
+// The audit hears of who may not ask, and not of what the permissions of files do not allow: that is everyday, and would drown it.
+TEST_F(CoversTest, OnlyDenialsAreTold) {
+  Serve(true);
+  auto peer = std::make_shared<Peer>();
+  peer->role = Role::kClient;
+  peer->name = "pc1";
+  net_.SetPeer("caller", peer);
+  const auto told = [&](Error answer) {
+    service_.answer = std::move(answer);
+    const int before = refused_["/stria.v1.Meta/GetAttr"];
+    InodeRequest r;
+    r.header.session = SessionId(7);
+    r.header.timeout_ns = kSecond;
+    EXPECT_EQ(RunSim(ex_, MetaService_.GetAttr(r)).code(), FsError::kAccess);
+    return refused_["/stria.v1.Meta/GetAttr"] - before;
+  };
+  EXPECT_EQ(told(Error(FsError::kAccess)), 0);
+  EXPECT_EQ(told(Error(FsError::kAccess, "the mode does not allow it")), 0);
+  EXPECT_EQ(told(Error::Denial("session 7 is not one of client pc1")), 1);
+  EXPECT_EQ(told(Error::Denial("not here").WithContext("cannot mount /a")), 1);
+  net_.SetPeer("caller", nullptr);
+  EXPECT_EQ(told(Error()), 1) << "at the door";
+}
 
 // Who is let in is written here once more, for what would cost most.
 TEST(Covers, TheRowsThatMatterMost) {

@@ -1,0 +1,111 @@
+// Whose certificate is revoked keeps nothing: its session ends, and the tokens that it was given are dead on the data servers within
+// a heartbeat, whatever becomes of its connections. Nobody else notices.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "proto/stubs.h"
+#include "test/sim/small_files_testing.h"
+#include "trust/authority.h"
+#include "trust/certificate.h"
+
+namespace stria {
+namespace {
+
+constexpr char kHost[] = "mallory";
+constexpr uint64_t kFileBytes = 200 * kKiB;  // more than goes into the metadata
+
+class RevokedTest : public SmallFiles {
+ protected:
+  MetaServer& server() { return *cluster_.meta_server(); }
+  // A client beside those of the cluster, which asks by itself and keeps what it is given.
+  void Enrol() {
+    const int64_t now_s = cluster_.executor().WallNs() / kSecond;
+    MetaTrust trust;
+    const auto authority = std::make_shared<const Authority>(Authority::Make(server().cluster().Map().cluster, now_s));
+    trust.authority = authority;
+    server().trust().Use(std::move(trust));
+    const PrivateKey key = PrivateKey::Make();
+    const Certificate own = authority->Sign(CertRequest::Make(key), {authority->cluster(), Role::kClient, kHost}, now_s).value();
+    ASSERT_TRUE(server().trust().enrolment()->NoteGiven(own).ok());
+    auto peer = std::make_shared<Peer>();
+    peer->role = Role::kClient;
+    peer->name = kHost;
+    peer->address = kHost;
+    peer->serial = own.serial();
+    peer->key_hash = own.key_hash();
+    cluster_.network().SetPeer(kHost, std::move(peer));
+  }
+  Result<OpenSessionReply> Mount() {
+    OpenSessionRequest r;
+    r.client_uuid = Uuid{66, 6};
+    r.client = kHost;
+    Result<OpenSessionReply> reply = Do(meta_.OpenSession(r));
+    if (reply.ok()) {
+      header_.session = reply->session;
+      header_.epoch = reply->epoch;
+      header_.uid = 1000;
+      header_.gid = 1000;
+    }
+    return reply;
+  }
+  Result<GetExtentsReply> Map(InodeId ino) {
+    GetExtentsRequest r;
+    r.header = header_;
+    r.ino = ino;
+    r.length = kFileBytes;
+    return Do(meta_.GetExtents(r));
+  }
+  // The first data column that has a shard, with the token of that time.
+  FsError ReadShard(const StripeGrant& grant) {
+    const ClusterMap map = server().cluster().Map();
+    for (size_t i = 0; i < grant.info.columns.size(); ++i) {
+      const Column& c = grant.info.columns[i];
+      if (!c.shard || c.length == 0) continue;
+      ReadRequest r;
+      r.header.cluster = map.cluster;
+      r.header.incarnation = map.incarnation;
+      r.items.push_back({c.shard, c.target, grant.tokens[i], 0, std::min<uint64_t>(c.length, 64 * kKiB)});
+      DataStub data(cluster_.network().MakeTransport(kHost, map.FindNode(map.FindTarget(c.target)->node)->address));
+      const Result<ReadReply> reply = Do(data.Read(r));
+      return reply.ok() ? reply->items.at(0).result.code : reply.code();
+    }
+    ADD_FAILURE() << "the file has no shard";
+    return FsError::kNoData;
+  }
+
+  MetaStub meta_{cluster_.network().MakeTransport(kHost, "meta:7")};
+  OpHeader header_;
+};
+
+TEST_F(RevokedTest, ItsSessionAndItsTokensAreOver) {
+  const std::string text(kFileBytes, 'x');
+  const InodeId dir = MakeDir(0, "d");
+  const InodeId file = Create(0, dir, "f", text);
+  ASSERT_TRUE(file);
+  Enrol();
+  const auto mounted = Mount();
+  ASSERT_TRUE(mounted.ok()) << mounted.error();
+  const auto mapping = Map(file);
+  ASSERT_TRUE(mapping.ok()) << mapping.error();
+  ASSERT_FALSE(mapping->stripes.empty());
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+
+  // Only said: nothing happens.
+  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, true)).ok());
+  cluster_.executor().RunFor(5 * kSecond);
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+
+  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  EXPECT_FALSE(server().sessions().Exists(header_.session));
+  EXPECT_EQ(Map(file).code(), FsError::kFenced);
+  cluster_.executor().RunFor(5 * kSecond);
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file), text) << "of others nothing is taken";
+  EXPECT_EQ(Read(0, file), text);
+}
+
+}  // namespace
+}  // namespace stria
