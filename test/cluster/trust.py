@@ -1,7 +1,7 @@
 """Who does not belong is kept out, and who belongs gets no more than it was given (docs/security.md): a cluster whose members have
 joined it, strangers, each role where it has no business, and a PC that joined as a client of one directory, read-only and as nobody. Then,
 while files are read and written: a client is evicted and revoked, a node is revoked and joins anew, the authority is changed for another,
-and certificates that are good for a minute are renewed. Nobody else gets an error, and the audit tells of all of it."""
+and short-lived certificates are renewed. Nobody else gets an error, and the audit tells of all of it."""
 
 import contextlib
 import errno
@@ -23,6 +23,7 @@ NOBODY = 65534
 GREETING = b"Str1"
 FRAME = "<4sBBHQII"
 WAIT_S = 60
+LIFE_S = 90  # renewed at 60 s, so that a slow machine has 30 s for that
 
 
 def as_stranger(c, *args, trust="off"):
@@ -406,9 +407,9 @@ def authorities(c):
 
 
 def certificates_are_renewed(c, load):
-    """Certificates that are good for a minute: of a node and of a mount, until each has been renewed twice."""
+    """Short-lived ones, of a node and of a mount, until each has been renewed twice and the first are over."""
     before = {x["serial"] for x in good(c, "data", "n2")}
-    arguments = [*c.arguments("meta"), "--certificate-life", "1min"]
+    arguments = [*c.arguments("meta"), "--certificate-life", f"{LIFE_S}s"]
     c.kill("meta")
     c.start_with("meta", arguments, await_up=False)
     all_up(c)
@@ -424,7 +425,7 @@ def certificates_are_renewed(c, load):
 
         def renewed_twice():
             for x in certificates(c):
-                if (x["role"], x["name"]) in seen and x["not_after_s"] - x["given_s"] <= 60:
+                if (x["role"], x["name"]) in seen and x["not_after_s"] - x["given_s"] <= LIFE_S:
                     seen[x["role"], x["name"]].add(x["serial"])
             name = f"brief/{len(os.listdir(brief.place / 'brief'))}"
             size, digest = write_file(brief.place, name, MIB)
@@ -433,7 +434,7 @@ def certificates_are_renewed(c, load):
             return all(len(serials) > 2 for serials in seen.values())
         (brief.place / "brief").mkdir()
         wait_for("both are renewed twice", renewed_twice, 4 * WAIT_S, 1)
-        assert time.time() - begun > 60, "the first ones are not over yet"
+        assert time.time() - begun > LIFE_S, "the first ones are not over yet"
         all_up(c)
         load.progress()
         for role, name in identities:
@@ -447,7 +448,7 @@ def certificates_are_renewed(c, load):
     wait_for("n2 has a certificate that is good for long", lambda: any(x["not_after_s"] - x["given_s"] > 3600 and x["serial"] not in before
                                                                        for x in good(c, "data", "n2")), 2 * WAIT_S, 1)
     load.progress()
-    say("certificates that are good for a minute were renewed; nobody noticed")
+    say(f"certificates that are good for {LIFE_S} s were renewed; nobody noticed")
 
 
 def scenario():
