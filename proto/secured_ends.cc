@@ -244,6 +244,9 @@ Task<void> SecuredEnds::Refresh(Pool* pool) {
     // Its name and role are what others know it by, and go with the program's settings.
     LogError("the credentials in {} are of another than this program started with, and are not used: restart it to be that", directory_);
   } else if (*read != read_) {
+    if ((*read)->certificate.key_hash() != read_->certificate.key_hash()) {
+      LogWarning("the key in {} is another: connections of before go on with the former one; restart this program to end that", directory_);
+    }
     read_ = std::move(*read);
     stale_ = true;
     LogInfo("the credentials in {} have changed, and are used from now on", directory_);
