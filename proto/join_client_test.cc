@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,19 +98,26 @@ class Joining : public testing::Test {
     return out + request;
   }
 
+  // While `body` runs a server listens, with a pool for those who ask it: both end before the executor does.
+  void Serve(BulkServerOptions options, std::function<Task<void>(BulkServer* server, std::string address)> body) {
+    RunTest([&](Executor* ex) -> Task<void> {
+      ThreadPool pool(4, "joins");
+      pool_ = &pool;
+      BulkServer server(ex, &echo_, options);
+      co_await body(&server, server.Start(kAnyPort).value());
+    });
+  }
+  void Serve(std::function<Task<void>(BulkServer* server, std::string address)> body) { Serve(ServerOptions(), std::move(body)); }
+
   const TestCluster cluster_;
   Refusals refusals_;
   std::vector<std::string> asked_;
-  ThreadPool* pool_ = nullptr;  // of the test: it ends before the executor
+  Echo echo_;
+  ThreadPool* pool_ = nullptr;  // of Serve
 };
 
 TEST_F(Joining, OneRequestOneAnswer) {
-  RunTest([&](Executor* ex) -> Task<void> {
-    ThreadPool pool(4, "joins");
-    pool_ = &pool;
-    Echo echo;
-    BulkServer server(ex, &echo, ServerOptions());
-    const std::string address = server.Start(kAnyPort).value();
+  Serve([&](BulkServer*, std::string address) -> Task<void> {
     std::string binding;
     const Result<std::string> got = co_await Ask(address, "n6", &binding);
     EXPECT_TRUE(got.ok()) << got.error();
@@ -122,49 +130,41 @@ TEST_F(Joining, OneRequestOneAnswer) {
     EXPECT_EQ((co_await Ask(address, longest + "n")).code(), FsError::kBadRequest);
     EXPECT_EQ((co_await Ask(address, "larger")).code(), FsError::kAccess);
     EXPECT_EQ(asked_.size(), 4u);
-    EXPECT_TRUE(echo.seen.empty());
+    EXPECT_TRUE(echo_.seen.empty());
   });
 }
 
 TEST_F(Joining, RefusedWithTheSentence) {
-  RunTest([&](Executor* ex) -> Task<void> {
-    ThreadPool pool(4, "joins");
-    pool_ = &pool;
-    Echo echo;
-    BulkServerOptions options = ServerOptions();
-    {
-      BulkServer server(ex, &echo, options);
-      const std::string address = server.Start(kAnyPort).value();
-      const Result<std::string> got = co_await Ask(address, "who?");
-      EXPECT_EQ(got.code(), FsError::kAccess);
-      EXPECT_EQ(got.error().message, address + " does not let this machine join: no token of this cluster has that secret");
-      // One that is pinned to another authority sends nothing.
-      const Result<std::string> other = co_await RunOn(*pool_, [address] {
-        return AskToJoin(address, Sha256Hash{}, [](std::string_view) { return std::string("n6"); }, kAskNs);
-      });
-      EXPECT_EQ(other.code(), FsError::kAccess);
-      EXPECT_NE(other.error().message.find("does not have the authority"), std::string::npos) << other.error();
-      EXPECT_EQ(asked_.size(), 1u);
-    }
-    options.join = nullptr;
-    BulkServer closed(ex, &echo, options);
-    EXPECT_FALSE((co_await Ask(closed.Start(kAnyPort).value(), "n6")).ok());
+  Serve([&](BulkServer*, std::string address) -> Task<void> {
+    const Result<std::string> got = co_await Ask(address, "who?");
+    EXPECT_EQ(got.code(), FsError::kAccess);
+    EXPECT_EQ(got.error().message, address + " does not let this machine join: no token of this cluster has that secret");
+    // One that is pinned to another authority sends nothing.
+    const Result<std::string> other = co_await RunOn(*pool_, [address] {
+      return AskToJoin(address, Sha256Hash{}, [](std::string_view) { return std::string("n6"); }, kAskNs);
+    });
+    EXPECT_EQ(other.code(), FsError::kAccess);
+    EXPECT_NE(other.error().message.find("does not have the authority"), std::string::npos) << other.error();
+    EXPECT_EQ(asked_.size(), 1u);
+  });
+}
+
+TEST_F(Joining, WhereNobodyJoins) {
+  BulkServerOptions options = ServerOptions();
+  options.join = nullptr;
+  Serve(options, [&](BulkServer*, std::string address) -> Task<void> {
+    EXPECT_FALSE((co_await Ask(address, "n6")).ok());
     EXPECT_TRUE(co_await refusals_.Soon("nobody joins here"));
   });
 }
 
 TEST_F(Joining, ManyAtOnce) {
-  RunTest([&](Executor* ex) -> Task<void> {
-    ThreadPool pool(4, "joins");
-    pool_ = &pool;
-    Echo echo;
-    BulkServer server(ex, &echo, ServerOptions());
-    const std::string address = server.Start(kAnyPort).value();
+  Serve([&](BulkServer* server, std::string address) -> Task<void> {
     std::vector<Task<Result<std::string>>> all;
     for (int i = 0; i < 20; ++i) all.push_back(Ask(address, "slow"));
     for (const Result<std::string>& each : co_await WhenAll(std::move(all))) EXPECT_TRUE(each.ok()) << each.error();
-    for (int i = 0; i < 3000 && server.waiting() > 0; ++i) co_await Sleep(10 * kMillisecond);
-    EXPECT_EQ(server.waiting(), 0u) << "who has its answer has gone";
+    for (int i = 0; i < 3000 && server->waiting() > 0; ++i) co_await Sleep(10 * kMillisecond);
+    EXPECT_EQ(server->waiting(), 0u) << "who has its answer has gone";
   });
 }
 
@@ -180,38 +180,28 @@ TEST_F(Joining, ThoseWhoDoItInAnotherWay) {
       {"bulk frames", frame, "what it sent is no request to join"},
       {"the preface of bulk frames", "StriaBk1" + frame, "what it sent is no request to join"},
   };
-  RunTest([&](Executor* ex) -> Task<void> {
-    ThreadPool pool(4, "joins");
-    pool_ = &pool;
-    Echo echo;
-    BulkServer server(ex, &echo, ServerOptions());
-    const std::string address = server.Start(kAnyPort).value();
+  Serve([&](BulkServer*, std::string address) -> Task<void> {
     for (const Case& c : cases) {
       const std::optional<std::string> got = co_await Say(address, c.sends);
       EXPECT_TRUE(got.has_value()) << c.what << ": the connection stays";
       EXPECT_TRUE(got == std::string(1, '\0') + Framed(c.says, c.says.size())) << c.what << ": " << got.value_or("");
       EXPECT_TRUE(co_await refusals_.Soon(c.says)) << c.what;
     }
-    EXPECT_TRUE(asked_.empty() && echo.seen.empty());
+    EXPECT_TRUE(asked_.empty() && echo_.seen.empty());
     EXPECT_TRUE((co_await Ask(address, "n6")).ok());
   });
 }
 
 TEST_F(Joining, HalfARequestEndsInTime) {
-  RunTest([&](Executor* ex) -> Task<void> {
-    ThreadPool pool(4, "joins");
-    pool_ = &pool;
-    Echo echo;
-    BulkServerOptions options = ServerOptions();
-    options.door.patience_ns = 3 * kSecond;
-    BulkServer server(ex, &echo, options);
-    const std::string address = server.Start(kAnyPort).value();
+  BulkServerOptions options = ServerOptions();
+  options.door.patience_ns = 3 * kSecond;
+  Serve(options, [&](BulkServer* server, std::string address) -> Task<void> {
     EXPECT_EQ(co_await Say(address, Framed("the beginning", 100)), "") << "it is closed without an answer";
     EXPECT_TRUE(co_await refusals_.Soon("it took too long to say who it is"));
     (void)co_await Say(address, Framed("the beginning", 100), true);
     EXPECT_TRUE(co_await refusals_.Soon("went away before it had asked to join"));
-    for (int i = 0; i < 3000 && server.waiting() > 0; ++i) co_await Sleep(10 * kMillisecond);
-    EXPECT_EQ(server.waiting(), 0u);
+    for (int i = 0; i < 3000 && server->waiting() > 0; ++i) co_await Sleep(10 * kMillisecond);
+    EXPECT_EQ(server->waiting(), 0u);
     EXPECT_TRUE(asked_.empty());
   });
 }

@@ -143,14 +143,16 @@ Task<Result<AllocateReply>> Files::RunAllocate(AllocateRequest r) {
 
 Task<Result<AllocateReply>> Files::AfterAllocate(AllocateRequest r, AllocateReply reply) {
   const uint64_t holder = HolderOf(r.header);
+  // That of all of them, as it was: this may be the answer to a request that is repeated.
+  std::optional<Layout> layout;
+  for (const StripeGrant& g : reply.stripes) {
+    if (holder == 0 || layout) break;
+    Txn txn(core_->store());
+    CO_ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, g.info.id));
+    if (record) layout = record->layout;
+  }
   for (StripeGrant& g : reply.stripes) {
-    uint64_t most = kMaxStripeBytes;
-    if (holder != 0) {
-      Txn txn(core_->store());
-      CO_ASSIGN_OR_RETURN(const std::optional<StripeRecord> record, GetStripeRecord(txn, g.info.id));
-      if (record) most = MostColumnBytes(record->layout, g.max_column_bytes);
-    }
-    core_->tokens().SignGrant(&g, kTokenWrite, holder, most);
+    core_->tokens().SignGrant(&g, kTokenWrite, holder, layout ? MostColumnBytes(*layout, g.max_column_bytes) : kMaxStripeBytes);
   }
   co_return std::move(reply);
 }

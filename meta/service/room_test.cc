@@ -70,5 +70,23 @@ TEST_F(MetaRoomTest, WhatClientsCannotReachIsTold) {
   EXPECT_EQ(told[0].what, "Node n1 is heard, but client 1 cannot reach it at n1:7001; they read and write without it.");
 }
 
+// What it calls itself is anything: it is filed under the name that it has proved, and takes nobody else's place.
+TEST_F(MetaRoomTest, WhoCannotReachANodeIsNamedByItsCertificate) {
+  TestNode n(&h, 1);
+  n.Start();
+  h.ex.RunFor(2 * kSecond);
+  TestClient proved(&h, 9);
+  proved.peer = TestPeer(Role::kClient, "pc9");
+  proved.Open();
+  RenewRequest r;
+  r.header = proved.Header();
+  r.unreachable = {n.id};
+  ASSERT_TRUE(a.Run(h.server->Renew(r)).ok());
+  const auto told = a.Run(h.server->Status(a.Ino(InodeId())))->advice;
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].what.find("client pc9 (client 9) cannot reach it"), std::string::npos) << told[0].what;
+  proved.Stop();
+}
+
 }  // namespace
 }  // namespace stria
