@@ -3,125 +3,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
-#include <tuple>
-#include <vector>
 
-#include "common/temp_dir.h"
 #include "common/token.h"
-#include "locality/told.h"
-#include "proto/admin_stubs.h"
-#include "proto/methods.h"
 #include "stripe/layout_spec.h"
+#include "tools/cli/cli_testing.h"
 #include "tools/cli/context.h"
 #include "tools/cli/sample_status.h"
 #include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
-
-class FakeMeta : public MetaService {
- public:
-#define X(Name, Request, Reply)                                                        \
-  std::function<Result<Reply>(const Request&)> on##Name;                               \
-  Task<Result<Reply>> Name(Request request) override {                                 \
-    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
-    co_return on##Name(request);                                                       \
-  }
-  STRIA_META_METHODS(X)
-#undef X
-};
-
-class FakeAdmin : public AdminService {
- public:
-#define X(Name, Request, Reply)                                                        \
-  std::function<Result<Reply>(const Request&)> on##Name;                               \
-  Task<Result<Reply>> Name(Request request) override {                                 \
-    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
-    co_return on##Name(request);                                                       \
-  }
-  STRIA_ADMIN_METHODS(X)
-#undef X
-};
-
-class FakeConnector : public ClusterConnector {
- public:
-  std::shared_ptr<FakeAdmin> admin = std::make_shared<FakeAdmin>();
-  std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return admin; }
-  std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return nullptr; }  // trust_verbs_test.cc
-  explicit FakeConnector(std::map<std::string, std::shared_ptr<FakeMeta>> metas) : metas_(std::move(metas)) {}
-  std::shared_ptr<MetaService> Connect(const std::string& address) override {
-    if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
-    auto dead = std::make_shared<FakeMeta>();
-#define X(Name, Request, Reply)                                \
-  dead->on##Name = [](const Request&) -> Result<Reply> {       \
-    return Error(FsError::kUnavailable, "connection refused"); \
-  };
-    STRIA_META_METHODS(X)
-#undef X
-    return dead;
-  }
-
- private:
-  std::map<std::string, std::shared_ptr<FakeMeta>> metas_;
-};
-
-class CliTest : public testing::Test {
- protected:
-  CliTest() : meta_(std::make_shared<FakeMeta>()) {
-    admin_->onUpkeep = [this](const UpkeepRequest& r) {
-      asked_.push_back(r);
-      return upkeep_;
-    };
-    meta_->onStatus = [this](const InodeRequest&) { return status_; };
-    meta_->onGetMap = [this](const InodeRequest&) { return status_.map; };
-  }
-  int Run(const std::string& line) {
-    Context ctx;
-    out_.str("");
-    err_.str("");
-    ctx.out = &out_;
-    ctx.err = &err_;
-    ctx.cwd = "/somewhere";
-    ctx.env_meta = env_;
-    ctx.mounts = mounts_;
-    if (ask_) ctx.ask_mount = ask_;
-    if (tell_) ctx.tell_mount = tell_;
-    ctx.connector = [this](const std::string& trust) -> Result<Reach> {
-      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live:7424", meta_}});
-      c->admin = admin_;
-      trust_ = trust;
-      // Made once, on the thread that asks for it.
-      auto one = std::make_shared<std::unique_ptr<FakeConnector>>(std::move(c));
-      return Reach{[one]() -> std::unique_ptr<ClusterConnector> { return std::move(*one); }, note_};
-    };
-    ctx.env_trust = env_trust_;
-    ctx.confirm = confirm_;
-    std::vector<std::string> words = {"stria"};
-    std::istringstream in(line);
-    for (std::string w; in >> w;) words.push_back(w);
-    std::vector<const char*> argv;
-    for (const auto& w : words) argv.push_back(w.c_str());
-    return RunCommandLine(static_cast<int>(argv.size()), argv.data(), ctx);
-  }
-
-  std::shared_ptr<FakeMeta> meta_;
-  std::shared_ptr<FakeAdmin> admin_ = std::make_shared<FakeAdmin>();
-  UpkeepReply upkeep_;
-  std::vector<UpkeepRequest> asked_;
-  std::function<bool(const std::string&)> confirm_;
-  StatusReply status_ = SampleStatus();
-  std::vector<StriaMount> mounts_ = {{"/mnt", {"live"}}};
-  std::function<Result<std::string>(const std::string&, const std::string&)> ask_;
-  std::function<Result<void>(const std::string&, const std::string&, const std::string&)> tell_;
-  std::string env_ = "live", env_trust_;
-  std::string note_;   // of the credentials
-  std::string trust_;  // that were asked for
-  std::ostringstream out_, err_;
-};
 
 TEST_F(CliTest, CredentialsOfTheFlagOrTheEnvironment) {
   EXPECT_EQ(Run("status"), 0);
@@ -527,91 +421,6 @@ TEST_F(CliTest, LayoutsNameNodes) {
   EXPECT_NE(err_.str().find("there are: n1, n2"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("layout set / --place nowhere"), 64);
   EXPECT_EQ(Run("layout set /"), 64);
-}
-
-// Who has no credentials gets the same answers from the mount that holds the file, and the server is not asked.
-TEST_F(CliTest, AUserAsksThroughTheMount) {
-  const TempDir temp;
-  const std::string dir = std::filesystem::canonical(temp.path()).string(), file = dir + "/f";
-  std::ofstream(file) << std::string(200, 'x');
-  mounts_ = {{dir, {"live"}}};
-  Layout layout = ParseLayout("raid6:4+2,arrange=gathered,unit=1M,place=node:2").value();
-  const std::vector<Extent> extents = {{.file_offset = 0, .length = 5, .stripe = {}, .stripe_offset = 0, .inline_bytes = "12345"},
-                                       {.file_offset = 100, .length = 100, .stripe = StripeId(9), .stripe_offset = 0}};
-  meta_->onGetAttr = [&](const InodeRequest& r) -> Result<NodeReply> {
-    NodeReply reply;
-    struct stat st = {};
-    EXPECT_EQ(stat(file.c_str(), &st), 0);
-    reply.attr.ino = r.ino;
-    reply.attr.type = r.ino.v == st.st_ino ? FileType::kFile : FileType::kDirectory;
-    reply.attr.size = 200;
-    return reply;
-  };
-  meta_->onGetExtents = [&](const GetExtentsRequest& r) -> Result<GetExtentsReply> {
-    GetExtentsReply reply;
-    reply.extents = extents;
-    reply.covered_to = r.offset + r.length;
-    return reply;
-  };
-  meta_->onGetLayout = [&](const LayoutRequest&) -> Result<LayoutReply> { return LayoutReply{layout, true}; };
-  const std::vector<std::string> lines = {"where " + file, "where " + file + " --by-host", "where " + file + " --json --range 3+150",
-                                          "where " + file + " --by-host --json", "layout get " + file, "layout get --json " + dir,
-                                          "split " + file, "split --align file --nodes n1,n2 " + file, "run --dry-run --near " + file,
-                                          "where " + file + " --range 500+1"};
-  std::vector<std::string> want;
-  for (const std::string& line : lines) {
-    EXPECT_EQ(Run(line), 0) << line << ": " << err_.str();
-    want.push_back(out_.str() + err_.str());
-  }
-
-  note_ = "there are none in /etc/stria/trust";
-  *meta_ = FakeMeta();  // whoever asks it now is told that it was not expected
-  size_t pages = 0;
-  ask_ = [&](const std::string& path, const std::string& name) -> Result<std::string> {
-    EXPECT_TRUE(path == file || path == dir) << path;
-    if (name.starts_with(kToldRows)) {
-      ++pages;
-      const RowsWanted wanted = ParseRowsName(name).value();
-      return RowsText(200, extents, {}, status_.map, wanted, wanted.from < 5 && wanted.length > 0 ? 5 : 200, kMaxXattrValueBytes);
-    }
-    if (name == kToldLayout) return LayoutText({LayoutToString(layout), true});
-    if (name.starts_with(kToldNodes)) return NodesText(status_.map.nodes, ParseNodesName(name).value(), 60);
-    return Error(FsError::kNoEnt, "no such attribute");
-  };
-  for (size_t i = 0; i < lines.size(); ++i) {
-    EXPECT_EQ(Run(lines[i]), 0) << lines[i] << ": " << err_.str();
-    EXPECT_EQ(out_.str() + err_.str(), want[i]) << lines[i];
-  }
-  EXPECT_GT(pages, lines.size());
-
-  // Setting goes by the attribute for people, which has names of nodes.
-  std::string set;
-  tell_ = [&](const std::string&, const std::string& name, const std::string& value) -> Result<void> {
-    EXPECT_EQ(name, "user.stria.layout");
-    set = value;
-    layout = ParseLayout("raid1:2,place=node:1").value();
-    return {};
-  };
-  EXPECT_EQ(Run("layout set " + dir + " raid1:2 --place node:n1"), 0) << err_.str();
-  EXPECT_EQ(set, "raid1:2,place=node:n1");
-  EXPECT_EQ(out_.str(), "raid1:2,place=node:n1 (inherited)\n");
-
-  // What the mount refuses is said, and is not asked for elsewhere.
-  for (const auto& [code, exit, words] : {std::tuple{FsError::kAccess, int{kExitNoPermission}, "you may not read " + file},
-                                          std::tuple{FsError::kNoEnt, int{kExitNo}, std::string("it is of an older version")},
-                                          std::tuple{FsError::kBadRequest, int{kExitSoftware}, std::string("nonsense")}}) {
-    ask_ = [c = code](const std::string&, const std::string&) -> Result<std::string> { return Error(c, "nonsense"); };
-    for (const std::string verb : {"where ", "layout get ", "split "}) {
-      EXPECT_EQ(Run(verb + file), exit) << verb;
-      EXPECT_NE(err_.str().find(words), std::string::npos) << err_.str();
-    }
-  }
-  // Who names a cluster or credentials means them.
-  EXPECT_NE(Run("where --meta live " + file), 0);
-  EXPECT_NE(err_.str().find("was not expected"), std::string::npos) << err_.str();
-  env_trust_ = "/of/the/environment";
-  EXPECT_NE(Run("where " + file), 0);
-  EXPECT_NE(err_.str().find("was not expected"), std::string::npos) << err_.str();
 }
 
 TEST_F(CliTest, AServerThatStartsIsAskedAgain) {
