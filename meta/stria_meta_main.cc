@@ -275,7 +275,9 @@ class Daemon final : public DaemonFrame {
     ends_->RenewBy([this](std::string request) { return RenewAs(ends_->credentials(), std::move(request)); });
     ends_->Follow([this] { return std::make_shared<const ClusterMap>(server_->cluster().Map()); });
     ends_->OnChange([this] {
-      bulk_server_->CloseUnless([this](const Peer& peer) { return ends_->StillGood(peer); });
+      const auto judge = [this](const Peer& peer) { return ends_->StillGood(peer); };
+      bulk_server_->CloseUnless(judge);
+      bulk_client_->CloseUnless(judge);
       if (!grpc_server_ || grpc_credentials_ == ends_->credentials()) return;
       grpc_server_.reset();
       const Result<void> again = StartGrpc();

@@ -216,7 +216,8 @@ class BulkDoor::Shaker final : public Visitor {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) return End(Away("before it had said who it is"));
     in.resize(static_cast<size_t>(n));
-    if (in.substr(0, kBulkPrefaceBytes) == std::string_view(kBulkPreface, std::min(in.size(), kBulkPrefaceBytes))) {
+    // Only what it begins with: later pieces may be cut anywhere.
+    if (!session_ && in.substr(0, kBulkPrefaceBytes) == std::string_view(kBulkPreface, std::min(in.size(), kBulkPrefaceBytes))) {
       return SendAway("it does not speak TLS: it has no credentials, or was started with --insecure");
     }
     const Result<void> admitted = door_->Sent(this, in.size());
