@@ -81,7 +81,7 @@ void AddCluster(const ClusterMap& map, MetricFamilies* out) {
 }
 
 void AddStatus(const StatusReply& s, MetricFamilies* out) {
-  out->Gauge("stria_cluster_degraded_stripes", "Stripes that miss at least one column and can be read.", D(s.degraded_stripes));
+  out->Gauge("stria_cluster_degraded_stripes", "Stripes that miss at least one column.", D(s.degraded_stripes));
   out->Gauge("stria_cluster_lost_stripes", "Stripes that cannot be read.", D(s.lost_stripes));
   out->Gauge("stria_cluster_thin_stripes", "Stripes with fewer copies than their layout asks for, as it allows.", D(s.thin_stripes));
   uint64_t exposed = 0, unprotected = 0;
