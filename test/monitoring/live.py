@@ -86,7 +86,8 @@ def mount_with_metrics(c, directory, meta, node):
         check("stria-mount", text)
         assert value(text, "stria_mount_written_bytes_total") >= 8 * MIB, text
         assert f'mount="{point}"' in text, text[:2000]
-        check("stria-mount", wait_for("the file is there", lambda: file.exists() and file.read_text(), 60))
+        wait_for("the file has what was done meanwhile", lambda: file.exists() and "stria_mount_request_duration" in file.read_text(), 120)
+        check("stria-mount", file.read_text())
         text = scrape(meta)
         check("stria-meta", text)
         assert value(text, "stria_meta_sessions") >= 2, "two mounts are there"
