@@ -32,6 +32,12 @@ struct DataHeader {
   std::shared_ptr<const Peer> peer;  // as OpHeader's
 };
 
+// How long a request was with the disks. Within the server only: it is not on the wire.
+struct DiskTime {
+  int64_t ns = 0;
+  bool operator==(const DiskTime&) const = default;
+};
+
 struct ShardWrite {
   ShardId shard;
   TargetId target;
@@ -54,6 +60,7 @@ struct SealResult {
 // One per item; length and digest are set for those that asked to be sealed.
 struct WriteReply {
   std::vector<SealResult> items;
+  DiskTime disk;
 };
 
 struct ShardSeal {
@@ -69,6 +76,7 @@ struct SealRequest {
 // Sealed items are durable: bytes, directory entry, index record. Sealing again gives the same answer.
 struct SealReply {
   std::vector<SealResult> items;
+  DiskTime disk;
 };
 
 struct ShardRead {
@@ -95,6 +103,7 @@ struct ReadItem {
 struct ReadReply {
   std::vector<ReadItem> items;
   BufferChain payload;
+  DiskTime disk;
 };
 
 struct ShardDelete {

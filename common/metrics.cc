@@ -1,167 +1,140 @@
 #include "common/metrics.h"
 
+#include <dirent.h>
+#include <prometheus/text_serializer.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "common/check.h"
+#include "common/program.h"
 
 namespace stria {
 namespace {
 
-// Buckets that are shown: 1 µs to 69 s, 512 B to 64 MiB, 1 to 2^20.
-struct Range {
-  int first, last;
-  double scale;
-};
-Range RangeOf(MetricUnit unit) {
-  switch (unit) {
-    case MetricUnit::kSeconds:
-      return {10, 36, 1e-9};
-    case MetricUnit::kBytes:
-      return {9, 26, 1};
-    case MetricUnit::kCount:
-      return {0, 20, 1};
-  }
-  return {0, 64, 1};
-}
-
-std::string Number(double v) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.9g", v);
-  return text;
-}
-
-std::string LabelText(const Metrics::Labels& labels) {
-  std::string out;
-  for (const auto& [key, value] : labels) {
-    if (!out.empty()) out += ',';
-    out += key + "=\"";
-    for (const char c : value) {
-      if (c == '\n') {
-        out += "\\n";
-        continue;
-      }
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
-    }
-    out += '"';
-  }
-  return out;
-}
-
-std::string Braced(const std::string& labels) { return labels.empty() ? "" : "{" + labels + "}"; }
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
 
 bool IsMetricName(const std::string& name) {
-  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
-  for (const char c : name) {
-    if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) return false;
+  if (!name.starts_with("stria_") && !name.starts_with("process_")) return false;
+  return std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+}
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kSecond); }
+
+// "0.9.0 (commit 0123456789ab)"
+std::pair<std::string, std::string> VersionAndCommit() {
+  const std::string all = Version();
+  const size_t open = all.find(" (commit ");
+  if (open == std::string::npos) return {all, "unknown"};
+  const size_t begin = all.find_last_of(' ') + 1;
+  return {all.substr(0, open), all.substr(begin, all.find(')', begin) - begin)};
+}
+
+// Fields of /proc/self/stat after the name, which may have anything in it: the first is the state, number 3 of proc(5).
+std::vector<std::string> StatFields() {
+  std::ifstream file("/proc/self/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return {};
+  std::istringstream rest(text.substr(end_of_name + 1));
+  return {std::istream_iterator<std::string>(rest), {}};
+}
+
+int64_t BootSeconds() {
+  std::ifstream file("/proc/stat");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("btime ")) return std::strtoll(line.c_str() + 6, nullptr, 10);
   }
-  return true;
+  return 0;
+}
+
+double OpenFiles() {
+  DIR* dir = opendir("/proc/self/fd");
+  if (dir == nullptr) return 0;
+  double n = 0;
+  while (const dirent* e = readdir(dir)) n += e->d_name[0] != '.';
+  closedir(dir);
+  return n - 1;  // without the one that counts
 }
 
 }  // namespace
 
-uint64_t Histogram::count() const {
-  uint64_t n = 0;
-  for (const auto& b : buckets_) n += b.load(std::memory_order_relaxed);
-  return n;
-}
-
-uint64_t Histogram::Quantile(double q) const {
-  const uint64_t total = count();
-  if (total == 0) return 0;
-  const double want = q * static_cast<double>(total);
-  double below = 0;
-  for (int b = 0; b < kBuckets; ++b) {
-    const auto here = static_cast<double>(bucket(b));
-    if (here > 0 && below + here >= want) {
-      if (b == 0) return 0;
-      const double low = static_cast<double>(uint64_t{1} << (b - 1));
-      const double share = (want - below) / here;
-      return static_cast<uint64_t>(low + low * (share > 0 ? share : 0) * 0.999999);
-    }
-    below += here;
-  }
-  return UINT64_MAX;
-}
-
-Metrics::Metric& Metrics::Get(const std::string& name, const std::string& help, Kind kind, MetricUnit unit,
-                              const Labels& labels) {
+ClientMetric& MetricFamilies::Add(const std::string& name, const std::string& help, MetricType type, const Labels& labels) {
   CHECK(IsMetricName(name), "bad name of a metric: " + name);
-  std::lock_guard<std::mutex> lock(mu_);
-  auto [it, fresh] = families_.try_emplace(name);
-  Family& family = it->second;
+  CHECK((type == MetricType::Counter) == name.ends_with("_total"), "counters, and nothing else, end in _total: " + name);
+  auto [it, fresh] = by_name_.try_emplace(name);
+  MetricFamily& family = it->second;
   if (fresh) {
-    family.kind = kind;
+    family.name = name;
     family.help = help;
-    family.unit = unit;
+    family.type = type;
   }
-  CHECK(family.kind == kind && family.unit == unit, "two kinds of metric with one name: " + name);
-  auto& metric = family.by_labels[LabelText(labels)];
-  if (!metric) metric = std::make_unique<Metric>();
-  return *metric;
+  CHECK(family.type == type && family.help == help, "two metrics have one name: " + name);
+  ClientMetric metric;
+  for (const Labels* some : {static_cast<const Labels*>(&always_), &labels}) {
+    for (const auto& [key, value] : *some) metric.label.push_back({key, value});
+  }
+  family.metric.push_back(std::move(metric));
+  return family.metric.back();
 }
 
-MetricCounter& Metrics::GetCounter(const std::string& name, const std::string& help, const Labels& labels) {
-  return Get(name, help, Kind::kCounter, MetricUnit::kCount, labels).counter;
+void MetricFamilies::Counter(const std::string& name, const std::string& help, double value, const Labels& labels) {
+  Add(name, help, MetricType::Counter, labels).counter.value = value;
 }
 
-Gauge& Metrics::GetGauge(const std::string& name, const std::string& help, const Labels& labels) {
-  return Get(name, help, Kind::kGauge, MetricUnit::kCount, labels).gauge;
+void MetricFamilies::Gauge(const std::string& name, const std::string& help, double value, const Labels& labels) {
+  Add(name, help, MetricType::Gauge, labels).gauge.value = value;
 }
 
-Histogram& Metrics::GetHistogram(const std::string& name, const std::string& help, MetricUnit unit,
-                                 const Labels& labels) {
-  return Get(name, help, Kind::kHistogram, unit, labels).histogram;
-}
-
-void Metrics::AddCallback(const std::string& name, const std::string& help, const Labels& labels,
-                          std::function<double()> value) {
-  Metric& metric = Get(name, help, Kind::kCallback, MetricUnit::kCount, labels);
-  std::lock_guard<std::mutex> lock(mu_);
-  metric.callback = std::move(value);
-}
-
-void Metrics::ExposeHistogram(const std::string& name, const std::string& labels, MetricUnit unit,
-                              const Histogram& h, std::string* out) {
-  const Range range = RangeOf(unit);
-  const std::string comma = labels.empty() ? "" : labels + ",";
+void MetricFamilies::Histogram(const std::string& name, const std::string& help, const LatencyHistogram& histogram,
+                               const Labels& labels) {
+  ClientMetric::Histogram& out = Add(name, help, MetricType::Histogram, labels).histogram;
+  out.sample_count = histogram.count();
+  out.sample_sum = static_cast<double>(histogram.sum_ns()) / static_cast<double>(kSecond);
   uint64_t below = 0;
-  for (int b = 0; b < Histogram::kBuckets; ++b) {
-    below += h.bucket(b);
-    if (b < range.first || b > range.last) continue;
-    // Bucket b ends with the whole number 2^b - 1; "less or equal 2^b" is easier to read.
-    const double le = static_cast<double>(uint64_t{1} << b) * range.scale;
-    *out += name + "_bucket{" + comma + "le=\"" + Number(le) + "\"} " + std::to_string(below) + "\n";
+  for (size_t i = 0; i < LatencyHistogram::kEndsNs.size(); ++i) {
+    below += histogram.bucket(i);
+    out.bucket.push_back({below, Seconds(LatencyHistogram::kEndsNs[i])});
   }
-  *out += name + "_bucket{" + comma + "le=\"+Inf\"} " + std::to_string(below) + "\n";
-  *out += name + "_sum" + Braced(labels) + " " + Number(static_cast<double>(h.sum()) * range.scale) + "\n";
-  *out += name + "_count" + Braced(labels) + " " + std::to_string(below) + "\n";
+  out.bucket.push_back({histogram.count(), std::numeric_limits<double>::infinity()});
 }
 
-std::string Metrics::Expose() const {
-  std::lock_guard<std::mutex> lock(mu_);
-  std::string out;
-  for (const auto& [name, family] : families_) {
-    static constexpr const char* kTypes[] = {"counter", "gauge", "histogram", "gauge"};
-    out += "# HELP " + name + " " + family.help + "\n# TYPE " + name + " " +
-           kTypes[static_cast<size_t>(family.kind)] + "\n";
-    for (const auto& [labels, metric] : family.by_labels) {
-      const std::string line = name + Braced(labels) + " ";
-      switch (family.kind) {
-        case Kind::kCounter:
-          out += line + std::to_string(metric->counter.value()) + "\n";
-          break;
-        case Kind::kGauge:
-          out += line + std::to_string(metric->gauge.value()) + "\n";
-          break;
-        case Kind::kHistogram:
-          ExposeHistogram(name, labels, family.unit, metric->histogram, &out);
-          break;
-        case Kind::kCallback:
-          if (metric->callback) out += line + Number(metric->callback()) + "\n";
-          break;
-      }
-    }
-  }
+void MetricFamilies::CertificateEnd(int64_t not_after_s) {
+  Gauge("stria_certificate_expiry_timestamp_seconds", "When the program's own certificate ends, in seconds since 1970.",
+        static_cast<double>(not_after_s));
+}
+
+std::vector<MetricFamily> MetricFamilies::Take() {
+  std::vector<MetricFamily> out;
+  for (auto& [_, family] : std::exchange(by_name_, {})) out.push_back(std::move(family));
   return out;
 }
+
+void AddProgramMetrics(const std::string& program, MetricFamilies* out) {
+  const auto [version, commit] = VersionAndCommit();
+  out->Gauge("stria_build_info", "1; the labels say what runs.", 1, {{"program", program}, {"version", version}, {"commit", commit}});
+  const std::vector<std::string> stat = StatFields();
+  constexpr size_t kUserTicks = 11, kSystemTicks = 12, kBeganTicks = 19, kResidentPages = 21;  // less 3 of proc(5)
+  if (stat.size() <= kResidentPages) return;
+  const auto number = [&stat](size_t i) { return std::strtod(stat[i].c_str(), nullptr); };
+  const auto ticks_per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
+  out->Counter("process_cpu_seconds_total", "Processor time of the process, in user and kernel mode.",
+               (number(kUserTicks) + number(kSystemTicks)) / ticks_per_s);
+  out->Gauge("process_start_time_seconds", "When the process began, in seconds since 1970.",
+             static_cast<double>(BootSeconds()) + number(kBeganTicks) / ticks_per_s);
+  out->Gauge("process_resident_memory_bytes", "Memory of the process that is in use.",
+             number(kResidentPages) * static_cast<double>(sysconf(_SC_PAGESIZE)));
+  out->Gauge("process_open_fds", "Open files and sockets of the process.", OpenFiles());
+}
+
+std::string MetricsText(const std::vector<MetricFamily>& families) { return prometheus::TextSerializer().Serialize(families); }
 
 }  // namespace stria

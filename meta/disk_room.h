@@ -23,6 +23,7 @@ class DiskRoom final : public MetaRoom {
   RoomLevel Level() override;
   std::vector<Advice> Told() override;
   uint64_t total_bytes() const { return sample_.total_bytes; }
+  uint64_t free_bytes() const { return sample_.free_bytes; }  // when it looked last
   bool held() const { return held_; }
 
  private:

@@ -25,6 +25,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);
+  c.slow_request_ns = file.Duration("slow_request", c.slow_request_ns, 0, kHour);
   c.memory_bytes = file.Size("memory", c.memory_bytes, 16 * kMiB, kTiB);
   c.backup = file.Bool("backup", c.backup);
   c.wake_latency = file.String("wake_latency", c.wake_latency);

@@ -27,6 +27,7 @@ struct MetaConfig {
   std::string log_file;  // empty: stderr
   std::string log_level = "info";
   std::string metrics;   // IP:PORT, empty: none
+  int64_t slow_request_ns = 1 * kSecond;  // calls that take longer are logged; 0: none
   uint64_t memory_bytes = 512 * kMiB;  // of the store: block cache and write buffers
   Layout layout;         // of a new cluster's root
   bool backup = true;    // of the metadata, kept on data servers
@@ -34,8 +35,8 @@ struct MetaConfig {
   MetaServerOptions server;
 };
 
-// Keys: data, listen, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, memory, layout, backup,
-// wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
+// Keys: data, listen, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, slow_request, memory, layout,
+// backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.

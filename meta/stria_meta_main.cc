@@ -31,6 +31,7 @@
 #include "meta/local_admins.h"
 #include "meta/meta_config.h"
 #include "meta/meta_flags.h"
+#include "meta/meta_gatherer.h"
 #include "meta/meta_metrics.h"
 #include "meta/node_probe.h"
 #include "meta/restore_store.h"
@@ -39,6 +40,7 @@
 #include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
+#include "proto/rpc_metrics.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
@@ -52,7 +54,6 @@ namespace stria {
 namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
-constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
 
@@ -104,6 +105,7 @@ class Daemon final : public DaemonFrame {
  private:
   Task<void> Shutdown() override {
     LogInfo("stopping");
+    metrics_server_.reset();
     if (server_) {
       const Result<void> stopped = co_await server_->Stop();
       if (!stopped.ok()) LogError("{}", stopped.error());
@@ -122,7 +124,10 @@ class Daemon final : public DaemonFrame {
     if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
     SetLogLevel(*level);
     if (server_ != nullptr) server_->TakeSettings(now->server);
-    LogInfo("log_level is {}, and [repair], [fold] and [cluster] are as the settings say; others count after a restart", now->log_level);
+    if (dispatcher_) dispatcher_->SetSlow(now->slow_request_ns);
+    if (admin_dispatcher_) admin_dispatcher_->SetSlow(now->slow_request_ns);
+    if (trust_dispatcher_) trust_dispatcher_->SetSlow(now->slow_request_ns);
+    LogInfo("log_level is {}, and slow_request, [repair], [fold] and [cluster] are as the settings say; others count after a restart", now->log_level);
   }
 
   std::string Status() override {
@@ -140,7 +145,6 @@ class Daemon final : public DaemonFrame {
     }
     const Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
-    scope_.Spawn(UpdateMetrics());
     const Error fatal = co_await server_->WaitFatal();
     Fail(fatal.WithContext("the metadata store cannot be written any more"));
   }
@@ -228,6 +232,8 @@ class Daemon final : public DaemonFrame {
     DispatchOptions options;
     options.proved = ends_ != nullptr;
     options.refused = [this](const Peer* peer, const std::string& method, const Error& why) { NoteDenial(audit_.get(), peer, method, why); };
+    options.slow_ns = config_.slow_request_ns;
+    options.slow = [](const std::string& line) { LogWarning("{}", line); };
     return options;
   }
 
@@ -414,12 +420,7 @@ class Daemon final : public DaemonFrame {
     server_->trust().UseAddress(AddressForOthers());
     if (ends_) co_await ServeAdminsHere();
     FollowTrust();
-    if (!config_.metrics.empty()) {
-      CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, [this] {
-                            std::lock_guard lock(metrics_mu_);
-                            return metrics_text_;
-                          }));
-    }
+    if (!config_.metrics.empty()) CO_RETURN_IF_ERROR(ServeMetrics());
     LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound_, server_->term());
     SayReady();
     co_return Ok();
@@ -512,15 +513,22 @@ class Daemon final : public DaemonFrame {
     }
   }
 
-  Task<void> UpdateMetrics() {
-    while (true) {
-      std::string text = MetaMetricsText(*server_);
-      {
-        std::lock_guard lock(metrics_mu_);
-        metrics_text_ = std::move(text);
-      }
-      co_await Sleep(kMetricsPeriodNs);
-    }
+  Result<void> ServeMetrics() {
+    gatherer_ = std::make_unique<MetaGatherer>(server_.get());
+    scope_.Spawn(gatherer_->Keep());
+    ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, &executor_, {"stria-meta", {}, [this](MetricFamilies* out) { Gather(out); }}));
+    LogInfo("metrics are served on {}, to whoever can connect", config_.metrics);
+    return Ok();
+  }
+
+  void Gather(MetricFamilies* out) const {
+    MetaFigures figures = gatherer_->Now();
+    figures.running_calls = bulk_server_->running();
+    figures.disk_bytes = room_.total_bytes();
+    figures.disk_free_bytes = room_.free_bytes();
+    if (ends_) figures.certificate_end_s = ends_->credentials()->certificate.not_after_s();
+    AddMetaMetrics(figures, out);
+    AddRpcMetrics({dispatcher_.get(), admin_dispatcher_.get(), trust_dispatcher_.get()}, out);
   }
 
   MetaConfig config_;
@@ -545,8 +553,6 @@ class Daemon final : public DaemonFrame {
   std::shared_ptr<const Credentials> grpc_credentials_;
   std::mutex admins_mu_;
   std::shared_ptr<const LocalAdmins> admins_;  // guarded by admins_mu_
-  std::mutex metrics_mu_;
-  std::string metrics_text_;  // guarded by metrics_mu_
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportBackupConnector> backups_;
   std::unique_ptr<TransportDataConnector> data_connector_;
@@ -560,6 +566,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<GrpcServer> grpc_server_;
   std::unique_ptr<BulkServer> bulk_server_;
   std::unique_ptr<BulkServer> admin_server_;
+  std::unique_ptr<MetaGatherer> gatherer_;  // null: nobody wants metrics
   std::unique_ptr<MetricsServer> metrics_server_;
 };
 

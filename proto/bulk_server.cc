@@ -267,7 +267,8 @@ class BulkServer::State : public std::enable_shared_from_this<State> {
   void Take(const std::shared_ptr<Guest>& guest, BulkFrame frame) {
     std::shared_ptr<BulkConnection> connection = guest->connection.lock();
     if (!connection || frame.kind != BulkKind::kRequest) return;
-    if (options_.wake) options_.wake->Note(executor_->NowNs());
+    frame.message.arrived_ns = executor_->NowNs();
+    if (options_.wake) options_.wake->Note(frame.message.arrived_ns);
     if (frame.refused) return Refuse(connection, guest->id, frame.id, guest->refusal);
     bool post = false;
     bool stopping;

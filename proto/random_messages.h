@@ -50,15 +50,15 @@ MEMBERS(DataHeader, 7);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
 MEMBERS(SealResult, 3);
-MEMBERS(WriteReply, 1);
+MEMBERS(WriteReply, 2);
 MEMBERS(ShardSeal, 4);
 MEMBERS(SealRequest, 2);
-MEMBERS(SealReply, 1);
+MEMBERS(SealReply, 2);
 MEMBERS(ShardRead, 7);
 MEMBERS(ReadRequest, 2);
 MEMBERS(LeftOut, 4);
 MEMBERS(ReadItem, 4);
-MEMBERS(ReadReply, 2);
+MEMBERS(ReadReply, 3);
 MEMBERS(ShardDelete, 3);
 MEMBERS(DeleteRequest, 2);
 MEMBERS(DeleteReply, 1);
@@ -266,7 +266,7 @@ template <class Tag, class Rep>
 inline constexpr bool kIsId<StrongId<Tag, Rep>> = true;
 
 template <class T>
-inline constexpr bool kIsPeer = std::is_same_v<T, std::shared_ptr<const Peer>>;  // not on the wire
+inline constexpr bool kIsPeer = std::is_same_v<T, std::shared_ptr<const Peer>> || std::is_same_v<T, DiskTime>;  // not on the wire
 
 template <class T>
 bool Same(const T& a, const T& b) {

@@ -70,8 +70,18 @@ Result<void> CheckSession(const Peer& peer, const OpHeader& header, const Cover&
 }
 Result<void> CheckSession(const Peer&, const DataHeader&, const Cover&) { return Ok(); }
 
+// For the line about a slow one.
+void Name(const OpHeader& header, CallTimes* times) {
+  times->session = header.session;
+  times->trace_id = header.trace_id;
+}
+void Name(const DataHeader& header, CallTimes* times) {
+  times->trace_id = header.trace_id;
+  times->may_wait = header.background;
+}
+
 template <class Service, class Request, class Reply, Task<Result<Reply>> (Service::*kMethod)(Request)>
-Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const Peer> peer, Cover cover, WireMessage bytes) {
+Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const Peer> peer, Cover cover, WireMessage bytes, CallTimes* times) {
   Result<Request> request = Decode<Request>(bytes);
   if (!request.ok()) co_return std::move(request).error();
   auto& header = request.value().header;
@@ -81,9 +91,15 @@ Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const P
                                            std::to_string(kProtocolVersion) + " is");
   }
   if (peer) CO_RETURN_IF_ERROR(CheckSession(*peer, header, cover));
+  Name(header, times);
+  times->may_wait = times->may_wait || std::is_same_v<Request, PollRequest>;
   header.peer = std::move(peer);
   bytes = WireMessage();
   Result<Reply> reply = co_await (service->*kMethod)(std::move(request).value());
+  times->ran_ns = Executor::Current().NowNs();
+  if constexpr (requires(const Reply& r) { r.disk; }) {
+    if (reply.ok()) times->disk_ns = reply->disk.ns;
+  }
   if (!reply.ok()) co_return std::move(reply).error();
   WireMessage out = Encode(reply.value());
   CO_RETURN_IF_ERROR(CheckSize(out));
@@ -241,17 +257,39 @@ Result<void> ServiceDispatcher<Service>::Admit(const Peer* peer, const std::stri
 }
 
 template <class Service>
+void ServiceDispatcher<Service>::EachMethod(const std::function<void(const std::string&, const MethodStats&)>& fn) const {
+  for (const auto& [name, method] : methods_) fn(name, method.stats);
+}
+
+template <class Service>
+void ServiceDispatcher<Service>::Note(const Peer* peer, const std::string& method, MethodStats* stats, CallTimes* times,
+                                      const Error& outcome) const {
+  times->ended_ns = Executor::Current().NowNs();
+  const int64_t took_ns = times->ended_ns - times->arrived_ns;
+  stats->took.Add(took_ns);
+  if (!outcome.ok()) ++stats->failed;
+  if (options_.slow_ns <= 0 || took_ns <= options_.slow_ns || times->may_wait) return;
+  ++stats->slow;
+  if (options_.slow) options_.slow(SlowCallLine(method, peer, *times, outcome));
+}
+
+template <class Service>
 Task<Result<WireMessage>> ServiceDispatcher<Service>::Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) {
   const auto it = methods_.find(method);
   if (it == methods_.end()) co_return UnknownMethod(method);
+  CallTimes times;
+  times.began_ns = Executor::Current().NowNs();
+  times.arrived_ns = request.arrived_ns == 0 ? times.began_ns : request.arrived_ns;
   const std::shared_ptr<const Peer> asks = peer;
   Result<WireMessage> reply = Error(FsError::kAccess);
-  if (const Result<void> admitted = Admit(asks.get(), method, it->second.cover); !admitted.ok()) {
+  const Result<void> admitted = Admit(asks.get(), method, it->second.cover);
+  if (!admitted.ok()) {
     reply = admitted.error();
   } else {
-    reply = co_await it->second.handle(service_, std::move(peer), it->second.cover, std::move(request));
-    if (reply.ok() || !asks) co_return reply;
+    reply = co_await it->second.handle(service_, std::move(peer), it->second.cover, std::move(request), &times);
   }
+  Note(asks.get(), method, &it->second.stats, &times, reply.error());
+  if (reply.ok() || (admitted.ok() && !asks)) co_return reply;
   if (const Error why = reply.error(); why.denies && options_.refused) options_.refused(asks.get(), method, why);
   co_return reply;
 }

@@ -15,6 +15,7 @@
 #include "api/data_api.h"
 #include "api/meta_api.h"
 #include "proto/covers.h"
+#include "proto/method_stats.h"
 #include "proto/methods.h"
 #include "proto/transport.h"
 
@@ -60,30 +61,37 @@ struct DispatchOptions {
   // Is told of each call that was refused for who asks (Error::denies), and of no other: not of what a file's permissions do not
   // allow. `peer` may be null. Whoever writes that down bounds it.
   std::function<void(const Peer* peer, const std::string& method, const Error& why)> refused = {};
+  // Is told, in a sentence, of each call that took longer than slow_ns (0: of none) and was not to wait. Whoever writes that down bounds it.
+  int64_t slow_ns = 0;
+  std::function<void(const std::string& line)> slow = {};
 };
 
 template <class Service>
 struct ServiceMethod {
-  Task<Result<WireMessage>> (*handle)(Service*, std::shared_ptr<const Peer>, Cover, WireMessage);
+  Task<Result<WireMessage>> (*handle)(Service*, std::shared_ptr<const Peer>, Cover, WireMessage, CallTimes*);
   Cover cover;
+  MethodStats stats = {};
 };
 
 // Answers calls of one service. Refuses, in this order: unknown methods with kVersion; callers whom the method's row does not
 // name (covers.h) with kAccess, before their request is decoded; other protocol versions with kVersion, malformed requests with
 // kBadRequest; calls without a session where their caller needs one with kAccess.
 template <class Service>
-class ServiceDispatcher : public Dispatcher {
+class ServiceDispatcher : public Dispatcher, public MethodStatsSource {
  public:
   // `service` outlives this.
   explicit ServiceDispatcher(Service* service, DispatchOptions options = {});
   Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override;
+  void EachMethod(const std::function<void(const std::string&, const MethodStats&)>& fn) const override;
+  void SetSlow(int64_t slow_ns) { options_.slow_ns = slow_ns; }
 
  private:
   Result<void> Admit(const Peer* peer, const std::string& method, const Cover& cover) const;
+  void Note(const Peer* peer, const std::string& method, MethodStats* stats, CallTimes* times, const Error& outcome) const;
 
   Service* const service_;
-  const DispatchOptions options_;
-  const std::map<std::string, ServiceMethod<Service>> methods_;
+  DispatchOptions options_;
+  std::map<std::string, ServiceMethod<Service>> methods_;
 };
 
 using MetaDispatcher = ServiceDispatcher<MetaService>;

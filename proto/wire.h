@@ -17,6 +17,7 @@ namespace stria {
 struct WireMessage {
   Buffer header;
   BufferChain payload;
+  int64_t arrived_ns = 0;  // of a request: Executor::NowNs when all of it was there; 0: the transport does not say
   size_t size() const { return header.size() + payload.size(); }
   // All of it as one chain; shares the bytes.
   BufferChain Bytes() const {

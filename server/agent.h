@@ -92,6 +92,7 @@ class Agent {
   // A change of settings at run time; see AgentOptions.
   void SetPace(size_t max_rebuilds, uint64_t scrub_bytes_per_s);
   uint64_t rebuilds_done() const { return rebuilds_done_; }
+  size_t rebuilding() const { return rebuilding_; }  // now; widening, too
 
  private:
   OpHeader Header() const;

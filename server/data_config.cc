@@ -64,6 +64,7 @@ Result<DataConfig> DataConfigFrom(Config file) {
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});
   c.metrics = file.String("metrics", c.metrics);
+  c.slow_request_ns = file.Duration("slow_request", c.slow_request_ns, 0, 3600 * kSecond);
   c.index_memory_bytes = file.Size("index_memory", c.index_memory_bytes, 16 * kMiB, kTiB);
   c.write_memory_bytes = file.Size("write_memory", c.write_memory_bytes, 16 * kMiB, kTiB);
   c.scrub_bytes_per_s = file.Size("scrub_rate", c.scrub_bytes_per_s, 64 * kKiB, 10 * kGiB);

@@ -35,6 +35,7 @@ struct DataConfig {
   std::string log_file;  // empty: stderr
   std::string log_level = "info";
   std::string metrics;  // IP:PORT, empty: none
+  int64_t slow_request_ns = 5 * kSecond;  // calls that take longer are logged; 0: none
   uint64_t index_memory_bytes = 256 * kMiB;
   uint64_t write_memory_bytes = 256 * kMiB;
   uint64_t scrub_bytes_per_s = 20 * kMiB;  // per disk

@@ -200,7 +200,9 @@ Task<Result<WriteReply>> DataServer::DoWrite(WriteRequest request, Admission adm
   };
   std::vector<Task<void>> tasks;
   for (std::vector<size_t>& group : ByShard(request.items)) tasks.push_back(InOrder(std::move(group), &each));
+  const int64_t asked_ns = Executor::Current().NowNs();
   co_await WhenAll(std::move(tasks));
+  reply.disk.ns = Executor::Current().NowNs() - asked_ns;
   co_return reply;
 }
 
@@ -232,7 +234,9 @@ Task<Result<SealReply>> DataServer::DoSeal(SealRequest request, Admission admiss
   std::vector<Task<SealResult>> tasks;
   for (const ShardSeal& item : request.items) tasks.push_back(SealItem(request.header, item));
   SealReply reply;
+  const int64_t asked_ns = Executor::Current().NowNs();
   reply.items = co_await WhenAll(std::move(tasks));
+  reply.disk.ns = Executor::Current().NowNs() - asked_ns;
   co_return reply;
 }
 
@@ -266,8 +270,10 @@ Task<Result<ReadReply>> DataServer::Read(ReadRequest request) {
   // A disk that hangs must not keep the others' answers.
   std::vector<Result<ShardBytes>> results(request.items.size(),
                                           Error(FsError::kDeadline, "the disk is too slow"));
+  const int64_t asked_ns = Executor::Current().NowNs();
   co_await WithTimeout(TimeoutOf(request.header), ReadItems(&request, &results));
   ReadReply reply;
+  reply.disk.ns = Executor::Current().NowNs() - asked_ns;
   reply.items.resize(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     stria::ReadItem& out = reply.items[i];

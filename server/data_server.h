@@ -51,7 +51,8 @@ class DataServer final : public DataService {
     if (token_ns != 0) token_clock_.Set(token_ns, Executor::Current().NowNs());
   }
   // Seconds by which tokens expire.
-  int64_t TokenTimeS() const { return token_clock_.At(Executor::Current()) / kSecond; }
+  int64_t TokenTimeS() const { return TokenTimeNs() / kSecond; }
+  int64_t TokenTimeNs() const { return token_clock_.At(Executor::Current()); }  // the metadata server's; its own before that is known
   void SetTarget(TargetId target, ShardStore* store) { stores_[target] = store; }
   void DropStore(const ShardStore* store) {
     std::erase_if(stores_, [store](const auto& s) { return s.second == store; });
@@ -65,6 +66,9 @@ class DataServer final : public DataService {
   const Uuid& cluster() const { return cluster_; }  // 0: not registered yet
   uint64_t incarnation() const { return incarnation_; }
   const DataServerStats& stats() const { return stats_; }
+  // Requests that are being carried out, and background ones that wait for their turn or are.
+  int64_t running() const { return options_.max_requests - requests_.available(); }
+  int64_t background() const { return options_.max_background - background_.available(); }
   // All work on this node's disks goes through it, also work that is no request.
   BackgroundGate& gate() { return gate_; }
 

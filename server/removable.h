@@ -13,6 +13,7 @@
 
 #include "common/io/disk.h"
 #include "common/kv/kv.h"
+#include "server/disk_times.h"
 
 namespace stria {
 
@@ -32,36 +33,40 @@ class RemovableDisk final : public Disk {
     disk_.reset();
   }
 
-#define STRIA_IF_THERE(call)             \
-  const std::shared_ptr<Disk> d = disk_; \
-  if (!d) co_return why_;                \
+  const DiskTimes& times() const { return *times_; }
+
+#define STRIA_IF_THERE(work, call)                       \
+  const std::shared_ptr<Disk> d = disk_;                 \
+  if (!d) co_return why_;                                \
+  const DiskTimes::Call timed(times_, DiskWork::k##work); \
   co_return co_await d->call
   Task<Result<Buffer>> Read(std::string name, uint64_t offset, uint64_t length) override {
-    STRIA_IF_THERE(Read(std::move(name), offset, length));
+    STRIA_IF_THERE(Read, Read(std::move(name), offset, length));
   }
   Task<Result<Buffer>> ReadOnce(std::string name, uint64_t offset, uint64_t length) override {
-    STRIA_IF_THERE(ReadOnce(std::move(name), offset, length));
+    STRIA_IF_THERE(Read, ReadOnce(std::move(name), offset, length));
   }
   Task<Result<Buffer>> ReadStored(std::string name, uint64_t offset, uint64_t length) override {
-    STRIA_IF_THERE(ReadStored(std::move(name), offset, length));
+    STRIA_IF_THERE(Read, ReadStored(std::move(name), offset, length));
   }
   Task<Result<void>> Write(std::string name, uint64_t offset, BufferChain data) override {
-    STRIA_IF_THERE(Write(std::move(name), offset, std::move(data)));
+    STRIA_IF_THERE(Write, Write(std::move(name), offset, std::move(data)));
   }
-  Task<Result<void>> Reserve(std::string name, uint64_t size) override { STRIA_IF_THERE(Reserve(std::move(name), size)); }
-  Task<Result<void>> SyncFiles(std::vector<std::string> names) override { STRIA_IF_THERE(SyncFiles(std::move(names))); }
+  Task<Result<void>> Reserve(std::string name, uint64_t size) override { STRIA_IF_THERE(Other, Reserve(std::move(name), size)); }
+  Task<Result<void>> SyncFiles(std::vector<std::string> names) override { STRIA_IF_THERE(Sync, SyncFiles(std::move(names))); }
   Task<DiskWritten> WriteAndSync(std::string name, uint64_t offset, BufferChain data) override {
     const std::shared_ptr<Disk> d = disk_;
     if (!d) co_return DiskWritten{why_, Error()};
+    const DiskTimes::Call timed(times_, DiskWork::kSync);
     co_return co_await d->WriteAndSync(std::move(name), offset, std::move(data));
   }
-  Task<Result<void>> Remove(std::string name) override { STRIA_IF_THERE(Remove(std::move(name))); }
-  Task<Result<void>> Truncate(std::string name, uint64_t size) override { STRIA_IF_THERE(Truncate(std::move(name), size)); }
+  Task<Result<void>> Remove(std::string name) override { STRIA_IF_THERE(Remove, Remove(std::move(name))); }
+  Task<Result<void>> Truncate(std::string name, uint64_t size) override { STRIA_IF_THERE(Other, Truncate(std::move(name), size)); }
   Task<Result<void>> ReplaceFile(std::string name, Buffer content) override {
-    STRIA_IF_THERE(ReplaceFile(std::move(name), std::move(content)));
+    STRIA_IF_THERE(Other, ReplaceFile(std::move(name), std::move(content)));
   }
-  Task<Result<std::vector<DiskFile>>> List(std::string directory) override { STRIA_IF_THERE(List(std::move(directory))); }
-  Task<Result<DiskSpace>> Space() override { STRIA_IF_THERE(Space()); }
+  Task<Result<std::vector<DiskFile>>> List(std::string directory) override { STRIA_IF_THERE(Other, List(std::move(directory))); }
+  Task<Result<DiskSpace>> Space() override { STRIA_IF_THERE(Other, Space()); }
 #undef STRIA_IF_THERE
   Result<int> OpenForRead(const std::string& name) override {
     if (!disk_) return why_;
@@ -70,6 +75,7 @@ class RemovableDisk final : public Disk {
 
  private:
   const std::shared_ptr<std::atomic<bool>> removed_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<DiskTimes> times_ = std::make_shared<DiskTimes>();
   std::shared_ptr<Disk> disk_;  // null: removed
   Error why_;
 };

@@ -28,10 +28,13 @@
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/local_server.h"
+#include "proto/rpc_metrics.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
 #include "server/data_config.h"
+#include "server/data_gatherer.h"
+#include "server/data_metrics.h"
 #include "server/data_node.h"
 #include "server/disk_open.h"
 #include "server/disk_watch.h"
@@ -44,7 +47,6 @@ namespace stria {
 namespace {
 
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
-constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 
 class Daemon final : public DaemonFrame {
  public:
@@ -78,6 +80,7 @@ class Daemon final : public DaemonFrame {
  private:
   Task<void> Shutdown() override {
     LogInfo("stopping");
+    metrics_server_.reset();
     local_server_.reset();
     if (bulk_server_) co_await bulk_server_->Shutdown(kShutdownGraceNs);
     if (grpc_server_) co_await grpc_server_->Shutdown(kShutdownGraceNs);
@@ -113,18 +116,19 @@ class Daemon final : public DaemonFrame {
     const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
     if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
     SetLogLevel(*level);
+    if (dispatcher_) dispatcher_->SetSlow(now->slow_request_ns);
+    if (backup_dispatcher_) backup_dispatcher_->SetSlow(now->slow_request_ns);
     if (node_ != nullptr) {
       node_->server().gate().SetPercent(now->background_percent);
       node_->agent().SetPace(static_cast<size_t>(now->rebuilds), now->scrub_bytes_per_s);
     }
-    LogInfo("log_level is {}, rebuilds {}, scrub_rate {}, background_percent {}; other settings count after a restart", now->log_level,
+    LogInfo("log_level is {}, rebuilds {}, scrub_rate {}, background_percent {}, slow_request as the settings say; others count after a restart", now->log_level,
             now->rebuilds, now->scrub_bytes_per_s, now->background_percent);
   }
 
   Task<void> Serve() {
     Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
-    scope_.Spawn(UpdateMetrics());
   }
 
   Task<Result<void>> Start() {
@@ -181,8 +185,8 @@ class Daemon final : public DaemonFrame {
       scope_.Spawn(ends_->Keep(&trust_pool_));
     }
     if (!config_.metrics.empty()) {
-      CO_ASSIGN_OR_RETURN(metrics_server_,
-                          MetricsServer::Start(config_.metrics, [this] { return metrics_.Expose(); }));
+      CO_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(config_.metrics, &executor_, {"stria-data", {}, [this](MetricFamilies* out) { Gather(out); }}));
+      LogInfo("metrics are served on {}, to whoever can connect", config_.metrics);
     }
     std::map<const ShardStore*, Disk*> files;
     for (size_t i = 0; i < disks_.size(); ++i) {
@@ -217,43 +221,17 @@ class Daemon final : public DaemonFrame {
     options.refused = [](const Peer* peer, const std::string& method, const Error& why) {
       LogWarning("{} may not call {}: {}", peer ? peer->ToString() : "a caller who has proved nothing", method, why.message);
     };
+    options.slow_ns = config_.slow_request_ns;
+    options.slow = [](const std::string& line) { LogWarning("{}", line); };
     return options;
   }
 
-  Task<void> UpdateMetrics() {
-    auto set = [this](const char* name, const char* help, const Metrics::Labels& labels, uint64_t value) {
-      metrics_.GetGauge(name, help, labels).Set(static_cast<int64_t>(value));
-    };
-    while (true) {
-      for (size_t i = 0; i < disks_.size(); ++i) {
-        const Metrics::Labels disk = {{"disk", disks_[i].spec.label}};
-        if (!node_->stores()[i]) {
-          set("stria_disk_failed", "1 if the disk cannot be used, or not be written", disk, 1);
-          continue;
-        }
-        const DiskUsage u = node_->stores()[i]->Usage();
-        set("stria_disk_failed", "1 if the disk cannot be used, or not be written", disk, u.failed);
-        set("stria_disk_capacity_bytes", "Size of the disk", disk, u.capacity_bytes);
-        set("stria_disk_free_bytes", "Free, net of the repair reserve", disk, u.free_bytes);
-        set("stria_disk_used_bytes", "Taken by sealed shards", disk, u.used_bytes);
-        set("stria_disk_shards", "Sealed shards", disk, u.shards);
-        set("stria_disk_read_errors", "Reads that the disk failed", disk, u.read_errors);
-        set("stria_disk_write_errors", "Writes that the disk failed", disk, u.write_errors);
-        set("stria_disk_read_median_us", "That half of the last reads took at least", disk, u.read_us);
-        set("stria_disk_checksum_errors", "Shards found damaged", disk, u.checksum_errors);
-      }
-      const DataServerStats& s = node_->server().stats();
-      set("stria_data_requests", "Requests since the start", {}, s.requests);
-      set("stria_data_refused_requests", "Refused for header, bounds or load", {}, s.refused_requests);
-      set("stria_data_refused_tokens", "Items without a good token", {}, s.refused_tokens);
-      set("stria_data_read_bytes", "Payload sent", {}, s.read_bytes);
-      set("stria_data_written_bytes", "Payload taken", {}, s.written_bytes);
-      const GateStats& gate = node_->server().gate().stats();
-      set("stria_data_background_bytes", "Read or written for rebuilds and scrubs", {}, gate.background_bytes);
-      set("stria_data_background_wait_ms", "That they have waited for others", {}, gate.waited_ns / kMillisecond);
-      set("stria_data_rebuilds", "Columns made again or copied", {}, node_->agent().rebuilds_done());
-      co_await Sleep(kMetricsPeriodNs);
-    }
+  void Gather(MetricFamilies* out) {
+    DataFigures figures = GatherDataFigures(*node_, disks_);
+    figures.running_calls = bulk_server_->running();
+    if (ends_) figures.certificate_end_s = ends_->credentials()->certificate.not_after_s();
+    AddDataMetrics(figures, out);
+    AddRpcMetrics({dispatcher_.get(), backup_dispatcher_.get()}, out);
   }
 
   // Sets the index of every disk given aside, and ends: the next start makes them again.
@@ -283,7 +261,6 @@ class Daemon final : public DaemonFrame {
   ThreadPool trust_pool_;  // files of credentials
   ThreadPool cpu_pool_;
   const std::shared_ptr<RocksMemory> memory_;
-  Metrics metrics_;
   std::vector<OpenDisk> disks_;
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportFactory> knowing_;  // of bulk_client_: expects the node of each address

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/fuse/fuse_times.h"
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/kernel_cache.h"
 #include "client/fuse/late_moves.h"
@@ -142,6 +143,7 @@ class FuseAdapter {
   Task<void> Drain(int64_t timeout_ns);
   uint64_t requests_begun() const { return next_id_ - 1; }
   size_t running() const { return requests_.size() - finished_.size(); }
+  const FuseTimes& times() const { return times_; }
 
   // ---- For the operations (ops_*.cc)
   using Work = std::function<Task<void>(FuseAdapter&, FuseRequest*)>;
@@ -257,6 +259,7 @@ class FuseAdapter {
   Passthrough through_;
 
   uint64_t next_handle_ = 1;
+  FuseTimes times_;  // of requests that were answered
   std::unordered_map<uint64_t, FuseFilePtr> files_;
   std::unordered_map<uint64_t, FuseDirPtr> dirs_;
   uint64_t next_id_ = 1;

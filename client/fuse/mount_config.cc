@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/metrics_server.h"
 #include "common/program.h"
 #include "common/quantity.h"
 #include "common/quick_wake.h"
@@ -107,6 +108,16 @@ Result<void> SetDataSecurity(std::string_view text, MountConfig* config) {
   return Ok();
 }
 
+Result<void> SetMetrics(std::string_view text, MountConfig* config) {
+  config->metrics = std::string(text);
+  return CheckMetricsAddress(config->metrics);
+}
+
+Result<void> SetMetricsFile(std::string_view text, MountConfig* config) {
+  config->metrics_file = std::string(text);
+  return CheckMetricsFile(config->metrics_file);
+}
+
 Result<void> SetLogLevel(std::string_view text, MountConfig* config) {
   ASSIGN_OR_RETURN(config->log_level, ParseLogLevel(text));
   return Ok();
@@ -141,6 +152,10 @@ Result<void> ParseMountOptions(std::string_view text, MountConfig* config) {
       RETURN_IF_ERROR(SetTrust(value, config));
     } else if (key == "data_security") {
       RETURN_IF_ERROR(SetDataSecurity(value, config));
+    } else if (key == "metrics") {
+      RETURN_IF_ERROR(SetMetrics(value, config));
+    } else if (key == "metrics_file") {
+      RETURN_IF_ERROR(SetMetricsFile(value, config));
     } else if (key == "wake_latency") {
       RETURN_IF_ERROR(SetWakeLatency(value, config));
     } else if (key == "log_level" || key == "loglevel") {
@@ -217,6 +232,7 @@ constexpr char kOptions[] =
     "memory=1GiB, node=NAME (found by itself on a machine that is one node), async_close (close(2) does not wait for the disks), "
     "sync (each write(2) does), "
     "uid=N and gid=N (all files seem to have this owner, and a caller with uid N acts as the user who mounted), log_file=FILE, log_level=debug, "
+    "metrics=IP:PORT (served to Prometheus, to whoever can connect), metrics_file=PATH.prom (for node_exporter, every 15 s), "
     "passthrough (files that lie whole on a disk of this node are read by the kernel, without checks, and not to be changed "
     "meanwhile), trust=DIR|off (the mount's credentials, default /etc/stria/trust), data_security=privacy|integrity|auth (of data on the wire, "
     "default privacy), wake_latency=auto|off|N (processors wake up within N us while there are many requests), "

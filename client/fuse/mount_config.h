@@ -43,6 +43,8 @@ struct MountConfig {
   bool foreground = false;
   std::string log_file;
   LogLevel log_level = LogLevel::kInfo;
+  std::string metrics;                 // IP:PORT to serve metrics on; "": nowhere
+  std::string metrics_file;            // that they are written to, *.prom; "": none
   std::string wake_latency = "auto";   // common/quick_wake.h
   std::string trust = kTrustDirectory;  // directory of the mount's credentials, or "off"
   WireMode data_security = WireMode::kPrivacy;  // that it wants for data; a server may want more

@@ -47,6 +47,18 @@ TEST(MountConfig, FormOfMount8) {
   EXPECT_EQ(p.config.fuse_options, (std::vector<std::string>{"nosuid", "default_permissions"}));
 }
 
+TEST(MountConfig, Metrics) {
+  MountConfig c;
+  EXPECT_TRUE(c.metrics.empty() && c.metrics_file.empty());
+  ASSERT_TRUE(ParseMountOptions("metrics=127.0.0.1:9426,metrics_file=/var/lib/prometheus/node-exporter/data.prom,nosuid", &c).ok());
+  EXPECT_EQ(c.metrics, "127.0.0.1:9426");
+  EXPECT_EQ(c.metrics_file, "/var/lib/prometheus/node-exporter/data.prom");
+  EXPECT_EQ(c.fuse_options, std::vector<std::string>{"nosuid"});
+  for (const char* bad : {"metrics=", "metrics=9426", "metrics=pc1:9426", "metrics_file=", "metrics_file=/tmp/data.txt"}) {
+    EXPECT_EQ(ParseMountOptions(bad, &c).code(), FsError::kInval) << bad;
+  }
+}
+
 TEST(MountConfig, WaitsForTheMetadataServerAsLongAsItIsTold) {
   MountConfig c;
   EXPECT_FALSE(c.wait_ns);

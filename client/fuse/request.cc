@@ -30,7 +30,10 @@ FuseRequest::~FuseRequest() {
   if (req_) Fail(FsError::kIo);
 }
 
-fuse_req_t FuseRequest::Take() { return std::exchange(req_, nullptr); }
+fuse_req_t FuseRequest::Take() {
+  if (req_) adapter_.times_.Add(asked_.opcode, Executor::Current().NowNs() - asked_.at_ns);
+  return std::exchange(req_, nullptr);
+}
 
 std::string FuseAsked::ToString() const {
   const char* name = "request";

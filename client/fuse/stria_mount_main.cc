@@ -19,11 +19,13 @@
 #include <utility>
 
 #include "client/client.h"
+#include "client/client_metrics.h"
 #include "client/fuse/daemon.h"
 #include "client/fuse/executor_thread.h"
 #include "client/fuse/find_node.h"
 #include "client/fuse/fuse_adapter.h"
 #include "client/fuse/fuse_mount.h"
+#include "client/fuse/fuse_times.h"
 #include "client/fuse/kernel_cache.h"
 #include "client/fuse/mount_config.h"
 #include "client/fuse/mount_state.h"
@@ -33,8 +35,11 @@
 #include "common/file_limit.h"
 #include "common/log.h"
 #include "common/log_control.h"
+#include "common/metrics.h"
+#include "common/metrics_server.h"
 #include "common/notify.h"
 #include "common/os_random.h"
+#include "common/printable.h"
 #include "common/quick_wake.h"
 #include "common/sentence.h"
 #include "proto/bulk_transport.h"
@@ -149,6 +154,9 @@ class MountProgram {
   Result<void> AwaitRoom(int signal_fd);
   Result<void> StartClient();
   void MakeStateFile();
+  void TellMetrics();
+  void EndMetrics();
+  void Gather(MetricFamilies* out);
   // For Passthrough.
   Task<std::shared_ptr<const UniqueFd>> WholeFile(VfsHandlePtr h);
   // Whether this is the data server of the node that the mount is said to be on.
@@ -166,7 +174,7 @@ class MountProgram {
   ExecutorThread loop_;  // outlives the pools, whose work goes on there
   ThreadPool compute_;
   ThreadPool local_reads_;  // from disks of the own node
-  ThreadPool trust_pool_;   // files of credentials
+  ThreadPool trust_pool_;   // files of credentials, and of metrics
   FuseKernelCache kernel_;
   std::optional<QuickWake> wake_;
   // Executor's thread only.
@@ -179,8 +187,10 @@ class MountProgram {
   std::unique_ptr<Client> client_;
   std::unique_ptr<FuseAdapter> adapter_;
   std::unique_ptr<TaskScope> trust_scope_;
+  std::unique_ptr<TaskScope> metrics_scope_;
   // Main thread only.
   std::unique_ptr<FuseMount> mount_;
+  std::unique_ptr<MetricsServer> metrics_server_;
   std::optional<MountStateFile> state_;  // the last to go
 };
 
@@ -293,7 +303,49 @@ Result<void> MountProgram::Start(int signal_fd) {
     LogWarning("no file is read past the mount: this kernel cannot do that (Linux 6.9 and later can)");
   }
   MakeStateFile();
+  TellMetrics();
   return Ok();
+}
+
+// Over HTTP and into a file, as far as it is wanted. What cannot be had keeps nobody from the files.
+void MountProgram::TellMetrics() {
+  const MetricsSource source{"stria-mount", {{"mount", Printable(config_.mountpoint)}}, [this](MetricFamilies* out) { Gather(out); }};
+  if (!config_.metrics.empty()) {
+    auto server = MetricsServer::Start(config_.metrics, &loop_.executor(), source);
+    if (server.ok()) {
+      metrics_server_ = std::move(*server);
+      LogInfo("metrics are served on {}, to whoever can connect", config_.metrics);
+    } else {
+      LogError("{}", server.error());
+    }
+  }
+  if (config_.metrics_file.empty()) return;
+  loop_.Do([&] {
+    metrics_scope_ = std::make_unique<TaskScope>();
+    metrics_scope_->Spawn(KeepMetricsFile(config_.metrics_file, &trust_pool_, source));
+  });
+}
+
+// Before what they are gathered from goes.
+void MountProgram::EndMetrics() {
+  metrics_server_.reset();
+  if (!metrics_scope_) return;
+  loop_.Do([this] { metrics_scope_.reset(); });
+  // After what is being written.
+  loop_.Run([this] { return RunOn(trust_pool_, [path = config_.metrics_file] { return unlink(path.c_str()) == 0; }); });
+}
+
+void MountProgram::Gather(MetricFamilies* out) {
+  ClientFigures figures = GatherClientFigures(*client_);
+  figures.dirty_limit_bytes = config_.dirty_limit_bytes();
+  figures.running_requests = adapter_->running();
+  figures.local_opened = local_->stats().opened;
+  figures.local_direct_bytes = local_->stats().local_bytes;
+  for (size_t i = 0; i < kFuseKindNames.size(); ++i) {
+    figures.requests.emplace_back(kFuseKindNames[i], &adapter_->times().of(static_cast<FuseKind>(i)));
+  }
+  if (ends_) figures.certificate_end_s = ends_->credentials()->certificate.not_after_s();
+  AddClientMetrics(figures, out);
 }
 
 Task<std::shared_ptr<const UniqueFd>> MountProgram::WholeFile(VfsHandlePtr h) {
@@ -336,6 +388,7 @@ void MountProgram::Wait(int signal_fd) {
 }
 
 int MountProgram::End() {
+  EndMetrics();
   int code = kExitOk;
   auto flush = [this, &code](bool close) {
     std::optional<Result<void>> r = loop_.Run([this, close] {
@@ -412,6 +465,7 @@ int RunMount(MountConfig config) {
   }
   // It is opened again when it is rotated, from another working directory.
   if (!config.log_file.empty()) config.log_file = std::filesystem::absolute(config.log_file);
+  if (!config.metrics_file.empty()) config.metrics_file = std::filesystem::absolute(config.metrics_file);
   const int signal_fd = BlockSignals();
   (void)RaiseFileLimit();
   if (config.log_file.empty() && !config.foreground && geteuid() == 0) config.log_file = kDaemonLog;

@@ -312,6 +312,7 @@ void Coherence::Fence(SessionId s, std::string_view why, bool cut_off) {
   const SessionRecord* found = sessions_.table().Find(s);
   if (found == nullptr) return;
   SessionRecord record = *found;
+  if (cut_off) ++losses_.fenced;
   if (why.empty()) LogInfo("session {} ({}) has ended", s, record.client);
   else LogWarning("session {} ({}) is fenced: {}", s, record.client, why);
   std::vector<InodeId> open = lapsed_.Drop(s);

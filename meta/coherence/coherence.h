@@ -77,6 +77,11 @@ class Coherence : public ConfinedSessions {
   const LockTable& locks() const { return locks_; }
 
   // ---- Sessions ----
+  // Since the start: sessions whose lease ran out, and those that were ended against their clients' will.
+  struct Losses {
+    uint64_t lapsed = 0, fenced = 0;
+  };
+  const Losses& losses() const { return losses_; }
   // All of the reply but the map.
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r);
   Result<RenewReply> Renew(const RenewRequest& r);  // all of it but the map's version
@@ -155,6 +160,7 @@ class Coherence : public ConfinedSessions {
   Cleaner* const cleaner_;
   const int64_t answer_timeout_ns_;
   const Ended ended_;
+  Losses losses_;
   Sessions sessions_;
   Exported exported_;
   Notices notices_;

@@ -20,6 +20,7 @@ void Coherence::Lapse(SessionId s, std::string_view why) {
   if (!found->comes_back || sessions_.table().remember_ns() == 0) return Fence(s, why);
   LogWarning("session {} ({}) has lapsed: {}. Others may have what it held; if it is heard within {} s it goes on", s,
              found->client, why, sessions_.table().remember_ns() / kSecond);
+  ++losses_.lapsed;
   const bool known = !sessions_.table().IsUnclaimed(s);
   if (known) lapsed_.Add(s, grants_.table().OpenBy(s), locks_.LocksOf(s));
   for (InodeId ino : grants_.Drop(s)) cleaner_->ReapIfUnused(ino);

@@ -36,6 +36,7 @@ bool Grants::PushDemands(const std::vector<LeaseDemand>& demands) {
       continue;
     }
     table_.NoteDemand(d, event);
+    ++(d.kind == SessionEvent::Kind::kFlush ? demanded_.flushes : demanded_.recalls);
     demands_[{d.session, event}] = {d.ino, core_->Now()};
   }
   return not_taken;

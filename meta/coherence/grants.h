@@ -31,6 +31,11 @@ class Grants {
   Grants(MetaCore* core, Cleaner* cleaner, Sessions* sessions, Notices* notices)
       : core_(core), cleaner_(cleaner), sessions_(sessions), notices_(notices) {}
   const LeaseTable& table() const { return table_; }
+  // What sessions were asked for since the start, each once.
+  struct Demanded {
+    uint64_t recalls = 0, flushes = 0;
+  };
+  const Demanded& demanded() const { return demanded_; }
 
   // ---- Opening and giving back ----
   // Marks the inode open for the session and gives it a lease, when others have answered the recalls that this takes.
@@ -91,6 +96,7 @@ class Grants {
   Sessions* const sessions_;
   Notices* const notices_;
   LeaseTable table_;
+  Demanded demanded_;
   std::map<std::pair<SessionId, uint64_t>, std::pair<InodeId, int64_t>> demands_;  // unanswered: since when
   std::multiset<std::pair<SessionId, InodeId>> telling_;                           // opens that wait for others to be told
   std::map<std::pair<InodeId, SessionId>, size_t> visits_;                         // how many DirVisits

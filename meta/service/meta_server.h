@@ -117,6 +117,7 @@ class MetaServer final : public MetaService, public AdminService {
   const LockTable& locks() const { return coherence_.locks(); }
   const SessionTable& sessions() const { return coherence_.sessions().table(); }
   const WaitList& waits() const { return coherence_.notices().waits(); }
+  const Coherence& coherence() const { return coherence_; }
   MetaStore* store() { return &core_.store(); }
   const ConfinedSessions* confined() const { return &coherence_; }  // for a ConfinedFront
   const ClusterState& cluster() const { return cluster_.state(); }

@@ -23,7 +23,7 @@ ARGUMENTS = {"NODE": NODES, "DISK": DISKS, "ID": f"{NODES} {DISKS}", "SPEC": "ra
 OPTIONS = {"--node": NODES, "--nodes": NODES, "--node-name": ANYTHING, "--log-level": LEVELS, "--place": "spread local node:",
            "--align": "none file root", "--data-security": "privacy integrity auth", "--format": "json slurm condor dask parallel", "--by": "host",
            "--layout": ARGUMENTS["SPEC"], "--wait": "forever", "-o": "ro nosuid nodev noexec timeout= wait=forever node= memory= log_file= "
-           "log_level= async_close sync passthrough trust= data_security="}
+           "metrics= metrics_file= log_level= async_close sync passthrough trust= data_security="}
 # Values that are numbers, addresses or words of one's own.
 OPTIONS |= {o: ANYTHING for o in ("--meta", "--timeout", "--memory", "--listen", "--grpc-listen", "--address", "--metrics", "--interval", "--count", "--limit",
                                   "--rate", "--range", "--column", "--tree", "--from", "--restore-from", "--disks", "--port-base", "--options")}
