@@ -1,4 +1,4 @@
-// stria join: this machine becomes one of a cluster's.
+// stria join: this machine becomes one of a cluster's: it gets credentials, and a data node its settings, disks and service.
 #include <fcntl.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -11,8 +11,14 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/address.h"
+#include "common/exec/loop_executor.h"
 #include "common/printable.h"
+#include "common/sentence.h"
 #include "tools/cli/context.h"
+#include "tools/cli/dev/process.h"
+#include "tools/cli/setup/data_node.h"
+#include "tools/cli/setup/machine.h"
 #include "trust/credentials.h"
 #include "trust/enrolment.h"
 #include "trust/files.h"
@@ -23,16 +29,20 @@ namespace stria::cli {
 namespace {
 
 constexpr size_t kMaxTokenFileBytes = 4096;
-constexpr char kServerUser[] = "stria";          // as whom packages run servers
 constexpr char kPendingKey[] = "/joining.pem";   // of who asks, until it has an answer: one that is lost can be asked for again
 constexpr char kJoinedBy[] = "/joined-by";       // the token, so that the same command is no harm
+constexpr int64_t kPollNs = 300 * kMillisecond;
+constexpr int kAnswerS = 5;
 
 struct JoinArgs {
   std::string token;
   std::string token_file;
   std::string name;
   std::string directory;  // "": that of the role in the usual place
+  std::string address;  // that others reach a data node at; "": its host's name
+  std::vector<std::string> disks;
   bool again = false;
+  bool force = false;
 };
 
 // The first line, without what is around it. No error repeats it.
@@ -84,6 +94,7 @@ Result<void> MakeDir(const std::string& dir, mode_t mode) {
 // What the directory has already. None: nothing that would be lost.
 Result<std::shared_ptr<const Credentials>> LookAt(const std::string& dir, const JoinToken& token) {
   if (!IsThere(dir + "/node.pem")) return std::shared_ptr<const Credentials>();
+  const AsOwnerOf owner(dir);
   Result<std::shared_ptr<const Credentials>> there = CredentialFiles(dir).Load();
   if (!there.ok()) return Error(there.code(), "there are credentials in " + dir + " that are not good (" + there.error().message + "); --again makes others");
   if (!(*there)->bundle.Has(token.authority)) {
@@ -120,6 +131,10 @@ Result<void> GiveToServer(const std::string& dir, Role role) {
   return Ok();
 }
 
+std::string MetaOf(const JoinToken& token) {
+  return (token.host.find(':') != token.host.npos ? "[" + token.host + "]" : token.host) + ":" + std::to_string(token.port);
+}
+
 std::string HostName() {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
@@ -128,8 +143,7 @@ std::string HostName() {
 
 Result<Credentials> Ask(const Context& ctx, const JoinToken& token, const PrivateKey& key, const std::string& name) {
   const CertRequest csr = CertRequest::Make(key);
-  const bool v6 = token.host.find(':') != token.host.npos;
-  const std::string address = (v6 ? "[" + token.host + "]" : token.host) + ":" + std::to_string(token.port);
+  const std::string address = MetaOf(token);
   const auto ask = [&](const std::string& as) -> Result<Credentials> {
     ASSIGN_OR_RETURN(const std::string bytes, ctx.ask_to_join(
                                                   address, token.authority,
@@ -146,26 +160,127 @@ Result<Credentials> Ask(const Context& ctx, const JoinToken& token, const Privat
   return given.ok() ? std::move(given) : std::move(own);
 }
 
+// ---- What comes next -------------------------------------------------------------------------------
+
+bool IsUsual(const std::string& dir, Role role) { return dir == std::string(kTrustDirectory) + "/" + std::string(RoleName(role)); }
+
+// With credentials in the usual place mounts are made as any others.
+std::string MountCommands(const std::string& meta) {
+  const std::string usual_port = ":" + std::to_string(kDefaultMetaPort);
+  const std::string source = (meta.ends_with(usual_port) ? meta.substr(0, meta.size() - usual_port.size()) : meta) + ":/";
+  return "mkdir -p /data && mount -t fuse.stria " + source + " /data\n  or in /etc/fstab:\n  " + source +
+         "  /data  fuse.stria  _netdev,nofail,nosuid,nodev,wait=forever,x-systemd.mount-timeout=infinity  0  0";
+}
+
 std::string WhatNext(const Identity& who, const std::string& dir, const std::string& meta) {
-  const std::string trust = dir == std::string(kTrustDirectory) + "/" + std::string(RoleName(who.role)) ? "" : " --trust " + ShellQuoted(dir);
+  const bool usual = IsUsual(dir, who.role);
+  const std::string trust = usual ? "" : " --trust " + ShellQuoted(dir);
   switch (who.role) {
-    case Role::kData: return "stria-data --node-name " + who.name + " --meta " + meta + trust + " --disk /srv/d1,label=d1\n  (or in /etc/stria/data.toml: node_name = \"" +
-                             who.name + "\", meta = [\"" + meta + "\"]; then systemctl enable --now stria-data)";
-    case Role::kClient: return "stria-mount --meta " + meta + trust + " /mnt";
+    case Role::kData:
+      if (usual) return "the same command again with --disk PATH for each disk, as --disk /srv/d1";
+      return "stria-data --node-name " + who.name + " --meta " + meta + trust + " --disk /srv/d1,label=d1";
+    case Role::kClient: return usual ? MountCommands(meta) : "stria-mount --meta " + meta + trust + " /mnt";
     default: return "stria status --meta " + meta + trust;
   }
 }
 
-int Say(const Context& ctx, const Identity& who, const std::string& dir, const JoinToken& token, bool before) {
-  const std::string meta = (token.host.find(':') != token.host.npos ? "[" + token.host + "]" : token.host) + ":" + std::to_string(token.port);
+struct Joined {
+  Identity who;
+  std::string dir, meta;
+  bool before = false;
+};
+
+// A data node's service, and how far it has come.
+struct Node {
+  DataNodeDone done;
+  bool up = false;
+};
+
+int Say(const Context& ctx, const Joined& joined, const Node* node) {
+  const Identity& who = joined.who;
   const std::string is = std::string(RoleName(who.role)) + " " + who.name;
   if (ctx.json) {
-    *ctx.out << Dump({{"role", RoleName(who.role)}, {"name", who.name}, {"cluster", who.cluster.ToString()}, {"directory", dir}, {"joined_before", before}});
+    Json j = {{"role", RoleName(who.role)}, {"name", who.name}, {"cluster", who.cluster.ToString()}, {"directory", joined.dir}, {"joined_before", joined.before}};
+    if (node != nullptr) {
+      Json disks = Json::array();
+      for (const NewDisk& d : node->done.disks) disks.push_back({{"path", d.path}, {"label", d.label}});
+      j["disks"] = disks;
+      j["changes"] = node->done.changes;
+      j["started"] = node->done.started;
+      j["start_command"] = node->done.start_command;
+      j["up"] = node->up;
+    }
+    *ctx.out << Dump(j);
     return kExitOk;
   }
-  *ctx.out << "this machine is " << is << " of cluster " << who.cluster.ToString() << (before ? " already" : "") << "; its credentials are in "
-           << PrintableName(dir) << "\nNext:\n  " << WhatNext(who, dir, meta) << "\n";
+  *ctx.out << "this machine is " << is << " of cluster " << who.cluster.ToString() << (joined.before ? " already" : "") << "; its credentials are in "
+           << PrintableName(joined.dir) << "\n";
+  if (node != nullptr) {
+    for (const std::string& change : node->done.changes) *ctx.out << "set: " << Printable(change) << "\n";
+    if (!node->done.disks.empty()) {
+      if (node->up) *ctx.out << "node " << who.name << " is up, with " << node->done.disks.size() << (node->done.disks.size() == 1 ? " disk" : " disks") << "\n";
+      *ctx.out << "Next:\n  " << (node->done.start_command.empty() ? "stria doctor      # is everything right on this machine?" : node->done.start_command)
+               << "\n";
+      return kExitOk;
+    }
+  }
+  *ctx.out << "Next:\n  " << WhatNext(who, joined.dir, joined.meta) << "\n";
   return kExitOk;
+}
+
+// Until the metadata server counts the node as up. It is asked with the node's own credentials: this machine may have no others.
+Result<void> AwaitUp(const Context& ctx, const Joined& joined, Machine* machine) {
+  Context here = ctx;
+  here.meta = joined.meta;
+  here.trust = joined.dir;
+  here.timeout_s = kAnswerS;
+  std::unique_ptr<ClusterClient> client;
+  {
+    const AsOwnerOf owner(joined.dir);
+    ASSIGN_OR_RETURN(client, here.Connect());
+  }
+  client->set_progress(nullptr);
+  const int64_t end_ns = BoottimeNs() + ctx.timeout_s * kSecond;
+  std::string last;
+  while (true) {
+    const auto map = client->Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
+      InodeRequest r;
+      r.header = std::move(header);
+      return meta.GetMap(std::move(r));
+    });
+    last = map.ok() ? "it has not registered" : SentenceOf(map.error());
+    if (map.ok()) {
+      for (const NodeInfo& n : map->nodes) {
+        if (n.name == joined.who.name && n.state == NodeState::kUp) return Ok();
+        if (n.name == joined.who.name) last = "it is not up yet";
+      }
+    }
+    if (BoottimeNs() >= end_ns) break;
+    machine->Sleep(kPollNs);
+  }
+  return Error(FsError::kDeadline, "stria-data was started, and node " + joined.who.name + " is not up within " + std::to_string(ctx.timeout_s) + " s (" + last +
+                                       "): journalctl -u stria-data tells why; then give this command again");
+}
+
+// What a machine that has joined needs besides its credentials; `disks` are looked at already.
+int SetUp(const Context& ctx, const JoinArgs& args, const Joined& joined, std::vector<NewDisk> disks) {
+  if (joined.who.role != Role::kData || !IsUsual(joined.dir, Role::kData) || geteuid() != 0) {
+    if (!disks.empty()) *ctx.err << "stria: --disk counts for data nodes with credentials in the usual place, set up by root; nothing was done about disks\n";
+    return Say(ctx, joined, nullptr);
+  }
+  const std::unique_ptr<Machine> machine = ThisMachine();
+  DataNodeParams params;
+  params.program = FindBinary("stria-data").ok() ? *FindBinary("stria-data") : "";
+  params.cluster = joined.who.cluster;
+  params.settings = {joined.who.name, joined.meta, args.address, std::move(disks)};
+  Result<DataNodeDone> done = SetUpDataNode(machine.get(), params);
+  if (!done.ok()) return ctx.Fail(done.error().WithContext("this machine has joined as data node " + joined.who.name + ", but"));
+  Node node{std::move(*done), false};
+  if (node.done.started) {
+    if (const Result<void> up = AwaitUp(ctx, joined, machine.get()); !up.ok()) return ctx.Fail(up.error());
+    node.up = true;
+  }
+  return Say(ctx, joined, &node);
 }
 
 // Where a machine has joined by this very token; "" if nowhere.
@@ -196,12 +311,27 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   JoinGrant like;
   like.verifier = VerifierOf(token->secret);
   const std::string id = like.Id();
+  // Before the token is used up for nothing.
+  std::vector<NewDisk> disks;
+  if (!args.disks.empty()) {
+    const std::unique_ptr<Machine> machine = ThisMachine();
+    if (const Result<void> can = CheckCanSetUp(machine.get(), "stria-data"); !can.ok()) return ctx.Fail(can.error());
+    Result<std::vector<NewDisk>> checked = CheckNewDisks(machine.get(), args.disks, args.force);
+    if (!checked.ok()) return ctx.Fail(checked.error());
+    disks = std::move(*checked);
+  }
+  if (!args.address.empty()) {
+    const Result<std::string> whole = WithPort(args.address, kDefaultDataPort);
+    if (!whole.ok()) return ctx.Fail(whole.error().WithContext("--address"));
+    if (!IsHostPort(*whole)) return ctx.Fail(Error(FsError::kInval, "--address: name this machine as others know it, HOST[:PORT]"));
+  }
+  const std::string meta = MetaOf(*token);
   const std::string base = args.directory.empty() ? kTrustDirectory : args.directory;
   const std::string known = args.directory.empty() ? JoinedBy(base, id) : base;
   if (!known.empty() && !args.again) {
     const auto there = LookAt(known, *token);
     if (!there.ok()) return ctx.Fail(there.error());
-    if (*there) return Say(ctx, (*there)->identity, known, *token, true);
+    if (*there) return SetUp(ctx, args, {(*there)->identity, known, meta, true}, std::move(disks));
   }
   // The directory of all roles is for everybody to look into.
   if (const Result<void> made = MakeDir(base, args.directory.empty() ? 0755 : 0700); !made.ok()) return ctx.Fail(made.error());
@@ -218,7 +348,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   }
   if (const Result<void> saved = Save(dir, *own, id, args.directory.empty()); !saved.ok()) return ctx.Fail(saved.error());
   (void)unlink((base + kPendingKey).c_str());
-  return Say(ctx, own->identity, dir, *token, false);
+  return SetUp(ctx, args, {own->identity, dir, meta, false}, std::move(disks));
 }
 
 }  // namespace
@@ -230,10 +360,13 @@ void AddJoinVerb(CLI::App& app, Context& ctx) {
   verb->add_option("--token-file", args->token_file, "A file that has the token");
   verb->add_option("--name", args->name, "What this machine is to be called (default: as the token says, or its host name)");
   verb->add_option("--trust", args->directory, "Directory for the credentials (default: /etc/stria/trust/ROLE)");
+  verb->add_option("--disk", args->disks, "A data node's: the directory of a disk, PATH[,label=L][,channel=C]; once for each")->allow_extra_args(false);
+  verb->add_option("--address", args->address, "A data node's: HOST[:PORT] by which others reach this machine (default: its name)");
+  verb->add_flag("--force", args->force, "Also take a disk that is in the system's own filesystem");
   verb->add_flag("--again", args->again, "Join anew, with another key, though there are credentials");
   verb->add_flag("--json", ctx.json, "Print JSON");
-  verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer (default 30)")->check(CLI::Range(1, 3600));
-  verb->footer("Example:\n  stria join -        # and paste the token\n  stria join --token-file /run/stria.token --name n6");
+  verb->add_option("--timeout", ctx.timeout_s, "Seconds to wait for an answer, and for the node to be up (default 30)")->check(CLI::Range(1, 3600));
+  verb->footer("Example:\n  stria join -        # and paste the token\n  stria join --token-file /run/stria.token --name n6 --disk /srv/d1 --disk /srv/d2");
   verb->callback([&ctx, args] { ctx.run = [&ctx, args] { return RunJoin(ctx, *args); }; });
 }
 
