@@ -185,6 +185,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddTrustVerbs(app, ctx);
   AddJoinVerb(app, ctx);
   AddClusterVerbs(app, ctx);
+  AddDoctorVerb(app, ctx);
   AddDevVerbs(app, ctx);
   AddSelfDescription(app);
   try {
