@@ -177,7 +177,7 @@ std::string WhatNext(const Identity& who, const std::string& dir, const std::str
   const std::string trust = usual ? "" : " --trust " + ShellQuoted(dir);
   switch (who.role) {
     case Role::kData:
-      if (usual) return "the same command again with --disk PATH for each disk, as --disk /srv/d1";
+      if (usual) return "stria join --disk /srv/d1      # with --disk for each of its disks";
       return "stria-data --node-name " + who.name + " --meta " + meta + trust + " --disk /srv/d1,label=d1";
     case Role::kClient: return usual ? MountCommands(meta) : "stria-mount --meta " + meta + trust + " /mnt";
     default: return "stria status --meta " + meta + trust;
@@ -302,7 +302,34 @@ Result<void> Save(const std::string& dir, const Credentials& own, const std::str
   return usual ? GiveToServer(dir, own.identity.role) : Ok();
 }
 
+// A data node that has joined gets more disks without a token: its settings tell where the metadata server is.
+Result<Joined> JoinedNode() {
+  const std::string dir = std::string(kTrustDirectory) + "/" + std::string(RoleName(Role::kData));
+  const AsOwnerOf owner(dir);
+  const Result<std::shared_ptr<const Credentials>> there = CredentialFiles(dir).Load();
+  const Result<std::string> text = ThisMachine()->ReadFile(kDataSettingsFile);
+  if (!there.ok() || !text.ok()) return Error(FsError::kInval, "this machine is no data node yet: give the token, as  stria join - --disk PATH");
+  ASSIGN_OR_RETURN(const DataSettings settings, ReadDataSettings(*text, kDataSettingsFile));
+  if (settings.meta.empty()) return Error(FsError::kInval, std::string(kDataSettingsFile) + " does not say where the metadata server is: give the token again");
+  ASSIGN_OR_RETURN(const std::vector<std::string> metas, WithPorts(settings.meta, kDefaultMetaPort));
+  return Joined{(*there)->identity, dir, metas.front(), true};
+}
+
+// Before the token is used up for nothing.
+Result<std::vector<NewDisk>> LookAtDisks(const JoinArgs& args) {
+  if (args.disks.empty()) return std::vector<NewDisk>();
+  const std::unique_ptr<Machine> machine = ThisMachine();
+  RETURN_IF_ERROR(CheckCanSetUp(machine.get(), "stria-data"));
+  return CheckNewDisks(machine.get(), args.disks, args.force);
+}
+
 int RunJoin(const Context& ctx, const JoinArgs& args) {
+  if (args.token.empty() && args.token_file.empty() && !args.disks.empty() && args.directory.empty() && !args.again) {
+    Result<std::vector<NewDisk>> disks = LookAtDisks(args);
+    if (!disks.ok()) return ctx.Fail(disks.error());
+    const Result<Joined> joined = JoinedNode();
+    return joined.ok() ? SetUp(ctx, args, *joined, std::move(*disks)) : ctx.Fail(joined.error());
+  }
   const Result<JoinToken> token = ReadToken(ctx, args);
   if (!token.ok()) return ctx.Fail(token.error());
   if (!args.name.empty() && !IsPeerName(args.name)) {
@@ -311,15 +338,8 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   JoinGrant like;
   like.verifier = VerifierOf(token->secret);
   const std::string id = like.Id();
-  // Before the token is used up for nothing.
-  std::vector<NewDisk> disks;
-  if (!args.disks.empty()) {
-    const std::unique_ptr<Machine> machine = ThisMachine();
-    if (const Result<void> can = CheckCanSetUp(machine.get(), "stria-data"); !can.ok()) return ctx.Fail(can.error());
-    Result<std::vector<NewDisk>> checked = CheckNewDisks(machine.get(), args.disks, args.force);
-    if (!checked.ok()) return ctx.Fail(checked.error());
-    disks = std::move(*checked);
-  }
+  Result<std::vector<NewDisk>> disks = LookAtDisks(args);
+  if (!disks.ok()) return ctx.Fail(disks.error());
   if (!args.address.empty()) {
     const Result<std::string> whole = WithPort(args.address, kDefaultDataPort);
     if (!whole.ok()) return ctx.Fail(whole.error().WithContext("--address"));
@@ -331,7 +351,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   if (!known.empty() && !args.again) {
     const auto there = LookAt(known, *token);
     if (!there.ok()) return ctx.Fail(there.error());
-    if (*there) return SetUp(ctx, args, {(*there)->identity, known, meta, true}, std::move(disks));
+    if (*there) return SetUp(ctx, args, {(*there)->identity, known, meta, true}, std::move(*disks));
   }
   // The directory of all roles is for everybody to look into.
   if (const Result<void> made = MakeDir(base, args.directory.empty() ? 0755 : 0700); !made.ok()) return ctx.Fail(made.error());
@@ -348,7 +368,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   }
   if (const Result<void> saved = Save(dir, *own, id, args.directory.empty()); !saved.ok()) return ctx.Fail(saved.error());
   (void)unlink((base + kPendingKey).c_str());
-  return SetUp(ctx, args, {own->identity, dir, meta, false}, std::move(disks));
+  return SetUp(ctx, args, {own->identity, dir, meta, false}, std::move(*disks));
 }
 
 }  // namespace
