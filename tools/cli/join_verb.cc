@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -228,8 +229,24 @@ int Say(const Context& ctx, const Joined& joined, const Node* node) {
   return kExitOk;
 }
 
-// Until the metadata server counts the node as up. It is asked with the node's own credentials: this machine may have no others.
-Result<void> AwaitUp(const Context& ctx, const Joined& joined, Machine* machine) {
+// What is missing until the node is up with these disks; "" if nothing is.
+std::string MissingOf(const ClusterMap& map, const std::string& name, const std::vector<NewDisk>& disks) {
+  for (const NodeInfo& n : map.nodes) {
+    if (n.name != name) continue;
+    if (n.state != NodeState::kUp) return "it is not up yet";
+    for (const NewDisk& d : disks) {
+      const auto is_it = [&](const TargetInfo& t) { return t.node == n.id && t.label == d.label && t.state != TargetState::kRemoved; };
+      const auto it = std::find_if(map.targets.begin(), map.targets.end(), is_it);
+      if (it == map.targets.end()) return "its disk " + d.label + " has not registered";
+      if (!it->problem.empty()) return "its disk " + d.label + ": " + Printable(it->problem);
+    }
+    return "";
+  }
+  return "it has not registered";
+}
+
+// Until the metadata server counts the node as up, with these disks. It is asked with the node's own credentials: this machine may have no others.
+Result<void> AwaitUp(const Context& ctx, const Joined& joined, const std::vector<NewDisk>& disks, Machine* machine) {
   Context here = ctx;
   here.meta = joined.meta;
   here.trust = joined.dir;
@@ -248,13 +265,8 @@ Result<void> AwaitUp(const Context& ctx, const Joined& joined, Machine* machine)
       r.header = std::move(header);
       return meta.GetMap(std::move(r));
     });
-    last = map.ok() ? "it has not registered" : SentenceOf(map.error());
-    if (map.ok()) {
-      for (const NodeInfo& n : map->nodes) {
-        if (n.name == joined.who.name && n.state == NodeState::kUp) return Ok();
-        if (n.name == joined.who.name) last = "it is not up yet";
-      }
-    }
+    last = map.ok() ? MissingOf(*map, joined.who.name, disks) : SentenceOf(map.error());
+    if (last.empty()) return Ok();
     if (BoottimeNs() >= end_ns) break;
     machine->Sleep(kPollNs);
   }
@@ -263,7 +275,7 @@ Result<void> AwaitUp(const Context& ctx, const Joined& joined, Machine* machine)
 }
 
 // What a machine that has joined needs besides its credentials; `disks` are looked at already.
-int SetUp(const Context& ctx, const JoinArgs& args, const Joined& joined, std::vector<NewDisk> disks) {
+int SetUp(const Context& ctx, const JoinArgs& args, const Joined& joined, const std::vector<NewDisk>& disks) {
   if (joined.who.role != Role::kData || !IsUsual(joined.dir, Role::kData) || geteuid() != 0) {
     if (!disks.empty()) *ctx.err << "stria: --disk counts for data nodes with credentials in the usual place, set up by root; nothing was done about disks\n";
     return Say(ctx, joined, nullptr);
@@ -272,12 +284,17 @@ int SetUp(const Context& ctx, const JoinArgs& args, const Joined& joined, std::v
   DataNodeParams params;
   params.program = FindBinary("stria-data").ok() ? *FindBinary("stria-data") : "";
   params.cluster = joined.who.cluster;
-  params.settings = {joined.who.name, joined.meta, args.address, std::move(disks)};
+  params.settings = {joined.who.name, joined.meta, args.address, disks};
   Result<DataNodeDone> done = SetUpDataNode(machine.get(), params);
   if (!done.ok()) return ctx.Fail(done.error().WithContext("this machine has joined as data node " + joined.who.name + ", but"));
   Node node{std::move(*done), false};
   if (node.done.started) {
-    if (const Result<void> up = AwaitUp(ctx, joined, machine.get()); !up.ok()) return ctx.Fail(up.error());
+    // As they are called by now.
+    std::vector<NewDisk> given;
+    for (const NewDisk& d : node.done.disks) {
+      if (std::any_of(disks.begin(), disks.end(), [&](const NewDisk& g) { return g.path == d.path; })) given.push_back(d);
+    }
+    if (const Result<void> up = AwaitUp(ctx, joined, given, machine.get()); !up.ok()) return ctx.Fail(up.error());
     node.up = true;
   }
   return Say(ctx, joined, &node);
@@ -328,7 +345,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
     Result<std::vector<NewDisk>> disks = LookAtDisks(args);
     if (!disks.ok()) return ctx.Fail(disks.error());
     const Result<Joined> joined = JoinedNode();
-    return joined.ok() ? SetUp(ctx, args, *joined, std::move(*disks)) : ctx.Fail(joined.error());
+    return joined.ok() ? SetUp(ctx, args, *joined, *disks) : ctx.Fail(joined.error());
   }
   const Result<JoinToken> token = ReadToken(ctx, args);
   if (!token.ok()) return ctx.Fail(token.error());
@@ -351,7 +368,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   if (!known.empty() && !args.again) {
     const auto there = LookAt(known, *token);
     if (!there.ok()) return ctx.Fail(there.error());
-    if (*there) return SetUp(ctx, args, {(*there)->identity, known, meta, true}, std::move(*disks));
+    if (*there) return SetUp(ctx, args, {(*there)->identity, known, meta, true}, *disks);
   }
   // The directory of all roles is for everybody to look into.
   if (const Result<void> made = MakeDir(base, args.directory.empty() ? 0755 : 0700); !made.ok()) return ctx.Fail(made.error());
@@ -368,7 +385,7 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   }
   if (const Result<void> saved = Save(dir, *own, id, args.directory.empty()); !saved.ok()) return ctx.Fail(saved.error());
   (void)unlink((base + kPendingKey).c_str());
-  return SetUp(ctx, args, {own->identity, dir, meta, false}, std::move(*disks));
+  return SetUp(ctx, args, {own->identity, dir, meta, false}, *disks);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ namespace {
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxOutputBytes = 64 << 10;
 constexpr char kLostAndFound[] = "lost+found";
+constexpr char kPath[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 bool IsEmptyDir(const std::string& path) {
   DIR* dir = opendir(path.c_str());
@@ -132,6 +133,8 @@ class RealMachine final : public Machine {
     if (pid == 0) {
       const int null = open("/dev/null", O_RDONLY);
       signal(SIGPIPE, SIG_DFL);
+      // Of root's programs some are where a shell of `su` does not look.
+      (void)setenv("PATH", kPath, 1);
       if (null >= 0 && dup2(null, 0) >= 0 && dup2(to.get(), 1) >= 0 && dup2(to.get(), 2) >= 0) execvp(args[0], args.data());
       _exit(127);
     }
@@ -183,8 +186,9 @@ Result<void> CheckCanSetUp(Machine* machine, const std::string& package) {
 }
 
 Result<void> StartService(Machine* machine, const std::string& service, bool restart) {
-  for (const std::vector<std::string>& argv : {std::vector<std::string>{"systemctl", "enable", "--quiet", service},
-                                               std::vector<std::string>{"systemctl", restart ? "restart" : "start", "--no-block", service}}) {
+  const std::vector<std::string> begin = restart ? std::vector<std::string>{"systemctl", "restart", service}
+                                                 : std::vector<std::string>{"systemctl", "start", "--no-block", service};
+  for (const std::vector<std::string>& argv : {std::vector<std::string>{"systemctl", "enable", "--quiet", service}, begin}) {
     ASSIGN_OR_RETURN(const Ran ran, machine->Run(argv));
     if (ran.status == 0) continue;
     const std::string said = ran.output.substr(0, ran.output.find('\n'));

@@ -57,7 +57,8 @@ std::unique_ptr<Machine> ThisMachine();
 // kPerm with a sentence unless root runs this, kNoEnt if the package that makes the servers' user is not installed.
 Result<void> CheckCanSetUp(Machine* machine, const std::string& package);
 
-// Starts a service now and at each start of the machine, or again with what has changed; by systemd. What it says if it fails.
+// Starts a service now and at each start of the machine; by systemd. With `restart` also one that runs, for what has changed, and then it waits
+// until the new one serves; else it does not wait. What systemctl says if it fails.
 Result<void> StartService(Machine* machine, const std::string& service, bool restart);
 
 // While it lives this process acts as the owner of `path`, if it is root's process and the owner is another: files with keys are read by

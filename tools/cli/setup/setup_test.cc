@@ -193,7 +193,7 @@ TEST_F(DataNodeTest, DisksAreGivenToTheServerWhichIsStarted) {
   ASSERT_TRUE(done.ok()) << done.error();
   EXPECT_EQ(done->disks, (std::vector<NewDisk>{{"/srv/d1", "d1", ""}, {"/srv/d2", "d2", ""}}));
   EXPECT_EQ(machine_.of_server, (std::set<std::string>{"/srv/d1", "/srv/d2"}));
-  EXPECT_EQ(machine_.ran, (std::vector<std::string>{"systemctl enable --quiet stria-data", "systemctl restart --no-block stria-data"}));
+  EXPECT_EQ(machine_.ran, (std::vector<std::string>{"systemctl enable --quiet stria-data", "systemctl restart stria-data"}));
   EXPECT_TRUE(done->started);
   const DataSettings now = ReadDataSettings(machine_.files[kDataSettingsFile], "data.toml").value();
   EXPECT_EQ(now.node_name, "n6");
