@@ -216,6 +216,8 @@ struct StatusReply {
   std::vector<LostFile> thin_files;  // that they are of, at most 100
   std::vector<Advice> advice;
   std::vector<NodeInfo> removed;     // nodes that may not register; since_ns: when they last asked to, 0: never
+  int64_t wall_ns = 0;               // the server's wall clock when it answered; 0: an older one, which does not say
+  std::string version;               // of its program (common/program.h); "": it does not say
 };
 enum class AdminVerb : uint8_t {
   kDrain = 1,        // target or all of node: empty it

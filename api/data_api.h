@@ -23,7 +23,8 @@ namespace stria {
 inline constexpr size_t kMaxDataItems = 1024;  // of one request
 
 struct DataHeader {
-  uint32_t protocol = kProtocolVersion;
+  uint32_t protocol = kProtocolVersion;  // api/protocol.h
+  uint32_t oldest_protocol = kOldestProtocol;
   Uuid cluster;
   uint64_t incarnation = 0;
   int64_t timeout_ns = 10 * kSecond;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/protocol.h"
 #include "common/buffer.h"
 #include "common/error.h"
 #include "common/ids.h"
@@ -17,7 +18,6 @@
 
 namespace stria {
 
-inline constexpr uint32_t kProtocolVersion = 3;
 inline constexpr size_t kMaxNameBytes = 255;
 inline constexpr size_t kMaxSymlinkBytes = 4095;
 inline constexpr size_t kMaxPathBytes = 4095;  // of a mounted directory
@@ -66,7 +66,8 @@ inline constexpr size_t kMaxRequestSeals = 16;
 
 // On every metadata request.
 struct OpHeader {
-  uint32_t protocol = kProtocolVersion;
+  uint32_t protocol = kProtocolVersion;  // api/protocol.h
+  uint32_t oldest_protocol = kOldestProtocol;
   Uuid cluster;        // 0 only before the client knows it
   SessionId session;   // 0 for node and admin calls
   Epoch epoch;         // of the session: a secret between it and the server

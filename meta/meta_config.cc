@@ -1,5 +1,6 @@
 #include "meta/meta_config.h"
 
+#include <charconv>
 #include <utility>
 
 #include "common/quick_wake.h"
@@ -17,6 +18,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   MetaConfig c;
   c.data = file.String("data", c.data);
   c.listen = file.String("listen", c.listen);
+  c.address = file.String("address", c.address);
   c.cluster_key_file = file.String("cluster_key", c.cluster_key_file);
   c.trust = file.String("trust", c.trust);
   c.admin_socket = file.String("admin_socket", c.admin_socket);
@@ -66,6 +68,15 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
 Result<void> CompleteMetaConfig(MetaConfig* config) {
   if (config->data.empty()) return Error(FsError::kInval, "data is empty: name the directory of the metadata store");
   ASSIGN_OR_RETURN(config->listen, WithPort(config->listen, kDefaultMetaPort));
+  if (!config->address.empty()) {
+    uint16_t port = kDefaultMetaPort;
+    const std::string text = PortOfAddress(config->listen);
+    std::from_chars(text.data(), text.data() + text.size(), port);
+    const Result<std::string> address = WithPort(config->address, port);
+    if (!address.ok()) return address.error().WithContext("address");
+    if (!IsHostPort(*address)) return Error(FsError::kInval, "address is " + config->address + ": name a host that others know, HOST[:PORT]");
+    config->address = *address;
+  }
   if (config->trust.empty()) config->trust = TrustDirOf(config->data);
   if (config->admin_socket.empty()) config->admin_socket = config->data + "/admin.sock";
   if (config->admin_socket.front() != '/') return Error(FsError::kInval, "admin_socket is " + config->admin_socket + ": name a whole path");

@@ -19,6 +19,7 @@ inline constexpr char kClusterKeyFile[] = "/etc/stria/cluster.key";
 struct MetaConfig {
   std::string data = "/var/lib/stria/meta";
   std::string listen = "0.0.0.0:" + std::to_string(kDefaultMetaPort);
+  std::string address;  // that others reach it at, for tokens; empty: from listen and the host's name
   std::string cluster_key_file;  // empty: the master key beside the authority, or kClusterKeyFile where there is none
   std::string trust;             // directory of the authority, or "off"; empty: DATA/trust
   std::string admin_socket;      // for commands of this machine; empty: DATA/admin.sock
@@ -35,8 +36,9 @@ struct MetaConfig {
   MetaServerOptions server;
 };
 
-// Keys: data, listen, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, slow_request, memory, layout,
-// backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out, settle;
+// Keys: data, listen, address, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, slow_request,
+// memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
+// settle;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.

@@ -24,6 +24,22 @@ TEST(MetaConfig, Defaults) {
   EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval);
 }
 
+TEST(MetaConfig, TheAddressForOthersHasThePortOfListen) {
+  const auto address = [](const std::string& text) -> Result<std::string> {
+    Result<MetaConfig> c = From(text);
+    if (!c.ok()) return c.error();
+    RETURN_IF_ERROR(CompleteMetaConfig(&*c));
+    return c->address;
+  };
+  EXPECT_EQ(address("").value(), "") << "as the host is called";
+  EXPECT_EQ(address("address = 'pc1'").value(), "pc1:7424");
+  EXPECT_EQ(address("address = 'pc1'\nlisten = '0.0.0.0:7000'").value(), "pc1:7000");
+  EXPECT_EQ(address("address = '[fe80::1]:7001'\nlisten = '[::]:7000'").value(), "[fe80::1]:7001");
+  for (const char* bad : {"unix:/run/meta.sock", "pc 1", "pc1:0", "pc1:x", "pc1/a"}) {
+    EXPECT_EQ(address(std::string("address = '") + bad + "'").code(), FsError::kInval) << bad;
+  }
+}
+
 TEST(MetaConfig, TakesWhatIsSet) {
   auto c = From(R"(
 data = "/srv/meta"

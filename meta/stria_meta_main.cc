@@ -83,6 +83,7 @@ class Daemon final : public DaemonFrame {
         sync_pool_(2, "meta-sync"),
         trust_pool_(1, "trust") {
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
+    config_.server.version = Version();
   }
   ~Daemon() override {
     scope_.CancelAll();
@@ -269,8 +270,9 @@ class Daemon final : public DaemonFrame {
     co_return std::move(reply.certificate);
   }
 
-  // host:port for tokens: as it listens, or where that is everywhere, by this machine's name.
+  // host:port for tokens: as the settings say, or as it listens, or where that is everywhere, by this machine's name.
   std::string AddressForOthers() const {
+    if (!config_.address.empty()) return config_.address;
     const std::string host = HostOfAddress(bound_);
     const bool everywhere = host == "0.0.0.0" || host == "::" || host == "[::]";
     return everywhere ? HostName() + ":" + PortOfAddress(bound_) : bound_;

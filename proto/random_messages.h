@@ -40,13 +40,13 @@ MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
 MEMBERS(Attr, 15);
 MEMBERS(InodeSeal, 2);
-MEMBERS(OpHeader, 18);
+MEMBERS(OpHeader, 19);
 MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(TargetInfo, 15);
 MEMBERS(ClusterMap, 7);
-MEMBERS(DataHeader, 7);
+MEMBERS(DataHeader, 8);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
 MEMBERS(SealResult, 3);
@@ -132,7 +132,7 @@ MEMBERS(SessionInfo, 5);
 MEMBERS(NodeExposure, 4);
 MEMBERS(NodeLoss, 3);
 MEMBERS(Advice, 3);
-MEMBERS(StatusReply, 21);
+MEMBERS(StatusReply, 23);
 MEMBERS(AdminRequest, 9);
 MEMBERS(AdminReply, 3);
 MEMBERS(FsckReply, 4);
@@ -247,6 +247,8 @@ auto Tie(S& s) {
   TIE(19, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u)
   TIE(20, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w)
   TIE(21, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w, x)
+  TIE(22, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w, x, y)
+  TIE(23, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, t, u, w, x, y, z)
 #undef TIE
 }
 

@@ -85,11 +85,11 @@ TEST_F(SimNetworkTest, EveryMethodCrossesBothWays) {
   {                                                                                        \
     SCOPED_TRACE(#Name);                                                                   \
     Request request = RandomMessage<Request>(rng);                                         \
-    request.header.protocol = kProtocolVersion;                                            \
+    request.header.protocol = request.header.oldest_protocol = kProtocolVersion;           \
     const Result<Reply> reply = Run(stub->Name(request));                                  \
     ASSERT_TRUE(reply.ok()) << reply.error();                                              \
     EXPECT_TRUE(Same(reply.value(), EchoReply<Reply>(kSeed, #Name, request)));             \
-    request.header.protocol = kProtocolVersion + 1;                                        \
+    request.header.protocol = request.header.oldest_protocol = kProtocolVersion + 1;       \
     EXPECT_EQ(Run(stub->Name(request)).code(), FsError::kVersion);                         \
   }
 #define XM(Name, Request, Reply) X(meta_stub, Name, Request, Reply)

@@ -85,11 +85,7 @@ Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const P
   Result<Request> request = Decode<Request>(bytes);
   if (!request.ok()) co_return std::move(request).error();
   auto& header = request.value().header;
-  if (const uint32_t protocol = header.protocol; protocol != kProtocolVersion) {
-    co_return Error(FsError::kVersion, "protocol version " + std::to_string(protocol) +
-                                           " is not spoken here, version " +
-                                           std::to_string(kProtocolVersion) + " is");
-  }
+  CO_RETURN_IF_ERROR(AgreeOnProtocol(&header));
   if (peer) CO_RETURN_IF_ERROR(CheckSession(*peer, header, cover));
   Name(header, times);
   times->may_wait = times->may_wait || std::is_same_v<Request, PollRequest>;

@@ -51,7 +51,7 @@ WIRE_MESSAGE(StatusReply) {
   F(map); F(files); F(directories); F(stripes); F(live_bytes); F(inline_bytes); F(degraded_stripes);
   F(narrow_stripes); F(crowded_stripes); F(lost_stripes); F(garbage_shards); F(lost_files); F(repairs);
   F(sessions); F(repair_limit_bytes_per_s); F(node_loss); F(layouts);
-  F(thin_stripes); F(thin_files); F(advice); F(removed);
+  F(thin_stripes); F(thin_files); F(advice); F(removed); F(wall_ns); F(version);
 }
 WIRE_MESSAGE(AdminRequest) {
   F(header); F(verb); F(node); F(target); F(new_node); F(new_target); F(number); F(dry_run); F(force);

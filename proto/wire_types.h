@@ -33,6 +33,7 @@ WIRE_MESSAGE(InodeSeal) { F(ino); F(mac); }
 WIRE_MESSAGE(OpHeader) {
   F(protocol); F(cluster); F(session); F(epoch); F(op_seq); F(acked_below); F(uid); F(gid); F(groups);
   F(timeout_ns); F(trace_id); F(term); F(replay_order); F(replay_next); F(settle); F(opened); F(seals);
+  F(oldest_protocol);
 }
 WIRE_MESSAGE(SessionEvent) { F(seq); F(kind); F(ino); F(name); F(lease); F(ticket); }
 WIRE_MESSAGE(FileLock) { F(ino); F(kind); F(owner); F(type); F(first); F(last); F(pid); }

@@ -25,10 +25,7 @@ BackupKeeper::BackupKeeper(const TokenGate* gate, const DataServer* server, std:
     : tokens_(gate), server_(server), node_(std::move(node)), disks_(std::move(disks)), calls_(kMaxBackupCalls) {}
 
 Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::string& token, bool changes) {
-  if (header.protocol != kProtocolVersion) {
-    return Error(FsError::kVersion, "this data server speaks protocol " + std::to_string(kProtocolVersion) + ", not " +
-                                        std::to_string(header.protocol));
-  }
+  RETURN_IF_ERROR(CheckProtocol(header));
   // The metadata server needs no token where it has proved that it is that.
   if (!header.peer || header.peer->role != Role::kMeta) {
     RETURN_IF_ERROR(tokens_->Check(token, {.right = kTokenAdmin}, header.peer.get(), server_->TokenTimeS()));

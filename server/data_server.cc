@@ -78,10 +78,7 @@ DataServer::DataServer(const TokenGate* gate, DataServerOptions options)
       gate_(options.background) {}
 
 Result<void> DataServer::CheckHeader(const DataHeader& header) const {
-  if (header.protocol != kProtocolVersion) {
-    return Error(FsError::kVersion, "this data server speaks protocol " + std::to_string(kProtocolVersion) +
-                                        ", not " + std::to_string(header.protocol));
-  }
+  RETURN_IF_ERROR(CheckProtocol(header));
   if (!cluster_ || incarnation_ == 0) {
     return Error(FsError::kNotReady, "this data server is not registered yet");
   }

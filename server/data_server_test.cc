@@ -274,7 +274,7 @@ TEST_F(BoundTokensTest, ANodeWithoutKeysSaysThatItIsNotReady) {
 TEST_F(DataServerTest, RefusesStrangersAndMalformedRequests) {
   ASSERT_TRUE(Run(server()->Write(OneWrite(1, 100))).ok());
   ReadRequest r = OneRead(1, 100);
-  r.header.protocol = kProtocolVersion + 1;
+  r.header.protocol = r.header.oldest_protocol = kProtocolVersion + 1;
   EXPECT_EQ(ReadCode(r), FsError::kVersion);
   r = OneRead(1, 100);
   r.header.cluster = Uuid{5, 5};

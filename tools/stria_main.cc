@@ -77,7 +77,9 @@ Result<cli::Reach> ReachWith(const std::string& trust) {
   if (place->is == TrustIs::kOff) return with("");
   if (place->is == TrustIs::kAbsent) return without(Error(FsError::kNoEnt, "there are none in " + place->directory));
   SecuredEndsOptions options;
+  // A data node's where somebody names the directory: what looks after a node that has just joined.
   options.own = {Role::kAdmin, Role::kMonitor, Role::kClient};
+  if (!usual) options.own.Add(Role::kData);
   options.talks_to = options.elsewhere = {Role::kMeta};
   const Result<std::unique_ptr<SecuredEnds>> ends = SecuredEnds::Open(place->directory, std::move(options));
   // Half of them is a mistake that is not passed over.

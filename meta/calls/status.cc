@@ -54,6 +54,8 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
     for (Advice& a : core_->room()->Told()) s.advice.push_back(std::move(a));
   }
   if (!is_client) s.removed = cluster_->state().removed().All();
+  s.wall_ns = core_->Wall();
+  s.version = core_->version();
   co_return std::move(s);
 }
 

@@ -58,9 +58,7 @@ int64_t MetaCore::DeadlineOf(const OpHeader& h) const {
 Result<void> MetaCore::CheckHeader(const OpHeader& h) const {
   if (HasFailed()) return Failure();
   if (!ready_) return Error(FsError::kNotReady, "the metadata server is starting or stopping");
-  if (h.protocol != kProtocolVersion) {
-    return Error(FsError::kVersion, "protocol version " + std::to_string(h.protocol) + " is not spoken here");
-  }
+  RETURN_IF_ERROR(CheckProtocol(h));
   if (h.cluster && h.cluster != store_->super()->cluster) {
     return Error(FsError::kWrongCluster, "this is cluster " + store_->super()->cluster.ToString());
   }

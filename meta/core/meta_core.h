@@ -32,6 +32,7 @@ inline constexpr int64_t kMaxCallNs = 60 * kSecond;  // no call waits longer
 struct MetaCoreOptions {
   int64_t group_sync_ns = 5 * kMillisecond;
   int64_t token_ttl_ns = 3600 * kSecond;
+  std::string version;  // of this program, for status
 };
 
 class MetaCore {
@@ -70,6 +71,7 @@ class MetaCore {
   Executor* executor() const { return executor_; }
   int64_t Now() const { return executor_->NowNs(); }
   int64_t Wall() const { return executor_->WallNs(); }
+  const std::string& version() const { return options_.version; }
   // Something happened that a call may wait for: an event was acknowledged, a lease changed, a session or a node came or went.
   void Pulse() { progress_.Pulse(); }
   Task<void> WaitProgress(int64_t until_ns);

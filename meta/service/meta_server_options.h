@@ -35,6 +35,7 @@ struct MetaServerOptions {
   int64_t tick_ns = 500 * kMillisecond;
   size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand
   ArchiverOptions archiver;
+  std::string version;  // of the program, for status (common/program.h)
 };
 
 }  // namespace stria

@@ -400,7 +400,7 @@ TEST_F(ServiceTest, AdminsReadAndSetLayoutsWithoutASession) {
 
 TEST_F(ServiceTest, RefusesStrangers) {
   InodeRequest r = a.Ino(kRootInode);
-  r.header.protocol = 9;
+  r.header.protocol = r.header.oldest_protocol = 9;
   EXPECT_EQ(a.Run(h.server->GetAttr(r)).code(), FsError::kVersion);
   r = a.Ino(kRootInode);
   r.header.cluster = Uuid{8, 8};

@@ -123,7 +123,7 @@ def check_mentions(keys, flags):
 
 
 def check_wire():
-    version = re.search(r"kProtocolVersion = (\d+)", (TOP / "api/types.h").read_text()).group(1)
+    version = re.search(r"kProtocolVersion = (\d+)", (TOP / "api/protocol.h").read_text()).group(1)
     told = re.search(r"`header\.protocol`, now (\d+)", (TOP / "docs/wire.md").read_text()).group(1)
     if told != version:
         problems.append(f"docs/wire.md: the protocol is {version}, not {told}")

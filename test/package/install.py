@@ -8,6 +8,7 @@ Needs root, the packages that tools/package/build names, mmdebstrap, systemd and
 machine uses, and is kept in ~/.cache/stria for the next time. Takes 4 minutes."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -32,7 +33,7 @@ PACKAGES = ["stria-meta", "stria-data", "stria-client", "python3-stria", "stria-
 VERSIONS = ["0.9.0~1", "0.9.0~2"]
 SERVERS = ["stria-meta", "stria-data"]
 # What a purge leaves, as nothing else has what is in it; the user stays, too, as whose files these are.
-KEPT = {"/etc/stria", "/etc/stria/cluster.key", "/var/lib/stria"}
+KEPT = {"/etc/stria", "/var/lib/stria"}
 MIB = 1 << 20
 
 
@@ -216,28 +217,84 @@ def check_units(root):
         say(f"{unit}: units are right, exposure level {level}")
 
 
+def joins(root, token, *more, **how):
+    """`stria join` with the token on standard input, as an admin pastes it."""
+    return root.chroot("stria", "join", "-", *more, input=token + "\n", **how)
+
+
+def token_for(root, *more):
+    said = root.chroot("stria", "token", "make", *more)
+    return next(line for line in said.splitlines() if line.startswith("stria-join:"))
+
+
+def set_up_meta(root):
+    """A first machine: stria cluster init, twice before the server runs and once after."""
+    init = ("stria", "cluster", "init", "--address", "pc1", "--layout", "raid1:2")
+    said = root.chroot(*init)
+    expect("is made" in said and "stria-meta --config /etc/stria/meta.toml" in said and "stria join -" in said, said)
+    settings = (root / "etc/stria/meta.toml").read_text()
+    expect('\naddress = "pc1"\n' in settings and '\nlayout = "raid1:2"\n' in settings, settings)
+    expect(root.mode("/var/lib/stria/meta/trust/authority.pem") == "stria:stria 0600", "others may read the authority's key")
+    said = root.chroot(*init)
+    expect("is there already" in said and "set:" not in said, said)
+    meta = Service(root, "stria-meta")
+    meta.wait_ready()
+    said = root.chroot(*init)
+    expect("serves at pc1" in said and "Start the server" not in said, said)
+    expect((root / "etc/stria/meta.toml").read_text() == settings, "the same command again changes settings")
+    # docs/security.md: for root of this machine over the network.
+    root.chroot("install", "-d", "-m", "700", "/etc/stria/trust/admin")
+    root.chroot("sh", "-c", "cp /var/lib/stria/meta/trust/admin/* /etc/stria/trust/admin/")
+    return meta
+
+
+def set_up_data(root):
+    disks = [f"/srv/d{n}" for n in (1, 2, 3)]
+    token = token_for(root, "--role", "data", "--name", "n1")
+    expect(token.startswith("stria-join:pc1:7424:"), "the token does not tell the address of the settings")
+    options = ["--address", "pc1", *(word for disk in disks for word in ("--disk", disk))]
+    said = joins(root, token, *options, check=False)
+    expect("--force" in said and not (root / "etc/stria/trust/data").exists(), f"disks in the system's filesystem are taken: {said}")
+    said = joins(root, token, "--force", *options)
+    expect("data n1 of cluster" in said and "stria-data --config /etc/stria/data.toml" in said, said)
+    expect(root.mode("/etc/stria/trust/data/node.pem") == "stria:stria 0600", f"the certificate is {root.mode('/etc/stria/trust/data/node.pem')}")
+    expect(all(root.mode(disk).startswith("stria:stria ") for disk in disks), "a disk does not belong to the server")
+    settings = (root / "etc/stria/data.toml").read_text()
+    expect(settings.count("\n[[disk]]\n") == 3 and 'meta = ["pc1:7424"]' in settings, settings[-500:])
+    for again in (lambda: joins(root, token, "--force", *options), lambda: root.chroot("stria", "join", "--force", *options)):
+        said = again()
+        expect("already" in said and "set:" not in said, said)
+    expect((root / "etc/stria/data.toml").read_text() == settings, "joining again changes settings")
+    data = Service(root, "stria-data")
+    data.wait_ready()
+    return data
+
+
+def look(root):
+    """stria doctor finds nothing but what is so in a root of this kind."""
+    said = root.chroot("stria", "doctor", "--json", check=False)
+    report = json.loads(said[said.index("{"):])
+    areas = {"cluster", "network", "certificates", "versions"}
+    wrong = [c["sentence"] for c in report["checks"] if c["verdict"] != "ok" and c["area"] in areas]
+    expect(not wrong, f"stria doctor finds {wrong}")
+    expect(areas <= {c["area"] for c in report["checks"]}, "stria doctor leaves something out")
+    expect(sum(c["area"] == "certificates" for c in report["checks"]) >= 3, "stria doctor does not find all certificates")
+
+
 def set_up(root):
-    """What docs/operations.md, "Installing", says."""
+    """What docs/operations.md, "Installing", says, where no systemd runs: the servers are started here by their units' command lines."""
     (root / "etc/hosts").write_text("127.0.0.1 localhost pc1\n")
     for n in (1, 2, 3):
-        disk = root / f"srv/d{n}"
-        disk.mkdir(parents=True)
-        (disk / "lost+found").mkdir(mode=0o700)
-        root.chroot("chown", "stria:stria", f"/srv/d{n}")
+        (root / f"srv/d{n}/lost+found").mkdir(mode=0o700, parents=True)
     before = Service(root, "stria-data")
     expect(before.process.wait(timeout=60) != 0, "stria-data starts without settings")
-    root.chroot("stria", "key", "new")
-    expect(root.mode("/etc/stria/cluster.key") == "root:stria 0640", f"the key is {root.mode('/etc/stria/cluster.key')}")
-    with open(root / "etc/stria/data.toml", "a") as f:
-        f.write('trust = "off"\nmeta = ["pc1"]\nnode_name = "n1"\naddress = "pc1"\n')
-        f.write("".join(f'[[disk]]\npath = "/srv/d{n}"\n' for n in (1, 2, 3)))
-    settings = root / "etc/stria/meta.toml"
-    settings.write_text(settings.read_text().replace('#layout = "raid5:4+1"', 'layout = "raid1:2"\ntrust = "off"'))
-    said = root.chroot("stria-meta", "--config", "/etc/stria/meta.toml", "--format-only", user="stria")
-    expect("created cluster" in said, said)
-    said = root.chroot("stria-meta", "--config", "/etc/stria/meta.toml", "--format-only", user="stria")
-    expect("stays as it is" in said, said)
-    say("set up by the documented commands")
+    services = [set_up_meta(root), set_up_data(root)]
+    said = joins(root, token_for(root, "--role", "client"), "--name", "wn1")
+    expect("mount -t fuse.stria pc1:/ /data" in said and "_netdev,nofail" in said, said)
+    wait_for("three disks are up", lambda: root.chroot("stria", "disk", "ls", "--meta", "pc1", "--json", check=False).count('"up"') >= 3)
+    look(root)
+    say("set up by the documented commands, secured; both servers serve, as user stria, without capabilities")
+    return services
 
 
 def write_and_read(root, name):
@@ -251,14 +308,9 @@ def write_and_read(root, name):
     return data
 
 
-def use(root):
-    services = [Service(root, name) for name in SERVERS]
-    for s in services:
-        s.wait_ready()
-    say("both servers serve, as user stria, without capabilities")
+def use(root, services):
     (root / "srv/data").mkdir()
     root.chroot("mount", "-t", "fuse.stria", "pc1:/", "/srv/data", "-o", "timeout=30s")
-    wait_for("three disks are up", lambda: root.chroot("stria", "disk", "ls", "--meta", "pc1", "--json", check=False).count('"up"') >= 3)
     first = write_and_read(root, "first")
     root.chroot("umount", "/srv/data")
     root.chroot("mount", "-t", "fuse.stria", "pc1:/", "/srv/data", "-o", "timeout=30s")
@@ -281,7 +333,7 @@ def use(root):
         errors = [line for line in log.read_text().splitlines() if re.search(r"\] [EW] ", line)]
         print("\n".join(f"    {server}: {line}" for line in errors))
     say("written, mounted anew, read from local files, reloaded")
-    return services, first
+    return first
 
 
 def upgrade(root, services, first):
@@ -311,7 +363,7 @@ def left(root):
 
 def remove_and_purge(root):
     root.chroot("dpkg", "--remove", *PACKAGES)
-    for path in ("/etc/stria/meta.toml", "/etc/stria/data.toml", "/etc/stria/cluster.key", "/var/lib/stria/meta"):
+    for path in ("/etc/stria/meta.toml", "/etc/stria/data.toml", "/etc/stria/trust/data/node.pem", "/var/lib/stria/meta"):
         expect((root / path).exists(), f"removing packages removes {path}")
     expect(not (root / "usr/bin/stria-data").exists(), "a program is left")
     root.chroot("dpkg", "--purge", *PACKAGES)
@@ -320,15 +372,15 @@ def remove_and_purge(root):
     kept = {p for p in there if p in KEPT}
     expect(there == kept, f"a purge leaves {sorted(there - kept)}")
     expect((root / "var/lib/stria/meta").exists(), "a purge takes a cluster's metadata away")
-    expect(sorted(os.listdir(root / "etc/stria")) == ["cluster.key"], f"in /etc/stria are left {os.listdir(root / 'etc/stria')}")
-    # Without a store and a key nothing at all is left, but the user.
+    kept = sorted(os.listdir(root / "etc/stria"))
+    expect("trust" in kept and not any(name.endswith(".toml") for name in kept), f"in /etc/stria are left {kept}")
+    # Without a store and certificates nothing at all is left, but the user.
     shutil.rmtree(root / "var/lib/stria")
-    (root / "etc/stria/cluster.key").unlink()
-    (root / "etc/stria").rmdir()
+    shutil.rmtree(root / "etc/stria")
     root.chroot("dpkg", "-i", *(f"/packages/{d}" for d in sorted(os.listdir(root / "packages")) if VERSIONS[1] in d))
     root.chroot("dpkg", "--purge", *PACKAGES)
     expect(not left(root), f"installing and purging leaves {sorted(left(root))}")
-    say("removed and purged: the store, the key and the user stay, and nothing else")
+    say("removed and purged: the store, the certificates and the user stay, and nothing else")
 
 
 def inside(path, part):
@@ -346,9 +398,8 @@ def inside(path, part):
         return remove_and_purge(root)
     check_files(root)
     check_units(root)
-    set_up(root)
-    services, first = use(root)
-    upgrade(root, services, first)
+    services = set_up(root)
+    upgrade(root, services, use(root, services))
 
 
 def in_namespaces(root, part):

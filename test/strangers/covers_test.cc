@@ -105,7 +105,7 @@ class CoversTest : public testing::Test {
   void Try(Service* stub, Task<Result<Reply>> (Service::*call)(Request), const std::string& method, const Role* role, bool in_session,
            bool admitted) {
     Request request = random_messages::RandomMessage<Request>(rng_);
-    request.header.protocol = kProtocolVersion;
+    request.header.protocol = request.header.oldest_protocol = kProtocolVersion;
     request.header.timeout_ns = kSecond;
     if constexpr (std::is_same_v<decltype(request.header), OpHeader>) request.header.session = in_session ? SessionId(7) : SessionId();
     std::shared_ptr<Peer> peer;

@@ -197,6 +197,8 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddKeyVerbs(app, ctx);
   AddTrustVerbs(app, ctx);
   AddJoinVerb(app, ctx);
+  AddClusterVerbs(app, ctx);
+  AddDoctorVerb(app, ctx);
   AddDevVerbs(app, ctx);
   AddSelfDescription(app);
   try {

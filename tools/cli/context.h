@@ -100,6 +100,8 @@ void AddSplitVerb(CLI::App& app, Context& ctx);
 void AddKeyVerbs(CLI::App& app, Context& ctx);
 void AddTrustVerbs(CLI::App& app, Context& ctx);  // token, cert, ca, export, client, audit
 void AddJoinVerb(CLI::App& app, Context& ctx);
+void AddClusterVerbs(CLI::App& app, Context& ctx);  // cluster init
+void AddDoctorVerb(CLI::App& app, Context& ctx);
 void AddGatherVerb(CLI::App& app, Context& ctx);
 void AddDevVerbs(CLI::App& app, Context& ctx);
 

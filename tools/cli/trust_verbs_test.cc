@@ -375,6 +375,16 @@ TEST_F(JoinVerbTest, ALostAnswerIsAskedForAgain) {
   EXPECT_FALSE(std::filesystem::exists(other + "/joining.pem"));
 }
 
+TEST_F(JoinVerbTest, WhatIsWrongWithTheMachineIsSaidBeforeTheTokenIsUsed) {
+  EXPECT_NE(Run("join " + Text() + " --name n6 --disk " + dir_.path() + "/missing --trust " + Dir()), 0);
+  EXPECT_NE(Run("join " + Text() + " --name n6 --disk relative --trust " + Dir()), 0);
+  EXPECT_EQ(Run("join " + Text() + " --name n6 --address unix:/run/x --trust " + Dir()), 64);
+  EXPECT_EQ(Run("join " + Text() + " --name n6 --address a,b --trust " + Dir()), 64);
+  EXPECT_NE(Run("join --disk " + dir_.path() + "/missing"), 0) << "without a token, of a machine that is no node";
+  EXPECT_EQ(asked_, 0);
+  EXPECT_FALSE(std::filesystem::exists(Dir()));
+}
+
 TEST_F(JoinVerbTest, ANameIsOfTheTokenOrOfTheMachine) {
   ASSERT_EQ(Run("join " + Text() + " --trust " + Dir()), 0) << err_.str();
   EXPECT_EQ(Saved()->identity.name, "n6") << "as the token says, whatever the host is called";

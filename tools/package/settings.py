@@ -11,6 +11,7 @@ EXAMPLES = {
     "admin_socket": '"/run/stria/meta.sock"',
     "node_name": '"n3"',
     "address": '"pc3:7425"',
+    "stria-meta.address": '"pc1:7424"',
     "meta": '["pc1"]',
     "disk.path": '"/srv/d1"',
     "disk.label": '"d1"',
@@ -88,7 +89,7 @@ def settings_file(text, program):
         if said != about:
             out += ("\n" if parent == "" else "") + wrapped(about + ("" if about.endswith(".") else ".")) + "\n"
         said = about
-        value = default or EXAMPLES[name]
+        value = default or EXAMPLES.get(f"{program}.{name}") or EXAMPLES[name]
         out += f"#{key} = {value}\n"
     return out
 

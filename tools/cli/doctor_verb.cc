@@ -1,0 +1,155 @@
+// stria doctor: is this machine as the cluster needs it, and what to do.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "common/address.h"
+#include "common/program.h"
+#include "common/sentence.h"
+#include "tools/cli/context.h"
+#include "tools/cli/dev/process.h"
+#include "tools/cli/doctor/gather.h"
+#include "tools/cli/doctor/rules.h"
+#include "tools/cli/setup/data_node.h"
+#include "tools/cli/setup/init_cluster.h"
+#include "tools/cli/setup/machine.h"
+#include "trust/place.h"
+
+namespace stria::cli {
+namespace {
+
+using doctor::Facts;
+
+constexpr char kNodeTrust[] = "/etc/stria/trust/data";
+
+// What the machine's settings tell of the way to the cluster.
+struct Own {
+  DataSettings data;
+  std::string meta_trust;  // of a metadata server here
+};
+
+Own ReadOwn(Machine* machine, Facts* facts) {
+  Own own;
+  if (const Result<std::string> text = machine->ReadFile(kDataSettingsFile); text.ok()) {
+    Result<DataSettings> data = ReadDataSettings(*text, kDataSettingsFile);
+    if (data.ok()) own.data = std::move(*data);
+    else facts->settings_error = data.error().message;
+  }
+  if (const Result<std::string> text = machine->ReadFile(kMetaSettingsFile); text.ok()) {
+    const Result<MetaSettings> meta = ReadMetaSettings(*text, kMetaSettingsFile);
+    if (meta.ok() && meta->trust != kTrustOff) {
+      own.meta_trust = !meta->trust.empty() ? meta->trust : (meta->data.empty() ? "/var/lib/stria/meta" : meta->data) + "/trust";
+    }
+  }
+  return own;
+}
+
+// As other commands find it; where nothing tells, as the data server of this machine does.
+Result<std::unique_ptr<ClusterClient>> ReachCluster(const Context& ctx, const Own& own) {
+  Result<std::unique_ptr<ClusterClient>> client = ctx.Connect();
+  if (client.ok() || own.data.meta.empty() || !ctx.meta.empty()) return client;
+  Context here = ctx;
+  for (const std::string& a : own.data.meta) here.meta += (here.meta.empty() ? "" : ",") + a;
+  const AsOwnerOf owner(kNodeTrust);
+  if (here.trust.empty() && access(kNodeTrust, F_OK) == 0) here.trust = kNodeTrust;
+  return here.Connect();
+}
+
+Result<ClusterMap> AskStatus(ClusterClient& client, Facts* facts) {
+  const int64_t before_ns = WallclockNs();
+  Result<StatusReply> status = GetStatus(client);
+  const int64_t after_ns = WallclockNs();
+  if (status.ok()) {
+    facts->server_version = status->version;
+    facts->clock.known = status->wall_ns != 0;
+    facts->clock.round_trip_ns = after_ns - before_ns;
+    facts->clock.offset_ns = before_ns + (after_ns - before_ns) / 2 - status->wall_ns;
+    return std::move(status->map);
+  }
+  if (status.code() != FsError::kAccess) return status.error();
+  // A data node may see who is there, and no more.
+  return client.Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
+    InodeRequest r;
+    r.header = std::move(header);
+    return meta.GetMap(std::move(r));
+  });
+}
+
+void LookAtPeers(const std::vector<std::string>& metas, const ClusterMap* map, Facts* facts) {
+  for (const std::string& address : metas) {
+    if (address.starts_with("unix:")) continue;
+    facts->names.push_back(doctor::LookUp("the metadata server", HostOfAddress(address), false));
+    doctor::PeerFact peer;
+    peer.whose = "the metadata server";
+    peer.address = address;
+    peer.meta = true;
+    facts->peers.push_back(std::move(peer));
+  }
+  for (const NodeInfo& n : map != nullptr ? map->nodes : std::vector<NodeInfo>()) {
+    if (!IsHostPort(n.address)) continue;
+    facts->names.push_back(doctor::LookUp("node " + n.name, HostOfAddress(n.address), false));
+    doctor::PeerFact peer;
+    peer.whose = "node " + n.name;
+    peer.address = n.address;
+    peer.up = n.state == NodeState::kUp;
+    facts->peers.push_back(std::move(peer));
+  }
+  doctor::TryPeers(&facts->peers);
+}
+
+Facts Gather(const Context& ctx) {
+  Facts facts;
+  const std::unique_ptr<Machine> machine = ThisMachine();
+  facts.now_s = WallclockNs() / kSecond;
+  facts.root = machine->IsRoot();
+  facts.own_version = Version();
+  const Own own = ReadOwn(machine.get(), &facts);
+  facts.data_node = !own.data.disks.empty();
+  facts.data_address_set = !own.data.address.empty();
+  facts.client = FindBinary("stria-mount").ok();
+  facts.names.push_back(doctor::LookUp("this machine", machine->HostName(), true));
+  std::vector<std::string> metas;
+  Result<std::unique_ptr<ClusterClient>> client = ReachCluster(ctx, own);
+  if (const Result<std::vector<std::string>> said = WithPorts(own.data.meta, kDefaultMetaPort); said.ok()) metas = *said;
+  if (client.ok()) {
+    for (const std::string& a : (*client)->addresses()) {
+      if (std::find(metas.begin(), metas.end(), a) == metas.end()) metas.push_back(a);
+    }
+    const Result<ClusterMap> map = AskStatus(**client, &facts);
+    if (map.ok()) facts.cluster = map->cluster.ToString();
+    else facts.no_cluster = SentenceOf(map.error());
+    LookAtPeers(metas, map.ok() ? &*map : nullptr, &facts);
+  } else {
+    facts.no_cluster = SentenceOf(client.error());
+    LookAtPeers(metas, nullptr, &facts);
+  }
+  facts.clock.synchronized = doctor::ClockIsSynchronized();
+  for (const NewDisk& disk : own.data.disks) facts.disks.push_back(doctor::LookAtDisk(disk));
+  facts.kernel = doctor::LookAtKernel();
+  facts.open_files_hard = doctor::OpenFilesHard();
+  std::vector<std::string> more;
+  if (!own.meta_trust.empty()) more.push_back(own.meta_trust);
+  for (const std::string& given : {ctx.trust, ctx.env_trust}) {
+    if (!given.empty() && given != kTrustOff) more.push_back(given);
+  }
+  facts.certificates = doctor::LookAtCertificates(more);
+  return facts;
+}
+
+int RunDoctor(const Context& ctx) {
+  const std::vector<doctor::Check> checks = doctor::Judge(Gather(ctx));
+  *ctx.out << (ctx.json ? Dump(doctor::ChecksJson(checks)) : doctor::RenderChecks(checks));
+  return static_cast<int>(doctor::WorstOf(checks));
+}
+
+}  // namespace
+
+void AddDoctorVerb(CLI::App& app, Context& ctx) {
+  CLI::App* verb = app.add_subcommand("doctor", "Is this machine as the cluster needs it: names, clock, network, disks, kernel, certificates; and what to do");
+  AddCommon(verb, ctx, "stria doctor || echo 'warnings (1) or problems (2)'");
+  verb->callback([&ctx] { ctx.run = [&ctx] { return RunDoctor(ctx); }; });
+}
+
+}  // namespace stria::cli

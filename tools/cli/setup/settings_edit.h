@@ -1,0 +1,67 @@
+// Changes of a settings file (TOML) that leave every other byte as an admin has made it: comments, order, what is set. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+
+namespace stria::cli {
+
+// "pc1" -> "\"pc1\"", with what TOML wants escaped.
+std::string TomlString(std::string_view text);
+std::string TomlStrings(const std::vector<std::string>& texts);
+
+// The text with `key = value` (value in TOML) at the top level: behind the comment that shows the key (#key = ..), or else before
+// the first table. REQUIRES: the key is not set there.
+std::string WithKey(std::string_view text, std::string_view key, std::string_view value);
+
+struct NewDisk {
+  std::string path;     // absolute
+  std::string label;
+  std::string channel;  // "": none is said
+  bool operator==(const NewDisk&) const = default;
+};
+// The text with a table [[disk]] at its end.
+std::string WithDisk(std::string_view text, const NewDisk& disk);
+
+// What of stria-data's and stria-meta's settings setting up goes by; the programs themselves check the rest.
+struct DataSettings {
+  std::string node_name, address, trust;
+  std::vector<std::string> meta;
+  std::vector<NewDisk> disks;  // labels as stria-data takes them
+};
+struct MetaSettings {
+  std::string data, listen, address, trust, admin_socket, layout;  // "" where nothing is set
+};
+// kInval with file and line.
+Result<DataSettings> ReadDataSettings(std::string_view text, const std::string& file);
+Result<MetaSettings> ReadMetaSettings(std::string_view text, const std::string& file);
+
+// What a disk in `path` is called where nobody says: the last part of the path if that is a name and not taken, else the first of
+// d1, d2, .. that is not.
+std::string LabelFor(const std::string& path, const std::vector<NewDisk>& others);
+// Letters, digits, . - _, 1 to 64 of them.
+bool IsLabel(std::string_view text);
+
+// "PATH[,label=L][,channel=C]", as stria-data takes it; the label is "" if none is said. kInval with a sentence.
+Result<NewDisk> ParseNewDisk(const std::string& text);
+
+// The settings of a node that has joined: its name and metadata server where nothing says others, and the disks that are not there yet.
+struct NodeSettings {
+  std::string node_name;  // of its certificate
+  std::string meta;       // HOST:PORT, of the token
+  std::string address;    // "": not said
+  std::vector<NewDisk> disks;
+};
+struct EditedSettings {
+  std::string text;                  // as it was if nothing is to be changed
+  std::vector<std::string> changes;  // a line for each, for people
+  std::vector<NewDisk> disks;        // all, of before and new ones
+};
+// kInval, kConflict (the settings are of another node, or say that there is no trust; a label or a path is there for another disk), with a
+// sentence that names `file`.
+Result<EditedSettings> EditDataSettings(std::string_view text, const std::string& file, const NodeSettings& wanted);
+
+}  // namespace stria::cli
