@@ -166,9 +166,10 @@ class Stria(System):
     nodes = NODES
     insecure = False
 
-    def __init__(self, place, stria, name=None):
+    def __init__(self, place, stria, name=None, data_security=None):
         super().__init__(place)
         self.stria = stria
+        self.data_security = data_security
         if name:
             self.name = name
 
@@ -178,8 +179,9 @@ class Stria(System):
     def start(self):
         mount = self.place / "mnt"
         mount.mkdir()
+        security = ["--insecure"] if self.insecure else ["--data-security", self.data_security] if self.data_security else []
         run(self.stria, "dev", "up", "--dir", self.place / "cluster", "--nodes", self.nodes, "--disks", 1, "--mount", mount,
-            "--layout", "raid5:4+1", *(["--insecure"] if self.insecure else []))
+            "--layout", "raid5:4+1", *security)
         known = json.loads((self.place / "cluster" / "cluster.json").read_text())
         os.environ["STRIA_TRUST"] = known.get("trust", "off")  # of the commands that follow
         return mount
@@ -413,6 +415,7 @@ def all_systems(base, stria, device_bytes, others=()):
     return {
         **{name: Stria(base / name, pathlib.Path(path), name) for name, path in named.items()},
         "stria": Stria(base / "stria", stria),
+        **{mode: Stria(base / mode, stria, f"stria, {mode}", mode) for mode in ("integrity", "auth")},
         "insecure": StriaInsecure(base / "insecure", stria),
         "local": StriaLocal(base / "local", stria),
         "through": StriaThrough(base / "through", stria),

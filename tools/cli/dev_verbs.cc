@@ -104,6 +104,9 @@ void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
   up->add_option("--layout", args->layout,
                  "Of the root directory (default raid5:4+1, or what fits on fewer nodes)");
   up->add_flag("--insecure", args->insecure, "A new cluster without certificates: nothing is encrypted, everybody may do everything");
+  up->add_option("--data-security", args->data_security, "Of a new cluster: protection of data on the wire (default privacy)")
+      ->check(CLI::IsMember({"privacy", "integrity", "auth"}))
+      ->excludes("--insecure");
   auto port = std::make_shared<std::string>("auto");
   up->add_option("--port-base", *port, "Port of meta, the nodes' follow (default: auto, any free ones)");
   up->callback([&ctx, args, port] {

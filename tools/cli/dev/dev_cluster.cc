@@ -214,6 +214,7 @@ Result<void> DevDir::AddMountEntry(const std::string& path, const std::string& n
 Result<void> DevDir::Create(const DevUpArgs& args) {
   cluster_.disks = args.disks;
   cluster_.secured = !args.insecure;
+  cluster_.data_security = args.data_security;
   cluster_.layout = args.layout.empty() ? DefaultDevLayout(args.nodes, args.disks) : args.layout;
   RETURN_IF_ERROR(CheckDevLayout(cluster_.layout, args.nodes, args.disks));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
@@ -237,6 +238,9 @@ Result<void> DevDir::Create(const DevUpArgs& args) {
 Result<void> DevDir::Extend(const DevUpArgs& args) {
   if (args.insecure && cluster_.secured) {
     return Error(FsError::kExist, "the cluster in " + cluster_.dir + " is secured, and stays so: make an insecure one in another directory");
+  }
+  if (!args.data_security.empty() && args.data_security != cluster_.data_security) {
+    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " is there: how it protects data is said when it is made");
   }
   for (int n = cluster_.Nodes() + 1; n <= args.nodes; ++n) {
     RETURN_IF_ERROR(AddNodeEntry("n" + std::to_string(n), args.disks, args.port_base));

@@ -21,6 +21,7 @@ struct DevUpArgs {
   std::string layout;  // "": the default, or what it was
   int port_base = 0;   // 0: free ports are found
   bool insecure = false;  // of a new cluster: no certificates, nothing is encrypted
+  std::string data_security;  // of a new, secured cluster: its nodes' and mounts'; "": as usual
 };
 
 class DevDir {

@@ -46,6 +46,7 @@ TEST(DevPlan, JsonRoundTrip) {
   EXPECT_EQ(*back, c);
   DevCluster secured = c;
   secured.secured = true;
+  secured.data_security = "auth";
   EXPECT_EQ(*DecodeDevCluster(EncodeDevCluster(secured), "f"), secured);
   EXPECT_NE(EncodeDevCluster(secured).find("/d/meta/trust/admin"), std::string::npos);
 }

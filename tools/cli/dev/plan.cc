@@ -86,6 +86,7 @@ std::string EncodeDevCluster(const DevCluster& c) {
               {"layout", c.layout},
               {"disks_per_node", c.disks},
               {"processes", processes}};
+  if (!c.data_security.empty()) all["data_security"] = c.data_security;
   if (c.secured) all["trust"] = c.AdminTrust();  // what commands use; without it the cluster is insecure
   return all.dump(2) + "\n";
 }
@@ -100,6 +101,7 @@ Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& fi
     c.layout = j.value("layout", "");
     c.disks = j.value("disks_per_node", 0);
     c.secured = !j.value("trust", "").empty();
+    c.data_security = j.value("data_security", "");
     for (const Json& p : j.at("processes")) {
       auto process = DecodeProcess(p);
       if (!process.ok()) return corrupt(process.error().message);
@@ -160,7 +162,8 @@ std::string FreeMountName(const DevCluster& c) {
 
 std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, const std::string& binary) {
   const std::string key = c.dir + "/cluster.key";
-  const std::vector<std::string> trust = c.secured ? std::vector<std::string>{"--trust", c.TrustOf(p)} : std::vector<std::string>{"--insecure"};
+  std::vector<std::string> trust = c.secured ? std::vector<std::string>{"--trust", c.TrustOf(p)} : std::vector<std::string>{"--insecure"};
+  if (!c.data_security.empty()) trust.insert(trust.end(), {"--data-security", c.data_security});
   switch (p.kind) {
     case DevProcess::Kind::kMeta: {
       std::vector<std::string> args = {binary,          "--data", c.dir + "/meta", "--listen", p.address,

@@ -42,6 +42,7 @@ struct DevCluster {
   std::string layout;                 // of the root directory
   int disks = 2;                      // of nodes that are added
   bool secured = false;               // its programs prove who they are, and encrypt
+  std::string data_security;          // of nodes and mounts; "": as usual
   std::vector<DevProcess> processes;  // in the order of starting: meta, nodes, mounts
   bool operator==(const DevCluster&) const = default;
 
