@@ -114,8 +114,8 @@ void History::Add(const Sample& s) {
       slot->over_ms[i] += step_ms;
       for (const auto& [who, value] : s.counters[i]) {
         const auto before = last_->counters[i].find(who);
-        // One that is new may have counted for long; one that is less has begun anew.
-        if (before != last_->counters[i].end() && value > before->second) slot->amount[i] += static_cast<double>(value - before->second);
+        // One that is new, or is told of for the first time, may have counted for long; one that is less has begun anew.
+        if (before != last_->counters[i].end() && before->second > 0 && value > before->second) slot->amount[i] += static_cast<double>(value - before->second);
       }
     }
   }

@@ -23,8 +23,8 @@ Json Points(const History& h, int64_t now_ms) { return h.Points(now_ms)["points"
 
 TEST(WebHistory, ARateIsTheGrowthOfCountersOverTheTime) {
   History h;
-  h.Add(SampleOf(Reading(0, 1000, 0), kNowMs, 1.5));
-  h.Add(SampleOf(Reading(3000, 2000, 500), kNowMs + 2000, 4));
+  h.Add(SampleOf(Reading(0, 1000, 100), kNowMs, 1.5));
+  h.Add(SampleOf(Reading(3000, 2000, 600), kNowMs + 2000, 4));
   const Json points = Points(h, kNowMs + 2000);
   ASSERT_EQ(points.size(), 1u);
   EXPECT_EQ(points[0]["t"], kNowMs);
@@ -43,6 +43,11 @@ TEST(WebHistory, OneWhoBeginsAnewOrIsNewCountsNothingAtFirst) {
   other["clients"].push_back({{"id", 8}, {"local_bytes", 1u << 30}});
   h.Add(SampleOf(other, kNowMs + 4000, -1));
   EXPECT_DOUBLE_EQ(Points(h, kNowMs)[0]["read"].get<double>(), 0);
+  other["clients"][0]["local_bytes"] = 0;  // the metadata server has started again, and has not heard of it
+  h.Add(SampleOf(other, kNowMs + 6000, -1));
+  other["clients"][0]["local_bytes"] = 1u << 30;
+  h.Add(SampleOf(other, kNowMs + 8000, -1));
+  EXPECT_DOUBLE_EQ(Points(h, kNowMs)[0]["read"].get<double>(), 0);
 }
 
 TEST(WebHistory, AGapIsNotFilled) {
@@ -56,7 +61,7 @@ TEST(WebHistory, AGapIsNotFilled) {
 
 TEST(WebHistory, AnHourIsKept) {
   History h;
-  for (int64_t i = 0; i < 2000; ++i) h.Add(SampleOf(Reading(static_cast<uint64_t>(i) * 100, 0, 0), kNowMs + i * 10'000, 1));
+  for (int64_t i = 0; i < 2000; ++i) h.Add(SampleOf(Reading(static_cast<uint64_t>(i + 1) * 100, 0, 0), kNowMs + i * 10'000, 1));
   const int64_t end_ms = kNowMs + 1999 * 10'000;
   const Json points = Points(h, end_ms);
   EXPECT_EQ(points.size(), kSlots);
@@ -67,7 +72,7 @@ TEST(WebHistory, AnHourIsKept) {
 
 TEST(WebHistory, AClockThatIsSetBack) {
   History h;
-  h.Add(SampleOf(Reading(0, 0, 0), kNowMs, 1));
+  h.Add(SampleOf(Reading(1, 0, 0), kNowMs, 1));
   h.Add(SampleOf(Reading(100, 0, 0), kNowMs - 5, 1));
   EXPECT_EQ(Points(h, kNowMs).size(), 1u);
   h.Add(SampleOf(Reading(100, 0, 0), kNowMs - 7'200'000, 1));
