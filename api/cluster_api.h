@@ -176,6 +176,7 @@ struct SessionInfo {
   std::string node_name;
   int64_t lease_left_ns = 0;
   std::string owner;  // the name that its client has proved; "": none
+  ClientIo io;        // as it told last; of this term of the server only
 };
 // The cost of losing one node, with everything else there.
 struct NodeExposure {

@@ -29,6 +29,7 @@ struct RenewRequest {
   OpHeader header;
   CommitSeq seen_seq;  // no read started before this commit is still running here (garbage grace)
   std::vector<NodeId> unreachable;  // nodes that do not answer here, although others may hear them
+  ClientIo io;                      // for people to see; nothing is decided by it
 };
 struct RenewReply {
   uint64_t term = 0;  // differs from the session's: reclaim before anything else

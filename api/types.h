@@ -95,6 +95,15 @@ struct OpHeader {
   std::shared_ptr<const Peer> peer;
 };
 
+// What a client's programs have read and written since it started; it counts itself.
+struct ClientIo {
+  uint64_t local_bytes = 0;          // fetched from disks of its own node (locality/read_tally.h)
+  uint64_t network_bytes = 0;        // and of other nodes
+  uint64_t reconstructed_bytes = 0;  // decoded from those
+  uint64_t written_bytes = 0;        // given to it to write
+  bool operator==(const ClientIo&) const = default;
+};
+
 // A session's right to an inode's data and size without asking (meta/session/lease_table.h).
 enum class LeaseMode : uint8_t {
   kNone = 0,

@@ -47,6 +47,10 @@ SessionHandlers Client::Handlers() {
   h.on_repeated = [vfs](InodeId ino, uint64_t former, uint64_t now) { vfs->OnRepeated(ino, former, now); };
   h.in_use = [vfs](InodeId ino) { return vfs->MayName(ino); };
   h.unreachable = [this] { return peers_.LostNodes(); };
+  h.io = [this] {
+    const auto& reads = reader_.stats().tally;
+    return ClientIo{reads.local_bytes, reads.network_bytes, reads.reconstructed_bytes, vfs_.report().counters().write_bytes};
+  };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);
     stripes_.OnMapChanged();

@@ -13,6 +13,8 @@ namespace stria {
 // The default ports of stria-meta and stria-data. IANA has assigned neither (7422 to 7425 are free).
 inline constexpr uint16_t kDefaultMetaPort = 7424;
 inline constexpr uint16_t kDefaultDataPort = 7425;
+// Of the page that stria-web serves.
+inline constexpr uint16_t kDefaultWebPort = 7480;
 
 // The address with its port, the default one if it has none. kInval with a sentence. "unix:/path" is one, too.
 Result<std::string> WithPort(std::string_view address, uint16_t default_port);

@@ -43,7 +43,7 @@ WIRE_MESSAGE(RepairProgress) {
   F(bytes_per_s); F(eta_s); F(paused); F(stuck);
 }
 WIRE_MESSAGE(LostFile) { F(ino); F(path); F(offset); F(length); }
-WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); F(owner); }
+WIRE_MESSAGE(SessionInfo) { F(id); F(client); F(node_name); F(lease_left_ns); F(owner); F(io); }
 WIRE_MESSAGE(NodeExposure) { F(node); F(stripes); F(bytes); F(unprotected); }
 WIRE_MESSAGE(NodeLoss) { F(counted); F(age_ns); F(nodes); }
 WIRE_MESSAGE(Advice) { F(severity); F(what); F(action); }

@@ -18,7 +18,7 @@ WIRE_MESSAGE(OpenSessionReply) {
   F(session); F(epoch); F(reclaimed); F(term); F(lease_ns); F(first_event); F(map); F(lapsed); F(not_taken);
   F(survived); F(root); F(read_only); F(confined); F(seals); F(believed);
 }
-WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); F(unreachable); }
+WIRE_MESSAGE(RenewRequest) { F(header); F(seen_seq); F(unreachable); F(io); }
 WIRE_MESSAGE(RenewReply) { F(term); F(lease_ns); F(current_seq); F(durable_seq); F(map_version); }
 WIRE_MESSAGE(PollRequest) { F(header); F(acked_event); }
 WIRE_MESSAGE(PollReply) { F(term); F(events); }

@@ -391,6 +391,7 @@ Task<Error> MetaSession::RenewOnce() {
       std::min(options_.try_timeout_ns, std::max(lease_ns_ / kRenewParts, kMillisecond));
   request.seen_seq = reads_.Seen();
   if (handlers_.unreachable) request.unreachable = handlers_.unreachable();
+  if (handlers_.io) request.io = handlers_.io();
   const int64_t timeout_ns = request.header.timeout_ns;
   const int64_t sent_ns = Executor::Current().NowNs();
   std::optional<Result<RenewReply>> reply =

@@ -54,6 +54,7 @@ struct SessionHandlers {
   // Whether the mount uses the inode, so that it may name it although it did not for long. Null: it may. Of a confined session.
   std::function<bool(InodeId)> in_use;
   std::function<std::vector<NodeId>()> unreachable;  // data servers, now: told with each renewal
+  std::function<ClientIo()> io;                      // the same
   std::function<void(const std::shared_ptr<const ClusterMap>&)> on_map;  // at the start and on changes
 };
 

@@ -38,7 +38,7 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   for (SessionId id : sessions_->table().All()) {
     const SessionRecord& record = *sessions_->table().Find(id);
     if (is_client && record.owner != OwnerOf(r.header)) continue;
-    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name});
+    s.sessions.push_back({id, record.client, record.node_name, sessions_->table().LeaseLeftNs(id, core_->Now()), record.owner.name, sessions_->table().Io(id)});
   }
   s.repair_limit_bytes_per_s = static_cast<int64_t>(rooms_->upkeep->repairer().settings().limit_bytes_per_s);
   s.node_loss = co_await rooms_->survey->NodeLossNow();

@@ -256,7 +256,7 @@ Result<RenewReply> Coherence::Renew(const RenewRequest& r) {
   reply.current_seq = core_->store().last_seq();
   reply.durable_seq = core_->store().durable_seq();
   if (!table.IsUnclaimed(s)) {
-    table.Renew(s, std::min(r.seen_seq, core_->store().last_seq()), core_->Now());
+    table.Renew(s, std::min(r.seen_seq, core_->store().last_seq()), core_->Now(), r.io);
     table.AckReplies(s, r.header.acked_below);
     reply.lease_ns = table.lease_ns();
   }

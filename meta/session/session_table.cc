@@ -205,10 +205,11 @@ Error SessionTable::Check(SessionId id, Epoch epoch) const {
   return record.lapsed ? Gone(id) : Error();
 }
 
-void SessionTable::Renew(SessionId id, CommitSeq seen, int64_t now_ns) {
+void SessionTable::Renew(SessionId id, CommitSeq seen, int64_t now_ns, const ClientIo& io) {
   Session& s = At(id);
   s.expires_ns = std::max(s.expires_ns, now_ns + options_.lease_ns);
   s.seen = std::max(s.seen, seen);
+  s.io = io;
 }
 
 void SessionTable::Excuse(int64_t ns) {

@@ -109,7 +109,7 @@ class SessionTable {
   // The same for a session that does not exist.
   Error Gone(SessionId id) const;
   // Extends the lease. REQUIRES: exists.
-  void Renew(SessionId id, CommitSeq seen, int64_t now_ns);
+  void Renew(SessionId id, CommitSeq seen, int64_t now_ns, const ClientIo& io = {});
   // This server did not run for `ns`: all leases last that much longer here (clients count their own).
   void Excuse(int64_t ns);
   // Forgets the session: it is fenced from now on.
@@ -122,6 +122,7 @@ class SessionTable {
   bool reclaiming() const;
   std::vector<SessionId> Expired(int64_t now_ns) const;
   int64_t LeaseLeftNs(SessionId id, int64_t now_ns) const;
+  const ClientIo& Io(SessionId id) const { return At(id).io; }  // of its last renewal. REQUIRES: there is such a session
   int64_t lease_ns() const { return options_.lease_ns; }
   int64_t remember_ns() const { return options_.remember_ns; }
   const SessionRecord* Find(SessionId id) const;  // lapsed ones too
@@ -166,6 +167,7 @@ class SessionTable {
     uint64_t open_nonce = 0;
     int64_t expires_ns = 0;
     CommitSeq seen;
+    ClientIo io;
   };
   static constexpr int kTermShift = 40;  // more events than a term has
   Session& Add(SessionRecord record);

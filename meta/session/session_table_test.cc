@@ -45,7 +45,9 @@ TEST(SessionTable, LeaseRunsOutUnlessRenewed) {
   t.Open(Record(2), 0, CommitSeq(5), 10);
   EXPECT_EQ(t.LeaseLeftNs(kS1, 0), kDefaultLeaseNs);
   EXPECT_EQ(t.MinSeen(), CommitSeq(3));
-  t.Renew(kS1, CommitSeq(8), 5 * kSecond);
+  t.Renew(kS1, CommitSeq(8), 5 * kSecond, {1, 2, 3, 4});
+  EXPECT_EQ(t.Io(kS1), (ClientIo{1, 2, 3, 4}));
+  EXPECT_EQ(t.Io(kS2), ClientIo());
   EXPECT_EQ(t.MinSeen(), CommitSeq(5));
   EXPECT_TRUE(t.Expired(kDefaultLeaseNs).empty());
   EXPECT_EQ(t.Expired(kDefaultLeaseNs + 10), std::vector<SessionId>{kS2});

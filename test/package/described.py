@@ -16,7 +16,7 @@ TOP = next(p for p in HERE.resolve().parents if (p / "WORKSPACE").exists())
 BUILT = HERE.absolute().parents[2]  # what bazel gives the test
 if not (BUILT / "meta/stria-meta").exists():
     BUILT = TOP / "bazel-bin"
-PROGRAMS = [BUILT / p for p in ("tools/stria", "meta/stria-meta", "server/stria-data", "client/fuse/stria-mount")]
+PROGRAMS = [BUILT / p for p in ("tools/stria", "meta/stria-meta", "server/stria-data", "client/fuse/stria-mount", "tools/web/stria-web")]
 sys.path.insert(0, str(TOP / "tools/package"))
 import describe  # noqa: E402
 import settings  # noqa: E402
@@ -45,6 +45,7 @@ COMPLETED = {
     "stria split --nodes=n1": {"n1"},
     "stria-meta --log-level w": {"warning"},
     "stria-meta --data f": {"folder"},
+    "stria-web --replay f": {"folder"},
     "stria-mount pc1:/ fo": {"folder"},
     "stria-mount --node n": {"n1", "n2"},
     "stria $(touch made)x node ": {"ls", "add", "replace", "drain", "undrain", "out", "remove"},

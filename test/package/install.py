@@ -29,7 +29,7 @@ import boots  # noqa: E402
 
 TOP = HERE.parents[1]
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "stria"
-PACKAGES = ["stria-meta", "stria-data", "stria-client", "python3-stria", "stria-doc"]
+PACKAGES = ["stria-meta", "stria-data", "stria-client", "stria-web", "python3-stria", "stria-doc"]
 VERSIONS = ["0.9.0~1", "0.9.0~2"]
 SERVERS = ["stria-meta", "stria-data"]
 # What a purge leaves, as nothing else has what is in it; the user stays, too, as whose files these are.
@@ -196,7 +196,7 @@ def check_files(root):
     version = root.chroot("stria", "--version")
     commit = run("git", "-C", TOP, "rev-parse", "--short=12", "HEAD").strip()
     expect(f"(commit {commit}" in version, f"stria --version says {version}")
-    for name in ("man1/stria.1.gz", "man8/stria-meta.8.gz", "man8/stria-data.8.gz", "man8/stria-mount.8.gz", "man8/mount.fuse.stria.8.gz"):
+    for name in ("man1/stria.1.gz", "man8/stria-meta.8.gz", "man8/stria-data.8.gz", "man8/stria-mount.8.gz", "man8/stria-web.8.gz", "man8/mount.fuse.stria.8.gz"):
         expect((root / "usr/share/man" / name).exists(), f"there is no {name}")
     expect((root / "usr/share/doc/stria-doc/operations.md").exists(), "there is no operations.md")
     root.chroot("python3", "-c", "import stria, importlib.metadata as m; assert m.entry_points(group='fsspec.specs')['stria']")
@@ -204,7 +204,7 @@ def check_files(root):
 
 
 def check_units(root):
-    for unit in ("stria-meta.service", "stria-data.service", "stria-mount@srv-data.service"):
+    for unit in ("stria-meta.service", "stria-data.service", "stria-web.service", "stria-mount@srv-data.service"):
         said = root.chroot("systemd-analyze", "verify", "--man=no", unit, check=False)
         said = "\n".join(line for line in said.splitlines() if "stria" in line.lower() or "srv-data" in line)
         expect(not said, f"systemd-analyze verify {unit}: {said}")

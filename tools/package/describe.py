@@ -13,7 +13,7 @@ import settings  # noqa: E402
 
 SECTIONS = {"stria": 1}  # of the manual; 8 for the others
 COMMON = {"--help", "--json", "--meta", "--timeout", "--trust", "--version"}  # told once
-SEE_ALSO = ["stria(1)", "stria-meta(8)", "stria-data(8)", "stria-mount(8)"]
+SEE_ALSO = ["stria(1)", "stria-meta(8)", "stria-data(8)", "stria-mount(8)", "stria-web(8)"]
 
 # What may stand in the place of an argument or behind an option; files where nothing is said.
 NODES, DISKS, ANYTHING = "@nodes", "@disks", "@any"
