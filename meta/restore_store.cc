@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "common/os_random.h"
 #include "common/quantity.h"
 #include "meta/backup/fleet.h"
 #include "meta/backup/restore.h"
@@ -84,6 +85,13 @@ Task<Result<void>> SayWhatThereIs(BackupFleet* fleet, const ArchiveSeal* seal, b
 }
 
 }  // namespace
+
+ClusterKey KeyForOnce() {
+  ClusterKey key;
+  key.id = 1;
+  OsRandomBytes(key.secret);
+  return key;
+}
 
 Task<Result<void>> RestoreStore(RestoreStoreParams p) {
   CO_ASSIGN_OR_RETURN(const DataDirState state, LookAtDataDir(p.data));

@@ -15,6 +15,9 @@
 
 namespace stria {
 
+// For tokens of a restore without the cluster's key: servers that know this one by its certificate need none.
+ClusterKey KeyForOnce();
+
 struct RestoreStoreParams {
   std::string data;                // the directory
   std::vector<std::string> from;   // data servers, HOST:PORT

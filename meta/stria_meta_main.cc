@@ -36,6 +36,7 @@
 #include "meta/node_probe.h"
 #include "meta/restore_store.h"
 #include "meta/trust_dir.h"
+#include "meta/trust_start.h"
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/bulk_transport.h"
@@ -45,7 +46,6 @@
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
 #include "stripe/layout_spec.h"
-#include "trust/files.h"
 #include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
@@ -56,19 +56,6 @@ namespace {
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
-
-std::string HostName() {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  return host;
-}
-
-ClusterKey OneTimeKey() {
-  ClusterKey key;
-  key.id = 1;
-  OsRandomBytes(key.secret);
-  return key;
-}
 
 class Daemon final : public DaemonFrame {
  public:
@@ -239,43 +226,21 @@ class Daemon final : public DaemonFrame {
   }
 
   // What is known of certificates besides the store; before the server starts.
-  Result<void> GiveTrust() {
+  void GiveTrust() {
     server_->trust().UseAudit(audit_.get());
-    if (!ends_) return Ok();
+    if (!ends_) return;
     authority_files_ = std::make_unique<AuthorityFiles>(&trust_pool_, place_.directory);
-    const std::shared_ptr<const Credentials> own = ends_->credentials();
-    MetaTrust trust{authority_, next_authority_, authority_files_.get(), own->revoked, {own->certificate}};
-    // The first admin's, as long as it is where it was made.
-    const Result<std::string> admin = ReadSecretFile(place_.directory + "/admin/node.pem");
-    if (admin.ok()) {
-      const Result<Certificate> certificate = Certificate::FromPem(*admin);
-      if (certificate.ok()) trust.given.push_back(*certificate);
-    } else if (admin.code() != FsError::kNoEnt) {
-      LogWarning("{}", admin.error());
-    }
+    MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
+                    OwnCertificates(*ends_->credentials(), place_.directory)};
     trust.life_s = config_.certificate_life_ns / kSecond;
     server_->trust().Use(std::move(trust));
-    return Ok();
   }
 
   // Its own certificate, and that of the admin beside it, are renewed as those of others are.
   Task<Result<std::string>> RenewAs(std::shared_ptr<const Credentials> own, std::string request) {
-    Peer self;
-    self.role = own->identity.role;
-    self.name = own->identity.name;
-    self.key_hash = own->certificate.key_hash();
-    self.serial = own->certificate.serial();
-    self.not_after_s = own->certificate.not_after_s();
-    CO_ASSIGN_OR_RETURN(RenewCertificateReply reply, co_await server_->trust().enrolment()->Renew(std::move(self), std::move(request)));
+    EnrolmentRoom* const room = server_->trust().enrolment();
+    CO_ASSIGN_OR_RETURN(RenewCertificateReply reply, co_await room->Renew(PeerOfOwn(*own), std::move(request)));
     co_return std::move(reply.certificate);
-  }
-
-  // host:port for tokens: as the settings say, or as it listens, or where that is everywhere, by this machine's name.
-  std::string AddressForOthers() const {
-    if (!config_.address.empty()) return config_.address;
-    const std::string host = HostOfAddress(bound_);
-    const bool everywhere = host == "0.0.0.0" || host == "::" || host == "[::]";
-    return everywhere ? HostName() + ":" + PortOfAddress(bound_) : bound_;
   }
 
   void FollowTrust() {
@@ -324,7 +289,7 @@ class Daemon final : public DaemonFrame {
       // Data servers take a metadata server's certificate in place of a token.
       if (ready.code() == FsError::kNoEnt && restore_.unproven && ends_) {
         has_key = false;
-        keys_ = {OneTimeKey()};
+        keys_ = {KeyForOnce()};
         ready = Ok();
       }
     }
@@ -377,7 +342,7 @@ class Daemon final : public DaemonFrame {
     audit_ = std::make_unique<AuditLog>(&trust_pool_, config_.data + "/audit.log");
     audit_->Start();
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
-    CO_RETURN_IF_ERROR(GiveTrust());
+    GiveTrust();
     MakeClient();
     if (config_.backup) server_->UseBackups(Backups());
     server_->UseRoom(&room_);
@@ -419,7 +384,7 @@ class Daemon final : public DaemonFrame {
     } else bulk.other = [grpc = grpc_server_.get()](int fd) { grpc->Adopt(fd); };
     bulk_server_ = std::make_unique<BulkServer>(&executor_, &router_, std::move(bulk));
     CO_ASSIGN_OR_RETURN(bound_, bulk_server_->Start(config_.listen));
-    server_->trust().UseAddress(AddressForOthers());
+    server_->trust().UseAddress(config_.address.empty() ? AddressForOthers(bound_, HostName()) : config_.address);
     if (ends_) co_await ServeAdminsHere();
     FollowTrust();
     if (!config_.metrics.empty()) CO_RETURN_IF_ERROR(ServeMetrics());
