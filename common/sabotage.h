@@ -30,6 +30,10 @@ enum class Sabotage : uint8_t {
   kOpenHoldsLeaseMu,    // an open holds the lock that a recall of its client waits for
   kDropNames,           // any failed lookup takes a name that the kernel has for gone
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
+  kBelieveRevoked,      // certificates that were revoked are believed
+  kBelieveExpired,      // certificates that are over are believed
+  kTakeFencedTokens,    // a data server takes tokens of a session that was ended
+  kKeepOldKeys,         // a data server believes every key that it ever had
 };
 
 namespace sabotage_internal {

@@ -87,6 +87,7 @@ class SimNetwork::State {
   }
   void Heal() { blocked_.clear(); }
   void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { peers_[host] = std::move(peer); }
+  void SetJudge(Judge judge) { judge_ = std::move(judge); }
   std::shared_ptr<const Peer> PeerOf(const std::string& host) const {
     const auto it = peers_.find(host);
     return it == peers_.end() ? nullptr : it->second;
@@ -136,6 +137,13 @@ class SimNetwork::State {
       ++stats_.refused;
       Trace(kRefused, route, bytes.size());
       SendReply(route, Error(FsError::kUnavailable, "nothing answers at " + route.address), reply);
+      return;
+    }
+    if (const Result<void> may = judge_ ? judge_(route.from_host, route.peer.get(), route.to_host) : Ok(); !may.ok()) {
+      ++stats_.refused;
+      Trace(kRefused, route, bytes.size());
+      const std::string why = "the connection to " + route.address + " broke in the handshake: " + may.error().message;
+      SendReply(route, Error(FsError::kUnavailable, why), reply);
       return;
     }
     Trace(kArrive, route, bytes.size());
@@ -240,6 +248,7 @@ class SimNetwork::State {
   bool closed_ = false;
   std::set<std::pair<std::string, std::string>> blocked_;
   std::map<std::string, std::shared_ptr<const Peer>> peers_;  // by host
+  Judge judge_;
   std::list<InFlight> in_flight_;
   std::map<std::string, std::unique_ptr<Server>> servers_;
 };
@@ -293,6 +302,7 @@ std::unique_ptr<TransportFactory> SimNetwork::MakeFactory(const std::string& fro
 }
 
 void SimNetwork::SetPeer(const std::string& host, std::shared_ptr<const Peer> peer) { state_->SetPeer(host, std::move(peer)); }
+void SimNetwork::SetJudge(Judge judge) { state_->SetJudge(std::move(judge)); }
 std::shared_ptr<const Peer> SimNetwork::PeerOf(const std::string& host) const { return state_->PeerOf(host); }
 void SimNetwork::Block(const std::set<std::string>& from, const std::set<std::string>& to) {
   state_->Block(from, to);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -65,6 +66,10 @@ class SimNetwork {
   // What processes on `host` prove of themselves from now on, in place of a handshake. Null: nothing, as at first.
   void SetPeer(const std::string& host, std::shared_ptr<const Peer> peer);
   std::shared_ptr<const Peer> PeerOf(const std::string& host) const;
+  // Whether a connection comes about from a host that proves `peer` (null: nothing) to another, or is kept; asked for each message.
+  // Where it does not, the caller hears kUnavailable, as of a handshake that breaks.
+  using Judge = std::function<Result<void>(const std::string& from, const Peer* peer, const std::string& to)>;
+  void SetJudge(Judge judge);
 
   // Messages from any of `from` to any of `to` are lost until healed, also those under way.
   void Block(const std::set<std::string>& from, const std::set<std::string>& to);

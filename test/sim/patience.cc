@@ -23,7 +23,7 @@ Patience::Reach Patience::ReachOf(size_t c, const Troubles& troubles) const {
   const auto blocked = [&](const std::string& from, const std::string& to) { return blocks && net.Blocked(from, to); };
   Reach r;
   r.up = cluster_->client_up(c);
-  r.asks = cluster_->meta_up() && !troubles.meta_failing && !blocked(host, "meta");
+  r.asks = cluster_->meta_up() && !troubles.meta_failing && !blocked(host, "meta") && cluster_->IsBelieved(c);
   r.hears = r.asks && !blocked("meta", host);
   size_t bad = 0;
   for (size_t n = 0; n < cluster_->nodes(); ++n) {

@@ -1,7 +1,7 @@
 // How long a call may be under way while things fail, judged from the true state of the cluster. A client that can reach what
 // it needs, and waits for nobody who cannot, is served within a bound; that begins anew whenever this was not so:
 //
-//  1. the metadata server is down, failing, or cut off from the client in either direction;
+//  1. the metadata server is down, failing, or cut off from the client in either direction, or does not believe its certificate;
 //  2. more nodes than parity makes up for are down, cut off from the client, or have disks in trouble (up to that many are no
 //     excuse: reads decode, and writes go elsewhere);
 //  3. a session that counts at the metadata server has nobody who could answer for it, as its client is dead, or is in trouble

@@ -178,6 +178,21 @@ SimPlan Gaps() {
   return p;
 }
 
+// Certificates expire, keys change and peers are revoked, while servers restart.
+SimPlan Trust() {
+  SimPlan p{"Trust", {}};
+  p.options.faults = NoFaults();
+  p.options.faults.power_cuts = true;
+  p.options.faults.meta_crash = p.options.faults.node_crash = 1;
+  p.options.cluster.nodes = 7;
+  p.options.cluster.clients = 3;
+  p.options.cluster.certificates = true;
+  p.options.work.trust = true;
+  p.options.duration_ns = 150 * kSecond;
+  p.options.fault_pause_ns = 40 * kSecond;
+  return p;
+}
+
 // Calls end before their session does, so that nobody knows whether they were done.
 SimPlan Impatient() {
   SimPlan p = BadNetwork();
@@ -215,7 +230,7 @@ Patience::Bounds BoundsAfterFaults() { return {.longest_ns = kNothingLostNs + kL
 const std::vector<SimPlan>& SimPlans() {
   static const std::vector<SimPlan> plans = {Calm(),   BadNetwork(), Overtaken(), Crashes(),  Strikes(),   Raid6(),
                                              Losses(), BitRot(),  Disks(),     MetaDisk(), Blackouts(), Members(), Shrinking(),
-                                             Folding(), Squashed(), Gaps(),    Impatient()};
+                                             Folding(), Squashed(), Gaps(),    Impatient(), Trust()};
   return plans;
 }
 

@@ -59,6 +59,7 @@ struct SimWorkPlan {
   bool shared_names = true;
   bool orphans = true;
   bool appends = true;
+  bool trust = false;  // trust.cc; with certificates
 };
 
 struct SimRunOptions {

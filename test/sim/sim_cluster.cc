@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/vfs/inode.h"
+#include "common/bound_token.h"
 #include "common/exec/pool.h"
 #include "meta/backup/fleet.h"
 #include "meta/backup/revive.h"
@@ -79,6 +80,7 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   cluster_ = SeededUuid(rng_);
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
+  UseCertificates();
   Prove("meta", Role::kMeta);
   Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
   Prove(kAdminHost, Role::kAdmin);
@@ -101,6 +103,7 @@ SimCluster::~SimCluster() {
 
 void SimCluster::Prove(const std::string& host, Role role) {
   if (!options_.secured) return;
+  if (trust_) return net_->SetPeer(host, trust_->Join(host, role));
   auto peer = std::make_shared<Peer>();
   peer->role = role;
   peer->name = host;
@@ -109,6 +112,57 @@ void SimCluster::Prove(const std::string& host, Role role) {
   Random key(std::hash<std::string>()(host));
   for (uint8_t& byte : peer->key_hash) byte = static_cast<uint8_t>(key.Next());
   net_->SetPeer(host, std::move(peer));
+}
+
+void SimCluster::UseCertificates() {
+  if (!options_.certificates) return;
+  CHECK(options_.secured, "certificates secure a cluster");
+  trust_ = std::make_unique<SimTrust>(cluster_, &ex_, [this](const std::string& host) { return MapOf(host); });
+  // Both sides judge.
+  net_->SetJudge([this](const std::string& from, const Peer* peer, const std::string& to) -> Result<void> {
+    if (peer != nullptr) RETURN_IF_ERROR(trust_->Believes(to, *peer));
+    const std::shared_ptr<const Peer> server = net_->PeerOf(to);
+    return server ? trust_->Believes(from, *server) : Ok();
+  });
+}
+
+// As each hears it: the metadata server of itself.
+std::shared_ptr<const ClusterMap> SimCluster::MapOf(const std::string& host) {
+  for (size_t n = 0; n < nodes_.size(); ++n) {
+    if (host == node_host(n)) return nodes_[n]->agent ? nodes_[n]->agent->map() : nullptr;
+  }
+  for (size_t c = 0; c < clients_.size(); ++c) {
+    if (host == client_host(c)) return client_up(c) ? client(c).session().map() : nullptr;
+  }
+  if (!meta_up() || meta_.server->store() == nullptr) return nullptr;
+  return std::make_shared<const ClusterMap>(meta_.server->cluster().Map());
+}
+
+// An admin makes a token, and the machine joins by it. If the metadata server is down it hears of it when it starts.
+void SimCluster::Join(const std::string& host, Role role) {
+  Prove(host, role);
+  if (meta_up() && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(trust_->CertificateOf(host));
+}
+
+std::unique_ptr<TrustService> SimCluster::TrustOf(const std::string& host) {
+  return std::make_unique<TrustStub>(net_->MakeTransport(host, kMetaAddress));
+}
+std::unique_ptr<DataService> SimCluster::DataOf(const std::string& host, size_t n) {
+  return std::make_unique<DataStub>(net_->MakeTransport(host, node_address(n)));
+}
+std::unique_ptr<MetaService> SimCluster::MetaOf(const std::string& host) {
+  return std::make_unique<MetaStub>(net_->MakeTransport(host, kMetaAddress));
+}
+
+std::string SimCluster::TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const {
+  BoundToken t;
+  t.shard = shard;
+  t.target = nodes_[n]->disks[0].target;
+  t.rights = kTokenRead;
+  t.expiry_s = expiry_s;
+  t.holder = holder;
+  t.incarnation = nodes_[n]->incarnation;
+  return EncodeBoundToken(BoundTokenSigner(DeriveNodeKey(key_, nodes_[n]->uuid, generation)).Sign(t));
 }
 
 DispatchOptions SimCluster::Doors() const {
@@ -229,7 +283,16 @@ void SimCluster::StartMeta() {
     meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
     meta_.server->UseBackups(meta_.backups.get());
   }
-  net_->Serve(kMetaAddress, meta_.dispatcher.get());
+  if (trust_) {
+    server->trust().Use(trust_->ForMeta());
+    meta_.trust_dispatcher = std::make_unique<TrustDispatcher>(server->trust().service(), Doors());
+    meta_.router = std::make_unique<Router>();
+    meta_.router->Add(kMetaServiceName, meta_.dispatcher.get());
+    meta_.router->Add(kTrustServiceName, meta_.trust_dispatcher.get());
+    net_->Serve(kMetaAddress, meta_.router.get());
+  } else {
+    net_->Serve(kMetaAddress, meta_.dispatcher.get());
+  }
   meta_.scope = std::make_unique<TaskScope>();
   meta_.scope->Spawn(OpenMeta());
 }
@@ -238,6 +301,8 @@ void SimCluster::CrashMeta(bool power_cut) {
   if (!meta_up()) return;
   net_->Stop(kMetaAddress);
   meta_.scope.reset();
+  meta_.router.reset();
+  meta_.trust_dispatcher.reset();
   meta_.dispatcher.reset();
   meta_.front.reset();
   meta_.bounds.reset();

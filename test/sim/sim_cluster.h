@@ -24,10 +24,12 @@
 #include "proto/backup_stubs.h"
 #include "proto/sim_transport.h"
 #include "proto/stubs.h"
+#include "proto/trust_stubs.h"
 #include "server/agent.h"
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
 #include "test/sim/sim_kernel.h"
+#include "test/sim/sim_trust.h"
 #include "trust/identity.h"
 
 namespace stria {
@@ -53,6 +55,7 @@ struct SimClusterOptions {
   bool backups = false;  // of the metadata, on the nodes
   std::set<size_t> confined;  // clients that mount kConfinedPath, and are shown nothing else
   bool trusted_roots = true;  // false: root of clients is squashed, as the exports of a new cluster have it
+  bool certificates = false;  // real ones, which expire and are revoked (sim_trust.h); secured
   bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 
@@ -138,6 +141,22 @@ class SimCluster {
   std::string client_host(size_t c) const { return "c" + std::to_string(c + 1); }
   MetaServer* meta_server() { return meta_.server.get(); }
 
+  // ---- With certificates
+  SimTrust& trust() { return *trust_; }
+  // The metadata server lets the client in; always so without certificates.
+  bool IsBelieved(size_t c) const {
+    return !trust_ || trust_->Believes("meta", *net_->PeerOf(client_host(c))).ok();
+  }
+  // The host has lost its certificate, or that is over: it joins again, with another key.
+  void Join(const std::string& host, Role role);
+  // As who it is, an admin or a host.
+  std::unique_ptr<TrustService> TrustOf(const std::string& host);
+  std::unique_ptr<DataService> DataOf(const std::string& host, size_t n);
+  std::unique_ptr<MetaService> MetaOf(const std::string& host);
+  // What the metadata server would give to that holder: a token to read a shard on the node's first disk, by the key of that day.
+  std::string TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const;
+  bool registered(size_t n) const { return nodes_[n]->agent && nodes_[n]->agent->registered(); }
+
  private:
   struct Meta {
     std::shared_ptr<MemKvMedia> media;
@@ -145,6 +164,8 @@ class SimCluster {
     std::unique_ptr<ConfinedSessions> bounds;
     std::unique_ptr<ConfinedFront> front;
     std::unique_ptr<MetaDispatcher> dispatcher;
+    std::unique_ptr<TrustDispatcher> trust_dispatcher;  // with certificates
+    std::unique_ptr<Router> router;
     std::unique_ptr<TransportFactory> factory;  // with backups
     std::unique_ptr<TransportBackupConnector> backups;
     std::unique_ptr<TaskScope> scope;
@@ -191,6 +212,8 @@ class SimCluster {
   };
   // Processes on `host` are the one of this role and the host's name, with a key of its own.
   void Prove(const std::string& host, Role role);
+  void UseCertificates();
+  std::shared_ptr<const ClusterMap> MapOf(const std::string& host);
   DispatchOptions Doors() const;
   Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   Task<void> OpenNode(size_t n);
@@ -205,6 +228,7 @@ class SimCluster {
   Random rng_;
   SimExecutor ex_;
   std::unique_ptr<SimNetwork> net_;
+  std::unique_ptr<SimTrust> trust_;  // with certificates
   InlinePool pool_;
   ClusterKey key_;
   Uuid cluster_;

@@ -82,5 +82,6 @@ std::unique_ptr<SimWork> MakeCloneWork(SimWorld* world);
 std::unique_ptr<SimWork> MakeSharedNamesWork(SimWorld* world);
 std::unique_ptr<SimWork> MakeOrphanWork(SimWorld* world);
 std::unique_ptr<SimWork> MakeAppendWork(SimWorld* world);
+std::unique_ptr<SimWork> MakeTrustWork(SimWorld* world);  // a cluster with certificates
 
 }  // namespace stria

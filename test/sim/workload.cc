@@ -59,6 +59,7 @@ void SimWorld::MakeWorks() {
   if (p.shared_names) works_.push_back(MakeSharedNamesWork(this));
   if (p.orphans) works_.push_back(MakeOrphanWork(this));
   if (p.appends) works_.push_back(MakeAppendWork(this));
+  if (p.trust) works_.push_back(MakeTrustWork(this));
 }
 
 void SimWorld::StartActors(size_t client) {

@@ -38,6 +38,7 @@ class SimWorld {
  private:
   friend class SimWork;
   friend class CloneWork;
+  friend class TrustWork;
   struct File {
     std::string name;
     size_t writer = 0;  // client
