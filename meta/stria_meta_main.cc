@@ -55,6 +55,7 @@ constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kMetricsPeriodNs = 2 * kSecond;
 constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
+constexpr int64_t kLookForEventsNs = 2 * kSecond;
 
 std::string HostName() {
   char host[256] = "";
@@ -331,6 +332,8 @@ class Daemon final : public DaemonFrame {
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     audit_ = std::make_unique<AuditLog>(&trust_pool_, config_.data + "/audit.log");
     audit_->Start();
+    config_.server.events_ns = kLookForEventsNs;
+    config_.server.version = Version();
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
     CO_RETURN_IF_ERROR(GiveTrust());
     MakeClient();

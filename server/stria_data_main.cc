@@ -150,6 +150,7 @@ class Daemon final : public DaemonFrame {
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
     if (ends_) options.agent.self = [this] { return Self(); };
+    options.agent.version = Version();
     admin_connector_ = std::make_unique<TransportAdminConnector>(bulk_client_.get());
     const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
