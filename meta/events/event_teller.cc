@@ -15,7 +15,10 @@ void EventTeller::Load(ToldStates told, uint64_t next_seq) {
 EventTeller::Step EventTeller::Look(const Judgement& now_is, bool adopt, int64_t now_ns, int64_t wall_ns) {
   Step step;
   for (const Judged& j : now_is.items) {
-    if ((step.more = step.full())) break;
+    if (step.changes_full() || step.events_full()) step.more = true;
+    // What is quiet is about a subject whose event may be put off: it is not told when that was.
+    if (step.changes_full()) break;
+    if (step.events_full() && !j.quiet) continue;
     LookAt(j, adopt, now_ns, wall_ns, &step);
   }
   // What is well again before it was told is not among the items.
@@ -27,7 +30,10 @@ EventTeller::Step EventTeller::Look(const Judgement& now_is, bool adopt, int64_t
     if (!judged.contains(key) && !told_.contains(key)) Settle(0, now_ns, &watch, &step);
   }
   for (const EventKey& key : now_is.gone) {
-    if ((step.more = step.full())) break;
+    if (step.changes_full()) {
+      step.more = true;
+      break;
+    }
     watched_.erase(key);
     Forget(key, &step);
   }

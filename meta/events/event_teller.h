@@ -33,7 +33,8 @@ class EventTeller {
     std::map<EventKey, ToldState> changed;  // to be stored
     std::vector<EventKey> forgotten;        // to be deleted
     bool more = false;                      // these are not all
-    bool full() const { return events.size() >= kMaxEventsAtOnce || changed.size() + forgotten.size() >= kMaxChangesAtOnce; }
+    bool events_full() const { return events.size() >= kMaxEventsAtOnce; }
+    bool changes_full() const { return changed.size() + forgotten.size() >= kMaxChangesAtOnce; }
     bool empty() const { return events.empty() && counted.empty() && changed.empty() && forgotten.empty(); }
   };
 

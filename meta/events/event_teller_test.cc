@@ -180,7 +180,7 @@ TEST_F(EventTellerTest, DisksThatFillAreToldAtTwoMarksWithAMarginAndTogetherIfAl
   Disk(11).free_bytes = 40 * kGiB;
   EXPECT_EQ(After(20 * kSecond), Kinds{"disk-full n1:d1"});
   Disk(11).free_bytes = 600 * kGiB;
-  EXPECT_EQ(After(20 * kSecond), Kinds{"disk-room n1:d1"});
+  EXPECT_EQ(After(60 * kSecond), Kinds{"disk-room n1:d1"});
   for (TargetInfo& t : seen.map.targets) t.free_bytes = 190 * kGiB;
   EXPECT_EQ(After(60 * kSecond), Kinds{"disk-filling cluster"});
   for (TargetInfo& t : seen.map.targets) t.free_bytes = 30 * kGiB;
@@ -227,7 +227,7 @@ TEST_F(EventTellerTest, BackupMetadataDiskScrubWritingAndSmart) {
   seen.room = RoomLevel::kFull;
   EXPECT_EQ(After(2 * kSecond), Kinds{"meta-disk-full metadata"});
   seen.room = RoomLevel::kPlenty;
-  EXPECT_EQ(After(20 * kSecond), Kinds{"meta-disk-room metadata"});
+  EXPECT_EQ(After(60 * kSecond), Kinds{"meta-disk-room metadata"});
   ScrubProgress p;
   p.target = TargetId(21);
   p.damaged = 1;
