@@ -16,6 +16,8 @@ inline constexpr size_t kMaxAffectedFiles = 1000;   // of one reply
 inline constexpr size_t kMaxComparedShards = 4096;  // of one request
 inline constexpr size_t kMaxUnfitStripes = 100;     // of one disk
 
+inline constexpr size_t kMaxEvents = 1000;          // of one reply
+
 // One pass over a disk: every sealed shard is compared with the metadata, read, and checked.
 struct ScrubProgress {
   TargetId target;
@@ -188,6 +190,38 @@ struct FilesReply {
   bool cut = false;                 // all that are remembered: there are more such stripes
 };
 
+// What happened to the cluster, each change once: a bounded history, which survives restarts.
+enum class EventSeverity : uint8_t {
+  kNote = 0,      // it is well again, or nothing is to be done
+  kWarning = 1,   // redundancy, room or time is lost
+  kCritical = 2,  // bytes cannot be read or written, or are at risk
+};
+struct ClusterEvent {
+  uint64_t seq = 0;      // dense but after a restore of the metadata; never given twice
+  int64_t time_ns = 0;   // wall clock
+  std::string kind;      // "node-down": docs/operations.md, "Being told"
+  EventSeverity severity = EventSeverity::kNote;
+  std::string subject;   // "n3", "n3:d2", "cluster"
+  std::string text;      // one sentence
+  std::string action;    // one sentence or a command to paste; "" if nothing is to be done
+  uint32_t count = 1;    // how often it was so: it came and went since, too often to tell each time
+  int64_t last_ns = 0;   // wall clock, of the last time
+};
+struct ReadEventsRequest {
+  OpHeader header;
+  uint64_t after = 0;    // only those with a larger number
+  int64_t since_ns = 0;  // and not from before; wall clock
+  EventSeverity least = EventSeverity::kNote;  // and not less severe
+  uint32_t limit = kMaxEvents;
+  int64_t wait_ns = 0;   // if there is none, until there is one; bounded by what header.timeout_ns leaves
+};
+struct ReadEventsReply {
+  std::vector<ClusterEvent> events;  // by number; at most kMaxEvents
+  uint64_t next = 0;   // `after` of the next request: all up to this were looked at
+  uint64_t first = 0;  // number of the oldest one that is kept; 0: there is none
+  bool more = false;   // there are later ones already
+};
+
 class AdminService {
  public:
   virtual ~AdminService() = default;
@@ -199,6 +233,7 @@ class AdminService {
   virtual Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) = 0;
   virtual Task<Result<NamesReply>> Names(NamesRequest r) = 0;
   virtual Task<Result<FilesReply>> Files(FilesRequest r) = 0;
+  virtual Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest r) = 0;
 };
 
 class AdminConnector {

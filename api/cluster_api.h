@@ -30,6 +30,7 @@ struct DiskHello {
   uint64_t read_us = 0;  // that half of its last reads took at least; 0: too few to say
   uint64_t filesystem = 0;  // a number for the one that it is on, the same for all disks on that, of any node; 0: not known
   std::string proof;  // of a registration: what the last one left on the disk (RegisterNodeReply::disk_proofs)
+  DiskSmart smart;          // of the device below it
 };
 struct RegisterNodeRequest {
   OpHeader header;
@@ -93,6 +94,8 @@ struct HeartbeatRequest {
   std::vector<DiskHello> disks;
   uint32_t rebuild_slots = 0;  // how many more rebuilds, or stripes to widen, it would take on
   std::vector<NodeId> unreachable;  // that it has tried to reach lately, and could not
+  int64_t wall_ns = 0;   // the node's clock when it was sent; 0: it does not say
+  std::string version;   // of its program; "": it does not say
 };
 struct HeartbeatReply {
   uint64_t map_version = 0;

@@ -170,6 +170,21 @@ struct NodeInfo {
   bool operator==(const NodeInfo&) const = default;
 };
 
+// The device below a disk's directory, in its own words (smartctl). Counts are 0 where it does not say.
+enum class SmartHealth : uint8_t { kUnknown, kGood, kFailing };
+struct DiskSmart {
+  std::string device;  // "sda"; "": nothing is known
+  std::string model;
+  std::string serial;
+  uint64_t power_on_hours = 0;
+  uint32_t temperature_c = 0;  // degrees Celsius
+  uint64_t reallocated = 0;    // sectors
+  uint64_t pending = 0;        // sectors that could not be read, and were not written since
+  SmartHealth health = SmartHealth::kUnknown;
+  std::string problem;         // why it is failing: a part of a sentence
+  bool operator==(const DiskSmart&) const = default;
+};
+
 struct TargetInfo {
   TargetId id;
   NodeId node;
@@ -186,6 +201,7 @@ struct TargetInfo {
   std::string problem;    // why its node cannot use it, in the node's words; "" if it can
   bool given_up = false;  // failed, but only because it was away too long: usable again when it returns
   uint64_t read_us = 0;   // that half of its last reads took at least; 0: too few to say. Not persistent
+  DiskSmart smart;        // not persistent
   bool operator==(const TargetInfo&) const = default;
 };
 

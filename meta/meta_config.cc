@@ -49,6 +49,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   s.cluster.down_ns = file.Duration("cluster.down", s.cluster.down_ns, kSecond, kHour);
   s.cluster.out_ns = file.Duration("cluster.out", s.cluster.out_ns, kSecond, 30 * 24 * kHour);
   s.cluster.settle_ns = file.Duration("cluster.settle", s.cluster.settle_ns, 0, kHour);
+  s.cluster.drain_failing_disks = file.Bool("cluster.drain_failing_disks", s.cluster.drain_failing_disks);
   s.repair.max_tasks = static_cast<uint32_t>(file.Int("repair.tasks", s.repair.max_tasks, 1, 4096));
   s.repair.max_writes_per_node =
       static_cast<uint32_t>(file.Int("repair.writes_per_node", s.repair.max_writes_per_node, 1, 256));

@@ -38,7 +38,7 @@ struct MetaConfig {
 
 // Keys: data, listen, address, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, slow_request,
 // memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
-// settle;
+// settle, drain_failing_disks;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.

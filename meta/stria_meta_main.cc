@@ -56,6 +56,7 @@ namespace {
 constexpr int64_t kShutdownGraceNs = 5 * kSecond;
 constexpr int64_t kRoomPeriodNs = 2 * kSecond;
 constexpr int64_t kLookAtAdminsNs = 60 * kSecond;
+constexpr int64_t kLookForEventsNs = 2 * kSecond;
 
 class Daemon final : public DaemonFrame {
  public:
@@ -341,6 +342,7 @@ class Daemon final : public DaemonFrame {
     CO_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> kv, OpenStore());
     audit_ = std::make_unique<AuditLog>(&trust_pool_, config_.data + "/audit.log");
     audit_->Start();
+    config_.server.events_ns = kLookForEventsNs;
     server_ = std::make_unique<MetaServer>(config_.server, std::move(kv), Random(OsRandom64()), keys_);
     GiveTrust();
     MakeClient();

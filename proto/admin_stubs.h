@@ -22,7 +22,8 @@ inline constexpr char kAdminServiceName[] = "stria.v1.Admin";
   X(ListParity, ListParityRequest, ListParityReply)           \
   X(FsckRepair, FsckRepairRequest, FsckRepairReply)           \
   X(Names, NamesRequest, NamesReply)                          \
-  X(Files, FilesRequest, FilesReply)
+  X(Files, FilesRequest, FilesReply)                          \
+  X(ReadEvents, ReadEventsRequest, ReadEventsReply)
 
 class AdminStub final : public AdminService {
  public:

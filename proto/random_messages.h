@@ -45,7 +45,8 @@ MEMBERS(OpHeader, 19);
 MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
-MEMBERS(TargetInfo, 15);
+MEMBERS(DiskSmart, 9);
+MEMBERS(TargetInfo, 16);
 MEMBERS(ClusterMap, 7);
 MEMBERS(DataHeader, 8);
 MEMBERS(ShardWrite, 7);
@@ -110,14 +111,14 @@ MEMBERS(CloneRequest, 6);
 MEMBERS(CloneReply, 4);
 MEMBERS(ReportShardRequest, 6);
 MEMBERS(PathsReply, 1);
-MEMBERS(DiskHello, 16);
+MEMBERS(DiskHello, 17);
 MEMBERS(RegisterNodeRequest, 7);
 MEMBERS(NodeTokenKey, 2);
 MEMBERS(FencedHolder, 3);
 MEMBERS(RegisterNodeReply, 9);
 MEMBERS(DeleteWork, 3);
 MEMBERS(RebuildWork, 8);
-MEMBERS(HeartbeatRequest, 6);
+MEMBERS(HeartbeatRequest, 8);
 MEMBERS(WidenWork, 3);
 MEMBERS(CheckWork, 3);
 MEMBERS(CheckResult, 3);
@@ -158,6 +159,9 @@ MEMBERS(NamesRequest, 3);
 MEMBERS(NamesReply, 3);
 MEMBERS(FilesRequest, 4);
 MEMBERS(FilesReply, 3);
+MEMBERS(ClusterEvent, 9);
+MEMBERS(ReadEventsRequest, 6);
+MEMBERS(ReadEventsReply, 4);
 MEMBERS(PutBackupRequest, 4);
 MEMBERS(PutBackupReply, 0);
 MEMBERS(ListBackupsRequest, 4);
@@ -213,7 +217,7 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(ListCertificatesReply) X(RevokeCertificateRequest) X(RenewCertificateRequest)                       \
   X(RenewCertificateReply) X(ListExportsReply) X(SetExportRequest) X(RemoveExportRequest)               \
   X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
-  X(ChangeAuthorityRequest) X(ChangeAuthorityReply)
+  X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -336,6 +340,8 @@ template <> inline constexpr std::pair<int, int> kEnumRange<TargetState> = {1, 5
 template <> inline constexpr std::pair<int, int> kEnumRange<AdminVerb> = {1, 10};
 template <> inline constexpr std::pair<int, int> kEnumRange<UpkeepVerb> = {1, 9};
 template <> inline constexpr std::pair<int, int> kEnumRange<FilesKind> = {1, 5};
+template <> inline constexpr std::pair<int, int> kEnumRange<EventSeverity> = {0, 2};
+template <> inline constexpr std::pair<int, int> kEnumRange<SmartHealth> = {0, 2};
 template <> inline constexpr std::pair<int, int> kEnumRange<Role> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AuthorityVerb> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};

@@ -8,6 +8,7 @@ namespace wire {
 
 WIRE_ENUM(UpkeepVerb, kStatus, kForgetUnknown);
 WIRE_ENUM(FilesKind, kLost, kWouldDegrade);
+WIRE_ENUM(EventSeverity, kNote, kCritical);
 
 WIRE_MESSAGE(ScrubProgress) {
   F(target); F(running); F(bytes_done); F(bytes_total); F(shards); F(damaged); F(started_s); F(finished_s);
@@ -39,6 +40,9 @@ WIRE_MESSAGE(NamesRequest) { F(header); F(ino); F(after); }
 WIRE_MESSAGE(NamesReply) { F(paths); F(hidden); F(next); }
 WIRE_MESSAGE(FilesRequest) { F(header); F(kind); F(targets); F(after); }
 WIRE_MESSAGE(FilesReply) { F(files); F(next); F(cut); }
+WIRE_MESSAGE(ClusterEvent) { F(seq); F(time_ns); F(kind); F(severity); F(subject); F(text); F(action); F(count); F(last_ns); }
+WIRE_MESSAGE(ReadEventsRequest) { F(header); F(after); F(since_ns); F(least); F(limit); F(wait_ns); }
+WIRE_MESSAGE(ReadEventsReply) { F(events); F(next); F(first); F(more); }
 
 }  // namespace wire
 
@@ -58,5 +62,7 @@ WIRE_CODEC(NamesRequest);
 WIRE_CODEC(NamesReply);
 WIRE_CODEC(FilesRequest);
 WIRE_CODEC(FilesReply);
+WIRE_CODEC(ReadEventsRequest);
+WIRE_CODEC(ReadEventsReply);
 
 }  // namespace stria

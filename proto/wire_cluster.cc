@@ -9,7 +9,7 @@ namespace wire {
 WIRE_MESSAGE(DiskHello) {
   F(uuid); F(label); F(channel); F(target); F(capacity_bytes); F(free_bytes); F(used_bytes);
   F(read_errors); F(write_errors); F(checksum_errors); F(failed); F(absent);
-  F(problem); F(read_us); F(filesystem); F(proof);
+  F(problem); F(read_us); F(filesystem); F(proof); F(smart);
 }
 WIRE_MESSAGE(RegisterNodeRequest) {
   F(header); F(uuid); F(name); F(address); F(incarnation); F(proof); F(disks);
@@ -27,7 +27,7 @@ WIRE_MESSAGE(RebuildWork) {
 WIRE_MESSAGE(WidenWork) { F(task); F(from); F(to); }
 WIRE_MESSAGE(CheckWork) { F(shard); F(target); F(digest); }
 WIRE_MESSAGE(CheckResult) { F(shard); F(target); F(result); }
-WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); }
+WIRE_MESSAGE(HeartbeatRequest) { F(header); F(node); F(epoch); F(disks); F(rebuild_slots); F(unreachable); F(wall_ns); F(version); }
 WIRE_MESSAGE(HeartbeatReply) {
   F(map_version); F(term); F(register_again); F(deletes); F(rebuilds); F(widens); F(token_time_ns);
   F(token_keys); F(checks); F(fenced);

@@ -82,6 +82,7 @@ WIRE_ENUM(LockType, kNone, kWrite);
 WIRE_ENUM(LockOp, kTest, kWithdraw);
 WIRE_ENUM(NodeState, kUp, kOut);
 WIRE_ENUM(TargetState, kUp, kRemoved);
+WIRE_ENUM(SmartHealth, kUnknown, kFailing);
 WIRE_ENUM(AdminVerb, kDrain, kAdmit);
 
 // ---- Scalars ---------------------------------------------------------------------------------------

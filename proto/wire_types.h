@@ -40,10 +40,13 @@ WIRE_MESSAGE(SessionEvent) { F(seq); F(kind); F(ino); F(name); F(lease); F(ticke
 WIRE_MESSAGE(FileLock) { F(ino); F(kind); F(owner); F(type); F(first); F(last); F(pid); }
 
 WIRE_MESSAGE(NodeInfo) { F(id); F(uuid); F(name); F(address); F(state); F(since_ns); }
+WIRE_MESSAGE(DiskSmart) {
+  F(device); F(model); F(serial); F(power_on_hours); F(temperature_c); F(reallocated); F(pending); F(health); F(problem);
+}
 WIRE_MESSAGE(TargetInfo) {
   F(id); F(node); F(disk_uuid); F(label); F(channel); F(state); F(capacity_bytes); F(free_bytes);
   F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
-  F(read_us);
+  F(read_us); F(smart);
 }
 WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); }
 

@@ -60,7 +60,8 @@ Task<void> Agent::Run() {
 
 std::vector<DiskHello> Agent::Hellos() const {
   std::vector<DiskHello> out;
-  for (const AgentDisk& d : disks_) {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    const AgentDisk& d = disks_[i];
     DiskHello h;
     h.uuid = d.uuid;
     h.label = d.label;
@@ -73,6 +74,7 @@ std::vector<DiskHello> Agent::Hellos() const {
       out.push_back(std::move(h));
       continue;
     }
+    if (options_.smart) h.smart = options_.smart(i);
     const DiskUsage usage = d.store->Usage();
     h.failed = usage.failed;
     if (d.store->failed()) h.problem = d.store->failure().message;
@@ -177,6 +179,8 @@ Task<Result<void>> Agent::Beat() {
   for (const NodeInfo& n : map_->nodes) {
     if (n.id != node_ && std::ranges::count(silent, n.address)) request.unreachable.push_back(n.id);
   }
+  request.wall_ns = Executor::Current().WallNs();
+  request.version = options_.version;
   Result<HeartbeatReply> reply = co_await meta_->Call(&MetaService::Heartbeat, std::move(request));
   if (reply.code() == FsError::kFenced || reply.code() == FsError::kStale ||
       (reply.ok() && reply->register_again)) {

@@ -63,6 +63,9 @@ struct AgentOptions {
   int64_t scrub_report_ns = 2 * kSecond;  // between two reports of progress, which bring orders
   // Addresses of other nodes that could not be reached lately; may be missing.
   std::function<std::vector<std::string>()> unreachable;
+  std::string version;  // of this program
+  // Of disk i, by the order of `disks`: what is known of the device below it; may be missing.
+  std::function<DiskSmart(size_t i)> smart;
   // Called with every registration before the disks serve under it: records their identities on the disks. An error refuses the
   // registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;

@@ -70,6 +70,7 @@ Result<DataConfig> DataConfigFrom(Config file) {
   c.scrub_bytes_per_s = file.Size("scrub_rate", c.scrub_bytes_per_s, 64 * kKiB, 10 * kGiB);
   c.rebuilds = static_cast<int>(file.Int("rebuilds", c.rebuilds, 0, 64));
   c.background_percent = static_cast<uint32_t>(file.Int("background_percent", c.background_percent, 1, 99));
+  c.smart_directory = file.String("smart_directory", c.smart_directory);
   c.wake_latency = file.String("wake_latency", c.wake_latency);
   if (const auto latency = ParseWakeLatency(c.wake_latency, ""); !latency.ok()) {
     file.Reject("wake_latency", "must be " + std::string(kWakeLatencyHelp));

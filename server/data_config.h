@@ -41,6 +41,7 @@ struct DataConfig {
   uint64_t scrub_bytes_per_s = 20 * kMiB;  // per disk
   int rebuilds = 2;
   uint32_t background_percent = 25;  // of the bytes that are moved while others use the node
+  std::string smart_directory = "/run/stria-smart";  // what disks say of themselves (smart.h); empty: it is not read
   std::string wake_latency = "auto";  // common/quick_wake.h
   bool reindex = false;
 };

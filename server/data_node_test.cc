@@ -21,6 +21,7 @@ class FakeAdmin final : public AdminService, public AdminConnector {
   Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest) override { co_return Error(FsError::kNoSys); }
   Task<Result<NamesReply>> Names(NamesRequest) override { co_return Error(FsError::kNoSys); }
   Task<Result<FilesReply>> Files(FilesRequest) override { co_return Error(FsError::kNoSys); }
+  Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest) override { co_return Error(FsError::kNoSys); }
   Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest) override { co_return ScrubOrder(); }
   Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override {
     if (away) co_return Error(FsError::kUnavailable);

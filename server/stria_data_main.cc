@@ -39,6 +39,7 @@
 #include "server/disk_open.h"
 #include "server/disk_watch.h"
 #include "server/local_opener.h"
+#include "server/smart.h"
 #include "trust/place.h"
 
 STRIA_ALLOCATOR_OPTIONS("")
@@ -154,6 +155,13 @@ class Daemon final : public DaemonFrame {
     options.agent.max_rebuilds = static_cast<size_t>(config_.rebuilds);
     options.agent.scrub_options.bytes_per_s = config_.scrub_bytes_per_s;
     if (ends_) options.agent.self = [this] { return Self(); };
+    options.agent.version = Version();
+    std::vector<std::string> paths;
+    for (const DiskSpec& spec : config_.disks) paths.push_back(spec.path);
+    SmartOptions smart;
+    smart.directory = config_.smart_directory;
+    smart_ = std::make_unique<SmartWatch>(std::move(paths), smart);
+    options.agent.smart = [this](size_t i) { return smart_->Of(i); };
     admin_connector_ = std::make_unique<TransportAdminConnector>(bulk_client_.get());
     const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
@@ -268,6 +276,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<TransportAdminConnector> admin_connector_;
   std::unique_ptr<TransportTrustConnector> trust_connector_;
+  std::unique_ptr<SmartWatch> smart_;
   std::unique_ptr<DataNode> node_;
   std::unique_ptr<DataDispatcher> dispatcher_;
   std::unique_ptr<BackupDispatcher> backup_dispatcher_;

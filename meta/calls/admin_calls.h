@@ -40,6 +40,7 @@ class AdminCalls {
   Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r);
   Task<Result<NamesReply>> Names(NamesRequest r);
   Task<Result<FilesReply>> Files(FilesRequest r);
+  Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest r);
 
  private:
   Task<Result<AdminReply>> DoAdmin(AdminRequest r);

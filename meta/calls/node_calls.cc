@@ -34,6 +34,7 @@ Task<Result<HeartbeatReply>> NodeCalls::Heartbeat(HeartbeatRequest r) {
   HeartbeatReply reply;
   CO_ASSIGN_OR_RETURN(const std::vector<TargetId> here, cluster_->TakeBeat(r, &reply));
   if (reply.register_again) co_return std::move(reply);
+  if (rooms_->events != nullptr) rooms_->events->NoteBeat(r.node, r.wall_ns, r.version);
   CO_ASSIGN_OR_RETURN(reply.deletes, cluster_->DeletesFor(here, Deletable(), HolderOf(r.header)));
   CO_ASSIGN_OR_RETURN(NodeWork work, rooms_->upkeep->WorkFor({here.begin(), here.end()}, r.rebuild_slots, HolderOf(r.header)));
   reply.rebuilds = std::move(work.rebuilds);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "meta/backup/archive_keeper.h"
+#include "meta/events/event_room.h"
 #include "meta/survey/survey.h"
 #include "meta/upkeep/upkeep.h"
 
@@ -11,6 +12,7 @@ struct LoadedRooms {
   Upkeep* upkeep = nullptr;
   Survey* survey = nullptr;
   ArchiveKeeper* archives = nullptr;
+  EventRoom* events = nullptr;  // null: no events are kept
 };
 
 }  // namespace stria

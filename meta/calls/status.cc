@@ -59,6 +59,14 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   co_return std::move(s);
 }
 
+// What a client's map shows it may know the history of, and not who else has certificates.
+Task<Result<ReadEventsReply>> AdminCalls::ReadEvents(ReadEventsRequest r) {
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
+  if (rooms_->events == nullptr) co_return Error(FsError::kNotSupported, "this metadata server keeps no events");
+  const bool certificates = r.header.peer ? r.header.peer->role != Role::kClient : sessions_->IsAdmin(r.header);
+  co_return co_await rooms_->events->Read(std::move(r), certificates);
+}
+
 Task<Result<FsckReply>> AdminCalls::Fsck(InodeRequest r) {
   CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
   // On this thread, so that nothing changes meanwhile: everybody waits until it is done.

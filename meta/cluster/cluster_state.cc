@@ -92,6 +92,10 @@ void ClusterState::SetGivenUp(Target& t, bool given_up) {
   dirty_targets_.insert(t.info.id);
 }
 
+bool ClusterState::IsFailing(const Target& t) const {
+  return options_.drain_failing_disks && t.info.smart.health == SmartHealth::kFailing && !t.forgiven_smart;
+}
+
 void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns) {
   TargetInfo& i = t.info;
   if (i.state == TargetState::kRemoved) n.strangers.push_back({i.label, "", TargetId(), i.id, false});
@@ -132,7 +136,11 @@ void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_
     SetGivenUp(t, false);
     ChangeTarget(t, TargetState::kUp);
   }
-  if (t.too_many_errors && i.state == TargetState::kUp) {
+  i.smart = d.smart;
+  for (std::string* name : {&i.smart.device, &i.smart.model, &i.smart.serial}) name->resize(std::min(name->size(), kMaxSmartNameBytes));
+  i.smart.problem.resize(std::min(i.smart.problem.size(), kMaxProblemBytes));
+  if (i.smart.health != SmartHealth::kFailing) t.forgiven_smart = false;
+  if ((t.too_many_errors || IsFailing(t)) && i.state == TargetState::kUp) {
     ChangeTarget(t, TargetState::kDraining);  // most of it can still be read, and is copied away
   }
 }
@@ -440,6 +448,7 @@ void ClusterState::SetTargetState(TargetId target, TargetState state) {
     t.forgiven_io = t.info.read_errors + t.info.write_errors;
     t.forgiven_checksums = t.info.checksum_errors;
     t.too_many_errors = false;
+    t.forgiven_smart = true;
   }
   SetGivenUp(t, false);
   ChangeTarget(t, state);
@@ -489,6 +498,7 @@ void ClusterState::SetTimes(const ClusterOptions& now) {
   options_.down_ns = now.down_ns;
   options_.out_ns = now.out_ns;
   options_.settle_ns = now.settle_ns;
+  options_.drain_failing_disks = now.drain_failing_disks;
 }
 
 }  // namespace stria

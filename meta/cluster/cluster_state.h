@@ -51,11 +51,16 @@ struct ClusterOptions {
   uint64_t max_checksum_errors = 256;
   // Space per disk that its server keeps for repair, beyond the free bytes that it reports.
   uint64_t repair_reserve_percent = 4;
+  bool drain_failing_disks = false;  // those that predict their own failure (DiskSmart)
 };
+// Why disks are drained without an admin.
+inline constexpr char kTooManyErrors[] = "too many errors";
+inline constexpr char kPredictsFailure[] = "it predicts its own failure";
 inline constexpr size_t kMaxNodes = 1024;
 inline constexpr size_t kMaxTargets = 16384;
 inline constexpr size_t kMaxDisksPerNode = 256;
 inline constexpr size_t kMaxNodeNameBytes = 64;
+inline constexpr size_t kMaxSmartNameBytes = 128;  // device, model, serial
 inline constexpr size_t kMaxProblemBytes = 1024;  // of a disk, as its node words it
 
 struct NodeRecord {
@@ -145,7 +150,7 @@ class ClusterState final : public TokenTargets {
   bool IsLastResort(TargetId target) const;
   // True if its node is up and it takes work.
   bool IsReachable(TargetId target) const;
-  // "n3 is out", "n3:d2 failed", "drain"
+  // "n3 is out", "n3:d2 failed", "drain", kTooManyErrors, kPredictsFailure
   std::string EmptyingReason(TargetId target) const;
   const NodeInfo* FindNode(NodeId id) const;
   const NodeInfo* FindNodeByName(const std::string& name) const;
@@ -165,7 +170,7 @@ class ClusterState final : public TokenTargets {
   };
   RawBytes Raw() const;  // of targets in use
   const ClusterOptions& options() const { return options_; }
-  // Its suspect_ns, down_ns, out_ns and settle_ns count from the next look on.
+  // Its suspect_ns, down_ns, out_ns, settle_ns and drain_failing_disks count from the next look on.
   void SetTimes(const ClusterOptions& now);
 
   // Records to persist since the last call.
@@ -201,6 +206,7 @@ class ClusterState final : public TokenTargets {
     std::optional<int64_t> absent_since_ns;  // its node is there and does not have it
     uint64_t forgiven_io = 0, forgiven_checksums = 0;  // errors from before an admin put it to use again
     bool too_many_errors = false;
+    bool forgiven_smart = false;  // an admin has put it to use again although it predicts its failure
     bool out_when_gone = false;  // an admin has given it up; until it is taken out it may give bytes
     // The state of the whole filesystem that the disk is on, as its node said last; none before.
     std::optional<uint64_t> filesystem_bytes, filesystem_free_bytes;
@@ -209,6 +215,7 @@ class ClusterState final : public TokenTargets {
   void SetState(Node& n, NodeState state, int64_t wall_ns);
   void ChangeTarget(Target& t, TargetState state);
   void SetGivenUp(Target& t, bool given_up);
+  bool IsFailing(const Target& t) const;
   void TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_ns);
   void SetFilesystem(TargetId disk, uint64_t filesystem);
   void CountSpace(Target& t);

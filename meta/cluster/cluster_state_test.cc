@@ -360,6 +360,32 @@ TEST_F(ClusterTest, AnAdminForgivesErrors) {
   EXPECT_EQ(state_after(20), TargetState::kDraining);
 }
 
+TEST_F(ClusterTest, ADiskThatPredictsItsFailureIsEmptiedIfThatIsSet) {
+  ASSERT_TRUE(Register(1, {Disk(1), Disk(2)}).ok());
+  DiskHello& failing = disks_[kN1][0];
+  failing.smart.device = "sda";
+  failing.smart.health = SmartHealth::kFailing;
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->smart.device, "sda");
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kUp) << "it is only told";
+  ClusterOptions drains;
+  drains.drain_failing_disks = true;
+  c_.SetTimes(drains);
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kDraining);
+  EXPECT_EQ(c_.EmptyingReason(TargetId(1)), kPredictsFailure);
+  EXPECT_EQ(c_.FindTarget(TargetId(2))->state, TargetState::kUp);
+  // An admin's word counts, until it is well and predicts it again.
+  c_.SetTargetState(TargetId(1), TargetState::kUp);
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kUp);
+  failing.smart.health = SmartHealth::kGood;
+  ASSERT_TRUE(Beat(kN1).ok());
+  failing.smart.health = SmartHealth::kFailing;
+  ASSERT_TRUE(Beat(kN1).ok());
+  EXPECT_EQ(c_.FindTarget(TargetId(1))->state, TargetState::kDraining);
+}
+
 TEST_F(ClusterTest, ViewKeepsTheReserve) {
   DiskHello d = Disk(1), e = Disk(2);
   e.free_bytes = 20;

@@ -91,7 +91,8 @@ std::string ClusterState::EmptyingReason(TargetId target) const {
   }
   if (n.state == NodeState::kOut) return n.name + " is out";
   if (it->second.info.state != TargetState::kDraining) return "";
-  return it->second.too_many_errors ? "too many errors" : "drain";
+  if (it->second.too_many_errors) return kTooManyErrors;
+  return IsFailing(it->second) ? kPredictsFailure : "drain";
 }
 
 const NodeInfo* ClusterState::FindNode(NodeId id) const {

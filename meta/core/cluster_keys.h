@@ -60,6 +60,30 @@ inline std::string GivenKey(std::string_view serial) { return GivenPrefix() + st
 inline std::string RevokedPrefix() { return "R"; }
 inline std::string RevokedKey(std::string_view serial) { return RevokedPrefix() + std::string(serial); }
 
+// What happened (meta/events): events by number; what was told last of each subject; the next number.
+inline std::string EventPrefix() { return "L"; }
+inline std::string EventRecordKey(uint64_t seq) {
+  ByteWriter w;
+  w.Raw("L");
+  w.Key64(seq);
+  return w.Take();
+}
+inline bool ParseEventRecordKey(std::string_view key, uint64_t* seq) {
+  ByteReader r(key);
+  const bool letter = r.U8() == 'L';
+  *seq = r.Key64();
+  return letter && r.ok() && r.left() == 0;
+}
+inline std::string ToldPrefix() { return "J"; }
+inline std::string ToldKey(uint8_t track, std::string_view subject) {
+  ByteWriter w;
+  w.Raw("J");
+  w.Key8(track);
+  w.Raw(subject);
+  return w.Take();
+}
+inline std::string EventNumbersKey() { return "Q"; }
+
 // Family repairs.
 inline std::string RepairTaskPrefix() { return "T"; }
 inline std::string RepairTaskKey(uint64_t task) {

@@ -199,6 +199,18 @@ bool EnrolmentRoom::IsTrustedRoot(const Peer& peer) const {
   });
 }
 
+std::map<std::string, int64_t> EnrolmentRoom::EndingBefore(int64_t time_s) const {
+  std::map<std::string, int64_t> last;
+  const int64_t now_s = NowS();
+  for (const auto& [serial, c] : given_.all()) {
+    if (!InForce(c, now_s)) continue;
+    int64_t& end_s = last[c.Whose()];
+    end_s = std::max(end_s, c.not_after_s);
+  }
+  std::erase_if(last, [&](const auto& e) { return e.second >= time_s; });
+  return last;
+}
+
 std::vector<std::string> EnrolmentRoom::Revoked() const {
   std::vector<std::string> out;
   out.reserve(revoked_.size());

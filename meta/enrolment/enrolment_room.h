@@ -80,6 +80,8 @@ class EnrolmentRoom {
   Task<Result<RenewCertificateReply>> Renew(Peer peer, std::string request);
   // Enrolled with a trusted root, by its key.
   bool IsTrustedRoot(const Peer& peer) const;
+  // Identities whose last certificate in force ends before that: whose ("client wn7"), and when.
+  std::map<std::string, int64_t> EndingBefore(int64_t time_s) const;
   bool IsRevoked(std::string_view serial) const { return revoked_.contains(serial); }
   // For the map: authorities that are believed (PEM, "" if insecure), serial numbers in order.
   std::string Bundle() const { return bundle_pem_; }

@@ -165,7 +165,8 @@ class ConfinedMeta final : public MetaService {
   X(Refused, ListParity, ListParityRequest, ListParityReply)          \
   X(Refused, FsckRepair, FsckRepairRequest, FsckRepairReply)          \
   X(Own, Names, NamesRequest, NamesReply)                             \
-  X(Refused, Files, FilesRequest, FilesReply)
+  X(Refused, Files, FilesRequest, FilesReply)                         \
+  X(Refused, ReadEvents, ReadEventsRequest, ReadEventsReply)
 
 class ConfinedAdmin final : public AdminService {
  public:

@@ -35,6 +35,7 @@ MetaServer::~MetaServer() { CancelTasks(); }
 
 // A start that failed has not made all rooms.
 void MetaServer::CancelTasks() {
+  if (events_) events_->Stop();
   if (survey_) survey_->Stop();
   if (upkeep_) upkeep_->Stop();
   if (archives_) archives_->Stop();
@@ -79,12 +80,14 @@ Task<Result<void>> MetaServer::Start() {
   cleaner_.Start();
   upkeep_->Start();
   archives_->Start(options_.archiver, core_.term());
+  if (events_) events_->Start([this] { return SeeCluster(); });
   co_return Ok();
 }
 
 Task<Result<void>> MetaServer::Stop() {
   core_.EndServing();
   coherence_.sessions().PulsePolls();
+  if (events_) events_->Pulse();
   if (!core_.is_open()) co_return Ok();
   const Result<void> synced = co_await core_.store().Sync();
   CancelTasks();
@@ -115,7 +118,13 @@ Result<void> MetaServer::LoadAll() {
   RETURN_IF_ERROR(upkeep_->Load(txn));
   const SurveyEnv sees{core_.executor(), &core_.store(), &cluster_.state(), &upkeep_->bad_shards()};
   survey_ = std::make_unique<Survey>(sees, options_.count_at_once);
-  rooms_ = {upkeep_.get(), survey_.get(), archives_.get()};
+  if (options_.events_ns > 0) {
+    EventRoomOptions events;
+    events.look_ns = options_.events_ns;
+    events_ = std::make_unique<EventRoom>(&core_, events);
+    RETURN_IF_ERROR(events_->Load(txn));
+  }
+  rooms_ = {upkeep_.get(), survey_.get(), archives_.get(), events_.get()};
   RETURN_IF_ERROR(cleaner_.Load(txn));
   RETURN_IF_ERROR(txn.Commit());
   return Ok();

@@ -29,6 +29,7 @@
 #include "meta/coherence/coherence.h"
 #include "meta/core/cleaner.h"
 #include "meta/core/meta_core.h"
+#include "meta/events/event_room.h"
 #include "meta/exports/confined.h"
 #include "meta/exports/export_room.h"
 #include "meta/files/files.h"
@@ -108,6 +109,7 @@ class MetaServer final : public MetaService, public AdminService {
   Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest r) override { return admins_.FsckRepair(std::move(r)); }
   Task<Result<NamesReply>> Names(NamesRequest r) override { return admins_.Names(std::move(r)); }
   Task<Result<FilesReply>> Files(FilesRequest r) override { return admins_.Files(std::move(r)); }
+  Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest r) override { return admins_.ReadEvents(std::move(r)); }
 
   // Settings that count at once while it runs: [repair], [fold], and the times of [cluster]. The others stay as they were.
   void TakeSettings(const MetaServerOptions& now);
@@ -160,6 +162,7 @@ class MetaServer final : public MetaService, public AdminService {
     MetaServer* const server_;
   };
   Task<void> TickLoop();
+  Task<Result<ClusterSeen>> SeeCluster();  // cluster_seen.cc
   Result<void> LoadAll();
   void CancelTasks();
 
@@ -184,6 +187,7 @@ class MetaServer final : public MetaService, public AdminService {
   std::unique_ptr<ArchiveKeeper> archives_;
   std::unique_ptr<stria::Upkeep> upkeep_;
   std::unique_ptr<Survey> survey_;
+  std::unique_ptr<EventRoom> events_;  // null: it keeps none
 };
 
 // Makes an empty store a new cluster's: superblock and root directory. Durable on return.

@@ -35,6 +35,8 @@ struct MetaServerOptions {
   int64_t tick_ns = 500 * kMillisecond;
   size_t count_at_once = 4096;  // stripes: with more, what status says of a node's loss is counted beforehand
   ArchiverOptions archiver;
+  // How often it looks what is to be told as an event (meta/events); 0: it keeps no events.
+  int64_t events_ns = 0;
   std::string version;  // of the program, for status (common/program.h)
 };
 

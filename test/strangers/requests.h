@@ -372,6 +372,9 @@ inline void Each(const World& w, const Use<NamesRequest>& use) {
     for (const std::string& after : {std::string(), InodeKey(ino), std::string("elsewhere")}) use({{}, ino, after});
   }
 }
+inline void Each(const World&, const Use<ReadEventsRequest>& use) {
+  for (const uint64_t after : {uint64_t{0}, UINT64_MAX}) use({{}, after, 0, EventSeverity::kNote, 10, 0});
+}
 inline void Each(const World& w, const Use<FilesRequest>& use) {
   for (int kind = 1; kind <= static_cast<int>(FilesKind::kWouldDegrade); ++kind) {
     for (const std::string& after : {std::string(), std::string(24, '\0'), std::string("elsewhere")}) {

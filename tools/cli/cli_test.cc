@@ -364,6 +364,32 @@ TEST_F(CliTest, AllFilesPageByPage) {
   EXPECT_EQ(err_.str(), "stria: there are more of these files; they are listed when some of these are mended\n");
 }
 
+TEST_F(CliTest, EventsPageByPage) {
+  std::vector<ReadEventsRequest> asked;
+  admin_->onReadEvents = [&](const ReadEventsRequest& r) -> Result<ReadEventsReply> {
+    asked.push_back(r);
+    ReadEventsReply page;
+    page.next = r.after + 1;
+    page.more = page.next < 3;
+    page.events.push_back({page.next, kSecond, "node-down", EventSeverity::kWarning, "n3", "Event " + std::to_string(page.next) + ".", "Do it.", 1, kSecond});
+    return page;
+  };
+  EXPECT_EQ(Run("events --since 2d --severity warning"), 0) << err_.str();
+  ASSERT_EQ(asked.size(), 3u);
+  EXPECT_EQ(asked[2].after, 2u);
+  EXPECT_EQ(asked[0].least, EventSeverity::kWarning);
+  EXPECT_EQ(asked[0].wait_ns, 0);
+  EXPECT_NE(out_.str().find("warning   Event 3.\n"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("events --json"), 0);
+  EXPECT_EQ(Json::parse(out_.str())["events"].size(), 3u);
+  EXPECT_EQ(Run("events --since yesterday"), 64);
+  EXPECT_EQ(Run("events --severity bad"), 64);
+  EXPECT_EQ(Run("watch"), 64);
+  EXPECT_NE(err_.str().find("--mail or --exec"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("watch --mail -oQ/tmp"), 64);
+  EXPECT_EQ(Run("watch --exec relative"), 64);
+}
+
 TEST_F(CliTest, UnknownWordsAreNamed) {
   EXPECT_EQ(Run("statsu"), 64);
   EXPECT_NE(err_.str().find("there is no 'statsu'; there are: status, "), std::string::npos) << err_.str();

@@ -196,6 +196,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddGatherVerb(app, ctx);
   AddKeyVerbs(app, ctx);
   AddTrustVerbs(app, ctx);
+  AddEventVerbs(app, ctx);
   AddJoinVerb(app, ctx);
   AddClusterVerbs(app, ctx);
   AddDoctorVerb(app, ctx);

@@ -131,6 +131,17 @@ void DiagnoseDisks(const StatusReply& s, std::vector<Finding>* out) {
   }
 }
 
+void DiagnoseSmart(const StatusReply& s, std::vector<Finding>* out) {
+  for (const TargetInfo& t : s.map.targets) {
+    if (t.smart.health != SmartHealth::kFailing || t.state == TargetState::kRemoved) continue;
+    const std::string name = s.map.TargetName(t.id);
+    out->push_back({Health::kDegraded,
+                    "Disk " + name + " (serial " + Printable(t.smart.serial) + ") predicts its own failure" +
+                        (t.smart.problem.empty() ? "." : ": " + Printable(t.smart.problem) + "."),
+                    t.state == TargetState::kUp ? "Empty it while it can be read:  stria disk drain " + name : ""});
+  }
+}
+
 bool IsNearlyFull(uint64_t free, uint64_t capacity) { return capacity > 0 && free < capacity / kFullShare; }
 
 // Of disks that are written to. One line for any number of disks, another one if all of them are meant.
@@ -283,6 +294,7 @@ std::vector<Finding> Diagnose(const StatusReply& s, int64_t now_ns) {
   DiagnoseNodes(s, now_ns, &out);
   DiagnoseDisks(s, &out);
   DiagnoseSlowDisks(s, &out);
+  DiagnoseSmart(s, &out);
   DiagnoseRoom(s, &out);
   DiagnoseStripes(s, &out);
   DiagnosePlaces(s, &out);

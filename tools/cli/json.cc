@@ -54,6 +54,23 @@ Json NodesJson(const ClusterMap& map) {
   return out;
 }
 
+namespace {
+
+Json SmartJson(const DiskSmart& s) {
+  if (s.device.empty()) return nullptr;
+  return {{"device", s.device},
+          {"model", s.model},
+          {"serial", s.serial},
+          {"power_on_hours", s.power_on_hours},
+          {"temperature_c", s.temperature_c},
+          {"reallocated", s.reallocated},
+          {"pending", s.pending},
+          {"health", SmartHealthName(s.health)},
+          {"problem", s.problem}};
+}
+
+}  // namespace
+
 Json DisksJson(const ClusterMap& map) {
   Json out = Json::array();
   for (const TargetInfo& t : map.targets) {
@@ -75,7 +92,8 @@ Json DisksJson(const ClusterMap& map) {
                    {"read_errors", t.read_errors},
                    {"write_errors", t.write_errors},
                    {"read_us", t.read_us},
-                   {"checksum_errors", t.checksum_errors}});
+                   {"checksum_errors", t.checksum_errors},
+                   {"smart", SmartJson(t.smart)}});
   }
   return out;
 }

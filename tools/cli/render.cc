@@ -120,6 +120,15 @@ const char* TargetStateName(TargetState s) {
   return "?";
 }
 
+const char* SmartHealthName(SmartHealth h) {
+  switch (h) {
+    case SmartHealth::kUnknown: return "unknown";
+    case SmartHealth::kGood: return "good";
+    case SmartHealth::kFailing: return "failing";
+  }
+  return "?";
+}
+
 bool IsFinished(const RepairProgress& p) { return p.stuck == 0 && p.stripes_done >= p.stripes_total; }
 
 std::vector<const TargetInfo*> DisksOf(const ClusterMap& map, NodeId node) {
@@ -302,12 +311,25 @@ std::string RenderDisks(const StatusReply& s) {
   Table t;
   t.header = {"DISK", "STATE", "CHANNEL", "CAPACITY", "USED", "FREE", "READ", "WRITE", "CKSUM"};
   t.right = {false, false, false, true, true, true, true, true, true};
+  const bool smart = std::any_of(s.map.targets.begin(), s.map.targets.end(), [](const TargetInfo& d) { return !d.smart.device.empty(); });
+  if (smart) {
+    t.header.insert(t.header.end(), {"SMART", "AGE", "BAD", "SERIAL"});
+    t.right.insert(t.right.end(), {false, true, true, false});
+  }
   for (const TargetInfo& d : s.map.targets) {
     if (d.state == TargetState::kRemoved) continue;
     t.rows.push_back({s.map.TargetName(d.id), TargetHealth(s.map, d.id), d.channel.empty() ? "-" : d.channel,
                       HumanBytes(d.capacity_bytes), HumanBytes(d.used_bytes), HumanBytes(d.free_bytes),
                       std::to_string(d.read_errors), std::to_string(d.write_errors),
                       std::to_string(d.checksum_errors)});
+    if (!smart) continue;
+    const DiskSmart& m = d.smart;
+    const bool known = !m.device.empty();
+    for (std::string cell : {known ? std::string(SmartHealthName(m.health)) : "-",
+                             known && m.power_on_hours > 0 ? HumanDuration(static_cast<int64_t>(m.power_on_hours) * 3600) : "-",
+                             known ? std::to_string(m.reallocated + m.pending) : "-", m.serial.empty() ? "-" : Printable(m.serial)}) {
+      t.rows.back().push_back(std::move(cell));
+    }
   }
   return RenderTable(t, 0);
 }

@@ -70,6 +70,7 @@ Health HealthOf(const std::vector<Finding>& findings);
 
 const char* NodeStateName(NodeState s);
 const char* TargetStateName(TargetState s);
+const char* SmartHealthName(SmartHealth h);  // "unknown", "good", "failing"
 
 // ---- Reports --------------------------------------------------------------------------------------
 

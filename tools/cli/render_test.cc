@@ -448,5 +448,17 @@ TEST(RebuildWatch, EndsWhenNothingGoesOn) {
             std::string::npos);
 }
 
+TEST(Disks, WhatTheySayOfThemselvesIsShown) {
+  StatusReply s = SampleStatus();
+  EXPECT_EQ(RenderDisks(s).find("SMART"), std::string::npos) << "none says anything";
+  s.map.targets[0].smart = {"sda", "MODEL", "S3RIAL", 48, 31, 2, 3, SmartHealth::kFailing, "it says so"};
+  EXPECT_NE(RenderDisks(s).find("failing  2 d    5  S3RIAL\n"), std::string::npos) << RenderDisks(s);
+  const std::vector<Finding> findings = Diagnose(s, kSampleNowNs);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].what, "Disk n1:d1 (serial S3RIAL) predicts its own failure: it says so.");
+  EXPECT_EQ(DisksJson(s.map)[0]["smart"]["pending"], 3);
+  EXPECT_TRUE(DisksJson(s.map)[1]["smart"].is_null());
+}
+
 }  // namespace
 }  // namespace stria::cli
