@@ -50,7 +50,7 @@ constexpr bool IsOneOf(std::string_view name, std::initializer_list<std::string_
 
 #define X(Service, Name, Request, Reply)                                                                                          \
   static_assert(IsOneOf(#Name, {"GetMap", "RenewCertificate"}) || !NamesEverybody(kCoverOf<&Service::Name>), #Name " is for everybody"); \
-  static_assert(!Names(kCoverOf<&Service::Name>, Role::kMonitor) || IsOneOf(#Name, {"GetMap", "Status", "Upkeep", "RenewCertificate"}), \
+  static_assert(!Names(kCoverOf<&Service::Name>, Role::kMonitor) || IsOneOf(#Name, {"GetMap", "Status", "Upkeep", "ReadEvents", "RenewCertificate"}), \
                 #Name " is for monitors, who only look on");                                                                      \
   static_assert(!kCoverOf<&Service::Name>.in_session.Has(Role::kData) && !kCoverOf<&Service::Name>.in_session.Has(Role::kAdmin) &&  \
                     !kCoverOf<&Service::Name>.in_session.Has(Role::kMeta) && !kCoverOf<&Service::Name>.in_session.Has(Role::kMonitor), \
