@@ -167,7 +167,7 @@ TEST(Wire, AnyProtobufClientCanReadAndWriteThePayload) {
   EXPECT_TRUE(Same(request, got.value()));
 }
 
-// The bytes that programs of version 2 exchange.
+// The bytes that programs of version 3 exchange.
 TEST(Wire, GoldenBytes) {
   NameRequest name;
   name.header.session = SessionId(300);
@@ -176,7 +176,7 @@ TEST(Wire, GoldenBytes) {
   name.parent = kRootInode;
   name.name = "ab";
   EXPECT_EQ(Flat(Encode(name)),
-            std::string("\x0a\x0d\x08\x03\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01", 15) +
+            std::string("\x0a\x10\x08\x03\x12\x00\x18\xac\x02\x4a\x02\x04\x05\x50\x01\x90\x01\x03", 18) +
                 std::string("\x10\x01\x1a\x02" "ab", 6));
   ReadReply read;
   read.items.push_back({{}, 2, {7}, {}});

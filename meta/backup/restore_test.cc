@@ -289,9 +289,24 @@ TEST(Restore, TakesTheGoodCopy) {
 }
 
 // What was made by somebody with another key, or is of a release without seals. Seals are the only thing that differs.
-std::string Made(const std::string& bytes, const ArchiveSeal& seal) {
-  const OpenedArchive o = OpenArchive(bytes).value();
-  return EncodeArchive(o.head, o.body, seal);
+// All of them as somebody with `seal` would make them: also what says which pages belong together.
+void MakeUp(std::vector<std::pair<ArchiveName, std::string>>* objects, const ArchiveSeal& seal) {
+  std::map<uint64_t, uint64_t> hashes;  // of what was, of what is
+  for (const bool complete : {false, true}) {
+    for (auto& [name, bytes] : *objects) {
+      if ((name.kind == ArchiveKind::kComplete) != complete) continue;
+      const OpenedArchive was = OpenArchive(bytes).value();
+      std::string body(was.body);
+      if (complete) {
+        std::vector<uint64_t> pages = DecodeComplete(was).value();
+        for (uint64_t& page : pages) page = hashes.at(page);
+        body = EncodeComplete(pages);
+      }
+      std::string made = EncodeArchive(was.head, body, seal);
+      hashes[was.hash] = OpenArchive(made)->hash;
+      bytes = std::move(made);
+    }
+  }
 }
 
 TEST(Restore, WhatTheMetadataServerHasNotMadeIsPassedOver) {
@@ -307,7 +322,7 @@ TEST(Restore, WhatTheMetadataServerHasNotMadeIsPassedOver) {
     ASSERT_TRUE(w.RestoreAndCheck().ok());
     // One copy of each is made up: the other is taken.
     const auto objects = w.vault.objects;
-    for (auto& [name, bytes] : w.vault.objects) bytes = Made(bytes, *forger);
+    MakeUp(&w.vault.objects, *forger);
     const auto made_up = w.vault.objects;
     w.vault.objects.insert(w.vault.objects.end(), objects.begin(), objects.end());
     for (const bool unproven : {false, true}) {

@@ -20,7 +20,7 @@ TEST_F(CoreTest, CallsAreAnsweredOnlyWhileItServes) {
   other.cluster = Uuid{9, 9};
   EXPECT_EQ(core->CheckHeader(other).code(), FsError::kWrongCluster);
   other = Header();
-  ++other.protocol;
+  other.protocol = other.oldest_protocol = kProtocolVersion + 1;
   EXPECT_EQ(core->CheckHeader(other).code(), FsError::kVersion);
   core->EndServing();
   EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kNotReady);

@@ -205,7 +205,7 @@ TEST_F(EventTellerTest, ClockAndVersionAndWhatIsNotKnown) {
   NodeFacts f{-90 * kSecond, true, "1.0 (commit a)"};
   seen.facts[NodeId(2)] = f;
   EXPECT_EQ(After(40 * kSecond), Kinds{"clock-off n2"});
-  EXPECT_EQ(all.back().text, "The clock of node n2 is 1m30s behind that of the metadata server.");
+  EXPECT_EQ(all.back().text, "The clock of node n2 is 1m behind that of the metadata server.");
   EXPECT_EQ(After(620 * kSecond), Kinds{"version-mixed n2"}) << "only after the time of an upgrade";
   seen.facts.clear();  // this server has started anew
   EXPECT_EQ(After(60 * kSecond), Kinds{});

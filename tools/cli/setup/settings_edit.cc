@@ -20,9 +20,9 @@ std::string LastPart(const std::string& path) {
 }
 
 std::string_view Trimmed(std::string_view line) {
-  const size_t begin = line.find_first_not_of(" \t\r");
+  const size_t begin = line.find_first_not_of(" \t\r\n");
   if (begin == line.npos) return {};
-  return line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
+  return line.substr(begin, line.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
 // A line "#key = ..", as packages have it for what is not set.
