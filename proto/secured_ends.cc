@@ -284,8 +284,9 @@ bool SecuredEnds::IsOfFormerAuthority() const {
 Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   const int64_t now_ns = Executor::Current().NowNs();
   const Certificate own = read_->certificate;
-  if ((NowS() < RenewAt(own) && !IsOfFormerAuthority()) || now_ns < renew_not_before_ns_) co_return;
-  renew_not_before_ns_ = now_ns + RenewAgainNs(own);
+  if (NowS() < RenewAt(own) && !IsOfFormerAuthority()) co_return;
+  if (renewal_ns_ && now_ns < *renewal_ns_ + RenewAgainNs(own)) co_return;
+  renewal_ns_ = now_ns;
   const Result<void> renewed = co_await RenewNow(pool);
   if (renewed.ok()) co_return;
   const int64_t days = (own.not_after_s() - NowS()) / kDayS;

@@ -113,7 +113,7 @@ class SecuredEnds {
   std::optional<Wanted> wanted_;             // what the map says
   bool stale_ = false;                       // read_ or wanted_ is newer than what counts
   bool told_store_failed_ = false;
-  int64_t renew_not_before_ns_ = INT64_MIN;
+  std::optional<int64_t> renewal_ns_;        // when it was asked for last
   int64_t judged_ns_ = INT64_MIN;
   std::function<std::shared_ptr<const ClusterMap>()> map_;
   std::shared_ptr<const ClusterMap> taken_;

@@ -314,6 +314,30 @@ TEST_F(Ends, AShortLivedCertificateIsRenewedAgainAndAgain) {
   });
 }
 
+TEST_F(Ends, AShortLivedCertificateInPlaceOfALongOneIsRenewedInItsTime) {
+  RunTest([&](Executor*) -> Task<void> {
+    constexpr int64_t kLongS = 90 * 86'400, kShortS = 6;
+    const Program data(cluster_, Role::kData, "n6");
+    const auto sign = [&](int64_t life_s) {
+      return cluster_.authority.Sign(CertRequest::Make(data.key()), {kTestCluster, Role::kData, "n6"}, data.now_s->load(), life_s).value();
+    };
+    data.Write(sign(kLongS));
+    const auto ends = data.Open();
+    int asked = 0;
+    ends->RenewBy([&](std::string) -> Task<Result<std::string>> {
+      ++asked;
+      co_return sign(kShortS).ToPem();
+    });
+    data.now_s->store(data.now_s->load() + kLongS * 3 / 4);
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 1);
+    data.now_s->store(data.now_s->load() + 5);
+    co_await Sleep(1100 * kMillisecond);
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 2) << "however rarely the former one was to be renewed";
+  });
+}
+
 TEST_F(Ends, ACertificateIsRenewedWhenAnotherAuthoritySigns) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster next(kTestCluster);
