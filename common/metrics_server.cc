@@ -130,7 +130,9 @@ Result<void> CheckMetricsFile(const std::string& path) {
 
 Result<void> WriteMetricsFile(const std::string& path, const std::string& text) {
   const std::string making = path + ".new";
-  const int fd = open(making.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  // Never what somebody else has put there: a pipe would block, a link would lead elsewhere.
+  (void)unlink(making.c_str());
+  const int fd = open(making.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return ErrnoError(errno, "write the metrics to " + making);
   (void)fchmod(fd, 0644);  // node_exporter runs as another user, whatever the umask is
   size_t done = 0;

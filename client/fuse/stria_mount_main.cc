@@ -140,7 +140,7 @@ class MountProgram {
   // `former`: a crashed client that this one takes the place of.
   MountProgram(MountConfig config, std::optional<Uuid> former, std::unique_ptr<SecuredEnds> ends)
       : config_(std::move(config)), ends_(std::move(ends)), uuid_(former ? *former : NewUuid()), gone_fd_(eventfd(0, EFD_CLOEXEC)),
-        compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local"), trust_pool_(1, "trust") {}
+        compute_(kComputeThreads, "compute"), local_reads_(kLocalReadThreads, "local"), trust_pool_(1, "trust"), metrics_pool_(1, "metrics") {}
   ~MountProgram() { close(gone_fd_); }
 
   Result<void> Start(int signal_fd);
@@ -174,7 +174,8 @@ class MountProgram {
   ExecutorThread loop_;  // outlives the pools, whose work goes on there
   ThreadPool compute_;
   ThreadPool local_reads_;  // from disks of the own node
-  ThreadPool trust_pool_;   // files of credentials, and of metrics
+  ThreadPool trust_pool_;   // files of credentials
+  ThreadPool metrics_pool_;
   FuseKernelCache kernel_;
   std::optional<QuickWake> wake_;
   // Executor's thread only.
@@ -322,7 +323,7 @@ void MountProgram::TellMetrics() {
   if (config_.metrics_file.empty()) return;
   loop_.Do([&] {
     metrics_scope_ = std::make_unique<TaskScope>();
-    metrics_scope_->Spawn(KeepMetricsFile(config_.metrics_file, &trust_pool_, source));
+    metrics_scope_->Spawn(KeepMetricsFile(config_.metrics_file, &metrics_pool_, source));
   });
 }
 
@@ -332,7 +333,7 @@ void MountProgram::EndMetrics() {
   if (!metrics_scope_) return;
   loop_.Do([this] { metrics_scope_.reset(); });
   // After what is being written.
-  loop_.Run([this] { return RunOn(trust_pool_, [path = config_.metrics_file] { return unlink(path.c_str()) == 0; }); });
+  loop_.Run([this] { return RunOn(metrics_pool_, [path = config_.metrics_file] { return unlink(path.c_str()) == 0; }); });
 }
 
 void MountProgram::Gather(MetricFamilies* out) {

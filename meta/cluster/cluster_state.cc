@@ -1,6 +1,7 @@
 #include "meta/cluster/cluster_state.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "common/address.h"
@@ -9,6 +10,20 @@
 #include "meta/model/records.h"
 
 namespace stria {
+namespace {
+
+constexpr size_t kMaxDiskNameBytes = 64;  // of labels and channels: they are in keys of the store, in events and in metrics
+
+bool IsDiskLabel(std::string_view label) {
+  const auto fine = [](char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '-' || c == '_'; };
+  return !label.empty() && label.size() <= kMaxDiskNameBytes && std::ranges::all_of(label, fine);
+}
+// May be empty.
+bool IsChannelName(std::string_view channel) {
+  return channel.size() <= kMaxDiskNameBytes && std::ranges::all_of(channel, [](char c) { return c > ' ' && c < 127; });
+}
+
+}  // namespace
 
 std::string EncodeNodeRecord(const NodeRecord& r) {
   ByteWriter w;
@@ -139,7 +154,7 @@ void ClusterState::TakeDisk(Node& n, Target& t, const DiskHello& d, int64_t now_
   i.smart = d.smart;
   for (std::string* name : {&i.smart.device, &i.smart.model, &i.smart.serial}) name->resize(std::min(name->size(), kMaxSmartNameBytes));
   i.smart.problem.resize(std::min(i.smart.problem.size(), kMaxProblemBytes));
-  if (i.smart.health != SmartHealth::kFailing) t.forgiven_smart = false;
+  if (i.smart.health == SmartHealth::kGood) t.forgiven_smart = false;  // where it is not known, as after a start of the node, nothing is said
   if ((t.too_many_errors || IsFailing(t)) && i.state == TargetState::kUp) {
     ChangeTarget(t, TargetState::kDraining);  // most of it can still be read, and is copied away
   }
@@ -226,6 +241,10 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
                                                         const std::function<TargetId()>& new_target, const MayBring& may_bring) {
   if (!r.uuid || r.name.empty() || r.name.size() > kMaxNodeNameBytes || r.disks.size() > kMaxDisksPerNode) {
     return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
+  }
+  for (const DiskHello& d : r.disks) {
+    if (!IsDiskLabel(d.label)) return Error(FsError::kBadRequest, "node " + r.name + " registers a disk whose label is none (letters, digits, . - _; up to 64)");
+    if (!IsChannelName(d.channel)) return Error(FsError::kBadRequest, "node " + r.name + " registers disk " + d.label + " with a channel that is no name");
   }
   if (Error e = removed_.Check(r.uuid, r.address, wall_ns); !e.ok()) return e;
   Node* node = nullptr;

@@ -156,6 +156,24 @@ TEST_F(ClusterTest, CarriedDisksAreLookedAt) {
   EXPECT_EQ(c_.TakeMoved(), std::set<TargetId>{TargetId(3)});
 }
 
+// They are in keys of the store, in events and in metrics.
+TEST_F(ClusterTest, LabelsAndChannelsAreNames) {
+  for (const std::string& label : {std::string(), std::string("a b"), std::string("a:b"), std::string("d\xff"), std::string(65, 'd'), std::string(65'000, 'd')}) {
+    DiskHello d = Disk(1);
+    d.label = label;
+    EXPECT_EQ(Register(1, {d}).code(), FsError::kBadRequest) << label.substr(0, 80);
+  }
+  for (const std::string& channel : {std::string("a b"), std::string("a\n"), std::string(65, 'c')}) {
+    DiskHello d = Disk(1);
+    d.channel = channel;
+    EXPECT_EQ(Register(1, {d}).code(), FsError::kBadRequest) << channel;
+  }
+  DiskHello d = Disk(1);
+  d.label = std::string(61, 'd') + ".-_";
+  d.channel = "pci-0000:00:1f.2-ata-1";
+  EXPECT_TRUE(Register(1, {d}).ok());
+}
+
 TEST_F(ClusterTest, TwoDisksOfANodeChangePlaces) {
   DiskHello a = Disk(1), b = Disk(2);
   ASSERT_TRUE(Register(1, {a, b}).ok());

@@ -11,6 +11,7 @@ namespace stria {
 namespace {
 
 constexpr size_t kMaxVersionBytes = 128;
+constexpr int64_t kMostAheadNs = 400 * 86'400 * kSecond;  // clocks that are off by more are off by this
 
 Error InContext(const Error& e, std::string_view key) { return CorruptRecord(Family::kCluster, key, e.message); }
 
@@ -55,7 +56,8 @@ void EventRoom::Stop() {
 void EventRoom::NoteBeat(NodeId node, int64_t wall_ns, const std::string& version) {
   NodeFacts& f = facts_[node];
   f.has_clock = wall_ns != 0;
-  f.ahead_ns = f.has_clock ? wall_ns - core_->Wall() : 0;
+  const int64_t here_ns = core_->Wall();
+  f.ahead_ns = f.has_clock ? std::clamp(wall_ns, here_ns - kMostAheadNs, here_ns + kMostAheadNs) - here_ns : 0;
   f.version = version.substr(0, kMaxVersionBytes);
 }
 
@@ -124,19 +126,22 @@ ReadEventsReply EventRoom::Page(const ReadEventsRequest& r, bool certificates) c
 }
 
 Task<Result<ReadEventsReply>> EventRoom::Read(ReadEventsRequest r, bool certificates) {
-  const int64_t until_ns = core_->Now() + std::clamp<int64_t>(std::min(r.wait_ns, r.header.timeout_ns - kSecond), 0, kMaxCallNs);
+  const int64_t call_ns = std::clamp<int64_t>(r.header.timeout_ns, 0, kMaxCallNs);
+  const int64_t until_ns = core_->Now() + std::clamp<int64_t>(std::min(r.wait_ns, call_ns - kSecond), 0, kMaxCallNs);
+  const uint64_t who = r.header.peer ? r.header.peer->Holder() : 0;
   while (true) {
     CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
     ReadEventsReply reply = Page(r, certificates);
-    if (!reply.events.empty() || core_->Now() >= until_ns || waiting_ >= kMaxWaitingForEvents) co_return std::move(reply);
+    if (!reply.events.empty() || core_->Now() >= until_ns || waiting_.size() >= kMaxWaitingForEvents) co_return std::move(reply);
+    if (who != 0 && waiting_.count(who) >= kMaxWaitingOfOne) co_return std::move(reply);
     r.after = reply.next;
-    ++waiting_;
+    const auto place = waiting_.insert(who);
     {
       Timer timer;
       core_->executor()->StartTimer(&timer, until_ns, [this] { new_.Pulse(); });
       co_await new_.Wait();
     }
-    --waiting_;
+    waiting_.erase(place);
   }
 }
 

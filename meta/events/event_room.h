@@ -16,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "api/admin_api.h"
@@ -31,6 +32,7 @@ struct EventRoomOptions {
   size_t max_events = 10'000;  // kept; the oldest go first
 };
 inline constexpr size_t kMaxWaitingForEvents = 256;      // calls; more are answered at once
+inline constexpr size_t kMaxWaitingOfOne = 16;           // of one holder of a certificate
 inline constexpr uint64_t kEventsJump = 1'000'000;       // of numbers, after a restore
 
 class EventRoom {
@@ -69,7 +71,7 @@ class EventRoom {
   bool adopt_ = false;  // no look was ever taken
   std::deque<ClusterEvent> events_;
   std::map<NodeId, NodeFacts> facts_;
-  size_t waiting_ = 0;
+  std::multiset<uint64_t> waiting_;  // calls, by who asks (Peer::Holder; 0: nothing is proved)
   Event new_;
   TaskScope scope_;  // last: its tasks use everything above
 };

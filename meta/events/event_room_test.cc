@@ -142,6 +142,48 @@ TEST_F(EventRoomTest, OfCertificatesOnlySomeAreTold) {
   EXPECT_EQ(last.next, 1u);
 }
 
+TEST_F(EventRoomTest, OneCallerLeavesPlacesForOthers) {
+  TaskScope scope;
+  size_t answered = 0;
+  const auto wait = [&](std::shared_ptr<const Peer> peer) -> Task<void> {
+    ReadEventsRequest asked = From(0);
+    asked.wait_ns = 60 * kSecond;
+    asked.header.peer = std::move(peer);
+    (void)co_await room->Read(std::move(asked), true);
+    ++answered;
+  };
+  const auto named = [](uint8_t key) {
+    auto peer = std::make_shared<Peer>();
+    peer->key_hash[0] = key;
+    return peer;
+  };
+  const auto drive = [&]() -> Task<void> {
+    for (size_t i = 0; i < kMaxWaitingOfOne + 3; ++i) scope.Spawn(wait(named(1)));
+    co_await Sleep(kSecond);
+    EXPECT_EQ(answered, 3u);
+    scope.Spawn(wait(named(2)));
+    co_await Sleep(kSecond);
+    EXPECT_EQ(answered, 3u) << "another one's waits";
+    Flip(3);
+    (void)co_await room->Take(seen);
+    co_await Sleep(kMillisecond);
+    EXPECT_EQ(answered, kMaxWaitingOfOne + 4);
+    scope.CancelAll();
+  };
+  RunSim(ex, drive());
+}
+
+TEST_F(EventRoomTest, WhatNodesAndCallersSayIsAnything) {
+  for (const int64_t wall_ns : {INT64_MIN, INT64_MIN + 1, INT64_MAX}) {
+    room->NoteBeat(NodeId(1), wall_ns, "1.0");
+    Take();
+    ReadEventsRequest r = From(0);
+    r.wait_ns = r.header.timeout_ns = wall_ns == INT64_MAX ? 0 : wall_ns;
+    (void)Read(r);
+  }
+  EXPECT_GT(room->facts().at(NodeId(1)).ahead_ns, 300 * 86'400 * kSecond);
+}
+
 TEST_F(EventRoomTest, NodesSayHowTheirClocksAre) {
   room->NoteBeat(NodeId(1), ex.WallNs() + 7 * kSecond, "1.0");
   room->NoteBeat(NodeId(9), 0, "");

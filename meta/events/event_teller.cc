@@ -40,7 +40,7 @@ EventTeller::Step EventTeller::Look(const Judgement& now_is, bool adopt, int64_t
   std::erase_if(watched_, [&](const auto& w) {
     const auto told = told_.find(w.first);
     const uint8_t level = told == told_.end() ? 0 : told->second.level;
-    return w.second.seen == level && now_ns - std::max(w.second.told_ns, w.second.since_ns) >= kBurstNs;
+    return !w.second.kept_back && w.second.seen == level && now_ns - std::max(w.second.told_ns, w.second.since_ns) >= kBurstNs;
   });
   return step;
 }
@@ -93,7 +93,13 @@ void EventTeller::Settle(uint8_t level, int64_t now_ns, Watch* watch, Step* step
     watch->seen = level;
     watch->since_ns = now_ns;
   }
-  if (std::exchange(watch->kept_back, false) && watch->seq != 0) step->counted.push_back(watch->seq);
+  if (!watch->kept_back) return;
+  if (step->counted.size() >= kMaxCountedAtOnce) {
+    step->more = true;  // it is counted with the next look
+    return;
+  }
+  watch->kept_back = false;
+  if (watch->seq != 0) step->counted.push_back(watch->seq);
 }
 
 void EventTeller::Set(const EventKey& key, const ToldState& state, Step* step) {

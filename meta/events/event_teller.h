@@ -26,6 +26,7 @@ class EventTeller {
   // Of a look; what is beyond comes with the next one. Together they fit into one transaction.
   static constexpr size_t kMaxEventsAtOnce = 60;
   static constexpr size_t kMaxChangesAtOnce = 1500;
+  static constexpr size_t kMaxCountedAtOnce = 100;
 
   struct Step {
     std::vector<ClusterEvent> events;       // new, by number

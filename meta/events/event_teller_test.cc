@@ -123,6 +123,33 @@ TEST_F(EventTellerTest, WhatWasToldIsNotToldAgainAfterARestart) {
   EXPECT_EQ(all.back().seq, 4u);
 }
 
+// The store takes batches of a bounded size.
+TEST_F(EventTellerTest, ManyThatFlapAtOnceAreCountedInParts) {
+  constexpr uint32_t kNodes = 200;
+  for (uint32_t n = 6; n <= kNodes; ++n) AddNode(n);
+  for (int i = 0; i < 10; ++i) Look(true);
+  const auto all_are = [&](NodeState state) {
+    for (uint32_t n = 1; n <= kNodes; ++n) Node(n).state = state;
+  };
+  for (int i = 0; i < 20; ++i) {
+    all_are(NodeState::kDown);
+    After(20 * kSecond);
+    all_are(NodeState::kUp);
+    After(20 * kSecond);
+  }
+  all_are(NodeState::kDown);
+  After(10 * kSecond);
+  all_are(NodeState::kUp);
+  size_t counted = 0;
+  for (int i = 0; i < 10; ++i) {
+    now_ns += 2 * kSecond;
+    Look();
+    EXPECT_LE(step.counted.size(), EventTeller::kMaxCountedAtOnce);
+    counted += step.counted.size();
+  }
+  EXPECT_GT(counted, EventTeller::kMaxCountedAtOnce) << "all of them, one after another";
+}
+
 TEST_F(EventTellerTest, WhatFlapsIsCountedAndTheLastEventIsTrue) {
   for (int i = 0; i < 60; ++i) {
     Node(1).state = NodeState::kDown;
