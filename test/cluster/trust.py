@@ -194,7 +194,8 @@ def without_certificate(c):
             assert len(got) < 64, f"{address} answers a stranger: {got[:80]!r}"
     for kind, argument in (("stria-mount", ["--insecure", c.dir / "mnt-stranger"]), ("stria-mount", ["--trust", c.dir / "nothing", c.dir / "mnt-stranger"])):
         (c.dir / "mnt-stranger").mkdir(exist_ok=True)
-        done = subprocess.run([c.program(kind), "-f", "--meta", c.meta, "--timeout", "3s", *map(str, argument)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([c.program(kind), "-f", "--meta", c.meta, "--timeout", "3s", "--wait", "2s", *map(str, argument)], capture_output=True,
+                              text=True, timeout=60)
         assert done.returncode != 0 and done.stderr.strip(), "it was mounted without a certificate"
     # Who speaks the protocol is refused by name: without a certificate, and with one of another cluster.
     foreign = c.dir / "foreign"
