@@ -14,9 +14,10 @@ namespace {
 
 constexpr size_t kMaxDiskNameBytes = 64;  // of labels and channels: they are in keys of the store, in events and in metrics
 
+// May be empty.
 bool IsDiskLabel(std::string_view label) {
   const auto fine = [](char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '-' || c == '_'; };
-  return !label.empty() && label.size() <= kMaxDiskNameBytes && std::ranges::all_of(label, fine);
+  return label.size() <= kMaxDiskNameBytes && std::ranges::all_of(label, fine);
 }
 // May be empty.
 bool IsChannelName(std::string_view channel) {
