@@ -48,7 +48,7 @@ Result<void> AgreeOnProtocol(Header* header) {
   header->protocol = header->oldest_protocol = *common;
   return Ok();
 }
-// Whether a header names versions of which one is spoken here.
+// An error unless this program speaks a version that the header names.
 template <class Header>
 Result<void> CheckProtocol(const Header& header) {
   const Result<uint32_t> common = CommonProtocol({}, ProtocolsOf(header.oldest_protocol, header.protocol));

@@ -41,7 +41,8 @@ struct CallerRange {
   uint32_t last = 0;
   bool operator==(const CallerRange&) const = default;
 };
-// Who of a session's callers counts as whom it names: what it does for others is done as somebody else, so it asks the server first.
+// The callers whom the server takes for the users that the session names. It does the calls of all others as another user, so the
+// session asks the server before it answers those.
 struct BelievedCallers {
   bool root = false;               // uid 0, with any group
   std::vector<CallerRange> uids;   // without 0; empty: nobody else

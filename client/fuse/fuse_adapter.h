@@ -220,7 +220,7 @@ class FuseAdapter {
   // Before `thread` is told that the name is gone or leads elsewhere: until the kernel has surely carried out the renames of it
   // that are answered.
   Task<void> WaitUntilMoved(InodeId dir, const std::string& name, uint32_t thread);
-  // The kernel is renaming it: what was found by that name may not be told now.
+  // Whether the kernel is renaming that name. If so, the answer to a LOOKUP of it is out of date and must be found again.
   bool MovesNow(InodeId dir, const std::string& name, uint32_t thread);
   void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
     if (options_.names) options_.names->Renamed(from_dir, from, to_dir, to);

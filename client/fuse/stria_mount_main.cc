@@ -327,12 +327,12 @@ void MountProgram::TellMetrics() {
   });
 }
 
-// Before what they are gathered from goes.
+// The metrics end before the objects whose counters they show.
 void MountProgram::EndMetrics() {
   metrics_server_.reset();
   if (!metrics_scope_) return;
   loop_.Do([this] { metrics_scope_.reset(); });
-  // After what is being written.
+  // The pool has one thread, so a write that is under way comes first.
   loop_.Run([this] { return RunOn(metrics_pool_, [path = config_.metrics_file] { return unlink(path.c_str()) == 0; }); });
 }
 

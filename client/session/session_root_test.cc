@@ -1,4 +1,4 @@
-// What a session is told of what it mounts.
+// The answer to OpenSession names the directory that the session mounts.
 #include <gtest/gtest.h>
 
 #include <memory>
