@@ -101,6 +101,7 @@ struct ClientIo {
   uint64_t network_bytes = 0;        // and of other nodes
   uint64_t reconstructed_bytes = 0;  // decoded from those
   uint64_t written_bytes = 0;        // given to it to write
+  uint64_t operations = 0;           // that programs have begun; those that the kernel answers by itself do not count
   bool operator==(const ClientIo&) const = default;
 };
 

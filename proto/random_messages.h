@@ -38,7 +38,7 @@ MEMBERS(Column, 4);
 MEMBERS(StripeInfo, 5);
 MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
-MEMBERS(ClientIo, 4);
+MEMBERS(ClientIo, 5);
 MEMBERS(Attr, 15);
 MEMBERS(InodeSeal, 2);
 MEMBERS(OpHeader, 19);

@@ -24,7 +24,7 @@ WIRE_MESSAGE(Column) { F(shard); F(target); F(length); F(digest); }
 WIRE_MESSAGE(StripeInfo) { F(id); F(shape); F(columns); F(narrow); F(crowded); }
 WIRE_MESSAGE(StripeGrant) { F(info); F(tokens); F(max_column_bytes); }
 WIRE_MESSAGE(ItemResult) { F(code); F(message); }
-WIRE_MESSAGE(ClientIo) { F(local_bytes); F(network_bytes); F(reconstructed_bytes); F(written_bytes); }
+WIRE_MESSAGE(ClientIo) { F(local_bytes); F(network_bytes); F(reconstructed_bytes); F(written_bytes); F(operations); }
 
 WIRE_MESSAGE(Attr) {
   F(ino); F(type); F(mode); F(nlink); F(uid); F(gid); F(rdev); F(size); F(allocated_bytes);
