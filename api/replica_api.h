@@ -4,8 +4,8 @@
 // A *log* is every batch of a store, numbered densely from 1, each with the term of the primary that made it. The chain of a
 // point hashes all batches up to it: two logs with the same point are the same up to there.
 //
-// DataHeader::incarnation is the one of the caller's store (0: it has none yet). A Decode of these messages checks sizes only; what the
-// terms and points mean is for the service.
+// DataHeader::incarnation is the one of the caller's store (0: it has none yet). A Decode of these messages checks sizes only;
+// what the terms and points mean is for the service.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ struct AppendReply {
   AppendResult result = AppendResult::kTaken;
   uint64_t term = 0;   // the highest that the answering member knows
   LogPoint last;       // received, in the journal
-  LogPoint durable;    // if asked for by `sync`; else nothing
+  LogPoint durable;    // if asked for by `sync`, and the store was whole then, too; else nothing
   bool whole = false;  // its store is what its log says
   LogPoint fetched;    // not whole: it will be when it has this; seq 0: not before it has copied
 };
