@@ -72,7 +72,7 @@ struct AppendReply {
   LogPoint fetched;    // not whole: it will be when it has this; seq 0: not before it has copied
 };
 
-struct JoinRequest {
+struct ReplicaJoinRequest {
   DataHeader header;
   uint64_t term = 0;
   std::string member;
@@ -88,7 +88,7 @@ enum class JoinVerdict : uint8_t {
   kCopy = 3,    // FetchPage of everything; the log then begins at `common`
   kWait = 4,    // it is in the set, and first has to leave it. Ask again
 };
-struct JoinReply {
+struct ReplicaJoinReply {
   JoinVerdict verdict = JoinVerdict::kWait;
   uint64_t term = 0;
   uint64_t incarnation = 0;
@@ -135,7 +135,7 @@ class ReplicaService {
   // was to be made durable has been rewound meanwhile.
   virtual Task<Result<AppendReply>> Append(AppendRequest request) = 0;
   // These three are answered by the primary of exactly that term; others: kNotLeader.
-  virtual Task<Result<JoinReply>> Join(JoinRequest request) = 0;
+  virtual Task<Result<ReplicaJoinReply>> Join(ReplicaJoinRequest request) = 0;
   virtual Task<Result<FetchKeysReply>> FetchKeys(FetchKeysRequest request) = 0;
   virtual Task<Result<FetchPageReply>> FetchPage(FetchPageRequest request) = 0;
 };

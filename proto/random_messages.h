@@ -176,8 +176,8 @@ MEMBERS(TermRun, 2);
 MEMBERS(ShippedBatch, 2);
 MEMBERS(AppendRequest, 12);
 MEMBERS(AppendReply, 6);
-MEMBERS(JoinRequest, 8);
-MEMBERS(JoinReply, 5);
+MEMBERS(ReplicaJoinRequest, 8);
+MEMBERS(ReplicaJoinReply, 5);
 MEMBERS(FetchKey, 2);
 MEMBERS(FetchKeysRequest, 3);
 MEMBERS(FetchKeysReply, 3);
@@ -231,8 +231,8 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(RenewCertificateReply) X(ListExportsReply) X(SetExportRequest) X(RemoveExportRequest)               \
   X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
   X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
-  X(AppendRequest) X(AppendReply) X(JoinRequest) X(JoinReply) X(FetchKeysRequest) X(FetchKeysReply)     \
-  X(FetchPageRequest) X(FetchPageReply)
+  X(AppendRequest) X(AppendReply) X(ReplicaJoinRequest) X(ReplicaJoinReply) X(FetchKeysRequest)              \
+  X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply)
 
 template <class S>
 auto Tie(S& s) {

@@ -16,7 +16,7 @@ inline constexpr char kReplicaServiceName[] = "stria.v1.Replica";
 
 #define STRIA_REPLICA_METHODS(X)                    \
   X(Append, AppendRequest, AppendReply)             \
-  X(Join, JoinRequest, JoinReply)                   \
+  X(Join, ReplicaJoinRequest, ReplicaJoinReply)     \
   X(FetchKeys, FetchKeysRequest, FetchKeysReply)    \
   X(FetchPage, FetchPageRequest, FetchPageReply)
 

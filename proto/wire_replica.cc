@@ -17,8 +17,8 @@ WIRE_MESSAGE(AppendRequest) {
   F(header); F(term); F(primary); F(version); F(token_time_ns); F(follows); F(prev); F(batches); F(commit); F(sync); F(join);
 }
 WIRE_MESSAGE(AppendReply) { F(result); F(term); F(last); F(durable); F(whole); F(fetched); }
-WIRE_MESSAGE(JoinRequest) { F(header); F(term); F(member); F(last); F(history); F(whole); F(fetched); F(copy); }
-WIRE_MESSAGE(JoinReply) { F(verdict); F(term); F(incarnation); F(common); F(history); }
+WIRE_MESSAGE(ReplicaJoinRequest) { F(header); F(term); F(member); F(last); F(history); F(whole); F(fetched); F(copy); }
+WIRE_MESSAGE(ReplicaJoinReply) { F(verdict); F(term); F(incarnation); F(common); F(history); }
 WIRE_MESSAGE(FetchKey) { F(family); F(key); }
 WIRE_MESSAGE(FetchKeysRequest) { F(header); F(term); F(keys); }
 WIRE_MESSAGE(FetchKeysReply) { F(answered); F(at); }
@@ -29,8 +29,8 @@ WIRE_MESSAGE(FetchPageReply) { F(at); F(end); F(next_family); F(next_from); }
 
 WIRE_CODEC(AppendRequest);
 WIRE_CODEC(AppendReply);
-WIRE_CODEC(JoinRequest);
-WIRE_CODEC(JoinReply);
+WIRE_CODEC(ReplicaJoinRequest);
+WIRE_CODEC(ReplicaJoinReply);
 WIRE_CODEC(FetchKeysRequest);
 WIRE_CODEC(FetchKeysReply);
 WIRE_CODEC(FetchPageRequest);

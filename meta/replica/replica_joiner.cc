@@ -56,8 +56,8 @@ Result<void> ReplicaJoiner::StillOf(uint64_t term) const {
   return Error(FsError::kNotLeader, "another metadata server has become primary meanwhile");
 }
 
-Task<Result<JoinReply>> ReplicaJoiner::Ask(std::shared_ptr<ReplicaService> primary, uint64_t term, bool copy) {
-  JoinRequest request;
+Task<Result<ReplicaJoinReply>> ReplicaJoiner::Ask(std::shared_ptr<ReplicaService> primary, uint64_t term, bool copy) {
+  ReplicaJoinRequest request;
   request.header = Header();
   request.term = term;
   request.member = options_.member;
@@ -66,7 +66,8 @@ Task<Result<JoinReply>> ReplicaJoiner::Ask(std::shared_ptr<ReplicaService> prima
   request.whole = store_->whole();
   if (store_->marker()) request.fetched = store_->marker()->fetched;
   request.copy = copy;
-  std::optional<Result<JoinReply>> reply = co_await WithTimeout(options_.call_timeout_ns, primary->Join(std::move(request)));
+  std::optional<Result<ReplicaJoinReply>> reply =
+      co_await WithTimeout(options_.call_timeout_ns, primary->Join(std::move(request)));
   if (!reply) co_return Error(FsError::kDeadline, "the primary does not answer");
   if (reply->ok() && (*reply)->term != term) co_return Error(FsError::kNotLeader, "the primary is of another term");
   co_return std::move(*reply);
@@ -77,7 +78,7 @@ Task<Result<void>> ReplicaJoiner::JoinOnce(uint64_t term) {
   const std::shared_ptr<ReplicaService> primary = connect_(follower_->primary());
   if (!primary) co_return Error(FsError::kUnavailable, "where the primary " + follower_->primary() + " is, is not known");
   const Joining joining(follower_);
-  CO_ASSIGN_OR_RETURN(JoinReply reply, co_await Ask(primary, term, false));
+  CO_ASSIGN_OR_RETURN(ReplicaJoinReply reply, co_await Ask(primary, term, false));
   CO_RETURN_IF_ERROR(StillOf(term));
   if (reply.verdict == JoinVerdict::kRewind) {
     const LogPoint to = reply.common;
@@ -149,7 +150,7 @@ Task<Result<FetchPageReply>> ReplicaJoiner::Page(std::shared_ptr<ReplicaService>
   }
 }
 
-Task<Result<void>> ReplicaJoiner::Copy(std::shared_ptr<ReplicaService> primary, uint64_t term, JoinReply from) {
+Task<Result<void>> ReplicaJoiner::Copy(std::shared_ptr<ReplicaService> primary, uint64_t term, ReplicaJoinReply from) {
   copied_bytes_ = 0;
   CO_RETURN_IF_ERROR(store_->BeginCopy());
   while (true) {

@@ -51,8 +51,8 @@ class ReplicaJoiner {
  private:
   Task<Result<void>> JoinOnce(uint64_t term);
   Task<Result<void>> Rewind(std::shared_ptr<ReplicaService> primary, uint64_t term, LogPoint to, std::vector<FetchKey> keys);
-  Task<Result<void>> Copy(std::shared_ptr<ReplicaService> primary, uint64_t term, JoinReply from);
-  Task<Result<JoinReply>> Ask(std::shared_ptr<ReplicaService> primary, uint64_t term, bool copy);
+  Task<Result<void>> Copy(std::shared_ptr<ReplicaService> primary, uint64_t term, ReplicaJoinReply from);
+  Task<Result<ReplicaJoinReply>> Ask(std::shared_ptr<ReplicaService> primary, uint64_t term, bool copy);
   Task<Result<FetchPageReply>> Page(std::shared_ptr<ReplicaService> primary, FetchPageRequest request);
   Result<void> StillOf(uint64_t term) const;
   DataHeader Header() const;

@@ -35,7 +35,7 @@ class ReplicaRoles final : public ReplicaService {
     const Count count(&answering_);
     co_return co_await follower_->Append(std::move(request));
   }
-  Task<Result<JoinReply>> Join(JoinRequest request) override {
+  Task<Result<ReplicaJoinReply>> Join(ReplicaJoinRequest request) override {
     if (source_ == nullptr) co_return NotPrimary();
     co_return source_->Join(request);
   }

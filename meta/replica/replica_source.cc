@@ -16,7 +16,7 @@ size_t BytesOf(const KvEntry& e) { return e.first.size() + e.second.size(); }
 
 }  // namespace
 
-JoinChoice ChooseJoin(const JoinGround& mine, const JoinRequest& request, bool believes_fetched, bool in_set) {
+JoinChoice ChooseJoin(const JoinGround& mine, const ReplicaJoinRequest& request, bool believes_fetched, bool in_set) {
   const bool began = !request.history.empty() && IsHistory(request.history);
   // A copy that is under way, or another incarnation's store, has nothing to go on from. Neither has a store all of which may
   // be of a history that has ended: that is told by who asks (`copy`).
@@ -50,7 +50,7 @@ void ReplicaSource::Hold() {
   primary_->store().HoldFrom(from);
 }
 
-Result<JoinReply> ReplicaSource::Join(const JoinRequest& request) {
+Result<ReplicaJoinReply> ReplicaSource::Join(const ReplicaJoinRequest& request) {
   RETURN_IF_ERROR(CheckTerm(request.term));
   const ReplicaStore& store = primary_->store();
   const bool believes = request.whole || (request.fetched.seq.v != 0 && store.Has(request.fetched)) ||
@@ -58,7 +58,7 @@ Result<JoinReply> ReplicaSource::Join(const JoinRequest& request) {
   const bool in_set = primary_->rule().required(request.member) || primary_->rule().in_sync(request.member);
   const JoinChoice choice =
       ChooseJoin({store.incarnation(), store.last(), store.first(), store.history()}, request, believes, in_set);
-  JoinReply reply;
+  ReplicaJoinReply reply;
   reply.verdict = choice.verdict;
   reply.term = primary_->term();
   reply.incarnation = store.incarnation();

@@ -27,7 +27,7 @@ struct JoinChoice {
 };
 // `believes_fetched`: the member's store is whole, or what it fetched last is of this log. `in_set`: it first has to leave the
 // set, if it cannot go on as it is.
-JoinChoice ChooseJoin(const JoinGround& mine, const JoinRequest& request, bool believes_fetched, bool in_set);
+JoinChoice ChooseJoin(const JoinGround& mine, const ReplicaJoinRequest& request, bool believes_fetched, bool in_set);
 
 struct ReplicaSourceOptions {
   size_t reply_bytes = 1 * kMiB;            // of a page or of values; one entry more
@@ -39,7 +39,7 @@ class ReplicaSource {
   // The primary outlives it.
   explicit ReplicaSource(ReplicaPrimary* primary, ReplicaSourceOptions options = {}) : primary_(primary), options_(options) {}
 
-  Result<JoinReply> Join(const JoinRequest& request);
+  Result<ReplicaJoinReply> Join(const ReplicaJoinRequest& request);
   Result<FetchKeysReply> FetchKeys(const FetchKeysRequest& request);
   Result<FetchPageReply> FetchPage(const FetchPageRequest& request);
 

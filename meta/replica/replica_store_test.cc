@@ -253,7 +253,7 @@ TEST(ReplicaLog, FindsTheLastCommonBatch) {
 
 TEST(ReplicaLog, TheWayBackIsChosenByRule) {
   const JoinGround mine{1, {CommitSeq(30), 2, 0}, CommitSeq(4), History({{0, 0}, {1, 1}, {2, 6}})};
-  JoinRequest r;
+  ReplicaJoinRequest r;
   r.header.incarnation = 1;
   r.last = {CommitSeq(20), 2, 0};
   r.history = History({{0, 0}, {1, 1}, {2, 6}});

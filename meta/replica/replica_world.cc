@@ -47,8 +47,8 @@ class ReplicaWorld::Link final : public ReplicaService {
   Task<Result<AppendReply>> Append(AppendRequest request) override {
     return world_->Pass<AppendReply>(from_, to_, std::move(request), &ReplicaService::Append);
   }
-  Task<Result<JoinReply>> Join(JoinRequest request) override {
-    return world_->Pass<JoinReply>(from_, to_, std::move(request), &ReplicaService::Join);
+  Task<Result<ReplicaJoinReply>> Join(ReplicaJoinRequest request) override {
+    return world_->Pass<ReplicaJoinReply>(from_, to_, std::move(request), &ReplicaService::Join);
   }
   Task<Result<FetchKeysReply>> FetchKeys(FetchKeysRequest request) override {
     return world_->Pass<FetchKeysReply>(from_, to_, std::move(request), &ReplicaService::FetchKeys);
