@@ -62,21 +62,18 @@ Result<ReplicaJoinReply> ReplicaSource::Join(const ReplicaJoinRequest& request) 
   reply.verdict = choice.verdict;
   reply.term = primary_->term();
   reply.incarnation = store.incarnation();
+  if (reply.verdict == JoinVerdict::kTail || reply.verdict == JoinVerdict::kRewind) {
+    ASSIGN_OR_RETURN(const auto common, store.At(choice.common.seq));
+    // If the row before the oldest is gone, its chain is not known, and no Append can say what it follows.
+    if (common) reply.common = *common;
+    else reply.verdict = in_set ? JoinVerdict::kWait : JoinVerdict::kCopy;
+  }
   copies_.erase(request.member);
-  if (choice.verdict == JoinVerdict::kCopy) {
+  if (reply.verdict == JoinVerdict::kCopy) {
     reply.common = store.last();
     reply.history = store.history();
-    copies_[request.member] = {CommitSeq(reply.common.seq.v + 1), Executor::Current().NowNs()};
-  } else if (choice.verdict != JoinVerdict::kWait) {
-    ASSIGN_OR_RETURN(const auto common, store.At(choice.common.seq));
-    if (!common) {
-      // The row before the oldest is gone: its chain is not known, but then neither can Append say what it follows.
-      reply.verdict = in_set ? JoinVerdict::kWait : JoinVerdict::kCopy;
-      reply.common = store.last();
-      reply.history = store.history();
-    } else {
-      reply.common = *common;
-    }
+    // With the batch that it begins after: an Append says what that is.
+    copies_[request.member] = {reply.common.seq, Executor::Current().NowNs()};
   }
   Hold();
   if (reply.verdict == JoinVerdict::kTail) primary_->Probe(request.member);
