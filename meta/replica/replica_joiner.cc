@@ -87,8 +87,11 @@ Task<Result<void>> ReplicaJoiner::JoinOnce(uint64_t term) {
     const bool same = store_->Has(to);
     Result<std::vector<FetchKey>> keys = Error(FsError::kTooBig, "nothing less than a copy will do");
     if (!all && same) keys = store_->KeysBeyond(to.seq);
-    if (keys.ok()) co_return co_await Rewind(primary, term, to, std::move(keys).value());
-    if (keys.code() != FsError::kTooBig && keys.code() != FsError::kNoEnt) co_return keys.error();
+    Result<void> rewound;
+    if (keys.ok()) rewound = co_await Rewind(primary, term, to, std::move(keys).value());
+    else rewound = keys.error();
+    if (rewound.code() != FsError::kTooBig && rewound.code() != FsError::kNoEnt) co_return rewound;
+    CO_RETURN_IF_ERROR(StillOf(term));
     CO_ASSIGN_OR_RETURN(reply, co_await Ask(primary, term, true));
     CO_RETURN_IF_ERROR(StillOf(term));
   }
@@ -129,6 +132,9 @@ Task<Result<void>> ReplicaJoiner::Rewind(std::shared_ptr<ReplicaService> primary
       }
       values.bytes += some.ops[i].key.size() + (some.ops[i].value ? some.ops[i].value->size() : 0);
       values.ops.push_back(std::move(some.ops[i]));
+    }
+    if (values.bytes > options_.max_rewind_bytes) {
+      co_return Error(FsError::kTooBig, "the values that a rewind needs are more than a copy in pieces");
     }
     at = got.at;
     next += got.answered;

@@ -25,6 +25,7 @@ struct JoinerOptions {
   std::string member;  // this one's name
   Uuid cluster;
   uint64_t copy_bytes_per_s = 50 * kMiB;  // 0: no bound
+  size_t max_rewind_bytes = 64 * kMiB;    // of values, in memory and in one batch; beyond that it copies
   int64_t call_timeout_ns = 10 * kSecond;
   int64_t retry_ns = 200 * kMillisecond;
   int tries = 5;                          // of a call that was not answered

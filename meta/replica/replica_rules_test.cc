@@ -269,6 +269,24 @@ TEST_F(ReplicaRules, ADeposedPrimaryRewindsAndIsEqualAgain) {
   EXPECT_EQ(w_.problem(), "");
 }
 
+TEST_F(ReplicaRules, WhatIsTooMuchForARewindIsCopied) {
+  w_.settings().max_rewind_bytes = 20;
+  Begin();
+  CutOff(a_, true);
+  w_.Write(a_, Put("x", "a"));
+  w_.RunFor(100 * kMillisecond);
+  Lead(1, 2, {"m1"});
+  w_.Write(b_, Put("x", std::string(100, 'b')));
+  ASSERT_TRUE(w_.Syncs(b_, kSecond));
+  CutOff(a_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return a_.deposed; }, 5 * kSecond));
+  w_.Follow(a_);
+  ASSERT_TRUE(Follows(a_, b_)) << a_.joiner->problem();
+  EXPECT_EQ(a_.joiner->rewinds(), 0u);
+  EXPECT_EQ(a_.joiner->copies(), 1u);
+  EXPECT_EQ(Content(a_), Content(b_));
+}
+
 TEST_F(ReplicaRules, RewindingOnlyTheLogLeavesWhatTheBatchesWrote) {
   const ScopedSabotage on(Sabotage::kRewindLogOnly);
   Begin();

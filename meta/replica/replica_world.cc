@@ -155,6 +155,7 @@ void ReplicaWorld::Follow(Member& m) {
   JoinerOptions options;
   options.member = m.name;
   options.copy_bytes_per_s = 0;
+  options.max_rewind_bytes = settings_.max_rewind_bytes;
   options.call_timeout_ns = settings_.shipper.call_timeout_ns;
   options.retry_ns = settings_.shipper.retry_ns;
   const auto connect = [this, from = m.name](const std::string& to) {

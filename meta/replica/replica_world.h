@@ -88,6 +88,7 @@ class ReplicaWorld {
     int64_t max_delay_ns = 1 * kMillisecond;
     int64_t straggle_ns = 0;       // one message in 50 takes up to so long; 0: none
     size_t min_in_sync = 1;
+    size_t max_rewind_bytes = 1 * kMiB;
     int64_t max_sync_ns = 1 * kMillisecond;
     ReplicaStoreOptions store;
     ShipperOptions shipper;
