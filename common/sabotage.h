@@ -34,6 +34,12 @@ enum class Sabotage : uint8_t {
   kBelieveExpired,      // certificates that are over are believed
   kTakeFencedTokens,    // a data server takes tokens of a session that was ended
   kKeepOldKeys,         // a data server believes every key that it ever had
+  kCommitByMajority,    // a batch counts as committed although not all members of the set have it
+  kFollowUnsynced,      // a follower says "durable" of batches that it has not synced
+  kFollowBlindly,       // a follower takes batches without looking at what precedes them
+  kRewindLogOnly,       // a rewind leaves what the batches have written
+  kForgetMarker,        // a rewind forgets the keys of the rewind before it
+  kIgnoreFetched,       // what was fetched from a primary whose history ended is believed
 };
 
 namespace sabotage_internal {
