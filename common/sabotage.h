@@ -34,6 +34,8 @@ enum class Sabotage : uint8_t {
   kBelieveExpired,      // certificates that are over are believed
   kTakeFencedTokens,    // a data server takes tokens of a session that was ended
   kKeepOldKeys,         // a data server believes every key that it ever had
+  kServeDeposed,        // a metadata server goes on although a later life of it has been
+  kIgnoreTerms,         // and clients and data servers listen to it
 };
 
 namespace sabotage_internal {

@@ -135,7 +135,7 @@ class Daemon final : public DaemonFrame {
     const Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
     const Error fatal = co_await server_->WaitFatal();
-    Fail(fatal.WithContext("the metadata store cannot be written any more"));
+    Fail(fatal.code == FsError::kNotLeader ? fatal : fatal.WithContext("the metadata store cannot be written any more"));
   }
 
   Result<std::unique_ptr<KvStore>> OpenStore() {

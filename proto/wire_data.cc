@@ -7,7 +7,9 @@
 namespace stria {
 namespace wire {
 
-WIRE_MESSAGE(DataHeader) { F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); F(background); F(oldest_protocol); }
+WIRE_MESSAGE(DataHeader) {
+  F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); F(background); F(oldest_protocol); F(seen_term); F(seen_proof);
+}
 
 WIRE_MESSAGE(ShardWrite) { F(shard); F(target); F(token); F(offset); F(length); F(crcs); F(seal); }
 WIRE_MESSAGE(WriteRequest) { F(header); F(items); }
