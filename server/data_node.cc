@@ -1,13 +1,17 @@
 #include "server/data_node.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/log.h"
 #include "common/units.h"
+#include "server/term_file.h"
 
 namespace stria {
 namespace {
+
+constexpr int64_t kKeepTermsNs = 2 * kSecond;
 
 DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
   options.background.pieces = std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks);
@@ -83,6 +87,8 @@ Task<void> DataNode::OpenStores() {
       Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
       if (identity.ok()) identities_[i] = *std::move(identity);
       else if (d.problem.ok()) d.problem = identity.error().WithContext(d.where);
+      const Result<HeardTerms::Kept> terms = co_await ReadTerms(d.disk);
+      if (terms.ok()) server_.terms().Load(*terms);
     }
     if (d.problem.ok() && d.kv == nullptr) d.problem = Error(FsError::kCorrupt, d.where + " has no index");
     if (d.problem.ok()) {
@@ -127,6 +133,26 @@ Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   co_return Ok();
 }
 
+// On all disks that take it. An error if none does. Heartbeats wait for it, so no disk is waited for long.
+Task<Result<void>> DataNode::KeepTerms(HeardTerms::Kept kept) {
+  std::vector<Task<Result<void>>> writes;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (!stores_[i] || stores_[i]->failed() || stores_[i]->silence().silent()) continue;
+    writes.push_back([](Disk* disk, std::string where, HeardTerms::Kept what) -> Task<Result<void>> {
+      std::optional<Result<void>> done = co_await WithTimeout(kKeepTermsNs, WriteTerms(disk, what));
+      if (!done) co_return Error(FsError::kDeadline, where + " does not answer");
+      if (!done->ok()) co_return done->error().WithContext(where);
+      co_return Ok();
+    }(disks_[i].disk, disks_[i].where, kept));
+  }
+  Result<void> last = Error(FsError::kNotReady, "no disk can be written");
+  for (Result<void>& done : co_await WhenAll(std::move(writes))) {
+    if (done.ok()) co_return Ok();
+    last = std::move(done);
+  }
+  co_return last;
+}
+
 Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk> disks, DataNodeEnv env,
                                                        DataNodeOptions options) {
   std::unique_ptr<DataNode> node(new DataNode(std::move(disks), std::move(options)));
@@ -169,6 +195,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   node->peers_ = std::make_unique<NotedConnector>(env.data);
   agent.unreachable = [self] { return self->peers_->Failed(); };
   agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
+  agent.keep_terms = [self](HeardTerms::Kept kept) { return self->KeepTerms(std::move(kept)); };
   node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
   if (env.admin != nullptr) {
     node->admin_link_ = std::make_unique<AdminLink>(env.admin, node->options_.meta_addresses);
@@ -268,6 +295,8 @@ Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
   }
   // Carried here from another node, it has what that one was given for it.
   Result<DiskIdentity> identity = co_await ReadIdentity(disks_[i].disk);
+  const Result<HeardTerms::Kept> terms = co_await ReadTerms(disks_[i].disk);
+  if (terms.ok()) server_.terms().Load(*terms);
   CO_RETURN_IF_ERROR(co_await OpenStore(i));
   identities_[i] = identity.ok() ? *std::move(identity) : DiskIdentity();
   agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own, identities_[i].proof);
