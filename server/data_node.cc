@@ -1,7 +1,6 @@
 #include "server/data_node.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "common/log.h"
@@ -10,8 +9,6 @@
 
 namespace stria {
 namespace {
-
-constexpr int64_t kKeepTermsNs = 2 * kSecond;
 
 DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
   options.background.pieces = std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks);
@@ -133,24 +130,12 @@ Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   co_return Ok();
 }
 
-// On all disks that take it. An error if none does. Heartbeats wait for it, so no disk is waited for long.
 Task<Result<void>> DataNode::KeepTerms(HeardTerms::Kept kept) {
-  std::vector<Task<Result<void>>> writes;
+  std::vector<Disk*> disks;
   for (size_t i = 0; i < disks_.size(); ++i) {
-    if (!stores_[i] || stores_[i]->failed() || stores_[i]->silence().silent()) continue;
-    writes.push_back([](Disk* disk, std::string where, HeardTerms::Kept what) -> Task<Result<void>> {
-      std::optional<Result<void>> done = co_await WithTimeout(kKeepTermsNs, WriteTerms(disk, what));
-      if (!done) co_return Error(FsError::kDeadline, where + " does not answer");
-      if (!done->ok()) co_return done->error().WithContext(where);
-      co_return Ok();
-    }(disks_[i].disk, disks_[i].where, kept));
+    if (stores_[i] && !stores_[i]->failed() && !stores_[i]->silence().silent()) disks.push_back(disks_[i].disk);
   }
-  Result<void> last = Error(FsError::kNotReady, "no disk can be written");
-  for (Result<void>& done : co_await WhenAll(std::move(writes))) {
-    if (done.ok()) co_return Ok();
-    last = std::move(done);
-  }
-  co_return last;
+  co_return co_await WriteTermsOn(std::move(disks), kept);
 }
 
 Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk> disks, DataNodeEnv env,

@@ -2,6 +2,9 @@
 
 #include <xxhash.h>
 
+#include <optional>
+#include <utility>
+
 #include "common/codec.h"
 
 namespace stria {
@@ -9,6 +12,12 @@ namespace {
 
 constexpr uint8_t kTermVersion = 1;
 constexpr uint64_t kMaxTermBytes = 4096;
+constexpr int64_t kWriteNs = 2 * kSecond;
+
+Task<Result<void>> WriteInTime(Disk* disk, HeardTerms::Kept kept) {
+  std::optional<Result<void>> done = co_await WithTimeout(kWriteNs, WriteTerms(disk, kept));
+  co_return done ? std::move(*done) : Result<void>(Error(FsError::kDeadline, "a disk does not answer"));
+}
 
 }  // namespace
 
@@ -39,6 +48,18 @@ Task<Result<void>> WriteTerms(Disk* disk, HeardTerms::Kept kept) {
   }
   w.U64(XXH3_64bits(w.str().data(), w.size()));
   co_return co_await disk->ReplaceFile(kTermFile, Buffer::FromString(SealRecord(kTermVersion, w.str())));
+}
+
+Task<Result<void>> WriteTermsOn(std::vector<Disk*> disks, HeardTerms::Kept kept) {
+  std::vector<Task<Result<void>>> writes;
+  for (Disk* disk : disks) writes.push_back(WriteInTime(disk, kept));
+  Result<void> last = Error(FsError::kNotReady, "no disk can be written");
+  std::vector<Result<void>> all = co_await WhenAll(std::move(writes));
+  for (Result<void>& done : all) {
+    if (done.ok()) co_return Ok();
+    last = std::move(done);
+  }
+  co_return last;
 }
 
 }  // namespace stria
