@@ -144,7 +144,7 @@ void MetaSession::Acknowledge(uint64_t seq, uint64_t numbering) {
 
 void MetaSession::SetMap(ClusterMap map) {
   // A later life of the server may have lost the last version, and its map goes with every request to data servers.
-  if (map.term < map_->term) return;
+  if (map.term != 0 && map.term < map_->term) return;
   if (map.version < map_->version && map.incarnation == map_->incarnation && map.term == map_->term) return;
   const bool same = map.version == map_->version && map.cluster == map_->cluster && map.incarnation == map_->incarnation &&
                     map.term == map_->term;
