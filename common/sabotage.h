@@ -40,6 +40,8 @@ enum class Sabotage : uint8_t {
   kRewindLogOnly,       // a rewind leaves what the batches have written
   kForgetMarker,        // a rewind forgets the keys of the rewind before it
   kIgnoreFetched,       // what was fetched from a primary whose history ended is believed
+  kServeDeposed,        // a metadata server goes on although a later life of it has been
+  kIgnoreTerms,         // and clients and data servers listen to it
 };
 
 namespace sabotage_internal {

@@ -7,6 +7,8 @@
 
 namespace stria::wire {
 
-WIRE_MESSAGE(DataHeader) { F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); F(background); F(oldest_protocol); }
+WIRE_MESSAGE(DataHeader) {
+  F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); F(background); F(oldest_protocol); F(seen_term); F(seen_proof);
+}
 
 }  // namespace stria::wire
