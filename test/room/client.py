@@ -12,6 +12,9 @@ from pc import HERE, wait_until
 MOUNT = "/data"
 LOAD_DIR = f"{MOUNT}/load"
 PROGRAM = "/run/load.py"
+# Anybody: who works there is not root.
+USER = "4321"
+AS_USER = ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--"]
 PROGRESS_S = 120
 END_S = 180
 
@@ -53,11 +56,11 @@ class Client:
     def start_load(self):
         assert self.process is None
         shutil.copy(HERE / "load.py", self.pc.inside / PROGRAM.lstrip("/"))
-        self.pc.run("mkdir", "-p", LOAD_DIR)
+        self.pc.run("install", "-d", "-o", USER, "-g", USER, LOAD_DIR)
         self.segments += 1
         self.log = self.room.logs / f"load-{self.segments}.log"
         with open(self.log, "ab") as out, open(self.room.logs / "load-errors.log", "ab") as errors:
-            self.process = subprocess.Popen(self.pc.enter("/usr/bin/python3", PROGRAM, LOAD_DIR), stdin=subprocess.PIPE, stdout=out, stderr=errors,
+            self.process = subprocess.Popen(self.pc.enter(*AS_USER, "/usr/bin/python3", PROGRAM, LOAD_DIR), stdin=subprocess.PIPE, stdout=out, stderr=errors,
                                             text=True, env=self.pc.environment())
         self.process.stdin.write(self.ledger.as_json() + "\n")
         self.process.stdin.flush()
@@ -108,7 +111,7 @@ class Client:
         """All that was ever acknowledged is there, bit for bit; what was under way is there in front, as a whole, or not at all, as the case may be."""
         (self.pc.inside / PROGRAM.lstrip("/")).unlink(missing_ok=True)
         shutil.copy(HERE / "load.py", self.pc.inside / PROGRAM.lstrip("/"))
-        said = json.loads(self.pc.run("/usr/bin/python3", PROGRAM, LOAD_DIR, "--check", text=self.ledger.as_json() + "\n"))
+        said = json.loads(self.pc.run(*AS_USER, "/usr/bin/python3", PROGRAM, LOAD_DIR, "--check", text=self.ledger.as_json() + "\n"))
         assert not said["wrong"], "\n    ".join([f"after {what}:", *said["wrong"][:10]])
         self.ledger.document_is(said["document"])
         self.room.say(f"after {what}: {said['files']} files, {len(self.ledger.unsure)} unfinished ones and document version {said['document']} are right")

@@ -190,12 +190,17 @@ class Pc:
         assert not check or done.returncode == 0, f"{self.name}# {' '.join(map(str, command))} gave {done.returncode}:\n{done.stdout}"
         return done.stdout
 
+    def succeeds(self, *command):
+        return subprocess.run(self.enter(*command), stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=COMMAND_S,
+                              env=self.environment()).returncode == 0
+
     def install(self, debs):
         where = self.inside / "var/cache/stria-room"
         where.mkdir(exist_ok=True)
         for deb in debs:
             shutil.copy(deb, where)
-        self.run("dpkg", "--install", *(f"/var/cache/stria-room/{deb.name}" for deb in debs))
+        # As anywhere but in containers, whose dpkg may be told not to sync.
+        self.run("dpkg", "--no-force-unsafe-io", "--install", *(f"/var/cache/stria-room/{deb.name}" for deb in debs))
         for deb in debs:
             (where / deb.name).unlink()
 

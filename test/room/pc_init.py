@@ -46,6 +46,7 @@ def make_root(pc):
     top = pathlib.Path(pc["dir"])
     system, root = top / "system", top / "root"
     run("mount", "-o", "loop", pc["system"], system)
+    is_new = not (system / "upper").exists()
     for name in ("upper", "work"):
         (system / name).mkdir(exist_ok=True)
     run("mount", "-t", "overlay", "-o", f"lowerdir={pc['lower']},upperdir={system}/upper,workdir={system}/work", "overlay", root)
@@ -63,6 +64,9 @@ def make_root(pc):
     write(root / "etc/machine-id", pc["machine_id"] + "\n")
     write(root / "etc/resolv.conf", "")
     (root / NO_MAN_PAGES).unlink(missing_ok=True)
+    if is_new:  # nor what somebody has tried on this machine
+        for log in (root / "var/log").glob("stria*.log*"):
+            log.unlink()
     return root, os.open(system, os.O_RDONLY | os.O_DIRECTORY)
 
 

@@ -4,15 +4,18 @@ import concurrent.futures
 import json
 import pathlib
 import random
+import shutil
 import sys
 import time
 import traceback
 
 import plan
-from client import MOUNT, Client
+import waits
+from client import LOAD_DIR, MOUNT, Client
 from pc import BRIDGE, Pc, cut_disk, run_here, wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
+MOUNT_LOG = "var/log/stria-mount.log"
 NETWORK = "10.77.0"
 WELL_S, REBUILD_S = 180, 300
 LOG_TAIL_LINES = 15
@@ -72,7 +75,7 @@ class Room:
             time.sleep(0.5)
 
     def wait_removable(self, kind, name):
-        wait_until(f"{name} is empty", lambda: "removed" in self.stria(kind, "remove", name, "--dry-run", check=False), REBUILD_S, 1)
+        wait_until(f"{name} is empty", lambda: self.first.succeeds("stria", kind, "remove", name, "--dry-run"), REBUILD_S, 1)
         self.stria(kind, "remove", name)
 
     def token(self, *more):
@@ -117,7 +120,7 @@ class Room:
         for name in self.shape.servers:
             self.join_data(name)
         pc = self.client.pc
-        said = pc.run("stria", "join", "-", text=self.token("--role", "client", "--uses", "50") + "\n")
+        said = pc.run("stria", "join", "-", text=self.token("--role", "client", "--trusted-root") + "\n")
         line = next((line.strip() for line in said.splitlines() if "wait=forever" in line), None)
         assert line and f"mount -t fuse.stria {self.first.name}:/ {MOUNT}" in said, said
         pc.run("mkdir", "-p", MOUNT)
@@ -128,9 +131,10 @@ class Room:
         self.say(f"set up and mounted by the documented commands, layout {self.shape.layout}")
 
     def look(self):
-        """stria doctor on each PC."""
+        """stria doctor on each PC; on the client within the mount, which tells it of the cluster."""
         for name in [*self.servers, plan.CLIENT]:
-            said = self.pcs[name].run("stria", "doctor", "--json", check=False)
+            where = MOUNT if name == plan.CLIENT else "/"
+            said = self.pcs[name].run("env", "-C", where, "stria", "doctor", "--json", check=False)
             checks = json.loads(said[said.index("{"):])["checks"]
             wrong = [c["sentence"] for c in checks if c["verdict"] != "ok" and c["area"] in DOCTORED]
             if name == plan.CLIENT:  # it may not see everything
@@ -167,7 +171,11 @@ class Room:
             if name == plan.CLIENT:
                 mounting = self.client.mount_at_boot()
         assert mounting.wait(timeout=WELL_S) == 0, "the client does not mount after a power failure"
-        self.say(f"    mounted {time.monotonic() - began:.1f} s after the first PC was switched on")
+        mounted = time.monotonic()
+        self.client.pc.run("ls", LOAD_DIR)  # of what the client's former life held, which is not given up before it is missed
+        first_s = time.monotonic() - mounted
+        self.say(f"    mounted {mounted - began:.1f} s after the first PC was switched on, the first answer came {first_s:.1f} s later")
+        assert first_s <= waits.LIMIT_S, f"the first answer of the mount took {first_s:.1f} s"
         self.client.check("a power failure of the whole room")
         self.client.start_load()
         self.wait_well()
@@ -180,14 +188,14 @@ class Room:
         dead = pc.disks[disk]
         cut_disk(pc.inside / "srv" / disk)
         self.say(f"disk {name} dies")
-        wait_until(f"{name} is known as dead", lambda: self.disks()[name]["state"] != "up", 90)
+        wait_until(f"{name} is known as dead", lambda: (d := self.disks()[name])["state"] != "up" or d["problem"], 90)
         self.client.progress()
         pc.run("umount", "-l", f"/srv/{disk}")
         pc.insert_disk(disk)
         said = pc.run("stria", "join", "--disk", f"/srv/{disk}")  # gives it to the server
         assert "already" in said, said
-        if self.disks()[name]["state"] != "out":
-            self.stria("disk", "out", name)
+        # Refused for the first seconds, while the old one is not missed yet.
+        wait_until(f"{name} is given up", lambda: self.first.succeeds("stria", "disk", "out", name), 60, 1)
         news = wait_until("the new disk is used", lambda: [d["name"] for d in self.disks().values() if d["state"] == "up" and d["name"].startswith(f"{name}-")],
                           90)
         self.wait_removable("disk", name)
@@ -261,6 +269,9 @@ class Room:
         self.say(f"passed (seed {self.seed})")
 
     def print_logs(self):
+        pc = self.pcs.get(plan.CLIENT)
+        if pc is not None and pc.is_on and (pc.inside / MOUNT_LOG).exists():
+            shutil.copy(pc.inside / MOUNT_LOG, self.logs / "stria-mount.log")
         for log in sorted(self.logs.glob("*.log")):
             if not log.name.startswith("load-"):
                 print(f"---- {log.name}", *log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:], sep="\n", flush=True)
