@@ -14,7 +14,6 @@ import waits
 from client import LOAD_DIR, MOUNT, Client
 from pc import BRIDGE, Pc, cut_disk, run_here, wait_until
 
-HERE = pathlib.Path(__file__).resolve().parent
 MOUNT_LOG = "var/log/stria-mount.log"
 NETWORK = "10.77.0"
 WELL_S, REBUILD_S = 180, 300
@@ -31,7 +30,7 @@ class Room:
         self.logs.mkdir()
         self.shape = plan.SHORT if what["short"] else plan.LONG
         self.debs = {package: pathlib.Path(deb) for package, deb in what["debs"].items()}
-        self.old = {package: pathlib.Path(deb) for package, deb in what["old"].items()} or self.debs
+        self.old = {package: pathlib.Path(deb) for package, deb in what["old"].items()}
         self.hosts = {name: f"{NETWORK}.{i}" for i, name in enumerate(self.shape.names, 1)}
         self.pcs = {}
         self.servers = list(self.shape.servers)  # that are in use now

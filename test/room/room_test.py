@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -9,6 +10,7 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+import built  # noqa: E402
 import ledger  # noqa: E402
 import load  # noqa: E402
 import plan  # noqa: E402
@@ -265,6 +267,38 @@ class Roots(unittest.TestCase):
             for name in plan.PACKAGES:
                 (top / f"{name}_1_amd64.deb").touch()
             self.assertEqual(sorted(roots.find_debs(top)), sorted(plan.PACKAGES))
+
+
+class Built(unittest.TestCase):
+    def test_what_packages_have(self):
+        self.assertEqual(built.contents("bin/a usr/bin\ngenerated/meta.toml etc/stria\ngenerated/completion/zsh/_a usr/share/zsh\n\n"),
+                         [("bin/a", "usr/bin"), ("generated/meta.toml", "etc/stria")])
+        self.assertEqual(built.links("usr/bin/a usr/sbin/b\nusr/share/man/man8/a.8 usr/share/man/man8/b.8\n"), [("usr/bin/a", "usr/sbin/b")])
+
+    def test_scripts(self):
+        text = "#!/bin/sh\nset -e\n\n#DEBHELPER#\n\nif [ \"$1\" = configure ]; then\n:\nfi\n"
+        self.assertIn("\nsystemd-sysusers stria-meta.conf\n", built.script(text, "stria-meta", True))
+        self.assertNotIn("sysusers", built.script(text, "stria-meta", False))
+        self.assertNotIn("sysusers", built.script(text.replace("configure", "purge"), "stria-meta", True))
+
+    def test_packages_of_the_source_tree(self):
+        """With programs that are empty: what dpkg finds in them."""
+        top = pathlib.Path(__file__).resolve().parents[2]
+        with tempfile.TemporaryDirectory() as d:
+            programs, out = pathlib.Path(d) / "bin", pathlib.Path(d) / "out"
+            self.assertEqual(len(built.missing(programs)), 4)
+            for name, place in built.PLACES.items():
+                (programs / place).mkdir(parents=True, exist_ok=True)
+                (programs / place / name).touch()
+            self.assertEqual(built.missing(programs), [])
+            old, new = built.both_versions(top, programs, out)
+            self.assertEqual((roots.version_of(old["stria-data"]), roots.version_of(new["stria-data"])), built.VERSIONS)
+            there = {package: subprocess.run(["dpkg-deb", "--contents", deb], stdout=subprocess.PIPE, text=True, check=True).stdout
+                     for package, deb in new.items()}
+        for package, path in (("stria-meta", "./etc/stria/meta.toml"), ("stria-data", "./usr/lib/systemd/system/stria-data.service"),
+                              ("stria-data", "./usr/lib/sysusers.d/stria-data.conf"), ("stria-client", "./usr/sbin/mount.fuse.stria -> /usr/bin/stria-mount"),
+                              ("stria-client", "./usr/bin/stria\n")):
+            self.assertIn(path, there[package])
 
 
 if __name__ == "__main__":
