@@ -22,6 +22,11 @@ QUIET_S = 3  # of load, between one thing and the next
 DOCTORED = ("cluster", "network", "certificates", "versions")
 
 
+def json_of(said):
+    """What a command prints with --json, after what it may have said of its way there."""
+    return json.loads(said[said.index("{"):])
+
+
 class Room:
     def __init__(self, what):
         self.began = time.monotonic()
@@ -51,7 +56,7 @@ class Room:
     def status(self):
         said = self.stria("status", "--json", check=False)
         try:
-            return json.loads(said[said.index("{"):])
+            return json_of(said)
         except ValueError:  # it does not answer
             return {}
 
@@ -134,7 +139,7 @@ class Room:
         for name in [*self.servers, plan.CLIENT]:
             where = MOUNT if name == plan.CLIENT else "/"
             said = self.pcs[name].run("env", "-C", where, "stria", "doctor", "--json", check=False)
-            checks = json.loads(said[said.index("{"):])["checks"]
+            checks = json_of(said)["checks"]
             wrong = [c["sentence"] for c in checks if c["verdict"] != "ok" and c["area"] in DOCTORED]
             if name == plan.CLIENT:  # it may not see everything
                 wrong = [c["sentence"] for c in checks if c["verdict"] == "problem" and c["area"] in DOCTORED]
@@ -229,7 +234,7 @@ class Room:
         name = self.shape.spares[1]
         self.add_pc(name)
         self.stria("rebalance", "start")
-        wait_until("all is balanced", lambda: not json.loads(self.stria("rebalance", "status", "--json"))["rebalance"]["running"], REBUILD_S, 1)
+        wait_until("all is balanced", lambda: not json_of(self.stria("rebalance", "status", "--json"))["rebalance"]["running"], REBUILD_S, 1)
         used = sum(d.get("used_bytes", 0) for n, d in self.disks().items() if n.startswith(f"{name}:"))
         assert used > 0, f"nothing went to {name}"
         self.wait_well(REBUILD_S)
