@@ -240,7 +240,7 @@ class Room:
         used = wait_until(f"something is on {name}", lambda: sum(d["used_bytes"] for n, d in self.disks().items() if n.startswith(f"{name}:")), PLACED_S, 1)
         self.wait_well(REBUILD_S)
         self.client.progress()
-        self.say(f"node {name} was added, and holds {used >> 20} MiB")
+        self.say(f"node {name} was added, and has {used >> 10} KiB already")
 
     def upgrade(self):
         """One PC after the other, under load: docs/operations.md, "Versions"."""
