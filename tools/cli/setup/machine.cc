@@ -75,7 +75,8 @@ class RealMachine final : public Machine {
     const UniqueFd fd(mkostemp(name.data(), O_CLOEXEC));
     if (fd.get() < 0) return ErrnoError(errno, "make a file beside " + path);
     const Result<void> done = Fill(fd.get(), content, is_there ? &was : nullptr, path);
-    if (done.ok() && rename(name.c_str(), path.c_str()) == 0) return Ok();
+    // Else a power failure soon afterwards brings the former settings back.
+    if (done.ok() && rename(name.c_str(), path.c_str()) == 0) return Sync(std::filesystem::path(path).parent_path());
     const int err = errno;
     (void)unlink(name.c_str());
     return done.ok() ? ErrnoError(err, "replace " + path) : done.error();
@@ -115,7 +116,7 @@ class RealMachine final : public Machine {
     const passwd* server = getpwnam(kServerUser);
     if (server == nullptr) return Error(FsError::kNoEnt, "there is no user " + std::string(kServerUser));
     if (lchown(path.c_str(), server->pw_uid, server->pw_gid) != 0) return ErrnoError(errno, "give " + path + " to the user " + kServerUser);
-    return Ok();
+    return Sync(path);
   }
 
   bool HasSystemd() override { return access("/run/systemd/system", F_OK) == 0; }
@@ -159,6 +160,12 @@ class RealMachine final : public Machine {
   void Sleep(int64_t ns) override { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
 
  private:
+  static Result<void> Sync(const std::string& path) {
+    const UniqueFd fd(open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd.get() < 0 || fsync(fd.get()) != 0) return ErrnoError(errno, "sync " + path);
+    return Ok();
+  }
+
   static Result<void> Fill(int fd, const std::string& content, const struct stat* was, const std::string& path) {
     for (size_t at = 0; at < content.size();) {
       const ssize_t n = write(fd, content.data() + at, content.size() - at);

@@ -35,14 +35,14 @@ class Machine {
 
   // kNoEnt if it is not there.
   virtual Result<std::string> ReadFile(const std::string& path) = 0;
-  // At any moment the old or the new one, with the owner and the mode of the old; without one root's and 0644.
+  // At any moment the old or the new one, with the owner and the mode of the old; without one root's and 0644. Durable on return.
   virtual Result<void> WriteFile(const std::string& path, const std::string& content) = 0;
   virtual Result<PathFacts> Look(const std::string& path) = 0;
   // Without symbolic links.
   virtual Result<std::string> WholePath(const std::string& path) = 0;
   // Makes the directory with its parents, for the user of the servers only. Not an error if it is there.
   virtual Result<void> MakeServerDir(const std::string& path) = 0;
-  // The path itself, not what is below.
+  // The path itself, not what is below. Durable on return.
   virtual Result<void> GiveToServer(const std::string& path) = 0;
 
   // Whether systemd runs this machine.
