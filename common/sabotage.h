@@ -37,7 +37,6 @@ enum class Sabotage : uint8_t {
   // Of the metadata servers among each other (test/sim/replica).
   kUncleanElection,     // a member that is not in the in-sync set takes over
   kEagerTakeover,       // a standby does not wait until the primary's authority is over
-  kOpenAtOnce,          // a new primary opens although its own promises still hold
   kPromiseAsCandidate,  // a member that has asked for the primary's place goes on promising
   kForgetPromises,      // a restarted member believes that it has promised nothing
   kGrowBeforeRequired,  // a member joins the set before its acknowledgements are required

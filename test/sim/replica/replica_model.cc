@@ -1,15 +1,10 @@
 #include "test/sim/replica/replica_model.h"
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 
-#include "common/sabotage.h"
-#include "meta/replica/election.h"
-#include "meta/replica/in_sync_set.h"
-#include "meta/replica/promises.h"
-#include "meta/replica/register_client.h"
 #include "meta/replica/register_text.h"
+#include "test/sim/replica/replica_member.h"
 
 namespace stria {
 namespace {
@@ -17,7 +12,6 @@ namespace {
 constexpr double kBeatS = 0.25;
 constexpr int64_t kPromiseNs = 2 * kSecond;
 constexpr int64_t kGraceNs = 3 * kSecond;
-constexpr double kTotalS = 60, kHealS = 35;
 constexpr uint64_t kUnacked = 200;  // batches ahead of what is committed
 constexpr size_t kBatchesAtOnce = 50;
 constexpr uint32_t kKeys = 400, kHotKeys = 8;
@@ -29,61 +23,7 @@ ClusterKey TestKey() {
   return key;
 }
 
-int64_t Ns(double s) { return static_cast<int64_t>(s * static_cast<double>(kSecond)); }
-
 }  // namespace
-
-struct ReplicaModel::Append {
-  uint64_t boot, term;
-  bool probe;             // asks for the shape of the log, sends nothing
-  uint64_t prev, prev_term;
-  std::vector<ModelStore::Entry> batches;
-  int64_t sent_ns;
-};
-
-struct ReplicaModel::Reply {
-  enum class Kind : uint8_t { kBeat, kAck, kShape, kLowerTerm } kind;
-  uint64_t boot, term;
-  int64_t sent_ns;
-  uint64_t last = 0;
-  bool whole = false;
-  LogShape shape = {};
-  std::vector<ModelStore::Puts> puts = {};        // of its log
-  std::optional<ModelStore::Marker> marker = {};
-};
-
-struct ReplicaModel::Member {
-  size_t i = 0;
-  std::string name;
-  Uuid uuid;
-  double rate = 1;
-  ModelStore store;
-  std::unique_ptr<Coordinator> coordinator;
-  // Of a life of the process.
-  uint64_t boot = 0;
-  bool up = false;
-  int64_t paused_until_ns = 0;
-  std::unique_ptr<Promises> promises;
-  std::unique_ptr<RegisterClient> client;
-  std::unique_ptr<Election> election;
-  std::unique_ptr<InSyncSet> set;  // while it is primary
-  MetaLife life;
-  bool reading = false;
-  bool syncing = false, sync_again = false;
-  std::vector<std::function<void(size_t)>> after_sync;  // with the records that are synced
-  std::deque<std::pair<uint64_t, uint64_t>> waiting;    // sequence, operation
-  std::map<size_t, std::optional<uint64_t>> next;       // of each other member: what it has of the log, if that is known
-  std::unique_ptr<TaskScope> scope;
-
-  OwnLog Own() const {
-    OwnLog own;
-    own.shape = store.shape();
-    own.whole = !store.marker();
-    own.store_term = store.shape().LastTerm();
-    own.opened_term = store.opened;
-    return own;
-  }
-};
 
 void ReplicaStats::Add(const ReplicaStats& o) {
   acks += o.acks, reads += o.reads, stalls += o.stalls, terms += o.terms, rewinds += o.rewinds, joins += o.joins;
@@ -128,7 +68,7 @@ void ReplicaModel::At(double delay_s, std::function<void()> fn) {
   scope_.Spawn([](int64_t ns, std::function<void()> f) -> Task<void> {
     co_await Sleep(ns);
     f();
-  }(Ns(delay_s), std::move(fn)));
+  }(ModelNs(delay_s), std::move(fn)));
 }
 
 // What a process does: not after it has ended, and not while it is paused.
@@ -194,7 +134,7 @@ void ReplicaModel::Strike(Member* m) {
       At(std::vector<double>{0.05, 0.5, 3}[ex_.rng().Below(3)] * Unit(0, 1), [this, m] { Start(m); });
     });
   } else if (Chance(0.3)) {
-    m->paused_until_ns = ex_.NowNs() + Ns((Chance(0.5) ? 1 : 5) * Unit(0, 1));
+    m->paused_until_ns = ex_.NowNs() + ModelNs((Chance(0.5) ? 1 : 5) * Unit(0, 1));
   }
 }
 
@@ -501,133 +441,6 @@ void ReplicaModel::Sync(Member* m) {
     for (const auto& fn : after) fn(records);
     if (std::exchange(m->sync_again, false)) Sync(m);
   });
-}
-
-// ---- What happens ----
-
-Register ReplicaModel::InForce() const { return DecodeRegister(*etcd_.value(), mac_).value(); }
-
-void ReplicaModel::Fault() {
-  if (!faults_) return;
-  Member* m = members_[ex_.rng().Below(members_.size())].get();
-  const double x = Unit(0, 1);
-  if (x < 0.2) {
-    Crash(m, Chance(0.6));
-    At(std::vector<double>{0.05, 0.3, 2, 8}[ex_.rng().Below(4)] * Unit(0, 1), [this, m] { Start(m); });
-  } else if (x < 0.3) {
-    for (auto& o : members_) {
-      Crash(o.get(), true);
-      At(3 * Unit(0, 1), [this, p = o.get()] { Start(p); });
-    }
-  } else if (x < 0.5) {
-    if (m->up) m->paused_until_ns = ex_.NowNs() + Ns(std::vector<double>{0.5, 2, 4, 10}[ex_.rng().Below(4)] * Unit(0, 1));
-  } else if (x < 0.62) {
-    etcd_.SetUp(false);
-    At(6 * Unit(0, 1), [this] { etcd_.SetUp(true); });
-  } else {
-    const size_t etcd = members_.size();
-    std::vector<std::pair<size_t, size_t>> pairs;
-    if (Chance(0.3)) {
-      for (size_t e = 0; e <= etcd; ++e) pairs.insert(pairs.end(), {{m->i, e}, {e, m->i}});
-    } else {
-      const size_t a = ex_.rng().Below(etcd + 1);
-      const size_t b = (a + 1 + ex_.rng().Below(etcd)) % (etcd + 1);
-      pairs.emplace_back(a, b);
-      if (Chance(0.7)) pairs.emplace_back(b, a);
-    }
-    const auto set = [this, etcd, pairs](bool cut) {
-      for (const auto& [from, to] : pairs) {
-        if (to == etcd && from != etcd) etcd_.CutTo(members_[from]->name, cut);
-        if (from == etcd && to != etcd) etcd_.CutFrom(members_[to]->name, cut);
-        cut ? static_cast<void>(cut_.insert({from, to})) : static_cast<void>(cut_.erase({from, to}));
-      }
-    };
-    set(true);
-    At(8 * Unit(0, 1), [set] { set(false); });
-  }
-  At(4 * Unit(0, 1), [this] { Fault(); });
-}
-
-void ReplicaModel::Heal() {
-  quiet_ = true;
-  faults_ = false;
-  cut_.clear();
-  lost_ = straggle_ = 0;
-  etcd_.SetUp(true);
-  etcd_.SetOptions({});
-  for (auto& m : members_) {
-    etcd_.CutTo(m->name, false);
-    etcd_.CutFrom(m->name, false);
-    m->paused_until_ns = 0;
-    Start(m.get());
-  }
-}
-
-void ReplicaModel::CheckEnd(uint64_t acks_before) {
-  Member* primary = nullptr;
-  for (auto& m : members_) {
-    if (!m->set) continue;
-    if (primary != nullptr) return Bad("in the end " + primary->name + " and " + m->name + " serve");
-    primary = m.get();
-  }
-  const Register r = InForce();
-  if (primary == nullptr || r.in_sync.size() != members_.size()) {
-    std::string roles;
-    for (auto& m : members_) roles += " " + m->name + (m->up ? std::string(MetaRoleName(m->election->role())) : "down") + (m->store.marker() ? "(not whole)" : "");
-    return Bad("it did not recover: " + EncodeRegister(r, mac_) + roles);
-  }
-  if (stats_.acks == acks_before) return Bad("nothing is acknowledged in the end");
-  for (auto& m : members_) {
-    const size_t common = std::min(m->store.log().size(), primary->store.log().size());
-    if (!std::equal(m->store.log().begin(), m->store.log().begin() + static_cast<ptrdiff_t>(common), primary->store.log().begin())) {
-      return Bad("the logs of " + m->name + " and " + primary->name + " differ in the end");
-    }
-    if (m->store.Replayed() != m->store.values()) return Bad("the store of " + m->name + " is not what its log says");
-  }
-}
-
-std::string ReplicaModel::Run() {
-  // Founded by a person on the first member.
-  RegisterClient founder(members_[0]->coordinator.get(), &mac_);
-  Founding f{members_[0]->name, {members_[0]->uuid, "m1:7424", "1", 0}, 0, 1};
-  Register first = Found(f, {3, 1}).value();
-  for (auto& m : members_) first.members[m->name] = {m->uuid, m->name + ":7424", "1", 0};
-  first.min_in_sync = members_.size() == 3 && Chance(0.4) ? 2 : 1;
-  bool founded = false;
-  scope_.Spawn([](RegisterClient* c, Register r, bool* done) -> Task<void> {
-    *done = (co_await c->Create(std::move(r))).ok();
-  }(&founder, first, &founded));
-  ex_.RunUntil([&] { return founded; }, ex_.NowNs() + kSecond);
-  CHECK(founded, "the register cannot be founded");
-  FakeCoordinatorOptions faulty;
-  faulty.lost_percent = static_cast<uint64_t>(lost_ * 100);
-  faulty.doubled_percent = 2;
-  faulty.late_percent = Chance(0.4) ? 30 : 0;
-  faulty.refused_percent = Chance(0.3) ? 5 : 0;
-  etcd_.SetOptions(faulty);
-  etcd_.OnChange([this](const CoordinatorValue& old, const std::string& now) {
-    const Register a = DecodeRegister(*old, mac_).value(), b = DecodeRegister(now, mac_).value();
-    if (a.term == b.term || quiet_ || Chance(0.4)) return;
-    for (auto& m : members_) {
-      if (m->name == a.primary || m->name == b.primary) Strike(m.get());
-    }
-  });
-  for (auto& m : members_) Start(m.get());
-  scope_.Spawn([](ReplicaModel* self) -> Task<void> {
-    for (;;) {
-      co_await Sleep(Ns(self->Unit(0.005, 0.06)));
-      for (auto& m : self->members_) self->Client(m.get());
-    }
-  }(this));
-  At(3, [this] { Fault(); });
-  const auto bad = [this] { return !bad_.empty(); };
-  if (!ex_.RunUntil(bad, Ns(kHealS))) {
-    Heal();
-    const uint64_t acks = stats_.acks;
-    if (!ex_.RunUntil(bad, Ns(kTotalS))) CheckEnd(acks);
-  }
-  etcd_.OnChange(nullptr);
-  return bad_;
 }
 
 }  // namespace stria
