@@ -64,6 +64,7 @@ struct CompareShardsRequest {
 struct CompareShardsReply {
   std::vector<ShardId> missing;  // live stripes have them there; look again, they may be newer than the list
   std::vector<ShardId> wrong;    // shards with wrong bytes
+  uint64_t term = 0;             // of the server; 0: an older release
 };
 
 // Live stripes with after < id <= last whose first parity shard (of the first group) is on the target, by id.

@@ -2,8 +2,8 @@
 // shards, with names. Implemented by server/ and by proto/ (a client stub over a transport).
 //
 // Each request carries a token for shard 0 and target 0 with the right kTokenAdmin (common/token.h), which takes the cluster
-// key to make. Put and Delete need the incarnation that the data server knows, so that an old copy of the metadata can neither
-// replace nor remove objects of the newer one. List and Get also serve a restore, which knows neither cluster nor incarnation
+// key to make. Put and Delete need the incarnation that the data server knows, and no lower term than it has heard of
+// (kNotLeader), so that an old copy of the metadata can neither replace nor remove objects of the newer one. List and Get also serve a restore, which knows neither cluster nor incarnation
 // (both 0 in the header: any).
 #pragma once
 

@@ -153,6 +153,7 @@ struct CheckShardsRequest {
 struct CheckShardsReply {
   std::vector<ShardId> unknown;
   uint64_t incarnation = 0;
+  uint64_t term = 0;  // of the server; 0: an older release
 };
 
 struct RepairProgress {

@@ -30,6 +30,9 @@ struct DataHeader {
   int64_t timeout_ns = 10 * kSecond;
   uint64_t trace_id = 0;
   bool background = false;  // no program waits for it (rebuild, drain, scrub): requests of others go first
+  // As OpHeader's. A data server that hears of a newer life does nothing more for an older one.
+  uint64_t seen_term = 0;
+  uint64_t seen_proof = 0;
   std::shared_ptr<const Peer> peer;  // as OpHeader's
 };
 

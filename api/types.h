@@ -64,6 +64,14 @@ struct InodeSeal {
 };
 inline constexpr size_t kMaxRequestSeals = 16;
 
+// Which life of the metadata server somebody has heard of (`term`; 0: of none), with what that life gave to prove it by
+// (meta/core/term_proof.h; 0: nothing). Terms grow from life to life of the cluster's metadata, also over restores.
+struct SaidTerm {
+  uint64_t term = 0;
+  uint64_t proof = 0;
+  bool operator==(const SaidTerm&) const = default;
+};
+
 // On every metadata request.
 struct OpHeader {
   uint32_t protocol = kProtocolVersion;  // api/protocol.h
@@ -90,6 +98,10 @@ struct OpHeader {
   // Otherwise its answer is wanted as before.
   bool settle = false;
   std::vector<InodeSeal> seals;  // of the request's inodes, at most kMaxRequestSeals; of a confined session only
+  // The newest life of the metadata server that the caller has heard of (SaidTerm); 0: of none. A server of an older one that is
+  // shown the proof ends, and answers kNotLeader.
+  uint64_t seen_term = 0;
+  uint64_t seen_proof = 0;
   // Not on the wire: whom the connection has proved to be the caller (proto/stubs.h). Null: nothing was proved, as the
   // transport has no TLS, or the caller is of this process.
   std::shared_ptr<const Peer> peer;
@@ -101,6 +113,7 @@ struct ClientIo {
   uint64_t network_bytes = 0;        // and of other nodes
   uint64_t reconstructed_bytes = 0;  // decoded from those
   uint64_t written_bytes = 0;        // given to it to write
+  uint64_t operations = 0;           // that programs have begun; those that the kernel answers by itself do not count
   bool operator==(const ClientIo&) const = default;
 };
 
@@ -213,6 +226,10 @@ struct ClusterMap {
   std::vector<TargetInfo> targets;  // by id
   std::string bundle;                // the authorities that are believed, PEM, the one that signs last; "": there are none (it is insecure)
   std::vector<std::string> revoked;  // serial numbers of certificates that are not believed although they are not over
+  // Of the life of the server that gave this map; 0: an older one, which does not say. Not of the map's version.
+  uint64_t term = 0;
+  uint64_t term_proof = 0;
+  SaidTerm said() const { return {term, term_proof}; }
   const NodeInfo* FindNode(NodeId id) const {
     for (const NodeInfo& n : nodes) if (n.id == id) return &n;
     return nullptr;

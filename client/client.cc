@@ -49,7 +49,8 @@ SessionHandlers Client::Handlers() {
   h.unreachable = [this] { return peers_.LostNodes(); };
   h.io = [this] {
     const auto& reads = reader_.stats().tally;
-    return ClientIo{reads.local_bytes, reads.network_bytes, reads.reconstructed_bytes, vfs_.report().counters().write_bytes};
+    const VfsReport& report = vfs_.report();
+    return ClientIo{reads.local_bytes, reads.network_bytes, reads.reconstructed_bytes, report.counters().write_bytes, report.calls().begun()};
   };
   h.on_map = [this](const std::shared_ptr<const ClusterMap>& map) {
     peers_.SetMap(map);

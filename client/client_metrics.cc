@@ -39,6 +39,19 @@ void AddSession(const ClientFigures& f, MetricFamilies* out) {
   out->Gauge("stria_mount_lost_nodes", "Data servers that should answer and do not.", D(f.lost_nodes));
 }
 
+void AddJobs(const ClientFigures& f, MetricFamilies* out) {
+  const char* fetched = "Bytes of stripes that were read from disks for a job, or ahead of its reads; 'other' is all that has no label of its own.";
+  for (const auto& [job, io] : f.jobs) {
+    out->Counter("stria_mount_job_fetched_bytes_total", fetched, D(io.fetched.local_bytes), {{"batch_job", job}, {"source", "local"}});
+    out->Counter("stria_mount_job_fetched_bytes_total", fetched, D(io.fetched.network_bytes), {{"batch_job", job}, {"source", "network"}});
+    out->Counter("stria_mount_job_decoded_bytes_total", "Bytes that were computed for a job from other columns.", D(io.fetched.reconstructed_bytes), {{"batch_job", job}});
+    out->Counter("stria_mount_job_read_bytes_total", "Bytes that a job was given, from wherever.", D(io.read_bytes), {{"batch_job", job}});
+    out->Counter("stria_mount_job_written_bytes_total", "Bytes that a job has written.", D(io.written_bytes), {{"batch_job", job}});
+    out->Counter("stria_mount_job_operations_total", "Requests of a job that were answered.", D(io.operations), {{"batch_job", job}});
+    out->Counter("stria_mount_job_wait_seconds_total", "How long a job's requests took until they were answered, all together.", Seconds(io.waited_ns), {{"batch_job", job}});
+  }
+}
+
 }  // namespace
 
 ClientFigures GatherClientFigures(Client& client) {
@@ -63,6 +76,7 @@ void AddClientMetrics(const ClientFigures& f, MetricFamilies* out) {
   out->Counter("stria_mount_calls_total", calls, D(f.io.write_calls), {{"call", "write"}});
   AddBytes(f, out);
   AddSession(f, out);
+  AddJobs(f, out);
   out->Gauge("stria_mount_running_calls", "Calls of programs that are under way.", D(f.running_calls));
   out->Gauge("stria_mount_oldest_call_seconds", "For how long the oldest of these has been under way; 0 if there is none.", Seconds(f.oldest_call_ns));
   out->Gauge("stria_mount_running_requests", "Requests of the kernel that are being carried out.", D(f.running_requests));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "client/vfs/io_counters.h"
 #include "common/latency_histogram.h"
 #include "common/metrics.h"
+#include "locality/job_io.h"
 
 namespace stria {
 
@@ -26,6 +28,7 @@ struct ClientFigures {
   // Of the kernel's requests
   uint64_t running_requests = 0;
   std::vector<std::pair<const char*, const LatencyHistogram*>> requests;  // by kind; live as long as this
+  std::vector<std::pair<std::string, JobIo>> jobs;  // by label (batch_job, as Prometheus has its own "job"), few
   // Read from files of the own node, past its server
   uint64_t local_opened = 0, local_direct_bytes = 0;
   std::optional<int64_t> certificate_end_s;  // none: it has no certificate

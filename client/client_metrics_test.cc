@@ -49,5 +49,17 @@ TEST(ClientMetrics, SessionAndRequests) {
   EXPECT_TRUE(Has(text, "stria_certificate_expiry_timestamp_seconds{mount=\"/data\"} 1900000000")) << text;
 }
 
+TEST(ClientMetrics, Jobs) {
+  ClientFigures f;
+  f.jobs = {{"slurm:7", {{10, 20, 5}, 40, 50, 6, 2 * kSecond}}, {"other", {}}};
+  const std::string text = TextOf(f);
+  EXPECT_TRUE(Has(text, "stria_mount_job_fetched_bytes_total{mount=\"/data\",batch_job=\"slurm:7\",source=\"local\"} 10")) << text;
+  EXPECT_TRUE(Has(text, "stria_mount_job_fetched_bytes_total{mount=\"/data\",batch_job=\"slurm:7\",source=\"network\"} 20")) << text;
+  EXPECT_TRUE(Has(text, "stria_mount_job_decoded_bytes_total{mount=\"/data\",batch_job=\"slurm:7\"} 5")) << text;
+  EXPECT_TRUE(Has(text, "stria_mount_job_operations_total{mount=\"/data\",batch_job=\"slurm:7\"} 6")) << text;
+  EXPECT_TRUE(Has(text, "stria_mount_job_wait_seconds_total{mount=\"/data\",batch_job=\"slurm:7\"} 2")) << text;
+  EXPECT_TRUE(Has(text, "stria_mount_job_read_bytes_total{mount=\"/data\",batch_job=\"other\"} 0")) << text;
+}
+
 }  // namespace
 }  // namespace stria

@@ -34,6 +34,25 @@ enum class Sabotage : uint8_t {
   kBelieveExpired,      // certificates that are over are believed
   kTakeFencedTokens,    // a data server takes tokens of a session that was ended
   kKeepOldKeys,         // a data server believes every key that it ever had
+  kCommitByMajority,    // a batch counts as committed although not all members of the set have it
+  kFollowUnsynced,      // a follower says "durable" of batches that it has not synced
+  kFollowBlindly,       // a follower takes batches without looking at what precedes them
+  kRewindLogOnly,       // a rewind leaves what the batches have written
+  kForgetMarker,        // a rewind forgets the keys of the rewind before it
+  kIgnoreFetched,       // what was fetched from a primary whose history ended is believed
+  kServeDeposed,        // a metadata server goes on although a later life of it has been
+  kIgnoreTerms,         // and clients and data servers listen to it
+  // Of the metadata servers among each other (test/sim/replica).
+  kUncleanElection,     // a member that is not in the in-sync set takes over
+  kEagerTakeover,       // a standby does not wait until the primary's authority is over
+  kPromiseAsCandidate,  // a member that has asked for the primary's place goes on promising
+  kForgetPromises,      // a restarted member believes that it has promised nothing
+  kGrowBeforeRequired,  // a member joins the set before its acknowledgements are required
+  kAnswerBeforeShrink,  // a silent member is not waited for before the register says so
+  kMajorityCommits,     // acknowledgements of most of the set are taken for those of all
+  kIgnoreAuthority,     // a primary answers although promises have run out
+  kCountFromAnswer,     // promises are counted from the answer to a beat
+  kServeWhileHanding,   // a primary serves while it has asked to hand over
 };
 
 namespace sabotage_internal {

@@ -20,6 +20,8 @@ Task<bool> NodeProbe::Reaches(NodeInfo node, TargetId disk) {
   InventoryRequest request;
   request.header.cluster = map.cluster;
   request.header.incarnation = map.incarnation;
+  request.header.seen_term = map.term;
+  request.header.seen_proof = map.term_proof;
   request.header.timeout_ns = kProbeTimeoutNs;
   request.target = disk;
   request.limit = 1;

@@ -68,8 +68,7 @@ class Daemon final : public DaemonFrame {
         make_trust_(format.make_trust),
         restore_(std::move(restore)),
         room_(config_.data),
-        sync_pool_(2, "meta-sync"),
-        trust_pool_(1, "trust") {
+        sync_pool_(2, "meta-sync"), trust_pool_(1, "trust"), check_pool_(1, "meta-check") {
     config_.server.admin_uids = {0, static_cast<uint32_t>(geteuid())};
     config_.server.version = Version();
   }
@@ -135,7 +134,7 @@ class Daemon final : public DaemonFrame {
     const Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
     const Error fatal = co_await server_->WaitFatal();
-    Fail(fatal.WithContext("the metadata store cannot be written any more"));
+    Fail(fatal.code == FsError::kNotLeader ? fatal : fatal.WithContext("the metadata store cannot be written any more"));
   }
 
   Result<std::unique_ptr<KvStore>> OpenStore() {
@@ -348,6 +347,7 @@ class Daemon final : public DaemonFrame {
     MakeClient();
     if (config_.backup) server_->UseBackups(Backups());
     server_->UseRoom(&room_);
+    server_->UsePool(&check_pool_);
     scope_.Spawn(FollowRoom());
     data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
     CO_RETURN_IF_ERROR(co_await server_->Start());
@@ -512,7 +512,7 @@ class Daemon final : public DaemonFrame {
   bool is_full_ = false;  // the store's disk, at the start
   std::optional<QuickWake> wake_;
   ThreadPool sync_pool_;
-  ThreadPool trust_pool_;  // files of credentials, and lists of users
+  ThreadPool trust_pool_, check_pool_;  // files of credentials, and lists of users; checks of the metadata
   TrustPlace place_;
   std::unique_ptr<SecuredEnds> ends_;            // null: insecure
   std::unique_ptr<SecuredEnds> admin_ends_;      // of the admin's directory; null: it is not here

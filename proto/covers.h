@@ -11,6 +11,7 @@
 #include "api/backup_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "api/replica_api.h"
 #include "api/trust_api.h"
 #include "trust/identity.h"
 
@@ -125,6 +126,11 @@ STRIA_COVER(BackupService, PutBackup, kMeta);
 STRIA_COVER(BackupService, ListBackups, kMeta);
 STRIA_COVER(BackupService, GetBackup, kMeta);
 STRIA_COVER(BackupService, DeleteBackups, kMeta);
+
+STRIA_COVER(ReplicaService, Append, kMeta);
+STRIA_COVER(ReplicaService, Join, kMeta);
+STRIA_COVER(ReplicaService, FetchKeys, kMeta);
+STRIA_COVER(ReplicaService, FetchPage, kMeta);
 #undef STRIA_COVER
 
 }  // namespace covers

@@ -15,6 +15,7 @@
 #include "api/backup_api.h"
 #include "api/data_api.h"
 #include "api/meta_api.h"
+#include "api/replica_api.h"
 #include "api/trust_api.h"
 #include "common/random.h"
 #include "stripe/layout.h"
@@ -38,17 +39,17 @@ MEMBERS(Column, 4);
 MEMBERS(StripeInfo, 5);
 MEMBERS(StripeGrant, 3);
 MEMBERS(ItemResult, 2);
-MEMBERS(ClientIo, 4);
+MEMBERS(ClientIo, 5);
 MEMBERS(Attr, 15);
 MEMBERS(InodeSeal, 2);
-MEMBERS(OpHeader, 19);
+MEMBERS(OpHeader, 21);
 MEMBERS(SessionEvent, 6);
 MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(DiskSmart, 9);
 MEMBERS(TargetInfo, 16);
-MEMBERS(ClusterMap, 7);
-MEMBERS(DataHeader, 8);
+MEMBERS(ClusterMap, 9);
+MEMBERS(DataHeader, 10);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
 MEMBERS(SealResult, 3);
@@ -127,7 +128,7 @@ MEMBERS(RebuildResult, 7);
 MEMBERS(WidenResult, 6);
 MEMBERS(ReportWorkRequest, 7);
 MEMBERS(CheckShardsRequest, 3);
-MEMBERS(CheckShardsReply, 2);
+MEMBERS(CheckShardsReply, 3);
 MEMBERS(RepairProgress, 10);
 MEMBERS(LostFile, 4);
 MEMBERS(SessionInfo, 6);
@@ -143,7 +144,7 @@ MEMBERS(ScrubOrder, 4);
 MEMBERS(ReportScrubRequest, 4);
 MEMBERS(HeldShard, 2);
 MEMBERS(CompareShardsRequest, 5);
-MEMBERS(CompareShardsReply, 2);
+MEMBERS(CompareShardsReply, 3);
 MEMBERS(UpkeepRequest, 4);
 MEMBERS(UpkeepReply, 10);
 MEMBERS(FoldState, 5);
@@ -170,6 +171,18 @@ MEMBERS(GetBackupRequest, 3);
 MEMBERS(GetBackupReply, 1);
 MEMBERS(DeleteBackupsRequest, 3);
 MEMBERS(DeleteBackupsReply, 0);
+MEMBERS(LogPoint, 3);
+MEMBERS(TermRun, 2);
+MEMBERS(ShippedBatch, 2);
+MEMBERS(AppendRequest, 12);
+MEMBERS(AppendReply, 6);
+MEMBERS(ReplicaJoinRequest, 8);
+MEMBERS(ReplicaJoinReply, 5);
+MEMBERS(FetchKey, 2);
+MEMBERS(FetchKeysRequest, 3);
+MEMBERS(FetchKeysReply, 3);
+MEMBERS(FetchPageRequest, 4);
+MEMBERS(FetchPageReply, 5);
 MEMBERS(TrustListRequest, 2);
 MEMBERS(TrustReply, 1);
 MEMBERS(JoinTokenInfo, 8);
@@ -217,7 +230,9 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(ListCertificatesReply) X(RevokeCertificateRequest) X(RenewCertificateRequest)                       \
   X(RenewCertificateReply) X(ListExportsReply) X(SetExportRequest) X(RemoveExportRequest)               \
   X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
-  X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)
+  X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
+  X(AppendRequest) X(AppendReply) X(ReplicaJoinRequest) X(ReplicaJoinReply) X(FetchKeysRequest)              \
+  X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -344,6 +359,8 @@ template <> inline constexpr std::pair<int, int> kEnumRange<EventSeverity> = {0,
 template <> inline constexpr std::pair<int, int> kEnumRange<SmartHealth> = {0, 2};
 template <> inline constexpr std::pair<int, int> kEnumRange<Role> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AuthorityVerb> = {1, 3};
+template <> inline constexpr std::pair<int, int> kEnumRange<AppendResult> = {1, 3};
+template <> inline constexpr std::pair<int, int> kEnumRange<JoinVerdict> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>

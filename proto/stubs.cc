@@ -4,6 +4,7 @@
 
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
+#include "proto/replica_stubs.h"
 #include "proto/trust_stubs.h"
 
 namespace stria {
@@ -119,6 +120,7 @@ constexpr char kMetaPrefix[] = "/stria.v1.Meta/";
 constexpr char kDataPrefix[] = "/stria.v1.Data/";
 constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
 constexpr char kBackupPrefix[] = "/stria.v1.Backup/";
+constexpr char kReplicaPrefix[] = "/stria.v1.Replica/";
 constexpr char kTrustPrefix[] = "/stria.v1.Trust/";
 
 }  // namespace
@@ -149,6 +151,13 @@ STRIA_ADMIN_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kBackupPrefix) + #Name, std::move(request)); \
   }
 STRIA_BACKUP_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                  \
+  Task<Result<Reply>> ReplicaStub::Name(Request request) {                                       \
+    return CallMethod<Reply>(transport_, std::string(kReplicaPrefix) + #Name, std::move(request)); \
+  }
+STRIA_REPLICA_METHODS(X)
 #undef X
 
 #define X(Name, Request, Reply)                                                                \
@@ -227,6 +236,18 @@ Methods<BackupService> MethodsOf<BackupService>() {
 #undef X
 
 #define X(Name, Request, Reply)                                  \
+  methods[std::string(kReplicaPrefix) + #Name] = {                     \
+      &HandleMethod<ReplicaService, Request, Reply, &ReplicaService::Name>, \
+      kCoverOf<&ReplicaService::Name>};
+template <>
+Methods<ReplicaService> MethodsOf<ReplicaService>() {
+  Methods<ReplicaService> methods;
+  STRIA_REPLICA_METHODS(X)
+  return methods;
+}
+#undef X
+
+#define X(Name, Request, Reply)                                  \
   methods[std::string(kTrustPrefix) + #Name] = {                     \
       &HandleMethod<TrustService, Request, Reply, &TrustService::Name>, \
       kCoverOf<&TrustService::Name>};
@@ -294,6 +315,7 @@ template class ServiceDispatcher<MetaService>;
 template class ServiceDispatcher<DataService>;
 template class ServiceDispatcher<AdminService>;
 template class ServiceDispatcher<BackupService>;
+template class ServiceDispatcher<ReplicaService>;
 template class ServiceDispatcher<TrustService>;
 
 }  // namespace stria

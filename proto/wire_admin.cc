@@ -18,7 +18,7 @@ WIRE_MESSAGE(ScrubOrder) { F(paused); F(bytes_per_s); F(start_s); F(targets); }
 WIRE_MESSAGE(ReportScrubRequest) { F(header); F(node); F(epoch); F(disks); }
 WIRE_MESSAGE(HeldShard) { F(shard); F(digest); }
 WIRE_MESSAGE(CompareShardsRequest) { F(header); F(target); F(after); F(last); F(held); }
-WIRE_MESSAGE(CompareShardsReply) { F(missing); F(wrong); }
+WIRE_MESSAGE(CompareShardsReply) { F(missing); F(wrong); F(term); }
 WIRE_MESSAGE(ListParityRequest) { F(header); F(target); F(after); F(last); }
 WIRE_MESSAGE(ListParityReply) { F(stripes); F(last); }
 WIRE_MESSAGE(UpkeepRequest) { F(header); F(verb); F(number); F(dry_run); }

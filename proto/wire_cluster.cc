@@ -36,7 +36,7 @@ WIRE_MESSAGE(RebuildResult) { F(task); F(result); F(length); F(digest); F(bytes_
 WIRE_MESSAGE(WidenResult) { F(task); F(result); F(digests); F(bytes_read); F(bad_columns); F(pieces); }
 WIRE_MESSAGE(ReportWorkRequest) { F(header); F(node); F(epoch); F(deleted); F(rebuilt); F(widened); F(checked); }
 WIRE_MESSAGE(CheckShardsRequest) { F(header); F(target); F(shards); }
-WIRE_MESSAGE(CheckShardsReply) { F(unknown); F(incarnation); }
+WIRE_MESSAGE(CheckShardsReply) { F(unknown); F(incarnation); F(term); }
 
 WIRE_MESSAGE(RepairProgress) {
   F(target); F(reason); F(stripes_total); F(stripes_done); F(bytes_total); F(bytes_done);

@@ -2,12 +2,11 @@
 #include "api/data_api.h"
 #include "proto/backup.pb.h"
 #include "proto/data.pb.h"
+#include "proto/wire_data_header.h"
 #include "proto/wire_types.h"
 
 namespace stria {
 namespace wire {
-
-WIRE_MESSAGE(DataHeader) { F(protocol); F(cluster); F(incarnation); F(timeout_ns); F(trace_id); F(background); F(oldest_protocol); }
 
 WIRE_MESSAGE(ShardWrite) { F(shard); F(target); F(token); F(offset); F(length); F(crcs); F(seal); }
 WIRE_MESSAGE(WriteRequest) { F(header); F(items); }

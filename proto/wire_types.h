@@ -24,7 +24,7 @@ WIRE_MESSAGE(Column) { F(shard); F(target); F(length); F(digest); }
 WIRE_MESSAGE(StripeInfo) { F(id); F(shape); F(columns); F(narrow); F(crowded); }
 WIRE_MESSAGE(StripeGrant) { F(info); F(tokens); F(max_column_bytes); }
 WIRE_MESSAGE(ItemResult) { F(code); F(message); }
-WIRE_MESSAGE(ClientIo) { F(local_bytes); F(network_bytes); F(reconstructed_bytes); F(written_bytes); }
+WIRE_MESSAGE(ClientIo) { F(local_bytes); F(network_bytes); F(reconstructed_bytes); F(written_bytes); F(operations); }
 
 WIRE_MESSAGE(Attr) {
   F(ino); F(type); F(mode); F(nlink); F(uid); F(gid); F(rdev); F(size); F(allocated_bytes);
@@ -34,7 +34,7 @@ WIRE_MESSAGE(InodeSeal) { F(ino); F(mac); }
 WIRE_MESSAGE(OpHeader) {
   F(protocol); F(cluster); F(session); F(epoch); F(op_seq); F(acked_below); F(uid); F(gid); F(groups);
   F(timeout_ns); F(trace_id); F(term); F(replay_order); F(replay_next); F(settle); F(opened); F(seals);
-  F(oldest_protocol);
+  F(oldest_protocol); F(seen_term); F(seen_proof);
 }
 WIRE_MESSAGE(SessionEvent) { F(seq); F(kind); F(ino); F(name); F(lease); F(ticket); }
 WIRE_MESSAGE(FileLock) { F(ino); F(kind); F(owner); F(type); F(first); F(last); F(pid); }
@@ -48,6 +48,6 @@ WIRE_MESSAGE(TargetInfo) {
   F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
   F(read_us); F(smart);
 }
-WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); }
+WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); F(term); F(term_proof); }
 
 }  // namespace stria::wire

@@ -27,7 +27,15 @@ Agent::Agent(MetaLink* meta, DataConnector* connector, DataServer* server, Token
       cpu_pool_(cpu_pool),
       disks_(std::move(disks)),
       options_(std::move(options)),
-      checks_(server, [this] { work_done_.Set(); }) {}
+      checks_(server, [this] { work_done_.Set(); }) {
+  meta_->UseTerms(&server_->terms());
+  if (options_.admin != nullptr) options_.admin->UseTerms(&server_->terms());
+  server_->terms().OnClaim([this] { work_done_.Set(); });
+}
+
+Agent::~Agent() {
+  server_->terms().OnClaim([] {});
+}
 
 OpHeader Agent::Header() const {
   OpHeader h;
@@ -102,6 +110,7 @@ Task<Result<void>> Agent::Register() {
   request.disks = Hellos();
   for (size_t i = 0; i < disks_.size(); ++i) request.disks[i].proof = disks_[i].proof;
   const uint64_t attached = attached_;
+  co_await KeepTerms();
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
   if (attached_ != attached) co_return Ok();  // its targets may be of other disks than are there now: again
@@ -113,6 +122,7 @@ Task<Result<void>> Agent::Register() {
                                                 reply.map.cluster.ToString() + ", these disks to " +
                                                 options_.cluster.ToString());
   }
+  co_await TakeLife(reply.map.said());
   if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
   if (attached_ != attached) co_return Ok();
   node_ = reply.node;
@@ -135,6 +145,7 @@ Task<Result<void>> Agent::Register() {
   server_->SetTokenTime(reply.token_time_ns);
   tokens_->TakeFenced(reply.fenced, server_->TokenTimeS());
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
+  map_term_ = map_->term;
   registered_ = true;
   LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
   if (restored) {
@@ -154,17 +165,35 @@ void Agent::LogKeptOut(const AgentDisk& d, const ClusterMap& map) const {
              d.store->options().name, t == map.targets.end() ? "another" : "disk " + map.TargetName(t->id));
 }
 
-Task<Result<void>> Agent::RefreshMap(uint64_t version) {
-  if (map_->version == version) co_return Ok();
+// A restart of the server, too, makes another map: it has the proof of the new life.
+Task<Result<void>> Agent::RefreshMap(uint64_t version, uint64_t term) {
+  if (map_->version == version && map_term_ == term) co_return Ok();
   InodeRequest request;
   request.header = Header();
   CO_ASSIGN_OR_RETURN(ClusterMap map, co_await meta_->Call(&MetaService::GetMap, std::move(request)));
   if (map.incarnation != options_.incarnation) registered_ = false;  // learn it properly
   map_ = std::make_shared<const ClusterMap>(std::move(map));
+  map_term_ = term;
+  co_await TakeLife(map_->said());
   co_return Ok();
 }
 
+Task<void> Agent::TakeLife(SaidTerm said) {
+  server_->terms().Learn(said);
+  co_await KeepTerms();
+}
+
+// Without a disk that can be written there is nothing to be deleted either: the node goes on.
+Task<void> Agent::KeepTerms() {
+  const HeardTerms::Kept now = server_->terms().ToKeep();
+  if (now == kept_ || !options_.keep_terms) co_return;
+  const Result<void> done = co_await options_.keep_terms(now);
+  if (done.ok()) kept_ = now;
+  else LogWarning("node {}: life {} of the metadata server cannot be noted: {}", options_.name, now.known.term, done.error());
+}
+
 Task<Result<void>> Agent::Beat() {
+  co_await KeepTerms();
   CO_RETURN_IF_ERROR(co_await ReportResults());
   co_await ReportBadShards();
   HeartbeatRequest request;
@@ -188,10 +217,11 @@ Task<Result<void>> Agent::Beat() {
     co_return Ok();
   }
   if (!reply.ok()) co_return reply.error();
+  co_await TakeLife({reply->term, 0});
   server_->SetTokenTime(reply->token_time_ns);
   tokens_->TakeKeys(reply->token_keys, options_.incarnation);
   tokens_->TakeFenced(reply->fenced, server_->TokenTimeS());
-  CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version));
+  CO_RETURN_IF_ERROR(co_await RefreshMap(reply->map_version, reply->term));
   LogDebug("heartbeat: {} deletes, {} rebuilds given, {} rebuilds under way", reply->deletes.size(),
            reply->rebuilds.size(), rebuilding_);
   TakeDeletes(std::move(reply->deletes));
@@ -487,6 +517,7 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   d.give_up = false;
   if (d.target) server_->SetTarget(d.target, store);
   registered_ = false;
+  kept_ = {};  // it has to be noted there, too
   ++attached_;
   work_done_.Set();
   if (scrubbers_.empty()) return;  // before Start

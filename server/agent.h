@@ -16,6 +16,7 @@
 
 #include "api/meta_api.h"
 #include "server/data_server.h"
+#include "server/heard_terms.h"
 #include "server/meta_link.h"
 #include "server/quarantine.h"
 #include "server/rebuild.h"
@@ -69,6 +70,9 @@ struct AgentOptions {
   // Called with every registration before the disks serve under it: records their identities on the disks. An error refuses the
   // registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
+  // Makes durable which lives of the metadata server were heard of. Called before work of a new one is taken on, and before
+  // what others say is asked of. Missing: nothing is kept.
+  std::function<Task<Result<void>>(HeardTerms::Kept)> keep_terms;
 };
 
 class Agent {
@@ -76,6 +80,7 @@ class Agent {
   // All outlive the agent.
   Agent(MetaLink* meta, DataConnector* connector, DataServer* server, TokenGate* gate,
         CodecSet* codecs, Pool* cpu_pool, std::vector<AgentDisk> disks, AgentOptions options);
+  ~Agent();
 
   void Start() { scope_.Spawn(Run()); }
 
@@ -105,7 +110,9 @@ class Agent {
   Task<Result<void>> ReportResults();
   Task<void> ReportBadShards();
   std::vector<DiskHello> Hellos() const;
-  Task<Result<void>> RefreshMap(uint64_t version);
+  Task<Result<void>> RefreshMap(uint64_t version, uint64_t term);
+  Task<void> TakeLife(SaidTerm said);
+  Task<void> KeepTerms();
   void LogKeptOut(const AgentDisk& d, const ClusterMap& map) const;
 
   void TakeDeletes(std::vector<DeleteWork> work);
@@ -139,7 +146,9 @@ class Agent {
   Epoch epoch_;
   int64_t beat_ns_ = 1 * kSecond;
   std::shared_ptr<const ClusterMap> map_;
-  Event work_done_;  // something to report: the next heartbeat comes at once
+  uint64_t map_term_ = 0;  // of the server when it gave the map, by its heartbeats
+  HeardTerms::Kept kept_;  // as last made durable
+  Event work_done_;  // something to report or to ask: the next heartbeat comes at once
 
   std::set<ShardId> deleting_;  // under way, or done and not reported
   std::set<ShardId> deleted_;   // done and not reported

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/sabotage.h"
 #include "server/detach.h"
 
 namespace stria {
@@ -20,7 +21,7 @@ Result<void> CheckName(const std::string& name) {
 
 }  // namespace
 
-BackupKeeper::BackupKeeper(const TokenGate* gate, const DataServer* server, std::string node,
+BackupKeeper::BackupKeeper(const TokenGate* gate, DataServer* server, std::string node,
                            std::function<std::vector<BackupDisk>()> disks)
     : tokens_(gate), server_(server), node_(std::move(node)), disks_(std::move(disks)), calls_(kMaxBackupCalls) {}
 
@@ -40,6 +41,16 @@ Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::s
   }
   if (changes && header.incarnation < server_->incarnation()) {
     return Error(FsError::kWrongCluster, "the metadata was restored from a backup: this is an old copy of it");
+  }
+  // Within an incarnation, too: an old copy of the metadata would delete the objects of the later life. Who comes here has proved to
+  // be a metadata server.
+  if (changes && header.seen_term != 0) {
+    HeardTerms& terms = server_->terms();
+    if (header.seen_term < terms.Highest() && !Sabotaged(Sabotage::kIgnoreTerms)) {
+      return Error(FsError::kNotLeader, "life " + std::to_string(terms.Highest()) + " of the metadata server has been heard of: life " +
+                                            std::to_string(header.seen_term) + " serves an old copy");
+    }
+    terms.Learn({header.seen_term, header.seen_proof});
   }
   if (!calls_.TryAcquire(1)) return Error(FsError::kRetryLater, "this data server has too much to do");
   return SemaphoreHold(&calls_, 1);

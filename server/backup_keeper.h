@@ -27,8 +27,8 @@ struct BackupDisk {
 
 class BackupKeeper final : public BackupService {
  public:
-  // All outlive the keeper. `server`: cluster and incarnation. `disks`: the node's usable ones now.
-  BackupKeeper(const TokenGate* gate, const DataServer* server, std::string node,
+  // All outlive the keeper. `server`: cluster, incarnation, and lives of the metadata server. `disks`: the node's usable ones now.
+  BackupKeeper(const TokenGate* gate, DataServer* server, std::string node,
                std::function<std::vector<BackupDisk>()> disks);
 
   Task<Result<PutBackupReply>> PutBackup(PutBackupRequest request) override;
@@ -44,7 +44,7 @@ class BackupKeeper final : public BackupService {
   Task<Result<std::vector<std::string>>> Names();
 
   const TokenGate* const tokens_;
-  const DataServer* const server_;
+  DataServer* const server_;
   const std::string node_;
   const std::function<std::vector<BackupDisk>()> disks_;
   Semaphore calls_;

@@ -135,6 +135,33 @@ TEST_F(BackupKeeperTest, KeepsWhatItWasGiven) {
   for (const auto& [name, bytes] : want) EXPECT_EQ(Get(name).value(), bytes) << name;
 }
 
+// One that serves an old copy of the metadata would delete what the later life needs.
+TEST_F(BackupKeeperTest, TakesNothingFromAFormerLife) {
+  const auto put = [this](uint64_t term) {
+    PutBackupRequest r{Header(), Token(), "a", BufferChain(Buffer::FromString("x"))};
+    r.header.seen_term = term;
+    r.header.seen_proof = 10 * term;
+    return RunSim(ex, keeper->PutBackup(std::move(r))).code();
+  };
+  const auto drop = [this](uint64_t term) {
+    DeleteBackupsRequest r{Header(), Token(), {"a"}};
+    r.header.seen_term = term;
+    return RunSim(ex, keeper->DeleteBackups(std::move(r))).code();
+  };
+  EXPECT_EQ(put(5), FsError::kOk);
+  EXPECT_EQ(put(6), FsError::kOk);
+  EXPECT_EQ(put(5), FsError::kNotLeader);
+  EXPECT_EQ(drop(5), FsError::kNotLeader);
+  EXPECT_EQ(Get("a").value(), "x");
+  EXPECT_EQ(server.terms().known(), (SaidTerm{6, 60}));
+  // Others have heard of a later one.
+  EXPECT_TRUE(server.terms().Claim(nullptr, {8, 80}));
+  EXPECT_EQ(put(7), FsError::kNotLeader);
+  EXPECT_EQ(put(8), FsError::kOk);
+  EXPECT_EQ(put(0), FsError::kOk) << "an older release does not say";
+  EXPECT_EQ(drop(8), FsError::kOk);
+}
+
 TEST_F(BackupKeeperTest, RefusesWhoHasNotTheKey) {
   for (const std::string& token : {Token(ShardId(1)), Token(ShardId(), kTokenWrite), Token(ShardId(), kTokenAdmin, 43), std::string()}) {
     PutBackupRequest put{Header(), token, "a", BufferChain(Buffer::FromString("x"))};

@@ -31,6 +31,8 @@ Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t 
   ReadRequest request;
   request.header.cluster = env.map->cluster;
   request.header.incarnation = env.map->incarnation;
+  request.header.seen_term = env.map->term;
+  request.header.seen_proof = env.map->term_proof;
   request.header.timeout_ns = kSourceTimeoutNs;
   request.header.trace_id = env.trace_id;
   request.header.background = true;

@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/units.h"
+#include "server/term_file.h"
 
 namespace stria {
 namespace {
@@ -83,6 +84,8 @@ Task<void> DataNode::OpenStores() {
       Result<DiskIdentity> identity = co_await ReadIdentity(d.disk);
       if (identity.ok()) identities_[i] = *std::move(identity);
       else if (d.problem.ok()) d.problem = identity.error().WithContext(d.where);
+      const Result<HeardTerms::Kept> terms = co_await ReadTerms(d.disk);
+      if (terms.ok()) server_.terms().Load(*terms);
     }
     if (d.problem.ok() && d.kv == nullptr) d.problem = Error(FsError::kCorrupt, d.where + " has no index");
     if (d.problem.ok()) {
@@ -127,6 +130,14 @@ Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   co_return Ok();
 }
 
+Task<Result<void>> DataNode::KeepTerms(HeardTerms::Kept kept) {
+  std::vector<Disk*> disks;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (stores_[i] && !stores_[i]->failed() && !stores_[i]->silence().silent()) disks.push_back(disks_[i].disk);
+  }
+  co_return co_await WriteTermsOn(std::move(disks), kept);
+}
+
 Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk> disks, DataNodeEnv env,
                                                        DataNodeOptions options) {
   std::unique_ptr<DataNode> node(new DataNode(std::move(disks), std::move(options)));
@@ -169,6 +180,7 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   node->peers_ = std::make_unique<NotedConnector>(env.data);
   agent.unreachable = [self] { return self->peers_->Failed(); };
   agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
+  agent.keep_terms = [self](HeardTerms::Kept kept) { return self->KeepTerms(std::move(kept)); };
   node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
   if (env.admin != nullptr) {
     node->admin_link_ = std::make_unique<AdminLink>(env.admin, node->options_.meta_addresses);
@@ -268,6 +280,8 @@ Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
   }
   // Carried here from another node, it has what that one was given for it.
   Result<DiskIdentity> identity = co_await ReadIdentity(disks_[i].disk);
+  const Result<HeardTerms::Kept> terms = co_await ReadTerms(disks_[i].disk);
+  if (terms.ok()) server_.terms().Load(*terms);
   CO_RETURN_IF_ERROR(co_await OpenStore(i));
   identities_[i] = identity.ok() ? *std::move(identity) : DiskIdentity();
   agent_->Attach(i, stores_[i].get(), disks_[i].superblock.own, identities_[i].proof);

@@ -95,6 +95,7 @@ class DataNode {
   Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
   bool HoldsPlace(const TargetInfo& t, size_t i) const;
   Task<Result<void>> Adopt(RegisterNodeReply reply);
+  Task<Result<void>> KeepTerms(HeardTerms::Kept kept);
   Result<Uuid> AgreeOnCluster() const;
   std::vector<BackupDisk> BackupDisks() const;
 

@@ -141,6 +141,33 @@ ClusterMap TestMap() {
   return map;
 }
 
+TEST(DataNodeTest, ARestartDoesNotForgetWhichLifeWasHeard) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  machine.AddDisk(1);
+  machine.AddDisk(2);
+  FakeMetaService meta(TestMap());
+  meta.map.term = 7;
+  meta.map.term_proof = 70;
+  FakeMetaConnector connector(&meta);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(3 * kSecond);
+  ASSERT_TRUE(machine.node->agent().registered());
+  Random rng(3);
+  for (const bool one_disk : {false, true}) {
+    machine.Crash(rng);
+    if (one_disk) machine.broken = {0};
+    meta.map.term = 6;
+    ASSERT_TRUE(machine.Start(&connector).ok());
+    EXPECT_EQ(machine.node->server().terms().known(), (SaidTerm{7, 70}));
+    ex.RunFor(10 * kSecond);
+    EXPECT_FALSE(machine.node->agent().registered()) << "an old copy of the metadata is served there";
+    meta.map.term = 7;
+    ex.RunFor(5 * kSecond);
+    EXPECT_TRUE(machine.node->agent().registered());
+  }
+}
+
 TEST(DataNodeTest, RegistersAndServesAgainWithoutAMetadataServer) {
   SimExecutor ex(1);
   SimMachine machine(ex);

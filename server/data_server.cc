@@ -77,7 +77,7 @@ DataServer::DataServer(const TokenGate* gate, DataServerOptions options)
       background_(options.max_background),
       gate_(options.background) {}
 
-Result<void> DataServer::CheckHeader(const DataHeader& header) const {
+Result<void> DataServer::CheckHeader(const DataHeader& header) {
   RETURN_IF_ERROR(CheckProtocol(header));
   if (!cluster_ || incarnation_ == 0) {
     return Error(FsError::kNotReady, "this data server is not registered yet");
@@ -91,6 +91,8 @@ Result<void> DataServer::CheckHeader(const DataHeader& header) const {
   if (header.incarnation < incarnation_) {
     return Error(FsError::kWrongCluster, "the cluster was restored from a backup: mount it again");
   }
+  // What is done for this caller may be in a later life of the metadata only: a former one is not to judge it.
+  if (!terms_.Claim(header.peer.get(), {header.seen_term, header.seen_proof})) return Busy();
   return Ok();
 }
 

@@ -14,6 +14,7 @@
 
 #include "api/data_api.h"
 #include "server/background.h"
+#include "server/heard_terms.h"
 #include "common/token_clock.h"
 #include "server/shard_store.h"
 #include "server/token_gate.h"
@@ -71,6 +72,8 @@ class DataServer final : public DataService {
   int64_t background() const { return options_.max_background - background_.available(); }
   // All work on this node's disks goes through it, also work that is no request.
   BackgroundGate& gate() { return gate_; }
+  // Lives of the metadata server, as this node has heard of them.
+  HeardTerms& terms() { return terms_; }
 
   Task<Result<WriteReply>> Write(WriteRequest request) override;
   Task<Result<SealReply>> Seal(SealRequest request) override;
@@ -90,7 +93,7 @@ class DataServer final : public DataService {
   // The store for an item, after its token was checked. `end`: of what is to be written of the shard.
   Result<ShardStore*> CheckItem(const DataHeader& header, ShardId shard, TargetId target, const std::string& token, TokenRight right,
                                 uint64_t end = 0);
-  Result<void> CheckHeader(const DataHeader& header) const;
+  Result<void> CheckHeader(const DataHeader& header);
   Result<Admission> Admit(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
   // As Admit, after the gate: for calls that move bytes, or make them durable.
   Task<Result<Admission>> AdmitUse(const DataHeader& header, size_t items, uint64_t bytes, Semaphore* pool);
@@ -108,6 +111,7 @@ class DataServer final : public DataService {
   const DataServerOptions options_;
   Uuid cluster_;
   uint64_t incarnation_ = 0;
+  HeardTerms terms_;
   TokenClock token_clock_;
   std::map<TargetId, ShardStore*> stores_;
   Semaphore write_bytes_;

@@ -32,11 +32,13 @@ class FakeMetaService final : public MetaService {
     co_return reply;
   }
   Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override {
+    if (believes.term != 0 && believes == SaidTerm{r.header.seen_term, r.header.seen_proof}) co_return Error(FsError::kNotLeader);
     if (r.epoch.v != epoch) co_return Error(FsError::kFenced);
     beat = r;
     ++beats;
     HeartbeatReply reply;
     reply.map_version = map.version;
+    reply.term = map.term;
     for (const auto& [_, w] : deletes) reply.deletes.push_back(w);
     for (const auto& [_, w] : checks) reply.checks.push_back(w);
     for (const auto& [_, w] : rebuilds) {
@@ -114,6 +116,7 @@ class FakeMetaService final : public MetaService {
 
   ClusterMap map;
   bool away = false;  // no server answers
+  SaidTerm believes;  // a later life: it ends when it hears of it
   uint64_t epoch = 0;
   int64_t beat_ns = kSecond;
   int registrations = 0;

@@ -1,5 +1,5 @@
 // A service of the metadata servers over a list of addresses: a call goes to the one that answered last, and to
-// the others when that one is not there or is not the leader. For the executor's thread.
+// the others when that one is not there, is not the leader, or serves an old copy of the metadata. For the executor's thread.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
+#include "server/heard_terms.h"
 
 namespace stria {
 
@@ -23,6 +24,9 @@ class ServiceLink {
     CHECK(!addresses_.empty(), "no metadata address");
   }
 
+  // Requests say what was heard, and answers count as it says (HeardTerms::Answered). It outlives the link's calls.
+  void UseTerms(HeardTerms* terms) { terms_ = terms; }
+
   // Each address is tried once; the last error otherwise. A request may have been carried out although
   // an error comes back.
   template <class Reply, class Request>
@@ -33,7 +37,14 @@ class ServiceLink {
       const size_t asked = current_;
       address = addresses_[asked];
       const std::shared_ptr<Service> service = connect_(address);
+      HeardTerms::Asked said;
+      if (terms_ != nullptr) said = terms_->ToAsk();
+      request.header.seen_term = said.said.term;
+      request.header.seen_proof = said.said.proof;
       last = co_await (service.get()->*method)(request);
+      if (last.ok() && terms_ != nullptr) {
+        if (Error old = terms_->Answered(said, TermIn(*last)); !old.ok()) last = std::move(old);
+      }
       if (last.ok() || !IsElsewhere(last.code())) co_return last;
       if (current_ == asked) current_ = (current_ + 1) % addresses_.size();
     }
@@ -44,9 +55,17 @@ class ServiceLink {
   static bool IsElsewhere(FsError code) {
     return code == FsError::kUnavailable || code == FsError::kDeadline || code == FsError::kNotLeader;
   }
+  // 0: it does not say.
+  template <class Reply>
+  static uint64_t TermIn(const Reply& r) {
+    if constexpr (requires { r.term; }) return r.term;
+    else if constexpr (requires { r.map.term; }) return r.map.term;
+    else return 0;
+  }
   const ConnectFn connect_;
   const std::vector<std::string> addresses_;
   size_t current_ = 0;
+  HeardTerms* terms_ = nullptr;
 };
 
 class MetaLink : public ServiceLink<MetaService> {

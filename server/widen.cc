@@ -214,6 +214,8 @@ class Widen {
     DataHeader h;
     h.cluster = env_.map->cluster;
     h.incarnation = env_.map->incarnation;
+    h.seen_term = env_.map->term;
+    h.seen_proof = env_.map->term_proof;
     h.timeout_ns = kWriteTimeoutNs;
     h.trace_id = work_.task;
     h.background = true;

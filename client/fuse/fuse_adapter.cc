@@ -126,6 +126,10 @@ void FuseAdapter::Run(fuse_req_t req, OnInterrupt on_interrupt, Asker asker, Fus
   auto owned = std::make_unique<FuseRequest>(*this, req, id, on_interrupt, std::move(asker.who), asked);
   FuseRequest* r = owned.get();
   r->may_be_judged_again_ = asker.groups_remembered;
+  if (options_.jobs && on_interrupt != OnInterrupt::kIgnore) {
+    const bool opens = asked.opcode == FUSE_OPEN || asked.opcode == FUSE_CREATE;
+    r->use_ = options_.jobs->Begin(asked.thread, opens, asked.at_ns);
+  }
   requests_.emplace(id, std::move(owned));
   if (on_interrupt != OnInterrupt::kIgnore) {
     fuse_req_interrupt_func(req, &OnInterrupted, reinterpret_cast<void*>(id));

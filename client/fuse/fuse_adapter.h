@@ -33,6 +33,7 @@
 #include "client/fuse/request.h"
 #include "client/fuse/thread_state.h"
 #include "client/fuse/wire.h"
+#include "client/jobs/caller_jobs.h"
 #include "client/vfs/vfs.h"
 #include "common/exec/pool.h"
 
@@ -55,6 +56,7 @@ struct FuseAdapterOptions {
   MovedDirs::Where where;
   MovedDirs::Walk walk;
   MovedDirs::InUse in_use;
+  CallerJobs* jobs = nullptr;  // counts requests for the jobs of their callers; null: nobody does
   // One line for an operator; at most kMaxWarningsPerSecond.
   std::function<void(const std::string&)> warn;
   // Requests that take long, and perhaps why; for an operator, like `warn`.

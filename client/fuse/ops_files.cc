@@ -147,7 +147,7 @@ Task<void> Read(FuseAdapter& a, FuseRequest* r, uint64_t fh, uint64_t offset, si
     co_return;
   }
   FuseFileUse use(file);
-  auto bytes = co_await a.vfs().Read(file->opener, file->handle, offset, size, for_pages);
+  auto bytes = co_await a.vfs().Read(file->opener, file->handle, offset, size, for_pages, r->reader());
   if (bytes.ok()) {
     r->Data(std::move(*bytes));
   } else {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/fuse/fuse_adapter.h"
+#include "locality/job_io.h"
 
 // After linux/fs.h, which may define them too.
 #include <sys/xattr.h>
@@ -322,6 +323,12 @@ bool IsUnsupportedXattr(std::string_view name) {
 }
 
 Task<void> GetXattr(FuseAdapter& a, FuseRequest* r, InodeId ino, std::string name, size_t room) {
+  if (name == kJobsXattr) {
+    if (const auto jobs = r->JobsSoFar()) {
+      r->Xattr(*jobs, room);
+      co_return;
+    }
+  }
   auto value = co_await a.vfs().GetXattr(r->who, ino, std::move(name));
   if (value.ok()) {
     r->Xattr(*value, room);

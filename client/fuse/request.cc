@@ -31,8 +31,20 @@ FuseRequest::~FuseRequest() {
 }
 
 fuse_req_t FuseRequest::Take() {
-  if (req_) adapter_.times_.Add(asked_.opcode, Executor::Current().NowNs() - asked_.at_ns);
+  if (req_) {
+    const int64_t took_ns = Executor::Current().NowNs() - asked_.at_ns;
+    adapter_.times_.Add(asked_.opcode, took_ns);
+    if (use_) {
+      ++use_->io.operations;
+      if (asked_.opcode != FUSE_SETLKW) use_->io.waited_ns += took_ns;
+    }
+  }
   return std::exchange(req_, nullptr);
+}
+
+std::optional<std::string> FuseRequest::JobsSoFar() const {
+  if (!adapter_.options_.jobs) return std::nullopt;
+  return adapter_.options_.jobs->Text(Executor::Current().NowNs());
 }
 
 std::string FuseAsked::ToString() const {
@@ -143,6 +155,7 @@ bool FuseRequest::Bytes(std::string_view bytes) {
 bool FuseRequest::Data(BufferChain bytes) {
   fuse_req_t req = Take();
   if (!req) return false;
+  if (use_ && asked_.opcode == FUSE_READ) use_->io.read_bytes += bytes.size();
   const bool large = bytes.size() >= FuseAdapter::kReplyElsewhereBytes;
   if (bytes.parts().size() > kMaxReplyParts) bytes = BufferChain(bytes.Flatten());
   auto send = [req, bytes = std::move(bytes)] {
@@ -158,6 +171,7 @@ bool FuseRequest::Data(BufferChain bytes) {
 
 bool FuseRequest::Written(uint64_t bytes) {
   fuse_req_t req = Take();
+  if (req && use_ && asked_.opcode == FUSE_WRITE) use_->io.written_bytes += bytes;
   return req && Wanted(fuse_reply_write(req, bytes));
 }
 

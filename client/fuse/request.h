@@ -9,15 +9,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "client/fuse/wire.h"
+#include "client/jobs/job_table.h"
 #include "client/session/meta_session.h"
 #include "common/buffer.h"
 #include "common/exec/pool.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
@@ -52,6 +56,10 @@ class FuseRequest {
 
   Caller who;
   uint32_t thread() const { return asked_.thread; }
+  // What jobs have read and written (locality/job_io.h); none: nobody counts.
+  std::optional<std::string> JobsSoFar() const;
+  // Of the job of the caller, for the bytes that are fetched for this; null: nobody counts them.
+  std::shared_ptr<ReadTally> reader() const { return use_ ? std::shared_ptr<ReadTally>(use_, &use_->io.fetched) : nullptr; }
   // A lookup of a name that the kernel may have: no error of this mount takes the name away (kernel_names.h).
   void KeepName() { name_kept_ = true; }
 
@@ -88,6 +96,7 @@ class FuseRequest {
   const uint64_t id_;
   const OnInterrupt on_interrupt_;
   const FuseAsked asked_;
+  std::shared_ptr<JobUse> use_;  // null: it is counted for no job
   bool name_kept_ = false;
   // By the caller's remembered groups. A refusal is not sent yet, but kept in refused_.
   bool may_be_judged_again_ = false;

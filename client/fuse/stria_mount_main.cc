@@ -31,6 +31,7 @@
 #include "client/fuse/mount_state.h"
 #include "client/fuse/mount_table.h"
 #include "client/fuse/mount_verbs.h"
+#include "client/jobs/caller_jobs.h"
 #include "common/allocator.h"
 #include "common/file_limit.h"
 #include "common/log.h"
@@ -186,6 +187,7 @@ class MountProgram {
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<LocalDataConnector> local_;
   std::unique_ptr<Client> client_;
+  std::unique_ptr<CallerJobs> jobs_;
   std::unique_ptr<FuseAdapter> adapter_;
   std::unique_ptr<TaskScope> trust_scope_;
   std::unique_ptr<TaskScope> metrics_scope_;
@@ -286,7 +288,11 @@ Result<void> MountProgram::Start(int signal_fd) {
     adapter.whole_file = [this](VfsHandlePtr h) { return WholeFile(std::move(h)); };
   }
   kernel_.SetRoots(adapter.roots);
-  loop_.Do([&] { adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter); });
+  loop_.Do([&] {
+    jobs_ = std::make_unique<CallerJobs>();
+    adapter.jobs = jobs_.get();
+    adapter_ = std::make_unique<FuseAdapter>(client_->vfs(), loop_.executor(), adapter);
+  });
   FuseMountOptions mount;
   mount.mountpoint = config_.mountpoint;
   mount.fsname = SourceName(config_);
@@ -345,6 +351,7 @@ void MountProgram::Gather(MetricFamilies* out) {
   for (size_t i = 0; i < kFuseKindNames.size(); ++i) {
     figures.requests.emplace_back(kFuseKindNames[i], &adapter_->times().of(static_cast<FuseKind>(i)));
   }
+  figures.jobs = jobs_->Labels(loop_.executor().NowNs());
   if (ends_) figures.certificate_end_s = ends_->credentials()->certificate.not_after_s();
   AddClientMetrics(figures, out);
 }
@@ -412,6 +419,7 @@ int MountProgram::End() {
     trust_scope_.reset();
     trust_connector_.reset();
     adapter_.reset();
+    jobs_.reset();
     client_.reset();
     local_.reset();
     data_.reset();

@@ -200,6 +200,8 @@ std::shared_ptr<DataPeers::Peer> DataPeers::Find(NodeId node) {
 void DataPeers::FillHeader(DataHeader* header, int64_t timeout_ns) const {
   header->cluster = map_->cluster;
   header->incarnation = map_->incarnation;
+  header->seen_term = map_->term;
+  header->seen_proof = map_->term_proof;
   header->timeout_ns = timeout_ns;
 }
 

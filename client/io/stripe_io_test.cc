@@ -313,10 +313,11 @@ TEST(StripeReader, TellsLocalBytesFromThoseOfTheNetwork) {
   ASSERT_TRUE(local);
   const Layout layout = MakeLayout(1, 4, 1, 64 * kKiB, 4);
   uint64_t mine = 0, others = 0;
+  const auto reader = std::make_shared<ReadTally>();  // of all of them
   const auto read = [&](const StripeInfo& info) {
     auto tally = std::make_shared<ReadTally>();
     std::vector<uint8_t> out(info.shape.payload_bytes);
-    EXPECT_TRUE(RunSim(env.ex, env.reader.Read(env.cluster.ReadGrant(info), 0, out, tally)).ok());
+    EXPECT_TRUE(RunSim(env.ex, env.reader.Read(env.cluster.ReadGrant(info), 0, out, {tally, reader})).ok());
     return *tally;
   };
   StripeInfo last;
@@ -334,6 +335,7 @@ TEST(StripeReader, TellsLocalBytesFromThoseOfTheNetwork) {
   }
   EXPECT_GT(mine, 0u);
   EXPECT_EQ(env.reader.stats().tally, (ReadTally{mine, others, 0}));
+  EXPECT_EQ(*reader, (ReadTally{mine, others, 0}));
   // A column is gone: as many bytes are fetched from others, and its own are decoded.
   env.cluster.FlipBit(last.columns[1].shard, 5);
   EXPECT_EQ(read(last).reconstructed_bytes, last.columns[1].length);

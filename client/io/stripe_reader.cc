@@ -308,12 +308,8 @@ class ReadOp {
   }
 
   void Count(const Job& job, const ReadTally& more) {
-    for (ReadTally* t : {&stats_->tally, job.range->tally.get()}) {
-      if (t == nullptr) continue;
-      t->local_bytes += more.local_bytes;
-      t->network_bytes += more.network_bytes;
-      t->reconstructed_bytes += more.reconstructed_bytes;
-    }
+    stats_->tally += more;
+    job.range->tally.Add(more);
   }
 
   // It answered after all.
@@ -472,7 +468,7 @@ class ReadOp {
 };
 
 Task<Result<void>> StripeReader::Read(SharedGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
-                                      std::shared_ptr<ReadTally> tally) {
+                                      Tallies tally) {
   std::vector<StripeRange> ranges;
   ranges.push_back({std::move(stripe), payload_offset, out, nullptr, 0, std::move(tally)});
   std::vector<Result<void>> results = co_await ReadMany(std::move(ranges));
@@ -480,7 +476,7 @@ Task<Result<void>> StripeReader::Read(SharedGrant stripe, uint64_t payload_offse
 }
 
 Task<Result<BufferChain>> StripeReader::ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
-                                                     std::shared_ptr<ReadTally> tally, bool patient) {
+                                                     Tallies tally, bool patient) {
   BufferChain chain;
   std::vector<StripeRange> ranges;
   ranges.push_back({std::move(stripe), payload_offset, {}, &chain, length, std::move(tally), patient});

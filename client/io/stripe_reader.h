@@ -49,7 +49,7 @@ struct StripeRange {
   std::span<uint8_t> out;
   BufferChain* chain = nullptr;
   uint64_t length = 0;
-  std::shared_ptr<ReadTally> tally = nullptr;  // the read's bytes are added here, also after a failure
+  Tallies tally = {};   // the read's bytes are added to these, also after a failure
   bool patient = true;  // StripeReaderOptions::patience_ns; else unreadable ranges fail at once
   uint64_t bytes() const { return chain ? length : out.size(); }
 };
@@ -71,10 +71,10 @@ class StripeReader {
       : io_(io), on_bad_(std::move(on_bad)), options_(options) {}
 
   Task<Result<void>> Read(SharedGrant stripe, uint64_t payload_offset, std::span<uint8_t> out,
-                          std::shared_ptr<ReadTally> tally = nullptr);
+                          Tallies tally = {});
   // The bytes as they came from the network. The chain may hold more memory than it shows. `patient`: as StripeRange.
   Task<Result<BufferChain>> ReadShared(SharedGrant stripe, uint64_t payload_offset, uint64_t length,
-                                       std::shared_ptr<ReadTally> tally = nullptr, bool patient = true);
+                                       Tallies tally = {}, bool patient = true);
   // All at once, requests to the same server shared; results in the order of `ranges`.
   Task<std::vector<Result<void>>> ReadMany(std::vector<StripeRange> ranges);
 

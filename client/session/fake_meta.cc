@@ -12,13 +12,20 @@ class FakeMeta::Service final : public MetaService {
   Service(FakeMeta* m, std::string address) : m_(m), address_(std::move(address)) {}
 
   Task<Result<OpenSessionReply>> OpenSession(OpenSessionRequest r) override {
+    if (address_ == "former") {
+      OpenSessionReply old = Former<OpenSessionReply>();
+      old.session = SessionId(4711);
+      old.epoch = Epoch(1);
+      old.first_event = 1;
+      co_return std::move(old);
+    }
     CO_RETURN_IF_ERROR(co_await Arrive());
     if (!r.header.session && !m_->refuses_opens.ok()) co_return m_->refuses_opens;
     m_->path = r.path;
     OpenSessionReply reply;
     reply.root = m_->root;
     reply.read_only = m_->read_only;
-    reply.map = m_->map_;
+    reply.map = m_->Map();
     reply.term = m_->term_;
     reply.lease_ns = m_->lease_ns;
     reply.seals = m_->root_seals;
@@ -57,7 +64,9 @@ class FakeMeta::Service final : public MetaService {
     co_return co_await Answer(std::move(reply));
   }
   Task<Result<RenewReply>> Renew(RenewRequest r) override {
+    if (address_ == "former") co_return Former<RenewReply>();
     CO_RETURN_IF_ERROR(co_await Arrive());
+    m_->heard_ = {r.header.seen_term, r.header.seen_proof};
     RenewReply reply;
     reply.term = m_->term_;
     if (!m_->unclaimed_) CO_RETURN_IF_ERROR(Void(m_->Check(r.header)));
@@ -77,6 +86,7 @@ class FakeMeta::Service final : public MetaService {
     co_return co_await Answer(Empty());
   }
   Task<Result<PollReply>> Poll(PollRequest r) override {
+    if (address_ == "former") co_return Former<PollReply>();
     ++m_->polls_;
     CO_RETURN_IF_ERROR(co_await Arrive());
     PollReply reply;
@@ -115,7 +125,7 @@ class FakeMeta::Service final : public MetaService {
   }
   Task<Result<ClusterMap>> GetMap(InodeRequest) override {
     CO_RETURN_IF_ERROR(co_await Arrive());
-    co_return co_await Answer(ClusterMap(m_->map_));
+    co_return co_await Answer(m_->Map());
   }
 
   STRIA_FAKE_NOSYS(GetAttr, InodeRequest, NodeReply)
@@ -184,6 +194,15 @@ class FakeMeta::Service final : public MetaService {
     if (m_->rng_.Percent(m_->faults.lost_request_percent)) co_return Error(FsError::kUnavailable, "fake");
     co_return Ok();
   }
+  // By a server of the first life.
+  template <class Rep>
+  Rep Former() {
+    ++m_->former_answers_;
+    Rep reply;
+    reply.term = 1;
+    if constexpr (requires { reply.lease_ns; }) reply.lease_ns = m_->lease_ns;
+    return reply;
+  }
   Task<bool> Events(uint64_t term) {
     while (m_->events_.empty() && m_->term_ == term && m_->session_ && !m_->lapsed_) co_await m_->wake_.Wait();
     co_return true;
@@ -203,6 +222,13 @@ class FakeMeta::Service final : public MetaService {
 
 std::shared_ptr<MetaService> FakeMeta::Connect(const std::string& address) {
   return std::make_shared<Service>(this, address);
+}
+
+ClusterMap FakeMeta::Map() const {
+  ClusterMap map = map_;
+  map.term = term_;
+  map.term_proof = 1000 + term_;
+  return map;
 }
 
 Error FakeMeta::Check(const OpHeader& h) const {

@@ -28,7 +28,8 @@ class FakeMeta final : public MetaConnector {
   };
   explicit FakeMeta(uint64_t seed) : rng_(seed) { map_.version = 1, map_.cluster = Uuid{7, 7}; }
 
-  // "a" leads, "standby" answers kNotLeader, any other address is kUnavailable.
+  // "a" leads, "standby" answers kNotLeader; "former" opens sessions, renews and polls as a server of the first life that knows
+  // nothing of later ones; any other address is kUnavailable.
   std::shared_ptr<MetaService> Connect(const std::string& address) override;
 
   // A new term. Mutations after durable_seq() are forgotten; so are sessions if asked.
@@ -67,11 +68,14 @@ class FakeMeta final : public MetaConnector {
   uint64_t polls() const { return polls_; }
   uint64_t epoch() const { return epoch_; }
   uint64_t sessions_opened() const { return next_session_ - 1; }
+  uint64_t former_answers() const { return former_answers_; }
+  const SaidTerm& heard() const { return heard_; }  // with the last renewal
 
  private:
   class Service;
   friend class Service;
   Error Check(const OpHeader& h) const;
+  ClusterMap Map() const;  // with the term
 
   Random rng_;
   ClusterMap map_;
@@ -99,6 +103,8 @@ class FakeMeta final : public MetaConnector {
   std::vector<HeldInode> reclaimed_;
   uint64_t renewals_ = 0;
   uint64_t polls_ = 0;
+  uint64_t former_answers_ = 0;
+  SaidTerm heard_;
 };
 
 }  // namespace stria

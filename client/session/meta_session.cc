@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/sabotage.h"
+
 namespace stria {
 
 namespace {
@@ -90,6 +92,8 @@ OpHeader MetaSession::Header(const Caller& caller, OpSeq op_seq) const {
   h.uid = caller.uid;
   h.gid = caller.gid;
   h.groups = caller.groups;
+  h.seen_term = seen_.term;
+  h.seen_proof = seen_.proof;
   return h;
 }
 
@@ -185,7 +189,14 @@ void MetaSession::Lapsed() {
 
 void MetaSession::SawTerm(uint64_t term) {
   if (term == term_ || !Live()) return;
+  if (term > seen_.term) seen_ = SaidTerm{term, 0};
   SetState(State::kReclaiming);
+}
+
+Error MetaSession::CheckTerm(uint64_t term) const {
+  if (term >= seen_.term || Sabotaged(Sabotage::kIgnoreTerms)) return Error();
+  return Error(FsError::kNotLeader, "an old copy of the metadata (life " + std::to_string(term) + " of its server) is served at " +
+                                        options_.addresses[address_] + ": life " + std::to_string(seen_.term) + " has answered before");
 }
 
 Task<void> MetaSession::KeepOpen() {
@@ -217,6 +228,9 @@ Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request)
   Result<OpenSessionReply> r =
       reply ? std::move(*reply)
             : Result<OpenSessionReply>(Error(FsError::kDeadline, "the metadata server does not answer"));
+  if (r.ok()) {
+    if (Error former = CheckTerm(r->term); !former.ok()) r = std::move(former);
+  }
   if (r.ok()) seals_.LearnRoot(*r);
   if (!r.ok() && r.code() != FsError::kFenced) Retry(r.error(), t);
   co_return r;
@@ -226,6 +240,8 @@ Task<Result<void>> MetaSession::OpenFresh() {
   const bool lost = state_ == State::kFenced;
   OpenSessionRequest request;
   request.header.cluster = map_->cluster;
+  request.header.seen_term = seen_.term;
+  request.header.seen_proof = seen_.proof;
   // One number per open with all its tries: a try that comes late or twice opens no second session. The
   // lease may run since the first of them.
   if (open_nonce_ == 0) {
@@ -298,6 +314,7 @@ void MetaSession::Adopt(const OpenSessionReply& reply, int64_t sent_ns) {
   read_only_ = reply.read_only;
   believed_ = reply.believed;
   term_ = reply.term;
+  seen_ = SaidTerm{term_, reply.map.term == term_ ? reply.map.term_proof : 0};
   lease_ns_ = reply.lease_ns;
   lease_until_ns_ = sent_ns + lease_ns_ - std::min(options_.lease_margin_ns, lease_ns_ / kMarginPart);
   ResetEvents(reply.first_event);
@@ -403,6 +420,10 @@ Task<Error> MetaSession::RenewOnce() {
     co_return e;
   }
   const RenewReply& r = **reply;
+  if (Error former = CheckTerm(r.term); !former.ok()) {
+    Retry(former, t);
+    co_return former;
+  }
   if (r.term != term_) {
     SawTerm(r.term);
     co_return Error();

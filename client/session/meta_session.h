@@ -17,6 +17,9 @@
 //    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
 //    crosses generations.
 //
+// 7. A lower term (an old copy of the metadata is served as well) is refused, whatever it says: the session goes on looking for
+//    the server of the highest term that it has seen. Each request says which that is.
+//
 // Exactly once: a mutation keeps its op_seq over all its tries; acked_below stays under each op that is
 // unanswered or not known durable. Executor's thread only.
 //
@@ -202,6 +205,8 @@ class MetaSession {
   Task<Result<void>> MakeRoom(int64_t deadline_ns);
   bool Live() const { return state_ == State::kReady || state_ == State::kSettling; }
   void SawTerm(uint64_t term);
+  // Ok; kNotLeader if the answer is of a former life of the server.
+  Error CheckTerm(uint64_t term) const;
   void KnownDurable(CommitSeq seq);
   void SetState(State s);
   void Fence();
@@ -237,6 +242,7 @@ class MetaSession {
   bool read_only_ = false;
   BelievedCallers believed_;
   uint64_t term_ = 0;
+  SaidTerm seen_;  // the highest; of a server that has only been heard of, without the proof
   bool opened_before_ = false;
   uint64_t calls_ = 0;
   uint64_t open_nonce_ = 0;   // of the open being tried

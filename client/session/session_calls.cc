@@ -242,6 +242,8 @@ Task<Result<CommitSeq>> MetaSession::Resend(Task<Result<Rep>> (MetaService::*met
   request.header.session = session_;
   request.header.epoch = epoch_;
   request.header.acked_below = ops_.AckedBelow();
+  request.header.seen_term = seen_.term;
+  request.header.seen_proof = seen_.proof;
   request.header.timeout_ns = options_.try_timeout_ns;
   std::optional<Result<Rep>> reply = co_await WithTimeout(
       request.header.timeout_ns + kTrySlackNs, (t.service.get()->*method)(request));

@@ -62,6 +62,11 @@ Task<void> MetaSession::KeepPolling() {
       co_await Sleep(backoff.NextNs());
       continue;
     }
+    if (const Error former = CheckTerm((*reply)->term); !former.ok()) {
+      Retry(former, t);
+      co_await Sleep(backoff.NextNs());
+      continue;
+    }
     backoff = Backoff(&rng_);
     if ((*reply)->term != term_) {
       SawTerm((*reply)->term);
@@ -138,9 +143,11 @@ void MetaSession::Acknowledge(uint64_t seq, uint64_t numbering) {
 }
 
 void MetaSession::SetMap(ClusterMap map) {
-  if (map.version < map_->version && map.incarnation == map_->incarnation) return;
-  const bool same =
-      map.version == map_->version && map.cluster == map_->cluster && map.incarnation == map_->incarnation;
+  // A later life of the server may have lost the last version, and its map goes with every request to data servers.
+  if (map.term != 0 && map.term < map_->term) return;
+  if (map.version < map_->version && map.incarnation == map_->incarnation && map.term == map_->term) return;
+  const bool same = map.version == map_->version && map.cluster == map_->cluster && map.incarnation == map_->incarnation &&
+                    map.term == map_->term;
   if (same) return;
   map_ = std::make_shared<const ClusterMap>(std::move(map));
   if (handlers_.on_map) handlers_.on_map(map_);

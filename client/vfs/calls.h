@@ -20,6 +20,7 @@ class CallList {
       (before_ ? before_->after_ : list_->oldest_) = this;
       list_->newest_ = this;
       ++list_->size_;
+      ++list_->begun_;
     }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -44,11 +45,13 @@ class CallList {
 
   const Call* oldest() const { return oldest_; }
   uint64_t size() const { return size_; }
+  uint64_t begun() const { return begun_; }  // ever
 
  private:
   Call* oldest_ = nullptr;
   Call* newest_ = nullptr;
   uint64_t size_ = 0;
+  uint64_t begun_ = 0;
 };
 
 }  // namespace stria

@@ -31,7 +31,7 @@ uint64_t ReadPath::RunBehind(const ExtentCache& extents, const Segment& s) {
 }
 
 Result<bool> ReadPath::Add(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
-                           bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out) {
+                           bool sequential, const Tallies& tally, ReadParts* out) {
   uint64_t at = offset;
   for (size_t i = 0; i <= dirty.size(); ++i) {
     const uint64_t next = i < dirty.size() ? dirty[i].offset : end;
@@ -79,7 +79,7 @@ Task<Result<BufferChain>> ReadPath::Fetch(ReadParts g) {
   co_return out;
 }
 
-bool ReadPath::NextRead(FileReader* reader, const InodeMappingPtr& mapping, const std::shared_ptr<ReadTally>& tally,
+bool ReadPath::NextRead(FileReader* reader, const InodeMappingPtr& mapping, const Tallies& tally,
                         uint64_t offset, uint64_t length, uint64_t size, bool caches) {
   FileReader& r = *reader;
   if (!r.pattern_.IsSequential(offset, length)) {
@@ -120,7 +120,7 @@ bool ReadPath::LiesHere(const ExtentCache& extents, uint64_t offset) const {
   return false;
 }
 
-Task<void> ReadPath::Prefetch(InodeMappingPtr mapping, std::shared_ptr<ReadTally> tally, uint64_t offset, uint64_t length) {
+Task<void> ReadPath::Prefetch(InodeMappingPtr mapping, Tallies tally, uint64_t offset, uint64_t length) {
   auto known = co_await mappings_.Ensure(mapping, offset, length, false);
   blocks_.EndAhead(length);  // what of it is fetched counts itself, from here on
   if (!known.ok()) co_return;

@@ -51,13 +51,13 @@ class ReadPath {
 
   // [offset, end): dirty bytes over the mapping. False if that does not cover what they do not. `sequential`: NextRead.
   Result<bool> Add(const std::vector<DirtyPiece>& dirty, const ExtentCache& extents, uint64_t offset, uint64_t end,
-                   bool sequential, const std::shared_ptr<ReadTally>& tally, ReadParts* out);
+                   bool sequential, const Tallies& tally, ReadParts* out);
   // That the mapping is old it says only if nothing else went wrong.
   static Task<Result<BufferChain>> Fetch(ReadParts parts);
 
   // The reader wants this next, of a file of `size` bytes: whether it goes through blocks, as it reads from front to back.
   // Begins what is to be fetched ahead of it, if the mapping may be kept (`caches`).
-  bool NextRead(FileReader* reader, const InodeMappingPtr& mapping, const std::shared_ptr<ReadTally>& tally, uint64_t offset,
+  bool NextRead(FileReader* reader, const InodeMappingPtr& mapping, const Tallies& tally, uint64_t offset,
                 uint64_t length, uint64_t size, bool caches);
 
   // The shard on a disk of this node that is as long as the file, `size` bytes, and begins with its first `known` bytes,
@@ -67,7 +67,7 @@ class ReadPath {
  private:
   static uint64_t RunBehind(const ExtentCache& extents, const Segment& s);
   bool LiesHere(const ExtentCache& extents, uint64_t offset) const;
-  Task<void> Prefetch(InodeMappingPtr mapping, std::shared_ptr<ReadTally> tally, uint64_t offset, uint64_t length);
+  Task<void> Prefetch(InodeMappingPtr mapping, Tallies tally, uint64_t offset, uint64_t length);
 
   const uint64_t most_ahead_;
   Mappings& mappings_;

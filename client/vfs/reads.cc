@@ -34,7 +34,8 @@ Reads::Reads(ReadsRooms rooms)
       come_back_(rooms.come_back), attr_calls_(rooms.attr_calls), peers_(rooms.peers), session_(rooms.session),
       counters_(rooms.counters), calls_(rooms.calls) {}
 
-Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
+Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages,
+                                      std::shared_ptr<ReadTally> reader) {
   const CallList::Call under_way(&calls_, for_pages ? "read of pages of" : "read of", h->inode->ino);
   VfsInodePtr inode = h->inode;
   VfsInode& n = *inode;
@@ -45,7 +46,7 @@ Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offse
   if (!for_pages && !held) CO_RETURN_IF_ERROR(co_await keeper_.Acquire(who, inode, true, h->write, false, /*again=*/true));
   ++counters_.read_calls;
   if (length == 0) co_return BufferChain();
-  auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages);
+  auto bytes = co_await ReadRange(inode, h.get(), offset, std::min(length, kMaxReadBytes), for_pages, std::move(reader));
   if (bytes.ok()) {
     counters_.read_bytes += bytes->size();
     NoteRead(inode, h->noatime);
@@ -54,14 +55,14 @@ Task<Result<BufferChain>> Reads::Read(Caller who, VfsHandlePtr h, uint64_t offse
 }
 
 Task<Result<BufferChain>> Reads::ReadRange(VfsInodePtr inode, VfsHandle* h, uint64_t offset,
-                                         uint64_t length, bool for_pages) {
+                                         uint64_t length, bool for_pages, std::shared_ptr<ReadTally> reader) {
   VfsInode& n = *inode;
   Error last;
   bool asked_again = false;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     if (attempt > 0 && h != nullptr) CO_RETURN_IF_ERROR(come_back_.CheckHandle(*h));
     ReadGuard guard = session_.BeginRead();
-    const ReadHow how{.for_pages = for_pages, .any = attempt + 1 == kMaxReadAttempts};
+    const ReadHow how{.for_pages = for_pages, .any = attempt + 1 == kMaxReadAttempts, .tally = {n.tally, reader}};
     ReadParts now;
     // Columns may have left the disks that the mapping names: a server that is gone as well is then one too many, and waited
     // for in vain. So the mapping is asked for anew before anybody waits for servers to come back.
@@ -120,7 +121,7 @@ Task<Result<bool>> Reads::MapRead(VfsInodePtr inode, VfsHandle* h, uint64_t offs
     if (resizing) moved = moved || n.mapping.epoch() != epoch || !n.writes.clean();
     if (!whole || (moved && !any)) co_return false;
     if (offset >= end) co_return true;
-    co_return read_path_.Add(n.writes.Find(offset, end - offset), mapping, offset, end, false, n.tally, out);
+    co_return read_path_.Add(n.writes.Find(offset, end - offset), mapping, offset, end, false, how.tally, out);
   }
   if (!n.attr_known) {
     CO_RETURN_IF_ERROR(co_await keeper_.KnowAttr(inode, how.for_pages));
@@ -129,7 +130,7 @@ Task<Result<bool>> Reads::MapRead(VfsInodePtr inode, VfsHandle* h, uint64_t offs
   if (offset >= n.attr.size) co_return true;
   uint64_t end = offset + std::min(length, n.attr.size - offset);
   const bool caches = !n.lease.shared();
-  const bool sequential = h && read_path_.NextRead(&h->reader, MappingOf(inode), n.tally, offset, end - offset, n.attr.size, caches);
+  const bool sequential = h && read_path_.NextRead(&h->reader, MappingOf(inode), how.tally, offset, end - offset, n.attr.size, caches);
   if (!IsKnown(n, offset, end)) {
     CO_RETURN_IF_ERROR(co_await mappings_.Ensure(MappingOf(inode), offset, end - offset, how.for_pages));
     if ((n.lease.mode() != lease || !n.attr_known || resizes()) && !any) co_return false;
@@ -137,7 +138,7 @@ Task<Result<bool>> Reads::MapRead(VfsInodePtr inode, VfsHandle* h, uint64_t offs
     if (n.attr.size - offset > end - offset && end - offset < length && !any) co_return false;  // it grew
     end = std::min(end, n.attr.size);
   }
-  co_return read_path_.Add(n.writes.Find(offset, end - offset), n.mapping.known(), offset, end, sequential, n.tally, out);
+  co_return read_path_.Add(n.writes.Find(offset, end - offset), n.mapping.known(), offset, end, sequential, how.tally, out);
 }
 
 Task<std::optional<ShardRead>> Reads::WholeShard(VfsHandlePtr h) {

@@ -35,6 +35,7 @@
 #include "client/vfs/vfs_types.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
@@ -64,13 +65,14 @@ class Reads {
   Reads& operator=(const Reads&) = delete;
 
   // ---- The methods of Vfs.
-  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages);
+  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages,
+                                 std::shared_ptr<ReadTally> reader);
   Task<std::optional<ShardRead>> WholeShard(VfsHandlePtr h);
   Task<Result<uint64_t>> Seek(Caller who, VfsHandlePtr h, uint64_t offset, bool hole);
 
-  // Short if the file ends sooner. `h`, whose readahead is used, may be null.
+  // Short if the file ends sooner. `h`, whose readahead is used, may be null; so may `reader`, which counts besides the file.
   Task<Result<BufferChain>> ReadRange(VfsInodePtr inode, VfsHandle* h, uint64_t offset, uint64_t length,
-                                      bool for_pages = false);
+                                      bool for_pages = false, std::shared_ptr<ReadTally> reader = nullptr);
   // For KernelView.
   Task<Result<FileGrowth>> LookForGrowth(VfsInodePtr inode);
   // For Atimes; `inode` may be null.
@@ -83,6 +85,7 @@ class Reads {
   struct ReadHow {
     bool for_pages = false;
     bool any = false;  // take what is there, for a file that changes all the time
+    Tallies tally = {};
   };
   Task<Result<bool>> MapRead(VfsInodePtr inode, VfsHandle* h, uint64_t offset, uint64_t length, ReadHow how, ReadParts* out);
   void NoteRead(const VfsInodePtr& inode, bool noatime);  // it was read

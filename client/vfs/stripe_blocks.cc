@@ -17,7 +17,7 @@ bool StripeBlocks::WorthABlock(const StripeShape& shape, uint64_t stripe_offset,
 }
 
 Task<Result<BufferChain>> StripeBlocks::Read(SharedGrant grant, uint64_t stripe_offset, uint64_t length, How how,
-                                             std::shared_ptr<ReadTally> tally) {
+                                             Tallies tally) {
   const uint64_t payload = grant->info.shape.payload_bytes;
   if (stripe_offset > payload || length > payload - stripe_offset) {
     co_return Error(FsError::kIo, "an extent reaches beyond stripe " + std::to_string(grant->info.id.v));
@@ -58,7 +58,7 @@ Task<Result<BufferChain>> StripeBlocks::Read(SharedGrant grant, uint64_t stripe_
 }
 
 void StripeBlocks::Fetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block,
-                         std::shared_ptr<ReadTally> tally) {
+                         Tallies tally) {
   const uint64_t payload = grant->info.shape.payload_bytes;
   std::vector<uint64_t> bytes;
   for (uint64_t b = first_block; b < end_block; ++b) {
@@ -71,7 +71,7 @@ void StripeBlocks::Fetch(const SharedGrant& grant, uint64_t first_block, uint64_
 }
 
 Task<void> StripeBlocks::Fill(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
-                              std::shared_ptr<ReadTally> tally) {
+                              Tallies tally) {
   const uint64_t from = first_block * kBlock;
   const uint64_t to = std::min((first_block + blocks.size()) * kBlock, grant->info.shape.payload_bytes);
   counters_.fetched_bytes += to - from;
@@ -90,7 +90,7 @@ Task<void> StripeBlocks::Fill(SharedGrant grant, uint64_t first_block, std::vect
 }
 
 void StripeBlocks::FetchAhead(const SharedGrant& grant, uint64_t stripe_offset, uint64_t stripe_end,
-                              const std::shared_ptr<ReadTally>& tally) {
+                              const Tallies& tally) {
   const uint64_t end = DivCeil(stripe_end, kBlock);
   for (uint64_t b = stripe_offset / kBlock; b < end;) {
     const uint64_t next = std::min(end, AlignDown(b, kFetchBytes / kBlock) + kFetchBytes / kBlock);

@@ -52,10 +52,10 @@ class StripeBlocks {
   static bool WorthABlock(const StripeShape& shape, uint64_t stripe_offset, uint64_t run, uint64_t asked);
 
   Task<Result<BufferChain>> Read(SharedGrant grant, uint64_t stripe_offset, uint64_t length, How how,
-                                 std::shared_ptr<ReadTally> tally);
+                                 Tallies tally);
   // Begins to fetch the blocks in which the range lies, as far as they are not there.
   void FetchAhead(const SharedGrant& grant, uint64_t stripe_offset, uint64_t stripe_end,
-                  const std::shared_ptr<ReadTally>& tally);
+                  const Tallies& tally);
   void Clear() { blocks_.Clear(); }
 
   // How much may be fetched ahead of one more reader. Many readers together would otherwise have several times the cache on
@@ -68,9 +68,9 @@ class StripeBlocks {
  private:
   static constexpr int kMaxAhead = 64;  // readers, of which a fetch ahead has not begun
 
-  void Fetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block, std::shared_ptr<ReadTally> tally);
+  void Fetch(const SharedGrant& grant, uint64_t first_block, uint64_t end_block, Tallies tally);
   Task<void> Fill(SharedGrant grant, uint64_t first_block, std::vector<BlockCache::BlockPtr> blocks,
-                  std::shared_ptr<ReadTally> tally);
+                  Tallies tally);
 
   const uint64_t most_on_its_way_;
   BlockCache blocks_;

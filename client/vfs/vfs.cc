@@ -122,8 +122,9 @@ Task<Result<OpenedFile>> Vfs::Open(Caller who, InodeId ino, bool truncate, VfsHa
   });
 }
 
-Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages) {
-  return rooms_->reads.Read(std::move(who), std::move(h), offset, length, for_pages);
+Task<Result<BufferChain>> Vfs::Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages,
+                                    std::shared_ptr<ReadTally> reader) {
+  return rooms_->reads.Read(std::move(who), std::move(h), offset, length, for_pages, std::move(reader));
 }
 
 Task<std::optional<ShardRead>> Vfs::WholeShard(VfsHandlePtr h) {

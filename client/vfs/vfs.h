@@ -35,6 +35,7 @@
 #include "client/vfs/vfs_types.h"
 #include "common/buffer.h"
 #include "common/exec/task.h"
+#include "locality/read_tally.h"
 
 namespace stria {
 
@@ -86,8 +87,10 @@ class Vfs {
                               bool truncate, VfsHandle flags);
   Task<Result<Opened>> Open(Caller who, InodeId ino, bool truncate, VfsHandle flags);
   // `for_pages`: the kernel holds pages locked until this is answered, and cannot be told to forget them. Else, what
-  // this tells of a change nobody contradicts from a cache afterwards.
-  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages = false);
+  // this tells of a change nobody contradicts from a cache afterwards. `reader` (may be null) counts the bytes that are fetched for
+  // this, besides the file.
+  Task<Result<BufferChain>> Read(Caller who, VfsHandlePtr h, uint64_t offset, uint64_t length, bool for_pages = false,
+                                 std::shared_ptr<ReadTally> reader = nullptr);
   // The shard on a disk of this node that is the whole file and nothing else, for somebody who reads it past us: `length`
   // is the file's. None if there is no such shard, the handle writes, or others may write; nor if it is not known whether.
   // The file was read, as its atime goes.

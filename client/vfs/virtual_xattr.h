@@ -5,6 +5,7 @@
 //   of directories  .rbytes .rfiles
 //   to be set only, of files   .gather (gather.h)
 //   for programs    .told.* (locality/told.h)
+//   of anything     .jobs (locality/job_io.h), which only a mount has (client/fuse)
 //
 // None of them is listed. Values have at most kMaxXattrValueBytes.
 #pragma once

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,6 +66,9 @@ class KvStore {
   // Everything written before this call is durable when it returns. Calls coalesce. After an error
   // the store refuses all further writes (a failed fsync must never be forgotten).
   virtual Task<Result<void>> Sync() = 0;
+  // The store as it is now, to be read while this one changes, from any thread; Write and Sync give kInval. Does not block. The store
+  // waits in its destructor for the end of its snapshots. nullptr: this kind of store has none.
+  virtual std::unique_ptr<KvStore> Snapshot() { return nullptr; }
   // The first damage that a read met since this was opened, for people; "" if none. Any thread.
   virtual std::string Damage() const { return ""; }
 };

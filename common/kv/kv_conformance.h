@@ -116,6 +116,30 @@ TEST_P(KvConformance, LastIsTheNearestBelow) {
   EXPECT_EQ(LastKey(1, "", "zz"), "(none)");
 }
 
+TEST_P(KvConformance, ASnapshotStaysAsItWas) {
+  Put(0, "a", "1");
+  Put(0, "c", "3");
+  Put(1, "a", "other");
+  const std::unique_ptr<KvStore> then = kv().Snapshot();
+  ASSERT_NE(then, nullptr);
+  Put(0, "a", "2");
+  Put(0, "b", "new");
+  Delete(0, "c");
+  EXPECT_EQ(then->Get(0, "a").value(), "1");
+  EXPECT_FALSE(then->Get(0, "b").value());
+  EXPECT_EQ(then->Get(1, "a").value(), "other");
+  EXPECT_EQ(then->Scan(0, "", "", 10).value(), (std::vector<KvEntry>{{"a", "1"}, {"c", "3"}}));
+  EXPECT_EQ(then->Scan(0, "", "c", 10).value(), (std::vector<KvEntry>{{"a", "1"}}));
+  EXPECT_EQ(then->Scan(0, "", "", 1).value(), (std::vector<KvEntry>{{"a", "1"}}));
+  EXPECT_EQ(then->Last(0, "a", "z").value(), KvEntry("c", "3"));
+  EXPECT_FALSE(then->Last(0, "d", "z").value());
+  KvBatch batch;
+  batch.Put(0, "d", "4");
+  EXPECT_EQ(then->Write(batch).code(), FsError::kInval);
+  EXPECT_EQ(RunSim(ex_, then->Sync()).code(), FsError::kInval);
+  EXPECT_EQ(Keys(0, "", ""), "a b ");
+}
+
 TEST_P(KvConformance, SyncedDataSurvivesReopening) {
   Put(0, "a", "1");
   ASSERT_TRUE(RunSim(ex_, kv().Sync()).ok());

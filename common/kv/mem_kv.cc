@@ -139,7 +139,18 @@ Result<std::optional<KvEntry>> MemKv::Last(KvFamily family, std::string_view beg
   return std::optional<KvEntry>(*it);
 }
 
+std::unique_ptr<KvStore> MemKv::Snapshot() {
+  std::lock_guard<std::mutex> lock(media_->mu_);
+  auto copy = std::make_shared<MemKvMedia>(media_->maps_.size());
+  copy->maps_ = media_->maps_;
+  copy->damaged_ = media_->damaged_;
+  auto out = std::make_unique<MemKv>(std::move(copy));
+  out->read_only_ = true;
+  return out;
+}
+
 Result<void> MemKv::Write(const KvBatch& batch) {
+  if (read_only_) return Error(FsError::kInval, "a snapshot takes no writes");
   std::lock_guard<std::mutex> lock(media_->mu_);
   if (!latched_.ok()) return latched_;
   if (media_->fail_next_write_) {
@@ -154,6 +165,7 @@ Result<void> MemKv::Write(const KvBatch& batch) {
 }
 
 Task<Result<void>> MemKv::Sync() {
+  if (read_only_) co_return Error(FsError::kInval, "a snapshot takes no writes");
   uint64_t covered;
   {
     std::lock_guard<std::mutex> lock(media_->mu_);

@@ -82,10 +82,12 @@ class MemKv final : public KvStore {
   Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override;
   Result<void> Write(const KvBatch& batch) override;
   Task<Result<void>> Sync() override;
+  std::unique_ptr<KvStore> Snapshot() override;  // a copy
 
  private:
   const std::shared_ptr<MemKvMedia> media_;
   const MemKvOptions options_;
+  bool read_only_ = false;  // a snapshot
   Error latched_;  // guarded by media_->mu_: a failed write or sync is never forgotten
 };
 

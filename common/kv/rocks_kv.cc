@@ -394,6 +394,59 @@ Result<std::vector<KvEntry>> RocksKv::Scan(KvFamily family, std::string_view beg
   return out;
 }
 
+// Rows that were deleted before are passed one by one: nobody waits for those who read here.
+class RocksKv::View final : public KvStore {
+ public:
+  explicit View(Db* db) : db_(db), snapshot_((*db)->GetSnapshot()) { db_->BeginWork(); }
+  ~View() override {
+    (*db_)->ReleaseSnapshot(snapshot_);
+    db_->EndWork();
+  }
+  Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override {
+    std::string value;
+    const rocksdb::Status s = (*db_)->Get(AsOf({}), db_->family(family), ToSlice(key), &value);
+    if (s.IsNotFound()) return std::optional<std::string>();
+    if (!s.ok()) return db_->ErrorOf(s);
+    return std::optional(std::move(value));
+  }
+  Result<std::vector<KvEntry>> Scan(KvFamily family, std::string_view begin, std::string_view end, size_t limit) override {
+    std::vector<KvEntry> out;
+    if (limit == 0 || (!end.empty() && begin >= end)) return out;
+    rocksdb::ReadOptions ro = AsOf(db_->ReadOptionsFor(family, begin, end));
+    const rocksdb::Slice bound = ToSlice(end);
+    if (!end.empty()) ro.iterate_upper_bound = &bound;
+    const std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, db_->family(family)));
+    for (it->Seek(ToSlice(begin)); it->Valid(); it->Next()) {
+      out.emplace_back(ToView(it->key()), ToView(it->value()));
+      if (out.size() == limit) break;
+    }
+    if (!it->status().ok()) return db_->ErrorOf(it->status());
+    return out;
+  }
+  Result<std::optional<KvEntry>> Last(KvFamily family, std::string_view begin, std::string_view at) override {
+    rocksdb::ReadOptions ro = AsOf(db_->ReadOptionsFor(family, begin, at));
+    const rocksdb::Slice bound = ToSlice(begin);
+    if (!begin.empty()) ro.iterate_lower_bound = &bound;
+    const std::unique_ptr<rocksdb::Iterator> it((*db_)->NewIterator(ro, db_->family(family)));
+    it->SeekForPrev(ToSlice(at));
+    if (!it->Valid() && !it->status().ok()) return db_->ErrorOf(it->status());
+    if (!it->Valid() || ToView(it->key()) < begin) return std::optional<KvEntry>();
+    return std::optional<KvEntry>(KvEntry(ToView(it->key()), ToView(it->value())));
+  }
+  Result<void> Write(const KvBatch&) override { return Error(FsError::kInval, "a snapshot takes no writes"); }
+  Task<Result<void>> Sync() override { co_return Error(FsError::kInval, "a snapshot takes no writes"); }
+
+ private:
+  rocksdb::ReadOptions AsOf(rocksdb::ReadOptions ro) const {
+    ro.snapshot = snapshot_;
+    return ro;
+  }
+  Db* const db_;
+  const rocksdb::Snapshot* const snapshot_;
+};
+
+std::unique_ptr<KvStore> RocksKv::Snapshot() { return std::make_unique<View>(db_.get()); }
+
 Result<std::optional<KvEntry>> RocksKv::Last(KvFamily family, std::string_view begin, std::string_view at) {
   rocksdb::ReadOptions ro = db_->ReadOptionsFor(family, begin, at);
   const rocksdb::Slice bound = ToSlice(begin);  // it would pass all that was deleted before

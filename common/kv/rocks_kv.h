@@ -54,7 +54,7 @@ class RocksKv final : public KvStore {
   static Result<std::unique_ptr<RocksKv>> Open(const std::string& path,
                                                const std::vector<std::string>& families,
                                                RocksKvOptions options, Pool& sync_pool);
-  // Waits for a running sync; syncs and flushes nothing.
+  // Waits for a running sync, and for the end of snapshots; syncs and flushes nothing.
   ~RocksKv() override;
 
   Result<std::optional<std::string>> Get(KvFamily family, std::string_view key) override;
@@ -66,6 +66,7 @@ class RocksKv final : public KvStore {
   // One log sync runs at a time; calls meanwhile share the next.
   Task<Result<void>> Sync() override;
   std::string Damage() const override;
+  std::unique_ptr<KvStore> Snapshot() override;
 
   // These block; any thread.
   // A consistent copy of the store in the new directory `path` (same file system: hard links).
@@ -79,6 +80,7 @@ class RocksKv final : public KvStore {
 
  private:
   class Db;
+  class View;
   struct Syncs;
   RocksKv(std::unique_ptr<Db> db, Pool& sync_pool);
   std::optional<Result<std::optional<std::string>>> Find(KvFamily family, std::string_view key, bool cached_only);

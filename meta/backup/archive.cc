@@ -48,10 +48,13 @@ Error Corrupt(const ArchiveName& name, std::string_view what) {
 }
 
 // kVersion for a family of a newer release.
-Result<void> CheckFamily(const ArchiveName& name, uint8_t family) {
+Result<void> CheckFamily(std::string_view what, uint8_t family) {
   if (family < kFamilies) return Ok();
-  return Error(FsError::kVersion, "backup object " + name.ToString() + " has records of family " +
-                                      std::to_string(family) + ", which this release does not know");
+  return Error(FsError::kVersion, std::string(what) + " has records of family " + std::to_string(family) +
+                                      ", which this release does not know");
+}
+Result<void> CheckFamily(const ArchiveName& name, uint8_t family) {
+  return CheckFamily("backup object " + name.ToString(), family);
 }
 
 }  // namespace
@@ -184,31 +187,50 @@ std::string EncodeSegmentBody(const std::vector<std::string_view>& batches) {
   return w.Take();
 }
 
+namespace {
+
+// One batch. The reader's ok() is false if it does not decode.
+Result<ArchivedBatch> ReadBatch(ByteReader& r, std::string_view what) {
+  ArchivedBatch b;
+  b.seq.v = r.U64();
+  b.wall_ns = r.I64();
+  uint32_t ops = 0;
+  r.Count(&ops, kMinOpBytes);
+  for (uint32_t j = 0; j < ops && r.ok(); ++j) {
+    const uint8_t family = r.U8();
+    const uint8_t kind = r.U8();
+    std::string key(r.Str());
+    if (kind > kPut) r.Fail();
+    std::string value(kind == kPut ? r.Str() : std::string_view());
+    if (!r.ok()) break;
+    RETURN_IF_ERROR(CheckFamily(what, family));
+    if (kind == kPut) b.batch.Put(family, std::move(key), std::move(value));
+    else b.batch.Delete(family, std::move(key));
+  }
+  return b;
+}
+
+}  // namespace
+
+Result<ArchivedBatch> DecodeArchivedBatch(std::string_view encoded) {
+  ByteReader r(encoded);
+  ASSIGN_OR_RETURN(ArchivedBatch b, ReadBatch(r, "a batch"));
+  if (!r.ok() || r.left() != 0) return Error(FsError::kCorrupt, "a batch of the metadata store does not decode");
+  return b;
+}
+
 Result<std::vector<ArchivedBatch>> DecodeSegment(const OpenedArchive& object) {
   const ArchiveName& name = object.head.name;
   if (name.kind != ArchiveKind::kSegment) return Corrupt(name, "it is no segment");
   ByteReader r(object.body);
   uint32_t batches = 0;
   r.Count(&batches, kMinBatchBytes);
+  const std::string what = "backup object " + name.ToString();
   std::vector<ArchivedBatch> out;
   for (uint32_t i = 0; i < batches && r.ok(); ++i) {
-    ArchivedBatch& b = out.emplace_back();
-    b.seq.v = r.U64();
-    b.wall_ns = r.I64();
+    ASSIGN_OR_RETURN(ArchivedBatch b, ReadBatch(r, what));
     if (r.ok() && b.seq.v != name.first.v + i) return Corrupt(name, "its batches are not in order");
-    uint32_t ops = 0;
-    r.Count(&ops, kMinOpBytes);
-    for (uint32_t j = 0; j < ops && r.ok(); ++j) {
-      const uint8_t family = r.U8();
-      const uint8_t what = r.U8();
-      std::string key(r.Str());
-      if (what > kPut) r.Fail();
-      std::string value(what == kPut ? r.Str() : std::string_view());
-      if (!r.ok()) break;
-      RETURN_IF_ERROR(CheckFamily(name, family));
-      if (what == kPut) b.batch.Put(family, std::move(key), std::move(value));
-      else b.batch.Delete(family, std::move(key));
-    }
+    out.push_back(std::move(b));
   }
   if (!r.ok() || r.left() != 0 || out.empty()) return Corrupt(name, "its batches do not decode");
   if (out.back().seq.v != name.last) return Corrupt(name, "it has other batches than its name says");

@@ -77,6 +77,8 @@ struct ArchivedBatch {
 };
 // The input of EncodeSegmentBody.
 std::string EncodeArchivedBatch(CommitSeq seq, int64_t wall_ns, const KvBatch& batch);
+// The inverse. kCorrupt with a sentence for anything else; kVersion for a family that is not known here.
+Result<ArchivedBatch> DecodeArchivedBatch(std::string_view encoded);
 std::string EncodeSegmentBody(const std::vector<std::string_view>& batches);
 // kCorrupt unless these are exactly the batches of head.name, in order; kVersion for a family that is not known here.
 Result<std::vector<ArchivedBatch>> DecodeSegment(const OpenedArchive& object);

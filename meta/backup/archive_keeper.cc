@@ -11,7 +11,7 @@ Result<void> ArchiveKeeper::Load(Txn& txn) {
   return Ok();
 }
 
-void ArchiveKeeper::Start(const ArchiverOptions& options, uint64_t term) {
+void ArchiveKeeper::Start(const ArchiverOptions& options, SaidTerm said) {
   if (env_.connector == nullptr) return;
   seal_ = std::make_unique<const ArchiveSeal>(env_.keys);
   ArchiverEnv env;
@@ -19,7 +19,7 @@ void ArchiveKeeper::Start(const ArchiverOptions& options, uint64_t term) {
   env.store = env_.store;
   env.connector = env_.connector;
   env.token = [this] { return env_.tokens->Sign(ShardId(), TargetId(), kTokenAdmin, 0); };
-  env.term = term;
+  env.said = said;
   env.nodes = [this] { return Nodes(); };
   env.removed = [this](NodeId id) { return env_.cluster->FindNode(id) == nullptr; };
   env.forget_former = [this] { return !HoldsUnknown(); };

@@ -41,8 +41,8 @@ class ArchiveKeeper {
   explicit ArchiveKeeper(const ArchiveKeeperEnv& env) : env_(env) {}
   ~ArchiveKeeper() { Stop(); }
   Result<void> Load(Txn& txn);
-  // Keeps a backup from now on. `term`: of this life of the server.
-  void Start(const ArchiverOptions& options, uint64_t term);
+  // Keeps a backup from now on. `said`: this life of the server.
+  void Start(const ArchiverOptions& options, SaidTerm said);
   void Stop() { scope_.CancelAll(); }
 
   // Shards that became garbage in batches up to this may be deleted.

@@ -26,7 +26,7 @@ class ArchiveKeeperTest : public KeeperTest {
 TEST_F(ArchiveKeeperTest, WithoutABackupNothingIsHeldBack) {
   ArchiveKeeper keeper(Sees());
   Load(&keeper);
-  keeper.Start(ArchiverOptions(), 1);
+  keeper.Start(ArchiverOptions(), {1, 0});
   EXPECT_EQ(keeper.archiver(), nullptr);
   EXPECT_EQ(keeper.DeletableUpTo(), CommitSeq(UINT64_MAX));
   EXPECT_EQ(RunSim(ex, keeper.BackupNow(false, ex.NowNs())).code(), FsError::kInval);

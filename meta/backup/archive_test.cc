@@ -191,6 +191,24 @@ TEST(Archive, SegmentsReadBack) {
   }
 }
 
+TEST(Archive, OneBatchReadsBackAlone) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Random rng(seed);
+    const KvBatch batch = RandomBatch(rng);
+    const std::string bytes = EncodeArchivedBatch(CommitSeq(seed), -3, batch);
+    const auto back = DecodeArchivedBatch(bytes);
+    ASSERT_TRUE(back.ok()) << back.error();
+    EXPECT_EQ(back->seq, CommitSeq(seed));
+    EXPECT_EQ(back->wall_ns, -3);
+    EXPECT_TRUE(Same(back->batch, batch));
+    EXPECT_EQ(DecodeArchivedBatch(bytes + "x").code(), FsError::kCorrupt);
+    EXPECT_EQ(DecodeArchivedBatch(bytes.substr(0, bytes.size() - 1)).code(), FsError::kCorrupt);
+  }
+  KvBatch newer;
+  newer.Put(static_cast<KvFamily>(kFamilies), "k", "v");
+  EXPECT_EQ(DecodeArchivedBatch(EncodeArchivedBatch(CommitSeq(1), 0, newer)).code(), FsError::kVersion);
+}
+
 TEST(BatchTape, StopsWhenItWouldHoldTooMuch) {
   BatchTape tape(1000);
   KvBatch b;

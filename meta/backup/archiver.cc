@@ -120,6 +120,8 @@ DataHeader Archiver::Header() const {
   h.cluster = env_.store->super()->cluster;
   h.incarnation = env_.store->super()->incarnation;
   h.timeout_ns = options_.call_timeout_ns;
+  h.seen_term = env_.said.term;
+  h.seen_proof = env_.said.proof;
   return h;
 }
 
@@ -128,7 +130,7 @@ Archiver::Outgoing Archiver::Make(ArchiveKind kind, CommitSeq first, uint64_t wa
   ArchiveHead head;
   head.cluster = env_.store->super()->cluster;
   head.name.incarnation = env_.store->super()->incarnation;
-  head.name.term = env_.term;
+  head.name.term = env_.said.term;
   head.name.kind = kind;
   head.name.first = first;
   head.name.walk = walk;

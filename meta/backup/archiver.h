@@ -56,7 +56,7 @@ struct ArchiverEnv {
   MetaStore* store = nullptr;
   BackupConnector* connector = nullptr;
   std::function<std::string()> token;              // to administer data servers
-  uint64_t term = 0;                               // of this life of the server
+  SaidTerm said;                                   // this life of the server
   std::function<std::vector<BackupNode>()> nodes;  // that are up: on different failure domains
   std::function<bool(NodeId)> removed;             // the cluster knows no such node any more; null: none is
   std::function<bool()> forget_former;             // objects of earlier incarnations may go

@@ -1,6 +1,7 @@
 #include "meta/backup/batch_tape.h"
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/check.h"
@@ -21,11 +22,15 @@ void BatchTape::Stop() {
 }
 
 void BatchTape::Add(CommitSeq seq, int64_t now_ns, int64_t wall_ns, const KvBatch& batch) {
+  if (recording_) AddEncoded(seq, now_ns, EncodeArchivedBatch(seq, wall_ns, batch));
+}
+
+void BatchTape::AddEncoded(CommitSeq seq, int64_t now_ns, std::string encoded) {
   if (!recording_) return;
   CHECK(seq.v == last().v + 1, "a batch is missing between the store and its tape");
   Batch& b = batches_.emplace_back();
   b.now_ns = now_ns;
-  b.encoded = EncodeArchivedBatch(seq, wall_ns, batch);
+  b.encoded = std::move(encoded);
   bytes_ += b.encoded.size();
   if (bytes_ > max_bytes_) Stop();
 }

@@ -24,6 +24,8 @@ class BatchTape {
   void Stop();
   // Nothing if it does not record. `wall_ns` is archived with the batch, `now_ns` is for oldest_ns.
   void Add(CommitSeq seq, int64_t now_ns, int64_t wall_ns, const KvBatch& batch);
+  // The same of a batch that was encoded already (EncodeArchivedBatch), for a log that ships it, too.
+  void AddEncoded(CommitSeq seq, int64_t now_ns, std::string encoded);
 
   // False before Begin, after Stop, and from when it held too much.
   bool recording() const { return recording_; }

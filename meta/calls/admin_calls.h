@@ -7,12 +7,15 @@
 // Called by MetaServer. Sees the cluster, upkeep, survey, the backup, coherence, the core and its cleaner.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
+#include "common/exec/pool.h"
 #include "common/exec/task.h"
 #include "meta/audit/audit_sink.h"
 #include "meta/calls/rooms.h"
@@ -30,6 +33,9 @@ class AdminCalls {
       : core_(core), cleaner_(cleaner), coherence_(coherence), sessions_(&coherence->sessions()),
         notices_(&coherence->notices()), cluster_(cluster), rooms_(rooms) {}
 
+  ~AdminCalls() { stop_->store(true); }
+  // Where the metadata is checked, while calls go on. Null: on the executor's thread. Outlives it, and ends before the executor.
+  void UsePool(Pool* pool) { pool_ = pool; }
   void UseAudit(AuditSink* audit) { audit_ = audit; }  // null: nobody is told. Outlives it
 
   Task<Result<StatusReply>> Status(InodeRequest r);
@@ -63,6 +69,9 @@ class AdminCalls {
   ClusterKeeper* const cluster_;
   const LoadedRooms* const rooms_;
   AuditSink* audit_ = nullptr;
+  Pool* pool_ = nullptr;
+  bool checking_ = false;  // on the pool
+  const std::shared_ptr<std::atomic<bool>> stop_ = std::make_shared<std::atomic<bool>>(false);  // the check
 };
 
 }  // namespace stria

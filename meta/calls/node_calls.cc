@@ -76,6 +76,7 @@ Task<Result<CheckShardsReply>> NodeCalls::CheckShards(CheckShardsRequest r) {
   if (r.shards.size() > kMaxCheckShards) co_return Error(FsError::kBadRequest, "too many shards in one question");
   CheckShardsReply reply;
   reply.incarnation = core_->store().super()->incarnation;
+  reply.term = core_->term();
   Txn txn(core_->store());
   for (ShardId s : r.shards) {
     CO_ASSIGN_OR_RETURN(const bool known, IsShardKnown(txn, r.target, s));
@@ -117,6 +118,7 @@ Task<Result<CompareShardsReply>> NodeCalls::CompareShards(CompareShardsRequest r
   std::map<ShardId, uint64_t> held;
   for (const HeldShard& h : r.held) held[h.shard] = h.digest;
   CompareShardsReply reply;
+  reply.term = core_->term();
   for (ShardId after = r.after; after < r.last;) {
     Txn txn(core_->store());
     CO_ASSIGN_OR_RETURN(const auto page, ListTargetShards(txn, r.target, after, kComparePage));

@@ -11,6 +11,17 @@ namespace {
 
 constexpr size_t kMaxLostFiles = 100;  // in a status
 
+class Checking {
+ public:
+  explicit Checking(bool* flag) : flag_(flag) { *flag_ = true; }
+  Checking(const Checking&) = delete;
+  Checking& operator=(const Checking&) = delete;
+  ~Checking() { *flag_ = false; }
+
+ private:
+  bool* const flag_;
+};
+
 }  // namespace
 
 // A client learns how its cluster is, and nothing of others.
@@ -68,9 +79,14 @@ Task<Result<ReadEventsReply>> AdminCalls::ReadEvents(ReadEventsRequest r) {
 }
 
 Task<Result<FsckReply>> AdminCalls::Fsck(InodeRequest r) {
-  CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
-  // On this thread, so that nothing changes meanwhile: everybody waits until it is done.
-  co_return CheckStore(core_->store().kv());
+  CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata, which takes a while"));
+  std::shared_ptr<KvStore> now = pool_ != nullptr ? core_->store().kv().Snapshot() : nullptr;
+  // On this thread nothing changes meanwhile: everybody waits until it is done.
+  if (now == nullptr) co_return CheckStore(core_->store().kv());
+  // It takes memory for each inode and stripe.
+  if (checking_) co_return Error(FsError::kBusy, "the metadata is being checked already: ask again when that is done");
+  const Checking checking(&checking_);
+  co_return co_await RunOn(*pool_, [now = std::move(now), stop = stop_] { return CheckStore(*now, stop.get()); });
 }
 
 // Whoever asks is told what listing directories would tell; an admin all.

@@ -79,7 +79,7 @@ Task<Result<CanRemoveReply>> AdminCalls::CanRemove(CanRemoveRequest r) {
   co_return std::move(reply);
 }
 
-// On this thread, as Fsck.
+// On this thread: what it repairs must not change between check and repair.
 Task<Result<FsckRepairReply>> AdminCalls::DoFsckRepair(FsckRepairRequest r) {
   CO_RETURN_IF_ERROR(CheckAdminCall(sessions_, r.header, "checks the metadata: everybody waits meanwhile"));
   Touched touched;

@@ -93,6 +93,7 @@ class ClusterState final : public TokenTargets {
   Result<void> LoadTarget(TargetInfo target);
   void LoadRemoved(NodeInfo node) { removed_.Load(std::move(node)); }
   void LoadVersion(uint64_t version) { version_ = version + 1; }
+  void SetLife(const SaidTerm& said) { said_ = said; }  // of the server, as in ClusterMap
 
   // ---- From the nodes ----
   // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, without its old disks, has another
@@ -229,6 +230,7 @@ class ClusterState final : public TokenTargets {
   ClusterOptions options_;
   const Uuid cluster_;
   const uint64_t incarnation_;
+  SaidTerm said_;
   uint64_t version_ = 1;
   uint64_t saved_version_ = 0;
   std::map<NodeId, Node> nodes_;

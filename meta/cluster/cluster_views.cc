@@ -11,6 +11,8 @@ ClusterMap ClusterState::Map() const {
   m.version = version_;
   m.cluster = cluster_;
   m.incarnation = incarnation_;
+  m.term = said_.term;
+  m.term_proof = said_.proof;
   for (const auto& [id, n] : nodes_) m.nodes.push_back(n.record.info);
   for (const auto& [id, t] : targets_) m.targets.push_back(t.info);
   m.bundle = bundle_;

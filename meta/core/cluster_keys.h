@@ -35,6 +35,8 @@ inline std::string TargetRecordKey(TargetId id) {
 }
 inline std::string MapVersionKey() { return "V"; }
 inline std::string TermRecordKey() { return "E"; }
+// In a copy of the store that is not the cluster's any more: the later life that was heard of.
+inline std::string OvertakenKey() { return "O"; }
 // After a restore: until when (wall clock, ns) shards that the metadata does not know are kept.
 inline std::string UnknownHoldKey() { return "H"; }
 // Exports, in order. The prefix itself: the list was changed once, and is what the records say, even if there is none.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/sabotage.h"
 #include "meta/core/cluster_keys.h"
 #include "meta/core/number_record.h"
 
@@ -17,6 +18,7 @@ MetaCore::MetaCore(const MetaCoreOptions& options, std::unique_ptr<KvStore> kv, 
       keys_(std::move(keys)),
       signer_(std::make_unique<TokenSigner>(keys_.at(0))),
       verifier_(std::make_unique<TokenVerifier>(keys_)),
+      proof_(keys_),
       tokens_(signer_.get(), keys_.at(0), options_.token_ttl_ns) {}
 
 Task<Result<void>> MetaCore::Open() {
@@ -32,8 +34,15 @@ Task<Result<void>> MetaCore::Open() {
 }
 
 Result<void> MetaCore::NextTerm(Txn& txn) {
-  ASSIGN_OR_RETURN(term_, ReadNumber(txn, TermRecordKey()));
-  txn.Put(Family::kCluster, TermRecordKey(), EncodeNumber(++term_));
+  ASSIGN_OR_RETURN(const uint64_t last, ReadNumber(txn, TermRecordKey()));
+  ASSIGN_OR_RETURN(const uint64_t later, ReadNumber(txn, OvertakenKey()));
+  if (later > last) {
+    return Error(FsError::kNotLeader, "this store is an old copy of the cluster's metadata: its last life was " + std::to_string(last) + ", and life " +
+                                          std::to_string(later) + " has been served from another. Serve that one, or restore from the backup "
+                                          "on the data servers into an empty directory (--restore-from)");
+  }
+  said_ = proof_.Of(store_->super()->cluster, last + 1);
+  txn.Put(Family::kCluster, TermRecordKey(), EncodeNumber(said_.term));
   return Ok();
 }
 
@@ -55,7 +64,7 @@ int64_t MetaCore::DeadlineOf(const OpHeader& h) const {
   return Now() + std::clamp<int64_t>(h.timeout_ns, 0, kMaxCallNs);
 }
 
-Result<void> MetaCore::CheckHeader(const OpHeader& h) const {
+Result<void> MetaCore::CheckHeader(const OpHeader& h) {
   if (HasFailed()) return Failure();
   if (!ready_) return Error(FsError::kNotReady, "the metadata server is starting or stopping");
   RETURN_IF_ERROR(CheckProtocol(h));
@@ -63,10 +72,35 @@ Result<void> MetaCore::CheckHeader(const OpHeader& h) const {
     return Error(FsError::kWrongCluster, "this is cluster " + store_->super()->cluster.ToString());
   }
   if (h.groups.size() > kMaxGroups) return Error(FsError::kBadRequest, "too many groups");
+  if (h.seen_term > said_.term && proof_.Is(store_->super()->cluster, {h.seen_term, h.seen_proof})) {
+    Depose(h.seen_term);
+    if (HasFailed()) return Failure();
+  }
   return Ok();
 }
 
+// Nothing was lost or broken here, but everything that this process says may be old.
+void MetaCore::Depose(uint64_t term) {
+  if (Sabotaged(Sabotage::kServeDeposed) || Sabotaged(Sabotage::kIgnoreTerms)) return;
+  LogError("life {} of the metadata server has heard of life {}: it serves an old copy of the metadata, and ends", said_.term, term);
+  fatal_ = Error(FsError::kNotLeader, "this metadata server (life " + std::to_string(said_.term) +
+                                          ") serves an old copy of the metadata: life " + std::to_string(term) + " has been");
+  // Outside of the sequence: no other copy has it.
+  KvBatch batch;
+  batch.Put(static_cast<KvFamily>(Family::kCluster), OvertakenKey(), EncodeNumber(term));
+  if (const Result<void> kept = store_->kv().Write(batch); !kept.ok()) LogError("that cannot be noted in the store: {}", kept.error());
+  scope_.Spawn(EndDeposed());
+  Pulse();
+  on_fail_();
+}
+
+Task<void> MetaCore::EndDeposed() {
+  (void)co_await store_->kv().Sync();
+  fatal_event_.Set();
+}
+
 Error MetaCore::Failure() const {
+  if (fatal_.code == FsError::kNotLeader) return fatal_;
   return Error(FsError::kUnavailable, "the metadata store has failed: " + fatal_.message);
 }
 
@@ -93,16 +127,19 @@ Task<void> MetaCore::WaitProgress(int64_t until_ns) {
 Task<Result<void>> MetaCore::Sync() {
   Result<void> synced = co_await store_->Sync();
   if (!synced.ok()) Fail(synced.error());
+  if (synced.ok() && HasFailed()) co_return Failure();
   co_return synced;
 }
 
 Task<Result<void>> MetaCore::WaitDurable(CommitSeq seq) {
   Result<void> synced = co_await store_->WaitDurable(seq);
   if (!synced.ok()) Fail(synced.error());
+  if (synced.ok() && HasFailed()) co_return Failure();
   co_return synced;
 }
 
 Result<CommitSeq> MetaCore::Commit(Txn& txn) {
+  if (HasFailed()) return Failure();
   Result<CommitSeq> seq = txn.Commit();
   if (!seq.ok()) Fail(seq.error());
   return seq;

@@ -4,6 +4,8 @@
 // the one event on which calls wait for progress.
 //
 // Invariants: the term is durable before anybody hears of it. After the first error of the store nothing is answered any more.
+// The same when a caller proves that a later life of the metadata has been (OpHeader::seen_term): this process is of an old copy. It
+// notes that in its store, which is not served any more.
 // What was answered is durable after two group syncs at most, or before the answer (Sync, WaitDurable).
 //
 // Called by all rooms. Sees no other room; what it has to tell is a callback.
@@ -20,6 +22,7 @@
 #include "common/random.h"
 #include "common/token.h"
 #include "meta/core/place_seeds.h"
+#include "meta/core/term_proof.h"
 #include "meta/core/token_mint.h"
 #include "meta/store/room.h"
 #include "meta/store/txn.h"
@@ -45,25 +48,27 @@ class MetaCore {
 
   // ---- Life ----
   Task<Result<void>> Open();          // the store; once
-  Result<void> NextTerm(Txn& txn);    // this life's; before all other rooms load
+  // This life's; before all other rooms load. kNotLeader: the store was succeeded by a later life of another copy.
+  Result<void> NextTerm(Txn& txn);
   Task<Result<void>> BeginServing();  // what the rooms have loaded is committed. Resumes when calls are answered
   void StartSync() { scope_.Spawn(GroupSyncLoop()); }
   void EndServing();
   void CancelTasks() { scope_.CancelAll(); }
   // Runs until its end, or until CancelTasks; its caller may go away.
   void Spawn(Task<void> task) { scope_.Spawn(std::move(task)); }
-  uint64_t term() const { return term_; }
+  uint64_t term() const { return said_.term; }
+  const SaidTerm& said() const { return said_; }  // the term, and its proof for others
   int64_t started_ns() const { return started_ns_; }
   CommitSeq started_seq() const { return started_seq_; }  // the last one before this life
 
   // ---- Callers ----
-  // Protocol and cluster are right, and calls are answered.
-  Result<void> CheckHeader(const OpHeader& h) const;
+  // Protocol and cluster are right, calls are answered, and the caller has heard of no later life: else this one ends here.
+  Result<void> CheckHeader(const OpHeader& h);
   int64_t DeadlineOf(const OpHeader& h) const;
 
   // ---- The error that ends the server ----
   bool HasFailed() const { return !fatal_.ok(); }
-  Error Failure() const;      // what callers hear of it. REQUIRES: HasFailed
+  Error Failure() const;      // what callers hear of it; kNotLeader after a later life. REQUIRES: HasFailed
   void Fail(Error error);     // nothing can be written any more
   Task<Error> WaitFatal();
 
@@ -80,7 +85,7 @@ class MetaCore {
   MetaStore& store() const { return *store_; }
   bool is_open() const { return store_ != nullptr; }
   void Committed() { unsynced_.Set(); }  // something waits for the group sync
-  // Their errors, too, end the server.
+  // Their errors, too, end the server; and nothing is durable, or done, after its end.
   Task<Result<void>> Sync();
   Task<Result<void>> WaitDurable(CommitSeq seq);
   Result<CommitSeq> Commit(Txn& txn);
@@ -99,6 +104,8 @@ class MetaCore {
 
  private:
   Task<void> GroupSyncLoop();
+  void Depose(uint64_t term);
+  Task<void> EndDeposed();
 
   const MetaCoreOptions options_;
   std::unique_ptr<KvStore> kv_;  // until Open
@@ -107,6 +114,7 @@ class MetaCore {
   const std::unique_ptr<TokenSigner> signer_;
   const std::unique_ptr<TokenVerifier> verifier_;
   Executor* executor_ = nullptr;
+  const TermProof proof_;
   TokenMint tokens_;
   PlaceSeeds seeds_;
   std::unique_ptr<MetaStore> store_;
@@ -115,7 +123,7 @@ class MetaCore {
   Error fatal_;
   Event fatal_event_;
   std::function<void()> on_fail_ = [] {};
-  uint64_t term_ = 0;
+  SaidTerm said_;
   int64_t started_ns_ = 0;
   CommitSeq started_seq_;
   Event progress_;

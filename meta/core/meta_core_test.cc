@@ -37,6 +37,53 @@ TEST_F(CoreTest, TheFirstErrorEndsItAndIsToldOnce) {
   EXPECT_EQ(RunSim(ex, core->WaitFatal()).message, "the disk is gone");
 }
 
+// A header of somebody who has heard of that life.
+OpHeader Heard(OpHeader h, const SaidTerm& said) {
+  h.seen_term = said.term;
+  h.seen_proof = said.proof;
+  return h;
+}
+
+TEST_F(CoreTest, ALaterLifeIsBelievedByItsProofOnly) {
+  Start();
+  const SaidTerm own = core->said();
+  EXPECT_EQ(own.term, 1u);
+  EXPECT_TRUE(core->CheckHeader(Heard(Header(), own)).ok());
+  EXPECT_TRUE(core->CheckHeader(Heard(Header(), {7, 0})).ok());
+  EXPECT_TRUE(core->CheckHeader(Heard(Header(), {7, own.proof})).ok()) << "that proves another life";
+  EXPECT_FALSE(core->HasFailed());
+}
+
+TEST_F(CoreTest, AfterALaterLifeNothingIsAnsweredNorServedAgain) {
+  Start();
+  const SaidTerm later = TermProof({key}).Of(Uuid{1, 2}, 7);
+  int told = 0;
+  core->OnFail([&] { ++told; });
+  EXPECT_EQ(core->CheckHeader(Heard(Header(), later)).code(), FsError::kNotLeader);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kNotLeader);
+  EXPECT_EQ(RunSim(ex, core->Sync()).code(), FsError::kNotLeader);
+  EXPECT_EQ(RunSim(ex, core->WaitDurable(core->store().last_seq())).code(), FsError::kNotLeader);
+  {
+    Txn txn(core->store());
+    EXPECT_EQ(core->Commit(txn).code(), FsError::kNotLeader);
+  }
+  EXPECT_EQ(RunSim(ex, core->WaitFatal()).code, FsError::kNotLeader);
+  // Its store remembers, also over a power cut.
+  core.reset();
+  Random rng(1);
+  media->Crash(rng, true);
+  for (int start = 0; start < 10; ++start) {
+    Make();
+    ASSERT_TRUE(RunSim(ex, core->Open()).ok());
+    Txn txn(core->store());
+    const Result<void> next = core->NextTerm(txn);
+    EXPECT_EQ(next.code(), FsError::kNotLeader);
+    EXPECT_NE(next.error().message.find("life 7"), std::string::npos) << next.error();
+  }
+  core.reset();
+}
+
 TEST_F(CoreTest, WhatIsCommittedIsDurableSoonWithoutBeingAskedFor) {
   Start();
   {

@@ -5,7 +5,7 @@
 
 namespace stria {
 
-Result<FsckReply> CheckStore(KvStore& kv) { return fsck::Checker(kv).Run(); }
+Result<FsckReply> CheckStore(KvStore& kv, const std::atomic<bool>* stop) { return fsck::Checker(kv, stop).Run(); }
 
 namespace fsck {
 

@@ -6,8 +6,10 @@
 //   session_stripes <-> allocated stripes       garbage: in no stripe       ids below their allocators
 //
 // Reads all of the store once, with point reads besides; memory is some 200 bytes per inode and stripe.
-// The store must not change meanwhile: run it on the metadata's executor thread or on a checkpoint.
+// The store must not change meanwhile: run it on a snapshot (any thread) or a checkpoint, or on the metadata's executor thread.
 #pragma once
+
+#include <atomic>
 
 #include "api/meta_api.h"
 #include "common/error.h"
@@ -20,8 +22,8 @@ namespace stria {
 inline constexpr size_t kMaxFsckProblems = 1000;
 inline constexpr size_t kMaxFsckRepairs = 1000;  // of one call; the others are found by the next
 
-// Problems are sentences; none is clean. Errors: the store cannot be read at all.
-Result<FsckReply> CheckStore(KvStore& kv);
+// Problems are sentences; none is clean. Errors: the store cannot be read at all; kCancelled soon after `stop` is set (null: never).
+Result<FsckReply> CheckStore(KvStore& kv, const std::atomic<bool>* stop = nullptr);
 
 // Repairs only what is safe: it corrects records and counts that follow from other records, removes names of missing inodes,
 // and makes unused shards garbage. It leaves facts that only one record has, and possible traces of lost data: where two

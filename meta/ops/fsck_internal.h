@@ -44,7 +44,7 @@ struct StripeFacts {
 // One run. Functions return an error only if the store cannot be read.
 class Checker {
  public:
-  explicit Checker(KvStore& kv) : kv_(kv) {}
+  explicit Checker(KvStore& kv, const std::atomic<bool>* stop = nullptr) : kv_(kv), stop_(stop) {}
   Result<FsckReply> Run();
   // The repairs of this run: those of records; those of counters only when there are no others, because records change them (or
   // `all`).
@@ -77,6 +77,7 @@ class Checker {
   Result<void> ForEach(const std::function<Result<void>(const std::string& key, const R& record)>& fn) {
     std::string from;
     while (true) {
+      if (stop_ != nullptr && stop_->load()) return Error(FsError::kCancelled, "the check was stopped");
       ASSIGN_OR_RETURN(auto rows, kv_.Scan(static_cast<KvFamily>(R::kFamily), from, {}, 1000));
       for (const KvEntry& row : rows) {
         Result<R> record = R::Decode(row.first, row.second);
@@ -126,6 +127,7 @@ class Checker {
   void Count(Counter c, uint64_t by = 1) { counters_[static_cast<size_t>(c)] += by; }
 
   KvStore& kv_;
+  const std::atomic<bool>* const stop_;
   FsckReply out_;
   std::vector<Repair> repairs_;
   std::vector<Repair> counter_repairs_;

@@ -79,7 +79,7 @@ Task<Result<void>> MetaServer::Start() {
   scope_.Spawn(TickLoop());
   cleaner_.Start();
   upkeep_->Start();
-  archives_->Start(options_.archiver, core_.term());
+  archives_->Start(options_.archiver, core_.said());
   if (events_) events_->Start([this] { return SeeCluster(); });
   co_return Ok();
 }

@@ -50,6 +50,7 @@ class MetaServer final : public MetaService, public AdminService {
   // Keeps a backup of the metadata on the data servers, from Start on. `connector` outlives the server.
   void UseBackups(BackupConnector* connector) { backups_ = connector; }
   void UseRoom(MetaRoom* room) { core_.UseRoom(room); }  // the store's disk; outlives the server
+  void UsePool(Pool* pool) { admins_.UsePool(pool); }  // for checks of the metadata; outlives the server, and its store
   TrustRooms& trust() { return trust_; }  // who is of the cluster
   // Opens the store, recovers, begins to serve. Before it calls give kNotReady.
   Task<Result<void>> Start();

@@ -71,6 +71,7 @@ void AddMount(MetricFamilies* out) {
   took.Add(kMillisecond);
   ClientFigures f;
   f.requests = {{"read", &took}};
+  f.jobs = {{"other", {}}};
   f.certificate_end_s = 1;
   AddClientMetrics(f, out);
 }

@@ -10,11 +10,13 @@
 #include "meta/backup/fleet.h"
 #include "meta/backup/revive.h"
 #include "meta/model/families.h"
+#include "server/term_file.h"
 #include "stripe/layout_spec.h"
 
 namespace stria {
 namespace {
 constexpr char kMetaAddress[] = "meta:7";
+constexpr char kOtherMetaAddress[] = "meta2:7";
 constexpr char kAdminHost[] = "admin";
 constexpr int64_t kBootLimitNs = 120 * kSecond;
 
@@ -78,10 +80,12 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   key_.id = 1;
   key_.secret.fill(static_cast<uint8_t>(seed | 1));
   cluster_ = SeededUuid(rng_);
+  meta_address_ = kMetaAddress;
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
   UseCertificates();
   Prove("meta", Role::kMeta);
+  if (options_.two_metas) Prove(kOtherMetaHost, Role::kMeta);
   Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
   Prove(kAdminHost, Role::kAdmin);
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
@@ -99,6 +103,12 @@ SimCluster::~SimCluster() {
   for (size_t c = 0; c < clients_.size(); ++c) CrashClient(c);
   for (size_t n = 0; n < nodes_.size(); ++n) CrashNode(n, false);
   CrashMeta(false);
+  EndMeta(&former_, kMetaAddress, false);
+}
+
+std::vector<std::string> SimCluster::MetaAddresses() const {
+  if (options_.two_metas) return {kMetaAddress, kOtherMetaAddress};
+  return {kMetaAddress};
 }
 
 void SimCluster::Prove(const std::string& host, Role role) {
@@ -145,13 +155,13 @@ void SimCluster::Join(const std::string& host, Role role) {
 }
 
 std::unique_ptr<TrustService> SimCluster::TrustOf(const std::string& host) {
-  return std::make_unique<TrustStub>(net_->MakeTransport(host, kMetaAddress));
+  return std::make_unique<TrustStub>(net_->MakeTransport(host, meta_address_));
 }
 std::unique_ptr<DataService> SimCluster::DataOf(const std::string& host, size_t n) {
   return std::make_unique<DataStub>(net_->MakeTransport(host, node_address(n)));
 }
 std::unique_ptr<MetaService> SimCluster::MetaOf(const std::string& host) {
-  return std::make_unique<MetaStub>(net_->MakeTransport(host, kMetaAddress));
+  return std::make_unique<MetaStub>(net_->MakeTransport(host, meta_address_));
 }
 
 std::string SimCluster::TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const {
@@ -289,27 +299,52 @@ void SimCluster::StartMeta() {
     meta_.router = std::make_unique<Router>();
     meta_.router->Add(kMetaServiceName, meta_.dispatcher.get());
     meta_.router->Add(kTrustServiceName, meta_.trust_dispatcher.get());
-    net_->Serve(kMetaAddress, meta_.router.get());
+    net_->Serve(meta_address_, meta_.router.get());
   } else {
-    net_->Serve(kMetaAddress, meta_.dispatcher.get());
+    net_->Serve(meta_address_, meta_.dispatcher.get());
   }
   meta_.scope = std::make_unique<TaskScope>();
   meta_.scope->Spawn(OpenMeta());
 }
 
-void SimCluster::CrashMeta(bool power_cut) {
-  if (!meta_up()) return;
-  net_->Stop(kMetaAddress);
-  meta_.scope.reset();
-  meta_.router.reset();
-  meta_.trust_dispatcher.reset();
-  meta_.dispatcher.reset();
-  meta_.front.reset();
-  meta_.bounds.reset();
-  meta_.server.reset();
-  meta_.backups.reset();
-  meta_.factory.reset();
-  meta_.media->Crash(rng_, power_cut);
+void SimCluster::CrashMeta(bool power_cut) { EndMeta(&meta_, meta_address_, power_cut); }
+
+void SimCluster::EndMeta(Meta* meta, const std::string& address, bool power_cut) {
+  if (meta->server == nullptr) return;
+  net_->Stop(address);
+  meta->scope.reset();
+  meta->router.reset();
+  meta->trust_dispatcher.reset();
+  meta->dispatcher.reset();
+  meta->front.reset();
+  meta->bounds.reset();
+  meta->server.reset();
+  meta->backups.reset();
+  meta->factory.reset();
+  meta->media->Crash(rng_, power_cut);
+}
+
+void SimCluster::ServeCopy() {
+  CHECK(options_.two_metas && meta_up() && former_.server == nullptr);
+  auto copy = std::make_shared<MemKvMedia>(kFamilies);
+  MemKv from(meta_.media), to(copy);
+  KvBatch all;
+  for (size_t family = 0; family < kFamilies; ++family) {
+    const auto f = static_cast<KvFamily>(family);
+    const auto rows = from.Scan(f, {}, {}, SIZE_MAX);
+    CHECK(rows.ok());
+    for (const KvEntry& row : *rows) all.Put(f, row.first, row.second);
+  }
+  CHECK(to.Write(all).ok());
+  CHECK(Do(to.Sync(), kBootLimitNs).ok());
+  former_ = std::move(meta_);
+  former_service_ = std::move(admin_);
+  meta_ = Meta();
+  meta_.media = copy;
+  meta_contents_ = std::make_unique<MemKv>(copy);
+  meta_address_ = kOtherMetaAddress;
+  admin_ = std::make_shared<MetaStub>(admin_factory_->Make(meta_address_));
+  StartMeta();
 }
 
 Task<void> SimCluster::RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out) {
@@ -352,7 +387,11 @@ Result<RestoreResult> SimCluster::RestoreMeta() {
 // A disk that cannot be opened is left out, as an administrator would take it out of the configuration.
 Task<void> SimCluster::OpenNode(size_t index) {
   Node& node = *nodes_[index];
-  for (DiskState& d : node.disks) d.left_out = !(co_await d.store->Open()).ok();
+  for (DiskState& d : node.disks) {
+    d.left_out = !(co_await d.store->Open()).ok();
+    const Result<HeardTerms::Kept> terms = co_await ReadTerms(d.disk.get());
+    if (terms.ok()) node.server->terms().Load(*terms);
+  }
   node.agent = MakeAgent(index);
   if (options_.backups) ServeBackups(index);
   else net_->Serve(node_address(index), node.dispatcher.get());
@@ -411,6 +450,13 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
     for (size_t i = 0; i < given.size(); ++i) given[i]->target = r.targets[i];
     co_return Ok();
   };
+  o.keep_terms = [given](HeardTerms::Kept kept) -> Task<Result<void>> {
+    std::vector<Disk*> writable;
+    for (DiskState* d : given) {
+      if (!d->store->failed()) writable.push_back(d->disk.get());
+    }
+    return WriteTermsOn(std::move(writable), kept);
+  };
   return std::make_unique<Agent>(node.link.get(), node.data_connector.get(), node.server.get(),
                                  node.verifier.get(), node.codecs.get(), &pool_, std::move(disks), std::move(o));
 }
@@ -423,7 +469,7 @@ void SimCluster::StartNode(size_t index) {
   node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());
   node.codecs = std::make_unique<CodecSet>();
   node.verifier = std::make_unique<TokenGate>(std::vector<ClusterKey>{key_});
-  node.link = std::make_unique<MetaLink>(node.meta_connector.get(), std::vector<std::string>{kMetaAddress});
+  node.link = std::make_unique<MetaLink>(node.meta_connector.get(), MetaAddresses());
   node.server = std::make_unique<DataServer>(node.verifier.get());
   node.dispatcher = std::make_unique<DataDispatcher>(node.server.get(), Doors());
   for (size_t i = 0; i < node.disks.size(); ++i) {
@@ -472,7 +518,7 @@ void SimCluster::StartClient(size_t c) {
   s.meta_connector = std::make_unique<TransportMetaConnector>(s.factory.get());
   s.data_connector = std::make_unique<TransportDataConnector>(s.factory.get());
   ClientOptions o;
-  o.session.addresses = {kMetaAddress};
+  o.session.addresses = MetaAddresses();
   o.session.client_name = client_host(c);
   o.session.client_uuid = s.uuid;
   o.session.node_name = node_host(c % nodes_.size());

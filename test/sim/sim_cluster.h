@@ -36,6 +36,7 @@ namespace stria {
 
 // Where the metadata server's calls to keepers of its backup come from: a host of its own, to be cut off.
 inline constexpr char kBackupHost[] = "backup";
+inline constexpr char kOtherMetaHost[] = "meta2";
 // What confined clients mount.
 inline constexpr char kConfinedPath[] = "/atlas";
 
@@ -56,6 +57,7 @@ struct SimClusterOptions {
   std::set<size_t> confined;  // clients that mount kConfinedPath, and are shown nothing else
   bool trusted_roots = true;  // false: root of clients is squashed, as the exports of a new cluster have it
   bool certificates = false;  // real ones, which expire and are revoked (sim_trust.h); secured
+  bool two_metas = false;  // clients and nodes know the address of another metadata server, too: ServeCopy
   bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 
@@ -79,6 +81,11 @@ class SimCluster {
   // none. REQUIRES: it is down, and all nodes can be reached.
   Result<RestoreResult> RestoreMeta();
   bool meta_up() const { return meta_.server != nullptr; }
+  // Another metadata server starts on a copy of the store, on host kOtherMetaHost, and is the one that all of this is about from
+  // now on. The former goes on, on its own copy. REQUIRES: two_metas; once.
+  void ServeCopy();
+  MetaServer* former_meta() { return former_.server.get(); }
+  MetaService& former_service() { return *former_service_; }  // for an administrator
   void CrashNode(size_t n, bool power_cut);
   void StartNode(size_t n);
   bool node_up(size_t n) const { return nodes_[n]->server != nullptr; }
@@ -218,6 +225,8 @@ class SimCluster {
   Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   Task<void> OpenNode(size_t n);
   Task<void> OpenMeta();
+  void EndMeta(Meta* meta, const std::string& address, bool power_cut);
+  std::vector<std::string> MetaAddresses() const;
   Task<void> RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out);
   void ServeBackups(size_t n);
   DiskState MakeDisk(size_t n, size_t d);
@@ -232,12 +241,13 @@ class SimCluster {
   InlinePool pool_;
   ClusterKey key_;
   Uuid cluster_;
-  Meta meta_;
+  Meta meta_, former_;
+  std::string meta_address_;
   std::unique_ptr<MemKv> meta_contents_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<ClientState>> clients_;
   std::unique_ptr<TransportFactory> admin_factory_;
-  std::shared_ptr<MetaService> admin_;
+  std::shared_ptr<MetaService> admin_, former_service_;
 };
 
 }  // namespace stria

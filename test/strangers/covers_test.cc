@@ -14,6 +14,7 @@
 #include "proto/admin_stubs.h"
 #include "proto/backup_stubs.h"
 #include "proto/random_messages.h"
+#include "proto/replica_stubs.h"
 #include "proto/sim_transport.h"
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
@@ -26,9 +27,11 @@ namespace {
 #define ADMIN(Name, Request, Reply) X(AdminService, Name, Request, Reply)
 #define DATA(Name, Request, Reply) X(DataService, Name, Request, Reply)
 #define BACKUP(Name, Request, Reply) X(BackupService, Name, Request, Reply)
+#define REPLICA(Name, Request, Reply) X(ReplicaService, Name, Request, Reply)
 #define TRUST(Name, Request, Reply) X(TrustService, Name, Request, Reply)
 #define ALL_METHODS       \
-  STRIA_META_METHODS(META) STRIA_ADMIN_METHODS(ADMIN) STRIA_DATA_METHODS(DATA) STRIA_BACKUP_METHODS(BACKUP) STRIA_TRUST_METHODS(TRUST)
+  STRIA_META_METHODS(META) STRIA_ADMIN_METHODS(ADMIN) STRIA_DATA_METHODS(DATA) STRIA_BACKUP_METHODS(BACKUP) \
+  STRIA_REPLICA_METHODS(REPLICA) STRIA_TRUST_METHODS(TRUST)
 
 // ---- Of the rows themselves
 
@@ -61,7 +64,7 @@ ALL_METHODS
 // ---- Of the dispatchers
 
 // Answers everything, and counts.
-class Anything final : public MetaService, public AdminService, public DataService, public BackupService, public TrustService {
+class Anything final : public MetaService, public AdminService, public DataService, public BackupService, public ReplicaService, public TrustService {
  public:
 #define X(Service, Name, Request, Reply)             \
   Task<Result<Reply>> Name(Request) override {       \
@@ -90,11 +93,13 @@ class CoversTest : public testing::Test {
     admin_ = std::make_unique<AdminDispatcher>(&service_, options);
     data_ = std::make_unique<DataDispatcher>(&service_, options);
     backup_ = std::make_unique<BackupDispatcher>(&service_, options);
+    replica_ = std::make_unique<ReplicaDispatcher>(&service_, options);
     trust_ = std::make_unique<TrustDispatcher>(&service_, options);
     router_.Add(kMetaServiceName, meta_.get());
     router_.Add(kAdminServiceName, admin_.get());
     router_.Add(kDataServiceName, data_.get());
     router_.Add(kBackupServiceName, backup_.get());
+    router_.Add(kReplicaServiceName, replica_.get());
     router_.Add(kTrustServiceName, trust_.get());
     net_.Serve(kAddress, &router_);
   }
@@ -138,17 +143,20 @@ class CoversTest : public testing::Test {
   std::unique_ptr<AdminDispatcher> admin_;
   std::unique_ptr<DataDispatcher> data_;
   std::unique_ptr<BackupDispatcher> backup_;
+  std::unique_ptr<ReplicaDispatcher> replica_;
   std::unique_ptr<TrustDispatcher> trust_;
   Router router_;
   MetaStub MetaService_{net_.MakeTransport("caller", kAddress)};
   AdminStub AdminService_{net_.MakeTransport("caller", kAddress)};
   DataStub DataService_{net_.MakeTransport("caller", kAddress)};
   BackupStub BackupService_{net_.MakeTransport("caller", kAddress)};
+  ReplicaStub ReplicaService_{net_.MakeTransport("caller", kAddress)};
   TrustStub TrustService_{net_.MakeTransport("caller", kAddress)};
   const std::map<std::string, std::string> names_ = {{"MetaService", kMetaServiceName},
                                                      {"AdminService", kAdminServiceName},
                                                      {"DataService", kDataServiceName},
                                                      {"BackupService", kBackupServiceName},
+                                                     {"ReplicaService", kReplicaServiceName},
                                                      {"TrustService", kTrustServiceName}};
 };
 
@@ -229,6 +237,8 @@ TEST(Covers, TheRowsThatMatterMost) {
   EXPECT_TRUE(only(kCoverOf<&MetaService::Commit>, {Role::kClient}, {}));
   EXPECT_TRUE(only(kCoverOf<&MetaService::GetExtents>, {Role::kClient}, {Role::kAdmin}));
   EXPECT_TRUE(only(kCoverOf<&BackupService::DeleteBackups>, {}, {Role::kMeta}));
+  EXPECT_TRUE(only(kCoverOf<&ReplicaService::Append>, {}, {Role::kMeta})) << "it writes the store";
+  EXPECT_TRUE(only(kCoverOf<&ReplicaService::FetchPage>, {}, {Role::kMeta})) << "it gives all of the store";
   EXPECT_TRUE(only(kCoverOf<&TrustService::MakeToken>, {}, {Role::kAdmin}));
   EXPECT_TRUE(only(kCoverOf<&TrustService::RevokeCertificate>, {}, {Role::kAdmin}));
   EXPECT_TRUE(only(kCoverOf<&TrustService::ChangeAuthority>, {}, {Role::kAdmin}));

@@ -236,6 +236,33 @@ TEST_F(CliTest, WrongUsage) {
   }
 }
 
+TEST_F(CliTest, JobsAndWhoIsAtWork) {
+  std::string text = "slurm:7 local=1,network=2,reconstructed=3,read=4,written=5,operations=6,waited_ns=7,idle_ns=8\n";
+  std::vector<std::string> asked;
+  ask_ = [&](const std::string& path, const std::string& name) -> Result<std::string> {
+    asked.push_back(path + " " + name);
+    return text;
+  };
+  EXPECT_EQ(Run("stats /mnt/x --by job"), 0) << err_.str();
+  EXPECT_NE(out_.str().find("slurm:7"), std::string::npos) << out_.str();
+  EXPECT_EQ(asked, std::vector<std::string>{"/mnt/x user.stria.jobs"});
+  EXPECT_EQ(Run("stats --by job --json /mnt"), 0);
+  EXPECT_EQ(Json::parse(out_.str())["jobs"][0]["network_bytes"], 2);
+  EXPECT_EQ(Run("stats --by moon"), kExitUsage);
+  text = "nonsense";
+  EXPECT_EQ(Run("stats --by job"), kExitSoftware);
+
+  EXPECT_EQ(Run("top --by job --once --interval 1"), kExitSoftware);
+  text = "slurm:7 local=1,network=2,reconstructed=3,read=4,written=5,operations=6,waited_ns=7,idle_ns=8\n";
+  EXPECT_EQ(Run("top --by job --once --interval 1 --json"), 0) << err_.str();
+  EXPECT_EQ(Json::parse(out_.str())["jobs"][0]["mount"], "/mnt");
+  EXPECT_EQ(Run("top --once --interval 1"), 0) << err_.str();
+  EXPECT_NE(out_.str().find("mount /data on pc7 (pid 123)"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("top --once --meta dead --timeout 1"), kExitUnreachable);
+  mounts_.clear();
+  EXPECT_EQ(Run("top --by job --once"), kExitNoInput);
+}
+
 TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_NE(out_.str().find("Exit codes"), std::string::npos);
@@ -243,7 +270,7 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
        {"status",      "node ls",       "node replace",  "node drain",     "node undrain",  "node out",
         "node remove", "disk ls",       "disk replace",  "disk drain",     "disk undrain",  "disk remove",
         "rebuild ls",  "rebuild watch", "rebuild pause", "rebuild resume", "rebuild limit", "where",
-        "layout get",  "layout set",    "paths",         "fsck",          "stats",         "run",           "split",         "gather",           "dev up",        "dev down",
+        "layout get",  "layout set",    "paths",         "fsck",          "stats",         "top",           "run",           "split",         "gather",           "dev up",        "dev down",
         "token make",  "token ls",      "token revoke",  "cert ls",        "cert show",     "cert revoke",   "ca show",
         "ca rotate",   "ca finish",     "export ls",     "export set",     "export remove", "client ls",     "client evict",
         "audit",       "join",          "dev kill",      "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {

@@ -192,6 +192,7 @@ int RunCommandLine(int argc, const char* const* argv, Context& ctx) {
   AddUpkeepVerbs(app, ctx);
   AddFileVerbs(app, ctx);
   AddLocalityVerbs(app, ctx);
+  AddTopVerb(app, ctx);
   AddSplitVerb(app, ctx);
   AddGatherVerb(app, ctx);
   AddKeyVerbs(app, ctx);

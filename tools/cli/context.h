@@ -95,6 +95,7 @@ void AddRebuildVerbs(CLI::App& app, Context& ctx);
 // scrub, rebalance, meta, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
 void AddUpkeepVerbs(CLI::App& app, Context& ctx);
 void AddFileVerbs(CLI::App& app, Context& ctx);  // where, layout, paths, fsck
+void AddTopVerb(CLI::App& app, Context& ctx);
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
 void AddSplitVerb(CLI::App& app, Context& ctx);
 void AddKeyVerbs(CLI::App& app, Context& ctx);

@@ -147,7 +147,7 @@ Json StatusJson(const StatusReply& s, int64_t now_ns, const std::vector<Finding>
     sessions.push_back(
         {{"id", x.id.v}, {"client", x.client}, {"owner", x.owner}, {"node", x.node_name}, {"lease_left_ns", x.lease_left_ns},
          {"local_bytes", x.io.local_bytes}, {"network_bytes", x.io.network_bytes}, {"reconstructed_bytes", x.io.reconstructed_bytes},
-         {"written_bytes", x.io.written_bytes}});
+         {"written_bytes", x.io.written_bytes}, {"operations", x.io.operations}});
   }
   Json layouts = Json::array(), thin = Json::array();
   for (const LayoutRoom& x : s.layouts) {

@@ -1,4 +1,4 @@
-// stria stats [PATH], stria run --near FILE -- COMMAND
+// stria stats [PATH] [--by job], stria run --near FILE -- COMMAND
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,10 +8,12 @@
 
 #include "common/printable.h"
 #include "common/sentence.h"
+#include "locality/job_io.h"
 #include "locality/read_tally.h"
 #include "locality/split.h"
 #include "tools/cli/asked_file.h"
 #include "tools/cli/mounts.h"
+#include "tools/cli/top.h"
 #include "tools/cli/where.h"
 
 namespace stria::cli {
@@ -30,6 +32,16 @@ int RunStats(const Context& ctx, const std::string& path) {
   } else {
     *ctx.out << RenderReads(*tally);
   }
+  return kExitOk;
+}
+
+int RunJobStats(const Context& ctx, const std::string& path) {
+  const auto text = ctx.ask_mount(path, kJobsXattr);
+  if (!text.ok()) return ctx.Fail(text.error());
+  const auto jobs = ParseJobs(*text);
+  if (!jobs.ok()) return ctx.Fail(jobs.error());
+  if (ctx.json) *ctx.out << Dump({{"path", path}, {"jobs", JobsJson(*jobs)}});
+  else *ctx.out << RenderJobs(*jobs);
   return kExitOk;
 }
 
@@ -139,11 +151,12 @@ void AddLocalityVerbs(CLI::App& app, Context& ctx) {
   AddCommon(run, ctx, "stria run --near /data/run7.root -- python3 analysis.py /data/run7.root");
   run->callback([&ctx, near] { ctx.run = [&ctx, near] { return RunNear(ctx, *near); }; });
 
-  auto path = std::make_shared<std::string>(".");
+  auto path = std::make_shared<std::string>("."), by = std::make_shared<std::string>();
   CLI::App* stats = app.add_subcommand("stats", "Where a mount read its bytes from, since it was mounted");
   stats->add_option("PATH", *path, "A file; or a directory for all of its mount (default: this one)");
+  stats->add_option("--by", *by, "job: what each job of Slurm or HTCondor has read and written through the mount")->check(CLI::IsMember({"job"}));
   AddCommon(stats, ctx, "stria stats /data/run7.root");
-  stats->callback([&ctx, path] { ctx.run = [&ctx, path] { return RunStats(ctx, *path); }; });
+  stats->callback([&ctx, path, by] { ctx.run = [&ctx, path, by] { return by->empty() ? RunStats(ctx, *path) : RunJobStats(ctx, *path); }; });
 }
 
 }  // namespace stria::cli

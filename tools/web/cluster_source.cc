@@ -5,6 +5,7 @@
 #include "common/exec/loop_executor.h"
 #include "tools/cli/render.h"
 #include "tools/cli/upkeep.h"
+#include "tools/web/event_log.h"
 #include "tools/web/source.h"
 
 namespace stria::web {
@@ -36,6 +37,7 @@ class ClusterSource final : public Source {
       return admin.Upkeep(std::move(r));
     });
     if (!upkeep.ok()) return upkeep.error();
+    log_.Of(status->map.cluster.ToString());
     status->map = cli::InOrder(std::move(status->map));
     const int64_t now_ns = WallclockNs();
     Json out = cli::StatusJson(*status, now_ns, cli::DiagnoseBackup(*upkeep, status->map, now_ns / kSecond));
@@ -43,11 +45,29 @@ class ClusterSource final : public Source {
     return out;
   }
 
-  // The seam for events: a metadata server of this version keeps none.
-  std::optional<Json> Events() override { return std::nullopt; }
+  std::optional<Json> Events() override {
+    bool more = true;
+    for (int pages = 0; more && pages < kMaxPages; ++pages) {
+      const ReadEventsRequest ask = log_.Next(WallclockNs());
+      auto reply = client_.CallAdmin<ReadEventsReply>("events", [ask](AdminService& admin, OpHeader header) {
+        ReadEventsRequest r = ask;
+        r.header = std::move(header);
+        return admin.ReadEvents(std::move(r));
+      });
+      // One of before this keeps none. One that is away, or says nothing just now, is asked again with the next status.
+      if (!reply.ok()) break;
+      keeps_ = true;
+      more = log_.Take(std::move(*reply));
+    }
+    return keeps_ ? std::optional<Json>(log_.Shown()) : std::nullopt;
+  }
 
  private:
+  static constexpr int kMaxPages = 60;  // at once: more than a cluster keeps
+
   cli::ClusterClient client_;
+  EventLog log_;
+  bool keeps_ = false;  // it has told of events, or that there are none
 };
 
 }  // namespace

@@ -268,7 +268,7 @@ function showCharts(nowMs, flows) {
 }
 
 function showEvents(all) {
-  at("events-section").hidden = !all.available;
+  at("events-section").hidden = !all.available || list(all.events).length === 0;
   refill(at("events"), list(all.events).slice(0, MAX_ROWS), e => make("li", {}, make("time", {textContent: new Date(1000 * e.time_s).toLocaleString(), dateTime: new Date(1000 * e.time_s).toISOString()}),
     " ", make("span", {class: "level", textContent: e.severity ? `${shown(e.severity)}: ` : ""}), shown(e.what), " ", make("span", {class: "action", textContent: shown(e.action)})));
 }

@@ -1,0 +1,150 @@
+// What metadata servers of one cluster say to each other: the primary ships the batches of its store to the others, and who has
+// fallen behind asks for what it lacks. Implemented by meta/replica and by proto/ (a client stub over a transport).
+//
+// A *log* is every batch of a store, numbered densely from 1, each with the term of the primary that made it. The chain of a
+// point hashes all batches up to it: two logs with the same point are the same up to there.
+//
+// DataHeader::incarnation is the one of the caller's store (0: it has none yet). A Decode of these messages checks sizes only;
+// what the terms and points mean is for the service.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/data_api.h"
+#include "common/buffer.h"
+#include "common/exec/task.h"
+#include "common/ids.h"
+
+namespace stria {
+
+inline constexpr size_t kMaxShippedBatches = 4096;   // of one Append
+inline constexpr size_t kMaxFetchKeys = 4096;        // of one FetchKeys
+inline constexpr size_t kMaxTermRuns = 4096;         // of one history
+
+struct LogPoint {
+  CommitSeq seq;
+  uint64_t term = 0;
+  uint64_t chain = 0;
+  bool operator==(const LogPoint&) const = default;
+};
+
+// The batches from `first` to the next run's first are of this term.
+struct TermRun {
+  uint64_t term = 0;
+  CommitSeq first;
+  bool operator==(const TermRun&) const = default;
+};
+
+struct ShippedBatch {
+  uint64_t term = 0;
+  uint64_t length = 0;  // of its bytes in the payload
+};
+
+// Also the primary's beat: then it has no batches.
+struct AppendRequest {
+  DataHeader header;
+  uint64_t term = 0;
+  std::string primary;         // its member name
+  uint64_t version = 0;        // of the register, as far as the primary has read it
+  int64_t token_time_ns = 0;   // the primary's time for tokens, nanoseconds since 1970 (common/token_clock.h)
+  bool follows = false;        // the batches follow `prev`; else there are none, and `prev` says nothing
+  LogPoint prev;
+  std::vector<ShippedBatch> batches;
+  CommitSeq commit;            // everything up to it is durable on every member of the set
+  bool sync = false;           // answer when all that was received is durable
+  bool join = false;           // your log does not go on where mine does: Join
+  BufferChain payload;         // the batches one after the other (EncodeArchivedBatch)
+};
+enum class AppendResult : uint8_t {
+  kTaken = 1,
+  kMismatch = 2,  // `prev` is not in my log, or another batch is where these should go: nothing more was taken
+  kOldTerm = 3,   // I know a higher term: the caller is primary no more
+};
+struct AppendReply {
+  AppendResult result = AppendResult::kTaken;
+  uint64_t term = 0;   // the highest that the answering member knows
+  LogPoint last;       // received, in the journal
+  LogPoint durable;    // if asked for by `sync`, and the store was whole then, too; else nothing
+  bool whole = false;  // its store is what its log says
+  LogPoint fetched;    // not whole: it will be when it has this; seq 0: not before it has copied
+};
+
+struct ReplicaJoinRequest {
+  DataHeader header;
+  uint64_t term = 0;
+  std::string member;
+  LogPoint last;
+  std::vector<TermRun> history;  // without gaps, the oldest first
+  bool whole = false;
+  LogPoint fetched;  // as AppendReply's
+  bool copy = false;  // nothing else will do
+};
+enum class JoinVerdict : uint8_t {
+  kTail = 1,    // its log is the beginning of mine: Append goes on
+  kRewind = 2,  // go back to `common`: FetchKeys of what the batches beyond it touched
+  kCopy = 3,    // FetchPage of everything; the log then begins at `common`
+  kWait = 4,    // it is in the set, and first has to leave it. Ask again
+};
+struct ReplicaJoinReply {
+  JoinVerdict verdict = JoinVerdict::kWait;
+  uint64_t term = 0;
+  uint64_t incarnation = 0;
+  LogPoint common;
+  std::vector<TermRun> history;  // of kCopy: up to `common`
+};
+
+struct FetchKey {
+  uint8_t family = 0;
+  std::string key;
+  bool operator==(const FetchKey&) const = default;
+  auto operator<=>(const FetchKey&) const = default;
+};
+struct FetchKeysRequest {
+  DataHeader header;
+  uint64_t term = 0;
+  std::vector<FetchKey> keys;
+};
+struct FetchKeysReply {
+  uint64_t answered = 0;  // of the keys, from the first; at least one
+  LogPoint at;            // the values are those of this moment
+  BufferChain payload;    // a batch of puts and deletes (EncodeArchivedBatch)
+};
+
+// Keeps nothing at the primary: any page may be asked for again.
+struct FetchPageRequest {
+  DataHeader header;
+  uint64_t term = 0;
+  uint8_t family = 0;
+  std::string from;  // the first key, inclusive
+};
+struct FetchPageReply {
+  LogPoint at;
+  bool end = false;         // this was the last page
+  uint8_t next_family = 0;  // where the next one begins
+  std::string next_from;
+  BufferChain payload;      // a batch of puts
+};
+
+class ReplicaService {
+ public:
+  virtual ~ReplicaService() = default;
+  // kNotReady: it answers no primary now (it has not read the register yet, or asks for the place itself). kRetryLater: what
+  // was to be made durable has been rewound meanwhile.
+  virtual Task<Result<AppendReply>> Append(AppendRequest request) = 0;
+  // These three are answered by the primary of exactly that term; others: kNotLeader.
+  virtual Task<Result<ReplicaJoinReply>> Join(ReplicaJoinRequest request) = 0;
+  virtual Task<Result<FetchKeysReply>> FetchKeys(FetchKeysRequest request) = 0;
+  virtual Task<Result<FetchPageReply>> FetchPage(FetchPageRequest request) = 0;
+};
+
+// As DataConnector.
+class ReplicaConnector {
+ public:
+  virtual ~ReplicaConnector() = default;
+  virtual std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) = 0;
+};
+
+}  // namespace stria

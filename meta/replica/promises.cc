@@ -1,0 +1,40 @@
+#include "meta/replica/promises.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/sabotage.h"
+
+namespace stria {
+
+Promises::Promises(int64_t now_ns) {
+  given_.at_ns = Sabotaged(Sabotage::kForgetPromises) ? std::numeric_limits<int64_t>::min() / 2 : now_ns;
+}
+
+BeatAnswer Promises::OnBeat(const MetaLife& from, int64_t now_ns) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!open_) return from.term > given_.term ? BeatAnswer::kHigherTerm : BeatAnswer::kSilent;
+  if (from.term < given_.term) return BeatAnswer::kLowerTerm;
+  given_.at_ns = std::max(given_.at_ns, now_ns);
+  given_.to = from;
+  given_.term = from.term;
+  return BeatAnswer::kPromised;
+}
+
+void Promises::Open(uint64_t term) {
+  std::lock_guard<std::mutex> lock(mu_);
+  open_ = true;
+  given_.term = std::max(given_.term, term);
+}
+
+void Promises::Close() {
+  std::lock_guard<std::mutex> lock(mu_);
+  open_ = false;
+}
+
+Promises::Given Promises::Last() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return given_;
+}
+
+}  // namespace stria

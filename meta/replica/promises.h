@@ -1,0 +1,49 @@
+// What a member has promised: who answers a primary's beat promises not to open as primary itself for the grace G, on its own
+// clock, from when the beat arrived. A primary acts only while such promises hold (in_sync_set.h).
+//
+// Beats are answered by a thread of their own, so that a long step of the logic costs no failover: any thread.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+
+#include "meta/replica/register.h"
+
+namespace stria {
+
+enum class BeatAnswer : uint8_t {
+  kPromised,    // answer it
+  kLowerTerm,   // answer with term(): the sender is no primary any more
+  kSilent,      // no answer at all
+  kHigherTerm,  // no answer, and tell the election of the term
+};
+
+class Promises {
+ public:
+  // A process that has just started does not know what it promised before: as if it had promised now. Until Open it answers nothing.
+  explicit Promises(int64_t now_ns);
+
+  // A beat of `from`, which arrived at now_ns.
+  BeatAnswer OnBeat(const MetaLife& from, int64_t now_ns);
+
+  // From now on it promises to primaries of this term or a later one.
+  void Open(uint64_t term);
+  // From now on it promises nothing: it has asked for the primary's place, or has it. Nobody it beats to is answered after this returns.
+  void Close();
+
+  struct Given {
+    int64_t at_ns = 0;           // of the last promise
+    std::optional<MetaLife> to;  // none since the start
+    uint64_t term = 0;           // the highest that it has promised to, or was opened with
+  };
+  Given Last() const;
+  uint64_t term() const { return Last().term; }
+
+ private:
+  mutable std::mutex mu_;
+  bool open_ = false;  // guarded by mu_
+  Given given_;        // guarded by mu_
+};
+
+}  // namespace stria

@@ -1,0 +1,51 @@
+// Both ends of api/replica_api.h on a transport. As stubs.h says.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "api/replica_api.h"
+#include "proto/stubs.h"
+#include "proto/transport.h"
+
+namespace stria {
+
+inline constexpr char kReplicaServiceName[] = "stria.v1.Replica";
+
+#define STRIA_REPLICA_METHODS(X)                    \
+  X(Append, AppendRequest, AppendReply)             \
+  X(Join, ReplicaJoinRequest, ReplicaJoinReply)     \
+  X(FetchKeys, FetchKeysRequest, FetchKeysReply)    \
+  X(FetchPage, FetchPageRequest, FetchPageReply)
+
+class ReplicaStub final : public ReplicaService {
+ public:
+  explicit ReplicaStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+#define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
+  STRIA_REPLICA_METHODS(X)
+#undef X
+
+ private:
+  std::shared_ptr<Transport> transport_;
+};
+
+using ReplicaDispatcher = ServiceDispatcher<ReplicaService>;
+extern template class ServiceDispatcher<ReplicaService>;
+
+class TransportReplicaConnector final : public ReplicaConnector {
+ public:
+  explicit TransportReplicaConnector(TransportFactory* factory) : factory_(factory) {}
+  std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) override {
+    std::shared_ptr<ReplicaService>& stub = stubs_[address];
+    if (!stub) stub = std::make_shared<ReplicaStub>(factory_->Make(address));
+    return stub;
+  }
+
+ private:
+  TransportFactory* factory_;
+  std::map<std::string, std::shared_ptr<ReplicaService>> stubs_;  // of the few metadata servers
+};
+
+}  // namespace stria

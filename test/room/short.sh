@@ -1,0 +1,10 @@
+#!/bin/sh
+# The short form with what bazel has built. Passes where the machine cannot do it, and says so.
+here=$(dirname "$0")
+env PYTHONDONTWRITEBYTECODE=1 "$here/run" --short --built "$here/../.."
+code=$?
+if [ $code = 77 ]; then
+  echo "SKIPPED, for the reason above"
+  exit 0
+fi
+exit $code
