@@ -40,6 +40,7 @@ class ReplicatedKv final : public KvStore {
   }
   // Besides the local store's errors: kNotLeader, and then what was written may be lost.
   Task<Result<void>> Sync() override { return primary_ == nullptr ? local_->Sync() : primary_->Sync(); }
+  std::unique_ptr<KvStore> Snapshot() override { return local_->Snapshot(); }
   std::string Damage() const override { return local_->Damage(); }
 
  private:
