@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/bad_token.h"
 #include "common/codec.h"
 #include "common/token_hmac.h"
 
@@ -35,8 +36,6 @@ std::array<uint8_t, 16> MacOf(const Hmac& hmac, const BoundToken& t) {
   std::copy_n(d.begin(), mac.size(), mac.begin());
   return mac;
 }
-
-Error BadToken(const char* why) { return Error(FsError::kBadToken, std::string("the shard token ") + why); }
 
 std::string_view View(const std::array<uint8_t, 32>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/bad_token.h"
 #include "common/codec.h"
 
 namespace stria {
@@ -77,8 +78,6 @@ Digest OpenMac(const Hmac& hmac, const OpenProof& p) {
   w.U8(p.rights);
   return hmac.Of(w.str());
 }
-
-Error BadToken(const char* why) { return Error(FsError::kBadToken, std::string("the shard token ") + why); }
 
 // -1 if not a hex digit.
 int HexValue(char c) {

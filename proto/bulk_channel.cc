@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kSealBytes = 128 * kKiB;  // sealed before it is sent: few system calls, and it stays in the cache
 constexpr size_t kRecordBytes = 16 * kKiB;
 constexpr size_t kGatherBelow = 4 * kKiB;  // parts of a message that share a record
-constexpr size_t kHandshakePiece = 4 * kKiB;
 // Records that hold no data (a peer may ask for new keys as often as it likes) are worked off with the lock held, each of them for 20 us. Data
 // pays for the bytes that bring it, what a record adds to it included; who owes more than this is cut off. More than OpenSSL reads ahead, so
 // that whoever sends data never does.

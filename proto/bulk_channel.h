@@ -15,6 +15,8 @@
 
 namespace stria {
 
+inline constexpr size_t kHandshakePiece = 4096;  // bytes of a handshake that are read at once
+
 // One thread at a time receives, and one at a time sends; these may be two.
 class BulkChannel {
  public:

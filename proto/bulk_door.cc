@@ -21,7 +21,6 @@ namespace {
 
 constexpr int64_t kLookNs = 250 * kMillisecond;
 constexpr int kHandshakeThreads = 1;  // a handshake takes less than a millisecond; what is left of the machine is for those who are known
-constexpr size_t kHandshakePiece = 4 * kKiB;
 constexpr size_t kMaxDrained = 64 * kKiB;
 constexpr int kAcceptTurn = 64;  // then others of the loop have theirs
 constexpr size_t kJoinHead = 4;
@@ -30,7 +29,6 @@ constexpr DoormanLimits kAskingLimits = {.unknown = 64, .per_address = 8, .bytes
 constexpr size_t kMaxJoinsUnderWay = 64;
 constexpr size_t kMaxRefusalBytes = 2 * kKiB;
 constexpr size_t kMaxIgnored = kMiB;  // that comes after a request to join
-constexpr char kUnixPrefix[] = "unix:";
 constexpr char kTlsHandshake = 22;  // the first byte of whoever speaks TLS
 
 // "10.0.0.7:40112", "[fd00::7]:40112"; of a Unix socket "a local process".

@@ -21,7 +21,6 @@ namespace {
 constexpr int kBacklog = 1024;
 constexpr int kKeepIdleS = 10, kKeepIntervalS = 2, kKeepProbes = 3;
 constexpr unsigned kUserTimeoutMs = 15'000;
-constexpr char kUnixPrefix[] = "unix:";
 
 using AddrInfos = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 

@@ -8,6 +8,8 @@
 
 namespace stria {
 
+inline constexpr char kUnixPrefix[] = "unix:";  // of an address that is a path
+
 // A listening, non-blocking socket; `bound` gets the address with its port. kUnavailable with a sentence. The file of a Unix socket has `mode` before
 // anybody can connect.
 Result<int> ListenOn(const std::string& address, std::string* bound, uint32_t mode = 0600);

@@ -3,17 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exec/passed.h"
 #include "common/log.h"
 
 namespace stria {
 namespace {
 
 constexpr int64_t kMinBeatNs = 20 * kMillisecond;  // even if results come faster
-
-Task<bool> WaitFor(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 }  // namespace
 
@@ -61,7 +57,7 @@ Task<void> Agent::Run() {
       continue;
     }
     co_await Sleep(kMinBeatNs);
-    co_await WithTimeout(beat_ns_ - kMinBeatNs, WaitFor(&work_done_));
+    co_await WithTimeout(beat_ns_ - kMinBeatNs, Passed(&work_done_));
     work_done_.Reset();
   }
 }

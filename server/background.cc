@@ -1,14 +1,11 @@
 #include "server/background.h"
 
+#include "common/exec/passed.h"
+
 namespace stria {
 namespace {
 
 constexpr int64_t kWorthWakingNs = 1 * kMillisecond;  // earlier than it would look by itself
-
-Task<bool> WaitFor(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 }  // namespace
 
@@ -38,7 +35,7 @@ Task<GateUse> BackgroundGate::Background(uint64_t bytes) {
   int64_t now = Executor::Current().NowNs();
   for (int64_t at = share_.MayBeginAt(now); at > now; at = share_.MayBeginAt(now)) {
     wait_until_ns_ = at;
-    co_await WithTimeout(at - now, WaitFor(&look_again_));
+    co_await WithTimeout(at - now, Passed(&look_again_));
     now = Executor::Current().NowNs();
   }
   wait_until_ns_ = INT64_MIN;

@@ -1,5 +1,6 @@
 #include "server/column_source.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -62,6 +63,15 @@ Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t 
   if (!good) co_return wrong;
   for (size_t i = 0; i < crcs->size(); ++i) source->table[first + i] = (*crcs)[i];
   co_return bytes;
+}
+
+std::vector<uint32_t> BlockCrcs(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes) {
+  std::vector<uint32_t> out;
+  for (uint64_t at = 0; at < bytes.size(); at += kChecksumBlockBytes) {
+    const uint64_t n = std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at);
+    out.push_back(BlockCrc(shard, first_block + out.size(), bytes.subspan(at, n)));
+  }
+  return out;
 }
 
 bool IsColumnLoss(FsError code) {

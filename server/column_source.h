@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct ColumnReadEnv {
 // `offset`: of a block; `length`: whole blocks, or to the column's end. Their checksums go into the source's table. kChecksum:
 // other bytes than were written, or a malformed reply; errors of the server and of the network.
 Task<Result<Buffer>> ReadColumn(ColumnSource* source, uint64_t offset, uint64_t length, ColumnReadEnv env);
+
+// The checksums of a shard's bytes from one of its blocks on; the last block may end early.
+std::vector<uint32_t> BlockCrcs(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes);
 
 // True if an error says that the column's bytes are gone, not only out of reach for now.
 bool IsColumnLoss(FsError code);

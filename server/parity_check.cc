@@ -12,13 +12,13 @@ namespace stria {
 namespace {
 
 // The columns of a group for one window, shorter where a column ends before it.
-struct Window {
+struct GroupWindow {
   std::vector<Buffer> data;
   std::vector<Buffer> parity;
   uint64_t length = 0;
 };
 
-bool Fits(const ParityCodec& codec, const Window& w) {
+bool Fits(const ParityCodec& codec, const GroupWindow& w) {
   std::vector<std::span<const uint8_t>> data;
   for (const Buffer& b : w.data) data.push_back(b.span());
   std::vector<MutableBuffer> made;
@@ -77,7 +77,7 @@ class ParityCheck {
     std::vector<Task<Result<Buffer>>> reads;
     for (ColumnSource& s : *sources) reads.push_back(Pull(&s, offset, length));
     std::vector<Result<Buffer>> got = co_await WhenAll(std::move(reads));
-    auto window = std::make_shared<Window>();
+    auto window = std::make_shared<GroupWindow>();
     window->length = length;
     bool whole = true;
     for (size_t i = 0; i < got.size(); ++i) {

@@ -26,15 +26,6 @@ struct Made {
   std::vector<uint32_t> old_crcs;
 };
 
-std::vector<uint32_t> CrcsOf(ShardId shard, uint64_t first_block, std::span<const uint8_t> bytes) {
-  std::vector<uint32_t> out;
-  for (uint64_t at = 0; at < bytes.size(); at += kChecksumBlockBytes) {
-    out.push_back(BlockCrc(shard, first_block + out.size(),
-                           bytes.subspan(at, std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at))));
-  }
-  return out;
-}
-
 // The bytes of column `wanted` for a window of `length`.
 Buffer Decode(const ParityCodec& codec, const Inputs& in, uint32_t wanted, uint64_t length) {
   std::vector<Buffer> padded = in.bytes;
@@ -232,7 +223,7 @@ class Rebuild {
     Made made = co_await RunOn(*env_.cpu_pool, [codec, in, wanted, length, old_shard, first] {
       Made m;
       m.bytes = Decode(*codec, *in, wanted, length);
-      m.old_crcs = CrcsOf(old_shard, first, m.bytes.span());
+      m.old_crcs = BlockCrcs(old_shard, first, m.bytes.span());
       return m;
     });
     made.use = std::move(use);

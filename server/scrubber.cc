@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exec/passed.h"
 #include "common/log.h"
 
 namespace stria {
@@ -10,11 +11,6 @@ namespace {
 
 constexpr size_t kScrubPage = 256;
 constexpr int64_t kRetryNs = 60 * kSecond;  // after a pass that the disk has broken off
-
-Task<bool> WaitFor(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 }  // namespace
 
@@ -35,7 +31,7 @@ Task<void> Scrubber::AwaitTurn(int64_t until_ns) {
     if (due && !paused_) co_return;
     changed_.Reset();
     if (due) co_await changed_.Wait();
-    else co_await WithTimeout(until_ns - now, WaitFor(&changed_));
+    else co_await WithTimeout(until_ns - now, Passed(&changed_));
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kBackgroundPeriodNs = 30 * kSecond;
 constexpr uint64_t kMoveChunkBytes = 4 * kMiB;
 constexpr size_t kMoveChunkShards = 256;
-constexpr size_t kListChunk = 1000;
+constexpr size_t kLookChunk = 1000;
 
 // 0 if all is well. Tables of raw shards count like payload: both are worth moving together.
 uint64_t ChooseSegment(const SegmentWriter& writer, const ShardIndex& index, const std::set<uint64_t>& stuck) {
@@ -146,14 +146,14 @@ Task<Result<void>> ShardStore::EmptySegment(uint64_t segment, size_t* busy) {
   CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(shards), busy));
   ShardId after;
   while (index_.segment_live_bytes().contains(segment)) {
-    CO_ASSIGN_OR_RETURN(const std::vector<ShardIndex::Listed> chunk, co_await index_.List(after, kListChunk));
+    CO_ASSIGN_OR_RETURN(const std::vector<ShardIndex::Listed> chunk, co_await index_.List(after, kLookChunk));
     std::vector<ShardId> there;
     for (const ShardIndex::Listed& item : chunk) {
       after = item.shard;
       if (item.record.ok() && item.record->place.segment == segment) there.push_back(item.shard);
     }
     CO_RETURN_IF_ERROR(co_await MoveShards(segment, std::move(there), busy));
-    if (chunk.size() < kListChunk) break;
+    if (chunk.size() < kLookChunk) break;
   }
   co_return Ok();
 }

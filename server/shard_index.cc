@@ -13,7 +13,7 @@
 namespace stria {
 namespace {
 
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kRecordVersion = 1;
 constexpr size_t kListChunk = 1000;
 constexpr uint64_t kLoadsAtOnce = 32;
 
@@ -21,14 +21,14 @@ constexpr uint64_t kLoadsAtOnce = 32;
 std::string SealValue(std::string_view key, ByteWriter body) {
   const uint64_t seed = XXH3_64bits(key.data(), key.size());
   body.U64(XXH3_64bits_withSeed(body.str().data(), body.size(), seed));
-  return SealRecord(kVersion, body.str());
+  return SealRecord(kRecordVersion, body.str());
 }
 
 // The body without its hash; nullopt if damaged.
 std::optional<std::string_view> OpenValue(std::string_view key, std::string_view value) {
   uint8_t version = 0;
   std::string_view body;
-  if (!OpenRecord(value, kVersion, &version, &body) || body.size() < 8) return std::nullopt;
+  if (!OpenRecord(value, kRecordVersion, &version, &body) || body.size() < 8) return std::nullopt;
   const uint64_t seed = XXH3_64bits(key.data(), key.size());
   ByteReader hash(body.substr(body.size() - 8));
   body.remove_suffix(8);

@@ -34,15 +34,6 @@ struct MadeWindow {
   std::vector<uint32_t> pieces;  // registers of the payload's pieces that it has
 };
 
-std::vector<uint32_t> CrcsOf(ShardId shard, uint64_t offset, std::span<const uint8_t> bytes) {
-  std::vector<uint32_t> out;
-  for (uint64_t at = 0; at < bytes.size(); at += kChecksumBlockBytes) {
-    const uint64_t n = std::min<uint64_t>(kChecksumBlockBytes, bytes.size() - at);
-    out.push_back(BlockCrc(shard, (offset + at) / kChecksumBlockBytes, bytes.subspan(at, n)));
-  }
-  return out;
-}
-
 // The part of a column that a window of the new shape has.
 uint64_t BytesInWindow(uint64_t column_bytes, uint64_t shard_offset, uint64_t window) {
   return column_bytes <= shard_offset ? 0 : std::min(window, column_bytes - shard_offset);
@@ -92,7 +83,7 @@ MadeWindow MakeColumns(const StripeInfo& to, const ParityCodec* codec, const Win
   out.pieces = RegistersOf(w, {payload.data(), payload.size()}, ends);
   for (uint16_t c = 0; c < shape.columns(); ++c) {
     MadeColumn made;
-    made.crcs = CrcsOf(to.columns[c].shard, w.shard_offset, bytes[c].span());
+    made.crcs = BlockCrcs(to.columns[c].shard, w.shard_offset / kChecksumBlockBytes, bytes[c].span());
     made.bytes = std::move(bytes[c]).Freeze();
     out.columns.push_back(std::move(made));
   }

@@ -7,6 +7,7 @@
 #include "common/printable.h"
 #include "common/units.h"
 #include "meta/core/cluster_keys.h"
+#include "meta/enrolment/bytes_of.h"
 #include "meta/enrolment/enrolment_room.h"
 #include "trust/enrolment.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 constexpr size_t kCertificatePage = 2048;
 constexpr uint8_t kKeptOutSeverity = 1;  // degraded
-
-std::string_view BytesOf(const JoinVerifier& v) { return {reinterpret_cast<const char*>(v.data()), v.size()}; }
 
 std::string Certificates(size_t n) { return std::to_string(n) + (n == 1 ? " certificate" : " certificates"); }
 

@@ -8,6 +8,7 @@
 #include "common/units.h"
 #include "meta/core/cluster_keys.h"
 #include "meta/core/for_each.h"
+#include "meta/enrolment/bytes_of.h"
 #include "trust/enrolment.h"
 
 namespace stria {
@@ -16,8 +17,6 @@ namespace {
 constexpr size_t kPerTxn = 512;
 constexpr int64_t kForgetEveryS = 60;
 constexpr int64_t kHourS = 3600;
-
-std::string_view BytesOf(const JoinVerifier& v) { return {reinterpret_cast<const char*>(v.data()), v.size()}; }
 
 Error MayNotJoin(const std::string& why) { return Error(FsError::kAccess, "this machine may not join: " + why); }
 Error NotRenewed(const Peer& peer, const std::string& why) {

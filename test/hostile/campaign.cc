@@ -32,12 +32,8 @@ constexpr bool kMemoryIsOurs = !__has_feature(address_sanitizer) && !__has_featu
 constexpr bool kMemoryIsOurs = true;
 #endif
 
-std::string Hex(const std::string& bytes) {
-  std::string out;
-  for (const char c : bytes.substr(0, kShownBytes)) {
-    out += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
-    out += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
-  }
+std::string Shown(const std::string& bytes) {
+  std::string out = HexBytes(bytes.substr(0, kShownBytes));
   return bytes.size() > kShownBytes ? out + ".." : out;
 }
 
@@ -66,7 +62,7 @@ class Campaign {
     if (!result_.failure.empty()) return;
     result_.failure = why;
     for (const Shot& s : wave_) {
-      result_.last.push_back(attacker_.MethodOf(s) + (s.mutated ? " (changed bytes) " : " ") + std::to_string(s.bytes.size()) + " bytes " + Hex(s.bytes));
+      result_.last.push_back(attacker_.MethodOf(s) + (s.mutated ? " (changed bytes) " : " ") + std::to_string(s.bytes.size()) + " bytes " + Shown(s.bytes));
     }
   }
 

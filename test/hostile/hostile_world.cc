@@ -37,7 +37,13 @@ DispatchOptions Proved() {
   return options;
 }
 
-std::string Hex(std::string_view bytes) {
+// As TestNode has them.
+Uuid NodeUuid(uint64_t n) { return Uuid{500, n}; }
+constexpr uint64_t kNodes = 5;
+
+}  // namespace
+
+std::string HexBytes(std::string_view bytes) {
   std::string out;
   for (const char c : bytes) {
     out += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
@@ -45,12 +51,6 @@ std::string Hex(std::string_view bytes) {
   }
   return out;
 }
-
-// As TestNode has them.
-Uuid NodeUuid(uint64_t n) { return Uuid{500, n}; }
-constexpr uint64_t kNodes = 5;
-
-}  // namespace
 
 HostileWorld::HostileWorld(uint64_t seed)
     : verifier_({TestKey()}), store_(seed), meta_dispatcher_(&meta(), Proved()), admin_dispatcher_(&meta(), Proved()),
@@ -169,7 +169,7 @@ void HostileWorld::AddRows(Family family, const std::string& prefix, std::map<st
   while (true) {
     const auto page = meta().store()->kv().Scan(static_cast<KvFamily>(family), from, PrefixEnd(prefix), 1000);
     CHECK(page.ok());
-    for (const KvEntry& e : *page) (*out)[std::string(FamilyName(family)) + " " + KeyToString(family, e.first)] = Hex(e.second);
+    for (const KvEntry& e : *page) (*out)[std::string(FamilyName(family)) + " " + KeyToString(family, e.first)] = HexBytes(e.second);
     if (page->size() < 1000) return;
     from = page->back().first + '\0';
   }

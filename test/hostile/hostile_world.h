@@ -24,6 +24,9 @@
 
 namespace stria {
 
+// Two digits for each byte.
+std::string HexBytes(std::string_view bytes);
+
 inline constexpr char kHostileHost[] = "wn13";
 inline constexpr char kMetaAddress[] = "meta:7424";
 

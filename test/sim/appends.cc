@@ -15,6 +15,7 @@
 #include <map>
 
 #include "test/sim/file_model.h"
+#include "test/sim/root_caller.h"
 #include "test/sim/work.h"
 
 namespace stria {
@@ -23,7 +24,6 @@ namespace {
 constexpr uint64_t kMagic = 0x7374726961617070;
 constexpr size_t kWritersPerClient = 2;
 constexpr size_t kLong = 60;  // records of a file; then comes the next
-const Caller kRoot;
 
 struct Header {
   uint64_t magic = kMagic;

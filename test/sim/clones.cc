@@ -12,6 +12,7 @@
 // Oracle: a FileModel per file, as for the files of workload.cc. After a clone its owner looks which number came.
 // If it does not live to look, the file has what it had or any number that may have come.
 #include "test/sim/file_model.h"
+#include "test/sim/root_caller.h"
 #include "test/sim/work.h"
 #include "test/sim/world.h"
 
@@ -20,7 +21,6 @@ namespace {
 
 constexpr size_t kFilesPerClient = 2;
 constexpr uint64_t kMaxBytes = 400 * kKiB;
-const Caller kRoot;
 
 }  // namespace
 

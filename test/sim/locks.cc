@@ -14,6 +14,7 @@
 #include <list>
 
 #include "common/lock_ranges.h"
+#include "test/sim/root_caller.h"
 #include "test/sim/work.h"
 
 namespace stria {
@@ -24,7 +25,6 @@ constexpr size_t kOwnersPerClient = 3;
 constexpr uint64_t kBytes = 12;  // that ranges are made of
 // A dead client's lease, the window after a restart of the server, and some time to notice.
 constexpr int64_t kFreeAfterNs = 90 * kSecond;
-const Caller kRoot;
 
 std::string Text(const LockRange& r) {
   return std::string(r.type == LockType::kWrite ? "w" : r.type == LockType::kRead ? "r" : "u") + "[" +

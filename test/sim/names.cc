@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "test/sim/root_caller.h"
 #include "test/sim/world.h"
 
 namespace stria {
 namespace {
-const Caller kRoot;
 constexpr int64_t kRetryNs = 200 * kMillisecond;
 }  // namespace
 

@@ -11,14 +11,14 @@
 #include <list>
 
 #include "test/sim/file_model.h"
+#include "test/sim/root_caller.h"
 #include "test/sim/work.h"
 
 namespace stria {
 namespace {
 
-constexpr uint64_t kMaxBytes = 150 * kKiB;
+constexpr uint64_t kMostOrphanBytes = 150 * kKiB;
 constexpr size_t kMaxKept = 12;
-const Caller kRoot;
 
 class OrphanWork final : public SimWork {
  public:
@@ -71,7 +71,7 @@ Task<void> OrphanWork::Owner(size_t client, uint64_t seed) {
 Task<bool> OrphanWork::Make(size_t client, const FilePtr& f, Random& rng, VfsHandlePtr* h) {
   f->name = "u" + std::to_string(next_);
   ++next_;
-  f->content = PatternBytes(rng, 1 + rng.Below(rng.OneIn(2) ? kMaxBytes : 4000));
+  f->content = PatternBytes(rng, 1 + rng.Below(rng.OneIn(2) ? kMostOrphanBytes : 4000));
   auto made = co_await vfs(client).Create(kRoot, kRootInode, f->name, 0644, true, false, Flags(true));
   if (!made.ok()) co_return false;
   *h = made->handle;
@@ -109,7 +109,7 @@ Task<void> OrphanWork::Unlink(size_t client, FilePtr f) {
 // False: it is of no use any more.
 Task<bool> OrphanWork::Look(const Who& who, FilePtr f, VfsHandlePtr h) {
   const bool lived = Lives(who);
-  auto got = co_await vfs(who.client).Read(kRoot, h, 0, kMaxBytes + 1);
+  auto got = co_await vfs(who.client).Read(kRoot, h, 0, kMostOrphanBytes + 1);
   Trace(f->name + " look by " + Name(who.client) + ": " +
         (got.ok() ? std::to_string(got->size()) : got.error().ToString()));
   if (got.ok()) {

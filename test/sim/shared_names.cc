@@ -24,6 +24,7 @@
 #include <map>
 
 #include "test/linear/models.h"
+#include "test/sim/root_caller.h"
 #include "test/sim/work.h"
 
 namespace stria {
@@ -35,7 +36,7 @@ using Event = linear::Event<Op>;
 
 constexpr size_t kActorsPerClient = 2;
 constexpr size_t kNames = 4;
-constexpr size_t kLong = 120;  // operations of a directory
+constexpr size_t kManyOps = 120;  // operations of a directory
 constexpr size_t kShort = 40;  // of every other one
 constexpr size_t kMostAlone = 24;
 constexpr int64_t kAloneNs = 4 * kSecond;  // the others wait no longer
@@ -44,8 +45,7 @@ constexpr uint64_t kOpenNs = 30 * kMillisecond;
 constexpr int64_t kBeatNs = 250 * kMillisecond;
 constexpr uint64_t kJitterNs = 3 * kMillisecond;
 // What the metadata server has answered is durable after this, whatever becomes of its client.
-constexpr int64_t kSyncedNs = 3 * kSecond;
-const Caller kRoot;
+constexpr int64_t kSyncEveryNs = 3 * kSecond;
 constexpr char kMountPoint[] = "mnt";
 
 class SharedNamesWork final : public SimWork {
@@ -76,7 +76,7 @@ class SharedNamesWork final : public SimWork {
     std::map<size_t, int64_t> changed_ns;  // by client: its last change that was answered, or is under way
     std::vector<InodeId> files;            // seen lately
     size_t maker = 0;
-    size_t length = kLong;
+    size_t length = kManyOps;
     size_t alone = 0;  // so many operations, and the next file made, are the maker's
     bool over = false;
     int64_t made_ns = 0;
@@ -153,7 +153,7 @@ Task<void> SharedNamesWork::NextDir(size_t client) {
   dir_->ino = made->attr.ino;
   dir_->name = name;
   dir_->maker = client;
-  dir_->length = dirs_ % 2 == 0 ? kShort : kLong;
+  dir_->length = dirs_ % 2 == 0 ? kShort : kManyOps;
   dir_->alone = dirs_ * 7 % kMostAlone;
   dir_->made_ns = NowNs();
 }
@@ -329,11 +329,11 @@ Task<void> SharedNamesWork::Close(size_t client, DirPtr dir, InodeId ino, VfsHan
 void SharedNamesWork::BeforePowerCut() {
   if (!dir_) return;
   for (const auto& [client, changed_ns] : dir_->changed_ns) {
-    if (changed_ns != INT64_MAX && NowNs() - changed_ns > kSyncedNs) continue;
+    if (changed_ns != INT64_MAX && NowNs() - changed_ns > kSyncEveryNs) continue;
     // Of a client that is down no session ever comes back.
     dir_->risks.push_back({cluster().client_up(client) ? Me(client) : kNobody, NowNs()});
   }
-  std::erase_if(dir_->stamps, [&](const auto& s) { return NowNs() - s.second.since_ns <= kSyncedNs; });
+  std::erase_if(dir_->stamps, [&](const auto& s) { return NowNs() - s.second.since_ns <= kSyncEveryNs; });
 }
 
 void SharedNamesWork::Check(const DirPtr& dir) {

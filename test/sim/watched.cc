@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "test/sim/root_caller.h"
 #include "test/sim/world.h"
 
 namespace stria {
 namespace {
-const Caller kRoot;
 constexpr uint64_t kInlineValueBytes = 20'000;    // one commit, in the metadata
 constexpr uint64_t kStripedValueBytes = 150'000;  // one commit, of one stripe
 
@@ -21,12 +21,6 @@ constexpr uint64_t kFirstSize = 300'000;
 
 std::string NameOf(uint64_t number) { return "v" + std::to_string(number); }
 
-VfsHandle Flags(bool write) {
-  VfsHandle h;
-  h.read = true;
-  h.write = write;
-  return h;
-}
 }  // namespace
 
 std::string SimWorld::ValueBytes(const Watched& w, uint64_t number) {
@@ -137,7 +131,7 @@ Task<void> SimWorld::Updater(size_t client, uint64_t seed) {
 Task<void> SimWorld::UpdateBytes(size_t client, Watched* w, VfsHandlePtr* h, Random& rng) {
   Vfs& vfs = cluster_.vfs(client);
   if (!*h) {
-    auto opened = co_await vfs.Open(kRoot, w->ino, false, Flags(true));
+    auto opened = co_await vfs.Open(kRoot, w->ino, false, SimWork::Flags(true));
     if (!opened.ok()) co_return;
     *h = opened->handle;
   }
@@ -287,7 +281,7 @@ std::optional<uint64_t> SimWorld::OldestPage(const Watched& w, const std::string
 Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandlePtr* h) {
   Vfs& vfs = cluster_.vfs(client);
   if (!*h) {
-    CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
+    CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, SimWork::Flags(false)));
     cluster_.kernel(client).pages().Opened(opened.handle);
     *h = opened.handle;
   }
@@ -311,7 +305,7 @@ Task<Result<uint64_t>> SimWorld::LookAtBytes(size_t client, Watched* w, VfsHandl
 Task<Result<uint64_t>> SimWorld::LookAtSize(size_t client, Watched* w, VfsHandlePtr* h) {
   Vfs& vfs = cluster_.vfs(client);
   if (!*h) {
-    CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, Flags(false)));
+    CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, w->ino, false, SimWork::Flags(false)));
     cluster_.kernel(client).pages().Opened(opened.handle);
     *h = opened.handle;
   }

@@ -22,6 +22,8 @@ class SimWorld;
 
 class SimWork {
  public:
+  static VfsHandle Flags(bool write, bool append = false);
+
   explicit SimWork(SimWorld* world) : world_(world) {}
   virtual ~SimWork() = default;
   // Before any fault, when the values of watched.cc are there.
@@ -67,7 +69,6 @@ class SimWork {
   void Spawn(size_t client, Task<void> actor);
   Task<Result<std::string>> ReadAll(size_t client, VfsHandlePtr h);
   static std::string Name(size_t client) { return "c" + std::to_string(client + 1); }
-  static VfsHandle Flags(bool write, bool append = false);
   // Errors after which nobody knows whether it was done.
   static bool Unknown(FsError e);
 

@@ -1,19 +1,13 @@
 #include <algorithm>
 
+#include "test/sim/root_caller.h"
 #include "test/sim/world.h"
 
 namespace stria {
 namespace {
-const Caller kRoot;
-constexpr int64_t kRetryNs = 200 * kMillisecond;
+constexpr int64_t kNamesPauseNs = 200 * kMillisecond;
 constexpr int64_t kSessionPauseNs = 1500 * kMillisecond;  // of a writer, at most
 
-VfsHandle Flags(bool write) {
-  VfsHandle h;
-  h.read = true;
-  h.write = write;
-  return h;
-}
 Buffer ToBuffer(const std::string& s) { return Buffer::FromString(s); }
 }  // namespace
 
@@ -29,7 +23,7 @@ Task<void> SimWorld::Setup() {
       auto file = std::make_unique<File>();
       file->name = "f" + std::to_string(c) + "_" + std::to_string(i);
       file->writer = c;
-      auto made = co_await vfs.Create(kRoot, kRootInode, file->name, 0644, true, false, Flags(true));
+      auto made = co_await vfs.Create(kRoot, kRootInode, file->name, 0644, true, false, SimWork::Flags(true));
       if (!made.ok()) co_return Fail("setup create: " + made.error().ToString());
       auto synced = co_await vfs.Fsync(kRoot, made->handle);
       if (!synced.ok()) co_return Fail("setup fsync: " + synced.error().ToString());
@@ -96,7 +90,7 @@ Task<Result<std::string>> SimWorld::ReadAll(size_t client, VfsHandlePtr h, Inode
 Task<Result<SimWorld::Opened>> SimWorld::OpenAndRead(size_t client, File* file, bool for_write) {
   Vfs& vfs = cluster_.vfs(client);
   CO_ASSIGN_OR_RETURN(const EntryOut found, co_await vfs.Lookup(kRoot, kRootInode, file->name));
-  CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, found.attr.ino, false, Flags(for_write)));
+  CO_ASSIGN_OR_RETURN(Vfs::Opened opened, co_await vfs.Open(kRoot, found.attr.ino, false, SimWork::Flags(for_write)));
   cluster_.kernel(client).pages().Opened(opened.handle);
   auto content = co_await ReadAll(client, opened.handle, found.attr.ino);
   if (!content.ok()) {
@@ -138,7 +132,7 @@ Task<void> SimWorld::Writer(size_t client, File* file, uint64_t seed) {
   ++actors_;
   while (!stopping()) {
     const bool fine = co_await WriteSession(client, file, rng);
-    co_await Sleep(fine ? static_cast<int64_t>(rng.Below(kSessionPauseNs)) : kRetryNs);
+    co_await Sleep(fine ? static_cast<int64_t>(rng.Below(kSessionPauseNs)) : kNamesPauseNs);
   }
   --actors_;
 }

@@ -12,7 +12,7 @@
 namespace stria::cli {
 namespace {
 
-constexpr int kAnswerS = 2;  // of a server on this machine
+constexpr int kServerAnswerS = 2;  // of a server on this machine
 
 struct InitArgs {
   std::string address, layout;
@@ -40,7 +40,7 @@ int RunInit(const Context& ctx, const InitArgs& args) {
     Context here = ctx;  // the kernel says that it is root who asks
     here.meta = "unix:" + socket;
     here.trust = kTrustOff;
-    here.timeout_s = kAnswerS;
+    here.timeout_s = kServerAnswerS;
     ASSIGN_OR_RETURN(const std::unique_ptr<ClusterClient> client, here.Connect());
     client->set_progress(nullptr);
     ASSIGN_OR_RETURN(const StatusReply status, GetStatus(*client));

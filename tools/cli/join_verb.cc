@@ -32,8 +32,8 @@ namespace {
 constexpr size_t kMaxTokenFileBytes = 4096;
 constexpr char kPendingKey[] = "/joining.pem";   // of who asks, until it has an answer: one that is lost can be asked for again
 constexpr char kJoinedBy[] = "/joined-by";       // the token, so that the same command is no harm
-constexpr int64_t kPollNs = 300 * kMillisecond;
-constexpr int kAnswerS = 5;
+constexpr int64_t kLookAgainNs = 300 * kMillisecond;
+constexpr int kDaemonAnswerS = 5;
 
 struct JoinArgs {
   std::string token;
@@ -237,7 +237,7 @@ Result<void> AwaitUp(const Context& ctx, const Joined& joined, const std::vector
   Context here = ctx;
   here.meta = joined.meta;
   here.trust = joined.dir;
-  here.timeout_s = kAnswerS;
+  here.timeout_s = kDaemonAnswerS;
   std::unique_ptr<ClusterClient> client;
   {
     const AsOwnerOf owner(joined.dir);
@@ -255,7 +255,7 @@ Result<void> AwaitUp(const Context& ctx, const Joined& joined, const std::vector
     last = map.ok() ? MissingOf(*map, joined.who.name, disks) : SentenceOf(map.error());
     if (last.empty()) return Ok();
     if (BoottimeNs() >= end_ns) break;
-    machine->Sleep(kPollNs);
+    machine->Sleep(kLookAgainNs);
   }
   return Error(FsError::kDeadline, "stria-data was started, and node " + joined.who.name + " is not up within " + std::to_string(ctx.timeout_s) + " s (" + last +
                                        "): journalctl -u stria-data tells why; then give this command again");

@@ -11,7 +11,7 @@
 namespace stria::cli {
 namespace {
 
-constexpr int64_t kPollNs = 500 * kMillisecond;
+constexpr int64_t kShowRebuildNs = 500 * kMillisecond;
 constexpr int64_t kLineNs = 10 * kSecond;       // between lines where they cannot be overwritten
 constexpr int64_t kUnreachedNs = 60 * kSecond;  // watching goes on over a restart of stria-meta
 
@@ -88,7 +88,7 @@ int RunWatch(const Context& ctx, int limit_s) {
       return ctx.Fail(kExitNo, Error(FsError::kTimedOut, "the rebuild goes on; " + std::to_string(limit_s) +
                                                              " s of watching are over"));
     }
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kPollNs));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kShowRebuildNs));
   }
 }
 

@@ -8,7 +8,7 @@
 namespace stria::cli {
 namespace {
 
-constexpr char kService[] = "stria-data";
+constexpr char kDataService[] = "stria-data";
 // What the unit keeps the server away from (ProtectHome, ProtectSystem, PrivateTmp).
 constexpr const char* kHidden[] = {"/home", "/root", "/run/user", "/usr", "/boot", "/efi", "/etc", "/tmp", "/var/tmp", "/dev", "/proc", "/sys"};
 
@@ -90,7 +90,7 @@ Result<DataNodeDone> SetUpDataNode(Machine* machine, const DataNodeParams& param
   if (params.program.empty()) return Error(FsError::kNoEnt, "there is no stria-data on this machine: install the package stria-data, and give this command again");
   if (machine->HasSystemd()) {
     // Settings count from a start on.
-    RETURN_IF_ERROR(StartService(machine, kService, !done.changes.empty()));
+    RETURN_IF_ERROR(StartService(machine, kDataService, !done.changes.empty()));
     done.started = true;
   } else {
     done.start_command = "runuser -u " + std::string(kServerUser) + " -- " + params.program + " --config " + params.settings_file;
