@@ -11,6 +11,7 @@
 
 #include "common/exec/loop_executor.h"
 #include "common/kv/kv_conformance.h"
+#include "common/sanitized.h"
 #include "common/temp_dir.h"
 
 namespace stria {
@@ -126,11 +127,7 @@ TEST_F(RocksKvTest, WhatWasDeletedIsPassedOnceAndNotAtEachSearch) {
 
 // One key moves about among deleted ones: a reader beside that finds it, and once.
 TEST_F(RocksKvTest, WhoReadsBesideWritesSeesEachBatchWhole) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "reads beside writes: RocksDB is not instrumented, and its own order of memory is not seen";
-#endif
-#endif
+  if (kThreadSanitizer) GTEST_SKIP() << "reads beside writes: RocksDB is not instrumented, and its own order of memory is not seen";
   auto kv = Open("kv");
   const auto key = [](uint64_t n) { return "k" + std::to_string(1000 + n); };
   for (const bool there : {true, false}) {
@@ -269,11 +266,7 @@ TEST_F(RocksKvTest, TheLastOfARangeDoesNotPassWhatWasDeletedBeforeIt) {
 
 // As in a directory after a million names were removed.
 TEST_F(RocksKvTest, WhatWasDeletedDoesNotStayInTheWay) {
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-  GTEST_SKIP() << "reads beside a compaction: RocksDB is not instrumented, and its own locks are not seen";
-#endif
-#endif
+  if (kThreadSanitizer) GTEST_SKIP() << "reads beside a compaction: RocksDB is not instrumented, and its own locks are not seen";
   auto kv = Open("kv");
   const auto name = [](int i) { return "x" + std::to_string(10'000 + i); };
   for (int i = 0; i < 5'000; ++i) ASSERT_TRUE(kv->Write(One(name(i), "v")).ok());

@@ -7,6 +7,7 @@
 
 #include "common/exec/sim_run.h"
 #include "common/exec/task.h"
+#include "common/sanitized.h"
 #include "test/hostile/attacker.h"
 #include "test/hostile/hostile_world.h"
 
@@ -24,13 +25,7 @@ constexpr uint64_t kBytesPerStoredByte = 6;  // the store is in this process: ta
 constexpr size_t kShownBytes = 160;
 
 // Of sanitizers: they keep what was freed.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kMemoryIsOurs = false;
-#elif defined(__has_feature)
-constexpr bool kMemoryIsOurs = !__has_feature(address_sanitizer) && !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer);
-#else
-constexpr bool kMemoryIsOurs = true;
-#endif
+constexpr bool kMemoryIsOurs = !kSanitized;
 
 std::string Shown(const std::string& bytes) {
   std::string out = HexBytes(bytes.substr(0, kShownBytes));

@@ -12,6 +12,7 @@
 
 #include "client/vfs/inode.h"
 #include "common/sabotage_testing.h"
+#include "common/sanitized.h"
 #include "test/linear/models.h"
 #include "test/sim/progress.h"
 #include "test/sim/sim_cluster.h"
@@ -251,7 +252,7 @@ class CrowdTest : public testing::TestWithParam<CrowdOptions> {};
 
 TEST_P(CrowdTest, NothingTakesLongAndOneOrderExplainsAll) {
   const uint64_t first = FromEnv("STRIA_CROWD_FIRST", 1);
-  const uint64_t seeds = FromEnv("STRIA_CROWD_SEEDS", 3);
+  const uint64_t seeds = FromEnv("STRIA_CROWD_SEEDS", kSanitized ? 1 : 3);
   size_t operations = 0;
   uint64_t from_pages = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {

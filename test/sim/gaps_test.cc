@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "common/sanitized.h"
 #include "test/sim/gaps_testing.h"
 
 namespace stria {
@@ -529,7 +530,7 @@ TEST_P(GapSeeds, OnlyWhatConflictsIsLost) {
 // STRIA_TEST_SEEDS=1000 for more.
 uint64_t Seeds() {
   const char* text = std::getenv("STRIA_TEST_SEEDS");
-  return text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
+  return text == nullptr ? (kSanitized ? 30 : 60) : std::strtoull(text, nullptr, 10);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, GapSeeds, testing::Range<uint64_t>(1, 1 + Seeds()));
 

@@ -8,13 +8,14 @@
 #include <set>
 #include <string>
 
+#include "common/sanitized.h"
 #include "test/sim/audit.h"
 #include "test/sim/sim_cluster.h"
 
 namespace stria {
 namespace {
 
-constexpr uint64_t kSeeds = 20;
+constexpr uint64_t kSeeds = kSanitized ? 8 : 20;
 constexpr size_t kFiles = 8;           // written between two moments
 constexpr int64_t kHeldNs = 300 * kSecond;  // sweeps of the simulated nodes delete what was unknown for 30 s
 const Caller kRoot;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "common/sanitized.h"
 #include "test/sim/small_files_testing.h"
 
 namespace stria {
@@ -135,7 +136,7 @@ TEST_P(ReplacedSlowly, WhatIsOpenStays) {
     unknown = cluster_.UnknownLease();
     return !unknown.empty();
   };
-  EXPECT_FALSE(ex.RunUntil(look, ex.NowNs() + (wanted ? std::atoi(wanted) : 10) * kSecond)) << unknown;
+  EXPECT_FALSE(ex.RunUntil(look, ex.NowNs() + (wanted ? std::atoi(wanted) : kSanitized ? 4 : 10) * kSecond)) << unknown;
   replacing.stop = true;
   ex.RunFor(10 * kSecond);
   EXPECT_EQ(replacing.error, FsError::kOk);

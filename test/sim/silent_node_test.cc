@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/vfs/inode.h"
+#include "common/sanitized.h"
 #include "test/sim/sim_cluster.h"
 
 namespace stria {
@@ -19,7 +20,7 @@ constexpr int64_t kStallNs = 500 * kMillisecond;
 constexpr int64_t kGapNs = 40 * kSecond;
 constexpr int64_t kHangNs = 15 * kSecond;  // it is not taken for failed yet
 constexpr uint64_t kFileBytes = 175'000;  // small, for the sanitizers: most of the time goes into bytes
-constexpr uint64_t kSeeds = 2;
+constexpr uint64_t kSeeds = kSanitized ? 1 : 2;
 const Caller kRoot;
 
 struct Seen {
