@@ -23,7 +23,7 @@ NOBODY = 65534
 GREETING = b"Str1"
 FRAME = "<4sBBHQII"
 WAIT_S = 60
-LIFE_S = 90  # renewed at 60 s, so that a slow machine has 30 s for that
+LIFE_S = 60  # renewed at 40 s, so that a slow machine has 20 s for that; less is not allowed
 
 
 def as_stranger(c, *args, trust="off"):
@@ -409,7 +409,7 @@ def authorities(c):
 
 
 def certificates_are_renewed(c, load):
-    """Short-lived ones, of a node and of a mount, until each has been renewed twice and the first are over."""
+    """Short-lived ones, of a node and of a mount, until each has been renewed and the first are over."""
     before = {x["serial"] for x in good(c, "data", "n2")}
     arguments = [*c.arguments("meta"), "--certificate-life", f"{LIFE_S}s"]
     c.kill("meta")
@@ -425,7 +425,7 @@ def certificates_are_renewed(c, load):
         # Those that are over are not listed any more, so they are remembered here.
         seen = {identity: set() for identity in identities}
 
-        def renewed_twice():
+        def all_renewed():
             for x in certificates(c):
                 if (x["role"], x["name"]) in seen and x["not_after_s"] - x["given_s"] <= LIFE_S:
                     seen[x["role"], x["name"]].add(x["serial"])
@@ -433,10 +433,9 @@ def certificates_are_renewed(c, load):
             size, digest = write_file(brief.place, name, MIB)
             assert (brief.place / name).stat().st_size == size and digest_of_file(brief.place / name) == digest
             c.files[name] = (size, digest)
-            return all(len(serials) > 2 for serials in seen.values())
+            return all(len(serials) > 1 for serials in seen.values()) and time.time() > begun + LIFE_S + 2
         (brief.place / "brief").mkdir()
-        wait_for("both are renewed twice", renewed_twice, 4 * WAIT_S, 1)
-        assert time.time() - begun > LIFE_S, "the first ones are not over yet"
+        wait_for("both are renewed, and the first ones are over", all_renewed, 4 * WAIT_S, 1)
         all_up(c)
         load.progress()
         for role, name in identities:
