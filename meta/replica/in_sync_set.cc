@@ -12,7 +12,7 @@ constexpr int64_t kWantedGrainNs = 50 * kMillisecond;  // of what is remembered 
 }  // namespace
 
 InSyncSet::InSyncSet(const MetaLife& self, const Register& named, const InSyncOptions& options, uint64_t last, int64_t now_ns)
-    : self_(self), options_(options), known_(named), last_(last) {
+    : self_(self), options_(options), known_(named), opened_at_(last), last_(last) {
   CHECK(named.primary == self.member && named.term == self.term, "the register names another life");
   for (const auto& [name, member] : named.members) {
     if (name != self_.member) peers_[name].heard_ns = now_ns;
@@ -186,7 +186,8 @@ std::optional<RegisterSwap> InSyncSet::NextGrow(int64_t now_ns, const Uuid& nonc
       if (known_.in_sync.contains(name) || !peer.whole || peer.diverged || peer.until_ns <= now_ns) continue;
       if (last_ > peer.durable + options_.join_lag || Lapsed(LapseOf(name, now_ns))) continue;
       joiner_ = name;
-      joiner_from_ = committed_;
+      // What was committed in former terms is not known until the set has synced what this life began with.
+      joiner_from_ = std::max(committed_, opened_at_);
       break;
     }
   }

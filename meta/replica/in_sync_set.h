@@ -100,6 +100,7 @@ class InSyncSet {
   const InSyncOptions options_;
   Register known_;
   std::map<std::string, Peer> peers_;  // the other members
+  const uint64_t opened_at_;  // up to there, former primaries may have acknowledged
   uint64_t last_;
   uint64_t synced_ = 0;
   uint64_t committed_ = 0;

@@ -163,6 +163,22 @@ TEST_F(InSyncSetTest, WhoJoinsCountsBeforeTheRegisterSaysSo) {
   EXPECT_FALSE(set->HasAuthority(now));
 }
 
+// Nothing is committed in this life yet, but a former primary may have acknowledged all that it began with.
+TEST_F(InSyncSetTest, WhoJoinsHasWhatANewLifeBeganWith) {
+  Open({"a", "b"});
+  Beat("b"), Beat("c");
+  Ack("c", 60);
+  EXPECT_EQ(set->committed(), 0u);
+  EXPECT_FALSE(Next());
+  EXPECT_EQ(set->Required(), (std::set<std::string>{"b", "c"}));
+  Ack("c", 99);
+  EXPECT_FALSE(Next());
+  Ack("c", 100);
+  const std::optional<RegisterSwap> swap = Next();
+  ASSERT_TRUE(swap);
+  EXPECT_EQ(swap->value.in_sync, (std::set<std::string>{"a", "b", "c"}));
+}
+
 TEST_F(InSyncSetTest, WhoWasToJoinAndFellSilentIsForgotten) {
   Open({"a"});
   set->OnWritten(200), set->OnSynced(200);

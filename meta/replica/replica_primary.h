@@ -4,12 +4,13 @@
 //
 // What the host must hold to (HA.md, 2.2): a member that is to leave stays in `required` until the register's new value was
 // read; one that is to enter is put into `required` before that is asked for, and is asked for only when rule().durable() of
-// it is not 0 (it is whole, and stays so after a power cut) and at least what was committed then. A member that asks for the
+// it is not 0 (it is whole, and stays so after a power cut) and at least may_be_committed() of then. A member that asks for the
 // primary's place itself is a candidate first (Follower::SetCandidate).
 //
 // For the executor's thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -76,6 +77,9 @@ class ReplicaPrimary {
   // kNotLeader if the primary is deposed meanwhile: then it may or may not be committed later.
   Task<Result<void>> Sync();
   CommitSeq committed() const { return rule_.committed(); }
+  // Nothing beyond it was ever acknowledged. A new life does not know what former ones acknowledged, so it is all that the log
+  // had then.
+  CommitSeq may_be_committed() const { return std::max(rule_.committed(), opened_at_); }
   // Batches that a required member has not received: how old the oldest is, in ns, and their bytes. For the bound on plain
   // changes.
   int64_t unreceived_ns() const;
@@ -111,6 +115,7 @@ class ReplicaPrimary {
   ReplicaStore* const store_;
   PrimaryHost* const host_;
   const ReplicaPrimaryOptions options_;
+  const CommitSeq opened_at_;
   CommitRule rule_;
   Error ended_;
   Tap tap_;

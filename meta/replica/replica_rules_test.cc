@@ -96,6 +96,23 @@ TEST_F(ReplicaRules, WhatAMajorityHasIsNotCommitted) {
   EXPECT_TRUE(w_.Syncs(a_, 2 * kSecond)) << "so the test above would fail";
 }
 
+// What a member has to have before it enters the set is not measured by what this life has committed.
+TEST_F(ReplicaRules, ANewLifeTakesAllThatItBeganWithForAcknowledged) {
+  Begin();
+  w_.Write(a_, Put("x", "1"));
+  ASSERT_TRUE(w_.Syncs(a_, kSecond));
+  const CommitSeq acked = a_.primary->committed();
+  EXPECT_EQ(a_.primary->may_be_committed(), acked);
+  w_.Crash(a_, false);
+  Lead(1, 2, {"m1", "m2"});
+  EXPECT_EQ(b_.primary->committed(), CommitSeq());
+  EXPECT_EQ(b_.primary->may_be_committed(), acked);
+  w_.Write(b_, Put("x", "2"));
+  EXPECT_EQ(b_.primary->may_be_committed(), acked) << "nobody has waited for it";
+  ASSERT_TRUE(w_.Syncs(b_, kSecond));
+  EXPECT_EQ(b_.primary->may_be_committed(), b_.store->last().seq);
+}
+
 TEST_F(ReplicaRules, ASetThatIsTooSmallCommitsNothing) {
   Begin();
   Need({"m0"}, 2);
@@ -456,6 +473,7 @@ TEST_F(ReplicaRules, NoMoreIsInFlightThanTheWindow) {
   w_.settings().shipper.window_bytes = 5000;
   w_.settings().shipper.append_bytes = 1000;
   Begin();
+  ASSERT_TRUE(w_.RunUntil([&] { return a_.primary->shipper("m1")->knows(); }, kSecond)) << "nothing is sent before";
   w_.settings().max_delay_ns = 200 * kMillisecond;  // the network is slow
   size_t most = 0;
   for (int i = 0; i < 300; ++i) {

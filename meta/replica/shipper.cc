@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/exec/passed.h"
 #include "common/sabotage.h"
 
 namespace stria {
@@ -11,11 +12,6 @@ namespace {
 
 constexpr size_t kMaxOwed = 1024;
 constexpr int64_t kOwedStepNs = 10 * kMillisecond;
-
-Task<bool> Woken(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 std::string Seconds(int64_t ns) {
   const int64_t tenths = ns / (100 * kMillisecond);
@@ -34,7 +30,7 @@ Task<void> Shipper::Run() {
     Fill(now);
     Watch(now);
     const int64_t wait = NextNs(now) - now;
-    (void)co_await WithTimeout(wait, Woken(&wake_));
+    (void)co_await WithTimeout(wait, Passed(&wake_));
   }
 }
 
