@@ -48,7 +48,7 @@ MEMBERS(FileLock, 7);
 MEMBERS(NodeInfo, 6);
 MEMBERS(DiskSmart, 9);
 MEMBERS(TargetInfo, 16);
-MEMBERS(ClusterMap, 9);
+MEMBERS(ClusterMap, 11);
 MEMBERS(DataHeader, 10);
 MEMBERS(ShardWrite, 7);
 MEMBERS(WriteRequest, 3);
