@@ -237,9 +237,11 @@ struct XattrReply {
   CommitSeq seq;
 };
 struct StatFsReply {
-  uint64_t total_bytes = 0;  // that files can hold with the root's layout
+  // That files of the whole cluster can hold with the layout of the directory that was asked about (the root's, if it is none; of a session
+  // that is confined to an export always the export's root).
+  uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
-  uint64_t files = 0;
+  uint64_t files = 0;  // and directories; 0: not told, to a session that is confined to an export
 };
 struct LayoutRequest {
   OpHeader header;

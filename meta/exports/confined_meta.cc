@@ -132,6 +132,19 @@ Task<Result<ReadDirReply>> ConfinedMeta::DoReadDir(Confinement::Bound bound, Rea
   co_return reply;
 }
 
+Task<Result<StatFsReply>> ConfinedMeta::StatFs(InodeRequest r) {
+  const auto bound = confinement_->BoundOf(r.header);
+  return bound ? DoStatFs(*bound, std::move(r)) : inner_->StatFs(std::move(r));
+}
+
+// What is below the export's root is not counted by itself, and a number for the whole tree would tell what others do.
+Task<Result<StatFsReply>> ConfinedMeta::DoStatFs(Confinement::Bound bound, InodeRequest r) {
+  r.ino = bound.root;
+  Result<StatFsReply> reply = co_await inner_->StatFs(std::move(r));
+  if (reply.ok()) reply->files = 0;
+  co_return reply;
+}
+
 Task<Result<StatusReply>> ConfinedMeta::Status(InodeRequest r) {
   return confinement_->BoundOf(r.header) ? DoStatus(std::move(r)) : inner_->Status(std::move(r));
 }

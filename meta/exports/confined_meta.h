@@ -8,6 +8,7 @@
 //  - every inode of a reply is sealed, so that the session can name it. `..` of the root is the root, and no seal is given of what is
 //    above it;
 //  - paths begin at the export's root, and others are hidden;
+//  - the space is that of the cluster, by the layout of the export's root; how many files there are elsewhere is not told;
 //  - calls about the cluster are refused.
 // A refusal is kStale, for that is what a handle is that leads nowhere, says no number, and counts as a denial.
 //
@@ -117,7 +118,7 @@ class Confinement {
   X(Sealed, ListXattr, XattrRequest, XattrReply)                      \
   X(Sealed, SetXattr, XattrRequest, XattrReply)                       \
   X(Sealed, RemoveXattr, XattrRequest, XattrReply)                    \
-  X(Passes, StatFs, InodeRequest, StatFsReply)                        \
+  X(Own, StatFs, InodeRequest, StatFsReply)                           \
   X(Sealed, GetLayout, LayoutRequest, LayoutReply)                    \
   X(Sealed, SetLayout, LayoutRequest, LayoutReply)                    \
   X(Passes, Sync, InodeRequest, Empty)                                \
@@ -150,6 +151,7 @@ class ConfinedMeta final : public MetaService {
   Task<Result<Rep>> CallSealed(Task<Result<Rep>> (MetaService::*method)(Req), Confinement::Bound bound, Req r);
   Task<Result<NodeReply>> DoLookup(Confinement::Bound bound, NameRequest r);
   Task<Result<ReadDirReply>> DoReadDir(Confinement::Bound bound, ReadDirRequest r);
+  Task<Result<StatFsReply>> DoStatFs(Confinement::Bound bound, InodeRequest r);
   Task<Result<StatusReply>> DoStatus(InodeRequest r);
 
   MetaService* const inner_;

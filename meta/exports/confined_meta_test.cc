@@ -75,6 +75,7 @@ void Shape(OpenSessionReply* r) {
   r->root = kExportRoot;
   r->not_taken = {{kFile, false}};
 }
+void Shape(StatFsReply* r) { *r = {1000, 100, 10}; }
 void Shape(StatusReply* r) {
   r->lost_files = {{kOutside, "/secret", 0, 1}};
   r->thin_files = {{kOutside, "/secret", 0, 1}};
@@ -96,6 +97,7 @@ class FakeMeta final : public MetaService {
   }
   std::map<std::string, int> calls;
   std::string name;              // of the last NameRequest
+  InodeId asked;                 // by the last InodeRequest
   std::function<void()> during;  // while a call is under way
   Error error;                   // unless it is Ok: the answer
   InodeId answer;                // of Lookup; the parent that ReadDir tells
@@ -105,6 +107,7 @@ class FakeMeta final : public MetaService {
   Task<Result<Rep>> Do(const char* method, Req r) {
     ++calls[method];
     if constexpr (std::is_same_v<Req, NameRequest>) name = r.name;
+    if constexpr (std::is_same_v<Req, InodeRequest>) asked = r.ino;
     if (during) during();
     if (!error.ok()) co_return error;
     Rep reply;
@@ -250,7 +253,6 @@ class ConfinedMetaTest : public testing::Test {
         CASE(CloseSession, {}, r.ino = kFile),
         CASE(Release, {}, r.ino = kFile),
         CASE(LeaseDone, {}, r.ino = kFile),
-        CASE(StatFs, {}, r.ino = kRootInode),
         CASE(Sync, {}, r.ino = kFile),
         CASE(ReportShard, {}, r.column = 1),
         CASE(GetMap, {}, r.ino = kFile),
@@ -296,7 +298,7 @@ TEST_F(ConfinedMetaTest, TheCasesBelowAreAllMethods) {
   sealed.merge(std::set<std::string>{"Lookup", "ReadDir"});
   EXPECT_EQ(NamesOf(SealedCases()), sealed);
   EXPECT_EQ(NamesOf(PassingCases()), Named("Passes"));
-  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "ReadDir", "Status"}));
+  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "ReadDir", "StatFs", "Status"}));
 }
 
 TEST_F(ConfinedMetaTest, TakesSealedInodesOnly) {
@@ -509,6 +511,27 @@ TEST_F(ConfinedMetaTest, AnOpenedSessionIsGivenItsRoot) {
   EXPECT_EQ(RunSim(ex, meta.OpenSession(r)).value().seals, reply.seals) << "a reclaim";
   inner.error = Error(FsError::kFenced);
   EXPECT_EQ(RunSim(ex, meta.OpenSession(r)).code(), FsError::kFenced);
+}
+
+TEST_F(ConfinedMetaTest, SpaceIsToldByTheExportAndNoNumberOfFiles) {
+  InodeRequest r;
+  r.header.session = kConfined;
+  r.ino = kRootInode;
+  StatFsReply reply = RunSim(ex, meta.StatFs(r)).value();
+  EXPECT_EQ(inner.asked, kExportRoot);
+  EXPECT_EQ(reply.total_bytes, 1000u);
+  EXPECT_EQ(reply.free_bytes, 100u);
+  EXPECT_EQ(reply.files, 0u);
+  EXPECT_EQ(confinement.denials(), 0u);
+  for (const SessionId s : {kFree, SessionId()}) {
+    r.header.session = s;
+    reply = RunSim(ex, meta.StatFs(r)).value();
+    EXPECT_EQ(inner.asked, kRootInode);
+    EXPECT_EQ(reply.files, 10u);
+  }
+  r.header.session = kConfined;
+  inner.error = Error(FsError::kFenced);
+  EXPECT_EQ(RunSim(ex, meta.StatFs(r)).code(), FsError::kFenced);
 }
 
 TEST_F(ConfinedMetaTest, StatusTellsOfItselfOnly) {

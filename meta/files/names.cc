@@ -429,7 +429,7 @@ Task<Result<StatFsReply>> Files::StatFs(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   Txn txn(core_->store());
   const ClusterState::RawBytes raw = cluster_->state().Raw();
-  co_return OpStatFs(txn, raw.total, raw.free);
+  co_return OpStatFs(txn, r.ino, raw.total, raw.free);
 }
 
 // A client that has proved who it is learns the names that its callers could find; who says to be root without proof, all.
