@@ -347,6 +347,8 @@ struct ReportShardRequest {  // a reader could not use this shard
 };
 struct PathsReply {
   std::vector<std::string> paths;
+  uint64_t hidden = 0;  // names in directories that the caller may not list, or outside of the session's export
+  bool more = false;    // there are more names than these; AdminService::Names gives all, page by page
 };
 
 // ---- Cluster: cluster_api.h ------------------------------------------------------------------------

@@ -111,7 +111,7 @@ MEMBERS(CommitReply, 5);
 MEMBERS(CloneRequest, 6);
 MEMBERS(CloneReply, 4);
 MEMBERS(ReportShardRequest, 6);
-MEMBERS(PathsReply, 1);
+MEMBERS(PathsReply, 3);
 MEMBERS(DiskHello, 17);
 MEMBERS(RegisterNodeRequest, 7);
 MEMBERS(NodeTokenKey, 2);

@@ -80,6 +80,8 @@ class Confinement {
   // As paths are told to the session; nullopt: not at all.
   static std::optional<std::string> PathBelow(const std::string& root, const std::string& path);
   std::optional<std::string> RootPath(const Bound& bound) { return tree_->PathOf(bound.root); }
+  // Takes the paths as the session may see them, and counts the others as hidden.
+  void ShowPaths(const Bound& bound, std::vector<std::string> paths, std::vector<std::string>* shown, uint64_t* hidden);
 
   uint64_t denials() const { return denials_; }
 
@@ -122,7 +124,7 @@ class Confinement {
   X(Sealed, GetLayout, LayoutRequest, LayoutReply)                    \
   X(Sealed, SetLayout, LayoutRequest, LayoutReply)                    \
   X(Passes, Sync, InodeRequest, Empty)                                \
-  X(Refused, Paths, InodeRequest, PathsReply)                         \
+  X(Own, Paths, InodeRequest, PathsReply)                             \
   X(Sealed, GetExtents, GetExtentsRequest, GetExtentsReply)           \
   X(Sealed, Allocate, AllocateRequest, AllocateReply)                 \
   X(Sealed, Commit, CommitRequest, CommitReply)                       \
@@ -152,6 +154,7 @@ class ConfinedMeta final : public MetaService {
   Task<Result<NodeReply>> DoLookup(Confinement::Bound bound, NameRequest r);
   Task<Result<ReadDirReply>> DoReadDir(Confinement::Bound bound, ReadDirRequest r);
   Task<Result<StatFsReply>> DoStatFs(Confinement::Bound bound, InodeRequest r);
+  Task<Result<PathsReply>> DoPaths(Confinement::Bound bound, InodeRequest r);
   Task<Result<StatusReply>> DoStatus(InodeRequest r);
 
   MetaService* const inner_;

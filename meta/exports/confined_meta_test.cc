@@ -75,6 +75,7 @@ void Shape(OpenSessionReply* r) {
   r->root = kExportRoot;
   r->not_taken = {{kFile, false}};
 }
+void Shape(PathsReply* r) { *r = {{"/atlas/x", "/secret/x", "/atlas2/x", "/atlas"}, 1, true}; }
 void Shape(StatFsReply* r) { *r = {1000, 100, 10}; }
 void Shape(StatusReply* r) {
   r->lost_files = {{kOutside, "/secret", 0, 1}};
@@ -231,6 +232,7 @@ class ConfinedMetaTest : public testing::Test {
         Make("Link", &MetaService::Link, {kFile, kDir}, [](LinkRequest& r) { r.ino = kFile, r.new_parent = kDir; }),
         CASE(ReadLink, {kFile}, r.ino = kFile),
         CASE(ReadDir, {kDir}, r.ino = kDir),
+        CASE(Paths, {kFile}, r.ino = kFile),
         CASE(GetXattr, {kFile}, r.ino = kFile),
         CASE(ListXattr, {kFile}, r.ino = kFile),
         CASE(SetXattr, {kFile}, r.ino = kFile),
@@ -295,10 +297,10 @@ class ConfinedMetaTest : public testing::Test {
 
 TEST_F(ConfinedMetaTest, TheCasesBelowAreAllMethods) {
   std::set<std::string> sealed = Named("Sealed");
-  sealed.merge(std::set<std::string>{"Lookup", "ReadDir"});
+  sealed.merge(std::set<std::string>{"Lookup", "Paths", "ReadDir"});
   EXPECT_EQ(NamesOf(SealedCases()), sealed);
   EXPECT_EQ(NamesOf(PassingCases()), Named("Passes"));
-  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "ReadDir", "StatFs", "Status"}));
+  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "Paths", "ReadDir", "StatFs", "Status"}));
 }
 
 TEST_F(ConfinedMetaTest, TakesSealedInodesOnly) {
@@ -542,6 +544,23 @@ TEST_F(ConfinedMetaTest, StatusTellsOfItselfOnly) {
   EXPECT_TRUE(reply.thin_files.empty());
   ASSERT_EQ(reply.sessions.size(), 1u);
   EXPECT_EQ(reply.sessions[0].id, kConfined);
+}
+
+TEST_F(ConfinedMetaTest, PathsBeginAtTheRootAndOthersAreHidden) {
+  InodeRequest r;
+  r.header.session = kConfined;
+  r.header.seals = {SealOf(kFile)};
+  r.ino = kFile;
+  PathsReply reply = RunSim(ex, meta.Paths(r)).value();
+  EXPECT_EQ(reply.paths, (std::vector<std::string>{"/x", "/"}));
+  EXPECT_EQ(reply.hidden, 3u) << "two, and one that the inner service hides";
+  EXPECT_TRUE(reply.more);
+  tree.root_path.reset();
+  reply = RunSim(ex, meta.Paths(r)).value();
+  EXPECT_TRUE(reply.paths.empty());
+  EXPECT_EQ(reply.hidden, 5u);
+  r.header.session = kFree;
+  EXPECT_EQ(RunSim(ex, meta.Paths(r)).value().paths.size(), 4u);
 }
 
 TEST_F(ConfinedMetaTest, NamesBeginAtTheRootAndOthersAreHidden) {
