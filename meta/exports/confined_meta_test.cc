@@ -519,18 +519,14 @@ TEST_F(ConfinedMetaTest, SpaceIsToldByTheExportAndNoNumberOfFiles) {
   InodeRequest r;
   r.header.session = kConfined;
   r.ino = kRootInode;
-  StatFsReply reply = RunSim(ex, meta.StatFs(r)).value();
-  EXPECT_EQ(inner.asked, kExportRoot);
-  EXPECT_EQ(reply.total_bytes, 1000u);
-  EXPECT_EQ(reply.free_bytes, 100u);
-  EXPECT_EQ(reply.files, 0u);
+  const auto told = [&] {
+    const StatFsReply reply = RunSim(ex, meta.StatFs(r)).value();
+    return std::vector<uint64_t>{inner.asked.v, reply.total_bytes, reply.free_bytes, reply.files};
+  };
+  EXPECT_EQ(told(), (std::vector<uint64_t>{kExportRoot.v, 1000, 100, 0}));
   EXPECT_EQ(confinement.denials(), 0u);
-  for (const SessionId s : {kFree, SessionId()}) {
-    r.header.session = s;
-    reply = RunSim(ex, meta.StatFs(r)).value();
-    EXPECT_EQ(inner.asked, kRootInode);
-    EXPECT_EQ(reply.files, 10u);
-  }
+  r.header.session = kFree;
+  EXPECT_EQ(told(), (std::vector<uint64_t>{kRootInode.v, 1000, 100, 10}));
   r.header.session = kConfined;
   inner.error = Error(FsError::kFenced);
   EXPECT_EQ(RunSim(ex, meta.StatFs(r)).code(), FsError::kFenced);
@@ -560,7 +556,7 @@ TEST_F(ConfinedMetaTest, PathsBeginAtTheRootAndOthersAreHidden) {
   EXPECT_TRUE(reply.paths.empty());
   EXPECT_EQ(reply.hidden, 5u);
   r.header.session = kFree;
-  EXPECT_EQ(RunSim(ex, meta.Paths(r)).value().paths.size(), 4u);
+  EXPECT_EQ(RunSim(ex, meta.Paths(r)).value().hidden, 1u);
 }
 
 TEST_F(ConfinedMetaTest, NamesBeginAtTheRootAndOthersAreHidden) {
