@@ -237,9 +237,11 @@ struct XattrReply {
   CommitSeq seq;
 };
 struct StatFsReply {
-  uint64_t total_bytes = 0;  // that files can hold with the root's layout
+  // That files of the whole cluster can hold with the layout of the directory that was asked about (the root's, if it is none; of a session
+  // that is confined to an export always the export's root).
+  uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
-  uint64_t files = 0;
+  uint64_t files = 0;  // and directories; 0: not told, to a session that is confined to an export
 };
 struct LayoutRequest {
   OpHeader header;
@@ -345,6 +347,8 @@ struct ReportShardRequest {  // a reader could not use this shard
 };
 struct PathsReply {
   std::vector<std::string> paths;
+  uint64_t hidden = 0;  // names in directories that the caller may not list, or outside of the session's export
+  bool more = false;    // there are more names than these; AdminService::Names gives all, page by page
 };
 
 // ---- Cluster: cluster_api.h ------------------------------------------------------------------------

@@ -229,6 +229,9 @@ struct ClusterMap {
   // Of the life of the server that gave this map; 0: an older one, which does not say. Not of the map's version.
   uint64_t term = 0;
   uint64_t term_proof = 0;
+  // Of who asks for the map (GetMap) only: the server's version ("": an older one, which does not say), and its wall clock as it answered.
+  std::string server_version;
+  int64_t wall_ns = 0;
   SaidTerm said() const { return {term, term_proof}; }
   const NodeInfo* FindNode(NodeId id) const {
     for (const NodeInfo& n : nodes) if (n.id == id) return &n;

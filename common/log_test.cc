@@ -165,8 +165,50 @@ TEST(LogRepeats, AMinuteAfterTheFirst) {
   ASSERT_EQ(due.size(), 1u);
   EXPECT_EQ(due[0].line, "disk n1:d1 is full (1 more like this in the last minute)");
   EXPECT_EQ(due[0].level, 3);
-  EXPECT_TRUE(r.Pass(3, "disk n1:d1 is full", 61 * kSecond));
+  EXPECT_FALSE(r.Pass(3, "disk n1:d1 is full", 61 * kSecond)) << "it was said a second ago";
+  EXPECT_TRUE(r.Due(119 * kSecond).empty());
+  EXPECT_EQ(r.Due(120 * kSecond).size(), 1u);
   EXPECT_TRUE(r.Due(200 * kSecond).empty()) << "nothing was counted";
+  EXPECT_TRUE(r.Pass(3, "disk n1:d1 is full", 201 * kSecond)) << "it is new again";
+}
+
+TEST(LogRepeats, OnceAndThenOnceAMinuteForAsLongAsItLasts) {
+  LogRepeats r;
+  size_t written = 0;
+  std::vector<std::string> due;
+  for (int s = 0; s < 600; ++s) {
+    written += r.Pass(3, "a", s * kSecond) + r.Pass(3, "disk 7 is full", s * kSecond) + r.Pass(3, "disk 8 is full", s * kSecond);
+    for (const auto& c : r.Due(s * kSecond)) due.push_back(c.line);
+  }
+  EXPECT_EQ(written, 3u);
+  EXPECT_EQ(due.size(), 3u * 9);
+  EXPECT_EQ(std::ranges::count_if(due, [](const std::string& l) { return l.starts_with("disk 7 is full (6"); }), 9) << "each is said";
+}
+
+TEST(LogRepeats, EachAttemptOfAClientComesFromAnotherPort) {
+  LogRepeats r;
+  size_t written = 0;
+  for (int port = 40000; port < 40100; ++port) {
+    const std::string p = std::to_string(port);
+    written += r.Pass(2, "the peer at 10.0.0.7:" + p + " refuses us: it says that our certificate has expired", 0);
+    written += r.Pass(2, "data n3 at [fd00::7]:" + p + " may not call Status: no", 0);
+    written += r.Pass(2, "it came from pc7:" + p, 0);
+  }
+  EXPECT_EQ(written, 3u);
+  EXPECT_TRUE(r.Pass(2, "the peer at 10.0.0.8:40000 refuses us: it says that our certificate has expired", 0)) << "another machine";
+  const auto due = r.Due(0, true);
+  ASSERT_EQ(due.size(), 3u);
+  for (const auto& c : due) {
+    EXPECT_NE(c.line.find("40099"), std::string::npos) << c.line;
+    EXPECT_NE(c.line.find("(99 more like this"), std::string::npos) << c.line;
+  }
+}
+
+TEST(LogRepeats, PortsOfServersTellThemApart) {
+  LogRepeats r;
+  for (const char* line : {"no answer from pc1:7424", "no answer from pc1:7425", "x:99999", "x:99998", "t 10:40000:1", "t 10:40001:1", ":40000", ":40001"}) {
+    EXPECT_TRUE(r.Pass(2, line, 0)) << line;
+  }
 }
 
 TEST(LogRepeats, LinesThatDifferInNumbersOnly) {

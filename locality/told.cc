@@ -233,4 +233,49 @@ Result<NodesPage> ParseNodes(std::string_view text) {
   return page;
 }
 
+// ---- Paths ----------------------------------------------------------------------------------------
+
+std::string PathsName(const PathsWanted& wanted) { return std::string(kToldPaths) + std::to_string(wanted.ino) + "," + std::to_string(wanted.from); }
+
+Result<PathsWanted> ParsePathsName(std::string_view name) {
+  PathsWanted w;
+  const std::vector<std::string_view> parts = Parts(name.substr(kToldPaths.size()), ',');
+  const bool good = parts.size() == 2 && ToNumber(parts[0], &w.ino) && ToNumber(parts[1], &w.from);
+  if (!good) return Error(FsError::kInval, "this is no part of an inode's names");
+  return w;
+}
+
+std::string PathsText(const std::vector<std::string>& paths, uint64_t hidden, bool more, uint64_t from, size_t max_bytes) {
+  std::string list;
+  for (const std::string& path : paths) list += Escaped(path) + "\n";
+  std::string text = std::to_string(list.size()) + " " + std::to_string(hidden) + (more ? " 1\n" : " 0\n");
+  if (from < list.size()) text.append(list, from, max_bytes - text.size());
+  return text;
+}
+
+Result<PathsPart> ParsePathsPart(std::string_view text) {
+  const size_t head = text.find('\n');
+  if (head == text.npos) return Strange();
+  const std::vector<std::string_view> words = Parts(text.substr(0, head), ' ');
+  PathsPart part;
+  unsigned more = 0;
+  const bool good = words.size() == 3 && ToNumber(words[0], &part.total_bytes) && ToNumber(words[1], &part.hidden) && ToNumber(words[2], &more) && more <= 1;
+  if (!good) return Strange();
+  part.more = more == 1;
+  part.bytes = text.substr(head + 1);
+  return part;
+}
+
+Result<std::vector<std::string>> ParsePaths(std::string_view list) {
+  std::vector<std::string> out;
+  if (list.empty()) return out;
+  ASSIGN_OR_RETURN(const auto lines, WordsOf(list));
+  for (const std::vector<std::string_view>& words : lines) {
+    std::optional<std::string> path = words.size() == 1 ? Unescaped(words[0]) : std::nullopt;
+    if (!path) return Strange();
+    out.push_back(std::move(*path));
+  }
+  return out;
+}
+
 }  // namespace stria

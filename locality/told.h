@@ -4,6 +4,8 @@
 //   .told.rows@FROM,OFFSET,LENGTH   of a file: a page of the rows of [OFFSET, OFFSET + LENGTH), which begins with byte FROM of it
 //   .told.layout                    of a file or directory
 //   .told.nodes@INDEX               of the cluster: a page of its nodes, which begins with that one
+//   .told.paths@INODE,FROM          of the cluster: a part of the list of that inode's names, as far as the caller could find them by
+//                                   listing directories; it begins with byte FROM of the list
 //
 // A page is as long as an attribute may be; it says where the next one begins. Put together they are the same as WhereRows gives of
 // all at once. Words are separated by spaces; in names every byte that is not a letter, a digit or one of ._:-[]/ is %XX.
@@ -23,6 +25,7 @@ inline constexpr std::string_view kToldXattrs = "user.stria.told.";
 inline constexpr std::string_view kToldRows = "user.stria.told.rows@";
 inline constexpr std::string_view kToldLayout = "user.stria.told.layout";
 inline constexpr std::string_view kToldNodes = "user.stria.told.nodes@";
+inline constexpr std::string_view kToldPaths = "user.stria.told.paths@";
 
 // ---- Rows.
 
@@ -66,5 +69,25 @@ struct NodesPage {
 };
 std::string NodesText(const std::vector<NodeInfo>& nodes, size_t first, size_t max_bytes);
 Result<NodesPage> ParseNodes(std::string_view text);  // kBadRequest
+
+// ---- Paths. One may be longer than an attribute, so the list comes in parts of bytes.
+
+struct PathsWanted {
+  uint64_t ino = 0;
+  uint64_t from = 0;
+  bool operator==(const PathsWanted&) const = default;
+};
+std::string PathsName(const PathsWanted& wanted);
+Result<PathsWanted> ParsePathsName(std::string_view name);  // kInval. REQUIRES: it begins with kToldPaths
+struct PathsPart {
+  uint64_t total_bytes = 0;  // of the list
+  uint64_t hidden = 0;       // names that the caller may not see
+  bool more = false;         // there are more names than are in the list
+  std::string bytes;         // of the list, from `from` on; none beyond its end
+};
+// REQUIRES: max_bytes > 64.
+std::string PathsText(const std::vector<std::string>& paths, uint64_t hidden, bool more, uint64_t from, size_t max_bytes);
+Result<PathsPart> ParsePathsPart(std::string_view text);            // kBadRequest
+Result<std::vector<std::string>> ParsePaths(std::string_view list);  // all parts, one behind the other; kBadRequest
 
 }  // namespace stria

@@ -192,6 +192,42 @@ TEST(Told, LayoutAndNodes) {
 }
 
 // Whatever answers: another version's, or a file of another filesystem that has such an attribute.
+// As a command puts the parts together.
+std::vector<std::string> PathsInParts(const std::vector<std::string>& paths, size_t max_bytes, size_t* parts) {
+  std::string list;
+  *parts = 0;
+  while (true) {
+    const std::string text = PathsText(paths, 3, true, list.size(), max_bytes);
+    EXPECT_LE(text.size(), max_bytes);
+    const PathsPart part = ParsePathsPart(text).value();
+    EXPECT_EQ(part.hidden, 3u);
+    EXPECT_TRUE(part.more);
+    ++*parts;
+    list += part.bytes;
+    if (list.size() >= part.total_bytes || part.bytes.empty()) break;
+  }
+  return ParsePaths(list).value();
+}
+
+TEST(Told, Paths) {
+  EXPECT_EQ(ParsePathsName(PathsName({7, 65'000})).value(), (PathsWanted{7, 65'000}));
+  EXPECT_EQ(ParsePathsName(PathsName({UINT64_MAX, 0})).value(), (PathsWanted{UINT64_MAX, 0}));
+  const std::vector<std::string> paths = {"/a/b", "/with space\n\xff%", "/" + std::string(5'000, 'x'), "/" + std::string(5'000, ' ')};
+  size_t parts = 0;
+  EXPECT_EQ(PathsInParts(paths, 64 * kKiB, &parts), paths);
+  EXPECT_EQ(parts, 1u);
+  EXPECT_EQ(PathsInParts(paths, 1'000, &parts), paths) << "one is longer than a part";
+  EXPECT_GT(parts, 20u);
+  EXPECT_TRUE(PathsInParts({}, 1'000, &parts).empty());
+  EXPECT_EQ(PathsText({}, 0, false, 0, 1'000), "0 0 0\n");
+  EXPECT_EQ(ParsePathsPart(PathsText({"/a"}, 0, false, 99, 1'000)).value().bytes, "") << "beyond the end";
+  for (const char* name : {"", "1", "1,", "x,0", "1,0,0", "-1,0"}) {
+    EXPECT_EQ(ParsePathsName(std::string(kToldPaths) + name).code(), FsError::kInval) << name;
+  }
+  for (const char* text : {"", "1 2", "1 2\n", "1 2 2\n", "x 0 0\n", "1 0 0 0\n"}) EXPECT_EQ(ParsePathsPart(text).code(), FsError::kBadRequest) << text;
+  for (const char* list : {"/a", "/a b\n", "/%zz\n", "\n/a"}) EXPECT_EQ(ParsePaths(list).code(), FsError::kBadRequest) << list;
+}
+
 TEST(Told, NonsenseIsRefused) {
   const std::string good = RowsText(9, {}, {}, FourNodes(), {0, 0, 9}, 9, kPage);
   EXPECT_TRUE(ParseRows(good).ok());

@@ -139,7 +139,7 @@ void SecuredEnds::Secure(BulkClientOptions* options) const {
 void SecuredEnds::Secure(BulkServerOptions* options) const {
   options->tls = shared_->server;
   options->judge = [this](const Peer& peer) { return StillGood(peer); };
-  options->refused = [](const Error& why) { LogWarning("{}", why.message); };  // lines that differ in numbers only are counted
+  options->refused = [](const Error& why) { LogWarning("{}", why.message); };  // the log counts what comes again at each attempt
 }
 
 std::unique_ptr<TransportFactory> SecuredEnds::Over(TransportFactory* inner) { return std::make_unique<KnowingFactory>(this, inner); }

@@ -73,7 +73,7 @@ WIRE_MESSAGE(CommitReply) { F(attr); F(append_offset); F(seq); F(parent); F(seal
 WIRE_MESSAGE(CloneRequest) { F(header); F(from); F(from_offset); F(to); F(to_offset); F(length); }
 WIRE_MESSAGE(CloneReply) { F(attr); F(cloned); F(seq); F(seals); }
 WIRE_MESSAGE(ReportShardRequest) { F(header); F(stripe); F(column); F(shard); F(reason); F(token); }
-WIRE_MESSAGE(PathsReply) { F(paths); }
+WIRE_MESSAGE(PathsReply) { F(paths); F(hidden); F(more); }
 
 }  // namespace wire
 

@@ -48,6 +48,6 @@ WIRE_MESSAGE(TargetInfo) {
   F(used_bytes); F(read_errors); F(write_errors); F(checksum_errors); F(problem); F(given_up);
   F(read_us); F(smart);
 }
-WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); F(term); F(term_proof); }
+WIRE_MESSAGE(ClusterMap) { F(version); F(cluster); F(incarnation); F(nodes); F(targets); F(bundle); F(revoked); F(term); F(term_proof); F(server_version); F(wall_ns); }
 
 }  // namespace stria::wire

@@ -3,6 +3,8 @@
 #include <set>
 #include <utility>
 
+#include "common/disk_label.h"
+#include "common/printable.h"
 #include "common/quick_wake.h"
 
 namespace stria {
@@ -16,7 +18,7 @@ std::string LastPart(const std::string& path) {
                      end - (slash == std::string::npos ? 0 : slash + 1) + 1);
 }
 
-bool IsName(const std::string& name) {
+bool IsNodeName(const std::string& name) {
   if (name.empty() || name.size() > 64) return false;
   for (const char c : name) {
     const bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -24,6 +26,15 @@ bool IsName(const std::string& name) {
     if (!fine) return false;
   }
   return true;
+}
+
+// What is wrong with what the cluster would call the disk, and what to do; "" if nothing is.
+std::string NameFault(const DiskSpec& d) {
+  const std::string disk = "disk " + Printable(d.path) + ": ";
+  constexpr char kSet[] = "; set another with --disk PATH,label=L,channel=C, or label and channel in its table [[disk]]";
+  if (d.label.empty()) return disk + "it has no label, and its path has no last part to be one" + kSet;
+  const std::string fault = DiskNameFault(d.label, d.channel);
+  return fault.empty() ? "" : disk + fault + kSet;
 }
 
 }  // namespace
@@ -89,8 +100,8 @@ Result<DataConfig> DataConfigFrom(Config file) {
 Result<void> CompleteDataConfig(DataConfig* config, const std::string& host_name) {
   auto bad = [](const std::string& why) { return Error(FsError::kInval, why); };
   if (config->node_name.empty()) config->node_name = host_name;
-  if (!IsName(config->node_name))
-    return bad("'" + config->node_name + "' is not a node name (letters, digits, . - _)");
+  if (!IsNodeName(config->node_name))
+    return bad("'" + config->node_name + "' is not a node name (letters, digits, . - _; at most 64)");
   if (config->meta.empty() && !config->reindex)
     return bad("no metadata server: give --meta HOST[:PORT] or meta = [..]");
   ASSIGN_OR_RETURN(config->meta, WithPorts(config->meta, kDefaultMetaPort));
@@ -104,7 +115,7 @@ Result<void> CompleteDataConfig(DataConfig* config, const std::string& host_name
   if (config->disks.empty()) return bad("no disks: give --disk PATH or [[disk]]");
   std::set<std::string> labels, paths;
   for (const DiskSpec& d : config->disks) {
-    if (!IsName(d.label)) return bad("'" + d.label + "' is not a disk label (letters, digits, . - _)");
+    if (const std::string fault = NameFault(d); !fault.empty()) return bad(fault);
     if (!labels.insert(d.label).second) return bad("two disks have the label " + d.label);
     if (!paths.insert(d.path).second) return bad("disk " + d.path + " is given twice");
   }

@@ -96,10 +96,12 @@ struct statvfs MakeStatVfs(const StatFsReply& reply) {
   out.f_frsize = kStatFsBlockBytes;
   out.f_blocks = reply.total_bytes / kStatFsBlockBytes;
   out.f_bfree = out.f_bavail = reply.free_bytes / kStatFsBlockBytes;
+  out.f_namemax = kMaxNameBytes;
+  // In a part of the tree files are not counted: as of other filesystems without a number, `df -i` shows none.
+  if (reply.files == 0) return out;
   // The number of inodes is not fixed; the free ones are as many as fit at one block each.
   out.f_ffree = out.f_favail = out.f_bfree;
   out.f_files = reply.files + out.f_ffree;
-  out.f_namemax = kMaxNameBytes;
   return out;
 }
 

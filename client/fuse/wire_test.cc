@@ -47,6 +47,20 @@ TEST(FuseWire, NamesAreAskedForAgainAndAMountedDirectoryIsNumberOne) {
   EXPECT_EQ(RootMap{InodeId(77)}.FromNode(5), InodeId(5));
 }
 
+TEST(FuseWire, SpaceAndFiles) {
+  struct statvfs v = MakeStatVfs({uint64_t{100} << 20, uint64_t{40} << 20, 7});
+  EXPECT_EQ(v.f_blocks * v.f_frsize, uint64_t{100} << 20);
+  EXPECT_EQ(v.f_bavail * v.f_frsize, uint64_t{40} << 20);
+  EXPECT_EQ(v.f_files - v.f_ffree, 7u);
+  EXPECT_EQ(v.f_ffree, v.f_bfree);
+  v = MakeStatVfs({uint64_t{100} << 20, uint64_t{40} << 20, 0});
+  EXPECT_EQ(v.f_blocks * v.f_frsize, uint64_t{100} << 20);
+  EXPECT_EQ(v.f_files, 0u) << "not told";
+  EXPECT_EQ(v.f_ffree, 0u);
+  EXPECT_EQ(v.f_favail, 0u);
+  EXPECT_GT(v.f_namemax, 0u);
+}
+
 TEST(FuseWire, TypesRoundTrip) {
   for (int t = 1; t <= 7; ++t) EXPECT_EQ(TypeOf(TypeBits(static_cast<FileType>(t))), static_cast<FileType>(t));
   EXPECT_EQ(TypeOf(0644), FileType::kFile);

@@ -35,6 +35,17 @@ Task<Result<std::string>> FileTeller::Rows(Caller who, InodeId ino, std::string 
   co_return RowsText(reply.attr.size, reply.extents, reply.stripes, *map, wanted, KnownTo(reply, wanted.from, end), kMaxXattrValueBytes);
 }
 
+// Of any inode, as listing directories would tell the caller: the server looks at what he may list, and that the session was shown it.
+Task<Result<std::string>> FileTeller::Paths(Caller who, std::string name) {
+  CO_ASSIGN_OR_RETURN(const PathsWanted wanted, ParsePathsName(name));
+  InodeRequest r;
+  r.ino = InodeId(wanted.ino);
+  // The server may not have heard of a new file. Whoever makes a mount write what it has could do so by sync(2), too.
+  CO_RETURN_IF_ERROR(co_await needs_.commit(r.ino));
+  CO_ASSIGN_OR_RETURN(const PathsReply reply, co_await session_.Call(&MetaService::Paths, std::move(r), std::move(who)));
+  co_return PathsText(reply.paths, reply.hidden, reply.more, wanted.from, kMaxXattrValueBytes);
+}
+
 Task<Result<std::string>> FileTeller::Get(Caller who, InodeId ino, std::string name) {
   CO_ASSIGN_OR_RETURN(const Attr attr, co_await needs_.stat(who, ino));
   const bool file = attr.type == FileType::kFile;
@@ -49,6 +60,7 @@ Task<Result<std::string>> FileTeller::Get(Caller who, InodeId ino, std::string n
     CO_ASSIGN_OR_RETURN(const LayoutReply reply, co_await session_.Call(&MetaService::GetLayout, std::move(r), who));
     co_return LayoutText({LayoutToString(reply.layout), reply.inherited});
   }
+  if (name.starts_with(kToldPaths)) co_return co_await Paths(std::move(who), std::move(name));
   if (file && name.starts_with(kToldRows)) co_return co_await Rows(std::move(who), ino, std::move(name));
   co_return Error(FsError::kNoData);
 }

@@ -1,4 +1,4 @@
-// Room: what user.stria.told.* say (locality/told.h): a file's rows page by page, a layout, the nodes. For commands that have no
+// Room: what user.stria.told.* say (locality/told.h): a file's rows page by page, a layout, the nodes, an inode's names. For commands that have no
 // credentials of their own, and ask through the mount as whoever runs them.
 //
 // Owns nothing.
@@ -38,6 +38,7 @@ class FileTeller {
 
  private:
   Task<Result<std::string>> Rows(Caller who, InodeId ino, std::string name);
+  Task<Result<std::string>> Paths(Caller who, std::string name);
 
   const FileTellerNeeds needs_;
   MetaSession& session_;

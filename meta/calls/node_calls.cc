@@ -92,7 +92,10 @@ Task<Result<CheckShardsReply>> NodeCalls::CheckShards(CheckShardsRequest r) {
 
 Task<Result<ClusterMap>> NodeCalls::GetMap(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
-  co_return cluster_->state().Map();
+  ClusterMap map = cluster_->state().Map();
+  map.server_version = core_->version();
+  map.wall_ns = core_->Wall();
+  co_return std::move(map);
 }
 
 Task<Result<ScrubOrder>> NodeCalls::ReportScrub(ReportScrubRequest r) {

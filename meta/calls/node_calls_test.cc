@@ -104,6 +104,14 @@ TEST_F(NodeCallsTest, ANodeProvesThatItHasTheKeyOfTheCluster) {
   EXPECT_EQ(RunSim(ex, calls.GetMap({Header()})).value().nodes.size(), 1u);
 }
 
+TEST_F(NodeCallsTest, WhoAsksForTheMapIsToldTheVersionAndTheTime) {
+  Begin();
+  const ClusterMap map = RunSim(ex, calls.GetMap({Header()})).value();
+  EXPECT_EQ(map.server_version, "1.2 (commit c)");
+  EXPECT_EQ(map.wall_ns, core->Wall());
+  EXPECT_NE(map.wall_ns, 0);
+}
+
 TEST_F(NodeCallsTest, OrdinaryUsersReportNothing) {
   Begin();
   ReportWorkRequest work;

@@ -6,25 +6,11 @@
 
 #include "common/address.h"
 #include "common/codec.h"
+#include "common/disk_label.h"
 #include "common/printable.h"
 #include "meta/model/records.h"
 
 namespace stria {
-namespace {
-
-constexpr size_t kMaxDiskNameBytes = 64;  // of labels and channels: they are in keys of the store, in events and in metrics
-
-// May be empty.
-bool IsDiskLabel(std::string_view label) {
-  const auto fine = [](char c) { return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '.' || c == '-' || c == '_'; };
-  return label.size() <= kMaxDiskNameBytes && std::ranges::all_of(label, fine);
-}
-// May be empty.
-bool IsChannelName(std::string_view channel) {
-  return channel.size() <= kMaxDiskNameBytes && std::ranges::all_of(channel, [](char c) { return c > ' ' && c < 127; });
-}
-
-}  // namespace
 
 std::string EncodeNodeRecord(const NodeRecord& r) {
   ByteWriter w;
@@ -244,8 +230,8 @@ Result<ClusterState::Registered> ClusterState::Register(const RegisterNodeReques
     return Error(FsError::kBadRequest, "a node registers without a uuid or name, or with too many disks");
   }
   for (const DiskHello& d : r.disks) {
-    if (!IsDiskLabel(d.label)) return Error(FsError::kBadRequest, "node " + r.name + " registers a disk whose label is none (letters, digits, . - _; up to 64)");
-    if (!IsChannelName(d.channel)) return Error(FsError::kBadRequest, "node " + r.name + " registers disk " + d.label + " with a channel that is no name");
+    const std::string fault = DiskNameFault(d.label, d.channel);  // it may have no label
+    if (!fault.empty()) return Error(FsError::kBadRequest, "node " + Printable(r.name) + " registers a disk that cannot be called so: " + fault);
   }
   if (Error e = removed_.Check(r.uuid, r.address, wall_ns); !e.ok()) return e;
   Node* node = nullptr;

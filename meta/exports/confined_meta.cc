@@ -52,6 +52,16 @@ std::optional<std::string> Confinement::PathBelow(const std::string& root, const
   return std::nullopt;
 }
 
+void Confinement::ShowPaths(const Bound& bound, std::vector<std::string> paths, std::vector<std::string>* shown, uint64_t* hidden) {
+  // Now: it may be another one than when a first page was asked for.
+  const std::optional<std::string> root = RootPath(bound);
+  for (const std::string& path : paths) {
+    std::optional<std::string> below = root ? PathBelow(*root, path) : std::nullopt;
+    if (below) shown->push_back(std::move(*below));
+    else ++*hidden;
+  }
+}
+
 // ---- Rules
 
 template <class Req, class Rep>
@@ -132,6 +142,34 @@ Task<Result<ReadDirReply>> ConfinedMeta::DoReadDir(Confinement::Bound bound, Rea
   co_return reply;
 }
 
+Task<Result<StatFsReply>> ConfinedMeta::StatFs(InodeRequest r) {
+  const auto bound = confinement_->BoundOf(r.header);
+  return bound ? DoStatFs(*bound, std::move(r)) : inner_->StatFs(std::move(r));
+}
+
+// What is below the export's root is not counted by itself, and a number for the whole tree would tell what others do.
+Task<Result<StatFsReply>> ConfinedMeta::DoStatFs(Confinement::Bound bound, InodeRequest r) {
+  r.ino = bound.root;
+  Result<StatFsReply> reply = co_await inner_->StatFs(std::move(r));
+  if (reply.ok()) reply->files = 0;
+  co_return reply;
+}
+
+Task<Result<PathsReply>> ConfinedMeta::Paths(InodeRequest r) {
+  const auto bound = confinement_->BoundOf(r.header);
+  return bound ? DoPaths(*bound, std::move(r)) : inner_->Paths(std::move(r));
+}
+
+Task<Result<PathsReply>> ConfinedMeta::DoPaths(Confinement::Bound bound, InodeRequest r) {
+  CO_RETURN_IF_ERROR(confinement_->Check(bound, r));
+  CO_ASSIGN_OR_RETURN(PathsReply all, co_await inner_->Paths(std::move(r)));
+  PathsReply out;
+  out.hidden = all.hidden;
+  out.more = all.more;
+  confinement_->ShowPaths(bound, std::move(all.paths), &out.paths, &out.hidden);
+  co_return std::move(out);
+}
+
 Task<Result<StatusReply>> ConfinedMeta::Status(InodeRequest r) {
   return confinement_->BoundOf(r.header) ? DoStatus(std::move(r)) : inner_->Status(std::move(r));
 }
@@ -163,14 +201,8 @@ Task<Result<NamesReply>> ConfinedAdmin::DoNames(Confinement::Bound bound, NamesR
   for (uint64_t n = 0;; ++n) {
     CO_ASSIGN_OR_RETURN(NamesReply page, co_await inner_->Names(r));
     if (n == wanted) {
-      // Now: it may be another one than when the pages were begun.
-      const std::optional<std::string> root = confinement_->RootPath(bound);
       out.hidden = page.hidden;
-      for (const std::string& path : page.paths) {
-        std::optional<std::string> below = root ? Confinement::PathBelow(*root, path) : std::nullopt;
-        if (below) out.paths.push_back(std::move(*below));
-        else ++out.hidden;
-      }
+      confinement_->ShowPaths(bound, std::move(page.paths), &out.paths, &out.hidden);
       if (!page.next.empty() && n + 1 < kMaxPages) out.next = std::to_string(n + 1);
       co_return std::move(out);
     }

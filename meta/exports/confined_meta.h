@@ -8,6 +8,7 @@
 //  - every inode of a reply is sealed, so that the session can name it. `..` of the root is the root, and no seal is given of what is
 //    above it;
 //  - paths begin at the export's root, and others are hidden;
+//  - the space is that of the cluster, by the layout of the export's root; how many files there are elsewhere is not told;
 //  - calls about the cluster are refused.
 // A refusal is kStale, for that is what a handle is that leads nowhere, says no number, and counts as a denial.
 //
@@ -79,6 +80,8 @@ class Confinement {
   // As paths are told to the session; nullopt: not at all.
   static std::optional<std::string> PathBelow(const std::string& root, const std::string& path);
   std::optional<std::string> RootPath(const Bound& bound) { return tree_->PathOf(bound.root); }
+  // Takes the paths as the session may see them, and counts the others as hidden.
+  void ShowPaths(const Bound& bound, std::vector<std::string> paths, std::vector<std::string>* shown, uint64_t* hidden);
 
   uint64_t denials() const { return denials_; }
 
@@ -117,11 +120,11 @@ class Confinement {
   X(Sealed, ListXattr, XattrRequest, XattrReply)                      \
   X(Sealed, SetXattr, XattrRequest, XattrReply)                       \
   X(Sealed, RemoveXattr, XattrRequest, XattrReply)                    \
-  X(Passes, StatFs, InodeRequest, StatFsReply)                        \
+  X(Own, StatFs, InodeRequest, StatFsReply)                           \
   X(Sealed, GetLayout, LayoutRequest, LayoutReply)                    \
   X(Sealed, SetLayout, LayoutRequest, LayoutReply)                    \
   X(Passes, Sync, InodeRequest, Empty)                                \
-  X(Refused, Paths, InodeRequest, PathsReply)                         \
+  X(Own, Paths, InodeRequest, PathsReply)                             \
   X(Sealed, GetExtents, GetExtentsRequest, GetExtentsReply)           \
   X(Sealed, Allocate, AllocateRequest, AllocateReply)                 \
   X(Sealed, Commit, CommitRequest, CommitReply)                       \
@@ -150,6 +153,8 @@ class ConfinedMeta final : public MetaService {
   Task<Result<Rep>> CallSealed(Task<Result<Rep>> (MetaService::*method)(Req), Confinement::Bound bound, Req r);
   Task<Result<NodeReply>> DoLookup(Confinement::Bound bound, NameRequest r);
   Task<Result<ReadDirReply>> DoReadDir(Confinement::Bound bound, ReadDirRequest r);
+  Task<Result<StatFsReply>> DoStatFs(Confinement::Bound bound, InodeRequest r);
+  Task<Result<PathsReply>> DoPaths(Confinement::Bound bound, InodeRequest r);
   Task<Result<StatusReply>> DoStatus(InodeRequest r);
 
   MetaService* const inner_;

@@ -75,6 +75,8 @@ void Shape(OpenSessionReply* r) {
   r->root = kExportRoot;
   r->not_taken = {{kFile, false}};
 }
+void Shape(PathsReply* r) { *r = {{"/atlas/x", "/secret/x", "/atlas2/x", "/atlas"}, 1, true}; }
+void Shape(StatFsReply* r) { *r = {1000, 100, 10}; }
 void Shape(StatusReply* r) {
   r->lost_files = {{kOutside, "/secret", 0, 1}};
   r->thin_files = {{kOutside, "/secret", 0, 1}};
@@ -96,6 +98,7 @@ class FakeMeta final : public MetaService {
   }
   std::map<std::string, int> calls;
   std::string name;              // of the last NameRequest
+  InodeId asked;                 // by the last InodeRequest
   std::function<void()> during;  // while a call is under way
   Error error;                   // unless it is Ok: the answer
   InodeId answer;                // of Lookup; the parent that ReadDir tells
@@ -105,6 +108,7 @@ class FakeMeta final : public MetaService {
   Task<Result<Rep>> Do(const char* method, Req r) {
     ++calls[method];
     if constexpr (std::is_same_v<Req, NameRequest>) name = r.name;
+    if constexpr (std::is_same_v<Req, InodeRequest>) asked = r.ino;
     if (during) during();
     if (!error.ok()) co_return error;
     Rep reply;
@@ -228,6 +232,7 @@ class ConfinedMetaTest : public testing::Test {
         Make("Link", &MetaService::Link, {kFile, kDir}, [](LinkRequest& r) { r.ino = kFile, r.new_parent = kDir; }),
         CASE(ReadLink, {kFile}, r.ino = kFile),
         CASE(ReadDir, {kDir}, r.ino = kDir),
+        CASE(Paths, {kFile}, r.ino = kFile),
         CASE(GetXattr, {kFile}, r.ino = kFile),
         CASE(ListXattr, {kFile}, r.ino = kFile),
         CASE(SetXattr, {kFile}, r.ino = kFile),
@@ -250,7 +255,6 @@ class ConfinedMetaTest : public testing::Test {
         CASE(CloseSession, {}, r.ino = kFile),
         CASE(Release, {}, r.ino = kFile),
         CASE(LeaseDone, {}, r.ino = kFile),
-        CASE(StatFs, {}, r.ino = kRootInode),
         CASE(Sync, {}, r.ino = kFile),
         CASE(ReportShard, {}, r.column = 1),
         CASE(GetMap, {}, r.ino = kFile),
@@ -293,10 +297,10 @@ class ConfinedMetaTest : public testing::Test {
 
 TEST_F(ConfinedMetaTest, TheCasesBelowAreAllMethods) {
   std::set<std::string> sealed = Named("Sealed");
-  sealed.merge(std::set<std::string>{"Lookup", "ReadDir"});
+  sealed.merge(std::set<std::string>{"Lookup", "Paths", "ReadDir"});
   EXPECT_EQ(NamesOf(SealedCases()), sealed);
   EXPECT_EQ(NamesOf(PassingCases()), Named("Passes"));
-  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "ReadDir", "Status"}));
+  EXPECT_EQ(Named("Own"), (std::set<std::string>{"OpenSession", "Lookup", "Paths", "ReadDir", "StatFs", "Status"}));
 }
 
 TEST_F(ConfinedMetaTest, TakesSealedInodesOnly) {
@@ -511,6 +515,23 @@ TEST_F(ConfinedMetaTest, AnOpenedSessionIsGivenItsRoot) {
   EXPECT_EQ(RunSim(ex, meta.OpenSession(r)).code(), FsError::kFenced);
 }
 
+TEST_F(ConfinedMetaTest, SpaceIsToldByTheExportAndNoNumberOfFiles) {
+  InodeRequest r;
+  r.header.session = kConfined;
+  r.ino = kRootInode;
+  const auto told = [&] {
+    const StatFsReply reply = RunSim(ex, meta.StatFs(r)).value();
+    return std::vector<uint64_t>{inner.asked.v, reply.total_bytes, reply.free_bytes, reply.files};
+  };
+  EXPECT_EQ(told(), (std::vector<uint64_t>{kExportRoot.v, 1000, 100, 0}));
+  EXPECT_EQ(confinement.denials(), 0u);
+  r.header.session = kFree;
+  EXPECT_EQ(told(), (std::vector<uint64_t>{kRootInode.v, 1000, 100, 10}));
+  r.header.session = kConfined;
+  inner.error = Error(FsError::kFenced);
+  EXPECT_EQ(RunSim(ex, meta.StatFs(r)).code(), FsError::kFenced);
+}
+
 TEST_F(ConfinedMetaTest, StatusTellsOfItselfOnly) {
   InodeRequest r;
   r.header.session = kConfined;
@@ -519,6 +540,23 @@ TEST_F(ConfinedMetaTest, StatusTellsOfItselfOnly) {
   EXPECT_TRUE(reply.thin_files.empty());
   ASSERT_EQ(reply.sessions.size(), 1u);
   EXPECT_EQ(reply.sessions[0].id, kConfined);
+}
+
+TEST_F(ConfinedMetaTest, PathsBeginAtTheRootAndOthersAreHidden) {
+  InodeRequest r;
+  r.header.session = kConfined;
+  r.header.seals = {SealOf(kFile)};
+  r.ino = kFile;
+  PathsReply reply = RunSim(ex, meta.Paths(r)).value();
+  EXPECT_EQ(reply.paths, (std::vector<std::string>{"/x", "/"}));
+  EXPECT_EQ(reply.hidden, 3u) << "two, and one that the inner service hides";
+  EXPECT_TRUE(reply.more);
+  tree.root_path.reset();
+  reply = RunSim(ex, meta.Paths(r)).value();
+  EXPECT_TRUE(reply.paths.empty());
+  EXPECT_EQ(reply.hidden, 5u);
+  r.header.session = kFree;
+  EXPECT_EQ(RunSim(ex, meta.Paths(r)).value().hidden, 1u);
 }
 
 TEST_F(ConfinedMetaTest, NamesBeginAtTheRootAndOthersAreHidden) {

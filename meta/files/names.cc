@@ -429,16 +429,15 @@ Task<Result<StatFsReply>> Files::StatFs(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   Txn txn(core_->store());
   const ClusterState::RawBytes raw = cluster_->state().Raw();
-  co_return OpStatFs(txn, raw.total, raw.free);
+  co_return OpStatFs(txn, r.ino, raw.total, raw.free);
 }
 
-// A client that has proved who it is learns the names that its callers could find; who says to be root without proof, all.
+// Whoever asks is told what listing directories would tell; an admin, or who says to be root without proof, all.
 Task<Result<PathsReply>> Files::Paths(InodeRequest r) {
-  const bool proved = r.header.peer && r.header.session;
-  CO_RETURN_IF_ERROR(proved ? sessions_->CheckCaller(r.header) : sessions_->CheckAdmin(r.header));
+  CO_RETURN_IF_ERROR(sessions_->CheckCaller(r.header));
   Txn txn(core_->store());
   CO_ASSIGN_OR_RETURN(PathsPage page, OpPaths(txn, coherence_->NamesCtx(r.header), r.ino));
-  co_return PathsReply{std::move(page.paths)};
+  co_return PathsReply{std::move(page.paths), page.hidden, !page.next.empty()};
 }
 
 // ---- Extended attributes ----

@@ -418,10 +418,29 @@ TEST_P(DataTest, LayoutsAreInheritedAndSetForWhatIsWrittenNext) {
   set.layout->arrangement = Arrangement::kGathered;
   ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
   EXPECT_EQ(Do([&](Txn& t) { return OpGetLayout(t, ctx_, get); })->layout, *set.layout);
-  auto fs = Do([&](Txn& t) { return OpStatFs(t, 300, 30); }).value();
+  auto fs = Do([&](Txn& t) { return OpStatFs(t, kRootInode, 300, 30); }).value();
   EXPECT_EQ(fs.total_bytes, 200u);
   EXPECT_EQ(fs.free_bytes, 20u);
   EXPECT_EQ(fs.files, 2u);
+  for (const InodeId other : {ino, InodeId(), InodeId(1 << 20)}) {
+    EXPECT_EQ(Do([&](Txn& t) { return OpStatFs(t, other, 300, 30); }).value().total_bytes, 200u) << "the root's, where it is no directory";
+  }
+}
+
+TEST_P(DataTest, SpaceIsCountedByTheLayoutOfTheDirectory) {
+  MakeNodeRequest make;
+  make.parent = kRootInode;
+  make.name = "dir";
+  make.type = FileType::kDirectory;
+  make.mode = 0755;
+  const InodeId dir = Do([&](Txn& t) { return OpMakeNode(t, ctx_, make); }).value().node.attr.ino;
+  LayoutRequest set;
+  set.ino = dir;
+  set.layout = Layout{.k = 4, .m = 1};
+  set.layout->stripe_bytes = 4 * kDefaultUnitBytes;
+  ASSERT_TRUE(Do([&](Txn& t) { return OpSetLayout(t, ctx_, set); }).ok());
+  EXPECT_EQ(Do([&](Txn& t) { return OpStatFs(t, dir, 300, 30); }).value().total_bytes, 240u);
+  EXPECT_EQ(Do([&](Txn& t) { return OpStatFs(t, dir, 300, 30); }).value().free_bytes, 24u);
 }
 
 // Random edits of masks against one bit per byte.

@@ -31,10 +31,12 @@ Result<LayoutReply> OpSetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest&
   return LayoutReply{rec.layout, false};
 }
 
-Result<StatFsReply> OpStatFs(Txn& txn, uint64_t raw_total_bytes, uint64_t raw_free_bytes) {
-  ASSIGN_OR_RETURN(InodeRecord root, GetInode(txn, kRootInode));
-  const uint64_t k = root.layout.k;
-  const uint64_t columns = k + root.layout.m;
+Result<StatFsReply> OpStatFs(Txn& txn, InodeId dir, uint64_t raw_total_bytes, uint64_t raw_free_bytes) {
+  Result<InodeRecord> of = GetDir(txn, dir);
+  if (!of.ok() && dir != kRootInode) of = GetDir(txn, kRootInode);
+  if (!of.ok()) return of.error();
+  const uint64_t k = of->layout.k;
+  const uint64_t columns = k + of->layout.m;
   StatFsReply reply;
   // Divided first: raw bytes times 32 would overflow only beyond 2^59, but a byte more or less is no matter.
   reply.total_bytes = raw_total_bytes / columns * k;

@@ -87,8 +87,8 @@ Result<XattrReply> OpGetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r)
 Result<XattrReply> OpListXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpSetXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
 Result<XattrReply> OpRemoveXattr(Txn& txn, const OpCtx& ctx, const XattrRequest& r);
-// Raw bytes of the targets in use; the reply is in bytes of files with the root's layout.
-Result<StatFsReply> OpStatFs(Txn& txn, uint64_t raw_total_bytes, uint64_t raw_free_bytes);
+// Raw bytes of the targets in use; the reply is in bytes of files with the layout of `dir`, or the root's if that is no directory.
+Result<StatFsReply> OpStatFs(Txn& txn, InodeId dir, uint64_t raw_total_bytes, uint64_t raw_free_bytes);
 // Set (owner or root): only on directories and empty files.
 Result<LayoutReply> OpGetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest& r);
 Result<LayoutReply> OpSetLayout(Txn& txn, const OpCtx& ctx, const LayoutRequest& r);

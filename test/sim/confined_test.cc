@@ -102,7 +102,11 @@ TEST_F(ConfinedTest, WorksAsAnyClientDoes) {
   const InodeId empty = MakeDir(part(), root_, "empty");
   EXPECT_EQ(Look(part(), empty, "none"), FsError::kNoEnt);
   EXPECT_TRUE(Do(part().Rmdir(kRoot, root_, "empty")).ok());
-  EXPECT_TRUE(Do(part().StatFs(kRoot)).ok());
+  const auto space = Do(part().StatFs(kRoot)), of_all = Do(all().StatFs(kRoot));
+  ASSERT_TRUE(space.ok() && of_all.ok());
+  EXPECT_EQ(space->total_bytes, of_all->total_bytes) << "they have one layout";
+  EXPECT_EQ(space->files, 0u) << "that of the whole tree would tell of others";
+  EXPECT_GT(of_all->files, 0u);
 
   // Others see it, and it sees what they change.
   EXPECT_EQ(Do(all().Lookup(kRoot, kRootInode, "atlas")).value().attr.ino, root_);

@@ -130,6 +130,38 @@ TEST_F(Told, LayoutsAndNodes) {
   EXPECT_TRUE(ParseNodes(Ask(1, kRoot, dir, NodesName(6)).value()).value().nodes.empty());
 }
 
+// What listing directories would tell, and nothing of others: wherever it is asked.
+TEST_F(Told, Paths) {
+  const InodeId dir = MakeDir(0, "d"), other = MakeDir(0, "other");
+  const InodeId ino = Create(0, dir, "f", "x");
+  ASSERT_TRUE(Do(vfs(0).Link(kRoot, ino, other, "g")).ok());
+  Caller user;
+  user.uid = user.gid = 1000;
+  const auto told = [&](const Caller& who) {
+    const PathsPart part = ParsePathsPart(Ask(1, who, kRootInode, PathsName({ino.v, 0})).value()).value();
+    EXPECT_EQ(part.bytes.size(), part.total_bytes);
+    EXPECT_FALSE(part.more);
+    std::vector<std::string> paths = ParsePaths(part.bytes).value();
+    std::sort(paths.begin(), paths.end());
+    return std::make_pair(paths, part.hidden);
+  };
+  using Paths = std::vector<std::string>;
+  const auto mode = [&](InodeId of, uint32_t bits) {
+    SetAttrIn set;
+    set.mode = bits;
+    ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, of, set)).ok());
+  };
+  mode(kRootInode, 0755);
+  mode(dir, 0755);
+  mode(other, 0755);
+  EXPECT_EQ(told(user), std::make_pair(Paths({"/d/f", "/other/g"}), uint64_t{0}));
+  mode(other, 0711);
+  EXPECT_EQ(told(user), std::make_pair(Paths({"/d/f"}), uint64_t{1}));
+  EXPECT_EQ(told(kRoot), std::make_pair(Paths({"/d/f", "/other/g"}), uint64_t{0}));
+  EXPECT_EQ(Ask(1, user, kRootInode, PathsName({uint64_t{1} << 50, 0})).code(), FsError::kStale);
+  EXPECT_EQ(Ask(1, user, kRootInode, std::string(kToldPaths) + "f,0").code(), FsError::kInval);
+}
+
 TEST_F(Told, WhatIsNoQuestion) {
   const InodeId dir = MakeDir(0, "d");
   const InodeId ino = Create(0, dir, "f", "x");

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "common/check.h"
 #include "locality/place.h"
 #include "locality/told.h"
 #include "stripe/layout_spec.h"
@@ -215,6 +216,32 @@ Result<ClusterMap> AskedFile::Map() {
     ASSIGN_OR_RETURN(map_, AskMap());
   }
   return *map_;
+}
+
+// At the directory that the command runs in; if that cannot be read, at the mount's own.
+Result<AskedPaths> AskMountForPaths(const Context& ctx, uint64_t ino) {
+  const StriaMount* const mount = MountOf(ctx.mounts, ctx.cwd);
+  CHECK(mount != nullptr);
+  std::string at = ctx.cwd, list;
+  while (true) {
+    const std::string name = PathsName({ino, list.size()});
+    const Result<std::string> text = ByMount(ctx, at, Attr()).Ask(name);
+    if (text.code() == FsError::kAccess && at != mount->path) {
+      at = mount->path;
+      continue;
+    }
+    if (text.code() == FsError::kStale) return Error(FsError::kNoEnt, "there is no inode " + std::to_string(ino) + ", or this mount has not seen it");
+    if (!text.ok()) return text.error();
+    ASSIGN_OR_RETURN(const PathsPart part, ParsePathsPart(*text));
+    list += part.bytes;
+    if (list.size() < part.total_bytes && !part.bytes.empty()) continue;
+    if (list.size() != part.total_bytes) return Error(FsError::kBusy, "the names of inode " + std::to_string(ino) + " changed while they were asked for: ask again");
+    AskedPaths out;
+    ASSIGN_OR_RETURN(out.paths, ParsePaths(list));
+    out.hidden = part.hidden;
+    out.more = part.more;
+    return out;
+  }
 }
 
 Result<std::unique_ptr<AskedFile>> Resolve(const Context& ctx, const std::string& path) {

@@ -38,6 +38,14 @@ class AskedFile {
   std::optional<ClusterMap> map_;
 };
 
+// Names of an inode, as the mount in which the command runs tells them to whoever runs it. REQUIRES: it runs in one.
+struct AskedPaths {
+  std::vector<std::string> paths;
+  uint64_t hidden = 0;  // names that he may not see
+  bool more = false;    // there are more than these
+};
+Result<AskedPaths> AskMountForPaths(const Context& ctx, uint64_t ino);
+
 // What a PATH of the command line means. A file of a mount is asked by its inode number, or through that mount if its user has nothing
 // else (Context::HasOnlyTheMount). Other paths are taken from the root of the cluster's filesystem, if one was named.
 Result<std::unique_ptr<AskedFile>> Resolve(const Context& ctx, const std::string& path);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -101,6 +102,49 @@ TEST_F(AskedFileTest, AUserAsksThroughTheMount) {
   env_trust_ = "/of/the/environment";
   EXPECT_NE(Run("where " + file), 0);
   EXPECT_NE(err_.str().find("was not expected"), std::string::npos) << err_.str();
+}
+
+// A user's `paths` goes by the directory that he is in, or by the mount's own if he may not read that.
+TEST_F(AskedFileTest, NamesThroughTheMount) {
+  mounts_ = {{"/somewhere", {"live"}}};  // where commands of this test run
+  note_ = "there are none in /etc/stria/trust";
+  std::vector<std::string> names(3000, "/" + std::string(60, 'x'));
+  ask_ = [&](const std::string& path, const std::string& name) -> Result<std::string> {
+    EXPECT_EQ(path, "/somewhere");
+    const PathsWanted wanted = ParsePathsName(name).value();
+    if (wanted.ino == 8) return PathsText({}, 2, false, wanted.from, kMaxXattrValueBytes);
+    if (wanted.ino == 9) return Error(FsError::kStale, "stale");
+    if (wanted.ino == 10) return PathsText(names, 0, true, wanted.from, kMaxXattrValueBytes);
+    if (wanted.ino == 11) return Error(FsError::kNoEnt, "no such attribute");
+    return PathsText({"/a\xff\n", "/b c"}, 1, false, wanted.from, kMaxXattrValueBytes);
+  };
+  EXPECT_EQ(Run("paths 7"), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "$'/a\\377\\n'\n/b c\n");
+  EXPECT_EQ(err_.str(), "stria: 1 name is in a directory that you may not list\n");
+  EXPECT_EQ(Run("paths 7 --null"), 0);
+  EXPECT_EQ(out_.str(), std::string("/a\xff\n\0/b c\0", 10));
+  EXPECT_EQ(Run("paths 8"), kExitNo);
+  EXPECT_EQ(Run("paths 9"), kExitNoInput);
+  EXPECT_NE(err_.str().find("there is no inode 9, or this mount has not seen it"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("paths 10"), 0) << err_.str();
+  EXPECT_EQ(static_cast<size_t>(std::count(out_.str().begin(), out_.str().end(), '\n')), names.size()) << "several parts";
+  EXPECT_NE(err_.str().find("there are more names"), std::string::npos) << err_.str();
+  EXPECT_EQ(Run("paths 11"), kExitNo);
+  EXPECT_NE(err_.str().find("older version"), std::string::npos) << err_.str();
+  // Below the mount's own directory.
+  mounts_ = {{"/", {"live"}}};
+  ask_ = [&](const std::string& path, const std::string&) -> Result<std::string> {
+    if (path == "/somewhere") return Error(FsError::kAccess, "no");
+    EXPECT_EQ(path, "/");
+    return PathsText({"/a"}, 0, false, 0, kMaxXattrValueBytes);
+  };
+  EXPECT_EQ(Run("paths 7"), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "/a\n");
+  // Who has credentials asks the server.
+  note_.clear();
+  admin_->onNames = [](const NamesRequest&) -> Result<NamesReply> { return NamesReply{{"/of the server"}, 0, ""}; };
+  EXPECT_EQ(Run("paths 7"), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "/of the server\n");
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include "common/sentence.h"
 #include "tools/cli/context.h"
 #include "tools/cli/dev/process.h"
+#include "tools/cli/doctor/ask.h"
 #include "tools/cli/doctor/gather.h"
 #include "tools/cli/doctor/rules.h"
+#include "tools/cli/doctor/ways.h"
 #include "tools/cli/setup/data_node.h"
 #include "tools/cli/setup/init_cluster.h"
 #include "tools/cli/setup/machine.h"
@@ -46,35 +48,21 @@ Own ReadOwn(Machine* machine, Facts* facts) {
   return own;
 }
 
-// As other commands find it; where nothing tells, as the data server of this machine does.
-Result<std::unique_ptr<ClusterClient>> ReachCluster(const Context& ctx, const Own& own) {
+// As other commands find it; where nothing tells them, as what runs or is mounted on this machine does. `way`: which of these that was.
+Result<std::unique_ptr<ClusterClient>> ReachCluster(const Context& ctx, const Own& own, Facts* facts, doctor::Way* way) {
   Result<std::unique_ptr<ClusterClient>> client = ctx.Connect();
-  if (client.ok() || own.data.meta.empty() || !ctx.meta.empty()) return client;
+  if (client.ok() || !ctx.meta.empty() || !ctx.env_meta.empty()) return client;
+  const std::string node_trust = access(kNodeTrust, F_OK) == 0 ? kNodeTrust : "";
+  const std::vector<doctor::Way> ways = doctor::WaysToCluster(own.data.meta, kDataSettingsFile, node_trust, ctx.mounts, doctor::ReadFstab());
+  if (ways.empty()) return client;
+  *way = ways.front();
+  facts->cluster_by = way->by;
+  for (size_t i = 1; i < ways.size(); ++i) facts->other_clusters.push_back(ways[i].by + ", of " + ways[i].metas.front());
   Context here = ctx;
-  for (const std::string& a : own.data.meta) here.meta += (here.meta.empty() ? "" : ",") + a;
-  const AsOwnerOf owner(kNodeTrust);
-  if (here.trust.empty() && access(kNodeTrust, F_OK) == 0) here.trust = kNodeTrust;
-  return here.Connect();
-}
-
-Result<ClusterMap> AskStatus(ClusterClient& client, Facts* facts) {
-  const int64_t before_ns = WallclockNs();
-  Result<StatusReply> status = GetStatus(client);
-  const int64_t after_ns = WallclockNs();
-  if (status.ok()) {
-    facts->server_version = status->version;
-    facts->clock.known = status->wall_ns != 0;
-    facts->clock.round_trip_ns = after_ns - before_ns;
-    facts->clock.offset_ns = before_ns + (after_ns - before_ns) / 2 - status->wall_ns;
-    return std::move(status->map);
-  }
-  if (status.code() != FsError::kAccess) return status.error();
-  // A data node may see who is there, and no more.
-  return client.Call<ClusterMap>("cluster map", [](MetaService& meta, OpHeader header) {
-    InodeRequest r;
-    r.header = std::move(header);
-    return meta.GetMap(std::move(r));
-  });
+  for (const std::string& a : way->metas) here.meta += (here.meta.empty() ? "" : ",") + a;
+  if (here.trust.empty() && here.env_trust.empty()) here.trust = way->trust;
+  const AsOwnerOf owner(here.trust);
+  return here.Connect(way->near);
 }
 
 void LookAtPeers(const std::vector<std::string>& metas, const ClusterMap* map, Facts* facts) {
@@ -110,14 +98,19 @@ Facts Gather(const Context& ctx) {
   facts.data_address_set = !own.data.address.empty();
   facts.client = FindBinary("stria-mount").ok();
   facts.names.push_back(doctor::LookUp("this machine", machine->HostName(), true));
-  std::vector<std::string> metas;
-  Result<std::unique_ptr<ClusterClient>> client = ReachCluster(ctx, own);
-  if (const Result<std::vector<std::string>> said = WithPorts(own.data.meta, kDefaultMetaPort); said.ok()) metas = *said;
+  doctor::Way way;
+  Result<std::unique_ptr<ClusterClient>> client = ReachCluster(ctx, own, &facts, &way);
+  std::vector<std::string> metas = way.metas;
+  if (const Result<std::vector<std::string>> said = WithPorts(own.data.meta, kDefaultMetaPort); said.ok()) {
+    for (const std::string& a : *said) {
+      if (std::find(metas.begin(), metas.end(), a) == metas.end()) metas.push_back(a);
+    }
+  }
   if (client.ok()) {
     for (const std::string& a : (*client)->addresses()) {
       if (std::find(metas.begin(), metas.end(), a) == metas.end()) metas.push_back(a);
     }
-    const Result<ClusterMap> map = AskStatus(**client, &facts);
+    const Result<ClusterMap> map = doctor::AskCluster(**client, &facts);
     if (map.ok()) facts.cluster = map->cluster.ToString();
     else facts.no_cluster = SentenceOf(map.error());
     LookAtPeers(metas, map.ok() ? &*map : nullptr, &facts);
@@ -131,7 +124,7 @@ Facts Gather(const Context& ctx) {
   facts.open_files_hard = doctor::OpenFilesHard();
   std::vector<std::string> more;
   if (!own.meta_trust.empty()) more.push_back(own.meta_trust);
-  for (const std::string& given : {ctx.trust, ctx.env_trust}) {
+  for (const std::string& given : {ctx.trust, ctx.env_trust, way.trust}) {
     if (!given.empty() && given != kTrustOff) more.push_back(given);
   }
   facts.certificates = doctor::LookAtCertificates(more);

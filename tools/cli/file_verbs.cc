@@ -115,12 +115,49 @@ struct PathsArgs {
   bool null = false;
 };
 
+// What has come of an inode's names.
+class PathsPrinter {
+ public:
+  PathsPrinter(const Context& ctx, const PathsArgs& args) : ctx_(ctx), args_(args) {}
+  void Add(const std::vector<std::string>& paths, uint64_t hidden) {
+    for (const std::string& p : paths) {
+      if (ctx_.json) paths_.push_back(p);
+      else args_.null ? *ctx_.out << p << '\0' : *ctx_.out << PrintableName(p) << "\n";
+    }
+    found_ += paths.size();
+    hidden_ += hidden;
+  }
+  // The exit code.
+  int End() {
+    if (ctx_.json) *ctx_.out << Dump({{"inode", args_.ino}, {"paths", paths_}, {"hidden", hidden_}});
+    if (hidden_ > 0) {
+      *ctx_.err << "stria: " << Count(hidden_, "name is in a directory", "names are in directories") << " that you may not list\n";
+    }
+    return found_ == 0 ? kExitNo : kExitOk;
+  }
+
+ private:
+  const Context& ctx_;
+  const PathsArgs& args_;
+  Json paths_ = Json::array();
+  uint64_t found_ = 0, hidden_ = 0;
+};
+
+int RunPathsByMount(const Context& ctx, const PathsArgs& args) {
+  const Result<AskedPaths> told = AskMountForPaths(ctx, args.ino);
+  if (!told.ok()) return ctx.Fail(told.error());
+  PathsPrinter printer(ctx, args);
+  printer.Add(told->paths, told->hidden);
+  if (told->more) *ctx.err << "stria: there are more names than the mount tells; with credentials (--trust) all are listed\n";
+  return printer.End();
+}
+
 // Page by page: a file may have 65,000 names.
 int RunPaths(const Context& ctx, const PathsArgs& args) {
+  if (ctx.HasOnlyTheMount(ctx.cwd)) return RunPathsByMount(ctx, args);
   auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
-  Json paths = Json::array();
-  uint64_t found = 0, hidden = 0;
+  PathsPrinter printer(ctx, args);
   std::string after;
   do {
     auto page = (*client)->CallAdmin<NamesReply>("paths", [&](AdminService& admin, OpHeader header) {
@@ -131,19 +168,10 @@ int RunPaths(const Context& ctx, const PathsArgs& args) {
       return admin.Names(std::move(r));
     });
     if (!page.ok()) return ctx.Fail(page.error());
-    for (const std::string& p : page->paths) {
-      if (ctx.json) paths.push_back(p);
-      else args.null ? *ctx.out << p << '\0' : *ctx.out << PrintableName(p) << "\n";
-    }
-    found += page->paths.size();
-    hidden += page->hidden;
+    printer.Add(page->paths, page->hidden);
     after = std::move(page->next);
   } while (!after.empty());
-  if (ctx.json) *ctx.out << Dump({{"inode", args.ino}, {"paths", paths}, {"hidden", hidden}});
-  if (hidden > 0) {
-    *ctx.err << "stria: " << Count(hidden, "name is in a directory", "names are in directories") << " that you may not list\n";
-  }
-  return found == 0 ? kExitNo : kExitOk;
+  return printer.End();
 }
 
 struct FsckArgs {

@@ -90,7 +90,7 @@ Result<std::string> AskMount(const std::string& path, const std::string& name) {
   if (n < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) {
     return Error(FsError::kNoEnt, path + " is not in a mount of Stria");
   }
-  if (n < 0) return ErrnoError(errno, path);
+  if (n < 0) return ErrnoError(errno, "ask the mount about " + path);
   value.resize(static_cast<size_t>(n));
   return value;
 }
@@ -98,7 +98,7 @@ Result<std::string> AskMount(const std::string& path, const std::string& name) {
 Result<void> TellMount(const std::string& path, const std::string& name, const std::string& value) {
   if (setxattr(path.c_str(), name.c_str(), value.data(), value.size(), 0) == 0) return {};
   if (errno == EOPNOTSUPP) return Error(FsError::kNoEnt, path + " is not in a mount of Stria");
-  return ErrnoError(errno, path);
+  return ErrnoError(errno, "tell the mount about " + path);
 }
 
 Result<void> Unmount(const std::string& path, bool lazy) {

@@ -93,6 +93,19 @@ TEST(Doctor, TheClusterIsReached) {
   EXPECT_FOUND("cluster", f, Verdict::kProblem, "no answer from pc1\\033[2J");
 }
 
+TEST(Doctor, WhatTellsOfTheCluster) {
+  Facts f = Good();
+  f.cluster_by = "the mount /data";
+  f.other_clusters = {"the mount /old, of pc9:7424"};
+  const std::string text = RenderChecks(Judge(f));
+  EXPECT_NE(text.find("the cluster is reached: c-1 (as told by the mount /data)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("not looked at: the mount /old, of pc9:7424 (say --meta for that)\n"), std::string::npos) << text;
+  EXPECT_EQ(WorstOf(Judge(f)), Verdict::kOk);
+  f.other_clusters.clear();
+  f.no_cluster = "no answer";
+  EXPECT_FOUND("cluster", f, Verdict::kProblem, "not reached (as told by the mount /data): no answer");
+}
+
 TEST(Doctor, Names) {
   Facts f = Good();
   f.names[1] = {"the metadata server", "pc1", "Name or service not known", {}, {}, false};

@@ -79,6 +79,8 @@ struct Facts {
   bool client = false;              // stria-mount is installed
   std::string no_cluster;           // why nothing is known of the cluster; "" if it was reached
   std::string cluster;              // its uuid
+  std::string cluster_by;           // what tells of it where nobody names it: "the mount /data"; "": somebody did
+  std::vector<std::string> other_clusters;  // "the mount /old, of pc9:7424": what tells of others, at which it has not looked
   std::vector<NameFact> names;
   ClockFact clock;
   std::vector<PeerFact> peers;

@@ -210,6 +210,8 @@ std::optional<bool> HasPassthrough(std::string_view config) {
   return config.find("\nCONFIG_FUSE_PASSTHROUGH=y") != config.npos;
 }
 
+std::vector<MountLine> ReadFstab() { return ParseMountLines(ReadText("/etc/fstab")); }
+
 NameFact LookUp(const std::string& whose, const std::string& name, bool own) {
   NameFact fact;
   fact.whose = whose;
@@ -252,7 +254,7 @@ DiskFact LookAtDisk(const NewDisk& disk) {
   const passwd* server = getpwnam(kServerUser);
   fact.of_server = server == nullptr || st.st_uid == server->pw_uid;
   fact.superblock = access((disk.path + "/" + std::string(kSuperblockFile)).c_str(), F_OK) == 0;
-  const std::vector<MountLine> mounts = ParseMountLines(ReadText("/proc/self/mounts")), fstab = ParseMountLines(ReadText("/etc/fstab"));
+  const std::vector<MountLine> mounts = ParseMountLines(ReadText("/proc/self/mounts")), fstab = ReadFstab();
   if (const MountLine* m = MountHolding(mounts, disk.path)) {
     fact.filesystem = m->type;
     fact.mount_point = m->point;
@@ -297,7 +299,9 @@ uint64_t OpenFilesHard() {
 std::vector<CertificateFact> LookAtCertificates(const std::vector<std::string>& more) {
   std::vector<std::string> places = {kTrustDirectory};
   for (const Role role : kAllRoles) places.push_back(std::string(kTrustDirectory) + "/" + std::string(RoleName(role)));
-  places.insert(places.end(), more.begin(), more.end());
+  for (const std::string& place : more) {
+    if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+  }
   std::vector<CertificateFact> out;
   for (const std::string& place : places) {
     if (access((place + "/node.pem").c_str(), F_OK) != 0) continue;

@@ -11,6 +11,11 @@
 
 namespace stria::cli::doctor {
 
+struct MountLine {
+  std::string source, point, type;
+  std::vector<std::string> options;
+};
+
 NameFact LookUp(const std::string& whose, const std::string& name, bool own);
 // Whether the kernel's clock is led by something.
 bool ClockIsSynchronized();
@@ -19,15 +24,12 @@ void TryPeers(std::vector<PeerFact>* peers);
 DiskFact LookAtDisk(const NewDisk& disk);
 KernelFact LookAtKernel();
 uint64_t OpenFilesHard();
+std::vector<MountLine> ReadFstab();
 // Those below the usual place (kTrustDirectory, or of a role in there), and `more` directories; directories without any are left out.
 std::vector<CertificateFact> LookAtCertificates(const std::vector<std::string>& more);
 
 // ---- Pure parts ----
 
-struct MountLine {
-  std::string source, point, type;
-  std::vector<std::string> options;
-};
 // Lines as in /etc/fstab and /proc/self/mounts: comments are left out, \040 and the like are what they stand for.
 std::vector<MountLine> ParseMountLines(std::string_view text);
 // The one in which a path is: the last of the longest mount points. nullptr if there is none.

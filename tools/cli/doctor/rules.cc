@@ -214,8 +214,10 @@ const char* VerdictName(Verdict v) {
 std::vector<Check> Judge(const Facts& facts) {
   Judgement j;
   j.In("cluster");
-  if (facts.no_cluster.empty()) j.Ok("the cluster is reached: " + facts.cluster);
-  else j.Problem("the cluster is not reached: " + Printable(facts.no_cluster), "say  --meta HOST, and see below");
+  const std::string by = facts.cluster_by.empty() ? "" : " (as told by " + Printable(facts.cluster_by) + ")";
+  if (facts.no_cluster.empty()) j.Ok("the cluster is reached: " + facts.cluster + by);
+  else j.Problem("the cluster is not reached" + by + ": " + Printable(facts.no_cluster), "say  --meta HOST, and see below");
+  for (const std::string& other : facts.other_clusters) j.Ok("not looked at: " + Printable(other) + " (say --meta for that)");
   j.In("names");
   for (const NameFact& n : facts.names) JudgeName(facts, n, &j);
   j.In("clock");

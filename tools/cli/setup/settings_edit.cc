@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "common/config.h"
+#include "common/disk_label.h"
 #include "common/printable.h"
 
 namespace stria::cli {
 namespace {
 
-constexpr size_t kMaxLabelBytes = 64;
 constexpr char kHexDigits[] = "0123456789ABCDEF";
 
 std::string LastPart(const std::string& path) {
@@ -114,6 +114,9 @@ Result<DataSettings> ReadDataSettings(std::string_view text, const std::string& 
     d.path = table.String("path", "");
     d.label = table.String("label", LastPart(d.path));
     d.channel = table.String("channel", "");
+    if (const std::string fault = DiskNameFault(d.label, d.channel); !fault.empty()) {
+      return Error(FsError::kInval, file + ", disk " + Printable(d.path) + ": " + fault + "; set another label or channel in its table [[disk]]");
+    }
     s.disks.push_back(std::move(d));
   }
   return s;
@@ -131,19 +134,12 @@ Result<MetaSettings> ReadMetaSettings(std::string_view text, const std::string& 
   return s;
 }
 
-bool IsLabel(std::string_view text) {
-  const auto fine = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-  };
-  return !text.empty() && text.size() <= kMaxLabelBytes && std::all_of(text.begin(), text.end(), fine);
-}
-
 std::string LabelFor(const std::string& path, const std::vector<NewDisk>& others) {
   const auto taken = [&](const std::string& label) {
     return std::any_of(others.begin(), others.end(), [&](const NewDisk& d) { return d.label == label; });
   };
   std::string label = LastPart(path);
-  for (int n = 1; !IsLabel(label) || taken(label); ++n) label = "d" + std::to_string(n);
+  for (int n = 1; label.empty() || !LabelFault(label).empty() || taken(label); ++n) label = "d" + std::to_string(n);
   return label;
 }
 
@@ -156,10 +152,12 @@ Result<NewDisk> ParseNewDisk(const std::string& text) {
   while (at != text.npos) {
     const size_t next = text.find(',', at + 1);
     const std::string part = text.substr(at + 1, next == text.npos ? next : next - at - 1);
-    std::string* value = part.starts_with("label=") ? &d.label : part.starts_with("channel=") ? &d.channel : nullptr;
+    const bool label = part.starts_with("label=");
+    std::string* value = label ? &d.label : part.starts_with("channel=") ? &d.channel : nullptr;
     if (value == nullptr) return Error(FsError::kInval, "--disk " + Printable(text) + ": '" + Printable(part) + "' is not label=NAME or channel=NAME");
     *value = part.substr(part.find('=') + 1);
-    if (!IsLabel(*value)) return Error(FsError::kInval, "--disk " + Printable(text) + ": '" + Printable(*value) + "' is no name (letters, digits, . - _)");
+    const std::string fault = value->empty() ? "a name is missing after " + part : label ? LabelFault(*value) : ChannelFault(*value);
+    if (!fault.empty()) return Error(FsError::kInval, "--disk " + Printable(text) + ": " + fault);
     at = next;
   }
   return d;

@@ -40,10 +40,8 @@ Result<DataSettings> ReadDataSettings(std::string_view text, const std::string& 
 Result<MetaSettings> ReadMetaSettings(std::string_view text, const std::string& file);
 
 // What a disk in `path` is called where nobody says: the last part of the path if that is a name and not taken, else the first of
-// d1, d2, .. that is not.
+// d1, d2, .. that is not (common/disk_label.h).
 std::string LabelFor(const std::string& path, const std::vector<NewDisk>& others);
-// Letters, digits, . - _, 1 to 64 of them.
-bool IsLabel(std::string_view text);
 
 // "PATH[,label=L][,channel=C]", as stria-data takes it; the label is "" if none is said. kInval with a sentence.
 Result<NewDisk> ParseNewDisk(const std::string& text);

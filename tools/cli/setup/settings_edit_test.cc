@@ -80,6 +80,7 @@ TEST(SettingsEdit, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(code("[[disk]]\npath = \"/srv/d1\"\n", Wanted({{"/srv/d2", "d1", ""}})), FsError::kConflict);
   EXPECT_EQ(code("", Wanted({{"/srv/d1", "", ""}, {"/srv/d1", "", ""}})), FsError::kInval);
   EXPECT_EQ(code("meta = [", Wanted({})), FsError::kInval) << "no TOML";
+  EXPECT_EQ(code("[[disk]]\npath = \"/srv/d1\"\nlabel = \"a b\"\n", Wanted({})), FsError::kInval) << "stria-data would not start";
   NodeSettings other = Wanted({});
   other.address = "y:1";
   EXPECT_EQ(code("address = \"x:1\"\n", other), FsError::kConflict);
@@ -98,7 +99,8 @@ TEST(SettingsEdit, LabelsAreOfThePathOrMadeUp) {
 TEST(SettingsEdit, DisksAreParsed) {
   EXPECT_EQ(ParseNewDisk("/srv/d1/").value(), (NewDisk{"/srv/d1", "", ""}));
   EXPECT_EQ(ParseNewDisk("/srv/d1,label=x,channel=c0").value(), (NewDisk{"/srv/d1", "x", "c0"}));
-  for (const char* bad : {"", "srv/d1", "/srv/d1,x", "/srv/d1,label=", "/srv/d1,label=a b", "/srv/d1,"}) {
+  EXPECT_EQ(ParseNewDisk("/srv/d1,channel=pci:0000/1").value().channel, "pci:0000/1") << "as stria-data takes it";
+  for (const char* bad : {"", "srv/d1", "/srv/d1,x", "/srv/d1,label=", "/srv/d1,label=a b", "/srv/d1,label=a:b", "/srv/d1,channel=", "/srv/d1,channel=a b", "/srv/d1,"}) {
     EXPECT_EQ(ParseNewDisk(bad).code(), FsError::kInval) << bad;
   }
 }
