@@ -155,7 +155,7 @@ Result<EnrolmentRoom::Doomed> EnrolmentRoom::FindDoomed(const std::string& which
   } else if (const GivenCertificate* c = given_.Find(which); c != nullptr) {
     named.push_back(c);
   } else {
-    if (!IsRevoked(which)) out.serials[which] = {now_s + kCertificateDays * kDayS, {}};
+    if (!IsRevoked(which)) out.serials[which] = {now_s + kCertificateDays * kDayS, {}, now_s};
     out.what = IsRevoked(which) ? "the certificate " + which + " was revoked before"
                                 : "the certificate " + which + " is revoked; it is not known here, and nothing else of its key can be";
     return out;
@@ -169,7 +169,7 @@ Result<EnrolmentRoom::Doomed> EnrolmentRoom::FindDoomed(const std::string& which
       }
       whose.insert(c->Whose());
       if (!c->token.empty()) tokens.insert(c->token);
-      if (c->not_after_s >= now_s && !IsRevoked(c->serial)) out.serials[c->serial] = {c->not_after_s, c->key};
+      if (c->not_after_s >= now_s && !IsRevoked(c->serial)) out.serials[c->serial] = {c->not_after_s, c->key, now_s};
     }
   }
   std::string names;

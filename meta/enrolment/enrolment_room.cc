@@ -84,12 +84,13 @@ void EnrolmentRoom::Revoke(const std::string& serial, const RevokedCertificate& 
 
 Result<void> EnrolmentRoom::TakeRevokedFile(const stria::Revoked& file) {
   if (!secured()) return Ok();
-  const int64_t longest_s = NowS() + kCertificateDays * kDayS;
+  const int64_t now_s = NowS();
+  const int64_t longest_s = now_s + kCertificateDays * kDayS;
   std::map<std::string, RevokedCertificate> missing;
   for (const std::string& serial : file.all()) {
     if (revoked_.contains(serial)) continue;
     const GivenCertificate* known = given_.Find(serial);
-    missing[serial] = known ? RevokedCertificate{known->not_after_s, known->key} : RevokedCertificate{longest_s, {}};
+    missing[serial] = known ? RevokedCertificate{known->not_after_s, known->key, now_s} : RevokedCertificate{longest_s, {}, now_s};
   }
   if (revoked_.size() + missing.size() > stria::Revoked::kMax) {
     return Error(FsError::kNoSpace, "store and file of revoked certificates have more than " + std::to_string(stria::Revoked::kMax) +
@@ -216,6 +217,15 @@ std::vector<std::string> EnrolmentRoom::Revoked() const {
   out.reserve(revoked_.size());
   for (const auto& [serial, r] : revoked_) out.push_back(serial);
   return out;
+}
+
+std::set<Sha256Hash> EnrolmentRoom::KeysRevokedSince(int64_t time_s) const {
+  std::set<Sha256Hash> keys;
+  for (const auto& [serial, r] : revoked_) {
+    if (r.revoked_s >= time_s) keys.insert(r.key);
+  }
+  keys.erase(Sha256Hash{});  // of those that are not known here
+  return keys;
 }
 
 size_t EnrolmentRoom::CountInForce(Role role, const std::string& name, const Sha256Hash* but, int64_t now_s) const {

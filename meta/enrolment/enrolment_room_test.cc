@@ -1,6 +1,9 @@
 // Machines join, renew, are revoked; on a core, without a metadata server.
 #include "meta/enrolment/enrolment_room.h"
 
+#include <set>
+
+#include "common/codec.h"
 #include "meta/core/core_testing.h"
 #include "meta/enrolment/authority_keeper.h"
 #include "meta/enrolment/given_certificates.h"
@@ -392,6 +395,25 @@ TEST_F(EnrolmentRoomTest, ARestoreFromABackupRevokesNothingLess) {
   Says(Join("n6", n6.key).error(), FsError::kAccess, "was revoked");
 }
 
+// A start asks for them: a crash may have come before anything else was done.
+TEST_F(EnrolmentRoomTest, ItIsKnownWhichKeysWereRevokedAndSinceWhen) {
+  const Credentials n6 = Joined(Role::kData, "n6"), n7 = Joined(Role::kData, "n7"), n8 = Joined(Role::kData, "n8");
+  const Sha256Hash key6 = n6.certificate.key_hash(), key7 = n7.certificate.key_hash();
+  const int64_t first_s = NowS();
+  ASSERT_TRUE(RevokeIt("data/n6").ok());
+  ASSERT_TRUE(RevokeIt("4abc").ok());  // of a key that nobody knows
+  PassDays(2);
+  Revoked file;
+  file.Add(n7.certificate.serial());
+  ASSERT_TRUE(room->TakeRevokedFile(file).ok());
+  ASSERT_TRUE(RunSim(ex, core->Sync()).ok());
+  PowerCut();
+  EXPECT_EQ(room->KeysRevokedSince(first_s), (std::set<Sha256Hash>{key6, key7}));
+  EXPECT_EQ(room->KeysRevokedSince(first_s + kDayS), std::set<Sha256Hash>{key7});
+  EXPECT_TRUE(room->IsRevokedKey(key6) && room->IsRevokedKey(key7));
+  EXPECT_FALSE(room->IsRevokedKey(n8.certificate.key_hash()));
+}
+
 TEST_F(EnrolmentRoomTest, WhatIsOverIsForgotten) {
   const Credentials n6 = Joined(Role::kData, "n6");
   ASSERT_TRUE(RevokeIt("data/n6").ok());
@@ -559,8 +581,14 @@ TEST(GivenCertificates, RecordsThereAndBack) {
   EXPECT_EQ(DecodeGiven("4abc", record).value(), c);
   for (size_t n = 0; n < record.size(); ++n) EXPECT_FALSE(DecodeGiven("4abc", record.substr(0, n)).ok()) << n;
   EXPECT_FALSE(DecodeGiven("4ABC", record).ok());
-  const RevokedCertificate r{7, {3}};
+  const RevokedCertificate r{7, {3}, 5};
   EXPECT_EQ(DecodeRevoked(EncodeRevoked(r)).value(), r);
+  // One of before it was noted when.
+  ByteWriter old;
+  old.I64(7);
+  old.U8(3);
+  old.Raw(std::string(31, '\0'));
+  EXPECT_EQ(DecodeRevoked(SealRecord(1, old.str())).value(), (RevokedCertificate{7, {3}, 0}));
   EXPECT_FALSE(DecodeRevoked("").ok());
 }
 
