@@ -275,8 +275,8 @@ Task<Result<std::string>> EnrolmentRoom::Finish(bool dry_run, bool force) {
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const int64_t now_s = NowS();
   if (const GivenCertificate* own = NewestOfServer(now_s); own != nullptr && own->issuer == authority_->certificate().hash()) {
-    co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: look into its "
-                                    "log why it is not renewed");
+    co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: it is renewed "
+                                    "when its setting authority_overlap is over; else look into its log why it is not");
   }
   const AuthorityInfo old = Describe(*authority_, now_s);
   std::string whose;
