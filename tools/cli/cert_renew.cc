@@ -67,7 +67,10 @@ Result<Outcome> RenewIn(const Context& ctx, const std::string& dir, bool force) 
   {
     const AsOwnerOf owner(dir);
     ASSIGN_OR_RETURN(out.now, files.Load());
-    ASSIGN_OR_RETURN(client, ctx.Connect());
+    // By this certificate and no other.
+    Context here = ctx;
+    here.trust = dir;
+    ASSIGN_OR_RETURN(client, here.Connect());
   }
   const Identity who = out.now->identity;
   const int64_t now_s = WallclockNs() / kSecond;
