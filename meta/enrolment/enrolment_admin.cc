@@ -261,7 +261,8 @@ Task<Result<std::string>> EnrolmentRoom::Rotate(bool dry_run) {
   if (next_) co_return Error(FsError::kExist, "a change of the authority is under way; end it with 'stria ca finish' first");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const std::string message = "a new authority is made: both are believed, and it signs from now on. All that run "
-                              "renew their certificates soon by themselves; 'stria ca show' says who has not yet. Then end it with 'stria ca finish'";
+                              "renew their certificates soon by themselves (where no daemon does, 'stria cert renew'); 'stria ca show' says who has not yet. "
+                              "Then end it with 'stria ca finish'";
   if (dry_run) co_return message;
   auto next = std::make_shared<const Authority>(Authority::Make(authority_->cluster(), NowS()));
   CO_RETURN_IF_ERROR(co_await keeper_->StoreNext(next));
