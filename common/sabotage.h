@@ -32,6 +32,8 @@ enum class Sabotage : uint8_t {
   kVisitUnasked,        // names of a directory are looked at although a client has it to itself
   kBelieveRevoked,      // certificates that were revoked are believed
   kBelieveExpired,      // certificates that are over are believed
+  kBelieveFormer,       // certificates of an authority that was removed are believed
+  kRenewExpired,        // a certificate that is over is renewed
   kTakeFencedTokens,    // a data server takes tokens of a session that was ended
   kKeepOldKeys,         // a data server believes every key that it ever had
   kCommitByMajority,    // a batch counts as committed although not all members of the set have it

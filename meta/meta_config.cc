@@ -23,6 +23,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   c.trust = file.String("trust", c.trust);
   c.admin_socket = file.String("admin_socket", c.admin_socket);
   c.grpc_listen = file.String("grpc_listen", c.grpc_listen);
+  c.authority_overlap_ns = file.Duration("authority_overlap", c.authority_overlap_ns, 0, 30 * 24 * kHour);
   c.certificate_life_ns = file.Duration("certificate_life", c.certificate_life_ns, kMinCertificateLifeS * kSecond, kCertificateDays * kDayS * kSecond);
   c.log_file = file.String("log_file", c.log_file);
   c.log_level = file.OneOf("log_level", c.log_level, {"debug", "info", "warning", "error", "off"});

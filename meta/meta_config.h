@@ -25,6 +25,7 @@ struct MetaConfig {
   std::string admin_socket;      // for commands of this machine; empty: DATA/admin.sock
   std::string grpc_listen;       // IP:PORT for gRPC; empty: none
   int64_t certificate_life_ns = kCertificateDays * kDayS * kSecond;  // of those that are given
+  int64_t authority_overlap_ns = 0;  // for so long after 'stria ca rotate' the server goes on with its certificate of the former authority
   std::string log_file;  // empty: stderr
   std::string log_level = "info";
   std::string metrics;   // IP:PORT, empty: none
@@ -36,8 +37,8 @@ struct MetaConfig {
   MetaServerOptions server;
 };
 
-// Keys: data, listen, address, cluster_key, trust, certificate_life, admin_socket, grpc_listen, log_file, log_level, metrics, slow_request,
-// memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
+// Keys: data, listen, address, cluster_key, trust, certificate_life, authority_overlap, admin_socket, grpc_listen, log_file, log_level,
+// metrics, slow_request, memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
 // settle, drain_failing_disks;
 // [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
 Result<MetaConfig> MetaConfigFrom(Config file);

@@ -45,6 +45,7 @@ TEST(MetaConfig, TakesWhatIsSet) {
 data = "/srv/meta"
 layout = "raid6:6+2"
 certificate_life = "7d"
+authority_overlap = "2d"
 root_squash = true
 memory = "1GiB"
 [session]
@@ -64,6 +65,7 @@ age = "2m"
   EXPECT_EQ(c->layout.m, 2);
   EXPECT_TRUE(c->server.root_squash);
   EXPECT_EQ(c->certificate_life_ns, 7 * 24 * 3600 * kSecond);
+  EXPECT_EQ(c->authority_overlap_ns, 2 * 24 * 3600 * kSecond);
   EXPECT_EQ(c->memory_bytes, kGiB);
   EXPECT_EQ(c->server.sessions.lease_ns, 20 * kSecond);
   EXPECT_EQ(c->server.sessions.remember_ns, 300 * kSecond);
@@ -96,6 +98,7 @@ TEST(MetaConfig, RefusesWithKeyAndFile) {
       {"wake_latency = \"soon\"", "wake_latency"},
       {"certificate_life = \"10s\"", "certificate_life"},
       {"certificate_life = \"91d\"", "certificate_life"},
+      {"authority_overlap = \"31d\"", "authority_overlap"},
       {"[cluster]\ndown = \"1s\"", "cluster.down"},
       {"[session]\nlease = \"1h\"", "session.lease"},
       {"[session]\nanswer_timeout = \"5s\"", "session.answer_timeout"},

@@ -179,6 +179,7 @@ class Daemon final : public DaemonFrame {
       options.lets_in = {Role::kMeta, Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor};
       options.talks_to = options.elsewhere = {Role::kData};  // it knows addresses from those who have proved that they are theirs
       options.joins = true;
+      options.overlap_s = config_.authority_overlap_ns / kSecond;
       ASSIGN_OR_RETURN(ends_, SecuredEnds::Open(place.directory, std::move(options)));
       ASSIGN_OR_RETURN(authority_, LoadAuthority(place.directory));
       ASSIGN_OR_RETURN(next_authority_, LoadNextAuthority(place.directory));

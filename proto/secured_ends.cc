@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "trust/renewal.h"
 
 namespace stria {
 namespace {
@@ -261,12 +262,8 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
   if (!wanted_) co_return;
   const bool bundle = read_->bundle.ToPem() != wanted_->bundle_pem, revoked = read_->revoked.Format() != wanted_->revoked_text;
   if (!bundle && !revoked) co_return;
-  // Files that this program could not read would be the end of it.
-  const bool fits = Credentials::Of(read_->key, read_->certificate, wanted_->bundle, wanted_->revoked).ok();
-  const auto save = [directory = directory_, wanted = *wanted_, bundle = bundle && fits, revoked]() -> Result<void> {
-    if (revoked) RETURN_IF_ERROR(CredentialFiles::SaveRevoked(directory, wanted.revoked));
-    if (bundle) RETURN_IF_ERROR(CredentialFiles::SaveBundle(directory, wanted.bundle));
-    return Ok();
+  const auto save = [directory = directory_, own = read_, wanted = *wanted_] {
+    return StoreBelieved(directory, *own, wanted.bundle, wanted.revoked);
   };
   const Result<void> stored = co_await RunOn(*pool, save);
   if (stored.ok() || std::exchange(told_store_failed_, true)) co_return;
@@ -274,17 +271,17 @@ Task<void> SecuredEnds::StoreWanted(Pool* pool) {
              "write there", directory_, stored.error());
 }
 
-// While the authority is changed for another (the last of the bundle signs): the former one can go when all have certificates of the new one.
-bool SecuredEnds::IsOfFormerAuthority() const {
-  if (!wanted_ || !renew_) return false;
-  const std::vector<Certificate>& all = wanted_->bundle.all();
-  return all.size() > 1 && !SignedBy(read_->certificate, all.back());
+// Of another authority that signs only the map tells.
+bool SecuredEnds::IsDue() const {
+  const Certificate& own = read_->certificate;
+  if (!wanted_ || !renew_) return NowS() >= RenewAt(own);
+  return RenewalIsDue(own, wanted_->bundle, NowS(), options_.overlap_s);
 }
 
 Task<void> SecuredEnds::RenewIfDue(Pool* pool) {
   const int64_t now_ns = Executor::Current().NowNs();
   const Certificate own = read_->certificate;
-  if (NowS() < RenewAt(own) && !IsOfFormerAuthority()) co_return;
+  if (!IsDue()) co_return;
   if (renewal_ns_ && now_ns < *renewal_ns_ + RenewAgainNs(own)) co_return;
   renewal_ns_ = now_ns;
   const Result<void> renewed = co_await RenewNow(pool);
@@ -298,22 +295,11 @@ Task<Result<void>> SecuredEnds::RenewNow(Pool* pool) {
   const std::shared_ptr<const Credentials> own = read_;
   // The same key: sessions and tokens are known by it.
   CO_ASSIGN_OR_RETURN(const std::string pem, co_await renew_(CertRequest::Make(own->key).ToDer()));
-  CO_ASSIGN_OR_RETURN(const Certificate certificate, Certificate::FromPem(pem));
-  CO_ASSIGN_OR_RETURN(const Identity who, certificate.identity());
-  if (who != own->identity) co_return Error(FsError::kBadRequest, "the certificate that came is of " + FormatIdentity(who));
-  // By an authority of the files, or by one that the map tells, which is in the files first.
-  CO_RETURN_IF_ERROR(Credentials::Of(own->key, certificate, wanted_ ? wanted_->bundle : own->bundle, own->revoked));
-  CO_RETURN_IF_ERROR(co_await RunOn(*pool, [directory = directory_, wanted = wanted_, own, certificate]() -> Result<void> {
-    if (wanted) {
-      // Both authorities, so that the files are good at any moment: the former one goes with the next look.
-      Bundle both = own->bundle;
-      for (const Certificate& a : wanted->bundle.all()) {
-        if (both.Has(a.hash())) continue;
-        ASSIGN_OR_RETURN(both, both.With(a));
-      }
-      RETURN_IF_ERROR(CredentialFiles::SaveBundle(directory, both));
-    }
-    return CredentialFiles::SaveNode(directory, own->key, certificate);
+  // By an authority of the files, or by one that the map tells, which is in the files first. A former one goes with the next look.
+  const Bundle believed = wanted_ ? wanted_->bundle : own->bundle;
+  CO_ASSIGN_OR_RETURN(const Certificate certificate, AcceptRenewal(*own, believed, pem));
+  CO_RETURN_IF_ERROR(co_await RunOn(*pool, [directory = directory_, believed, own, certificate] {
+    return StoreRenewal(directory, *own, believed, certificate);
   }));
   CO_ASSIGN_OR_RETURN(read_, co_await RunOn(*pool, [files = files_] { return files->Refresh(); }));
   stale_ = true;

@@ -40,6 +40,7 @@ struct SecuredEndsOptions {
   bool joins = false;                       // its server also takes who has no certificate yet
   std::vector<std::string> meta_addresses;  // a metadata server is expected there
   RoleSet elsewhere;                        // whom to expect where neither these nor the map tell
+  int64_t overlap_s = 0;                    // it goes on with a certificate of the former authority for so long while that is changed
   std::function<int64_t()> now_s;           // any thread; empty: the wall clock
 };
 
@@ -101,7 +102,7 @@ class SecuredEnds {
   std::shared_ptr<const Credentials> Effective() const;
   void Adopt();
   Task<void> StoreWanted(Pool* pool);
-  bool IsOfFormerAuthority() const;
+  bool IsDue() const;
   Task<void> RenewIfDue(Pool* pool);
   Task<Result<void>> RenewNow(Pool* pool);
 

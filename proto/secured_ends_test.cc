@@ -362,6 +362,31 @@ TEST_F(Ends, ACertificateIsRenewedWhenAnotherAuthoritySigns) {
   });
 }
 
+// A metadata server that is to change last.
+TEST_F(Ends, OneMayGoOnWithTheFormerAuthorityForAWhile) {
+  RunTest([&](Executor*) -> Task<void> {
+    const TestCluster next(kTestCluster);
+    const Program data(cluster_, Role::kData, "n6");
+    SecuredEndsOptions options = data.Options();
+    options.overlap_s = 2 * kDayS;
+    const auto ends = SecuredEnds::Open(data.path(), std::move(options)).value();
+    int asked = 0;
+    ends->RenewBy([&](std::string request) -> Task<Result<std::string>> {
+      ++asked;
+      co_return next.authority.Sign(CertRequest::FromDer(request).value(), {kTestCluster, Role::kData, "n6"}, data.now_s->load()).value().ToPem();
+    });
+    ends->TakeTrust(cluster_.bundle.With(next.authority.certificate()).value().ToPem(), {});
+    data.now_s->store(kTestNowS + 2 * kDayS - 1);
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 0);
+    EXPECT_TRUE(ends->credentials()->bundle.Has(next.authority.certificate().hash())) << "others are believed by it at once";
+    data.now_s->store(kTestNowS + 2 * kDayS);
+    co_await ends->Refresh(&pool_);
+    EXPECT_EQ(asked, 1);
+    EXPECT_TRUE(SignedBy(ends->credentials()->certificate, next.authority.certificate()));
+  });
+}
+
 TEST_F(Ends, WhatARenewalMayNotBring) {
   RunTest([&](Executor*) -> Task<void> {
     const TestCluster twin(kTestCluster);

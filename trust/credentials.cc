@@ -27,7 +27,7 @@ Result<Credentials> Credentials::Of(PrivateKey key, Certificate certificate, Bun
 Result<void> Credentials::StillGood(const Peer& peer, int64_t now_s) const {
   const auto refused = [&](const char* why) { return Error(FsError::kAccess, peer.ToString() + " is not believed any more: its certificate " + why); };
   if (revoked.Has(peer.serial) && !Sabotaged(Sabotage::kBelieveRevoked)) return refused("is revoked");
-  if (!bundle.Has(peer.issuer)) return refused("is of an authority that was removed");
+  if (!bundle.Has(peer.issuer) && !Sabotaged(Sabotage::kBelieveFormer)) return refused("is of an authority that was removed");
   if (now_s > peer.not_after_s && !Sabotaged(Sabotage::kBelieveExpired)) return refused("has expired");
   return Ok();
 }

@@ -288,30 +288,12 @@ Task<void> FuseAdapter::Drain(int64_t timeout_ns) {
 
 FuseAdapter::Moving::Moving(FuseAdapter* adapter, InodeId dir, const std::string& name) : adapter_(adapter), key_(dir, name) {
   const FuseKernelCache* names = adapter->options_.names;
-  if (const InodeId ino = names ? names->DirOf(dir, name) : InodeId()) adapter->moving_.emplace(key_, ino);
+  if (const InodeId ino = names ? names->DirOf(dir, name) : InodeId()) adapter->moves_.Begin(dir, name, ino);
 }
 
 Task<void> FuseAdapter::Moving::Done(uint32_t thread) {
   if (FuseKernelCache* names = adapter_->options_.names) co_await names->WaitToMove(key_.first, key_.second);
-  if (!adapter_->moving_.contains(key_)) co_return;
-  adapter_->late_moves_.Answered(key_.first, key_.second, thread, adapter_->executor_.NowNs());
-}
-
-Task<void> FuseAdapter::WaitUntilMoved(InodeId dir, const std::string& name, uint32_t thread) {
-  for (int64_t pause_ns = LateMoves::kFirstPauseNs; late_moves_.MayCome(dir, name, thread, executor_.NowNs());) {
-    co_await Sleep(pause_ns);
-    pause_ns = std::min(2 * pause_ns, LateMoves::kLongestPauseNs);
-  }
-}
-
-InodeId FuseAdapter::MovingFrom(InodeId dir, const std::string& name) const {
-  if (moving_.empty()) return InodeId();
-  const auto it = moving_.find({dir, name});
-  return it == moving_.end() ? InodeId() : it->second;
-}
-
-bool FuseAdapter::MovesNow(InodeId dir, const std::string& name, uint32_t thread) {
-  return MovingFrom(dir, name) || late_moves_.MayCome(dir, name, thread, executor_.NowNs());
+  if (adapter_->moves_.IsMoving(key_.first, key_.second)) adapter_->moves_.Answered(key_.first, key_.second, thread);
 }
 
 Task<Result<void>> KillPrivileges(Vfs& vfs, Caller who, InodeId ino, uint32_t mode) {

@@ -26,9 +26,9 @@
 #include "client/fuse/fuse_times.h"
 #include "client/fuse/groups_cache.h"
 #include "client/fuse/kernel_cache.h"
-#include "client/fuse/late_moves.h"
 #include "client/fuse/looked_up.h"
 #include "client/fuse/moved_dirs.h"
+#include "client/fuse/name_moves.h"
 #include "client/fuse/passthrough.h"
 #include "client/fuse/request.h"
 #include "client/fuse/thread_state.h"
@@ -209,7 +209,7 @@ class FuseAdapter {
     Moving(FuseAdapter* adapter, InodeId dir, const std::string& name);
     Moving(const Moving&) = delete;
     Moving& operator=(const Moving&) = delete;
-    ~Moving() { adapter_->moving_.erase(key_); }
+    ~Moving() { adapter_->moves_.End(key_.first, key_.second); }
     // Before the answer to `thread` that it was renamed.
     Task<void> Done(uint32_t thread);
 
@@ -217,13 +217,8 @@ class FuseAdapter {
     FuseAdapter* const adapter_;
     const std::pair<InodeId, std::string> key_;
   };
-  // The inode that the kernel has under this name; none if the name is not being renamed.
-  InodeId MovingFrom(InodeId dir, const std::string& name) const;
-  // Before `thread` is told that the name is gone or leads elsewhere: until the kernel has surely carried out the renames of it
-  // that are answered.
-  Task<void> WaitUntilMoved(InodeId dir, const std::string& name, uint32_t thread);
-  // Whether the kernel is renaming that name. If so, the answer to a LOOKUP of it is out of date and must be found again.
-  bool MovesNow(InodeId dir, const std::string& name, uint32_t thread);
+  // By this the answer to a LOOKUP is found.
+  NameMoves& moves() { return moves_; }
   void Renamed(InodeId from_dir, const std::string& from, InodeId to_dir, const std::string& to) {
     if (options_.names) options_.names->Renamed(from_dir, from, to_dir, to);
   }
@@ -277,8 +272,7 @@ class FuseAdapter {
   int64_t warn_second_ = 0;
   int warnings_ = 0;
   ThreadPool replies_;
-  std::map<std::pair<InodeId, std::string>, InodeId> moving_;
-  LateMoves late_moves_{[this](uint32_t thread) { return threads_.Run(thread); }};
+  NameMoves moves_{&executor_, [this](uint32_t thread) { return threads_.Run(thread); }};
   std::unique_ptr<MovedDirs> moved_;  // may be null
   TaskScope holds_;
   TaskScope looks_;  // last

@@ -9,7 +9,7 @@
 // for the old name before it has moved its own entry. The answer "not there" would end the directory wherever it is now
 // (linux-fsdevel, "namei: fix revalidate vs. rename race"). So during the rename the mount answers that the old name is there
 // (FuseAdapter::Moving). It answers the rename when the kernel believes the name for long enough, or has not asked for it
-// lately (MayMove). After that answer a LOOKUP of the old name waits until the renaming thread has moved it (late_moves.h). A
+// lately (MayMove). After that answer a LOOKUP of the old name waits until the renaming thread has moved it (name_moves.h). A
 // client that changes such a name on another mount waits until this kernel surely does not believe it any more (Until).
 //
 // Bounded: at most kMaxNames; beyond that no name is known for sure. Not thread-safe.

@@ -51,18 +51,17 @@ Task<Result<EntryOut>> LookupHeld(FuseAdapter& a, FuseRequest* r, InodeId parent
 Task<void> Lookup(FuseAdapter& a, FuseRequest* r, InodeId parent, std::string name) {
   const bool kept = a.MayHaveName(parent, name);
   if (kept) r->KeepName();
-  Result<EntryOut> found = Error{FsError::kNoEnt, ""};
-  do {
-    co_await a.WaitUntilMoved(parent, name, r->thread());
-    if (const InodeId moving = a.MovingFrom(parent, name)) {
-      const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), moving);
-      if (now.ok()) a.Named(parent, name, now->attr);
-      r->Entry(now, false, now.ok() ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
-      co_return;
-    }
+  auto answer = co_await a.moves().Ask<Result<EntryOut>>(parent, name, r->thread(), [&a, r, parent, &name] {
     const bool missed = a.looked_up().HasMissed(r->thread(), Executor::Current().NowNs());
-    found = co_await (missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name));
-  } while (a.MovesNow(parent, name, r->thread()));  // since it has begun
+    return missed ? LookupHeld(a, r, parent, name) : a.vfs().Lookup(r->who, parent, name);
+  });
+  if (answer.moving) {
+    const Result<EntryOut> now = co_await a.vfs().GetAttr(Caller(), answer.moving);
+    if (now.ok()) a.Named(parent, name, now->attr);
+    r->Entry(now, false, now.ok() ? a.Believe(parent, name, a.vfs().kernel_side().LeaseLeftNs()) : 0);
+    co_return;
+  }
+  Result<EntryOut> found = *std::move(answer.found);
   // The kernel itself has checked that the caller may look up there, and only asks what became of the name. (The server may not
   // know all groups of a caller in another pid namespace.)
   if (kept && found.code() == FsError::kAccess) found = co_await a.vfs().Lookup(Caller(), parent, name);

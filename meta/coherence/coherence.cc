@@ -45,6 +45,7 @@ void Coherence::Tick() {
     Lapse(s, sessions_.table().IsUnclaimed(s) ? "it has not come back since the server was started" : "its lease has run out");
   }
   for (SessionId s : sessions_.table().Forgotten(core_->Now())) Fence(s, "it has been away for too long, or too many are");
+  for (SessionId s : address_writes_.Due(core_->Now())) StoreRecord(s);
   // Sessions that renew their lease and do not answer.
   std::set<SessionId> silent = sessions_.Deaf(core_->Now() - answer_timeout_ns_);
   silent.merge(grants_.Silent(core_->Now() - answer_timeout_ns_));
@@ -291,9 +292,14 @@ void Coherence::HoldToExport(SessionId s, const std::string& address) {
   const SessionRecord& record = *sessions_.table().Find(s);
   Result<SessionGrant> now = exported_.Keep(record.owner, record.grant, address);
   if (!now.ok()) return Fence(s, now.error().message);
-  const bool same = now->by == record.grant.by && HostIn(now->address) == HostIn(record.grant.address);
+  // (Two networks may have a line each, so the line may come and go with the address.)
+  const bool moved = HostIn(now->address) != HostIn(record.grant.address);
+  const bool write = moved ? address_writes_.Moved(s, core_->Now()) : now->by != record.grant.by;
   sessions_.table_.Rebind(s, std::move(*now));
-  if (same) return;
+  if (write) StoreRecord(s);
+}
+
+void Coherence::StoreRecord(SessionId s) {
   Txn txn(core_->store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
   (void)core_->Commit(txn);
@@ -328,6 +334,7 @@ void Coherence::Fence(SessionId s, std::string_view why, bool cut_off) {
   sessions_.NoteReclaimed();
   ended_(s);
   not_taken_.erase(s);
+  address_writes_.Forget(s);
   for (InodeId ino : open) cleaner_->Reap(ino);
   const std::vector<LockNotice> free_locks = locks_.Drop(s);
   record.lapsed = false;

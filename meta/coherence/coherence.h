@@ -44,6 +44,7 @@
 #include "meta/exports/confined.h"
 #include "meta/exports/export_room.h"
 #include "meta/ops/op_ctx.h"
+#include "meta/session/address_writes.h"
 #include "meta/session/lapsed_sessions.h"
 #include "meta/session/lock_table.h"
 #include "meta/session/recent_lookups.h"
@@ -138,8 +139,10 @@ class Coherence : public ConfinedSessions {
     const Coherence* const of_;
   };
   Task<Result<OpenSessionReply>> OpenFresh(OpenSessionRequest r);
-  // The session keeps what the exports still give it, as seen from `address`, or is ended.
+  // The session keeps what the exports still give it, as seen from `address`, or is ended. That counts at once; if only its client has
+  // moved, the record of it follows (AddressWrites).
   void HoldToExport(SessionId s, const std::string& address);
+  void StoreRecord(SessionId s);  // durable with the next sync. REQUIRES: there is such a session
   void JudgeAll();
   std::string_view ReclaimHeld(const OpenSessionRequest& r);  // "", or why not
   std::string_view ReclaimFiles(const OpenSessionRequest& r, std::set<InodeId>* held);  // the same
@@ -167,6 +170,7 @@ class Coherence : public ConfinedSessions {
   Grants grants_;
   LockTable locks_;
   LapsedSessions lapsed_;
+  AddressWrites address_writes_;
   std::map<SessionId, std::vector<NotTaken>> not_taken_;  // of the last time that it came back
   RecentLookups lookups_;
   Opens opens_{this};

@@ -38,6 +38,19 @@ class ExportedTest : public CoreTest, public CleanerHost {
     if (!coherence->sessions().table().reclaiming()) cleaner->EndClaims();
     cleaner->Start();
   }
+  static OpHeader At(OpHeader h, const std::string& address) {
+    Peer p = *h.peer;
+    p.address = address;
+    h.peer = std::make_shared<const Peer>(p);
+    return h;
+  }
+  // As it is in the store.
+  std::string StoredAddress(const OpHeader& h) {
+    Txn txn(core->store());
+    const auto bytes = txn.Get(Family::kSessions, SessionKey(h.session));
+    if (!bytes.ok() || !*bytes) return "";
+    return DecodeSessionRecord(**bytes).value().grant.address;
+  }
   static std::shared_ptr<const Peer> Named(const std::string& name, Role role = Role::kClient, uint8_t key = 1) {
     Peer p;
     p.role = role;
@@ -335,23 +348,53 @@ TEST_F(ExportedTest, AClientThatMovesIsJudgedWhereItIs) {
   Begin();
   ASSERT_EQ(Set("path=/ clients=10.3.0.0/16"), FsError::kOk);
   ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/")->clients)).ok());
-  const auto at = [](OpHeader h, const std::string& address) {
-    Peer p = *h.peer;
-    p.address = address;
-    h.peer = std::make_shared<const Peer>(p);
-    return h;
-  };
   const OpHeader a = Open("pc7", 1), b = Open("pc8", 2);
-  EXPECT_EQ(Check(at(a, "10.3.0.7:9")), FsError::kOk) << "another connection";
-  EXPECT_EQ(Check(at(a, "10.3.0.8:9")), FsError::kOk) << "another host of the network";
+  EXPECT_EQ(Check(At(a, "10.3.0.7:9")), FsError::kOk) << "another connection";
+  EXPECT_EQ(Check(At(a, "10.3.0.8:9")), FsError::kOk) << "another host of the network";
   EXPECT_EQ(coherence->sessions().table().Find(a.session)->grant.address, "10.3.0.8:9");
-  EXPECT_EQ(Check(at(a, "192.168.0.7:1234")), FsError::kFenced);
+  EXPECT_EQ(Check(At(a, "192.168.0.7:1234")), FsError::kFenced);
   EXPECT_FALSE(Exists(a));
   EXPECT_EQ(core->tokens().Fenced().size(), 1u);
   RenewRequest renew;
-  renew.header = at(b, "192.168.0.7:1234");
+  renew.header = At(b, "192.168.0.7:1234");
   EXPECT_EQ(coherence->Renew(renew).code(), FsError::kFenced);
   EXPECT_FALSE(Exists(b));
+}
+
+// One with two networks may call from both in turn. Each call is judged where it comes from; the store hears of it once a minute.
+TEST_F(ExportedTest, AClientWithTwoAddressesIsNotWrittenWithEachCall) {
+  Begin();
+  const std::string one = "10.3.0.8:9", two = "10.4.0.8:9";
+  // A line for each: by which it holds changes as well.
+  ASSERT_EQ(Set("path=/ clients=10.3.0.0/16"), FsError::kOk);
+  ASSERT_EQ(Set("path=/ clients=10.4.0.0/16"), FsError::kOk);
+  ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/")->clients)).ok());
+  const OpHeader a = Open("pc7", 1);
+  const auto seq = [&] { return core->store().last_seq().v; };
+  const uint64_t before = seq();
+  for (int i = 0; i < 100; ++i) {
+    const std::string& from = i % 2 == 0 ? one : two;
+    ASSERT_EQ(Check(At(a, from)), FsError::kOk);
+    const SessionGrant& grant = coherence->sessions().table().Find(a.session)->grant;
+    ASSERT_EQ(grant.address, from) << "it is judged by that";
+    ASSERT_EQ(grant.by->clients, ParseExport(i % 2 == 0 ? "path=/ clients=10.3.0.0/16" : "path=/ clients=10.4.0.0/16")->clients);
+  }
+  EXPECT_EQ(seq(), before + 1);
+  EXPECT_EQ(StoredAddress(a), one);
+  // What it has in the end is stored, without another call from elsewhere.
+  ex.RunFor(AddressWrites::kEveryNs);
+  RenewRequest renew;
+  renew.header = At(a, two);
+  ASSERT_TRUE(coherence->Renew(renew).ok());
+  EXPECT_EQ(StoredAddress(a), one);
+  coherence->Tick();
+  EXPECT_EQ(StoredAddress(a), two);
+  // The network that it calls from now is closed to it: that counts although the store does not know where it is.
+  ASSERT_EQ(Check(At(a, one)), FsError::kOk);
+  EXPECT_EQ(StoredAddress(a), two);
+  ASSERT_TRUE(RunSim(ex, exports->Remove("/", ParseExport("path=/ clients=10.3.0.0/16")->clients)).ok());
+  EXPECT_FALSE(Exists(a));
+  EXPECT_EQ(Opened(Ask("pc8", 2)).code(), FsError::kAccess) << "nor does a new one get in from there";
 }
 
 // What binds a session is for its owner only.

@@ -53,7 +53,8 @@ class TokenMint {
   // For the node: what it judges tokens by.
   std::vector<NodeTokenKey> KeysOf(const Uuid& node) const;
   // What this holder was given up to now is not to be used any more (its sessions were ended, or its certificate was revoked): data
-  // servers hear of it with their next heartbeats. What it is given from the next second on is good. A restart of this server forgets it. A data server that has heard of it does not; one
+  // servers hear of it with their next heartbeats. What it is given from the next second on is good. A restart of this server forgets it,
+  // and is told again of those that were revoked (TrustRooms). Of an evicted one a data server that has heard of it remembers it; one
   // that has not takes such a token until it ends: to write kBoundWriteTtlNs at most, into a stripe that no file will show.
   void CutOff(uint64_t holder);
   std::vector<FencedHolder> Fenced();

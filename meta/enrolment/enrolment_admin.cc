@@ -154,7 +154,7 @@ Result<EnrolmentRoom::Doomed> EnrolmentRoom::FindDoomed(const std::string& which
   } else if (const GivenCertificate* c = given_.Find(which); c != nullptr) {
     named.push_back(c);
   } else {
-    if (!IsRevoked(which)) out.serials[which] = {now_s + kCertificateDays * kDayS, {}};
+    if (!IsRevoked(which)) out.serials[which] = {now_s + kCertificateDays * kDayS, {}, now_s};
     out.what = IsRevoked(which) ? "the certificate " + which + " was revoked before"
                                 : "the certificate " + which + " is revoked; it is not known here, and nothing else of its key can be";
     return out;
@@ -168,7 +168,7 @@ Result<EnrolmentRoom::Doomed> EnrolmentRoom::FindDoomed(const std::string& which
       }
       whose.insert(c->Whose());
       if (!c->token.empty()) tokens.insert(c->token);
-      if (c->not_after_s >= now_s && !IsRevoked(c->serial)) out.serials[c->serial] = {c->not_after_s, c->key};
+      if (c->not_after_s >= now_s && !IsRevoked(c->serial)) out.serials[c->serial] = {c->not_after_s, c->key, now_s};
     }
   }
   std::string names;
@@ -260,7 +260,8 @@ Task<Result<std::string>> EnrolmentRoom::Rotate(bool dry_run) {
   if (next_) co_return Error(FsError::kExist, "a change of the authority is under way; end it with 'stria ca finish' first");
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const std::string message = "a new authority is made: both are believed, and it signs from now on. All that run "
-                              "renew their certificates soon by themselves; 'stria ca show' says who has not yet. Then end it with 'stria ca finish'";
+                              "renew their certificates soon by themselves (where no daemon does, 'stria cert renew'); 'stria ca show' says who has not yet. "
+                              "Then end it with 'stria ca finish'";
   if (dry_run) co_return message;
   auto next = std::make_shared<const Authority>(Authority::Make(authority_->cluster(), NowS()));
   CO_RETURN_IF_ERROR(co_await keeper_->StoreNext(next));
@@ -274,8 +275,8 @@ Task<Result<std::string>> EnrolmentRoom::Finish(bool dry_run, bool force) {
   if (keeper_ == nullptr) co_return Error(FsError::kNotSupported, "this server has no place for another authority");
   const int64_t now_s = NowS();
   if (const GivenCertificate* own = NewestOfServer(now_s); own != nullptr && own->issuer == authority_->certificate().hash()) {
-    co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: look into its "
-                                    "log why it is not renewed");
+    co_return Error(FsError::kBusy, "the metadata server's own certificate is of the old authority still, and nobody would believe the server: it is renewed "
+                                    "when its setting authority_overlap is over; else look into its log why it is not");
   }
   const AuthorityInfo old = Describe(*authority_, now_s);
   std::string whose;

@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,7 +59,8 @@ class EnrolmentRoom {
   Result<void> TakeNext(std::shared_ptr<const Authority> next);
   // Bundle or revoked have changed; they are durable. Not called by what is taken at a start.
   void OnChange(std::function<void()> changed) { changed_ = std::move(changed); }
-  // Certificates of this key are revoked, durably: whatever it holds is to be taken from it. Before OnChange's is called.
+  // Certificates of this key are revoked, durably: whatever it holds is to be taken from it. Before OnChange's is called. Not told again
+  // after a crash: who starts asks IsRevokedKey and KeysRevokedSince.
   void OnRevoked(std::function<void(const Sha256Hash& key)> revoked) { key_revoked_ = std::move(revoked); }
 
   // ---- A start, between the loading of all rooms and the first answer ----
@@ -83,6 +85,8 @@ class EnrolmentRoom {
   // Identities whose last certificate in force ends before that: whose ("client wn7"), and when.
   std::map<std::string, int64_t> EndingBefore(int64_t time_s) const;
   bool IsRevoked(std::string_view serial) const { return revoked_.contains(serial); }
+  bool IsRevokedKey(const Sha256Hash& key) const { return revoked_keys_.contains(key); }
+  std::set<Sha256Hash> KeysRevokedSince(int64_t time_s) const;
   // For the map: authorities that are believed (PEM, "" if insecure), serial numbers in order.
   std::string Bundle() const { return bundle_pem_; }
   std::vector<std::string> Revoked() const;
@@ -119,7 +123,6 @@ class EnrolmentRoom {
   const GivenCertificate* NewestOfServer(int64_t now_s) const;
   bool IsReplaced(const GivenCertificate& c, int64_t now_s) const;
   bool IsBelieved(const Sha256Hash& issuer) const;
-  bool IsRevokedKey(const Sha256Hash& key) const { return revoked_keys_.contains(key); }
   void Revoke(const std::string& serial, const RevokedCertificate& r);
   Result<void> RecordRevoked(const std::map<std::string, RevokedCertificate>& serials);  // durable with the next sync
   // Of that identity: how many, without those of `but`; null counts all.

@@ -1,9 +1,10 @@
 // Machines join, renew, are revoked; on a core, without a metadata server.
 #include "meta/enrolment/enrolment_room.h"
 
+#include <set>
+
 #include "meta/core/core_testing.h"
 #include "meta/enrolment/authority_keeper.h"
-#include "meta/enrolment/given_certificates.h"
 #include "trust/credentials.h"
 #include "trust/enrolment.h"
 
@@ -392,6 +393,25 @@ TEST_F(EnrolmentRoomTest, ARestoreFromABackupRevokesNothingLess) {
   Says(Join("n6", n6.key).error(), FsError::kAccess, "was revoked");
 }
 
+// A start asks for them: a crash may have come before anything else was done.
+TEST_F(EnrolmentRoomTest, ItIsKnownWhichKeysWereRevokedAndSinceWhen) {
+  const Credentials n6 = Joined(Role::kData, "n6"), n7 = Joined(Role::kData, "n7"), n8 = Joined(Role::kData, "n8");
+  const Sha256Hash key6 = n6.certificate.key_hash(), key7 = n7.certificate.key_hash();
+  const int64_t first_s = NowS();
+  ASSERT_TRUE(RevokeIt("data/n6").ok());
+  ASSERT_TRUE(RevokeIt("4abc").ok());  // of a key that nobody knows
+  PassDays(2);
+  Revoked file;
+  file.Add(n7.certificate.serial());
+  ASSERT_TRUE(room->TakeRevokedFile(file).ok());
+  ASSERT_TRUE(RunSim(ex, core->Sync()).ok());
+  PowerCut();
+  EXPECT_EQ(room->KeysRevokedSince(first_s), (std::set<Sha256Hash>{key6, key7}));
+  EXPECT_EQ(room->KeysRevokedSince(first_s + kDayS), std::set<Sha256Hash>{key7});
+  EXPECT_TRUE(room->IsRevokedKey(key6) && room->IsRevokedKey(key7));
+  EXPECT_FALSE(room->IsRevokedKey(n8.certificate.key_hash()));
+}
+
 TEST_F(EnrolmentRoomTest, WhatIsOverIsForgotten) {
   const Credentials n6 = Joined(Role::kData, "n6");
   ASSERT_TRUE(RevokeIt("data/n6").ok());
@@ -541,56 +561,6 @@ TEST_F(EnrolmentRoomTest, AnInsecureClusterHasNone) {
   EXPECT_EQ(RunSim(ex, none.ChangeAuthority(AuthorityVerb::kRotate, false, false)).code(), FsError::kNotSupported);
   EXPECT_FALSE(none.IsTrustedRoot(Peer()));
   none.Tick();
-}
-
-TEST(GivenCertificates, RecordsThereAndBack) {
-  GivenCertificate c;
-  c.serial = "4abc";
-  c.role = Role::kMonitor;
-  c.name = "mon1";
-  c.key = {1};
-  c.issuer = {2};
-  c.token = "01234567";
-  c.address = kFrom;
-  c.given_s = 5;
-  c.not_after_s = 6;
-  c.trusted_root = true;
-  const std::string record = EncodeGiven(c);
-  EXPECT_EQ(DecodeGiven("4abc", record).value(), c);
-  for (size_t n = 0; n < record.size(); ++n) EXPECT_FALSE(DecodeGiven("4abc", record.substr(0, n)).ok()) << n;
-  EXPECT_FALSE(DecodeGiven("4ABC", record).ok());
-  const RevokedCertificate r{7, {3}};
-  EXPECT_EQ(DecodeRevoked(EncodeRevoked(r)).value(), r);
-  EXPECT_FALSE(DecodeRevoked("").ok());
-}
-
-TEST(GivenCertificates, AreFoundByAllThatTheyAre) {
-  GivenCertificates all;
-  const auto add = [&](const char* serial, const char* name, uint8_t key, int64_t end) {
-    GivenCertificate c;
-    c.serial = serial;
-    c.name = name;
-    c.key = {key};
-    c.not_after_s = end;
-    all.Add(c);
-  };
-  add("1", "a", 1, 30);
-  add("2", "a", 2, 10);
-  add("3", "b", 1, 20);
-  EXPECT_EQ(all.OfKey({1}).size(), 2u);
-  EXPECT_EQ(all.OfKey({9}).size(), 0u);
-  EXPECT_EQ(all.OfIdentity(Role::kClient, "a").size(), 2u);
-  EXPECT_EQ(all.OfIdentity(Role::kData, "a").size(), 0u);
-  EXPECT_EQ(all.Over(25, 9), (std::vector<std::string>{"2", "3"}));
-  EXPECT_EQ(all.Over(25, 1), std::vector<std::string>{"2"});
-  add("3", "a", 3, 40);  // in place of what it was
-  EXPECT_EQ(all.size(), 3u);
-  EXPECT_EQ(all.OfKey({1}).size(), 1u);
-  EXPECT_EQ(all.Over(25, 9), std::vector<std::string>{"2"});
-  all.Remove("1");
-  all.Remove("1");
-  EXPECT_EQ(all.Find("1"), nullptr);
-  EXPECT_EQ(all.OfIdentity(Role::kClient, "a").size(), 2u);
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ std::string EncodeRevoked(const RevokedCertificate& c) {
   ByteWriter w;
   w.I64(c.not_after_s);
   w.Raw(BytesOf(c.key));
+  w.I64(c.revoked_s);
   return SealRecord(kRevokedVersion, w.str());
 }
 
@@ -77,6 +78,7 @@ Result<RevokedCertificate> DecodeRevoked(std::string_view record) {
   RevokedCertificate c;
   c.not_after_s = r.I64();
   ReadHash(r, &c.key);
+  if (r.left() > 0) c.revoked_s = r.I64();  // older ones end here
   if (!opened || !r.ok()) return Error(FsError::kCorrupt, "the record of a revoked certificate does not decode");
   return c;
 }

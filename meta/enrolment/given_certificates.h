@@ -39,6 +39,7 @@ Result<GivenCertificate> DecodeGiven(std::string_view serial, std::string_view r
 struct RevokedCertificate {
   int64_t not_after_s = 0;  // when it is over by itself, and need not be remembered any more
   Sha256Hash key{};         // zeros: it was not known here
+  int64_t revoked_s = 0;    // when that was; 0: not known, in records of before it was noted
   bool operator==(const RevokedCertificate&) const = default;
 };
 std::string EncodeRevoked(const RevokedCertificate& r);

@@ -1,8 +1,11 @@
 #include "meta/service/trust_rooms.h"
 
+#include <set>
 #include <utility>
 
+#include "common/bound_token.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "meta/calls/call_audit.h"
 
 namespace stria {
@@ -47,7 +50,20 @@ Result<void> TrustRooms::Begin() {
     else if (!noted.ok()) return noted;
   }
   cluster_->SetTrust(enrolment_->Bundle(), enrolment_->Revoked());
+  EndRevoked();
   return Ok();
+}
+
+// A revocation is durable before it takes anything from whom it hits, and a crash may have come between the two. A start also forgets
+// which holders are cut off: that is said again as long as one of their tokens may be good.
+void TrustRooms::EndRevoked() {
+  std::set<Sha256Hash> keys = enrolment_->KeysRevokedSince(core_->Wall() / kSecond - kKeyLifeS);
+  const SessionTable& sessions = coherence_->sessions().table();
+  for (SessionId s : sessions.All()) {
+    const SessionOwner& owner = sessions.Find(s)->owner;
+    if (!owner.name.empty() && enrolment_->IsRevokedKey(owner.key)) keys.insert(owner.key);
+  }
+  for (const Sha256Hash& key : keys) coherence_->EndHolder(key);
 }
 
 void TrustRooms::Tell() {

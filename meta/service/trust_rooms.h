@@ -56,6 +56,7 @@ class TrustRooms {
 
  private:
   void Tell();
+  void EndRevoked();
 
   MetaCore* const core_;
   Coherence* const coherence_;

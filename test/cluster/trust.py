@@ -375,6 +375,27 @@ def a_node_is_revoked(c, load):
     say("a node was revoked, was refused, joined anew with another key and is back; nobody else noticed")
 
 
+def a_command_renews_its_certificate(c):
+    """A monitor's, on a machine where no daemon does that."""
+    trust = c.dir / "trust-watcher"
+    token = c.stria("token", "make", "--role", "monitor", "--name", "watcher").stdout.strip()
+    c.stria("join", token, "--trust", trust)
+
+    def renew(*options):
+        done = as_member(c, trust, "cert", "renew", "--json", *options)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+    first = renew()
+    assert (first["role"], first["name"], first["renewed"]) == ("monitor", "watcher", False), f"it was not due: {first}"
+    second = renew("--force")
+    assert second["renewed"] and second["serial"] != first["serial"], second
+    assert not renew()["renewed"]
+    assert {x["serial"] for x in good(c, "monitor", "watcher")} == {first["serial"], second["serial"]}, "the server knows of others"
+    assert as_member(c, trust, "status").returncode in (0, 1, 2), "the new one is not taken"
+    audited(c, "the monitor has renewed its certificate", "enrolment", peer="monitor watcher", verb="renew", outcome="done")
+    say("a monitor's certificate was renewed by a command")
+
+
 def the_authority_changes(c, load):
     c.stria("ca", "rotate", "--yes")
     both = wait_for("two authorities are believed", lambda: len(known := authorities(c)) == 2 and known, WAIT_S)
@@ -470,6 +491,7 @@ def scenario():
                 load.progress()
                 goes(c, guest, load)
                 a_node_is_revoked(c, load)
+                a_command_renews_its_certificate(c)
                 the_authority_changes(c, load)
                 certificates_are_renewed(c, load)
         finally:

@@ -107,5 +107,54 @@ TEST_F(RevokedTest, ItsSessionAndItsTokensAreOver) {
   EXPECT_EQ(Read(0, file), text);
 }
 
+// The revocation is durable first. If the server dies before it has ended the session and told the data servers, its next life does.
+TEST_F(RevokedTest, ACrashInTheMiddleOfItSavesNothing) {
+  const std::string text(kFileBytes, 'x');
+  const InodeId file = Create(0, MakeDir(0, "d"), "f", text);
+  ASSERT_TRUE(file);
+  Enrol();
+  ASSERT_TRUE(Mount().ok());
+  const auto mapping = Map(file);
+  ASSERT_TRUE(mapping.ok()) << mapping.error();
+  ASSERT_FALSE(mapping->stripes.empty());
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+
+  EnrolmentRoom* const room = server().trust().enrolment();
+  room->OnRevoked([](const Sha256Hash&) {});
+  room->OnChange([] {});
+  ASSERT_TRUE(Do(room->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  ASSERT_TRUE(server().sessions().Exists(header_.session));
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  cluster_.executor().RunFor(5 * kSecond);  // less than a lease
+  EXPECT_FALSE(server().sessions().Exists(header_.session));
+  EXPECT_EQ(Map(file).code(), FsError::kFenced);
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file), text) << "of others nothing is taken";
+  EXPECT_EQ(Read(0, file), text);
+}
+
+// What data servers are told of who is put out is in the memory of the metadata server only. One that was away meanwhile is told by the
+// next one, too.
+TEST_F(RevokedTest, ANodeThatWasAwayIsToldAfterARestart) {
+  const std::string text(kFileBytes, 'x');
+  const InodeId file = Create(0, MakeDir(0, "d"), "f", text);
+  ASSERT_TRUE(file);
+  Enrol();
+  ASSERT_TRUE(Mount().ok());
+  const auto mapping = Map(file);
+  ASSERT_TRUE(mapping.ok()) << mapping.error();
+  ASSERT_FALSE(mapping->stripes.empty());
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.CrashNode(n, true);
+  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  cluster_.CrashMeta(true);
+  cluster_.StartMeta();
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.StartNode(n);
+  cluster_.executor().RunFor(20 * kSecond);
+  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file), text);
+}
+
 }  // namespace
 }  // namespace stria

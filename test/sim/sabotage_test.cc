@@ -41,10 +41,12 @@ const Bug kBugs[] = {
     {"FreeOpenFiles", Sabotage::kFreeOpenFiles, "Crashes", 6, 1, "open, unlinked", &SimWorkPlan::orphans},
     {"LeaveLonely", Sabotage::kLeaveLonely, "Folding", 6, 1, "alone is in use"},
     {"OpenHoldsLeaseMu", Sabotage::kOpenHoldsLeaseMu, "Overtaken", 20, 1, "in a circle"},
-    {"BelieveRevoked", Sabotage::kBelieveRevoked, "Trust", 6, 1, "was revoked", &SimWorkPlan::trust},
-    {"BelieveExpired", Sabotage::kBelieveExpired, "Trust", 6, 1, "is over", &SimWorkPlan::trust},
-    {"TakeFencedTokens", Sabotage::kTakeFencedTokens, "Trust", 8, 1, "session that was ended", &SimWorkPlan::trust},
-    {"KeepOldKeys", Sabotage::kKeepOldKeys, "Trust", 8, 1, "key of days ago", &SimWorkPlan::trust},
+    {"BelieveRevoked", Sabotage::kBelieveRevoked, "Trust", 12, 1, "was revoked", &SimWorkPlan::trust},
+    {"BelieveExpired", Sabotage::kBelieveExpired, "Trust", 12, 1, "is over", &SimWorkPlan::trust},
+    {"BelieveFormer", Sabotage::kBelieveFormer, "Trust", 20, 1, "its authority is not believed", &SimWorkPlan::trust},
+    {"RenewExpired", Sabotage::kRenewExpired, "Trust", 16, 1, "was given another", &SimWorkPlan::trust},
+    {"TakeFencedTokens", Sabotage::kTakeFencedTokens, "Trust", 16, 1, "session that was ended", &SimWorkPlan::trust},
+    {"KeepOldKeys", Sabotage::kKeepOldKeys, "Trust", 16, 1, "key of days ago", &SimWorkPlan::trust},
     {"AppendAtKnownSize", Sabotage::kAppendAtKnownSize, "Calm", 2, 1, "record", &SimWorkPlan::appends},
 };
 

@@ -148,9 +148,13 @@ std::shared_ptr<const ClusterMap> SimCluster::MapOf(const std::string& host) {
   return std::make_shared<const ClusterMap>(meta_.server->cluster().Map());
 }
 
-// An admin makes a token, and the machine joins by it. If the metadata server is down it hears of it when it starts.
+// An admin makes a token, and the machine joins by it.
 void SimCluster::Join(const std::string& host, Role role) {
   Prove(host, role);
+  NoteCertificate(host);
+}
+
+void SimCluster::NoteCertificate(const std::string& host) {
   if (meta_up() && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(trust_->CertificateOf(host));
 }
 

@@ -156,6 +156,8 @@ class SimCluster {
   }
   // The host has lost its certificate, or that is over: it joins again, with another key.
   void Join(const std::string& host, Role role);
+  // The metadata server has given the host the certificate that it has. If it is down it hears of it when it starts.
+  void NoteCertificate(const std::string& host);
   // As who it is, an admin or a host.
   std::unique_ptr<TrustService> TrustOf(const std::string& host);
   std::unique_ptr<DataService> DataOf(const std::string& host, size_t n);

@@ -42,6 +42,34 @@ std::shared_ptr<const Peer> SimTrust::Shorten(const std::string& host, int64_t l
   return Have(host, own.key, std::move(certificate), own.bundle, own.revoked);
 }
 
+std::shared_ptr<const Peer> SimTrust::Resign(const std::string& host) {
+  const Credentials own = hosts_.at(host).own;
+  Certificate certificate = Signing().Sign(CertRequest::Make(own.key), own.identity, NowS()).value();
+  Bundle bundle = own.bundle;
+  if (const Certificate& by = Signing().certificate(); !bundle.Has(by.hash())) bundle = bundle.With(by).value();
+  return Have(host, own.key, std::move(certificate), std::move(bundle), own.revoked);
+}
+
+void SimTrust::Linger(const std::string& serial, bool on) {
+  if (on) lingering_.insert(serial);
+  else lingering_.erase(serial);
+}
+
+bool SimTrust::AllBelieveNext() {
+  if (!next_) return false;
+  for (auto& [name, host] : hosts_) {
+    Look(name, &host);
+    if (!host.own.bundle.Has(next_->certificate().hash())) return false;
+  }
+  return true;
+}
+
+std::vector<std::string> SimTrust::Hosts() const {
+  std::vector<std::string> out;
+  for (const auto& [name, host] : hosts_) out.push_back(name);
+  return out;
+}
+
 std::string SimTrust::RenewalRequest(const std::string& host) const { return CertRequest::Make(hosts_.at(host).own.key).ToDer(); }
 
 Result<std::shared_ptr<const Peer>> SimTrust::TakeRenewed(const std::string& host, const std::string& pem) {
@@ -79,7 +107,8 @@ Result<void> SimTrust::Believes(const std::string& host, const Peer& peer) {
   const auto it = hosts_.find(host);
   if (it == hosts_.end()) return Ok();
   Look(host, &it->second);
-  return it->second.own.StillGood(peer, NowS());
+  const int64_t judged_s = lingering_.contains(peer.serial) ? std::min(NowS(), peer.not_after_s) : NowS();
+  return it->second.own.StillGood(peer, judged_s);
 }
 
 Task<Result<void>> SimTrust::StoreNext(std::shared_ptr<const Authority> next) {

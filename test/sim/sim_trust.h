@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,19 @@ class SimTrust final : public AuthorityKeeper {
   std::string RenewalRequest(const std::string& host) const;
   // kBadRequest: it is not what was asked for.
   Result<std::shared_ptr<const Peer>> TakeRenewed(const std::string& host, const std::string& pem);
+  // Of the key that it has, by the authority that signs now: as the metadata server renews its own.
+  std::shared_ptr<const Peer> Resign(const std::string& host);
+  // The connections of who had this certificate (serial number) go on although it ends, or do not: real ones are judged again now and
+  // then only (kJudgeAgainNs).
+  void Linger(const std::string& serial, bool on);
   const Certificate& CertificateOf(const std::string& host) const { return hosts_.at(host).own.certificate; }
+
+  // ---- A change of the authority
+  bool changing() const { return next_ != nullptr; }
+  // Each host has heard of the next one, so that nobody is lost when the metadata server shows a certificate of it.
+  bool AllBelieveNext();
+  bool IsOfSigner(const std::string& host) const { return SignedBy(CertificateOf(host), Signing().certificate()); }
+  std::vector<std::string> Hosts() const;
 
   // For a metadata server that starts.
   MetaTrust ForMeta();
@@ -65,6 +78,7 @@ class SimTrust final : public AuthorityKeeper {
   std::shared_ptr<const Authority> authority_, next_;
   Revoked revoked_;  // of the file beside the authority
   std::map<std::string, Host> hosts_;
+  std::set<std::string> lingering_;  // serial numbers
 };
 
 }  // namespace stria

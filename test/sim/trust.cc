@@ -1,8 +1,8 @@
 // Certificates that expire, keys that rotate, and peers that are revoked, while clients work.
 //
 // One thing at a time is done to one host, at a random moment: a certificate is renewed in time, or ends and its host joins again; a
-// client's or a node's is revoked, and it joins again; a client is evicted; another authority is made; the keys of tokens change, as by
-// days that pass, up to three times within a lease.
+// client's or a node's is revoked, and it joins again; a client is evicted; a client comes too late to renew; another authority is made,
+// and the former one is dropped; the keys of tokens change, as by days that pass, up to three times within a lease.
 //
 // It must see:
 //  1. Who is valid has no error. Each client has a witness that writes and reads a file of its own; it may fail only while something is
@@ -10,6 +10,10 @@
 //  2. Who is not valid is let in nowhere after kBound: somebody with the old certificate (kThief) asks the metadata server, and each
 //     node with a token that was good. The same questions are answered before, so the probe tells something.
 //  3. A token of an evicted client's former session, and one by a key of long ago, are refused after kBound, whoever shows them.
+// 4. Who comes too late is given no other certificate, neither over a new connection nor over one that he has, is told why, and works
+//    again when he has joined again.
+// 5. The end of a change of the authority disturbs nobody who has renewed; who has only a certificate of the former one is let in nowhere
+//    after kBound.
 // Servers that were down, restarted or cut off meanwhile tell nothing and are not asked.
 #include <set>
 #include <utility>
@@ -149,13 +153,18 @@ class TrustWork final : public SimWork {
     while (!faults_over()) {
       co_await Sleep(static_cast<int64_t>(world_->rng_.Below(kPauseNs)));
       if (faults_over() || !cluster().meta_up()) continue;
-      switch (world_->rng_.Below(7)) {
+      switch (world_->rng_.Below(9)) {
         case 0: co_await RevokeClient(); break;
         case 1: co_await RevokeNode(); break;
         case 2: co_await Evict(); break;
         case 3: co_await Expire(); break;
         case 4: co_await RenewInTime(); break;
-        case 5: co_await ChangeAuthority(); break;
+        case 5: co_await RenewTooLate(); break;
+        case 6:
+        case 7:
+          if (cluster().trust().changing()) co_await FinishChange();
+          else co_await ChangeAuthority();
+          break;
         default: co_await RotateKeys(); break;
       }
     }
@@ -278,7 +287,44 @@ class TrustWork final : public SimWork {
     if (co_await Renew(host)) Count("renewed certificates");
   }
 
-  // Two are believed from now on, and the new one signs what is renewed and who joins. Once in a run.
+  // `open`: over a connection that it had before its certificate ended. 4.
+  Task<void> TryTooLate(std::string host, std::string serial, bool open) {
+    if (!Sound({})) co_return;
+    const uint64_t term = cluster().meta_server()->term();
+    cluster().trust().Linger(serial, open);
+    const std::unique_ptr<TrustService> trust = cluster().TrustOf(host);
+    RenewCertificateRequest r;
+    r.header = cluster().AdminHeader();
+    r.request = cluster().trust().RenewalRequest(host);
+    const Result<RenewCertificateReply> reply = co_await trust->RenewCertificate(r);
+    cluster().trust().Linger(serial, false);
+    Trace(host + " renews its certificate too late: " + reply.error().ToString());
+    if (reply.ok()) {
+      Fail(host + " was given another certificate by one that had ended");
+      co_return;
+    }
+    if (!Sound({}) || cluster().meta_server()->term() != term) co_return;
+    const std::string& why = reply.error().message;
+    const bool refused = reply.code() == FsError::kAccess || why.find("handshake") != why.npos;
+    const bool told = why.find("has expired") != why.npos || why.find("gets no other certificate") != why.npos;
+    if (refused && !told) Fail(host + " came too late to renew its certificate, and is not told so: " + why);
+    if (refused) Count("renewals that came too late");
+  }
+  Task<void> RenewTooLate() {
+    const size_t c = AClient();
+    const std::string host = cluster().client_host(c);
+    Begin(c);
+    const auto lasts_s = static_cast<int64_t>(2 + world_->rng_.Below(8));
+    const std::shared_ptr<const Peer> old = cluster().trust().Shorten(host, lasts_s);
+    cluster().network().SetPeer(host, old);
+    cluster().NoteCertificate(host);
+    co_await Sleep((lasts_s + 2) * kSecond);
+    co_await TryTooLate(host, old->serial, false);
+    co_await TryTooLate(host, old->serial, true);
+    JoinClient(c);
+  }
+
+  // Two are believed from now on, and the new one signs what is renewed and who joins.
   Task<void> ChangeAuthority() {
     const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
     ChangeAuthorityRequest r;
@@ -289,6 +335,46 @@ class TrustWork final : public SimWork {
     if (!begun.ok()) co_return;  // or it was, and the answer is lost: two are believed, which is no harm
     Count("changes of the authority");
     co_await Sleep(kBoundNs);
+  }
+
+  // All renew, the metadata server last, and the former authority is dropped. 5.
+  Task<void> FinishChange() {
+    SimTrust& trust = cluster().trust();
+    // Who is down would not believe the metadata server afterwards: an administrator waits for him.
+    if (!trust.AllBelieveNext()) co_return;
+    std::vector<std::shared_ptr<const Peer>> former;
+    const std::string client = cluster().client_host(AClient()), node = cluster().node_host(world_->rng_.Below(cluster().nodes()));
+    if (!trust.IsOfSigner(client)) former.push_back(cluster().network().PeerOf(client));
+    if (!trust.IsOfSigner(node)) former.push_back(cluster().network().PeerOf(node));
+    std::vector<std::string> own;  // the metadata server's
+    for (const std::string& host : trust.Hosts()) {
+      if (trust.IsOfSigner(host)) continue;
+      if (cluster().network().PeerOf(host)->role == Role::kMeta) own.push_back(host);
+      else if (!co_await Renew(host)) co_return;
+    }
+    if (!trust.AllBelieveNext()) co_return;
+    for (const std::string& host : own) {
+      cluster().network().SetPeer(host, trust.Resign(host));
+      cluster().NoteCertificate(host);
+    }
+    std::vector<Probe> probes;
+    for (const std::shared_ptr<const Peer>& peer : former) {
+      for (Probe& p : co_await Steal(peer, false)) probes.push_back(std::move(p));
+    }
+    const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
+    ChangeAuthorityRequest r;
+    r.header = cluster().AdminHeader();
+    r.verb = AuthorityVerb::kFinish;
+    // Answers that were lost within the last hour may be asked for again, and certificates of former keys are still in force.
+    for (int i = 0; i < 2 && trust.changing(); ++i) {
+      r.force = i == 1;
+      const Result<ChangeAuthorityReply> ended = co_await admin->ChangeAuthority(r);
+      Trace(std::string("ca finish") + (r.force ? " --force: " : ": ") + ended.error().ToString());
+    }
+    if (trust.changing()) co_return;  // the metadata server is down
+    Count("ends of a change of the authority");
+    co_await Sleep(kBoundNs);
+    co_await MustBeRefused(std::move(probes), "its authority is not believed any more");
   }
 
   // By days that pass while the metadata server is down.

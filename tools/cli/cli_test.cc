@@ -271,7 +271,7 @@ TEST_F(CliTest, EveryVerbHasHelpWithAnExample) {
         "node remove", "disk ls",       "disk replace",  "disk drain",     "disk undrain",  "disk remove",
         "rebuild ls",  "rebuild watch", "rebuild pause", "rebuild resume", "rebuild limit", "where",
         "layout get",  "layout set",    "paths",         "fsck",          "stats",         "top",           "run",           "split",         "gather",           "dev up",        "dev down",
-        "token make",  "token ls",      "token revoke",  "cert ls",        "cert show",     "cert revoke",   "ca show",
+        "token make",  "token ls",      "token revoke",  "cert ls",        "cert show",     "cert revoke",   "cert renew", "ca show",
         "ca rotate",   "ca finish",     "export ls",     "export set",     "export remove", "client ls",     "client evict",
         "audit",       "join",          "dev kill",      "dev start",     "dev add",       "dev mount",      "dev env",       "dev status"}) {
     EXPECT_EQ(Run(std::string(verb) + " --help"), 0) << verb;

@@ -99,6 +99,7 @@ void AddTopVerb(CLI::App& app, Context& ctx);
 void AddLocalityVerbs(CLI::App& app, Context& ctx);  // stats, run
 void AddSplitVerb(CLI::App& app, Context& ctx);
 void AddKeyVerbs(CLI::App& app, Context& ctx);
+void AddCertRenew(CLI::App* cert, Context& ctx);
 void AddTrustVerbs(CLI::App& app, Context& ctx);  // token, cert, ca, export, client, audit
 void AddEventVerbs(CLI::App& app, Context& ctx);  // events, watch
 void AddJoinVerb(CLI::App& app, Context& ctx);

@@ -1,4 +1,4 @@
-// stria token make|ls|revoke, stria cert ls|show|revoke, stria ca show|rotate|finish, stria export ls|set|remove, stria client ls|evict,
+// stria token make|ls|revoke, stria cert ls|show|revoke (renew: cert_renew.cc), stria ca show|rotate|finish, stria export ls|set|remove, stria client ls|evict,
 // stria audit
 #include <charconv>
 #include <memory>
@@ -243,6 +243,7 @@ void AddCertVerbs(CLI::App& app, Context& ctx) {
   AddCommon(show, ctx, "stria cert show data/n6");
   show->callback([&ctx, change] { ctx.run = [&ctx, change] { return RunCertList(ctx, change->what); }; });
 
+  AddCertRenew(cert, ctx);
   CLI::App* revoke = cert->add_subcommand("revoke", "The machine is not of the cluster any more: its connections are closed, and its key never joins again");
   revoke->add_option("WHICH", change->what, "A serial number, or ROLE/NAME, as client/wn7")->required();
   AddChangeFlags(revoke, change.get());

@@ -10,6 +10,7 @@
 
 #include "api/trust_api.h"
 #include "common/temp_dir.h"
+#include "proto/stubs.h"
 #include "proto/trust_stubs.h"
 #include "tools/cli/arguments.h"
 #include "tools/cli/context.h"
@@ -33,14 +34,28 @@ class FakeTrust : public TrustService {
 #undef X
 };
 
+// Knows the cluster's map.
+class FakeMeta : public MetaService {
+ public:
+#define X(Name, Request, Reply)                                                        \
+  std::function<Result<Reply>(const Request&)> on##Name;                               \
+  Task<Result<Reply>> Name(Request request) override {                                 \
+    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
+    co_return on##Name(request);                                                       \
+  }
+  STRIA_META_METHODS(X)
+#undef X
+};
+
 class FakeConnector : public ClusterConnector {
  public:
-  explicit FakeConnector(std::shared_ptr<FakeTrust> trust) : trust_(std::move(trust)) {}
-  std::shared_ptr<MetaService> Connect(const std::string&) override { return nullptr; }
+  FakeConnector(std::shared_ptr<FakeMeta> meta, std::shared_ptr<FakeTrust> trust) : meta_(std::move(meta)), trust_(std::move(trust)) {}
+  std::shared_ptr<MetaService> Connect(const std::string&) override { return meta_; }
   std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return nullptr; }
   std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return trust_; }
 
  private:
+  const std::shared_ptr<FakeMeta> meta_;
   const std::shared_ptr<FakeTrust> trust_;
 };
 
@@ -57,7 +72,7 @@ class TrustVerbsTest : public testing::Test {
     ctx.cwd = "/somewhere";
     ctx.env_meta = env_;
     ctx.connector = [this](const std::string&) -> Result<Reach> {
-      return Reach{[trust = trust_]() -> std::unique_ptr<ClusterConnector> { return std::make_unique<FakeConnector>(trust); }, ""};
+      return Reach{[meta = meta_, trust = trust_]() -> std::unique_ptr<ClusterConnector> { return std::make_unique<FakeConnector>(meta, trust); }, ""};
     };
     ctx.ask_to_join = [this](const std::string& address, const Sha256Hash& authority, const std::function<std::string(std::string_view)>& make, int64_t) {
       ++asked_;
@@ -74,6 +89,7 @@ class TrustVerbsTest : public testing::Test {
     return RunCommandLine(static_cast<int>(argv.size()), argv.data(), ctx);
   }
 
+  std::shared_ptr<FakeMeta> meta_ = std::make_shared<FakeMeta>();
   std::shared_ptr<FakeTrust> trust_ = std::make_shared<FakeTrust>();
   std::function<Result<std::string>(const std::string& request)> answer_;
   std::function<bool(const std::string&)> confirm_;
@@ -281,6 +297,119 @@ TEST_F(TrustVerbsTest, TheAudit) {
   EXPECT_EQ(Json::parse(out_.str())["lines"][0]["verb"], "node drain");
   EXPECT_EQ(Json::parse(out_.str())["lines"][1], "not json");
   EXPECT_EQ(Run("audit --since yesterday"), 64);
+}
+
+// ---- Renewal --------------------------------------------------------------------------------------
+
+class CertRenewTest : public TrustVerbsTest {
+ protected:
+  CertRenewTest() {
+    map_.bundle = cluster_.bundle.ToPem();
+    meta_->onGetMap = [this](const InodeRequest&) -> Result<ClusterMap> {
+      if (!down_.ok()) return down_;
+      return map_;
+    };
+    trust_->onRenewCertificate = [this](const RenewCertificateRequest& r) -> Result<RenewCertificateReply> {
+      ++renewals_;
+      ASSIGN_OR_RETURN(const CertRequest request, CertRequest::FromDer(r.request));
+      ASSIGN_OR_RETURN(const Certificate c, signs_->Sign(request, {kTestCluster, Role::kAdmin, name_}, now_s_));
+      return RenewCertificateReply{c.ToPem(), map_.bundle};
+    };
+    Save(0);
+  }
+  // As it was made some days ago.
+  void Save(int64_t days) {
+    const auto own = cluster_.Give(Role::kAdmin, "pc1", now_s_ - days * kDayS);
+    ASSERT_TRUE(CredentialFiles::SaveBundle(dir_.path(), own->bundle).ok());
+    ASSERT_TRUE(CredentialFiles::SaveNode(dir_.path(), own->key, own->certificate).ok());
+    serial_ = own->certificate.serial();
+    key_ = own->certificate.key_hash();
+  }
+  std::shared_ptr<const Credentials> Saved() const { return CredentialFiles(dir_.path()).Load().value(); }
+  int Renew(const std::string& how = "") { return Run("cert renew --trust " + dir_.path() + " " + how); }
+
+  const int64_t now_s_ = WallclockNs() / kSecond;
+  const TestCluster cluster_{kTestCluster, WallclockNs() / kSecond - 100 * kDayS};
+  const TestCluster next_{kTestCluster, WallclockNs() / kSecond};
+  const Authority* signs_ = &cluster_.authority;
+  ClusterMap map_;
+  Error down_;
+  TempDir dir_;
+  std::string name_ = "pc1", serial_;
+  Sha256Hash key_{};
+  int renewals_ = 0;
+};
+
+TEST_F(CertRenewTest, OnlyWhatIsDueIsRenewed) {
+  map_.revoked = {"4abc"};
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_NE(out_.str().find("nothing to do: the certificate of admin pc1"), std::string::npos) << out_.str();
+  EXPECT_EQ(renewals_, 0);
+  EXPECT_TRUE(Saved()->revoked.Has("4abc")) << "what the map says is kept all the same";
+  ASSERT_EQ(Renew("--force --json"), 0) << err_.str();
+  EXPECT_EQ(renewals_, 1);
+  EXPECT_TRUE(Json::parse(out_.str())["renewed"].get<bool>());
+  EXPECT_EQ(Json::parse(out_.str())["serial"], Saved()->certificate.serial());
+  EXPECT_NE(Saved()->certificate.serial(), serial_);
+  EXPECT_EQ(Saved()->certificate.key_hash(), key_);
+  struct stat st;
+  ASSERT_EQ(stat((dir_.path() + "/node.pem").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 07777, 0600u);
+  Save(61);
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_EQ(renewals_, 2) << "after two thirds of its life";
+  EXPECT_NE(out_.str().find("admin pc1 has the certificate " + Saved()->certificate.serial() + " now"), std::string::npos) << out_.str();
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_EQ(renewals_, 2);
+}
+
+TEST_F(CertRenewTest, AnotherAuthorityIsTakenOver) {
+  map_.bundle = cluster_.bundle.With(next_.authority.certificate()).value().ToPem();
+  signs_ = &next_.authority;
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_TRUE(SignedBy(Saved()->certificate, next_.authority.certificate()));
+  EXPECT_EQ(Saved()->bundle.ToPem(), map_.bundle);
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_EQ(renewals_, 1) << "it is of the one that signs";
+  // The change has ended.
+  map_.bundle = next_.bundle.ToPem();
+  ASSERT_EQ(Renew(), 0) << err_.str();
+  EXPECT_EQ(Saved()->bundle.ToPem(), map_.bundle);
+  EXPECT_EQ(renewals_, 1);
+}
+
+TEST_F(CertRenewTest, WhatCannotBeRenewedIsSaid) {
+  const auto says = [&](const std::string& part) { EXPECT_NE(err_.str().find(part), std::string::npos) << err_.str(); };
+  name_ = "pc2";
+  EXPECT_EQ(Renew("--force"), 70);
+  says("the certificate that came is of");
+  trust_->onRenewCertificate = [](const RenewCertificateRequest&) -> Result<RenewCertificateReply> { return Error(FsError::kAccess, "its own was revoked"); };
+  EXPECT_EQ(Renew("--force"), 77);
+  says("its own was revoked");
+  EXPECT_EQ(Saved()->certificate.serial(), serial_) << "the files are as they were";
+  down_ = Error(FsError::kAccess, "the handshake was refused");
+  EXPECT_EQ(Renew(), 77);
+  says("stria token make --role admin --name pc1");
+  down_ = Error();
+  map_.bundle = "";
+  EXPECT_EQ(Renew(), 1);
+  says("insecure");
+  map_.bundle = TestCluster(kOtherCluster, now_s_).bundle.ToPem();
+  EXPECT_EQ(Renew(), 1);
+  says("of cluster " + kOtherCluster.ToString());
+  env_ = "unix:/run/stria.sock";
+  EXPECT_EQ(Renew(), 64);
+  says("--meta HOST[:PORT]");
+  EXPECT_EQ(Run("cert renew --trust " + dir_.path() + "/nothing"), 66);
+  EXPECT_EQ(Run("cert renew --trust off"), 64);
+}
+
+TEST_F(CertRenewTest, OneThatIsOverNeedsAToken) {
+  Save(91);
+  EXPECT_EQ(Renew(), 77);
+  EXPECT_EQ(renewals_, 0);
+  EXPECT_NE(err_.str().find("has expired"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("stria join - --again --trust " + dir_.path()), std::string::npos) << err_.str();
 }
 
 // ---- Joining --------------------------------------------------------------------------------------
