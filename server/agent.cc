@@ -66,9 +66,24 @@ Task<void> Agent::Run() {
   }
 }
 
+// The numbers of the disks that the metadata server is told of.
+std::vector<size_t> Agent::Told() const {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (!disks_[i].left) out.push_back(i);
+  }
+  return out;
+}
+
+std::vector<size_t> Agent::Leaving() const {
+  std::vector<size_t> out = Told();
+  std::erase_if(out, [this](size_t i) { return !disks_[i].leaves; });
+  return out;
+}
+
 std::vector<DiskHello> Agent::Hellos() const {
   std::vector<DiskHello> out;
-  for (size_t i = 0; i < disks_.size(); ++i) {
+  for (const size_t i : Told()) {
     const AgentDisk& d = disks_[i];
     DiskHello h;
     h.uuid = d.uuid;
@@ -108,13 +123,14 @@ Task<Result<void>> Agent::Register() {
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
   request.disks = Hellos();
-  for (size_t i = 0; i < disks_.size(); ++i) request.disks[i].proof = disks_[i].proof;
+  const std::vector<size_t> told = Told();
+  for (size_t n = 0; n < told.size(); ++n) request.disks[n].proof = disks_[told[n]].proof;
   const uint64_t attached = attached_;
   co_await KeepTerms();
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
   if (attached_ != attached) co_return Ok();  // its targets may be of other disks than are there now: again
-  if (reply.targets.size() != disks_.size()) {
+  if (reply.targets.size() != told.size()) {
     co_return Error(FsError::kBadRequest, "the metadata server gave a malformed registration");
   }
   if (options_.cluster && reply.map.cluster != options_.cluster) {
@@ -122,6 +138,7 @@ Task<Result<void>> Agent::Register() {
                                                 reply.map.cluster.ToString() + ", these disks to " +
                                                 options_.cluster.ToString());
   }
+  TakeTargets(told, &reply);
   co_await TakeLife(reply.map.said());
   if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
   if (attached_ != attached) co_return Ok();
@@ -147,7 +164,7 @@ Task<Result<void>> Agent::Register() {
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   map_term_ = map_->term;
   registered_ = true;
-  LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
+  LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, told.size());
   if (restored) {
     LogWarning("the metadata was restored from a backup: the disks are compared with it");
     for (size_t i = 0; i < scrubbers_.size(); ++i) {
@@ -155,6 +172,18 @@ Task<Result<void>> Agent::Register() {
     }
   }
   co_return Ok();
+}
+
+// Of the disks that were told; from here on by the numbers of all.
+void Agent::TakeTargets(const std::vector<size_t>& told, RegisterNodeReply* reply) const {
+  std::vector<TargetId> targets(disks_.size());
+  std::vector<std::string> proofs(disks_.size());
+  for (size_t n = 0; n < told.size(); ++n) {
+    targets[told[n]] = reply->targets[n];
+    if (n < reply->disk_proofs.size()) proofs[told[n]] = std::move(reply->disk_proofs[n]);
+  }
+  reply->targets = std::move(targets);
+  reply->disk_proofs = std::move(proofs);
 }
 
 // Another node has it, too: one of them is a copy, or it was carried here and that node has not missed it yet. Or it was carried here
@@ -201,6 +230,7 @@ Task<Result<void>> Agent::Beat() {
   request.node = node_;
   request.epoch = epoch_;
   request.disks = Hellos();
+  const std::vector<size_t> leaving = Leaving();
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
   std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();
@@ -217,6 +247,7 @@ Task<Result<void>> Agent::Beat() {
     co_return Ok();
   }
   if (!reply.ok()) co_return reply.error();
+  for (const size_t i : leaving) disks_[i].left = true;
   co_await TakeLife({reply->term, 0});
   server_->SetTokenTime(reply->token_time_ns);
   tokens_->TakeKeys(reply->token_keys, options_.incarnation);
@@ -536,6 +567,25 @@ void Agent::Detach(size_t i, std::string problem) {
   }
   ++attached_;
   work_done_.Set();  // it is told at once
+}
+
+void Agent::AddDisk(AgentDisk disk) {
+  disks_.push_back(std::move(disk));
+  if (!scrubbers_.empty()) {  // it runs
+    scrubbers_.emplace_back();
+    scrub_scopes_.push_back(std::make_unique<TaskScope>());
+  }
+  registered_ = false;
+  ++attached_;
+  work_done_.Set();
+}
+
+void Agent::Leave(size_t i, std::string problem) {
+  AgentDisk& d = disks_.at(i);
+  CHECK(d.store == nullptr, "a disk that serves is taken away");
+  d.problem = std::move(problem);
+  d.leaves = true;
+  work_done_.Set();
 }
 
 void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {
