@@ -113,6 +113,30 @@ def opened_below(pid, directory):
     return found
 
 
+def meta_server(c, directory):
+    """Log level and limits count at SIGHUP; settings that are wrong change nothing, and those that need a restart end nothing."""
+    settings, arguments, log = directory / "meta.toml", c.arguments("meta"), c.cluster / "log/meta.log"
+    settings.write_text('log_level = "info"\n')
+    c.kill("meta")
+    before = log.stat().st_size
+    c.start_with("meta", [*arguments, "--config", settings], await_up=False)
+    process = c.own["meta"]
+
+    def said(text):
+        return lambda: text.encode() in log.read_bytes()[before:]
+    wait_for("it serves again", said("is served on"), 60, 0.2)
+    settings.write_text('log_level = "debug"\nslow_request = "2s"\n[repair]\ntasks = 8\n[cluster]\nout = "20min"\n')
+    process.send_signal(signal.SIGHUP)
+    wait_for("the settings are read again", said("log_level is debug, and slow_request, [repair], [fold] and [cluster] are as the settings say"), 60, 0.2)
+    settings.write_text('log_level = "debug"\n[repair]\ntasks = "many"\n')
+    process.send_signal(signal.SIGHUP)
+    wait_for("what is wrong in them is said", said("the settings stay as they are: "), 60, 0.2)
+    assert process.poll() is None, "SIGHUP ended stria-meta"
+    c.end_own("meta")
+    c.start("meta")
+    say("stria-meta: SIGHUP")
+
+
 def open_key(c, directory, meta):
     log, key = directory / "key.log", directory / "key"
     (directory / "other").mkdir()
@@ -213,6 +237,7 @@ def scenario():
         directory.chmod(0o755)
         with Cluster(nodes=3, disks=1) as c:
             data_server(c, directory, address_of_meta(c))
+            meta_server(c, directory)
             hang_up(c)
             waiting_mount(c, directory)
             keys(c, directory)
