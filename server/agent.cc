@@ -66,54 +66,6 @@ Task<void> Agent::Run() {
   }
 }
 
-// The numbers of the disks that the metadata server is told of.
-std::vector<size_t> Agent::Told() const {
-  std::vector<size_t> out;
-  for (size_t i = 0; i < disks_.size(); ++i) {
-    if (!disks_[i].left) out.push_back(i);
-  }
-  return out;
-}
-
-std::vector<size_t> Agent::Leaving() const {
-  std::vector<size_t> out = Told();
-  std::erase_if(out, [this](size_t i) { return !disks_[i].leaves; });
-  return out;
-}
-
-std::vector<DiskHello> Agent::Hellos() const {
-  std::vector<DiskHello> out;
-  for (const size_t i : Told()) {
-    const AgentDisk& d = disks_[i];
-    DiskHello h;
-    h.uuid = d.uuid;
-    h.label = d.label;
-    h.channel = d.channel;
-    h.target = d.target;
-    if (d.store == nullptr) {
-      h.absent = true;
-      h.failed = d.give_up;
-      h.problem = d.problem;
-      out.push_back(std::move(h));
-      continue;
-    }
-    if (options_.smart) h.smart = options_.smart(i);
-    const DiskUsage usage = d.store->Usage();
-    h.failed = usage.failed;
-    if (d.store->failed()) h.problem = d.store->failure().message;
-    h.capacity_bytes = usage.capacity_bytes;
-    h.free_bytes = usage.free_bytes;
-    h.used_bytes = usage.used_bytes;
-    h.read_errors = usage.read_errors;
-    h.write_errors = usage.write_errors;
-    h.checksum_errors = usage.checksum_errors;
-    h.read_us = usage.read_us;
-    h.filesystem = usage.filesystem;
-    out.push_back(std::move(h));
-  }
-  return out;
-}
-
 Task<Result<void>> Agent::Register() {
   RegisterNodeRequest request;
   request.header = Header();
@@ -123,7 +75,7 @@ Task<Result<void>> Agent::Register() {
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
   request.disks = Hellos();
-  const std::vector<size_t> told = Told();
+  const std::vector<size_t> told = ToldDisks(disks_);
   for (size_t n = 0; n < told.size(); ++n) request.disks[n].proof = disks_[told[n]].proof;
   const uint64_t attached = attached_;
   co_await KeepTerms();
@@ -138,7 +90,7 @@ Task<Result<void>> Agent::Register() {
                                                 reply.map.cluster.ToString() + ", these disks to " +
                                                 options_.cluster.ToString());
   }
-  TakeTargets(told, &reply);
+  SpreadOver(disks_.size(), told, &reply);
   co_await TakeLife(reply.map.said());
   if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
   if (attached_ != attached) co_return Ok();
@@ -172,18 +124,6 @@ Task<Result<void>> Agent::Register() {
     }
   }
   co_return Ok();
-}
-
-// Of the disks that were told; from here on by the numbers of all.
-void Agent::TakeTargets(const std::vector<size_t>& told, RegisterNodeReply* reply) const {
-  std::vector<TargetId> targets(disks_.size());
-  std::vector<std::string> proofs(disks_.size());
-  for (size_t n = 0; n < told.size(); ++n) {
-    targets[told[n]] = reply->targets[n];
-    if (n < reply->disk_proofs.size()) proofs[told[n]] = std::move(reply->disk_proofs[n]);
-  }
-  reply->targets = std::move(targets);
-  reply->disk_proofs = std::move(proofs);
 }
 
 // Another node has it, too: one of them is a copy, or it was carried here and that node has not missed it yet. Or it was carried here
@@ -230,7 +170,7 @@ Task<Result<void>> Agent::Beat() {
   request.node = node_;
   request.epoch = epoch_;
   request.disks = Hellos();
-  const std::vector<size_t> leaving = Leaving();
+  const std::vector<size_t> leaving = LeavingDisks(disks_);
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
   std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "server/agent_disks.h"
 #include "server/data_server.h"
 #include "server/heard_terms.h"
 #include "server/meta_link.h"
@@ -31,19 +32,6 @@ inline constexpr size_t kMaxRebuilds = 2;           // and stripes being widened
 inline constexpr size_t kMaxPendingDeletes = 8192;  // taken on and not reported
 inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
 inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
-
-struct AgentDisk {
-  ShardStore* store = nullptr;  // null if the disk cannot be used
-  Uuid uuid;
-  std::string label;
-  std::string channel;
-  TargetId target;  // as last registered, 0 if never
-  std::string proof;     // DiskHello::proof
-  std::string problem;   // why it cannot be used
-  bool give_up = false;  // it is not expected to be usable again
-  bool leaves = false;   // it is not this node's any more: the metadata server is told so once
-  bool left = false;     // and was
-};
 
 struct AgentOptions {
   Uuid cluster;  // 0 until the first registration
@@ -115,10 +103,7 @@ class Agent {
   Task<Result<void>> Beat();
   Task<Result<void>> ReportResults();
   Task<void> ReportBadShards();
-  std::vector<size_t> Told() const;
-  std::vector<size_t> Leaving() const;
-  std::vector<DiskHello> Hellos() const;
-  void TakeTargets(const std::vector<size_t>& told, RegisterNodeReply* reply) const;
+  std::vector<DiskHello> Hellos() const { return HellosOf(disks_, options_.smart); }
   Task<Result<void>> RefreshMap(uint64_t version, uint64_t term);
   Task<void> TakeLife(SaidTerm said);
   Task<void> KeepTerms();
