@@ -62,39 +62,6 @@ Task<void> Agent::Run() {
   }
 }
 
-std::vector<DiskHello> Agent::Hellos() const {
-  std::vector<DiskHello> out;
-  for (size_t i = 0; i < disks_.size(); ++i) {
-    const AgentDisk& d = disks_[i];
-    DiskHello h;
-    h.uuid = d.uuid;
-    h.label = d.label;
-    h.channel = d.channel;
-    h.target = d.target;
-    if (d.store == nullptr) {
-      h.absent = true;
-      h.failed = d.give_up;
-      h.problem = d.problem;
-      out.push_back(std::move(h));
-      continue;
-    }
-    if (options_.smart) h.smart = options_.smart(i);
-    const DiskUsage usage = d.store->Usage();
-    h.failed = usage.failed;
-    if (d.store->failed()) h.problem = d.store->failure().message;
-    h.capacity_bytes = usage.capacity_bytes;
-    h.free_bytes = usage.free_bytes;
-    h.used_bytes = usage.used_bytes;
-    h.read_errors = usage.read_errors;
-    h.write_errors = usage.write_errors;
-    h.checksum_errors = usage.checksum_errors;
-    h.read_us = usage.read_us;
-    h.filesystem = usage.filesystem;
-    out.push_back(std::move(h));
-  }
-  return out;
-}
-
 Task<Result<void>> Agent::Register() {
   RegisterNodeRequest request;
   request.header = Header();
@@ -104,13 +71,14 @@ Task<Result<void>> Agent::Register() {
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
   request.disks = Hellos();
-  for (size_t i = 0; i < disks_.size(); ++i) request.disks[i].proof = disks_[i].proof;
+  const std::vector<size_t> told = ToldDisks(disks_);
+  for (size_t n = 0; n < told.size(); ++n) request.disks[n].proof = disks_[told[n]].proof;
   const uint64_t attached = attached_;
   co_await KeepTerms();
   CO_ASSIGN_OR_RETURN(RegisterNodeReply reply,
                       co_await meta_->Call(&MetaService::RegisterNode, std::move(request)));
   if (attached_ != attached) co_return Ok();  // its targets may be of other disks than are there now: again
-  if (reply.targets.size() != disks_.size()) {
+  if (reply.targets.size() != told.size()) {
     co_return Error(FsError::kBadRequest, "the metadata server gave a malformed registration");
   }
   if (options_.cluster && reply.map.cluster != options_.cluster) {
@@ -118,6 +86,7 @@ Task<Result<void>> Agent::Register() {
                                                 reply.map.cluster.ToString() + ", these disks to " +
                                                 options_.cluster.ToString());
   }
+  SpreadOver(disks_.size(), told, &reply);
   co_await TakeLife(reply.map.said());
   if (options_.on_registered) CO_RETURN_IF_ERROR(co_await options_.on_registered(reply));
   if (attached_ != attached) co_return Ok();
@@ -143,7 +112,7 @@ Task<Result<void>> Agent::Register() {
   map_ = std::make_shared<const ClusterMap>(std::move(reply.map));
   map_term_ = map_->term;
   registered_ = true;
-  LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, disks_.size());
+  LogInfo("registered as node {} ({}) with {} disks", node_, options_.name, told.size());
   if (restored) {
     LogWarning("the metadata was restored from a backup: the disks are compared with it");
     for (size_t i = 0; i < scrubbers_.size(); ++i) {
@@ -197,6 +166,7 @@ Task<Result<void>> Agent::Beat() {
   request.node = node_;
   request.epoch = epoch_;
   request.disks = Hellos();
+  const std::vector<size_t> leaving = LeavingDisks(disks_);
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
   std::vector<std::string> silent = options_.unreachable ? options_.unreachable() : std::vector<std::string>();
@@ -213,6 +183,7 @@ Task<Result<void>> Agent::Beat() {
     co_return Ok();
   }
   if (!reply.ok()) co_return reply.error();
+  for (const size_t i : leaving) disks_[i].left = true;
   co_await TakeLife({reply->term, 0});
   server_->SetTokenTime(reply->token_time_ns);
   tokens_->TakeKeys(reply->token_keys, options_.incarnation);
@@ -532,6 +503,25 @@ void Agent::Detach(size_t i, std::string problem) {
   }
   ++attached_;
   work_done_.Set();  // it is told at once
+}
+
+void Agent::AddDisk(AgentDisk disk) {
+  disks_.push_back(std::move(disk));
+  if (!scrubbers_.empty()) {  // it runs
+    scrubbers_.emplace_back();
+    scrub_scopes_.push_back(std::make_unique<TaskScope>());
+  }
+  registered_ = false;
+  ++attached_;
+  work_done_.Set();
+}
+
+void Agent::Leave(size_t i, std::string problem) {
+  AgentDisk& d = disks_.at(i);
+  CHECK(d.store == nullptr, "a disk that serves is taken away");
+  d.problem = std::move(problem);
+  d.leaves = true;
+  work_done_.Set();
 }
 
 void Agent::SetPlace(size_t i, Uuid disk, TargetId target) {

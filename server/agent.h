@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "server/agent_disks.h"
 #include "server/data_server.h"
 #include "server/heard_terms.h"
 #include "server/meta_link.h"
@@ -31,17 +32,6 @@ inline constexpr size_t kMaxRebuilds = 2;           // and stripes being widened
 inline constexpr size_t kMaxPendingDeletes = 8192;  // taken on and not reported
 inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
 inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
-
-struct AgentDisk {
-  ShardStore* store = nullptr;  // null if the disk cannot be used
-  Uuid uuid;
-  std::string label;
-  std::string channel;
-  TargetId target;  // as last registered, 0 if never
-  std::string proof;     // DiskHello::proof
-  std::string problem;   // why it cannot be used
-  bool give_up = false;  // it is not expected to be usable again
-};
 
 struct AgentOptions {
   Uuid cluster;  // 0 until the first registration
@@ -65,10 +55,10 @@ struct AgentOptions {
   // Addresses of other nodes that could not be reached lately; may be missing.
   std::function<std::vector<std::string>()> unreachable;
   std::string version;  // of this program
-  // Of disk i, by the order of `disks`: what is known of the device below it; may be missing.
+  // Of disk i, by its number: what is known of the device below it; may be missing.
   std::function<DiskSmart(size_t i)> smart;
-  // Called with every registration before the disks serve under it: records their identities on the disks. An error refuses the
-  // registration.
+  // Called with every registration before the disks serve under it: records their identities on the disks; targets and proofs are by the
+  // disks' numbers. An error refuses the registration.
   std::function<Task<Result<void>>(const RegisterNodeReply&)> on_registered;
   // Makes durable which lives of the metadata server were heard of. Called before work of a new one is taken on, and before
   // what others say is asked of. Missing: nothing is kept.
@@ -95,6 +85,10 @@ class Agent {
   // For an unusable disk: the disk that the cluster knows in its place, and the reason.
   void SetPlace(size_t i, Uuid disk, TargetId target);
   void SetProblem(size_t i, std::string problem) { disks_.at(i).problem = std::move(problem); }
+  // One more disk, which cannot be used yet: its number is the next one.
+  void AddDisk(AgentDisk disk);
+  // A disk that was detached is not this node's any more. Its number stays taken.
+  void Leave(size_t i, std::string problem);
   // For the shards with after < id <= last, of which the disk has `held`. kNotReady: no server can be asked.
   Task<Result<CompareShardsReply>> CompareShards(size_t disk, ShardId after, ShardId last, std::vector<HeldShard> held);
   // A change of settings at run time; see AgentOptions.
@@ -109,7 +103,7 @@ class Agent {
   Task<Result<void>> Beat();
   Task<Result<void>> ReportResults();
   Task<void> ReportBadShards();
-  std::vector<DiskHello> Hellos() const;
+  std::vector<DiskHello> Hellos() const { return HellosOf(disks_, options_.smart); }
   Task<Result<void>> RefreshMap(uint64_t version, uint64_t term);
   Task<void> TakeLife(SaidTerm said);
   Task<void> KeepTerms();

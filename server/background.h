@@ -50,6 +50,7 @@ class BackgroundGate {
   Task<GateUse> Background(uint64_t bytes);
 
   void SetPercent(uint32_t percent) { share_.SetPercent(percent); }
+  void SetPieces(size_t pieces) { share_.SetPieces(pieces); }
   const GateStats& stats() const { return stats_; }
 
  private:

@@ -41,6 +41,7 @@ class BackgroundShare {
 
   // From now on.
   void SetPercent(uint32_t percent) { options_.percent = percent; }
+  void SetPieces(size_t pieces) { options_.pieces = pieces; }
   bool InUse(int64_t now_ns) const { return foreground_ > 0 || now_ns < quiet_at_ns_; }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace stria {
 
-DataFigures GatherDataFigures(DataNode& node, const std::vector<OpenDisk>& disks) {
+DataFigures GatherDataFigures(DataNode& node, const std::deque<OpenDisk>& disks) {
   DataFigures f;
   f.registered = node.agent().registered();
   f.requests = node.server().stats();
@@ -15,6 +15,7 @@ DataFigures GatherDataFigures(DataNode& node, const std::vector<OpenDisk>& disks
   f.running_rebuilds = node.agent().rebuilding();
   if (f.registered) f.clock_ahead_ns = Executor::Current().WallNs() - node.server().TokenTimeNs();
   for (size_t i = 0; i < disks.size(); ++i) {
+    if (disks[i].spec.path.empty()) continue;
     DiskFigures d;
     d.label = disks[i].spec.label;
     if (disks[i].disk) d.times = &disks[i].disk->times();

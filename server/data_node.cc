@@ -1,6 +1,7 @@
 #include "server/data_node.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "common/log.h"
@@ -10,8 +11,10 @@
 namespace stria {
 namespace {
 
+size_t PiecesFor(const DataServerOptions& options, size_t disks) { return std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks); }
+
 DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
-  options.background.pieces = std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks);
+  options.background.pieces = PiecesFor(options, disks);
   return options;
 }
 
@@ -23,7 +26,7 @@ std::string CopyOf(const DataNodeDisk& copy, const DataNodeDisk& original) {
 }  // namespace
 
 DataNode::DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options)
-    : disks_(std::move(disks)),
+    : disks_(std::make_move_iterator(disks.begin()), std::make_move_iterator(disks.end())),
       options_(std::move(options)),
       gate_(options_.keys),
       server_(&gate_, ForDisks(options_.server, disks_.size())),
@@ -114,7 +117,7 @@ Result<Uuid> DataNode::AgreeOnCluster() const {
 
 // Superblocks and identities, where they have changed.
 Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
-  for (size_t i = 0; i < disks_.size(); ++i) {
+  for (size_t i = 0; i < reply.targets.size(); ++i) {
     if (!stores_[i] || stores_[i]->failed() || !reply.targets[i]) continue;
     const DataNodeDisk& d = disks_[i];
     CO_RETURN_IF_ERROR(
@@ -263,6 +266,26 @@ void DataNode::Detach(size_t i, const Error& why) {
   d.superblock = Superblock();
   d.problem = why;
   identities_[i] = DiskIdentity();
+}
+
+size_t DataNode::AddDisk(DataNodeDisk disk) {
+  AgentDisk told;
+  told.label = disk.label;
+  told.channel = disk.channel;
+  told.problem = disk.problem.message;
+  disks_.push_back(std::move(disk));
+  stores_.emplace_back();
+  identities_.emplace_back();
+  server_.gate().SetPieces(PiecesFor(options_.server, disks_.size()));
+  agent_->AddDisk(std::move(told));
+  return disks_.size() - 1;
+}
+
+void DataNode::DropDisk(size_t i, const Error& why) {
+  CHECK(!stores_.at(i), "a disk that serves is dropped");
+  disks_[i] = DataNodeDisk();
+  disks_[i].problem = why;
+  agent_->Leave(i, why.message);
 }
 
 Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {

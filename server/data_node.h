@@ -8,6 +8,7 @@
 // place.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,9 +76,14 @@ class DataNode {
   // Disk `i` is taken away: nothing is done there any more, and it is reported as absent. Its `disk` and `kv` must be good,
   // if only for errors, for as long as the node.
   void Detach(size_t i, const Error& why);
+  // One more disk, which is not there yet (label, channel, `where` and `problem` say which): absent until Attach. Gives its number.
+  size_t AddDisk(DataNodeDisk disk);
+  // Disk `i`, which does not serve, is not this node's any more: the metadata server hears why, and then no more of it. Its number stays
+  // taken.
+  void DropDisk(size_t i, const Error& why);
   // Why disk `i` cannot be used, for the log and for status.
   void SetProblem(size_t i, const Error& problem);
-  // ok(): it serves. By the number in the `disks` of Open.
+  // ok(): it serves. By the number in the `disks` of Open, or of AddDisk.
   const Error& problem(size_t i) const { return disks_.at(i).problem; }
 
   DataServer& server() { return server_; }
@@ -85,7 +91,7 @@ class DataNode {
   BackupKeeper& backups() { return backups_; }
   const TokenGate& tokens() const { return gate_; }
   // One per disk; null for one that cannot be used.
-  const std::vector<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
+  const std::deque<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
 
  private:
   DataNode(std::vector<DataNodeDisk> disks, DataNodeOptions options);
@@ -99,14 +105,15 @@ class DataNode {
   Result<Uuid> AgreeOnCluster() const;
   std::vector<BackupDisk> BackupDisks() const;
 
-  std::vector<DataNodeDisk> disks_;
+  // Deques: work that waits keeps references while disks are added.
+  std::deque<DataNodeDisk> disks_;
   Pool* cpu_pool_ = nullptr;
   DataNodeOptions options_;
   TokenGate gate_;
   CodecSet codecs_;
-  std::vector<std::unique_ptr<ShardStore>> stores_;
+  std::deque<std::unique_ptr<ShardStore>> stores_;
   std::vector<std::unique_ptr<ShardStore>> gone_;  // of disks that were taken away: calls to them may still run
-  std::vector<DiskIdentity> identities_;
+  std::deque<DiskIdentity> identities_;
   Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
   BackupKeeper backups_;

@@ -8,6 +8,7 @@
 namespace stria {
 
 void DiskWatch::Start() {
+  leaves_.resize(disks_->size());
   for (size_t i = 0; i < disks_->size(); ++i) scope_.Spawn(Follow(i));
 }
 
@@ -15,10 +16,40 @@ Task<void> DiskWatch::Follow(size_t i) {
   // Also a disk whose index opened, and then could not be read.
   const bool damaged = (*disks_)[i].index && node_->problem(i).code == FsError::kCorrupt;
   if ((*disks_)[i].reindex || damaged) co_await MakeIndexAgain(i);
-  while (true) {
+  while (!leaves_[i]) {
     if ((*disks_)[i].disk) co_await AwaitEnd(i);
     else co_await TakeWhatIsThere(i);
   }
+  Drop(i);
+}
+
+DiskChanges DiskWatch::TakeSettings(const std::vector<DiskSpec>& wanted) {
+  std::vector<DiskSpec> now;
+  for (size_t i = 0; i < disks_->size(); ++i) now.push_back(leaves_[i] ? DiskSpec() : (*disks_)[i].spec);
+  DiskChanges changes = CompareDisks(now, wanted);
+  for (const std::string& path : changes.later) LogWarning("disk {}: its other label or channel counts after a restart", path);
+  for (const size_t i : changes.dropped) leaves_[i] = true;
+  for (const DiskSpec& spec : changes.added) {
+    OpenDisk d;
+    d.spec = spec;
+    d.where = "disk " + spec.path;
+    d.problem = Error(FsError::kNotReady, d.where + " is new in the settings, and is looked for");
+    LogInfo("{}", d.problem.message);
+    const size_t i = node_->AddDisk(d.ForNode());
+    disks_->push_back(std::move(d));
+    leaves_.push_back(false);
+    scope_.Spawn(Follow(i));
+  }
+  return changes;
+}
+
+void DiskWatch::Drop(size_t i) {
+  OpenDisk& d = (*disks_)[i];
+  const Error why(FsError::kNoEnt, d.where + " is not in the settings of stria-data any more: it can be unmounted");
+  if (d.disk) LetGo(i, why);
+  else LogInfo("{}", why.message);
+  node_->DropDisk(i, why);
+  d.spec = DiskSpec();
 }
 
 // A disk whose index is lost or damaged; the others serve meanwhile.
@@ -49,6 +80,7 @@ Task<void> DiskWatch::MakeIndexAgain(size_t i) {
 Task<void> DiskWatch::AwaitEnd(size_t i) {
   while (true) {
     co_await Sleep(kLookForDiskNs);
+    if (leaves_[i]) co_return;
     const OpenDisk& d = (*disks_)[i];
     Error gone;
     if (!d.superblock.own) {
@@ -98,7 +130,7 @@ void DiskWatch::LetGo(size_t i, const Error& why) {
 }
 
 Task<void> DiskWatch::TakeWhatIsThere(size_t i) {
-  while (true) {
+  while (!leaves_[i]) {
     const Result<bool> taken = co_await TryPlace(i);
     if (taken.ok() && *taken) co_return;
     if (!taken.ok()) node_->SetProblem(i, taken.error());

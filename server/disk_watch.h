@@ -2,14 +2,17 @@
 // taken out by an admin) is released within a heartbeat. A disk in its place is used as soon as it may be: the same disk again,
 // or a new one when the cluster knows no other there. Lost indexes are made again.
 //
-// Looks each second: while it has a disk, for the disk; otherwise, at its place. For the executor's thread.
+// Looks each second: while it has a disk, for the disk; otherwise, at its place. What is new in the settings is one more place; the disk of
+// a place that is in them no more is let go. For the executor's thread.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <vector>
 
 #include "common/exec/task.h"
 #include "server/data_node.h"
+#include "server/disk_changes.h"
 #include "server/disk_open.h"
 #include "server/local_opener.h"
 
@@ -21,17 +24,21 @@ inline constexpr int64_t kAwaitRegistrationNs = 100 * kMillisecond;
 
 class DiskWatch {
  public:
-  // All outlive it; `disks` are the node's, by the same numbers.
-  DiskWatch(DataNode* node, LocalOpener* local, std::vector<OpenDisk>* disks, DiskEnv env)
+  // All outlive it; `disks` are the node's, by the same numbers. It adds to them, and changes none but by its number: references stay good.
+  DiskWatch(DataNode* node, LocalOpener* local, std::deque<OpenDisk>* disks, DiskEnv env)
       : node_(node), local_(local), disks_(disks), env_(std::move(env)) {}
   // After the node's start.
   void Start();
+  // After Start. The settings have these disks now: others are let go within seconds, new ones are looked for. Gives what that changes; the
+  // numbers of those that are added follow upon the last one. A place that nothing is said of any more has an empty `spec`, in the end.
+  DiskChanges TakeSettings(const std::vector<DiskSpec>& wanted);
   // Call before the node's end. It keeps parts of gone disks until its own end.
   void Stop() { scope_.CancelAll(); }
 
  private:
   Task<void> Follow(size_t i);
   Task<void> MakeIndexAgain(size_t i);
+  void Drop(size_t i);
   Task<void> AwaitEnd(size_t i);
   Task<void> TakeWhatIsThere(size_t i);
   Task<Result<bool>> TryPlace(size_t i);
@@ -40,8 +47,9 @@ class DiskWatch {
 
   DataNode* const node_;
   LocalOpener* const local_;
-  std::vector<OpenDisk>* const disks_;
+  std::deque<OpenDisk>* const disks_;
   const DiskEnv env_;
+  std::vector<bool> leaves_;    // by number: it is not in the settings any more
   std::vector<OpenDisk> gone_;  // closed; calls that still run may know them
   TaskScope scope_;
 };

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <filesystem>
 #include <functional>
 
@@ -76,6 +77,17 @@ class Process {
     EXPECT_TRUE(co_await Until([this] { return node->agent().map() && node->agent().map()->version == meta.map.version; }));
   }
 
+  // As SIGHUP does with other settings.
+  DiskChanges Reload(const std::vector<std::string>& labels) {
+    std::vector<DiskSpec> wanted;
+    for (const std::string& label : labels) wanted.push_back({root_ + "/" + label, label, ""});
+    return watch_->TakeSettings(wanted);
+  }
+  // How many disks the metadata server is told of.
+  Task<bool> Tells(size_t disks) {
+    co_return co_await Until([this, disks] { return meta.beat.disks.size() == disks; });
+  }
+
   std::unique_ptr<DataNode> node;
 
  private:
@@ -126,7 +138,7 @@ class Process {
   ThreadPool sync_pool_;
   TokenGate verifier_;
   DiskEnv env_;
-  std::vector<OpenDisk> disks_;
+  std::deque<OpenDisk> disks_;
   std::unique_ptr<LocalOpener> local_;
   std::unique_ptr<DiskWatch> watch_;
   TaskScope scope_;
@@ -192,6 +204,62 @@ TEST_F(DiskWatchTest, ADiskThatIsRemovedIsLetGo) {
     co_await n->SetState(0, disk, TargetState::kUp);
     EXPECT_TRUE(co_await n->InUse(0));
     EXPECT_EQ(n->meta.hello.disks.at(0).uuid, disk);
+  });
+}
+
+// As a disk that is there when the server starts: it is used without a restart, and the others serve all the time.
+TEST_F(DiskWatchTest, ADiskThatIsNewInTheSettingsIsUsed) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 1000)).ok());
+    ShardStore* const store = n->node->stores()[0].get();
+    EXPECT_EQ(n->Reload({"d1", "d2", "d3"}).added.size(), 1u);
+    EXPECT_TRUE(n->Reload({"d3", "d2", "d1"}).added.empty()) << "it is known already";
+    EXPECT_TRUE(co_await n->Told(2, "d3")) << "its directory is not there yet";
+    EXPECT_FALSE(n->node->problem(2).ok());
+    fs::create_directory(Path("d3"));
+    EXPECT_TRUE(co_await n->InUse(2));
+    EXPECT_EQ(n->meta.hello.disks.at(2).label, "d3");
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[2].get(), ShardId(9), 1000)).ok());
+    EXPECT_NE(n->node->server().FindStore(TargetId(3)), nullptr);
+    EXPECT_EQ(n->node->stores()[0].get(), store) << "the others were left alone";
+    EXPECT_TRUE((co_await store->Read(ShardId(7), 0, 1000)).ok());
+  });
+}
+
+TEST_F(DiskWatchTest, ADiskThatIsTakenOutOfTheSettingsIsLetGo) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_TRUE(co_await n->InUse(1));
+    const Uuid first = n->meta.hello.disks.at(0).uuid, second = n->meta.hello.disks.at(1).uuid;
+    EXPECT_EQ(n->Reload({"d2"}).dropped, std::vector<size_t>{0});
+    EXPECT_TRUE(co_await n->Tells(1));
+    EXPECT_EQ(n->meta.beat.disks.at(0).uuid, second);
+    EXPECT_TRUE(co_await n->Until([this] { return PosixDisk::Open(Path("d1")).ok(); })) << "nobody has it open";
+    EXPECT_EQ(n->node->stores()[0], nullptr);
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[1].get(), ShardId(9), 1000)).ok());
+    // Registered again, what is given to the one disk that is told of is not taken for that of another.
+    n->meta.map.incarnation += 1;
+    n->meta.map.version += 1;
+    EXPECT_TRUE(co_await n->Until([n] { return n->meta.hello.disks.size() == 1; }));
+    EXPECT_TRUE(co_await n->Until([n] { return n->node->server().FindStore(TargetId(1)) == n->node->stores()[1].get(); }));
+    EXPECT_EQ(n->Reload({"d2", "d1"}).added.size(), 1u);
+    EXPECT_TRUE(co_await n->Tells(2));
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE(co_await n->Until([n, first] { return n->meta.beat.disks.at(1).uuid == first; })) << "the same disk again";
+    EXPECT_TRUE(n->node->problem(2).ok()) << n->node->problem(2);
+  });
+}
+
+// It is let go even if it never came.
+TEST_F(DiskWatchTest, APlaceWithoutADiskIsTakenOutOfTheSettings) {
+  Process p(dir_.path(), {"d1"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    n->Reload({"d1", "nowhere"});
+    EXPECT_TRUE(co_await n->Tells(2));
+    n->Reload({"d1"});
+    EXPECT_TRUE(co_await n->Tells(1));
+    EXPECT_TRUE(n->node->problem(0).ok());
   });
 }
 

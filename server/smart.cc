@@ -159,25 +159,40 @@ DiskSmart LookAtSmart(const std::string& path, const SmartOptions& options) {
 struct SmartWatch::State {
   std::mutex mu;
   std::condition_variable cv;
-  bool stop = false;             // guarded by mu
-  std::vector<DiskSmart> known;  // guarded by mu
+  // All guarded by mu.
+  bool stop = false;
+  bool more = false;  // paths, since the last round
+  std::vector<std::string> paths;
+  std::vector<DiskSmart> known;  // by path
 };
 
 SmartWatch::SmartWatch(std::vector<std::string> paths, SmartOptions options) : state_(std::make_shared<State>()) {
   state_->known.resize(paths.size());
+  state_->paths = std::move(paths);
   if (options.directory.empty()) return;
-  std::thread([state = state_, paths = std::move(paths), options = std::move(options)] {
-    while (true) {
-      for (size_t i = 0; i < paths.size(); ++i) {
-        DiskSmart smart = LookAtSmart(paths[i], options);
-        const std::lock_guard lock(state->mu);
+  std::thread([state = state_, options = std::move(options)] {
+    std::unique_lock lock(state->mu);
+    while (!state->stop) {
+      state->more = false;
+      for (size_t i = 0; i < state->paths.size(); ++i) {
+        const std::string path = state->paths[i];
+        lock.unlock();
+        DiskSmart smart = LookAtSmart(path, options);
+        lock.lock();
         if (state->stop) return;
         state->known[i] = std::move(smart);
       }
-      std::unique_lock lock(state->mu);
-      if (state->cv.wait_for(lock, std::chrono::nanoseconds(options.period_ns), [&] { return state->stop; })) return;
+      state->cv.wait_for(lock, std::chrono::nanoseconds(options.period_ns), [&] { return state->stop || state->more; });
     }
   }).detach();
+}
+
+void SmartWatch::Add(std::string path) {
+  const std::lock_guard lock(state_->mu);
+  state_->paths.push_back(std::move(path));
+  state_->known.emplace_back();
+  state_->more = true;
+  state_->cv.notify_all();
 }
 
 SmartWatch::~SmartWatch() {

@@ -39,6 +39,8 @@ class SmartWatch {
  public:
   SmartWatch(std::vector<std::string> paths, SmartOptions options);
   ~SmartWatch();
+  // One more path; it is looked at soon.
+  void Add(std::string path);
   // Of the i-th path, as last read; without a device if nothing is known.
   DiskSmart Of(size_t i) const;
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "common/temp_dir.h"
 
@@ -144,6 +145,23 @@ TEST_F(DevicesTest, ALoopDeviceLiesOnWhatItsFileLiesOn) {
   if (major(st.st_dev) != 7) EXPECT_EQ(Below(7, 0), Names{"sdz"});
 }
 
+TEST_F(DevicesTest, APathThatComesLaterIsLookedAtSoon) {
+  struct stat st {};
+  ASSERT_EQ(::stat(dir_.path().c_str(), &st), 0);
+  if (major(st.st_dev) == 0) GTEST_SKIP() << "the test's directory is on no device";
+  Device("pci/sdz", major(st.st_dev), minor(st.st_dev));
+  SmartOptions options;
+  options.directory = dir_.path() + "/out";
+  options.sys = root();
+  options.period_ns = 3600 * kSecond;
+  Write(options.directory + "/sdz.json", kAta);
+  SmartWatch watch({dir_.path() + "/nowhere"}, options);
+  watch.Add(dir_.path());
+  for (int i = 0; i < 1200 && watch.Of(1).device.empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(watch.Of(1).serial, "ZDH1ABCD");
+  EXPECT_EQ(watch.Of(0).device, "");
+}
+
 TEST_F(DevicesTest, WhatIsOldOrBrokenSaysNothing) {
   struct stat st {};
   ASSERT_EQ(::stat(dir_.path().c_str(), &st), 0);
@@ -162,8 +180,10 @@ TEST_F(DevicesTest, WhatIsOldOrBrokenSaysNothing) {
   EXPECT_EQ(LookAtSmart(dir_.path(), options).device, "");
   options.directory = "";
   EXPECT_EQ(LookAtSmart(dir_.path(), options).device, "");
-  const SmartWatch watch({dir_.path()}, options);
+  SmartWatch watch({dir_.path()}, options);
+  watch.Add(dir_.path());
   EXPECT_EQ(watch.Of(0).device, "");
+  EXPECT_EQ(watch.Of(1).device, "");
   EXPECT_EQ(watch.Of(7).device, "");
 }
 

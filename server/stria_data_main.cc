@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <functional>
 #include <memory>
@@ -90,10 +91,13 @@ class Daemon final : public DaemonFrame {
   }
 
   std::string Status() override {
-    size_t used = 0;
-    for (size_t i = 0; i < disks_.size(); ++i) used += node_->stores()[i] != nullptr && node_->problem(i).ok();
+    size_t used = 0, wanted = 0;
+    for (size_t i = 0; i < disks_.size(); ++i) {
+      wanted += !disks_[i].spec.path.empty();
+      used += node_->stores()[i] != nullptr && node_->problem(i).ok();
+    }
     return "node " + config_.node_name + (node_->agent().registered() ? " serves " : " waits for the metadata server; it serves ") +
-           std::to_string(used) + " of " + std::to_string(disks_.size()) + " disks" + (insecure_.empty() ? "" : "; " + insecure_);
+           std::to_string(used) + " of " + std::to_string(wanted) + " disks" + (insecure_.empty() ? "" : "; " + insecure_);
   }
 
   DiskEnv disk_env() { return {&sync_pool_, memory_, files_.per_store}; }
@@ -123,7 +127,10 @@ class Daemon final : public DaemonFrame {
       node_->server().gate().SetPercent(now->background_percent);
       node_->agent().SetPace(static_cast<size_t>(now->rebuilds), now->scrub_bytes_per_s);
     }
-    LogInfo("log_level is {}, rebuilds {}, scrub_rate {}, background_percent {}, slow_request as the settings say; others count after a restart", now->log_level,
+    if (watch_ != nullptr) {
+      for (const DiskSpec& spec : watch_->TakeSettings(now->disks).added) smart_->Add(spec.path);
+    }
+    LogInfo("log_level is {}, rebuilds {}, scrub_rate {}, background_percent {}; slow_request and disks are as the settings say; others count after a restart", now->log_level,
             now->rebuilds, now->scrub_bytes_per_s, now->background_percent);
   }
 
@@ -269,7 +276,7 @@ class Daemon final : public DaemonFrame {
   ThreadPool trust_pool_;  // files of credentials
   ThreadPool cpu_pool_;
   const std::shared_ptr<RocksMemory> memory_;
-  std::vector<OpenDisk> disks_;
+  std::deque<OpenDisk> disks_;  // of the settings; those that were taken out of them have no path any more
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportFactory> knowing_;  // of bulk_client_: expects the node of each address
   std::unique_ptr<TransportMetaConnector> meta_connector_;

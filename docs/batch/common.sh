@@ -7,6 +7,7 @@
 #   $data/gathered   each file was written on one node, and lies there: arrange=gathered,place=local
 #   $data/spread     the same files, striped over all nodes
 #   $data/gathered-2, $data/spread-2     both once more: not read before a node is dead, so that no mount has them
+# shellcheck shell=bash
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -59,6 +60,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 # on_node NODE COMMAND..: as if on that PC
+# shellcheck disable=SC2016  # bash -c expands them
 in_namespace=(unshare --mount --propagation private --
   bash -c 'mount --bind "$1" "$2" && shift 2 && exec "$@"' -)
 on_node() {
@@ -118,7 +120,8 @@ make_data() {
   cp "$data"/spread/*.root "$data/spread-2/"
   # One process, for comparison: of the source, not of the files measured later.
   "$python" "$repo/tools/analysis/dimuon.py" "$data"/spread/*.root --quiet --json "$dir/results/expected.json" 2>/dev/null
-  "$stria" where "$data/gathered/$(ls "$data/gathered" | sed -n 1p)" --by-host
+  local gathered=("$data"/gathered/*)
+  "$stria" where "${gathered[0]}" --by-host
 }
 
 # Mounts that have read nothing yet.

@@ -87,13 +87,17 @@ run() {
     ((SECONDS < end)) || { squeue >&2; die "the jobs did not end within five minutes"; }
     sleep 0.5
   done
-  if [[ $(ls "$out"/*.json 2>/dev/null | wc -l) -ne $(ls "$out"/lists/*.json | wc -l) ]]; then
+  local made asked
+  made=$(find "$out" -maxdepth 1 -name '*.json' | wc -l)
+  asked=$(find "$out/lists" -maxdepth 1 -name '*.json' | wc -l)
+  if ((made != asked)); then
     tail -n 5 "$out"/*.log >&2
     die "a job of '$what' failed"
   fi
   "$python" "$batch/report.py" "$what" "$dir/results/expected.json" "$out"/*.json "${checks[@]}" | tee -a "$dir/results/summary"
 }
 
+# shellcheck disable=SC2119  # no further modules are needed
 find_python
 export STRIA_PYTHON=$python
 start_cluster

@@ -50,32 +50,91 @@ def joined(c, directory):
     return ["--trust", directory / "trust"]
 
 
+def settings_with(directory, top, disks):
+    return top + "".join(f'[[disk]]\npath = "{directory / disk}"\n' for disk in disks)
+
+
 def data_server(c, directory, meta):
     log, notified = directory / "data.log", Notified(directory)
-    (directory / "disk").mkdir()
+    for disk in ("first", "second"):
+        (directory / disk).mkdir()
     settings = directory / "data.toml"
-    settings.write_text('background_percent = 25\n')
+    settings.write_text(settings_with(directory, "background_percent = 25\n", ["first"]))
     process = subprocess.Popen(
         [c.program("stria-data"), "--config", settings, "--node-name", "n9", "--listen", f"127.0.0.1:{free_port()}", "--meta", meta,
-         *joined(c, directory), "--disk", directory / "disk", "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path},
-        stdin=subprocess.DEVNULL)
+         *joined(c, directory), "--log-file", log], env={**os.environ, "NOTIFY_SOCKET": notified.path}, stdin=subprocess.DEVNULL)
     try:
         wait_for("stria-data says READY=1", lambda: notified.has("READY=1"), 60, 0.2)
         log.rename(directory / "data.log.old")
-        settings.write_text('log_level = "debug"\nbackground_percent = 50\nrebuilds = 3\n')
+        settings.write_text(settings_with(directory, 'log_level = "debug"\nbackground_percent = 50\nrebuilds = 3\n', ["first"]))
         process.send_signal(signal.SIGHUP)
         wait_for("the log is opened anew", lambda: log.exists() and "SIGHUP" in log.read_text(), 60, 0.2)
         wait_for("the settings are read again", lambda: "log_level is debug, rebuilds 3" in log.read_text(), 60, 0.2)
+        disks_come_and_go(c, directory, settings, process, log)
         settings.write_text('log_level = "loud"\n')
         process.send_signal(signal.SIGHUP)
         wait_for("what is wrong in them is said", lambda: "the settings stay as they are: " in log.read_text(), 60, 0.2)
         assert process.poll() is None, "SIGHUP ended stria-data"
+        assert c.disk("n9:first")["state"] == "up", "wrong settings took a disk away"
         process.terminate()
         assert process.wait(60) == 0 and notified.has("STOPPING=1"), notified.heard
     finally:
         process.kill()
         process.wait()
     say("stria-data: READY=1, SIGHUP, STOPPING=1")
+
+
+def disks_come_and_go(c, directory, settings, process, log):
+    """What SIGHUP finds in the settings is used, what it does not find there is let go; the other disk serves all the time."""
+    wait_for("n9:first is used", lambda: c.disk("n9:first").get("state") == "up", 60, 0.2)
+    settings.write_text(settings_with(directory, "", ["first", "second"]))
+    process.send_signal(signal.SIGHUP)
+    wait_for("n9:second is used", lambda: c.disk("n9:second").get("state") == "up", 60, 0.2)
+    c.stria("disk", "remove", "n9:second")
+    settings.write_text(settings_with(directory, "", ["first"]))
+    process.send_signal(signal.SIGHUP)
+    wait_for("it is let go", lambda: f"disk {directory / 'second'} is not in the settings of stria-data any more" in log.read_text(), 60, 0.2)
+    wait_for("nobody has it open", lambda: not opened_below(process.pid, directory / "second"), 60, 0.2)
+    assert c.disk("n9:first")["state"] == "up" and opened_below(process.pid, directory / "first")
+    wait_for("nothing is said of it", lambda: not [f for f in c.status()["findings"] if "second" in f["what"]], 60, 0.2)
+    say("disks come and go by SIGHUP")
+
+
+def opened_below(pid, directory):
+    """Files that a process has open there."""
+    found = []
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            path = os.readlink(fd)
+        except OSError:  # closed meanwhile
+            continue
+        if path.startswith(f"{directory}/") or path == str(directory):
+            found.append(path)
+    return found
+
+
+def meta_server(c, directory):
+    """Log level and limits count at SIGHUP; settings that are wrong change nothing, and those that need a restart end nothing."""
+    settings, arguments, log = directory / "meta.toml", c.arguments("meta"), c.cluster / "log/meta.log"
+    settings.write_text('log_level = "info"\n')
+    c.kill("meta")
+    before = log.stat().st_size
+    c.start_with("meta", [*arguments, "--config", settings], await_up=False)
+    process = c.own["meta"]
+
+    def said(text):
+        return lambda: text.encode() in log.read_bytes()[before:]
+    wait_for("it serves again", said("is served on"), 60, 0.2)
+    settings.write_text('log_level = "debug"\nslow_request = "2s"\n[repair]\ntasks = 8\n[cluster]\nout = "20min"\n')
+    process.send_signal(signal.SIGHUP)
+    wait_for("the settings are read again", said("log_level is debug, and slow_request, [repair], [fold] and [cluster] are as the settings say"), 60, 0.2)
+    settings.write_text('log_level = "debug"\n[repair]\ntasks = "many"\n')
+    process.send_signal(signal.SIGHUP)
+    wait_for("what is wrong in them is said", said("the settings stay as they are: "), 60, 0.2)
+    assert process.poll() is None, "SIGHUP ended stria-meta"
+    c.end_own("meta")
+    c.start("meta")
+    say("stria-meta: SIGHUP")
 
 
 def open_key(c, directory, meta):
@@ -178,6 +237,7 @@ def scenario():
         directory.chmod(0o755)
         with Cluster(nodes=3, disks=1) as c:
             data_server(c, directory, address_of_meta(c))
+            meta_server(c, directory)
             hang_up(c)
             waiting_mount(c, directory)
             keys(c, directory)

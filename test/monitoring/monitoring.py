@@ -1,6 +1,7 @@
 """Metrics, alerts, dashboard and their documents: each names what the others have. With promtool (Debian: prometheus) it also judges the
 metrics' names and runs the rules' tests."""
 
+import copy
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import dashboard  # noqa: E402
 import told  # noqa: E402
 
 PROGRAMS = ("stria-meta", "stria-data", "stria-mount")
@@ -31,6 +33,43 @@ def check_parser():
     assert told.labels_told("b 1\n") == {"b": set()}
 
 
+def check_dashboard(everything):
+    """Its panels and variables; each metric of jobs is shown."""
+    labels = told.labels()
+    shown = told.dashboard()
+    for fault in dashboard.faults(shown, labels):
+        sys.exit(f"docs/monitoring/dashboard.json: {fault}")
+    asked = set().union(*(told.names_in(expression) for _, expression in told.panels()))
+    for name in sorted(n for n in everything if n.startswith("stria_mount_job_") and n not in asked):
+        sys.exit(f"docs/monitoring/dashboard.json shows {name} nowhere")
+    check_that_faults_are_found(shown, labels)
+    with tempfile.TemporaryDirectory() as d:
+        rules = pathlib.Path(d) / "dashboard.yml"
+        rules.write_text(dashboard.as_rules([(where, e) for where, e in told.panels() if where.startswith("panel")]))
+        told.promtool("check", "rules", rules)
+
+
+def check_that_faults_are_found(good, labels):
+    def spoil(change):
+        bad = copy.deepcopy(good)
+        change(bad["panels"])
+        return dashboard.faults(bad, labels)
+
+    def jobs(panels):
+        return next(p for p in panels if p["title"] == "Jobs: decoded from other columns")
+
+    for change in (
+        lambda panels: panels[3].update(id=panels[4]["id"]),
+        lambda panels: panels[3]["gridPos"].update(x=20, w=8),
+        lambda panels: panels[3].update(gridPos=panels[4]["gridPos"]),
+        lambda panels: panels[3].update(targets=[]),
+        lambda panels: jobs(panels)["targets"][0].update(legendFormat="{{client}}"),
+        lambda panels: jobs(panels)["targets"][0].update(expr=jobs(panels)["targets"][0]["expr"].replace("$batch_job", "$job")),
+        lambda panels: jobs(panels)["targets"][0].update(expr=jobs(panels)["targets"][0]["expr"].replace("{batch_job", "{batch")),
+    ):
+        assert spoil(change), "a fault of the dashboard is not found"
+
+
 def main():
     check_parser()
     texts = rendered()
@@ -49,6 +88,7 @@ def main():
     tested = set(re.findall(r"Stria\w+", (told.DOCS / "alerts_test.yml").read_text()))
     for name in re.findall(r"- alert: (\w+)", (told.DOCS / "alerts.yml").read_text()):
         assert name in tested, f"alert {name} has no test in alerts_test.yml"
+    check_dashboard(everything)
     told.promtool("check", "rules", told.DOCS / "alerts.yml")
     told.promtool("test", "rules", told.DOCS / "alerts_test.yml")
     print(f"{len(everything)} metrics, {len(expressions)} expressions; " + ("promtool finds nothing" if all(judged) else "promtool is not here"))

@@ -44,9 +44,18 @@ def expressions():
     for name, expr in re.findall(r"- alert: (\w+)\n\s+expr: (\|\n(?:\s{10,}.*\n)+|.*\n)", alerts):
         found.append((f"alert {name}", expr))
     assert len(found) == alerts.count("- alert:"), "told.py does not understand alerts.yml any more"
-    for panel in json.loads((DOCS / "dashboard.json").read_text())["panels"]:
-        found += [(f"panel '{panel['title']}'", target["expr"]) for target in panel["targets"]]
-    return found
+    return found + panels()
+
+
+def dashboard():
+    return json.loads((DOCS / "dashboard.json").read_text())
+
+
+def panels():
+    """[(where, expression)] of the dashboard and its variables."""
+    shown = dashboard()
+    found = [(f"panel '{panel['title']}'", target["expr"]) for panel in shown["panels"] for target in panel.get("targets", [])]
+    return found + [(f"variable {v['name']}", v["query"]["query"]) for v in shown["templating"]["list"] if v["type"] == "query"]
 
 
 def names_in(expression):

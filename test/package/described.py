@@ -79,6 +79,8 @@ def check_versions(trees):
                f"{program.name} --version says {said.stdout!r}, not version {version} and that nobody knows the commit")
     told = tomllib.loads((TOP / "tools/python/pyproject.toml").read_text())["project"]["version"]
     expect(told == version, f"tools/python/pyproject.toml has version {told}, VERSION has {version}")
+    newest = re.search(r"^## (\S+?)(?:, .*)?$", (TOP / "CHANGELOG.md").read_text(), re.M)[1]
+    expect(newest == version, f"CHANGELOG.md begins with {newest}, VERSION has {version}")
 
 
 def check_stamp(out):

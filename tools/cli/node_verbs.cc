@@ -141,12 +141,15 @@ std::string InUse(const ClusterMap& map, bool is_node, const std::string& name) 
 std::string HowToAdd(bool is_node, const std::string& name, const std::string& meta) {
   const size_t colon = name.find(':');
   if (is_node) {
-    return "On the new machine, with this cluster's key file:\n  stria-data --node-name " + name + " --meta " + meta +
+    return "Here, for a token:\n  stria token make --role data --name " + name +
+           "\nOn the new machine, with the packages stria-data and stria-client, and the token pasted:\n  stria join - --disk /srv/d1\n"
+           "In a cluster without certificates, there, with this cluster's key file:\n  stria-data --insecure --node-name " + name + " --meta " + meta +
            " --cluster-key /etc/stria/cluster.key --disk /srv/d1,label=d1";
   }
   const std::string label = colon == std::string::npos ? name : name.substr(colon + 1);
-  return "On " + name.substr(0, colon) + ", add to the settings of stria-data, and start it again:\n  [[disk]]\n  path = \"/srv/" +
-         label + "\"   # an empty directory\n  label = \"" + label + "\"\n  channel = \"sata0\"   # if it shares a controller with other disks";
+  return "On " + name.substr(0, colon) + ", where the disk is mounted and empty:\n  stria join --disk /srv/" + label + ",label=" + label +
+         "\nOr, where the node has no certificate, add to the settings of stria-data, and then  systemctl reload stria-data:\n  [[disk]]\n  path = \"/srv/" +
+         label + "\"\n  label = \"" + label + "\"\n  channel = \"sata0\"   # if it shares a controller with other disks";
 }
 
 // A removed node or disk is refused until an admin admits it. True if it was.

@@ -79,6 +79,7 @@ Result<DataNodeDone> SetUpDataNode(Machine* machine, const DataNodeParams& param
   RETURN_IF_ERROR(CheckCanSetUp(machine, "stria-data"));
   const Result<std::string> text = machine->ReadFile(params.settings_file);
   if (!text.ok() && text.code() != FsError::kNoEnt) return text.error();
+  ASSIGN_OR_RETURN(const DataSettings before, ReadDataSettings(text.ok() ? *text : "", params.settings_file));
   ASSIGN_OR_RETURN(EditedSettings edited, EditDataSettings(text.ok() ? *text : "", params.settings_file, params.settings));
   for (const NewDisk& disk : params.settings.disks) RETURN_IF_ERROR(CheckOwner(machine, disk.path, params.cluster));
   for (const NewDisk& disk : params.settings.disks) RETURN_IF_ERROR(machine->GiveToServer(disk.path));
@@ -89,8 +90,10 @@ Result<DataNodeDone> SetUpDataNode(Machine* machine, const DataNodeParams& param
   if (done.disks.empty()) return done;
   if (params.program.empty()) return Error(FsError::kNoEnt, "there is no stria-data on this machine: install the package stria-data, and give this command again");
   if (machine->HasSystemd()) {
-    // Settings count from a start on.
-    RETURN_IF_ERROR(StartService(machine, kDataService, !done.changes.empty()));
+    // New disks are used by a server that runs; other settings count from a start on.
+    const bool only_disks = !before.disks.empty() && done.changes.size() == done.disks.size() - before.disks.size();
+    const IfRunning changed = only_disks ? IfRunning::kReload : IfRunning::kRestart;
+    RETURN_IF_ERROR(StartService(machine, kDataService, done.changes.empty() ? IfRunning::kLeave : changed));
     done.started = true;
   } else {
     done.start_command = "runuser -u " + std::string(kServerUser) + " -- " + params.program + " --config " + params.settings_file;

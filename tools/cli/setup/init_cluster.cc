@@ -88,7 +88,7 @@ Result<void> Serve(Machine* machine, const InitParams& params, const Paths& path
     if (!now.ok()) done->start_command = StartCommand(params);
     return Ok();
   }
-  RETURN_IF_ERROR(StartService(machine, kMetaService, now.ok() && !done->changes.empty()));
+  RETURN_IF_ERROR(StartService(machine, kMetaService, now.ok() && !done->changes.empty() ? IfRunning::kRestart : IfRunning::kLeave));
   Result<Uuid> got = ask(paths.socket);
   for (int64_t waited = 0; !got.ok() && waited < params.timeout_ns; waited += kPollNs) {
     machine->Sleep(kPollNs);

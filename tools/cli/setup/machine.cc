@@ -192,9 +192,10 @@ Result<void> CheckCanSetUp(Machine* machine, const std::string& package) {
   return Ok();
 }
 
-Result<void> StartService(Machine* machine, const std::string& service, bool restart) {
-  const std::vector<std::string> begin = restart ? std::vector<std::string>{"systemctl", "restart", service}
-                                                 : std::vector<std::string>{"systemctl", "start", "--no-block", service};
+Result<void> StartService(Machine* machine, const std::string& service, IfRunning running) {
+  std::vector<std::string> begin = {"systemctl", "start", "--no-block", service};
+  if (running == IfRunning::kReload) begin = {"systemctl", "reload-or-restart", service};
+  if (running == IfRunning::kRestart) begin = {"systemctl", "restart", service};
   for (const std::vector<std::string>& argv : {std::vector<std::string>{"systemctl", "enable", "--quiet", service}, begin}) {
     ASSIGN_OR_RETURN(const Ran ran, machine->Run(argv));
     if (ran.status == 0) continue;

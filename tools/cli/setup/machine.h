@@ -57,9 +57,11 @@ std::unique_ptr<Machine> ThisMachine();
 // kPerm with a sentence unless root runs this, kNoEnt if the package that makes the servers' user is not installed.
 Result<void> CheckCanSetUp(Machine* machine, const std::string& package);
 
-// Starts a service now and at each start of the machine; by systemd. With `restart` also one that runs, for what has changed, and then it waits
-// until the new one serves; else it does not wait. What systemctl says if it fails.
-Result<void> StartService(Machine* machine, const std::string& service, bool restart);
+// How a service that runs takes up what has changed.
+enum class IfRunning { kLeave, kReload, kRestart };
+// Starts a service now and at each start of the machine; by systemd. With kRestart it waits until the new one serves; a reload is only begun, and
+// with kLeave it does not wait. What systemctl says if it fails.
+Result<void> StartService(Machine* machine, const std::string& service, IfRunning running);
 
 // While it lives this process acts as the owner of `path`, if it is root's process and the owner is another: files with keys are read by
 // their owner only. One at a time; all threads of the process are that user meanwhile.

@@ -207,6 +207,11 @@ TEST_F(DataNodeTest, DisksAreGivenToTheServerWhichIsStarted) {
   const Result<DataNodeDone> none = Make({});
   ASSERT_TRUE(none.ok());
   EXPECT_EQ(none->disks.size(), 2u);
+  machine_.AddDisk("/srv/d3", 13);
+  const Result<DataNodeDone> more = Make({"/srv/d3"});
+  ASSERT_TRUE(more.ok()) << more.error();
+  EXPECT_EQ(more->disks.size(), 3u);
+  EXPECT_EQ(machine_.ran.back(), "systemctl reload-or-restart stria-data") << "one more disk does not end the server";
 }
 
 TEST_F(DataNodeTest, WithoutDisksNothingIsStarted) {
