@@ -6,8 +6,7 @@
 namespace stria {
 
 ReplicaPrimary::ReplicaPrimary(ReplicaStore* store, PrimaryHost* host, ReplicaPrimaryOptions options)
-    : store_(store), host_(host), options_(std::move(options)), opened_at_(store->last().seq),
-      rule_(options_.self) {
+    : store_(store), host_(host), options_(std::move(options)), opened_at_(store->last().seq), rule_(options_.self) {
   CHECK(store_->whole() && store_->last().term < options_.term, "a primary whose store is not whole, or of its own term");
 }
 
