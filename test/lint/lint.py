@@ -18,7 +18,7 @@ SERVERS = ("stria-meta", "stria-data", "stria-web")
 EXPOSED_AT_MOST = 3.0
 SHELL = re.compile(rb"#!\s*(?:/usr/bin/env\s+|/(?:usr/)?bin/)(?:sh|bash|dash)\b")
 # debhelper names unit files PACKAGE.service, or PACKAGE.UNIT.service where a package has several.
-UNIT_FILE = re.compile(r"(?:stria-[a-z]+\.)?(stria-[a-z]+@?\.(?:service|timer))")
+UNIT_FILE = re.compile(r"(?:stria-[a-z]+\.)?(stria-[a-z]+(?:-[a-z]+)?@?\.(?:service|timer))")
 problems = []
 
 

@@ -127,7 +127,8 @@ TEST_F(AskedFileTest, NamesThroughTheMount) {
   EXPECT_EQ(Run("paths 9"), kExitNoInput);
   EXPECT_NE(err_.str().find("there is no inode 9, or this mount has not seen it"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("paths 10"), 0) << err_.str();
-  EXPECT_EQ(static_cast<size_t>(std::count(out_.str().begin(), out_.str().end(), '\n')), names.size()) << "several parts";
+  const std::string listed = out_.str();
+  EXPECT_EQ(static_cast<size_t>(std::count(listed.begin(), listed.end(), '\n')), names.size()) << "several parts";
   EXPECT_NE(err_.str().find("there are more names"), std::string::npos) << err_.str();
   EXPECT_EQ(Run("paths 11"), kExitNo);
   EXPECT_NE(err_.str().find("older version"), std::string::npos) << err_.str();

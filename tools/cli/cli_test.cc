@@ -195,7 +195,7 @@ TEST_F(CliTest, Adding) {
   EXPECT_NE(out_.str().find("n2 is in use: 2 disks, 200 GiB"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("disk add n2:d1"), 0);
   EXPECT_EQ(Run("node add n7"), 1);
-  EXPECT_NE(out_.str().find("stria-data --node-name n7 --meta live:7424"), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("stria-data --insecure --node-name n7 --meta live:7424"), std::string::npos) << out_.str();
   EXPECT_EQ(Run("disk add n2:d9"), 1);
   EXPECT_NE(out_.str().find("label = \"d9\""), std::string::npos) << out_.str();
 }
