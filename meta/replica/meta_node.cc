@@ -358,7 +358,7 @@ MemberState MetaNode::OwnState() const {
   state.coordinator = CoordinatorAnswers();
   state.coordinator_problem = state.coordinator || !coordinator_problem_.empty() ? coordinator_problem_ : "it has not answered lately";
   if (known() && !IsListed()) state.problem = "its directory is not the one that the members know as " + options_.self;
-  else if (joiner_) state.problem = joiner_->problem();
+  else if (joiner_ && !(store_->whole() && state.in_sync)) state.problem = joiner_->problem();
   state.term = follower_->term();
   switch (role()) {
     case MetaRole::kBoot:

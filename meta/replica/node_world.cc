@@ -496,7 +496,7 @@ Task<void> NodeWorld::Faults() {
     co_await Sleep(static_cast<int64_t>(rng_.Below(1200 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
     Member& other = *members_[rng_.Below(members_.size())];
-    switch (rng_.Below(11)) {
+    switch (rng_.Below(12)) {
       case 0:
       case 1:
         Crash(m, rng_.OneIn(2));

@@ -56,6 +56,7 @@ PrimaryLife::PrimaryLife(ReplicaStore* store, ReplicaConnector* connector, Prima
       connector_(connector),
       host_(host),
       life_{self, named.term},
+      suspect_ns_(options.in_sync.suspect_ns),
       set_(life_, named, options.in_sync, store->last().seq.v, Executor::Current().NowNs()),
       gate_(std::make_shared<LifeGate>(&set_)),
       primary_(store, this, ShippingOf(life_, options)),
@@ -188,6 +189,11 @@ Result<std::string> PrimaryLife::BeginHandOver(std::string to) {
 }
 
 std::string PrimaryLife::ProblemOf(const std::string& member) const {
+  const Shipper* const shipper = primary_.shipper(member);
+  if (shipper == nullptr) return "";
+  const int64_t silent_ns = Now() - shipper->heard_ns();
+  if (silent_ns > suspect_ns_) return "it has not answered for " + std::to_string(silent_ns / kMillisecond) + " ms";
+  if (shipper->needs_join()) return "its log does not go on where the primary's does: it goes back, or copies";
   const auto it = problems_.find(member);
   return it == problems_.end() ? std::string() : it->second;
 }

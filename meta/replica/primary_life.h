@@ -96,6 +96,7 @@ class PrimaryLife final : private PrimaryHost {
   ReplicaConnector* const connector_;
   PrimaryLifeHost* const host_;
   const MetaLife life_;
+  const int64_t suspect_ns_;
   bool ended_ = false;
   InSyncSet set_;
   const std::shared_ptr<LifeGate> gate_;
