@@ -40,9 +40,11 @@ class CoreTest : public testing::Test {
   }
 
   // A new life on the same store. Rooms of the former one are gone by then.
-  void Make() {
+  void Make(GivenLife life = {}) {
     core.reset();
-    core = std::make_unique<MetaCore>(MetaCoreOptions(), std::make_unique<MemKv>(media), Random(1),
+    MetaCoreOptions options;
+    options.life = std::move(life);
+    core = std::make_unique<MetaCore>(options, std::make_unique<MemKv>(media), Random(1),
                                       std::vector<ClusterKey>{key});
   }
   // Opens, has the rooms `load` in one transaction, and serves.

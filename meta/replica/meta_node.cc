@@ -149,6 +149,13 @@ Result<void> MetaNode::Hear(uint64_t term, const std::string& primary, uint64_t 
 
 int64_t MetaNode::HeardTokenTimeNs() const { return token_known_ ? Now() + token_ahead_ns_ : 0; }
 
+// Beats go out before the house is open.
+int64_t MetaNode::TokenTimeNs() const {
+  const int64_t served_ns = env_.house->TokenTimeNs();
+  if (served_ns != 0) return served_ns;
+  return token_known_ ? HeardTokenTimeNs() : Executor::Current().WallNs();
+}
+
 // ---- The coordinator ------------------------------------------------------------------------------
 
 void MetaNode::ReadSoon() {
@@ -272,6 +279,7 @@ Task<void> MetaNode::BeginServing() {
   opening.store = life_->MakeStore(env_.kv);
   opening.gate = life_->gate();
   opening.primary = life_->primary();
+  opening.saw_term = [this](uint64_t seen) { SawTerm(seen); };
   opening.token_time_ns = HeardTokenTimeNs();
   const Result<void> opened = co_await env_.house->Open(std::move(opening));
   if (!still() || life_->ended()) co_return;

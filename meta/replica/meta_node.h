@@ -117,7 +117,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // ---- PrimaryLifeHost
   void AskSwap(RegisterSwap swap) override { scope_.Spawn(SwapRegister(std::move(swap))); }
   void SawTerm(uint64_t term) override { After(election_->OnTerm(Now(), term)); }
-  int64_t TokenTimeNs() const override { return env_.house->TokenTimeNs(); }
+  int64_t TokenTimeNs() const override;
   Uuid FreshNonce() override { return options_.nonce(); }
 
   int64_t Now() const { return Executor::Current().NowNs(); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,6 +23,7 @@ struct HouseOpening {
   std::unique_ptr<KvStore> store;    // replicated. The house's first batch is the first of the term in the log
   std::shared_ptr<AnswerGate> gate;  // is asked for every answer that leaves, and for every call that begins
   ReplicaPrimary* primary = nullptr;  // for the tap and the bound on plain changes (replica_primary.h); until Close returns
+  std::function<void(uint64_t term)> saw_term;  // to be told of a later life that somebody has proved; until Close returns
   int64_t token_time_ns = 0;         // the time for tokens is at least that, as other primaries have said; 0: none has
 };
 
@@ -36,7 +38,7 @@ class ServingHouse {
   // Also after an Open that failed. Calls under way are answered with kNotLeader and `where`, or not at all; on return nothing of the
   // house uses the store. Soon: the next primary may be this one again.
   virtual Task<void> Close(std::string where) = 0;
-  // While it is open: the time for tokens, nanoseconds since 1970.
+  // While it is open: the time for tokens, nanoseconds since 1970. 0: not known yet.
   virtual int64_t TokenTimeNs() const = 0;
 };
 
