@@ -294,7 +294,13 @@ NodeWorld::Member& NodeWorld::member(const std::string& name) {
   CHECK(false, "no such member");
 }
 
-Register NodeWorld::in_force() const { return DecodeRegister(*coordinator_.value(), mac_).value(); }
+const Register& NodeWorld::in_force() const {
+  if (in_force_of_ != coordinator_.changes()) {
+    in_force_ = DecodeRegister(*coordinator_.value(), mac_).value();
+    in_force_of_ = coordinator_.changes();
+  }
+  return in_force_;
+}
 
 // All times are a fifth of what is usual.
 MetaNodeOptions NodeWorld::OptionsOf(Member& m) {
@@ -377,8 +383,8 @@ NodeWorld::Member* NodeWorld::Primary() {
 }
 
 bool NodeWorld::AllIn() {
-  const Register r = in_force();
   Member* const primary = Primary();
+  const Register& r = in_force();
   return primary != nullptr && primary->name == r.primary && primary->node->life()->life().term == r.term && r.in_sync.size() == members_.size();
 }
 
@@ -545,6 +551,7 @@ Task<void> NodeWorld::Faults() {
 void NodeWorld::Heal() {
   quiet_ = true;
   cut_.clear();
+  const bool slow = settings_.max_sync_ns > 10 * kMillisecond;  // such disks are replaced
   settings_ = Settings();
   coordinator_.SetUp(true);
   coordinator_.SetOptions({});
@@ -552,7 +559,7 @@ void NodeWorld::Heal() {
     coordinator_.CutTo(m->name, false);
     coordinator_.CutFrom(m->name, false);
     m->stopped_until_ns = 0;
-    if (rng_.OneIn(2)) Crash(*m, false);
+    if (slow || rng_.OneIn(2)) Crash(*m, false);
     Start(*m);
   }
 }

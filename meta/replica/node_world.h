@@ -54,7 +54,7 @@ class NodeWorld {
   size_t size() const { return members_.size(); }
   SimExecutor& ex() { return ex_; }
   FakeCoordinator& coordinator() { return coordinator_; }
-  Register in_force() const;  // what the coordinator has
+  const Register& in_force() const;  // what the coordinator has
 
   // ---- By hand
   void Start(Member& m);
@@ -136,6 +136,8 @@ class NodeWorld {
   Settings settings_;
   PurposeMac mac_;
   FakeCoordinator coordinator_;
+  mutable Register in_force_;          // decoded
+  mutable uint64_t in_force_of_ = 0;   // the coordinator's change of which that is
   std::map<std::string, std::unique_ptr<Links>> links_;  // by who calls
   std::map<uint64_t, Batch> batches_;
   std::map<CommitSeq, LogPoint> acked_;
