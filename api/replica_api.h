@@ -48,6 +48,7 @@ struct AppendRequest {
   DataHeader header;
   uint64_t term = 0;
   std::string primary;         // its member name
+  std::string to;              // the member's that is meant; "": not said
   uint64_t version = 0;        // of the register, as far as the primary has read it
   int64_t token_time_ns = 0;   // the primary's time for tokens, nanoseconds since 1970 (common/token_clock.h)
   bool follows = false;        // the batches follow `prev`; else there are none, and `prev` says nothing

@@ -27,6 +27,8 @@ class GatedDispatcher final : public Dispatcher {
   void Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate);
   // Nothing uses `inner` on return. Not from within a call.
   void Close();
+  // The same, and nobody is answered: the process ends.
+  void Abandon() { room_.reset(); }
   bool open() const { return room_ != nullptr; }
 
   Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override;

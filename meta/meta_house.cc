@@ -8,7 +8,10 @@ namespace stria {
 
 MetaHouse::MetaHouse(MetaHouseEnv env) : env_(std::move(env)), gated_(env_.where) {}
 
-MetaHouse::~MetaHouse() { Let(); }
+MetaHouse::~MetaHouse() {
+  gated_.Abandon();
+  Let();
+}
 
 void MetaHouse::Let() {
   gated_.Close();

@@ -27,6 +27,7 @@ MetaNode::MetaNode(MetaNodeOptions options, MetaNodeEnv env)
   options_.life.cluster = options_.cluster;
   options_.joiner.member = options_.self;
   options_.joiner.cluster = options_.cluster;
+  roles_.SetSelf(options_.self);
 }
 
 MetaNode::~MetaNode() {

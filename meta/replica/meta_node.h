@@ -8,7 +8,8 @@
 //
 // Durable: what README.md says of the parts. An error of the own store ends this member (WaitFatal): the process is to end then.
 //
-// Destroying it at any point is a crash. Destroy first whoever holds calls of replica(), and the house: what it serves needs this.
+// Destroying it at any point is a crash. Destroy first whoever holds calls of replica(), then this, then the house, which may be in
+// the middle of opening; nothing of what it serves may run in between.
 //
 // For the executor's thread.
 #pragma once

@@ -275,6 +275,17 @@ TEST_F(MetaNodeTest, StatusOfAllAtAnyMember) {
   EXPECT_NE(gone.problem, "");
 }
 
+// An address that leads to another member: that one does not acknowledge in place of who was meant.
+TEST_F(MetaNodeTest, WhatIsMeantForAnotherIsRefused) {
+  AppendRequest beat;
+  beat.term = term_ + 1;
+  beat.primary = "m0";
+  beat.to = "m2";
+  EXPECT_EQ(w_.Ask(b_, b_.node->replica()->Append(beat)).code(), FsError::kStale);
+  EXPECT_LE(b_.node->FindPrimary().term, term_);
+  EXPECT_TRUE(GoesOn());
+}
+
 // ---- By seeds -------------------------------------------------------------------------------------
 
 TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {

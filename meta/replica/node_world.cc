@@ -361,9 +361,9 @@ void NodeWorld::Crash(Member& m, bool power) {
   if (!m.up) return;
   m.up = false;
   m.answering.reset();
-  m.house.reset();
   m.desk.reset();
   m.node.reset();
+  m.house.reset();
   m.media->Crash(rng_, power);
   ++counts_.crashes;
 }

@@ -31,7 +31,7 @@ class ServingHouse {
  public:
   virtual ~ServingHouse() = default;
   // Serves from its return on, until Close. kNotLeader: the life was over before that; any other error ends this member. Store and
-  // primary are there until Close has returned, or until the house is destroyed, whichever is first.
+  // primary are there until Close has returned. Where this member ends without a Close, they are gone before the house is destroyed.
   virtual Task<Result<void>> Open(HouseOpening opening) = 0;
   // Resumes when what was opened cannot go on: its store has failed. Cancelled at the end of the life.
   virtual Task<Error> WaitFatal() = 0;
