@@ -122,7 +122,13 @@ void MetaNode::After(Election::Actions actions) {
         break;
     }
   }
-  changed_.Pulse();
+  TellChange();
+}
+
+// Many may wait for that.
+void MetaNode::TellChange() {
+  const Told now{role(), known() ? known()->version : 0, promises_->term(), serving()};
+  if (std::exchange(told_, now) != now) changed_.Pulse();
 }
 
 Result<void> MetaNode::Hear(uint64_t term, const std::string& primary, uint64_t version, int64_t token_time_ns) {
@@ -144,7 +150,7 @@ Result<void> MetaNode::Hear(uint64_t term, const std::string& primary, uint64_t 
   token_ahead_ns_ = token_time_ns - Now();
   token_known_ = true;
   if (known() && (version > known()->version || term > known()->term)) ReadSoon();
-  if (follower_->term() < term) changed_.Pulse();
+  TellChange();
   return Ok();
 }
 
@@ -290,7 +296,7 @@ Task<void> MetaNode::BeginServing() {
     // Whoever is deposed meets errors, too.
     if (wanted_ && life_ && !life_->ended()) Fail(std::move(error));
   });
-  changed_.Pulse();
+  TellChange();
 }
 
 Task<void> MetaNode::EndServing() {
@@ -300,7 +306,8 @@ Task<void> MetaNode::EndServing() {
   roles_.BeNothing();
   co_await env_.house->Close(WhereSentence());
   life_.reset();
-  changed_.Pulse();
+  store_->HoldFrom(std::nullopt);  // what copied from this life begins anew
+  TellChange();
 }
 
 // ---- What is so now -------------------------------------------------------------------------------

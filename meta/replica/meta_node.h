@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api/coordinator.h"
@@ -99,7 +100,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   MemberState StateOf(const std::string& member) const;
   // The time for tokens by the primary that was heard last, as of now; 0: none was.
   int64_t HeardTokenTimeNs() const;
-  // Resumes soon after a role, the register or the primary has changed; also for no reason.
+  // Resumes soon after the role, the register or the primary has changed.
   Task<void> WaitChange();
 
   // ---- What people ask for, of the primary. kNotLeader if this is not it
@@ -125,6 +126,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   OwnLog Own() const;
   bool IsListed() const;
   void After(Election::Actions actions);
+  void TellChange();
   void EndLife();
   void Fail(Error error);
   // ---- The coordinator
@@ -158,6 +160,8 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   bool token_known_ = false;
   Error fatal_;
   Event fatal_event_;
+  using Told = std::tuple<MetaRole, uint64_t, uint64_t, bool>;  // role, version, term of the promises, whether it serves
+  Told told_;
   Event changed_;
 
   std::optional<Wanted> wanted_;  // as primary; else it follows
