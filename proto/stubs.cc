@@ -89,7 +89,8 @@ Task<Result<WireMessage>> HandleMethod(Service* service, std::shared_ptr<const P
   CO_RETURN_IF_ERROR(AgreeOnProtocol(&header));
   if (peer) CO_RETURN_IF_ERROR(CheckSession(*peer, header, cover));
   Name(header, times);
-  times->may_wait = times->may_wait || std::is_same_v<Request, PollRequest> || std::is_same_v<Request, ReadEventsRequest>;
+  times->may_wait = times->may_wait || std::is_same_v<Request, PollRequest> || std::is_same_v<Request, ReadEventsRequest> ||
+                    std::is_same_v<Request, LocateRequest>;
   header.peer = std::move(peer);
   bytes = WireMessage();
   Result<Reply> reply = co_await (service->*kMethod)(std::move(request).value());
