@@ -45,7 +45,8 @@ Result<void> MetaCore::NextTerm(Txn& txn) {
   const uint64_t term = options_.life.term != 0 ? options_.life.term : last + 1;
   if (term <= last) {
     return Error(FsError::kNotLeader, "this store was served in life " + std::to_string(last) + " already, and is to be served in life " +
-                                          std::to_string(term) + ": what the coordinator knows is older than the store; docs/operations.md says what to do");
+                                          std::to_string(term) + ": what the coordinator knows is older than the store; "
+                                          "docs/operations.md says what to do");
   }
   said_ = proof_.Of(store_->super()->cluster, term);
   txn.Put(Family::kCluster, TermRecordKey(), EncodeNumber(said_.term));

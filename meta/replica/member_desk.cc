@@ -103,7 +103,8 @@ Task<Result<MemberStatusReply>> MemberDesk::MemberStatus(MemberStatusRequest req
     reply.min_in_sync = node_->known()->min_in_sync;
   }
   // Where another member is the primary, only that one knows how far each is: its row says what it has.
-  const auto primary = std::find_if(reply.members.begin(), reply.members.end(), [&](const MemberState& m) { return m.name == reply.primary; });
+  const auto primary = std::find_if(reply.members.begin(), reply.members.end(),
+                                    [&](const MemberState& m) { return m.name == reply.primary; });
   if (primary != reply.members.end() && !node_->serving()) {
     for (MemberState& m : reply.members) {
       if (m.name != reply.primary && m.last < primary->last) m.lag = primary->last.v - m.last.v;
@@ -125,7 +126,9 @@ Task<Result<ChangeMembersReply>> MemberDesk::HandOn(ChangeMembersRequest request
   request.header.timeout_ns = kHandOnNs;
   const std::shared_ptr<MemberService> primary = members_->ConnectMember(place.address);
   std::optional<Result<ChangeMembersReply>> reply = co_await WithTimeout(kHandOnNs, primary->ChangeMembers(std::move(request)));
-  if (!reply) co_return Error(FsError::kRetryLater, "the primary " + place.primary + " has not answered: whether the change was made is not known");
+  if (!reply) {
+    co_return Error(FsError::kRetryLater, "the primary " + place.primary + " has not answered: whether the change was made is not known");
+  }
   co_return std::move(*reply);
 }
 

@@ -279,7 +279,8 @@ Task<void> MetaNode::BeginServing() {
   if (!still()) co_return;
   if (!noted.ok()) co_return Fail(noted.error().WithContext("the store of this metadata server"));
 
-  life_ = std::make_unique<PrimaryLife>(store_.get(), env_.replicas, static_cast<PrimaryLifeHost*>(this), options_.self, *known(), options_.life);
+  PrimaryLifeHost* const host = this;
+  life_ = std::make_unique<PrimaryLife>(store_.get(), env_.replicas, host, options_.self, *known(), options_.life);
   roles_.BePrimary(life_->primary(), life_->source());
   HouseOpening opening;
   opening.life = life;
@@ -404,7 +405,9 @@ MemberState MetaNode::OwnState() const {
 Task<Result<void>> MetaNode::HandOver(std::string to) {
   if (!serving()) co_return Error(FsError::kNotLeader, WhereSentence());
   // From the offer on nothing is answered until the coordinator has decided.
-  if (!CoordinatorAnswers()) co_return Error(FsError::kRetryLater, "the coordinator does not answer: roles stay as they are; " + coordinator_problem_);
+  if (!CoordinatorAnswers()) {
+    co_return Error(FsError::kRetryLater, "the coordinator does not answer: roles stay as they are; " + coordinator_problem_);
+  }
   const uint64_t term = life_->life().term;
   CO_ASSIGN_OR_RETURN(const std::string chosen, life_->BeginHandOver(std::move(to)));
   const int64_t until = Now() + options_.life.in_sync.handover_ns + kChangeNs;

@@ -67,8 +67,8 @@ TEST_F(MetaNodeTest, OneServesAndAllHaveEverything) {
   EXPECT_FALSE(b_.serves());
   EXPECT_EQ(b_.node->role(), MetaRole::kStandby);
   w_.SetWriting(false);
-  EXPECT_TRUE(w_.RunUntil([&] { return b_.node->store().last() == a_.node->store().last() && c_.node->store().last() == a_.node->store().last(); },
-                          5 * kSecond));
+  const auto last = [](const Member& m) { return m.node->store().last(); };
+  EXPECT_TRUE(w_.RunUntil([&] { return last(b_) == last(a_) && last(c_) == last(a_); }, 5 * kSecond));
   EXPECT_TRUE(b_.node->store().whole());
 }
 

@@ -100,7 +100,10 @@ bool NodeWorld::Settled() {
   if (!problem_.empty()) return true;
   if (!AllIn()) return false;
   const LogPoint last = Primary()->node->store().last();
-  return std::all_of(members_.begin(), members_.end(), [&](const auto& m) { return m->node->store().whole() && m->node->store().last() == last; });
+  return std::all_of(members_.begin(), members_.end(), [&](const auto& m) {
+    const ReplicaStore& store = m->node->store();
+    return store.whole() && store.last() == last;
+  });
 }
 
 std::string NodeWorld::Run() {
@@ -149,7 +152,8 @@ std::string NodeWorld::Run() {
         continue;
       }
       const MemberState state = m->node->OwnState();
-      problem_ += std::string(MemberRoleName(state.role)) + " of term " + std::to_string(state.term) + " at " + std::to_string(state.last.v) + " " + state.problem;
+      problem_ += std::string(MemberRoleName(state.role)) + " of term " + std::to_string(state.term) + " at " +
+                  std::to_string(state.last.v) + " " + state.problem;
     }
     return problem_ + "; the register: " + EncodeRegister(in_force(), mac_);
   }

@@ -383,7 +383,8 @@ NodeWorld::Member* NodeWorld::Primary() {
 bool NodeWorld::AllIn() {
   Member* const primary = Primary();
   const Register& r = in_force();
-  return primary != nullptr && primary->name == r.primary && primary->node->life()->life().term == r.term && r.in_sync.size() == members_.size();
+  return primary != nullptr && primary->name == r.primary && primary->node->life()->life().term == r.term &&
+         r.in_sync.size() == members_.size();
 }
 
 // ---- What is to hold ------------------------------------------------------------------------------

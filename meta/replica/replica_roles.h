@@ -36,7 +36,8 @@ class ReplicaRoles final : public ReplicaService {
 
   Task<Result<AppendReply>> Append(AppendRequest request) override {
     if (!self_.empty() && !request.to.empty() && request.to != self_) {
-      co_return Error(FsError::kStale, "this is the metadata server " + self_ + ", not " + request.to + ": the address of " + request.to + " is wrong");
+      co_return Error(FsError::kStale, "this is the metadata server " + self_ + ", not " + request.to + ": the address of " +
+                                           request.to + " is wrong");
     }
     if (primary_ != nullptr) co_return primary_->AnswerAppend(request);
     if (follower_ == nullptr) co_return NotReady();
