@@ -40,10 +40,11 @@ class CoreTest : public testing::Test {
   }
 
   // A new life on the same store. Rooms of the former one are gone by then.
-  void Make() {
+  void Make(GivenLife life = {}) {
     core.reset();
     MetaCoreOptions options;
     options.version = "1.2 (commit c)";
+    options.life = std::move(life);
     core = std::make_unique<MetaCore>(options, std::make_unique<MemKv>(media), Random(1),
                                       std::vector<ClusterKey>{key});
   }

@@ -25,6 +25,7 @@ Task<Result<void>> MetaCore::Open() {
   CHECK(kv_ != nullptr, "a MetaServer starts once");
   executor_ = &Executor::Current();
   tokens_.Begin(executor_);
+  tokens_.AtLeast(options_.life.token_time_ns);
   CO_ASSIGN_OR_RETURN(store_, co_await MetaStore::Open(std::move(kv_)));
   if (!store_->super()) {
     co_return Error(FsError::kInval, "the metadata store is empty; create a cluster with --format");
@@ -36,12 +37,18 @@ Task<Result<void>> MetaCore::Open() {
 Result<void> MetaCore::NextTerm(Txn& txn) {
   ASSIGN_OR_RETURN(const uint64_t last, ReadNumber(txn, TermRecordKey()));
   ASSIGN_OR_RETURN(const uint64_t later, ReadNumber(txn, OvertakenKey()));
-  if (later > last) {
+  if (options_.life.term == 0 && later > last) {
     return Error(FsError::kNotLeader, "this store is an old copy of the cluster's metadata: its last life was " + std::to_string(last) + ", and life " +
                                           std::to_string(later) + " has been served from another. Serve that one, or restore from the backup "
                                           "on the data servers into an empty directory (--restore-from)");
   }
-  said_ = proof_.Of(store_->super()->cluster, last + 1);
+  const uint64_t term = options_.life.term != 0 ? options_.life.term : last + 1;
+  if (term <= last) {
+    return Error(FsError::kNotLeader, "this store was served in life " + std::to_string(last) + " already, and is to be served in life " +
+                                          std::to_string(term) + ": what the coordinator knows is older than the store; "
+                                          "docs/operations.md says what to do");
+  }
+  said_ = proof_.Of(store_->super()->cluster, term);
   txn.Put(Family::kCluster, TermRecordKey(), EncodeNumber(said_.term));
   return Ok();
 }
@@ -85,6 +92,12 @@ void MetaCore::Depose(uint64_t term) {
   LogError("life {} of the metadata server has heard of life {}: it serves an old copy of the metadata, and ends", said_.term, term);
   fatal_ = Error(FsError::kNotLeader, "this metadata server (life " + std::to_string(said_.term) +
                                           ") serves an old copy of the metadata: life " + std::to_string(term) + " has been");
+  if (options_.life.overtaken) {
+    options_.life.overtaken(term);
+    fatal_event_.Set();
+    Pulse();
+    return on_fail_();
+  }
   // Outside of the sequence: no other copy has it.
   KvBatch batch;
   batch.Put(static_cast<KvFamily>(Family::kCluster), OvertakenKey(), EncodeNumber(term));

@@ -5,7 +5,8 @@
 //
 // Invariants: the term is durable before anybody hears of it. After the first error of the store nothing is answered any more.
 // The same when a caller proves that a later life of the metadata has been (OpHeader::seen_term): this process is of an old copy. It
-// notes that in its store, which is not served any more.
+// notes that in its store, which is not served any more; one of several metadata servers (GivenLife) tells that instead, and may serve
+// again in another life.
 // What was answered is durable after two group syncs at most, or before the answer (Sync, WaitDurable).
 //
 // Called by all rooms. Sees no other room; what it has to tell is a callback.
@@ -21,6 +22,7 @@
 #include "common/kv/kv.h"
 #include "common/random.h"
 #include "common/token.h"
+#include "meta/core/given_life.h"
 #include "meta/core/place_seeds.h"
 #include "meta/core/term_proof.h"
 #include "meta/core/token_mint.h"
@@ -36,6 +38,7 @@ struct MetaCoreOptions {
   int64_t group_sync_ns = 5 * kMillisecond;
   int64_t token_ttl_ns = 3600 * kSecond;
   std::string version;  // of this program, for status
+  GivenLife life = {};
 };
 
 class MetaCore {
@@ -48,7 +51,7 @@ class MetaCore {
 
   // ---- Life ----
   Task<Result<void>> Open();          // the store; once
-  // This life's; before all other rooms load. kNotLeader: the store was succeeded by a later life of another copy.
+  // This life's; before all other rooms load. kNotLeader: the store has seen a later life, here or of another copy.
   Result<void> NextTerm(Txn& txn);
   Task<Result<void>> BeginServing();  // what the rooms have loaded is committed. Resumes when calls are answered
   void StartSync() { scope_.Spawn(GroupSyncLoop()); }

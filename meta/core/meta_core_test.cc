@@ -84,6 +84,38 @@ TEST_F(CoreTest, AfterALaterLifeNothingIsAnsweredNorServedAgain) {
   core.reset();
 }
 
+// One of several metadata servers is told its term, and the time that the one before it went by.
+TEST_F(CoreTest, ALifeThatIsGivenHasTheTermOfTheRegister) {
+  const int64_t later_ns = ex.WallNs() + 3600 * kSecond;
+  Make({.term = 40, .token_time_ns = later_ns});
+  Start();
+  EXPECT_EQ(core->term(), 40u);
+  EXPECT_GE(core->tokens().TimeNs(), later_ns);
+  for (const uint64_t term : {39u, 40u}) {
+    Make({.term = term});
+    ASSERT_TRUE(RunSim(ex, core->Open()).ok());
+    Txn txn(core->store());
+    EXPECT_EQ(core->NextTerm(txn).code(), FsError::kNotLeader) << term;
+  }
+  Make();
+  Start();
+  EXPECT_EQ(core->term(), 41u);
+}
+
+// It tells of a later life, and its store is not marked: another life of it may be later still.
+TEST_F(CoreTest, ALifeThatIsGivenTellsOfALaterOne) {
+  uint64_t told = 0;
+  Make({.term = 5, .overtaken = [&](uint64_t term) { told = term; }});
+  Start();
+  EXPECT_EQ(core->CheckHeader(Heard(Header(), TermProof({key}).Of(Uuid{1, 2}, 7))).code(), FsError::kNotLeader);
+  EXPECT_EQ(told, 7u);
+  EXPECT_EQ(core->CheckHeader(Header()).code(), FsError::kNotLeader);
+  EXPECT_EQ(RunSim(ex, core->WaitFatal()).code, FsError::kNotLeader);
+  Make({.term = 8});
+  Start();
+  EXPECT_TRUE(core->CheckHeader(Header()).ok());
+}
+
 TEST_F(CoreTest, WhatIsCommittedIsDurableSoonWithoutBeingAskedFor) {
   Start();
   {

@@ -38,6 +38,10 @@ class TokenMint {
 
   // The server starts: its time is the executor's wall clock of now, and goes on from there without jumps.
   void Begin(Executor* executor);
+  // The time does not begin before this one, that others have gone by.
+  void AtLeast(int64_t token_ns) {
+    if (TimeNs() < token_ns) clock_.Set(token_ns, executor_->NowNs());
+  }
   // What tokens that are bound to a holder need. `targets` outlives it. Before this there are none of them.
   void Bind(const TokenTargets* targets, uint64_t incarnation) {
     targets_ = targets;

@@ -227,7 +227,9 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
         break;
     }
   }
-  if (names_me && own.whole && seen.handed && promises_->Last().to == *seen.handed) {
+  // A read that comes late may show the life that this member has ended itself: that one does not begin again.
+  const bool is_new = own.opened_term < seen.term;
+  if (names_me && own.whole && is_new && seen.handed && promises_->Last().to == *seen.handed) {
     Won(now_ns, seen, true, &out);  // from the very life that it promised to, which has stopped
   } else if (names_me) {
     // It was primary before its start, or a swap of its earlier life came through: a new life needs a new term.

@@ -202,6 +202,24 @@ TEST(Election, TakesWhatIsHandedOverAtOnce) {
   }
 }
 
+// It was primary of the life that was handed to it, and has ended: a read that comes late does not begin that life again.
+TEST(Election, ALifeThatWasHandedOverBeginsOnce) {
+  B b;
+  b.own.store_term = 3;
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+  Register r = Named("b", {"a", "b"}, 5, 12);
+  r.handed = MetaLife{"a", 4};
+  b.See(r);
+  ASSERT_EQ(b.e.role(), MetaRole::kPrimary);
+  b.own.opened_term = b.own.store_term = 5;
+  b.last = b.e.OnTerm(b.now, 6);
+  ASSERT_TRUE(b.Did(Kind::kStop));
+  b.See(r);
+  EXPECT_FALSE(b.Did(Kind::kOpen));
+  EXPECT_EQ(b.e.role(), MetaRole::kCandidate);  // a new life needs a new term
+}
+
 TEST(Election, LetsALongerLogGoFirst) {
   B b;
   b.FallSilent();

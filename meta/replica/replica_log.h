@@ -4,7 +4,7 @@
 // Two families beside those of the metadata (meta/model/families.h), which only a replicated store has. They are about this copy
 // alone: nothing of them is shipped, copied, archived or looked at by fsck, and two copies that are equal differ in them.
 //   log    sequence -> term, chain, bytes so far, the batch as it is shipped
-//   state  "base", "history", "marker"
+//   state  "base", "history", "marker", "opened"
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,8 @@ std::string LogRowKey(CommitSeq seq);
 inline std::string LogBaseKey() { return "base"; }
 inline std::string LogHistoryKey() { return "history"; }
 inline std::string LogMarkerKey() { return "marker"; }
+// The last term that this copy was opened in by a primary, as Key64: not of the log, and kept by rewinds and copies.
+inline std::string LogOpenedKey() { return "opened"; }
 
 struct LogRowRecord {
   uint64_t term = 0;

@@ -28,7 +28,11 @@ ShipperEnv ReplicaPrimary::EnvOf(const std::string& member) {
   ShipperEnv env;
   env.store = store_;
   env.term = options_.term;
-  env.header = [this] { return Header(); };
+  env.header = [this, member] {
+    AppendRequest request = Header();
+    request.to = member;
+    return request;
+  };
   env.durable = [this, member](CommitSeq seq) {
     rule_.Durable(member, seq);
     Advanced();

@@ -4,6 +4,9 @@
 // For the executor's thread.
 #pragma once
 
+#include <string>
+#include <utility>
+
 #include "api/replica_api.h"
 #include "common/exec/task.h"
 #include "meta/replica/follower.h"
@@ -27,9 +30,15 @@ class ReplicaRoles final : public ReplicaService {
     source_ = source;
   }
   void BeNothing() { BeFollower(nullptr); }
+  // Appends that are meant for another member are refused: an address that leads to the wrong one would have it acknowledge twice.
+  void SetSelf(std::string member) { self_ = std::move(member); }
   size_t answering() const { return answering_; }
 
   Task<Result<AppendReply>> Append(AppendRequest request) override {
+    if (!self_.empty() && !request.to.empty() && request.to != self_) {
+      co_return Error(FsError::kStale, "this is the metadata server " + self_ + ", not " + request.to + ": the address of " +
+                                           request.to + " is wrong");
+    }
     if (primary_ != nullptr) co_return primary_->AnswerAppend(request);
     if (follower_ == nullptr) co_return NotReady();
     const Count count(&answering_);
@@ -62,6 +71,7 @@ class ReplicaRoles final : public ReplicaService {
   static Error NotReady() { return Error(FsError::kNotReady, "this metadata server has no role yet"); }
   static Error NotPrimary() { return Error(FsError::kNotLeader, "this metadata server is not the primary"); }
 
+  std::string self_;
   Follower* follower_ = nullptr;
   ReplicaPrimary* primary_ = nullptr;
   ReplicaSource* source_ = nullptr;

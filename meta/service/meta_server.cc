@@ -16,7 +16,7 @@ CoherenceOptions CoherenceOf(const MetaServerOptions& o) {
 MetaServer::MetaServer(MetaServerOptions options, std::unique_ptr<KvStore> kv, Random rng,
                        std::vector<ClusterKey> keys)
     : options_(std::move(options)),
-      core_({options_.group_sync_ns, options_.token_ttl_ns, options_.version}, std::move(kv), rng, std::move(keys)),
+      core_({options_.group_sync_ns, options_.token_ttl_ns, options_.version, options_.life}, std::move(kv), rng, std::move(keys)),
       cleaner_(&core_, &host_),
       cluster_(&core_, &host_, options_.cluster),
       exports_(&core_),

@@ -127,6 +127,7 @@ class MetaServer final : public MetaService, public AdminService {
   void NoteUnreachable(const std::string& who, std::vector<NodeId> nodes) { cluster_.NoteUnreachable(who, std::move(nodes)); }
   const Archiver* archiver() const { return archives_ ? archives_->archiver() : nullptr; }  // null: it keeps no backup
   uint64_t term() const { return core_.term(); }
+  int64_t token_time_ns() const { return core_.is_open() ? core_.tokens().TimeNs() : 0; }  // 0 before Start
   const stria::Upkeep* upkeep() const { return upkeep_.get(); }  // null before Start
   struct RepairSummary {
     size_t waiting = 0, parked = 0, in_flight = 0, widens = 0, folds = 0;

@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "meta/backup/archiver.h"
 #include "meta/cluster/cluster_state.h"
+#include "meta/core/given_life.h"
 #include "meta/session/interest_table.h"
 #include "meta/session/session_table.h"
 #include "meta/upkeep/upkeep_options.h"
@@ -38,6 +39,7 @@ struct MetaServerOptions {
   // How often it looks what is to be told as an event (meta/events); 0: it keeps no events.
   int64_t events_ns = 0;
   std::string version;  // of the program, for status (common/program.h)
+  GivenLife life;  // of one of several metadata servers
 };
 
 }  // namespace stria

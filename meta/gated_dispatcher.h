@@ -1,0 +1,53 @@
+// The calls of clients, where several metadata servers keep one namespace: they are worked on while this one serves, and each answer
+// leaves when the gate lets it (meta/replica/answer_gate.h). While it does not serve, and when a life ends in the middle of a call,
+// callers hear kNotLeader and who is primary.
+//
+// For the executor's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/exec/task.h"
+#include "meta/replica/answer_gate.h"
+#include "proto/transport.h"
+
+namespace stria {
+
+class GatedDispatcher final : public Dispatcher {
+ public:
+  // `where`: a sentence that says who is primary, as far as is known.
+  explicit GatedDispatcher(std::function<std::string()> where) : where_(std::move(where)) {}
+  ~GatedDispatcher() override;
+
+  // Calls go to `inner` from now on, which is there until Close. REQUIRES: !open().
+  void Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate);
+  // Nothing uses `inner` on return. Not from within a call.
+  void Close();
+  // The same, and nobody is answered: the process ends.
+  void Abandon() { room_.reset(); }
+  bool open() const { return room_ != nullptr; }
+
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) override;
+
+ private:
+  using Answer = OneShot<Result<WireMessage>>;
+  // Of one life.
+  struct Room {
+    Dispatcher* inner = nullptr;
+    std::shared_ptr<AnswerGate> gate;
+    std::map<uint64_t, Answer> running;
+    TaskScope scope;  // last: its tasks use everything above
+  };
+  static Task<void> Run(Room* room, uint64_t call, std::shared_ptr<const Peer> peer, std::string method, WireMessage request);
+  Error NotLeader() const;
+
+  const std::function<std::string()> where_;
+  uint64_t calls_ = 0;
+  std::unique_ptr<Room> room_;
+};
+
+}  // namespace stria

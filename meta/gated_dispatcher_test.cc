@@ -1,0 +1,128 @@
+#include "meta/gated_dispatcher.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "common/exec/sim_run.h"
+
+namespace stria {
+namespace {
+
+// Lets nobody in, or out, until it is told.
+class TestGate final : public AnswerGate {
+ public:
+  Task<Result<void>> Enter() override {
+    co_await may_enter.Wait();
+    co_return verdict;
+  }
+  Task<Result<void>> Leave() override {
+    co_await may_leave.Wait();
+    co_return verdict;
+  }
+  Result<void> MayLeave() const override { return verdict; }
+  Event may_enter, may_leave;
+  Result<void> verdict;
+};
+
+class TestService final : public Dispatcher {
+ public:
+  Task<Result<WireMessage>> Handle(std::shared_ptr<const Peer>, std::string method, WireMessage request) override {
+    ++began;
+    co_await goes.Wait();
+    ++ended;
+    if (method == "/fails") co_return Error(FsError::kNoEnt, "no such file");
+    co_return request;
+  }
+  int began = 0, ended = 0;
+  Event goes;
+};
+
+class GatedDispatcherTest : public testing::Test {
+ protected:
+  void Call(const std::string& method) {
+    scope_.Spawn(gated_.Handle(nullptr, method, WireMessage()), [this](Result<WireMessage> r) { answer_.emplace(std::move(r)); });
+    ex_.RunFor(kSecond);
+  }
+  void Set(Event* event) {
+    event->Set();
+    ex_.RunFor(kSecond);
+  }
+
+  SimExecutor ex_{1};
+  TestService service_;
+  std::shared_ptr<TestGate> gate_ = std::make_shared<TestGate>();
+  GatedDispatcher gated_{[] { return std::string("the primary is pc2 at pc2:7401"); }};
+  std::optional<Result<WireMessage>> answer_;
+  TaskScope scope_;
+};
+
+TEST_F(GatedDispatcherTest, WhileItDoesNotServeItSaysWhoDoes) {
+  Call("/x");
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNotLeader);
+  EXPECT_EQ(answer_->error().message, "the primary is pc2 at pc2:7401");
+  EXPECT_EQ(service_.began, 0);
+}
+
+TEST_F(GatedDispatcherTest, ACallWaitsAtBothGates) {
+  gated_.Open(&service_, gate_);
+  Call("/x");
+  EXPECT_EQ(service_.began, 0);
+  Set(&gate_->may_enter);
+  EXPECT_EQ(service_.began, 1);
+  Set(&service_.goes);
+  EXPECT_EQ(service_.ended, 1);
+  EXPECT_FALSE(answer_.has_value());
+  Set(&gate_->may_leave);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_TRUE(answer_->ok());
+}
+
+// Also an error is an answer: that a file is not there may be old.
+TEST_F(GatedDispatcherTest, ErrorsWaitAsWell) {
+  gated_.Open(&service_, gate_);
+  gate_->may_enter.Set();
+  service_.goes.Set();
+  Call("/fails");
+  EXPECT_FALSE(answer_.has_value());
+  Set(&gate_->may_leave);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNoEnt);
+}
+
+TEST_F(GatedDispatcherTest, WhatALifeHasWorkedOutIsNotToldWhenItIsOver) {
+  gated_.Open(&service_, gate_);
+  gate_->may_enter.Set();
+  service_.goes.Set();
+  Call("/x");
+  gate_->verdict = Error(FsError::kNotLeader, "over");
+  Set(&gate_->may_leave);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNotLeader);
+  EXPECT_EQ(answer_->error().message, "over");
+}
+
+TEST_F(GatedDispatcherTest, CallsUnderWayEndWithTheLife) {
+  gated_.Open(&service_, gate_);
+  gate_->may_enter.Set();
+  Call("/x");
+  EXPECT_EQ(service_.began, 1);
+  gated_.Close();
+  EXPECT_FALSE(gated_.open());
+  ex_.RunFor(kSecond);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNotLeader);
+  Set(&service_.goes);
+  EXPECT_EQ(service_.ended, 0) << "nothing uses what was served";
+  // Another life.
+  answer_.reset();
+  gate_->may_leave.Set();
+  gated_.Open(&service_, gate_);
+  Call("/x");
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_TRUE(answer_->ok());
+}
+
+}  // namespace
+}  // namespace stria

@@ -1,0 +1,26 @@
+// The first metadata server of a cluster that is to have several: its store, which has been served alone so far, gets a log, and the
+// register its first value. By a person, once (register.h, T1).
+//
+// For the executor's thread.
+#pragma once
+
+#include "common/exec/task.h"
+#include "meta/replica/register_client.h"
+#include "meta/replica/replica_store.h"
+
+namespace stria {
+
+struct FoundingStore {
+  std::string name;
+  MetaMember member;
+  CommitSeq last;           // of the store as it is
+  uint64_t term = 0;        // the last that it was served in
+  uint64_t incarnation = 1;
+  uint64_t chain = 0;       // random: no two logs begin alike
+};
+
+// The log is durable before the register names it. Again is as once. kExist: others have founded the members already, `message` says
+// who; any other error: it is not known whether the register was written, and again is safe.
+Task<Result<Register>> FoundMembers(ReplicaStore* store, RegisterClient* client, FoundingStore founding, Uuid nonce);
+
+}  // namespace stria

@@ -1,0 +1,36 @@
+// What a metadata server answers about the members, in whichever role (api/replica_api.h, MemberService): who is primary, what each
+// has, and changes of them, which it hands on to the primary.
+//
+// For the executor's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/replica_api.h"
+#include "common/exec/task.h"
+#include "meta/replica/meta_node.h"
+
+namespace stria {
+
+class MemberDesk final : public MemberService {
+ public:
+  // Both outlive it, and its calls.
+  MemberDesk(MetaNode* node, MemberConnector* members) : node_(node), members_(members) {}
+
+  Task<Result<LocateReply>> Locate(LocateRequest request) override;
+  Task<Result<AskReply>> Ask(AskRequest request) override;
+  Task<Result<MemberStatusReply>> MemberStatus(MemberStatusRequest request) override;
+  Task<Result<ChangeMembersReply>> ChangeMembers(ChangeMembersRequest request) override;
+
+ private:
+  Result<void> CheckCluster(const DataHeader& header) const;
+  LocateReply Located() const;
+  Task<MemberState> StateOf(std::string member, std::string address);
+  Task<Result<ChangeMembersReply>> HandOn(ChangeMembersRequest request);
+
+  MetaNode* const node_;
+  MemberConnector* const members_;
+};
+
+}  // namespace stria

@@ -1,0 +1,356 @@
+// Whole members in virtual time: node_world.h.
+#include "meta/replica/meta_node.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "common/sabotage.h"
+#include "common/sabotage_testing.h"
+#include "meta/replica/node_world.h"
+
+namespace stria {
+namespace {
+
+// STRIA_SEEDS: how many, for long runs; STRIA_FIRST_SEED: from which on.
+uint64_t SettingOf(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Three members; nothing fails unasked.
+class MetaNodeTest : public testing::Test {
+ protected:
+  using Member = NodeWorld::Member;
+
+  void SetUp() override {
+    w_.StartAll();
+    ASSERT_TRUE(w_.RunUntil([&] { return w_.AllIn() && Acked(20); }, 30 * kSecond)) << w_.in_force().in_sync.size();
+    ASSERT_EQ(w_.Primary(), &a_);
+    term_ = Term(a_);
+  }
+  void TearDown() override { EXPECT_EQ(w_.problem(), ""); }
+
+  static uint64_t Term(Member& m) { return m.node->life()->life().term; }
+  bool Acked(uint64_t more) const { return w_.counts().acked >= from_ + more; }
+  // Durable writes are acknowledged again.
+  bool GoesOn(int64_t ns = 10 * kSecond) {
+    from_ = w_.counts().acked;
+    return w_.RunUntil([&] { return Acked(20); }, ns);
+  }
+  bool AnotherServes(Member& than) {
+    return w_.RunUntil([&] { return w_.Primary() != nullptr && w_.Primary() != &than && Term(*w_.Primary()) > term_; }, 10 * kSecond);
+  }
+  ChangeMembersRequest Change(MemberChange change, const std::string& name) {
+    ChangeMembersRequest r;
+    r.change = change;
+    r.name = name;
+    return r;
+  }
+  Result<MemberStatusReply> Status(Member& m) { return w_.Ask(m, m.desk->MemberStatus({})); }
+
+  NodeWorld w_{11, 3};
+  Member& a_ = w_.member(0);
+  Member& b_ = w_.member(1);
+  Member& c_ = w_.member(2);
+  uint64_t from_ = 0;
+  uint64_t term_ = 0;
+};
+
+TEST_F(MetaNodeTest, OneServesAndAllHaveEverything) {
+  EXPECT_TRUE(GoesOn());
+  EXPECT_FALSE(b_.serves());
+  EXPECT_EQ(b_.node->role(), MetaRole::kStandby);
+  w_.SetWriting(false);
+  const auto last = [](const Member& m) { return m.node->store().last(); };
+  EXPECT_TRUE(w_.RunUntil([&] { return last(b_) == last(a_) && last(c_) == last(a_); }, 5 * kSecond));
+  EXPECT_TRUE(b_.node->store().whole());
+}
+
+TEST_F(MetaNodeTest, AnotherTakesOverWithEverythingThatWasAcknowledged) {
+  w_.Crash(a_, true);
+  ASSERT_TRUE(AnotherServes(a_));  // the world looks whether it has everything
+  EXPECT_TRUE(GoesOn());
+  w_.Start(a_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_FALSE(a_.serves());
+}
+
+TEST_F(MetaNodeTest, ARestartedPrimaryIsBackAtOnce) {
+  w_.Crash(a_, false);
+  w_.Start(a_);
+  // Sooner than anybody else may take over.
+  ASSERT_TRUE(w_.RunUntil([&] { return a_.serves(); }, 900 * kMillisecond));
+  EXPECT_GT(Term(a_), term_);
+  EXPECT_TRUE(GoesOn());
+}
+
+// As by SIGSTOP: it has not noticed anything when another one serves.
+TEST_F(MetaNodeTest, AStoppedPrimaryAnswersNothingWhenAnotherServes) {
+  const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
+  EXPECT_TRUE(gate->MayLeave().ok());
+  w_.Stop(a_, 6 * kSecond);
+  ASSERT_TRUE(AnotherServes(a_));
+  EXPECT_FALSE(gate->MayLeave().ok());
+  EXPECT_TRUE(GoesOn(4 * kSecond));
+  EXPECT_FALSE(gate->MayLeave().ok());
+  w_.RunFor(7 * kSecond);
+  EXPECT_EQ(gate->MayLeave().code(), FsError::kNotLeader);
+  const std::string where = a_.node->WhereSentence();
+  EXPECT_NE(where.find(w_.Primary()->name + ":7401"), std::string::npos) << where;
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+}
+
+// What waits at the gate goes when authority is back, or hears that the life is over.
+TEST_F(MetaNodeTest, AnswersWaitForAuthority) {
+  const std::shared_ptr<LifeGate> gate = a_.node->life()->gate();
+  std::optional<Result<void>> left;
+  w_.coordinator().SetUp(false);  // the set cannot shrink
+  for (const Member* m : {&b_, &c_}) {
+    w_.Cut(a_.name, m->name, true);
+    w_.Cut(m->name, a_.name, true);
+  }
+  w_.RunFor(1 * kSecond);
+  EXPECT_EQ(gate->MayLeave().code(), FsError::kRetryLater);
+  TaskScope scope;
+  scope.Spawn(gate->Leave(), [&](Result<void> r) { left.emplace(std::move(r)); });
+  w_.RunFor(2 * kSecond);
+  EXPECT_FALSE(left.has_value());
+  EXPECT_EQ(a_.node->OwnState().role, MemberRole::kStalled);
+  for (const Member* m : {&b_, &c_}) {
+    w_.Cut(a_.name, m->name, false);
+    w_.Cut(m->name, a_.name, false);
+  }
+  w_.coordinator().SetUp(true);
+  ASSERT_TRUE(w_.RunUntil([&] { return left.has_value(); }, 10 * kSecond));
+  EXPECT_EQ(left->ok(), a_.serves() && Term(a_) == term_);
+  EXPECT_TRUE(GoesOn());
+}
+
+TEST_F(MetaNodeTest, WithoutItsCoordinatorEverythingGoesOn) {
+  w_.coordinator().SetUp(false);
+  w_.RunFor(20 * kSecond);
+  EXPECT_TRUE(a_.serves());
+  EXPECT_EQ(Term(a_), term_);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_FALSE(a_.node->OwnState().coordinator);
+  EXPECT_NE(a_.node->OwnState().coordinator_problem, "");
+  EXPECT_EQ(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kPromote, "m1"))).code(), FsError::kRetryLater);
+  EXPECT_TRUE(a_.serves());
+  w_.coordinator().SetUp(true);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_EQ(Term(a_), term_);
+}
+
+TEST_F(MetaNodeTest, AStandbyThatIsGoneLeavesTheSet) {
+  w_.Crash(c_, true);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.in_force().in_sync == std::set<std::string>({"m0", "m1"}); }, 10 * kSecond));
+  EXPECT_TRUE(GoesOn());
+  EXPECT_EQ(Term(a_), term_);
+  w_.Start(c_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+}
+
+// A new disk under the old name is another member: it follows when people have said so, and then copies.
+TEST_F(MetaNodeTest, AWipedMemberCopiesAsANewOne) {
+  w_.Crash(c_, true);
+  w_.Wipe(c_);
+  w_.Start(c_);
+  ASSERT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 10 * kSecond));
+  w_.RunFor(3 * kSecond);
+  EXPECT_NE(c_.node->OwnState().problem.find("not the one"), std::string::npos) << c_.node->OwnState().problem;
+  EXPECT_EQ(c_.node->store().last().seq.v, 0u);
+  // By way of a standby.
+  const Result<ChangeMembersReply> removed = w_.Ask(b_, b_.desk->ChangeMembers(Change(MemberChange::kRemove, "m2")));
+  ASSERT_TRUE(removed.ok()) << removed.error();
+  EXPECT_FALSE(w_.in_force().members.contains("m2"));
+  ChangeMembersRequest add = Change(MemberChange::kAdd, "m2");
+  add.uuid = c_.uuid;
+  add.address = "m2:7401";
+  const Result<ChangeMembersReply> added = w_.Ask(b_, b_.desk->ChangeMembers(add));
+  ASSERT_TRUE(added.ok()) << added.error();
+  EXPECT_EQ(added->primary, "m0");
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(c_.node->store().whole());
+  EXPECT_EQ(w_.Ask(b_, b_.desk->ChangeMembers(add)).code(), FsError::kExist);
+}
+
+TEST_F(MetaNodeTest, ThePlaceIsGivenAwayWithoutAWait) {
+  const Result<ChangeMembersReply> given = w_.Ask(c_, c_.desk->ChangeMembers(Change(MemberChange::kPromote, "m1")));
+  ASSERT_TRUE(given.ok()) << given.error();
+  EXPECT_EQ(given->primary, "m1");
+  // Sooner than by a failure of the primary.
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.serves(); }, 900 * kMillisecond));
+  EXPECT_EQ(Term(b_), term_ + 1);
+  EXPECT_EQ(w_.in_force().in_sync.size(), 3u);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_TRUE(w_.RunUntil([&] { return a_.node->role() == MetaRole::kStandby && !a_.serves(); }, 5 * kSecond));
+}
+
+TEST_F(MetaNodeTest, WhoIsNotInTheSetIsNotPromoted) {
+  w_.Crash(c_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 10 * kSecond));
+  EXPECT_EQ(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kPromote, "m2"))).code(), FsError::kConflict);
+  EXPECT_EQ(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kPromote, "nobody"))).code(), FsError::kNoEnt);
+  EXPECT_TRUE(GoesOn());
+  EXPECT_EQ(Term(a_), term_);
+}
+
+TEST_F(MetaNodeTest, WhoLeavesGivesItsPlaceAway) {
+  bool left = false;
+  a_.answering->Spawn([](MetaNode* node, bool* done) -> Task<void> {
+    co_await node->Leave();
+    *done = true;
+  }(a_.node.get(), &left));
+  ASSERT_TRUE(w_.RunUntil([&] { return left; }, 10 * kSecond));
+  EXPECT_FALSE(a_.serves());
+  ASSERT_TRUE(AnotherServes(a_));
+  EXPECT_TRUE(GoesOn());
+  w_.RunFor(5 * kSecond);
+  EXPECT_FALSE(a_.serves());
+}
+
+TEST_F(MetaNodeTest, LocateSaysWhoIsPrimaryAndWaitsForTheNext) {
+  const Result<LocateReply> now = w_.Ask(c_, c_.desk->Locate({}));
+  ASSERT_TRUE(now.ok());
+  EXPECT_EQ(now->term, term_);
+  EXPECT_EQ(now->primary, "m0");
+  EXPECT_EQ(now->address, "m0:7401");
+  ASSERT_EQ(now->members.size(), 3u);
+  EXPECT_EQ(now->members[2].name, "m2");
+
+  LocateRequest wait;
+  wait.known_term = term_;
+  wait.wait_ns = 1 * kSecond;
+  EXPECT_EQ(w_.Ask(c_, c_.desk->Locate(wait))->term, term_);  // nothing new in that time
+  wait.wait_ns = 30 * kSecond;
+  std::optional<Result<LocateReply>> next;
+  c_.answering->Spawn(c_.desk->Locate(wait), [&](Result<LocateReply> r) { next.emplace(std::move(r)); });
+  w_.Crash(a_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return next.has_value(); }, 10 * kSecond));
+  ASSERT_TRUE(next->ok());
+  EXPECT_GT((*next)->term, term_);
+  EXPECT_NE((*next)->primary, "m0");
+  EXPECT_EQ((*next)->address, (*next)->primary + ":7401");
+
+  LocateRequest strange;
+  strange.header.cluster = {77, 77};
+  EXPECT_EQ(w_.Ask(c_, c_.desk->Locate(strange)).code(), FsError::kWrongCluster);
+}
+
+TEST_F(MetaNodeTest, StatusOfAllAtAnyMember) {
+  w_.RunFor(1 * kSecond);
+  for (Member* at : {&a_, &b_}) {
+    const Result<MemberStatusReply> status = Status(*at);
+    ASSERT_TRUE(status.ok()) << status.error();
+    EXPECT_EQ(status->self, at->name);
+    EXPECT_EQ(status->primary, "m0");
+    EXPECT_EQ(status->term, term_);
+    ASSERT_EQ(status->members.size(), 3u);
+    for (const MemberState& m : status->members) {
+      EXPECT_EQ(m.role, m.name == "m0" ? MemberRole::kPrimary : MemberRole::kStandby) << m.name;
+      EXPECT_EQ(m.uuid, w_.member(m.name).uuid);
+      EXPECT_EQ(m.address, m.name + ":7401");
+      EXPECT_EQ(m.term, term_);
+      EXPECT_GT(m.last.v, 0u);
+      EXPECT_TRUE(m.in_sync);
+      EXPECT_TRUE(m.coordinator) << m.coordinator_problem;
+      EXPECT_EQ(m.problem, "");
+    }
+  }
+  w_.Crash(c_, true);
+  ASSERT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 10 * kSecond));
+  w_.RunFor(1 * kSecond);
+  const Result<MemberStatusReply> status = Status(a_);
+  ASSERT_TRUE(status.ok());
+  const MemberState& gone = status->members[2];
+  EXPECT_EQ(gone.role, MemberRole::kUnreachable);
+  EXPECT_FALSE(gone.in_sync);
+  EXPECT_GT(gone.lag, 0u);
+  EXPECT_NE(gone.problem, "");
+}
+
+// An address that leads to another member: that one does not acknowledge in place of who was meant.
+TEST_F(MetaNodeTest, WhatIsMeantForAnotherIsRefused) {
+  AppendRequest beat;
+  beat.term = term_ + 1;
+  beat.primary = "m0";
+  beat.to = "m2";
+  EXPECT_EQ(w_.Ask(b_, b_.node->replica()->Append(beat)).code(), FsError::kStale);
+  EXPECT_LE(b_.node->FindPrimary().term, term_);
+  EXPECT_TRUE(GoesOn());
+}
+
+// ---- By seeds -------------------------------------------------------------------------------------
+
+TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
+  const uint64_t first = SettingOf("STRIA_FIRST_SEED", 1), seeds = SettingOf("STRIA_SEEDS", 200);
+  NodeWorld::Counts all;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    NodeWorld world(seed, seed % 3 == 0 ? 2 : 3);
+    ASSERT_EQ(world.Run(), "") << "seed " << seed;
+    all.acked += world.counts().acked;
+    all.reads += world.counts().reads;
+    all.terms += world.counts().terms;
+    all.crashes += world.counts().crashes;
+    all.stops += world.counts().stops;
+    all.joins += world.counts().joins;
+  }
+  RecordProperty("acknowledged", static_cast<int>(all.acked));
+  RecordProperty("reads", static_cast<int>(all.reads));
+  RecordProperty("terms", static_cast<int>(all.terms));
+  RecordProperty("joins", static_cast<int>(all.joins));
+  if (seeds < 100) return;
+  // A world in which nothing happens shows nothing.
+  EXPECT_GT(all.acked, 10 * seeds);
+  EXPECT_GT(all.reads, 10 * seeds);
+  EXPECT_GT(all.terms, 2 * seeds);
+  EXPECT_GT(all.crashes, seeds);
+  EXPECT_GT(all.stops, 0u);
+  EXPECT_GT(all.joins, seeds);
+}
+
+// The same seed is the same run: what it finds can be found again.
+TEST(MetaNodeRandom, ASeedRepeats) {
+  std::string problem[2];
+  uint64_t steps[2], acked[2];
+  for (int i = 0; i < 2; ++i) {
+    NodeWorld world(7, 3);
+    problem[i] = world.Run();
+    steps[i] = world.ex().steps();
+    acked[i] = world.counts().acked;
+  }
+  EXPECT_EQ(problem[0], problem[1]);
+  EXPECT_EQ(steps[0], steps[1]);
+  EXPECT_EQ(acked[0], acked[1]);
+}
+
+// The world sees a primary that does not ask for authority.
+TEST(MetaNodeSabotage, AuthorityIgnoredIsSeen) {
+  const ScopedSabotage on(Sabotage::kIgnoreAuthority);
+  NodeWorld world(11, 3);
+  world.StartAll();
+  ASSERT_TRUE(world.RunUntil([&] { return world.AllIn(); }, 30 * kSecond));
+  NodeWorld::Member& a = *world.Primary();
+  world.Stop(a, 6 * kSecond);
+  EXPECT_TRUE(world.RunUntil([&] { return !world.problem().empty(); }, 6 * kSecond));
+  EXPECT_NE(world.problem().find("answers although"), std::string::npos) << world.problem();
+}
+
+// And acknowledgements that do not wait for the disk.
+TEST(MetaNodeSabotage, UnsyncedAcknowledgementsAreSeen) {
+  const ScopedSabotage on(Sabotage::kFollowUnsynced);
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    NodeWorld world(seed, 3);
+    if (!world.Run().empty()) return;
+  }
+  FAIL() << "300 seeds have not seen it";
+}
+
+}  // namespace
+}  // namespace stria
