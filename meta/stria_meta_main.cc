@@ -331,6 +331,10 @@ int Main(int argc, char** argv) {
 
   Result<MetaConfig> config = ConfigFrom(flags);
   if (!config.ok()) return RefuseToStart("stria-meta", config.error());
+  if (config->ha) {
+    return RefuseToStart("stria-meta", Error(FsError::kNoSys, "the settings have [ha], and this release cannot serve as one of several metadata servers: "
+                                                              "leave [ha] out"));
+  }
   Result<std::vector<std::string>> from = WithPorts(flags.restore.from, kDefaultDataPort);
   if (!from.ok()) return RefuseToStart("stria-meta", from.error());
   flags.restore.from = std::move(*from);
