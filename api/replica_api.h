@@ -147,4 +147,146 @@ class ReplicaConnector {
   virtual std::shared_ptr<ReplicaService> ConnectReplica(const std::string& address) = 0;
 };
 
+// ---- What each of the metadata servers answers, in whichever role -----------------------------------
+
+inline constexpr size_t kMaxListedMembers = 64;  // of one reply
+
+// Who is primary? With a wait this is a long poll: it is answered at once if a term above known_term and its primary's address are
+// known here, else as soon as they are, or with what is known when wait_ns (at most a minute) have passed.
+struct LocateRequest {
+  DataHeader header;
+  uint64_t known_term = 0;
+  int64_t wait_ns = 0;
+};
+struct MemberAddress {
+  std::string name;
+  std::string address;  // host:port
+};
+// A hint of where to ask: whether that server is the primary, and of which term, its own answers prove.
+struct LocateReply {
+  uint64_t term = 0;                   // the highest that this member knows; 0: it knows nothing yet
+  std::string primary;                 // of that term; "" if not known
+  std::string address;                 // the primary's; "" if not known
+  std::vector<MemberAddress> members;  // all, by name, the primary too; empty if not known yet
+};
+
+// Before a member takes over it asks the others of the set.
+struct AskRequest {
+  DataHeader header;
+  std::string member;  // who asks
+};
+struct AskReply {
+  uint64_t term = 0;  // the highest that it knows
+  LogPoint last;
+  std::vector<TermRun> history;  // of its log; empty: it has none yet
+  bool whole = false;
+  int64_t silent_ns = 0;  // since it heard of a primary; while it is primary itself: 0
+};
+
+enum class MemberRole : uint8_t {
+  kUnreachable = 0,  // it did not answer who was asked
+  kStarting = 1,     // has not read the register since its start
+  kJoining = 2,      // catches up: it goes back, copies, or is not in the set yet
+  kStandby = 3,      // of the set, follows
+  kCandidate = 4,    // asks for the primary's place
+  kOpening = 5,      // has it, does not serve yet
+  kPrimary = 6,      // serves
+  kStalled = 7,      // is primary, and may answer nothing for the moment: it does not hear enough of the others
+};
+inline const char* MemberRoleName(MemberRole role);
+
+struct MemberState {
+  std::string name;
+  Uuid uuid;            // of its data directory
+  std::string address;  // host:port
+  MemberRole role = MemberRole::kUnreachable;
+  uint64_t term = 0;    // that it serves in or follows; 0 if not known
+  CommitSeq last;       // of its log; 0 if not known
+  CommitSeq durable;    // of these, on its own disk
+  uint64_t lag = 0;     // batches that the primary has and it does not have durably, as far as the primary knows
+  bool in_sync = false;  // the register names it: it has every acknowledged durable operation
+  bool coordinator = false;      // it has reached the coordinator lately
+  std::string coordinator_problem;  // why not; a sentence, "" if it has
+  std::string problem;  // a sentence: what keeps it from following, or from serving; "" if nothing
+};
+struct MemberStatusRequest {
+  DataHeader header;
+  bool alone = false;  // of the asked member only; else it asks the others, for at most a second
+};
+struct MemberStatusReply {
+  std::string self;          // who answers
+  uint64_t version = 0;      // of the register, as it was read last by who answers; 0: it was not
+  uint64_t incarnation = 0;
+  uint64_t term = 0;
+  std::string primary;       // "" if not known
+  uint32_t min_in_sync = 0;  // so many of the set are needed for a durable answer
+  std::vector<MemberState> members;  // by name
+};
+
+enum class MemberChange : uint8_t {
+  kPromote = 1,    // `name` becomes primary, by a planned hand-over; "": any of the set
+  kAdd = 2,        // `name`, with uuid and address: it copies, and then enters the set
+  kRemove = 3,     // `name`, which is not in the set
+  kUpdate = 4,     // address, release and features of `name`
+  kMinInSync = 5,  // min_in_sync
+};
+// Any member takes it, and hands it on to the primary.
+struct ChangeMembersRequest {
+  DataHeader header;
+  MemberChange change = MemberChange::kPromote;
+  std::string name;
+  Uuid uuid;
+  std::string address;
+  std::string release;
+  uint32_t features = 0;
+  uint32_t min_in_sync = 0;
+  bool handed_on = false;  // a member asks for somebody else; it is not handed on again
+};
+struct ChangeMembersReply {
+  uint64_t version = 0;  // of the register, after it
+  uint64_t term = 0;
+  std::string primary;
+};
+
+class MemberService {
+ public:
+  virtual ~MemberService() = default;
+  virtual Task<Result<LocateReply>> Locate(LocateRequest request) = 0;
+  // kNotReady: it has not read the register yet.
+  virtual Task<Result<AskReply>> Ask(AskRequest request) = 0;
+  virtual Task<Result<MemberStatusReply>> MemberStatus(MemberStatusRequest request) = 0;
+  // In the register on return. kNotLeader: no primary is known; kBusy: another change is under way; kRetryLater: it is not known
+  // whether it was carried out; kInval, kNoEnt, kExist: with what does not fit.
+  virtual Task<Result<ChangeMembersReply>> ChangeMembers(ChangeMembersRequest request) = 0;
+};
+
+// As DataConnector.
+class MemberConnector {
+ public:
+  virtual ~MemberConnector() = default;
+  virtual std::shared_ptr<MemberService> ConnectMember(const std::string& address) = 0;
+};
+
+inline const char* MemberRoleName(MemberRole role) {
+  switch (role) {
+    case MemberRole::kUnreachable:
+      return "unreachable";
+    case MemberRole::kStarting:
+      return "starting";
+    case MemberRole::kJoining:
+      return "joining";
+    case MemberRole::kStandby:
+      return "standby";
+    case MemberRole::kCandidate:
+      return "candidate";
+    case MemberRole::kOpening:
+      return "opening";
+    case MemberRole::kPrimary:
+      return "primary";
+    case MemberRole::kStalled:
+      return "stalled";
+  }
+  return "?";
+}
+
 }  // namespace stria

@@ -40,6 +40,8 @@ inline constexpr Cover kNode = {kNobody, {Role::kData}};
 inline constexpr Cover kShards = {kNobody, {Role::kClient, Role::kData}};  // with a token for each
 inline constexpr Cover kMember = {kNobody, kEverybody};  // about the caller's own certificate
 inline constexpr Cover kMeta = {kNobody, {Role::kMeta}};
+inline constexpr Cover kMembers = {kNobody, {Role::kMeta, Role::kAdmin, Role::kMonitor}};
+inline constexpr Cover kMemberChange = {kNobody, {Role::kMeta, Role::kAdmin}};  // members hand an admin's on, and join
 inline constexpr Cover kHere = {kNobody, kNobody};  // for callers in the same process only
 
 // The row of a method. There is none for methods that are not below.
@@ -131,6 +133,11 @@ STRIA_COVER(ReplicaService, Append, kMeta);
 STRIA_COVER(ReplicaService, Join, kMeta);
 STRIA_COVER(ReplicaService, FetchKeys, kMeta);
 STRIA_COVER(ReplicaService, FetchPage, kMeta);
+
+STRIA_COVER(MemberService, Locate, kMember);  // where to ask: no secret of anybody's
+STRIA_COVER(MemberService, Ask, kMeta);
+STRIA_COVER(MemberService, MemberStatus, kMembers);
+STRIA_COVER(MemberService, ChangeMembers, kMemberChange);
 #undef STRIA_COVER
 
 }  // namespace covers

@@ -183,6 +183,16 @@ MEMBERS(FetchKeysRequest, 3);
 MEMBERS(FetchKeysReply, 3);
 MEMBERS(FetchPageRequest, 4);
 MEMBERS(FetchPageReply, 5);
+MEMBERS(LocateRequest, 3);
+MEMBERS(MemberAddress, 2);
+MEMBERS(LocateReply, 4);
+MEMBERS(AskRequest, 2);
+MEMBERS(AskReply, 5);
+MEMBERS(MemberState, 12);
+MEMBERS(MemberStatusRequest, 2);
+MEMBERS(MemberStatusReply, 7);
+MEMBERS(ChangeMembersRequest, 9);
+MEMBERS(ChangeMembersReply, 3);
 MEMBERS(TrustListRequest, 2);
 MEMBERS(TrustReply, 1);
 MEMBERS(JoinTokenInfo, 8);
@@ -232,7 +242,8 @@ MEMBERS(ChangeAuthorityReply, 2);
   X(ListClientsReply) X(EvictClientRequest) X(ReadAuditRequest) X(ReadAuditReply)                       \
   X(ChangeAuthorityRequest) X(ChangeAuthorityReply) X(ReadEventsRequest) X(ReadEventsReply)             \
   X(AppendRequest) X(AppendReply) X(ReplicaJoinRequest) X(ReplicaJoinReply) X(FetchKeysRequest)              \
-  X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply)
+  X(FetchKeysReply) X(FetchPageRequest) X(FetchPageReply) X(LocateRequest) X(LocateReply) X(AskRequest) X(AskReply)  \
+  X(MemberStatusRequest) X(MemberStatusReply) X(ChangeMembersRequest) X(ChangeMembersReply)
 
 template <class S>
 auto Tie(S& s) {
@@ -361,6 +372,8 @@ template <> inline constexpr std::pair<int, int> kEnumRange<Role> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<AuthorityVerb> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<AppendResult> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<JoinVerdict> = {1, 4};
+template <> inline constexpr std::pair<int, int> kEnumRange<MemberRole> = {0, 7};
+template <> inline constexpr std::pair<int, int> kEnumRange<MemberChange> = {1, 5};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>

@@ -31,6 +31,28 @@ class ReplicaStub final : public ReplicaService {
   std::shared_ptr<Transport> transport_;
 };
 
+inline constexpr char kMemberServiceName[] = "stria.v1.Members";
+
+#define STRIA_MEMBER_METHODS(X)                                \
+  X(Locate, LocateRequest, LocateReply)                        \
+  X(Ask, AskRequest, AskReply)                                 \
+  X(MemberStatus, MemberStatusRequest, MemberStatusReply)      \
+  X(ChangeMembers, ChangeMembersRequest, ChangeMembersReply)
+
+class MemberStub final : public MemberService {
+ public:
+  explicit MemberStub(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+#define X(Name, Request, Reply) Task<Result<Reply>> Name(Request request) override;
+  STRIA_MEMBER_METHODS(X)
+#undef X
+
+ private:
+  std::shared_ptr<Transport> transport_;
+};
+
+using MemberDispatcher = ServiceDispatcher<MemberService>;
+extern template class ServiceDispatcher<MemberService>;
+
 using ReplicaDispatcher = ServiceDispatcher<ReplicaService>;
 extern template class ServiceDispatcher<ReplicaService>;
 
@@ -46,6 +68,15 @@ class TransportReplicaConnector final : public ReplicaConnector {
  private:
   TransportFactory* factory_;
   std::map<std::string, std::shared_ptr<ReplicaService>> stubs_;  // of the few metadata servers
+};
+
+class TransportMemberConnector final : public MemberConnector {
+ public:
+  explicit TransportMemberConnector(TransportFactory* factory) : cache_(factory) {}
+  std::shared_ptr<MemberService> ConnectMember(const std::string& address) override { return cache_.Get(address); }
+
+ private:
+  PeerCache<MemberService, MemberStub> cache_;
 };
 
 }  // namespace stria

@@ -121,6 +121,7 @@ constexpr char kDataPrefix[] = "/stria.v1.Data/";
 constexpr char kAdminPrefix[] = "/stria.v1.Admin/";
 constexpr char kBackupPrefix[] = "/stria.v1.Backup/";
 constexpr char kReplicaPrefix[] = "/stria.v1.Replica/";
+constexpr char kMembersPrefix[] = "/stria.v1.Members/";
 constexpr char kTrustPrefix[] = "/stria.v1.Trust/";
 
 }  // namespace
@@ -158,6 +159,13 @@ STRIA_BACKUP_METHODS(X)
     return CallMethod<Reply>(transport_, std::string(kReplicaPrefix) + #Name, std::move(request)); \
   }
 STRIA_REPLICA_METHODS(X)
+#undef X
+
+#define X(Name, Request, Reply)                                                                  \
+  Task<Result<Reply>> MemberStub::Name(Request request) {                                        \
+    return CallMethod<Reply>(transport_, std::string(kMembersPrefix) + #Name, std::move(request)); \
+  }
+STRIA_MEMBER_METHODS(X)
 #undef X
 
 #define X(Name, Request, Reply)                                                                \
@@ -247,6 +255,18 @@ Methods<ReplicaService> MethodsOf<ReplicaService>() {
 }
 #undef X
 
+#define X(Name, Request, Reply)                                     \
+  methods[std::string(kMembersPrefix) + #Name] = {                     \
+      &HandleMethod<MemberService, Request, Reply, &MemberService::Name>, \
+      kCoverOf<&MemberService::Name>};
+template <>
+Methods<MemberService> MethodsOf<MemberService>() {
+  Methods<MemberService> methods;
+  STRIA_MEMBER_METHODS(X)
+  return methods;
+}
+#undef X
+
 #define X(Name, Request, Reply)                                  \
   methods[std::string(kTrustPrefix) + #Name] = {                     \
       &HandleMethod<TrustService, Request, Reply, &TrustService::Name>, \
@@ -316,6 +336,7 @@ template class ServiceDispatcher<DataService>;
 template class ServiceDispatcher<AdminService>;
 template class ServiceDispatcher<BackupService>;
 template class ServiceDispatcher<ReplicaService>;
+template class ServiceDispatcher<MemberService>;
 template class ServiceDispatcher<TrustService>;
 
 }  // namespace stria

@@ -9,6 +9,8 @@ namespace wire {
 
 WIRE_ENUM(AppendResult, kTaken, kOldTerm);
 WIRE_ENUM(JoinVerdict, kTail, kWait);
+WIRE_ENUM(MemberRole, kUnreachable, kStalled);
+WIRE_ENUM(MemberChange, kPromote, kMinInSync);
 
 WIRE_MESSAGE(LogPoint) { F(seq); F(term); F(chain); }
 WIRE_MESSAGE(TermRun) { F(term); F(first); }
@@ -25,6 +27,22 @@ WIRE_MESSAGE(FetchKeysReply) { F(answered); F(at); }
 WIRE_MESSAGE(FetchPageRequest) { F(header); F(term); F(family); F(from); }
 WIRE_MESSAGE(FetchPageReply) { F(at); F(end); F(next_family); F(next_from); }
 
+WIRE_MESSAGE(LocateRequest) { F(header); F(known_term); F(wait_ns); }
+WIRE_MESSAGE(MemberAddress) { F(name); F(address); }
+WIRE_MESSAGE(LocateReply) { F(term); F(primary); F(address); F(members); }
+WIRE_MESSAGE(AskRequest) { F(header); F(member); }
+WIRE_MESSAGE(AskReply) { F(term); F(last); F(history); F(whole); F(silent_ns); }
+WIRE_MESSAGE(MemberState) {
+  F(name); F(uuid); F(address); F(role); F(term); F(last); F(durable); F(lag); F(in_sync); F(coordinator); F(coordinator_problem);
+  F(problem);
+}
+WIRE_MESSAGE(MemberStatusRequest) { F(header); F(alone); }
+WIRE_MESSAGE(MemberStatusReply) { F(self); F(version); F(incarnation); F(term); F(primary); F(min_in_sync); F(members); }
+WIRE_MESSAGE(ChangeMembersRequest) {
+  F(header); F(change); F(name); F(uuid); F(address); F(release); F(features); F(min_in_sync); F(handed_on);
+}
+WIRE_MESSAGE(ChangeMembersReply) { F(version); F(term); F(primary); }
+
 }  // namespace wire
 
 WIRE_CODEC(AppendRequest);
@@ -35,5 +53,13 @@ WIRE_CODEC(FetchKeysRequest);
 WIRE_CODEC(FetchKeysReply);
 WIRE_CODEC(FetchPageRequest);
 WIRE_CODEC(FetchPageReply);
+WIRE_CODEC(LocateRequest);
+WIRE_CODEC(LocateReply);
+WIRE_CODEC(AskRequest);
+WIRE_CODEC(AskReply);
+WIRE_CODEC(MemberStatusRequest);
+WIRE_CODEC(MemberStatusReply);
+WIRE_CODEC(ChangeMembersRequest);
+WIRE_CODEC(ChangeMembersReply);
 
 }  // namespace stria

@@ -28,10 +28,11 @@ namespace {
 #define DATA(Name, Request, Reply) X(DataService, Name, Request, Reply)
 #define BACKUP(Name, Request, Reply) X(BackupService, Name, Request, Reply)
 #define REPLICA(Name, Request, Reply) X(ReplicaService, Name, Request, Reply)
+#define MEMBER(Name, Request, Reply) X(MemberService, Name, Request, Reply)
 #define TRUST(Name, Request, Reply) X(TrustService, Name, Request, Reply)
 #define ALL_METHODS       \
   STRIA_META_METHODS(META) STRIA_ADMIN_METHODS(ADMIN) STRIA_DATA_METHODS(DATA) STRIA_BACKUP_METHODS(BACKUP) \
-  STRIA_REPLICA_METHODS(REPLICA) STRIA_TRUST_METHODS(TRUST)
+  STRIA_REPLICA_METHODS(REPLICA) STRIA_MEMBER_METHODS(MEMBER) STRIA_TRUST_METHODS(TRUST)
 
 // ---- Of the rows themselves
 
@@ -52,8 +53,8 @@ constexpr bool IsOneOf(std::string_view name, std::initializer_list<std::string_
 }
 
 #define X(Service, Name, Request, Reply)                                                                                          \
-  static_assert(IsOneOf(#Name, {"GetMap", "RenewCertificate"}) || !NamesEverybody(kCoverOf<&Service::Name>), #Name " is for everybody"); \
-  static_assert(!Names(kCoverOf<&Service::Name>, Role::kMonitor) || IsOneOf(#Name, {"GetMap", "Status", "Upkeep", "ReadEvents", "RenewCertificate"}), \
+  static_assert(IsOneOf(#Name, {"GetMap", "RenewCertificate", "Locate"}) || !NamesEverybody(kCoverOf<&Service::Name>), #Name " is for everybody"); \
+  static_assert(!Names(kCoverOf<&Service::Name>, Role::kMonitor) || IsOneOf(#Name, {"GetMap", "Status", "Upkeep", "ReadEvents", "RenewCertificate", "Locate", "MemberStatus"}), \
                 #Name " is for monitors, who only look on");                                                                      \
   static_assert(!kCoverOf<&Service::Name>.in_session.Has(Role::kData) && !kCoverOf<&Service::Name>.in_session.Has(Role::kAdmin) &&  \
                     !kCoverOf<&Service::Name>.in_session.Has(Role::kMeta) && !kCoverOf<&Service::Name>.in_session.Has(Role::kMonitor), \
@@ -64,7 +65,8 @@ ALL_METHODS
 // ---- Of the dispatchers
 
 // Answers everything, and counts.
-class Anything final : public MetaService, public AdminService, public DataService, public BackupService, public ReplicaService, public TrustService {
+class Anything final : public MetaService, public AdminService, public DataService, public BackupService, public ReplicaService,
+                       public MemberService, public TrustService {
  public:
 #define X(Service, Name, Request, Reply)             \
   Task<Result<Reply>> Name(Request) override {       \
@@ -94,12 +96,14 @@ class CoversTest : public testing::Test {
     data_ = std::make_unique<DataDispatcher>(&service_, options);
     backup_ = std::make_unique<BackupDispatcher>(&service_, options);
     replica_ = std::make_unique<ReplicaDispatcher>(&service_, options);
+    member_ = std::make_unique<MemberDispatcher>(&service_, options);
     trust_ = std::make_unique<TrustDispatcher>(&service_, options);
     router_.Add(kMetaServiceName, meta_.get());
     router_.Add(kAdminServiceName, admin_.get());
     router_.Add(kDataServiceName, data_.get());
     router_.Add(kBackupServiceName, backup_.get());
     router_.Add(kReplicaServiceName, replica_.get());
+    router_.Add(kMemberServiceName, member_.get());
     router_.Add(kTrustServiceName, trust_.get());
     net_.Serve(kAddress, &router_);
   }
@@ -144,6 +148,7 @@ class CoversTest : public testing::Test {
   std::unique_ptr<DataDispatcher> data_;
   std::unique_ptr<BackupDispatcher> backup_;
   std::unique_ptr<ReplicaDispatcher> replica_;
+  std::unique_ptr<MemberDispatcher> member_;
   std::unique_ptr<TrustDispatcher> trust_;
   Router router_;
   MetaStub MetaService_{net_.MakeTransport("caller", kAddress)};
@@ -151,12 +156,14 @@ class CoversTest : public testing::Test {
   DataStub DataService_{net_.MakeTransport("caller", kAddress)};
   BackupStub BackupService_{net_.MakeTransport("caller", kAddress)};
   ReplicaStub ReplicaService_{net_.MakeTransport("caller", kAddress)};
+  MemberStub MemberService_{net_.MakeTransport("caller", kAddress)};
   TrustStub TrustService_{net_.MakeTransport("caller", kAddress)};
   const std::map<std::string, std::string> names_ = {{"MetaService", kMetaServiceName},
                                                      {"AdminService", kAdminServiceName},
                                                      {"DataService", kDataServiceName},
                                                      {"BackupService", kBackupServiceName},
                                                      {"ReplicaService", kReplicaServiceName},
+                                                     {"MemberService", kMemberServiceName},
                                                      {"TrustService", kTrustServiceName}};
 };
 
