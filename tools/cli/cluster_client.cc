@@ -34,6 +34,7 @@ void ClusterClient::RunThread(ConnectorFactory make_connector) {
     services_.push_back(connector_->Connect(a));
     admin_services_.push_back(connector_->ConnectAdmin(a));
     trust_services_.push_back(connector_->ConnectTrust(a));
+    member_services_.push_back(connector_->ConnectMember(a));
   }
   scope_.emplace();
   executor_.Run();
@@ -42,6 +43,7 @@ void ClusterClient::RunThread(ConnectorFactory make_connector) {
   services_.clear();
   admin_services_.clear();
   trust_services_.clear();
+  member_services_.clear();
   connector_.reset();
   Executor::ClearCurrent();
 }

@@ -16,13 +16,14 @@
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
+#include "api/replica_api.h"
 #include "api/trust_api.h"
 #include "common/exec/loop_executor.h"
 
 namespace stria::cli {
 
 // To all services of the metadata servers.
-class ClusterConnector : public MetaConnector, public AdminConnector, public TrustConnector {};
+class ClusterConnector : public MetaConnector, public AdminConnector, public TrustConnector, public MemberConnector {};
 // Called once, on the executor's thread, which also destroys the result.
 using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
@@ -63,6 +64,11 @@ class ClusterClient {
   Result<Reply> CallTrust(const std::string& what,
                           std::function<Task<Result<Reply>>(TrustService&, OpHeader)> call) {
     return CallOf<Reply, TrustService>(what, &trust_services_, std::move(call));
+  }
+  template <class Reply>
+  Result<Reply> CallMembers(const std::string& what,
+                            std::function<Task<Result<Reply>>(MemberService&, OpHeader)> call) {
+    return CallOf<Reply, MemberService>(what, &member_services_, std::move(call));
   }
 
   std::string AddressList() const;
@@ -124,6 +130,7 @@ class ClusterClient {
   Services<MetaService> services_;
   Services<AdminService> admin_services_;
   Services<TrustService> trust_services_;
+  Services<MemberService> member_services_;
   std::optional<TaskScope> scope_;
 
   std::mutex mu_;
