@@ -17,10 +17,7 @@ MetaListeners::MetaListeners(const MetaListenersParams& params)
       config_(*params.config),
       proof_(params.proof),
       audit_(params.audit),
-      pool_(params.pool),
-      doors_(params.may_shut) {
-  doors_.AddTo(&router_);
-}
+      pool_(params.pool) {}
 
 MetaListeners::~MetaListeners() {
   scope_.CancelAll();

@@ -1,7 +1,7 @@
 // What stria-meta listens with: the port of clients and data servers, gRPC, and the socket of this machine's admins.
 //
-// Owns: the servers of the transports, the doors behind which a house serves (house_doors.h), and who is an admin of this machine.
-// They listen from Open to Shutdown, whether a house is behind the doors or none.
+// Owns: the servers of the transports, which service a call goes to, and who is an admin of this machine. It listens from Open to
+// Shutdown, whoever serves.
 //
 // Executor's thread, but for what transports ask on their own.
 #pragma once
@@ -17,12 +17,12 @@
 #include "common/exec/task.h"
 #include "common/quick_wake.h"
 #include "meta/audit/audit_log.h"
-#include "meta/house_doors.h"
 #include "meta/local_admins.h"
 #include "meta/meta_config.h"
 #include "meta/meta_proof.h"
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
+#include "proto/transport.h"
 
 namespace stria {
 
@@ -33,7 +33,6 @@ struct MetaListenersParams {
   MetaProof* proof = nullptr;  // opened before Open
   AuditLog* audit = nullptr;
   Pool* pool = nullptr;  // for what blocks
-  bool may_shut = false;  // HouseDoors
 };
 
 class MetaListeners {
@@ -46,9 +45,8 @@ class MetaListeners {
   MetaListeners(const MetaListeners&) = delete;
   MetaListeners& operator=(const MetaListeners&) = delete;
 
-  HouseDoors* doors() { return &doors_; }
-  // For services that are not a house's. Before Open; `dispatcher` outlives this.
-  void Add(const std::string& service, Dispatcher* dispatcher) { router_.Add(service, dispatcher); }
+  // For whoever serves, before Open: the dispatchers outlive this.
+  Router* router() { return &router_; }
   // Listens; `connections`: of clients, at most. Gives the address of clients and data servers as it is bound.
   Result<std::string> Open(uint64_t connections, JoinFn join);
   // Commands of admins of this machine, at the socket of the settings; a warning if that cannot be had. The kernel says who they are,
@@ -69,7 +67,6 @@ class MetaListeners {
   MetaProof* const proof_;
   AuditLog* const audit_;
   Pool* const pool_;
-  HouseDoors doors_;
   Router router_;
   std::optional<QuickWake> wake_;
   std::shared_ptr<const Credentials> grpc_credentials_;

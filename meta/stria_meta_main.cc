@@ -1,5 +1,5 @@
 // stria-meta: the metadata server. Only wiring. Each part of it has its state in a room of its own: the disk (meta_disk.h), what it
-// proves itself with (meta_proof.h), what listens (meta_listeners.h), and what serves (meta_house.h).
+// proves itself with (meta_proof.h), what listens (meta_listeners.h), and what serves (served_meta.h).
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -24,11 +24,11 @@
 #include "meta/meta_config.h"
 #include "meta/meta_disk.h"
 #include "meta/meta_flags.h"
-#include "meta/meta_house.h"
 #include "meta/meta_listeners.h"
 #include "meta/meta_metrics.h"
 #include "meta/meta_proof.h"
 #include "meta/restore_store.h"
+#include "meta/served_meta.h"
 #include "meta/trust_dir.h"
 #include "meta/trust_start.h"
 #include "proto/backup_stubs.h"
@@ -58,7 +58,7 @@ class Daemon final : public DaemonFrame {
     scope_.CancelAll();
     metrics_server_.reset();
     listeners_.reset();
-    house_.reset();
+    served_.reset();
     audit_.reset();
     data_connector_.reset();
     backups_.reset();
@@ -73,8 +73,8 @@ class Daemon final : public DaemonFrame {
   Task<void> Shutdown() override {
     LogInfo("stopping");
     metrics_server_.reset();
-    if (house_) {
-      const Result<void> stopped = co_await house_->Stop();
+    if (served_) {
+      const Result<void> stopped = co_await served_->Stop();
       if (!stopped.ok()) LogError("{}", stopped.error());
     }
     if (listeners_) co_await listeners_->Shutdown(kShutdownGraceNs);
@@ -88,12 +88,12 @@ class Daemon final : public DaemonFrame {
     const Result<LogLevel> level = now.ok() ? ParseLogLevel(now->log_level) : now.error();
     if (!level.ok()) return LogError("the settings stay as they are: {}", SentenceOf(level.error()));
     SetLogLevel(*level);
-    if (house_) house_->TakeSettings(now->server, now->slow_request_ns);
+    if (served_) served_->TakeSettings(now->server, now->slow_request_ns);
     LogInfo("log_level is {}, and slow_request, [repair], [fold] and [cluster] are as the settings say; others count after a restart", now->log_level);
   }
 
   std::string Status() override {
-    MetaServer* const server = house_->server();
+    MetaServer* const server = served_->server();
     const ClusterMap map = server->cluster().Map();
     const auto up = std::count_if(map.nodes.begin(), map.nodes.end(), [](const NodeInfo& n) { return n.state == NodeState::kUp; });
     return "serves on " + bound_ + ": " + std::to_string(up) + " of " + std::to_string(map.nodes.size()) + " nodes are up, " +
@@ -108,7 +108,7 @@ class Daemon final : public DaemonFrame {
     }
     const Result<void> started = co_await Start();
     if (!started.ok()) co_return Fail(started.error());
-    const Error fatal = co_await house_->WaitFatal();
+    const Error fatal = co_await served_->WaitFatal();
     Fail(fatal.code == FsError::kNotLeader ? fatal : fatal.WithContext("the metadata store cannot be written any more"));
   }
 
@@ -125,14 +125,14 @@ class Daemon final : public DaemonFrame {
     audit_ = std::make_unique<AuditLog>(&trust_pool_, config_.data + "/audit.log");
     audit_->Start();
     MakeClients();
-    house_ = std::make_unique<MetaHouse>(HouseOf(super.cluster), std::move(kv));
+    served_ = std::make_unique<ServedMeta>(ServedOf(super.cluster), std::move(kv));
     scope_.Spawn(disk_.FollowRoom());
-    const Result<void> opened = co_await house_->Start();
+    const Result<void> opened = co_await served_->Start();
     if (!opened.ok()) co_return opened.code() == FsError::kWrongCluster ? opened.error().WithContext(config_.data) : opened.error();
     CO_RETURN_IF_ERROR(co_await Listen());
     FollowTrust();
     if (!config_.metrics.empty()) CO_RETURN_IF_ERROR(ServeMetrics());
-    LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound_, house_->server()->term());
+    LogInfo("cluster {} is served on {}, life {} of the server", super.cluster, bound_, served_->server()->term());
     SayReady();
     co_return Ok();
   }
@@ -177,20 +177,20 @@ class Daemon final : public DaemonFrame {
     data_connector_ = std::make_unique<TransportDataConnector>(bulk_client_.get());
   }
 
-  MetaHouseParams HouseOf(const Uuid& cluster) {
-    MetaHouseParams house;
-    house.server = config_.server;
-    house.keys = proof_.keys();
-    house.cluster = cluster;
-    house.trust = proof_.TrustOfServer();
-    house.admission = Admission();
-    house.audit = audit_.get();
-    house.room = disk_.room();
-    house.checks = &check_pool_;
-    house.data = data_connector_.get();
-    house.backups = config_.backup ? backups_.get() : nullptr;
-    house.figures = !config_.metrics.empty();
-    return house;
+  ServedMetaParams ServedOf(const Uuid& cluster) {
+    ServedMetaParams p;
+    p.server = config_.server;
+    p.keys = proof_.keys();
+    p.cluster = cluster;
+    p.trust = proof_.TrustOfServer();
+    p.admission = Admission();
+    p.audit = audit_.get();
+    p.room = disk_.room();
+    p.checks = &check_pool_;
+    p.data = data_connector_.get();
+    p.backups = config_.backup ? backups_.get() : nullptr;
+    p.figures = !config_.metrics.empty();
+    return p;
   }
 
   DispatchOptions Admission() {
@@ -210,8 +210,8 @@ class Daemon final : public DaemonFrame {
     params.audit = audit_.get();
     params.pool = &trust_pool_;
     listeners_ = std::make_unique<MetaListeners>(params);
-    listeners_->doors()->Open(house_->inside());
-    TrustRooms* const trust = &house_->server()->trust();
+    served_->AddTo(listeners_->router());
+    TrustRooms* const trust = &served_->server()->trust();
     const auto join = [trust](std::string request, std::string binding, std::string address) {
       return trust->enrolment()->Join(std::move(request), std::move(binding), std::move(address));
     };
@@ -228,8 +228,8 @@ class Daemon final : public DaemonFrame {
       bulk_client_->CloseUnless([ends = proof_.ends()](const Peer& peer) { return ends->StillGood(peer); });
     });
     proof_.Follow(
-        [this](Peer who, std::string request) { return house_->server()->trust().enrolment()->Renew(std::move(who), std::move(request)); },
-        [this] { return std::make_shared<const ClusterMap>(house_->server()->cluster().Map()); }, &scope_);
+        [this](Peer who, std::string request) { return served_->server()->trust().enrolment()->Renew(std::move(who), std::move(request)); },
+        [this] { return std::make_shared<const ClusterMap>(served_->server()->cluster().Map()); }, &scope_);
   }
 
   Result<void> ServeMetrics() {
@@ -239,13 +239,13 @@ class Daemon final : public DaemonFrame {
   }
 
   void Gather(MetricFamilies* out) {
-    MetaFigures figures = house_->Figures();
+    MetaFigures figures = served_->Figures();
     figures.running_calls = listeners_->running();
     figures.disk_bytes = disk_.room()->total_bytes();
     figures.disk_free_bytes = disk_.room()->free_bytes();
     if (proof_.secured()) figures.certificate_end_s = proof_.ends()->credentials()->certificate.not_after_s();
     AddMetaMetrics(figures, out);
-    house_->AddCalls(out);
+    served_->AddCalls(out);
   }
 
   // ---- Another way to run: a store made from its backup ----
@@ -293,7 +293,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<BulkClient> bulk_client_;
   std::unique_ptr<TransportBackupConnector> backups_;  // to data servers
   std::unique_ptr<TransportDataConnector> data_connector_;
-  std::unique_ptr<MetaHouse> house_;
+  std::unique_ptr<ServedMeta> served_;
   std::unique_ptr<MetaListeners> listeners_;
   std::unique_ptr<MetricsServer> metrics_server_;  // null: nobody wants metrics
 };

@@ -1,4 +1,4 @@
-#include "meta/meta_house.h"
+#include "meta/served_meta.h"
 
 #include <string>
 #include <string_view>
@@ -18,7 +18,7 @@ Confinement::Denied NoteIn(AuditLog* audit) {
 }
 
 // Before the dispatchers are made, which ask for it.
-TrustService* TrustOf(MetaServer* server, MetaHouseParams* params) {
+TrustService* TrustOf(MetaServer* server, ServedMetaParams* params) {
   server->trust().UseAudit(params->audit);
   if (params->trust) server->trust().Use(std::move(*params->trust));
   return server->trust().service();
@@ -26,7 +26,7 @@ TrustService* TrustOf(MetaServer* server, MetaHouseParams* params) {
 
 }  // namespace
 
-MetaHouse::MetaHouse(MetaHouseParams params, std::unique_ptr<KvStore> kv)
+ServedMeta::ServedMeta(ServedMetaParams params, std::unique_ptr<KvStore> kv)
     : cluster_(params.cluster),
       figures_(params.figures),
       server_(std::move(params.server), std::move(kv), Random(OsRandom64()), std::move(params.keys)),
@@ -42,9 +42,9 @@ MetaHouse::MetaHouse(MetaHouseParams params, std::unique_ptr<KvStore> kv)
   server_.UsePool(params.checks);
 }
 
-MetaHouse::~MetaHouse() { scope_.CancelAll(); }
+ServedMeta::~ServedMeta() { scope_.CancelAll(); }
 
-Task<Result<void>> MetaHouse::Start() {
+Task<Result<void>> ServedMeta::Start() {
   CO_RETURN_IF_ERROR(co_await server_.Start());
   if (server_.store()->super()->cluster != cluster_) {
     co_return Error(FsError::kWrongCluster, "the store is of cluster " + server_.store()->super()->cluster.ToString() + ", and its superblock of " +
@@ -55,13 +55,19 @@ Task<Result<void>> MetaHouse::Start() {
   co_return Ok();
 }
 
-void MetaHouse::TakeSettings(const MetaServerOptions& now, int64_t slow_ns) {
+void ServedMeta::AddTo(Router* router) {
+  router->Add(kMetaServiceName, &meta_dispatcher_);
+  router->Add(kAdminServiceName, &admin_dispatcher_);
+  router->Add(kTrustServiceName, &trust_dispatcher_);
+}
+
+void ServedMeta::TakeSettings(const MetaServerOptions& now, int64_t slow_ns) {
   server_.TakeSettings(now);
   meta_dispatcher_.SetSlow(slow_ns);
   admin_dispatcher_.SetSlow(slow_ns);
   trust_dispatcher_.SetSlow(slow_ns);
 }
 
-void MetaHouse::AddCalls(MetricFamilies* out) const { AddRpcMetrics({&meta_dispatcher_, &admin_dispatcher_, &trust_dispatcher_}, out); }
+void ServedMeta::AddCalls(MetricFamilies* out) const { AddRpcMetrics({&meta_dispatcher_, &admin_dispatcher_, &trust_dispatcher_}, out); }
 
 }  // namespace stria

@@ -1,9 +1,10 @@
 // What serves clients: the MetaServer on its open store, what judges calls before they reach it, and what looks after it. Can be
-// built and torn down while the process goes on; what listens is elsewhere (house_doors.h).
+// built and torn down while the process goes on; what listens is elsewhere (meta_listeners.h).
 //
 // Owns: the store that it is given, the server, its dispatchers, the probe of data servers, the figures for metrics.
 //
-// Executor's thread. Destroying it at any point is a crash of what serves: a new one on the same store recovers. Shut the doors first.
+// Executor's thread. Destroying it at any point is a crash of what serves: a new one on the same store recovers. Destroy whoever holds its
+// calls first.
 #pragma once
 
 #include <memory>
@@ -19,19 +20,19 @@
 #include "common/token.h"
 #include "meta/audit/audit_log.h"
 #include "meta/exports/confined_front.h"
-#include "meta/house_doors.h"
 #include "meta/meta_gatherer.h"
 #include "meta/node_probe.h"
 #include "meta/service/meta_server.h"
 #include "meta/store/room.h"
 #include "proto/admin_stubs.h"
 #include "proto/stubs.h"
+#include "proto/transport.h"
 #include "proto/trust_stubs.h"
 
 namespace stria {
 
 // What it is given by pointer outlives it.
-struct MetaHouseParams {
+struct ServedMetaParams {
   MetaServerOptions server;
   std::vector<ClusterKey> keys;  // the first signs
   Uuid cluster;                  // the store must be of it
@@ -45,12 +46,12 @@ struct MetaHouseParams {
   bool figures = false;                // somebody wants metrics: what must be looked for is
 };
 
-class MetaHouse {
+class ServedMeta {
  public:
-  MetaHouse(MetaHouseParams params, std::unique_ptr<KvStore> kv);
-  ~MetaHouse();
-  MetaHouse(const MetaHouse&) = delete;
-  MetaHouse& operator=(const MetaHouse&) = delete;
+  ServedMeta(ServedMetaParams params, std::unique_ptr<KvStore> kv);
+  ~ServedMeta();
+  ServedMeta(const ServedMeta&) = delete;
+  ServedMeta& operator=(const ServedMeta&) = delete;
 
   // Recovers; then calls may come in. kWrongCluster: the store is of another cluster.
   Task<Result<void>> Start();
@@ -59,7 +60,8 @@ class MetaHouse {
   // Resumes when nothing can be written any more, or another serves in a later term.
   Task<Error> WaitFatal() { return server_.WaitFatal(); }
 
-  HouseInside inside() { return {&meta_dispatcher_, &admin_dispatcher_, &trust_dispatcher_}; }
+  // Its services; it outlives the router's calls.
+  void AddTo(Router* router);
   // Settings that count at once. `slow_ns`: calls that take longer are logged.
   void TakeSettings(const MetaServerOptions& now, int64_t slow_ns);
   MetaServer* server() { return &server_; }
