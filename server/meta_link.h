@@ -34,7 +34,7 @@ class ServiceLink {
   Task<Result<Reply>> Call(Task<Result<Reply>> (Service::*method)(Request), Request request) {
     Result<Reply> last = Error(FsError::kUnavailable);
     std::string address;
-    for (size_t tries = peers_->addresses().size(); tries > 0; --tries) {
+    for (size_t tries = 0; tries < peers_->addresses().size(); ++tries) {  // there may be more by then
       address = peers_->current();
       const std::shared_ptr<Service> service = connect_(address);
       HeardTerms::Asked said;
