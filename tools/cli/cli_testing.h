@@ -104,7 +104,9 @@ class CliTest : public testing::Test {
     if (ask_) ctx.ask_mount = ask_;
     if (tell_) ctx.tell_mount = tell_;
     ctx.connector = [this](const std::string& trust) -> Result<Reach> {
-      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live:7424", meta_}});
+      std::map<std::string, std::shared_ptr<FakeMeta>> metas = others_;
+      metas["live:7424"] = meta_;
+      auto c = std::make_unique<FakeConnector>(std::move(metas));
       c->admin = admin_;
       c->members = members_;
       trust_ = trust;
@@ -123,6 +125,7 @@ class CliTest : public testing::Test {
   }
 
   std::shared_ptr<FakeMeta> meta_;
+  std::map<std::string, std::shared_ptr<FakeMeta>> others_;  // at other addresses
   std::shared_ptr<FakeAdmin> admin_ = std::make_shared<FakeAdmin>();
   std::map<std::string, std::shared_ptr<FakeMembers>> members_;
   UpkeepReply upkeep_;

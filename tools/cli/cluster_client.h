@@ -48,8 +48,8 @@ class ClusterClient {
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
 
-  // Asks one address after the other until one answers; asks a starting server again until the time is over. Errors: the
-  // service's, kUnavailable or kDeadline with the addresses.
+  // Asks one address after the other until one answers; asks a starting server again until the time is over. If none of them is
+  // primary they say where the others are, and these are asked, too. Errors: the service's, kUnavailable or kDeadline with the addresses.
   template <class Reply>
   Result<Reply> Call(const std::string& what,
                      std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
@@ -102,10 +102,14 @@ class ClusterClient {
     std::optional<Result<Reply>> last;
     while (!last || (AskAgain(last->code()) && executor_.NowNs() + kRetryNs < end_ns)) {
       if (last) co_await Sleep(kRetryNs);
+      bool not_leader = false;
       for (size_t i = 0; i < services->size(); ++i) {
+        const std::shared_ptr<Service> service = (*services)[i];
         last.reset();
-        last.emplace(co_await call(*(*services)[i], Header(end_ns - executor_.NowNs())));
+        last.emplace(co_await call(*service, Header(end_ns - executor_.NowNs())));
         if (!AskNext(last->code())) break;
+        not_leader = not_leader || last->code() == FsError::kNotLeader;
+        if (not_leader && i + 1 == services->size()) co_await LearnAddresses();
       }
     }
     if (AskNext(last->code())) last = Explained(std::move(*last).error());
@@ -119,6 +123,8 @@ class ClusterClient {
   OpHeader Header(int64_t timeout_ns) const;
   Error Explained(Error e) const;
   void RunThread(ConnectorFactory make_connector);
+  void AddServices(const std::string& address);
+  Task<void> LearnAddresses();
   void Finish(uint64_t ticket);
   bool AwaitDone(uint64_t ticket, const std::string& what);  // false: the time is over
 
@@ -131,6 +137,7 @@ class ClusterClient {
   Services<AdminService> admin_services_;
   Services<TrustService> trust_services_;
   Services<MemberService> member_services_;
+  std::vector<std::string> asked_;  // the addresses of these services: the given ones, then those that members told of
   std::optional<TaskScope> scope_;
 
   std::mutex mu_;

@@ -131,6 +131,34 @@ TEST_F(MemberVerbsTest, AServerThatIsAloneSaysSo) {
   EXPECT_NE(err_.str().find("serves alone"), std::string::npos) << err_.str();
 }
 
+// ---- Any command, at one that is not primary ------------------------------------------------------
+
+TEST_F(MemberVerbsTest, CommandsAreSentOnToThePrimary) {
+  meta_->onStatus = [](const InodeRequest&) -> Result<StatusReply> { return Error(FsError::kNotLeader, "pc2 is primary"); };
+  auto primary = std::make_shared<FakeMeta>();
+  int asked = 0;
+  primary->onStatus = [&](const InodeRequest&) {
+    ++asked;
+    return SampleStatus();
+  };
+  others_["pc2:7424"] = primary;
+  one_->onLocate = [](const LocateRequest& r) {
+    EXPECT_EQ(r.wait_ns, 0);
+    LocateReply reply;
+    reply.term = 41;
+    reply.primary = "pc2";
+    reply.address = "pc2:7424";
+    reply.members = {{"pc1", "live:7424"}, {"pc2", "pc2:7424"}, {"pc3", ""}};
+    return reply;
+  };
+  EXPECT_EQ(Run("node ls"), 0) << err_.str();
+  EXPECT_EQ(asked, 1);
+  // Nobody knows where.
+  one_->onLocate = nullptr;
+  EXPECT_EQ(Run("node ls"), kExitUnreachable);
+  EXPECT_NE(err_.str().find("pc2 is primary"), std::string::npos) << err_.str();
+}
+
 // ---- promote --------------------------------------------------------------------------------------
 
 TEST_F(MemberVerbsTest, PromotesByNameOrWhoIsTheLeastBehind) {
