@@ -117,6 +117,7 @@ class Daemon final : public DaemonFrame {
   Task<Result<void>> Start() {
     CO_RETURN_IF_ERROR(co_await FormatIfEmpty());
     CO_ASSIGN_OR_RETURN(const Superblock super, ReadDataDir(config_.data));
+    CO_RETURN_IF_ERROR(CheckServedAs(super, config_.ha.has_value(), config_.data));
     CO_RETURN_IF_ERROR(proof_.Open(super.cluster));
     if (proof_.secured()) CO_RETURN_IF_ERROR(NoteSecured(config_.data));
     CO_RETURN_IF_ERROR(proof_.LoadKeys());
