@@ -24,7 +24,9 @@ enum class StoreKind : uint8_t { kDataDisk = 1, kMetadata = 2 };
 // Features in use. Unknown compat: ignored. Unknown ro_compat: read only. Unknown incompat: refused.
 inline constexpr uint64_t kKnownCompat = 0;
 inline constexpr uint64_t kKnownRoCompat = 0;
-inline constexpr uint64_t kKnownIncompat = 0;
+// A metadata store that is one of several: alone it would be a second cluster.
+inline constexpr uint64_t kIncompatOneOfSeveral = 1;
+inline constexpr uint64_t kKnownIncompat = kIncompatOneOfSeveral;
 
 struct Superblock {
   StoreKind kind = StoreKind::kDataDisk;

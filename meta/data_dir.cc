@@ -80,4 +80,20 @@ Result<Superblock> ReadDataDir(const std::string& dir) {
   return super;
 }
 
+Result<void> CheckServedAs(const Superblock& super, bool as_member, const std::string& dir) {
+  const bool is_member = (super.incompat & kIncompatOneOfSeveral) != 0;
+  if (is_member && !as_member) {
+    return Error(FsError::kAccess, "the store in " + dir + " is one of several metadata servers', and the settings have no [ha]: served alone it "
+                                       "would be a second cluster of the same files. Put [ha] back");
+  }
+  return Ok();
+}
+
+Result<void> NoteOneOfSeveral(const std::string& dir, bool is_member) {
+  ASSIGN_OR_RETURN(Superblock super, ReadDataDir(dir));
+  const uint64_t before = super.incompat;
+  super.incompat = is_member ? before | kIncompatOneOfSeveral : before & ~kIncompatOneOfSeveral;
+  return super.incompat == before ? Ok() : WriteDataDir(dir, super);
+}
+
 }  // namespace stria

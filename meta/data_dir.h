@@ -23,5 +23,9 @@ Result<void> PrepareDataDir(const std::string& dir);
 Result<void> WriteDataDir(const std::string& dir, const Superblock& super);
 // kCorrupt, kVersion, kInval (of another kind); kRoFs if this release may only read it.
 Result<Superblock> ReadDataDir(const std::string& dir);
+// Whether the store of that superblock may be served: `as_member`, as one of several ([ha]), or alone. kAccess with what to do.
+Result<void> CheckServedAs(const Superblock& super, bool as_member, const std::string& dir);
+// Notes that the store is one of several from now on, or alone. Durable on return.
+Result<void> NoteOneOfSeveral(const std::string& dir, bool is_member);
 
 }  // namespace stria

@@ -25,6 +25,26 @@ TEST(DataDir, FormatOnceThenRead) {
   EXPECT_EQ(*ReadDataDir(dir), super);
 }
 
+TEST(DataDir, OneOfSeveralIsNotServedAlone) {
+  TempDir tmp;
+  Superblock super;
+  super.kind = StoreKind::kMetadata;
+  super.cluster = Uuid{1, 2};
+  super.own = Uuid{3, 4};
+  super.label = "metadata";
+  ASSERT_TRUE(WriteDataDir(tmp.path(), super).ok());
+  EXPECT_TRUE(CheckServedAs(*ReadDataDir(tmp.path()), false, tmp.path()).ok());
+  EXPECT_TRUE(CheckServedAs(*ReadDataDir(tmp.path()), true, tmp.path()).ok());
+  ASSERT_TRUE(NoteOneOfSeveral(tmp.path(), true).ok());
+  ASSERT_TRUE(NoteOneOfSeveral(tmp.path(), true).ok());
+  const Result<void> alone = CheckServedAs(*ReadDataDir(tmp.path()), false, tmp.path());
+  EXPECT_EQ(alone.code(), FsError::kAccess);
+  EXPECT_NE(alone.error().message.find("[ha]"), std::string::npos) << alone.error();
+  EXPECT_TRUE(CheckServedAs(*ReadDataDir(tmp.path()), true, tmp.path()).ok());
+  ASSERT_TRUE(NoteOneOfSeveral(tmp.path(), false).ok());
+  EXPECT_EQ(*ReadDataDir(tmp.path()), super) << "all else is as it was";
+}
+
 TEST(DataDir, TrustAloneIsNoStore) {
   TempDir tmp;
   ASSERT_TRUE(PrepareDataDir(TrustDirOf(tmp.path())).ok());

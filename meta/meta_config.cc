@@ -63,6 +63,7 @@ Result<MetaConfig> MetaConfigFrom(Config file) {
   if (s.answer_timeout_ns < s.sessions.lease_ns) {
     file.Reject("session.answer_timeout", "must not be shorter than session.lease");
   }
+  c.ha = HaConfigFrom(file);
   RETURN_IF_ERROR(file.Finish());
   return c;
 }
@@ -79,6 +80,7 @@ Result<void> CompleteMetaConfig(MetaConfig* config) {
     if (!IsHostPort(*address)) return Error(FsError::kInval, "address is " + config->address + ": name a host that others know, HOST[:PORT]");
     config->address = *address;
   }
+  if (config->ha) RETURN_IF_ERROR(CompleteHaConfig(&*config->ha, config->listen, config->address));
   if (config->trust.empty()) config->trust = TrustDirOf(config->data);
   if (config->admin_socket.empty()) config->admin_socket = config->data + "/admin.sock";
   if (config->admin_socket.front() != '/') return Error(FsError::kInval, "admin_socket is " + config->admin_socket + ": name a whole path");

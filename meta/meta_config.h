@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/address.h"
 #include "common/config.h"
 #include "common/error.h"
 #include "common/units.h"
+#include "meta/ha_config.h"
 #include "meta/service/meta_server.h"
 #include "stripe/types.h"
 #include "trust/certificate.h"
@@ -35,12 +37,14 @@ struct MetaConfig {
   bool backup = true;    // of the metadata, kept on data servers
   std::string wake_latency = "auto";  // common/quick_wake.h
   MetaServerOptions server;
+  std::optional<HaConfig> ha;  // none: it is the cluster's only metadata server
 };
 
 // Keys: data, listen, address, cluster_key, trust, certificate_life, authority_overlap, admin_socket, grpc_listen, log_file, log_level,
 // metrics, slow_request, memory, layout, backup, wake_latency, root_squash, and the tables [session] lease, remember, answer_timeout; [cluster] suspect, down, out,
 // settle, drain_failing_disks;
-// [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest.
+// [repair] tasks, writes_per_node, reads_per_node; [fold] enabled (true unless it says otherwise), age, rest; [ha]
+// (ha_config.h).
 Result<MetaConfig> MetaConfigFrom(Config file);
 // Fills in defaults, and checks that the settings fit together; an error is a sentence that names the key.
 Result<void> CompleteMetaConfig(MetaConfig* config);

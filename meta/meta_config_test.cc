@@ -91,6 +91,17 @@ TEST(MetaConfig, TrustLiesWithTheData) {
   EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval);
 }
 
+TEST(MetaConfig, OneOfSeveralHasThePortAndAddressOfTheServer) {
+  auto c = From("listen = '0.0.0.0:7000'\naddress = 'pc1'\n[ha]\nmember = 'a'\netcd = ['pc1', 'pc2', 'pc3']");
+  ASSERT_TRUE(c.ok()) << c.error();
+  ASSERT_TRUE(CompleteMetaConfig(&*c).ok());
+  ASSERT_TRUE(c->ha);
+  EXPECT_EQ(c->ha->address, "pc1:7000");
+  EXPECT_EQ(From("")->ha, std::nullopt);
+  c->ha->etcd.pop_back();
+  EXPECT_EQ(CompleteMetaConfig(&*c).code(), FsError::kInval) << "two PCs";
+}
+
 TEST(MetaConfig, RefusesWithKeyAndFile) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"lisen = \"x\"", "lisen"},
@@ -101,6 +112,8 @@ TEST(MetaConfig, RefusesWithKeyAndFile) {
       {"authority_overlap = \"31d\"", "authority_overlap"},
       {"[cluster]\ndown = \"1s\"", "cluster.down"},
       {"[session]\nlease = \"1h\"", "session.lease"},
+      {"[ha]\nmember = \"a b\"", "ha.member"},
+      {"[ha]\nmember = \"a\"\nbeat = \"1s\"", "four beats"},
       {"[session]\nanswer_timeout = \"5s\"", "session.answer_timeout"},
   };
   for (const auto& [text, key] : bad) {

@@ -67,6 +67,7 @@ struct SecuredEnds::Shared {
   ExpectedPeer Expected(const std::string& address) const {
     if (metas.contains(address)) return {{Role::kMeta}, ""};
     std::lock_guard<std::mutex> lock(mu);
+    if (more_metas.contains(address)) return {{Role::kMeta}, ""};
     const auto node = nodes.find(address);
     if (node != nodes.end()) return {{Role::kData}, node->second};
     return {elsewhere, ""};
@@ -86,6 +87,7 @@ struct SecuredEnds::Shared {
   const std::function<int64_t()> now_s;
   mutable std::mutex mu;
   std::shared_ptr<const Credentials> credentials;  // guarded by mu
+  std::set<std::string> more_metas;                // guarded by mu
   std::map<std::string, std::string> nodes;        // guarded by mu: name by address, as the map tells
 };
 
@@ -129,6 +131,10 @@ std::shared_ptr<const Credentials> SecuredEnds::credentials() const {
 }
 int64_t SecuredEnds::NowS() const { return options_.now_s(); }
 Result<void> SecuredEnds::StillGood(const Peer& peer) const { return shared_->StillGood(peer); }
+void SecuredEnds::ExpectMetas(const std::vector<std::string>& addresses) {
+  std::lock_guard<std::mutex> lock(shared_->mu);
+  shared_->more_metas = std::set<std::string>(addresses.begin(), addresses.end());
+}
 ExpectedPeer SecuredEnds::Expected(const std::string& address) const { return shared_->Expected(address); }
 
 void SecuredEnds::Secure(BulkClientOptions* options) const {

@@ -65,6 +65,8 @@ class SecuredEnds {
   int64_t NowS() const;
   // Whether that peer would be let in now.
   Result<void> StillGood(const Peer& peer) const;
+  // Metadata servers are expected at these addresses, too; a metadata server has said so.
+  void ExpectMetas(const std::vector<std::string>& addresses);
   // Who is to be at an address.
   ExpectedPeer Expected(const std::string& address) const;
 

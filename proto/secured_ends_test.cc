@@ -160,6 +160,13 @@ TEST_F(Ends, ExpectsMetadataServersWhereTheyAre) {
   EXPECT_EQ(ends->Expected("pc6:7425").name, "n6");
   EXPECT_FALSE(ends->Expected("pc6:7425").roles.Has(Role::kMeta));
   for (const Role role : kAllRoles) EXPECT_FALSE(ends->Expected("pc9:7425").roles.Has(role));
+  // Another metadata server, as one has said.
+  ends->ExpectMetas({"pc2:7424"});
+  EXPECT_TRUE(ends->Expected("pc2:7424").roles.Has(Role::kMeta));
+  EXPECT_FALSE(ends->Expected("pc2:7424").roles.Has(Role::kData));
+  EXPECT_TRUE(ends->Expected("pc1:7424").roles.Has(Role::kMeta));
+  ends->ExpectMetas({});
+  for (const Role role : kAllRoles) EXPECT_FALSE(ends->Expected("pc2:7424").roles.Has(role));
 }
 
 TEST_F(Ends, ReplacedFilesCountAndRevokedPeersAreClosed) {

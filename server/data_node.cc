@@ -184,15 +184,26 @@ Task<Result<std::unique_ptr<DataNode>>> DataNode::Open(std::vector<DataNodeDisk>
   agent.unreachable = [self] { return self->peers_->Failed(); };
   agent.on_registered = [self](const RegisterNodeReply& reply) { return self->Adopt(reply); };
   agent.keep_terms = [self](HeardTerms::Kept kept) { return self->KeepTerms(std::move(kept)); };
-  node->link_ = std::make_unique<MetaLink>(env.meta, node->options_.meta_addresses);
+  node->metas_ = std::make_shared<MetaPeers>(node->options_.meta_addresses);
+  node->link_ = std::make_unique<MetaLink>(env.meta, node->metas_);
   if (env.admin != nullptr) {
-    node->admin_link_ = std::make_unique<AdminLink>(env.admin, node->options_.meta_addresses);
+    node->admin_link_ = std::make_unique<AdminLink>(env.admin, node->metas_);
     agent.admin = node->admin_link_.get();
+  }
+  if (env.members != nullptr) {
+    node->locator_ = std::make_unique<MetaLocator>(env.members, node->metas_.get(), [self] { return self->server_.cluster(); });
+    node->link_->UseLocator(node->locator_.get());
+    if (node->admin_link_) node->admin_link_->UseLocator(node->locator_.get());
   }
   node->agent_ =
       std::make_unique<Agent>(node->link_.get(), node->peers_.get(), &node->server_, &node->gate_, &node->codecs_,
                               env.cpu_pool, std::move(agent_disks), std::move(agent));
   co_return std::move(node);
+}
+
+void DataNode::Start() {
+  if (locator_) locator_->Start();
+  agent_->Start();
 }
 
 Task<Result<bool>> DataNode::IsKnown(size_t i, const UnprovedShard& u) {

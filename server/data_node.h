@@ -13,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "api/replica_api.h"
 #include "common/token.h"
+#include "peers/meta_locator.h"
+#include "peers/meta_peers.h"
 #include "server/agent.h"
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
@@ -43,6 +46,7 @@ struct DataNodeEnv {
   DataConnector* data = nullptr;
   Pool* cpu_pool = nullptr;
   AdminConnector* admin = nullptr;  // null: scrubs cannot be ordered
+  MemberConnector* members = nullptr;  // null: nobody is asked which metadata server is primary; addresses are tried in turn
 };
 
 struct DataNodeOptions {
@@ -63,7 +67,7 @@ class DataNode {
   static Task<Result<std::unique_ptr<DataNode>>> Open(std::vector<DataNodeDisk> disks, DataNodeEnv env,
                                                       DataNodeOptions options);
   // Registers and goes to work.
-  void Start() { agent_->Start(); }
+  void Start();
 
   // Those of disk `i` that the metadata knows, with these digests. Waits until it can be asked.
   Task<std::vector<UnprovedShard>> Prove(size_t i, std::vector<UnprovedShard> shards);
@@ -89,6 +93,7 @@ class DataNode {
   DataServer& server() { return server_; }
   Agent& agent() { return *agent_; }
   BackupKeeper& backups() { return backups_; }
+  MetaPeers* metas() { return metas_.get(); }
   const TokenGate& tokens() const { return gate_; }
   // One per disk; null for one that cannot be used.
   const std::deque<std::unique_ptr<ShardStore>>& stores() const { return stores_; }
@@ -117,6 +122,8 @@ class DataNode {
   Uuid node_;
   DataServer server_;  // after the stores: its tasks use them
   BackupKeeper backups_;
+  std::shared_ptr<MetaPeers> metas_;
+  std::unique_ptr<MetaLocator> locator_;  // may be null
   std::unique_ptr<MetaLink> link_;
   std::unique_ptr<NotedConnector> peers_;
   std::unique_ptr<AdminLink> admin_link_;  // may be null

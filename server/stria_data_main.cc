@@ -29,6 +29,7 @@
 #include "proto/bulk_transport.h"
 #include "proto/grpc_transport.h"
 #include "proto/local_server.h"
+#include "proto/replica_stubs.h"
 #include "proto/rpc_metrics.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
@@ -170,8 +171,10 @@ class Daemon final : public DaemonFrame {
     smart_ = std::make_unique<SmartWatch>(std::move(paths), smart);
     options.agent.smart = [this](size_t i) { return smart_->Of(i); };
     admin_connector_ = std::make_unique<TransportAdminConnector>(bulk_client_.get());
-    const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get()};
+    member_connector_ = std::make_unique<TransportMemberConnector>(bulk_client_.get());
+    const DataNodeEnv env{meta_connector_.get(), data_connector_.get(), &cpu_pool_, admin_connector_.get(), member_connector_.get()};
     CO_ASSIGN_OR_RETURN(node_, co_await DataNode::Open(std::move(disks), env, std::move(options)));
+    if (ends_) node_->metas()->OnAddresses([this](const std::vector<std::string>& metas) { ends_->ExpectMetas(metas); });
     if (ends_) ends_->Follow([this] { return node_ ? node_->agent().map() : nullptr; });
     trust_connector_ = std::make_unique<TransportTrustConnector>(bulk_client_.get());
     if (ends_) ends_->RenewBy([this](std::string request) { return AskForRenewal(trust_connector_.get(), config_.meta, std::move(request)); });
@@ -282,6 +285,7 @@ class Daemon final : public DaemonFrame {
   std::unique_ptr<TransportMetaConnector> meta_connector_;
   std::unique_ptr<TransportDataConnector> data_connector_;
   std::unique_ptr<TransportAdminConnector> admin_connector_;
+  std::unique_ptr<TransportMemberConnector> member_connector_;
   std::unique_ptr<TransportTrustConnector> trust_connector_;
   std::unique_ptr<SmartWatch> smart_;
   std::unique_ptr<DataNode> node_;

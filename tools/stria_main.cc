@@ -14,6 +14,7 @@
 #include "proto/admin_stubs.h"
 #include "proto/bulk_transport.h"
 #include "proto/join_client.h"
+#include "proto/replica_stubs.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
@@ -35,11 +36,12 @@ BulkClientOptions OneConnection() {
 
 // Connections to one kind of addresses.
 struct Connections {
-  explicit Connections(const BulkClientOptions& options) : client(&Executor::Current(), options), stubs(&client), admin_stubs(&client), trust_stubs(&client) {}
+  explicit Connections(const BulkClientOptions& options) : client(&Executor::Current(), options), stubs(&client), admin_stubs(&client), trust_stubs(&client), member_stubs(&client) {}
   BulkClient client;
   TransportMetaConnector stubs;
   TransportAdminConnector admin_stubs;
   TransportTrustConnector trust_stubs;
+  TransportMemberConnector member_stubs;
 };
 
 class BulkConnector final : public cli::ClusterConnector {
@@ -48,6 +50,7 @@ class BulkConnector final : public cli::ClusterConnector {
   std::shared_ptr<MetaService> Connect(const std::string& address) override { return To(address).stubs.Connect(address); }
   std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override { return To(address).admin_stubs.ConnectAdmin(address); }
   std::shared_ptr<TrustService> ConnectTrust(const std::string& address) override { return To(address).trust_stubs.ConnectTrust(address); }
+  std::shared_ptr<MemberService> ConnectMember(const std::string& address) override { return To(address).member_stubs.ConnectMember(address); }
 
  private:
   // On a Unix socket the kernel says who is there.

@@ -45,6 +45,7 @@
 #include "common/sentence.h"
 #include "proto/bulk_transport.h"
 #include "proto/local_client.h"
+#include "proto/replica_stubs.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
 #include "proto/trust_stubs.h"
@@ -105,9 +106,10 @@ std::string PlainPath(const std::string& path) {
   return out.empty() ? "/" : out;
 }
 
-ClientOptions MakeClientOptions(const MountConfig& config, Uuid client) {
+ClientOptions MakeClientOptions(const MountConfig& config, Uuid client, MemberConnector* members) {
   ClientOptions o;
   o.session.addresses = config.addresses;
+  o.session.members = members;
   o.session.client_name =
       "mount " + config.mountpoint + " on " + HostName() + " (pid " + std::to_string(getpid()) + ")";
   o.session.client_uuid = client;
@@ -183,6 +185,7 @@ class MountProgram {
   std::unique_ptr<BulkClient> peers_;
   std::unique_ptr<TransportFactory> knowing_;  // of peers_: expects the node of each address
   std::unique_ptr<TransportMetaConnector> meta_;
+  std::unique_ptr<TransportMemberConnector> members_;
   std::unique_ptr<TransportTrustConnector> trust_connector_;
   std::unique_ptr<TransportDataConnector> data_;
   std::unique_ptr<LocalDataConnector> local_;
@@ -253,7 +256,10 @@ Result<void> MountProgram::StartClient() {
     data_ = std::make_unique<TransportDataConnector>(peers);
     local_ = std::make_unique<LocalDataConnector>(&loop_.executor(), data_.get(), &local_reads_,
                                                   [this](const std::string& address) { return IsLocal(address); });
-    client_ = std::make_unique<Client>(MakeClientOptions(config_, uuid_), *meta_, *local_, compute_, kernel_);
+    members_ = std::make_unique<TransportMemberConnector>(peers_.get());
+    ClientOptions options = MakeClientOptions(config_, uuid_, members_.get());
+    if (ends_) options.session.on_addresses = [this](const std::vector<std::string>& metas) { ends_->ExpectMetas(metas); };
+    client_ = std::make_unique<Client>(std::move(options), *meta_, *local_, compute_, kernel_);
     client_->Start();
   });
   return loop_.Run([this] { return client_->WaitReady(); });
@@ -423,6 +429,7 @@ int MountProgram::End() {
     client_.reset();
     local_.reset();
     data_.reset();
+    members_.reset();
     meta_.reset();
     knowing_.reset();
     peers_.reset();

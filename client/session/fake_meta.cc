@@ -187,8 +187,9 @@ class FakeMeta::Service final : public MetaService {
   }
   static Result<void> Void(Error e) { return e.ok() ? Result<void>() : Result<void>(std::move(e)); }
   Task<Result<void>> Arrive() {
+    if (m_->dead.contains(address_)) co_await Sleep(365 * 24 * 3600 * kSecond);
     if (address_ == "standby") co_return Error(FsError::kNotLeader, "fake");
-    if (address_ != "a" || m_->faults.down) co_return Error(FsError::kUnavailable, "fake");
+    if (address_ != m_->leader || m_->faults.down) co_return Error(FsError::kUnavailable, "fake");
     co_await Sleep(static_cast<int64_t>(m_->rng_.Below(300)) * kMicrosecond);
     if (m_->faults.hung) co_await Sleep(365 * 24 * 3600 * kSecond);
     if (m_->rng_.Percent(m_->faults.lost_request_percent)) co_return Error(FsError::kUnavailable, "fake");
@@ -210,6 +211,7 @@ class FakeMeta::Service final : public MetaService {
   template <class Rep>
   Task<Result<Rep>> Answer(Rep reply) {
     co_await Sleep(static_cast<int64_t>(m_->rng_.Below(300)) * kMicrosecond);
+    if (m_->dead.contains(address_)) co_await Sleep(365 * 24 * 3600 * kSecond);
     if (m_->rng_.Percent(m_->faults.lost_reply_percent)) co_return Error(FsError::kUnavailable, "fake");
     co_return std::move(reply);
   }

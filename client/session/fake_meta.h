@@ -28,7 +28,7 @@ class FakeMeta final : public MetaConnector {
   };
   explicit FakeMeta(uint64_t seed) : rng_(seed) { map_.version = 1, map_.cluster = Uuid{7, 7}; }
 
-  // "a" leads, "standby" answers kNotLeader; "former" opens sessions, renews and polls as a server of the first life that knows
+  // `leader` leads, "standby" answers kNotLeader; "former" opens sessions, renews and polls as a server of the first life that knows
   // nothing of later ones; any other address is kUnavailable.
   std::shared_ptr<MetaService> Connect(const std::string& address) override;
 
@@ -43,6 +43,8 @@ class FakeMeta final : public MetaConnector {
   void SetMapVersion(uint64_t version) { map_.version = version; }
 
   Faults faults;
+  std::string leader = "a";     // its address
+  std::set<std::string> dead;   // PCs that are off: nothing comes from these addresses any more
   Error refuses_opens;              // unless it is Ok: the answer to each request for a new session
   std::vector<NotTaken> not_taken;  // told to a session that comes back
   int64_t lease_ns = 15 * kSecond;

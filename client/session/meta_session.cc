@@ -23,9 +23,13 @@ Task<bool> Until(Event& event) {
 }  // namespace
 
 MetaSession::MetaSession(MetaConnector& connector, MetaSessionOptions options)
-    : connector_(connector), options_(std::move(options)), rng_(options_.seed) {
-  CHECK(!options_.addresses.empty(), "a session needs the address of a metadata server");
-  services_.resize(options_.addresses.size());
+    : connector_(connector), options_(std::move(options)), rng_(options_.seed), peers_(options_.addresses) {
+  if (options_.members == nullptr) return;
+  peers_.OnAddresses(options_.on_addresses);
+  MetaLocatorOptions locate;
+  locate.seed = options_.seed;
+  locator_ = std::make_unique<MetaLocator>(options_.members, &peers_, [this] { return map_->cluster; }, locate);
+  locator_->OnMoved([this] { Moved(); });
 }
 
 MetaSession::~MetaSession() = default;
@@ -36,6 +40,7 @@ void MetaSession::Start() {
   scope_.Spawn(KeepRenewed());
   scope_.Spawn(KeepPolling());
   scope_.Spawn(KeepMap());
+  if (locator_) locator_->Start();
 }
 
 Task<Result<void>> MetaSession::WaitReady() {
@@ -58,6 +63,7 @@ Task<void> MetaSession::Close() {
   if (state_ == State::kClosed) co_return;
   const bool live = Live();
   scope_.CancelAll();
+  locator_.reset();
   events_.CancelAll();
   SetState(State::kClosed);
   if (live) {
@@ -77,9 +83,10 @@ int64_t MetaSession::LeaseLeftNs() const {
 // ---- One try ----------------------------------------------------------------------------------------
 
 MetaSession::Try MetaSession::BeginTry() {
-  std::shared_ptr<MetaService>& service = services_[address_];
-  if (!service) service = connector_.Connect(options_.addresses[address_]);
-  return Try{service, address_, term_, epoch_, session_};
+  const std::string& address = peers_.current();
+  std::shared_ptr<MetaService>& service = services_[address];
+  if (!service) service = connector_.Connect(address);
+  return Try{service, address, term_, epoch_, session_};
 }
 
 OpHeader MetaSession::Header(const Caller& caller, OpSeq op_seq) const {
@@ -109,11 +116,13 @@ bool MetaSession::Retry(const Error& error, const Try& t) {
     case FsError::kUnavailable:
     case FsError::kDeadline:
     case FsError::kNotLeader:
-      if (address_ == t.address) address_ = (address_ + 1) % services_.size();
+      peers_.Failed(t.address);
+      if (locator_) locator_->Hurry();
       return true;
     case FsError::kNotReady:
     case FsError::kRetryLater:
       renew_now_.Pulse();  // it may have restarted: its term tells
+      if (locator_) locator_->Hurry();
       return true;
     default:
       return false;
@@ -127,7 +136,7 @@ Error MetaSession::FencedError() {
 
 Error MetaSession::GiveUp(const Error& last) const {
   std::string where;
-  for (const std::string& a : options_.addresses) where += (where.empty() ? "" : ", ") + a;
+  for (const std::string& a : peers_.addresses()) where += (where.empty() ? "" : ", ") + a;
   const FsError code = last.code == FsError::kDeadline ? FsError::kTimedOut : FsError::kUnavailable;
   return Error(code, "no metadata server served the call within " +
                          std::to_string(options_.timeout_ns / kSecond) + " s (" + where +
@@ -196,7 +205,7 @@ void MetaSession::SawTerm(uint64_t term) {
 Error MetaSession::CheckTerm(uint64_t term) const {
   if (term >= seen_.term || Sabotaged(Sabotage::kIgnoreTerms)) return Error();
   return Error(FsError::kNotLeader, "an old copy of the metadata (life " + std::to_string(term) + " of its server) is served at " +
-                                        options_.addresses[address_] + ": life " + std::to_string(seen_.term) + " has answered before");
+                                        peers_.current() + ": life " + std::to_string(seen_.term) + " has answered before");
 }
 
 Task<void> MetaSession::KeepOpen() {
@@ -211,8 +220,25 @@ Task<void> MetaSession::KeepOpen() {
     last_error_ = r.error();
     if (r.ok()) continue;
     changed_.Pulse();
-    co_await Sleep(backoff.NextNs());
+    co_await PauseOpening(backoff.NextNs());
   }
+}
+
+void MetaSession::Moved() {
+  // What hangs at the former one is asked again there, once the session is.
+  if (Live() && peers_.known() > term_) SetState(State::kReclaiming);
+}
+
+Task<void> MetaSession::PauseOpening(int64_t ns) {
+  if (locator_) co_await WithTimeout(ns, LeftFor(&peers_, peers_.current()));
+  else co_await Sleep(ns);
+}
+
+Task<std::optional<Result<OpenSessionReply>>> MetaSession::OpenAt(Try t, OpenSessionRequest request) {
+  if (!locator_) co_return co_await WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request)));
+  auto [reply, left] = co_await FirstOf(WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request))), LeftFor(&peers_, t.address));
+  if (!reply) co_return Result<OpenSessionReply>(Error(FsError::kUnavailable, "another metadata server is primary by now"));
+  co_return std::move(*reply);
 }
 
 Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request) {
@@ -223,14 +249,14 @@ Task<Result<OpenSessionReply>> MetaSession::SendOpen(OpenSessionRequest request)
   request.comes_back = true;
   request.node_name = options_.node_name;
   request.path = options_.path;
-  std::optional<Result<OpenSessionReply>> reply =
-      co_await WithTimeout(options_.try_timeout_ns, t.service->OpenSession(std::move(request)));
+  std::optional<Result<OpenSessionReply>> reply = co_await OpenAt(t, std::move(request));
   Result<OpenSessionReply> r =
       reply ? std::move(*reply)
             : Result<OpenSessionReply>(Error(FsError::kDeadline, "the metadata server does not answer"));
   if (r.ok()) {
     if (Error former = CheckTerm(r->term); !former.ok()) r = std::move(former);
   }
+  if (r.ok()) peers_.Answered(t.address, r->term);
   if (r.ok()) seals_.LearnRoot(*r);
   if (!r.ok() && r.code() != FsError::kFenced) Retry(r.error(), t);
   co_return r;
@@ -424,6 +450,7 @@ Task<Error> MetaSession::RenewOnce() {
     Retry(former, t);
     co_return former;
   }
+  peers_.Answered(t.address, r.term);
   if (r.term != term_) {
     SawTerm(r.term);
     co_return Error();

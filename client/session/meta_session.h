@@ -17,7 +17,10 @@
 //    generation() is larger and on_reclaimed(true) is told that everything held is lost. A call never
 //    crosses generations.
 //
-// 7. A lower term (an old copy of the metadata is served as well) is refused, whatever it says: the session goes on looking for
+// 7. Where several metadata servers are asked who is primary (MetaSessionOptions::members): calls that hang elsewhere are dropped, and
+//    repeated there, as soon as any of them knows.
+//
+// 8. A lower term (an old copy of the metadata is served as well) is refused, whatever it says: the session goes on looking for
 //    the server of the highest term that it has seen. Each request says which that is.
 //
 // Exactly once: a mutation keeps its op_seq over all its tries; acked_below stays under each op that is
@@ -46,6 +49,8 @@
 #include "client/session/session_handlers.h"
 #include "common/exec/task.h"
 #include "common/random.h"
+#include "peers/meta_locator.h"
+#include "peers/meta_peers.h"
 
 namespace stria {
 
@@ -152,7 +157,7 @@ class MetaSession {
   // The state under which a try was sent, to tell news from history when its answer comes.
   struct Try {
     std::shared_ptr<MetaService> service;
-    size_t address = 0;
+    std::string address;
     uint64_t term = 0;
     Epoch epoch;
     SessionId session;
@@ -193,6 +198,9 @@ class MetaSession {
   Task<Result<void>> Reclaim();  // after a restart, or after it has lapsed: the server knows which
   Task<Result<void>> GoOn(OpenSessionReply reply, int64_t sent_ns);
   Task<Result<OpenSessionReply>> SendOpen(OpenSessionRequest request);
+  Task<std::optional<Result<OpenSessionReply>>> OpenAt(Try t, OpenSessionRequest request);
+  Task<void> PauseOpening(int64_t ns);
+  void Moved();  // another server is said to be primary
   Task<Result<void>> Replay();
   // Calls that were under way when the server restarted are repeated: others may have seen their effects.
   Task<Result<void>> EndCalls();
@@ -229,8 +237,9 @@ class MetaSession {
   SessionHandlers handlers_;
   Random rng_;
 
-  std::vector<std::shared_ptr<MetaService>> services_;  // by address, made on first use
-  size_t address_ = 0;                                  // where the next try goes
+  MetaPeers peers_;                                               // where the next try goes
+  std::map<std::string, std::shared_ptr<MetaService>> services_;  // by address, made on first use
+  std::unique_ptr<MetaLocator> locator_;                          // null: nobody is asked where the primary is
   Error last_error_;                                    // why no session could be opened
 
   State state_ = State::kOpening;

@@ -9,12 +9,17 @@
 #include <vector>
 
 #include "api/meta_api.h"
+#include "api/replica_api.h"
 #include "common/exec/task.h"
 
 namespace stria {
 
 struct MetaSessionOptions {
   std::vector<std::string> addresses;     // host:port; at least one
+  // Asked who of several metadata servers is primary, and where the others are. Outlives the session. Null: addresses are tried in turn.
+  MemberConnector* members = nullptr;
+  // Told the addresses of all metadata servers that are known, when they have changed, before any new one is called. May be missing.
+  std::function<void(const std::vector<std::string>&)> on_addresses;
   std::string client_name;                // for status: "mount /data on pc7 (pid 123)"
   Uuid client_uuid;                       // a restarted client with the same uuid fences its former session
   std::string node_name;                  // the node this client lives on, "" if none

@@ -13,6 +13,7 @@
 
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
+#include "proto/replica_stubs.h"
 #include "tools/cli/context.h"
 #include "tools/cli/sample_status.h"
 
@@ -42,11 +43,28 @@ class FakeAdmin : public AdminService {
 #undef X
 };
 
+class FakeMembers : public MemberService {
+ public:
+#define X(Name, Request, Reply)                                                        \
+  std::function<Result<Reply>(const Request&)> on##Name;                               \
+  Task<Result<Reply>> Name(Request request) override {                                 \
+    if (!on##Name) co_return Error(FsError::kVersion, "there is no service for " #Name); \
+    co_return on##Name(request);                                                       \
+  }
+  STRIA_MEMBER_METHODS(X)
+#undef X
+};
+
 class FakeConnector : public ClusterConnector {
  public:
   std::shared_ptr<FakeAdmin> admin = std::make_shared<FakeAdmin>();
   std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return admin; }
   std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return nullptr; }  // trust_verbs_test.cc
+  std::map<std::string, std::shared_ptr<FakeMembers>> members;  // by address; others do not know the service
+  std::shared_ptr<MemberService> ConnectMember(const std::string& address) override {
+    const auto it = members.find(address);
+    return it == members.end() ? std::make_shared<FakeMembers>() : it->second;
+  }
   explicit FakeConnector(std::map<std::string, std::shared_ptr<FakeMeta>> metas) : metas_(std::move(metas)) {}
   std::shared_ptr<MetaService> Connect(const std::string& address) override {
     if (const auto it = metas_.find(address); it != metas_.end()) return it->second;
@@ -86,8 +104,11 @@ class CliTest : public testing::Test {
     if (ask_) ctx.ask_mount = ask_;
     if (tell_) ctx.tell_mount = tell_;
     ctx.connector = [this](const std::string& trust) -> Result<Reach> {
-      auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"live:7424", meta_}});
+      std::map<std::string, std::shared_ptr<FakeMeta>> metas = others_;
+      metas["live:7424"] = meta_;
+      auto c = std::make_unique<FakeConnector>(std::move(metas));
       c->admin = admin_;
+      c->members = members_;
       trust_ = trust;
       // Made once, on the thread that asks for it.
       auto one = std::make_shared<std::unique_ptr<FakeConnector>>(std::move(c));
@@ -104,7 +125,9 @@ class CliTest : public testing::Test {
   }
 
   std::shared_ptr<FakeMeta> meta_;
+  std::map<std::string, std::shared_ptr<FakeMeta>> others_;  // at other addresses
   std::shared_ptr<FakeAdmin> admin_ = std::make_shared<FakeAdmin>();
+  std::map<std::string, std::shared_ptr<FakeMembers>> members_;
   UpkeepReply upkeep_;
   std::vector<UpkeepRequest> asked_;
   std::function<bool(const std::string&)> confirm_;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kFirstProgressNs = 2 * kSecond;
 constexpr int64_t kLineProgressNs = 10 * kSecond;  // where lines cannot be overwritten
+constexpr int64_t kLocateNs = 1 * kSecond;
 constexpr int64_t kGraceNs = 2 * kSecond;          // a transport that does not keep its own deadline
 
 }  // namespace
@@ -30,20 +31,43 @@ ClusterClient::~ClusterClient() {
 void ClusterClient::RunThread(ConnectorFactory make_connector) {
   executor_.MakeCurrent();
   connector_ = make_connector();
-  for (const std::string& a : options_.addresses) {
-    services_.push_back(connector_->Connect(a));
-    admin_services_.push_back(connector_->ConnectAdmin(a));
-    trust_services_.push_back(connector_->ConnectTrust(a));
-  }
+  for (const std::string& a : options_.addresses) AddServices(a);
   scope_.emplace();
   executor_.Run();
   executor_.MakeCurrent();
   scope_.reset();
+  asked_.clear();
   services_.clear();
   admin_services_.clear();
   trust_services_.clear();
+  member_services_.clear();
   connector_.reset();
   Executor::ClearCurrent();
+}
+
+void ClusterClient::AddServices(const std::string& address) {
+  asked_.push_back(address);
+  services_.push_back(connector_->Connect(address));
+  admin_services_.push_back(connector_->ConnectAdmin(address));
+  trust_services_.push_back(connector_->ConnectTrust(address));
+  member_services_.push_back(connector_->ConnectMember(address));
+}
+
+Task<void> ClusterClient::LearnAddresses() {
+  std::vector<std::string> told;
+  for (const std::shared_ptr<MemberService>& member : Services<MemberService>(member_services_)) {
+    if (member == nullptr) continue;
+    LocateRequest request;
+    request.header.timeout_ns = kLocateNs;
+    const Result<LocateReply> said = co_await member->Locate(std::move(request));
+    if (!said.ok()) continue;
+    told.push_back(said->address);
+    for (const MemberAddress& m : said->members) told.push_back(m.address);
+  }
+  for (const std::string& a : told) {
+    const bool known = std::find(asked_.begin(), asked_.end(), a) != asked_.end();
+    if (!a.empty() && !known && asked_.size() < options_.addresses.size() + kMaxListedMembers) AddServices(a);
+  }
 }
 
 OpHeader ClusterClient::Header(int64_t timeout_ns) const {

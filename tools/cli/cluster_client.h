@@ -16,13 +16,14 @@
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
+#include "api/replica_api.h"
 #include "api/trust_api.h"
 #include "common/exec/loop_executor.h"
 
 namespace stria::cli {
 
 // To all services of the metadata servers.
-class ClusterConnector : public MetaConnector, public AdminConnector, public TrustConnector {};
+class ClusterConnector : public MetaConnector, public AdminConnector, public TrustConnector, public MemberConnector {};
 // Called once, on the executor's thread, which also destroys the result.
 using ConnectorFactory = std::function<std::unique_ptr<ClusterConnector>()>;
 
@@ -47,8 +48,8 @@ class ClusterClient {
   ClusterClient(const ClusterClient&) = delete;
   ClusterClient& operator=(const ClusterClient&) = delete;
 
-  // Asks one address after the other until one answers; asks a starting server again until the time is over. Errors: the
-  // service's, kUnavailable or kDeadline with the addresses.
+  // Asks one address after the other until one answers; asks a starting server again until the time is over. If none of them is
+  // primary they say where the others are, and these are asked, too. Errors: the service's, kUnavailable or kDeadline with the addresses.
   template <class Reply>
   Result<Reply> Call(const std::string& what,
                      std::function<Task<Result<Reply>>(MetaService&, OpHeader)> call) {
@@ -63,6 +64,11 @@ class ClusterClient {
   Result<Reply> CallTrust(const std::string& what,
                           std::function<Task<Result<Reply>>(TrustService&, OpHeader)> call) {
     return CallOf<Reply, TrustService>(what, &trust_services_, std::move(call));
+  }
+  template <class Reply>
+  Result<Reply> CallMembers(const std::string& what,
+                            std::function<Task<Result<Reply>>(MemberService&, OpHeader)> call) {
+    return CallOf<Reply, MemberService>(what, &member_services_, std::move(call));
   }
 
   std::string AddressList() const;
@@ -96,10 +102,14 @@ class ClusterClient {
     std::optional<Result<Reply>> last;
     while (!last || (AskAgain(last->code()) && executor_.NowNs() + kRetryNs < end_ns)) {
       if (last) co_await Sleep(kRetryNs);
+      bool not_leader = false;
       for (size_t i = 0; i < services->size(); ++i) {
+        const std::shared_ptr<Service> service = (*services)[i];
         last.reset();
-        last.emplace(co_await call(*(*services)[i], Header(end_ns - executor_.NowNs())));
+        last.emplace(co_await call(*service, Header(end_ns - executor_.NowNs())));
         if (!AskNext(last->code())) break;
+        not_leader = not_leader || last->code() == FsError::kNotLeader;
+        if (not_leader && i + 1 == services->size()) co_await LearnAddresses();
       }
     }
     if (AskNext(last->code())) last = Explained(std::move(*last).error());
@@ -113,6 +123,8 @@ class ClusterClient {
   OpHeader Header(int64_t timeout_ns) const;
   Error Explained(Error e) const;
   void RunThread(ConnectorFactory make_connector);
+  void AddServices(const std::string& address);
+  Task<void> LearnAddresses();
   void Finish(uint64_t ticket);
   bool AwaitDone(uint64_t ticket, const std::string& what);  // false: the time is over
 
@@ -124,6 +136,8 @@ class ClusterClient {
   Services<MetaService> services_;
   Services<AdminService> admin_services_;
   Services<TrustService> trust_services_;
+  Services<MemberService> member_services_;
+  std::vector<std::string> asked_;  // the addresses of these services: the given ones, then those that members told of
   std::optional<TaskScope> scope_;
 
   std::mutex mu_;

@@ -91,6 +91,7 @@ void AddStatusVerb(CLI::App& app, Context& ctx);
 void AddNodeVerbs(CLI::App& app, Context& ctx);  // node, disk
 void AddReindex(CLI::App* disk, Context& ctx);
 void AddRestore(CLI::App* meta, Context& ctx);
+void AddMemberVerbs(CLI::App* meta, Context& ctx);
 void AddRebuildVerbs(CLI::App& app, Context& ctx);
 // scrub, rebalance, meta, rebuild start, disk can-remove. After AddNodeVerbs and AddRebuildVerbs.
 void AddUpkeepVerbs(CLI::App& app, Context& ctx);

@@ -37,6 +37,7 @@ int Act(const Context& ctx, const std::string& dir, bool create,
 }
 
 std::string AfterUp(const DevCluster& c) {
+  if (c.MetaAddress().empty()) return "etcd runs\nstop:  stria dev down --dir " + c.dir;
   std::string text = "the cluster runs: " + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") +
                      ", layout " + c.layout + (c.secured ? "" : ", INSECURE");
   for (const DevProcess& p : c.processes) {
@@ -107,6 +108,9 @@ void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
   up->add_option("--data-security", args->data_security, "Of a new cluster: protection of data on the wire (default privacy)")
       ->check(CLI::IsMember({"privacy", "integrity", "auth"}))
       ->excludes("--insecure");
+  // Refused beyond one until stria-meta serves as one of several.
+  up->add_option("--metas", args->metas, "Metadata servers (default 1)")->check(CLI::Range(1, 3))->group("");
+  up->add_flag("--only-etcd", args->only_etcd, "Only the members of etcd, for tests of them")->group("");
   auto port = std::make_shared<std::string>("auto");
   up->add_option("--port-base", *port, "Port of meta, the nodes' follow (default: auto, any free ones)");
   up->callback([&ctx, args, port] {

@@ -53,6 +53,7 @@ class FakeConnector : public ClusterConnector {
   std::shared_ptr<MetaService> Connect(const std::string&) override { return meta_; }
   std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return nullptr; }
   std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return trust_; }
+  std::shared_ptr<MemberService> ConnectMember(const std::string&) override { return nullptr; }
 
  private:
   const std::shared_ptr<FakeMeta> meta_;

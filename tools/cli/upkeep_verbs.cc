@@ -146,13 +146,14 @@ void AddUpkeepVerbs(CLI::App& app, Context& ctx) {
   AddVerb(app.get_subcommand("rebuild"), ctx, UpkeepVerb::kRepairStart, Show::kMessage, "start",
           "Rebuild now what nodes that are down held, without their grace period", "stria rebuild start --dry-run");
 
-  CLI::App* meta = app.add_subcommand("meta", "The metadata's backup on the data servers");
+  CLI::App* meta = app.add_subcommand("meta", "The metadata servers, and the metadata's backup on the data servers");
   meta->require_subcommand(1);
   AddVerb(meta, ctx, UpkeepVerb::kBackupNow, Show::kMessage, "backup", "Bring it up to date now; it does so by itself every 10 s",
           "stria meta backup");
   AddVerb(meta, ctx, UpkeepVerb::kForgetUnknown, Show::kMessage, "forget-unknown",
           "After a restore: do not keep shards any more that the metadata does not know", "stria meta forget-unknown --dry-run");
   AddRestore(meta, ctx);
+  AddMemberVerbs(meta, ctx);
 
   auto args = std::make_shared<UpkeepArgs>();
   CLI::App* can = app.get_subcommand("disk")->add_subcommand(

@@ -28,6 +28,7 @@
 #include "proto/bulk_transport.h"
 #include "proto/secured_ends.h"
 #include "proto/stubs.h"
+#include "proto/replica_stubs.h"
 #include "proto/trust_stubs.h"
 #include "tools/cli/cluster_client.h"
 #include "tools/web/board.h"
@@ -67,7 +68,8 @@ class WebConnector final : public cli::ClusterConnector {
         client_(&Executor::Current(), Secured(ends_.get())),
         meta_(&client_),
         admin_(&client_),
-        trust_(&client_) {
+        trust_(&client_),
+        members_(&client_) {
     if (!ends_) return;
     ends_->RenewBy([this, addresses = std::move(addresses)](std::string request) { return AskForRenewal(&trust_, addresses, std::move(request)); });
     scope_.Spawn(ends_->Keep(&pool_));
@@ -76,6 +78,7 @@ class WebConnector final : public cli::ClusterConnector {
   std::shared_ptr<MetaService> Connect(const std::string& address) override { return meta_.Connect(address); }
   std::shared_ptr<AdminService> ConnectAdmin(const std::string& address) override { return admin_.ConnectAdmin(address); }
   std::shared_ptr<TrustService> ConnectTrust(const std::string& address) override { return trust_.ConnectTrust(address); }
+  std::shared_ptr<MemberService> ConnectMember(const std::string& address) override { return members_.ConnectMember(address); }
 
  private:
   static BulkClientOptions Secured(const SecuredEnds* ends) {
@@ -89,6 +92,7 @@ class WebConnector final : public cli::ClusterConnector {
   TransportMetaConnector meta_;
   TransportAdminConnector admin_;
   TransportTrustConnector trust_;
+  TransportMemberConnector members_;
   TaskScope scope_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "stripe/layout_spec.h"
 #include "tools/cli/dev/dev_cluster.h"
+#include "tools/cli/dev/dev_etcd.h"
 #include "tools/cli/dev/process.h"
 
 namespace stria::cli {
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kReadyNs = 90 * kSecond;  // from start to service, of one step
 constexpr int64_t kPollNs = 50 * kMillisecond;
 constexpr int64_t kProgressNs = 2 * kSecond;
+constexpr int64_t kEtcdLookNs = 1 * kSecond;
 constexpr int64_t kProbeNs = 5 * kSecond;  // one look into the mount
 constexpr size_t kLogTailBytes = 64 * kKiB;
 
@@ -91,6 +93,17 @@ Result<void> DevDir::Await(const std::string& what, const std::vector<std::strin
     }
     std::this_thread::sleep_for(std::chrono::nanoseconds(kPollNs));
   }
+}
+
+// A member that is back counts when it is in a majority again.
+Result<void> DevDir::AwaitEtcd(const std::vector<std::string>& names) {
+  size_t ready = 0;  // of them, in their order
+  return Await(names.size() == 1 ? names[0] : "etcd", names, [&](std::string* detail) {
+    while (ready < names.size() && EtcdHasMajority(cluster_.Find(names[ready])->address, kEtcdLookNs)) ++ready;
+    if (ready == names.size()) return true;
+    *detail = names[ready] + " is in no majority yet";
+    return false;
+  });
 }
 
 Result<void> DevDir::AwaitMeta() {

@@ -15,6 +15,7 @@
 #include "common/os_random.h"
 #include "common/printable.h"
 #include "common/token.h"
+#include "tools/cli/dev/dev_etcd.h"
 #include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
@@ -162,6 +163,7 @@ Result<std::string> DevDir::PickAddress(int wanted_port) const {
   std::vector<int> taken;
   for (const DevProcess& p : cluster_.processes) {
     if (p.kind != DevProcess::Kind::kMount) taken.push_back(PortOf(p.address));
+    if (!p.peer.empty()) taken.push_back(PortOf(p.peer));
   }
   if (wanted_port > 0) {
     if (!PortIsFree(wanted_port)) {
@@ -172,6 +174,19 @@ Result<std::string> DevDir::PickAddress(int wanted_port) const {
   }
   ASSIGN_OR_RETURN(const int port, FindFreePort(cluster_.dir, taken));
   return "127.0.0.1:" + std::to_string(port);
+}
+
+Result<void> DevDir::AddEtcdEntries() {
+  for (int i = 1; i <= kDevEtcdMembers; ++i) {
+    DevProcess p;
+    p.kind = DevProcess::Kind::kEtcd;
+    p.name = "etcd" + std::to_string(i);
+    p.log = cluster_.dir + "/log/" + p.name + ".log";
+    ASSIGN_OR_RETURN(p.address, PickAddress(0));
+    cluster_.processes.push_back(std::move(p));
+    ASSIGN_OR_RETURN(cluster_.processes.back().peer, PickAddress(0));
+  }
+  return {};
 }
 
 Result<void> DevDir::AddNodeEntry(const std::string& name, int disks, int port_base) {
@@ -218,6 +233,7 @@ Result<void> DevDir::Create(const DevUpArgs& args) {
   cluster_.layout = args.layout.empty() ? DefaultDevLayout(args.nodes, args.disks) : args.layout;
   RETURN_IF_ERROR(CheckDevLayout(cluster_.layout, args.nodes, args.disks));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
+  if (args.only_etcd) return AddEtcdEntries();
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/meta"));
   ClusterKey key;
   key.id = 1;
@@ -252,13 +268,23 @@ Result<void> DevDir::Extend(const DevUpArgs& args) {
 }
 
 Result<void> DevDir::Up(const DevUpArgs& args) {
-  std::vector<const char*> binaries = {"stria-meta", "stria-data"};
+  if (args.metas > 1) {
+    return Error(FsError::kNoSys, "this release's stria-meta serves alone: leave out --metas, or give --metas 1");
+  }
+  if (args.only_etcd && !cluster_.processes.empty() && cluster_.processes[0].kind != DevProcess::Kind::kEtcd) {
+    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " has no etcd: give another directory");
+  }
+  const bool only_etcd = args.only_etcd || (!cluster_.processes.empty() && cluster_.MetaAddress().empty());
+  std::vector<const char*> binaries;
+  if (!only_etcd) binaries = {"stria-meta", "stria-data"};
   if (!args.mount.empty() || cluster_.Find("mount")) binaries.push_back("stria-mount");
   for (const char* binary : binaries) {
     const auto found = FindBinary(binary);
     if (!found.ok()) return found.error();
   }
-  RETURN_IF_ERROR(cluster_.processes.empty() ? Create(args) : Extend(args));
+  if (only_etcd && !args.mount.empty()) return Error(FsError::kInval, "nothing is mounted with --only-etcd: leave out --mount");
+  if (cluster_.processes.empty()) RETURN_IF_ERROR(Create(args));
+  else if (!only_etcd) RETURN_IF_ERROR(Extend(args));
   if (!args.mount.empty()) {
     ASSIGN_OR_RETURN(const std::string path, Absolute(args.mount));
     DevProcess* first = cluster_.Find("mount");
@@ -281,16 +307,20 @@ Result<void> DevDir::Up(const DevUpArgs& args) {
 }
 
 Result<void> DevDir::StartAll(std::vector<std::string>* started) {
-  std::vector<std::string> nodes, mounts;
+  std::vector<std::string> etcds, nodes, mounts;
   const auto launch = [&](const std::string& name) -> Result<void> {
     if (Running(*cluster_.Find(name))) return {};
     started->push_back(name);
     return Launch(name);
   };
   for (const DevProcess& p : cluster_.processes) {
+    if (p.kind == DevProcess::Kind::kEtcd) etcds.push_back(p.name);
     if (p.kind == DevProcess::Kind::kNode) nodes.push_back(p.name);
     if (p.kind == DevProcess::Kind::kMount) mounts.push_back(p.name);
   }
+  for (const std::string& e : etcds) RETURN_IF_ERROR(launch(e));
+  if (!etcds.empty()) RETURN_IF_ERROR(AwaitEtcd(etcds));
+  if (cluster_.MetaAddress().empty()) return {};
   RETURN_IF_ERROR(launch("meta"));
   RETURN_IF_ERROR(AwaitMeta());
   std::vector<std::string> members = nodes;
@@ -325,6 +355,7 @@ Result<void> DevDir::Enrol(const std::vector<std::string>& names) {
   std::vector<const DevProcess*> members;
   for (const std::string& name : names) {
     const DevProcess* p = cluster_.Find(name);
+    if (p->kind == DevProcess::Kind::kEtcd) continue;                 // it knows nothing of the cluster
     if (p->kind == DevProcess::Kind::kMeta || Running(*p)) continue;  // the one makes its own; the others renew theirs
     ASSIGN_OR_RETURN(const bool has_to, HasToJoin(cluster_, *p, WallclockNs() / kSecond));
     if (has_to) members.push_back(p);
@@ -352,7 +383,7 @@ Result<void> DevDir::Launch(const std::string& name) {
   const char* program = p.kind == DevProcess::Kind::kMeta   ? "stria-meta"
                         : p.kind == DevProcess::Kind::kNode ? "stria-data"
                                                             : "stria-mount";
-  ASSIGN_OR_RETURN(const std::string binary, FindBinary(program));
+  ASSIGN_OR_RETURN(const std::string binary, p.kind == DevProcess::Kind::kEtcd ? FindEtcd() : FindBinary(program));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
   if (p.kind == DevProcess::Kind::kMount) RETURN_IF_ERROR(PrepareMountPoint(p.address));
   ASSIGN_OR_RETURN(const StartedProcess started, StartDetached(CommandLine(cluster_, p, binary), p.log));
@@ -390,6 +421,7 @@ Result<void> DevDir::Start(const std::string& name) {
       case DevProcess::Kind::kMeta: return AwaitMeta();
       case DevProcess::Kind::kNode: return AwaitNodes({name});
       case DevProcess::Kind::kMount: return AwaitMount(name);
+      case DevProcess::Kind::kEtcd: return AwaitEtcd({name});
     }
     return {};
   };
@@ -403,6 +435,7 @@ Result<void> DevDir::Add(const std::string& name, int disks) {
     return Error(FsError::kInval,
                  "'" + name + "' is not a name for a node: use n1 to n" + std::to_string(kMaxDevNodes));
   if (cluster_.Find(name)) return Error(FsError::kExist, "'" + name + "' is there already");
+  if (cluster_.MetaAddress().empty()) return Error(FsError::kNoEnt, "there is only etcd in " + cluster_.dir);
   RETURN_IF_ERROR(AddNodeEntry(name, disks > 0 ? disks : cluster_.disks, 0));
   RETURN_IF_ERROR(Save());
   return Start(name);
@@ -421,7 +454,7 @@ Result<void> DevDir::AddMount(const std::string& path, const std::string& node, 
 
 Result<void> DevDir::Down() {
   std::string stubborn;
-  for (const auto kind : {DevProcess::Kind::kMount, DevProcess::Kind::kNode, DevProcess::Kind::kMeta}) {
+  for (const auto kind : {DevProcess::Kind::kMount, DevProcess::Kind::kNode, DevProcess::Kind::kMeta, DevProcess::Kind::kEtcd}) {
     for (DevProcess& p : cluster_.processes) {
       if (p.kind != kind) continue;
       if (kind == DevProcess::Kind::kMount) {

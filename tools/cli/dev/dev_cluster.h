@@ -22,6 +22,8 @@ struct DevUpArgs {
   int port_base = 0;   // 0: free ports are found
   bool insecure = false;  // of a new cluster: no certificates, nothing is encrypted
   std::string data_security;  // of a new, secured cluster: its nodes' and mounts'; "": as usual
+  int metas = 1;              // of a new cluster
+  bool only_etcd = false;     // of a new cluster: the members of etcd, and nothing else (for tests of them)
 };
 
 class DevDir {
@@ -50,6 +52,7 @@ class DevDir {
   DevDir(const Context& ctx, int lock_fd) : ctx_(ctx), lock_fd_(lock_fd) {}
   Result<void> Create(const DevUpArgs& args);
   Result<void> Extend(const DevUpArgs& args);
+  Result<void> AddEtcdEntries();
   Result<void> AddNodeEntry(const std::string& name, int disks, int port_base);
   Result<void> AddMountEntry(const std::string& path, const std::string& node, const std::string& options);
   Result<std::string> PickAddress(int wanted_port) const;
@@ -60,6 +63,7 @@ class DevDir {
   Result<void> Launch(const std::string& name);  // starts, does not wait
   Result<void> StopAfterFailure(const std::vector<std::string>& started, Error why);
   Result<void> StartAll(std::vector<std::string>* started);
+  Result<void> AwaitEtcd(const std::vector<std::string>& names);
   Result<void> AwaitMeta();
   Result<void> AwaitNodes(const std::vector<std::string>& names);
   Result<void> AwaitMount(const std::string& name);

@@ -16,6 +16,7 @@
 #include "api/trust_api.h"
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
+#include "tools/cli/dev/dev_etcd.h"
 #include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/plan.h"
 #include "tools/cli/dev/ports.h"
@@ -193,6 +194,60 @@ TEST(DevPlan, DamagedFilesAreRefused) {
   EXPECT_EQ(with("\"pid\": 100", "\"pid\": \"x\""), FsError::kCorrupt);
   EXPECT_EQ(with("\"kind\": \"node\"", "\"kind\": \"toad\""), FsError::kCorrupt);
   EXPECT_EQ(with("\"name\": \"n1\"", "\"name\": \"meta\""), FsError::kCorrupt);
+}
+
+DevCluster WithEtcd() {
+  DevCluster c = Sample();
+  for (int i = kDevEtcdMembers; i >= 1; --i) {
+    DevProcess p;
+    p.kind = DevProcess::Kind::kEtcd;
+    p.name = "etcd" + std::to_string(i);
+    p.address = "127.0.0.1:" + std::to_string(7100 + i);
+    p.peer = "127.0.0.1:" + std::to_string(7200 + i);
+    p.log = "/d/log/" + p.name + ".log";
+    c.processes.insert(c.processes.begin(), p);
+  }
+  return c;
+}
+
+TEST(DevEtcd, IsKeptInTheFile) {
+  DevCluster c = WithEtcd();
+  EXPECT_EQ(DecodeDevCluster(EncodeDevCluster(c), "f").value(), c);
+  c.processes.resize(kDevEtcdMembers);
+  EXPECT_EQ(DecodeDevCluster(EncodeDevCluster(c), "f").value(), c) << "etcd alone";
+  c.processes.clear();
+  EXPECT_EQ(DecodeDevCluster(EncodeDevCluster(c), "f").code(), FsError::kCorrupt);
+  EXPECT_TRUE(IsEtcdName("etcd1") && IsEtcdName("etcd3"));
+  for (const char* bad : {"etcd", "etcd0", "etcd4", "etcd11", "n1"}) EXPECT_FALSE(IsEtcdName(bad)) << bad;
+}
+
+TEST(DevEtcd, MembersKnowEachOtherAndServeThisMachineOnly) {
+  DevCluster c = WithEtcd();
+  const std::vector<std::string> args = CommandLine(c, *c.Find("etcd2"), "/usr/bin/etcd");
+  const auto value = [&](const std::string& flag) {
+    const auto at = std::find(args.begin(), args.end(), flag);
+    return at == args.end() || at + 1 == args.end() ? "" : *(at + 1);
+  };
+  EXPECT_EQ(args[0], "/usr/bin/etcd");
+  EXPECT_EQ(value("--name"), "etcd2");
+  EXPECT_EQ(value("--data-dir"), "/d/etcd2");
+  EXPECT_EQ(value("--listen-client-urls"), "http://127.0.0.1:7102");
+  EXPECT_EQ(value("--listen-peer-urls"), "http://127.0.0.1:7202");
+  EXPECT_EQ(value("--initial-cluster"), "etcd1=http://127.0.0.1:7201,etcd2=http://127.0.0.1:7202,etcd3=http://127.0.0.1:7203");
+  // etcd refuses an election that is less than five beats away.
+  EXPECT_GE(std::stoi(value("--election-timeout")), 5 * std::stoi(value("--heartbeat-interval")));
+  for (const std::string& a : args) EXPECT_EQ(a.find("unsafe"), a.npos) << "it syncs what it has promised";
+}
+
+TEST(DevEtcd, HealthIsWhatItSays) {
+  const std::string head = "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n";
+  EXPECT_TRUE(SaysHealthy(head + "{\"health\":\"true\"}"));
+  EXPECT_TRUE(SaysHealthy(head + "{\"health\":true,\"reason\":\"\"}"));
+  EXPECT_FALSE(SaysHealthy("HTTP/1.0 503 Service Unavailable\r\n\r\n{\"health\":\"false\"}"));
+  for (const char* bad : {"", "{\"health\":\"true\"}", "x\r\n\r\n", "x\r\n\r\n[1]", "x\r\n\r\n{\"health\":", "x\r\n\r\n{\"health\":[]}"}) {
+    EXPECT_FALSE(SaysHealthy(bad)) << bad;
+  }
+  EXPECT_FALSE(EtcdHasMajority("127.0.0.1:1", kSecond)) << "nobody is there";
 }
 
 TEST(DevPlan, LayoutsThatFit) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stripe/layout_spec.h"
+#include "tools/cli/dev/dev_etcd.h"
 
 namespace stria::cli {
 namespace {
@@ -15,6 +16,7 @@ const char* KindName(DevProcess::Kind k) {
     case DevProcess::Kind::kMeta: return "meta";
     case DevProcess::Kind::kNode: return "node";
     case DevProcess::Kind::kMount: return "mount";
+    case DevProcess::Kind::kEtcd: return "etcd";
   }
   return "?";
 }
@@ -28,6 +30,8 @@ Result<DevProcess> DecodeProcess(const Json& j) {
     p.kind = DevProcess::Kind::kNode;
   } else if (kind == "mount") {
     p.kind = DevProcess::Kind::kMount;
+  } else if (kind == "etcd") {
+    p.kind = DevProcess::Kind::kEtcd;
   } else {
     return Error(FsError::kCorrupt, "a process has the kind '" + kind + "'");
   }
@@ -38,6 +42,7 @@ Result<DevProcess> DecodeProcess(const Json& j) {
   p.log = j.value("log", "");
   p.node = j.value("node", "");
   p.options = j.value("options", "");
+  p.peer = j.value("peer", "");
   p.disks = j.value("disks", 0);
   if (p.name.empty() || p.name.find('/') != std::string::npos || p.address.empty() || p.log.empty() ||
       p.pid < 0 || p.pid == 1 || p.disks < 0 || p.disks > kMaxDevDisks) {
@@ -77,6 +82,7 @@ std::string EncodeDevCluster(const DevCluster& c) {
     j["start_time"] = p.start_time;
     if (p.kind == DevProcess::Kind::kMount) j["node"] = p.node;
     if (!p.options.empty()) j["options"] = p.options;
+    if (!p.peer.empty()) j["peer"] = p.peer;
     if (p.kind == DevProcess::Kind::kNode) j["disks"] = p.disks;
     processes.push_back(std::move(j));
   }
@@ -111,7 +117,8 @@ Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& fi
   } catch (const Json::exception& e) {
     return corrupt(e.what());
   }
-  if (c.dir.empty() || c.MetaAddress().empty() || c.disks < 1 || c.disks > kMaxDevDisks) {
+  const bool serves = !c.MetaAddress().empty() || (!c.processes.empty() && c.processes[0].kind == DevProcess::Kind::kEtcd);
+  if (c.dir.empty() || !serves || c.disks < 1 || c.disks > kMaxDevDisks) {
     return corrupt("dir, disks_per_node or the process 'meta' is missing");
   }
   return c;
@@ -190,6 +197,7 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
       args.push_back(p.address);
       return args;
     }
+    case DevProcess::Kind::kEtcd: return EtcdCommandLine(c, p, binary);
   }
   return {};
 }

@@ -6,6 +6,7 @@
 //     D/meta/                   the metadata server's data, and with it the cluster's authority (dev_trust.h)
 //     D/trust/n1/ ..            certificates of nodes and mounts
 //     D/n1/d1/ ..               the disks of node n1
+//     D/etcd1/ ..               the members of etcd that several metadata servers agree through
 //     D/log/meta.log ..         one log per process
 #pragma once
 
@@ -24,9 +25,9 @@ inline constexpr int kMaxDevNodes = 64;
 inline constexpr int kMaxDevDisks = 32;  // per node
 
 struct DevProcess {
-  enum class Kind : uint8_t { kMeta, kNode, kMount };
+  enum class Kind : uint8_t { kMeta, kNode, kMount, kEtcd };
   Kind kind = Kind::kMeta;
-  std::string name;         // "meta", "n3", "mount", "mount2"
+  std::string name;         // "meta", "n3", "mount", "mount2", "etcd1"
   pid_t pid = 0;            // 0: stopped
   uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again has another
   std::string address;      // 127.0.0.1:PORT; a mount has its mount point here
@@ -34,6 +35,7 @@ struct DevProcess {
   std::string node;  // mounts: the node they live on
   int disks = 0;     // nodes
   std::string options;  // mounts: as after -o
+  std::string peer;     // etcd: 127.0.0.1:PORT for the other members
   bool operator==(const DevProcess&) const = default;
 };
 
@@ -43,7 +45,7 @@ struct DevCluster {
   int disks = 2;                      // of nodes that are added
   bool secured = false;               // its programs prove who they are, and encrypt
   std::string data_security;          // of nodes and mounts; "": as usual
-  std::vector<DevProcess> processes;  // in the order of starting: meta, nodes, mounts
+  std::vector<DevProcess> processes;  // in the order of starting: etcd, meta, nodes, mounts
   bool operator==(const DevCluster&) const = default;
 
   DevProcess* Find(const std::string& name);

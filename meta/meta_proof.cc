@@ -1,0 +1,109 @@
+#include "meta/meta_proof.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "common/daemon.h"
+#include "common/log.h"
+#include "meta/trust_dir.h"
+#include "meta/trust_start.h"
+
+namespace stria {
+
+Result<TrustPlace> MetaProof::Look() {
+  ASSIGN_OR_RETURN(place_, FindTrust(config_.trust, {Role::kMeta}));
+  return place_;
+}
+
+Result<void> MetaProof::Make(Uuid* cluster) {
+  if (config_.trust == kTrustOff) return Error(FsError::kInval, "trust is off, so no authority is made: leave out --insecure or --make-trust");
+  TrustDirParams params;
+  params.cluster = *cluster;
+  params.host = HostName();
+  params.now_s = Executor::Current().WallNs() / kSecond;
+  params.master_key = config_.cluster_key_file.empty();
+  ASSIGN_OR_RETURN(*cluster, MakeTrustDir(config_.trust, params));
+  LogInfo("the cluster's authority is in {}: keep a copy of that directory where only admins get at it", config_.trust);
+  return Ok();
+}
+
+Result<void> MetaProof::Open(const std::optional<Uuid>& cluster) {
+  ASSIGN_OR_RETURN(const TrustPlace place, Look());
+  if (place.is == TrustIs::kThere) {
+    SecuredEndsOptions options;
+    options.own = {Role::kMeta};
+    options.lets_in = {Role::kMeta, Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor};
+    options.talks_to = options.elsewhere = {Role::kData};  // it knows addresses from those who have proved that they are theirs
+    options.joins = true;
+    options.overlap_s = config_.authority_overlap_ns / kSecond;
+    ASSIGN_OR_RETURN(ends_, SecuredEnds::Open(place.directory, std::move(options)));
+    ASSIGN_OR_RETURN(authority_, LoadAuthority(place.directory));
+    ASSIGN_OR_RETURN(next_authority_, LoadNextAuthority(place.directory));
+    if (cluster && ends_->identity().cluster != *cluster) {
+      return Error(FsError::kWrongCluster, place.directory + " is of cluster " + ends_->identity().cluster.ToString() + ", and the store in " +
+                                               config_.data + " of cluster " + cluster->ToString());
+    }
+    ForbidCoreDumps();
+    return Ok();
+  }
+  if (place.is == TrustIs::kAbsent && cluster) {
+    ASSIGN_OR_RETURN(const bool was, WasSecured(config_.data));
+    if (was) {
+      return Error(FsError::kAccess, "the store in " + config_.data + " was served with certificates, and there are none in " + place.directory +
+                                         ": put the directory back, or say that everybody may do everything with --insecure");
+    }
+  }
+  LogWarning("{}", InsecureWarning(place));
+  return Ok();
+}
+
+Result<void> MetaProof::LoadKeys() {
+  if (!keys_.empty()) return Ok();
+  const bool own = ends_ && access(MasterKeyPath(place_.directory).c_str(), F_OK) == 0;
+  const std::string path = own ? MasterKeyPath(place_.directory) : kClusterKeyFile;
+  ASSIGN_OR_RETURN(keys_, LoadClusterKeys(path));
+  if (const std::string said = WhoReadsClusterKeys(path); !said.empty()) LogWarning("{}", said);
+  return Ok();
+}
+
+std::optional<MetaTrust> MetaProof::TrustOfServer() {
+  if (!ends_) return std::nullopt;
+  if (!authority_files_) authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
+  MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
+                  OwnCertificates(*ends_->credentials(), place_.directory)};
+  trust.life_s = config_.certificate_life_ns / kSecond;
+  return trust;
+}
+
+// Its own certificate, and that of the admin beside it, are renewed as those of others are.
+Task<Result<std::string>> MetaProof::RenewAs(std::shared_ptr<const Credentials> own, std::string request) {
+  CO_ASSIGN_OR_RETURN(RenewCertificateReply reply, co_await renew_(PeerOfOwn(*own), std::move(request)));
+  co_return std::move(reply.certificate);
+}
+
+void MetaProof::Follow(RenewFn renew, MapFn map, TaskScope* scope) {
+  if (!ends_) return;
+  renew_ = std::move(renew);
+  ends_->RenewBy([this](std::string request) { return RenewAs(ends_->credentials(), std::move(request)); });
+  ends_->Follow(map);
+  scope->Spawn(ends_->Keep(pool_));
+  KeepAdmin(map, scope);
+}
+
+// Commands end before they could renew anything. The admin's directory that was made here is kept by this server: during a change of
+// the authority, too, it has what the server is to be believed by.
+void MetaProof::KeepAdmin(const MapFn& map, TaskScope* scope) {
+  const std::string directory = place_.directory + "/admin";
+  if (access((directory + "/node.pem").c_str(), F_OK) != 0) return;  // it was moved to where it is used
+  SecuredEndsOptions options;
+  options.own = {Role::kAdmin};
+  Result<std::unique_ptr<SecuredEnds>> admin = SecuredEnds::Open(directory, std::move(options));
+  if (!admin.ok()) return LogWarning("the admin's certificate is not kept: {}", admin.error());
+  admin_ends_ = std::move(*admin);
+  admin_ends_->RenewBy([this](std::string request) { return RenewAs(admin_ends_->credentials(), std::move(request)); });
+  admin_ends_->Follow(map);
+  scope->Spawn(admin_ends_->Keep(pool_));
+}
+
+}  // namespace stria
