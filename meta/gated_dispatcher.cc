@@ -8,8 +8,6 @@ namespace stria {
 
 GatedDispatcher::~GatedDispatcher() = default;
 
-Error GatedDispatcher::NotLeader() const { return Error(FsError::kNotLeader, where_()); }
-
 void GatedDispatcher::Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate) {
   CHECK(!room_, "two lives are served at a time");
   room_ = std::make_unique<Room>();
@@ -21,7 +19,9 @@ void GatedDispatcher::Close() {
   if (!room_) return;
   const std::unique_ptr<Room> room = std::move(room_);
   room->scope.CancelAll();
-  for (const auto& [call, answer] : room->running) answer.Set(NotLeader());
+  // Whatever comes next: this life is over, and what it worked out may be lost.
+  const Error over(FsError::kNotLeader, away_().message);
+  for (const auto& [call, answer] : room->running) answer.Set(over);
 }
 
 Task<void> GatedDispatcher::Run(Room* room, uint64_t call, std::shared_ptr<const Peer> peer, std::string method, WireMessage request) {
@@ -41,7 +41,7 @@ Task<void> GatedDispatcher::Run(Room* room, uint64_t call, std::shared_ptr<const
 }
 
 Task<Result<WireMessage>> GatedDispatcher::Handle(std::shared_ptr<const Peer> peer, std::string method, WireMessage request) {
-  if (!room_) co_return NotLeader();
+  if (!room_) co_return away_();
   const uint64_t call = ++calls_;
   const Answer answer;
   room_->running.emplace(call, answer);

@@ -1,6 +1,6 @@
 // The calls of clients, where several metadata servers keep one namespace: they are worked on while this one serves, and each answer
-// leaves when the gate lets it (meta/replica/answer_gate.h). While it does not serve, and when a life ends in the middle of a call,
-// callers hear kNotLeader and who is primary.
+// leaves when the gate lets it (meta/replica/answer_gate.h). While it does not serve, callers hear why not, and when a life ends in the
+// middle of a call they hear kNotLeader.
 //
 // For the executor's thread.
 #pragma once
@@ -19,8 +19,8 @@ namespace stria {
 
 class GatedDispatcher final : public Dispatcher {
  public:
-  // `where`: a sentence that says who is primary, as far as is known.
-  explicit GatedDispatcher(std::function<std::string()> where) : where_(std::move(where)) {}
+  // `away`: why nothing is served now (MetaNode::WhyAway).
+  explicit GatedDispatcher(std::function<Error()> away) : away_(std::move(away)) {}
   ~GatedDispatcher() override;
 
   // Calls go to `inner` from now on, which is there until Close. REQUIRES: !open().
@@ -43,9 +43,8 @@ class GatedDispatcher final : public Dispatcher {
     TaskScope scope;  // last: its tasks use everything above
   };
   static Task<void> Run(Room* room, uint64_t call, std::shared_ptr<const Peer> peer, std::string method, WireMessage request);
-  Error NotLeader() const;
 
-  const std::function<std::string()> where_;
+  const std::function<Error()> away_;
   uint64_t calls_ = 0;
   std::unique_ptr<Room> room_;
 };

@@ -52,7 +52,8 @@ class GatedDispatcherTest : public testing::Test {
   SimExecutor ex_{1};
   TestService service_;
   std::shared_ptr<TestGate> gate_ = std::make_shared<TestGate>();
-  GatedDispatcher gated_{[] { return std::string("the primary is pc2 at pc2:7401"); }};
+  Error away_{FsError::kNotLeader, "the primary is pc2 at pc2:7401"};
+  GatedDispatcher gated_{[this] { return away_; }};
   std::optional<Result<WireMessage>> answer_;
   TaskScope scope_;
 };
@@ -63,6 +64,22 @@ TEST_F(GatedDispatcherTest, WhileItDoesNotServeItSaysWhoDoes) {
   EXPECT_EQ(answer_->code(), FsError::kNotLeader);
   EXPECT_EQ(answer_->error().message, "the primary is pc2 at pc2:7401");
   EXPECT_EQ(service_.began, 0);
+}
+
+// Nobody else can serve then, so its caller need not look for another one. What a life has worked out is lost all the same.
+TEST_F(GatedDispatcherTest, WhoIsAboutToServeSaysSo) {
+  away_ = Error(FsError::kNotReady, "it is about to serve");
+  Call("/x");
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNotReady);
+  answer_.reset();
+  gated_.Open(&service_, gate_);
+  gate_->may_enter.Set();
+  Call("/x");
+  gated_.Close();
+  ex_.RunFor(kSecond);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(answer_->code(), FsError::kNotLeader);
 }
 
 TEST_F(GatedDispatcherTest, ACallWaitsAtBothGates) {

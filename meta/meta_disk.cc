@@ -1,10 +1,13 @@
 #include "meta/meta_disk.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "common/kv/rocks_kv.h"
 #include "meta/model/families.h"
+#include "meta/replica/replica_log.h"
 #include "meta/service/meta_server.h"
 
 namespace stria {
@@ -20,7 +23,7 @@ Result<void> MetaDisk::OpenRoom() {
   return Ok();
 }
 
-Result<std::unique_ptr<KvStore>> MetaDisk::OpenStore(bool create) {
+Result<std::unique_ptr<KvStore>> MetaDisk::OpenStore(bool create, bool replicated) {
   ASSIGN_OR_RETURN(files_, DivideFiles(RaiseFileLimit(), 1, "stria-meta"));
   RocksKvOptions options;
   options.memory = RocksMemory::Make(config_.memory_bytes);
@@ -29,7 +32,11 @@ Result<std::unique_ptr<KvStore>> MetaDisk::OpenStore(bool create) {
   options.max_open_files = static_cast<int>(files_.per_store);
   if (room_.total_bytes() > 0) options.max_wal_bytes = std::min(options.max_wal_bytes, ReserveBytes(room_.total_bytes()));
   options.flush_at_open = !is_full_;
-  ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv, RocksKv::Open(MetaStorePath(config_.data), FamilyNames(), options, sync_pool_));
+  std::vector<std::string> families = FamilyNames();
+  // One that is alone again has them still, without anything in them.
+  std::vector<std::string>& log = replicated ? families : options.spare_families;
+  for (std::string& name : ReplicaFamilyNames()) log.push_back(std::move(name));
+  ASSIGN_OR_RETURN(std::unique_ptr<RocksKv> kv, RocksKv::Open(MetaStorePath(config_.data), families, options, sync_pool_));
   return std::unique_ptr<KvStore>(std::move(kv));
 }
 

@@ -24,8 +24,8 @@ class MetaDisk {
 
   // Measures the room; before the store is opened, which writes. kNoSpace, kRoFs.
   Result<void> OpenRoom();
-  // `create`: makes an empty one where there is none.
-  Result<std::unique_ptr<KvStore>> OpenStore(bool create);
+  // `create`: makes an empty one where there is none. `replicated`: of one of several metadata servers, with kReplicatedFamilies.
+  Result<std::unique_ptr<KvStore>> OpenStore(bool create, bool replicated = false);
   // A new cluster: superblock and root, in an empty directory. The superblock comes last: without it the directory does not count as a
   // store, and an interrupted format can be repeated after emptying it. `super` names cluster and store. Durable on return.
   Task<Result<void>> Format(Superblock super);

@@ -61,12 +61,16 @@ class MetaHouseTest : public testing::Test {
 
   void MakeNode() {
     MetaHouseEnv house;
-    house.options = [] { return MetaServerOptions(); };
-    house.keys = {HouseKey()};
-    house.admission = [] { return DispatchOptions(); };
-    house.where = [this] { return node_->WhereSentence(); };
-    house.made = [this](MetaServer*) { ++made_; };
-    house.serves = [this](MetaServer* server) { serves_ = server; };
+    house.params = [this] {
+      ++made_;
+      ServedMetaParams p;
+      p.keys = {HouseKey()};
+      p.cluster = cluster_;
+      p.data = &data_;
+      return p;
+    };
+    house.away = [this] { return node_->WhyAway(); };
+    house.serves = [this](ServedMeta* served) { serves_ = served->server(); };
     house.goes = [this] {
       serves_ = nullptr;
       ++gone_;
@@ -122,6 +126,7 @@ class MetaHouseTest : public testing::Test {
   std::unique_ptr<TransportFactory> factory_ = net_.MakeFactory("m0");
   TransportReplicaConnector replicas_{factory_.get()};
   TransportMemberConnector members_{factory_.get()};
+  TransportDataConnector data_{factory_.get()};
   MetaStub client_{net_.MakeTransport("pc", "m0:7401")};
   int made_ = 0, gone_ = 0;
   MetaServer* serves_ = nullptr;
@@ -130,11 +135,15 @@ class MetaHouseTest : public testing::Test {
 };
 
 TEST_F(MetaHouseTest, ServesInTheTermOfTheRegister) {
-  EXPECT_EQ(GetMap().code(), FsError::kNotLeader);  // not yet
+  EXPECT_EQ(GetMap().code(), FsError::kNotLeader);  // it has not read the register yet
+  ASSERT_TRUE(RunUntil([&] { return node_->role() == MetaRole::kOpening; }));
+  ASSERT_FALSE(node_->serving());
+  const Result<ClusterMap> soon = GetMap();
+  EXPECT_EQ(soon.code(), FsError::kNotReady) << soon.error() << ": nobody else is to be asked";
   ASSERT_TRUE(Serves());
   ASSERT_NE(serves_, nullptr);
   EXPECT_EQ(house_->server(), serves_);
-  EXPECT_EQ(house_->Stats().size(), 3u);
+  EXPECT_NE(house_->served(), nullptr);
   const Result<ClusterMap> map = GetMap();
   ASSERT_TRUE(map.ok()) << map.error();
   EXPECT_EQ(map->term, node_->life()->life().term);

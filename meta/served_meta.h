@@ -1,5 +1,6 @@
 // What serves clients: the MetaServer on its open store, what judges calls before they reach it, and what looks after it. Can be
-// built and torn down while the process goes on; what listens is elsewhere (meta_listeners.h).
+// built and torn down while the process goes on, which one of several metadata servers does with each life as primary (meta_house.h);
+// what listens is elsewhere (meta_listeners.h).
 //
 // Owns: the store that it is given, the server, its dispatchers, the probe of data servers, the figures for metrics.
 //
@@ -65,6 +66,7 @@ class ServedMeta {
   // Settings that count at once. `slow_ns`: calls that take longer are logged.
   void TakeSettings(const MetaServerOptions& now, int64_t slow_ns);
   MetaServer* server() { return &server_; }
+  const MetaServer* server() const { return &server_; }
   // As MetaGatherer::Now.
   MetaFigures Figures() const { return gatherer_.Now(); }
   void AddCalls(MetricFamilies* out) const;

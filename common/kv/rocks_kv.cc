@@ -285,9 +285,9 @@ Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const Rock
   std::vector<std::string> existing;
   // Fails if there is no store yet, which Open below handles.
   (void)rocksdb::DB::ListColumnFamilies(db_options, path_, &existing);
+  const auto is_in = [](const std::vector<std::string>& some, const std::string& name) { return std::find(some.begin(), some.end(), name) != some.end(); };
   for (const std::string& name : existing) {
-    if (name != rocksdb::kDefaultColumnFamilyName &&
-        std::find(names.begin(), names.end(), name) == names.end()) {
+    if (name != rocksdb::kDefaultColumnFamilyName && !is_in(names, name) && !is_in(options.spare_families, name)) {
       return Error(FsError::kVersion, "the key-value store at " + path_ + " has the family '" + name +
                                           "', which a newer release made: install that release");
     }
@@ -298,11 +298,15 @@ Result<void> RocksKv::Db::Open(const std::vector<std::string>& names, const Rock
     if (i < options.prefix_bytes.size()) prefix_bytes_[i] = options.prefix_bytes[i];
     descriptors.emplace_back(names[i], FamilyOptions(memory, prefix_bytes_[i]));
   }
+  // RocksDB opens all of a store's, or none.
+  for (const std::string& name : existing) {
+    if (!is_in(names, name) && is_in(options.spare_families, name)) descriptors.emplace_back(name, FamilyOptions(memory, 0));
+  }
   rocksdb::DB* raw = nullptr;
   const rocksdb::Status s = rocksdb::DB::Open(db_options, path_, descriptors, &all_, &raw);
   if (!s.ok()) return OpenError(s, path_);
   db_.reset(raw);
-  families_.assign(all_.begin() + 1, all_.end());
+  families_.assign(all_.begin() + 1, all_.begin() + 1 + static_cast<ptrdiff_t>(names.size()));
   return Ok();
 }
 

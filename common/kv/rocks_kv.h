@@ -39,6 +39,7 @@ struct RocksKvOptions {
   bool wal_compression = false;  // zstd
   bool prepare_log = true;  // syncs write over zeros (prepared_log.h)
   bool create_if_missing = true;
+  std::vector<std::string> spare_families;  // it may have these besides: they stay as they are, and nobody reads them
   uint64_t max_wal_bytes = 256 * kMiB;  // older data is flushed to tables beyond this
   bool flush_at_open = true;  // flushes the log's content to tables; without, opening writes next to nothing
   int max_open_files = 512;
@@ -49,7 +50,7 @@ class RocksKv final : public KvStore {
  public:
   // `families` are names, numbered in order; append only from release to release. `sync_pool` must
   // outlive the store, which is not to be closed by its only thread. Blocks; any thread. Errors: kCorrupt (with the path),
-  // kBusy if another process has it open, kVersion if it has families this release does not know, kNoEnt if it is missing and
+  // kBusy if another process has it open, kVersion if it has families that are not named, kNoEnt if it is missing and
   // may not be created.
   static Result<std::unique_ptr<RocksKv>> Open(const std::string& path,
                                                const std::vector<std::string>& families,

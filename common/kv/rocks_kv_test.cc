@@ -367,6 +367,30 @@ TEST_F(RocksKvTest, RefusesToOpen) {
   EXPECT_TRUE(RocksKv::Open(Path("kv"), {"one", "two", "three", "four"}, SmallOptions(), pool_).ok());
 }
 
+TEST_F(RocksKvTest, SpareFamiliesStayAsTheyAre) {
+  std::vector<std::string> more = kFamilies;
+  more.push_back("spare");
+  {
+    auto kv = RocksKv::Open(Path("kv"), more, SmallOptions(), pool_).value();
+    KvBatch batch;
+    batch.Put(0, "a", "1");
+    batch.Put(static_cast<KvFamily>(kFamilies.size()), "b", "2");
+    ASSERT_TRUE(kv->Write(batch).ok());
+  }
+  EXPECT_EQ(RocksKv::Open(Path("kv"), kFamilies, SmallOptions(), pool_).code(), FsError::kVersion);
+  RocksKvOptions options = SmallOptions();
+  options.spare_families = {"spare", "not there"};
+  for (int i = 0; i < 2; ++i) {
+    auto kv = RocksKv::Open(Path("kv"), kFamilies, options, pool_);
+    ASSERT_TRUE(kv.ok()) << kv.error();
+    EXPECT_EQ(*(*kv)->Get(0, "a"), "1");
+    ASSERT_TRUE((*kv)->Flush().ok());
+  }
+  auto again = RocksKv::Open(Path("kv"), more, options, pool_);
+  ASSERT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(*(*again)->Get(static_cast<KvFamily>(kFamilies.size()), "b"), "2");
+}
+
 TEST_F(RocksKvTest, CheckpointsAreStoresOfTheirOwn) {
   auto kv = Open("kv");
   ASSERT_TRUE(kv->Write(One("a", "1")).ok());

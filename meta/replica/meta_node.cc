@@ -339,6 +339,20 @@ std::string MetaNode::WhereSentence() const {
   return "this metadata server (" + options_.self + ") is not the primary: that is " + place.primary + " at " + place.address;
 }
 
+Error MetaNode::WhyAway() const {
+  switch (role()) {
+    case MetaRole::kCandidate:
+      return Error(FsError::kNotReady, "this metadata server (" + options_.self + ") asks for the primary's place");
+    case MetaRole::kOpening:
+    case MetaRole::kPrimary:
+      return Error(FsError::kNotReady, "this metadata server (" + options_.self + ") is about to serve as the primary");
+    case MetaRole::kBoot:
+    case MetaRole::kStandby:
+      break;
+  }
+  return Error(FsError::kNotLeader, WhereSentence());
+}
+
 Result<AskReply> MetaNode::AnswerAsk() const {
   if (role() == MetaRole::kBoot) return Error(FsError::kNotReady, "this metadata server has not read the register yet");
   AskReply reply;

@@ -93,6 +93,8 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   };
   Place FindPrimary() const;
   std::string WhereSentence() const;  // the same for people and for those that ask the wrong one
+  // While it does not serve, for who asks it: kNotReady, it is about to, and nobody else is; else kNotLeader with WhereSentence.
+  Error WhyAway() const;
   // kNotReady: the register was not read since the start.
   Result<AskReply> AnswerAsk() const;
   // This member, and as far as it knows of them the others.

@@ -93,6 +93,17 @@ Result<Register> Found(const Founding& f, const Uuid& nonce) {
   return Checked(std::move(r));
 }
 
+Result<Register> FoundAgain(const Register& now, const Founding& f, const Uuid& nonce) {
+  RETURN_IF_ERROR(IsMember(now, f.name, f.member.uuid));
+  if (now.members.size() != 1) return Not(f.name + " is one of " + std::to_string(now.members.size()) + " members: it was not served alone");
+  if (f.store_term <= now.term) return Not("the store of " + f.name + " is of term " + std::to_string(f.store_term) + ", the coordinator knows " + std::to_string(now.term));
+  Register next = After(now, nonce);
+  next.incarnation = std::max(now.incarnation, f.incarnation);
+  next.term = f.store_term + 1;
+  next.members[f.name] = f.member;
+  return Checked(std::move(next));
+}
+
 Result<Register> TakeOver(const Register& now, const Claim& claim, const Uuid& nonce) {
   RETURN_IF_ERROR(IsMember(now, claim.member, claim.uuid));
   if (!now.in_sync.contains(claim.member) && !Sabotaged(Sabotage::kUncleanElection)) {

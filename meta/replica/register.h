@@ -67,6 +67,8 @@ struct Founding {
   uint64_t incarnation = 1;  // the store's, if a coordinator was lost (--adopt)
 };
 Result<Register> Found(const Founding& f, const Uuid& nonce);
+// The same over a register whose only member this store is: it was served alone since, in terms that the register does not know.
+Result<Register> FoundAgain(const Register& now, const Founding& f, const Uuid& nonce);
 
 // ---- T2, a new life of the primary; T3, a standby takes over ----
 struct Claim {

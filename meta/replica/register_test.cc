@@ -33,6 +33,30 @@ void ExpectFollows(const Register& before, const Result<Register>& after) {
   EXPECT_TRUE(CheckRegister(*after).ok());
 }
 
+TEST(Register, IsFoundedAgainByTheOneThatWasServedAlone) {
+  Register now = Three();
+  Founding f;
+  f.name = "pc1";
+  f.member = At(1);
+  f.member.release = "1.5";
+  f.store_term = 50;
+  EXPECT_EQ(FoundAgain(now, f, kNonce).code(), FsError::kConflict) << "there are others";
+  now.members = {{"pc1", At(1)}};
+  now.in_sync = {"pc1"};
+  now.min_in_sync = 1;
+  const Result<Register> again = FoundAgain(now, f, kNonce);
+  ExpectFollows(now, again);
+  EXPECT_EQ(again->term, 51u);
+  EXPECT_EQ(again->incarnation, 2u);
+  EXPECT_EQ(again->primary, "pc1");
+  EXPECT_EQ(again->members.at("pc1"), f.member);
+  f.store_term = 41;
+  EXPECT_EQ(FoundAgain(now, f, kNonce).code(), FsError::kConflict) << "the store is no newer than what the coordinator knows";
+  f.store_term = 50;
+  f.member.uuid = {1, 9};
+  EXPECT_EQ(FoundAgain(now, f, kNonce).code(), FsError::kStale);
+}
+
 TEST(Register, IsChecked) {
   EXPECT_TRUE(CheckRegister(Three()).ok());
   const auto wrong = [](auto&& change) {

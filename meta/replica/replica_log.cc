@@ -34,6 +34,8 @@ LogPoint TakePoint(ByteReader& r) {
 
 }  // namespace
 
+std::vector<std::string> ReplicaFamilyNames() { return {"replica_log", "replica_state"}; }
+
 std::string LogRowKey(CommitSeq seq) {
   ByteWriter w;
   w.Key64(seq.v);

@@ -24,6 +24,9 @@ inline constexpr KvFamily kReplicaLogFamily = static_cast<KvFamily>(kFamilies);
 inline constexpr KvFamily kReplicaStateFamily = static_cast<KvFamily>(kFamilies + 1);
 inline constexpr size_t kReplicatedFamilies = kFamilies + 2;
 
+// Names of these two, in their order.
+std::vector<std::string> ReplicaFamilyNames();
+
 std::string LogRowKey(CommitSeq seq);
 inline std::string LogBaseKey() { return "base"; }
 inline std::string LogHistoryKey() { return "history"; }
