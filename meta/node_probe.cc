@@ -48,7 +48,7 @@ Task<void> NodeProbe::Round() {
     Tried& t = tried_[n.id];
     if (t.address == n.address && t.at_ns != 0 && t.reached && now_ns - t.at_ns < kProbeAgainNs) continue;
     TargetId disk;
-    for (TargetId id : cluster_->TargetsOf(n.id)) {
+    for (TargetId id : cluster_->Targets(n.id)) {
       if (cluster_->IsReachable(id)) disk = id;
     }
     if (!disk) continue;

@@ -65,7 +65,7 @@ Task<Result<AdminReply>> AdminCalls::DoAdmin(AdminRequest r) {
     targets = {r.target};
   } else {
     if (cluster_->state().FindNode(r.node) == nullptr) co_return Error(FsError::kNoEnt, "no such node");
-    targets = cluster_->state().TargetsOf(r.node);
+    targets = cluster_->state().Targets(r.node);
   }
   if (r.verb == AdminVerb::kRemove) co_return co_await AdminRemove(std::move(r), std::move(targets));
   co_return co_await AdminTargets(std::move(r), std::move(targets));

@@ -93,7 +93,7 @@ Task<Result<CheckShardsReply>> NodeCalls::CheckShards(CheckShardsRequest r) {
 Task<Result<ClusterMap>> NodeCalls::GetMap(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   ClusterMap map = cluster_->state().Map();
-  map.server_version = core_->version();
+  map.server_version = core_->options().version;
   map.wall_ns = core_->Wall();
   co_return std::move(map);
 }

@@ -66,7 +66,7 @@ Task<Result<StatusReply>> AdminCalls::Status(InodeRequest r) {
   }
   if (!is_client) s.removed = cluster_->state().removed().All();
   s.wall_ns = core_->Wall();
-  s.version = core_->version();
+  s.version = core_->options().version;
   co_return std::move(s);
 }
 

@@ -37,7 +37,7 @@ Result<void> ClusterKeeper::Load(Txn& txn) {
     state_->LoadRemoved(std::move(n.info));
     return Ok();
   }));
-  state_->LoadVersion(version);
+  state_->LoadVersion(version, core_->said());
   return Ok();
 }
 
@@ -190,7 +190,7 @@ Result<std::vector<TargetId>> ClusterKeeper::TakeBeat(const HeartbeatRequest& r,
     reply->fenced = core_->tokens().Fenced();
   }
   std::vector<TargetId> here;
-  for (TargetId t : state_->TargetsOf(r.node)) {
+  for (TargetId t : state_->Targets(r.node)) {
     if (state_->FindTarget(t)->state != TargetState::kFailed) here.push_back(t);
   }
   return here;

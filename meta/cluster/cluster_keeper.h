@@ -46,10 +46,7 @@ class ClusterKeeper {
       : core_(core), host_(host), options_(options) {}
   Result<void> Load(Txn& txn);
   // The map as it is was told to whoever asked.
-  void Begin() {
-    told_version_ = state_->version();
-    state_->SetLife(core_->said());
-  }
+  void Begin() { told_version_ = state_->version(); }
   void Tick();
   // This server did not run for `ns`.
   void Excuse(int64_t ns) { state_->Excuse(ns); }

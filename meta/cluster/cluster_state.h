@@ -92,8 +92,11 @@ class ClusterState final : public TokenTargets {
   // kCorrupt: its node is not there. REQUIRES: nodes are loaded first.
   Result<void> LoadTarget(TargetInfo target);
   void LoadRemoved(NodeInfo node) { removed_.Load(std::move(node)); }
-  void LoadVersion(uint64_t version) { version_ = version + 1; }
-  void SetLife(const SaidTerm& said) { said_ = said; }  // of the server, as in ClusterMap
+  // `version`: the last one that was saved. `said`: this life of the server, as in ClusterMap.
+  void LoadVersion(uint64_t version, const SaidTerm& said) {
+    version_ = version + 1;
+    said_ = said;
+  }
 
   // ---- From the nodes ----
   // Takes (or recognises, by uuid) a node and its disks. A machine that was set up anew, without its old disks, has another
@@ -157,19 +160,14 @@ class ClusterState final : public TokenTargets {
   const NodeInfo* FindNodeByName(const std::string& name) const;
   const TargetInfo* FindTarget(TargetId id) const;
   Uuid NodeOf(TargetId target) const override;
-  std::vector<TargetId> TargetsOf(NodeId node) const;
-  std::vector<TargetId> AllTargets() const;  // not removed
+  // Not removed; of all nodes, or of this one.
+  std::vector<TargetId> Targets(std::optional<NodeId> node = std::nullopt) const;
   std::string TargetName(TargetId id) const;
   const RemovedNodes& removed() const { return removed_; }
   const std::vector<Stranger>& StrangersOf(NodeId node) const { return nodes_.at(node).strangers; }
   const SharedSpace& shared_space() const { return shared_; }
   const ReachReports& reach() const { return reach_; }
   ReachReports& reach() { return reach_; }
-  struct RawBytes {
-    uint64_t total = 0;
-    uint64_t free = 0;
-  };
-  RawBytes Raw() const;  // of targets in use
   const ClusterOptions& options() const { return options_; }
   // Its suspect_ns, down_ns, out_ns, settle_ns and drain_failing_disks count from the next look on.
   void SetTimes(const ClusterOptions& now);
@@ -246,5 +244,11 @@ class ClusterState final : public TokenTargets {
   std::string bundle_;                // as in ClusterMap
   std::vector<std::string> revoked_;
 };
+
+struct RawBytes {
+  uint64_t total = 0;
+  uint64_t free = 0;
+};
+RawBytes RawOf(const ClusterState& cluster);  // of targets in use
 
 }  // namespace stria

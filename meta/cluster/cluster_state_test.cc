@@ -438,7 +438,7 @@ TEST_F(ClusterTest, SurvivesARestart) {
     d.LoadNode(*DecodeNodeRecord(bytes), now_);
   }
   for (const auto& t : changes.targets) ASSERT_TRUE(d.LoadTarget(*DecodeTargetRecord(EncodeTargetRecord(t))).ok());
-  d.LoadVersion(c_.version());
+  d.LoadVersion(c_.version(), {});
   EXPECT_GT(d.version(), c_.version());
   EXPECT_EQ(d.FindNode(kN1)->state, NodeState::kSuspect);
   EXPECT_EQ(d.FindNode(kN2)->state, NodeState::kOut);

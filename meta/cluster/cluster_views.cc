@@ -117,17 +117,10 @@ const TargetInfo* ClusterState::FindTarget(TargetId id) const {
   auto it = targets_.find(id);
   return it == targets_.end() ? nullptr : &it->second.info;
 }
-std::vector<TargetId> ClusterState::TargetsOf(NodeId node) const {
+std::vector<TargetId> ClusterState::Targets(std::optional<NodeId> node) const {
   std::vector<TargetId> out;
   for (const auto& [id, t] : targets_) {
-    if (t.info.node == node && t.info.state != TargetState::kRemoved) out.push_back(id);
-  }
-  return out;
-}
-std::vector<TargetId> ClusterState::AllTargets() const {
-  std::vector<TargetId> out;
-  for (const auto& [id, t] : targets_) {
-    if (t.info.state != TargetState::kRemoved) out.push_back(id);
+    if (t.info.state != TargetState::kRemoved && t.info.node == node.value_or(t.info.node)) out.push_back(id);
   }
   return out;
 }
@@ -136,16 +129,6 @@ std::string ClusterState::TargetName(TargetId id) const {
   if (it == targets_.end()) return "target " + std::to_string(id.v);
   return nodes_.at(it->second.info.node).record.info.name + ":" + it->second.info.label;
 }
-ClusterState::RawBytes ClusterState::Raw() const {
-  RawBytes raw;
-  for (const auto& [id, t] : targets_) {
-    const ColumnState state = StateOf(id);
-    if (state == ColumnState::kOk || state == ColumnState::kSuspect) raw.total += t.info.capacity_bytes;
-    if (state == ColumnState::kOk) raw.free += t.info.free_bytes;
-  }
-  return raw;
-}
-
 ClusterState::Changes ClusterState::TakeChanges() {
   Changes c;
   for (NodeId id : dirty_nodes_) {
@@ -162,6 +145,17 @@ ClusterState::Changes ClusterState::TakeChanges() {
   dirty_nodes_.clear();
   dirty_targets_.clear();
   return c;
+}
+
+RawBytes RawOf(const ClusterState& cluster) {
+  RawBytes raw;
+  for (const TargetId id : cluster.Targets()) {
+    const TargetInfo& t = *cluster.FindTarget(id);
+    const ColumnState state = cluster.StateOf(id);
+    if (state == ColumnState::kOk || state == ColumnState::kSuspect) raw.total += t.capacity_bytes;
+    if (state == ColumnState::kOk) raw.free += t.free_bytes;
+  }
+  return raw;
 }
 
 }  // namespace stria

@@ -155,14 +155,14 @@ TEST_F(RoomTest, ACarriedDiskIsUsedWhenItsFormerNodeIsDown) {
 
 TEST_F(RoomTest, TheSpaceOfAFilesystemIsCountedOnce) {
   ASSERT_TRUE(Register(1, {Disk(1, 7), Disk(2, 7), Disk(3, 8)}).ok());
-  EXPECT_EQ(c_.Raw().total, 2000u);
+  EXPECT_EQ(RawOf(c_).total, 2000u);
   EXPECT_EQ(c_.FindTarget(TargetId(2))->free_bytes, 300u);
   EXPECT_EQ(Told(), "0 Disks n1:d1, n1:d2 are directories of one filesystem: its space is counted once, and they fail together.\n");
   // Several servers on one machine.
   ASSERT_TRUE(Register(2, {Disk(4, 8)}).ok());
   EXPECT_EQ(c_.FindTarget(TargetId(3))->capacity_bytes, 500u) << "at once, not with its next heartbeat";
   EXPECT_EQ(c_.FindTarget(TargetId(3))->free_bytes, c_.FindTarget(TargetId(4))->free_bytes);
-  EXPECT_EQ(c_.Raw().total, 2000u);
+  EXPECT_EQ(RawOf(c_).total, 2000u);
   EXPECT_EQ(c_.FindTarget(TargetId(3))->capacity_bytes, 500u);
   // One of them is not there any more.
   disks_[kN1][0].absent = true;

@@ -101,7 +101,7 @@ Task<void> Cleaner::Loop() {
     co_await work_.Wait();
     const Result<bool> more = CleanSome();
     if (!more.ok() && more.code() == FsError::kRetryLater) {
-      co_await Sleep(core_->group_sync_ns());
+      co_await Sleep(core_->options().group_sync_ns);
     } else if (!more.ok()) {
       core_->Fail(more.error());
     } else if (!*more) {

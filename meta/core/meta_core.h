@@ -48,6 +48,7 @@ class MetaCore {
   ~MetaCore() { CancelTasks(); }
   void UseRoom(MetaRoom* room) { room_ = room; }       // the store's disk; outlives the core
   void OnFail(std::function<void()> told) { on_fail_ = std::move(told); }
+  const MetaCoreOptions& options() const { return options_; }
 
   // ---- Life ----
   Task<Result<void>> Open();          // the store; once
@@ -79,7 +80,6 @@ class MetaCore {
   Executor* executor() const { return executor_; }
   int64_t Now() const { return executor_->NowNs(); }
   int64_t Wall() const { return executor_->WallNs(); }
-  const std::string& version() const { return options_.version; }
   // Something happened that a call may wait for: an event was acknowledged, a lease changed, a session or a node came or went.
   void Pulse() { progress_.Pulse(); }
   Task<void> WaitProgress(int64_t until_ns);
@@ -100,8 +100,6 @@ class MetaCore {
   const TokenVerifier& verifier() const { return *verifier_; }
   const TokenMint& tokens() const { return tokens_; }
   TokenMint& tokens() { return tokens_; }
-  int64_t token_ttl_ns() const { return options_.token_ttl_ns; }
-  int64_t group_sync_ns() const { return options_.group_sync_ns; }
   Random& rng() { return rng_; }
   PlaceSeeds& seeds() { return seeds_; }
 

@@ -53,7 +53,7 @@ Task<Result<GetExtentsReply>> Files::GetExtents(GetExtentsRequest r) {
     CO_ASSIGN_OR_RETURN(reply.emplace(), OpGetExtents(txn, coherence_->Ctx(r.header, nullptr), r));
   }
   for (StripeGrant& g : reply->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
-  reply->tokens_live_ns = core_->token_ttl_ns();
+  reply->tokens_live_ns = core_->options().token_ttl_ns;
   if (!r.header.session) co_return std::move(*reply);
   if (!grants_->table().DirtyHolder(r.header.session, r.ino)) {  // else it is for this once
     notices_->MayCache(r.header.session).Attr(r.ino).Data(r.ino);
@@ -296,7 +296,7 @@ Task<Result<Empty>> Files::ReportShard(ReportShardRequest r) {
   Txn txn(core_->store());
   if (!r.stripe && r.shard) {
     // A data server's scrub knows only the shard.
-    for (TargetId t : cluster_->state().AllTargets()) {
+    for (TargetId t : cluster_->state().Targets()) {
       CO_ASSIGN_OR_RETURN(const auto found, txn.Read<TargetStripeRecord>(TargetShardKey(t, r.shard)));
       if (!found) continue;
       r.stripe = found->stripe;

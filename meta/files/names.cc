@@ -219,7 +219,7 @@ void Files::AddMapping(const OpenRequest& r, OpenReply* reply) {
   for (const Extent& e : (*mapping)->extents) inline_bytes += e.inline_bytes.size();
   if (inline_bytes > kMaxInlineBytes) return;
   for (StripeGrant& g : (*mapping)->stripes) core_->tokens().SignGrant(&g, kTokenRead, HolderOf(r.header));
-  (*mapping)->tokens_live_ns = core_->token_ttl_ns();
+  (*mapping)->tokens_live_ns = core_->options().token_ttl_ns;
   notices_->MayCache(s).Attr(r.ino).Data(r.ino);
   reply->mapping = std::move(**mapping);
 }
@@ -428,7 +428,7 @@ Task<Result<ReadDirReply>> Files::ReadDir(ReadDirRequest r) {
 Task<Result<StatFsReply>> Files::StatFs(InodeRequest r) {
   CO_RETURN_IF_ERROR(core_->CheckHeader(r.header));
   Txn txn(core_->store());
-  const ClusterState::RawBytes raw = cluster_->state().Raw();
+  const RawBytes raw = RawOf(cluster_->state());
   co_return OpStatFs(txn, r.ino, raw.total, raw.free);
 }
 

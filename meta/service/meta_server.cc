@@ -97,9 +97,9 @@ Task<Result<void>> MetaServer::Stop() {
 
 Result<void> MetaServer::LoadAll() {
   Txn txn(core_.store());
+  RETURN_IF_ERROR(core_.NextTerm(txn));
   RETURN_IF_ERROR(cluster_.Load(txn));
   core_.tokens().Bind(&cluster_.state(), core_.store().super()->incarnation);
-  RETURN_IF_ERROR(core_.NextTerm(txn));
   RETURN_IF_ERROR(exports_.Load(txn));
   RETURN_IF_ERROR(trust_.Load(txn));
   RETURN_IF_ERROR(coherence_.Load(txn));

@@ -71,7 +71,7 @@ Result<void> Survey::SurveyStripe(Txn& txn, StripeId id, const std::set<TargetId
 Task<Result<Damage>> Survey::DamageWithout(std::set<TargetId> gone) {
   Damage out;
   std::set<TargetId> targets = gone;
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     if (!env_.cluster->IsReachable(t)) targets.insert(t);
   }
   std::set<StripeId> seen;

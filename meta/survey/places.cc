@@ -28,7 +28,7 @@ Result<std::map<std::string, Layout>> Survey::LayoutsInUse(bool of_stripes) cons
 
 Result<std::vector<LayoutRoom>> Survey::LackingRooms() const {
   std::vector<LayoutRoom> out;
-  if (env_.cluster->AllTargets().empty()) return out;  // status has that to say
+  if (env_.cluster->Targets().empty()) return out;  // status has that to say
   ClusterView view = env_.cluster->View();
   for (TargetView& t : view.targets) {
     // One that is merely late, as all are after a restart of this server, is expected in seconds.

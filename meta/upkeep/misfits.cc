@@ -46,7 +46,7 @@ Result<void> Misfits::NoteCommitted(const std::vector<StripeInfo>& stripes) {
 // Begins the walk if there are places that there were not before.
 Result<void> Misfits::FollowMap() {
   std::set<TargetId> now;
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     if (env_.cluster->StateOf(t) == ColumnState::kOk) now.insert(t);
   }
   if (!std::ranges::includes(places_, now)) after_ = StripeId();

@@ -32,7 +32,7 @@ Result<void> Rebalancer::SetOn(bool on) {
 // Weighs the disks and begins a pass.
 Task<Result<void>> Rebalancer::Begin() {
   std::vector<RebalanceDisk> disks;
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     if (env_.cluster->StateOf(t) != ColumnState::kOk) continue;
     CO_ASSIGN_OR_RETURN(const auto weight, co_await WeighDisks(env_.store, env_.cluster, std::vector<TargetId>(1, t)));
     const TargetInfo* info = env_.cluster->FindTarget(t);
@@ -52,7 +52,7 @@ Task<Result<void>> Rebalancer::PlanSome() {
   }
   if (repairer_->waiting() > 0 || !repairer_->MayStart()) co_return Ok();
   if (env_.cluster->AwaitsFirstBeats()) co_return Ok();
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     if (env_.cluster->StateOf(t) != ColumnState::kSuspect) continue;
     rebalance_.reset();  // weighed anew when it is back or out
     co_return Ok();

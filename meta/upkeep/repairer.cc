@@ -73,7 +73,7 @@ Result<void> Repairer::Load(Txn& txn) {
 Result<void> Repairer::FollowMap() {
   queue_.UnparkAll();
   std::set<TargetId> emptying;
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     if (env_.cluster->IsBeingEmptied(t)) emptying.insert(t);
   }
   Txn txn(*env_.store);

@@ -21,7 +21,7 @@ Result<void> Scrubs::Save() {
 Result<std::string> Scrubs::Order(const UpkeepRequest& r) {
   std::string message;
   std::vector<TargetId> targets;
-  for (TargetId t : env_.cluster->AllTargets()) {
+  for (TargetId t : env_.cluster->Targets()) {
     const TargetState state = env_.cluster->FindTarget(t)->state;
     if (state == TargetState::kUp || state == TargetState::kDraining) targets.push_back(t);
   }
