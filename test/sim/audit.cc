@@ -29,8 +29,8 @@ std::vector<KvEntry> AllOf(KvStore& kv, KvFamily family) {
 class DiskView {
  public:
   DiskView(SimCluster& cluster, size_t node, size_t disk, AuditMemory* memory)
-      : media_(&cluster.disk(node, disk)), good_(&memory->good_[node]), target_(cluster.target(node, disk)) {
-    const SimCluster::DiskNow now = cluster.Look(node, disk);
+      : media_(&cluster.disks().media(node, disk)), good_(&memory->good_[node]), target_(cluster.disks().target(node, disk)) {
+    const SimDisks::Now now = cluster.disks().Look(node, disk);
     KvStore* const index = now.index;
     for (const KvEntry& row : AllOf(*index, kIndexShards)) {
       uint64_t id = 0;
@@ -96,8 +96,8 @@ class DiskView {
 
 namespace {
 
-std::string Name(const SimCluster& cluster, size_t n, size_t d, ShardId shard) {
-  return "shard " + std::to_string(shard.v) + " on " + cluster.node_host(n) + ":d" + std::to_string(d + 1);
+std::string Name(size_t n, size_t d, ShardId shard) {
+  return "shard " + std::to_string(shard.v) + " on " + DiskName(n, d);
 }
 
 void Note(size_t* count, std::string* first, std::string what) {
@@ -111,17 +111,17 @@ struct DiskPlace {
 
 // One disk by itself, and against the shards that the metadata knows there.
 void AuditDisk(SimCluster& cluster, DiskPlace p, DiskView* disk, const std::set<std::string>& known, NodeAudit* out) {
-  const TargetId target = cluster.target(p.node, p.disk);
+  const TargetId target = cluster.disks().target(p.node, p.disk);
   for (const auto& [shard, record] : disk->records()) {
     if (!record || !disk->Intact(shard, *record)) ++out->rotten;
     if (!known.contains(TargetShardKey(target, shard))) {
-      Note(&out->unknown, &out->first_unknown, Name(cluster, p.node, p.disk, shard));
+      Note(&out->unknown, &out->first_unknown, Name(p.node, p.disk, shard));
     }
   }
-  for (const DiskFile& f : cluster.disk(p.node, p.disk).Files("shards/")) {
+  for (const DiskFile& f : cluster.disks().media(p.node, p.disk).Files("shards/")) {
     ShardId shard;
     if (!ParseRawShardName(f.name, &shard) || disk->records().contains(shard)) continue;
-    Note(&out->strays, &out->first_stray, f.name + " on " + cluster.node_host(p.node));
+    Note(&out->strays, &out->first_stray, f.name + " on " + NodeHost(p.node));
   }
 }
 
@@ -130,7 +130,7 @@ void AuditDisk(SimCluster& cluster, DiskPlace p, DiskView* disk, const std::set<
 ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
   ClusterAudit out;
   out.nodes.resize(cluster.nodes());
-  for (NodeAudit& n : out.nodes) n.named_on.resize(cluster.disks());
+  for (NodeAudit& n : out.nodes) n.named_on.resize(cluster.options().disks);
   KvStore& meta = cluster.MetaContents();
   std::set<std::string> known;
   for (Family f : {Family::kTargetStripes, Family::kGarbage}) {
@@ -139,8 +139,8 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
   std::map<TargetId, DiskPlace> places;
   std::map<TargetId, DiskView> disks;
   for (size_t n = 0; n < cluster.nodes(); ++n) {
-    for (size_t d = 0; d < cluster.disks(); ++d) {
-      const TargetId t = cluster.target(n, d);
+    for (size_t d = 0; d < cluster.options().disks; ++d) {
+      const TargetId t = cluster.disks().target(n, d);
       if (!t) continue;
       places[t] = {n, d};
       DiskView& view = disks.try_emplace(t, cluster, n, d, memory).first->second;
@@ -182,8 +182,7 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
       else if (!disk.Intact(c.shard, *found->second)) wrong = "is damaged";
       if (wrong.empty()) continue;
       Note(&node.damaged, &node.first_damaged,
-           Name(cluster, place->second.node, place->second.disk, c.shard) + " of stripe " +
-               std::to_string(stripe->info.id.v) + " " + wrong);
+           Name(place->second.node, place->second.disk, c.shard) + " of stripe " + std::to_string(stripe->info.id.v) + " " + wrong);
     }
   }
   return out;
@@ -192,7 +191,7 @@ ClusterAudit AuditCluster(SimCluster& cluster, AuditMemory* memory) {
 bool DecodesWithout(SimCluster& cluster, const std::set<size_t>& nodes) {
   std::set<TargetId> lost;
   for (const size_t n : nodes) {
-    for (size_t d = 0; d < cluster.disks(); ++d) lost.insert(cluster.target(n, d));
+    for (size_t d = 0; d < cluster.options().disks; ++d) lost.insert(cluster.disks().target(n, d));
   }
   for (const KvEntry& row : AllOf(cluster.MetaContents(), static_cast<KvFamily>(Family::kStripes))) {
     const auto record = StripeRecord::Decode(row.first, row.second);

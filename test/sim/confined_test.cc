@@ -161,7 +161,7 @@ TEST_F(ConfinedTest, GoesOnAfterRestartsCutsAndItsOwnDeath) {
   EXPECT_EQ(ReadFile(all(), file, 3), "new");
 
   // Away for longer than a lease.
-  cluster_.network().Partition({"meta"}, {cluster_.client_host(kConfined)});
+  cluster_.network().Partition({"meta"}, {ClientHost(kConfined)});
   cluster_.executor().RunFor(40 * kSecond);
   cluster_.network().Heal();
   EXPECT_TRUE(Do(part().Write(kRoot, handle, 0, Buffer::FromString("two"))).ok());

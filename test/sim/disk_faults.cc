@@ -35,7 +35,7 @@ std::optional<size_t> SimWorld::PickForDiskFault() {
 
 SimDiskFaults& SimWorld::DiskTrouble(size_t n, size_t d, const std::string& what, int64_t lasts_ns) {
   ++counts_[what];
-  Trace(what + " on " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
+  Trace(what + " on " + DiskName(n, d));
   Trouble& t = troubles_[n];
   t.rotten = true;
   t.quiet_ns = cluster_.executor().NowNs() + lasts_ns + kQuietNs;
@@ -43,14 +43,14 @@ SimDiskFaults& SimWorld::DiskTrouble(size_t n, size_t d, const std::string& what
     ++t.active;
     After(lasts_ns, [this, n, d] {
       --troubles_[n].active;
-      SimDiskFaults& f = cluster_.disk(n, d).faults;
+      SimDiskFaults& f = cluster_.disks().media(n, d).faults;
       const bool dead = f.dead;
       f = SimDiskFaults();
       f.dead = dead;
-      Trace("trouble of " + cluster_.node_host(n) + ":d" + std::to_string(d + 1) + " ends");
+      Trace("trouble of " + DiskName(n, d) + " ends");
     });
   }
-  return cluster_.disk(n, d).faults;
+  return cluster_.disks().media(n, d).faults;
 }
 
 // ---- Faults
@@ -58,23 +58,23 @@ SimDiskFaults& SimWorld::DiskTrouble(size_t n, size_t d, const std::string& what
 void SimWorld::FlipBit() {
   const std::optional<size_t> n = PickForDiskFault();
   if (!n) return;
-  const size_t d = rng_.Below(cluster_.disks());
+  const size_t d = rng_.Below(cluster_.options().disks);
   (void)DiskTrouble(*n, d, "flipped bits", 0);
   if (!rng_.OneIn(3)) {
-    (void)cluster_.disk(*n, d).FlipRandomBit(rng_);
+    (void)cluster_.disks().media(*n, d).FlipRandomBit(rng_);
     return;
   }
   const KvFamily family = rng_.OneIn(5) ? kIndexState : kIndexShards;
-  auto rows = cluster_.Look(*n, d).index->Scan(family, "", "", SIZE_MAX);
+  auto rows = cluster_.disks().Look(*n, d).index->Scan(family, "", "", SIZE_MAX);
   if (!rows.ok() || rows->empty()) return;
-  (void)cluster_.index(*n, d).CorruptValue(family, (*rows)[rng_.Below(rows->size())].first, rng_);
+  (void)cluster_.disks().index(*n, d).CorruptValue(family, (*rows)[rng_.Below(rows->size())].first, rng_);
 }
 
 void SimWorld::BadWrites() {
   const std::optional<size_t> n = PickForDiskFault();
   if (!n) return;
   const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(10 * kSecond));
-  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.disks()), "lost or misdirected writes", lasts_ns + 1);
+  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.options().disks), "lost or misdirected writes", lasts_ns + 1);
   (rng_.OneIn(2) ? f.lost_write_percent : f.misdirected_write_percent) = 1 + static_cast<uint32_t>(rng_.Below(30));
 }
 
@@ -82,7 +82,7 @@ void SimWorld::DiskErrors() {
   const std::optional<size_t> n = PickForDiskFault();
   if (!n) return;
   const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(12 * kSecond));
-  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.disks()), "disk errors", lasts_ns + 1);
+  SimDiskFaults& f = DiskTrouble(*n, rng_.Below(cluster_.options().disks), "disk errors", lasts_ns + 1);
   const uint32_t percent = 1 + static_cast<uint32_t>(rng_.Below(40));
   switch (rng_.Below(4)) {
     case 0: f.read_error_percent = percent; break;
@@ -95,14 +95,14 @@ void SimWorld::DiskErrors() {
 void SimWorld::KillDisk() {
   const std::optional<size_t> n = PickForDiskFault();
   if (!n) return;
-  DiskTrouble(*n, rng_.Below(cluster_.disks()), "dead disks", 0).dead = true;
+  DiskTrouble(*n, rng_.Below(cluster_.options().disks), "dead disks", 0).dead = true;
 }
 
 void SimWorld::HangDisk() {
   const std::optional<size_t> n = PickForDiskFault();
   if (!n) return;
   const int64_t lasts_ns = static_cast<int64_t>(rng_.Below(40 * kSecond));
-  DiskTrouble(*n, rng_.Below(cluster_.disks()), "hung disks", lasts_ns + 1).hung = true;
+  DiskTrouble(*n, rng_.Below(cluster_.options().disks), "hung disks", lasts_ns + 1).hung = true;
 }
 
 // Costs no redundancy, so the budget does not matter: every disk may be full.
@@ -110,16 +110,16 @@ void SimWorld::FillDisk() {
   ++counts_["full disks"];
   const bool all = rng_.OneIn(4);
   const size_t one = rng_.Below(cluster_.nodes());
-  Trace(all ? "all disks are full" : "full disks on " + cluster_.node_host(one));
+  Trace(all ? "all disks are full" : "full disks on " + NodeHost(one));
   for (size_t n = 0; n < cluster_.nodes(); ++n) {
     if (!all && n != one) continue;
-    for (size_t d = 0; d < cluster_.disks(); ++d) {
-      SimDiskMedia& disk = cluster_.disk(n, d);
+    for (size_t d = 0; d < cluster_.options().disks; ++d) {
+      SimDiskMedia& disk = cluster_.disks().media(n, d);
       disk.set_capacity_bytes(disk.used_bytes() + rng_.Below(2 * kMiB));
       ++disks_full_;
       After(static_cast<int64_t>(rng_.Below(15 * kSecond)), [this, n, d] {
         --disks_full_;
-        cluster_.disk(n, d).set_capacity_bytes(kPlenty);
+        cluster_.disks().media(n, d).set_capacity_bytes(kPlenty);
       });
     }
   }
@@ -139,9 +139,9 @@ std::map<TargetId, TargetState> SimWorld::StatesInMeta() {
 
 // Given up by its server, by the metadata server, or dead.
 bool SimWorld::Broken(size_t n, size_t d, const std::map<TargetId, TargetState>& states) {
-  const SimCluster::DiskNow now = cluster_.Look(n, d);
-  if (cluster_.disk(n, d).faults.dead || now.fenced || now.left_out) return true;
-  auto state = states.find(cluster_.target(n, d));
+  const SimDisks::Now now = cluster_.disks().Look(n, d);
+  if (cluster_.disks().media(n, d).faults.dead || now.fenced || now.left_out) return true;
+  auto state = states.find(cluster_.disks().target(n, d));
   return state != states.end() && state->second != TargetState::kUp && state->second != TargetState::kDraining;
 }
 
@@ -162,13 +162,13 @@ void SimWorld::CheckSound(const ClusterAudit& audit) {
     const NodeAudit& a = audit.nodes[n];
     auto trouble = troubles_.find(n);
     if (a.named > 0 && removed_.contains(n)) {
-      Fail("audit: " + cluster_.node_host(n) + " was removed, and has " + std::to_string(a.named) +
+      Fail("audit: " + NodeHost(n) + " was removed, and has " + std::to_string(a.named) +
            " columns of live stripes");
     }
     if (gone_.contains(n) || (trouble != troubles_.end() && trouble->second.rotten)) continue;
     if (a.damaged > 0) Fail("audit: " + a.first_damaged + "; no disk fault there");
     if (a.rotten > 0) Fail("audit: " + std::to_string(a.rotten) + " sealed shards are damaged on " +
-                           cluster_.node_host(n) + ", no disk fault there");
+                           NodeHost(n) + ", no disk fault there");
   }
 }
 
@@ -183,7 +183,7 @@ Task<void> SimWorld::FollowTroubles() {
     }
     for (size_t n : nodes) {
       if (co_await Recovered(n, audit.nodes[n])) {
-        Trace(cluster_.node_host(n) + " is out of trouble");
+        Trace(NodeHost(n) + " is out of trouble");
         troubles_.erase(n);
       }
     }
@@ -198,8 +198,8 @@ Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
   const std::map<TargetId, TargetState> states = StatesInMeta();
   std::vector<size_t> replace;
   bool broken = false;
-  for (size_t d = 0; d < cluster_.disks(); ++d) {
-    const TargetId target = cluster_.target(n, d);
+  for (size_t d = 0; d < cluster_.options().disks; ++d) {
+    const TargetId target = cluster_.disks().target(n, d);
     auto state = states.find(target);
     const bool drains = state != states.end() && state->second == TargetState::kDraining;
     if (!Broken(n, d, states)) {
@@ -224,8 +224,8 @@ Task<bool> SimWorld::Recovered(size_t n, const NodeAudit audit) {
     cluster_.CrashNode(n, false);
     for (size_t d : replace) {
       ++counts_["replaced disks"];
-      Trace("fresh disk for " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
-      cluster_.ReplaceDisk(n, d);
+      Trace("fresh disk for " + DiskName(n, d));
+      cluster_.disks().Replace(n, d);
     }
     cluster_.StartNode(n);
   }

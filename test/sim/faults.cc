@@ -142,7 +142,7 @@ void SimWorld::CrashNode() {
   if (!n) return;
   const bool power = options_.faults.power_cuts && rng_.OneIn(2);
   ++counts_[power ? "node power cuts" : "node kills"];
-  Trace(cluster_.node_host(*n) + (power ? " power cut" : " killed"));
+  Trace(NodeHost(*n) + (power ? " power cut" : " killed"));
   ++troubles_[*n].active;
   audited_.Forget(*n);
   cluster_.CrashNode(*n, power);
@@ -153,7 +153,7 @@ void SimWorld::RestartNodeAfter(size_t n, int64_t ns) {
   After(ns, [this, n] {
     --troubles_[n].active;
     if (cluster_.node_up(n) || gone_.contains(n)) return;
-    Trace(cluster_.node_host(n) + " starts");
+    Trace(NodeHost(n) + " starts");
     cluster_.StartNode(n);
   });
 }
@@ -186,7 +186,7 @@ void SimWorld::BlackOut() {
   for (size_t n = 0; n < cluster_.nodes(); ++n) {
     After(down_ns + static_cast<int64_t>(rng_.Below(10 * kSecond)), [this, n] {
       if (cluster_.node_up(n) || gone_.contains(n) || away_.contains(n)) return;
-      Trace(cluster_.node_host(n) + " starts");
+      Trace(NodeHost(n) + " starts");
       cluster_.StartNode(n);
     });
   }
@@ -197,16 +197,16 @@ void SimWorld::BlackOut() {
 void SimWorld::PartitionSome() {
   // One client or one node against one other host, one way or both.
   const bool from_client = rng_.OneIn(2);
-  std::string a = cluster_.client_host(rng_.Below(options_.cluster.clients));
+  std::string a = ClientHost(rng_.Below(options_.cluster.clients));
   std::optional<size_t> n;
   if (!from_client) {
     n = PickNode();
     if (!n) return;
-    a = cluster_.node_host(*n);
+    a = NodeHost(*n);
     ++troubles_[*n].active;
   }
   const bool to_node = from_client && rng_.OneIn(2);
-  std::set<std::string> from = {a}, to = {to_node ? cluster_.node_host(rng_.Below(cluster_.nodes())) : "meta"};
+  std::set<std::string> from = {a}, to = {to_node ? NodeHost(rng_.Below(cluster_.nodes())) : "meta"};
   const bool both = rng_.OneIn(2);
   if (!both && rng_.OneIn(2)) std::swap(from, to);
   ++counts_["partitions"];
@@ -223,8 +223,8 @@ void SimWorld::PartitionSome() {
 
 // One client from the metadata server, or from a node, for a second or for minutes: longer than calls or leases last.
 void SimWorld::Gap() {
-  const std::string client = cluster_.client_host(rng_.Below(options_.cluster.clients));
-  const std::string other = rng_.Percent(70) ? "meta" : cluster_.node_host(rng_.Below(cluster_.nodes()));
+  const std::string client = ClientHost(rng_.Below(options_.cluster.clients));
+  const std::string other = rng_.Percent(70) ? "meta" : NodeHost(rng_.Below(cluster_.nodes()));
   const int64_t gap_ns = std::min<int64_t>(static_cast<int64_t>(rng_.Between(1, uint64_t{2} << rng_.Below(9))), 300) * kSecond;
   ++counts_[gap_ns > cluster_.options().meta.sessions.lease_ns ? "long gaps" : "short gaps"];
   Trace("gap between " + client + " and " + other);
@@ -239,11 +239,11 @@ void SimWorld::Gap() {
 // All clients from the metadata server, or from all nodes, in one direction or both.
 void SimWorld::Isolate() {
   std::set<std::string> clients, others;
-  for (size_t c = 0; c < options_.cluster.clients; ++c) clients.insert(cluster_.client_host(c));
+  for (size_t c = 0; c < options_.cluster.clients; ++c) clients.insert(ClientHost(c));
   if (rng_.OneIn(2)) {
     others.insert("meta");
   } else {
-    for (size_t n = 0; n < cluster_.nodes(); ++n) others.insert(cluster_.node_host(n));
+    for (size_t n = 0; n < cluster_.nodes(); ++n) others.insert(NodeHost(n));
   }
   const uint64_t way = rng_.Below(3);
   ++counts_["isolations"];
@@ -259,12 +259,12 @@ void SimWorld::Isolate() {
 
 void SimWorld::SlowDisk() {
   const size_t n = rng_.Below(cluster_.nodes());
-  const size_t d = rng_.Below(cluster_.disks());
+  const size_t d = rng_.Below(cluster_.options().disks);
   ++counts_["slow disks"];
-  Trace("slow disk on " + cluster_.node_host(n) + ":d" + std::to_string(d + 1));
-  cluster_.disk(n, d).faults.slow_factor = 200;
+  Trace("slow disk on " + DiskName(n, d));
+  cluster_.disks().media(n, d).faults.slow_factor = 200;
   After(static_cast<int64_t>(rng_.Below(10 * kSecond)),
-        [this, n, d] { cluster_.disk(n, d).faults.slow_factor = 1; });
+        [this, n, d] { cluster_.disks().media(n, d).faults.slow_factor = 1; });
 }
 
 void SimWorld::JumpClocks() {

@@ -116,7 +116,7 @@ class Folding {
   }
   void ReadAllWithEachNodeDead() {
     for (size_t n = 0; n < kNodes; ++n) {
-      SCOPED_TRACE(cluster_.node_host(n) + " is dead");
+      SCOPED_TRACE(NodeHost(n) + " is dead");
       cluster_.CrashNode(n, true);
       ASSERT_TRUE(cluster_.Run(ReadAll((n + 1) % kNodes), 3000 * kSecond));
       cluster_.StartNode(n);

@@ -80,8 +80,8 @@ class FormerMeta {
   // All but the metadata servers and the admin.
   std::set<std::string> Hosts() const {
     std::set<std::string> out;
-    for (size_t n = 0; n < cluster_.nodes(); ++n) out.insert(cluster_.node_host(n));
-    for (size_t c = 0; c < cluster_.options().clients; ++c) out.insert(cluster_.client_host(c));
+    for (size_t n = 0; n < cluster_.nodes(); ++n) out.insert(NodeHost(n));
+    for (size_t c = 0; c < cluster_.options().clients; ++c) out.insert(ClientHost(c));
     return out;
   }
   static std::string Bytes(const std::string& name) {

@@ -241,7 +241,7 @@ TEST_F(Gaps, WhoStandsInLineForALostFileLeavesTheLine) {
 TEST_F(Gaps, WhatWasAskedIsDoneOnce) {
   const InodeId dir = MakeDir(0, "d");
   (void)Lookup(0, dir, "sub");
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   std::optional<Result<EntryOut>> made;
   cluster_.scope(0).Spawn(MakeIn(&vfs(0), dir, "sub", &made));
   RunFor(kSecond);
@@ -372,8 +372,8 @@ TEST_F(Gaps, BothAtOnce) {
   ASSERT_EQ(Put(1, theirs, 0, "mine"), FsError::kOk);
   Cut(0), Cut(1);
   RunFor(30 * kSecond);
-  cluster_.network().Unblock({"meta"}, {cluster_.client_host(0)});
-  cluster_.network().Unblock({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Unblock({"meta"}, {ClientHost(0)});
+  cluster_.network().Unblock({ClientHost(0)}, {"meta"});
   EXPECT_EQ(Sync(0, h), FsError::kOk);
   EXPECT_EQ(Read(0, second).substr(0, 4), "aaaa");
   Heal();
@@ -389,8 +389,8 @@ TEST_F(Gaps, ASwitchThatIsOff) {
   VfsHandlePtr h = Open(0, ino);
   ASSERT_EQ(Put(0, h, kBlockBytes, std::string(kMiB, 'b')), FsError::kOk);
   std::set<std::string> all = {"meta"};
-  for (size_t n = 0; n < cluster_.nodes(); ++n) all.insert(cluster_.node_host(n));
-  cluster_.network().Partition(all, {cluster_.client_host(0)});
+  for (size_t n = 0; n < cluster_.nodes(); ++n) all.insert(NodeHost(n));
+  cluster_.network().Partition(all, {ClientHost(0)});
   Outcome out;
   cluster_.scope(0).Spawn(UseThrough(&vfs(0), h, 2 * kMiB, std::string(kMiB, 'c'), &out));
   RunFor(30 * kSecond);

@@ -25,7 +25,7 @@ class Gaps : public SmallFiles {
     o.client_timeout_ns = ns;
     return o;
   }
-  void Cut(size_t c) { cluster_.network().Partition({"meta"}, {cluster_.client_host(c)}); }
+  void Cut(size_t c) { cluster_.network().Partition({"meta"}, {ClientHost(c)}); }
   void Heal() { cluster_.network().Heal(); }
   void RunFor(int64_t ns) {
     const int64_t until_ns = cluster_.executor().NowNs() + ns;

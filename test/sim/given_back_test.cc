@@ -54,7 +54,7 @@ TEST_F(GivenBack, WhenARecallIsOlderThanTheGrant) {
   const InodeId ino = Create(0, kRootInode, "f", "text");
   ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, kRootInode)).ok());
   for (const size_t c : {1, 0}) EXPECT_EQ(Read(c, ino), "text");
-  cluster_.network().Block({"meta"}, {cluster_.client_host(1)});
+  cluster_.network().Block({"meta"}, {ClientHost(1)});
   FsError first = FsError::kBusy, second = FsError::kBusy;
   cluster_.scope(0).Spawn(OpenAndClose(&vfs(0), ino, &first));
   RunFor(100 * kMillisecond);
@@ -127,7 +127,7 @@ TEST_F(GivenBack, AfterAReadThatWasInterrupted) {
 TEST_F(GivenBack, WhenAChangeWasRefused) {
   const InodeId ino = Create(0, kRootInode, "f", "text");
   ASSERT_TRUE(Do(vfs(0).SyncDir(kRoot, kRootInode)).ok());
-  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disk(n, 0).faults.hung = true;
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disks().media(n, 0).faults.hung = true;
   VfsHandle flags;
   flags.write = true;
   const auto opened = Do(vfs(0).Open(kRoot, ino, false, flags));
@@ -146,7 +146,7 @@ TEST_F(GivenBack, WhenAChangeWasRefused) {
   EXPECT_TRUE(Do(vfs(1).Unlink(kRoot, kRootInode, "f")).ok());
   RunFor(kSecond);
   EXPECT_FALSE(done);
-  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disk(n, 0).faults.hung = false;
+  for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.disks().media(n, 0).faults.hung = false;
   RunFor(30 * kSecond);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->code(), FsError::kPerm);
@@ -173,7 +173,7 @@ TEST_F(GivenBackInDoubt, WhenTheReleaseIsNotAnswered) {
   EXPECT_TRUE(Unlink(1, kRootInode, "f").ok());
   RunFor(kSecond);
   EXPECT_TRUE(IsOpen(ino));
-  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Block({ClientHost(0)}, {"meta"});
   const uint64_t session = Session(0);
   EXPECT_TRUE(Do(vfs(0).Release(kRoot, opened->handle)).ok());
   RunFor(4 * kSecond);
@@ -187,7 +187,7 @@ TEST_F(GivenBackInDoubt, WhenTheOpenIsNotAnswered) {
   const InodeId ino = Create(1, kRootInode, "f", "text");
   const uint64_t session = Session(0);
   EXPECT_TRUE(Do(vfs(0).Lookup(kRoot, kRootInode, "f")).ok());
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   VfsHandle flags;
   flags.read = true;
   EXPECT_EQ(Do(vfs(0).Open(kRoot, ino, false, flags)).code(), FsError::kTimedOut);
@@ -210,7 +210,7 @@ TEST_F(GivenBackInDoubt, AndNotHadAgainByARecallBehindIt) {
   EXPECT_TRUE(Do(vfs(1).SetAttr(kRoot, ino, mode)).ok());
   RunFor(kSecond);
   std::optional<Result<Vfs::Opened>> writer;
-  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Block({ClientHost(0)}, {"meta"});
   cluster_.scope(0).Spawn(OpenFor(&vfs(0), ino, true, &writer));
   RunFor(kMillisecond);
   cluster_.scope(0).Spawn(Release(&vfs(0), std::move(first)));
@@ -236,7 +236,7 @@ TEST_F(GivenBackInDoubt, AndNotHadAgainByARecallBehindIt) {
 TEST_F(GivenBackInDoubt, WhenTheCreateIsAnsweredTooLate) {
   const uint64_t session = Session(0);
   EXPECT_EQ(Do(vfs(0).Lookup(kRoot, kRootInode, "f")).code(), FsError::kNoEnt);
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   std::optional<Result<Vfs::Opened>> made;
   cluster_.scope(0).Spawn([](Vfs* fs, std::optional<Result<Vfs::Opened>>* out) -> Task<void> {
     VfsHandle flags;
@@ -262,7 +262,7 @@ TEST_F(GivenBackInDoubt, WhenTheCreateIsAnsweredTooLate) {
 // The server has not heard of it: it is refused as soon as it does, and not done late.
 TEST_F(GivenBackInDoubt, AChangeIsNotMadeTooLate) {
   const InodeId dir = MakeDir(0, "d");
-  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Block({ClientHost(0)}, {"meta"});
   std::optional<Result<EntryOut>> made;
   cluster_.scope(0).Spawn([](Vfs* fs, InodeId in, std::optional<Result<EntryOut>>* out) -> Task<void> {
     *out = co_await fs->MakeNode(kRoot, in, "sub", FileType::kDirectory, 0755, 0, "");
@@ -295,7 +295,7 @@ TEST_F(GivenBackInDoubt, LocksOfWhoIsGone) {
   ASSERT_TRUE(Do(vfs(0).SetLock(handles[0], lock(1), nullptr)).ok());
   EXPECT_EQ(Do(vfs(1).SetLock(handles[1], lock(2), nullptr)).code(), FsError::kAgain);
   const uint64_t session = Session(0);
-  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Block({ClientHost(0)}, {"meta"});
   cluster_.scope(0).Spawn(vfs(0).DropLocks(handles[0]->inode, LockKind::kPosix, 1));
   RunFor(4 * kSecond);
   cluster_.network().Heal();

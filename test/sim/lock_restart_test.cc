@@ -90,7 +90,7 @@ TEST_F(LockRestart, AChangeThatIsWaitedForGivesUpWhatItReplaces) {
 // Asked for when the session is back, and answered to a handle that is lost: others do not wait behind it.
 TEST_F(LockRestart, APlaceInLineGoesWithTheHandleThatIsLost) {
   ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
-  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Partition({ClientHost(0)}, {"meta"});
   FsError lost = FsError::kAgain, other = FsError::kAgain, next = FsError::kAgain;
   const auto until = [&](const FsError& e) {
     return cluster_.executor().RunUntil([&] { return e != FsError::kAgain; }, cluster_.executor().NowNs() + kLimitNs);
@@ -112,7 +112,7 @@ TEST_F(LockRestart, APlaceInLineGoesWithTheHandleThatIsLost) {
 // come back with that. It claims nothing when the server restarts, and so whoever has it now keeps it, and its session.
 TEST_F(LockRestart, ALockOfALostFileIsNotClaimed) {
   ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
-  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Partition({ClientHost(0)}, {"meta"});
   FsError lost = FsError::kIntr;
   cluster_.scope(0).Spawn(Set(1, {10, 14, kWrite, 0}, &lost));
   FsError theirs = FsError::kAgain;
@@ -136,7 +136,7 @@ TEST_F(LockRestart, ALockOfALostFileIsNotClaimed) {
 // The same, but it is granted: it is given back, and others have it.
 TEST_F(LockRestart, ALockThatIsGrantedToALostFileIsGivenBack) {
   ASSERT_EQ(Now(1, {0, 4, kWrite, 0}), FsError::kOk);
-  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Partition({ClientHost(0)}, {"meta"});
   FsError lost = FsError::kIntr, queued = FsError::kIntr, theirs = FsError::kAgain;
   cluster_.scope(0).Spawn(Set(1, {10, 14, kWrite, 0}, &lost));
   cluster_.scope(0).Spawn(Set(2, {30, 34, kWrite, 0}, &queued));  // stands behind it
@@ -160,7 +160,7 @@ TEST_F(LockRestart, ARequestIsUnderWayAndAPlaceInLineIsNot) {
   cluster_.executor().RunFor(30 * kSecond);
   EXPECT_EQ(waited, FsError::kAgain);
   EXPECT_EQ(cluster_.vfs(1).report().calls().size(), 0u);
-  cluster_.network().Partition({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Partition({ClientHost(0)}, {"meta"});
   const int64_t since_ns = cluster_.executor().NowNs();
   cluster_.scope(0).Spawn(Set(2, {5, 9, kWrite, 0}, &asked));
   cluster_.executor().RunFor(5 * kSecond);

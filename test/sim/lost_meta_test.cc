@@ -67,7 +67,7 @@ class LostMeta {
   }
   std::set<std::string> Hosts() const {
     std::set<std::string> out;
-    for (size_t n = 0; n < cluster_.nodes(); ++n) out.insert(cluster_.node_host(n));
+    for (size_t n = 0; n < cluster_.nodes(); ++n) out.insert(NodeHost(n));
     return out;
   }
   void Sleep(int64_t ns) { cluster_.executor().RunUntil([] { return false; }, cluster_.executor().NowNs() + ns); }

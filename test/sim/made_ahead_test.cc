@@ -147,7 +147,7 @@ TEST_F(Impatient, ChangesAfterALostAnswerCount) {
   set.mode = 0640;
   ASSERT_TRUE(Do(vfs(0).SetAttr(kRoot, ino, set)).ok());
   EXPECT_EQ(vfs(0).report().counters().set_ahead, 1u);
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   cluster_.executor().RunFor(4 * kSecond);
   cluster_.network().Heal();
   set.mode = 0604;

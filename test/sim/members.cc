@@ -34,10 +34,10 @@ Task<bool> SimWorld::AdminOnNode(AdminVerb verb, size_t n) {
   AdminRequest r;
   r.verb = verb;
   for (const NodeInfo& i : map->nodes) {
-    if (i.name == cluster_.node_host(n)) r.node = i.id;
+    if (i.name == NodeHost(n)) r.node = i.id;
   }
   if (!r.node) co_return verb == AdminVerb::kRemove;
-  co_return co_await AdminCall(r, cluster_.node_host(n));
+  co_return co_await AdminCall(r, NodeHost(n));
 }
 
 // ---- Lost for good; a fresh one has joined
@@ -47,7 +47,7 @@ void SimWorld::LoseNode() {
   const std::optional<size_t> n = PickNode();
   if (!n || draining_.contains(*n)) return;
   ++counts_["lost nodes"];
-  Trace(cluster_.node_host(*n) + " is lost for good");
+  Trace(NodeHost(*n) + " is lost for good");
   troubles_[*n].rotten = true;
   gone_.insert(*n);
   cluster_.CrashNode(*n, true);
@@ -68,7 +68,7 @@ void SimWorld::Shrink() {
   const std::optional<size_t> n = PickNode();
   if (!n || draining_.contains(*n)) return;
   ++counts_["nodes given up"];
-  Trace(cluster_.node_host(*n) + " is lost for good; " + std::to_string(InUse() - 1) + " are left");
+  Trace(NodeHost(*n) + " is lost for good; " + std::to_string(InUse() - 1) + " are left");
   troubles_[*n].rotten = true;
   gone_.insert(*n);
   cluster_.CrashNode(*n, true);
@@ -101,7 +101,7 @@ void SimWorld::StaleNode() {
   const std::optional<size_t> n = PickNode();
   if (!n || draining_.contains(*n)) return;
   ++counts_["stale nodes"];
-  Trace(cluster_.node_host(*n) + " is away");
+  Trace(NodeHost(*n) + " is away");
   ++troubles_[*n].active;
   audited_.Forget(*n);
   cluster_.CrashNode(*n, options_.faults.power_cuts && rng_.OneIn(2));
@@ -119,7 +119,7 @@ Task<void> SimWorld::OutAndBack(size_t n, int64_t away_ns) {
   while (!faults_over_ && cluster_.executor().NowNs() < back_ns) co_await Sleep(kSecond);
   away_.erase(n);
   --troubles_[n].active;
-  Trace(cluster_.node_host(n) + " is back");
+  Trace(NodeHost(n) + " is back");
   if (!cluster_.node_up(n)) cluster_.StartNode(n);
 }
 
@@ -131,14 +131,14 @@ void SimWorld::Drain() {
   if (!cluster_.node_up(n) || troubles_.contains(n) || gone_.contains(n) || !draining_.insert(n).second) return;
   // With one drained and one in trouble a stripe must still find its domains.
   std::optional<size_t> disk;
-  if (in_use < 7 || rng_.OneIn(2)) disk = rng_.Below(cluster_.disks());
+  if (in_use < 7 || rng_.OneIn(2)) disk = rng_.Below(cluster_.options().disks);
   ++counts_[disk ? "drained disks" : "drained nodes"];
-  Trace("drain of " + cluster_.node_host(n) + (disk ? ":d" + std::to_string(*disk + 1) : ""));
+  Trace("drain of " + NodeHost(n) + (disk ? ":d" + std::to_string(*disk + 1) : ""));
   scope_.Spawn(DrainAndBack(n, disk, rng_.OneIn(2)));
 }
 
 Task<bool> SimWorld::AdminOnEither(AdminVerb verb, size_t n, std::optional<size_t> disk) {
-  if (disk) co_return co_await AdminOnTarget(verb, cluster_.target(n, *disk));
+  if (disk) co_return co_await AdminOnTarget(verb, cluster_.disks().target(n, *disk));
   co_return co_await AdminOnNode(verb, n);
 }
 
@@ -154,7 +154,7 @@ Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for
   if (empty) ++counts_["emptied"];
   if (empty && for_good && !disk && Room() && !troubles_.contains(n) && cluster_.nodes() < kMaxSimNodes) {
     ++counts_["removed nodes"];
-    Trace(cluster_.node_host(n) + " is empty and switched off");
+    Trace(NodeHost(n) + " is empty and switched off");
     troubles_[n].rotten = true;  // as one that is lost: what was allocated on it before may still be committed
     gone_.insert(n);
     cluster_.CrashNode(n, false);
@@ -166,11 +166,11 @@ Task<void> SimWorld::DrainAndBack(size_t n, std::optional<size_t> disk, bool for
   while (!gone_.contains(n)) {
     const auto states = StatesInMeta();
     bool draining = false;
-    for (size_t d = 0; d < cluster_.disks(); ++d) {
-      auto state = states.find(cluster_.target(n, d));
+    for (size_t d = 0; d < cluster_.options().disks; ++d) {
+      auto state = states.find(cluster_.disks().target(n, d));
       if (state == states.end() || state->second != TargetState::kDraining) continue;
       draining = true;
-      (void)co_await AdminOnTarget(AdminVerb::kUndrain, cluster_.target(n, d));
+      (void)co_await AdminOnTarget(AdminVerb::kUndrain, cluster_.disks().target(n, d));
     }
     if (!draining) break;
     co_await Sleep(kSecond);

@@ -102,7 +102,7 @@ class Moved {
     EXPECT_TRUE(map.ok()) << map.error();
     if (!map.ok()) co_return;
     for (const NodeInfo& n : map->nodes) {
-      if (n.name == cluster_.node_host(kLost)) r.node = n.id;
+      if (n.name == NodeHost(kLost)) r.node = n.id;
     }
     for (const AdminVerb verb : {AdminVerb::kOut, AdminVerb::kRemove}) {
       while (true) {

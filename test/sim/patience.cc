@@ -18,17 +18,17 @@ void Patience::SetBounds(Bounds bounds) {
 
 Patience::Reach Patience::ReachOf(size_t c, const Troubles& troubles) const {
   const SimNetwork& net = cluster_->network();
-  const std::string host = cluster_->client_host(c);
+  const std::string host = ClientHost(c);
   const bool blocks = net.AnyBlocked();
   const auto blocked = [&](const std::string& from, const std::string& to) { return blocks && net.Blocked(from, to); };
   Reach r;
   r.up = cluster_->client_up(c);
-  r.asks = cluster_->meta_up() && !troubles.meta_failing && !blocked(host, "meta") && cluster_->IsBelieved(c);
+  r.asks = cluster_->meta_up() && !troubles.meta_failing && !blocked(host, "meta") && cluster_->hosts().IsBelieved(host);
   r.hears = r.asks && !blocked("meta", host);
   size_t bad = 0;
   for (size_t n = 0; n < cluster_->nodes(); ++n) {
     if (troubles.removed.contains(n)) continue;
-    const std::string node = cluster_->node_host(n);
+    const std::string node = NodeHost(n);
     bad += !cluster_->node_up(n) || troubles.nodes.contains(n) || blocked(host, node) || blocked(node, host);
   }
   r.bytes = bad <= parity_ && !troubles.disks_full;
@@ -84,7 +84,7 @@ std::string Patience::Look(const Troubles& troubles) {
     const int64_t waited_ns = now_ns - std::max(oldest->since_ns(), quiet_ns_[c]);
     longest_seen_ns_ = std::max(longest_seen_ns_, waited_ns);
     if (waited_ns <= bounds_.longest_ns) continue;
-    return cluster_->client_host(c) + " has been able to reach all that it needs for " +
+    return ClientHost(c) + " has been able to reach all that it needs for " +
            std::to_string((now_ns - quiet_ns_[c]) / kMillisecond) + " ms, and a call waits for longer than " + std::to_string(bounds_.longest_ns / kMillisecond) + " ms:" + WhatWaits(*cluster_);
   }
   return circles_.Look();

@@ -45,7 +45,7 @@ class PatienceTest : public testing::Test {
   }
   void HangDisks(bool hung) {
     for (size_t n = 0; n < cluster_.nodes(); ++n) {
-      for (size_t d = 0; d < cluster_.disks(); ++d) cluster_.disk(n, d).faults.hung = hung;
+      for (size_t d = 0; d < cluster_.options().disks; ++d) cluster_.disks().media(n, d).faults.hung = hung;
     }
   }
 
@@ -104,14 +104,14 @@ TEST_F(PatienceTest, WhatTheDeadHoldForALease) {
 
 TEST_F(PatienceTest, AClientThatIsCutOff) {
   Create(0, "f");
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   Start(cluster_.vfs(0).Lookup(kRoot, kRootInode, "g"));
   EXPECT_EQ(LookFor(4 * kBoundNs, {}), "");
   EXPECT_FALSE(done_);
 }
 
 TEST_F(PatienceTest, AListingIsUnderWayUntilItsAnswer) {
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   Start(cluster_.vfs(0).ReadDir(kRoot, kRootInode, 0, 100, false));
   EXPECT_EQ(LookFor(kSecond, {}), "");
   ASSERT_FALSE(done_);

@@ -29,7 +29,7 @@ class Filler {
  public:
   explicit Filler(SimCluster& cluster) : cluster_(cluster) {
     for (size_t c = 0; c < cluster.options().clients; ++c) {
-      if (cluster.client_up(c)) names_[cluster.client(c).session().id()] = cluster.client_host(c);
+      if (cluster.client_up(c)) names_[cluster.client(c).session().id()] = ClientHost(c);
     }
   }
   WaitGraph Fill() {
@@ -47,17 +47,17 @@ class Filler {
   }
   // ---- Names of nodes
   std::string Call(size_t c, const CallList::Call& call) const {
-    return cluster_.client_host(c) + ": " + call.what() + " " + Of(call.ino()) + Since(call.since_ns());
+    return ClientHost(c) + ": " + call.what() + " " + Of(call.ino()) + Since(call.since_ns());
   }
   std::string Lock(size_t c, InodeId ino, const char* lock, const char* held_for) const {
-    return cluster_.client_host(c) + ": " + lock + " of " + Of(ino) + ", held for " + held_for;
+    return ClientHost(c) + ": " + lock + " of " + Of(ino) + ", held for " + held_for;
   }
-  std::string WriteBack(size_t c, InodeId ino) const { return cluster_.client_host(c) + ": write-back of " + Of(ino); }
+  std::string WriteBack(size_t c, InodeId ino) const { return ClientHost(c) + ": write-back of " + Of(ino); }
   std::string Telling(size_t c, InodeId ino) const {
-    return cluster_.client_host(c) + ": the metadata server is told of " + Of(ino) + ", which was made ahead";
+    return ClientHost(c) + ": the metadata server is told of " + Of(ino) + ", which was made ahead";
   }
-  std::string Room(size_t c) const { return cluster_.client_host(c) + ": room for bytes to be written"; }
-  std::string Kernel(size_t c, InodeId ino) const { return cluster_.client_host(c) + ": its kernel forgets pages of " + Of(ino); }
+  std::string Room(size_t c) const { return ClientHost(c) + ": room for bytes to be written"; }
+  std::string Kernel(size_t c, InodeId ino) const { return ClientHost(c) + ": its kernel forgets pages of " + Of(ino); }
   std::string Demand(SessionId s, InodeId ino, uint64_t event) const {
     return Name(s) + ": recall or flush of " + Of(ino) + ", event " + std::to_string(event);
   }
@@ -216,7 +216,7 @@ std::string WhatWaits(SimCluster& cluster) {
   }
   for (size_t c = 0; c < cluster.options().clients; ++c) {
     if (!cluster.client_up(c)) continue;
-    out += "\n  " + cluster.client_host(c) + " is session " + std::to_string(cluster.client(c).session().id().v);
+    out += "\n  " + ClientHost(c) + " is session " + std::to_string(cluster.client(c).session().id().v);
     for (const InodeId ino : asked) out += "\n    " + Of(ino) + ": " + cluster.vfs(c).report().Describe(ino);
     for (const InodeId ino : cluster.kernel(c).pages().Reading()) out += "\n    its kernel reads pages of " + Of(ino);
   }

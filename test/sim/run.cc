@@ -89,12 +89,12 @@ void SimWorld::HealAll() {
   cluster_.network().SetFaults(SimFaults());
   if (!cluster_.meta_up()) cluster_.StartMeta();
   for (size_t n = 0; n < cluster_.nodes(); ++n) {
-    for (size_t d = 0; d < cluster_.disks(); ++d) {
-      SimDiskFaults& f = cluster_.disk(n, d).faults;
+    for (size_t d = 0; d < cluster_.options().disks; ++d) {
+      SimDiskFaults& f = cluster_.disks().media(n, d).faults;
       const bool dead = f.dead;
       f = SimDiskFaults();
       f.dead = dead;
-      cluster_.disk(n, d).set_capacity_bytes(kTiB);
+      cluster_.disks().media(n, d).set_capacity_bytes(kTiB);
     }
     if (gone_.contains(n) || away_.contains(n)) continue;
     if (auto t = troubles_.find(n); t != troubles_.end()) t->second.active = 0;
@@ -189,13 +189,13 @@ Task<std::string> SimWorld::WhatIsLeft() {
     if (const auto lonely = LonelyColumns(cluster_); !lonely.empty()) co_return lonely.front();
   }
   if (s->narrow_stripes > 0) co_return std::to_string(s->narrow_stripes) + " stripes are narrow";
-  if (!draining_.empty()) co_return cluster_.node_host(*draining_.begin()) + " is still drained";
+  if (!draining_.empty()) co_return NodeHost(*draining_.begin()) + " is still drained";
   const ClusterAudit audit = Audit();
   for (size_t n = 0; n < audit.nodes.size(); ++n) {
     const NodeAudit& a = audit.nodes[n];
     if (gone_.contains(n)) continue;
     if (a.damaged > 0) co_return a.first_damaged;
-    if (a.rotten > 0) co_return "damaged garbage on " + cluster_.node_host(n);
+    if (a.rotten > 0) co_return "damaged garbage on " + NodeHost(n);
     if (a.unknown > 0) co_return a.first_unknown + " is not known to the metadata";
     if (a.strays > 0) co_return a.first_stray + " belongs to no shard";
   }
@@ -203,7 +203,7 @@ Task<std::string> SimWorld::WhatIsLeft() {
     co_return std::to_string(audit.orphans.size()) + " unlinked files are still there, inode " +
         std::to_string(audit.orphans[0].v) + WhoHasOpen(audit.orphans[0]);
   }
-  if (!troubles_.empty()) co_return cluster_.node_host(troubles_.begin()->first) + " is not sound";
+  if (!troubles_.empty()) co_return NodeHost(troubles_.begin()->first) + " is not sound";
   co_return "";
 }
 

@@ -73,7 +73,7 @@ class SilentNode : public testing::Test {
     auto& [stop, writes, reads, cluster] = busy;
     SimExecutor& ex = cluster.executor();
     ASSERT_NO_FATAL_FAILURE(Begin(&busy));
-    SimDiskMedia& disk = cluster.disk(seed % cluster.nodes(), seed % cluster.disks());
+    SimDiskMedia& disk = cluster.disks().media(seed % cluster.nodes(), seed % cluster.options().disks);
     disk.faults.hung = true;
     ex.RunFor(kHangNs);
     EXPECT_LE(writes.longest_ns, kMostNs);
@@ -92,11 +92,11 @@ class SilentNode : public testing::Test {
     auto& [stop, writes, reads, cluster] = busy;
     SimExecutor& ex = cluster.executor();
     ASSERT_NO_FATAL_FAILURE(Begin(&busy));
-    const std::set<std::string> node = {cluster.node_host(seed % cluster.nodes())};
-    std::set<std::string> others = {cluster.client_host(0)};
+    const std::set<std::string> node = {NodeHost(seed % cluster.nodes())};
+    std::set<std::string> others = {ClientHost(0)};
     if (for_everybody) {
-      others.insert({"meta", cluster.client_host(1)});
-      for (size_t n = 0; n < cluster.nodes(); ++n) others.insert(cluster.node_host(n));
+      others.insert({"meta", ClientHost(1)});
+      for (size_t n = 0; n < cluster.nodes(); ++n) others.insert(NodeHost(n));
       others.erase(*node.begin());
     }
     cluster.network().Partition(node, others);

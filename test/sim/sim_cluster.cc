@@ -65,7 +65,6 @@ Task<Result<void>> PrepareTree(std::unique_ptr<KvStore> kv, bool open_root, bool
   co_return co_await store->Sync();
 }
 
-Uuid SeededUuid(Random& rng) { return Uuid{rng.Next() | 1, rng.Next() | 1}; }
 // Workloads are root's, too.
 SimClusterOptions WithTrustedRoots(SimClusterOptions options) {
   if (options.trusted_roots) options.meta.trusted_root = {"*"};
@@ -83,17 +82,24 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   meta_address_ = kMetaAddress;
   meta_.media = std::make_shared<MemKvMedia>(kFamilies);
   meta_contents_ = std::make_unique<MemKv>(meta_.media);
-  UseCertificates();
-  Prove("meta", Role::kMeta);
-  if (options_.two_metas) Prove(kOtherMetaHost, Role::kMeta);
-  Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
-  Prove(kAdminHost, Role::kAdmin);
+  SimHostsNeeds needs;
+  needs.map_of = [this](const std::string& host) { return MapOf(host); };
+  needs.note_given = [this](const Certificate& given) {
+    if (meta_up() && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(given);
+  };
+  needs.meta_address = [this] { return meta_address_; };
+  hosts_ = std::make_unique<SimHosts>(net_.get(), options_.secured, std::move(needs));
+  if (options_.certificates) hosts_->UseCertificates(cluster_, &ex_);
+  hosts_->Prove("meta", Role::kMeta);
+  if (options_.two_metas) hosts_->Prove(kOtherMetaHost, Role::kMeta);
+  hosts_->Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
+  hosts_->Prove(kAdminHost, Role::kAdmin);
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
   for (size_t c = 0; c < options_.clients; ++c) {
     clients_.push_back(std::make_unique<ClientState>());
     clients_.back()->kernel.SetSlow(seed * 31 + c, options_.kernel_ns);
     clients_.back()->uuid = SeededUuid(rng_);
-    Prove(client_host(c), Role::kClient);
+    hosts_->Prove(ClientHost(c), Role::kClient);
   }
   admin_factory_ = net_->MakeFactory(kAdminHost);
   admin_ = std::make_shared<MetaStub>(admin_factory_->Make(kMetaAddress));
@@ -111,67 +117,22 @@ std::vector<std::string> SimCluster::MetaAddresses() const {
   return {kMetaAddress};
 }
 
-void SimCluster::Prove(const std::string& host, Role role) {
-  if (!options_.secured) return;
-  if (trust_) return net_->SetPeer(host, trust_->Join(host, role));
-  auto peer = std::make_shared<Peer>();
-  peer->role = role;
-  peer->name = host;
-  peer->address = host;
-  peer->serial = host;
-  Random key(std::hash<std::string>()(host));
-  for (uint8_t& byte : peer->key_hash) byte = static_cast<uint8_t>(key.Next());
-  net_->SetPeer(host, std::move(peer));
-}
-
-void SimCluster::UseCertificates() {
-  if (!options_.certificates) return;
-  CHECK(options_.secured, "certificates secure a cluster");
-  trust_ = std::make_unique<SimTrust>(cluster_, &ex_, [this](const std::string& host) { return MapOf(host); });
-  // Both sides judge.
-  net_->SetJudge([this](const std::string& from, const Peer* peer, const std::string& to) -> Result<void> {
-    if (peer != nullptr) RETURN_IF_ERROR(trust_->Believes(to, *peer));
-    const std::shared_ptr<const Peer> server = net_->PeerOf(to);
-    return server ? trust_->Believes(from, *server) : Ok();
-  });
-}
-
 // As each hears it: the metadata server of itself.
 std::shared_ptr<const ClusterMap> SimCluster::MapOf(const std::string& host) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
-    if (host == node_host(n)) return nodes_[n]->agent ? nodes_[n]->agent->map() : nullptr;
+    if (host == NodeHost(n)) return nodes_[n]->agent ? nodes_[n]->agent->map() : nullptr;
   }
   for (size_t c = 0; c < clients_.size(); ++c) {
-    if (host == client_host(c)) return client_up(c) ? client(c).session().map() : nullptr;
+    if (host == ClientHost(c)) return client_up(c) ? client(c).session().map() : nullptr;
   }
   if (!meta_up() || meta_.server->store() == nullptr) return nullptr;
   return std::make_shared<const ClusterMap>(meta_.server->cluster().Map());
 }
 
-// An admin makes a token, and the machine joins by it.
-void SimCluster::Join(const std::string& host, Role role) {
-  Prove(host, role);
-  NoteCertificate(host);
-}
-
-void SimCluster::NoteCertificate(const std::string& host) {
-  if (meta_up() && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(trust_->CertificateOf(host));
-}
-
-std::unique_ptr<TrustService> SimCluster::TrustOf(const std::string& host) {
-  return std::make_unique<TrustStub>(net_->MakeTransport(host, meta_address_));
-}
-std::unique_ptr<DataService> SimCluster::DataOf(const std::string& host, size_t n) {
-  return std::make_unique<DataStub>(net_->MakeTransport(host, node_address(n)));
-}
-std::unique_ptr<MetaService> SimCluster::MetaOf(const std::string& host) {
-  return std::make_unique<MetaStub>(net_->MakeTransport(host, meta_address_));
-}
-
 std::string SimCluster::TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const {
   BoundToken t;
   t.shard = shard;
-  t.target = nodes_[n]->disks[0].target;
+  t.target = disks_.target(n, 0);
   t.rights = kTokenRead;
   t.expiry_s = expiry_s;
   t.holder = holder;
@@ -188,31 +149,15 @@ DispatchOptions SimCluster::Doors() const {
 std::unique_ptr<SimCluster::Node> SimCluster::MakeNode(size_t n) {
   auto node = std::make_unique<Node>();
   node->uuid = SeededUuid(rng_);
-  Prove(node_host(n), Role::kData);
-  for (size_t d = 0; d < options_.disks; ++d) node->disks.push_back(MakeDisk(n, d));
+  hosts_->Prove(NodeHost(n), Role::kData);
+  disks_.AddNode(options_.disks);
   return node;
-}
-
-SimCluster::DiskState SimCluster::MakeDisk(size_t n, size_t d) {
-  DiskState disk;
-  SimDiskOptions o;
-  o.name = node_host(n) + ":d" + std::to_string(d + 1);
-  disk.media = std::make_shared<SimDiskMedia>(rng_.Next(), o);
-  disk.index_media = std::make_shared<MemKvMedia>(kIndexFamilies);
-  disk.contents = std::make_unique<MemKv>(disk.index_media);
-  disk.uuid = SeededUuid(rng_);
-  return disk;
 }
 
 size_t SimCluster::AddNode() {
   nodes_.push_back(MakeNode(nodes_.size()));
   StartNode(nodes_.size() - 1);
   return nodes_.size() - 1;
-}
-
-void SimCluster::ReplaceDisk(size_t n, size_t d) {
-  CHECK(!node_up(n), "disks are replaced while the node is down");
-  nodes_[n]->disks[d] = MakeDisk(n, d);
 }
 
 OpHeader SimCluster::AdminHeader() const {
@@ -297,8 +242,8 @@ void SimCluster::StartMeta() {
     meta_.backups = std::make_unique<TransportBackupConnector>(meta_.factory.get());
     meta_.server->UseBackups(meta_.backups.get());
   }
-  if (trust_) {
-    server->trust().Use(trust_->ForMeta());
+  if (options_.certificates) {
+    server->trust().Use(hosts_->trust().ForMeta());
     meta_.trust_dispatcher = std::make_unique<TrustDispatcher>(server->trust().service(), Doors());
     meta_.router = std::make_unique<Router>();
     meta_.router->Add(kMetaServiceName, meta_.dispatcher.get());
@@ -357,7 +302,7 @@ Task<void> SimCluster::RestoreInto(std::shared_ptr<MemKvMedia> media, Result<Res
   const TokenSigner signer(key_);
   BackupFleet fleet(&connector, &signer);
   std::vector<std::string> addresses;
-  for (size_t n = 0; n < nodes_.size(); ++n) addresses.push_back(node_address(n));
+  for (size_t n = 0; n < nodes_.size(); ++n) addresses.push_back(NodeAddress(n));
   if (const Result<void> asked = co_await fleet.Ask(std::move(addresses)); !asked.ok()) {
     *out = asked.error();
     co_return;
@@ -391,14 +336,14 @@ Result<RestoreResult> SimCluster::RestoreMeta() {
 // A disk that cannot be opened is left out, as an administrator would take it out of the configuration.
 Task<void> SimCluster::OpenNode(size_t index) {
   Node& node = *nodes_[index];
-  for (DiskState& d : node.disks) {
+  for (SimNodeDisk& d : disks_.OfNode(index)) {
     d.left_out = !(co_await d.store->Open()).ok();
     const Result<HeardTerms::Kept> terms = co_await ReadTerms(d.disk.get());
     if (terms.ok()) node.server->terms().Load(*terms);
   }
   node.agent = MakeAgent(index);
   if (options_.backups) ServeBackups(index);
-  else net_->Serve(node_address(index), node.dispatcher.get());
+  else net_->Serve(NodeAddress(index), node.dispatcher.get());
   node.agent->Start();
 }
 
@@ -406,9 +351,10 @@ Task<void> SimCluster::OpenNode(size_t index) {
 void SimCluster::ServeBackups(size_t index) {
   Node& node = *nodes_[index];
   if (node.cluster) node.server->SetCluster(node.cluster, node.incarnation);
-  node.keeper = std::make_unique<BackupKeeper>(node.verifier.get(), node.server.get(), node_host(index), [&node] {
+  const std::vector<SimNodeDisk>& all = disks_.OfNode(index);
+  node.keeper = std::make_unique<BackupKeeper>(node.verifier.get(), node.server.get(), NodeHost(index), [&all] {
     std::vector<BackupDisk> disks;
-    for (const DiskState& d : node.disks) {
+    for (const SimNodeDisk& d : all) {
       BackupDisk b{d.disk.get(), !d.left_out && !d.store->failed(), 0};
       if (b.writable) b.free_bytes = d.store->Usage().free_bytes;
       disks.push_back(b);
@@ -419,15 +365,17 @@ void SimCluster::ServeBackups(size_t index) {
   node.router = std::make_unique<Router>();
   node.router->Add(kDataServiceName, node.dispatcher.get());
   node.router->Add(kBackupServiceName, node.backup_dispatcher.get());
-  net_->Serve(node_address(index), node.router.get());
+  net_->Serve(NodeAddress(index), node.router.get());
 }
 
 std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   Node& node = *nodes_[index];
   std::vector<AgentDisk> disks;
-  std::vector<DiskState*> given;
-  for (size_t i = 0; i < node.disks.size(); ++i) {
-    DiskState& d = node.disks[i];
+  std::vector<SimNodeDisk*> given;
+  std::vector<SimNodeDisk>& all = disks_.OfNode(index);
+  for (size_t i = 0; i < all.size(); ++i) {
+    SimNodeDisk& d = all[i];
+    d.opened = !d.left_out;
     if (d.left_out) continue;
     AgentDisk a;
     a.store = d.store.get();
@@ -439,8 +387,8 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   AgentOptions o;
   o.cluster = node.cluster;
   o.node = node.uuid;
-  o.name = node_host(index);
-  o.address = node_address(index);
+  o.name = NodeHost(index);
+  o.address = NodeAddress(index);
   o.proof = TokenSigner(key_).ProveNode(node.uuid, o.name);
   o.self = [this, host = o.name] { return net_->PeerOf(host); };
   o.incarnation = node.incarnation;
@@ -456,7 +404,7 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
   };
   o.keep_terms = [given](HeardTerms::Kept kept) -> Task<Result<void>> {
     std::vector<Disk*> writable;
-    for (DiskState* d : given) {
+    for (SimNodeDisk* d : given) {
       if (!d->store->failed()) writable.push_back(d->disk.get());
     }
     return WriteTermsOn(std::move(writable), kept);
@@ -468,7 +416,7 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
 void SimCluster::StartNode(size_t index) {
   Node& node = *nodes_[index];
   CHECK(!node_up(index));
-  node.factory = net_->MakeFactory(node_host(index));
+  node.factory = net_->MakeFactory(NodeHost(index));
   node.meta_connector = std::make_unique<TransportMetaConnector>(node.factory.get());
   node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());
   node.codecs = std::make_unique<CodecSet>();
@@ -476,13 +424,14 @@ void SimCluster::StartNode(size_t index) {
   node.link = std::make_unique<MetaLink>(node.meta_connector.get(), MetaAddresses());
   node.server = std::make_unique<DataServer>(node.verifier.get());
   node.dispatcher = std::make_unique<DataDispatcher>(node.server.get(), Doors());
-  for (size_t i = 0; i < node.disks.size(); ++i) {
-    DiskState& d = node.disks[i];
+  std::vector<SimNodeDisk>& disks = disks_.OfNode(index);
+  for (size_t i = 0; i < disks.size(); ++i) {
+    SimNodeDisk& d = disks[i];
     d.disk = std::make_unique<SimDisk>(d.media);
     d.index = std::make_unique<MemKv>(d.index_media);
     ShardStoreOptions o;
     o.disk = d.uuid;
-    o.name = node_host(index) + ":d" + std::to_string(i + 1);
+    o.name = DiskName(index, i);
     d.store = std::make_unique<ShardStore>(d.disk.get(), d.index.get(), &pool_, &pool_, o);
   }
   node.scope = std::make_unique<TaskScope>();
@@ -492,7 +441,7 @@ void SimCluster::StartNode(size_t index) {
 void SimCluster::CrashNode(size_t index, bool power_cut) {
   Node& node = *nodes_[index];
   if (!node_up(index)) return;
-  net_->Stop(node_address(index));
+  net_->Stop(NodeAddress(index));
   node.scope.reset();
   node.agent.reset();
   node.router.reset();
@@ -501,7 +450,8 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
   node.dispatcher.reset();
   node.server.reset();
   node.link.reset();
-  for (DiskState& d : node.disks) {
+  for (SimNodeDisk& d : disks_.OfNode(index)) {
+    d.opened = false;
     d.store.reset();
     d.index.reset();
     d.disk.reset();
@@ -518,14 +468,14 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
 void SimCluster::StartClient(size_t c) {
   ClientState& s = *clients_[c];
   CHECK(!client_up(c));
-  s.factory = net_->MakeFactory(client_host(c));
+  s.factory = net_->MakeFactory(ClientHost(c));
   s.meta_connector = std::make_unique<TransportMetaConnector>(s.factory.get());
   s.data_connector = std::make_unique<TransportDataConnector>(s.factory.get());
   ClientOptions o;
   o.session.addresses = MetaAddresses();
-  o.session.client_name = client_host(c);
+  o.session.client_name = ClientHost(c);
   o.session.client_uuid = s.uuid;
-  o.session.node_name = node_host(c % nodes_.size());
+  o.session.node_name = NodeHost(c % nodes_.size());
   o.session.timeout_ns = options_.client_timeout_ns;
   o.session.seed = rng_.Next();
   if (options_.confined.contains(c)) o.session.path = kConfinedPath;
@@ -537,11 +487,6 @@ void SimCluster::StartClient(size_t c) {
   s.scope = std::make_unique<TaskScope>();
   s.client->Start();
   ++s.starts;
-}
-
-SimCluster::DiskNow SimCluster::Look(size_t n, size_t d) {
-  const DiskState& disk = nodes_[n]->disks[d];
-  return {disk.uuid, disk.left_out, nodes_[n]->agent && !disk.left_out, disk.store && disk.store->failed(), disk.contents.get()};
 }
 
 void SimCluster::FailNextMetaSync() { meta_.media->FailNextSync(); }
@@ -557,7 +502,8 @@ std::string SimCluster::UnknownLease() const {
     if (session.term() != meta->term() || !meta->sessions().Exists(s) || meta->sessions().IsUnclaimed(s)) continue;
     if (session.epoch() != meta->sessions().Find(s)->epoch) continue;  // nor that it was taken back
     for (const InodeId ino : vfs.session_side().Leased()) {
-      if (!meta->leases().IsOpenBy(s, ino)) return client_host(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.report().Describe(ino);
+      if (meta->leases().IsOpenBy(s, ino)) continue;
+      return ClientHost(c) + " has inode " + std::to_string(ino.v) + ": " + vfs.report().Describe(ino);
     }
   }
   return "";

@@ -2,8 +2,7 @@
 // and clients, over a simulated network (messages pass through the wire codecs), simulated disks and
 // key-value stores that survive the crash of their process as real ones would.
 //
-// Names: "meta", "n1".."nN", "c1".."cM", "backup", "admin". Each host proves who it is, as with a certificate, and servers answer
-// nobody else.
+// Each host proves who it is, as with a certificate, and servers answer nobody else (sim_hosts.h).
 #pragma once
 
 #include <memory>
@@ -16,7 +15,6 @@
 #include "client/client.h"
 #include "common/check.h"
 #include "common/exec/sim_executor.h"
-#include "common/io/sim_disk.h"
 #include "common/kv/mem_kv.h"
 #include "meta/backup/restore.h"
 #include "meta/exports/confined_front.h"
@@ -24,19 +22,15 @@
 #include "proto/backup_stubs.h"
 #include "proto/sim_transport.h"
 #include "proto/stubs.h"
-#include "proto/trust_stubs.h"
 #include "server/agent.h"
 #include "server/backup_keeper.h"
 #include "server/data_server.h"
+#include "test/sim/sim_disks.h"
+#include "test/sim/sim_hosts.h"
 #include "test/sim/sim_kernel.h"
-#include "test/sim/sim_trust.h"
-#include "trust/identity.h"
 
 namespace stria {
 
-// Where the metadata server's calls to keepers of its backup come from: a host of its own, to be cut off.
-inline constexpr char kBackupHost[] = "backup";
-inline constexpr char kOtherMetaHost[] = "meta2";
 // What confined clients mount.
 inline constexpr char kConfinedPath[] = "/atlas";
 
@@ -95,11 +89,11 @@ class SimCluster {
   // A fresh node with empty disks; its index.
   size_t AddNode();
 
-  // The disk's place gets a fresh, empty one. REQUIRES: the node is down.
-  void ReplaceDisk(size_t n, size_t d);
+  // What the nodes have on their disks, and who the hosts are.
+  SimDisks& disks() { return disks_; }
+  SimHosts& hosts() { return *hosts_; }
 
   size_t nodes() const { return nodes_.size(); }
-  size_t disks() const { return options_.disks; }
   Vfs& vfs(size_t c) { return clients_[c]->client->vfs(); }
   Client& client(size_t c) { return *clients_[c]->client; }
   SimKernel& kernel(size_t c) { return clients_[c]->kernel; }
@@ -110,18 +104,6 @@ class SimCluster {
   std::string UnknownLease() const;
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
-  SimDiskMedia& disk(size_t n, size_t d) { return *nodes_[n]->disks[d].media; }
-  MemKvMedia& index(size_t n, size_t d) { return *nodes_[n]->disks[d].index_media; }
-  // The target that the disk was last registered as; 0 before.
-  TargetId target(size_t n, size_t d) const { return nodes_[n]->disks[d].target; }
-  struct DiskNow {
-    Uuid uuid;
-    bool left_out = false;  // the running data server could not open it and does without it
-    bool opened = false;    // a running data server has opened it
-    bool fenced = false;    // the running data server has given it up
-    KvStore* index = nullptr;  // what a process started now would find in its index
-  };
-  DiskNow Look(size_t n, size_t d);
   // What a metadata server started now would find.
   KvStore& MetaContents() { return *meta_contents_; }
   void FailNextMetaSync();
@@ -143,25 +125,8 @@ class SimCluster {
   MetaService& admin() { return *admin_; }
   OpHeader AdminHeader() const;
 
-  std::string node_address(size_t n) const { return "n" + std::to_string(n + 1) + ":7"; }
-  std::string node_host(size_t n) const { return "n" + std::to_string(n + 1); }
-  std::string client_host(size_t c) const { return "c" + std::to_string(c + 1); }
   MetaServer* meta_server() { return meta_.server.get(); }
 
-  // ---- With certificates
-  SimTrust& trust() { return *trust_; }
-  // The metadata server lets the client in; always so without certificates.
-  bool IsBelieved(size_t c) const {
-    return !trust_ || trust_->Believes("meta", *net_->PeerOf(client_host(c))).ok();
-  }
-  // The host has lost its certificate, or that is over: it joins again, with another key.
-  void Join(const std::string& host, Role role);
-  // The metadata server has given the host the certificate that it has. If it is down it hears of it when it starts.
-  void NoteCertificate(const std::string& host);
-  // As who it is, an admin or a host.
-  std::unique_ptr<TrustService> TrustOf(const std::string& host);
-  std::unique_ptr<DataService> DataOf(const std::string& host, size_t n);
-  std::unique_ptr<MetaService> MetaOf(const std::string& host);
   // What the metadata server would give to that holder: a token to read a shard on the node's first disk, by the key of that day.
   std::string TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const;
   bool registered(size_t n) const { return nodes_[n]->agent && nodes_[n]->agent->registered(); }
@@ -179,22 +144,10 @@ class SimCluster {
     std::unique_ptr<TransportBackupConnector> backups;
     std::unique_ptr<TaskScope> scope;
   };
-  struct DiskState {
-    std::shared_ptr<SimDiskMedia> media;
-    std::shared_ptr<MemKvMedia> index_media;
-    std::unique_ptr<MemKv> contents;  // for looking at index_media
-    Uuid uuid;
-    TargetId target;
-    bool left_out = false;
-    std::unique_ptr<SimDisk> disk;
-    std::unique_ptr<MemKv> index;
-    std::unique_ptr<ShardStore> store;
-  };
   struct Node {
     Uuid uuid;
     Uuid cluster;  // as the superblocks of its disks have it
     uint64_t incarnation = 0;
-    std::vector<DiskState> disks;
     std::unique_ptr<TransportFactory> factory;
     std::unique_ptr<TransportMetaConnector> meta_connector;
     std::unique_ptr<TransportDataConnector> data_connector;
@@ -219,9 +172,6 @@ class SimCluster {
     std::unique_ptr<Client> client;
     std::unique_ptr<TaskScope> scope;
   };
-  // Processes on `host` are the one of this role and the host's name, with a key of its own.
-  void Prove(const std::string& host, Role role);
-  void UseCertificates();
   std::shared_ptr<const ClusterMap> MapOf(const std::string& host);
   DispatchOptions Doors() const;
   Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
@@ -231,7 +181,6 @@ class SimCluster {
   std::vector<std::string> MetaAddresses() const;
   Task<void> RestoreInto(std::shared_ptr<MemKvMedia> media, Result<RestoreResult>* out);
   void ServeBackups(size_t n);
-  DiskState MakeDisk(size_t n, size_t d);
   std::unique_ptr<Agent> MakeAgent(size_t n);
   std::unique_ptr<Node> MakeNode(size_t n);
 
@@ -239,13 +188,14 @@ class SimCluster {
   Random rng_;
   SimExecutor ex_;
   std::unique_ptr<SimNetwork> net_;
-  std::unique_ptr<SimTrust> trust_;  // with certificates
+  std::unique_ptr<SimHosts> hosts_;
   InlinePool pool_;
   ClusterKey key_;
   Uuid cluster_;
   Meta meta_, former_;
   std::string meta_address_;
   std::unique_ptr<MemKv> meta_contents_;
+  SimDisks disks_{&rng_};
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<ClientState>> clients_;
   std::unique_ptr<TransportFactory> admin_factory_;

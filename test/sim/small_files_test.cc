@@ -320,7 +320,7 @@ TEST_F(SmallFiles, AfterARestartOfTheServerNothingIsKnown) {
 TEST_F(SmallFiles, WhatIsWrittenAfterACutStays) {
   const InodeId ino = Create(1, kRootInode, "f", "before");
   EXPECT_EQ(Lookup(0, kRootInode, "f"), FsError::kOk);
-  cluster_.network().Block({"meta"}, {cluster_.client_host(0)});
+  cluster_.network().Block({"meta"}, {ClientHost(0)});
   std::optional<Result<EntryOut>> cut;
   cluster_.scope(0).Spawn([](Vfs* fs, InodeId of, std::optional<Result<EntryOut>>* out) -> Task<void> {
     SetAttrIn set;
@@ -361,7 +361,7 @@ TEST_P(Away, WithTheSessionGoPagesOfOpenFiles) {
   ASSERT_TRUE(Do(vfs(1).SetAttr(Caller(), ino, mode)).ok());  // its attributes are not known here any more
   cluster_.executor().RunFor(kSecond);
   const uint64_t forgotten = cluster_.kernel(0).pages_forgotten();
-  cluster_.network().Block({cluster_.client_host(0)}, {"meta"});
+  cluster_.network().Block({ClientHost(0)}, {"meta"});
   cluster_.executor().RunFor(GetParam() * kSecond);
   cluster_.network().Heal();
   cluster_.executor().RunFor(10 * kSecond);

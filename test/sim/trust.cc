@@ -96,14 +96,14 @@ class TrustWork final : public SimWork {
     if (!s.node) {
       InodeRequest r;
       r.header = cluster().AdminHeader();
-      const std::unique_ptr<MetaService> meta = cluster().MetaOf(kThief);
+      const std::unique_ptr<MetaService> meta = cluster().hosts().MetaOf(kThief);
       co_return (co_await meta->GetMap(r)).ok();
     }
     ReadRequest r;
     r.header.cluster = cluster().AdminHeader().cluster;
     r.header.incarnation = 1;
-    r.items.push_back({kNoShard, cluster().target(*s.node, 0), std::move(token), 0, kChecksumBlockBytes});
-    const std::unique_ptr<DataService> data = cluster().DataOf(kThief, *s.node);
+    r.items.push_back({kNoShard, cluster().disks().target(*s.node, 0), std::move(token), 0, kChecksumBlockBytes});
+    const std::unique_ptr<DataService> data = cluster().hosts().DataOf(kThief, *s.node);
     const Result<ReadReply> reply = co_await data->Read(r);
     if (!reply.ok()) co_return reply.code() == FsError::kUnavailable || reply.code() == FsError::kAccess ? std::optional(false) : std::nullopt;
     if (reply->items.size() != 1 || reply->items[0].result.code == FsError::kNotReady) co_return std::nullopt;
@@ -143,7 +143,7 @@ class TrustWork final : public SimWork {
       if (!Sound(p.server) || cluster().meta_server()->term() != p.term) continue;
       const std::optional<bool> in = co_await LetsIn(p.peer, p.server, p.token);
       if (!Sound(p.server) || in != true) continue;
-      Fail((p.server.node ? cluster().node_host(*p.server.node) : std::string("the metadata server")) + " takes what " + p.peer->ToString() +
+      Fail((p.server.node ? NodeHost(*p.server.node) : std::string("the metadata server")) + " takes what " + p.peer->ToString() +
            " may not do: " + why);
     }
   }
@@ -162,7 +162,7 @@ class TrustWork final : public SimWork {
         case 5: co_await RenewTooLate(); break;
         case 6:
         case 7:
-          if (cluster().trust().changing()) co_await FinishChange();
+          if (cluster().hosts().trust().changing()) co_await FinishChange();
           else co_await ChangeAuthority();
           break;
         default: co_await RotateKeys(); break;
@@ -173,7 +173,7 @@ class TrustWork final : public SimWork {
   // The process ends, as somebody has to mount again; it starts by itself.
   void JoinClient(size_t c) {
     world_->CrashClientNow(c);
-    cluster().Join(cluster().client_host(c), Role::kClient);
+    cluster().hosts().Join(ClientHost(c), Role::kClient);
     Trace(Name(c) + " has joined again");
     End(c);
   }
@@ -182,7 +182,7 @@ class TrustWork final : public SimWork {
     RevokeCertificateRequest r;
     r.header = cluster().AdminHeader();
     r.which = std::move(which);
-    const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
+    const std::unique_ptr<TrustService> admin = cluster().hosts().TrustOf(kAdmin);
     while (!faults_over()) {
       const Result<TrustReply> done = co_await admin->RevokeCertificate(r);
       Trace("revoke " + r.which + ": " + done.error().ToString());
@@ -195,7 +195,7 @@ class TrustWork final : public SimWork {
 
   Task<void> RevokeClient() {
     const size_t c = AClient();
-    const std::string host = cluster().client_host(c);
+    const std::string host = ClientHost(c);
     Begin(c);
     const std::shared_ptr<const Peer> old = cluster().network().PeerOf(host);
     std::vector<Probe> probes = co_await Steal(old, false);
@@ -210,7 +210,7 @@ class TrustWork final : public SimWork {
   Task<void> RevokeNode() {
     const std::optional<size_t> n = world_->PickNode();
     if (!n) co_return;
-    const std::string host = cluster().node_host(*n);
+    const std::string host = NodeHost(*n);
     ++world_->troubles_[*n].active;
     const std::shared_ptr<const Peer> old = cluster().network().PeerOf(host);
     std::vector<Probe> probes = co_await Steal(old, false);
@@ -219,7 +219,7 @@ class TrustWork final : public SimWork {
       co_await Sleep(kBoundNs);
       co_await MustBeRefused(std::move(probes), "its certificate was revoked");
     }
-    cluster().Join(host, Role::kData);
+    cluster().hosts().Join(host, Role::kData);
     Trace(host + " has joined again");
     if (!faults_over()) --world_->troubles_[*n].active;
   }
@@ -232,14 +232,14 @@ class TrustWork final : public SimWork {
     // With another session of that owner its tokens stay good.
     size_t sessions = 0;
     for (const SessionId s : cluster().meta_server()->sessions().All()) {
-      sessions += cluster().meta_server()->sessions().Find(s)->owner.name == cluster().client_host(c);
+      sessions += cluster().meta_server()->sessions().Find(s)->owner.name == ClientHost(c);
     }
     Begin(c);
-    std::vector<Probe> probes = co_await Steal(cluster().network().PeerOf(cluster().client_host(c)), true);
+    std::vector<Probe> probes = co_await Steal(cluster().network().PeerOf(ClientHost(c)), true);
     EvictClientRequest r;
     r.header = cluster().AdminHeader();
     r.session = me.session;
-    const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
+    const std::unique_ptr<TrustService> admin = cluster().hosts().TrustOf(kAdmin);
     const Result<TrustReply> done = co_await admin->EvictClient(r);
     Trace("evict " + Name(c) + ": " + done.error().ToString());
     co_await Sleep(kBoundNs);
@@ -252,10 +252,10 @@ class TrustWork final : public SimWork {
 
   Task<void> Expire() {
     const size_t c = AClient();
-    const std::string host = cluster().client_host(c);
+    const std::string host = ClientHost(c);
     Begin(c);
     const auto lasts_s = static_cast<int64_t>(2 + world_->rng_.Below(8));
-    const std::shared_ptr<const Peer> old = cluster().trust().Shorten(host, lasts_s);
+    const std::shared_ptr<const Peer> old = cluster().hosts().trust().Shorten(host, lasts_s);
     cluster().network().SetPeer(host, old);
     std::vector<Probe> probes = co_await Steal(old, false);
     Count("certificates that ended");
@@ -266,14 +266,14 @@ class TrustWork final : public SimWork {
 
   // Of anybody but the metadata server, who is valid all the time.
   Task<bool> Renew(std::string host) {
-    const std::unique_ptr<TrustService> trust = cluster().TrustOf(host);
+    const std::unique_ptr<TrustService> trust = cluster().hosts().TrustOf(host);
     RenewCertificateRequest r;
     r.header = cluster().AdminHeader();
-    r.request = cluster().trust().RenewalRequest(host);
+    r.request = cluster().hosts().trust().RenewalRequest(host);
     const Result<RenewCertificateReply> reply = co_await trust->RenewCertificate(r);
     Trace(host + " renews its certificate: " + reply.error().ToString());
     if (!reply.ok()) co_return false;
-    const auto peer = cluster().trust().TakeRenewed(host, reply->certificate);
+    const auto peer = cluster().hosts().trust().TakeRenewed(host, reply->certificate);
     if (!peer.ok()) {
       Fail(host + " cannot use the certificate that it was given: " + peer.error().ToString());
       co_return false;
@@ -283,7 +283,7 @@ class TrustWork final : public SimWork {
   }
   Task<void> RenewInTime() {
     const bool node = world_->rng_.OneIn(2);
-    const std::string host = node ? cluster().node_host(world_->rng_.Below(cluster().nodes())) : cluster().client_host(AClient());
+    const std::string host = node ? NodeHost(world_->rng_.Below(cluster().nodes())) : ClientHost(AClient());
     if (co_await Renew(host)) Count("renewed certificates");
   }
 
@@ -291,13 +291,13 @@ class TrustWork final : public SimWork {
   Task<void> TryTooLate(std::string host, std::string serial, bool open) {
     if (!Sound({})) co_return;
     const uint64_t term = cluster().meta_server()->term();
-    cluster().trust().Linger(serial, open);
-    const std::unique_ptr<TrustService> trust = cluster().TrustOf(host);
+    cluster().hosts().trust().Linger(serial, open);
+    const std::unique_ptr<TrustService> trust = cluster().hosts().TrustOf(host);
     RenewCertificateRequest r;
     r.header = cluster().AdminHeader();
-    r.request = cluster().trust().RenewalRequest(host);
+    r.request = cluster().hosts().trust().RenewalRequest(host);
     const Result<RenewCertificateReply> reply = co_await trust->RenewCertificate(r);
-    cluster().trust().Linger(serial, false);
+    cluster().hosts().trust().Linger(serial, false);
     Trace(host + " renews its certificate too late: " + reply.error().ToString());
     if (reply.ok()) {
       Fail(host + " was given another certificate by one that had ended");
@@ -312,12 +312,12 @@ class TrustWork final : public SimWork {
   }
   Task<void> RenewTooLate() {
     const size_t c = AClient();
-    const std::string host = cluster().client_host(c);
+    const std::string host = ClientHost(c);
     Begin(c);
     const auto lasts_s = static_cast<int64_t>(2 + world_->rng_.Below(8));
-    const std::shared_ptr<const Peer> old = cluster().trust().Shorten(host, lasts_s);
+    const std::shared_ptr<const Peer> old = cluster().hosts().trust().Shorten(host, lasts_s);
     cluster().network().SetPeer(host, old);
-    cluster().NoteCertificate(host);
+    cluster().hosts().NoteCertificate(host);
     co_await Sleep((lasts_s + 2) * kSecond);
     co_await TryTooLate(host, old->serial, false);
     co_await TryTooLate(host, old->serial, true);
@@ -326,7 +326,7 @@ class TrustWork final : public SimWork {
 
   // Two are believed from now on, and the new one signs what is renewed and who joins.
   Task<void> ChangeAuthority() {
-    const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
+    const std::unique_ptr<TrustService> admin = cluster().hosts().TrustOf(kAdmin);
     ChangeAuthorityRequest r;
     r.header = cluster().AdminHeader();
     r.verb = AuthorityVerb::kRotate;
@@ -339,11 +339,11 @@ class TrustWork final : public SimWork {
 
   // All renew, the metadata server last, and the former authority is dropped. 5.
   Task<void> FinishChange() {
-    SimTrust& trust = cluster().trust();
+    SimTrust& trust = cluster().hosts().trust();
     // Who is down would not believe the metadata server afterwards: an administrator waits for him.
     if (!trust.AllBelieveNext()) co_return;
     std::vector<std::shared_ptr<const Peer>> former;
-    const std::string client = cluster().client_host(AClient()), node = cluster().node_host(world_->rng_.Below(cluster().nodes()));
+    const std::string client = ClientHost(AClient()), node = NodeHost(world_->rng_.Below(cluster().nodes()));
     if (!trust.IsOfSigner(client)) former.push_back(cluster().network().PeerOf(client));
     if (!trust.IsOfSigner(node)) former.push_back(cluster().network().PeerOf(node));
     std::vector<std::string> own;  // the metadata server's
@@ -355,13 +355,13 @@ class TrustWork final : public SimWork {
     if (!trust.AllBelieveNext()) co_return;
     for (const std::string& host : own) {
       cluster().network().SetPeer(host, trust.Resign(host));
-      cluster().NoteCertificate(host);
+      cluster().hosts().NoteCertificate(host);
     }
     std::vector<Probe> probes;
     for (const std::shared_ptr<const Peer>& peer : former) {
       for (Probe& p : co_await Steal(peer, false)) probes.push_back(std::move(p));
     }
-    const std::unique_ptr<TrustService> admin = cluster().TrustOf(kAdmin);
+    const std::unique_ptr<TrustService> admin = cluster().hosts().TrustOf(kAdmin);
     ChangeAuthorityRequest r;
     r.header = cluster().AdminHeader();
     r.verb = AuthorityVerb::kFinish;
@@ -380,7 +380,7 @@ class TrustWork final : public SimWork {
   // By days that pass while the metadata server is down.
   Task<void> RotateKeys() {
     const uint32_t was = KeyGeneration(NowS());
-    const std::shared_ptr<const Peer> peer = cluster().network().PeerOf(cluster().client_host(0));
+    const std::shared_ptr<const Peer> peer = cluster().network().PeerOf(ClientHost(0));
     for (uint64_t days = 1 + world_->rng_.Below(3); days > 0 && !faults_over(); --days) {
       Count("days");
       Trace("a day passes");

@@ -167,7 +167,7 @@ class Verbs {
       const auto map = co_await cluster_.admin().GetMap(ask);
       if (map.ok()) {
         for (const NodeInfo& i : map->nodes) {
-          if (i.name == cluster_.node_host(n)) co_return i.id;
+          if (i.name == NodeHost(n)) co_return i.id;
         }
       }
       co_await Sleep(kSecond);
@@ -247,7 +247,7 @@ class Verbs {
     const size_t n = Pick();
     AdminRequest r;
     r.verb = AdminVerb::kDrain;
-    r.target = cluster_.target(n, 0);
+    r.target = cluster_.disks().target(n, 0);
     co_await Verb(r);
     co_await Sleep(static_cast<int64_t>(rng_.Below(20 * kSecond)));
   }
