@@ -28,9 +28,11 @@ Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, Register
   CO_ASSIGN_OR_RETURN(const std::optional<Register> now, co_await client->Read());
   const auto self = now ? now->members.find(m.ha.member) : decltype(now->members.end())();
   if (now && (self == now->members.end() || self->second.uuid != m.super.own)) co_return OthersAreThere(*now);
+  // The flag has stayed in its start: it is one of them, and what its store has of the log now is for its life as a member.
+  if (now && IsOneOfSeveral(m.super) && (now->members.size() > 1 || store->marker())) co_return Ok();
   FoundingStore founding;
   CO_RETURN_IF_ERROR(LookAtStore(store->kv(), &founding));
-  if (store->begun() && founding.last != store->last().seq) {
+  if (!IsOneOfSeveral(m.super) && store->begun() && founding.last != store->last().seq) {
     co_return Error(FsError::kConflict, "the store in " + m.data + " was changed without its log: it cannot be one of several metadata servers");
   }
   // Before there is a log: what is served alone from now on would not be in it.

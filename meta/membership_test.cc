@@ -14,6 +14,7 @@
 #include "meta/replica/register_client.h"
 #include "meta/replica/register_text.h"
 #include "meta/replica/replica_log.h"
+#include "meta/replica/replica_store.h"
 #include "meta/service/meta_server.h"
 #include "test/sim/replica/fake_coordinator.h"
 
@@ -105,6 +106,29 @@ TEST_F(MembershipTest, WhoComesSecondDoesNotFound) {
   EXPECT_FALSE(IsMarked());
   EXPECT_TRUE(Kv()->Scan(kReplicaStateFamily, "", "", 1)->empty());
   EXPECT_EQ(RunSim(ex_, BecomeAlone(Here("pc2"), Kv())).code(), FsError::kStale);
+}
+
+// As a service that is started again and again with the same flags.
+TEST_F(MembershipTest, TheFlagMayStay) {
+  ASSERT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
+  super_ = ReadDataDir(dir_.path()).value();
+  { const auto served = RunSim(ex_, MetaStore::Open(std::make_unique<MemKv>(media_))).value(); }
+  EXPECT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
+  // Others came, it was away, and is in the middle of a copy now.
+  const Register old = Known();
+  Register next = old;
+  ++next.version;
+  next.nonce = Uuid{8, 8};
+  next.members["pc2"] = {Uuid{9, 9}, "pc2:7424", "1", 0};
+  next.primary = "pc2";
+  next.in_sync = {"pc2"};
+  ++next.term;
+  ASSERT_EQ(RunSim(ex_, register_.Swap({old, next})).value(), next);
+  ASSERT_TRUE(ReplicaStore::Open(Kv()).value()->BeginCopy().ok());
+  const Result<void> again = RunSim(ex_, BecomeFirst(Here("pc1"), Kv()));
+  EXPECT_TRUE(again.ok()) << again.error();
+  EXPECT_EQ(Known(), next);
+  EXPECT_TRUE(ReplicaStore::Open(Kv()).value()->marker().has_value());
 }
 
 TEST_F(MembershipTest, AStoreThatWasChangedWithoutItsLogIsRefused) {
