@@ -41,6 +41,7 @@ OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
       metas_(params_.transports),
       trust_(params_.transports),
       house_({
+          .plain_received = params_.ha.plain_received,
           .params = params_.served,
           .away = [this] { return node_->WhyAway(); },
           .serves =

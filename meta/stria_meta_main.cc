@@ -140,7 +140,7 @@ class Daemon final : public DaemonFrame {
     Error fatal;
     if (member_) fatal = co_await member_->WaitFatal();
     else fatal = co_await served_->WaitFatal();
-    Fail(fatal.code == FsError::kNotLeader ? fatal : fatal.WithContext("the metadata store cannot be written any more"));
+    Fail(member_ || fatal.code == FsError::kNotLeader ? fatal : fatal.WithContext("the metadata store cannot be written any more"));
   }
 
   // ---- The phases of a start ----

@@ -89,7 +89,7 @@ def scenario():
         names = [p["name"] for p in c.processes()]
         assert set(NAMES) | {"etcd1", "etcd2", "etcd3"} <= set(names), names
         status = settled(c)
-        assert status["min_in_sync"] == 1 and status["findings"] == [], status
+        assert status["min_in_sync"] == 1, status
         mounts = [c.mount]
         for i in (2, 3):
             mounts.append(c.dir / f"mnt{i}")
