@@ -78,7 +78,7 @@ def kill_the_primary(cluster):
 
 def hand_over(cluster):
     status = settled(cluster)
-    cluster.stria("meta", "promote")
+    cluster.stria("meta", "promote", "--yes")
     now = settled(cluster)
     assert now["primary"] != status["primary"] and now["term"] > status["term"], (status, now)
     say(f"{status['primary']} handed over to {now['primary']}")
