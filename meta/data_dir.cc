@@ -80,9 +80,10 @@ Result<Superblock> ReadDataDir(const std::string& dir) {
   return super;
 }
 
+bool IsOneOfSeveral(const Superblock& super) { return (super.incompat & kIncompatOneOfSeveral) != 0; }
+
 Result<void> CheckServedAs(const Superblock& super, bool as_member, const std::string& dir) {
-  const bool is_member = (super.incompat & kIncompatOneOfSeveral) != 0;
-  if (is_member && !as_member) {
+  if (IsOneOfSeveral(super) && !as_member) {
     return Error(FsError::kAccess, "the store in " + dir + " is one of several metadata servers', and the settings have no [ha]: served alone it "
                                        "would be a second cluster of the same files. Put [ha] back");
   }

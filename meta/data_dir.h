@@ -25,6 +25,7 @@ Result<void> WriteDataDir(const std::string& dir, const Superblock& super);
 Result<Superblock> ReadDataDir(const std::string& dir);
 // Whether the store of that superblock may be served: `as_member`, as one of several ([ha]), or alone. kAccess with what to do.
 Result<void> CheckServedAs(const Superblock& super, bool as_member, const std::string& dir);
+bool IsOneOfSeveral(const Superblock& super);
 // Notes that the store is one of several from now on, or alone. Durable on return.
 Result<void> NoteOneOfSeveral(const std::string& dir, bool is_member);
 

@@ -39,10 +39,12 @@ TEST(DataDir, OneOfSeveralIsNotServedAlone) {
   ASSERT_TRUE(NoteOneOfSeveral(tmp.path(), true).ok());
   const Result<void> alone = CheckServedAs(*ReadDataDir(tmp.path()), false, tmp.path());
   EXPECT_EQ(alone.code(), FsError::kAccess);
+  EXPECT_TRUE(IsOneOfSeveral(*ReadDataDir(tmp.path())));
   EXPECT_NE(alone.error().message.find("[ha]"), std::string::npos) << alone.error();
   EXPECT_TRUE(CheckServedAs(*ReadDataDir(tmp.path()), true, tmp.path()).ok());
   ASSERT_TRUE(NoteOneOfSeveral(tmp.path(), false).ok());
   EXPECT_EQ(*ReadDataDir(tmp.path()), super) << "all else is as it was";
+  EXPECT_FALSE(IsOneOfSeveral(super));
 }
 
 TEST(DataDir, TrustAloneIsNoStore) {

@@ -8,11 +8,12 @@ namespace stria {
 
 GatedDispatcher::~GatedDispatcher() = default;
 
-void GatedDispatcher::Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate) {
+void GatedDispatcher::Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate, std::unique_ptr<PlainChanges> changes) {
   CHECK(!room_, "two lives are served at a time");
   room_ = std::make_unique<Room>();
   room_->inner = inner;
   room_->gate = std::move(gate);
+  room_->changes = std::move(changes);
 }
 
 void GatedDispatcher::Close() {
@@ -28,7 +29,9 @@ Task<void> GatedDispatcher::Run(Room* room, uint64_t call, std::shared_ptr<const
   Result<WireMessage> reply = Error(FsError::kNotLeader);
   const Result<void> entered = co_await room->gate->Enter();
   if (entered.ok()) {
+    const CommitSeq before = room->changes ? room->changes->Written() : CommitSeq();
     reply = co_await room->inner->Handle(std::move(peer), std::move(method), std::move(request));
+    if (room->changes && room->changes->Written() != before) co_await room->changes->Settle();
     const Result<void> may = co_await room->gate->Leave();
     if (!may.ok()) reply = may.error();
   } else {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "common/exec/task.h"
+#include "meta/plain_changes.h"
 #include "meta/replica/answer_gate.h"
 #include "proto/transport.h"
 
@@ -23,8 +24,9 @@ class GatedDispatcher final : public Dispatcher {
   explicit GatedDispatcher(std::function<Error()> away) : away_(std::move(away)) {}
   ~GatedDispatcher() override;
 
-  // Calls go to `inner` from now on, which is there until Close. REQUIRES: !open().
-  void Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate);
+  // Calls go to `inner` from now on, which is there until Close. `changes`: what answers of calls that have written wait for; null: for
+  // nothing. REQUIRES: !open().
+  void Open(Dispatcher* inner, std::shared_ptr<AnswerGate> gate, std::unique_ptr<PlainChanges> changes = nullptr);
   // Nothing uses `inner` on return. Not from within a call.
   void Close();
   // The same, and nobody is answered: the process ends.
@@ -39,6 +41,7 @@ class GatedDispatcher final : public Dispatcher {
   struct Room {
     Dispatcher* inner = nullptr;
     std::shared_ptr<AnswerGate> gate;
+    std::unique_ptr<PlainChanges> changes;
     std::map<uint64_t, Answer> running;
     TaskScope scope;  // last: its tasks use everything above
   };

@@ -38,6 +38,22 @@ class TestService final : public Dispatcher {
   Event goes;
 };
 
+// What was written is with the others when it is told so.
+class TestChanges final : public PlainChanges {
+ public:
+  explicit TestChanges(int* asked) : asked_(asked) {}
+  CommitSeq Written() const override { return written; }
+  Task<void> Settle() override {
+    ++*asked_;
+    co_await settled.Wait();
+  }
+  CommitSeq written{7};
+  Event settled;
+
+ private:
+  int* const asked_;
+};
+
 class GatedDispatcherTest : public testing::Test {
  protected:
   void Call(const std::string& method) {
@@ -106,6 +122,30 @@ TEST_F(GatedDispatcherTest, ErrorsWaitAsWell) {
   Set(&gate_->may_leave);
   ASSERT_TRUE(answer_.has_value());
   EXPECT_EQ(answer_->code(), FsError::kNoEnt);
+}
+
+TEST_F(GatedDispatcherTest, OnlyACallThatHasWrittenWaitsForTheOthers) {
+  int asked = 0;
+  auto owned = std::make_unique<TestChanges>(&asked);
+  TestChanges* const changes = owned.get();
+  gated_.Open(&service_, gate_, std::move(owned));
+  gate_->may_enter.Set();
+  gate_->may_leave.Set();
+  Call("/reads");
+  Set(&service_.goes);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_EQ(asked, 0);
+  answer_.reset();
+  service_.goes.Reset();
+  Call("/writes");
+  ++changes->written.v;
+  Set(&service_.goes);
+  EXPECT_EQ(service_.ended, 2);
+  EXPECT_FALSE(answer_.has_value());
+  Set(&changes->settled);
+  ASSERT_TRUE(answer_.has_value());
+  EXPECT_TRUE(answer_->ok());
+  EXPECT_EQ(asked, 1);
 }
 
 TEST_F(GatedDispatcherTest, WhatALifeHasWorkedOutIsNotToldWhenItIsOver) {

@@ -46,4 +46,21 @@ Result<MetaConfig> ConfigFrom(const MetaFlags& flags) {
   return c;
 }
 
+Result<void> CheckSeveralFlags(const MetaFlags& flags, const MetaConfig& config) {
+  const auto no = [](std::string why) { return Error(FsError::kInval, std::move(why)); };
+  const SeveralFlags& s = flags.several;
+  const char* const flag = s.init ? "--ha-init" : s.join ? "--join" : s.leave ? "--ha-leave" : nullptr;
+  if (s.init + s.join + s.leave > 1) return no("--ha-init, --join and --ha-leave exclude each other: give one of them");
+  if (flag != nullptr && !config.ha) return no(std::string(flag) + " is given, and the settings have no [ha]: say there who this metadata server is (docs/settings.md)");
+  if (s.join && (flags.format.format || flags.format.only || flags.format.make_trust)) {
+    return no("--join is given with --format or --make-trust: what becomes one of several metadata servers is not a new cluster");
+  }
+  if (!s.cluster.empty() && !s.join) return no("--cluster is given without --join: leave it out");
+  if (config.ha && flags.format.format && !s.init) return no("--format is given, and the settings have [ha]: give --ha-init, too, for a new cluster, or --join");
+  if (config.ha && !flags.restore.from.empty()) return no("--restore-from is given, and the settings have [ha]: restore with settings without it, then start with --ha-init");
+  Uuid cluster;
+  if (!s.cluster.empty() && !Uuid::Parse(s.cluster, &cluster)) return no("--cluster is '" + s.cluster + "': give it as 'stria status --json' prints it");
+  return Ok();
+}
+
 }  // namespace stria

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "meta/plain_changes.h"
+
 namespace stria {
 
 MetaHouse::MetaHouse(MetaHouseEnv env) : env_(std::move(env)), gated_(env_.away) {}
@@ -21,6 +23,7 @@ void MetaHouse::Let() {
 }
 
 Task<Result<void>> MetaHouse::Open(HouseOpening opening) {
+  ReplicaPrimary* const primary = opening.primary;
   ServedMetaParams params = env_.params();
   params.server.life.term = opening.life.term;
   params.server.life.token_time_ns = opening.token_time_ns;
@@ -31,7 +34,7 @@ Task<Result<void>> MetaHouse::Open(HouseOpening opening) {
   router_ = std::make_unique<Router>();
   served_->AddTo(router_.get());
   env_.serves(served_.get());
-  gated_.Open(router_.get(), std::move(opening.gate));
+  gated_.Open(router_.get(), std::move(opening.gate), std::make_unique<ShippedChanges>(primary, env_.plain_received));
   co_return Ok();
 }
 

@@ -20,6 +20,7 @@
 namespace stria {
 
 struct MetaHouseEnv {
+  bool plain_received = false;                // HaConfig's
   std::function<ServedMetaParams()> params;   // as things are now; the life is filled in
   std::function<Error()> away;                // MetaNode::WhyAway
   std::function<void(ServedMeta*)> serves;    // after its Start, before it answers anybody

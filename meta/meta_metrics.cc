@@ -11,6 +11,16 @@ namespace {
 double D(uint64_t n) { return static_cast<double>(n); }
 double Seconds(int64_t ns) { return static_cast<double>(ns) / static_cast<double>(kSecond); }
 
+void AddDisk(const MetaFigures& f, MetricFamilies* out) {
+  if (f.disk_bytes == 0) return;
+  out->Gauge("stria_meta_store_filesystem_bytes", "Size of the filesystem that the metadata store is on.", D(f.disk_bytes));
+  out->Gauge("stria_meta_store_filesystem_free_bytes", "Free bytes of the filesystem that the metadata store is on.", D(f.disk_free_bytes));
+}
+
+void AddRunning(const MetaFigures& f, MetricFamilies* out) {
+  out->Gauge("stria_rpc_running_calls", "Calls that have come and are not answered.", D(f.running_calls));
+}
+
 void AddStore(const MetaFigures& f, MetricFamilies* out) {
   out->Gauge("stria_meta_files", "Inodes that are not directories.", D(f.files));
   out->Gauge("stria_meta_directories", "Directories.", D(f.directories));
@@ -23,10 +33,7 @@ void AddStore(const MetaFigures& f, MetricFamilies* out) {
   out->Gauge("stria_meta_garbage_shards", "Shards that are to be deleted.", D(f.garbage_shards));
   out->Counter("stria_meta_transactions_total", "Transactions of the store since the cluster was made.", D(f.transactions));
   out->Counter("stria_meta_starts_total", "Starts of the metadata server since the cluster was made.", D(f.starts));
-  if (f.disk_bytes > 0) {
-    out->Gauge("stria_meta_store_filesystem_bytes", "Size of the filesystem that the metadata store is on.", D(f.disk_bytes));
-    out->Gauge("stria_meta_store_filesystem_free_bytes", "Free bytes of the filesystem that the metadata store is on.", D(f.disk_free_bytes));
-  }
+  AddDisk(f, out);
 }
 
 void AddClients(const MetaFigures& f, MetricFamilies* out) {
@@ -39,7 +46,7 @@ void AddClients(const MetaFigures& f, MetricFamilies* out) {
   out->Counter("stria_meta_sessions_fenced_total", "Sessions that were ended against the will of their clients.", D(f.fenced));
   out->Gauge("stria_meta_waiting_calls", "Calls that wait for other clients.", D(f.waiting_calls));
   out->Gauge("stria_meta_longest_wait_seconds", "For how long the oldest of these has waited.", Seconds(f.longest_wait_ns));
-  out->Gauge("stria_rpc_running_calls", "Calls that have come and are not answered.", D(f.running_calls));
+  AddRunning(f, out);
 }
 
 MetricFamilies::Labels DiskLabels(const ClusterMap& map, const TargetInfo& t) {
@@ -131,6 +138,12 @@ void AddUpkeep(const ClusterMap& map, const UpkeepReply& u, MetricFamilies* out)
 }
 
 }  // namespace
+
+void AddStandbyMetrics(const MetaFigures& f, MetricFamilies* out) {
+  AddDisk(f, out);
+  AddRunning(f, out);
+  if (f.certificate_end_s) out->CertificateEnd(*f.certificate_end_s);
+}
 
 void AddMetaMetrics(const MetaFigures& f, MetricFamilies* out) {
   AddStore(f, out);

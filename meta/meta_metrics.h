@@ -34,5 +34,7 @@ struct MetaFigures {
 };
 
 void AddMetaMetrics(const MetaFigures& figures, MetricFamilies* out);
+// Of one of several metadata servers while another serves: what is its own alone. A zero would look like an empty cluster.
+void AddStandbyMetrics(const MetaFigures& figures, MetricFamilies* out);
 
 }  // namespace stria

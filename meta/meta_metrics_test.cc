@@ -111,5 +111,20 @@ TEST(MetaMetrics, Clients) {
   EXPECT_TRUE(Has(text, "stria_certificate_expiry_timestamp_seconds 1900000000")) << text;
 }
 
+TEST(MetaMetrics, AStandbyTellsNothingOfTheCluster) {
+  MetaFigures f;
+  f.disk_bytes = 1000;
+  f.disk_free_bytes = 10;
+  f.running_calls = 3;
+  f.certificate_end_s = 77;
+  MetricFamilies out;
+  AddStandbyMetrics(f, &out);
+  const std::string text = "\n" + MetricsText(out.Take());
+  EXPECT_TRUE(Has(text, "stria_meta_store_filesystem_free_bytes 10")) << text;
+  EXPECT_TRUE(Has(text, "stria_rpc_running_calls 3")) << text;
+  EXPECT_EQ(text.find("stria_meta_files"), std::string::npos) << text;
+  EXPECT_EQ(text.find("stria_cluster"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace stria

@@ -28,13 +28,28 @@ Result<void> MetaProof::Make(Uuid* cluster) {
   return Ok();
 }
 
+Result<Uuid> MetaProof::MakeOwn() {
+  for (const std::string& file : {config_.trust + kAuthorityFile, MasterKeyPath(config_.trust)}) {
+    if (file == MasterKeyPath(config_.trust) && !config_.cluster_key_file.empty()) continue;
+    if (access(file.c_str(), F_OK) == 0) continue;
+    return Error(FsError::kNoEnt, "there is no " + file + ": copy it from the same place of a metadata server that is there, readable for its owner only. All of them "
+                                  "are the cluster's authority");
+  }
+  TrustDirParams params;
+  params.host = HostName();
+  params.now_s = Executor::Current().WallNs() / kSecond;
+  return MakeTrustDir(config_.trust, params);
+}
+
 Result<void> MetaProof::Open(const std::optional<Uuid>& cluster) {
   ASSIGN_OR_RETURN(const TrustPlace place, Look());
   if (place.is == TrustIs::kThere) {
     SecuredEndsOptions options;
     options.own = {Role::kMeta};
     options.lets_in = {Role::kMeta, Role::kData, Role::kClient, Role::kAdmin, Role::kMonitor};
-    options.talks_to = options.elsewhere = {Role::kData};  // it knows addresses from those who have proved that they are theirs
+    options.talks_to = {Role::kData};
+    if (config_.ha) options.talks_to = {Role::kData, Role::kMeta};  // and the other metadata servers
+    options.elsewhere = options.talks_to;  // it knows addresses from those who have proved that they are theirs
     options.joins = true;
     options.overlap_s = config_.authority_overlap_ns / kSecond;
     ASSIGN_OR_RETURN(ends_, SecuredEnds::Open(place.directory, std::move(options)));
@@ -67,9 +82,21 @@ Result<void> MetaProof::LoadKeys() {
   return Ok();
 }
 
+// An earlier life may have changed them. What cannot be read stays as it was.
+void MetaProof::Reread() {
+  Result<std::shared_ptr<const Authority>> authority = LoadAuthority(place_.directory);
+  Result<std::shared_ptr<const Authority>> next = LoadNextAuthority(place_.directory);
+  for (const Error& e : {authority.error(), next.error()}) {
+    if (!e.ok()) return LogError("the authority stays as it was read before: {}", e);
+  }
+  authority_ = std::move(*authority);
+  next_authority_ = std::move(*next);
+}
+
 std::optional<MetaTrust> MetaProof::TrustOfServer() {
   if (!ends_) return std::nullopt;
-  if (!authority_files_) authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
+  if (authority_files_) Reread();  // another life of one of several metadata servers
+  else authority_files_ = std::make_unique<AuthorityFiles>(pool_, place_.directory);
   MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
                   OwnCertificates(*ends_->credentials(), place_.directory)};
   trust.life_s = config_.certificate_life_ns / kSecond;

@@ -3,7 +3,8 @@
 // Owns: where the authority's directory is, the ends of secured connections, the authority and its files, the cluster's keys, and the
 // admin's directory that was made beside them, whose certificate it keeps.
 //
-// Executor's thread. Make, Open, LoadKeys and TrustOfServer block for the length of reading a few files; for the start only.
+// Executor's thread. Make, MakeOwn, Open, LoadKeys and TrustOfServer block for the length of reading a few files; for the start of the
+// program, or of a server.
 #pragma once
 
 #include <functional>
@@ -31,6 +32,9 @@ class MetaProof {
 
   // Makes the authority of `*cluster`, or says whose is there. kInval: trust is off.
   Result<void> Make(Uuid* cluster);
+  // Of one more metadata server of a cluster: its own certificate, by the authority that was copied into the directory. Gives the cluster.
+  // kNoEnt: it was not, or not the secret beside it.
+  Result<Uuid> MakeOwn();
   // With `cluster`: of a store that is there.
   Result<void> Open(const std::optional<Uuid>& cluster);
   // After Open. None given: the secret beside the authority, or the file of former days.
@@ -42,7 +46,7 @@ class MetaProof {
   const TrustPlace& place() const { return place_; }
   const std::vector<ClusterKey>& keys() const { return keys_; }
 
-  // What a server is to know of certificates at its start. None: insecure.
+  // What a server is to know of certificates at its start, of each life. None: insecure.
   std::optional<MetaTrust> TrustOfServer();
   // What the certificates' files need while it serves, in `scope`. `renew`: asks whoever signs now. `map`: the cluster's of now, or null.
   using RenewFn = std::function<Task<Result<RenewCertificateReply>>(Peer who, std::string request)>;
@@ -51,6 +55,7 @@ class MetaProof {
 
  private:
   Result<TrustPlace> Look();
+  void Reread();
   Task<Result<std::string>> RenewAs(std::shared_ptr<const Credentials> own, std::string request);
   void KeepAdmin(const MapFn& map, TaskScope* scope);
 

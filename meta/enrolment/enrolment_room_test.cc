@@ -237,6 +237,25 @@ TEST_F(EnrolmentRoomTest, ATokenThatIsRevokedLetsNobodyIn) {
   Says(Join("n6").error(), FsError::kAccess, "its token is not known here");
 }
 
+// Each of several metadata servers has the authority, and makes its first certificate itself.
+TEST_F(EnrolmentRoomTest, AMetadataServersOwnIsRenewedThoughNobodyKnewOfIt) {
+  const PrivateKey key = PrivateKey::Make();
+  const Certificate own = authority->Sign(CertRequest::Make(key), {authority->cluster(), Role::kMeta, "pc2"}, NowS()).value();
+  const auto peer_with = [&](const Sha256Hash& issuer) {
+    return Peer{Role::kMeta, "pc2", kFrom, own.key_hash(), issuer, own.serial(), own.not_after_s()};
+  };
+  const Peer pc2 = peer_with(authority->certificate().hash());
+  const Certificate renewed = Renew(pc2, key).value();
+  EXPECT_EQ(renewed.identity().value(), (Identity{authority->cluster(), Role::kMeta, "pc2"}));
+  EXPECT_EQ(room->ListCertificates("").certificates.size(), 1u) << "from now on it is known";
+  Says(Renew(peer_with(Sha256Hash{7}), key).error(), FsError::kAccess, "is not known here");
+  Peer data = pc2;
+  data.role = Role::kData;
+  Says(Renew(data, key).error(), FsError::kAccess, "is not known here");
+  PassDays(kCertificateDays + 1);
+  Says(Renew(pc2, key).error(), FsError::kAccess, "is not known here");
+}
+
 TEST_F(EnrolmentRoomTest, CertificatesAreRenewedByThoseThatHaveThem) {
   const Credentials n6 = Joined(Role::kData, "n6");
   PassDays(60);

@@ -38,7 +38,10 @@ ShipperEnv ReplicaPrimary::EnvOf(const std::string& member) {
     Advanced();
   };
   env.went_back = [this, member] { rule_.Forget(member); };
-  env.heard = [this, member](int64_t sent_ns) { host_->Heard(member, sent_ns); };
+  env.heard = [this, member](int64_t sent_ns) {
+    host_->Heard(member, sent_ns);
+    Advanced();
+  };
   env.ask_drop = [this, member](const std::string& why) {
     if (rule_.required(member) || rule_.in_sync(member)) host_->AskDrop(member, why);
   };

@@ -84,6 +84,10 @@ class ReplicaPrimary {
   // changes.
   int64_t unreceived_ns() const;
   uint64_t unreceived_bytes() const;
+  // All that are required have it in their journals, up to here.
+  CommitSeq received() const { return ReceivedByAll(); }
+  // Resumes when that may be more, or the primary is deposed.
+  Task<void> WaitReceived() { co_await progress_.Wait(); }
   // Every batch from now on as it is shipped, in order, before it is durable: the archiver's tape takes it as it is
   // (BatchTape::AddEncoded). One tap.
   using Tap = std::function<void(CommitSeq seq, const Buffer& encoded)>;

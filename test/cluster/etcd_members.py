@@ -104,7 +104,7 @@ def refusals(directory):
     members = Members(directory)
     done = members.dev("up", "--only-etcd", "--mount", directory + "/mnt", fails=True)
     assert "--mount" in done.stdout + done.stderr, done
-    done = members.dev("up", "--metas", "2", fails=True)
+    done = members.dev("up", "--only-etcd", "--metas", "2", fails=True)
     assert "--metas" in done.stdout + done.stderr, done
     assert not (pathlib.Path(directory) / "cluster.json").exists(), "nothing was begun"
 

@@ -113,14 +113,16 @@ def is_running(pid):
 
 
 class Cluster:
-    def __init__(self, nodes=5, disks=2, layout=None, insecure=False):
-        """`insecure`: without certificates, for tests of programs that they start themselves and that have none."""
+    def __init__(self, nodes=5, disks=2, layout=None, insecure=False, metas=1):
+        """`insecure`: without certificates, for tests of programs that they start themselves and that have none. `metas`: with several, the
+        metadata servers are meta1 .., and etcd1 .. run, too."""
         self.stria_path = find_stria()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="stria-test-", dir=os.environ.get("STRIA_TEST_DIR", "/var/tmp")))
         self.cluster = self.dir / "cluster"
         self.mount = self.dir / "mnt"
         self.shape = (nodes, disks, layout)
         self.insecure = insecure
+        self.metas = metas
         self.own = {}  # name -> process of a node that was started with other arguments
         self.files = {}  # name -> (size, digest): what was acknowledged
 
@@ -140,7 +142,8 @@ class Cluster:
         nodes, disks, layout = self.shape
         try:
             self.stria("dev", "up", "--dir", self.cluster, "--nodes", nodes, "--disks", disks, "--mount", self.mount,
-                       *(["--layout", layout] if layout else []), *(["--insecure"] if self.insecure else []))
+                       *(["--layout", layout] if layout else []), *(["--insecure"] if self.insecure else []),
+                       *(["--metas", self.metas] if self.metas > 1 else []))
         except BaseException:
             self.__exit__(*sys.exc_info())
             raise
@@ -254,6 +257,13 @@ class Cluster:
 
     def status(self):
         return json.loads(self.stria("status", "--json", check=False).stdout)
+
+    def members(self):
+        """What `stria meta status` says of several metadata servers; {} if nobody answers."""
+        done = self.stria("meta", "status", "--json", check=False)
+        with contextlib.suppress(ValueError):
+            return json.loads(done.stdout)
+        return {}
 
     def node(self, name):
         return next((n for n in self.status().get("nodes", []) if n["name"] == name), {"state": ""})

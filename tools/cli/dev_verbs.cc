@@ -4,6 +4,7 @@
 #include "common/printable.h"
 #include "tools/cli/context.h"
 #include "tools/cli/dev/dev_cluster.h"
+#include "tools/cli/dev/dev_metas.h"
 #include "tools/cli/dev/process.h"
 
 namespace stria::cli {
@@ -38,7 +39,8 @@ int Act(const Context& ctx, const std::string& dir, bool create,
 
 std::string AfterUp(const DevCluster& c) {
   if (c.MetaAddress().empty()) return "etcd runs\nstop:  stria dev down --dir " + c.dir;
-  std::string text = "the cluster runs: " + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") +
+  const size_t metas = c.Metas().size();
+  std::string text = "the cluster runs: " + (metas > 1 ? std::to_string(metas) + " metadata servers, " : "") + Count(static_cast<uint64_t>(c.Nodes()), "node", "nodes") +
                      ", layout " + c.layout + (c.secured ? "" : ", INSECURE");
   for (const DevProcess& p : c.processes) {
     if (p.kind == DevProcess::Kind::kMount) text += ", mounted at " + p.address;
@@ -108,8 +110,8 @@ void AddUp(CLI::App* dev, Context& ctx, const std::shared_ptr<DevArgs>& args) {
   up->add_option("--data-security", args->data_security, "Of a new cluster: protection of data on the wire (default privacy)")
       ->check(CLI::IsMember({"privacy", "integrity", "auth"}))
       ->excludes("--insecure");
-  // Refused beyond one until stria-meta serves as one of several.
-  up->add_option("--metas", args->metas, "Metadata servers (default 1)")->check(CLI::Range(1, 3))->group("");
+  up->add_option("--metas", args->metas, "Of a new cluster: metadata servers (default 1); several agree through three members of etcd")
+      ->check(CLI::Range(1, kMaxDevMetas));
   up->add_flag("--only-etcd", args->only_etcd, "Only the members of etcd, for tests of them")->group("");
   auto port = std::make_shared<std::string>("auto");
   up->add_option("--port-base", *port, "Port of meta, the nodes' follow (default: auto, any free ones)");
@@ -149,7 +151,7 @@ void AddDevVerbs(CLI::App& app, Context& ctx) {
 
   CLI::App* kill =
       AddVerb(dev, ctx, args.get(), "kill", "kill -9 of one process", "stria dev kill n3 --dir /tmp/try");
-  kill->add_option("NAME", args->name, "meta, n1 .., mount ..")->required();
+  kill->add_option("NAME", args->name, "meta (or meta1 ..), n1 .., mount ..")->required();
   kill->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
       return Act(
@@ -161,7 +163,7 @@ void AddDevVerbs(CLI::App& app, Context& ctx) {
   CLI::App* start =
       AddVerb(dev, ctx, args.get(), "start", "Start one process again; returns when it is in service",
               "stria dev start n3 --dir /tmp/try");
-  start->add_option("NAME", args->name, "meta, n1 .., mount ..")->required();
+  start->add_option("NAME", args->name, "meta (or meta1 ..), n1 .., mount ..")->required();
   start->callback([&ctx, args] {
     ctx.run = [&ctx, args] {
       return Act(

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -107,17 +108,51 @@ Result<void> DevDir::AwaitEtcd(const std::vector<std::string>& names) {
 }
 
 Result<void> DevDir::AwaitMeta() {
-  return Await("meta  " + cluster_.MetaAddress(), {"meta"}, [this](std::string* detail) {
+  std::vector<std::string> started;
+  for (const DevProcess* p : cluster_.Metas()) {
+    if (p->pid != 0) started.push_back(p->name);
+  }
+  return Await("meta  " + cluster_.MetaAddress(), started, [this](std::string* detail) {
     const Result<ClusterMap> map = AskForMap();
     if (!map.ok()) *detail = map.error().message;
     return map.ok();
   });
 }
 
+// In sync by what the members say, so that any other one may be lost.
+Result<void> DevDir::AwaitMembers(const std::vector<std::string>& names) {
+  const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address : std::to_string(names.size()) + " metadata servers";
+  return Await(what, names, [this, &names](std::string* detail) {
+    const Result<ClusterClient*> client = Client();
+    if (!client.ok()) {
+      *detail = client.error().message;
+      return false;
+    }
+    const auto status = (*client)->CallMembers<MemberStatusReply>("metadata servers", [](MemberService& members, OpHeader header) {
+      MemberStatusRequest r;
+      r.header.timeout_ns = header.timeout_ns;
+      return members.MemberStatus(std::move(r));
+    });
+    if (!status.ok()) {
+      *detail = status.error().message;
+      return false;
+    }
+    for (const std::string& name : names) {
+      const auto m = std::ranges::find(status->members, name, &MemberState::name);
+      const bool listed = m != status->members.end();
+      if (listed && m->in_sync && (m->role == MemberRole::kStandby || m->role == MemberRole::kPrimary)) continue;
+      *detail += (detail->empty() ? "" : ", ") + name + " is " + (listed ? MemberRoleName(m->role) : "no member yet");
+    }
+    return detail->empty();
+  });
+}
+
 Result<void> DevDir::AwaitNodes(const std::vector<std::string>& names) {
   std::vector<std::string> watched = names;
   // A server that this program did not start (a restored one, say) may answer as well.
-  if (Running(*cluster_.Find("meta"))) watched.push_back("meta");
+  // One of several may end meanwhile.
+  const std::vector<const DevProcess*> metas = cluster_.Metas();
+  if (metas.size() == 1 && Running(*metas.front())) watched.push_back(metas.front()->name);
   const std::string what = names.size() == 1 ? names[0] + "  " + cluster_.Find(names[0])->address
                                              : std::to_string(names.size()) + " nodes";
   return Await(what, watched, [this, &names](std::string* detail) {

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "common/printable.h"
 #include "common/token.h"
 #include "tools/cli/dev/dev_etcd.h"
+#include "tools/cli/dev/dev_metas.h"
 #include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
@@ -140,7 +142,7 @@ Result<ClusterClient*> DevDir::Client() {
   if (!client_) {
     if (cluster_.secured && !HasDevAdmin(cluster_)) return Error(FsError::kNotReady, "it has not made its certificates yet");
     ClientOptions options;
-    options.addresses = {cluster_.MetaAddress()};
+    options.addresses = cluster_.MetaAddresses();
     options.timeout_ns = kCallNs;
     ASSIGN_OR_RETURN(Reach reach, ctx_.connector(cluster_.secured ? cluster_.AdminTrust() : "off"));
     client_ = std::make_unique<ClusterClient>(std::move(options), std::move(reach.connector));
@@ -185,6 +187,18 @@ Result<void> DevDir::AddEtcdEntries() {
     ASSIGN_OR_RETURN(p.address, PickAddress(0));
     cluster_.processes.push_back(std::move(p));
     ASSIGN_OR_RETURN(cluster_.processes.back().peer, PickAddress(0));
+  }
+  return {};
+}
+
+Result<void> DevDir::AddMetaEntries(int metas, int port_base) {
+  for (const std::string& name : DevMetaNames(metas)) {
+    DevProcess p;
+    p.name = name;
+    p.log = cluster_.dir + "/log/" + name + ".log";
+    // The ports that follow are the nodes'.
+    ASSIGN_OR_RETURN(p.address, PickAddress(cluster_.Metas().empty() ? port_base : 0));
+    cluster_.processes.push_back(std::move(p));
   }
   return {};
 }
@@ -234,16 +248,13 @@ Result<void> DevDir::Create(const DevUpArgs& args) {
   RETURN_IF_ERROR(CheckDevLayout(cluster_.layout, args.nodes, args.disks));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
   if (args.only_etcd) return AddEtcdEntries();
-  RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/meta"));
   ClusterKey key;
   key.id = 1;
   OsRandomBytes(key.secret);
   RETURN_IF_ERROR(WriteFile(cluster_.dir + "/cluster.key", FormatClusterKey(key) + "\n", 0600));
-  DevProcess meta;
-  meta.name = "meta";
-  meta.log = cluster_.dir + "/log/meta.log";
-  ASSIGN_OR_RETURN(meta.address, PickAddress(args.port_base));
-  cluster_.processes.push_back(std::move(meta));
+  if (args.metas > 1) RETURN_IF_ERROR(AddEtcdEntries());
+  RETURN_IF_ERROR(AddMetaEntries(args.metas, args.port_base));
+  RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/" + cluster_.Metas().front()->name));
   for (int n = 1; n <= args.nodes; ++n) {
     RETURN_IF_ERROR(AddNodeEntry("n" + std::to_string(n), args.disks, args.port_base));
   }
@@ -258,6 +269,11 @@ Result<void> DevDir::Extend(const DevUpArgs& args) {
   if (!args.data_security.empty() && args.data_security != cluster_.data_security) {
     return Error(FsError::kExist, "the cluster in " + cluster_.dir + " is there: how it protects data is said when it is made");
   }
+  const int metas = static_cast<int>(cluster_.Metas().size());
+  if (args.metas > 1 && args.metas != metas) {
+    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " has " + (metas == 1 ? "one metadata server" : std::to_string(metas) + " metadata servers") +
+                                      ": how many is said when it is made; leave out --metas, or give another directory");
+  }
   for (int n = cluster_.Nodes() + 1; n <= args.nodes; ++n) {
     RETURN_IF_ERROR(AddNodeEntry("n" + std::to_string(n), args.disks, args.port_base));
   }
@@ -268,11 +284,9 @@ Result<void> DevDir::Extend(const DevUpArgs& args) {
 }
 
 Result<void> DevDir::Up(const DevUpArgs& args) {
-  if (args.metas > 1) {
-    return Error(FsError::kNoSys, "this release's stria-meta serves alone: leave out --metas, or give --metas 1");
-  }
-  if (args.only_etcd && !cluster_.processes.empty() && cluster_.processes[0].kind != DevProcess::Kind::kEtcd) {
-    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " has no etcd: give another directory");
+  if (args.only_etcd && args.metas > 1) return Error(FsError::kInval, "nothing but etcd runs with --only-etcd: leave out --metas");
+  if (args.only_etcd && !cluster_.MetaAddress().empty()) {
+    return Error(FsError::kExist, "the cluster in " + cluster_.dir + " has more than etcd: give another directory");
   }
   const bool only_etcd = args.only_etcd || (!cluster_.processes.empty() && cluster_.MetaAddress().empty());
   std::vector<const char*> binaries;
@@ -280,6 +294,10 @@ Result<void> DevDir::Up(const DevUpArgs& args) {
   if (!args.mount.empty() || cluster_.Find("mount")) binaries.push_back("stria-mount");
   for (const char* binary : binaries) {
     const auto found = FindBinary(binary);
+    if (!found.ok()) return found.error();
+  }
+  if (args.metas > 1 || args.only_etcd) {
+    const auto found = FindEtcd();
     if (!found.ok()) return found.error();
   }
   if (only_etcd && !args.mount.empty()) return Error(FsError::kInval, "nothing is mounted with --only-etcd: leave out --mount");
@@ -321,8 +339,7 @@ Result<void> DevDir::StartAll(std::vector<std::string>* started) {
   for (const std::string& e : etcds) RETURN_IF_ERROR(launch(e));
   if (!etcds.empty()) RETURN_IF_ERROR(AwaitEtcd(etcds));
   if (cluster_.MetaAddress().empty()) return {};
-  RETURN_IF_ERROR(launch("meta"));
-  RETURN_IF_ERROR(AwaitMeta());
+  RETURN_IF_ERROR(StartMetas(launch));
   std::vector<std::string> members = nodes;
   members.insert(members.end(), mounts.begin(), mounts.end());
   RETURN_IF_ERROR(Enrol(members));
@@ -334,6 +351,27 @@ Result<void> DevDir::StartAll(std::vector<std::string>* started) {
     RETURN_IF_ERROR(AwaitMount(m));
   }
   return {};
+}
+
+// Who has a store may be the primary; who has none copies from that.
+Result<void> DevDir::StartMetas(const std::function<Result<void>(const std::string&)>& launch) {
+  std::vector<std::string> names, others;
+  for (const DevProcess* p : cluster_.Metas()) {
+    const bool first = names.empty();
+    names.push_back(p->name);
+    if (!first && !IsDevMetaMade(cluster_, *p)) others.push_back(p->name);
+  }
+  for (const std::string& name : names) {
+    if (std::ranges::find(others, name) == others.end()) RETURN_IF_ERROR(launch(name));
+  }
+  RETURN_IF_ERROR(AwaitMeta());
+  for (const std::string& name : others) {
+    ASSIGN_OR_RETURN(const ClusterMap map, AskForMap());
+    cluster_.cluster = map.cluster.ToString();
+    RETURN_IF_ERROR(PrepareDevMeta(cluster_, *cluster_.Find(name)));
+    RETURN_IF_ERROR(launch(name));
+  }
+  return names.size() > 1 ? AwaitMembers(names) : Ok();
 }
 
 Result<void> DevDir::StopAfterFailure(const std::vector<std::string>& started, Error why) {
@@ -386,6 +424,9 @@ Result<void> DevDir::Launch(const std::string& name) {
   ASSIGN_OR_RETURN(const std::string binary, p.kind == DevProcess::Kind::kEtcd ? FindEtcd() : FindBinary(program));
   RETURN_IF_ERROR(MakeDirs(cluster_.dir + "/log"));
   if (p.kind == DevProcess::Kind::kMount) RETURN_IF_ERROR(PrepareMountPoint(p.address));
+  if (p.kind == DevProcess::Kind::kMeta && cluster_.Metas().size() > 1) {
+    RETURN_IF_ERROR(WriteFile(cluster_.dir + "/" + p.name + ".toml", DevMetaSettings(cluster_, p), 0644));
+  }
   ASSIGN_OR_RETURN(const StartedProcess started, StartDetached(CommandLine(cluster_, p, binary), p.log));
   p.pid = started.pid;
   p.start_time = started.start_time;
@@ -418,7 +459,7 @@ Result<void> DevDir::Start(const std::string& name) {
     RETURN_IF_ERROR(Enrol({name}));
     RETURN_IF_ERROR(Launch(name));
     switch (p->kind) {
-      case DevProcess::Kind::kMeta: return AwaitMeta();
+      case DevProcess::Kind::kMeta: return cluster_.Metas().size() > 1 ? AwaitMembers({name}) : AwaitMeta();
       case DevProcess::Kind::kNode: return AwaitNodes({name});
       case DevProcess::Kind::kMount: return AwaitMount(name);
       case DevProcess::Kind::kEtcd: return AwaitEtcd({name});

@@ -53,6 +53,7 @@ class DevDir {
   Result<void> Create(const DevUpArgs& args);
   Result<void> Extend(const DevUpArgs& args);
   Result<void> AddEtcdEntries();
+  Result<void> AddMetaEntries(int metas, int port_base);
   Result<void> AddNodeEntry(const std::string& name, int disks, int port_base);
   Result<void> AddMountEntry(const std::string& path, const std::string& node, const std::string& options);
   Result<std::string> PickAddress(int wanted_port) const;
@@ -64,7 +65,9 @@ class DevDir {
   Result<void> StopAfterFailure(const std::vector<std::string>& started, Error why);
   Result<void> StartAll(std::vector<std::string>* started);
   Result<void> AwaitEtcd(const std::vector<std::string>& names);
+  Result<void> StartMetas(const std::function<Result<void>(const std::string&)>& launch);
   Result<void> AwaitMeta();
+  Result<void> AwaitMembers(const std::vector<std::string>& names);  // of several metadata servers
   Result<void> AwaitNodes(const std::vector<std::string>& names);
   Result<void> AwaitMount(const std::string& name);
   Result<void> ApplyLayout();

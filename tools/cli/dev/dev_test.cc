@@ -17,12 +17,14 @@
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
 #include "tools/cli/dev/dev_etcd.h"
+#include "tools/cli/dev/dev_metas.h"
 #include "tools/cli/dev/dev_trust.h"
 #include "tools/cli/dev/plan.h"
 #include "tools/cli/dev/ports.h"
 #include "tools/cli/dev/process.h"
 #include "trust/credentials.h"
 #include "trust/enrolment.h"
+#include "trust/files.h"
 #include "trust/trust_testing.h"
 
 namespace stria::cli {
@@ -71,7 +73,7 @@ struct DevServer {
     };
     how.ask = [this](const std::string& address, const Sha256Hash& authority, const std::function<std::string(std::string_view)>& make, int64_t) -> Result<std::string> {
       const std::lock_guard<std::mutex> lock(mu);
-      EXPECT_EQ(address, "127.0.0.1:7000");
+      if (address != "127.0.0.1:7000") return Error(FsError::kNotLeader, "another one is the primary");
       EXPECT_EQ(authority, cluster.authority.certificate().hash());
       ASSIGN_OR_RETURN(const JoinRequest request, DecodeJoinRequest(make("binding")));
       for (JoinGrant& g : grants) {
@@ -138,6 +140,17 @@ TEST_F(DevTrust, OnlyWhoHasNoCertificateThatIsGoodJoins) {
   const Result<bool> open = HasToJoin(c_, *c_.Find("n1"), kTestNowS);
   EXPECT_EQ(open.code(), FsError::kAccess) << "what others may have read is not passed over";
   EXPECT_NE(open.error().message.find("n1"), std::string::npos) << open.error();
+}
+
+TEST_F(DevTrust, ThePrimaryOfSeveralLetsIn) {
+  c_.Find("meta")->address = "127.0.0.1:7999";
+  DevProcess primary = *c_.Find("meta");
+  primary.name = "meta2";
+  primary.address = "127.0.0.1:7000";
+  c_.processes.insert(c_.processes.begin() + 1, primary);
+  const Result<void> joined = Join({"n1"});
+  ASSERT_TRUE(joined.ok()) << joined.error();
+  EXPECT_FALSE(HasTo("n1"));
 }
 
 TEST_F(DevTrust, WhoCannotJoinIsNamed) {
@@ -237,6 +250,73 @@ TEST(DevEtcd, MembersKnowEachOtherAndServeThisMachineOnly) {
   // etcd refuses an election that is less than five beats away.
   EXPECT_GE(std::stoi(value("--election-timeout")), 5 * std::stoi(value("--heartbeat-interval")));
   for (const std::string& a : args) EXPECT_EQ(a.find("unsafe"), a.npos) << "it syncs what it has promised";
+}
+
+// As --metas 2 makes it.
+DevCluster WithMetas() {
+  DevCluster c = WithEtcd();
+  DevProcess* const first = c.Find("meta");
+  first->name = "meta1";
+  DevProcess second = *first;
+  second.name = "meta2";
+  second.address = "127.0.0.1:7301";
+  c.processes.insert(c.processes.begin() + kDevEtcdMembers + 1, second);
+  return c;
+}
+
+TEST(DevMetas, AreKeptInTheFile) {
+  DevCluster c = WithMetas();
+  c.cluster = "01234567-89ab-cdef-0123-456789abcdef";
+  const DevCluster back = DecodeDevCluster(EncodeDevCluster(c), "f").value();
+  EXPECT_EQ(back, c);
+  EXPECT_EQ(back.MetaAddress(), "127.0.0.1:7000,127.0.0.1:7301");
+  EXPECT_EQ(back.MetaAddresses(), (std::vector<std::string>{"127.0.0.1:7000", "127.0.0.1:7301"}));
+  EXPECT_EQ(back.AdminTrust(), "/d/meta1/trust/admin");
+  EXPECT_EQ(Sample().AdminTrust(), "/d/meta/trust/admin");
+  EXPECT_EQ(DevMetaNames(1), std::vector<std::string>{"meta"});
+  EXPECT_EQ(DevMetaNames(3), (std::vector<std::string>{"meta1", "meta2", "meta3"}));
+}
+
+TEST(DevMetas, TheFirstFoundsAndTheOthersJoin) {
+  DevCluster c = WithMetas();
+  c.secured = true;
+  using Line = std::vector<std::string>;
+  EXPECT_EQ(CommandLine(c, *c.Find("meta1"), "B"),
+            (Line{"B", "--data", "/d/meta1", "--listen", "127.0.0.1:7000", "--cluster-key", "/d/cluster.key", "--format", "--layout", "raid5:4+1",
+                  "--config", "/d/meta1.toml", "--ha-init", "--trusted-root", "*"}));
+  EXPECT_EQ(CommandLine(c, *c.Find("meta2"), "B"),
+            (Line{"B", "--data", "/d/meta2", "--listen", "127.0.0.1:7301", "--cluster-key", "/d/cluster.key", "--config", "/d/meta2.toml", "--join",
+                  "--trusted-root", "*"}));
+  c.secured = false;
+  c.cluster = "01234567-89ab-cdef-0123-456789abcdef";
+  const Line second = CommandLine(c, *c.Find("meta2"), "B");
+  const Line cluster = {"--cluster", c.cluster};
+  EXPECT_NE(std::search(second.begin(), second.end(), cluster.begin(), cluster.end()), second.end()) << "no certificate says it";
+  const std::string settings = DevMetaSettings(c, *c.Find("meta2"));
+  for (const char* line : {"\n[ha]\n", "\nmember = \"meta2\"\n", "\naddress = \"127.0.0.1:7301\"\n",
+                           "\netcd = [\"127.0.0.1:7101\", \"127.0.0.1:7102\", \"127.0.0.1:7103\"]\n"}) {
+    EXPECT_NE(settings.find(line), std::string::npos) << settings;
+  }
+  for (const char* who : {"n1", "mount"}) {
+    const Line args = CommandLine(c, *c.Find(who), "B");
+    const Line all = {"--meta", "127.0.0.1:7000,127.0.0.1:7301"};
+    EXPECT_NE(std::search(args.begin(), args.end(), all.begin(), all.end()), args.end()) << who;
+  }
+}
+
+TEST(DevMetas, OneMoreGetsTheAuthority) {
+  const TempDir dir;
+  DevCluster c = WithMetas();
+  c.dir = dir.path();
+  c.secured = true;
+  EXPECT_EQ(PrepareDevMeta(c, *c.Find("meta2")).code(), FsError::kNoEnt) << "the first one has not made it";
+  std::filesystem::create_directories(c.MetaTrust());
+  ASSERT_TRUE(ReplaceFile(c.MetaTrust() + "/authority.pem", "the authority", 0600).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(PrepareDevMeta(c, *c.Find("meta2")).ok());
+  EXPECT_EQ(ReadSecretFile(dir.path() + "/meta2/trust/authority.pem").value(), "the authority");
+  EXPECT_FALSE(IsDevMetaMade(c, *c.Find("meta2")));
+  { std::ofstream(dir.path() + "/meta2/superblock") << "x"; }
+  EXPECT_TRUE(IsDevMetaMade(c, *c.Find("meta2")));
 }
 
 TEST(DevEtcd, HealthIsWhatItSays) {

@@ -36,15 +36,14 @@ constexpr int64_t kTokenTtlS = 600;  // it is used at once
 
 struct Joiner {
   std::string name, dir;
-  JoinToken token;
+  std::vector<std::string> metas;
+  JoinToken token;  // without an address
 };
 
 // A token for that member.
 Result<Joiner> Invite(const DevCluster& c, const DevProcess& p, const DevJoining& how) {
-  Joiner j{p.name, c.TrustOf(p), {}};
-  const std::string meta = c.MetaAddress();
-  j.token.host = meta.substr(0, meta.rfind(':'));
-  j.token.port = static_cast<uint16_t>(PortOf(meta));
+  Joiner j{p.name, c.TrustOf(p), {}, {}};
+  j.metas = c.MetaAddresses();
   j.token.secret = NewJoinSecret();
   const JoinVerifier verifier = VerifierOf(j.token.secret);
   MakeTokenRequest r;
@@ -54,7 +53,7 @@ Result<Joiner> Invite(const DevCluster& c, const DevProcess& p, const DevJoining
   r.ttl_s = kTokenTtlS;
   const Result<MakeTokenReply> made = how.make_token(std::move(r));
   if (!made.ok()) {
-    return made.error().WithContext(p.name + " has no certificate yet, and only a metadata server that runs (stria dev start meta) gives it one");
+    return made.error().WithContext(p.name + " has no certificate yet, and only a metadata server that runs (stria dev start meta, or stria dev up) gives it one");
   }
   const std::optional<Sha256Hash> authority = ParseSha256(made->authority);
   if (!authority) return Error(FsError::kBadRequest, "the server's answer has no hash of its authority");
@@ -62,9 +61,23 @@ Result<Joiner> Invite(const DevCluster& c, const DevProcess& p, const DevJoining
   return j;
 }
 
-// With another key than before: that of a certificate that was revoked gets no other.
+// With another key than before: that of a certificate that was revoked gets no other. Of several metadata servers the primary lets in;
+// the others use up nothing of the token.
+Result<Credentials> AskEach(const Joiner& j, const DevJoining& how) {
+  const PrivateKey key = PrivateKey::Make();
+  Result<Credentials> own = Error(FsError::kNoEnt, "there is no metadata server");
+  for (const std::string& meta : j.metas) {
+    JoinToken token = j.token;
+    token.host = meta.substr(0, meta.rfind(':'));
+    token.port = static_cast<uint16_t>(PortOf(meta));
+    own = RequestToJoin(how.ask, token, key, j.name, how.timeout_ns);
+    if (own.ok()) break;
+  }
+  return own;
+}
+
 Result<void> Join(const Joiner& j, const DevJoining& how) {
-  ASSIGN_OR_RETURN(const Credentials own, RequestToJoin(how.ask, j.token, PrivateKey::Make(), j.name, how.timeout_ns));
+  ASSIGN_OR_RETURN(const Credentials own, AskEach(j, how));
   RETURN_IF_ERROR(MakePrivateDir(j.dir));
   RETURN_IF_ERROR(CredentialFiles::SaveBundle(j.dir, own.bundle));
   return CredentialFiles::SaveNode(j.dir, own.key, own.certificate);
@@ -115,7 +128,8 @@ std::string DevTrustNear(const std::string& place, const std::vector<std::string
       std::ostringstream text;
       text << std::ifstream(file, std::ios::binary).rdbuf();
       Result<DevCluster> c = DecodeDevCluster(text.str(), file);
-      if (c.ok() && c->secured && std::count(addresses.begin(), addresses.end(), c->MetaAddress()) > 0) {
+      const auto is_asked = [&](const std::string& meta) { return std::count(addresses.begin(), addresses.end(), meta) > 0; };
+      if (c.ok() && c->secured && std::ranges::any_of(c->MetaAddresses(), is_asked)) {
         c->dir = at.string();  // it may have been moved
         return c->AdminTrust();
       }

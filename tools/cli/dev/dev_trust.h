@@ -1,7 +1,7 @@
 // Certificates of a cluster of `stria dev`. Its nodes and mounts join as those of any cluster do: by a token that the admin makes, over
 // the network, so that the metadata server knows their certificates, renews them and can revoke them.
 //
-//     D/meta/trust/           of stria-meta, which makes them itself: authority.pem, its own certificate
+//     D/meta/trust/           of stria-meta, which makes them itself: authority.pem, its own certificate; of several: D/meta1/trust/ ..
 //     D/meta/trust/admin/     the admin's, made with those: what commands use, and what makes the first token
 //     D/trust/n1/ ..          of each node and each mount, by joining
 #pragma once

@@ -5,6 +5,7 @@
 
 #include "stripe/layout_spec.h"
 #include "tools/cli/dev/dev_etcd.h"
+#include "tools/cli/dev/dev_metas.h"
 
 namespace stria::cli {
 namespace {
@@ -61,11 +62,29 @@ DevProcess* DevCluster::Find(const std::string& name) {
   return nullptr;
 }
 
-std::string DevCluster::MetaAddress() const {
+std::vector<const DevProcess*> DevCluster::Metas() const {
+  std::vector<const DevProcess*> metas;
   for (const DevProcess& p : processes) {
-    if (p.kind == DevProcess::Kind::kMeta) return p.address;
+    if (p.kind == DevProcess::Kind::kMeta) metas.push_back(&p);
   }
-  return "";
+  return metas;
+}
+
+std::vector<std::string> DevCluster::MetaAddresses() const {
+  std::vector<std::string> addresses;
+  for (const DevProcess* p : Metas()) addresses.push_back(p->address);
+  return addresses;
+}
+
+std::string DevCluster::MetaAddress() const {
+  std::string all;
+  for (const std::string& a : MetaAddresses()) all += (all.empty() ? "" : ",") + a;
+  return all;
+}
+
+std::string DevCluster::MetaTrust() const {
+  const std::vector<const DevProcess*> metas = Metas();
+  return dir + "/" + (metas.empty() ? "meta" : metas.front()->name) + "/trust";
 }
 
 int DevCluster::Nodes() const {
@@ -92,6 +111,7 @@ std::string EncodeDevCluster(const DevCluster& c) {
               {"layout", c.layout},
               {"disks_per_node", c.disks},
               {"processes", processes}};
+  if (!c.cluster.empty()) all["cluster"] = c.cluster;
   if (!c.data_security.empty()) all["data_security"] = c.data_security;
   if (c.secured) all["trust"] = c.AdminTrust();  // what commands use; without it the cluster is insecure
   return all.dump(2) + "\n";
@@ -108,6 +128,7 @@ Result<DevCluster> DecodeDevCluster(std::string_view text, const std::string& fi
     c.disks = j.value("disks_per_node", 0);
     c.secured = !j.value("trust", "").empty();
     c.data_security = j.value("data_security", "");
+    c.cluster = j.value("cluster", "");
     for (const Json& p : j.at("processes")) {
       auto process = DecodeProcess(p);
       if (!process.ok()) return corrupt(process.error().message);
@@ -172,13 +193,7 @@ std::vector<std::string> CommandLine(const DevCluster& c, const DevProcess& p, c
   std::vector<std::string> trust = c.secured ? std::vector<std::string>{"--trust", c.TrustOf(p)} : std::vector<std::string>{"--insecure"};
   if (!c.data_security.empty()) trust.insert(trust.end(), {"--data-security", c.data_security});
   switch (p.kind) {
-    case DevProcess::Kind::kMeta: {
-      std::vector<std::string> args = {binary,          "--data", c.dir + "/meta", "--listen", p.address,
-                                       "--cluster-key", key,      "--format",      "--layout", c.layout};
-      if (!c.secured) args.push_back("--insecure");  // else it makes its own below --data
-      else args.insert(args.end(), {"--trusted-root", "*"});  // all of it is one user's
-      return args;
-    }
+    case DevProcess::Kind::kMeta: return MetaCommandLine(c, p, binary);
     case DevProcess::Kind::kNode: {
       std::vector<std::string> args = {binary,   "--node-name",   p.name,          "--listen", p.address,
                                        "--meta", c.MetaAddress()};

@@ -3,7 +3,7 @@
 //
 //     D/cluster.json            what is here; rewritten atomically with every change
 //     D/cluster.key             the cluster key, for the owner's eyes only
-//     D/meta/                   the metadata server's data, and with it the cluster's authority (dev_trust.h)
+//     D/meta/                   the metadata server's data, and with it the cluster's authority (dev_trust.h); or D/meta1/ .. (dev_metas.h)
 //     D/trust/n1/ ..            certificates of nodes and mounts
 //     D/n1/d1/ ..               the disks of node n1
 //     D/etcd1/ ..               the members of etcd that several metadata servers agree through
@@ -27,7 +27,7 @@ inline constexpr int kMaxDevDisks = 32;  // per node
 struct DevProcess {
   enum class Kind : uint8_t { kMeta, kNode, kMount, kEtcd };
   Kind kind = Kind::kMeta;
-  std::string name;         // "meta", "n3", "mount", "mount2", "etcd1"
+  std::string name;         // "meta" or "meta1", "n3", "mount", "mount2", "etcd1"
   pid_t pid = 0;            // 0: stopped
   uint64_t start_time = 0;  // of the pid, as in /proc/PID/stat: a pid used again has another
   std::string address;      // 127.0.0.1:PORT; a mount has its mount point here
@@ -45,13 +45,16 @@ struct DevCluster {
   int disks = 2;                      // of nodes that are added
   bool secured = false;               // its programs prove who they are, and encrypt
   std::string data_security;          // of nodes and mounts; "": as usual
+  std::string cluster;                // its uuid, where several metadata servers must be told; else ""
   std::vector<DevProcess> processes;  // in the order of starting: etcd, meta, nodes, mounts
   bool operator==(const DevCluster&) const = default;
 
   DevProcess* Find(const std::string& name);
-  std::string MetaAddress() const;
+  std::vector<const DevProcess*> Metas() const;
+  std::vector<std::string> MetaAddresses() const;
+  std::string MetaAddress() const;  // of all of them, as commands take it; "": there is none
   int Nodes() const;
-  std::string MetaTrust() const { return dir + "/meta/trust"; }
+  std::string MetaTrust() const;  // the first one's, which has made it
   std::string AdminTrust() const { return MetaTrust() + "/admin"; }
   std::string TrustOf(const DevProcess& p) const { return dir + "/trust/" + p.name; }  // a node's or a mount's
 };

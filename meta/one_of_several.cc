@@ -1,0 +1,214 @@
+#include "meta/one_of_several.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/log.h"
+#include "common/os_random.h"
+#include "common/sentence.h"
+#include "meta/replica/register_text.h"
+
+namespace stria {
+namespace {
+
+constexpr int64_t kKeepNs = 1 * kSecond;
+constexpr int64_t kMapNs = 10 * kSecond;
+constexpr int64_t kMapCallNs = 5 * kSecond;
+constexpr int64_t kRenewNs = 30 * kSecond;
+constexpr int64_t kTickNs = 50 * kMillisecond;
+
+}  // namespace
+
+MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
+  MetaNodeOptions o;
+  o.self = ha.member;
+  o.tick_ns = std::min(kTickNs, ha.beat_ns);
+  o.election.grace_ns = ha.grace_ns;
+  o.life.in_sync.promise_ns = ha.promise_ns;
+  o.life.in_sync.suspect_ns = ha.suspect_ns;
+  o.life.in_sync.ack_timeout_ns = ha.ack_timeout_ns;
+  o.life.shipper.beat_ns = ha.beat_ns;
+  o.life.shipper.suspect_ns = ha.suspect_ns;
+  o.life.shipper.ack_timeout_ns = ha.ack_timeout_ns;
+  return o;
+}
+
+OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
+    : params_(std::move(params)),
+      mac_(params_.key, kRegisterPurpose),
+      replicas_(params_.transports),
+      members_(params_.transports),
+      metas_(params_.transports),
+      trust_(params_.transports),
+      house_({
+          .plain_received = params_.ha.plain_received,
+          .params = params_.served,
+          .away = [this] { return node_->WhyAway(); },
+          .serves =
+              [this](ServedMeta* served) {
+                served->server()->trust().UseAddress(params_.address);
+                LogInfo("{} is the primary of the metadata servers, and serves in term {}", params_.ha.member, served->server()->term());
+              },
+          .goes = [this] { ServerGoes(); },
+      }) {
+  MetaNodeOptions options = NodeOptionsOf(params_.ha);
+  options.uuid = params_.store;
+  options.cluster = params_.cluster;
+  options.nonce = [] { return NewUuid(); };
+  options.alarm = [](const std::string& text) { LogWarning("{}", text); };
+  MetaNodeEnv env;
+  env.kv = params_.kv;
+  env.coordinator = params_.coordinator;
+  env.mac = &mac_;
+  env.replicas = &replicas_;
+  env.members = &members_;
+  env.house = &house_;
+  node_ = std::make_unique<MetaNode>(std::move(options), env);
+}
+
+OneOfSeveral::~OneOfSeveral() {
+  ending_ = true;
+  scope_.CancelAll();
+  inside_.CancelAll();
+  member_dispatcher_.reset();
+  replica_dispatcher_.reset();
+  desk_.reset();
+  node_.reset();  // before the house, which may be in the middle of opening
+}
+
+Result<void> OneOfSeveral::Start() {
+  RETURN_IF_ERROR(node_->Start());
+  desk_ = std::make_unique<MemberDesk>(node_.get(), &members_);
+  replica_dispatcher_ = std::make_unique<ReplicaDispatcher>(node_->replica(), params_.admission);
+  member_dispatcher_ = std::make_unique<MemberDispatcher>(desk_.get(), params_.admission);
+  scope_.Spawn(Keep());
+  return Ok();
+}
+
+void OneOfSeveral::AddTo(Router* router) {
+  for (const char* service : {kMetaServiceName, kAdminServiceName, kTrustServiceName}) router->Add(service, house_.dispatcher());
+  router->Add(kReplicaServiceName, replica_dispatcher_.get());
+  router->Add(kMemberServiceName, member_dispatcher_.get());
+}
+
+void OneOfSeveral::ServerGoes() {
+  inside_.CancelAll();
+  const auto unanswered = std::exchange(unanswered_, {});
+  if (ending_) return;
+  const Error over(FsError::kNotLeader, node_->WhereSentence());
+  for (const auto& [number, answer] : unanswered) answer(over);
+}
+
+std::string OneOfSeveral::Describe() const {
+  const MetaNode::Place place = node_->FindPrimary();
+  std::string text = params_.ha.member + " is " + MemberRoleName(node_->OwnState().role) + ", term " + std::to_string(place.term);
+  if (!node_->serving() && !place.primary.empty() && place.primary != params_.ha.member) text += ", of the primary " + place.primary + " at " + place.address;
+  return text;
+}
+
+// ---- What needs the server ------------------------------------------------------------------------
+
+Task<Result<std::string>> OneOfSeveral::Join(std::string request, std::string binding, std::string address) {
+  if (server() == nullptr) co_return node_->WhyAway();
+  co_return co_await WhileItServes(server()->trust().enrolment()->Join(std::move(request), std::move(binding), std::move(address)));
+}
+
+Task<Result<RenewCertificateReply>> OneOfSeveral::Renew(Peer who, std::string request) {
+  if (server() != nullptr) co_return co_await WhileItServes(server()->trust().enrolment()->Renew(std::move(who), std::move(request)));
+  const MetaNode::Place place = node_->FindPrimary();
+  // The connection proves this server, and nobody else: an admin's certificate that is kept here waits until this one is primary.
+  if (who.role != Role::kMeta || place.address.empty() || place.primary == params_.ha.member) co_return node_->WhyAway();
+  RenewCertificateRequest r;
+  r.header.cluster = params_.cluster;
+  r.header.timeout_ns = kRenewNs;
+  r.request = std::move(request);
+  co_return co_await trust_.ConnectTrust(place.address)->RenewCertificate(std::move(r));
+}
+
+std::shared_ptr<const ClusterMap> OneOfSeveral::Map() {
+  if (server() != nullptr) return std::make_shared<const ClusterMap>(server()->cluster().Map());
+  return primarys_map_;
+}
+
+// ---- What it keeps --------------------------------------------------------------------------------
+
+Task<void> OneOfSeveral::Keep() {
+  while (true) {
+    co_await KeepListed();
+    co_await AskForMap();
+    co_await Sleep(kKeepNs);
+  }
+}
+
+// Who is believed, and who is not any more, a standby hears from the primary.
+Task<void> OneOfSeveral::AskForMap() {
+  const int64_t now_ns = Executor::Current().NowNs();
+  const MetaNode::Place place = node_->FindPrimary();
+  if (server() != nullptr || place.address.empty() || place.primary == params_.ha.member) co_return;
+  if (primarys_map_ && now_ns - map_asked_ns_ < kMapNs) co_return;
+  map_asked_ns_ = now_ns;
+  InodeRequest r;
+  r.header.cluster = params_.cluster;
+  r.header.timeout_ns = kMapCallNs;
+  Result<ClusterMap> map = co_await metas_.Connect(place.address)->GetMap(std::move(r));
+  if (map.ok()) primarys_map_ = std::make_shared<const ClusterMap>(std::move(*map));
+}
+
+Task<void> OneOfSeveral::KeepListed() {
+  if (!node_->known()) co_return;
+  const Register known = *node_->known();
+  if (params_.members && std::exchange(told_version_, known.version) != known.version) {
+    std::vector<std::string> addresses;
+    for (const auto& [name, member] : known.members) addresses.push_back(member.address);
+    params_.members(addresses);
+  }
+  ChangeMembersRequest request;
+  request.header.cluster = params_.cluster;
+  request.name = params_.ha.member;
+  request.uuid = params_.store;
+  request.address = params_.ha.address;
+  request.release = params_.release;
+  const auto self = known.members.find(params_.ha.member);
+  if (self == known.members.end()) {
+    // One that was removed does not come back by itself: it has been listed, or has a log.
+    if (params_.joins && !was_listed_ && !node_->store().begun()) {
+      request.change = MemberChange::kAdd;
+      co_return co_await Ask(std::move(request), "become one of the metadata servers as " + params_.ha.member);
+    }
+    if (std::exchange(said_, "not listed") != "not listed") {
+      LogWarning("{} is none of the metadata servers, and does nothing: 'stria meta join {} --address {}' makes it one", params_.ha.member,
+                 params_.ha.member, params_.ha.address);
+    }
+    co_return;
+  }
+  if (self->second.uuid != params_.store) {
+    if (std::exchange(said_, "another") != "another") {
+      LogError("the metadata servers know another directory as {}, and this one does nothing: remove that one ('stria meta remove {}') or "
+               "choose another name (ha.member)", params_.ha.member, params_.ha.member);
+    }
+    co_return;
+  }
+  was_listed_ = true;
+  if (self->second != MetaMember{params_.store, params_.ha.address, params_.release, 0}) {
+    request.change = MemberChange::kUpdate;
+    co_return co_await Ask(std::move(request), "tell the others address and release of " + params_.ha.member);
+  }
+  const uint32_t members = static_cast<uint32_t>(known.members.size());
+  const uint32_t least = std::min(params_.ha.min_in_sync.value_or(AutoMinInSync(members)), members);
+  if (node_->serving() && least != known.min_in_sync) {
+    request.change = MemberChange::kMinInSync;
+    request.min_in_sync = least;
+    co_return co_await Ask(std::move(request), "set min_in_sync to " + std::to_string(least));
+  }
+  said_.clear();
+}
+
+Task<void> OneOfSeveral::Ask(ChangeMembersRequest request, std::string what) {
+  const Result<ChangeMembersReply> done = co_await desk_->ChangeMembers(std::move(request));
+  const std::string said = "asked the primary to " + what + (done.ok() ? ": done" : ": " + SentenceOf(done.error()));
+  if (std::exchange(said_, said) == said) co_return;
+  if (done.ok()) LogInfo("{}", said);
+  else LogWarning("{}; it is asked again", said);
+}
+
+}  // namespace stria

@@ -1,0 +1,244 @@
+// Whole metadata servers in virtual time: the second joins with an empty store, takes over when the first is gone, and each keeps the
+// register true about itself.
+#include "meta/one_of_several.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/exec/sim_run.h"
+#include "common/kv/mem_kv.h"
+#include "meta/replica/founding.h"
+#include "meta/replica/register_text.h"
+#include "meta/replica/replica_log.h"
+#include "meta/service/meta_server.h"
+#include "proto/sim_transport.h"
+#include "test/sim/replica/fake_coordinator.h"
+
+namespace stria {
+namespace {
+
+constexpr Uuid kTheirCluster{1, 2};
+
+ClusterKey SeveralKey() {
+  ClusterKey key;
+  key.id = 1;
+  key.secret.fill(0x77);
+  return key;
+}
+
+// A PC.
+struct Pc {
+  std::string name;
+  Uuid store;
+  std::shared_ptr<MemKvMedia> media = std::make_shared<MemKvMedia>(kReplicatedFamilies);
+  std::string address;
+  std::string release = "1";
+  bool joins = false;
+  std::unique_ptr<Coordinator> coordinator;
+  std::unique_ptr<TransportFactory> factory;
+  std::unique_ptr<TransportDataConnector> data;
+  std::unique_ptr<OneOfSeveral> member;  // null: it is off
+  Router router;
+  std::vector<std::string> told;  // addresses of members
+};
+
+class OneOfSeveralTest : public testing::Test {
+ protected:
+  OneOfSeveralTest() {
+    Pc& m0 = Add("m0", Uuid{3, 4});
+    CHECK(RunSim(ex_, FormatMetaStore(std::make_unique<MemKv>(m0.media), {kTheirCluster, m0.store, Layout(), 1000})).ok());
+    const auto store = ReplicaStore::Open(std::make_shared<MemKv>(m0.media)).value();
+    FoundingStore founding;
+    CHECK(LookAtStore(store->kv(), &founding).ok());
+    founding.name = "m0";
+    founding.member = {m0.store, "m0:7424", "1", 0};
+    founding.chain = 5;
+    RegisterClient client(m0.coordinator.get(), &mac_);
+    CHECK(RunSim(ex_, FoundMembers(store.get(), &client, founding, Uuid{1, 1})).ok());
+    Start(m0);
+  }
+  ~OneOfSeveralTest() override {
+    for (auto& [name, pc] : pcs_) Stop(pc);
+  }
+
+  Pc& Add(const std::string& name, Uuid store) {
+    Pc& pc = pcs_[name];
+    pc.name = name;
+    pc.store = store;
+    pc.address = name + ":7424";
+    pc.coordinator = etcd_.For(name);
+    pc.factory = net_.MakeFactory(name);
+    pc.data = std::make_unique<TransportDataConnector>(pc.factory.get());
+    return pc;
+  }
+  void Start(Pc& pc) {
+    OneOfSeveralParams p;
+    p.ha.member = pc.name;
+    p.ha.address = pc.address;
+    p.key = SeveralKey();
+    p.cluster = kTheirCluster;
+    p.store = pc.store;
+    p.release = pc.release;
+    p.address = pc.address;
+    p.joins = pc.joins;
+    p.kv = std::make_shared<MemKv>(pc.media);
+    p.coordinator = pc.coordinator.get();
+    p.transports = pc.factory.get();
+    p.served = [&pc] {
+      ServedMetaParams s;
+      s.keys = {SeveralKey()};
+      s.cluster = kTheirCluster;
+      s.data = pc.data.get();
+      return s;
+    };
+    p.members = [&pc](const std::vector<std::string>& addresses) { pc.told = addresses; };
+    pc.member = std::make_unique<OneOfSeveral>(std::move(p));
+    CHECK(pc.member->Start().ok());
+    pc.router = Router();
+    pc.member->AddTo(&pc.router);
+    net_.Serve(pc.address, &pc.router);
+  }
+  // As kill -9.
+  void Stop(Pc& pc) {
+    net_.Stop(pc.address);
+    pc.member.reset();
+  }
+  bool RunUntil(const std::function<bool()>& done) { return ex_.RunUntil(done, ex_.NowNs() + 120 * kSecond); }
+  bool Serves(Pc& pc) {
+    return RunUntil([&] { return pc.member->server() != nullptr; });
+  }
+  Pc& m0() { return pcs_.at("m0"); }
+  Pc& AddSecond() {
+    Pc& m1 = Add("m1", Uuid{5, 6});
+    m1.joins = true;
+    Start(m1);
+    return m1;
+  }
+  bool InSync(const std::string& name) {
+    return RunUntil([&] { return m0().member->node().known() && m0().member->node().known()->in_sync.contains(name); });
+  }
+  Result<ClusterMap> GetMap(const std::string& address) {
+    MetaStub stub(net_.MakeTransport("pc", address));
+    InodeRequest r;
+    r.header.cluster = kTheirCluster;
+    r.header.timeout_ns = 5 * kSecond;
+    return RunSim(ex_, stub.GetMap(std::move(r)));
+  }
+
+  SimExecutor ex_{1};
+  PurposeMac mac_{SeveralKey(), kRegisterPurpose};
+  FakeCoordinator etcd_{&ex_, {}};
+  SimNetwork net_{&ex_, 7};
+  std::map<std::string, Pc> pcs_;
+};
+
+TEST_F(OneOfSeveralTest, AnEmptyStoreJoinsAndTakesOver) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  EXPECT_EQ(m1.member->server(), nullptr);
+  const Result<ClusterMap> wrong = GetMap("m1:7424");
+  EXPECT_EQ(wrong.code(), FsError::kNotLeader);
+  EXPECT_NE(wrong.error().message.find("m0:7424"), std::string::npos) << wrong.error();
+  EXPECT_NE(m1.member->Describe().find("m0 at m0:7424"), std::string::npos) << m1.member->Describe();
+  EXPECT_TRUE(RunUntil([&] { return m1.told.size() == 2 && m1.member->Map() != nullptr; })) << "it knows whom the cluster believes";
+  EXPECT_EQ(m1.member->Map()->cluster, kTheirCluster);
+  const uint64_t term = m0().member->server()->term();
+  Stop(m0());
+  ASSERT_TRUE(Serves(m1));
+  EXPECT_GT(m1.member->server()->term(), term);
+  EXPECT_TRUE(GetMap("m1:7424").ok());
+  // The first comes back with what it had, and follows.
+  Start(m0());
+  ASSERT_TRUE(InSync("m0"));
+  EXPECT_EQ(m0().member->server(), nullptr);
+}
+
+TEST_F(OneOfSeveralTest, APlannedEndHandsOver) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  const int64_t began_ns = ex_.NowNs();
+  RunSim(ex_, m0().member->Leave());
+  ASSERT_TRUE(Serves(m1));
+  EXPECT_LT(ex_.NowNs() - began_ns, 4 * kSecond) << "nobody waits for what a dead one had promised";
+  EXPECT_EQ(m0().member->server(), nullptr);
+}
+
+TEST_F(OneOfSeveralTest, TheRegisterSaysWhatIsTrueOfEach) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  Stop(m1);
+  m1.address = "m1:9000";
+  m1.release = "2";
+  Start(m1);
+  EXPECT_TRUE(RunUntil([&] {
+    const auto& known = m0().member->node().known();
+    return known->members.at("m1") == MetaMember{m1.store, "m1:9000", "2", 0} && known->in_sync.contains("m1");
+  }));
+}
+
+TEST_F(OneOfSeveralTest, WhoWasRemovedDoesNotComeBackByItself) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  Stop(m1);
+  ASSERT_TRUE(RunUntil([&] { return !m0().member->node().known()->in_sync.contains("m1"); }));
+  MemberStub members(net_.MakeTransport("pc", "m0:7424"));
+  ChangeMembersRequest remove;
+  remove.header.cluster = kTheirCluster;
+  remove.header.timeout_ns = 10 * kSecond;
+  remove.change = MemberChange::kRemove;
+  remove.name = "m1";
+  ASSERT_TRUE(RunSim(ex_, members.ChangeMembers(remove)).ok());
+  Start(m1);
+  ex_.RunFor(30 * kSecond);
+  EXPECT_FALSE(m0().member->node().known()->members.contains("m1"));
+  EXPECT_TRUE(GetMap("m0:7424").ok());
+}
+
+TEST_F(OneOfSeveralTest, WhatAStandbyCannotDoItSays) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  EXPECT_EQ(RunSim(ex_, m1.member->Join("request", "binding", "pc:1")).code(), FsError::kNotLeader);
+  Peer admin;
+  admin.role = Role::kAdmin;
+  EXPECT_EQ(RunSim(ex_, m1.member->Renew(admin, "request")).code(), FsError::kNotLeader);
+  Peer own;
+  own.role = Role::kMeta;
+  const Result<RenewCertificateReply> at_primary = RunSim(ex_, m1.member->Renew(own, "request"));
+  EXPECT_FALSE(at_primary.ok());
+  EXPECT_NE(at_primary.code(), FsError::kNotLeader) << "the primary was asked, which has no certificates to give here: " << at_primary.error();
+  EXPECT_NE(RunSim(ex_, m0().member->Join("request", "binding", "pc:1")).code(), FsError::kNotLeader) << "it answers itself, if only that it has no authority";
+}
+
+TEST(NodeOptionsOf, TakesTheTimesOfTheSettings) {
+  HaConfig ha;
+  ha.member = "pc1";
+  ha.beat_ns = 20 * kMillisecond;
+  ha.suspect_ns = 100 * kMillisecond;
+  ha.promise_ns = 200 * kMillisecond;
+  ha.grace_ns = 400 * kMillisecond;
+  ha.ack_timeout_ns = 150 * kMillisecond;
+  const MetaNodeOptions o = NodeOptionsOf(ha);
+  EXPECT_EQ(o.self, "pc1");
+  EXPECT_LE(o.tick_ns, ha.beat_ns);
+  EXPECT_EQ(o.election.grace_ns, ha.grace_ns);
+  EXPECT_EQ(o.life.in_sync.promise_ns, ha.promise_ns);
+  EXPECT_EQ(o.life.in_sync.suspect_ns, ha.suspect_ns);
+  EXPECT_EQ(o.life.in_sync.ack_timeout_ns, ha.ack_timeout_ns);
+  EXPECT_EQ(o.life.shipper.beat_ns, ha.beat_ns);
+  EXPECT_EQ(o.life.shipper.suspect_ns, ha.suspect_ns);
+  EXPECT_EQ(o.life.shipper.ack_timeout_ns, ha.ack_timeout_ns);
+}
+
+}  // namespace
+}  // namespace stria
