@@ -16,7 +16,7 @@
 // All of that needs that no value ever comes twice: the caller puts a fresh nonce into each.
 //
 // Errors: kUnavailable, it was not reached or has no majority; kDeadline, no answer in time; kAccess, it does not let this program in,
-// or is not who was expected; kCorrupt, the answer is none; kBadRequest, the value is too large.
+// or its certificate is not the expected one; kCorrupt, the answer is none; kBadRequest, the value is too large.
 // Executor's thread.
 #pragma once
 
@@ -37,7 +37,7 @@ using CoordinatorValue = std::optional<std::string>;
 class Coordinator {
  public:
   virtual ~Coordinator() = default;
-  // What is there. Never an answer from the past of before the call.
+  // The present value, never one from before the call.
   virtual Task<Result<CoordinatorValue>> Read() = 0;
   // Puts `value` there if exactly `old` is there, byte by byte. Gives what is there afterwards.
   virtual Task<Result<CoordinatorValue>> Swap(CoordinatorValue old, std::string value) = 0;

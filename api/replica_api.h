@@ -1,5 +1,5 @@
-// What metadata servers of one cluster say to each other: the primary ships the batches of its store to the others, and who has
-// fallen behind asks for what it lacks. Implemented by meta/replica and by proto/ (a client stub over a transport).
+// What metadata servers of one cluster say to each other: the primary ships the batches of its store to the others, and a
+// member that has fallen behind asks for the missing ones. Implemented by meta/replica and by proto/ (a client stub over a transport).
 //
 // A *log* is every batch of a store, numbered densely from 1, each with the term of the primary that made it. The chain of a
 // point hashes all batches up to it: two logs with the same point are the same up to there.

@@ -159,7 +159,8 @@ Task<void> Agent::KeepTerms() {
 
 Task<Result<void>> Agent::Beat() {
   co_await KeepTerms();
-  CO_RETURN_IF_ERROR(co_await ReportResults());
+  // The answer to a report says nothing of lives: while claims wait, the heartbeat asks of them first.
+  if (!server_->terms().HasClaims()) CO_RETURN_IF_ERROR(co_await ReportResults());
   co_await ReportBadShards();
   HeartbeatRequest request;
   request.header = Header();
@@ -485,6 +486,10 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   if (d.target) server_->SetTarget(d.target, store);
   registered_ = false;
   kept_ = {};  // it has to be noted there, too
+  // It was let go under another number, and is back before that was told: it must not be named twice.
+  for (AgentDisk& o : disks_) {
+    if (o.leaves && o.uuid == disk) o.left = true;
+  }
   ++attached_;
   work_done_.Set();
   if (scrubbers_.empty()) return;  // before Start

@@ -133,5 +133,23 @@ TEST_F(AgentTermsTest, WhatIsNotTrueIsForgotten) {
   EXPECT_EQ(server().terms().Highest(), kNow.term);
 }
 
+// Two that have heard of different lives, of servers that were restarted twice, while there is something to report.
+TEST_F(AgentTermsTest, SeveralClaimsDoNotKeepItFromItsHeartbeat) {
+  ASSERT_TRUE(RunSim(ex_, StoreWhole(nodes_.store(1), ShardId(5), 1000)).ok());
+  Start();
+  Delete();
+  ex_.RunUntil([&] { return !Has(5); }, ex_.NowNs() + 5 * kSecond);
+  const int beats = meta_.beats;
+  someone_.key_hash.fill(4);
+  EXPECT_EQ(Ask(kLater), FsError::kOk);
+  someone_.key_hash.fill(5);
+  EXPECT_EQ(Ask({7, 70}), FsError::kOk);
+  Serves({7, 70});
+  ex_.RunFor(20 * kSecond);
+  EXPECT_GT(meta_.beats, beats + 3);
+  EXPECT_FALSE(server().terms().HasClaims());
+  EXPECT_EQ(kept_, (HeardTerms::Kept{{7, 70}, {}}));
+}
+
 }  // namespace
 }  // namespace stria

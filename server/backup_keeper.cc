@@ -46,9 +46,14 @@ Result<SemaphoreHold> BackupKeeper::Admit(const DataHeader& header, const std::s
   // be a metadata server.
   if (changes && header.seen_term != 0) {
     HeardTerms& terms = server_->terms();
-    if (header.seen_term < terms.Highest() && !Sabotaged(Sabotage::kIgnoreTerms)) {
-      return Error(FsError::kNotLeader, "life " + std::to_string(terms.Highest()) + " of the metadata server has been heard of: life " +
+    if (header.seen_term < terms.known().term && !Sabotaged(Sabotage::kIgnoreTerms)) {
+      return Error(FsError::kNotLeader, "life " + std::to_string(terms.known().term) + " of the metadata server has been heard of: life " +
                                             std::to_string(header.seen_term) + " serves an old copy");
+    }
+    // What others say they have heard is not known to be true: the metadata server is asked.
+    if (header.seen_term < terms.Highest() && !Sabotaged(Sabotage::kIgnoreTerms)) {
+      return Error(FsError::kRetryLater, "the metadata server has not been asked yet about life " + std::to_string(terms.Highest()) +
+                                             ", which others have heard of");
     }
     terms.Learn({header.seen_term, header.seen_proof});
   }

@@ -156,7 +156,7 @@ TEST_F(BackupKeeperTest, TakesNothingFromAFormerLife) {
   EXPECT_EQ(server.terms().known(), (SaidTerm{6, 60}));
   // Others have heard of a later one.
   EXPECT_TRUE(server.terms().Claim(nullptr, {8, 80}));
-  EXPECT_EQ(put(7), FsError::kNotLeader);
+  EXPECT_EQ(put(7), FsError::kRetryLater) << "it is asked first whether that is so";
   EXPECT_EQ(put(8), FsError::kOk);
   EXPECT_EQ(put(0), FsError::kOk) << "an older release does not say";
   EXPECT_EQ(drop(8), FsError::kOk);

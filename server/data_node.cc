@@ -119,14 +119,20 @@ Result<Uuid> DataNode::AgreeOnCluster() const {
 Task<Result<void>> DataNode::Adopt(RegisterNodeReply reply) {
   for (size_t i = 0; i < reply.targets.size(); ++i) {
     if (!stores_[i] || stores_[i]->failed() || !reply.targets[i]) continue;
-    const DataNodeDisk& d = disks_[i];
-    CO_RETURN_IF_ERROR(
-        co_await AdoptCluster(d.disk, &disks_[i].superblock, reply.map.cluster, reply.map.incarnation, d.label));
+    // The disk may be let go while this waits.
+    const DataNodeDisk d = disks_[i];
+    const auto is_there = [this, i, disk = d.disk] { return stores_[i] != nullptr && disks_[i].disk == disk; };
+    Superblock superblock = d.superblock;
+    Result<void> adopted = co_await AdoptCluster(d.disk, &superblock, reply.map.cluster, reply.map.incarnation, d.label);
+    if (!is_there()) continue;
+    CO_RETURN_IF_ERROR(std::move(adopted));
+    disks_[i].superblock = superblock;
     const bool given = i < reply.disk_proofs.size() && !reply.disk_proofs[i].empty();
     const std::string& proof = given ? reply.disk_proofs[i] : identities_[i].proof;
     const DiskIdentity identity{reply.targets[i], reply.map.incarnation, node_, options_.name, proof};
     if (identity == identities_[i]) continue;
     Result<void> kept = co_await WriteIdentity(d.disk, identity);
+    if (!is_there()) continue;
     if (!kept.ok()) co_return kept.error().WithContext(d.where);
     identities_[i] = identity;
   }
@@ -307,7 +313,8 @@ Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
     co_return cluster.error();
   }
   for (size_t j = 0; j < disks_.size(); ++j) {
-    if (j == i || !stores_[j] || disks_[j].superblock.own != disks_[i].superblock.own) continue;
+    // Also one that is being attached: it has no store yet.
+    if (j == i || disks_[j].disk == nullptr || disks_[j].superblock.own != disks_[i].superblock.own) continue;
     const Error copy(FsError::kExist, CopyOf(disks_[i], disks_[j]));
     disks_[i] = before;
     co_return copy;

@@ -3,15 +3,11 @@
 #include <optional>
 #include <utility>
 
+#include "common/exec/passed.h"
 #include "common/log.h"
 
 namespace stria {
 namespace {
-
-Task<bool> Until(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 }  // namespace
 
@@ -45,7 +41,7 @@ Task<void> DiskSilence::Probe() {
   scope_.Spawn(AskOnce());
   while (asking_) {
     const int64_t wait_ns = silence_.ProbeNs();
-    if (co_await WithTimeout(wait_ns, Until(&answered_)) || !asking_ || silence_.lost()) continue;
+    if (co_await WithTimeout(wait_ns, Passed(&answered_)) || !asking_ || silence_.lost()) continue;
     LogWarning("{} does not answer: others are told to do without it until it does", name_);
     silence_.Lost(ex.NowNs());
     found_.Pulse();

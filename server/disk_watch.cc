@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exec/pool.h"
 #include "common/log.h"
+#include "server/disk_place.h"
 
 namespace stria {
 
@@ -129,6 +131,22 @@ void DiskWatch::LetGo(size_t i, const Error& why) {
   gone_.push_back(std::exchange(d, std::move(empty)));
 }
 
+// A disk that the node does not take, such as a copy: nothing has used it, so nothing of it is kept. It may lie there for weeks.
+Task<void> DiskWatch::Refuse(size_t i, Error why) {
+  if (node_->stores()[i]) co_return LetGo(i, why);
+  node_->Detach(i, why);
+  OpenDisk empty;
+  empty.spec = (*disks_)[i].spec;
+  empty.where = (*disks_)[i].where;
+  empty.problem = why;
+  OpenDisk d = std::exchange((*disks_)[i], std::move(empty));
+  if (d.index) {
+    std::shared_ptr<KvStore> kv = d.index->Remove(why);
+    if (d.index_pool) co_await RunOn(*d.index_pool, [kv = std::move(kv)]() mutable { return kv.reset(), true; });  // may wait for the disk
+  }
+  d.disk->Remove(why);
+}
+
 Task<void> DiskWatch::TakeWhatIsThere(size_t i) {
   while (!leaves_[i]) {
     const Result<bool> taken = co_await TryPlace(i);
@@ -145,6 +163,10 @@ Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
   const DiskSpec spec = (*disks_)[i].spec;
   if (const Result<Uuid> there = DiskAt(spec.path); there.ok()) {
     if (Error out = TakenOut(*there); !out.ok()) co_return out;
+    const auto before = refused_.find(i);
+    if (before != refused_.end() && before->second.disk == *there && Executor::Current().NowNs() < before->second.until_ns) {
+      co_return before->second.why;
+    }
   }
   CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, env_, false));
   if (d.is_new && node_->PlaceIsFree(i)) {
@@ -159,9 +181,11 @@ Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
   }
   const Result<void> done = co_await node_->Attach(i, mine.ForNode());
   if (!done.ok()) {
-    LetGo(i, done.error());
+    refused_[i] = {mine.superblock.own, done.error(), Executor::Current().NowNs() + kTryRefusedAgainNs};
+    co_await Refuse(i, done.error());
     co_return false;
   }
+  refused_.erase(i);
   local_->Add(node_->stores()[i].get(), mine.disk.get());
   co_return true;
 }

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "common/exec/task.h"
@@ -20,6 +21,7 @@ namespace stria {
 
 inline constexpr int64_t kLookForDiskNs = 1 * kSecond;
 inline constexpr int64_t kLookAtPlaceNs = 2 * kSecond;
+inline constexpr int64_t kTryRefusedAgainNs = 10 * kSecond;
 inline constexpr int64_t kAwaitRegistrationNs = 100 * kMillisecond;
 
 class DiskWatch {
@@ -44,6 +46,7 @@ class DiskWatch {
   Task<Result<bool>> TryPlace(size_t i);
   Error TakenOut(const Uuid& disk) const;  // by an admin; ok(): it was not
   void LetGo(size_t i, const Error& why);
+  Task<void> Refuse(size_t i, Error why);
 
   DataNode* const node_;
   LocalOpener* const local_;
@@ -51,6 +54,12 @@ class DiskWatch {
   const DiskEnv env_;
   std::vector<bool> leaves_;    // by number: it is not in the settings any more
   std::vector<OpenDisk> gone_;  // closed; calls that still run may know them
+  struct Refused {
+    Uuid disk;
+    Error why;
+    int64_t until_ns = 0;
+  };
+  std::map<size_t, Refused> refused_;  // by number: the disk that lies there may not be used, and is not opened for a while
   TaskScope scope_;
 };
 

@@ -263,6 +263,20 @@ TEST_F(DiskWatchTest, APlaceWithoutADiskIsTakenOutOfTheSettings) {
   });
 }
 
+// It may lie there for weeks, so nothing of it stays open.
+TEST_F(DiskWatchTest, ACopyThatIsNewInTheSettingsLeavesNothingBehind) {
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    fs::copy(Path("d1"), Path("copy"), fs::copy_options::recursive);
+    const auto threads = [] { return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator()); };
+    const auto before = threads();
+    (void)n->Reload({"d1", "d2", "copy"});
+    EXPECT_TRUE(co_await n->Told(2, "one is a copy of the other"));
+    EXPECT_TRUE(co_await Process::Until([&] { return threads() <= before; })) << threads() << " threads, " << before << " before";
+    EXPECT_TRUE(n->node->problem(0).ok());
+  });
+}
+
 TEST_F(DiskWatchTest, ACopyOfADiskIsKeptOut) {
   Process first(dir_.path(), {"d1"}, [](Process* n) -> Task<void> { EXPECT_TRUE(co_await n->InUse(0)); });
   fs::copy(Path("d1"), Path("copy"), fs::copy_options::recursive);

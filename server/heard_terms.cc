@@ -47,10 +47,13 @@ bool HeardTerms::Claim(const Peer* by, const SaidTerm& said) {
   if (said.term <= known_.term || said.proof == 0 || Sabotaged(Sabotage::kIgnoreTerms)) return true;
   const std::string name = NameOf(by);
   if (liars_.contains(name)) return true;
-  if (std::ranges::any_of(claims_, [&](const Asked& c) { return c.said == said; })) return true;
   const auto before = std::ranges::find_if(claims_, [&](const Asked& c) { return c.by == name; });
+  if (before != claims_.end() && said.term <= before->said.term) return true;
+  if (std::ranges::any_of(claims_, [&](const Asked& c) { return c.said == said; })) {
+    if (before != claims_.end()) claims_.erase(before);  // it has heard of a later life since
+    return true;
+  }
   if (before != claims_.end()) {
-    if (said.term <= before->said.term) return true;
     before->said = said;
   } else {
     if (claims_.size() >= kMaxTermClaims) return false;

@@ -36,6 +36,7 @@ class HeardTerms {
 
   const SaidTerm& known() const { return known_; }
   uint64_t Highest() const;  // known or claimed
+  bool HasClaims() const { return !claims_.empty(); }
   // A metadata server has said so.
   void Learn(const SaidTerm& said);
   // Somebody else has (null: nobody proved who it is). False: there are too many claims now; the request cannot be taken.

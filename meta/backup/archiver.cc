@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exec/passed.h"
 #include "common/log.h"
 #include "common/sentence.h"
 #include "meta/backup/restore.h"
@@ -12,11 +13,6 @@ namespace {
 
 constexpr int64_t kLookNs = 1 * kSecond;  // whether something is due
 constexpr size_t kDeletesPerCall = 1000;
-
-Task<bool> WaitFor(Event* event) {
-  co_await event->Wait();
-  co_return true;
-}
 
 }  // namespace
 
@@ -49,7 +45,7 @@ Task<void> Archiver::Run() {
     if (*more) {
       co_await Yield();
     } else {
-      co_await WithTimeout(kLookNs, WaitFor(&wake_));
+      co_await WithTimeout(kLookNs, Passed(&wake_));
       wake_.Reset();
     }
   }
@@ -334,7 +330,7 @@ Task<Result<void>> Archiver::BackupNow(int64_t deadline_ns) {
     if (Now() >= deadline_ns) {
       co_return Error(FsError::kDeadline, "the metadata is not archived yet" + (problem_.empty() ? "" : ": " + problem_));
     }
-    co_await WithTimeout(std::min<int64_t>(deadline_ns - Now(), kLookNs), WaitFor(&progress_));
+    co_await WithTimeout(std::min<int64_t>(deadline_ns - Now(), kLookNs), Passed(&progress_));
   }
   co_return Ok();
 }

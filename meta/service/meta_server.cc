@@ -154,7 +154,18 @@ Task<void> MetaServer::TickLoop() {
 Task<Result<OpenSessionReply>> MetaServer::OpenSession(OpenSessionRequest r) {
   const OpHeader header = r.header;
   const std::string what = r.path + " as " + r.client;
+  // Its connection may be older than the revocation, or be made before the transport hears of that.
+  const auto refused = [this, &header]() -> Error {
+    if (!header.peer || !trust_.enrolment()->IsRevokedKey(header.peer->key_hash)) return Error();
+    return Error(FsError::kUnavailable, header.peer->ToString() + " gets no session: a certificate of its key was revoked; let it join again with a token");
+  };
+  if (Error no = refused(); !no.ok()) co_return no;
   CO_ASSIGN_OR_RETURN(OpenSessionReply reply, co_await coherence_.OpenSession(std::move(r)));
+  // What was revoked meanwhile may have found no session to end.
+  if (Error no = refused(); !no.ok()) {
+    coherence_.EndHolder(header.peer->key_hash);
+    co_return no;
+  }
   if (!reply.reclaimed) trust_.NoteSession(header, what, reply.session);
   reply.map = cluster_.state().Map();
   co_return std::move(reply);

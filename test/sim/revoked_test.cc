@@ -107,6 +107,16 @@ TEST_F(RevokedTest, ItsSessionAndItsTokensAreOver) {
   EXPECT_EQ(Read(0, file), text);
 }
 
+// A connection that is older than the revocation, or was made before the transport has heard of it.
+TEST_F(RevokedTest, ARevokedKeyOpensNoSession) {
+  Enrol();
+  ASSERT_TRUE(Mount().ok());
+  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  const size_t sessions = server().sessions().All().size();
+  EXPECT_EQ(Mount().code(), FsError::kUnavailable);
+  EXPECT_EQ(server().sessions().All().size(), sessions);
+}
+
 // The revocation is durable first. If the server dies before it has ended the session and told the data servers, its next life does.
 TEST_F(RevokedTest, ACrashInTheMiddleOfItSavesNothing) {
   const std::string text(kFileBytes, 'x');

@@ -6,12 +6,13 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "common/sanitized.h"
 #include "test/sim/world.h"
 
 namespace stria {
 namespace {
 
-constexpr uint64_t kDefaultSeeds = 3;  // of each plan
+constexpr uint64_t kDefaultSeeds = kSanitized ? 1 : 3;  // of each plan
 
 uint64_t FromEnv(const char* name, uint64_t otherwise) {
   const char* v = std::getenv(name);
