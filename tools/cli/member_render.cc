@@ -15,7 +15,7 @@ std::vector<std::string> InSync(const MemberStatusReply& r) {
   return names;
 }
 
-std::string Joined(const std::vector<std::string>& names) {
+std::string NamesOf(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& n : names) out += (out.empty() ? "" : ", ") + Printable(n);
   return out;
@@ -53,13 +53,13 @@ std::vector<Finding> DiagnoseMembers(const MemberStatusReply& r) {
   } else if (primary == nullptr || primary->role != MemberRole::kPrimary) {
     const std::string is = primary == nullptr ? "not known" : std::string("is ") + MemberRoleName(primary->role);
     find(Health::kAtRisk, "nobody serves: the primary " + (primary == nullptr ? "" : Printable(primary->name) + " ") + is,
-         "another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + Joined(in_sync));
+         "another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + NamesOf(in_sync));
   }
   if (r.version != 0 && in_sync.size() < r.min_in_sync) {
     find(Health::kAtRisk, "syncs wait: " + Count(in_sync.size(), "metadata server is", "metadata servers are") + " in sync, and " +
                               std::to_string(r.min_in_sync) + " are needed", "start those that do not run");
   } else if (r.version != 0 && r.members.size() > 1 && in_sync.size() == 1) {
-    find(Health::kDegraded, "only one copy is left of what is done now: that of " + Joined(in_sync), "start the others");
+    find(Health::kDegraded, "only one copy is left of what is done now: that of " + NamesOf(in_sync), "start the others");
   }
   for (const MemberState& m : r.members) {
     const std::string name = Printable(m.name);
@@ -77,7 +77,7 @@ std::vector<Finding> DiagnoseMembers(const MemberStatusReply& r) {
 
 std::string RenderMembers(const MemberStatusReply& r) {
   std::string out = r.primary.empty() ? "no primary is known" : "primary " + Printable(r.primary);
-  out += ", term " + NumberOrDash(r.term) + "; in sync: " + (InSync(r).empty() ? "none" : Joined(InSync(r)));
+  out += ", term " + NumberOrDash(r.term) + "; in sync: " + (InSync(r).empty() ? "none" : NamesOf(InSync(r)));
   if (r.min_in_sync > 0) out += " (a sync is answered when " + std::to_string(r.min_in_sync) + (r.min_in_sync == 1 ? " has it)" : " have it)");
   out += "\n";
   Table t;
