@@ -330,7 +330,8 @@ class TrustWork final : public SimWork {
     if (!Sound({}) || cluster().meta_server()->term() != term) co_return;
     const std::string& why = reply.error().message;
     const bool refused = reply.code() == FsError::kAccess || why.find("handshake") != why.npos;
-    const bool told = why.find("has expired") != why.npos || why.find("gets no other certificate") != why.npos;
+    const bool told = why.find("has expired") != why.npos || why.find("gets no other certificate") != why.npos ||
+                      why.find("of an authority that was removed") != why.npos;
     if (refused && !told) Fail(host + " came too late to renew its certificate, and is not told so: " + why);
     if (refused) Count("renewals that came too late");
   }
