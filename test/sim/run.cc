@@ -231,7 +231,7 @@ void SimWorld::CheckMappings() {
   const SimFaultPlan& f = options_.faults;
   if (f.has_disk_faults() || f.lose_node + f.shrink + f.stale_node + f.drain > 0) return;
   for (size_t c = 0; c < options_.cluster.clients; ++c) {
-    if (!cluster_.client_up(c) || cluster_.client(c).session().era() > 1) continue;
+    if (cluster_.client(c).session().era() > 1) continue;
     const uint64_t lost = cluster_.vfs(c).report().counters().lost_mappings;
     if (lost == 0) continue;
     Fail("c" + std::to_string(c + 1) + " found the shards of " + std::to_string(lost) + " mappings gone");
@@ -343,7 +343,13 @@ std::string SimWorld::RunAll() {
   Trace("faults end");
   HealAll();
   stopping_ = true;
-  if (!RunUntil([this] { return actors_ == 0; }, 600 * kSecond)) {
+  const auto idle = [this] {
+    for (size_t c = 0; c < options_.cluster.clients; ++c) {
+      if (!cluster_.client_up(c)) return false;
+    }
+    return actors_ == 0 && std::ranges::all_of(works_, [](const auto& w) { return w->Idle(); });
+  };
+  if (!RunUntil(idle, 600 * kSecond)) {
     const std::string waits = Progress(&cluster_, 0).Stalled();
     Fail(std::to_string(actors_) + " actors hang" + (waits.empty() ? "" : "; " + waits));
   }

@@ -416,6 +416,7 @@ std::unique_ptr<Agent> SimCluster::MakeAgent(size_t index) {
 void SimCluster::StartNode(size_t index) {
   Node& node = *nodes_[index];
   CHECK(!node_up(index));
+  ++node.starts;
   node.factory = net_->MakeFactory(NodeHost(index));
   node.meta_connector = std::make_unique<TransportMetaConnector>(node.factory.get());
   node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());

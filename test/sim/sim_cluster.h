@@ -82,6 +82,7 @@ class SimCluster {
   MetaService& former_service() { return *former_service_; }  // for an administrator
   void CrashNode(size_t n, bool power_cut);
   void StartNode(size_t n);
+  uint64_t node_starts(size_t n) const { return nodes_[n]->starts; }
   bool node_up(size_t n) const { return nodes_[n]->server != nullptr; }
   void CrashClient(size_t c);
   void StartClient(size_t c);
@@ -148,6 +149,7 @@ class SimCluster {
     Uuid uuid;
     Uuid cluster;  // as the superblocks of its disks have it
     uint64_t incarnation = 0;
+    uint64_t starts = 0;
     std::unique_ptr<TransportFactory> factory;
     std::unique_ptr<TransportMetaConnector> meta_connector;
     std::unique_ptr<TransportDataConnector> data_connector;

@@ -15,6 +15,7 @@
 // 5. The end of a change of the authority disturbs nobody who has renewed; who has only a certificate of the former one is let in nowhere
 //    after kBound.
 // Servers that were down, restarted or cut off meanwhile tell nothing and are not asked.
+#include <map>
 #include <set>
 #include <utility>
 
@@ -30,6 +31,7 @@ constexpr int64_t kPauseNs = 4 * kSecond;
 // The server knows at once, and looks at its own map every kLookNs; a node hears of it with the next heartbeat, fetches the map, and
 // looks at that as often. Times of calls and of a few beats on top (docs/security.md: "within seconds").
 constexpr int64_t kBoundNs = SimTrust::kLookNs + 8 * kSecond;
+constexpr int64_t kFollowNodesNs = 100 * kMillisecond;  // between two looks at which nodes are sound
 constexpr int64_t kReadTtlNs = 3600 * kSecond;
 constexpr ShardId kNoShard{UINT64_MAX};  // the token is looked at before the shard
 
@@ -45,8 +47,10 @@ class TrustWork final : public SimWork {
       CO_RETURN_IF_ERROR(co_await Write(c, "x"));
     }
     scope_.Spawn(Driver());
+    scope_.Spawn(FollowNodes());
     co_return Ok();
   }
+  bool Idle() const override { return !driving_; }
   void Start(size_t client, uint64_t seed) override { Spawn(client, Witness(client, seed)); }
   Task<void> FinalChecks() override {
     for (size_t c = 0; c < clients(); ++c) {
@@ -121,7 +125,23 @@ class TrustWork final : public SimWork {
     std::shared_ptr<const Peer> peer;
     std::string token;
     uint64_t term = 0;
+    int64_t at_ns = 0;
   };
+  // A node that was away since has heard of nothing until it came back, and kBoundNs begins then.
+  bool Disturbed(const Probe& p) const {
+    const auto last = p.server.node ? unsound_ns_.find(*p.server.node) : unsound_ns_.end();
+    return last != unsound_ns_.end() && last->second >= p.at_ns - kFollowNodesNs;
+  }
+  Task<void> FollowNodes() {
+    std::map<size_t, uint64_t> starts;
+    while (true) {
+      for (size_t n = 0; n < cluster().nodes(); ++n) {
+        const uint64_t was = std::exchange(starts[n], cluster().node_starts(n));
+        if (!Sound({n}) || was != starts[n]) unsound_ns_[n] = NowNs();
+      }
+      co_await Sleep(kFollowNodesNs);
+    }
+  }
   // Those of the servers that let the peer in now.
   Task<std::vector<Probe>> Steal(std::shared_ptr<const Peer> peer, bool nodes_only) {
     std::vector<Probe> out;
@@ -130,7 +150,7 @@ class TrustWork final : public SimWork {
     for (size_t n = 0; n < cluster().nodes(); ++n) servers.push_back({n});
     for (const Server& s : servers) {
       if (!Sound(s)) continue;
-      Probe p{s, peer, "", cluster().meta_server()->term()};
+      Probe p{s, peer, "", cluster().meta_server()->term(), NowNs()};
       // As the mint gives them, now.
       if (s.node) p.token = cluster().TokenFor(*s.node, kNoShard, peer->Holder(), NowS() + kReadTtlNs / kSecond, KeyGeneration(NowS()));
       if (co_await LetsIn(peer, s, p.token) == true) out.push_back(std::move(p));
@@ -140,7 +160,7 @@ class TrustWork final : public SimWork {
   }
   Task<void> MustBeRefused(std::vector<Probe> probes, std::string why) {
     for (const Probe& p : probes) {
-      if (!Sound(p.server) || cluster().meta_server()->term() != p.term) continue;
+      if (!Sound(p.server) || cluster().meta_server()->term() != p.term || Disturbed(p)) continue;
       const std::optional<bool> in = co_await LetsIn(p.peer, p.server, p.token);
       if (!Sound(p.server) || in != true) continue;
       Fail((p.server.node ? NodeHost(*p.server.node) : std::string("the metadata server")) + " takes what " + p.peer->ToString() +
@@ -168,6 +188,7 @@ class TrustWork final : public SimWork {
         default: co_await RotateKeys(); break;
       }
     }
+    driving_ = false;
   }
   size_t AClient() { return world_->rng_.Below(clients()); }
   // The process ends, as somebody has to mount again; it starts by itself.
@@ -175,6 +196,7 @@ class TrustWork final : public SimWork {
     world_->CrashClientNow(c);
     cluster().hosts().Join(ClientHost(c), Role::kClient);
     Trace(Name(c) + " has joined again");
+    world_->revoked_.erase(c);
     End(c);
   }
   // Until it is so; false if faults end before.
@@ -197,6 +219,7 @@ class TrustWork final : public SimWork {
     const size_t c = AClient();
     const std::string host = ClientHost(c);
     Begin(c);
+    world_->revoked_.insert(c);
     const std::shared_ptr<const Peer> old = cluster().network().PeerOf(host);
     std::vector<Probe> probes = co_await Steal(old, false);
     if (co_await Revoke("client/" + host, old->serial)) {
@@ -239,6 +262,7 @@ class TrustWork final : public SimWork {
     EvictClientRequest r;
     r.header = cluster().AdminHeader();
     r.session = me.session;
+    world_->evicted_.insert(me.session);
     const std::unique_ptr<TrustService> admin = cluster().hosts().TrustOf(kAdmin);
     const Result<TrustReply> done = co_await admin->EvictClient(r);
     Trace("evict " + Name(c) + ": " + done.error().ToString());
@@ -306,7 +330,8 @@ class TrustWork final : public SimWork {
     if (!Sound({}) || cluster().meta_server()->term() != term) co_return;
     const std::string& why = reply.error().message;
     const bool refused = reply.code() == FsError::kAccess || why.find("handshake") != why.npos;
-    const bool told = why.find("has expired") != why.npos || why.find("gets no other certificate") != why.npos;
+    const bool told = why.find("has expired") != why.npos || why.find("gets no other certificate") != why.npos ||
+                      why.find("of an authority that was removed") != why.npos;
     if (refused && !told) Fail(host + " came too late to renew its certificate, and is not told so: " + why);
     if (refused) Count("renewals that came too late");
   }
@@ -397,7 +422,9 @@ class TrustWork final : public SimWork {
     co_await MustBeRefused(std::move(probes), "the token is by a key of days ago");
   }
 
-  std::vector<uint64_t> touched_;  // by client
+  std::vector<uint64_t> touched_;           // by client
+  std::map<size_t, int64_t> unsound_ns_;    // when a node last was not, by node
+  bool driving_ = true;
   TaskScope scope_;
 };
 

@@ -22,7 +22,7 @@ SimWork::Who SimWork::Me(size_t client) {
 }
 
 bool SimWork::Lives(const Who& who) {
-  if (!cluster().client_up(who.client)) return false;
+  if (!cluster().client_up(who.client) || world_->evicted_.contains(who.session) || world_->revoked_.contains(who.client)) return false;
   MetaSession& s = cluster().client(who.client).session();
   return s.id() == who.session && s.generation() == who.generation && s.era() == who.era && s.LeaseLeftNs() > 0;
 }

@@ -34,7 +34,9 @@ class SimWork {
   virtual void Died(size_t client) { (void)client; }
   // Called before the metadata server loses what it has not synced.
   virtual void BeforePowerCut() {}
-  // All faults are over, all actors have ended, everything is whole.
+  // It has nothing under way beside its actors.
+  virtual bool Idle() const { return true; }
+  // All faults are over, all actors have ended, it is idle, everything is whole.
   virtual Task<void> FinalChecks() { co_return; }
 
  protected:
@@ -48,7 +50,8 @@ class SimWork {
   // Of the client as it is now; it is up.
   Who Me(size_t client);
   // The client has not lost that session, whose lease has not run out since, and may rely on its lease now. (What becomes of
-  // who comes back after his lease had run out gaps_test judges.)
+  // who comes back after his lease had run out gaps_test judges.) What an administrator ends is over for others at once, before
+  // the client hears of it: so it is meant.
   bool Lives(const Who& who);
   // Nor will what it was told be lost: the session is not known to be lost, on either side.
   bool Keeps(const Who& who);

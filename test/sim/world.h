@@ -237,6 +237,8 @@ class SimWorld {
   std::set<size_t> removed_;            // of those: the metadata knows it, and takes no shard on them any more
   std::set<size_t> away_;               // nodes that OutAndBack brings back
   std::set<size_t> draining_;
+  std::set<SessionId> evicted_;         // sessions that an administrator has ended, or is about to
+  std::set<size_t> revoked_;            // clients whose certificate an administrator has revoked, or is about to
   std::map<std::string, uint64_t> counts_;
   std::vector<std::unique_ptr<Timer>> timers_;
   Patience patience_;
