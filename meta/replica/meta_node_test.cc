@@ -195,6 +195,7 @@ TEST_F(MetaNodeTest, ThePlaceIsGivenAwayWithoutAWait) {
 TEST_F(MetaNodeTest, WhoIsNotInTheSetIsNotPromoted) {
   w_.Crash(c_, false);
   ASSERT_TRUE(w_.RunUntil([&] { return !w_.in_force().in_sync.contains("m2"); }, 10 * kSecond));
+  w_.RunFor(kSecond);  // until the primary has heard the answer of the coordinator, too
   EXPECT_EQ(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kPromote, "m2"))).code(), FsError::kConflict);
   EXPECT_EQ(w_.Ask(a_, a_.desk->ChangeMembers(Change(MemberChange::kPromote, "nobody"))).code(), FsError::kNoEnt);
   EXPECT_TRUE(GoesOn());
