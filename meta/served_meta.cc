@@ -30,8 +30,7 @@ ServedMeta::ServedMeta(ServedMetaParams params, std::unique_ptr<KvStore> kv)
     : cluster_(params.cluster),
       figures_(params.figures),
       server_(std::move(params.server), std::move(kv), Random(OsRandom64()), std::move(params.keys)),
-      probe_(params.data, &server_.cluster(),
-             [this](std::vector<NodeId> cannot) { server_.NoteUnreachable("the metadata server", std::move(cannot)); }),
+      data_(params.data),
       confined_(&server_, &server_, server_.confined(), [this] { return server_.store(); }, NoteIn(params.audit)),
       meta_dispatcher_(confined_.meta(), params.admission),
       admin_dispatcher_(confined_.admin(), params.admission),
@@ -50,7 +49,10 @@ Task<Result<void>> ServedMeta::Start() {
     co_return Error(FsError::kWrongCluster, "the store is of cluster " + server_.store()->super()->cluster.ToString() + ", and its superblock of " +
                                                 cluster_.ToString());
   }
-  scope_.Spawn(probe_.Run());
+  // The cluster's state is there from now on.
+  probe_.emplace(data_, &server_.cluster(),
+                 [this](std::vector<NodeId> cannot) { server_.NoteUnreachable("the metadata server", std::move(cannot)); });
+  scope_.Spawn(probe_->Run());
   if (figures_) scope_.Spawn(gatherer_.Keep());
   co_return Ok();
 }

@@ -75,7 +75,8 @@ class ServedMeta {
   const Uuid cluster_;
   const bool figures_;
   MetaServer server_;
-  NodeProbe probe_;
+  DataConnector* const data_;
+  std::optional<NodeProbe> probe_;  // once it has started
   ConfinedFront confined_;
   MetaDispatcher meta_dispatcher_;
   AdminDispatcher admin_dispatcher_;
