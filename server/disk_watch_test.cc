@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <future>
 
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
@@ -82,6 +83,10 @@ class Process {
     std::vector<DiskSpec> wanted;
     for (const std::string& label : labels) wanted.push_back({root_ + "/" + label, label, ""});
     return watch_->TakeSettings(wanted);
+  }
+  // Disk `i` answers nothing that its index is asked, until `over`.
+  void Hang(size_t i, const std::shared_future<void>& over) {
+    for (int n = 0; n < kIndexThreads; ++n) disks_.at(i).index_pool->Submit([over] { over.wait(); });
   }
   // How many disks the metadata server is told of.
   Task<bool> Tells(size_t disks) {
@@ -260,6 +265,50 @@ TEST_F(DiskWatchTest, APlaceWithoutADiskIsTakenOutOfTheSettings) {
     n->Reload({"d1"});
     EXPECT_TRUE(co_await n->Tells(1));
     EXPECT_TRUE(n->node->problem(0).ok());
+  });
+}
+
+// It cannot say that it is gone, and nothing that is asked of it comes back.
+TEST_F(DiskWatchTest, ADiskThatHangsIsTakenOut) {
+  fs::create_directory(Path("d3"));
+  Process p(dir_.path(), {"d1", "d2", "d3"}, [](Process* n) -> Task<void> {
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(co_await n->InUse(i));
+    const Uuid first = n->meta.hello.disks.at(0).uuid, second = n->meta.hello.disks.at(1).uuid;
+    std::promise<void> over;
+    const std::shared_future<void> until = over.get_future().share();
+    n->Hang(0, until);
+    n->Hang(1, until);
+    co_await Sleep(3 * kLookForDiskNs);
+    EXPECT_TRUE(n->node->problem(0).ok()) << "it is not gone";
+    co_await n->SetState(1, second, TargetState::kRemoved);
+    EXPECT_TRUE(co_await n->Told(1, "stria disk add n1:d2")) << "out of the cluster";
+    n->Reload({"d2", "d3"});
+    EXPECT_TRUE(co_await n->Tells(2)) << "out of the settings";
+    for (const DiskHello& d : n->meta.beat.disks) EXPECT_NE(d.uuid, first);
+    EXPECT_EQ(n->node->stores()[0], nullptr);
+    EXPECT_EQ(n->node->stores()[1], nullptr);
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[2].get(), ShardId(9), 1000)).ok());
+    over.set_value();
+  });
+}
+
+// Nobody says which of its shards are known, so it waits for that.
+TEST_F(DiskWatchTest, ADiskWhoseIndexIsBeingMadeIsTakenOutOfTheSettings) {
+  Process first(dir_.path(), {"d1"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 300'000)).ok());
+  });
+  fs::remove_all(Path("d1") + "/index");
+  fs::remove_all(Path("d1") + "/segments");
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE(co_await n->Until([this] { return fs::exists(Path("d1") + "/index.new"); }));
+    co_await Sleep(kSecond);
+    EXPECT_FALSE(n->node->problem(0).ok()) << "its index is not made yet";
+    n->Reload({"d2"});
+    EXPECT_TRUE(co_await n->Tells(1));
+    EXPECT_TRUE(co_await n->Until([this] { return PosixDisk::Open(Path("d1")).ok(); })) << "nobody has it open";
+    EXPECT_TRUE(n->node->problem(1).ok());
   });
 }
 
