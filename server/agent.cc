@@ -148,10 +148,11 @@ Task<void> Agent::TakeLife(SaidTerm said) {
   co_await KeepTerms();
 }
 
-// Without a disk that can be written there is nothing to be deleted either: the node goes on.
+// Without a disk that can be written there is nothing to be deleted either: the node goes on. Before a metadata server has answered each disk
+// keeps what it has: what one of them says may be false, and must not take the place of what the others say.
 Task<void> Agent::KeepTerms() {
   const HeardTerms::Kept now = server_->terms().ToKeep();
-  if (now == kept_ || !options_.keep_terms) co_return;
+  if (now.known.term == 0 || now == kept_ || !options_.keep_terms) co_return;
   const Result<void> done = co_await options_.keep_terms(now);
   if (done.ok()) kept_ = now;
   else LogWarning("node {}: life {} of the metadata server cannot be noted: {}", options_.name, now.known.term, done.error());

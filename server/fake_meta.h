@@ -19,6 +19,7 @@ class FakeMetaService final : public MetaService {
 
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
     if (away) co_return Error(FsError::kUnavailable);
+    if (Ends(r.header)) co_return Error(FsError::kNotLeader);
     ++registrations;
     hello = r;
     RegisterNodeReply reply;
@@ -32,7 +33,7 @@ class FakeMetaService final : public MetaService {
     co_return reply;
   }
   Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override {
-    if (believes.term != 0 && believes == SaidTerm{r.header.seen_term, r.header.seen_proof}) co_return Error(FsError::kNotLeader);
+    if (Ends(r.header)) co_return Error(FsError::kNotLeader);
     if (r.epoch.v != epoch) co_return Error(FsError::kFenced);
     beat = r;
     ++beats;
@@ -131,6 +132,9 @@ class FakeMetaService final : public MetaService {
   std::map<ShardId, std::vector<FsError>> checked;  // as reported
   std::set<ShardId> known;
   std::set<ShardId> bad;
+
+ private:
+  bool Ends(const OpHeader& h) const { return believes.term != 0 && believes == SaidTerm{h.seen_term, h.seen_proof}; }
 };
 
 class FakeMetaConnector final : public MetaConnector {
