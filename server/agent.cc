@@ -498,6 +498,17 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   if (scrubbers_[i] && !is_new) scrub_scopes_[i]->Spawn(CompareSoon(i));
 }
 
+void Agent::Expect(size_t i, Uuid disk, std::string proof) {
+  AgentDisk& d = disks_.at(i);
+  if (d.store != nullptr || (d.uuid == disk && d.target)) return;
+  d.uuid = disk;
+  d.proof = std::move(proof);
+  d.target = TargetId();  // of the disk in whose place it is
+  registered_ = false;
+  ++attached_;
+  work_done_.Set();
+}
+
 void Agent::Detach(size_t i, std::string problem) {
   AgentDisk& d = disks_.at(i);
   if (d.store != nullptr) server_->DropStore(d.store);

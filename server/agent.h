@@ -80,6 +80,9 @@ class Agent {
   // A disk that could not be used can be now: it is registered, and unless it is new compared with the metadata at once.
   // `store` outlives the agent; `disk` is the one that is there.
   void Attach(size_t i, ShardStore* store, Uuid disk, std::string proof = "");
+  // For an unusable disk: this one is there, and is registered, so that the metadata can be asked what it should have. Again as long as
+  // it has no target: another node may have it, and give it up.
+  void Expect(size_t i, Uuid disk, std::string proof);
   // A disk cannot be used any more, for this reason. Its store has no new work from here on.
   void Detach(size_t i, std::string problem);
   // For an unusable disk: the disk that the cluster knows in its place, and the reason.

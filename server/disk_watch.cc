@@ -68,6 +68,8 @@ void DiskWatch::Drop(size_t i) {
 // A disk whose index is lost or damaged; the others serve meanwhile.
 Task<void> DiskWatch::MakeIndexAgain(size_t i) {
   OpenDisk& d = (*disks_)[i];
+  const Result<void> expected = co_await node_->Expect(i, d.ForNode());
+  if (!expected.ok()) co_return co_await KeepOut(i, expected.error());
   LogWarning("{}: making its index again, from everything that is on it", d.where);
   Result<ReindexResult> r = co_await MakeIndex(&d, env_);
   Result<void> done = r.ok() ? Result<void>(Ok()) : Result<void>(r.error());
@@ -152,9 +154,14 @@ void DiskWatch::LetGo(size_t i, const Error& why) {
   gone_.push_back(std::exchange(d, std::move(empty)));
 }
 
+Task<void> DiskWatch::KeepOut(size_t i, Error why) {
+  refused_[i] = {(*disks_)[i].superblock.own, why, Executor::Current().NowNs() + kTryRefusedAgainNs};
+  co_await Refuse(i, std::move(why));
+}
+
 // A disk that the node does not take, such as a copy: nothing has used it, so nothing of it is kept. It may lie there for weeks.
 Task<void> DiskWatch::Refuse(size_t i, Error why) {
-  if (node_->stores()[i]) co_return LetGo(i, why);
+  if (node_->has_disk(i)) co_return LetGo(i, why);
   node_->Detach(i, why);
   OpenDisk empty;
   empty.spec = (*disks_)[i].spec;
@@ -207,8 +214,7 @@ Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
   }
   const Result<void> done = co_await node_->Attach(i, mine.ForNode());
   if (!done.ok()) {
-    refused_[i] = {mine.superblock.own, done.error(), Executor::Current().NowNs() + kTryRefusedAgainNs};
-    co_await Refuse(i, done.error());
+    co_await KeepOut(i, done.error());
     co_return false;
   }
   refused_.erase(i);

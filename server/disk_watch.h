@@ -48,6 +48,7 @@ class DiskWatch {
   Task<Result<bool>> TryPlace(size_t i);
   Error TakenOut(const Uuid& disk) const;  // by an admin; ok(): it was not
   void LetGo(size_t i, const Error& why);
+  Task<void> KeepOut(size_t i, Error why);
   Task<void> Refuse(size_t i, Error why);
   static Task<bool> Close(OpenDisk d, Error why);
 

@@ -11,6 +11,7 @@
 
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
+#include "server/fake_admin.h"
 #include "server/fake_meta.h"
 #include "server/node_testing.h"
 
@@ -27,8 +28,15 @@ class NoPeers final : public DataConnector {
 // A data server on directories d1, d2 of `root`, while `body` runs.
 class Process {
  public:
-  Process(std::string root, std::vector<std::string> labels, std::function<Task<void>(Process*)> body)
-      : root_(std::move(root)), labels_(std::move(labels)), meta(EmptyMap()), connector_(&meta), sync_pool_(1, "sync"), verifier_({TestKey()}) {
+  // `admin`: says which shards there should be; null: nobody does.
+  Process(std::string root, std::vector<std::string> labels, std::function<Task<void>(Process*)> body, FakeAdmin* admin = nullptr)
+      : root_(std::move(root)),
+        labels_(std::move(labels)),
+        meta(EmptyMap()),
+        connector_(&meta),
+        admin_(admin),
+        sync_pool_(1, "sync"),
+        verifier_({TestKey()}) {
     ex_.MakeCurrent();
     env_ = {&sync_pool_, RocksMemory::Make(16 * kMiB)};
     scope_.Spawn([](Process* p, std::function<Task<void>(Process*)> run) -> Task<void> {
@@ -122,7 +130,7 @@ class Process {
     options.new_node = Uuid{5, 1};
     options.agent.sweep = options.agent.scrub = false;
     Result<std::unique_ptr<DataNode>> opened =
-        co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, nullptr}, std::move(options));
+        co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, admin_}, std::move(options));
     node = std::move(opened).value();
     local_ = std::make_unique<LocalOpener>(&verifier_, &node->server(), std::map<const ShardStore*, Disk*>());
     watch_ = std::make_unique<DiskWatch>(node.get(), local_.get(), &disks_, env_);
@@ -138,6 +146,7 @@ class Process {
 
  private:
   FakeMetaConnector connector_;
+  FakeAdmin* const admin_;
   NoPeers peers_;
   LoopExecutor ex_;
   ThreadPool sync_pool_;
@@ -290,6 +299,30 @@ TEST_F(DiskWatchTest, ADiskThatHangsIsTakenOut) {
     EXPECT_TRUE((co_await StoreWhole(n->node->stores()[2].get(), ShardId(9), 1000)).ok());
     over.set_value();
   });
+}
+
+// The metadata server has to be told which disk it is before it can say what should be on it.
+TEST_F(DiskWatchTest, ADiskThatIsNewInTheSettingsGetsItsIndexBack) {
+  constexpr uint64_t kBytes = 300'000;
+  Process first(dir_.path(), {"d1", "d2"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[1].get(), ShardId(7), kBytes)).ok());
+  });
+  fs::remove_all(Path("d2") + "/index");
+  fs::remove_all(Path("d2") + "/segments");
+  FakeAdmin admin;
+  admin.live[TargetId(2)] = {{ShardId(7), DigestOf(ShardId(7), BytesOf(ShardId(7), kBytes))}};
+  Process p(dir_.path(), {"d1"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    n->Reload({"d1", "d2"});
+    EXPECT_TRUE(co_await n->InUse(1));
+    if (ShardStore* const store = n->node->stores()[1].get()) {
+      const Result<ShardBytes> got = co_await store->Read(ShardId(7), 0, kBytes);
+      EXPECT_TRUE(got.ok()) << got.error();
+    } else {
+      ADD_FAILURE() << n->node->problem(1);
+    }
+  }, &admin);
 }
 
 // Nobody says which of its shards are known, so it waits for that.

@@ -25,8 +25,8 @@ class FakeMetaService final : public MetaService {
     RegisterNodeReply reply;
     reply.node = NodeId(1);
     reply.epoch = Epoch(++epoch);
-    for (size_t i = 0; i < r.disks.size(); ++i)
-      reply.targets.push_back(TargetId(static_cast<uint32_t>(i + 1)));
+    // Of one that is not there and has no uuid nothing is known.
+    for (uint32_t i = 0; i < r.disks.size(); ++i) reply.targets.push_back(TargetId(r.disks[i].absent && !r.disks[i].uuid ? 0 : i + 1));
     for (const DiskHello& d : r.disks) reply.disk_proofs.push_back(d.absent ? "" : "of disk " + std::to_string(d.uuid.lo));
     reply.map = map;
     reply.beat_ns = beat_ns;
