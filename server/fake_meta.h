@@ -20,6 +20,9 @@ class FakeMetaService final : public MetaService {
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
     if (away) co_return Error(FsError::kUnavailable);
     if (Ends(r.header)) co_return Error(FsError::kNotLeader);
+    for (const DiskHello& d : r.disks) {
+      if (!refused_label.empty() && d.label == refused_label) co_return Error(FsError::kBadRequest, "the cluster has as many disks as it can have");
+    }
     ++registrations;
     hello = r;
     RegisterNodeReply reply;
@@ -120,6 +123,7 @@ class FakeMetaService final : public MetaService {
   SaidTerm believes;  // a later life: it ends when it hears of it
   uint64_t epoch = 0;
   int64_t beat_ns = kSecond;
+  std::string refused_label;  // no node is registered with such a disk
   int registrations = 0;
   int beats = 0;
   int lose_reports = 0;
