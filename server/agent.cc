@@ -48,7 +48,13 @@ Task<void> Agent::Run() {
   if (options_.admin != nullptr && options_.scrub) scope_.Spawn(ScrubReportLoop());
   LogEvery limit(60 * kSecond);
   while (true) {
-    Result<void> done = registered_ ? co_await Beat() : co_await Register();
+    if (registered_ && held_until_ns_ != 0 && Executor::Current().NowNs() >= held_until_ns_) {
+      held_until_ns_ = 0;
+      if (TryHeldBack(&disks_)) registered_ = false;
+    }
+    const bool registers = !registered_;
+    Result<void> done = registers ? co_await Register() : co_await Beat();
+    if (!done.ok() && registers && WithoutNewDisks(done.error())) continue;
     if (!done.ok()) {
       if (auto more = limit.Pass(Executor::Current().NowNs())) {
         LogWarning("node {}: {}{}", options_.name, done.error(), *more);
@@ -62,6 +68,15 @@ Task<void> Agent::Run() {
   }
 }
 
+// The node goes on with the disks that it had. Whether one of the others is the reason is seen when it is registered without them.
+bool Agent::WithoutNewDisks(const Error& refused) {
+  const auto news = HoldBack(&disks_, refused);
+  if (!news) return false;
+  for (const size_t i : *news) LogError("disk {} of node {} is not used, {}", disks_[i].label, options_.name, disks_[i].refusal);
+  held_until_ns_ = Executor::Current().NowNs() + kTryHeldBackNs;
+  return true;
+}
+
 Task<Result<void>> Agent::Register() {
   RegisterNodeRequest request;
   request.header = Header();
@@ -70,8 +85,8 @@ Task<Result<void>> Agent::Register() {
   request.address = options_.address;
   request.incarnation = options_.incarnation;
   request.proof = options_.proof;
-  request.disks = Hellos();
-  const std::vector<size_t> told = ToldDisks(disks_);
+  const std::vector<size_t> told = RegisteredDisks(disks_);
+  request.disks = HellosOf(disks_, told, options_.smart);
   for (size_t n = 0; n < told.size(); ++n) request.disks[n].proof = disks_[told[n]].proof;
   const uint64_t attached = attached_;
   co_await KeepTerms();
@@ -98,6 +113,12 @@ Task<Result<void>> Agent::Register() {
   options_.incarnation = reply.map.incarnation;
   for (size_t i = 0; i < disks_.size(); ++i) {
     AgentDisk& d = disks_[i];
+    if (d.held_back) {
+      if (d.store != nullptr) server_->DropStore(d.store);
+      continue;
+    }
+    d.fresh = false;
+    d.refusal.clear();
     d.target = reply.targets[i];
     if (i < reply.disk_proofs.size() && !reply.disk_proofs[i].empty()) d.proof = std::move(reply.disk_proofs[i]);
     if (d.store == nullptr) continue;
@@ -148,10 +169,11 @@ Task<void> Agent::TakeLife(SaidTerm said) {
   co_await KeepTerms();
 }
 
-// Without a disk that can be written there is nothing to be deleted either: the node goes on.
+// Without a disk that can be written there is nothing to be deleted either: the node goes on. Before a metadata server has answered each disk
+// keeps what it has: what one of them says may be false, and must not take the place of what the others say.
 Task<void> Agent::KeepTerms() {
   const HeardTerms::Kept now = server_->terms().ToKeep();
-  if (now == kept_ || !options_.keep_terms) co_return;
+  if (now.known.term == 0 || now == kept_ || !options_.keep_terms) co_return;
   const Result<void> done = co_await options_.keep_terms(now);
   if (done.ok()) kept_ = now;
   else LogWarning("node {}: life {} of the metadata server cannot be noted: {}", options_.name, now.known.term, done.error());
@@ -166,7 +188,7 @@ Task<Result<void>> Agent::Beat() {
   request.header = Header();
   request.node = node_;
   request.epoch = epoch_;
-  request.disks = Hellos();
+  request.disks = HellosOf(disks_, ToldDisks(disks_), options_.smart);
   const std::vector<size_t> leaving = LeavingDisks(disks_);
   request.rebuild_slots =
       static_cast<uint32_t>(options_.max_rebuilds - std::min(options_.max_rebuilds, rebuilding_));
@@ -480,6 +502,8 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   if (is_new) d.target = TargetId();  // of the disk in whose place it is
   d.uuid = disk;
   d.proof = std::move(proof);
+  d.fresh = true;
+  d.held_back = false;
   d.store = store;
   d.problem.clear();
   d.give_up = false;
@@ -497,10 +521,24 @@ void Agent::Attach(size_t i, ShardStore* store, Uuid disk, std::string proof) {
   if (scrubbers_[i] && !is_new) scrub_scopes_[i]->Spawn(CompareSoon(i));
 }
 
+void Agent::Expect(size_t i, Uuid disk, std::string proof) {
+  AgentDisk& d = disks_.at(i);
+  if (d.store != nullptr || (d.uuid == disk && d.target)) return;
+  d.uuid = disk;
+  d.proof = std::move(proof);
+  d.fresh = true;
+  d.held_back = false;
+  d.target = TargetId();  // of the disk in whose place it is
+  registered_ = false;
+  ++attached_;
+  work_done_.Set();
+}
+
 void Agent::Detach(size_t i, std::string problem) {
   AgentDisk& d = disks_.at(i);
   if (d.store != nullptr) server_->DropStore(d.store);
   d.store = nullptr;
+  d.held_back = false;
   d.problem = std::move(problem);
   if (!scrubbers_.empty()) {
     scrub_scopes_[i] = std::make_unique<TaskScope>();
@@ -511,6 +549,7 @@ void Agent::Detach(size_t i, std::string problem) {
 }
 
 void Agent::AddDisk(AgentDisk disk) {
+  disk.fresh = true;
   disks_.push_back(std::move(disk));
   if (!scrubbers_.empty()) {  // it runs
     scrubbers_.emplace_back();

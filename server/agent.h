@@ -32,6 +32,7 @@ inline constexpr size_t kMaxRebuilds = 2;           // and stripes being widened
 inline constexpr size_t kMaxPendingDeletes = 8192;  // taken on and not reported
 inline constexpr size_t kMaxReportedShards = 4096;  // of one ReportWork
 inline constexpr size_t kMaxBadReports = 32;        // damaged shards reported with one heartbeat
+inline constexpr int64_t kTryHeldBackNs = 60 * kSecond;
 
 struct AgentOptions {
   Uuid cluster;  // 0 until the first registration
@@ -80,6 +81,9 @@ class Agent {
   // A disk that could not be used can be now: it is registered, and unless it is new compared with the metadata at once.
   // `store` outlives the agent; `disk` is the one that is there.
   void Attach(size_t i, ShardStore* store, Uuid disk, std::string proof = "");
+  // For an unusable disk: this one is there, and is registered, so that the metadata can be asked what it should have. Again as long as
+  // it has no target: another node may have it, and give it up.
+  void Expect(size_t i, Uuid disk, std::string proof);
   // A disk cannot be used any more, for this reason. Its store has no new work from here on.
   void Detach(size_t i, std::string problem);
   // For an unusable disk: the disk that the cluster knows in its place, and the reason.
@@ -103,7 +107,7 @@ class Agent {
   Task<Result<void>> Beat();
   Task<Result<void>> ReportResults();
   Task<void> ReportBadShards();
-  std::vector<DiskHello> Hellos() const { return HellosOf(disks_, options_.smart); }
+  bool WithoutNewDisks(const Error& refused);
   Task<Result<void>> RefreshMap(uint64_t version, uint64_t term);
   Task<void> TakeLife(SaidTerm said);
   Task<void> KeepTerms();
@@ -136,6 +140,7 @@ class Agent {
 
   bool registered_ = false;
   uint64_t attached_ = 0;  // and detached disks: a registration that was under way does not know of them
+  int64_t held_until_ns_ = 0;  // then disks that are held back are tried again; 0: there are none
   NodeId node_;
   Epoch epoch_;
   int64_t beat_ns_ = 1 * kSecond;

@@ -71,6 +71,43 @@ TEST_F(AgentTest, RegistersBeatsAndRegistersAgainWhenFenced) {
   EXPECT_EQ(meta_.registrations, 2);
 }
 
+// The node goes on with what it had, whether the new place is empty or not; and the reason is told.
+TEST_F(AgentTest, ARegistrationThatIsRefusedForANewDiskStopsNoBeats) {
+  Start();
+  ex_.RunFor(3 * kSecond);
+  ASSERT_TRUE(agent_->registered());
+  meta_.refused_label = "d2";
+  const auto goes_on = [&] {
+    const int before = meta_.beats;
+    ex_.RunFor(10 * kSecond);
+    EXPECT_TRUE(agent_->registered());
+    EXPECT_GT(meta_.beats, before + 5);
+    ASSERT_EQ(meta_.beat.disks.size(), 2u);
+    EXPECT_FALSE(meta_.beat.disks[0].absent);
+    EXPECT_EQ(meta_.beat.disks[0].target, TargetId(1));
+    EXPECT_TRUE(meta_.beat.disks[1].absent);
+    EXPECT_NE(meta_.beat.disks[1].problem.find("as many disks as it can have"), std::string::npos) << meta_.beat.disks[1].problem;
+    EXPECT_EQ(meta_.hello.disks.size(), 1u);
+  };
+  AgentDisk place;
+  place.label = "d2";
+  place.problem = "nothing is there yet";
+  agent_->AddDisk(place);
+  goes_on();
+  agent_->Attach(1, nodes_.store(2), Uuid{7, 10});
+  goes_on();
+  // Fenced meanwhile, it registers without it as well.
+  ++meta_.epoch;
+  goes_on();
+  meta_.refused_label = "";
+  ex_.RunFor(kTryHeldBackNs + 10 * kSecond);
+  EXPECT_EQ(meta_.hello.disks.size(), 2u);
+  ASSERT_EQ(meta_.beat.disks.size(), 2u);
+  EXPECT_FALSE(meta_.beat.disks[1].absent);
+  EXPECT_EQ(meta_.beat.disks[1].problem, "");
+  EXPECT_EQ(meta_.beat.disks[1].target, TargetId(2));
+}
+
 TEST_F(AgentTest, DeletesAreDoneAndReportedOnce) {
   for (uint64_t id = 1; id <= 50; ++id) {
     Put(1, id, 1000 * id);

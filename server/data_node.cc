@@ -11,6 +11,8 @@
 namespace stria {
 namespace {
 
+constexpr size_t kTriesPerExpect = 10;
+
 size_t PiecesFor(const DataServerOptions& options, size_t disks) { return std::max(options.background.pieces, kBackgroundPiecesPerDisk * disks); }
 
 DataServerOptions ForDisks(DataServerOptions options, size_t disks) {
@@ -225,8 +227,11 @@ Task<std::vector<UnprovedShard>> DataNode::Prove(size_t i, std::vector<UnprovedS
   std::vector<UnprovedShard> out;
   for (UnprovedShard& u : shards) {
     Result<bool> known = co_await IsKnown(i, u);
-    while (!known.ok()) {
+    for (size_t tries = 1; !known.ok(); ++tries) {
+      SetProblem(i, Error(known.code(), disks_[i].where + ": its index is being made again, and the metadata server has to say which of its shards it knows; " +
+                                            "it cannot be asked yet (" + known.error().message + ")"));
       co_await Sleep(options_.agent.retry_ns);
+      if (tries % kTriesPerExpect == 0) agent_->Expect(i, disks_[i].superblock.own, identities_[i].proof);
       known = co_await IsKnown(i, u);
     }
     if (*known) out.push_back(std::move(u));
@@ -305,20 +310,35 @@ void DataNode::DropDisk(size_t i, const Error& why) {
   agent_->Leave(i, why.message);
 }
 
-Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
-  CHECK(!stores_.at(i), "a disk that serves is attached");
+// In the place, unless it does not belong there.
+Result<void> DataNode::Put(size_t i, DataNodeDisk disk) {
+  CHECK(!stores_.at(i), "a disk that serves is replaced");
   const DataNodeDisk before = std::exchange(disks_[i], std::move(disk));
-  if (const Result<Uuid> cluster = AgreeOnCluster(); !cluster.ok()) {
-    disks_[i] = before;
-    co_return cluster.error();
-  }
-  for (size_t j = 0; j < disks_.size(); ++j) {
+  Error fault;
+  if (const Result<Uuid> cluster = AgreeOnCluster(); !cluster.ok()) fault = cluster.error();
+  for (size_t j = 0; j < disks_.size() && fault.ok(); ++j) {
     // Also one that is being attached: it has no store yet.
     if (j == i || disks_[j].disk == nullptr || disks_[j].superblock.own != disks_[i].superblock.own) continue;
-    const Error copy(FsError::kExist, CopyOf(disks_[i], disks_[j]));
-    disks_[i] = before;
-    co_return copy;
+    fault = Error(FsError::kExist, CopyOf(disks_[i], disks_[j]));
   }
+  if (fault.ok()) return Ok();
+  disks_[i] = before;
+  return fault;
+}
+
+Task<Result<void>> DataNode::Expect(size_t i, DataNodeDisk disk) {
+  disk.kv = nullptr;  // not the one that it will have
+  if (disk.problem.ok()) disk.problem = disks_.at(i).problem;
+  CO_RETURN_IF_ERROR(Put(i, std::move(disk)));
+  agent_->SetProblem(i, disks_[i].problem.message);
+  const Result<DiskIdentity> identity = co_await ReadIdentity(disks_[i].disk);
+  if (identity.ok()) identities_[i] = *identity;
+  agent_->Expect(i, disks_[i].superblock.own, identities_[i].proof);
+  co_return Ok();
+}
+
+Task<Result<void>> DataNode::Attach(size_t i, DataNodeDisk disk) {
+  CO_RETURN_IF_ERROR(Put(i, std::move(disk)));
   // Carried here from another node, it has what that one was given for it.
   Result<DiskIdentity> identity = co_await ReadIdentity(disks_[i].disk);
   const Result<HeardTerms::Kept> terms = co_await ReadTerms(disks_[i].disk);

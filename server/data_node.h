@@ -69,7 +69,10 @@ class DataNode {
   // Registers and goes to work.
   void Start();
 
-  // Those of disk `i` that the metadata knows, with these digests. Waits until it can be asked.
+  // Disk `i` is there, and is to serve when its index has been made again: the metadata server hears which one it is. Until then nobody can
+  // be asked about its shards. kWrongCluster, kExist (a copy of another): it is none of this node.
+  Task<Result<void>> Expect(size_t i, DataNodeDisk disk);
+  // Those of disk `i` that the metadata knows, with these digests. Waits until it can be asked. REQUIRES: it was in Open, or in Expect.
   Task<std::vector<UnprovedShard>> Prove(size_t i, std::vector<UnprovedShard> shards);
   // May new disk `i` be made? False until the metadata server has been heard, and while the cluster knows a disk
   // in its place that no admin has given up: that one is reported as absent, with the reason.
@@ -87,6 +90,8 @@ class DataNode {
   void DropDisk(size_t i, const Error& why);
   // Why disk `i` cannot be used, for the log and for status.
   void SetProblem(size_t i, const Error& problem);
+  // It was given for place `i`, and parts of it may be in use.
+  bool has_disk(size_t i) const { return disks_.at(i).disk != nullptr; }
   // ok(): it serves. By the number in the `disks` of Open, or of AddDisk.
   const Error& problem(size_t i) const { return disks_.at(i).problem; }
 
@@ -103,6 +108,7 @@ class DataNode {
   void KeepCopiesOut();
   Task<void> OpenStores();
   Task<Result<void>> OpenStore(size_t i);
+  Result<void> Put(size_t i, DataNodeDisk disk);
   Task<Result<bool>> IsKnown(size_t i, const UnprovedShard& u);
   bool HoldsPlace(const TargetInfo& t, size_t i) const;
   Task<Result<void>> Adopt(RegisterNodeReply reply);

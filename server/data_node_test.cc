@@ -4,44 +4,13 @@
 
 #include <algorithm>
 
+#include "server/fake_admin.h"
 #include "server/fake_meta.h"
 #include "server/node_testing.h"
+#include "server/term_file.h"
 
 namespace stria {
 namespace {
-
-// Knows which shards live stripes have on every disk, and their digests.
-class FakeAdmin final : public AdminService, public AdminConnector {
- public:
-  std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override {
-    return {std::shared_ptr<void>(), static_cast<AdminService*>(this)};
-  }
-  Task<Result<UpkeepReply>> Upkeep(UpkeepRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<FsckRepairReply>> FsckRepair(FsckRepairRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<CanRemoveReply>> CanRemove(CanRemoveRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<NamesReply>> Names(NamesRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<FilesReply>> Files(FilesRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<ReadEventsReply>> ReadEvents(ReadEventsRequest) override { co_return Error(FsError::kNoSys); }
-  Task<Result<ScrubOrder>> ReportScrub(ReportScrubRequest) override { co_return ScrubOrder(); }
-  Task<Result<CompareShardsReply>> CompareShards(CompareShardsRequest r) override {
-    if (away) co_return Error(FsError::kUnavailable);
-    CompareShardsReply reply;
-    for (const auto& [shard, digest] : live[r.target]) {
-      if (shard <= r.after || shard > r.last) continue;
-      const auto it = std::ranges::find_if(r.held, [&](const HeldShard& h) { return h.shard == shard; });
-      if (it == r.held.end()) reply.missing.push_back(shard);
-      else if (it->digest != digest) reply.wrong.push_back(shard);
-    }
-    co_return reply;
-  }
-  Task<Result<ListParityReply>> ListParity(ListParityRequest r) override {
-    ListParityReply none;
-    none.last = r.last;
-    co_return none;
-  }
-  std::map<TargetId, std::map<ShardId, uint64_t>> live;
-  bool away = false;
-};
 
 // Disks that outlive the node on them.
 struct SimMachine {
@@ -158,14 +127,44 @@ TEST(DataNodeTest, ARestartDoesNotForgetWhichLifeWasHeard) {
     machine.Crash(rng);
     if (one_disk) machine.broken = {0};
     meta.map.term = 6;
+    meta.believes = {7, 70};
     ASSERT_TRUE(machine.Start(&connector).ok());
-    EXPECT_EQ(machine.node->server().terms().known(), (SaidTerm{7, 70}));
+    EXPECT_EQ(machine.node->server().terms().ToAsk().said, (SaidTerm{7, 70}));
     ex.RunFor(10 * kSecond);
     EXPECT_FALSE(machine.node->agent().registered()) << "an old copy of the metadata is served there";
     meta.map.term = 7;
+    meta.believes = {};
     ex.RunFor(5 * kSecond);
     EXPECT_TRUE(machine.node->agent().registered());
   }
+}
+
+// Somebody has put a disk in that says more than there has been. It must not make the node deaf, nor forget what the others say.
+TEST(DataNodeTest, ALifeThatOnlyADiskKnowsIsNotBelieved) {
+  SimExecutor ex(1);
+  SimMachine machine(ex);
+  machine.AddDisk(1);
+  machine.AddDisk(2);
+  FakeMetaService meta(TestMap());
+  meta.map.term = 7;
+  meta.map.term_proof = 70;
+  FakeMetaConnector connector(&meta);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(3 * kSecond);
+  ASSERT_TRUE(machine.node->agent().registered());
+  ASSERT_TRUE(RunSim(ex, WriteTerms(machine.disks[1].get(), {{UINT64_MAX, 1}, {}})).ok());
+  Random rng(3);
+  machine.Crash(rng);
+  NoMeta nobody;
+  ASSERT_TRUE(machine.Start(&nobody).ok());
+  ex.RunFor(5 * kSecond);
+  EXPECT_EQ(RunSim(ex, ReadTerms(machine.disks[0].get())).value().known, (SaidTerm{7, 70}));
+  machine.Crash(rng);
+  ASSERT_TRUE(machine.Start(&connector).ok());
+  ex.RunFor(10 * kSecond);
+  EXPECT_TRUE(machine.node->agent().registered());
+  EXPECT_EQ(machine.node->server().terms().Highest(), 7u);
+  EXPECT_EQ(RunSim(ex, ReadTerms(machine.disks[1].get())).value(), (HeardTerms::Kept{{7, 70}, {}}));
 }
 
 TEST(DataNodeTest, RegistersAndServesAgainWithoutAMetadataServer) {

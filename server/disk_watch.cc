@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/exec/passed.h"
 #include "common/exec/pool.h"
 #include "common/log.h"
+#include "server/detach.h"
 #include "server/disk_place.h"
 
 namespace stria {
@@ -14,23 +16,32 @@ void DiskWatch::Start() {
   for (size_t i = 0; i < disks_->size(); ++i) scope_.Spawn(Follow(i));
 }
 
+// What it waits for may never come. Nothing of it is lost: a disk is as it would be after a crash.
 Task<void> DiskWatch::Follow(size_t i) {
-  // Also a disk whose index opened, and then could not be read.
-  const bool damaged = (*disks_)[i].index && node_->problem(i).code == FsError::kCorrupt;
-  if ((*disks_)[i].reindex || damaged) co_await MakeIndexAgain(i);
-  while (!leaves_[i]) {
-    if ((*disks_)[i].disk) co_await AwaitEnd(i);
-    else co_await TakeWhatIsThere(i);
+  {
+    TaskScope kept;
+    kept.Spawn(Keep(i));
+    co_await leaves_[i].Wait();
   }
   Drop(i);
 }
 
+Task<void> DiskWatch::Keep(size_t i) {
+  // Also a disk whose index opened, and then could not be read.
+  const bool damaged = (*disks_)[i].index && node_->problem(i).code == FsError::kCorrupt;
+  if ((*disks_)[i].reindex || damaged) co_await MakeIndexAgain(i);
+  while (true) {
+    if ((*disks_)[i].disk) co_await AwaitEnd(i);
+    else co_await TakeWhatIsThere(i);
+  }
+}
+
 DiskChanges DiskWatch::TakeSettings(const std::vector<DiskSpec>& wanted) {
   std::vector<DiskSpec> now;
-  for (size_t i = 0; i < disks_->size(); ++i) now.push_back(leaves_[i] ? DiskSpec() : (*disks_)[i].spec);
+  for (size_t i = 0; i < disks_->size(); ++i) now.push_back(leaves_[i].is_set() ? DiskSpec() : (*disks_)[i].spec);
   DiskChanges changes = CompareDisks(now, wanted);
   for (const std::string& path : changes.later) LogWarning("disk {}: its other label or channel counts after a restart", path);
-  for (const size_t i : changes.dropped) leaves_[i] = true;
+  for (const size_t i : changes.dropped) leaves_[i].Set();
   for (const DiskSpec& spec : changes.added) {
     OpenDisk d;
     d.spec = spec;
@@ -39,7 +50,7 @@ DiskChanges DiskWatch::TakeSettings(const std::vector<DiskSpec>& wanted) {
     LogInfo("{}", d.problem.message);
     const size_t i = node_->AddDisk(d.ForNode());
     disks_->push_back(std::move(d));
-    leaves_.push_back(false);
+    leaves_.emplace_back();
     scope_.Spawn(Follow(i));
   }
   return changes;
@@ -57,6 +68,8 @@ void DiskWatch::Drop(size_t i) {
 // A disk whose index is lost or damaged; the others serve meanwhile.
 Task<void> DiskWatch::MakeIndexAgain(size_t i) {
   OpenDisk& d = (*disks_)[i];
+  const Result<void> expected = co_await node_->Expect(i, d.ForNode());
+  if (!expected.ok()) co_return co_await KeepOut(i, expected.error());
   LogWarning("{}: making its index again, from everything that is on it", d.where);
   Result<ReindexResult> r = co_await MakeIndex(&d, env_);
   Result<void> done = r.ok() ? Result<void>(Ok()) : Result<void>(r.error());
@@ -78,26 +91,36 @@ Task<void> DiskWatch::MakeIndexAgain(size_t i) {
           r->segments + r->bad_segments);
 }
 
-// Until the disk is not there any more, or is not wanted.
+// Until the disk is not there any more, or an admin has taken it out. One that hangs does not say whether it is there, and an admin may
+// take it out nevertheless.
 Task<void> DiskWatch::AwaitEnd(size_t i) {
-  while (true) {
+  Error gone, answer;
+  Event answered;
+  TaskScope look;
+  while (gone.ok()) {
     co_await Sleep(kLookForDiskNs);
-    if (leaves_[i]) co_return;
     const OpenDisk& d = (*disks_)[i];
-    Error gone;
     if (!d.superblock.own) {
       gone = node_->problem(i);  // not yet a disk of this node: its place is looked at anew
-    } else if (d.index_pool) {
-      gone = co_await RunOn(*d.index_pool, [path = d.spec.path, place = d.place, disk = d.superblock.own] {
-        return LookForDisk(path, place, disk);
-      });
-    } else {
-      gone = LookForDisk(d.spec.path, d.place, d.superblock.own);
+      continue;
     }
-    if (gone.ok()) gone = TakenOut(d.superblock.own);
-    if (gone.ok()) continue;
-    co_return LetGo(i, gone);
+    gone = TakenOut(d.superblock.own);
+    if (!gone.ok()) continue;
+    if (!d.index_pool) {
+      gone = LookForDisk(d.spec.path, d.place, d.superblock.own);
+      continue;
+    }
+    if (look.running() == 0) {
+      answered.Reset();
+      look.Spawn(RunOn(*d.index_pool, [path = d.spec.path, place = d.place, disk = d.superblock.own] { return LookForDisk(path, place, disk); }),
+                 [&](Error said) {
+                   answer = std::move(said);
+                   answered.Set();
+                 });
+    }
+    if (co_await WithTimeout(kLookForDiskNs, Passed(&answered))) gone = answer;
   }
+  LetGo(i, gone);
 }
 
 Error DiskWatch::TakenOut(const Uuid& disk) const {
@@ -131,24 +154,33 @@ void DiskWatch::LetGo(size_t i, const Error& why) {
   gone_.push_back(std::exchange(d, std::move(empty)));
 }
 
+Task<void> DiskWatch::KeepOut(size_t i, Error why) {
+  refused_[i] = {(*disks_)[i].superblock.own, why, Executor::Current().NowNs() + kTryRefusedAgainNs};
+  co_await Refuse(i, std::move(why));
+}
+
 // A disk that the node does not take, such as a copy: nothing has used it, so nothing of it is kept. It may lie there for weeks.
 Task<void> DiskWatch::Refuse(size_t i, Error why) {
-  if (node_->stores()[i]) co_return LetGo(i, why);
+  if (node_->has_disk(i)) co_return LetGo(i, why);
   node_->Detach(i, why);
   OpenDisk empty;
   empty.spec = (*disks_)[i].spec;
   empty.where = (*disks_)[i].where;
   empty.problem = why;
-  OpenDisk d = std::exchange((*disks_)[i], std::move(empty));
+  co_await RunIn(scope_, Close(std::exchange((*disks_)[i], std::move(empty)), std::move(why)));
+}
+
+Task<bool> DiskWatch::Close(OpenDisk d, Error why) {
   if (d.index) {
     std::shared_ptr<KvStore> kv = d.index->Remove(why);
     if (d.index_pool) co_await RunOn(*d.index_pool, [kv = std::move(kv)]() mutable { return kv.reset(), true; });  // may wait for the disk
   }
   d.disk->Remove(why);
+  co_return true;
 }
 
 Task<void> DiskWatch::TakeWhatIsThere(size_t i) {
-  while (!leaves_[i]) {
+  while (true) {
     const Result<bool> taken = co_await TryPlace(i);
     if (taken.ok() && *taken) co_return;
     if (!taken.ok()) node_->SetProblem(i, taken.error());
@@ -168,9 +200,10 @@ Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
       co_return before->second.why;
     }
   }
-  CO_ASSIGN_OR_RETURN(OpenDisk d, co_await OpenDataDisk(spec, env_, false));
+  // To its end, though nobody wait for it any more: a disk that is half open must not be closed on this thread if it hangs.
+  CO_ASSIGN_OR_RETURN(OpenDisk d, co_await RunIn(scope_, OpenDataDisk(spec, env_, false)));
   if (d.is_new && node_->PlaceIsFree(i)) {
-    CO_ASSIGN_OR_RETURN(d, co_await OpenDataDisk(spec, env_, true));
+    CO_ASSIGN_OR_RETURN(d, co_await RunIn(scope_, OpenDataDisk(spec, env_, true)));
   }
   if (d.is_new) co_return false;
   if (!d.problem.ok() && !d.reindex) co_return d.problem;  // not there while it is being mounted, perhaps
@@ -181,8 +214,7 @@ Task<Result<bool>> DiskWatch::TryPlace(size_t i) {
   }
   const Result<void> done = co_await node_->Attach(i, mine.ForNode());
   if (!done.ok()) {
-    refused_[i] = {mine.superblock.own, done.error(), Executor::Current().NowNs() + kTryRefusedAgainNs};
-    co_await Refuse(i, done.error());
+    co_await KeepOut(i, done.error());
     co_return false;
   }
   refused_.erase(i);

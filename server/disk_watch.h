@@ -3,7 +3,8 @@
 // or a new one when the cluster knows no other there. Lost indexes are made again.
 //
 // Looks each second: while it has a disk, for the disk; otherwise, at its place. What is new in the settings is one more place; the disk of
-// a place that is in them no more is let go. For the executor's thread.
+// a place that is in them no more is let go, whatever is waited for there: a disk that hangs, or an index that is being made again. For
+// the executor's thread.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,7 @@ class DiskWatch {
 
  private:
   Task<void> Follow(size_t i);
+  Task<void> Keep(size_t i);
   Task<void> MakeIndexAgain(size_t i);
   void Drop(size_t i);
   Task<void> AwaitEnd(size_t i);
@@ -46,13 +48,15 @@ class DiskWatch {
   Task<Result<bool>> TryPlace(size_t i);
   Error TakenOut(const Uuid& disk) const;  // by an admin; ok(): it was not
   void LetGo(size_t i, const Error& why);
+  Task<void> KeepOut(size_t i, Error why);
   Task<void> Refuse(size_t i, Error why);
+  static Task<bool> Close(OpenDisk d, Error why);
 
   DataNode* const node_;
   LocalOpener* const local_;
   std::deque<OpenDisk>* const disks_;
   const DiskEnv env_;
-  std::vector<bool> leaves_;    // by number: it is not in the settings any more
+  std::deque<Event> leaves_;    // by number: set when it is not in the settings any more
   std::vector<OpenDisk> gone_;  // closed; calls that still run may know them
   struct Refused {
     Uuid disk;

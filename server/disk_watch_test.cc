@@ -7,9 +7,11 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <future>
 
 #include "common/exec/loop_executor.h"
 #include "common/temp_dir.h"
+#include "server/fake_admin.h"
 #include "server/fake_meta.h"
 #include "server/node_testing.h"
 
@@ -26,8 +28,15 @@ class NoPeers final : public DataConnector {
 // A data server on directories d1, d2 of `root`, while `body` runs.
 class Process {
  public:
-  Process(std::string root, std::vector<std::string> labels, std::function<Task<void>(Process*)> body)
-      : root_(std::move(root)), labels_(std::move(labels)), meta(EmptyMap()), connector_(&meta), sync_pool_(1, "sync"), verifier_({TestKey()}) {
+  // `admin`: says which shards there should be; null: nobody does.
+  Process(std::string root, std::vector<std::string> labels, std::function<Task<void>(Process*)> body, FakeAdmin* admin = nullptr)
+      : root_(std::move(root)),
+        labels_(std::move(labels)),
+        meta(EmptyMap()),
+        connector_(&meta),
+        admin_(admin),
+        sync_pool_(1, "sync"),
+        verifier_({TestKey()}) {
     ex_.MakeCurrent();
     env_ = {&sync_pool_, RocksMemory::Make(16 * kMiB)};
     scope_.Spawn([](Process* p, std::function<Task<void>(Process*)> run) -> Task<void> {
@@ -83,6 +92,10 @@ class Process {
     for (const std::string& label : labels) wanted.push_back({root_ + "/" + label, label, ""});
     return watch_->TakeSettings(wanted);
   }
+  // Disk `i` answers nothing that its index is asked, until `over`.
+  void Hang(size_t i, const std::shared_future<void>& over) {
+    for (int n = 0; n < kIndexThreads; ++n) disks_.at(i).index_pool->Submit([over] { over.wait(); });
+  }
   // How many disks the metadata server is told of.
   Task<bool> Tells(size_t disks) {
     co_return co_await Until([this, disks] { return meta.beat.disks.size() == disks; });
@@ -117,7 +130,7 @@ class Process {
     options.new_node = Uuid{5, 1};
     options.agent.sweep = options.agent.scrub = false;
     Result<std::unique_ptr<DataNode>> opened =
-        co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, nullptr}, std::move(options));
+        co_await DataNode::Open(std::move(list), {&connector_, &peers_, &sync_pool_, admin_}, std::move(options));
     node = std::move(opened).value();
     local_ = std::make_unique<LocalOpener>(&verifier_, &node->server(), std::map<const ShardStore*, Disk*>());
     watch_ = std::make_unique<DiskWatch>(node.get(), local_.get(), &disks_, env_);
@@ -133,6 +146,7 @@ class Process {
 
  private:
   FakeMetaConnector connector_;
+  FakeAdmin* const admin_;
   NoPeers peers_;
   LoopExecutor ex_;
   ThreadPool sync_pool_;
@@ -260,6 +274,74 @@ TEST_F(DiskWatchTest, APlaceWithoutADiskIsTakenOutOfTheSettings) {
     n->Reload({"d1"});
     EXPECT_TRUE(co_await n->Tells(1));
     EXPECT_TRUE(n->node->problem(0).ok());
+  });
+}
+
+// It cannot say that it is gone, and nothing that is asked of it comes back.
+TEST_F(DiskWatchTest, ADiskThatHangsIsTakenOut) {
+  fs::create_directory(Path("d3"));
+  Process p(dir_.path(), {"d1", "d2", "d3"}, [](Process* n) -> Task<void> {
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(co_await n->InUse(i));
+    const Uuid first = n->meta.hello.disks.at(0).uuid, second = n->meta.hello.disks.at(1).uuid;
+    std::promise<void> over;
+    const std::shared_future<void> until = over.get_future().share();
+    n->Hang(0, until);
+    n->Hang(1, until);
+    co_await Sleep(3 * kLookForDiskNs);
+    EXPECT_TRUE(n->node->problem(0).ok()) << "it is not gone";
+    co_await n->SetState(1, second, TargetState::kRemoved);
+    EXPECT_TRUE(co_await n->Told(1, "stria disk add n1:d2")) << "out of the cluster";
+    n->Reload({"d2", "d3"});
+    EXPECT_TRUE(co_await n->Tells(2)) << "out of the settings";
+    for (const DiskHello& d : n->meta.beat.disks) EXPECT_NE(d.uuid, first);
+    EXPECT_EQ(n->node->stores()[0], nullptr);
+    EXPECT_EQ(n->node->stores()[1], nullptr);
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[2].get(), ShardId(9), 1000)).ok());
+    over.set_value();
+  });
+}
+
+// The metadata server has to be told which disk it is before it can say what should be on it.
+TEST_F(DiskWatchTest, ADiskThatIsNewInTheSettingsGetsItsIndexBack) {
+  constexpr uint64_t kBytes = 300'000;
+  Process first(dir_.path(), {"d1", "d2"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[1].get(), ShardId(7), kBytes)).ok());
+  });
+  fs::remove_all(Path("d2") + "/index");
+  fs::remove_all(Path("d2") + "/segments");
+  FakeAdmin admin;
+  admin.live[TargetId(2)] = {{ShardId(7), DigestOf(ShardId(7), BytesOf(ShardId(7), kBytes))}};
+  Process p(dir_.path(), {"d1"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    n->Reload({"d1", "d2"});
+    EXPECT_TRUE(co_await n->InUse(1));
+    if (ShardStore* const store = n->node->stores()[1].get()) {
+      const Result<ShardBytes> got = co_await store->Read(ShardId(7), 0, kBytes);
+      EXPECT_TRUE(got.ok()) << got.error();
+    } else {
+      ADD_FAILURE() << n->node->problem(1);
+    }
+  }, &admin);
+}
+
+// Nobody says which of its shards are known, so it waits for that.
+TEST_F(DiskWatchTest, ADiskWhoseIndexIsBeingMadeIsTakenOutOfTheSettings) {
+  Process first(dir_.path(), {"d1"}, [](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(0));
+    EXPECT_TRUE((co_await StoreWhole(n->node->stores()[0].get(), ShardId(7), 300'000)).ok());
+  });
+  fs::remove_all(Path("d1") + "/index");
+  fs::remove_all(Path("d1") + "/segments");
+  Process p(dir_.path(), {"d1", "d2"}, [this](Process* n) -> Task<void> {
+    EXPECT_TRUE(co_await n->InUse(1));
+    EXPECT_TRUE(co_await n->Until([this] { return fs::exists(Path("d1") + "/index.new"); }));
+    co_await Sleep(kSecond);
+    EXPECT_FALSE(n->node->problem(0).ok()) << "its index is not made yet";
+    n->Reload({"d2"});
+    EXPECT_TRUE(co_await n->Tells(1));
+    EXPECT_TRUE(co_await n->Until([this] { return PosixDisk::Open(Path("d1")).ok(); })) << "nobody has it open";
+    EXPECT_TRUE(n->node->problem(1).ok());
   });
 }
 

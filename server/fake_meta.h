@@ -19,20 +19,24 @@ class FakeMetaService final : public MetaService {
 
   Task<Result<RegisterNodeReply>> RegisterNode(RegisterNodeRequest r) override {
     if (away) co_return Error(FsError::kUnavailable);
+    if (Ends(r.header)) co_return Error(FsError::kNotLeader);
+    for (const DiskHello& d : r.disks) {
+      if (!refused_label.empty() && d.label == refused_label) co_return Error(FsError::kBadRequest, "the cluster has as many disks as it can have");
+    }
     ++registrations;
     hello = r;
     RegisterNodeReply reply;
     reply.node = NodeId(1);
     reply.epoch = Epoch(++epoch);
-    for (size_t i = 0; i < r.disks.size(); ++i)
-      reply.targets.push_back(TargetId(static_cast<uint32_t>(i + 1)));
+    // Of one that is not there and has no uuid nothing is known.
+    for (uint32_t i = 0; i < r.disks.size(); ++i) reply.targets.push_back(TargetId(r.disks[i].absent && !r.disks[i].uuid ? 0 : i + 1));
     for (const DiskHello& d : r.disks) reply.disk_proofs.push_back(d.absent ? "" : "of disk " + std::to_string(d.uuid.lo));
     reply.map = map;
     reply.beat_ns = beat_ns;
     co_return reply;
   }
   Task<Result<HeartbeatReply>> Heartbeat(HeartbeatRequest r) override {
-    if (believes.term != 0 && believes == SaidTerm{r.header.seen_term, r.header.seen_proof}) co_return Error(FsError::kNotLeader);
+    if (Ends(r.header)) co_return Error(FsError::kNotLeader);
     if (r.epoch.v != epoch) co_return Error(FsError::kFenced);
     beat = r;
     ++beats;
@@ -119,6 +123,7 @@ class FakeMetaService final : public MetaService {
   SaidTerm believes;  // a later life: it ends when it hears of it
   uint64_t epoch = 0;
   int64_t beat_ns = kSecond;
+  std::string refused_label;  // no node is registered with such a disk
   int registrations = 0;
   int beats = 0;
   int lose_reports = 0;
@@ -131,6 +136,9 @@ class FakeMetaService final : public MetaService {
   std::map<ShardId, std::vector<FsError>> checked;  // as reported
   std::set<ShardId> known;
   std::set<ShardId> bad;
+
+ private:
+  bool Ends(const OpHeader& h) const { return believes.term != 0 && believes == SaidTerm{h.seen_term, h.seen_proof}; }
 };
 
 class FakeMetaConnector final : public MetaConnector {

@@ -15,10 +15,13 @@ void HeardTerms::Settle() {
   std::erase_if(claims_, [this](const Asked& c) { return c.said.term <= known_.term; });
 }
 
+bool HeardTerms::IsClaimed(const SaidTerm& said) const {
+  return std::ranges::any_of(claims_, [&](const Asked& c) { return c.said == said; });
+}
+
 void HeardTerms::Load(const Kept& kept) {
-  if (kept.known.term > known_.term) known_ = kept.known;
-  if (kept.claimed.term != 0 && std::ranges::none_of(claims_, [&](const Asked& c) { return c.said == kept.claimed; })) {
-    claims_.push_back({kept.claimed, ""});
+  for (const SaidTerm& said : {kept.known, kept.claimed}) {
+    if (said.proof != 0 && !IsClaimed(said)) claims_.push_back({said, ""});
   }
   Settle();
 }
@@ -49,7 +52,7 @@ bool HeardTerms::Claim(const Peer* by, const SaidTerm& said) {
   if (liars_.contains(name)) return true;
   const auto before = std::ranges::find_if(claims_, [&](const Asked& c) { return c.by == name; });
   if (before != claims_.end() && said.term <= before->said.term) return true;
-  if (std::ranges::any_of(claims_, [&](const Asked& c) { return c.said == said; })) {
+  if (IsClaimed(said)) {
     if (before != claims_.end()) claims_.erase(before);  // it has heard of a later life since
     return true;
   }

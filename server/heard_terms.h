@@ -5,7 +5,8 @@
 // metadata server can tell a proof from a number that was made up. So what they bring is a claim, and the node asks: the next
 // request to a metadata server has it. One of a former life ends by it, and its answer is none. One that answers says that the claim
 // is false: who made it is not listened to any more. As long as there is a claim that the server was not asked of, its answers do not
-// count. Pure. For the executor's thread.
+// count. What a disk has kept is a claim, too: it may have been of another machine, and its bytes prove nothing. Pure. For the
+// executor's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,14 @@ inline constexpr size_t kMaxTermLiars = 4096;    // that are remembered
 
 class HeardTerms {
  public:
-  // What a restart must not forget.
+  // What a restart must not forget. Before a metadata server has answered (known.term == 0) the disks have more than this.
   struct Kept {
     SaidTerm known;    // of a metadata server
     SaidTerm claimed;  // the highest claim; 0: there is none above it
     bool operator==(const Kept&) const = default;
   };
-  // What was kept on one of the disks. May be called again.
+  // What was kept on one of the disks, as claims. May be called again. What has no proof is forgotten: no server could tell it from
+  // a number that was made up.
   void Load(const Kept& kept);
   Kept ToKeep() const;
 
@@ -55,6 +57,7 @@ class HeardTerms {
 
  private:
   static std::string NameOf(const Peer* by);
+  bool IsClaimed(const SaidTerm& said) const;
   void Settle();
 
   SaidTerm known_;

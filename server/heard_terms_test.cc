@@ -101,11 +101,33 @@ TEST_F(HeardTermsTest, ARestartForgetsNothing) {
   HeardTerms again;
   again.Load({{3, 30}, {4, 40}});  // a disk that was away
   again.Load(terms.ToKeep());
-  EXPECT_EQ(again.known(), k5);
+  EXPECT_EQ(again.Highest(), 7u);
   EXPECT_EQ(again.ToAsk().said, k7);
-  EXPECT_EQ(again.ToKeep(), terms.ToKeep());
+  // Life 7 is not true: what the node had heard itself is asked of next.
+  EXPECT_EQ(again.Answered(again.ToAsk(), 4).code, FsError::kRetryLater);
+  EXPECT_EQ(again.ToAsk().said, k5);
   again.Learn(k7);
   EXPECT_EQ(again.ToKeep(), (HeardTerms::Kept{k7, {}}));
+}
+
+// A disk that was another machine's, or that somebody has written on.
+TEST_F(HeardTermsTest, WhatADiskSaysKeepsNobodyFromTheServer) {
+  HeardTerms again;
+  again.Load({{UINT64_MAX, 1}, {UINT64_MAX - 1, 1}});
+  again.Load({k5, {}});
+  again.Load({k5, {}});
+  EXPECT_EQ(again.known(), SaidTerm());
+  int answers = 1;
+  while (!again.Answered(again.ToAsk(), 6).ok()) ASSERT_LT(++answers, 4);
+  again.Learn(k6);
+  EXPECT_FALSE(again.HasClaims());
+  EXPECT_EQ(again.known(), k6);
+  again.Load({{UINT64_MAX, 1}, {}});  // it comes while the node runs
+  EXPECT_EQ(again.known(), k6);
+  EXPECT_TRUE(again.Answered(again.ToAsk(), 6).ok());
+  EXPECT_EQ(again.Highest(), 6u);
+  again.Load({{9, 0}, {}});
+  EXPECT_FALSE(again.HasClaims()) << "it has no proof";
 }
 
 TEST_F(HeardTermsTest, AProofThatComesLaterIsTaken) {

@@ -114,6 +114,7 @@ class MetaSession {
   SessionId id() const { return session_; }
   // Of the mounted directory, as the first session was told; kRootInode before that.
   InodeId root() const { return root_; }
+  bool CanName(InodeId ino) const { return seals_.CanName(ino); }  // see Seals
   const BelievedCallers& believed() const { return believed_; }  // of its callers, as the present session was told
   bool read_only() const { return read_only_; }  // the server takes no changes from this session
   Epoch epoch() const { return epoch_; }

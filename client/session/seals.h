@@ -51,6 +51,8 @@ class Seals {
       if (ino && use != InodeUse::kKnown) Add(ino, &request->header.seals);
     });
   }
+  // False: the session is confined and was not shown it, or has forgotten its seal. So it cannot name it.
+  bool CanName(InodeId ino) const { return slots_.empty() || places_.contains(ino); }
   size_t size() const { return slots_.size(); }
 
  private:

@@ -66,6 +66,14 @@ TEST(Seals, GivesRequestsWhatRepliesBrought) {
   EXPECT_EQ(seals.size(), 2u);
 }
 
+TEST(Seals, WhoIsConfinedCanNameWhatHeWasShown) {
+  Seals seals([](InodeId) { return true; });
+  EXPECT_TRUE(seals.CanName(InodeId(5))) << "nothing says that the session is confined";
+  seals.Learn(Shows(5));
+  EXPECT_TRUE(seals.CanName(InodeId(5)));
+  EXPECT_FALSE(seals.CanName(InodeId(6)));
+}
+
 TEST(Seals, KeepsWhatIsUsedAndForgetsTheRest) {
   std::set<InodeId> open = {InodeId(1'000'001), InodeId(1'000'002)};
   Seals seals([&](InodeId ino) { return open.contains(ino); }, 100, 1000);

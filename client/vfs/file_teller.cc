@@ -42,6 +42,8 @@ Task<Result<std::string>> FileTeller::Paths(Caller who, std::string name) {
   r.ino = InodeId(wanted.ino);
   // The server may not have heard of a new file. Whoever makes a mount write what it has could do so by sync(2), too.
   CO_RETURN_IF_ERROR(co_await needs_.commit(r.ino));
+  // Any user may ask about any number. Asked by a confined session the server would take that for an attempt, and note it.
+  if (!session_.CanName(r.ino)) co_return Error(FsError::kStale);
   CO_ASSIGN_OR_RETURN(const PathsReply reply, co_await session_.Call(&MetaService::Paths, std::move(r), std::move(who)));
   co_return PathsText(reply.paths, reply.hidden, reply.more, wanted.from, kMaxXattrValueBytes);
 }

@@ -76,6 +76,8 @@ OpCtx Coherence::Ctx(const OpHeader& h, Touched* touched) {
 OpCtx Coherence::NamesCtx(const OpHeader& h) {
   OpCtx ctx = Ctx(h, nullptr);
   if (sessions_.IsAdmin(h)) ctx.uid = ctx.gid = 0;
+  // Only of his own: with another's nothing would be left out of the names.
+  if (const std::optional<Bound> bound = h.session && IsOwn(h) ? BoundOf(h.session) : std::nullopt) ctx.confined_to = bound->root;
   return ctx;
 }
 

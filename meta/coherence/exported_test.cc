@@ -400,7 +400,7 @@ TEST_F(ExportedTest, AClientWithTwoAddressesIsNotWrittenWithEachCall) {
 // What binds a session is for its owner only.
 TEST_F(ExportedTest, ASessionIsKnownToBeAnothers) {
   Begin();
-  MakeNode(kRootInode, "atlas", FileType::kDirectory);
+  const InodeId atlas = MakeNode(kRootInode, "atlas", FileType::kDirectory);
   ASSERT_EQ(Set("path=/atlas clients=wn*"), FsError::kOk);
   const OpHeader own = Open("wn1", 1, "/atlas");
   OpHeader other = own, none = own;
@@ -409,6 +409,9 @@ TEST_F(ExportedTest, ASessionIsKnownToBeAnothers) {
   EXPECT_TRUE(coherence->IsOwn(own));
   EXPECT_FALSE(coherence->IsOwn(other));
   EXPECT_TRUE(coherence->IsOwn(none)) << "there is no such session";
+  EXPECT_EQ(coherence->NamesCtx(own).confined_to, atlas);
+  EXPECT_EQ(coherence->NamesCtx(other).confined_to, InodeId()) << "he is not told the names that its owner is";
+  EXPECT_EQ(coherence->NamesCtx(none).confined_to, InodeId());
 }
 
 TEST_F(ExportedTest, AReadOnlySessionClaimsNothingForWriting) {

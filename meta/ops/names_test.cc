@@ -235,6 +235,14 @@ TEST_P(NamesTest, PathsThroughDirectoriesOfOthers) {
     EXPECT_EQ(page.hidden, 1u);
   }
   EXPECT_EQ(Do([&](Txn& t) { return OpPaths(t, ctx_, ino); })->paths.size(), 2u) << "root sees all";
+  // What is above the root of his export says nothing of what he may find below it.
+  user.confined_to = below;
+  EXPECT_EQ(seen(0700).paths.size(), 2u);
+  user.confined_to = home;
+  EXPECT_EQ(seen(0700).paths, std::vector<std::string>{"/open"}) << "the root itself is his business";
+  EXPECT_EQ(seen(0755).paths.size(), 2u);
+  user.confined_to = Make(kRootInode, "other", FileType::kDirectory);
+  EXPECT_EQ(seen(0700).paths, std::vector<std::string>{"/open"}) << "it does not lie below";
 }
 
 TEST_P(NamesTest, LinkBound) {

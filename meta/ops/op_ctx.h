@@ -50,6 +50,7 @@ struct OpCtx {
   Touched* touched = nullptr;       // never null in mutations
   std::string_view opened;          // OpHeader::opened
   InodeId made;                     // by this very request: its maker has it open
+  InodeId confined_to;              // the root of the caller's export, if he is confined to one: what is above it is not his business
   // The number for a new inode: the session was given it for that, and no inode has it yet; or, before a restart, for this or
   // another inode (the operation looks whether it exists).
   bool own_number = false;

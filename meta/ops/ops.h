@@ -62,7 +62,8 @@ Result<NodeReply> OpRename(Txn& txn, const OpCtx& ctx, const RenameRequest& r);
 Result<NodeReply> OpLink(Txn& txn, const OpCtx& ctx, const LinkRequest& r);
 Result<ReadLinkReply> OpReadLink(Txn& txn, const OpCtx& ctx, const InodeRequest& r);
 Result<ReadDirReply> OpReadDir(Txn& txn, const OpCtx& ctx, const ReadDirRequest& r);
-// Some names of an inode, "/a/b": those that the caller could find by listing directories.
+// Some names of an inode, "/a/b": those that the caller could find by listing directories, from the root of his export if he is confined
+// to one. They begin at the root of all nevertheless: whoever shows them to him leaves out what is above (meta/exports/confined_meta.h).
 struct PathsPage {
   std::vector<std::string> paths;
   uint64_t hidden = 0;  // names besides, of this page, that the caller may not see

@@ -25,12 +25,14 @@ Result<bool> MayList(Txn& txn, const OpCtx& ctx, InodeId dir) {
 }
 
 // "/a/b" of a directory, "" of the root; "..." stands for parts that are too deep or have no name. None if the caller may not
-// list the directory or one above it.
+// list the directory or one above it, up to the root of his export.
 Result<std::optional<std::string>> DirPath(Txn& txn, const OpCtx& ctx, InodeId dir) {
   std::vector<std::string> names;
+  bool above = false;
   while (true) {
-    ASSIGN_OR_RETURN(const bool may, MayList(txn, ctx, dir));
+    ASSIGN_OR_RETURN(const bool may, above ? Result<bool>(true) : MayList(txn, ctx, dir));
     if (!may) return std::optional<std::string>();
+    above = above || dir == ctx.confined_to;
     if (dir == kRootInode) break;
     if (names.size() == kMaxPathDepth) {
       names.push_back("...");

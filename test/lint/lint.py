@@ -1,5 +1,6 @@
 """Shell scripts, units, rules and the Ansible role, by the checkers that are installed: shellcheck, systemd-analyze, promtool, ansible-lint. One that is
-not here is named as SKIPPED. Each has to find a seeded fault first, so that a checker that looks at nothing is noticed. Run by bazel, or by hand."""
+not here is named as SKIPPED; its package has to be one of tools/packages.txt. Each has to find a seeded fault first, so that a checker that looks at nothing
+is noticed. Run by bazel, or by hand."""
 
 import os
 import pathlib
@@ -14,6 +15,7 @@ DEBIAN = TOP / "tools/package/debian"
 EXAMPLES = TOP / "tools/package/examples"
 MONITORING = TOP / "docs/monitoring"
 ANSIBLE = TOP / "deploy/ansible"
+PACKAGES = TOP / "tools/packages.txt"
 SERVERS = ("stria-meta", "stria-data", "stria-web")
 EXPOSED_AT_MOST = 3.0
 SHELL = re.compile(rb"#!\s*(?:/usr/bin/env\s+|/(?:usr/)?bin/)(?:sh|bash|dash)\b")
@@ -132,14 +134,17 @@ def ansible(directory):
     return "deploy/ansible"
 
 
-CHECKS = (("shellcheck", "shellcheck", shell), ("systemd-analyze", "systemd", units), ("promtool", "prometheus", rules),
-          ("ansible-lint", "ansible-lint", ansible))
+CHECKS = (("shellcheck", ("shellcheck",), shell), ("systemd-analyze", ("systemd",), units), ("promtool", ("prometheus",), rules),
+          ("ansible-lint", ("ansible-lint", "ansible"), ansible))
 
 
 def main():
-    for program, package, check in CHECKS:
+    installed = set(PACKAGES.read_text().splitlines())
+    for program, packages, check in CHECKS:
+        for package in packages:
+            expect(package in installed, f"{program} needs {package}, which is not in tools/packages.txt: so it is skipped where nobody installed it by hand")
         if shutil.which(program) is None:
-            print(f"{program}: SKIPPED: it is not installed (Debian's package {package})")
+            print(f"{program}: SKIPPED: it is not installed (./tools/install-packages does it)")
             continue
         with tempfile.TemporaryDirectory(prefix="stria-lint-") as directory:
             print(f"{program}: {check(pathlib.Path(directory))}", flush=True)

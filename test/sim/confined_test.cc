@@ -4,9 +4,11 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/vfs/vfs.h"
 #include "common/units.h"
+#include "locality/told.h"
 #include "test/sim/sim_cluster.h"
 
 namespace stria {
@@ -139,6 +141,21 @@ TEST_F(ConfinedTest, GetsNothingByNumber) {
   EXPECT_EQ(Do(part().Rename(kRoot, secret, "f", own, "f", false, false)).code(), FsError::kStale);
   EXPECT_EQ(ReadFile(all(), file, 100), "hidden");
   EXPECT_EQ(Do(all().ReadDir(kRoot, own, 0, 100, false)).value().entries.size(), 0u);
+}
+
+// As any user of the mount may: it is no attempt of the client's machine.
+TEST_F(ConfinedTest, IsToldTheNamesOfWhatItWasShownOnly) {
+  const InodeId outside = WriteFile(all(), kRootInode, "outside", "x", true);
+  const InodeId dir = MakeDir(part(), root_, "d");
+  const InodeId file = WriteFile(part(), dir, "f", "x", true);
+  const auto ask = [&](InodeId ino) { return Do(part().GetXattr(kRoot, root_, PathsName({ino.v, 0}))); };
+  const Result<std::string> told = ask(file);
+  ASSERT_TRUE(told.ok()) << told.error();
+  EXPECT_EQ(ParsePaths(ParsePathsPart(*told).value().bytes).value(), std::vector<std::string>{"/d/f"});
+  const uint64_t before = cluster_.denials();
+  EXPECT_EQ(ask(outside).code(), FsError::kStale);
+  EXPECT_EQ(ask(InodeId(uint64_t{1} << 50)).code(), FsError::kStale);
+  EXPECT_EQ(cluster_.denials(), before);
 }
 
 TEST_F(ConfinedTest, GoesOnAfterRestartsCutsAndItsOwnDeath) {

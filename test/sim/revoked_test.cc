@@ -58,16 +58,32 @@ class RevokedTest : public SmallFiles {
     r.length = kFileBytes;
     return Do(meta_.GetExtents(r));
   }
+  // A file, and mallory with a session and a token for its bytes.
+  void Grant() {
+    file_ = Create(0, MakeDir(0, "d"), "f", text_);
+    ASSERT_TRUE(file_);
+    Enrol();
+    const auto mounted = Mount();
+    ASSERT_TRUE(mounted.ok()) << mounted.error();
+    const auto mapping = Map(file_);
+    ASSERT_TRUE(mapping.ok()) << mapping.error();
+    ASSERT_FALSE(mapping->stripes.empty());
+    grant_ = mapping->stripes[0];
+    ASSERT_EQ(ReadShard(), FsError::kOk);
+  }
+  void Revoke(bool dry_run = false) {
+    ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, dry_run)).ok());
+  }
   // The first data column that has a shard, with the token of that time.
-  FsError ReadShard(const StripeGrant& grant) {
+  FsError ReadShard() {
     const ClusterMap map = server().cluster().Map();
-    for (size_t i = 0; i < grant.info.columns.size(); ++i) {
-      const Column& c = grant.info.columns[i];
+    for (size_t i = 0; i < grant_.info.columns.size(); ++i) {
+      const Column& c = grant_.info.columns[i];
       if (!c.shard || c.length == 0) continue;
       ReadRequest r;
       r.header.cluster = map.cluster;
       r.header.incarnation = map.incarnation;
-      r.items.push_back({c.shard, c.target, grant.tokens[i], 0, std::min<uint64_t>(c.length, 64 * kKiB)});
+      r.items.push_back({c.shard, c.target, grant_.tokens[i], 0, std::min<uint64_t>(c.length, 64 * kKiB)});
       DataStub data(cluster_.network().MakeTransport(kHost, map.FindNode(map.FindTarget(c.target)->node)->address));
       const Result<ReadReply> reply = Do(data.Read(r));
       return reply.ok() ? reply->items.at(0).result.code : reply.code();
@@ -78,40 +94,32 @@ class RevokedTest : public SmallFiles {
 
   MetaStub meta_{cluster_.network().MakeTransport(kHost, "meta:7")};
   OpHeader header_;
+  const std::string text_ = std::string(kFileBytes, 'x');
+  InodeId file_;
+  StripeGrant grant_;
 };
 
 TEST_F(RevokedTest, ItsSessionAndItsTokensAreOver) {
-  const std::string text(kFileBytes, 'x');
-  const InodeId dir = MakeDir(0, "d");
-  const InodeId file = Create(0, dir, "f", text);
-  ASSERT_TRUE(file);
-  Enrol();
-  const auto mounted = Mount();
-  ASSERT_TRUE(mounted.ok()) << mounted.error();
-  const auto mapping = Map(file);
-  ASSERT_TRUE(mapping.ok()) << mapping.error();
-  ASSERT_FALSE(mapping->stripes.empty());
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
-
+  ASSERT_NO_FATAL_FAILURE(Grant());
   // Only said: nothing happens.
-  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, true)).ok());
+  Revoke(true);
   cluster_.executor().RunFor(5 * kSecond);
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+  EXPECT_EQ(ReadShard(), FsError::kOk);
 
-  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  Revoke();
   EXPECT_FALSE(server().sessions().Exists(header_.session));
-  EXPECT_EQ(Map(file).code(), FsError::kFenced);
+  EXPECT_EQ(Map(file_).code(), FsError::kFenced);
   cluster_.executor().RunFor(5 * kSecond);
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
-  EXPECT_EQ(Read(1, file), text) << "of others nothing is taken";
-  EXPECT_EQ(Read(0, file), text);
+  EXPECT_EQ(ReadShard(), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file_), text_) << "of others nothing is taken";
+  EXPECT_EQ(Read(0, file_), text_);
 }
 
 // A connection that is older than the revocation, or was made before the transport has heard of it.
 TEST_F(RevokedTest, ARevokedKeyOpensNoSession) {
   Enrol();
   ASSERT_TRUE(Mount().ok());
-  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  Revoke();
   const size_t sessions = server().sessions().All().size();
   EXPECT_EQ(Mount().code(), FsError::kUnavailable);
   EXPECT_EQ(server().sessions().All().size(), sessions);
@@ -119,51 +127,34 @@ TEST_F(RevokedTest, ARevokedKeyOpensNoSession) {
 
 // The revocation is durable first. If the server dies before it has ended the session and told the data servers, its next life does.
 TEST_F(RevokedTest, ACrashInTheMiddleOfItSavesNothing) {
-  const std::string text(kFileBytes, 'x');
-  const InodeId file = Create(0, MakeDir(0, "d"), "f", text);
-  ASSERT_TRUE(file);
-  Enrol();
-  ASSERT_TRUE(Mount().ok());
-  const auto mapping = Map(file);
-  ASSERT_TRUE(mapping.ok()) << mapping.error();
-  ASSERT_FALSE(mapping->stripes.empty());
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
-
-  EnrolmentRoom* const room = server().trust().enrolment();
-  room->OnRevoked([](const Sha256Hash&) {});
-  room->OnChange([] {});
-  ASSERT_TRUE(Do(room->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  ASSERT_NO_FATAL_FAILURE(Grant());
+  server().trust().enrolment()->OnRevoked([](const Sha256Hash&) {});
+  server().trust().enrolment()->OnChange([] {});
+  Revoke();
   ASSERT_TRUE(server().sessions().Exists(header_.session));
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kOk);
+  EXPECT_EQ(ReadShard(), FsError::kOk);
   cluster_.CrashMeta(true);
   cluster_.StartMeta();
   cluster_.executor().RunFor(5 * kSecond);  // less than a lease
   EXPECT_FALSE(server().sessions().Exists(header_.session));
-  EXPECT_EQ(Map(file).code(), FsError::kFenced);
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
-  EXPECT_EQ(Read(1, file), text) << "of others nothing is taken";
-  EXPECT_EQ(Read(0, file), text);
+  EXPECT_EQ(Map(file_).code(), FsError::kFenced);
+  EXPECT_EQ(ReadShard(), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file_), text_) << "of others nothing is taken";
+  EXPECT_EQ(Read(0, file_), text_);
 }
 
 // What data servers are told of who is put out is in the memory of the metadata server only. One that was away meanwhile is told by the
 // next one, too.
 TEST_F(RevokedTest, ANodeThatWasAwayIsToldAfterARestart) {
-  const std::string text(kFileBytes, 'x');
-  const InodeId file = Create(0, MakeDir(0, "d"), "f", text);
-  ASSERT_TRUE(file);
-  Enrol();
-  ASSERT_TRUE(Mount().ok());
-  const auto mapping = Map(file);
-  ASSERT_TRUE(mapping.ok()) << mapping.error();
-  ASSERT_FALSE(mapping->stripes.empty());
+  ASSERT_NO_FATAL_FAILURE(Grant());
   for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.CrashNode(n, true);
-  ASSERT_TRUE(Do(server().trust().enrolment()->RevokeCertificates(std::string("client/") + kHost, false)).ok());
+  Revoke();
   cluster_.CrashMeta(true);
   cluster_.StartMeta();
   for (size_t n = 0; n < cluster_.nodes(); ++n) cluster_.StartNode(n);
   cluster_.executor().RunFor(20 * kSecond);
-  EXPECT_EQ(ReadShard(mapping->stripes[0]), FsError::kBadToken);
-  EXPECT_EQ(Read(1, file), text);
+  EXPECT_EQ(ReadShard(), FsError::kBadToken);
+  EXPECT_EQ(Read(1, file_), text_);
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ class SimCluster {
   OpHeader AdminHeader() const;
 
   MetaServer* meta_server() { return meta_.server.get(); }
+  uint64_t denials() const { return meta_.front->denials(); }  // of confined clients, since it was started
 
   // What the metadata server would give to that holder: a token to read a shard on the node's first disk, by the key of that day.
   std::string TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const;

@@ -14,6 +14,7 @@
 #include "proto/admin_stubs.h"
 #include "proto/methods.h"
 #include "proto/replica_stubs.h"
+#include "proto/trust_stubs.h"
 #include "tools/cli/context.h"
 #include "tools/cli/sample_status.h"
 
@@ -55,11 +56,24 @@ class FakeMembers : public MemberService {
 #undef X
 };
 
+class FakeTrust : public TrustService {
+ public:
+#define X(Name, Request, Reply)                                                        \
+  std::function<Result<Reply>(const Request&)> on##Name;                               \
+  Task<Result<Reply>> Name(Request request) override {                                 \
+    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
+    co_return on##Name(request);                                                       \
+  }
+  STRIA_TRUST_METHODS(X)
+#undef X
+};
+
 class FakeConnector : public ClusterConnector {
  public:
   std::shared_ptr<FakeAdmin> admin = std::make_shared<FakeAdmin>();
   std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return admin; }
-  std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return nullptr; }  // trust_verbs_test.cc
+  std::shared_ptr<FakeTrust> trust = std::make_shared<FakeTrust>();
+  std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return trust; }
   std::map<std::string, std::shared_ptr<FakeMembers>> members;  // by address; others do not know the service
   std::shared_ptr<MemberService> ConnectMember(const std::string& address) override {
     const auto it = members.find(address);

@@ -10,10 +10,8 @@
 
 #include "api/trust_api.h"
 #include "common/temp_dir.h"
-#include "proto/stubs.h"
-#include "proto/trust_stubs.h"
 #include "tools/cli/arguments.h"
-#include "tools/cli/context.h"
+#include "tools/cli/cli_testing.h"
 #include "tools/cli/trust_render.h"
 #include "trust/credentials.h"
 #include "trust/enrolment.h"
@@ -21,44 +19,6 @@
 
 namespace stria::cli {
 namespace {
-
-class FakeTrust : public TrustService {
- public:
-#define X(Name, Request, Reply)                                                        \
-  std::function<Result<Reply>(const Request&)> on##Name;                               \
-  Task<Result<Reply>> Name(Request request) override {                                 \
-    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
-    co_return on##Name(request);                                                       \
-  }
-  STRIA_TRUST_METHODS(X)
-#undef X
-};
-
-// Knows the cluster's map.
-class FakeMeta : public MetaService {
- public:
-#define X(Name, Request, Reply)                                                        \
-  std::function<Result<Reply>(const Request&)> on##Name;                               \
-  Task<Result<Reply>> Name(Request request) override {                                 \
-    if (!on##Name) co_return Error(FsError::kNotSupported, #Name " was not expected"); \
-    co_return on##Name(request);                                                       \
-  }
-  STRIA_META_METHODS(X)
-#undef X
-};
-
-class FakeConnector : public ClusterConnector {
- public:
-  FakeConnector(std::shared_ptr<FakeMeta> meta, std::shared_ptr<FakeTrust> trust) : meta_(std::move(meta)), trust_(std::move(trust)) {}
-  std::shared_ptr<MetaService> Connect(const std::string&) override { return meta_; }
-  std::shared_ptr<AdminService> ConnectAdmin(const std::string&) override { return nullptr; }
-  std::shared_ptr<TrustService> ConnectTrust(const std::string&) override { return trust_; }
-  std::shared_ptr<MemberService> ConnectMember(const std::string&) override { return nullptr; }
-
- private:
-  const std::shared_ptr<FakeMeta> meta_;
-  const std::shared_ptr<FakeTrust> trust_;
-};
 
 class TrustVerbsTest : public testing::Test {
  protected:
@@ -73,7 +33,12 @@ class TrustVerbsTest : public testing::Test {
     ctx.cwd = "/somewhere";
     ctx.env_meta = env_;
     ctx.connector = [this](const std::string&) -> Result<Reach> {
-      return Reach{[meta = meta_, trust = trust_]() -> std::unique_ptr<ClusterConnector> { return std::make_unique<FakeConnector>(meta, trust); }, ""};
+      return Reach{[meta = meta_, trust = trust_]() -> std::unique_ptr<ClusterConnector> {
+                     auto c = std::make_unique<FakeConnector>(std::map<std::string, std::shared_ptr<FakeMeta>>{{"pc1:7424", meta}, {"unix:/run/stria.sock", meta}});
+                     c->trust = trust;
+                     return c;
+                   },
+                   ""};
     };
     ctx.ask_to_join = [this](const std::string& address, const Sha256Hash& authority, const std::function<std::string(std::string_view)>& make, int64_t) {
       ++asked_;
