@@ -16,6 +16,12 @@ EXAMPLES = {
     "disk.path": '"/srv/d1"',
     "disk.label": '"d1"',
     "disk.channel": '"sata0"',
+    "ha.member": '"pc1"',
+    "ha.address": '"pc1:7424"',
+    "ha.etcd": '["pc1", "pc2", "pc3"]',
+    "ha.ca": '"/etc/stria/etcd-ca.pem"',
+    "ha.cert": '"/etc/stria/etcd.pem"',
+    "ha.key": '"/etc/stria/etcd-key.pem"',
 }
 HEAD = """\
 # Settings of {program}. What stands here without a # before it counts; what is commented out is the default, or, where it says so, an
@@ -23,6 +29,13 @@ HEAD = """\
 # After a change: systemctl restart {program}; where it says "read again at SIGHUP", systemctl reload {program} is enough.
 """
 WIDTH = 130
+# Tables that change what the program does by being there: their first line is a comment, too.
+SWITCHES = {
+    "disk": "# A table for each disk. Examples:\n#[[disk]]\n",
+    "ha": "# Only for one of several metadata servers, which stria cluster init --etcd and stria join make; without it the server is alone.\n"
+          "# By hand: take the # away from [ha], member, address and etcd, and say --ha-init or --join in /etc/default/stria-meta\n"
+          "# (operations.md, \"Several metadata servers\").\n#[ha]\n",
+}
 
 
 def section(text, program, heading):
@@ -82,7 +95,7 @@ def settings_file(text, program):
             continue  # the table itself
         if parent != table:
             table = parent
-            out += f"\n# A table for each disk. Examples:\n#[[{table}]]\n" if table == "disk" else f"\n[{table}]\n"
+            out += "\n" + SWITCHES.get(table, f"[{table}]\n")
         about = sentence
         if not default:
             about += f" (default: {words.replace('`', '')}; an example)" if words else " (no default; an example)"
