@@ -33,8 +33,8 @@ WIDTH = 130
 SWITCHES = {
     "disk": "# A table for each disk. Examples:\n#[[disk]]\n",
     "ha": "# Only for one of several metadata servers, which stria cluster init --etcd and stria join make; without it the server is alone.\n"
-          "# By hand: take the # away from [ha], member, address and etcd, and say --ha-init or --join in /etc/default/stria-meta\n"
-          "# (operations.md, \"Several metadata servers\").\n#[ha]\n",
+          "# By hand: take the # away from [ha], member, address and etcd, and start it once with --ha-init or --join (operations.md,\n"
+          "# \"Several metadata servers\").\n#[ha]\n",
 }
 
 
