@@ -67,6 +67,24 @@ TEST_F(MemberSetupTest, WhatIsMeantOtherwiseIsNotChanged) {
   EXPECT_EQ(SetUpOnce().code(), FsError::kConflict);
 }
 
+TEST_F(MemberSetupTest, TheFirstOneFoundsThemOnceAndNotWithEachStart) {
+  params_.flag = "--ha-init";
+  std::string started_with;
+  machine_.on_run = [&](const std::string& line) {
+    if (line.starts_with("systemctl restart")) {
+      started_with = machine_.files[kMemberUnit];
+      answers_ = true;
+    }
+    return Ran();
+  };
+  ASSERT_TRUE(SetUpOnce().ok());
+  EXPECT_NE(started_with.find(" --ha-init\n"), std::string::npos) << started_with;
+  EXPECT_NE(machine_.files[kMemberUnit].find(" --join\n"), std::string::npos) << machine_.files[kMemberUnit];
+  machine_.ran.clear();
+  ASSERT_TRUE(SetUpOnce().ok());
+  EXPECT_TRUE(machine_.ran.empty()) << "the same again changes nothing";
+}
+
 TEST_F(MemberSetupTest, TwoPcsAreRefused) {
   params_.member.etcd = {"pc1", "pc2"};
   const Result<MemberDone> two = SetUpOnce();

@@ -12,10 +12,13 @@ namespace {
 constexpr char kMetaService[] = "stria-meta";
 constexpr int64_t kPollNs = 200 * kMillisecond;
 
-std::string CommandOf(const MemberParams& params) { return params.program + " --config " + params.settings_file + " " + params.flag; }
+// Stays in the start: it is about an empty directory only.
+constexpr char kStays[] = "--join";
 
-std::string UnitText(const MemberParams& params) {
-  return "# Made by stria: this metadata server is one of several. The flag may stay.\n[Service]\nExecStart=\nExecStart=" + CommandOf(params) + "\n";
+std::string CommandOf(const MemberParams& params, const std::string& flag) { return params.program + " --config " + params.settings_file + " " + flag; }
+
+std::string UnitText(const MemberParams& params, const std::string& flag) {
+  return "# Made by stria: this metadata server is one of several.\n[Service]\nExecStart=\nExecStart=" + CommandOf(params, flag) + "\n";
 }
 
 // The settings with [ha]; `text` as it was if that is there.
@@ -56,6 +59,14 @@ Result<void> Systemctl(Machine* machine, const std::vector<std::string>& words) 
   return Error(FsError::kIo, "systemctl " + words.front() + " failed" + (said.empty() ? "" : ": " + Printable(said)) + "; systemctl status " + kMetaService + " tells more");
 }
 
+// Counts from the next start on.
+Result<void> UseUnit(Machine* machine, const std::string& text) {
+  const Result<std::string> now = machine->ReadFile(kMemberUnit);
+  if (now.ok() && *now == text) return Ok();
+  RETURN_IF_ERROR(machine->WriteFile(kMemberUnit, text));
+  return Systemctl(machine, {"daemon-reload"});
+}
+
 }  // namespace
 
 Result<void> CheckEtcd(const std::vector<std::string>& etcd) {
@@ -78,24 +89,25 @@ Result<MemberDone> SetUpMember(Machine* machine, const MemberParams& params, con
   ASSIGN_OR_RETURN(const std::string after, WithHa(before, params, &done));
   if (after != before) RETURN_IF_ERROR(machine->WriteFile(params.settings_file, after));
   if (!machine->HasSystemd()) {
-    done.start_command = "runuser -u " + std::string(kServerUser) + " -- " + CommandOf(params);
+    done.start_command = "runuser -u " + std::string(kServerUser) + " -- " + CommandOf(params, params.flag);
     return done;
   }
   const Result<std::string> unit = machine->ReadFile(kMemberUnit);
-  if (!unit.ok() || *unit != UnitText(params)) {
-    RETURN_IF_ERROR(machine->WriteFile(kMemberUnit, UnitText(params)));
-    RETURN_IF_ERROR(Systemctl(machine, {"daemon-reload"}));
-  } else if (after == before && answers()) {
+  if (unit.ok() && *unit == UnitText(params, kStays) && after == before && answers()) {
     done.started = true;
     return done;
   }
+  RETURN_IF_ERROR(UseUnit(machine, UnitText(params, params.flag)));
   RETURN_IF_ERROR(Systemctl(machine, {"enable", "--quiet", kMetaService}));
   // Where etcd does not answer yet it waits, and so does not say that it has started.
   RETURN_IF_ERROR(Systemctl(machine, {"restart", "--no-block", kMetaService}));
   for (int64_t waited = 0; waited <= params.timeout_ns; waited += kPollNs) {
     machine->Sleep(kPollNs);
-    done.started = answers();
-    if (done.started) return done;
+    if (!answers()) continue;
+    done.started = true;
+    // If etcd loses everything one day, no start is to found the members anew by itself: another one may have more.
+    RETURN_IF_ERROR(UseUnit(machine, UnitText(params, kStays)));
+    return done;
   }
   return Error(FsError::kDeadline, "stria-meta was started, and does not answer yet: does etcd run on more than half of its PCs? journalctl -u stria-meta tells "
                                    "more; then give this command again");
