@@ -301,7 +301,7 @@ Facts GoodMember() {
   return f;
 }
 
-TEST(DoctorRules, OneOfSeveralMetadataServers) {
+TEST(Doctor, OneOfSeveralMetadataServers) {
   EXPECT_EQ(WorstOf(Judge(GoodMember())), Verdict::kOk) << RenderChecks(Judge(GoodMember()));
   Facts f = GoodMember();
   f.ha.error = "/etc/stria/meta.toml, ha.etcd: two members of etcd are worse than one";
