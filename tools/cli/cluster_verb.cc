@@ -61,6 +61,7 @@ int RunInit(const Context& ctx, const InitArgs& args) {
   params.address = args.address;
   params.layout = args.layout;
   params.timeout_ns = ctx.timeout_s * kSecond;
+  params.start = args.etcd.empty();
   if (!args.address.empty()) {
     const Result<std::string> whole = WithPort(args.address, kDefaultMetaPort);
     if (!whole.ok()) return ctx.Fail(whole.error().WithContext("--address"));
@@ -96,6 +97,7 @@ int RunInit(const Context& ctx, const InitArgs& args) {
   const Result<MemberDone> first = BeFirst(ctx, machine.get(), args, params, *done);
   if (!first.ok()) return ctx.Fail(first.error());
   InitDone whole = *done;
+  whole.serves = first->started;
   whole.changes.insert(whole.changes.end(), first->changes.begin(), first->changes.end());
   if (!first->start_command.empty()) whole.start_command = first->start_command;
   *ctx.out << (ctx.json ? Dump(InitJson(whole)) : RenderInit(whole) + kNextMetas);

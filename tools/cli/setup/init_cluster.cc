@@ -122,7 +122,7 @@ Result<InitDone> InitCluster(Machine* machine, const InitParams& params, const A
   const bool usual = port == std::to_string(kDefaultMetaPort);
   const std::string host = settings.address;
   done.address = usual || !WithPort(host, 0).ok() || *WithPort(host, 0) == host ? host : host + ":" + port;
-  RETURN_IF_ERROR(Serve(machine, params, paths, ask, &done));
+  if (params.start) RETURN_IF_ERROR(Serve(machine, params, paths, ask, &done));
   return done;
 }
 
