@@ -23,7 +23,7 @@ std::string NamesOf(const std::vector<std::string>& names) {
 
 std::string NumberOrDash(uint64_t n) { return n == 0 ? "-" : std::to_string(n); }
 
-bool Follows(const MemberState& m) { return m.role == MemberRole::kStandby || m.role == MemberRole::kPrimary; }
+bool Follows(const MemberState& m) { return m.role == MemberRole::kStandby || m.role == MemberRole::kJoining || m.role == MemberRole::kPrimary; }
 
 }  // namespace
 

@@ -102,6 +102,12 @@ TEST_F(MemberVerbsTest, OneCopyIsSaidAndCountsAsDegraded) {
   EXPECT_NE(out_.str().find("pc2 does not answer at pc2:7424"), std::string::npos) << out_.str();
 }
 
+TEST_F(MemberVerbsTest, WhoCatchesUpIsANote) {
+  status_.members[2] = Member("pc3", MemberRole::kJoining, false, 500);
+  EXPECT_EQ(Run("meta status"), 0) << out_.str();
+  EXPECT_NE(out_.str().find("note: Metadata server pc3 is catching up"), std::string::npos) << out_.str();
+}
+
 TEST_F(MemberVerbsTest, WhatStopsWorkIsAtRisk) {
   status_.members[1].in_sync = status_.members[2].in_sync = false;
   EXPECT_EQ(Run("meta status"), 2);
