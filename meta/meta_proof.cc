@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "meta/trust_dir.h"
 #include "meta/trust_start.h"
+#include "trust/files.h"
 
 namespace stria {
 
@@ -100,7 +101,16 @@ std::optional<MetaTrust> MetaProof::TrustOfServer() {
   MetaTrust trust{authority_, next_authority_, authority_files_.get(), ends_->credentials()->revoked,
                   OwnCertificates(*ends_->credentials(), place_.directory)};
   trust.life_s = config_.certificate_life_ns / kSecond;
+  if (config_.ha) trust.member = [secrets = SecretsOfMember()] { return secrets; };
   return trust;
+}
+
+// What it has itself: who joins as a metadata server is as this one is.
+Result<MemberSecrets> MetaProof::SecretsOfMember() const {
+  const std::string own = MasterKeyPath(place_.directory);
+  const bool has_own = access(own.c_str(), F_OK) == 0;
+  ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(!config_.cluster_key_file.empty() ? config_.cluster_key_file : has_own ? own : kClusterKeyFile));
+  return MemberSecrets{"", key, config_.ha->etcd, config_.ha->ca, config_.ha->cert, config_.ha->key};
 }
 
 // Its own certificate, and that of the admin beside it, are renewed as those of others are.

@@ -20,6 +20,7 @@
 #include "meta/meta_config.h"
 #include "meta/service/trust_rooms.h"
 #include "proto/secured_ends.h"
+#include "trust/enrolment.h"
 #include "trust/place.h"
 
 namespace stria {
@@ -56,6 +57,7 @@ class MetaProof {
  private:
   Result<TrustPlace> Look();
   void Reread();
+  Result<MemberSecrets> SecretsOfMember() const;
   Task<Result<std::string>> RenewAs(std::shared_ptr<const Credentials> own, std::string request);
   void KeepAdmin(const MapFn& map, TaskScope* scope);
 

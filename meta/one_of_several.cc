@@ -42,7 +42,7 @@ OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
       trust_(params_.transports),
       house_({
           .plain_received = params_.ha.plain_received,
-          .params = params_.served,
+          .params = [this] { return NewServer(); },
           .away = [this] { return node_->WhyAway(); },
           .serves =
               [this](ServedMeta* served) {
@@ -72,6 +72,7 @@ OneOfSeveral::~OneOfSeveral() {
   inside_.CancelAll();
   member_dispatcher_.reset();
   replica_dispatcher_.reset();
+  view_.reset();
   desk_.reset();
   node_.reset();  // before the house, which may be in the middle of opening
 }
@@ -81,8 +82,18 @@ Result<void> OneOfSeveral::Start() {
   desk_ = std::make_unique<MemberDesk>(node_.get(), &members_);
   replica_dispatcher_ = std::make_unique<ReplicaDispatcher>(node_->replica(), params_.admission);
   member_dispatcher_ = std::make_unique<MemberDispatcher>(desk_.get(), params_.admission);
+  view_ = std::make_unique<MemberView>(node_.get(), desk_.get());
   scope_.Spawn(Keep());
+  scope_.Spawn(view_->Keep());
   return Ok();
+}
+
+// The register's later changes do not say any more how this life has begun.
+ServedMetaParams OneOfSeveral::NewServer() {
+  handed_ = node_->known() && node_->known()->handed.has_value();
+  ServedMetaParams p = params_.served();
+  p.server.life.members = [this] { return MembersSeen{view_->Now(), handed_}; };
+  return p;
 }
 
 void OneOfSeveral::AddTo(Router* router) {

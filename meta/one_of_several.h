@@ -21,7 +21,9 @@
 #include "common/exec/task.h"
 #include "common/kv/kv.h"
 #include "common/purpose_mac.h"
+#include "meta/core/members_seen.h"
 #include "meta/ha_config.h"
+#include "meta/member_view.h"
 #include "meta/meta_house.h"
 #include "meta/replica/member_desk.h"
 #include "meta/replica/meta_node.h"
@@ -71,6 +73,8 @@ class OneOfSeveral {
   MetaServer* server() { return house_.server(); }
   const MetaNode& node() const { return *node_; }
   std::string Describe() const;  // its role, for people
+  // All of them, as this one sees them now; before Start nobody.
+  MemberStatusReply Members() const { return view_ ? view_->Now() : MemberStatusReply(); }
   // The cluster's map of now: its own, or what the primary said lately. Null: nobody has said yet.
   std::shared_ptr<const ClusterMap> Map();
 
@@ -91,6 +95,7 @@ class OneOfSeveral {
     });
     co_return co_await answer.Take();
   }
+  ServedMetaParams NewServer();
   void ServerGoes();
   Task<void> Keep();
   Task<void> KeepListed();
@@ -110,6 +115,8 @@ class OneOfSeveral {
   MetaHouse house_;
   std::unique_ptr<MetaNode> node_;
   std::unique_ptr<MemberDesk> desk_;
+  std::unique_ptr<MemberView> view_;
+  bool handed_ = false;  // its place as primary was given to it
   std::unique_ptr<ReplicaDispatcher> replica_dispatcher_;
   std::unique_ptr<MemberDispatcher> member_dispatcher_;
   std::shared_ptr<const ClusterMap> primarys_map_;

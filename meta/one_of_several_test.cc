@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "meta/replica/register_text.h"
 #include "meta/replica/replica_log.h"
 #include "meta/service/meta_server.h"
+#include "proto/admin_stubs.h"
 #include "proto/sim_transport.h"
 #include "test/sim/replica/fake_coordinator.h"
 
@@ -95,6 +98,7 @@ class OneOfSeveralTest : public testing::Test {
       s.keys = {SeveralKey()};
       s.cluster = kTheirCluster;
       s.data = pc.data.get();
+      s.server.events_ns = kSecond;
       return s;
     };
     p.members = [&pc](const std::vector<std::string>& addresses) { pc.told = addresses; };
@@ -129,6 +133,24 @@ class OneOfSeveralTest : public testing::Test {
     r.header.cluster = kTheirCluster;
     r.header.timeout_ns = 5 * kSecond;
     return RunSim(ex_, stub.GetMap(std::move(r)));
+  }
+
+  // "kind subject" of each, as who serves there tells them.
+  std::set<std::string> Told(const std::string& address) {
+    AdminStub stub(net_.MakeTransport("pc", address));
+    ReadEventsRequest r;
+    r.header.cluster = kTheirCluster;
+    r.header.timeout_ns = 5 * kSecond;
+    const Result<ReadEventsReply> reply = RunSim(ex_, stub.ReadEvents(std::move(r)));
+    std::set<std::string> out;
+    if (reply.ok()) {
+      for (const ClusterEvent& e : reply->events) out.insert(e.kind + " " + e.subject);
+    }
+    return out;
+  }
+  static MemberState StateIn(const MemberStatusReply& seen, const std::string& name) {
+    const auto it = std::ranges::find(seen.members, name, &MemberState::name);
+    return it == seen.members.end() ? MemberState() : *it;
   }
 
   SimExecutor ex_{1};
@@ -218,6 +240,45 @@ TEST_F(OneOfSeveralTest, WhatAStandbyCannotDoItSays) {
   EXPECT_FALSE(at_primary.ok());
   EXPECT_NE(at_primary.code(), FsError::kNotLeader) << "the primary was asked, which has no certificates to give here: " << at_primary.error();
   EXPECT_NE(RunSim(ex_, m0().member->Join("request", "binding", "pc:1")).code(), FsError::kNotLeader) << "it answers itself, if only that it has no authority";
+}
+
+TEST_F(OneOfSeveralTest, EachSeesAllOfThem) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  const auto sees_both = [&](Pc& pc) {
+    const MemberStatusReply seen = pc.member->Members();
+    return seen.primary == "m0" && StateIn(seen, "m0").role == MemberRole::kPrimary && StateIn(seen, "m1").role == MemberRole::kStandby &&
+           StateIn(seen, "m0").coordinator && StateIn(seen, "m1").coordinator && StateIn(seen, "m1").in_sync;
+  };
+  EXPECT_TRUE(RunUntil([&] { return sees_both(m0()); }));
+  EXPECT_TRUE(RunUntil([&] { return sees_both(m1); }));
+  Stop(m1);
+  EXPECT_TRUE(RunUntil([&] {
+    const MemberState lost = StateIn(m0().member->Members(), "m1");
+    return lost.role == MemberRole::kUnreachable && !lost.in_sync && !lost.problem.empty();
+  }));
+}
+
+TEST_F(OneOfSeveralTest, WhoTakesOverTellsIt) {
+  ASSERT_TRUE(Serves(m0()));
+  Pc& m1 = AddSecond();
+  ASSERT_TRUE(InSync("m1"));
+  ex_.RunFor(40 * kSecond);  // it has said who serves
+  EXPECT_FALSE(Told("m0:7424").contains("meta-failover m0"));
+  Stop(m0());
+  ASSERT_TRUE(Serves(m1));
+  ex_.RunFor(40 * kSecond);
+  EXPECT_TRUE(Told("m1:7424").contains("meta-failover m1"));
+  EXPECT_TRUE(Told("m1:7424").contains("meta-copy-lost m0"));
+  Start(m0());
+  ASSERT_TRUE(RunUntil([&] { return m1.member->node().known()->in_sync.contains("m0"); }));
+  RunSim(ex_, m1.member->Leave());
+  ASSERT_TRUE(Serves(m0()));
+  ex_.RunFor(40 * kSecond);
+  const std::set<std::string> told = Told("m0:7424");
+  EXPECT_TRUE(told.contains("meta-promoted m0")) << "it was handed over";
+  EXPECT_TRUE(told.contains("meta-failover m1")) << "what was told stays";
 }
 
 TEST(NodeOptionsOf, TakesTheTimesOfTheSettings) {

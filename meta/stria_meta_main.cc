@@ -23,6 +23,7 @@
 #include "meta/audit/audit_log.h"
 #include "meta/data_dir.h"
 #include "meta/etcd_settings.h"
+#include "meta/member_metrics.h"
 #include "meta/membership.h"
 #include "meta/meta_config.h"
 #include "meta/meta_disk.h"
@@ -382,6 +383,7 @@ class Daemon final : public DaemonFrame {
     figures.disk_bytes = disk_.room()->total_bytes();
     figures.disk_free_bytes = disk_.room()->free_bytes();
     if (proof_.secured()) figures.certificate_end_s = proof_.ends()->credentials()->certificate.not_after_s();
+    if (member_) AddMemberMetrics(member_->Members(), out);
     if (served == nullptr) return AddStandbyMetrics(figures, out);
     AddMetaMetrics(figures, out);
     served->AddCalls(out);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr uint8_t kRequestVersion = 1;
 constexpr uint8_t kAnswerVersion = 1;
+constexpr uint8_t kMemberVersion = 1;
 constexpr std::string_view kPurpose = "stria-join-1";
 
 std::string SignedBytes(const JoinRequest& r, std::string_view binding) {
@@ -64,6 +65,7 @@ std::string EncodeJoinAnswer(const JoinAnswer& answer) {
   ByteWriter w;
   w.Str(answer.certificate);
   w.Str(answer.bundle);
+  if (!answer.member.empty()) w.Str(answer.member);
   return SealRecord(kAnswerVersion, w.str());
 }
 
@@ -75,8 +77,38 @@ Result<JoinAnswer> DecodeJoinAnswer(std::string_view bytes) {
   JoinAnswer answer;
   answer.certificate = r.Str();
   answer.bundle = r.Str();
+  if (r.ok() && r.left() > 0) answer.member = r.Str();
   if (!opened || !r.ok()) return Error(FsError::kBadRequest, "the answer to a request to join is malformed");
   return answer;
+}
+
+std::string EncodeMemberSecrets(const MemberSecrets& secrets) {
+  ByteWriter w;
+  w.Str(secrets.authority);
+  w.Str(secrets.master_key);
+  w.U32(static_cast<uint32_t>(secrets.etcd.size()));
+  for (const std::string& e : secrets.etcd) w.Str(e);
+  for (const std::string* path : {&secrets.ca, &secrets.cert, &secrets.key}) w.Str(*path);
+  return SealRecord(kMemberVersion, w.str());
+}
+
+Result<MemberSecrets> DecodeMemberSecrets(std::string_view bytes) {
+  uint8_t version = 0;
+  std::string_view body;
+  const bool opened = OpenRecord(bytes, kMemberVersion, &version, &body);
+  ByteReader r(body);
+  MemberSecrets secrets;
+  secrets.authority = r.Str();
+  secrets.master_key = r.Str();
+  const uint32_t members = r.U32();
+  if (members > kMaxEtcdTold) return Error(FsError::kBadRequest, "the answer to a metadata server names too many members of etcd");
+  for (uint32_t i = 0; i < members && r.ok(); ++i) secrets.etcd.emplace_back(r.Str());
+  for (std::string* path : {&secrets.ca, &secrets.cert, &secrets.key}) *path = r.Str();
+  if (!opened || !r.ok()) return Error(FsError::kBadRequest, "what a metadata server is given to join with is malformed");
+  if (const Result<Authority> authority = Authority::FromPem(secrets.authority); !authority.ok()) {
+    return Error(FsError::kBadRequest, "what a metadata server is given to join with has no authority that is good: " + authority.error().message);
+  }
+  return secrets;
 }
 
 Result<Certificate> AdmitJoin(const JoinRequest& request, JoinGrant* grant, std::string_view binding, std::string_view address,

@@ -2,7 +2,7 @@
 // (TlsContext::MakeJoining). Pure: the metadata server keeps the grants and signs; renewal is the same without a token.
 //
 //   request   verifier of the token | name it wants | CSR | signature by the token's secret over all of that and the connection
-//   answer    certificate | bundle
+//   answer    certificate | bundle | of a metadata server: what it is the cluster's authority with
 //
 // The signature covers the connection's exporter value, so a request that somebody catches is worth nothing on another connection. An
 // answer may be lost: who asks again with the same key gets another certificate, and it counts once.
@@ -10,6 +10,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trust/credentials.h"
 #include "trust/join_token.h"
@@ -33,10 +34,25 @@ Result<JoinRequest> DecodeJoinRequest(std::string_view bytes);
 struct JoinAnswer {
   std::string certificate;  // PEM
   std::string bundle;       // PEM
+  std::string member;       // of a metadata server: EncodeMemberSecrets; else ""
   bool operator==(const JoinAnswer&) const = default;
 };
 std::string EncodeJoinAnswer(const JoinAnswer& answer);
 Result<JoinAnswer> DecodeJoinAnswer(std::string_view bytes);
+
+// What a machine is given beside its certificate that joins as one of several metadata servers: it is the cluster's authority from then on,
+// as the others are. Secret.
+struct MemberSecrets {
+  std::string authority;           // the text of authority.pem
+  std::string master_key;          // of master.key
+  std::vector<std::string> etcd;   // host:port of each member of etcd
+  std::string ca, cert, key;       // where the others have their files for etcd over TLS; "": they have none
+  bool operator==(const MemberSecrets&) const = default;
+};
+inline constexpr size_t kMaxEtcdTold = 16;
+std::string EncodeMemberSecrets(const MemberSecrets& secrets);
+// kBadRequest. The authority is one.
+Result<MemberSecrets> DecodeMemberSecrets(std::string_view bytes);
 
 // Decides on a request for the grant that its verifier names, which comes from `address`; `grant` notes the use, and is to be stored before
 // the answer goes. kAccess with a sentence for the audit and for who asks: it says no more than who has the token may know.

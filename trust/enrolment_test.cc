@@ -121,6 +121,25 @@ TEST_F(EnrolmentTest, AMachineJoins) {
   EXPECT_FALSE(AcceptJoin(answer, PrivateKey::Make(), cluster_.authority.certificate().hash()).ok());
 }
 
+TEST_F(EnrolmentTest, AMetadataServerIsGivenWhatItIsTheAuthorityWith) {
+  const MemberSecrets secrets{cluster_.authority.ToPem(), "key", {"pc1:2379", "pc2:2379", "pc3:2379"}, "/etc/ca", "/etc/cert", "/etc/key"};
+  const std::string bytes = EncodeMemberSecrets(secrets);
+  EXPECT_EQ(DecodeMemberSecrets(bytes).value(), secrets);
+  const JoinAnswer answer{"c", "b", bytes};
+  EXPECT_EQ(DecodeJoinAnswer(EncodeJoinAnswer(answer)).value(), answer);
+  EXPECT_EQ(DecodeJoinAnswer(EncodeJoinAnswer({"c", "b"})).value().member, "") << "others get nothing of it";
+  EXPECT_EQ(DecodeMemberSecrets("").code(), FsError::kBadRequest);
+  EXPECT_EQ(DecodeMemberSecrets(bytes.substr(0, bytes.size() / 2)).code(), FsError::kBadRequest);
+  MemberSecrets none = secrets;
+  none.authority = "none";
+  EXPECT_EQ(DecodeMemberSecrets(EncodeMemberSecrets(none)).code(), FsError::kBadRequest);
+  JoinGrant grant;
+  grant.role = Role::kMeta;
+  EXPECT_FALSE(CheckJoinGrant(grant).ok()) << "it names nobody";
+  grant.name = "pc2";
+  EXPECT_TRUE(CheckJoinGrant(grant).ok());
+}
+
 TEST_F(EnrolmentTest, OneUseIsOneMachine) {
   ASSERT_TRUE(Admit(Ask(key_)).ok());
   ASSERT_TRUE(Admit(Ask(key_)).ok()) << "its answer was lost";

@@ -167,7 +167,7 @@ std::string JoinGrant::Id() const {
 
 Result<void> CheckJoinGrant(const JoinGrant& g) {
   const auto bad = [](const std::string& why) { return Error(FsError::kInval, "the token cannot be made: " + why); };
-  if (g.role == Role::kMeta) return bad("a metadata server does not join, it makes a cluster");
+  if (g.role == Role::kMeta && g.name.empty()) return bad("a metadata server gets the cluster's authority, so its token says which one: give a name");
   if (!g.name.empty() && !IsPeerName(g.name)) return bad("its name has other characters than letters, digits, '.', '-' and '_', or is too long");
   if (!g.name.empty() && g.uses != 1) return bad("a name is for one machine, and it is for " + std::to_string(g.uses));
   if (g.uses == 0 || g.uses > kMaxJoinUses) return bad("it is for 1 to " + std::to_string(kMaxJoinUses) + " machines");

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "meta/core/members_seen.h"
+
 namespace stria {
 
 struct GivenLife {
@@ -13,6 +15,7 @@ struct GivenLife {
   // A caller has proved that this later life has been: nothing is answered any more. Without it (a server that is alone) the store is
   // marked as an old copy.
   std::function<void(uint64_t term)> overtaken = {};
+  std::function<MembersSeen()> members = {};  // all metadata servers, as they are now; null: there is one
 };
 
 }  // namespace stria

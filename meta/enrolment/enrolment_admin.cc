@@ -71,6 +71,10 @@ Task<Result<MakeTokenReply>> EnrolmentRoom::MakeToken(MakeTokenRequest r) {
     grant.networks.push_back(*network);
   }
   CO_RETURN_IF_ERROR(CheckJoinGrant(grant));
+  if (grant.role == Role::kMeta && !member_secrets_) {
+    co_return Error(FsError::kNotSupported, "the cluster has one metadata server, which serves alone: make it one of several first, on its machine, as  "
+                                            "stria cluster init --etcd pc1,pc2,pc3  (docs/operations.md)");
+  }
   if (grants_.size() >= kMaxGrants) {
     CO_ASSIGN_OR_RETURN(const bool changed, ForgetSome(now_s));
     if (changed) changed_();

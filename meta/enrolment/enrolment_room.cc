@@ -269,6 +269,15 @@ Result<void> EnrolmentRoom::CheckAgain(const JoinGrant& grant, const GivenCertif
   return Ok();
 }
 
+Result<std::string> EnrolmentRoom::SecretsOfMember() const {
+  if (!member_secrets_) return MayNotJoin("the metadata server serves alone; make it one of several first: stria cluster init --etcd, there");
+  if (next_) return MayNotJoin("another authority is being introduced; end that first: stria ca finish");
+  Result<MemberSecrets> secrets = member_secrets_();
+  if (!secrets.ok()) return MayNotJoin(secrets.error().message);
+  secrets->authority = authority_->ToPem();
+  return EncodeMemberSecrets(*secrets);
+}
+
 Result<EnrolmentRoom::Admitted> EnrolmentRoom::AdmitNow(std::string_view bytes, std::string_view binding, const std::string& address) {
   RETURN_IF_ERROR(CheckOpen());
   ASSIGN_OR_RETURN(const JoinRequest request, DecodeJoinRequest(bytes));
@@ -283,6 +292,10 @@ Result<EnrolmentRoom::Admitted> EnrolmentRoom::AdmitNow(std::string_view bytes, 
   now.given_s = now_s;
   now.trusted_root = grant.trusted_root;
   if (IsRevokedKey(now.key)) return MayNotJoin("a certificate of its key was revoked; it needs another key");
+  std::string member;
+  if (grant.role == Role::kMeta) {
+    ASSIGN_OR_RETURN(member, SecretsOfMember());
+  }
   const bool again = grant.used.size() == known->second.used.size();
   if (again) {
     RETURN_IF_ERROR(CheckAgain(grant, now, now_s));
@@ -297,7 +310,7 @@ Result<EnrolmentRoom::Admitted> EnrolmentRoom::AdmitNow(std::string_view bytes, 
     txn.Put(Family::kCluster, GivenKey(now.serial), EncodeGiven(now));
     ASSIGN_OR_RETURN(out.seq, core_->Commit(txn));
   }
-  out.answer = EncodeJoinAnswer({certificate.ToPem(), bundle_pem_});
+  out.answer = EncodeJoinAnswer({certificate.ToPem(), bundle_pem_, std::move(member)});
   out.whose = now.Whose();
   out.token = now.token;
   out.serial = now.serial;

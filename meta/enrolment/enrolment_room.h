@@ -11,7 +11,9 @@
 //  3. A use of a token is one key with one name. The same key is answered again for an hour, because an answer may be lost.
 //  4. A name belongs to the key that has it, until its certificates are over or revoked, or an admin makes a token for that name.
 //  5. An authority is dropped only when nobody needs a certificate of it any more, or an admin insists; never that of the server itself.
-//  6. All is bounded: grants, certificates in all and of one identity, renewals per hour.
+//  6. The authority goes to nobody but a machine with a token of role meta, which says its name, and only where there are several metadata
+//     servers and no other authority is being introduced.
+//  7. All is bounded: grants, certificates in all and of one identity, renewals per hour.
 //
 // Called by the transport's server (Join), TrustCalls, MetaServer (its clock, the map) and Coherence (IsTrustedRoot). Sees the core;
 // what others are to be told is a callback. Executor's thread.
@@ -34,6 +36,7 @@
 #include "meta/enrolment/authority_keeper.h"
 #include "meta/enrolment/given_certificates.h"
 #include "trust/authority.h"
+#include "trust/enrolment.h"
 #include "trust/join_token.h"
 
 namespace stria {
@@ -53,6 +56,8 @@ class EnrolmentRoom {
   // All before Load; what is given outlives the room. Without a keeper the authority cannot be changed, and no file is written.
   void UseKeeper(AuthorityKeeper* keeper) { keeper_ = keeper; }
   void UseAudit(AuditSink* audit) { audit_ = audit; }
+  // What a metadata server gets that joins, but for the authority, which is the room's. Not said: this one serves alone, and none joins.
+  void UseMembers(std::function<Result<MemberSecrets>()> secrets) { member_secrets_ = std::move(secrets); }
   // For how long certificates are given: kMinCertificateLifeS to kCertificateDays.
   void UseLife(int64_t life_s) { life_s_ = life_s; }
   // The one that a change has begun with; null, or the same as the present one: no change is under way.
@@ -129,6 +134,7 @@ class EnrolmentRoom {
   size_t CountInForce(Role role, const std::string& name, const Sha256Hash* but, int64_t now_s) const;
   Result<void> CheckRoom(Role role, const std::string& name, int64_t now_s);
   Result<GivenCertificate> DescribeGiven(const Certificate& certificate) const;
+  Result<std::string> SecretsOfMember() const;
   Result<Admitted> AdmitNow(std::string_view request, std::string_view binding, const std::string& address);
   Result<void> CheckAgain(const JoinGrant& grant, const GivenCertificate& now, int64_t now_s) const;
   Result<void> CheckBudget(const Peer& peer, int64_t now_s);
@@ -146,6 +152,7 @@ class EnrolmentRoom {
   AuthorityKeeper* keeper_ = nullptr;
   AuditSink* audit_ = nullptr;
   int64_t life_s_ = kCertificateDays * kDayS;
+  std::function<Result<MemberSecrets>()> member_secrets_;
   std::function<void()> changed_ = [] {};
   std::function<void(const Sha256Hash&)> key_revoked_ = [](const Sha256Hash&) {};
   std::map<JoinVerifier, JoinGrant> grants_;

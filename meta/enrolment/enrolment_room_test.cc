@@ -197,13 +197,24 @@ TEST_F(EnrolmentRoomTest, TokensAreForTheirNetworkAndTheirTime) {
   ex.JumpWall(601 * kSecond);
   Says(Send(Ask(PrivateKey::Make(), "wn2")).error(), FsError::kAccess, "has expired");
   secret = NewJoinSecret();
-  EXPECT_EQ(RunSim(ex, room->MakeToken(Token(Role::kMeta, "m"))).code(), FsError::kInval);
+  EXPECT_EQ(RunSim(ex, room->MakeToken(Token(Role::kMeta, ""))).code(), FsError::kInval);
+  Says(RunSim(ex, room->MakeToken(Token(Role::kMeta, "m"))).error(), FsError::kNotSupported, "serves alone");
   MakeTokenRequest bad = Token(Role::kClient, "");
   bad.networks = {"10.3.1.0/16"};
   Says(RunSim(ex, room->MakeToken(bad)).error(), FsError::kInval, "10.3.1.0/16");
   bad = Token(Role::kClient, "");
   bad.ttl_s = kMaxTokenTtlS + 1;
   EXPECT_EQ(RunSim(ex, room->MakeToken(bad)).code(), FsError::kInval);
+}
+
+TEST_F(EnrolmentRoomTest, AMetadataServerThatJoinsGetsTheAuthority) {
+  room->UseMembers([]() -> Result<MemberSecrets> { return MemberSecrets{"", "master", {"pc1:2379"}, "", "", ""}; });
+  Make(Token(Role::kMeta, "pc2"));
+  const std::string bytes = Send(Ask(PrivateKey::Make(), "pc2")).value();
+  EXPECT_EQ(DecodeMemberSecrets(DecodeJoinAnswer(bytes).value().member).value(), (MemberSecrets{authority->ToPem(), "master", {"pc1:2379"}, "", "", ""}));
+  secret = NewJoinSecret();
+  Make(Token(Role::kData, "n1"));
+  EXPECT_EQ(DecodeJoinAnswer(Send(Ask(PrivateKey::Make(), "n1")).value()).value().member, "") << "nobody else does";
 }
 
 TEST_F(EnrolmentRoomTest, ANameBelongsToItsKey) {

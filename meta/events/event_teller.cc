@@ -74,7 +74,7 @@ void EventTeller::LookAt(const Judged& j, bool adopt, int64_t now_ns, int64_t wa
   }
   watch.kept_back = false;
   told.level = j.level;
-  const bool member = j.key.track == EventTrack::kNodeMember || j.key.track == EventTrack::kDiskMember;
+  const bool member = j.key.track == EventTrack::kNodeMember || j.key.track == EventTrack::kDiskMember || j.key.track == EventTrack::kMetaMember;
   if (!j.quiet && !(adopt && member)) {
     watch.burst = in_burst ? watch.burst + 1 : 1;
     watch.told_ns = now_ns;

@@ -4,6 +4,7 @@
 
 #include "common/printable.h"
 #include "common/quantity.h"
+#include "meta/events/judge_members.h"
 
 namespace stria {
 namespace {
@@ -52,6 +53,7 @@ class Judging {
     OfBackup();
     OfMetaRoom();
     OfCertificates();
+    JudgeMembers(seen_.members, told_, &out_);
     OfGone();
     return std::move(out_);
   }
@@ -368,6 +370,10 @@ class Judging {
         case EventTrack::kWriting:
         case EventTrack::kBackup:
         case EventTrack::kMetaRoom:
+        case EventTrack::kMetaMember:  // JudgeMembers'
+        case EventTrack::kMetaPrimary:
+        case EventTrack::kMetaCopy:
+        case EventTrack::kCoordinator:
           break;
       }
     }

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "api/admin_api.h"
 #include "api/cluster_api.h"
 #include "common/units.h"
+#include "meta/core/members_seen.h"
 #include "meta/store/room.h"
 
 namespace stria {
@@ -34,8 +36,12 @@ enum class EventTrack : uint8_t {
   kVersion = 12,     // of a node's program
   kScrub = 13,       // of a disk
   kSmart = 14,       // of a disk
+  kMetaMember = 15,  // it is one of the metadata servers
+  kMetaPrimary = 16, // it serves
+  kMetaCopy = 17,    // it has everything that is durable
+  kCoordinator = 18, // is reached: by a metadata server, or by any ("coordinator")
 };
-inline constexpr uint8_t kEventTracks = 14;
+inline constexpr uint8_t kEventTracks = 18;
 
 struct EventKey {
   EventTrack track = EventTrack::kNode;
@@ -77,6 +83,7 @@ struct ClusterSeen {
   std::vector<CertificateEnd> certificates;  // that end soon
   std::map<NodeId, NodeFacts> facts;
   std::string version;  // of this server; "": it does not matter
+  std::optional<MembersSeen> members;  // none: it serves alone
   int64_t wall_ns = 0;
 };
 

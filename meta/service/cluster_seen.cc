@@ -31,6 +31,7 @@ Task<Result<ClusterSeen>> MetaServer::SeeCluster() {
   for (auto& [whose, not_after_s] : trust_.enrolment()->EndingBefore(wall_s + kCertificateSoonS)) seen.certificates.push_back({whose, not_after_s});
   seen.facts = events_->facts();
   seen.version = options_.version;
+  if (options_.life.members) seen.members = options_.life.members();
   seen.wall_ns = core_.Wall();
   co_return std::move(seen);
 }

@@ -21,6 +21,7 @@ void TrustRooms::Use(MetaTrust trust) {
   enrolment_ = std::make_unique<EnrolmentRoom>(core_, trust_.authority);
   enrolment_->UseKeeper(trust_.keeper);
   enrolment_->UseLife(trust_.life_s);
+  enrolment_->UseMembers(trust_.member);
   enrolment_->OnChange([this] { Tell(); });
   enrolment_->OnRevoked([this](const Sha256Hash& key) { coherence_->EndHolder(key); });
   calls_ = std::make_unique<TrustCalls>(core_, coherence_, exports_, enrolment_.get());

@@ -4,6 +4,7 @@
 // Called by MetaServer (its life and its clock) and by the main program, before Start.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "meta/enrolment/enrolment_room.h"
 #include "meta/exports/export_room.h"
 #include "trust/authority.h"
+#include "trust/enrolment.h"
 
 namespace stria {
 
@@ -29,6 +31,7 @@ struct MetaTrust {
   Revoked revoked;                        // of the file
   std::vector<Certificate> given;         // the server's own, the first admin's
   int64_t life_s = kCertificateDays * kDayS;  // of certificates that are given from now on
+  std::function<Result<MemberSecrets>()> member;  // EnrolmentRoom::UseMembers
 };
 
 class TrustRooms {

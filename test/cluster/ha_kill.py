@@ -1,6 +1,7 @@
 """Two metadata servers that agree through etcd: the primary is killed with -9 again and again while three mounts write and sync. The other
 one serves soon, the mounts go on by themselves, the killed one comes back and is in sync, and nothing that was acknowledged is lost."""
 
+import json
 import multiprocessing
 import os
 import random
@@ -16,6 +17,7 @@ BETWEEN_S = 3.0
 SERVES_S = 20
 GOES_ON_S = 90
 SETTLES_S = 90
+TOLD_S = 60
 
 
 def write_until(mount, writer, stop, acknowledged, count):
@@ -84,6 +86,23 @@ def hand_over(cluster):
     say(f"{status['primary']} handed over to {now['primary']}")
 
 
+def says_what_happened(cluster, killed):
+    """Events and status name who is lost, and that one copy is left."""
+    def told():
+        events = json.loads(cluster.stria("events", "--json").stdout)["events"]
+        return {(e["kind"], e["subject"]): e for e in events}
+    other = next(n for n in NAMES if n != killed)
+    wanted = {("meta-failover", other), ("meta-copy-lost", killed)}
+    events = wait_for("the failover and the lost copy are told", lambda: wanted <= set(told()) and told(), TOLD_S)
+    assert events["meta-copy-lost", killed]["severity"] == "critical" and events["meta-failover", other]["action"], events
+    done = cluster.stria("status", "--json", check=False)
+    status = json.loads(done.stdout)
+    assert done.returncode == 1 and status["metadata_servers"]["in_sync"] == [other], status["metadata_servers"]
+    assert any("only one copy is left" in f["what"] for f in status["findings"]), status["findings"]
+    assert "\n  metas: " in cluster.stria("status", check=False).stdout
+    say("events and status say who is lost, and that one copy is left")
+
+
 def scenario():
     with Cluster(nodes=4, disks=1, layout="raid5:3+1", metas=2) as c, multiprocessing.Manager() as manager:
         names = [p["name"] for p in c.processes()]
@@ -121,8 +140,9 @@ def scenario():
         say("all of them are there, all bytes are right")
         c.fsck()
         # Each has all of it.
-        kill_the_primary(c)
+        killed = kill_the_primary(c)
         c.verify()
+        says_what_happened(c, killed)
         c.fsck()
 
 

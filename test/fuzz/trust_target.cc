@@ -61,6 +61,8 @@ void AsJoinAnswer(std::string_view s) {
   if (!a.ok()) return;
   static const PrivateKey key = PrivateKey::Make();
   (void)AcceptJoin(*a, key, Sha256Hash{});
+  const auto member = DecodeMemberSecrets(a->member);
+  if (member.ok()) Same(DecodeMemberSecrets(EncodeMemberSecrets(*member)).value() == *member);
 }
 void AsExport(std::string_view s) {
   const auto e = ParseExport(s);

@@ -9,6 +9,7 @@
 #include "common/exec/sim_executor.h"
 #include "common/metrics.h"
 #include "common/metrics_server.h"
+#include "meta/member_metrics.h"
 #include "meta/meta_metrics.h"
 #include "proto/method_stats.h"
 #include "proto/rpc_metrics.h"
@@ -51,6 +52,11 @@ void AddMeta(MetricFamilies* out) {
   f.upkeep->backup.on = true;
   f.upkeep->backup.checkpoint_s = 1;
   AddMetaMetrics(f, out);
+  MemberStatusReply members;
+  members.self = "pc1";
+  members.members.resize(1);
+  members.members[0].name = "pc1";
+  AddMemberMetrics(members, out);
   const OneMethod open("/stria.v1.Meta/Open");
   AddRpcMetrics({&open}, out);
 }

@@ -160,6 +160,7 @@ def check_healthy(page):
     says(page, "work", "Scrub of 2 disks", "Fold", "40 stripes wait", "left")
     says(page, "throughput-now", "read", "written")
     expect(not page.shown("away") and not page.shown("events-section"), "a healthy cluster without events shows events, or that it is away")
+    expect(not page.shown("metas-section"), "one metadata server is shown as if there were several")
 
 
 def check_degraded(page):
@@ -169,6 +170,9 @@ def check_degraded(page):
     says(page, "more-count", "2 more findings")
     says(page, "tree", "! down", "! 4 errors")
     says(page, "tree-words", "show a fault")
+    says(page, "metas-words", "pc1 serves, in term 41; 1 of 2 have everything that is durable.")
+    says(page, "metas", "primary", "in sync", "! unreachable", "! not in sync, 70 changes behind", "<b>pc2</b>:7424", "not known")
+    expect(page.shown("metas-section"), "metadata servers are not shown")
     expect(page.shown("events-section"), "events are not shown")
     says(page, "events", "Node <i>pc4</i> is down.", "Node pc4 is up.")
 

@@ -49,8 +49,18 @@ def healthy():
                    "folding": {"on": True, "under_way": 1, "waiting": 40, "folded": 100, "folded_bytes": 50 * GIB}}}
 
 
+def metadata_servers():
+    """Two, of which one is away."""
+    common = {"uuid": "", "term": 41, "coordinator_problem": "", "problem": ""}
+    return {"primary": "pc1", "in_sync": ["pc1"], "min_in_sync": 1, "term": 41, "incarnation": 1, "version": 9, "asked": "pc1", "findings": [],
+            "members": [{"name": "pc1", "address": "pc1:7424", "role": "primary", "in_sync": True, "last": 1000, "durable": 1000, "lag": 0, "coordinator": True} | common,
+                        {"name": "pc2", "address": "<b>pc2</b>:7424", "role": "unreachable", "in_sync": False, "last": 930, "durable": 930, "lag": 70,
+                         "coordinator": False} | common]}
+
+
 def degraded():
     s = healthy()
+    s["metadata_servers"] = metadata_servers()
     s |= {"state": "DEGRADED", "exit_code": 1, "degraded_stripes": 51234}
     s["nodes"][3]["state"] = "down"
     for d in s["disks"]:

@@ -14,9 +14,11 @@
 #include "tools/cli/doctor/gather.h"
 #include "tools/cli/doctor/rules.h"
 #include "tools/cli/doctor/ways.h"
+#include "tools/cli/member_ask.h"
 #include "tools/cli/setup/data_node.h"
 #include "tools/cli/setup/init_cluster.h"
 #include "tools/cli/setup/machine.h"
+#include "tools/cli/setup/meta_member.h"
 #include "trust/place.h"
 
 namespace stria::cli {
@@ -25,11 +27,14 @@ namespace {
 using doctor::Facts;
 
 constexpr char kNodeTrust[] = "/etc/stria/trust/data";
+constexpr uint16_t kEtcdPort = 2379;
+constexpr int kMembersAnswerS = 5;
 
 // What the machine's settings tell of the way to the cluster.
 struct Own {
   DataSettings data;
   std::string meta_trust;  // of a metadata server here
+  MetaSettings meta;
 };
 
 Own ReadOwn(Machine* machine, Facts* facts) {
@@ -41,6 +46,8 @@ Own ReadOwn(Machine* machine, Facts* facts) {
   }
   if (const Result<std::string> text = machine->ReadFile(kMetaSettingsFile); text.ok()) {
     const Result<MetaSettings> meta = ReadMetaSettings(*text, kMetaSettingsFile);
+    if (!meta.ok()) facts->ha.error = meta.error().message;
+    if (meta.ok()) own.meta = *meta;
     if (meta.ok() && meta->trust != kTrustOff) {
       own.meta_trust = !meta->trust.empty() ? meta->trust : (meta->data.empty() ? "/var/lib/stria/meta" : meta->data) + "/trust";
     }
@@ -63,6 +70,36 @@ Result<std::unique_ptr<ClusterClient>> ReachCluster(const Context& ctx, const Ow
   if (here.trust.empty() && here.env_trust.empty()) here.trust = way->trust;
   const AsOwnerOf owner(here.trust);
   return here.Connect(way->near);
+}
+
+// One of several metadata servers is here. The others are asked as root of this machine: with a data node's certificate that would be refused.
+void LookAtMembers(const Context& ctx, const Own& own, Facts* facts) {
+  doctor::HaFact& ha = facts->ha;
+  ha.there = own.meta.has_ha;
+  if (!ha.there) return;
+  ha.member = own.meta.ha_member;
+  ha.tls = !own.meta.ha_ca.empty();
+  const Result<std::vector<std::string>> etcd = WithPorts(own.meta.ha_etcd, kEtcdPort);
+  if (const Result<void> enough = CheckEtcd(own.meta.ha_etcd); !enough.ok()) ha.error = std::string(kMetaSettingsFile) + ", ha.etcd: " + enough.error().message;
+  else if (!etcd.ok()) ha.error = etcd.error().WithContext(std::string(kMetaSettingsFile) + ", ha.etcd").message;
+  else if (ha.member.empty()) ha.error = std::string(kMetaSettingsFile) + " has a table [ha] without member: say how this metadata server is called";
+  if (!ha.error.empty()) return;
+  for (const std::string& address : *etcd) {
+    doctor::PeerFact peer;
+    peer.whose = "etcd";
+    peer.address = address;
+    ha.etcd.push_back(std::move(peer));
+  }
+  doctor::TryPeers(&ha.etcd);
+  if (!facts->root) return;
+  Context here = ctx;
+  here.meta = "unix:" + PathsOf(own.meta).socket;
+  here.trust = kTrustOff;
+  here.timeout_s = kMembersAnswerS;
+  const Result<std::unique_ptr<ClusterClient>> client = here.Connect();
+  if (!client.ok()) return;
+  (*client)->set_progress(nullptr);
+  ha.members = AskMembersIfAny(**client);
 }
 
 void LookAtPeers(const std::vector<std::string>& metas, const ClusterMap* map, Facts* facts) {
@@ -118,6 +155,7 @@ Facts Gather(const Context& ctx) {
     facts.no_cluster = SentenceOf(client.error());
     LookAtPeers(metas, nullptr, &facts);
   }
+  LookAtMembers(ctx, own, &facts);
   facts.clock.synchronized = doctor::ClockIsSynchronized();
   for (const NewDisk& disk : own.data.disks) facts.disks.push_back(doctor::LookAtDisk(disk));
   facts.kernel = doctor::LookAtKernel();

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -19,6 +20,7 @@
 #include "tools/cli/context.h"
 #include "tools/cli/dev/process.h"
 #include "tools/cli/joining.h"
+#include "tools/cli/member_join.h"
 #include "tools/cli/setup/data_node.h"
 #include "tools/cli/setup/machine.h"
 #include "trust/credentials.h"
@@ -138,8 +140,8 @@ std::string HostName() {
   return IsPeerName(host) ? host : "";
 }
 
-Result<Credentials> Ask(const Context& ctx, const JoinToken& token, const PrivateKey& key, const std::string& name) {
-  const auto ask = [&](const std::string& as) { return RequestToJoin(ctx.ask_to_join, token, key, as, ctx.timeout_s * kSecond); };
+Result<Credentials> Ask(const Context& ctx, const JoinToken& token, const PrivateKey& key, const std::string& name, std::string* member) {
+  const auto ask = [&](const std::string& as) { return RequestToJoin(ctx.ask_to_join, token, key, as, ctx.timeout_s * kSecond, member); };
   if (!name.empty()) return ask(name);
   // The token may be for a name of the admin's choice.
   Result<Credentials> own = ask(HostName());
@@ -349,6 +351,9 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
     if (!whole.ok()) return ctx.Fail(whole.error().WithContext("--address"));
     if (!IsHostPort(*whole)) return ctx.Fail(Error(FsError::kInval, "--address: name this machine as others know it, HOST[:PORT]"));
   }
+  if (!args.again && args.directory.empty()) {
+    if (const std::optional<int> done = JoinedAsMeta(ctx, id)) return *done;
+  }
   const std::string meta = AddressOf(*token);
   const std::string base = args.directory.empty() ? kTrustDirectory : args.directory;
   const std::string known = args.directory.empty() ? JoinedBy(base, id) : base;
@@ -361,10 +366,16 @@ int RunJoin(const Context& ctx, const JoinArgs& args) {
   if (const Result<void> made = MakeDir(base, args.directory.empty() ? 0755 : 0700); !made.ok()) return ctx.Fail(made.error());
   const Result<PrivateKey> key = PendingKey(base + kPendingKey);
   if (!key.ok()) return ctx.Fail(key.error());
-  const Result<Credentials> own = Ask(ctx, *token, *key, args.name);
+  std::string member;
+  const Result<Credentials> own = Ask(ctx, *token, *key, args.name, &member);
   // Who is refused has nothing to ask for again, and that may be for its key.
   if (own.code() == FsError::kAccess) (void)unlink((base + kPendingKey).c_str());
   if (!own.ok()) return ctx.Fail(own.error());
+  if (own->identity.role == Role::kMeta) {
+    const int code = JoinAsMeta(ctx, {&*own, member, args.address, id});
+    if (code == kExitOk) (void)unlink((base + kPendingKey).c_str());
+    return code;
+  }
   const std::string dir = args.directory.empty() ? base + "/" + std::string(RoleName(own->identity.role)) : base;
   if (!args.again) {
     // Of the role that the token turns out to be for. The answer can be had again with the same key.
@@ -385,7 +396,7 @@ void AddJoinVerb(CLI::App& app, Context& ctx) {
   verb->add_option("--name", args->name, "What this machine is to be called (default: as the token says, or its host name)");
   verb->add_option("--trust", args->directory, "Directory for the credentials (default: /etc/stria/trust/ROLE)");
   verb->add_option("--disk", args->disks, "A data node's: the directory of a disk, PATH[,label=L][,channel=C]; once for each")->allow_extra_args(false);
-  verb->add_option("--address", args->address, "A data node's: HOST[:PORT] by which others reach this machine (default: its name)");
+  verb->add_option("--address", args->address, "A data node's or metadata server's: HOST[:PORT] by which others reach this machine (default: its name)");
   verb->add_flag("--force", args->force, "Also take a disk that is in the system's own filesystem");
   verb->add_flag("--again", args->again, "Join anew, with another key, though there are credentials");
   verb->add_flag("--json", ctx.json, "Print JSON");

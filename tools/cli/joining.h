@@ -20,6 +20,8 @@ using AskToJoinCall = std::function<Result<std::string>(const std::string& addre
 std::string AddressOf(const JoinToken& token);
 // One request: the certificate for `key`, and the authorities to believe. `name`: of this machine; "": as the token says. Errors: those of
 // the call (kAccess: refused, with the server's sentence), and kBadRequest or kWrongCluster where the answer is not good.
-Result<Credentials> RequestToJoin(const AskToJoinCall& ask, const JoinToken& token, const PrivateKey& key, const std::string& name, int64_t timeout_ns);
+// `member`: gets what a metadata server is given besides (DecodeMemberSecrets); "" for others.
+Result<Credentials> RequestToJoin(const AskToJoinCall& ask, const JoinToken& token, const PrivateKey& key, const std::string& name, int64_t timeout_ns,
+                                  std::string* member = nullptr);
 
 }  // namespace stria::cli

@@ -23,7 +23,7 @@ std::string NamesOf(const std::vector<std::string>& names) {
 
 std::string NumberOrDash(uint64_t n) { return n == 0 ? "-" : std::to_string(n); }
 
-bool Follows(const MemberState& m) { return m.role == MemberRole::kStandby || m.role == MemberRole::kPrimary; }
+bool Follows(const MemberState& m) { return m.role == MemberRole::kStandby || m.role == MemberRole::kJoining || m.role == MemberRole::kPrimary; }
 
 }  // namespace
 
@@ -49,30 +49,48 @@ std::vector<Finding> DiagnoseMembers(const MemberStatusReply& r) {
   const std::vector<std::string> in_sync = InSync(r);
   const MemberState* const primary = FindMember(r, r.primary);
   if (r.version == 0) {
-    find(Health::kAtRisk, "this metadata server has not read from the coordinator who is primary", "look whether etcd runs on its PCs");
+    find(Health::kAtRisk, "This metadata server has not read from the coordinator who is primary.", "Look whether etcd runs on its PCs:  systemctl status etcd");
   } else if (primary == nullptr || primary->role != MemberRole::kPrimary) {
     const std::string is = primary == nullptr ? "not known" : std::string("is ") + MemberRoleName(primary->role);
-    find(Health::kAtRisk, "nobody serves: the primary " + (primary == nullptr ? "" : Printable(primary->name) + " ") + is,
-         "another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + NamesOf(in_sync));
+    find(Health::kAtRisk, "Of the metadata servers nobody serves: the primary " + (primary == nullptr ? "is " : Printable(primary->name) + " ") + is + ".",
+         "Another takes over within seconds, if it is in sync and etcd has a majority; if none does, start " + NamesOf(in_sync) + ".");
   }
   if (r.version != 0 && in_sync.size() < r.min_in_sync) {
-    find(Health::kAtRisk, "syncs wait: " + Count(in_sync.size(), "metadata server is", "metadata servers are") + " in sync, and " +
-                              std::to_string(r.min_in_sync) + " are needed", "start those that do not run");
+    find(Health::kAtRisk, "Of the metadata, syncs wait: " + Count(in_sync.size(), "server is", "servers are") + " in sync, and " +
+                              std::to_string(r.min_in_sync) + " are needed.", "Start the metadata servers that do not run; they catch up by themselves.");
   } else if (r.version != 0 && r.members.size() > 1 && in_sync.size() == 1) {
-    find(Health::kDegraded, "only one copy is left of what is done now: that of " + NamesOf(in_sync), "start the others");
+    find(Health::kDegraded, "Of the metadata only one copy is left of what is done now: that of " + NamesOf(in_sync) + ".",
+         "Start the other metadata servers; they catch up by themselves.");
   }
   for (const MemberState& m : r.members) {
-    const std::string name = Printable(m.name);
-    if (m.role == MemberRole::kUnreachable) find(Health::kDegraded, name + " does not answer at " + Printable(m.address));
-    else if (!m.problem.empty()) find(Health::kDegraded, name + ": " + Printable(m.problem));
-    if (m.role != MemberRole::kUnreachable && !m.coordinator) {
-      find(Health::kDegraded, name + " does not reach the coordinator" + (m.coordinator_problem.empty() ? "" : ": " + Printable(m.coordinator_problem)),
-           "look whether etcd runs on its PCs; nothing stops, but nobody could take over");
+    const std::string name = "Metadata server " + Printable(m.name);
+    if (m.role == MemberRole::kUnreachable) {
+      find(Health::kDegraded, name + " does not answer at " + Printable(m.address) + ".",
+           "Start it:  systemctl start stria-meta  there. If it does not come back:  stria meta remove " + Printable(m.name));
+    } else if (!m.problem.empty()) {
+      find(Health::kDegraded, name + ": " + Printable(m.problem) + ".");
     }
-    if (Follows(m) && !m.in_sync && m.name != r.primary) find(Health::kHealthy, name + " is catching up");
+    if (m.role != MemberRole::kUnreachable && !m.coordinator) {
+      find(Health::kDegraded, name + " does not reach the coordinator" + (m.coordinator_problem.empty() ? "" : ": " + Printable(m.coordinator_problem)) + ".",
+           "Look whether etcd runs on its PCs:  systemctl status etcd   Nothing stops, but nobody could take over.");
+    }
+    if (Follows(m) && !m.in_sync && m.name != r.primary) find(Health::kHealthy, name + " is catching up.");
   }
   std::stable_sort(out.begin(), out.end(), [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return out;
+}
+
+std::string RenderMembersLine(const MemberStatusReply& r) {
+  std::string out = "  metas: " + (r.primary.empty() ? "no primary is known" : Printable(r.primary) + " serves in term " + NumberOrDash(r.term));
+  size_t asked = 0, reach = 0;
+  for (const MemberState& m : r.members) {
+    asked += m.role != MemberRole::kUnreachable;
+    reach += m.coordinator;
+    if (m.name == r.primary) continue;
+    out += ", " + Printable(m.name) + " is " + (m.role == MemberRole::kStandby && m.in_sync ? "in sync" : MemberRoleName(m.role));
+    if (m.lag > 0) out += " (" + std::to_string(m.lag) + " behind)";
+  }
+  return out + "; etcd is " + (reach == 0 ? "not reached" : reach < asked ? "reached by " + std::to_string(reach) + " of " + std::to_string(asked) : "reached") + "\n";
 }
 
 std::string RenderMembers(const MemberStatusReply& r) {

@@ -12,9 +12,11 @@
 namespace stria::cli {
 
 std::string RenderMembers(const MemberStatusReply& r);
-// {"primary": NAME or null, "in_sync": [NAME, ..], .., "members": [..], "findings": [..]}
+// A line for `status`.
+std::string RenderMembersLine(const MemberStatusReply& r);
+// As `stria meta status --json`: {"primary": NAME or null, "in_sync": [NAME, ..], .., "members": [..], "findings": [..]}
 Json MembersJson(const MemberStatusReply& r);
-// What is not as it should be; worst first.
+// What is not as it should be, in sentences; worst first.
 std::vector<Finding> DiagnoseMembers(const MemberStatusReply& r);
 
 const MemberState* FindMember(const MemberStatusReply& r, const std::string& name);

@@ -3,6 +3,7 @@
 
 #include "common/printable.h"
 #include "tools/cli/context.h"
+#include "tools/cli/member_ask.h"
 #include "tools/cli/member_render.h"
 
 namespace stria::cli {
@@ -20,30 +21,13 @@ DataHeader HeaderOf(const OpHeader& h) {
   return d;
 }
 
-// A metadata server that is alone does not have that service.
-Error Explained(const Error& e) {
-  if (e.code != FsError::kVersion && e.code != FsError::kNoSys) return e;
-  return Error(FsError::kNotSupported, "the cluster has one metadata server, which serves alone; what it takes for several is in docs/settings.md, [ha]");
-}
-
-Result<MemberStatusReply> AskMembers(ClusterClient& client, bool alone) {
-  auto reply = client.CallMembers<MemberStatusReply>("metadata servers", [alone](MemberService& members, OpHeader header) {
-    MemberStatusRequest r;
-    r.header = HeaderOf(header);
-    r.alone = alone;
-    return members.MemberStatus(std::move(r));
-  });
-  if (!reply.ok()) return Explained(reply.error());
-  return reply;
-}
-
 Result<ChangeMembersReply> Change(ClusterClient& client, const ChangeMembersRequest& request) {
   auto reply = client.CallMembers<ChangeMembersReply>("change", [request](MemberService& members, OpHeader header) {
     ChangeMembersRequest r = request;
     r.header = HeaderOf(header);
     return members.ChangeMembers(std::move(r));
   });
-  if (!reply.ok()) return Explained(reply.error());
+  if (!reply.ok()) return ExplainedOfMembers(reply.error());
   return reply;
 }
 

@@ -102,6 +102,12 @@ TEST_F(MemberVerbsTest, OneCopyIsSaidAndCountsAsDegraded) {
   EXPECT_NE(out_.str().find("pc2 does not answer at pc2:7424"), std::string::npos) << out_.str();
 }
 
+TEST_F(MemberVerbsTest, WhoCatchesUpIsANote) {
+  status_.members[2] = Member("pc3", MemberRole::kJoining, false, 500);
+  EXPECT_EQ(Run("meta status"), 0) << out_.str();
+  EXPECT_NE(out_.str().find("note: Metadata server pc3 is catching up"), std::string::npos) << out_.str();
+}
+
 TEST_F(MemberVerbsTest, WhatStopsWorkIsAtRisk) {
   status_.members[1].in_sync = status_.members[2].in_sync = false;
   EXPECT_EQ(Run("meta status"), 2);
@@ -123,6 +129,39 @@ TEST_F(MemberVerbsTest, ACoordinatorThatIsAwayIsDegradedOnly) {
   EXPECT_EQ(Run("meta status"), 1);
   EXPECT_NE(out_.str().find("pc3 does not reach the coordinator: no answer from pc3:2379"), std::string::npos) << out_.str();
   EXPECT_EQ(out_.str().find("disk\nis"), std::string::npos) << "what others say is shown printable";
+}
+
+// ---- status of the cluster ------------------------------------------------------------------------
+
+TEST_F(MemberVerbsTest, TheClustersStatusHasThem) {
+  ASSERT_EQ(Run("status"), 0) << err_.str();
+  EXPECT_NE(out_.str().find("\n  metas: pc1 serves in term 41, pc2 is in sync (7 behind), pc3 is in sync (2 behind); etcd is reached\n"), std::string::npos) << out_.str();
+  ASSERT_EQ(Run("status --json"), 0) << err_.str();
+  EXPECT_EQ(Json::parse(out_.str())["metadata_servers"]["primary"], "pc1");
+  status_.min_in_sync = 1;
+  status_.members = {Member("pc1", MemberRole::kPrimary, true), Member("pc2", MemberRole::kUnreachable, false, 100)};
+  EXPECT_EQ(Run("status"), 1);
+  EXPECT_NE(out_.str().find(" status: Of the metadata only one copy is left of what is done now: that of pc1.\n action: "), std::string::npos) << out_.str();
+  EXPECT_NE(out_.str().find("pc2 is unreachable (100 behind)"), std::string::npos) << out_.str();
+  EXPECT_EQ(Run("status --json"), 1);
+  const Json j = Json::parse(out_.str());
+  EXPECT_EQ(j["state"], "DEGRADED");
+  EXPECT_GE(j["findings"].size(), 2u);
+}
+
+TEST_F(MemberVerbsTest, OfAClusterWithOneTheStatusSaysNothingOfThem) {
+  members_.clear();
+  ASSERT_EQ(Run("status"), 0) << err_.str();
+  EXPECT_EQ(out_.str().find("metas:"), std::string::npos) << out_.str();
+  ASSERT_EQ(Run("status --json"), 0) << err_.str();
+  EXPECT_TRUE(Json::parse(out_.str())["metadata_servers"].is_null());
+}
+
+TEST_F(MemberVerbsTest, WhoServesWhenNobodyDoesTheyKnow) {
+  meta_->onStatus = [](const InodeRequest&) -> Result<StatusReply> { return Error(FsError::kUnavailable, "connection refused"); };
+  status_.members[0].role = MemberRole::kUnreachable;
+  EXPECT_EQ(Run("status --timeout 1"), kExitUnreachable);
+  EXPECT_NE(out_.str().find("nobody serves: the primary pc1 is unreachable"), std::string::npos) << out_.str();
 }
 
 TEST_F(MemberVerbsTest, AServerThatIsAloneSaysSo) {

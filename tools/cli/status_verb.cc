@@ -1,13 +1,19 @@
 // stria status [--watch]
 #include <algorithm>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "tools/cli/context.h"
+#include "tools/cli/member_ask.h"
+#include "tools/cli/member_render.h"
 #include "tools/cli/upkeep.h"
 
 namespace stria::cli {
 namespace {
+
+constexpr int64_t kMembersNs = 3 * kSecond;  // for who serves when nobody does
 
 struct StatusArgs {
   bool watch = false;
@@ -23,6 +29,15 @@ Result<void> ListAll(const Context& ctx, ClusterClient& client, FilesKind kind, 
   files->clear();
   for (AffectedFile& f : all) files->push_back({f.ino, std::move(f.path), f.offset, f.length});
   return {};
+}
+
+// When nobody serves, those of the metadata servers that run know why.
+void SayWhoServes(const Context& ctx, ClusterClient* client) {
+  if (ctx.json) return;
+  client->set_timeout_ns(kMembersNs);
+  const std::optional<MemberStatusReply> members = AskMembersIfAny(*client);
+  client->set_timeout_ns(ctx.timeout_s * kSecond);
+  if (members) *ctx.out << RenderMembers(*members) << std::flush;
 }
 
 int RunStatus(const Context& ctx, const StatusArgs& args) {
@@ -41,20 +56,25 @@ int RunStatus(const Context& ctx, const StatusArgs& args) {
     int code = kExitUnreachable;
     if (!upkeep.ok()) {
       code = ctx.Fail(upkeep.error());
+      SayWhoServes(ctx, client->get());
       if (!args.watch) return code;
     } else {
-      const std::vector<Finding> backup = DiagnoseBackup(*upkeep, status->map, now_ns / kSecond);
-      code = static_cast<int>(std::max(HealthOf(Diagnose(*status, now_ns)), HealthOf(backup)));
+      const std::optional<MemberStatusReply> members = AskMembersIfAny(**client);
+      std::vector<Finding> more = DiagnoseBackup(*upkeep, status->map, now_ns / kSecond);
+      if (members) std::ranges::move(DiagnoseMembers(*members), std::back_inserter(more));
+      code = static_cast<int>(std::max(HealthOf(Diagnose(*status, now_ns)), HealthOf(more)));
       if (args.watch && ctx.out_is_tty && !ctx.json) *ctx.out << "\033[H\033[2J";
       if (ctx.json) {
-        Json j = StatusJson(*status, now_ns, backup);
+        Json j = StatusJson(*status, now_ns, more);
         j["upkeep"] = UpkeepJson(*upkeep, status->map);
+        j["metadata_servers"] = members ? MembersJson(*members) : Json(nullptr);
         *ctx.out << Dump(j) << std::flush;
       } else {
         *ctx.out << RenderStatus(*status, now_ns,
                                  RenderScrubLine(*upkeep, now_ns / kSecond) + RenderRebalanceLine(*upkeep) + RenderFoldLine(*upkeep) +
-                                     RenderBackupLine(*upkeep, status->map, now_ns / kSecond),
-                                 backup)
+                                     RenderBackupLine(*upkeep, status->map, now_ns / kSecond) +
+                                     (members ? RenderMembersLine(*members) : ""),
+                                 more)
                  << std::flush;
       }
     }

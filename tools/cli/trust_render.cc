@@ -54,6 +54,7 @@ std::string DescribeToken(const JoinTokenInfo& t, int64_t now_s) {
   else out += Count(t.uses, "machine", "machines") + " join as " + Role1(t.role) + ", each under its own name";
   if (!t.networks.empty()) out += ", from " + Printable(Joined(t.networks));
   if (t.trusted_root) out += "; their root counts as root";
+  if (t.role == Role::kMeta) out += ", and be the cluster's authority, as all metadata servers are";
   return out + "; for " + HumanDuration(std::max<int64_t>(0, t.expires_s - now_s));
 }
 

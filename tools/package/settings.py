@@ -13,24 +13,29 @@ EXAMPLES = {
     "address": '"pc3:7425"',
     "stria-meta.address": '"pc1:7424"',
     "meta": '["pc1"]',
-    "ha.member": '"pc1"',
-    "ha.address": '"pc1"',
-    "ha.etcd": '["pc1", "pc2", "pc3"]',
-    "ha.ca": '"/etc/stria/etcd/ca.pem"',
-    "ha.cert": '"/etc/stria/etcd/meta.pem"',
-    "ha.key": '"/etc/stria/etcd/meta.key"',
     "disk.path": '"/srv/d1"',
     "disk.label": '"d1"',
     "disk.channel": '"sata0"',
+    "ha.member": '"pc1"',
+    "ha.address": '"pc1:7424"',
+    "ha.etcd": '["pc1", "pc2", "pc3"]',
+    "ha.ca": '"/etc/stria/etcd-ca.pem"',
+    "ha.cert": '"/etc/stria/etcd.pem"',
+    "ha.key": '"/etc/stria/etcd-key.pem"',
 }
-# Tables that mean something as soon as they are there.
-SWITCHES = {"ha"}
 HEAD = """\
 # Settings of {program}. What stands here without a # before it counts; what is commented out is the default, or, where it says so, an
 # example. Sizes are "64MiB" or bytes, times "15s", "10min". An address may do without its port. A key that is not known is an error.
 # After a change: systemctl restart {program}; where it says "read again at SIGHUP", systemctl reload {program} is enough.
 """
 WIDTH = 130
+# Tables that change what the program does by being there: their first line is a comment, too.
+SWITCHES = {
+    "disk": "# A table for each disk. Examples:\n#[[disk]]\n",
+    "ha": "# Only for one of several metadata servers, which stria cluster init --etcd and stria join make; without it the server is alone.\n"
+          "# By hand: take the # away from [ha], member, address and etcd, and start it once with --ha-init or --join (operations.md,\n"
+          "# \"Several metadata servers\").\n#[ha]\n",
+}
 
 
 def section(text, program, heading):
@@ -90,7 +95,7 @@ def settings_file(text, program):
             continue  # the table itself
         if parent != table:
             table = parent
-            out += f"\n# A table for each disk. Examples:\n#[[{table}]]\n" if table == "disk" else f"\n{'#' * (table in SWITCHES)}[{table}]\n"
+            out += "\n" + SWITCHES.get(table, f"[{table}]\n")
         about = sentence
         if not default:
             about += f" (default: {words.replace('`', '')}; an example)" if words else " (no default; an example)"

@@ -1,8 +1,14 @@
+#include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "api/admin_api.h"
 #include "api/meta_api.h"
 #include "common/exec/loop_executor.h"
+#include "tools/cli/member_ask.h"
+#include "tools/cli/member_render.h"
 #include "tools/cli/render.h"
 #include "tools/cli/upkeep.h"
 #include "tools/web/event_log.h"
@@ -40,8 +46,12 @@ class ClusterSource final : public Source {
     log_.Of(status->map.cluster.ToString());
     status->map = cli::InOrder(std::move(status->map));
     const int64_t now_ns = WallclockNs();
-    Json out = cli::StatusJson(*status, now_ns, cli::DiagnoseBackup(*upkeep, status->map, now_ns / kSecond));
+    const std::optional<MemberStatusReply> members = cli::AskMembersIfAny(client_);
+    std::vector<cli::Finding> more = cli::DiagnoseBackup(*upkeep, status->map, now_ns / kSecond);
+    if (members) std::ranges::move(cli::DiagnoseMembers(*members), std::back_inserter(more));
+    Json out = cli::StatusJson(*status, now_ns, more);
     out["upkeep"] = cli::UpkeepJson(*upkeep, status->map);
+    out["metadata_servers"] = members ? cli::MembersJson(*members) : Json(nullptr);
     return out;
   }
 

@@ -273,6 +273,60 @@ TEST(Doctor, WhatIsPrinted) {
 
 // ---- How it looks ----------------------------------------------------------------------------------
 
+// One of two metadata servers, with three members of etcd.
+Facts GoodMember() {
+  Facts f = Good();
+  f.ha.there = f.ha.tls = true;
+  f.ha.member = "pc1";
+  for (const char* address : {"pc1:2379", "pc2:2379", "pc3:2379"}) {
+    PeerFact etcd;
+    etcd.whose = "etcd";
+    etcd.address = address;
+    etcd.reached = true;
+    f.ha.etcd.push_back(etcd);
+  }
+  MemberStatusReply members;
+  members.version = 1;
+  members.primary = "pc1";
+  members.min_in_sync = 1;
+  members.members.resize(2);
+  for (size_t i = 0; i < 2; ++i) {
+    MemberState& m = members.members[i];
+    m.name = i == 0 ? "pc1" : "pc2";
+    m.address = m.name + ":7424";
+    m.role = i == 0 ? MemberRole::kPrimary : MemberRole::kStandby;
+    m.in_sync = m.coordinator = true;
+  }
+  f.ha.members = members;
+  return f;
+}
+
+TEST(Doctor, OneOfSeveralMetadataServers) {
+  EXPECT_EQ(WorstOf(Judge(GoodMember())), Verdict::kOk) << RenderChecks(Judge(GoodMember()));
+  Facts f = GoodMember();
+  f.ha.error = "/etc/stria/meta.toml, ha.etcd: two members of etcd are worse than one";
+  EXPECT_FOUND("metadata", f, Verdict::kProblem, "two members of etcd");
+  f = GoodMember();
+  f.ha.etcd[2].reached = false;
+  f.ha.etcd[2].error = "Connection refused";
+  EXPECT_FOUND("metadata", f, Verdict::kWarning, "etcd at pc3:2379 is not reached from here: Connection refused");
+  f.ha.etcd[1].reached = false;
+  EXPECT_FOUND("metadata", f, Verdict::kProblem, "etcd has no majority from here: 1 of 3");
+  f = GoodMember();
+  f.ha.tls = false;
+  EXPECT_FOUND("metadata", f, Verdict::kWarning, "without TLS");
+  f = GoodMember();
+  f.ha.members.reset();
+  EXPECT_FOUND("metadata", f, Verdict::kWarning, "not known here");
+  f = GoodMember();
+  f.ha.member = "pc9";
+  EXPECT_FOUND("metadata", f, Verdict::kProblem, "pc9, is none of those");
+  f = GoodMember();
+  f.ha.members->members[1].role = MemberRole::kUnreachable;
+  f.ha.members->members[1].in_sync = false;
+  EXPECT_FOUND("metadata", f, Verdict::kWarning, "only one copy is left");
+}
+
 TEST(DoctorGather, LinesOfMounts) {
   const std::vector<MountLine> lines = ParseMountLines("# device  point\nLABEL=d1 /srv/d1/ ext4 nofail,noatime 0 2\n\n/dev/sdb /srv/my\\040disk xfs rw 0 0\nbroken\n");
   ASSERT_EQ(lines.size(), 2u);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "api/replica_api.h"
+
 namespace stria::cli::doctor {
 
 struct NameFact {
@@ -71,6 +73,16 @@ struct CertificateFact {
   int64_t not_before_s = 0, not_after_s = 0;
 };
 
+// This machine's metadata server is one of several.
+struct HaFact {
+  bool there = false;               // meta.toml has [ha]
+  std::string member;
+  std::string error;                // what is wrong with its settings; "" nothing
+  bool tls = false;                 // etcd is asked over TLS
+  std::vector<PeerFact> etcd;       // its members, as tried from here
+  std::optional<MemberStatusReply> members;  // what the metadata servers say of each other; none: nobody has
+};
+
 struct Facts {
   int64_t now_s = 0;  // wall clock
   bool root = false;
@@ -86,6 +98,7 @@ struct Facts {
   std::vector<PeerFact> peers;
   std::vector<DiskFact> disks;
   std::string settings_error;       // data.toml cannot be read
+  HaFact ha;
   KernelFact kernel;
   uint64_t open_files_hard = 0;     // of a process that is started here
   std::string own_version, server_version;  // "" not known

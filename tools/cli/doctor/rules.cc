@@ -6,6 +6,7 @@
 
 #include "common/printable.h"
 #include "common/units.h"
+#include "tools/cli/member_render.h"
 #include "tools/cli/render.h"
 
 namespace stria::cli::doctor {
@@ -96,6 +97,49 @@ void JudgePeer(const PeerFact& p, Judgement* j) {
                       "give all interfaces and switches on the way one MTU (ip link shows it), as large transfers would hang");
   }
   j->Ok(at + " is reached" + (p.mtu == MtuIs::kPasses ? ", also by packets of " + std::to_string(p.mtu_bytes) + " bytes" : ""));
+}
+
+bool IsHere(const std::string& address) { return address.starts_with("127.") || address.starts_with("localhost:") || address.starts_with("[::1]"); }
+
+void JudgeEtcd(const HaFact& ha, Judgement* j) {
+  const auto reached = static_cast<size_t>(std::ranges::count_if(ha.etcd, &PeerFact::reached));
+  for (const PeerFact& p : ha.etcd) {
+    const std::string at = "etcd at " + Printable(p.address);
+    if (p.reached) j->Ok(at + " is reached");
+    else j->Warn(at + " is not reached from here" + (p.error.empty() ? "" : ": " + Printable(p.error)), "look whether etcd runs there (systemctl status etcd), and at firewalls for its port");
+  }
+  if (reached * 2 <= ha.etcd.size()) {
+    j->Problem("etcd has no majority from here: " + std::to_string(reached) + " of " + std::to_string(ha.etcd.size()) + " are reached, so this metadata server could not take over",
+               "start etcd on more than half of its PCs");
+  }
+  if (!ha.tls && !std::ranges::all_of(ha.etcd, IsHere, &PeerFact::address)) {
+    j->Warn("etcd is asked without TLS: whoever reaches it can keep the metadata servers from changing roles",
+            "let only the metadata servers reach its port, or set ha.ca, ha.cert and ha.key in /etc/stria/meta.toml");
+  }
+}
+
+void JudgeMembers(const Facts& facts, Judgement* j) {
+  const HaFact& ha = facts.ha;
+  if (!ha.error.empty()) return j->Problem(Printable(ha.error), "mend [ha] in /etc/stria/meta.toml; stria-meta does not start with it");
+  if (!ha.there) return;
+  JudgeEtcd(ha, j);
+  if (!facts.clock.synchronized) {
+    j->Warn("no time service leads the clock of this metadata server: the one that takes over would give its clients another time",
+            "install chrony (or systemd-timesyncd) on all metadata servers");
+  }
+  if (!ha.members) {
+    return j->Warn("what the metadata servers say of each other is not known here", "stria meta status says it to an admin; look whether stria-meta runs here");
+  }
+  if (FindMember(*ha.members, ha.member) == nullptr) {
+    j->Problem("this metadata server, " + Printable(ha.member) + ", is none of those of the cluster", "stria meta join NAME --address HOST, with its name and address");
+  }
+  const std::vector<Finding> found = DiagnoseMembers(*ha.members);
+  for (const Finding& f : found) {
+    const std::string action = f.action.empty() ? "stria meta status shows all of them" : f.action;
+    if (f.severity == Health::kAtRisk) j->Problem(f.what, action);
+    else if (f.severity == Health::kDegraded) j->Warn(f.what, action);
+  }
+  if (HealthOf(found) == Health::kHealthy) j->Ok("the metadata servers are well: " + Printable(ha.members->primary) + " serves, and all others are in sync");
 }
 
 void JudgeFilesystem(const DiskFact& d, const std::string& disk, Judgement* j) {
@@ -224,6 +268,8 @@ std::vector<Check> Judge(const Facts& facts) {
   JudgeClock(facts.clock, &j);
   j.In("network");
   for (const PeerFact& p : facts.peers) JudgePeer(p, &j);
+  j.In("metadata");
+  JudgeMembers(facts, &j);
   j.In("disks");
   if (!facts.settings_error.empty()) j.Problem(Printable(facts.settings_error), "mend the settings; stria-data does not start with them");
   for (const DiskFact& d : facts.disks) JudgeDisk(d, &j);

@@ -14,7 +14,7 @@ enum class Verdict : uint8_t { kOk = 0, kWarning = 1, kProblem = 2 };
 const char* VerdictName(Verdict v);  // "ok", "warning", "problem"
 
 struct Check {
-  std::string area;     // "names", "clock", "network", "disks", "kernel", "limits", "versions", "certificates", "cluster"
+  std::string area;     // "names", "clock", "network", "disks", "kernel", "limits", "versions", "certificates", "cluster", "metadata"
   Verdict verdict = Verdict::kOk;
   std::string sentence;  // what is so
   std::string action;    // what to do; "" if nothing

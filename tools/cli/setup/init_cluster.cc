@@ -9,20 +9,8 @@
 namespace stria::cli {
 namespace {
 
-constexpr char kDefaultData[] = "/var/lib/stria/meta";
 constexpr char kMetaService[] = "stria-meta";
 constexpr int64_t kPollNs = 200 * kMillisecond;
-
-struct Paths {
-  std::string data, trust, socket;
-};
-Paths PathsOf(const MetaSettings& s) {
-  Paths p;
-  p.data = s.data.empty() ? kDefaultData : s.data;
-  p.trust = s.trust.empty() ? p.data + "/trust" : s.trust;
-  p.socket = s.admin_socket.empty() ? p.data + "/admin.sock" : s.admin_socket;
-  return p;
-}
 
 // Writes what is not said yet; gives the settings as they are then.
 Result<MetaSettings> Settings(Machine* machine, const InitParams& params, bool is_there, InitDone* done) {
@@ -63,7 +51,7 @@ Result<Uuid> ClusterOf(Machine* machine, const std::string& data) {
   return super.cluster;
 }
 
-Result<void> Format(Machine* machine, const InitParams& params, const Paths& paths) {
+Result<void> Format(Machine* machine, const InitParams& params, const MetaPaths& paths) {
   RETURN_IF_ERROR(machine->MakeServerDir(paths.data));
   // As the user that serves it, so that all files are that one's.
   ASSIGN_OR_RETURN(const Ran ran, machine->Run({"runuser", "-u", kServerUser, "--", params.program, "--config", params.settings_file, "--format-only"}));
@@ -78,7 +66,7 @@ std::string StartCommand(const InitParams& params) {
   return "runuser -u " + std::string(kServerUser) + " -- " + params.program + " --config " + params.settings_file;
 }
 
-Result<void> Serve(Machine* machine, const InitParams& params, const Paths& paths, const AskCluster& ask, InitDone* done) {
+Result<void> Serve(Machine* machine, const InitParams& params, const MetaPaths& paths, const AskCluster& ask, InitDone* done) {
   const Result<Uuid> now = ask(paths.socket);
   if (now.ok() && *now != done->cluster) {
     return Error(FsError::kWrongCluster, "a metadata server of cluster " + now->ToString() + " serves on this machine: stop it first");
@@ -108,7 +96,7 @@ Result<InitDone> InitCluster(Machine* machine, const InitParams& params, const A
   InitDone done;
   const Result<std::string> text = machine->ReadFile(params.settings_file);
   ASSIGN_OR_RETURN(const MetaSettings was, ReadMetaSettings(text.ok() ? *text : "", params.settings_file));
-  const Paths paths = PathsOf(was);
+  const MetaPaths paths = PathsOf(was);
   if (was.trust == "off") {
     return Error(FsError::kAccess, params.settings_file + " says trust = \"off\": everybody would be let in, and no machine needs a token. Take that line out, "
                                                           "or set the cluster up by hand");
@@ -134,7 +122,7 @@ Result<InitDone> InitCluster(Machine* machine, const InitParams& params, const A
   const bool usual = port == std::to_string(kDefaultMetaPort);
   const std::string host = settings.address;
   done.address = usual || !WithPort(host, 0).ok() || *WithPort(host, 0) == host ? host : host + ":" + port;
-  RETURN_IF_ERROR(Serve(machine, params, paths, ask, &done));
+  if (params.start) RETURN_IF_ERROR(Serve(machine, params, paths, ask, &done));
   return done;
 }
 

@@ -21,6 +21,7 @@ struct InitParams {
   std::string address;       // HOST[:PORT] that others reach it at; "": as the settings say, or the host's name
   std::string layout;        // of a new cluster's root; "": as the settings say
   int64_t timeout_ns = 0;    // until it serves
+  bool start = true;         // else that is the caller's: it is to be one of several (meta_member.h)
 };
 
 struct InitDone {

@@ -10,6 +10,7 @@ namespace stria::cli {
 namespace {
 
 constexpr char kHexDigits[] = "0123456789ABCDEF";
+constexpr char kDefaultMetaData[] = "/var/lib/stria/meta";
 
 std::string LastPart(const std::string& path) {
   const size_t end = path.find_last_not_of('/');
@@ -101,6 +102,25 @@ std::string WithDisk(std::string_view text, const NewDisk& disk) {
   return out;
 }
 
+MetaPaths PathsOf(const MetaSettings& s) {
+  MetaPaths p;
+  p.data = s.data.empty() ? kDefaultMetaData : s.data;
+  p.trust = s.trust.empty() ? p.data + "/trust" : s.trust;
+  p.socket = s.admin_socket.empty() ? p.data + "/admin.sock" : s.admin_socket;
+  return p;
+}
+
+std::string WithMember(std::string_view text, const MemberSettings& member) {
+  std::string out(text);
+  if (!out.empty() && out.back() != '\n') out += '\n';
+  out += (out.empty() ? "" : "\n") + std::string("[ha]\nmember = ") + TomlString(member.member) + "\n";
+  if (!member.address.empty()) out += "address = " + TomlString(member.address) + "\n";
+  out += "etcd = " + TomlStrings(member.etcd) + "\n";
+  if (!member.ca.empty()) out += "ca = " + TomlString(member.ca) + "\n";
+  if (!member.cert.empty()) out += "cert = " + TomlString(member.cert) + "\nkey = " + TomlString(member.key) + "\n";
+  return out;
+}
+
 Result<DataSettings> ReadDataSettings(std::string_view text, const std::string& file) {
   ASSIGN_OR_RETURN(Config config, Config::Parse(text, file));
   DataSettings s;
@@ -131,6 +151,13 @@ Result<MetaSettings> ReadMetaSettings(std::string_view text, const std::string& 
   s.trust = config.String("trust", "");
   s.admin_socket = config.String("admin_socket", "");
   s.layout = config.String("layout", "");
+  s.has_ha = config.Has("ha");
+  s.ha_member = config.String("ha.member", "");
+  s.ha_address = config.String("ha.address", "");
+  s.ha_etcd = config.Strings("ha.etcd");
+  s.ha_ca = config.String("ha.ca", "");
+  s.ha_cert = config.String("ha.cert", "");
+  s.ha_key = config.String("ha.key", "");
   return s;
 }
 

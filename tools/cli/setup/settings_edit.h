@@ -34,10 +34,28 @@ struct DataSettings {
 };
 struct MetaSettings {
   std::string data, listen, address, trust, admin_socket, layout;  // "" where nothing is set
+  bool has_ha = false;       // it is one of several
+  std::string ha_member, ha_address, ha_ca, ha_cert, ha_key;
+  std::vector<std::string> ha_etcd;
 };
 // kInval with file and line.
 Result<DataSettings> ReadDataSettings(std::string_view text, const std::string& file);
 Result<MetaSettings> ReadMetaSettings(std::string_view text, const std::string& file);
+
+// Where a metadata server with these settings has its store, its authority and its socket for admins.
+struct MetaPaths {
+  std::string data, trust, socket;
+};
+MetaPaths PathsOf(const MetaSettings& settings);
+
+// One of several metadata servers, as the table [ha] says it.
+struct MemberSettings {
+  std::string member, address;    // "" address: not said
+  std::vector<std::string> etcd;  // HOST[:PORT]
+  std::string ca, cert, key;      // "": not said
+};
+// The text with the table [ha] at its end. REQUIRES: it has none.
+std::string WithMember(std::string_view text, const MemberSettings& member);
 
 // What a disk in `path` is called where nobody says: the last part of the path if that is a name and not taken, else the first of
 // d1, d2, .. that is not (common/disk_label.h).

@@ -82,6 +82,15 @@ TEST_F(InitTest, TheFirstMachineIsSetUpOnce) {
   EXPECT_EQ(InitJson(*again)["made"], false);
 }
 
+TEST_F(InitTest, WhatIsToBeOneOfSeveralIsStartedByWhoMakesItSo) {
+  params_.start = false;
+  const Result<InitDone> done = Init();
+  ASSERT_TRUE(done.ok()) << done.error();
+  EXPECT_TRUE(done->made);
+  EXPECT_FALSE(done->serves);
+  EXPECT_EQ(machine_.ran.size(), 1u) << "the store is made, and nothing is started";
+}
+
 TEST_F(InitTest, AddressAndLayoutAreSaidOnce) {
   params_.address = "10.0.0.1";
   params_.layout = "raid6:4+2";

@@ -234,6 +234,27 @@ function showClients(status) {
   say(at("clients-words"), clients.length === 0 ? "Nobody has it mounted." : clients.length > MAX_ROWS ? `and ${clients.length - MAX_ROWS} more` : "");
 }
 
+// ---- Metadata servers, if there are several ----
+
+function copyWords(m, primary) {
+  const behind = m.name !== primary && m.lag > 0 ? `, ${count(m.lag, "change", "changes")} behind` : "";
+  return (m.in_sync ? "in sync" : "not in sync") + behind;
+}
+
+function showMetas(status) {
+  const metas = status.metadata_servers, members = list(metas?.members);
+  at("metas-section").hidden = members.length === 0;
+  const inSync = members.filter(m => m.in_sync).length;
+  say(at("metas-words"), metas?.primary ? `${shown(metas.primary)} serves, in term ${metas.term}; ${inSync} of ${members.length} have everything that is durable.` : "Nobody serves.");
+  refill(at("metas").tBodies[0], members.slice(0, MAX_ROWS).map(m => ({m, copy: copyWords(m, metas.primary)})), ({m, copy}) => {
+    const answers = m.role !== "unreachable", bad = !answers || m.role === "stalled";
+    return make("tr", {}, make("th", {scope: "row"}, named(m.name), make("div", {class: "quiet"}, named(m.address))),
+      make("td", {}, bad ? make("strong", {textContent: `! ${shown(m.role)}`}) : shown(m.role)),
+      make("td", {}, m.in_sync ? copy : make("strong", {textContent: `! ${copy}`}), m.problem ? make("div", {class: "quiet", textContent: shown(m.problem)}) : ""),
+      make("td", {}, !answers ? "not known" : m.coordinator ? "reached" : make("strong", {textContent: "! not reached"})));
+  });
+}
+
 // ---- History and events ----
 
 const FLOWS = [{key: "read", name: "read"}, {key: "written", name: "written"}, {key: "rebuilt", name: "rebuilt"}, {key: "scrubbed", name: "scrubbed"}, {key: "moved", name: "moved"}];
@@ -310,6 +331,7 @@ function redraw() {
   showTree(last.status);
   showWork(last.status, flows);
   showClients(last.status);
+  showMetas(last.status);
   showCharts(last.now_ms, flows);
 }
 
