@@ -149,6 +149,8 @@ TEST_F(MetaHouseTest, ServesInTheTermOfTheRegister) {
   EXPECT_EQ(map->term, node_->life()->life().term);
   EXPECT_EQ(serves_->term(), node_->life()->life().term);
   EXPECT_GT(house_->TokenTimeNs(), 0);
+  // A check of the metadata reads a snapshot, on another thread: on this one it would stop the beats.
+  EXPECT_NE(serves_->store()->kv().Snapshot(), nullptr);
   // The log has what the store has.
   EXPECT_EQ(node_->store().last().seq, serves_->store()->last_seq());
 }

@@ -43,6 +43,7 @@ class PrimaryLife::Store final : public KvStore {
     life_->set_.OnWanted(life_->store_->last().seq.v, life_->Now());
     return kv_.Sync();
   }
+  std::unique_ptr<KvStore> Snapshot() override { return kv_.Snapshot(); }
   std::string Damage() const override { return kv_.Damage(); }
 
  private:
