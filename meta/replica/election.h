@@ -91,7 +91,8 @@ class Election {
   void OnAsked(uint64_t attempt, const std::string& member, const AskedMember& answer);
   // Somebody knows of this term: a member that refused a beat, a beat of it, a client or data server that has seen it.
   Actions OnTerm(int64_t now_ns, uint64_t term);
-  // The primary cannot go on (its disk hangs, its store failed): it asks for nothing more in this life.
+  // It cannot go on (it ends, its store failed): it serves no more, and never opens again, whatever the register says. A swap that is
+  // not decided may still be carried out; others take over then as from any primary that is silent.
   Actions Resign(int64_t now_ns);
 
   MetaRole role() const { return role_; }
@@ -127,6 +128,7 @@ class Election {
   uint64_t attempt_ = 0;
   int64_t stood_ns_ = 0;
   int64_t pause_until_ns_ = INT64_MIN;
+  bool resigned_ = false;
   std::map<std::string, AskedMember> asked_;
   std::optional<RegisterSwap> pending_;
   bool pending_own_ = false;  // it was the primary of pending_->old all the time, and has promised nothing

@@ -290,6 +290,46 @@ TEST(Election, WhoResignsDoesNotStandAgain) {
   EXPECT_EQ(b.e.role(), MetaRole::kStandby);
 }
 
+TEST(Election, ACandidateThatResignsDoesNotOpen) {
+  B b;
+  const RegisterSwap swap = b.Stand();
+  b.last = b.e.Resign(b.now);
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kSilent) << "its swap may be carried out still";
+  b.now += 60 * kSecond;
+  b.See(swap.old);
+  EXPECT_FALSE(b.Did(Kind::kSwap)) << "not asked for again";
+  b.See(swap.value);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  for (int i = 0; i < 100; ++i) {
+    b.Tick(1000);
+    EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  }
+  EXPECT_EQ(b.Beat("a", 6), BeatAnswer::kPromised) << "another may go on from there";
+}
+
+TEST(Election, ACandidateThatResignsBeforeItAsksFollowsAgain) {
+  B b;
+  b.FallSilent();
+  ASSERT_EQ(b.e.role(), MetaRole::kCandidate);
+  b.last = b.e.Resign(b.now);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  b.Tick(60'000);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+}
+
+TEST(Election, WhoHasResignedTakesNoPlaceThatIsHandedOver) {
+  B b;
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+  b.last = b.e.Resign(b.now);
+  Register handed = Named("b", {"a", "b"}, 5, 11);
+  handed.handed = MetaLife{"a", 4};
+  b.See(handed);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_FALSE(b.Did(Kind::kOpen));
+}
+
 TEST(Election, TimesAreChecked) {
   EXPECT_TRUE(CheckElectionTimes(kSecond / 4, 3 * kSecond / 2, 3 * kSecond, kG).ok());
   EXPECT_FALSE(CheckElectionTimes(0, 3 * kSecond / 2, 3 * kSecond, kG).ok());
