@@ -35,6 +35,13 @@ Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, Register
   if (!IsOneOfSeveral(m.super) && store->begun() && founding.last != store->last().seq) {
     co_return Error(FsError::kConflict, "the store in " + m.data + " was changed without its log: it cannot be one of several metadata servers");
   }
+  // There was a register. Who was in the set nobody knows: acknowledged operations may be in another member's store only.
+  if (!now && !m.adopt && IsOneOfSeveral(m.super) && store->begun() && !HasJustBegun(*store)) {
+    co_return Error(FsError::kConflict,
+                    "the coordinator has lost what it had of the metadata servers. The store in " + m.data + " is of term " + std::to_string(store->last().term) +
+                        ", batch " + std::to_string(store->last().seq.v) + ": stop all of them, and if no other one's is of a later term, or of the same with a later "
+                        "batch, start this one once with --ha-init --adopt (docs/operations.md)");
+  }
   // Before there is a log: what is served alone from now on would not be in it.
   CO_RETURN_IF_ERROR(NoteOneOfSeveral(m.data, true));
   founding.name = m.ha.member;
