@@ -30,6 +30,8 @@ MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
   o.life.shipper.beat_ns = ha.beat_ns;
   o.life.shipper.suspect_ns = ha.suspect_ns;
   o.life.shipper.ack_timeout_ns = ha.ack_timeout_ns;
+  // What may be owed for so long may be answered so late.
+  o.life.shipper.call_timeout_ns = std::max(o.life.shipper.call_timeout_ns, 2 * ha.ack_timeout_ns);
   return o;
 }
 
