@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/exec/sim_run.h"
 #include "common/kv/mem_kv.h"
@@ -81,6 +82,7 @@ class MetaHouseTest : public testing::Test {
     options.uuid = Uuid{3, 4};
     options.cluster = cluster_;
     options.nonce = [this] { return Nonce(); };
+    options.alarm = [this](const std::string& text) { alarms_.push_back(text); };
     MetaNodeEnv env;
     env.kv = std::make_shared<MemKv>(media_);
     env.coordinator = asks_.get();
@@ -129,6 +131,7 @@ class MetaHouseTest : public testing::Test {
   TransportDataConnector data_{factory_.get()};
   MetaStub client_{net_.MakeTransport("pc", "m0:7401")};
   int made_ = 0, gone_ = 0;
+  std::vector<std::string> alarms_;
   MetaServer* serves_ = nullptr;
   std::unique_ptr<MetaHouse> house_;
   std::unique_ptr<MetaNode> node_;
@@ -181,6 +184,24 @@ TEST_F(MetaHouseTest, ADeposedOneSaysWhereThePrimaryIsAndServesAgain) {
   EXPECT_GT(serves_->term(), term + 2);
   ASSERT_TRUE(GetMap().ok());
   EXPECT_EQ(GetMap()->term, serves_->term());
+}
+
+// Whoever can write at the coordinator changes nothing, and people are told.
+TEST_F(MetaHouseTest, AForgedRegisterIsAnAlarmAndNothingElse) {
+  ASSERT_TRUE(Serves());
+  const uint64_t term = serves_->term();
+  EXPECT_TRUE(alarms_.empty());
+  std::string forged = *coordinator_.value();
+  const size_t at = forged.find("\"primary\"");
+  ASSERT_NE(at, std::string::npos);
+  forged.replace(at, 9, "\"PRIMARY\"");
+  ASSERT_TRUE(RunSim(ex_, asks_->Swap(coordinator_.value(), forged)).ok());
+  ASSERT_TRUE(RunUntil([&] { return !alarms_.empty(); }));
+  ex_.RunFor(20 * kSecond);
+  EXPECT_EQ(alarms_.size(), 1u);
+  ASSERT_TRUE(node_->serving());
+  EXPECT_EQ(serves_->term(), term);
+  EXPECT_TRUE(GetMap().ok());
 }
 
 // A caller proves that a later life has been: nothing is answered any more, and the store is not marked.

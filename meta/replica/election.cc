@@ -187,7 +187,17 @@ Election::Actions Election::Tick(int64_t now_ns, const OwnLog& own) {
 
 Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, const OwnLog& own) {
   Actions out;
-  if (known_ && seen.version < known_->version) return out;  // a read that came late
+  if (known_ && seen.version < known_->version) {
+    // Once it is a read that came late.
+    if (!older_since_ns_) older_since_ns_ = now_ns;
+    if (now_ns - *older_since_ns_ >= options_.grace_ns) {
+      Alarm("the coordinator has version " + std::to_string(seen.version) + " of what it keeps of the metadata servers, and had version " +
+                std::to_string(known_->version) + ": it was restored from an old state; roles stay as they are, and docs/operations.md says what to do",
+            &out);
+    }
+    return out;
+  }
+  older_since_ns_.reset();
   if (known_ && seen.version == known_->version && seen != *known_) {
     if (role_ == MetaRole::kOpening || role_ == MetaRole::kPrimary) Stop(now_ns, &out);
     Alarm("the coordinator has two histories of the metadata servers: it was restored from an old state; docs/operations.md says what to do", &out);
@@ -254,6 +264,14 @@ Election::Actions Election::OnTerm(int64_t now_ns, uint64_t term) {
   if (term <= mine) return out;
   if (role_ == MetaRole::kOpening || role_ == MetaRole::kPrimary) Stop(now_ns, &out);
   Read(now_ns, &out);
+  return out;
+}
+
+Election::Actions Election::StepBack(int64_t now_ns, int64_t pause_ns) {
+  Actions out;
+  if (role_ != MetaRole::kOpening && role_ != MetaRole::kPrimary) return out;
+  Stop(now_ns, &out);
+  pause_until_ns_ = now_ns + pause_ns;
   return out;
 }
 

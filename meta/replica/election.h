@@ -94,6 +94,8 @@ class Election {
   // It cannot go on (it ends, its store failed): it serves no more, and never opens again, whatever the register says. A swap that is
   // not decided may still be carried out; others take over then as from any primary that is silent.
   Actions Resign(int64_t now_ns);
+  // Its disk keeps the others waiting, so one of these is to take over. If none does, it asks for the place again after `pause_ns`.
+  Actions StepBack(int64_t now_ns, int64_t pause_ns);
 
   MetaRole role() const { return role_; }
   uint64_t term() const { return life_.term; }  // of its own life; 0 unless it is opening or primary
@@ -122,6 +124,7 @@ class Election {
   int64_t silent_from_ns_;  // since it stopped being primary, or its start
   int64_t read_at_ns_;      // when to read next
   std::optional<int64_t> low_since_ns_;  // since when the register's term is below that of the own store
+  std::optional<int64_t> older_since_ns_;  // since when only older registers than known_ were seen
   std::string alarmed_;     // the last alarm, not told twice in a row
 
   // A candidacy.

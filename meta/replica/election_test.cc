@@ -281,6 +281,37 @@ TEST(Election, AnOldCoordinatorIsAnAlarm) {
   EXPECT_FALSE(b.Did(Kind::kSwap));
 }
 
+// Seen by those that have run since: the terms may be the same, and only the set another.
+TEST(Election, ARegisterThatGoesBackIsAnAlarm) {
+  B b;
+  const Register now = Named("a", {"a", "b"}, 4, 10), old = Named("a", {"a", "b", "c"}, 4, 9);
+  b.See(now);
+  b.See(old);
+  EXPECT_FALSE(b.Did(Kind::kAlarm)) << "a read may be late";
+  b.Tick(6000);
+  b.See(now);
+  b.See(old);
+  EXPECT_FALSE(b.Did(Kind::kAlarm)) << "another one may be";
+  b.Tick(5000);
+  b.See(old);
+  EXPECT_TRUE(b.Did(Kind::kAlarm));
+  EXPECT_EQ(*b.e.known(), now);
+}
+
+TEST(Election, WhoStepsBackLetsOthersTakeOver) {
+  B b;
+  b.See(b.Stand().value);
+  ASSERT_EQ(b.e.role(), MetaRole::kPrimary);
+  b.last = b.e.StepBack(b.now, 4 * kG);
+  EXPECT_TRUE(b.Did(Kind::kStop));
+  for (int i = 0; i < 19; ++i) b.Tick(1000);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_EQ(b.Beat("a", 6), BeatAnswer::kPromised);
+  b.Tick(2000);
+  EXPECT_EQ(b.e.role(), MetaRole::kCandidate) << "the register names it still: nobody has taken over";
+  EXPECT_TRUE(b.e.StepBack(b.now, kG).empty()) << "it serves nothing";
+}
+
 TEST(Election, WhoResignsDoesNotStandAgain) {
   B b;
   b.See(b.Stand().value);

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kCoordinatorCallNs = 10 * kSecond;  // beyond the deadlines that it has itself
 constexpr int64_t kCoordinatorFreshNs = 5 * kSecond;  // it has answered lately
 constexpr int64_t kChangeNs = 5 * kSecond;            // that a change of the register is waited for
+constexpr int64_t kStepBackGraces = 4;                // for which it lets others take over
 constexpr int64_t kLookAgainNs = 20 * kMillisecond;
 
 bool IsBusy(MetaRole role) { return role != MetaRole::kBoot && role != MetaRole::kStandby; }
@@ -156,6 +157,12 @@ Result<void> MetaNode::Hear(uint64_t term, const std::string& primary, uint64_t 
 
 int64_t MetaNode::HeardTokenTimeNs() const { return token_known_ ? Now() + token_ahead_ns_ : 0; }
 
+void MetaNode::OwnDiskHangs() {
+  if (!CoordinatorAnswers()) return;  // nobody could take over: plain changes go on here meanwhile
+  if (options_.alarm) options_.alarm("the disk of this metadata server (" + options_.self + ") has not made durable what others of the set have: one of these takes over");
+  After(election_->StepBack(Now(), kStepBackGraces * options_.election.grace_ns));
+}
+
 // Beats go out before the house is open.
 int64_t MetaNode::TokenTimeNs() const {
   const int64_t served_ns = env_.house->TokenTimeNs();
@@ -194,9 +201,15 @@ void MetaNode::NoteCoordinator(const Error& error) {
   if (error.ok()) {
     coordinator_ns_ = Now();
     coordinator_problem_.clear();
-  } else {
-    coordinator_problem_ = error.message;
+    return;
   }
+  // It answers, and not what the members have written: that does not go away by itself, and nobody could take over.
+  const bool is_wrong = error.code == FsError::kBadToken || error.code == FsError::kCorrupt || error.code == FsError::kVersion ||
+                        (error.code == FsError::kNoEnt && known());
+  if (is_wrong && coordinator_problem_ != error.message && options_.alarm) {
+    options_.alarm("the metadata servers' roles stay as they are, because of the coordinator: " + error.message);
+  }
+  coordinator_problem_ = error.message;
 }
 
 bool MetaNode::CoordinatorAnswers() const { return coordinator_problem_.empty() && Now() - coordinator_ns_ < kCoordinatorFreshNs; }
@@ -228,6 +241,8 @@ Task<void> MetaNode::AskOther(uint64_t attempt, std::string member, std::string 
 
 Task<void> MetaNode::TickLoop() {
   while (true) {
+    // A follower that can write nothing is of no use to anybody. While it serves, who serves finds that.
+    if (!store_->failure().ok() && !life_) Fail(store_->failure().WithContext("the store of this metadata server"));
     After(election_->Tick(Now(), Own()));
     if (life_) life_->Tick();
     co_await Sleep(options_.tick_ns);

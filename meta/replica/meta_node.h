@@ -121,6 +121,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // ---- PrimaryLifeHost
   void AskSwap(RegisterSwap swap) override { scope_.Spawn(SwapRegister(std::move(swap))); }
   void SawTerm(uint64_t term) override { After(election_->OnTerm(Now(), term)); }
+  void OwnDiskHangs() override;
   int64_t TokenTimeNs() const override;
   Uuid FreshNonce() override { return options_.nonce(); }
 

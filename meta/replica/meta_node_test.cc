@@ -275,6 +275,26 @@ TEST_F(MetaNodeTest, StatusOfAllAtAnyMember) {
   EXPECT_NE(gone.problem, "");
 }
 
+// It says nothing of its disk any more, and its process ends and is started again.
+TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
+  std::optional<Error> fatal;
+  b_.answering->Spawn(b_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  w_.RunFor(1 * kSecond);
+  EXPECT_FALSE(fatal.has_value());
+  b_.media->FailNextWrite();
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
+  EXPECT_NE(fatal->message.find("store of this metadata server"), std::string::npos) << *fatal;
+  // Nor does it become the primary, if that one is lost now.
+  w_.Crash(a_, false);
+  w_.RunFor(5 * kSecond);
+  EXPECT_NE(b_.node->role(), MetaRole::kPrimary);
+  w_.Crash(b_, false);
+  w_.Start(b_);
+  w_.Start(a_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
 // An address that leads to another member: that one does not acknowledge in place of who was meant.
 TEST_F(MetaNodeTest, WhatIsMeantForAnotherIsRefused) {
   AppendRequest beat;

@@ -117,6 +117,8 @@ void PrimaryLife::Connect() {
 void PrimaryLife::Tick() {
   if (ended_) return;
   Feed();
+  if (set_.OwnDiskHangs(Now())) host_->OwnDiskHangs();
+  if (ended_) return;
   std::optional<RegisterSwap> swap = set_.Next(Now(), [this] { return host_->FreshNonce(); });
   Require();  // before it is asked for: who is to enter counts from here on
   gate_->Changed();

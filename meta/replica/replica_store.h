@@ -56,6 +56,8 @@ class ReplicaStore {
   // Grows with each rewind and copy of this life: what was promised of the log before is void.
   uint64_t changes() const { return changes_; }
   KvStore& kv() { return *kv_; }
+  // The first error of a write or a sync: the store takes nothing more, and this member cannot go on. Ok if there was none.
+  const Error& failure() const { return failure_; }
 
   // The point of a sequence; nullopt beyond the last, or if its batch is not kept any more.
   Result<std::optional<LogPoint>> At(CommitSeq seq) const;
@@ -85,7 +87,7 @@ class ReplicaStore {
   Result<void> BeginCopy();
   // Removes some of what was there. True when nothing is left.
   Result<bool> WipeStep();
-  Result<void> TakePage(const KvBatch& puts) { return kv_->Write(puts); }
+  Result<void> TakePage(const KvBatch& puts) { return WriteKv(puts); }
   // The pages began at `base`, of a log with that history; the last one is of `fetched`.
   Result<void> EndCopy(const LogPoint& base, uint64_t incarnation, std::vector<TermRun> history, const LogPoint& fetched);
 
@@ -101,6 +103,7 @@ class ReplicaStore {
   // Adds the row of the next batch, what it makes of history and marker, and what is removed for it; writes all; takes it over.
   Result<LogRow> Write(uint64_t term, std::string encoded, KvBatch batch);
   void Trim(KvBatch* batch, uint64_t total, CommitSeq* first);
+  Result<void> WriteKv(const KvBatch& batch);
 
   const std::shared_ptr<KvStore> kv_;
   const ReplicaStoreOptions options_;
@@ -117,6 +120,7 @@ class ReplicaStore {
   std::deque<Mark> marks_;  // some rows, to know how many bytes there are up to them
   CommitSeq trim_to_;       // rows before it go
   std::optional<CommitSeq> hold_;
+  Error failure_;
 };
 
 }  // namespace stria
