@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/coordinator.h"
 #include "common/exec/task.h"
@@ -24,6 +25,7 @@ struct Membership {
   std::string release;
   ClusterKey key;
   Coordinator* coordinator = nullptr;  // outlives the task
+  std::vector<ClusterKey> other_keys = {};  // that may have sealed what the coordinator has
   bool adopt = false;  // a person says that no other member's store has more, where the coordinator knows of none
 };
 

@@ -6,12 +6,14 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/exec/sim_run.h"
 #include "common/kv/mem_kv.h"
+#include "meta/backup/revive.h"
 #include "meta/replica/founding.h"
 #include "meta/replica/meta_node.h"
 #include "meta/replica/register_text.h"
@@ -202,6 +204,44 @@ TEST_F(MetaHouseTest, AForgedRegisterIsAnAlarmAndNothingElse) {
   ASSERT_TRUE(node_->serving());
   EXPECT_EQ(serves_->term(), term);
   EXPECT_TRUE(GetMap().ok());
+}
+
+// All that had everything are lost, and a person says so: it goes on from what it has, as from a backup.
+TEST_F(MetaHouseTest, AMemberThatLacksSomethingServesOnAPersonsWord) {
+  ASSERT_TRUE(Serves());
+  SetRegister([&](Register* r) {
+    r->members["m1"] = {Uuid{9, 9}, "m1:7401", "1", 0};
+    r->in_sync = {"m1"};
+    r->primary = "m1";
+    ++r->term;
+  });
+  ASSERT_TRUE(RunUntil([&] { return !node_->serving() && house_->server() == nullptr; }));
+  const Register before = DecodeRegister(*coordinator_.value(), mac_).value();
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m1", {})).code(), FsError::kInval) << "the name is given twice";
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m0", {"m1"})).code(), FsError::kConflict) << "that one is alive";
+  EXPECT_TRUE(node_->store().whole());
+  EXPECT_EQ(DecodeRegister(*coordinator_.value(), mac_).value(), before);
+  const CommitSeq last = node_->store().last().seq;
+
+  const Result<Register> now = RunSim(ex_, node_->PromoteLosing("m0", {}));
+  ASSERT_TRUE(now.ok()) << now.error();
+  EXPECT_EQ(now->primary, "m0");
+  EXPECT_EQ(now->in_sync, std::set<std::string>{"m0"});
+  EXPECT_EQ(now->incarnation, before.incarnation + 1);
+  EXPECT_GE(now->term, before.term + kForcedTermJump);
+  ASSERT_TRUE(Serves());
+  EXPECT_GT(serves_->term(), now->term);
+  EXPECT_TRUE(GetMap().ok());
+  EXPECT_GT(node_->store().last().seq.v, last.v + kIdJump / 2) << "no number comes twice";
+  EXPECT_GT(node_->store().incarnation(), 1u) << "others copy: what they have is of another history";
+  // Again is as once.
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m0", {}))->primary, "m0");
+  EXPECT_TRUE(node_->serving());
+  // And over a restart.
+  node_.reset();
+  house_.reset();
+  MakeNode();
+  EXPECT_TRUE(Serves());
 }
 
 // A caller proves that a later life has been: nothing is answered any more, and the store is not marked.

@@ -194,8 +194,10 @@ class Daemon final : public DaemonFrame {
     return Ok();
   }
 
+  std::vector<ClusterKey> OtherKeys() const { return {proof_.keys().begin() + 1, proof_.keys().end()}; }
+
   Membership MembershipOf(const Superblock& super) {
-    return {config_.data, super, *config_.ha, Version(), proof_.keys().at(0), etcd_.get(), several_.adopt};
+    return {config_.data, super, *config_.ha, Version(), proof_.keys().at(0), etcd_.get(), OtherKeys(), several_.adopt};
   }
 
   Task<Result<void>> StartAsOneOfSeveral(Superblock super, std::unique_ptr<KvStore> kv) {
@@ -206,6 +208,7 @@ class Daemon final : public DaemonFrame {
     OneOfSeveralParams p;
     p.ha = *config_.ha;
     p.key = proof_.keys().at(0);
+    p.other_keys = OtherKeys();
     p.cluster = super.cluster;
     p.store = super.own;
     p.release = Version();

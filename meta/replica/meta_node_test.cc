@@ -201,6 +201,24 @@ TEST_F(MetaNodeTest, WhoIsNotInTheSetIsNotPromoted) {
   EXPECT_EQ(Term(a_), term_);
 }
 
+// Two of three are lost for good, and the third may acknowledge nothing alone: so it cannot begin to serve, and has to be told all the same.
+TEST_F(MetaNodeTest, WhoWaitsForOthersBeforeItServesTakesChangesOfTheMembers) {
+  ChangeMembersRequest least = Change(MemberChange::kMinInSync, "");
+  least.min_in_sync = 2;
+  const Result<ChangeMembersReply> two = w_.Ask(a_, a_.desk->ChangeMembers(least));
+  ASSERT_TRUE(two.ok()) << two.error();
+  w_.Crash(a_, false);
+  w_.Crash(c_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.node->leads(); }, 10 * kSecond));
+  w_.RunFor(3 * kSecond);
+  EXPECT_FALSE(b_.serves());
+  least.min_in_sync = 1;
+  const Result<ChangeMembersReply> one = w_.Ask(b_, b_.desk->ChangeMembers(least));
+  ASSERT_TRUE(one.ok()) << one.error();
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.serves(); }, 10 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
 TEST_F(MetaNodeTest, WhoLeavesGivesItsPlaceAway) {
   bool left = false;
   a_.answering->Spawn([](MetaNode* node, bool* done) -> Task<void> {

@@ -34,6 +34,8 @@ Result<void> ReplicaStore::Load() {
   ASSIGN_OR_RETURN(const auto marker, kv_->Get(kReplicaStateFamily, LogMarkerKey()));
   if (marker) {
     ASSIGN_OR_RETURN(marker_, LogMarkerRecord::Decode(*marker));
+    ASSIGN_OR_RETURN(const auto reviving, kv_->Get(kReplicaStateFamily, LogRevivingKey()));
+    reviving_ = reviving.has_value();
   }
   ASSIGN_OR_RETURN(const auto base, kv_->Get(kReplicaStateFamily, LogBaseKey()));
   if (!base) return Ok();
@@ -74,8 +76,10 @@ Result<void> ReplicaStore::Begin(const LogPoint& base, uint64_t incarnation) {
   batch.Put(kReplicaStateFamily, LogBaseKey(), LogBaseRecord{base, incarnation}.Encode());
   batch.Put(kReplicaStateFamily, LogHistoryKey(), EncodeHistory(history));
   batch.Delete(kReplicaStateFamily, LogMarkerKey());
+  batch.Delete(kReplicaStateFamily, LogRevivingKey());
   RETURN_IF_ERROR(WriteKv(batch));
   begun_ = true;
+  reviving_ = false;
   base_ = {base, incarnation};
   last_ = base;
   first_ = CommitSeq(base.seq.v + 1);
@@ -275,14 +279,24 @@ Result<void> ReplicaStore::Rewind(const LogPoint& to, const KvBatch& values, con
 
 // ---- A copy ---------------------------------------------------------------------------------------
 
-Result<void> ReplicaStore::BeginCopy() {
+Result<void> ReplicaStore::BeginCopy() { return EndLog(false); }
+
+Result<void> ReplicaStore::BeginRevival() {
+  CHECK(whole() || reviving_, "a store is revived that lacks something");
+  return EndLog(true);
+}
+
+Result<void> ReplicaStore::EndLog(bool reviving) {
   const LogMarkerRecord marker{true, LogPoint(), {}};
   KvBatch batch;
+  if (reviving) batch.Put(kReplicaStateFamily, LogRevivingKey(), "1");
+  else batch.Delete(kReplicaStateFamily, LogRevivingKey());
   batch.Put(kReplicaStateFamily, LogMarkerKey(), marker.Encode());
   batch.Delete(kReplicaStateFamily, LogBaseKey());
   batch.Delete(kReplicaStateFamily, LogHistoryKey());
   RETURN_IF_ERROR(WriteKv(batch));
   begun_ = false;
+  reviving_ = reviving;
   base_ = {};
   last_ = {};
   total_ = 0;

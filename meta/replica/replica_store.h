@@ -53,6 +53,8 @@ class ReplicaStore {
   // The store is what its log says. Never in the set, never a candidate without.
   bool whole() const { return begun_ && !marker_; }
   const std::optional<LogMarkerRecord>& marker() const { return marker_; }
+  // It was being made fit to be served after a loss (BeginRevival), which has not come to its end.
+  bool reviving() const { return reviving_; }
   // Grows with each rewind and copy of this life: what was promised of the log before is void.
   uint64_t changes() const { return changes_; }
   KvStore& kv() { return *kv_; }
@@ -85,6 +87,8 @@ class ReplicaStore {
 
   // ---- A copy. From BeginCopy until EndCopy begun() is false, also over crashes
   Result<void> BeginCopy();
+  // As a copy begins, and what is there stays: from now on it is not of this log. Until Begin. REQUIRES: whole() or reviving()
+  Result<void> BeginRevival();
   // Removes some of what was there. True when nothing is left.
   Result<bool> WipeStep();
   Result<void> TakePage(const KvBatch& puts) { return WriteKv(puts); }
@@ -104,6 +108,7 @@ class ReplicaStore {
   Result<LogRow> Write(uint64_t term, std::string encoded, KvBatch batch);
   void Trim(KvBatch* batch, uint64_t total, CommitSeq* first);
   Result<void> WriteKv(const KvBatch& batch);
+  Result<void> EndLog(bool reviving);
 
   const std::shared_ptr<KvStore> kv_;
   const ReplicaStoreOptions options_;
@@ -114,6 +119,7 @@ class ReplicaStore {
   CommitSeq first_{1};
   std::vector<TermRun> history_;
   std::optional<LogMarkerRecord> marker_;
+  bool reviving_ = false;
   uint64_t changes_ = 0;
   std::deque<LogRow> recent_;  // the last ones
   size_t recent_bytes_ = 0;
