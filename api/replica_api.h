@@ -230,8 +230,9 @@ enum class MemberChange : uint8_t {
   kRemove = 3,     // `name`, which is not in the set
   kUpdate = 4,     // address, release and features of `name`
   kMinInSync = 5,  // min_in_sync
+  kPromoteLosing = 6,  // `name`, and again `name_again`, which is not in the set, becomes primary: what only the set has is given up
 };
-// Any member takes it, and hands it on to the primary.
+// Any member takes it, and hands it on to the primary; kPromoteLosing to the one that is named.
 struct ChangeMembersRequest {
   DataHeader header;
   MemberChange change = MemberChange::kPromote;
@@ -242,6 +243,7 @@ struct ChangeMembersRequest {
   uint32_t features = 0;
   uint32_t min_in_sync = 0;
   bool handed_on = false;  // a member asks for somebody else; it is not handed on again
+  std::string name_again;  // of kPromoteLosing: as a person has given it a second time
 };
 struct ChangeMembersReply {
   uint64_t version = 0;  // of the register, after it

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "common/os_random.h"
@@ -20,6 +21,18 @@ constexpr int64_t kAgainNs = 2 * kSecond;
 
 bool MayAnswerLater(FsError code) { return code == FsError::kUnavailable || code == FsError::kDeadline; }
 
+std::vector<PurposeMac> OtherMacs(const Membership& m) {
+  std::vector<PurposeMac> out;
+  for (const ClusterKey& key : m.other_keys) out.emplace_back(key, kRegisterPurpose);
+  return out;
+}
+
+std::vector<const PurposeMac*> PointersTo(const std::vector<PurposeMac>& macs) {
+  std::vector<const PurposeMac*> out;
+  for (const PurposeMac& mac : macs) out.push_back(&mac);
+  return out;
+}
+
 Error OthersAreThere(const Register& now) {
   return Error(FsError::kExist, "the coordinator has metadata servers of this cluster already, with " + now.primary + " as the primary: join those instead (--join)");
 }
@@ -34,6 +47,13 @@ Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, Register
   CO_RETURN_IF_ERROR(LookAtStore(store->kv(), &founding));
   if (!IsOneOfSeveral(m.super) && store->begun() && founding.last != store->last().seq) {
     co_return Error(FsError::kConflict, "the store in " + m.data + " was changed without its log: it cannot be one of several metadata servers");
+  }
+  // There was a register. Who was in the set nobody knows: acknowledged operations may be in another member's store only.
+  if (!now && !m.adopt && IsOneOfSeveral(m.super) && store->begun() && !HasJustBegun(*store)) {
+    co_return Error(FsError::kConflict,
+                    "the coordinator has lost what it had of the metadata servers. The store in " + m.data + " is of term " + std::to_string(store->last().term) +
+                        ", batch " + std::to_string(store->last().seq.v) + ": stop all of them, and if no other one's is of a later term, or of the same with a later "
+                        "batch, start this one once with --ha-init --adopt (docs/operations.md)");
   }
   // Before there is a log: what is served alone from now on would not be in it.
   CO_RETURN_IF_ERROR(NoteOneOfSeveral(m.data, true));
@@ -50,7 +70,8 @@ Task<Result<void>> TryToFound(const Membership& m, ReplicaStore* store, Register
 
 Task<Result<void>> BecomeFirst(Membership m, std::shared_ptr<KvStore> kv) {
   const PurposeMac mac(m.key, kRegisterPurpose);
-  RegisterClient client(m.coordinator, &mac);
+  const std::vector<PurposeMac> others = OtherMacs(m);
+  RegisterClient client(m.coordinator, &mac, PointersTo(others));
   CO_ASSIGN_OR_RETURN(const std::unique_ptr<ReplicaStore> store, ReplicaStore::Open(std::move(kv)));
   std::string said;
   while (true) {
@@ -65,7 +86,8 @@ Task<Result<void>> BecomeFirst(Membership m, std::shared_ptr<KvStore> kv) {
 
 Task<Result<void>> BecomeAlone(Membership m, std::shared_ptr<KvStore> kv) {
   const PurposeMac mac(m.key, kRegisterPurpose);
-  RegisterClient client(m.coordinator, &mac);
+  const std::vector<PurposeMac> others = OtherMacs(m);
+  RegisterClient client(m.coordinator, &mac, PointersTo(others));
   const Result<void> left = co_await LeaveMembers(std::move(kv), &client, m.ha.member, m.super.own);
   if (!left.ok()) co_return left.error().WithContext(m.data);
   CO_RETURN_IF_ERROR(NoteOneOfSeveral(m.data, false));

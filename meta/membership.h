@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/coordinator.h"
 #include "common/exec/task.h"
@@ -24,10 +25,12 @@ struct Membership {
   std::string release;
   ClusterKey key;
   Coordinator* coordinator = nullptr;  // outlives the task
+  std::vector<ClusterKey> other_keys = {};  // that may have sealed what the coordinator has
+  bool adopt = false;  // a person says that no other member's store has more, where the coordinator knows of none
 };
 
 // --ha-init. Waits for a coordinator that does not answer, with a warning. Again is as once. kExist: others have founded it; kConflict:
-// the store is not what its log says.
+// the store is not what its log says, or, without `adopt`, the coordinator has lost a register that others may have been in.
 Task<Result<void>> BecomeFirst(Membership m, std::shared_ptr<KvStore> kv);
 // --ha-leave, as LeaveMembers; then the mark goes. Nothing else has the store open.
 Task<Result<void>> BecomeAlone(Membership m, std::shared_ptr<KvStore> kv);

@@ -131,6 +131,34 @@ TEST_F(MembershipTest, TheFlagMayStay) {
   EXPECT_TRUE(ReplicaStore::Open(Kv()).value()->marker().has_value());
 }
 
+// The flag may stay in its start: then a coordinator that has lost everything would have whoever starts first begin anew, also one that
+// had left the set.
+TEST_F(MembershipTest, ALostRegisterIsNotFoundedAnewByItself) {
+  ASSERT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
+  super_ = ReadDataDir(dir_.path()).value();
+  {
+    const std::unique_ptr<ReplicaStore> store = ReplicaStore::Open(Kv()).value();
+    KvBatch batch;
+    batch.Put(0, "k", "v");
+    ASSERT_TRUE(store->Add(7, 0, batch).ok());
+  }
+  FakeCoordinator empty(&ex_, {});
+  const std::unique_ptr<Coordinator> asks = empty.For("pc1");
+  Membership m = Here("pc1");
+  m.coordinator = asks.get();
+  const Result<void> refused = RunSim(ex_, BecomeFirst(m, Kv()));
+  EXPECT_EQ(refused.code(), FsError::kConflict);
+  EXPECT_NE(refused.error().message.find("--adopt"), std::string::npos) << refused.error();
+  EXPECT_NE(refused.error().message.find("term 7"), std::string::npos) << refused.error();
+  EXPECT_FALSE(empty.value().has_value());
+  // A person has looked at the others' stores.
+  m.adopt = true;
+  const Result<void> adopted = RunSim(ex_, BecomeFirst(m, Kv()));
+  ASSERT_TRUE(adopted.ok()) << adopted.error();
+  RegisterClient there(asks.get(), &mac_);
+  EXPECT_EQ((**RunSim(ex_, there.Read())).term, 8u);
+}
+
 TEST_F(MembershipTest, AStoreThatWasChangedWithoutItsLogIsRefused) {
   ASSERT_TRUE(RunSim(ex_, BecomeFirst(Here("pc1"), Kv())).ok());
   { const auto alone = RunSim(ex_, MetaStore::Open(std::make_unique<MemKv>(media_))).value(); }

@@ -55,6 +55,7 @@ Result<void> CheckSeveralFlags(const MetaFlags& flags, const MetaConfig& config)
   if (s.join && (flags.format.format || flags.format.only || flags.format.make_trust)) {
     return no("--join is given with --format or --make-trust: what becomes one of several metadata servers is not a new cluster");
   }
+  if (s.adopt && !s.init) return no("--adopt is given without --ha-init: leave it out");
   if (!s.cluster.empty() && !s.join) return no("--cluster is given without --join: leave it out");
   if (config.ha && flags.format.format && !s.init) return no("--format is given, and the settings have [ha]: give --ha-init, too, for a new cluster, or --join");
   if (config.ha && !flags.restore.from.empty()) return no("--restore-from is given, and the settings have [ha]: restore with settings without it, then start with --ha-init");

@@ -26,6 +26,7 @@ struct SeveralFlags {
   bool init = false;    // the first of them
   bool join = false;    // one more, in an empty directory
   bool leave = false;   // the last one is alone again, then end
+  bool adopt = false;   // with init: the coordinator has lost the register, and this store is the one to go on from
   std::string cluster;  // with join and without certificates, which say it
 };
 

@@ -6,11 +6,14 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/exec/sim_run.h"
 #include "common/kv/mem_kv.h"
+#include "meta/backup/revive.h"
 #include "meta/replica/founding.h"
 #include "meta/replica/meta_node.h"
 #include "meta/replica/register_text.h"
@@ -81,6 +84,7 @@ class MetaHouseTest : public testing::Test {
     options.uuid = Uuid{3, 4};
     options.cluster = cluster_;
     options.nonce = [this] { return Nonce(); };
+    options.alarm = [this](const std::string& text) { alarms_.push_back(text); };
     MetaNodeEnv env;
     env.kv = std::make_shared<MemKv>(media_);
     env.coordinator = asks_.get();
@@ -129,6 +133,7 @@ class MetaHouseTest : public testing::Test {
   TransportDataConnector data_{factory_.get()};
   MetaStub client_{net_.MakeTransport("pc", "m0:7401")};
   int made_ = 0, gone_ = 0;
+  std::vector<std::string> alarms_;
   MetaServer* serves_ = nullptr;
   std::unique_ptr<MetaHouse> house_;
   std::unique_ptr<MetaNode> node_;
@@ -149,6 +154,8 @@ TEST_F(MetaHouseTest, ServesInTheTermOfTheRegister) {
   EXPECT_EQ(map->term, node_->life()->life().term);
   EXPECT_EQ(serves_->term(), node_->life()->life().term);
   EXPECT_GT(house_->TokenTimeNs(), 0);
+  // A check of the metadata reads a snapshot, on another thread: on this one it would stop the beats.
+  EXPECT_NE(serves_->store()->kv().Snapshot(), nullptr);
   // The log has what the store has.
   EXPECT_EQ(node_->store().last().seq, serves_->store()->last_seq());
 }
@@ -179,6 +186,62 @@ TEST_F(MetaHouseTest, ADeposedOneSaysWhereThePrimaryIsAndServesAgain) {
   EXPECT_GT(serves_->term(), term + 2);
   ASSERT_TRUE(GetMap().ok());
   EXPECT_EQ(GetMap()->term, serves_->term());
+}
+
+// Whoever can write at the coordinator changes nothing, and people are told.
+TEST_F(MetaHouseTest, AForgedRegisterIsAnAlarmAndNothingElse) {
+  ASSERT_TRUE(Serves());
+  const uint64_t term = serves_->term();
+  EXPECT_TRUE(alarms_.empty());
+  std::string forged = *coordinator_.value();
+  const size_t at = forged.find("\"primary\"");
+  ASSERT_NE(at, std::string::npos);
+  forged.replace(at, 9, "\"PRIMARY\"");
+  ASSERT_TRUE(RunSim(ex_, asks_->Swap(coordinator_.value(), forged)).ok());
+  ASSERT_TRUE(RunUntil([&] { return !alarms_.empty(); }));
+  ex_.RunFor(20 * kSecond);
+  EXPECT_EQ(alarms_.size(), 1u);
+  ASSERT_TRUE(node_->serving());
+  EXPECT_EQ(serves_->term(), term);
+  EXPECT_TRUE(GetMap().ok());
+}
+
+// All that had everything are lost, and a person says so: it goes on from what it has, as from a backup.
+TEST_F(MetaHouseTest, AMemberThatLacksSomethingServesOnAPersonsWord) {
+  ASSERT_TRUE(Serves());
+  SetRegister([&](Register* r) {
+    r->members["m1"] = {Uuid{9, 9}, "m1:7401", "1", 0};
+    r->in_sync = {"m1"};
+    r->primary = "m1";
+    ++r->term;
+  });
+  ASSERT_TRUE(RunUntil([&] { return !node_->serving() && house_->server() == nullptr; }));
+  const Register before = DecodeRegister(*coordinator_.value(), mac_).value();
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m1", {})).code(), FsError::kInval) << "the name is given twice";
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m0", {"m1"})).code(), FsError::kConflict) << "that one is alive";
+  EXPECT_TRUE(node_->store().whole());
+  EXPECT_EQ(DecodeRegister(*coordinator_.value(), mac_).value(), before);
+  const CommitSeq last = node_->store().last().seq;
+
+  const Result<Register> now = RunSim(ex_, node_->PromoteLosing("m0", {}));
+  ASSERT_TRUE(now.ok()) << now.error();
+  EXPECT_EQ(now->primary, "m0");
+  EXPECT_EQ(now->in_sync, std::set<std::string>{"m0"});
+  EXPECT_EQ(now->incarnation, before.incarnation + 1);
+  EXPECT_GE(now->term, before.term + kForcedTermJump);
+  ASSERT_TRUE(Serves());
+  EXPECT_GT(serves_->term(), now->term);
+  EXPECT_TRUE(GetMap().ok());
+  EXPECT_GT(node_->store().last().seq.v, last.v + kIdJump / 2) << "no number comes twice";
+  EXPECT_GT(node_->store().incarnation(), 1u) << "others copy: what they have is of another history";
+  // Again is as once.
+  EXPECT_EQ(RunSim(ex_, node_->PromoteLosing("m0", {}))->primary, "m0");
+  EXPECT_TRUE(node_->serving());
+  // And over a restart.
+  node_.reset();
+  house_.reset();
+  MakeNode();
+  EXPECT_TRUE(Serves());
 }
 
 // A caller proves that a later life has been: nothing is answered any more, and the store is not marked.

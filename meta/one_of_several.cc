@@ -30,6 +30,8 @@ MetaNodeOptions NodeOptionsOf(const HaConfig& ha) {
   o.life.shipper.beat_ns = ha.beat_ns;
   o.life.shipper.suspect_ns = ha.suspect_ns;
   o.life.shipper.ack_timeout_ns = ha.ack_timeout_ns;
+  // What may be owed for so long may be answered so late.
+  o.life.shipper.call_timeout_ns = std::max(o.life.shipper.call_timeout_ns, 2 * ha.ack_timeout_ns);
   return o;
 }
 
@@ -60,6 +62,8 @@ OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
   env.kv = params_.kv;
   env.coordinator = params_.coordinator;
   env.mac = &mac_;
+  for (const ClusterKey& key : params_.other_keys) other_macs_.emplace_back(key, kRegisterPurpose);
+  for (const PurposeMac& mac : other_macs_) env.other_macs.push_back(&mac);
   env.replicas = &replicas_;
   env.members = &members_;
   env.house = &house_;
@@ -204,9 +208,14 @@ Task<void> OneOfSeveral::KeepListed() {
     request.change = MemberChange::kUpdate;
     co_return co_await Ask(std::move(request), "tell the others address and release of " + params_.ha.member);
   }
+  // The key that seals is another one now, and the former one is to be taken away some day.
+  if (node_->leads() && node_->IsRegisterToBeSealedAnew()) {
+    request.change = MemberChange::kUpdate;
+    co_return co_await Ask(std::move(request), "seal with the cluster's first key what the coordinator has");
+  }
   const uint32_t members = static_cast<uint32_t>(known.members.size());
   const uint32_t least = std::min(params_.ha.min_in_sync.value_or(AutoMinInSync(members)), members);
-  if (node_->serving() && least != known.min_in_sync) {
+  if (node_->leads() && least != known.min_in_sync) {
     request.change = MemberChange::kMinInSync;
     request.min_in_sync = least;
     co_return co_await Ask(std::move(request), "set min_in_sync to " + std::to_string(least));

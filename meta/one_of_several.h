@@ -37,7 +37,8 @@ namespace stria {
 // What it is given by pointer outlives it.
 struct OneOfSeveralParams {
   HaConfig ha;  // complete
-  ClusterKey key;
+  ClusterKey key;                      // seals the register
+  std::vector<ClusterKey> other_keys;  // may have sealed it
   Uuid cluster;
   Uuid store;           // of this directory
   std::string release;
@@ -104,6 +105,7 @@ class OneOfSeveral {
 
   const OneOfSeveralParams params_;
   const PurposeMac mac_;
+  std::vector<PurposeMac> other_macs_;
   TransportReplicaConnector replicas_;
   TransportMemberConnector members_;
   TransportMetaConnector metas_;

@@ -195,7 +195,11 @@ class Daemon final : public DaemonFrame {
     return Ok();
   }
 
-  Membership MembershipOf(const Superblock& super) { return {config_.data, super, *config_.ha, Version(), proof_.keys().at(0), etcd_.get()}; }
+  std::vector<ClusterKey> OtherKeys() const { return {proof_.keys().begin() + 1, proof_.keys().end()}; }
+
+  Membership MembershipOf(const Superblock& super) {
+    return {config_.data, super, *config_.ha, Version(), proof_.keys().at(0), etcd_.get(), OtherKeys(), several_.adopt};
+  }
 
   Task<Result<void>> StartAsOneOfSeveral(Superblock super, std::unique_ptr<KvStore> kv) {
     CO_RETURN_IF_ERROR(MakeCoordinator(super.cluster));
@@ -205,6 +209,7 @@ class Daemon final : public DaemonFrame {
     OneOfSeveralParams p;
     p.ha = *config_.ha;
     p.key = proof_.keys().at(0);
+    p.other_keys = OtherKeys();
     p.cluster = super.cluster;
     p.store = super.own;
     p.release = Version();
@@ -465,6 +470,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--unproven", flags.restore.unproven,
                "With --restore-from: also take what is not proven to be of the cluster's metadata server, and say so");
   app.add_flag("--ha-init", flags.several.init, "With [ha] in the settings: make this the first of several metadata servers, then serve");
+  app.add_flag("--adopt", flags.several.adopt, "With --ha-init, once: etcd has lost what it had, and no other member's store has more than this one's");
   app.add_flag("--join", flags.several.join, "With [ha] in the settings: make an empty directory one more metadata server's, then serve");
   app.add_option("--cluster", flags.several.cluster, "With --join and without certificates: the cluster");
   app.add_flag("--ha-leave", flags.several.leave, "With [ha] in the settings: make the last of several metadata servers one that is alone, then end");

@@ -10,7 +10,7 @@ namespace wire {
 WIRE_ENUM(AppendResult, kTaken, kOldTerm);
 WIRE_ENUM(JoinVerdict, kTail, kWait);
 WIRE_ENUM(MemberRole, kUnreachable, kStalled);
-WIRE_ENUM(MemberChange, kPromote, kMinInSync);
+WIRE_ENUM(MemberChange, kPromote, kPromoteLosing);
 
 WIRE_MESSAGE(LogPoint) { F(seq); F(term); F(chain); }
 WIRE_MESSAGE(TermRun) { F(term); F(first); }
@@ -41,6 +41,7 @@ WIRE_MESSAGE(MemberStatusRequest) { F(header); F(alone); }
 WIRE_MESSAGE(MemberStatusReply) { F(self); F(version); F(incarnation); F(term); F(primary); F(min_in_sync); F(members); }
 WIRE_MESSAGE(ChangeMembersRequest) {
   F(header); F(change); F(name); F(uuid); F(address); F(release); F(features); F(min_in_sync); F(handed_on);
+  F(name_again);
 }
 WIRE_MESSAGE(ChangeMembersReply) { F(version); F(term); F(primary); }
 

@@ -19,11 +19,11 @@ class CoherenceTest : public CoreTest, public CleanerHost {
   bool IsWanted(InodeId ino) const override { return coherence->IsWanted(ino); }
   void TellTrimmed(const Touched& t) override { coherence->notices().TellTrimmed(t); }
 
-  void Begin() {
+  void Begin(GivenLife life = {}) {
     calls.CancelAll();
     coherence.reset();
     cleaner.reset();
-    Make();
+    Make(std::move(life));
     cleaner = std::make_unique<Cleaner>(core.get(), this);
     coherence = std::make_unique<Coherence>(core.get(), cleaner.get(), options, [this](SessionId s) { ended.insert(s); });
     Start([&](Txn& txn) -> Result<void> {
@@ -101,6 +101,31 @@ TEST_F(CoherenceTest, ASecondWriterWaitsForTheRecallOfTheFirst) {
   EXPECT_EQ(got->value(), LeaseMode::kShared);
   EXPECT_TRUE(coherence->notices().waits().all().empty());
   EXPECT_EQ(coherence->grants().table().CheckInvariants(), "");
+}
+
+// Another metadata server that goes on without the fence lets the session come back, with what it held.
+TEST_F(CoherenceTest, AmongSeveralAGrantWaitsUntilTheFenceItRestsOnIsDurable) {
+  GivenLife life;
+  life.term = 50;
+  Begin(life);
+  const OpHeader a = Open(1), b = Open(2);
+  ASSERT_EQ(Acquire(a, kFile, true).value(), LeaseMode::kExclusive);
+  ASSERT_TRUE(RunSim(ex, core->Sync()).ok());
+  ASSERT_TRUE(coherence->EvictClient(a.session).ok());
+  const CommitSeq fenced = core->store().last_seq();
+  ASSERT_LT(core->store().durable_seq(), fenced);
+  EXPECT_EQ(Acquire(b, kFile, true).value(), LeaseMode::kExclusive);
+  EXPECT_GE(core->store().durable_seq(), fenced);
+}
+
+TEST_F(CoherenceTest, AloneAGrantWaitsForNoDisk) {
+  Begin();
+  const OpHeader a = Open(1), b = Open(2);
+  ASSERT_EQ(Acquire(a, kFile, true).value(), LeaseMode::kExclusive);
+  ASSERT_TRUE(coherence->EvictClient(a.session).ok());
+  const CommitSeq fenced = core->store().last_seq();
+  EXPECT_EQ(Acquire(b, kFile, true).value(), LeaseMode::kExclusive);
+  EXPECT_LT(core->store().durable_seq(), fenced);
 }
 
 TEST_F(CoherenceTest, AChangeWaitsUntilWhoCachedItHasForgottenIt) {

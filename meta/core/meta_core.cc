@@ -151,6 +151,11 @@ Task<Result<void>> MetaCore::WaitDurable(CommitSeq seq) {
   co_return synced;
 }
 
+Task<Result<void>> MetaCore::WaitFences() {
+  if (options_.life.term == 0) co_return Ok();
+  co_return co_await WaitDurable(fenced_);
+}
+
 Result<CommitSeq> MetaCore::Commit(Txn& txn) {
   if (HasFailed()) return Failure();
   Result<CommitSeq> seq = txn.Commit();

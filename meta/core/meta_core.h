@@ -12,6 +12,7 @@
 // Called by all rooms. Sees no other room; what it has to tell is a callback.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -92,6 +93,12 @@ class MetaCore {
   Task<Result<void>> Sync();
   Task<Result<void>> WaitDurable(CommitSeq seq);
   Result<CommitSeq> Commit(Txn& txn);
+  // A session has ended, or lapsed, by what was committed; what it held may be given to others. Where another metadata server may go on
+  // without that, and let it come back with what it held, nothing may be given before it is durable: WaitFences. Alone it does not wait.
+  void NoteFence(const Result<CommitSeq>& seq) {
+    if (seq.ok()) fenced_ = std::max(fenced_, *seq);
+  }
+  Task<Result<void>> WaitFences();
   MetaRoom* room() const { return room_; }  // null: there is enough
 
   // ---- Keys ----
@@ -126,7 +133,7 @@ class MetaCore {
   std::function<void()> on_fail_ = [] {};
   SaidTerm said_;
   int64_t started_ns_ = 0;
-  CommitSeq started_seq_;
+  CommitSeq started_seq_, fenced_;
   Event progress_;
   Event unsynced_;
   TaskScope scope_;  // last: its tasks use everything above

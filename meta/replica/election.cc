@@ -79,7 +79,7 @@ void Election::Stop(int64_t now_ns, Actions* out) {
 int64_t Election::SilentNs(int64_t now_ns) const { return now_ns - std::max(silent_from_ns_, promises_->Last().at_ns); }
 
 bool Election::MayStand(int64_t now_ns, const OwnLog& own) const {
-  if (!known_ || !own.whole || now_ns < pause_until_ns_) return false;
+  if (!known_ || !own.whole || resigned_ || now_ns < pause_until_ns_) return false;
   if (known_->primary == options_.self) return true;  // T2
   if (!known_->in_sync.contains(options_.self) && !Sabotaged(Sabotage::kUncleanElection)) return false;
   const int64_t grace = Sabotaged(Sabotage::kEagerTakeover) ? options_.grace_ns * 2 / 5 : options_.grace_ns;
@@ -187,7 +187,17 @@ Election::Actions Election::Tick(int64_t now_ns, const OwnLog& own) {
 
 Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, const OwnLog& own) {
   Actions out;
-  if (known_ && seen.version < known_->version) return out;  // a read that came late
+  if (known_ && seen.version < known_->version) {
+    // Once it is a read that came late.
+    if (!older_since_ns_) older_since_ns_ = now_ns;
+    if (now_ns - *older_since_ns_ >= options_.grace_ns) {
+      Alarm("the coordinator has version " + std::to_string(seen.version) + " of what it keeps of the metadata servers, and had version " +
+                std::to_string(known_->version) + ": it was restored from an old state; roles stay as they are, and docs/operations.md says what to do",
+            &out);
+    }
+    return out;
+  }
+  older_since_ns_.reset();
   if (known_ && seen.version == known_->version && seen != *known_) {
     if (role_ == MetaRole::kOpening || role_ == MetaRole::kPrimary) Stop(now_ns, &out);
     Alarm("the coordinator has two histories of the metadata servers: it was restored from an old state; docs/operations.md says what to do", &out);
@@ -211,10 +221,15 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
   if (pending_) {
     switch (FateOf(*pending_, seen)) {
       case SwapFate::kDone:
-        Won(now_ns, seen, pending_own_, &out);
-        return out;
+        if (!resigned_) {
+          Won(now_ns, seen, pending_own_, &out);
+          return out;
+        }
+        pending_.reset();
+        Become(MetaRole::kStandby, now_ns);
+        break;
       case SwapFate::kUndecided:
-        if (now_ns >= again_ns_) {
+        if (now_ns >= again_ns_ && !resigned_) {
           again_ns_ = now_ns + options_.again_ns;
           ElectionAction swap{Kind::kSwap};
           swap.swap = *pending_;
@@ -229,7 +244,7 @@ Election::Actions Election::OnRegister(int64_t now_ns, const Register& seen, con
   }
   // A read that comes late may show the life that this member has ended itself: that one does not begin again.
   const bool is_new = own.opened_term < seen.term;
-  if (names_me && own.whole && is_new && seen.handed && promises_->Last().to == *seen.handed) {
+  if (names_me && own.whole && is_new && !resigned_ && seen.handed && promises_->Last().to == *seen.handed) {
     Won(now_ns, seen, true, &out);  // from the very life that it promised to, which has stopped
   } else if (names_me) {
     // It was primary before its start, or a swap of its earlier life came through: a new life needs a new term.
@@ -252,10 +267,20 @@ Election::Actions Election::OnTerm(int64_t now_ns, uint64_t term) {
   return out;
 }
 
+Election::Actions Election::StepBack(int64_t now_ns, int64_t pause_ns) {
+  Actions out;
+  if (role_ != MetaRole::kOpening && role_ != MetaRole::kPrimary) return out;
+  Stop(now_ns, &out);
+  pause_until_ns_ = now_ns + pause_ns;
+  return out;
+}
+
 Election::Actions Election::Resign(int64_t now_ns) {
   Actions out;
+  resigned_ = true;
   if (role_ == MetaRole::kOpening || role_ == MetaRole::kPrimary) Stop(now_ns, &out);
-  pause_until_ns_ = INT64_MAX;
+  // A candidate whose swap is not decided promises nothing until it is.
+  if (role_ == MetaRole::kCandidate && !pending_) Become(MetaRole::kStandby, now_ns);
   return out;
 }
 

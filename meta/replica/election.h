@@ -91,8 +91,11 @@ class Election {
   void OnAsked(uint64_t attempt, const std::string& member, const AskedMember& answer);
   // Somebody knows of this term: a member that refused a beat, a beat of it, a client or data server that has seen it.
   Actions OnTerm(int64_t now_ns, uint64_t term);
-  // The primary cannot go on (its disk hangs, its store failed): it asks for nothing more in this life.
+  // It cannot go on (it ends, its store failed): it serves no more, and never opens again, whatever the register says. A swap that is
+  // not decided may still be carried out; others take over then as from any primary that is silent.
   Actions Resign(int64_t now_ns);
+  // Its disk keeps the others waiting, so one of these is to take over. If none does, it asks for the place again after `pause_ns`.
+  Actions StepBack(int64_t now_ns, int64_t pause_ns);
 
   MetaRole role() const { return role_; }
   uint64_t term() const { return life_.term; }  // of its own life; 0 unless it is opening or primary
@@ -121,12 +124,14 @@ class Election {
   int64_t silent_from_ns_;  // since it stopped being primary, or its start
   int64_t read_at_ns_;      // when to read next
   std::optional<int64_t> low_since_ns_;  // since when the register's term is below that of the own store
+  std::optional<int64_t> older_since_ns_;  // since when only older registers than known_ were seen
   std::string alarmed_;     // the last alarm, not told twice in a row
 
   // A candidacy.
   uint64_t attempt_ = 0;
   int64_t stood_ns_ = 0;
   int64_t pause_until_ns_ = INT64_MIN;
+  bool resigned_ = false;
   std::map<std::string, AskedMember> asked_;
   std::optional<RegisterSwap> pending_;
   bool pending_own_ = false;  // it was the primary of pending_->old all the time, and has promised nothing

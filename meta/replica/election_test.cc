@@ -281,6 +281,37 @@ TEST(Election, AnOldCoordinatorIsAnAlarm) {
   EXPECT_FALSE(b.Did(Kind::kSwap));
 }
 
+// Seen by those that have run since: the terms may be the same, and only the set another.
+TEST(Election, ARegisterThatGoesBackIsAnAlarm) {
+  B b;
+  const Register now = Named("a", {"a", "b"}, 4, 10), old = Named("a", {"a", "b", "c"}, 4, 9);
+  b.See(now);
+  b.See(old);
+  EXPECT_FALSE(b.Did(Kind::kAlarm)) << "a read may be late";
+  b.Tick(6000);
+  b.See(now);
+  b.See(old);
+  EXPECT_FALSE(b.Did(Kind::kAlarm)) << "another one may be";
+  b.Tick(5000);
+  b.See(old);
+  EXPECT_TRUE(b.Did(Kind::kAlarm));
+  EXPECT_EQ(*b.e.known(), now);
+}
+
+TEST(Election, WhoStepsBackLetsOthersTakeOver) {
+  B b;
+  b.See(b.Stand().value);
+  ASSERT_EQ(b.e.role(), MetaRole::kPrimary);
+  b.last = b.e.StepBack(b.now, 4 * kG);
+  EXPECT_TRUE(b.Did(Kind::kStop));
+  for (int i = 0; i < 19; ++i) b.Tick(1000);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_EQ(b.Beat("a", 6), BeatAnswer::kPromised);
+  b.Tick(2000);
+  EXPECT_EQ(b.e.role(), MetaRole::kCandidate) << "the register names it still: nobody has taken over";
+  EXPECT_TRUE(b.e.StepBack(b.now, kG).empty()) << "it serves nothing";
+}
+
 TEST(Election, WhoResignsDoesNotStandAgain) {
   B b;
   b.See(b.Stand().value);
@@ -288,6 +319,46 @@ TEST(Election, WhoResignsDoesNotStandAgain) {
   EXPECT_TRUE(b.Did(Kind::kStop));
   b.Tick(60'000);
   EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+}
+
+TEST(Election, ACandidateThatResignsDoesNotOpen) {
+  B b;
+  const RegisterSwap swap = b.Stand();
+  b.last = b.e.Resign(b.now);
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kSilent) << "its swap may be carried out still";
+  b.now += 60 * kSecond;
+  b.See(swap.old);
+  EXPECT_FALSE(b.Did(Kind::kSwap)) << "not asked for again";
+  b.See(swap.value);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  for (int i = 0; i < 100; ++i) {
+    b.Tick(1000);
+    EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  }
+  EXPECT_EQ(b.Beat("a", 6), BeatAnswer::kPromised) << "another may go on from there";
+}
+
+TEST(Election, ACandidateThatResignsBeforeItAsksFollowsAgain) {
+  B b;
+  b.FallSilent();
+  ASSERT_EQ(b.e.role(), MetaRole::kCandidate);
+  b.last = b.e.Resign(b.now);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  b.Tick(60'000);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+}
+
+TEST(Election, WhoHasResignedTakesNoPlaceThatIsHandedOver) {
+  B b;
+  b.See(Named("a", {"a", "b"}, 4, 10));
+  EXPECT_EQ(b.Beat("a", 4), BeatAnswer::kPromised);
+  b.last = b.e.Resign(b.now);
+  Register handed = Named("b", {"a", "b"}, 5, 11);
+  handed.handed = MetaLife{"a", 4};
+  b.See(handed);
+  EXPECT_EQ(b.e.role(), MetaRole::kStandby);
+  EXPECT_FALSE(b.Did(Kind::kOpen));
 }
 
 TEST(Election, TimesAreChecked) {

@@ -18,6 +18,10 @@ constexpr size_t kRowsAtOnce = 256;  // a row holds a batch
 
 }  // namespace
 
+bool HasJustBegun(const ReplicaStore& store) {
+  return store.begun() && store.history().size() == 1 && store.first().v == store.last().seq.v + 1;
+}
+
 Task<Result<Register>> FoundMembers(ReplicaStore* store, RegisterClient* client, FoundingStore founding, Uuid nonce) {
   // A term of 0 is none in a log that has batches.
   const uint64_t term = founding.last.v == 0 ? founding.term : std::max<uint64_t>(founding.term, 1);
@@ -41,8 +45,7 @@ Task<Result<Register>> FoundMembers(ReplicaStore* store, RegisterClient* client,
   }
   // A log that has just begun, in a term above those that the register knows, is of a store that was served alone meanwhile. Any other
   // one knows more than the coordinator: that was restored from an old state, which no founding may hide.
-  const bool just_begun = store->history().size() == 1 && store->first().v == store->last().seq.v + 1;
-  if (first.store_term <= there.term || !just_begun || there.members.size() != 1) co_return there;
+  if (first.store_term <= there.term || !HasJustBegun(*store) || there.members.size() != 1) co_return there;
   CO_ASSIGN_OR_RETURN(const Register again, FoundAgain(there, first, nonce));
   co_return co_await client->Swap({there, again});
 }

@@ -27,6 +27,9 @@ struct FoundingStore {
 // who; any other error: it is not known whether the register was written, and again is safe.
 Task<Result<Register>> FoundMembers(ReplicaStore* store, RegisterClient* client, FoundingStore founding, Uuid nonce);
 
+// The log has begun, and nothing was written since.
+bool HasJustBegun(const ReplicaStore& store);
+
 // What the store says of itself as it lies there: `last` and `term`. kInval: there is none in it.
 Result<void> LookAtStore(KvStore& kv, FoundingStore* founding);
 

@@ -128,6 +128,14 @@ int64_t InSyncSet::OwesNs(const Peer& peer, int64_t now_ns) const {
   return owed == wanted_.end() ? 0 : now_ns - owed->since_ns;
 }
 
+bool InSyncSet::OwnDiskHangs(int64_t now_ns) const {
+  const auto owed = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.seq > synced_; });
+  if (owed == wanted_.end() || now_ns - owed->since_ns < options_.own_disk_ns) return false;
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+    return known_.in_sync.contains(p.first) && p.second.until_ns > now_ns && p.second.durable >= owed->seq;
+  });
+}
+
 Lapse InSyncSet::LapseOf(const std::string& member, int64_t now_ns) const {
   const Peer& peer = peers_.at(member);
   Lapse lapse;
@@ -152,7 +160,7 @@ std::optional<RegisterSwap> InSyncSet::Begin(Result<Register> next, int64_t now_
 }
 
 std::optional<RegisterSwap> InSyncSet::NextHandOver(int64_t now_ns, const Uuid& nonce) {
-  if (!known_.in_sync.contains(hand_to_) || now_ns >= hand_until_ns_) {
+  if (!known_.in_sync.contains(hand_to_)) {
     hand_to_.clear();
     return std::nullopt;
   }
@@ -205,6 +213,8 @@ std::optional<RegisterSwap> InSyncSet::NextGrow(int64_t now_ns, const Uuid& nonc
 }
 
 std::optional<RegisterSwap> InSyncSet::Next(int64_t now_ns, const std::function<Uuid()>& nonce) {
+  // Also while another change is not decided, which may take as long as the coordinator is away.
+  if (!offered_ && now_ns >= hand_until_ns_) hand_to_.clear();
   if (pending_) {
     if (now_ns < again_ns_) return std::nullopt;
     again_ns_ = now_ns + options_.again_ns;

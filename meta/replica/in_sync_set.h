@@ -23,6 +23,7 @@ struct InSyncOptions {
   int64_t promise_ns = 3 * kSecond;      // L: how long an answered beat counts, from when it was sent
   int64_t suspect_ns = 1500 * kMillisecond;  // silence after which a member leaves the set
   int64_t ack_timeout_ns = 2 * kSecond;  // how long it may owe an acknowledgement that somebody waits for
+  int64_t own_disk_ns = 5 * kSecond;     // how long the primary itself may owe what another one of the set has made durable
   int64_t handover_ns = 2 * kSecond;     // how long changes are held back for a planned switchover
   int64_t again_ns = 500 * kMillisecond;     // an undecided swap is asked for again
   uint64_t join_lag = 64;                // so many batches behind, a member begins to count
@@ -62,6 +63,8 @@ class InSyncSet {
   std::set<std::string> Required() const;  // without itself
   const Register& known() const { return known_; }
   bool IsInSync(const std::string& member) const { return known_.in_sync.contains(member); }
+  // Its own disk keeps everybody waiting: another one of the set, which is heard, has made durable what this one owes.
+  bool OwnDiskHangs(int64_t now_ns) const;
   // What the coordinator is to be asked for now; a swap that is not decided, again. `nonce` gives one that was never used.
   std::optional<RegisterSwap> Next(int64_t now_ns, const std::function<Uuid()>& nonce);
 

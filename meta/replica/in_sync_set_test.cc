@@ -124,6 +124,33 @@ TEST_F(InSyncSetTest, DropsWhoOwesWhatSomebodyWaitsFor) {
   EXPECT_EQ(swap->value.in_sync, std::set<std::string>{"a"});
 }
 
+TEST_F(InSyncSetTest, ItsOwnDiskMayHang) {
+  Open({"a", "b"});
+  set->OnWritten(110);
+  Pass(60'000), Beat("b");
+  EXPECT_FALSE(set->OwnDiskHangs(now)) << "nobody waits";
+  set->OnWanted(110, now);
+  Pass(4900), Beat("b"), Ack("b", 110);
+  EXPECT_FALSE(set->OwnDiskHangs(now));
+  Pass(100), Beat("b");
+  EXPECT_TRUE(set->OwnDiskHangs(now));
+  Pass(3000);
+  EXPECT_FALSE(set->OwnDiskHangs(now)) << "there is nobody who could go on";
+  Beat("b");
+  EXPECT_TRUE(set->OwnDiskHangs(now));
+  set->OnSynced(110);
+  EXPECT_FALSE(set->OwnDiskHangs(now));
+  EXPECT_EQ(set->committed(), 110u);
+}
+
+TEST_F(InSyncSetTest, AllDisksMayBeSlow) {
+  Open({"a", "b"});
+  set->OnWritten(110);
+  set->OnWanted(110, now);
+  Pass(60'000), Beat("b");
+  EXPECT_FALSE(set->OwnDiskHangs(now)) << "the other one owes the same";
+}
+
 TEST_F(InSyncSetTest, OwesNothingThatNobodyWaitsFor) {
   Open({"a", "b"});
   for (int i = 0; i < 40; ++i) {
@@ -236,6 +263,26 @@ TEST_F(InSyncSetTest, GoesOnIfThePlaceIsNotTaken) {
   EXPECT_FALSE(Next());
   EXPECT_FALSE(set->HoldsChanges());  // too slow
   EXPECT_TRUE(set->HasAuthority(now));
+}
+
+// The coordinator has gone in the middle of another change.
+TEST_F(InSyncSetTest, ChangesGoOnThoughAnotherSwapIsNotDecided) {
+  Open({"a", "b", "c"});
+  Beat("b");
+  Ack("b", 100);
+  Pass(1600), Beat("b");
+  const std::optional<RegisterSwap> shrink = Next();
+  ASSERT_TRUE(shrink);
+  EXPECT_FALSE(shrink->value.in_sync.contains("c"));
+  ASSERT_TRUE(set->BeginHandOver("b", now).ok());
+  EXPECT_TRUE(set->HoldsChanges());
+  Pass(1000), Beat("b");
+  EXPECT_EQ(Next(), shrink);
+  EXPECT_TRUE(set->HoldsChanges());
+  Pass(1000), Beat("b");
+  EXPECT_EQ(Next(), shrink);
+  EXPECT_FALSE(set->HoldsChanges());
+  EXPECT_FALSE(set->Stopped());
 }
 
 TEST_F(InSyncSetTest, OneChangeAtATime) {

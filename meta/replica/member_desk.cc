@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -120,21 +121,44 @@ Task<Result<ChangeMembersReply>> MemberDesk::HandOn(ChangeMembersRequest request
   if (request.handed_on || place.address.empty() || place.primary == node_->options().self) {
     co_return Error(FsError::kNotLeader, node_->WhereSentence());
   }
+  co_return co_await HandTo(place.primary, place.address, std::move(request));
+}
+
+Task<Result<ChangeMembersReply>> MemberDesk::HandTo(std::string member, std::string address, ChangeMembersRequest request) {
   request.handed_on = true;
   request.header = DataHeader();
   request.header.cluster = node_->options().cluster;
   request.header.timeout_ns = kHandOnNs;
-  const std::shared_ptr<MemberService> primary = members_->ConnectMember(place.address);
-  std::optional<Result<ChangeMembersReply>> reply = co_await WithTimeout(kHandOnNs, primary->ChangeMembers(std::move(request)));
+  const std::shared_ptr<MemberService> other = members_->ConnectMember(address);
+  std::optional<Result<ChangeMembersReply>> reply = co_await WithTimeout(kHandOnNs, other->ChangeMembers(std::move(request)));
   if (!reply) {
-    co_return Error(FsError::kRetryLater, "the primary " + place.primary + " has not answered: whether the change was made is not known");
+    co_return Error(FsError::kRetryLater, member + " has not answered: whether the change was made is not known");
   }
   co_return std::move(*reply);
 }
 
+// By the one that is named: its store is changed first.
+Task<Result<ChangeMembersReply>> MemberDesk::PromoteLosing(ChangeMembersRequest request) {
+  const std::string& self = node_->options().self;
+  if (request.name != self) {
+    if (request.handed_on || !node_->known()) co_return Error(FsError::kNotReady, "this is " + self + ", and not " + request.name);
+    const auto it = node_->known()->members.find(request.name);
+    if (it == node_->known()->members.end()) co_return Error(FsError::kNoEnt, request.name + " is no member; 'stria meta status' lists them");
+    co_return co_await HandTo(request.name, it->second.address, std::move(request));
+  }
+  CO_ASSIGN_OR_RETURN(const MemberStatusReply status, co_await MemberStatus({}));
+  std::set<std::string> answered;
+  for (const MemberState& m : status.members) {
+    if (m.name != self && m.role != MemberRole::kUnreachable) answered.insert(m.name);
+  }
+  CO_ASSIGN_OR_RETURN(const Register after, co_await node_->PromoteLosing(request.name_again, std::move(answered)));
+  co_return ChangeMembersReply{after.version, after.term, after.primary};
+}
+
 Task<Result<ChangeMembersReply>> MemberDesk::ChangeMembers(ChangeMembersRequest request) {
   CO_RETURN_IF_ERROR(CheckCluster(request.header));
-  if (!node_->serving()) co_return co_await HandOn(std::move(request));
+  if (request.change == MemberChange::kPromoteLosing) co_return co_await PromoteLosing(std::move(request));
+  if (!node_->leads()) co_return co_await HandOn(std::move(request));
   const std::string name = request.name;
   const MetaMember member = MemberOf(request);
   const uint32_t least = request.min_in_sync;
@@ -164,6 +188,8 @@ Task<Result<ChangeMembersReply>> MemberDesk::ChangeMembers(ChangeMembersRequest 
       after = co_await node_->Change(
           [=](const Register& now, const MetaLife& self, const Uuid& nonce) { return SetMinInSync(now, self, least, nonce); },
           [=](const Register& r) { return r.min_in_sync == least; });
+      break;
+    case MemberChange::kPromoteLosing:  // above
       break;
   }
   if (!after.ok()) co_return after.error();

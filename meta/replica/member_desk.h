@@ -28,6 +28,8 @@ class MemberDesk final : public MemberService {
   LocateReply Located() const;
   Task<MemberState> StateOf(std::string member, std::string address);
   Task<Result<ChangeMembersReply>> HandOn(ChangeMembersRequest request);
+  Task<Result<ChangeMembersReply>> HandTo(std::string member, std::string address, ChangeMembersRequest request);
+  Task<Result<ChangeMembersReply>> PromoteLosing(ChangeMembersRequest request);
 
   MetaNode* const node_;
   MemberConnector* const members_;

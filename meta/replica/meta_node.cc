@@ -7,6 +7,7 @@
 #include "meta/model/families.h"
 #include "meta/replica/log_shape_of.h"
 #include "meta/replica/replica_log.h"
+#include "meta/replica/revival.h"
 
 namespace stria {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kCoordinatorCallNs = 10 * kSecond;  // beyond the deadlines that it has itself
 constexpr int64_t kCoordinatorFreshNs = 5 * kSecond;  // it has answered lately
 constexpr int64_t kChangeNs = 5 * kSecond;            // that a change of the register is waited for
+constexpr int64_t kStepBackGraces = 4;                // for which it lets others take over
+constexpr int kLosingTries = 10;
 constexpr int64_t kLookAgainNs = 20 * kMillisecond;
 
 bool IsBusy(MetaRole role) { return role != MetaRole::kBoot && role != MetaRole::kStandby; }
@@ -21,7 +24,7 @@ bool IsBusy(MetaRole role) { return role != MetaRole::kBoot && role != MetaRole:
 }  // namespace
 
 MetaNode::MetaNode(MetaNodeOptions options, MetaNodeEnv env)
-    : options_(std::move(options)), env_(std::move(env)), client_(env_.coordinator, env_.mac) {
+    : options_(std::move(options)), env_(std::move(env)), client_(env_.coordinator, env_.mac, env_.other_macs) {
   options_.election.self = options_.self;
   options_.election.uuid = options_.uuid;
   options_.life.cluster = options_.cluster;
@@ -156,6 +159,12 @@ Result<void> MetaNode::Hear(uint64_t term, const std::string& primary, uint64_t 
 
 int64_t MetaNode::HeardTokenTimeNs() const { return token_known_ ? Now() + token_ahead_ns_ : 0; }
 
+void MetaNode::OwnDiskHangs() {
+  if (!CoordinatorAnswers()) return;  // nobody could take over: plain changes go on here meanwhile
+  if (options_.alarm) options_.alarm("the disk of this metadata server (" + options_.self + ") has not made durable what others of the set have: one of these takes over");
+  After(election_->StepBack(Now(), kStepBackGraces * options_.election.grace_ns));
+}
+
 // Beats go out before the house is open.
 int64_t MetaNode::TokenTimeNs() const {
   const int64_t served_ns = env_.house->TokenTimeNs();
@@ -194,9 +203,15 @@ void MetaNode::NoteCoordinator(const Error& error) {
   if (error.ok()) {
     coordinator_ns_ = Now();
     coordinator_problem_.clear();
-  } else {
-    coordinator_problem_ = error.message;
+    return;
   }
+  // It answers, and not what the members have written: that does not go away by itself, and nobody could take over.
+  const bool is_wrong = error.code == FsError::kBadToken || error.code == FsError::kCorrupt || error.code == FsError::kVersion ||
+                        (error.code == FsError::kNoEnt && known());
+  if (is_wrong && coordinator_problem_ != error.message && options_.alarm) {
+    options_.alarm("the metadata servers' roles stay as they are, because of the coordinator: " + error.message);
+  }
+  coordinator_problem_ = error.message;
 }
 
 bool MetaNode::CoordinatorAnswers() const { return coordinator_problem_.empty() && Now() - coordinator_ns_ < kCoordinatorFreshNs; }
@@ -228,6 +243,8 @@ Task<void> MetaNode::AskOther(uint64_t attempt, std::string member, std::string 
 
 Task<void> MetaNode::TickLoop() {
   while (true) {
+    // A follower that can write nothing is of no use to anybody. While it serves, who serves finds that.
+    if (!store_->failure().ok() && !life_) Fail(store_->failure().WithContext("the store of this metadata server"));
     After(election_->Tick(Now(), Own()));
     if (life_) life_->Tick();
     co_await Sleep(options_.tick_ns);
@@ -239,9 +256,9 @@ Task<void> MetaNode::KeepRole() {
     const bool same = life_ && wanted_ && wanted_->life == life_->life() && !life_->ended();
     if (life_ && !same) {
       co_await EndServing();
-    } else if (!life_ && wanted_) {
+    } else if (!life_ && !reviving_ && wanted_) {
       co_await BeginServing();
-    } else if (!life_ && !following_) {
+    } else if (!life_ && !reviving_ && !following_) {
       Follow();
     } else {
       turn_.Reset();
@@ -440,7 +457,7 @@ Task<Result<void>> MetaNode::HandOver(std::string to) {
 }
 
 Task<Result<Register>> MetaNode::Change(PrimaryLife::MakeNext make, std::function<bool(const Register&)> is_done) {
-  if (!serving()) co_return Error(FsError::kNotLeader, WhereSentence());
+  if (!leads()) co_return Error(FsError::kNotLeader, WhereSentence());
   CO_ASSIGN_OR_RETURN(const Register next, life_->Change(make));
   const int64_t until = Now() + kChangeNs;
   while (known()->version < next.version) {
@@ -451,6 +468,60 @@ Task<Result<Register>> MetaNode::Change(PrimaryLife::MakeNext make, std::functio
   }
   if (is_done(*known())) co_return *known();
   co_return Error(FsError::kRetryLater, "another change of the metadata servers came first; try again");
+}
+
+Task<Result<Register>> MetaNode::PromoteLosing(std::string again, std::set<std::string> answered) {
+  if (std::exchange(reviving_, true)) co_return Error(FsError::kBusy, options_.self + " is being made primary already; see 'stria meta status'");
+  const OneShot<Result<Register>> done;
+  scope_.Spawn(TakeOverLosing(std::move(again), std::move(answered)), [this, done](Result<Register> r) {
+    reviving_ = false;
+    turn_.Set();
+    done.Set(std::move(r));
+  });
+  co_return co_await done.Take();
+}
+
+Task<Result<Register>> MetaNode::TakeOverLosing(std::string again, std::set<std::string> answered) {
+  const auto read = co_await WithTimeout(kCoordinatorCallNs, client_.Read());
+  if (!read) co_return Error(FsError::kRetryLater, "the coordinator does not answer: roles stay as they are");
+  if (!read->ok()) co_return read->error();
+  if (!**read) co_return Error(FsError::kNoEnt, "the coordinator has nothing of these metadata servers; docs/operations.md says how to give it back");
+  const Register now = ***read;
+  // By what was asked for before.
+  if (now.primary == options_.self) co_return now;
+  Loss loss{options_.self, std::move(again), options_.uuid, true, std::move(answered), 0};
+  if (const Result<Register> may = stria::PromoteLosing(now, loss, options_.nonce()); !may.ok()) co_return may.error();
+  if (IsBusy(role()) || life_) co_return Error(FsError::kBusy, options_.self + " is about to be primary; see 'stria meta status'");
+  if (!store_->whole() && !store_->reviving()) {
+    co_return Error(FsError::kConflict, "the store of " + options_.self + " is not whole: restore from the backup on the data servers (stria meta restore)");
+  }
+  if (options_.alarm) {
+    options_.alarm(options_.self + " becomes primary without what only " + now.primary + ", term " + std::to_string(now.term) + ", has: somebody has asked for that by name, twice");
+  }
+  following_ = false;
+  roles_.BeNothing();
+  joiner_work_.reset();
+  joiner_.reset();
+  ReplicaRevival revival;
+  revival.incarnation = std::max(now.incarnation, store_->incarnation()) + 1;
+  revival.chain = options_.nonce().lo;
+  revival.store = options_.nonce();
+  revival.wall_ns = Executor::Current().WallNs();
+  const Result<ReviveResult> revived = co_await ReviveReplica(store_.get(), env_.kv, revival);
+  if (!revived.ok()) co_return revived.error();
+  loss.store_term = store_->last().term;
+  const Result<Register> next = stria::PromoteLosing(now, loss, options_.nonce());
+  if (!next.ok()) co_return next.error();
+  for (int tries = 0; tries < kLosingTries; ++tries) {
+    const std::optional<Result<Register>> there = co_await WithTimeout(kCoordinatorCallNs, client_.Swap({now, *next}));
+    if (there && there->ok()) {
+      SeeRegister(**there);
+      if (**there == *next) co_return *next;
+      if (**there != now) co_return Error(FsError::kConflict, "the metadata servers have changed meanwhile: see 'stria meta status'");
+    }
+    co_await Sleep(kSecond);
+  }
+  co_return Error(FsError::kRetryLater, "whether " + options_.self + " is primary is not known: the coordinator does not answer; ask again");
 }
 
 Task<void> MetaNode::Leave() {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -57,6 +58,7 @@ struct MetaNodeEnv {
   std::shared_ptr<KvStore> kv;  // of kReplicatedFamilies families
   Coordinator* coordinator = nullptr;
   const PurposeMac* mac = nullptr;  // kRegisterPurpose
+  std::vector<const PurposeMac*> other_macs;  // of the cluster's other keys: RegisterClient
   ReplicaConnector* replicas = nullptr;
   MemberConnector* members = nullptr;
   ServingHouse* house = nullptr;
@@ -83,6 +85,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   const std::optional<Register>& known() const { return election_->known(); }  // the newest that was seen
   MetaRole role() const { return election_->role(); }
   bool serving() const { return serving_ && life_ != nullptr && !life_->ended(); }
+  bool leads() const { return life_ != nullptr && !life_->ended(); }  // also before it serves, which may need others of the set
   const PrimaryLife* life() const { return life_.get(); }  // null: it is not primary
   const ReplicaStore& store() const { return *store_; }
   // The primary, as far as is known here: by the register, or by its beats.
@@ -102,6 +105,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   MemberState StateOf(const std::string& member) const;
   // The time for tokens by the primary that was heard last, as of now; 0: none was.
   int64_t HeardTokenTimeNs() const;
+  bool IsRegisterToBeSealedAnew() const { return client_.IsToBeSealedAnew(); }
   // Resumes soon after the role, the register or the primary has changed.
   Task<void> WaitChange();
 
@@ -111,6 +115,10 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // T7. The register with the change in it. kRetryLater: it is not known whether it was carried out, or another came first.
   // `is_done`: whether a register has it.
   Task<Result<Register>> Change(PrimaryLife::MakeNext make, std::function<bool(const Register&)> is_done);
+  // T8: this member, which is not in the set, becomes primary although what only the set has is lost. Its store is revived, and is nobody's
+  // standby any more. `again`: its name, as a person has given it a second time; `answered`: the others that were reached just now. It goes
+  // on though the task is destroyed. kRetryLater: it is not known whether the register has it; again is fine.
+  Task<Result<Register>> PromoteLosing(std::string again, std::set<std::string> answered);
 
  private:
   struct Wanted {
@@ -121,6 +129,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   // ---- PrimaryLifeHost
   void AskSwap(RegisterSwap swap) override { scope_.Spawn(SwapRegister(std::move(swap))); }
   void SawTerm(uint64_t term) override { After(election_->OnTerm(Now(), term)); }
+  void OwnDiskHangs() override;
   int64_t TokenTimeNs() const override;
   Uuid FreshNonce() override { return options_.nonce(); }
 
@@ -145,6 +154,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   void Follow();
   Task<void> BeginServing();
   Task<void> EndServing();
+  Task<Result<Register>> TakeOverLosing(std::string again, std::set<std::string> answered);
 
   MetaNodeOptions options_;
   const MetaNodeEnv env_;
@@ -170,6 +180,7 @@ class MetaNode final : private FollowerHost, private PrimaryLifeHost {
   Event turn_;                    // wanted_ has changed
   bool following_ = false;
   bool serving_ = false;
+  bool reviving_ = false;  // nobody else uses the store
   std::unique_ptr<ReplicaJoiner> joiner_;
   std::unique_ptr<TaskScope> joiner_work_;
   std::unique_ptr<PrimaryLife> life_;

@@ -202,6 +202,24 @@ TEST_F(MetaNodeTest, WhoIsNotInTheSetIsNotPromoted) {
   EXPECT_EQ(Term(a_), term_);
 }
 
+// Two of three are lost for good, and the third may acknowledge nothing alone: so it cannot begin to serve, and has to be told all the same.
+TEST_F(MetaNodeTest, WhoWaitsForOthersBeforeItServesTakesChangesOfTheMembers) {
+  ChangeMembersRequest least = Change(MemberChange::kMinInSync, "");
+  least.min_in_sync = 2;
+  const Result<ChangeMembersReply> two = w_.Ask(a_, a_.desk->ChangeMembers(least));
+  ASSERT_TRUE(two.ok()) << two.error();
+  w_.Crash(a_, false);
+  w_.Crash(c_, false);
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.node->leads(); }, 10 * kSecond));
+  w_.RunFor(3 * kSecond);
+  EXPECT_FALSE(b_.serves());
+  least.min_in_sync = 1;
+  const Result<ChangeMembersReply> one = w_.Ask(b_, b_.desk->ChangeMembers(least));
+  ASSERT_TRUE(one.ok()) << one.error();
+  ASSERT_TRUE(w_.RunUntil([&] { return b_.serves(); }, 10 * kSecond));
+  EXPECT_TRUE(GoesOn());
+}
+
 TEST_F(MetaNodeTest, WhoLeavesGivesItsPlaceAway) {
   bool left = false;
   a_.answering->Spawn([](MetaNode* node, bool* done) -> Task<void> {
@@ -274,6 +292,26 @@ TEST_F(MetaNodeTest, StatusOfAllAtAnyMember) {
   EXPECT_FALSE(gone.in_sync);
   EXPECT_GT(gone.lag, 0u);
   EXPECT_NE(gone.problem, "");
+}
+
+// It says nothing of its disk any more, and its process ends and is started again.
+TEST_F(MetaNodeTest, AStandbyWhoseStoreHasFailedEnds) {
+  std::optional<Error> fatal;
+  b_.answering->Spawn(b_.node->WaitFatal(), [&](Error e) { fatal.emplace(std::move(e)); });
+  w_.RunFor(1 * kSecond);
+  EXPECT_FALSE(fatal.has_value());
+  b_.media->FailNextWrite();
+  ASSERT_TRUE(w_.RunUntil([&] { return fatal.has_value(); }, 5 * kSecond));
+  EXPECT_NE(fatal->message.find("store of this metadata server"), std::string::npos) << *fatal;
+  // Nor does it become the primary, if that one is lost now.
+  w_.Crash(a_, false);
+  w_.RunFor(5 * kSecond);
+  EXPECT_NE(b_.node->role(), MetaRole::kPrimary);
+  w_.Crash(b_, false);
+  w_.Start(b_);
+  w_.Start(a_);
+  EXPECT_TRUE(w_.RunUntil([&] { return w_.AllIn(); }, 20 * kSecond));
+  EXPECT_TRUE(GoesOn());
 }
 
 // An address that leads to another member: that one does not acknowledge in place of who was meant.

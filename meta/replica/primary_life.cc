@@ -43,6 +43,7 @@ class PrimaryLife::Store final : public KvStore {
     life_->set_.OnWanted(life_->store_->last().seq.v, life_->Now());
     return kv_.Sync();
   }
+  std::unique_ptr<KvStore> Snapshot() override { return kv_.Snapshot(); }
   std::string Damage() const override { return kv_.Damage(); }
 
  private:
@@ -116,6 +117,8 @@ void PrimaryLife::Connect() {
 void PrimaryLife::Tick() {
   if (ended_) return;
   Feed();
+  if (set_.OwnDiskHangs(Now())) host_->OwnDiskHangs();
+  if (ended_) return;
   std::optional<RegisterSwap> swap = set_.Next(Now(), [this] { return host_->FreshNonce(); });
   Require();  // before it is asked for: who is to enter counts from here on
   gate_->Changed();

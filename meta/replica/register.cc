@@ -228,7 +228,7 @@ Result<Register> PromoteLosing(const Register& now, const Loss& loss, const Uuid
   if (!loss.revived) return Not("the store of " + loss.name + " was not made fit to be served after a loss");
   Register next = After(now, nonce);
   ++next.incarnation;
-  next.term = now.term + kForcedTermJump;
+  next.term = std::max(now.term + kForcedTermJump, loss.store_term);
   next.primary = loss.name;
   next.in_sync = {loss.name};
   return Checked(std::move(next));

@@ -128,6 +128,7 @@ struct Loss {
   Uuid uuid;                       // of the store that was revived
   bool revived = false;            // ReviveStore has run on it
   std::set<std::string> answered;  // members that were reached just now, but for that one
+  uint64_t store_term = 0;         // of the revived store
 };
 Result<Register> PromoteLosing(const Register& now, const Loss& loss, const Uuid& nonce);
 

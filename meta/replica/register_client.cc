@@ -11,7 +11,16 @@ constexpr size_t kTexts = 16;  // more than are ever undecided at a time
 
 Result<std::optional<Register>> RegisterClient::Take(const CoordinatorValue& value) {
   if (!value) return std::optional<Register>();
-  ASSIGN_OR_RETURN(Register r, DecodeRegister(*value, *mac_));
+  Result<Register> decoded = DecodeRegister(*value, *mac_);
+  bool by_other = false;
+  for (size_t i = 0; i < others_.size() && decoded.code() == FsError::kBadToken; ++i) {
+    Result<Register> other = DecodeRegister(*value, *others_[i]);
+    by_other = other.code() != FsError::kBadToken;
+    if (by_other) decoded = std::move(other);
+  }
+  if (!decoded.ok()) return decoded.error();
+  by_other_ = by_other;
+  Register r = std::move(decoded).value();
   const auto known = [&](const auto& text) { return text.first == r.nonce; };
   if (std::none_of(texts_.begin(), texts_.end(), known)) {
     texts_.emplace_back(r.nonce, *value);

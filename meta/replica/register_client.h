@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/coordinator.h"
 #include "common/exec/task.h"
@@ -17,8 +18,9 @@ namespace stria {
 
 class RegisterClient {
  public:
-  // Both outlive it.
-  RegisterClient(Coordinator* coordinator, const PurposeMac* mac) : coordinator_(coordinator), mac_(mac) {}
+  // All outlive it. `mac` seals; values that are sealed by one of `others` (of the cluster's other keys) are read as well.
+  RegisterClient(Coordinator* coordinator, const PurposeMac* mac, std::vector<const PurposeMac*> others = {})
+      : coordinator_(coordinator), mac_(mac), others_(std::move(others)) {}
 
   // Nullopt: nobody has founded it. Errors: those of Coordinator and of DecodeRegister.
   Task<Result<std::optional<Register>>> Read();
@@ -26,6 +28,8 @@ class RegisterClient {
   Task<Result<Register>> Swap(RegisterSwap swap);
   // T1, where there is none. What is there afterwards, which may be somebody else's.
   Task<Result<Register>> Create(Register first);
+  // The value that was seen last is sealed by another key than `mac`: who has only the new key could not read it.
+  bool IsToBeSealedAnew() const { return by_other_; }
 
  private:
   Result<std::optional<Register>> Take(const CoordinatorValue& value);
@@ -33,6 +37,8 @@ class RegisterClient {
 
   Coordinator* const coordinator_;
   const PurposeMac* const mac_;
+  const std::vector<const PurposeMac*> others_;
+  bool by_other_ = false;
   std::deque<std::pair<Uuid, std::string>> texts_;  // by nonce, the last few
 };
 

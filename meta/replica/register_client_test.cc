@@ -138,6 +138,29 @@ TEST(RegisterClient, SwapsByTheBytesThatAreThere) {
   EXPECT_EQ(*RunSim(w.ex, w.pc1.Swap({seen, next})), next);
 }
 
+// Another key is taken into use: first all have it beside the former one, then it seals, then the former one goes.
+TEST(RegisterClient, AnotherKeyIsTakenIntoUse) {
+  SimExecutor ex(1);
+  FakeCoordinator etcd(&ex, {});
+  const std::unique_ptr<Coordinator> asks = etcd.For("a");
+  const PurposeMac first(KeyOf(1), kRegisterPurpose), second(KeyOf(2), kRegisterPurpose);
+  RegisterClient before(asks.get(), &first, {&second}), after(asks.get(), &second, {&first}), only(asks.get(), &second);
+  const Register r = Sample();
+  ASSERT_TRUE(RunSim(ex, before.Create(r)).ok());
+  EXPECT_EQ(**RunSim(ex, before.Read()), r);
+  EXPECT_FALSE(before.IsToBeSealedAnew());
+  EXPECT_EQ(RunSim(ex, only.Read()).code(), FsError::kBadToken);
+  EXPECT_EQ(**RunSim(ex, after.Read()), r);
+  EXPECT_TRUE(after.IsToBeSealedAnew());
+  Register next = r;
+  ++next.version;
+  next.nonce = Uuid{99, 99};
+  ASSERT_EQ(RunSim(ex, after.Swap({r, next})).value(), next) << "by the bytes that are there";
+  EXPECT_FALSE(after.IsToBeSealedAnew());
+  EXPECT_EQ(**RunSim(ex, only.Read()), next);
+  EXPECT_EQ(**RunSim(ex, before.Read()), next);
+}
+
 TEST(RegisterClient, AForgedValueIsNoRegister) {
   World w;
   ASSERT_TRUE(RunSim(w.ex, w.at_pc2->Swap(std::nullopt, "{}")).ok());

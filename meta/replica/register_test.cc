@@ -244,6 +244,9 @@ TEST(Register, APersonPromotesWhoLacksSomething) {
   EXPECT_EQ(r->in_sync, std::set<std::string>{"pc3"});
   EXPECT_EQ(r->term, 41 + kForcedTermJump);
   EXPECT_EQ(r->incarnation, 3u);
+  Loss again = good;  // revived a second time, since nobody knew what became of the first swap
+  again.store_term = 41 + 2 * kForcedTermJump;
+  EXPECT_EQ(PromoteLosing(Three(), again, kNonce)->term, again.store_term);
   EXPECT_EQ(PromoteLosing(Three(), {"pc3", "pc2", At(3).uuid, true, {}}, kNonce).code(), FsError::kInval);
   EXPECT_EQ(PromoteLosing(Three(), {"pc2", "pc2", At(2).uuid, true, {}}, kNonce).code(), FsError::kConflict);  // loses nothing
   EXPECT_EQ(PromoteLosing(Three(), {"pc3", "pc3", At(3).uuid, true, {"pc2"}}, kNonce).code(), FsError::kConflict);

@@ -4,7 +4,7 @@
 // Two families beside those of the metadata (meta/model/families.h), which only a replicated store has. They are about this copy
 // alone: nothing of them is shipped, copied, archived or looked at by fsck, and two copies that are equal differ in them.
 //   log    sequence -> term, chain, bytes so far, the batch as it is shipped
-//   state  "base", "history", "marker", "opened"
+//   state  "base", "history", "marker", "opened", "reviving"
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ std::string LogRowKey(CommitSeq seq);
 inline std::string LogBaseKey() { return "base"; }
 inline std::string LogHistoryKey() { return "history"; }
 inline std::string LogMarkerKey() { return "marker"; }
+inline std::string LogRevivingKey() { return "reviving"; }  // beside a marker: the store is being revived (revival.h), not copied
 // The last term that this copy was opened in by a primary, as Key64: not of the log, and kept by rewinds and copies.
 inline std::string LogOpenedKey() { return "opened"; }
 

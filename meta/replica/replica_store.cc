@@ -34,6 +34,8 @@ Result<void> ReplicaStore::Load() {
   ASSIGN_OR_RETURN(const auto marker, kv_->Get(kReplicaStateFamily, LogMarkerKey()));
   if (marker) {
     ASSIGN_OR_RETURN(marker_, LogMarkerRecord::Decode(*marker));
+    ASSIGN_OR_RETURN(const auto reviving, kv_->Get(kReplicaStateFamily, LogRevivingKey()));
+    reviving_ = reviving.has_value();
   }
   ASSIGN_OR_RETURN(const auto base, kv_->Get(kReplicaStateFamily, LogBaseKey()));
   if (!base) return Ok();
@@ -74,8 +76,10 @@ Result<void> ReplicaStore::Begin(const LogPoint& base, uint64_t incarnation) {
   batch.Put(kReplicaStateFamily, LogBaseKey(), LogBaseRecord{base, incarnation}.Encode());
   batch.Put(kReplicaStateFamily, LogHistoryKey(), EncodeHistory(history));
   batch.Delete(kReplicaStateFamily, LogMarkerKey());
-  RETURN_IF_ERROR(kv_->Write(batch));
+  batch.Delete(kReplicaStateFamily, LogRevivingKey());
+  RETURN_IF_ERROR(WriteKv(batch));
   begun_ = true;
+  reviving_ = false;
   base_ = {base, incarnation};
   last_ = base;
   first_ = CommitSeq(base.seq.v + 1);
@@ -155,6 +159,12 @@ Result<void> ReplicaStore::Take(uint64_t term, std::string_view encoded) {
   return row.ok() ? Result<void>() : row.error();
 }
 
+Result<void> ReplicaStore::WriteKv(const KvBatch& batch) {
+  Result<void> written = kv_->Write(batch);
+  if (!written.ok() && failure_.ok()) failure_ = written.error();
+  return written;
+}
+
 Result<LogRow> ReplicaStore::Write(uint64_t term, std::string encoded, KvBatch batch) {
   LogRow row;
   row.point = {CommitSeq(last_.seq.v + 1), term, ChainAfter(last_.chain, term, encoded)};
@@ -171,7 +181,7 @@ Result<LogRow> ReplicaStore::Write(uint64_t term, std::string encoded, KvBatch b
   if (whole_now) batch.Delete(kReplicaStateFamily, LogMarkerKey());
   CommitSeq first = first_;
   Trim(&batch, total, &first);
-  RETURN_IF_ERROR(kv_->Write(batch));
+  RETURN_IF_ERROR(WriteKv(batch));
 
   row.encoded = Buffer::FromString(std::move(encoded));
   if (!history.empty()) history_ = std::move(history);
@@ -205,7 +215,9 @@ void ReplicaStore::Trim(KvBatch* batch, uint64_t total, CommitSeq* first) {
 Task<Result<LogPoint>> ReplicaStore::Sync() {
   const LogPoint last = last_;
   const uint64_t changes = changes_;
-  CO_RETURN_IF_ERROR(co_await kv_->Sync());
+  const Result<void> synced = co_await kv_->Sync();
+  if (!synced.ok() && failure_.ok()) failure_ = synced.error();
+  if (!synced.ok()) co_return synced.error();
   if (changes != changes_) co_return Error(FsError::kRetryLater, "the replica's log was rewound while it was being synced");
   co_return last;
 }
@@ -251,7 +263,7 @@ Result<void> ReplicaStore::Rewind(const LogPoint& to, const KvBatch& values, con
   } else {
     batch.Delete(kReplicaStateFamily, LogMarkerKey());
   }
-  RETURN_IF_ERROR(kv_->Write(batch));
+  RETURN_IF_ERROR(WriteKv(batch));
 
   last_ = to;
   total_ = total;
@@ -267,14 +279,24 @@ Result<void> ReplicaStore::Rewind(const LogPoint& to, const KvBatch& values, con
 
 // ---- A copy ---------------------------------------------------------------------------------------
 
-Result<void> ReplicaStore::BeginCopy() {
+Result<void> ReplicaStore::BeginCopy() { return EndLog(false); }
+
+Result<void> ReplicaStore::BeginRevival() {
+  CHECK(whole() || reviving_, "a store is revived that lacks something");
+  return EndLog(true);
+}
+
+Result<void> ReplicaStore::EndLog(bool reviving) {
   const LogMarkerRecord marker{true, LogPoint(), {}};
   KvBatch batch;
+  if (reviving) batch.Put(kReplicaStateFamily, LogRevivingKey(), "1");
+  else batch.Delete(kReplicaStateFamily, LogRevivingKey());
   batch.Put(kReplicaStateFamily, LogMarkerKey(), marker.Encode());
   batch.Delete(kReplicaStateFamily, LogBaseKey());
   batch.Delete(kReplicaStateFamily, LogHistoryKey());
-  RETURN_IF_ERROR(kv_->Write(batch));
+  RETURN_IF_ERROR(WriteKv(batch));
   begun_ = false;
+  reviving_ = reviving;
   base_ = {};
   last_ = {};
   total_ = 0;
@@ -298,7 +320,7 @@ Result<bool> ReplicaStore::WipeStep() {
     if (entries.empty()) continue;
     KvBatch batch;
     for (KvEntry& e : entries) batch.Delete(family, std::move(e.first));
-    RETURN_IF_ERROR(kv_->Write(batch));
+    RETURN_IF_ERROR(WriteKv(batch));
     return false;
   }
   return true;
@@ -321,7 +343,7 @@ Result<void> ReplicaStore::EndCopy(const LogPoint& base, uint64_t incarnation, s
   } else {
     batch.Delete(kReplicaStateFamily, LogMarkerKey());
   }
-  RETURN_IF_ERROR(kv_->Write(batch));
+  RETURN_IF_ERROR(WriteKv(batch));
   begun_ = true;
   base_ = {base, incarnation};
   last_ = base;

@@ -53,9 +53,13 @@ class ReplicaStore {
   // The store is what its log says. Never in the set, never a candidate without.
   bool whole() const { return begun_ && !marker_; }
   const std::optional<LogMarkerRecord>& marker() const { return marker_; }
+  // It was being made fit to be served after a loss (BeginRevival), which has not come to its end.
+  bool reviving() const { return reviving_; }
   // Grows with each rewind and copy of this life: what was promised of the log before is void.
   uint64_t changes() const { return changes_; }
   KvStore& kv() { return *kv_; }
+  // The first error of a write or a sync: the store takes nothing more, and this member cannot go on. Ok if there was none.
+  const Error& failure() const { return failure_; }
 
   // The point of a sequence; nullopt beyond the last, or if its batch is not kept any more.
   Result<std::optional<LogPoint>> At(CommitSeq seq) const;
@@ -83,9 +87,11 @@ class ReplicaStore {
 
   // ---- A copy. From BeginCopy until EndCopy begun() is false, also over crashes
   Result<void> BeginCopy();
+  // As a copy begins, and what is there stays: from now on it is not of this log. Until Begin. REQUIRES: whole() or reviving()
+  Result<void> BeginRevival();
   // Removes some of what was there. True when nothing is left.
   Result<bool> WipeStep();
-  Result<void> TakePage(const KvBatch& puts) { return kv_->Write(puts); }
+  Result<void> TakePage(const KvBatch& puts) { return WriteKv(puts); }
   // The pages began at `base`, of a log with that history; the last one is of `fetched`.
   Result<void> EndCopy(const LogPoint& base, uint64_t incarnation, std::vector<TermRun> history, const LogPoint& fetched);
 
@@ -101,6 +107,8 @@ class ReplicaStore {
   // Adds the row of the next batch, what it makes of history and marker, and what is removed for it; writes all; takes it over.
   Result<LogRow> Write(uint64_t term, std::string encoded, KvBatch batch);
   void Trim(KvBatch* batch, uint64_t total, CommitSeq* first);
+  Result<void> WriteKv(const KvBatch& batch);
+  Result<void> EndLog(bool reviving);
 
   const std::shared_ptr<KvStore> kv_;
   const ReplicaStoreOptions options_;
@@ -111,12 +119,14 @@ class ReplicaStore {
   CommitSeq first_{1};
   std::vector<TermRun> history_;
   std::optional<LogMarkerRecord> marker_;
+  bool reviving_ = false;
   uint64_t changes_ = 0;
   std::deque<LogRow> recent_;  // the last ones
   size_t recent_bytes_ = 0;
   std::deque<Mark> marks_;  // some rows, to know how many bytes there are up to them
   CommitSeq trim_to_;       // rows before it go
   std::optional<CommitSeq> hold_;
+  Error failure_;
 };
 
 }  // namespace stria

@@ -182,6 +182,20 @@ TEST_F(ReplicaStoreTest, ASyncThatARewindOvertookPromisesNothing) {
   EXPECT_EQ(synced->code(), FsError::kRetryLater);
 }
 
+TEST_F(ReplicaStoreTest, AFailureIsRemembered) {
+  Begin();
+  EXPECT_EQ(store_->Take(3, "no batch").code(), FsError::kCorrupt);
+  EXPECT_TRUE(store_->failure().ok()) << "that was another one's fault";
+  media_->FailNextWrite();
+  EXPECT_EQ(store_->Add(3, 1, Put("a", "1")).code(), FsError::kIo);
+  EXPECT_EQ(store_->failure().code, FsError::kIo);
+  Crash(false);
+  EXPECT_TRUE(store_->failure().ok());
+  media_->FailNextSync();
+  EXPECT_EQ(RunSim(ex_, store_->Sync()).code(), FsError::kIo);
+  EXPECT_EQ(store_->failure().code, FsError::kIo);
+}
+
 TEST_F(ReplicaStoreTest, ACopyHasNoLogUntilItsEnd) {
   Begin();
   for (int i = 0; i < 2000; ++i) ASSERT_TRUE(store_->Add(3, i, Put("k" + std::to_string(i), "v")).ok());

@@ -144,11 +144,12 @@ void Shipper::Answered(const Sent& sent, const Result<AppendReply>& reply) {
     return;
   }
   const AppendReply& r = reply.value();
-  if (r.term > env_.term || r.result == AppendResult::kOldTerm) {
+  if (r.term > env_.term) {
     stopped_ = true;
     env_.deposed(r.term);
     return;
   }
+  if (r.result == AppendResult::kOldTerm) return;  // of no term that is higher: nobody says that in earnest, and it promises nothing
   heard_ns_ = Now();
   env_.heard(sent.at_ns);
   if (sent.round != round_) return;

@@ -10,7 +10,7 @@ namespace stria::cli {
 namespace {
 
 struct MemberArgs {
-  std::string name, address, uuid;
+  std::string name, address, uuid, lose;
   bool dry_run = false;
   bool yes = false;
 };
@@ -66,7 +66,41 @@ int Carry(const Context& ctx, ClusterClient& client, const MemberArgs& args, con
   return say(line, {{"name", request.name}, {"dry_run", false}, {"message", line}, {"primary", reply->primary}, {"term", reply->term}, {"version", reply->version}});
 }
 
+// One that lacks what was acknowledged, when nobody who has it comes back.
+int RunPromoteLosing(const Context& ctx, const MemberArgs& args) {
+  if (args.lose != args.name) {
+    return ctx.Fail(Error(FsError::kInval, "the two names differ, '" + Printable(args.name) + "' and '" + Printable(args.lose) +
+                                               "': nothing was changed. Give the name of the one that is to be primary twice, as in  stria meta promote pc3 --lose pc3"));
+  }
+  const auto client = ctx.Connect();
+  if (!client.ok()) return ctx.Fail(client.error());
+  const Result<MemberStatusReply> status = AskMembers(**client, false);
+  if (!status.ok()) return ctx.Fail(status.error());
+  const MemberState* const to = FindMember(*status, args.name);
+  if (to == nullptr) return ctx.Fail(NoSuchMember(*status, args.name));
+  if (to->in_sync) return ctx.Fail(Error(FsError::kBusy, Printable(to->name) + " is in sync: 'stria meta promote " + Printable(to->name) + "' without --lose loses nothing"));
+  std::string lost;
+  for (const MemberState& m : status->members) {
+    if (!m.in_sync) continue;
+    if (m.role != MemberRole::kUnreachable) {
+      return ctx.Fail(Error(FsError::kBusy, Printable(m.name) + " is alive and has everything: promote that one, and nothing is lost"));
+    }
+    lost += (lost.empty() ? "" : ", ") + Printable(m.name);
+  }
+  ChangeMembersRequest request;
+  request.change = MemberChange::kPromoteLosing;
+  request.name = to->name;
+  request.name_again = args.lose;
+  const std::string what = Printable(to->name) + " becomes primary WITHOUT what only " + (lost.empty() ? "the others" : lost) +
+                           " had: everything that was acknowledged since it left the in-sync set is lost, and all mounts' open files. Those that are lost must never "
+                           "be started with their old directories while they cannot reach etcd. The backup on the data servers may be newer: stria meta restore --dry-run";
+  return Carry(ctx, **client, args, request, what, [&](const ChangeMembersReply& r) {
+    return Printable(r.primary) + " becomes primary, in a term after " + std::to_string(r.term) + ". Remove those that do not come back (stria meta remove), then: stria fsck";
+  });
+}
+
 int RunPromote(const Context& ctx, const MemberArgs& args) {
+  if (!args.lose.empty()) return RunPromoteLosing(ctx, args);
   const auto client = ctx.Connect();
   if (!client.ok()) return ctx.Fail(client.error());
   const Result<MemberStatusReply> status = AskMembers(**client, false);
@@ -163,8 +197,9 @@ void AddMemberVerbs(CLI::App* meta, Context& ctx) {
   AddCommon(status, ctx, "stria meta status --json | jq -r .primary");
   status->callback([&ctx] { ctx.run = [&ctx] { return RunStatus(ctx); }; });
   const auto args = std::make_shared<MemberArgs>();
-  AddChange(meta, ctx, args, "promote", "Hand the primary's place over, to one that is in sync", "stria meta promote pc2", RunPromote)
-      ->add_option("NAME", args->name, "To whom (default: whoever is the least behind)");
+  CLI::App* promote = AddChange(meta, ctx, args, "promote", "Hand the primary's place over, to one that is in sync", "stria meta promote pc2", RunPromote);
+  promote->add_option("NAME", args->name, "To whom (default: whoever is the least behind)");
+  promote->add_option("--lose", args->lose, "NAME once more: it is not in sync, nobody who is comes back, and what only these have is to be lost");
   CLI::App* join = AddChange(meta, ctx, args, "join", "Add a metadata server that has been started with an empty directory",
                              "stria meta join pc3 --address pc3", RunJoin);
   join->add_option("NAME", args->name, "As the key member of its [ha] says")->required();

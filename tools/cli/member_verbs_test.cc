@@ -50,7 +50,8 @@ class MemberVerbsTest : public CliTest {
       ChangeMembersReply reply;
       reply.version = 18;
       reply.term = 42;
-      reply.primary = r.change == MemberChange::kPromote ? r.name : status_.primary;
+      const bool promotes = r.change == MemberChange::kPromote || r.change == MemberChange::kPromoteLosing;
+      reply.primary = promotes ? r.name : status_.primary;
       return reply;
     };
     members_["live:7424"] = one_;
@@ -237,6 +238,29 @@ TEST_F(MemberVerbsTest, NobodyIsPromotedWhoLacksSomething) {
   ExpectRefused("meta promote pc2", kExitNo, "not in sync");
   status_.members[2].role = MemberRole::kUnreachable;
   ExpectRefused("meta promote", kExitNo, "nobody could take over");
+}
+
+TEST_F(MemberVerbsTest, AMemberThatLacksSomethingIsPromotedByItsNameTwice) {
+  ExpectRefused("meta promote pc3 --lose pc2", kExitUsage, "the two names differ");
+  ExpectRefused("meta promote --lose pc3", kExitUsage, "the two names differ");
+  ExpectRefused("meta promote pc9 --lose pc9", kExitNoInput, "there are: pc1, pc2, pc3");
+  ExpectRefused("meta promote pc3 --lose pc3", kExitNo, "without --lose loses nothing");
+  status_.members[1].in_sync = status_.members[2].in_sync = false;
+  ExpectRefused("meta promote pc3 --lose pc3", kExitNo, "pc1 is alive and has everything");
+  status_.members[0].role = MemberRole::kUnreachable;
+  std::string asked;
+  confirm_ = [&](const std::string& what) {
+    asked = what;
+    return false;
+  };
+  EXPECT_EQ(Run("meta promote pc3 --lose pc3"), kExitNo);
+  EXPECT_NE(asked.find("WITHOUT what only pc1 had"), std::string::npos) << asked;
+  EXPECT_TRUE(changes_.empty());
+  ASSERT_EQ(Run("meta promote pc3 --lose pc3 --yes"), 0) << err_.str();
+  ASSERT_EQ(changes_.size(), 1u);
+  EXPECT_EQ(changes_[0].change, MemberChange::kPromoteLosing);
+  EXPECT_EQ(changes_[0].name, "pc3");
+  EXPECT_EQ(changes_[0].name_again, "pc3");
 }
 
 TEST_F(MemberVerbsTest, WhatTheServersRefuseIsSaid) {
