@@ -151,9 +151,9 @@ Task<Result<void>> MetaCore::WaitDurable(CommitSeq seq) {
   co_return synced;
 }
 
-Task<Result<void>> MetaCore::WaitFences() {
-  if (options_.life.term == 0) co_return Ok();
-  co_return co_await WaitDurable(fenced_);
+Task<Result<void>> FenceLine::Wait() {
+  if (core_->options().life.term == 0) co_return Ok();
+  co_return co_await core_->WaitDurable(last_);
 }
 
 Result<CommitSeq> MetaCore::Commit(Txn& txn) {

@@ -42,6 +42,23 @@ struct MetaCoreOptions {
   GivenLife life = {};
 };
 
+class MetaCore;
+
+// Up to where sessions have ended or lapsed by what was committed, so that what they held may be given to others. Where another metadata
+// server may go on without that, and let one come back with what it held, nothing may be given before it is durable. Alone nobody waits.
+class FenceLine {
+ public:
+  explicit FenceLine(MetaCore* core) : core_(core) {}
+  void Note(const Result<CommitSeq>& seq) {
+    if (seq.ok()) last_ = std::max(last_, *seq);
+  }
+  Task<Result<void>> Wait();
+
+ private:
+  MetaCore* const core_;
+  CommitSeq last_;
+};
+
 class MetaCore {
  public:
   // `keys`: the first signs. The store must be formatted (FormatMetaStore).
@@ -93,12 +110,7 @@ class MetaCore {
   Task<Result<void>> Sync();
   Task<Result<void>> WaitDurable(CommitSeq seq);
   Result<CommitSeq> Commit(Txn& txn);
-  // A session has ended, or lapsed, by what was committed; what it held may be given to others. Where another metadata server may go on
-  // without that, and let it come back with what it held, nothing may be given before it is durable: WaitFences. Alone it does not wait.
-  void NoteFence(const Result<CommitSeq>& seq) {
-    if (seq.ok()) fenced_ = std::max(fenced_, *seq);
-  }
-  Task<Result<void>> WaitFences();
+  FenceLine& fences() { return fences_; }
   MetaRoom* room() const { return room_; }  // null: there is enough
 
   // ---- Keys ----
@@ -133,7 +145,8 @@ class MetaCore {
   std::function<void()> on_fail_ = [] {};
   SaidTerm said_;
   int64_t started_ns_ = 0;
-  CommitSeq started_seq_, fenced_;
+  CommitSeq started_seq_;
+  FenceLine fences_{this};
   Event progress_;
   Event unsynced_;
   TaskScope scope_;  // last: its tasks use everything above
