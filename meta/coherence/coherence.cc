@@ -341,7 +341,7 @@ void Coherence::Fence(SessionId s, std::string_view why, bool cut_off) {
   record.fenced = true;
   Txn txn(core_->store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(record));
-  core_->NoteFence(core_->Commit(txn));
+  core_->fences().Note(core_->Commit(txn));
   core_->Committed();
   cleaner_->NoteEnded(s);
   sessions_.EndPolls(s);

@@ -30,7 +30,7 @@ void Coherence::Lapse(SessionId s, std::string_view why) {
   sessions_.table_.Lapse(s, core_->Now());
   Txn txn(core_->store());
   txn.Put(Family::kSessions, SessionKey(s), EncodeSessionRecord(*sessions_.table().Find(s)));
-  core_->NoteFence(core_->Commit(txn));
+  core_->fences().Note(core_->Commit(txn));
   core_->Committed();
   sessions_.PulsePoll(s);
   TellLocksFree(free_locks);

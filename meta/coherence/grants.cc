@@ -80,7 +80,7 @@ Task<Result<LeaseMode>> Grants::Acquire(const OpHeader& h, InodeId ino, bool for
     if (!had_exclusive) notices_->TellAndNote(ino, s);
     co_await notices_->WaitToldOf(ino, s, WaitList::For::kOpen);
   }
-  CO_RETURN_IF_ERROR(co_await core_->WaitFences());
+  CO_RETURN_IF_ERROR(co_await WaitFences(core_));
   co_return mode;
 }
 

@@ -151,11 +151,6 @@ Task<Result<void>> MetaCore::WaitDurable(CommitSeq seq) {
   co_return synced;
 }
 
-Task<Result<void>> MetaCore::WaitFences() {
-  if (options_.life.term == 0) co_return Ok();
-  co_return co_await WaitDurable(fenced_);
-}
-
 Result<CommitSeq> MetaCore::Commit(Txn& txn) {
   if (HasFailed()) return Failure();
   Result<CommitSeq> seq = txn.Commit();
@@ -175,6 +170,11 @@ Task<void> MetaCore::GroupSyncLoop() {
     if (store_->durable_seq() == store_->last_seq()) continue;
     (void)co_await Sync();
   }
+}
+
+Task<Result<void>> WaitFences(MetaCore* core) {
+  if (core->options().life.term == 0) co_return Ok();
+  co_return co_await core->WaitDurable(core->fences().last());
 }
 
 }  // namespace stria

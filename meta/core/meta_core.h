@@ -12,7 +12,6 @@
 // Called by all rooms. Sees no other room; what it has to tell is a callback.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +22,7 @@
 #include "common/kv/kv.h"
 #include "common/random.h"
 #include "common/token.h"
+#include "meta/core/fences.h"
 #include "meta/core/given_life.h"
 #include "meta/core/place_seeds.h"
 #include "meta/core/term_proof.h"
@@ -93,12 +93,7 @@ class MetaCore {
   Task<Result<void>> Sync();
   Task<Result<void>> WaitDurable(CommitSeq seq);
   Result<CommitSeq> Commit(Txn& txn);
-  // A session has ended, or lapsed, by what was committed; what it held may be given to others. Where another metadata server may go on
-  // without that, and let it come back with what it held, nothing may be given before it is durable: WaitFences. Alone it does not wait.
-  void NoteFence(const Result<CommitSeq>& seq) {
-    if (seq.ok()) fenced_ = std::max(fenced_, *seq);
-  }
-  Task<Result<void>> WaitFences();
+  Fences& fences() { return fences_; }
   MetaRoom* room() const { return room_; }  // null: there is enough
 
   // ---- Keys ----
@@ -133,10 +128,14 @@ class MetaCore {
   std::function<void()> on_fail_ = [] {};
   SaidTerm said_;
   int64_t started_ns_ = 0;
-  CommitSeq started_seq_, fenced_;
+  CommitSeq started_seq_;
+  Fences fences_;
   Event progress_;
   Event unsynced_;
   TaskScope scope_;  // last: its tasks use everything above
 };
+
+// Before something is given that may have been a fenced session's. A server that is alone does not wait.
+Task<Result<void>> WaitFences(MetaCore* core);
 
 }  // namespace stria

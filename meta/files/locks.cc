@@ -63,7 +63,7 @@ Task<Result<LockReply>> Files::RunLock(LockRequest r) {
     co_return Error(FsError::kDeadlock, "to wait for this lock would be for ever");
   }
   if (refused) co_return Error(FsError::kNoLock, "the client holds or waits for too many locks");
-  if (asks) CO_RETURN_IF_ERROR(co_await core_->WaitFences());
+  if (asks) CO_RETURN_IF_ERROR(co_await WaitFences(core_));
   co_return reply;
 }
 
