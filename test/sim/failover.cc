@@ -19,7 +19,7 @@ constexpr uint64_t kReadBytes = 512 * kKiB;
 
 SimClusterOptions ClusterOf(const FailoverPlan& plan, uint64_t seed) {
   SimClusterOptions o;
-  o.nodes = 5;
+  o.nodes = 6;
   o.disks = 1;
   o.clients = plan.clients;
   o.metas = plan.metas;
