@@ -122,17 +122,12 @@ void FailoverWorld::StartActors(size_t c) {
   }
 }
 
-FailoverWorld::Life FailoverWorld::LifeOf(size_t c) {
-  const MetaSession& s = cluster_.client(c).session();
-  return {s.generation(), s.era()};
-}
-
 Task<void> FailoverWorld::Actor(size_t c, uint64_t seed) {
   Random rng(seed);
   Mine& mine = mine_[c];
   while (!stopping()) {
     co_await Sleep(static_cast<int64_t>(rng.Below(250 * kMillisecond)));
-    if (const uint64_t generation = LifeOf(c).generation; std::exchange(mine.generation, generation) != generation) Died(c);
+    if (const uint64_t era = EraOf(c); std::exchange(mine.era, era) != era) Died(c);
     std::vector<std::string> free;
     for (const auto& [name, file] : mine.files) {
       if (!mine.busy.contains(name)) free.push_back(name);
@@ -159,7 +154,8 @@ void FailoverWorld::Died(size_t c) {
     mine.unsure.insert(name);
   }
   std::erase_if(mine.files, [&mine](const auto& entry) {
-    if (entry.second.changed <= mine.durable || entry.second.synced) return false;
+    const File& f = entry.second;
+    if (f.stored && (f.named || f.changed <= mine.durable)) return false;
     mine.unsure.insert(entry.first);
     return true;
   });
@@ -169,21 +165,19 @@ void FailoverWorld::Died(size_t c) {
   mine.removed.clear();
 }
 
-bool FailoverWorld::Judge(size_t c, Life life, const Error& error, const std::string& what, const std::vector<std::string>& names,
+bool FailoverWorld::Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names,
                           bool changes) {
   Mine& mine = mine_[c];
   for (const std::string& name : names) mine.busy.erase(name);
   Trace(ClientHost(c) + " " + what + ": " + error.ToString());
-  const Life now = LifeOf(c);
-  const bool lost = now.generation != life.generation, lapsed = now.era != life.era;
-  if (!lost && error.ok()) return true;
+  const bool same = EraOf(c) == era;
+  if (same && error.ok()) return true;
   for (const std::string& name : names) {
     if (!changes) break;
     mine.files.erase(name);
     mine.unsure.insert(name);
   }
-  if (lost) ++counts_["answers in lost sessions"];
-  else if (lapsed) ++counts_["answers in lapsed sessions"];
+  if (!same) ++counts_["answers when the session had lapsed"];
   else Fail(ClientHost(c) + " " + what + ": " + error.ToString());
   return false;
 }
@@ -210,21 +204,21 @@ Task<void> FailoverWorld::Make(size_t c, Random* rng) {
   const std::string name = "f" + std::to_string(mine.next++);
   const size_t size = rng->OneIn(3) ? rng->Below(300 * kKiB) : rng->Below(300);
   const bool fsync = rng->OneIn(2);
-  const Life life = LifeOf(c);
+  const uint64_t era = EraOf(c);
   mine.busy.insert(name);
   const Result<void> made = co_await WriteFile(c, name, size, fsync);
-  if (!Judge(c, life, made.error(), "makes " + name + " of " + std::to_string(size) + " bytes", {name})) co_return;
+  if (!Judge(c, era, made.error(), "makes " + name + " of " + std::to_string(size) + " bytes", {name})) co_return;
   ++counts_["files"];
-  mine.files[name] = {name, size, ++mine.answers, fsync};
+  mine.files[name] = {name, size, ++mine.answers, fsync, fsync};
   if (fsync) MaybeStrike(c);
 }
 
 Task<void> FailoverWorld::Remove(size_t c, std::string name) {
   Mine& mine = mine_[c];
-  const Life life = LifeOf(c);
+  const uint64_t era = EraOf(c);
   mine.busy.insert(name);
   const Result<void> done = co_await cluster_.vfs(c).Unlink(kRoot, mine.dir, name);
-  if (!Judge(c, life, done.error(), "removes " + name, {name})) co_return;
+  if (!Judge(c, era, done.error(), "removes " + name, {name})) co_return;
   ++counts_["removals"];
   mine.files.erase(name);
   mine.removed[name] = ++mine.answers;
@@ -233,17 +227,17 @@ Task<void> FailoverWorld::Remove(size_t c, std::string name) {
 Task<void> FailoverWorld::Rename(size_t c, std::string name) {
   Mine& mine = mine_[c];
   const std::string to = "r" + std::to_string(mine.next++);
-  const Life life = LifeOf(c);
+  const uint64_t era = EraOf(c);
   mine.busy.insert(name);
   mine.busy.insert(to);
   const Result<void> done = co_await cluster_.vfs(c).Rename(kRoot, mine.dir, name, mine.dir, to, true, false);
-  if (!Judge(c, life, done.error(), "renames " + name + " to " + to, {name, to})) co_return;
+  if (!Judge(c, era, done.error(), "renames " + name + " to " + to, {name, to})) co_return;
   ++counts_["renames"];
   const auto moved = mine.files.extract(name);
   CHECK(!moved.empty(), "a file that was busy is not there");
   File file = moved.mapped();
   file.changed = ++mine.answers;
-  file.synced = false;
+  file.named = false;
   mine.removed[name] = file.changed;
   mine.files[to] = std::move(file);
 }
@@ -263,10 +257,10 @@ Task<Result<std::string>> FailoverWorld::ReadFile(size_t c, InodeId dir, std::st
 
 Task<void> FailoverWorld::Look(size_t c, std::string name) {
   Mine& mine = mine_[c];
-  const Life life = LifeOf(c);
+  const uint64_t era = EraOf(c);
   mine.busy.insert(name);
   const Result<std::string> bytes = co_await ReadFile(c, mine.dir, name);
-  if (!Judge(c, life, bytes.error(), "reads " + name, {name}, false)) co_return;
+  if (!Judge(c, era, bytes.error(), "reads " + name, {name}, false)) co_return;
   ++counts_["reads"];
   const File& file = mine.files.at(name);
   if (*bytes != BytesOf(file.made_as, file.size)) Fail(name + " of " + ClientHost(c) + " has other bytes than were written");
@@ -274,10 +268,10 @@ Task<void> FailoverWorld::Look(size_t c, std::string name) {
 
 Task<void> FailoverWorld::MakeDurable(size_t c) {
   Mine& mine = mine_[c];
-  const Life life = LifeOf(c);
+  const uint64_t era = EraOf(c);
   const uint64_t answers = mine.answers;
   const Result<void> done = co_await cluster_.vfs(c).SyncDir(kRoot, mine.dir);
-  if (!Judge(c, life, done.error(), "makes all durable", {})) co_return;
+  if (!Judge(c, era, done.error(), "makes all durable", {})) co_return;
   ++counts_["durable answers"];
   mine.durable = std::max(mine.durable, answers);
   std::erase_if(mine.removed, [&mine](const auto& entry) { return entry.second <= mine.durable; });
@@ -304,7 +298,7 @@ void FailoverWorld::CrashClientNow(size_t c) {
   actors_ -= cluster_.scope(c).running();
   Died(c);
   mine_[c].busy.clear();
-  mine_[c].generation = 0;
+  mine_[c].era = 0;
   cluster_.CrashClient(c);
   After(Upto(10 * kSecond), [this, c] {
     if (cluster_.client_up(c)) return;
@@ -337,7 +331,7 @@ void FailoverWorld::Begin() {
   faulty.refused_percent = rng_.OneIn(3) ? 5 : 0;
   if (plan_.network || plan_.late_coordinator) metas().coordinator().SetOptions(faulty);
   for (size_t c = 0; c < plan_.clients; ++c) {
-    mine_[c].generation = LifeOf(c).generation;
+    mine_[c].era = EraOf(c);
     StartActors(c);
   }
 }

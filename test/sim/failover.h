@@ -8,7 +8,7 @@
 //   - the primary knows of each lease that a client believes to have;
 //   - when all is healed, one serves, all members are in the set, their stores are the same, no file lacks a shard, fsck is clean.
 //
-// Where a client has died, or lost its session, names of which it was not told that they are durable may be there or not.
+// Where a client has died, or its session has lapsed, names of which it was not told that they are durable may be there or not.
 #pragma once
 
 #include <cstdint>
@@ -89,7 +89,8 @@ class FailoverWorld {
     std::string made_as;   // says its bytes
     size_t size = 0;
     uint64_t changed = 0;  // the number of the answer that named it so
-    bool synced = false;   // fsync has answered since
+    bool stored = false;   // fsync has answered: its bytes are durable
+    bool named = false;    // and so is this name, by the same answer
   };
   struct Mine {  // of one client
     InodeId dir;
@@ -100,10 +101,7 @@ class FailoverWorld {
     uint64_t next = 0;
     uint64_t answers = 0;  // of changes
     uint64_t durable = 0;  // up to that number
-    uint64_t generation = 0;  // of its session
-  };
-  struct Life {
-    uint64_t generation, era;
+    uint64_t era = 0;      // of its session, which grows when that was lost or has lapsed
   };
   using Fault = void (FailoverWorld::*)();
 
@@ -125,9 +123,9 @@ class FailoverWorld {
   Task<void> MakeDurable(size_t c);
   Task<Result<void>> WriteFile(size_t c, std::string name, size_t size, bool fsync);
   Task<Result<std::string>> ReadFile(size_t c, InodeId dir, std::string name);
-  Life LifeOf(size_t c);
+  uint64_t EraOf(size_t c) { return cluster_.client(c).session().era(); }
   // The names are free again; if it was to change something and the answer does not count, nobody knows what is there. True: it counts.
-  bool Judge(size_t c, Life life, const Error& error, const std::string& what, const std::vector<std::string>& names, bool changes = true);
+  bool Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names, bool changes = true);
   void Died(size_t c);
   void MaybeStrike(size_t c);
 

@@ -73,7 +73,7 @@ TEST(FailoverSteps, AnotherTakesOverAndClientsGoOn) {
   EXPECT_GT(w.cluster().meta_server()->term(), term);
   const uint64_t files = w.count("files");
   EXPECT_TRUE(w.RunUntil([&] { return w.count("files") > files + 5; }, 60 * kSecond)) << w.failure();
-  EXPECT_EQ(w.count("answers in lost sessions"), 0u);
+  EXPECT_EQ(w.count("answers when the session had lapsed"), 0u);
   w.Finish();
   EXPECT_EQ(w.failure(), "");
 }
