@@ -24,6 +24,7 @@
 #include "common/random.h"
 #include "test/sim/audit.h"
 #include "test/sim/sim_cluster.h"
+#include "test/sim/sim_metas.h"
 
 namespace stria {
 

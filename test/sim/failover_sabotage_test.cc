@@ -58,6 +58,20 @@ TEST(FailoverSabotage, IgnoreAuthority) { IsSeen(Sabotage::kIgnoreAuthority, 2, 
 
 TEST(FailoverSabotage, EagerTakeover) { IsSeen(Sabotage::kEagerTakeover, 2, "answer", &CutOffThePrimary); }
 
+// It asks in vain for a set without the other one.
+TEST(FailoverSabotage, AnswerBeforeShrink) { IsSeen(Sabotage::kAnswerBeforeShrink, 2, "answer", &CutOffThePrimary); }
+
+// A standby starts again just when it cannot hear the primary any more, which still counts on what that has promised.
+void StartAgainWithoutThePrimary(FailoverWorld* w) {
+  const size_t primary = *w->metas().Primary(), standby = 1 - primary;
+  w->CutOff(primary, true);
+  w->metas().Crash(standby, false);
+  w->metas().Start(standby);
+  w->RunFor(4 * kSecond);
+}
+
+TEST(FailoverSabotage, ForgetPromises) { IsSeen(Sabotage::kForgetPromises, 2, "answer", &StartAgainWithoutThePrimary); }
+
 // One standby of two has fallen silent, and the coordinator takes its time to drop it.
 void SilenceAStandby(FailoverWorld* w) {
   FakeCoordinatorOptions slow;

@@ -12,6 +12,7 @@
 #include "meta/model/families.h"
 #include "server/term_file.h"
 #include "stripe/layout_spec.h"
+#include "test/sim/sim_metas.h"
 
 namespace stria {
 namespace {
@@ -235,6 +236,9 @@ Result<void> SimCluster::Boot() {
 }
 
 // ---- Metadata server
+
+MetaServer* SimCluster::meta_server() const { return several_ ? several_->server() : meta_.server.get(); }
+KvStore& SimCluster::MetaContents() { return several_ ? several_->Contents() : *meta_contents_; }
 
 Task<void> SimCluster::OpenMeta() {
   MetaServer* const server = meta_.server.get();

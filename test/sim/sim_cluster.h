@@ -31,9 +31,10 @@
 #include "test/sim/sim_disks.h"
 #include "test/sim/sim_hosts.h"
 #include "test/sim/sim_kernel.h"
-#include "test/sim/sim_metas.h"
 
 namespace stria {
+
+class SimMetas;
 
 // What confined clients mount.
 inline constexpr char kConfinedPath[] = "/atlas";
@@ -80,7 +81,7 @@ class SimCluster {
   // none. REQUIRES: it is down, and all nodes can be reached.
   Result<RestoreResult> RestoreMeta();
   bool meta_up() const { return meta_server() != nullptr; }
-  // Of several metadata servers: the calls above are of all of them, those below of the one that serves. Null: there is one.
+  // Several metadata servers (sim_metas.h): the calls above are of all of them, those below of the one that serves. Null: there is one.
   SimMetas* several() { return several_.get(); }
   // Another metadata server starts on a copy of the store, on host kOtherMetaHost, and is the one that all of this is about from
   // now on. The former goes on, on its own copy. REQUIRES: two_metas; once.
@@ -112,7 +113,7 @@ class SimCluster {
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   // What a metadata server started now would find.
-  KvStore& MetaContents() { return several_ ? several_->Contents() : *meta_contents_; }
+  KvStore& MetaContents();
   void FailNextMetaSync();
 
   // That clients and nodes have written to a running node since it started.
@@ -132,7 +133,7 @@ class SimCluster {
   MetaService& admin() { return *admin_; }
   OpHeader AdminHeader() const;
 
-  MetaServer* meta_server() const { return several_ ? several_->server() : meta_.server.get(); }
+  MetaServer* meta_server() const;
 
   // What the metadata server would give to that holder: a token to read a shard on the node's first disk, by the key of that day.
   std::string TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const;

@@ -13,7 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "meta/replica/node_world.h"
+#include "meta/replica/replica_world.h"
 #include "test/sim/failover.h"
+#include "test/sim/replica/replica_model.h"
 #include "test/sim/world.h"
 
 namespace stria {
@@ -29,7 +32,7 @@ struct Outcome {
   std::string what;
 };
 
-// Of either simulator.
+// Of any simulator.
 struct SoakPlan {
   std::string name;
   std::function<std::string(uint64_t seed)> run;  // "": all held; else what did not, and what happened
@@ -46,6 +49,11 @@ std::vector<SoakPlan> SoakPlans() {
   std::vector<SoakPlan> out;
   for (const SimPlan& p : SimPlans()) out.push_back({p.name, [&p](uint64_t seed) { return RunWorld<SimWorld>(seed, p.options); }});
   for (const FailoverPlan& p : FailoverPlans()) out.push_back({p.name, [&p](uint64_t seed) { return RunWorld<FailoverWorld>(seed, p); }});
+  // Members among each other: by the rules alone, stores and shipping, and both.
+  const auto members = [](uint64_t seed) { return size_t{seed % 3 == 0 ? 2u : 3u}; };
+  out.push_back({"ReplicaRules", [](uint64_t seed) { return ReplicaModel(seed).Run(); }});
+  out.push_back({"ReplicaStores", [members](uint64_t seed) { return ReplicaWorld(seed, members(seed)).Run(); }});
+  out.push_back({"ReplicaNodes", [members](uint64_t seed) { return NodeWorld(seed, members(seed)).Run(); }});
   return out;
 }
 
