@@ -70,9 +70,9 @@ uint64_t FailoverWorld::count(const std::string& what) const {
 
 std::string FailoverWorld::Summary() const {
   const SimMetas::Counts& m = const_cast<SimCluster&>(cluster_).several()->counts();
-  std::string out = std::to_string(m.terms) + " terms, " + std::to_string(m.crashes) + " crashes, " + std::to_string(m.ends) + " ends, " +
-                    std::to_string(m.durable) + " durable points, " + std::to_string(m.answers) + " answers, " + std::to_string(m.compared) +
-                    " stores compared";
+  std::string out = std::to_string(m.terms) + " terms, " + std::to_string(m.crashes) + " crashes, " + std::to_string(m.ends) + " ends, ";
+  out += std::to_string(m.durable) + " durable points, " + std::to_string(m.answers) + " answers, ";
+  out += std::to_string(m.compared) + " stores compared";
   for (const auto& [what, n] : counts_) out += ", " + std::to_string(n) + " " + what;
   return out;
 }
@@ -310,7 +310,8 @@ void FailoverWorld::CrashClientNow(size_t c) {
 // ---- The whole ------------------------------------------------------------------------------------
 
 void FailoverWorld::Begin() {
-  if (const Result<void> booted = cluster_.Boot(); !booted.ok()) return Fail("boot: " + booted.error().ToString() + "; " + metas().Describe());
+  const Result<void> booted = cluster_.Boot();
+  if (!booted.ok()) return Fail("boot: " + booted.error().ToString() + "; " + metas().Describe());
   if (!cluster_.Run(Setup(), kSetupNs)) Fail("setup took too long; " + metas().Describe());
   if (!failure_.empty()) return;
   term_ = cluster_.meta_server()->term();
@@ -402,13 +403,16 @@ Task<void> FailoverWorld::FinalChecks() {
         if (page->end) break;
       }
       for (const std::string& name : there) {
-        if (!mine.files.contains(name)) co_return Fail(ClientHost(c) + " sees " + name + " of " + ClientHost(of) + ", which was removed or never made");
+        if (mine.files.contains(name)) continue;
+        co_return Fail(ClientHost(c) + " sees " + name + " of " + ClientHost(of) + ", which was removed or never made");
       }
       for (const auto& [name, file] : mine.files) {
         if (!there.contains(name)) co_return Fail(name + " of " + ClientHost(of) + " is lost, as " + ClientHost(c) + " sees it");
         const Result<std::string> bytes = co_await ReadFile(c, mine.dir, name);
         if (!bytes.ok()) co_return Fail("the last read of " + name + " of " + ClientHost(of) + ": " + bytes.error().ToString());
-        if (*bytes != BytesOf(file.made_as, file.size)) co_return Fail(name + " of " + ClientHost(of) + " has other bytes than were written");
+        if (*bytes != BytesOf(file.made_as, file.size)) {
+          co_return Fail(name + " of " + ClientHost(of) + " has other bytes than were written");
+        }
         ++counts_["last reads"];
       }
     }

@@ -126,7 +126,8 @@ class FailoverWorld {
   Task<Result<std::string>> ReadFile(size_t c, InodeId dir, std::string name);
   uint64_t EraOf(size_t c) { return cluster_.client(c).session().era(); }
   // The names are free again; if it was to change something and the answer does not count, nobody knows what is there. True: it counts.
-  bool Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names, bool changes = true);
+  bool Judge(size_t c, uint64_t era, const Error& error, const std::string& what, const std::vector<std::string>& names,
+             bool changes = true);
   void Died(size_t c);
   void MaybeStrike(size_t c);
 

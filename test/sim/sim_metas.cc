@@ -35,6 +35,10 @@ uint64_t DigestOf(KvStore& kv) {
   return digest;
 }
 
+std::string SaidDurable(const LogPoint& point) {
+  return "batch " + std::to_string(point.seq.v) + " of term " + std::to_string(point.term) + " was said to be durable, and ";
+}
+
 }  // namespace
 
 std::string MetaHost(size_t m) { return "meta" + std::to_string(m + 1); }
@@ -285,8 +289,7 @@ void SimMetas::Serves(Member* m, uint64_t term) {
   const ReplicaStore& store = m->process->node().store();
   // One that opens too late has no promise, so nobody hears of it.
   if (durable_.seq.v != 0 && durable_.term <= term && !store.Has(durable_)) {
-    Fail("batch " + std::to_string(durable_.seq.v) + " of term " + std::to_string(durable_.term) + " was said to be durable, and " + m->host +
-         ", which serves in term " + std::to_string(term) + ", does not have it");
+    Fail(SaidDurable(durable_) + m->host + ", which serves in term " + std::to_string(term) + ", does not have it");
   }
   Compare(*m);
 }
@@ -312,12 +315,10 @@ void SimMetas::NoteDurable(Member* m, MetaServer* server) {
     const auto listed = r.members.find(other->host);
     if (!r.in_sync.contains(other->host) || listed == r.members.end() || listed->second.uuid != other->store) continue;
     if (HasPoint(*other, point)) continue;
-    Fail("batch " + std::to_string(point.seq.v) + " of term " + std::to_string(point.term) + " was said to be durable, and " + other->host +
-         " of the set does not have it");
+    Fail(SaidDurable(point) + other->host + " of the set does not have it");
   }
   if (durable_.seq.v != 0 && !store.Has(durable_)) {
-    Fail("batch " + std::to_string(durable_.seq.v) + " of term " + std::to_string(durable_.term) + " was said to be durable, and is gone in " +
-         m->host);
+    Fail(SaidDurable(durable_) + "is gone in " + m->host);
   }
   durable_ = point;
 }
@@ -344,7 +345,8 @@ void SimMetas::Answered(Member* m, const std::string& method, const Result<WireM
   ++counts_.answers;
   if (const MetaServer* const server = ServerOf(*m)) Serves(m, server->term());
   if (m->term >= highest_) return;
-  Fail(m->host + " of term " + std::to_string(m->term) + " answers " + method + " although term " + std::to_string(highest_) + " has opened");
+  Fail(m->host + " of term " + std::to_string(m->term) + " answers " + method + " although term " + std::to_string(highest_) +
+       " has opened");
 }
 
 }  // namespace stria
