@@ -56,7 +56,7 @@ OneOfSeveral::OneOfSeveral(OneOfSeveralParams params)
   MetaNodeOptions options = NodeOptionsOf(params_.ha);
   options.uuid = params_.store;
   options.cluster = params_.cluster;
-  options.nonce = [] { return NewUuid(); };
+  options.nonce = params_.nonce ? params_.nonce : [] { return NewUuid(); };
   options.alarm = [](const std::string& text) { LogWarning("{}", text); };
   MetaNodeEnv env;
   env.kv = params_.kv;

@@ -50,6 +50,7 @@ struct OneOfSeveralParams {
   std::function<ServedMetaParams()> served;  // for a life that begins, as things are now
   DispatchOptions admission;                 // of calls of and about members
   std::function<void(const std::vector<std::string>&)> members;  // is told their addresses when these change
+  std::function<Uuid()> nonce;               // gives one that was never used; null: by the operating system's chance
 };
 
 // The times of the settings.

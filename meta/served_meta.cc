@@ -29,7 +29,7 @@ TrustService* TrustOf(MetaServer* server, ServedMetaParams* params) {
 ServedMeta::ServedMeta(ServedMetaParams params, std::unique_ptr<KvStore> kv)
     : cluster_(params.cluster),
       figures_(params.figures),
-      server_(std::move(params.server), std::move(kv), Random(OsRandom64()), std::move(params.keys)),
+      server_(std::move(params.server), std::move(kv), Random(params.seed ? *params.seed : OsRandom64()), std::move(params.keys)),
       data_(params.data),
       confined_(&server_, &server_, server_.confined(), [this] { return server_.store(); }, NoteIn(params.audit)),
       meta_dispatcher_(confined_.meta(), params.admission),

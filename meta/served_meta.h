@@ -8,6 +8,7 @@
 // calls first.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -45,6 +46,7 @@ struct ServedMetaParams {
   DataConnector* data = nullptr;
   BackupConnector* backups = nullptr;  // null: it keeps no backup
   bool figures = false;                // somebody wants metrics: what must be looked for is
+  std::optional<uint64_t> seed;  // of what it chooses by chance; none: the operating system's
 };
 
 class ServedMeta {

@@ -339,6 +339,7 @@ TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
     all.crashes += world.counts().crashes;
     all.stops += world.counts().stops;
     all.joins += world.counts().joins;
+    all.wipes += world.counts().wipes;
   }
   RecordProperty("acknowledged", static_cast<int>(all.acked));
   RecordProperty("reads", static_cast<int>(all.reads));
@@ -351,6 +352,7 @@ TEST(MetaNodeRandom, NothingAcknowledgedIsLostAndOneAnswers) {
   EXPECT_GT(all.terms, 2 * seeds);
   EXPECT_GT(all.crashes, seeds);
   EXPECT_GT(all.stops, 0u);
+  EXPECT_GT(all.wipes, 0u);
   EXPECT_GT(all.joins, seeds);
 }
 

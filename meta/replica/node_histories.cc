@@ -34,7 +34,7 @@ Task<void> NodeWorld::Faults() {
     co_await Sleep(static_cast<int64_t>(rng_.Below(1200 * kMillisecond)));
     Member& m = *members_[rng_.Below(members_.size())];
     Member& other = *members_[rng_.Below(members_.size())];
-    switch (rng_.Below(12)) {
+    switch (rng_.Below(13)) {
       case 0:
       case 1:
         Crash(m, rng_.OneIn(2));
@@ -65,6 +65,9 @@ Task<void> NodeWorld::Faults() {
           p->answering->Spawn([](MetaNode* node) -> Task<void> { (void)co_await node->HandOver(""); }(p->node.get()));
         }
         break;
+      case 9:
+        LoseADisk();
+        break;
       default:  // what was broken is mended
         cut_.clear();
         coordinator_.SetUp(true);
@@ -77,6 +80,40 @@ Task<void> NodeWorld::Faults() {
     for (const auto& each : members_) {
       if (!each->up && rng_.OneIn(2)) Start(*each);
     }
+  }
+}
+
+// Not the primary's, nor while another member is not in the set: then one disk may have all that there is. Nor where a swap of what was
+// there may be carried out later.
+void NodeWorld::LoseADisk() {
+  Member* const primary = Primary();
+  if (late_ || primary == nullptr || !AllIn()) return;
+  Member* m = members_[rng_.Below(members_.size())].get();
+  if (m == primary || !m->up || m->node->role() != MetaRole::kStandby) return;
+  Crash(*m, true);
+  Wipe(*m);
+  Start(*m);
+  ++counts_.wipes;
+  scope_.Spawn(Replace(m));
+}
+
+// By people: the former one is no member any more, and the new one is.
+Task<void> NodeWorld::Replace(Member* m) {
+  while (true) {
+    co_await Sleep(200 * kMillisecond);
+    const auto listed = in_force().members.find(m->name);
+    if (listed != in_force().members.end() && listed->second.uuid == m->uuid) co_return;
+    Member* const primary = Primary();
+    if (primary == nullptr || !primary->up) continue;
+    ChangeMembersRequest change;
+    change.change = listed == in_force().members.end() ? MemberChange::kAdd : MemberChange::kRemove;
+    change.name = m->name;
+    change.uuid = m->uuid;
+    change.address = AddressOf(m->name);
+    change.release = "1";
+    primary->answering->Spawn([](MemberDesk* desk, ChangeMembersRequest r) -> Task<void> {
+      (void)co_await desk->ChangeMembers(std::move(r));
+    }(primary->desk.get(), std::move(change)));
   }
 }
 
@@ -116,6 +153,7 @@ std::string NodeWorld::Run() {
   faulty.doubled_percent = 2;
   faulty.late_percent = rng_.OneIn(2) ? 20 : 0;
   faulty.late_ns = 2 * kSecond;
+  late_ = faulty.late_percent > 0;
   faulty.refused_percent = rng_.OneIn(3) ? 5 : 0;
   faulty.deadline_ns = 500 * kMillisecond;
   coordinator_.SetOptions(faulty);

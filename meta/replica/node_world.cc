@@ -383,8 +383,10 @@ NodeWorld::Member* NodeWorld::Primary() {
 bool NodeWorld::AllIn() {
   Member* const primary = Primary();
   const Register& r = in_force();
-  return primary != nullptr && primary->name == r.primary && primary->node->life()->life().term == r.term &&
-         r.in_sync.size() == members_.size();
+  const bool all = std::all_of(members_.begin(), members_.end(), [&r](const auto& m) {
+    return r.in_sync.contains(m->name) && r.members.at(m->name).uuid == m->uuid;
+  });
+  return all && primary != nullptr && primary->name == r.primary && primary->node->life()->life().term == r.term;
 }
 
 // ---- What is to hold ------------------------------------------------------------------------------
@@ -472,7 +474,7 @@ void NodeWorld::Acknowledged(const MetaLife& life, const LogPoint& point) {
   const Register r = in_force();
   if (r.term != life.term) return;
   for (const std::string& name : r.in_sync) {
-    if (HasPoint(member(name), point)) continue;
+    if (r.members.at(name).uuid != member(name).uuid || HasPoint(member(name), point)) continue;
     Fail("batch " + std::to_string(point.seq.v) + " is acknowledged, and " + name + " of the set does not have it");
   }
 }

@@ -1,6 +1,6 @@
 // For tests: whole members (MetaNode, MemberDesk) in one process, in virtual time, with a house that writes and reads by the seed. Their
 // disks lose what is not synced; messages are lost, late, doubled and outlive who sent them; the coordinator as FakeCoordinator
-// says; members crash, lose power and are stopped for a while (nothing reaches or leaves them, and their clock goes on).
+// says; members crash, lose power, lose their disks and are stopped for a while (nothing reaches or leaves them, and their clock goes on).
 //
 // Whatever happens, these hold (`problem()`): what was acknowledged as durable is in each later primary, and at that moment with every
 // member of the register's set; no answer leaves a member after a later term has opened; whole stores are what their logs say.
@@ -82,7 +82,7 @@ class NodeWorld {
   std::string Run();
   const std::string& problem() const { return problem_; }
   struct Counts {
-    uint64_t acked = 0, reads = 0, terms = 0, crashes = 0, stops = 0, offers = 0, joins = 0;
+    uint64_t acked = 0, reads = 0, terms = 0, crashes = 0, stops = 0, offers = 0, joins = 0, wipes = 0;
   };
   const Counts& counts() const { return counts_; }
 
@@ -127,6 +127,8 @@ class NodeWorld {
   static Content ContentOf(KvStore& kv);
   void CheckWhole(Member& m);
   Task<void> Faults();
+  void LoseADisk();
+  Task<void> Replace(Member* m);
   Task<void> Watch();
   void Heal();
   bool Settled();
@@ -146,6 +148,7 @@ class NodeWorld {
   std::string problem_;
   Counts counts_;
   bool quiet_ = false;  // nothing fails any more
+  bool late_ = false;   // swaps are carried out late
   bool writing_ = true;
   uint64_t written_ = 0, nonce_ = 0, uuids_ = 0;
   std::vector<std::unique_ptr<Member>> members_;

@@ -12,6 +12,7 @@
 #include "meta/model/families.h"
 #include "server/term_file.h"
 #include "stripe/layout_spec.h"
+#include "test/sim/sim_metas.h"
 
 namespace stria {
 namespace {
@@ -85,15 +86,16 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   SimHostsNeeds needs;
   needs.map_of = [this](const std::string& host) { return MapOf(host); };
   needs.note_given = [this](const Certificate& given) {
-    if (meta_up() && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(given);
+    if (meta_.server != nullptr && meta_.server->store() != nullptr) (void)meta_.server->trust().enrolment()->NoteGiven(given);
   };
-  needs.meta_address = [this] { return meta_address_; };
+  needs.meta_address = [this] { return several_ ? several_->PrimaryAddress() : meta_address_; };
   hosts_ = std::make_unique<SimHosts>(net_.get(), options_.secured, std::move(needs));
   if (options_.certificates) hosts_->UseCertificates(cluster_, &ex_);
   hosts_->Prove("meta", Role::kMeta);
   if (options_.two_metas) hosts_->Prove(kOtherMetaHost, Role::kMeta);
   hosts_->Prove(kBackupHost, Role::kMeta);  // a host of its own, of the same process
   hosts_->Prove(kAdminHost, Role::kAdmin);
+  if (options_.metas > 1) MakeSeveral();
   for (size_t n = 0; n < options_.nodes; ++n) nodes_.push_back(MakeNode(n));
   for (size_t c = 0; c < options_.clients; ++c) {
     clients_.push_back(std::make_unique<ClientState>());
@@ -105,14 +107,30 @@ SimCluster::SimCluster(uint64_t seed, SimClusterOptions options)
   admin_ = std::make_shared<MetaStub>(admin_factory_->Make(kMetaAddress));
 }
 
+void SimCluster::MakeSeveral() {
+  CHECK(!options_.backups && !options_.certificates && !options_.two_metas, "several metadata servers are simulated without these");
+  SimMetasNeeds needs;
+  needs.executor = &ex_;
+  needs.network = net_.get();
+  needs.rng = &rng_;
+  needs.key = key_;
+  needs.cluster = cluster_;
+  needs.server = options_.meta;
+  needs.doors = Doors();
+  several_ = std::make_unique<SimMetas>(std::move(needs), options_.metas);
+  for (size_t m = 0; m < options_.metas; ++m) hosts_->Prove(MetaHost(m), Role::kMeta);
+}
+
 SimCluster::~SimCluster() {
   for (size_t c = 0; c < clients_.size(); ++c) CrashClient(c);
   for (size_t n = 0; n < nodes_.size(); ++n) CrashNode(n, false);
   CrashMeta(false);
   EndMeta(&former_, kMetaAddress, false);
+  several_.reset();
 }
 
 std::vector<std::string> SimCluster::MetaAddresses() const {
+  if (several_) return several_->addresses();
   if (options_.two_metas) return {kMetaAddress, kOtherMetaAddress};
   return {kMetaAddress};
 }
@@ -125,8 +143,8 @@ std::shared_ptr<const ClusterMap> SimCluster::MapOf(const std::string& host) {
   for (size_t c = 0; c < clients_.size(); ++c) {
     if (host == ClientHost(c)) return client_up(c) ? client(c).session().map() : nullptr;
   }
-  if (!meta_up() || meta_.server->store() == nullptr) return nullptr;
-  return std::make_shared<const ClusterMap>(meta_.server->cluster().Map());
+  if (!meta_up() || meta_server()->store() == nullptr) return nullptr;
+  return std::make_shared<const ClusterMap>(meta_server()->cluster().Map());
 }
 
 std::string SimCluster::TokenFor(size_t n, ShardId shard, uint64_t holder, int64_t expiry_s, uint32_t generation) const {
@@ -183,7 +201,8 @@ Result<void> SimCluster::Boot() {
   auto format = [](SimCluster* self, Result<void>* out) -> Task<void> {
     FormatParams p;
     p.cluster = self->cluster_;
-    p.store = SeededUuid(self->rng_);
+    const std::shared_ptr<MemKvMedia> media = self->several_ ? self->several_->media(0) : self->meta_.media;
+    p.store = self->several_ ? self->several_->store_id(0) : SeededUuid(self->rng_);
     auto layout = ParseLayout(self->options_.layout);
     if (!layout.ok()) {
       *out = layout.error();
@@ -191,11 +210,12 @@ Result<void> SimCluster::Boot() {
     }
     p.layout = *layout;
     p.now_ns = self->ex_.WallNs();
-    *out = co_await FormatMetaStore(std::make_unique<MemKv>(self->meta_.media), p);
+    *out = co_await FormatMetaStore(std::make_unique<MemKv>(media), p);
     const bool open_root = self->options_.meta.root_squash || !self->options_.trusted_roots, confined = !self->options_.confined.empty();
     if (out->ok() && (open_root || confined)) {
-      *out = co_await PrepareTree(std::make_unique<MemKv>(self->meta_.media), open_root, confined);
+      *out = co_await PrepareTree(std::make_unique<MemKv>(media), open_root, confined);
     }
+    if (out->ok() && self->several_) *out = co_await self->several_->Found();
   };
   if (!Run(format(this, &result), kBootLimitNs)) return Error(FsError::kTimedOut, "formatting took too long");
   RETURN_IF_ERROR(result);
@@ -209,13 +229,16 @@ Result<void> SimCluster::Boot() {
     for (const auto& c : clients_) {
       if (c->client->session().map()->targets.size() < nodes_.size() * options_.disks) return false;
     }
-    return true;
+    return !several_ || several_->AllIn();
   };
   if (!ex_.RunUntil(ready, ex_.NowNs() + kBootLimitNs)) return Error(FsError::kTimedOut, "booting took too long");
   return Ok();
 }
 
 // ---- Metadata server
+
+MetaServer* SimCluster::meta_server() const { return several_ ? several_->server() : meta_.server.get(); }
+KvStore& SimCluster::MetaContents() { return several_ ? several_->Contents() : *meta_contents_; }
 
 Task<void> SimCluster::OpenMeta() {
   MetaServer* const server = meta_.server.get();
@@ -230,6 +253,7 @@ Task<void> SimCluster::OpenMeta() {
 }
 
 void SimCluster::StartMeta() {
+  if (several_) return several_->StartAll();
   CHECK(!meta_up());
   meta_.server = std::make_unique<MetaServer>(options_.meta, std::make_unique<MemKv>(meta_.media),
                                               Random(rng_.Next()), std::vector<ClusterKey>{key_});
@@ -256,7 +280,10 @@ void SimCluster::StartMeta() {
   meta_.scope->Spawn(OpenMeta());
 }
 
-void SimCluster::CrashMeta(bool power_cut) { EndMeta(&meta_, meta_address_, power_cut); }
+void SimCluster::CrashMeta(bool power_cut) {
+  EndMeta(&meta_, meta_address_, power_cut);
+  for (size_t m = 0; several_ && m < several_->size(); ++m) several_->Crash(m, power_cut);
+}
 
 void SimCluster::EndMeta(Meta* meta, const std::string& address, bool power_cut) {
   if (meta->server == nullptr) return;
@@ -344,6 +371,7 @@ Task<void> SimCluster::OpenNode(size_t index) {
   node.agent = MakeAgent(index);
   if (options_.backups) ServeBackups(index);
   else net_->Serve(NodeAddress(index), node.dispatcher.get());
+  if (node.locator) node.locator->Start();
   node.agent->Start();
 }
 
@@ -422,7 +450,15 @@ void SimCluster::StartNode(size_t index) {
   node.data_connector = std::make_unique<TransportDataConnector>(node.factory.get());
   node.codecs = std::make_unique<CodecSet>();
   node.verifier = std::make_unique<TokenGate>(std::vector<ClusterKey>{key_});
-  node.link = std::make_unique<MetaLink>(node.meta_connector.get(), MetaAddresses());
+  node.metas = std::make_shared<MetaPeers>(MetaAddresses());
+  node.link = std::make_unique<MetaLink>(node.meta_connector.get(), node.metas);
+  if (several_) {
+    node.members = std::make_unique<TransportMemberConnector>(node.factory.get());
+    MetaLocatorOptions look;
+    look.seed = rng_.Next();
+    node.locator = std::make_unique<MetaLocator>(node.members.get(), node.metas.get(), [&node] { return node.server->cluster(); }, look);
+    node.link->UseLocator(node.locator.get());
+  }
   node.server = std::make_unique<DataServer>(node.verifier.get());
   node.dispatcher = std::make_unique<DataDispatcher>(node.server.get(), Doors());
   std::vector<SimNodeDisk>& disks = disks_.OfNode(index);
@@ -445,6 +481,7 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
   net_->Stop(NodeAddress(index));
   node.scope.reset();
   node.agent.reset();
+  node.locator.reset();
   node.router.reset();
   node.backup_dispatcher.reset();
   node.keeper.reset();
@@ -459,6 +496,7 @@ void SimCluster::CrashNode(size_t index, bool power_cut) {
     d.media->Crash(rng_, power_cut);
     d.index_media->Crash(rng_, power_cut);
   }
+  node.members.reset();
   node.data_connector.reset();
   node.meta_connector.reset();
   node.factory.reset();
@@ -479,6 +517,10 @@ void SimCluster::StartClient(size_t c) {
   o.session.node_name = NodeHost(c % nodes_.size());
   o.session.timeout_ns = options_.client_timeout_ns;
   o.session.seed = rng_.Next();
+  if (several_) {
+    s.members = std::make_unique<TransportMemberConnector>(s.factory.get());
+    o.session.members = s.members.get();
+  }
   if (options_.confined.contains(c)) o.session.path = kConfinedPath;
   o.vfs.dirty_limit_bytes = options_.dirty_limit_bytes;
   o.vfs.block_cache_bytes = 4 * kMiB;
@@ -493,7 +535,7 @@ void SimCluster::StartClient(size_t c) {
 void SimCluster::FailNextMetaSync() { meta_.media->FailNextSync(); }
 
 std::string SimCluster::UnknownLease() const {
-  const MetaServer* const meta = meta_.server.get();
+  const MetaServer* const meta = meta_server();
   for (size_t c = 0; meta != nullptr && c < clients_.size(); ++c) {
     if (!client_up(c)) continue;
     Vfs& vfs = clients_[c]->client->vfs();
@@ -530,6 +572,7 @@ void SimCluster::CrashClient(size_t c) {
   s.scope.reset();
   s.client.reset();
   s.kernel.Unmounted();
+  s.members.reset();
   s.data_connector.reset();
   s.meta_connector.reset();
   s.factory.reset();

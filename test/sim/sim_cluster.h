@@ -19,7 +19,10 @@
 #include "meta/backup/restore.h"
 #include "meta/exports/confined_front.h"
 #include "meta/service/meta_server.h"
+#include "peers/meta_locator.h"
+#include "peers/meta_peers.h"
 #include "proto/backup_stubs.h"
+#include "proto/replica_stubs.h"
 #include "proto/sim_transport.h"
 #include "proto/stubs.h"
 #include "server/agent.h"
@@ -30,6 +33,8 @@
 #include "test/sim/sim_kernel.h"
 
 namespace stria {
+
+class SimMetas;
 
 // What confined clients mount.
 inline constexpr char kConfinedPath[] = "/atlas";
@@ -52,6 +57,7 @@ struct SimClusterOptions {
   bool trusted_roots = true;  // false: root of clients is squashed, as the exports of a new cluster have it
   bool certificates = false;  // real ones, which expire and are revoked (sim_trust.h); secured
   bool two_metas = false;  // clients and nodes know the address of another metadata server, too: ServeCopy
+  size_t metas = 1;  // more: that many metadata servers keep one namespace (several()); without backups and certificates
   bool secured = true;   // false: nobody proves anything, and all are believed, as without certificates
 };
 
@@ -74,7 +80,9 @@ class SimCluster {
   // What the metadata server kept is lost; it is made again from what the nodes have of its backup. kNoEnt: they have
   // none. REQUIRES: it is down, and all nodes can be reached.
   Result<RestoreResult> RestoreMeta();
-  bool meta_up() const { return meta_.server != nullptr; }
+  bool meta_up() const { return meta_server() != nullptr; }
+  // Several metadata servers (sim_metas.h): the calls above are of all of them, those below of the one that serves. Null: there is one.
+  SimMetas* several() { return several_.get(); }
   // Another metadata server starts on a copy of the store, on host kOtherMetaHost, and is the one that all of this is about from
   // now on. The former goes on, on its own copy. REQUIRES: two_metas; once.
   void ServeCopy();
@@ -106,7 +114,7 @@ class SimCluster {
   // Where workloads of a client run; destroyed with it.
   TaskScope& scope(size_t c) { return *clients_[c]->scope; }
   // What a metadata server started now would find.
-  KvStore& MetaContents() { return *meta_contents_; }
+  KvStore& MetaContents();
   void FailNextMetaSync();
 
   // That clients and nodes have written to a running node since it started.
@@ -126,7 +134,7 @@ class SimCluster {
   MetaService& admin() { return *admin_; }
   OpHeader AdminHeader() const;
 
-  MetaServer* meta_server() { return meta_.server.get(); }
+  MetaServer* meta_server() const;
   uint64_t denials() const { return meta_.front->denials(); }  // of confined clients, since it was started
 
   // What the metadata server would give to that holder: a token to read a shard on the node's first disk, by the key of that day.
@@ -156,6 +164,9 @@ class SimCluster {
     std::unique_ptr<TransportDataConnector> data_connector;
     std::unique_ptr<CodecSet> codecs;
     std::unique_ptr<TokenGate> verifier;
+    std::unique_ptr<TransportMemberConnector> members;  // of several metadata servers
+    std::shared_ptr<MetaPeers> metas;
+    std::unique_ptr<MetaLocator> locator;
     std::unique_ptr<MetaLink> link;
     std::unique_ptr<DataServer> server;
     std::unique_ptr<DataDispatcher> dispatcher;
@@ -172,6 +183,7 @@ class SimCluster {
     std::unique_ptr<TransportFactory> factory;
     std::unique_ptr<TransportMetaConnector> meta_connector;
     std::unique_ptr<TransportDataConnector> data_connector;
+    std::unique_ptr<TransportMemberConnector> members;  // of several metadata servers
     std::unique_ptr<Client> client;
     std::unique_ptr<TaskScope> scope;
   };
@@ -179,6 +191,7 @@ class SimCluster {
   DispatchOptions Doors() const;
   Task<Result<BufferChain>> ReadOnce(size_t c, VfsHandlePtr h, uint64_t offset, uint64_t length);
   Task<void> OpenNode(size_t n);
+  void MakeSeveral();
   Task<void> OpenMeta();
   void EndMeta(Meta* meta, const std::string& address, bool power_cut);
   std::vector<std::string> MetaAddresses() const;
@@ -196,6 +209,7 @@ class SimCluster {
   ClusterKey key_;
   Uuid cluster_;
   Meta meta_, former_;
+  std::unique_ptr<SimMetas> several_;
   std::string meta_address_;
   std::unique_ptr<MemKv> meta_contents_;
   SimDisks disks_{&rng_};

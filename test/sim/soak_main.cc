@@ -8,10 +8,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "meta/replica/node_world.h"
+#include "meta/replica/replica_world.h"
+#include "test/sim/failover.h"
+#include "test/sim/replica/replica_model.h"
 #include "test/sim/world.h"
 
 namespace stria {
@@ -27,8 +32,33 @@ struct Outcome {
   std::string what;
 };
 
-// In a child: what RunAll says, or how the child ended.
-Outcome RunSeed(const SimPlan& plan, uint64_t seed, unsigned limit_s) {
+// Of any simulator.
+struct SoakPlan {
+  std::string name;
+  std::function<std::string(uint64_t seed)> run;  // "": all held; else what did not, and what happened
+};
+
+template <class World, class Options>
+std::string RunWorld(uint64_t seed, const Options& options) {
+  World world(seed, options);
+  const std::string failure = world.RunAll();
+  return failure.empty() ? "" : failure + " [" + world.Summary() + "]";
+}
+
+std::vector<SoakPlan> SoakPlans() {
+  std::vector<SoakPlan> out;
+  for (const SimPlan& p : SimPlans()) out.push_back({p.name, [&p](uint64_t seed) { return RunWorld<SimWorld>(seed, p.options); }});
+  for (const FailoverPlan& p : FailoverPlans()) out.push_back({p.name, [&p](uint64_t seed) { return RunWorld<FailoverWorld>(seed, p); }});
+  // Members among each other: by the rules alone, stores and shipping, and both.
+  const auto members = [](uint64_t seed) { return size_t{seed % 3 == 0 ? 2u : 3u}; };
+  out.push_back({"ReplicaRules", [](uint64_t seed) { return ReplicaModel(seed).Run(); }});
+  out.push_back({"ReplicaStores", [members](uint64_t seed) { return ReplicaWorld(seed, members(seed)).Run(); }});
+  out.push_back({"ReplicaNodes", [members](uint64_t seed) { return NodeWorld(seed, members(seed)).Run(); }});
+  return out;
+}
+
+// In a child: what the plan says, or how the child ended.
+Outcome RunSeed(const SoakPlan& plan, uint64_t seed, unsigned limit_s) {
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) return {false, "pipe failed"};
   const pid_t child = fork();
@@ -36,11 +66,9 @@ Outcome RunSeed(const SimPlan& plan, uint64_t seed, unsigned limit_s) {
   if (child == 0) {
     close(pipe_ends[0]);
     alarm(limit_s);
-    SimWorld world(seed, plan.options);
-    const std::string failure = world.RunAll();
-    const std::string text = failure.empty() ? "" : failure + " [" + world.Summary() + "]";
+    const std::string text = plan.run(seed);
     const ssize_t n = write(pipe_ends[1], text.data(), std::min<size_t>(text.size(), 60'000));
-    _exit(failure.empty() ? 0 : n >= 0 ? 1 : 2);
+    _exit(text.empty() ? 0 : n >= 0 ? 1 : 2);
   }
   close(pipe_ends[1]);
   std::string text;
@@ -75,14 +103,15 @@ int Main(int argc, char** argv) {
   app.add_option("--plan", names, "Only these plans")->delimiter(',');
   app.add_option("--limit", limit_s, "Seconds that one seed may take (default 300)");
   CLI11_PARSE(app, argc, argv);
-  std::vector<SimPlan> plans;
-  for (const SimPlan& p : SimPlans()) {
+  const std::vector<SoakPlan> all = SoakPlans();
+  std::vector<SoakPlan> plans;
+  for (const SoakPlan& p : all) {
     if (names.empty() || std::find(names.begin(), names.end(), p.name) != names.end()) plans.push_back(p);
   }
   for (const std::string& name : names) {
-    if (std::ranges::any_of(plans, [&](const SimPlan& p) { return p.name == name; })) continue;
+    if (std::ranges::any_of(plans, [&](const SoakPlan& p) { return p.name == name; })) continue;
     std::fprintf(stderr, "sim-soak: there is no plan \"%s\"; there are:", name.c_str());
-    for (const SimPlan& p : SimPlans()) std::fprintf(stderr, " %s", p.name.c_str());
+    for (const SoakPlan& p : all) std::fprintf(stderr, " %s", p.name.c_str());
     std::fprintf(stderr, "\n");
     return 64;
   }
@@ -92,7 +121,7 @@ int Main(int argc, char** argv) {
   std::vector<std::string> failures;
   std::map<std::string, double> seconds;
   for (uint64_t i = 0; i < seeds; ++i) {
-    const SimPlan& plan = plans[i % plans.size()];
+    const SoakPlan& plan = plans[i % plans.size()];
     const uint64_t seed = first + i / plans.size();
     const Clock::time_point began = Clock::now();
     const Outcome o = RunSeed(plan, seed, limit_s);
@@ -111,7 +140,7 @@ int Main(int argc, char** argv) {
                  rate, Time(static_cast<double>(seeds - i - 1) / rate).c_str(), terminal ? "  " : "\n");
   }
   if (terminal) std::fprintf(stderr, "\n");
-  for (const auto& [name, s] : seconds) std::printf("%-10s %8.1f s\n", name.c_str(), s);
+  for (const auto& [name, s] : seconds) std::printf("%-18s %8.1f s\n", name.c_str(), s);
   std::printf("%llu passed, %zu failed, seeds %llu to %llu, %s\n",
               static_cast<unsigned long long>(seeds - failures.size()), failures.size(),
               static_cast<unsigned long long>(first),
