@@ -107,9 +107,9 @@ class SilentNode : public testing::Test {
     EXPECT_GE(writes.done, 100);
     cluster.network().Heal();
     ex.RunFor(20 * kSecond);
-    const uint64_t before = cluster.written_bytes(seed % cluster.nodes());
+    const uint64_t before = cluster.Figures(seed % cluster.nodes()).written_bytes;
     ex.RunFor(5 * kSecond);
-    EXPECT_GT(cluster.written_bytes(seed % cluster.nodes()), before) << "it is not used again";
+    EXPECT_GT(cluster.Figures(seed % cluster.nodes()).written_bytes, before) << "it is not used again";
     End(&busy);
   }
 

@@ -90,7 +90,6 @@ class SimCluster {
   MetaService& former_service() { return *former_service_; }  // for an administrator
   void CrashNode(size_t n, bool power_cut);
   void StartNode(size_t n);
-  uint64_t node_starts(size_t n) const { return nodes_[n]->starts; }
   bool node_up(size_t n) const { return nodes_[n]->server != nullptr; }
   void CrashClient(size_t c);
   void StartClient(size_t c);
@@ -117,8 +116,11 @@ class SimCluster {
   KvStore& MetaContents();
   void FailNextMetaSync();
 
-  // That clients and nodes have written to a running node since it started.
-  uint64_t written_bytes(size_t n) const { return nodes_[n]->server->stats().written_bytes; }
+  struct NodeFigures {
+    uint64_t starts = 0;         // of its process
+    uint64_t written_bytes = 0;  // to it by clients and nodes since it started
+  };
+  NodeFigures Figures(size_t n) const { return {nodes_[n]->starts, node_up(n) ? nodes_[n]->server->stats().written_bytes : 0}; }
 
   // Runs `task` to its end; false if it takes longer than this in virtual time.
   bool Run(Task<void> task, int64_t limit_ns);

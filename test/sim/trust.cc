@@ -136,7 +136,7 @@ class TrustWork final : public SimWork {
     std::map<size_t, uint64_t> starts;
     while (true) {
       for (size_t n = 0; n < cluster().nodes(); ++n) {
-        const uint64_t was = std::exchange(starts[n], cluster().node_starts(n));
+        const uint64_t was = std::exchange(starts[n], cluster().Figures(n).starts);
         if (!Sound({n}) || was != starts[n]) unsound_ns_[n] = NowNs();
       }
       co_await Sleep(kFollowNodesNs);
