@@ -143,7 +143,7 @@ def main():
         compare(f"{program}: key", keys[program], table_names(told) | former(told))
         compare(f"{program}: flag", flags[program], table_names(docs[f"{program}/Flags"]))
     same_names("stria-meta", flags["stria-meta"], keys["stria-meta"], {"--config", "--format", "--format-only", "--make-trust", "--restore-from", "--dry-run", "--unproven", "--insecure",
-                                                                  "--ha-init", "--join", "--cluster", "--ha-leave", "--adopt"})
+                                                                  "--ha-init", "--adopt", "--join", "--cluster", "--ha-leave"})
     same_names("stria-data", flags["stria-data"], keys["stria-data"], {"--config", "--reindex", "--insecure"})
     compare("stria-mount: flag", flags["stria-mount"], table_names(docs["stria-mount/Flags"]))
     compare("stria-mount: option", options, table_names(docs["stria-mount/Options"]) | former(docs["stria-mount/Options"]))
