@@ -14,7 +14,7 @@ namespace stria::cli {
 namespace {
 
 constexpr int kMemberAnswerS = 2;
-constexpr char kJoinedBy[] = "/joined-by";
+constexpr char kMemberJoinedBy[] = "/joined-by";
 
 Result<MetaSettings> SettingsOf(Machine* machine) {
   const Result<std::string> text = machine->ReadFile(kMetaSettingsFile);
@@ -81,8 +81,8 @@ int SetUp(const Context& ctx, Machine* machine, const Identity& who, const MetaP
   params.timeout_ns = ctx.timeout_s * kSecond;
   const Result<MemberDone> done = SetUpMember(machine, params, [&] { return Answers(ctx, paths); });
   if (done.ok() || done.code() == FsError::kDeadline) {
-    Result<void> noted = ReplaceFile(paths.trust + kJoinedBy, token_id + "\n", 0644);
-    if (noted.ok()) noted = machine->GiveToServer(paths.trust + kJoinedBy);
+    Result<void> noted = ReplaceFile(paths.trust + kMemberJoinedBy, token_id + "\n", 0644);
+    if (noted.ok()) noted = machine->GiveToServer(paths.trust + kMemberJoinedBy);
     if (!noted.ok()) return ctx.Fail(noted.error());
   }
   if (!done.ok()) return ctx.Fail(done.error().WithContext("this machine has joined as metadata server " + who.name + ", but"));
@@ -117,7 +117,7 @@ std::optional<int> JoinedAsMeta(const Context& ctx, const std::string& token_id)
   const Result<MetaSettings> settings = SettingsOf(machine.get());
   if (!settings.ok() || !settings->has_ha) return std::nullopt;
   const MetaPaths paths = PathsOf(*settings);
-  const Result<std::string> by = machine->ReadFile(paths.trust + kJoinedBy);
+  const Result<std::string> by = machine->ReadFile(paths.trust + kMemberJoinedBy);
   if (!by.ok() || *by != token_id + "\n") return std::nullopt;
   std::optional<Identity> who;
   {
