@@ -191,7 +191,7 @@ MEMBERS(AskReply, 5);
 MEMBERS(MemberState, 12);
 MEMBERS(MemberStatusRequest, 2);
 MEMBERS(MemberStatusReply, 7);
-MEMBERS(ChangeMembersRequest, 9);
+MEMBERS(ChangeMembersRequest, 10);
 MEMBERS(ChangeMembersReply, 3);
 MEMBERS(TrustListRequest, 2);
 MEMBERS(TrustReply, 1);
@@ -373,7 +373,7 @@ template <> inline constexpr std::pair<int, int> kEnumRange<AuthorityVerb> = {1,
 template <> inline constexpr std::pair<int, int> kEnumRange<AppendResult> = {1, 3};
 template <> inline constexpr std::pair<int, int> kEnumRange<JoinVerdict> = {1, 4};
 template <> inline constexpr std::pair<int, int> kEnumRange<MemberRole> = {0, 7};
-template <> inline constexpr std::pair<int, int> kEnumRange<MemberChange> = {1, 5};
+template <> inline constexpr std::pair<int, int> kEnumRange<MemberChange> = {1, 6};
 template <> inline constexpr std::pair<int, int> kEnumRange<FsError> = {0, 34};
 
 template <class T>
