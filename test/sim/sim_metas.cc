@@ -39,6 +39,11 @@ std::string SaidDurable(const LogPoint& point) {
   return "batch " + std::to_string(point.seq.v) + " of term " + std::to_string(point.term) + " was said to be durable, and ";
 }
 
+// What a log does not keep, as it was trimmed or begins with a copy, is in the values, which are compared as a whole elsewhere.
+bool HasIn(const ReplicaStore& store, const LogPoint& point) {
+  return store.Has(point) || (store.whole() && point.seq < store.first());
+}
+
 }  // namespace
 
 std::string MetaHost(size_t m) { return "meta" + std::to_string(m + 1); }
@@ -288,7 +293,7 @@ void SimMetas::Serves(Member* m, uint64_t term) {
   highest_ = std::max(highest_, term);
   const ReplicaStore& store = m->process->node().store();
   // One that opens too late has no promise, so nobody hears of it.
-  if (durable_.seq.v != 0 && durable_.term <= term && !store.Has(durable_)) {
+  if (durable_.seq.v != 0 && durable_.term <= term && !HasIn(store, durable_)) {
     Fail(SaidDurable(durable_) + m->host + ", which serves in term " + std::to_string(term) + ", does not have it");
   }
   Compare(*m);
@@ -296,9 +301,9 @@ void SimMetas::Serves(Member* m, uint64_t term) {
 
 // Of a member that is down: what its disk has.
 bool SimMetas::HasPoint(const Member& m, const LogPoint& point) const {
-  if (m.process) return m.process->node().store().Has(point);
+  if (m.process) return HasIn(m.process->node().store(), point);
   const auto store = ReplicaStore::Open(std::make_shared<MemKv>(m.media));
-  return store.ok() && store.value()->Has(point);
+  return store.ok() && HasIn(*store.value(), point);
 }
 
 void SimMetas::NoteDurable(Member* m, MetaServer* server) {
@@ -317,7 +322,7 @@ void SimMetas::NoteDurable(Member* m, MetaServer* server) {
     if (HasPoint(*other, point)) continue;
     Fail(SaidDurable(point) + other->host + " of the set does not have it");
   }
-  if (durable_.seq.v != 0 && !store.Has(durable_)) {
+  if (durable_.seq.v != 0 && !HasIn(store, durable_)) {
     Fail(SaidDurable(durable_) + "is gone in " + m->host);
   }
   durable_ = point;
