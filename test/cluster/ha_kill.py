@@ -12,7 +12,7 @@ import time
 from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
 
 NAMES = ["meta1", "meta2"]
-KILLS = 4
+KILLS = int(os.environ.get("STRIA_HA_KILLS", 2))  # more: a longer run by hand
 BETWEEN_S = 3.0
 SERVES_S = 20
 GOES_ON_S = 90
