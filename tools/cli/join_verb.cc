@@ -33,7 +33,6 @@ namespace {
 
 constexpr size_t kMaxTokenFileBytes = 4096;
 constexpr char kPendingKey[] = "/joining.pem";   // of who asks, until it has an answer: one that is lost can be asked for again
-constexpr char kJoinedBy[] = "/joined-by";       // the token, so that the same command is no harm
 constexpr int64_t kLookAgainNs = 300 * kMillisecond;
 constexpr int kDaemonAnswerS = 5;
 

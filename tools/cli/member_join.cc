@@ -14,7 +14,6 @@ namespace stria::cli {
 namespace {
 
 constexpr int kMemberAnswerS = 2;
-constexpr char kMemberJoinedBy[] = "/joined-by";
 
 Result<MetaSettings> SettingsOf(Machine* machine) {
   const Result<std::string> text = machine->ReadFile(kMetaSettingsFile);
@@ -81,8 +80,8 @@ int SetUp(const Context& ctx, Machine* machine, const Identity& who, const MetaP
   params.timeout_ns = ctx.timeout_s * kSecond;
   const Result<MemberDone> done = SetUpMember(machine, params, [&] { return Answers(ctx, paths); });
   if (done.ok() || done.code() == FsError::kDeadline) {
-    Result<void> noted = ReplaceFile(paths.trust + kMemberJoinedBy, token_id + "\n", 0644);
-    if (noted.ok()) noted = machine->GiveToServer(paths.trust + kMemberJoinedBy);
+    Result<void> noted = ReplaceFile(paths.trust + kJoinedBy, token_id + "\n", 0644);
+    if (noted.ok()) noted = machine->GiveToServer(paths.trust + kJoinedBy);
     if (!noted.ok()) return ctx.Fail(noted.error());
   }
   if (!done.ok()) return ctx.Fail(done.error().WithContext("this machine has joined as metadata server " + who.name + ", but"));
@@ -117,7 +116,7 @@ std::optional<int> JoinedAsMeta(const Context& ctx, const std::string& token_id)
   const Result<MetaSettings> settings = SettingsOf(machine.get());
   if (!settings.ok() || !settings->has_ha) return std::nullopt;
   const MetaPaths paths = PathsOf(*settings);
-  const Result<std::string> by = machine->ReadFile(paths.trust + kMemberJoinedBy);
+  const Result<std::string> by = machine->ReadFile(paths.trust + kJoinedBy);
   if (!by.ok() || *by != token_id + "\n") return std::nullopt;
   std::optional<Identity> who;
   {

@@ -10,6 +10,9 @@
 
 namespace stria::cli {
 
+// In the directory of certificates: the token that it joined by, so that the same command again is no harm.
+inline constexpr char kJoinedBy[] = "/joined-by";
+
 struct MetaJoin {
   const Credentials* own = nullptr;  // as given for the token
   std::string member;                // JoinAnswer::member

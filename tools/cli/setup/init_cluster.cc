@@ -9,9 +9,6 @@
 namespace stria::cli {
 namespace {
 
-constexpr char kMetaService[] = "stria-meta";
-constexpr int64_t kPollNs = 200 * kMillisecond;
-
 // Writes what is not said yet; gives the settings as they are then.
 Result<MetaSettings> Settings(Machine* machine, const InitParams& params, bool is_there, InitDone* done) {
   Result<std::string> text = machine->ReadFile(params.settings_file);
@@ -78,8 +75,8 @@ Result<void> Serve(Machine* machine, const InitParams& params, const MetaPaths& 
   }
   RETURN_IF_ERROR(StartService(machine, kMetaService, now.ok() && !done->changes.empty() ? IfRunning::kRestart : IfRunning::kLeave));
   Result<Uuid> got = ask(paths.socket);
-  for (int64_t waited = 0; !got.ok() && waited < params.timeout_ns; waited += kPollNs) {
-    machine->Sleep(kPollNs);
+  for (int64_t waited = 0; !got.ok() && waited < params.timeout_ns; waited += kMetaPollNs) {
+    machine->Sleep(kMetaPollNs);
     got = ask(paths.socket);
   }
   if (!got.ok()) {

@@ -8,10 +8,14 @@
 
 #include "common/error.h"
 #include "common/ids.h"
+#include "common/units.h"
 #include "tools/cli/json.h"
 #include "tools/cli/setup/machine.h"
 
 namespace stria::cli {
+
+inline constexpr char kMetaService[] = "stria-meta";
+inline constexpr int64_t kMetaPollNs = 200 * kMillisecond;  // between two looks at whether it serves
 
 inline constexpr char kMetaSettingsFile[] = "/etc/stria/meta.toml";
 

@@ -9,9 +9,6 @@
 namespace stria::cli {
 namespace {
 
-constexpr char kMemberService[] = "stria-meta";
-constexpr int64_t kLookAgainNs = 200 * kMillisecond;
-
 // Stays in the start: it is about an empty directory only.
 constexpr char kStays[] = "--join";
 
@@ -56,7 +53,7 @@ Result<void> Systemctl(Machine* machine, const std::vector<std::string>& words) 
   ASSIGN_OR_RETURN(const Ran ran, machine->Run(argv));
   if (ran.status == 0) return Ok();
   const std::string said = ran.output.substr(0, ran.output.find('\n'));
-  return Error(FsError::kIo, "systemctl " + words.front() + " failed" + (said.empty() ? "" : ": " + Printable(said)) + "; systemctl status " + kMemberService + " tells more");
+  return Error(FsError::kIo, "systemctl " + words.front() + " failed" + (said.empty() ? "" : ": " + Printable(said)) + "; systemctl status " + kMetaService + " tells more");
 }
 
 // Counts from the next start on.
@@ -81,7 +78,7 @@ Result<void> CheckEtcd(const std::vector<std::string>& etcd) {
 }
 
 Result<MemberDone> SetUpMember(Machine* machine, const MemberParams& params, const std::function<bool()>& answers) {
-  RETURN_IF_ERROR(CheckCanSetUp(machine, kMemberService));
+  RETURN_IF_ERROR(CheckCanSetUp(machine, kMetaService));
   const Result<std::string> text = machine->ReadFile(params.settings_file);
   if (!text.ok() && text.code() != FsError::kNoEnt) return text.error();
   const std::string before = text.ok() ? *text : "";
@@ -98,11 +95,11 @@ Result<MemberDone> SetUpMember(Machine* machine, const MemberParams& params, con
     return done;
   }
   RETURN_IF_ERROR(UseUnit(machine, UnitText(params, params.flag)));
-  RETURN_IF_ERROR(Systemctl(machine, {"enable", "--quiet", kMemberService}));
+  RETURN_IF_ERROR(Systemctl(machine, {"enable", "--quiet", kMetaService}));
   // Where etcd does not answer yet it waits, and so does not say that it has started.
-  RETURN_IF_ERROR(Systemctl(machine, {"restart", "--no-block", kMemberService}));
-  for (int64_t waited = 0; waited <= params.timeout_ns; waited += kLookAgainNs) {
-    machine->Sleep(kLookAgainNs);
+  RETURN_IF_ERROR(Systemctl(machine, {"restart", "--no-block", kMetaService}));
+  for (int64_t waited = 0; waited <= params.timeout_ns; waited += kMetaPollNs) {
+    machine->Sleep(kMetaPollNs);
     if (!answers()) continue;
     done.started = true;
     // If etcd loses everything one day, no start is to found the members anew by itself: another one may have more.
