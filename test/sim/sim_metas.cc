@@ -39,9 +39,16 @@ std::string SaidDurable(const LogPoint& point) {
   return "batch " + std::to_string(point.seq.v) + " of term " + std::to_string(point.term) + " was said to be durable, and ";
 }
 
-// What a log does not keep, as it was trimmed or begins with a copy, is in the values, which are compared as a whole elsewhere.
+// What a log does not keep, as it was trimmed or begins with a copy, is in the values, which are compared as a whole elsewhere. Of the log
+// there is left in which term it was written.
 bool HasIn(const ReplicaStore& store, const LogPoint& point) {
-  return store.Has(point) || (store.whole() && point.seq < store.first());
+  if (store.Has(point)) return true;
+  if (!store.whole() || point.seq >= store.first()) return false;
+  uint64_t term = 0;
+  for (const TermRun& run : store.history()) {
+    if (run.first <= point.seq) term = run.term;
+  }
+  return term == point.term;
 }
 
 }  // namespace
