@@ -4,7 +4,7 @@
 // This is the first of two questions. The second is the service's: whose session it is, which node a report is of, which
 // export a file is in. For that the dispatcher puts the caller into the request's header (OpHeader::peer, DataHeader::peer).
 //
-// Source: the table of the project's design of trust, section 3.
+// Source: docs/security.md.
 #pragma once
 
 #include "api/admin_api.h"

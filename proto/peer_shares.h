@@ -1,5 +1,5 @@
 // How much of a server one peer may have: connections, requests under way, and the memory of requests and replies. So a peer that asks
-// without end, or asks and does not read, harms itself only (TRUST.md, section 6).
+// without end, or asks and does not read, harms itself only.
 //
 // A peer is who its certificate (or the kernel, on a Unix socket) says it is: role and name, from wherever it comes and over however many
 // connections. Where nothing was proved it is the address. Pure. Not thread-safe.

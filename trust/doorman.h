@@ -1,4 +1,4 @@
-// Who waits at the door: connections whose peer is not known yet, and what they may cost until it is (TRUST.md, section 6).
+// Who waits at the door: connections whose peer is not known yet, and what they may cost until it is.
 //
 // Who has never been heard of gets 4 KiB of what it sends kept, and 5 s; there are 64 of them, and 8 from one address. Beyond that the
 // oldest of the address that has most gives way to a newcomer whose address has fewer, so that one machine with

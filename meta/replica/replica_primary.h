@@ -2,7 +2,7 @@
 // makes no decision about roles or the set: it tells its host what it sees, and the host, which reads the register, tells it
 // who is needed.
 //
-// What the host must hold to (HA.md, 2.2): a member that is to leave stays in `required` until the register's new value was
+// What the host must hold to (README.md, "A member"): a member that is to leave stays in `required` until the register's new value was
 // read; one that is to enter is put into `required` before that is asked for, and is asked for only when rule().durable() of
 // it is not 0 (it is whole, and stays so after a power cut) and at least may_be_committed() of then. A member that asks for the
 // primary's place itself is a candidate first (Follower::SetCandidate).
