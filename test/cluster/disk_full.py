@@ -21,9 +21,9 @@ KEPT = 10
 
 def fill(c, prefix):
     """Writes files until there is no space; how many were acknowledged. What a failed write has left on the disks is
-    deleted soon: full is what is full three times."""
+    deleted soon, and each time that is awaited: full is what is full twice."""
     number, refused = 0, 0
-    while refused < 3:
+    while refused < 2:
         assert number < 10_000, "the disks do not get full"
         name = f"{prefix}/{number}"
         try:

@@ -13,7 +13,8 @@ from stria_cluster import MIB, Cluster, main, say, wait_for, write_file
 
 NAMES = ["meta1", "meta2"]
 KILLS = int(os.environ.get("STRIA_HA_KILLS", 2))  # more: a longer run by hand
-BETWEEN_S = 3.0
+BETWEEN_S = 1.0
+WRITE_PAUSE_S = 0.05  # else most of the time is spent on comparing what was written
 SERVES_S = 20
 GOES_ON_S = 90
 SETTLES_S = 90
@@ -34,6 +35,7 @@ def write_until(mount, writer, stop, acknowledged, count):
         acknowledged.append((name, *written))
         number += 1
         count.value = number
+        stop.wait(WRITE_PAUSE_S)
 
 
 def is_well(status):

@@ -1,6 +1,7 @@
 """What is mounted below a mount of ours stays: tmpfs, bind mounts (of a directory, of a file), an overlay whose lower layer is ours; so do
 working directories and roots of processes. Whatever this mount or another one does beside it, with callers who may not
-look there or are not known, and while the metadata server is away for longer than the lease and --timeout."""
+look there or are not known, and while the metadata server is away for longer than the lease and --timeout.
+STRIA_TEST_SECONDS=60 STRIA_TEST_ROUNDS=300 for longer."""
 
 import contextlib
 import errno
@@ -11,12 +12,16 @@ import signal
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from stria_cluster import Cluster, main, say, wait_for
 
 TIMEOUT_S = 4
-AWAY_S = 35  # longer than the lease (15 s), after which servers count as gone 5 s later, and some calls' timeouts
-CHURN_S = float(os.environ.get("STRIA_TEST_SECONDS", 8))
+LEASE_S = 8
+AWAY_S = LEASE_S + 5 + 2 * TIMEOUT_S  # servers count as gone 5 s after the lease; and some calls' timeouts
+CHURN_S = float(os.environ.get("STRIA_TEST_SECONDS", 4))
+SLOWLY_S = max(10, CHURN_S)
+RENAMES = int(os.environ.get("STRIA_TEST_ROUNDS", 100))
 SEED = int(os.environ.get("STRIA_TEST_SEED", 1))
 NOBODY = 65534
 
@@ -124,12 +129,21 @@ class Below:
             assert len(again := there()) == number, f"{seen}, and then {again}"
             say(f"for a moment the kernel named only {seen}")
 
+    def paths(self):
+        here = {at: self.top / at / "here" for at in ("tmp", "a/b/tmp", "bind", "over")}
+        return {**here, "file": self.top / "file", "cwd": self.top / "cwd/deeper"}
+
     def look(self):
         """The errors of going there, by name."""
-        errors = {at: attempt(os.stat, self.top / at / "here") for at in ("tmp", "a/b/tmp", "bind", "over")}
-        errors["file"] = attempt(os.stat, self.top / "file")
-        errors["cwd"] = attempt(os.stat, self.top / "cwd/deeper")
+        errors = {at: attempt(os.stat, path) for at, path in self.paths().items()}
         return {at: e for at, e in errors.items() if e != 0}
+
+    def look_at_once(self):
+        """The errors of several calls each of which may wait for the timeout: of going there, and of a listing."""
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            calls = [pool.submit(attempt, os.stat, path) for path in self.paths().values()]
+            pool.submit(attempt, os.listdir, self.top)
+            return {call.result() for call in calls} - {0}
 
     def check(self):
         assert not self.look(), self.look()
@@ -244,7 +258,7 @@ def renamed_above(below):
     walked = [top / d / rest for name, rest in moves.items() for d in (name, f"moved-{name}")]
     walkers = [subprocess.Popen(["python3", "-c", WALKER, *walked]) for _ in range(2)]
     try:
-        for i in range(300):
+        for i in range(RENAMES):
             for name in moves:
                 os.rename(top / name, top / f"moved-{name}")
                 assert not os.path.exists(top / name), "the old name is still there"
@@ -266,7 +280,7 @@ def renamed_slowly(below):
     walked = [top / d / "b/tmp/here" for d in ("a", "moved-a")]
     busy = [subprocess.Popen(["python3", "-c", WALKER, *walked]), subprocess.Popen(["python3", "-c", SPINNER])]
     try:
-        run("python3", "-c", RENAMER, 20, top / "a", top / "moved-a", 30)
+        run("python3", "-c", RENAMER, 20, top / "a", top / "moved-a", SLOWLY_S)
         below.check_mounted()
     finally:
         for b in busy:
@@ -307,8 +321,7 @@ def outage(c, below, other, how_long_s, kill):
         os.kill(meta["pid"], signal.SIGSTOP)
     end, seen = time.monotonic() + how_long_s, set()
     while time.monotonic() < end:
-        seen |= set(below.look().values())
-        attempt(os.listdir, below.top)
+        seen |= below.look_at_once()
         below.check_mounted()
         time.sleep(0.2)
     if kill:
@@ -334,7 +347,7 @@ def removed_elsewhere(below, other):
 
 
 def scenario():
-    with Cluster(nodes=3, disks=1) as c, contextlib.ExitStack() as stack:
+    with Cluster(nodes=3, disks=1, settings=f'[session]\nlease = "{LEASE_S}s"\n') as c, contextlib.ExitStack() as stack:
         os.chmod(c.dir, 0o755)  # not only root goes there
         one = start_mount(c, "one", stack)
         other = start_mount(c, "other", stack)

@@ -3,8 +3,8 @@ comes back when all is over: raid6:4+2 on eight nodes, every byte compared at ea
 
 from stria_cluster import MIB, Cluster, main, say, wait_for
 
-FILES = 8
-FILE_BYTES = 24 * MIB + 777
+FILES = 12
+FILE_BYTES = 8 * MIB + 777
 SLOW = "1M"
 
 

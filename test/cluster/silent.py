@@ -14,8 +14,8 @@ import time
 from stria_cluster import CHUNK, MIB, Cluster, main, say, wait_for, write_file
 
 FILE_BYTES = 3 * MIB
-BEFORE_S = 5
-GAP_S = 25
+BEFORE_S = 2
+GAP_S = 15  # a node that is not heard is suspect after 3 s and down after 10 s
 MOST_S = 6  # half of this on a machine of its own
 RELAY_BYTES = 1 << 16
 

@@ -113,9 +113,9 @@ def is_running(pid):
 
 
 class Cluster:
-    def __init__(self, nodes=5, disks=2, layout=None, insecure=False, metas=1):
+    def __init__(self, nodes=5, disks=2, layout=None, insecure=False, metas=1, settings=None):
         """`insecure`: without certificates, for tests of programs that they start themselves and that have none. `metas`: with several, the
-        metadata servers are meta1 .., and etcd1 .. run, too."""
+        metadata servers are meta1 .., and etcd1 .. run, too. `settings`: TOML for the one metadata server, with each of its starts."""
         self.stria_path = find_stria()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="stria-test-", dir=os.environ.get("STRIA_TEST_DIR", "/var/tmp")))
         self.cluster = self.dir / "cluster"
@@ -123,6 +123,10 @@ class Cluster:
         self.shape = (nodes, disks, layout)
         self.insecure = insecure
         self.metas = metas
+        self.programs = None  # where `stria dev` finds the daemons, if not where they were built
+        if settings is not None:
+            assert metas == 1, "several metadata servers have settings already"
+            self.use_settings(settings)
         self.own = {}  # name -> process of a node that was started with other arguments
         self.files = {}  # name -> (size, digest): what was acknowledged
 
@@ -149,6 +153,17 @@ class Cluster:
             raise
         say(f"{nodes} nodes with {disks} disks, {layout or 'default layout'}, at {self.mount}")
         return self
+
+    def use_settings(self, settings):
+        """`stria dev` has no option for settings of the metadata server: it starts this program, which becomes that."""
+        self.programs = self.dir / "programs"
+        self.programs.mkdir()
+        for name in ("stria-data", "stria-mount"):
+            (self.programs / name).symlink_to(self.program(name).resolve())
+        (self.dir / "meta.toml").write_text(settings)
+        meta = self.programs / "stria-meta"
+        meta.write_text(f'#!/bin/sh\nexec "{self.program("stria-meta").resolve()}" "$@" --config "{self.dir}/meta.toml"\n')
+        meta.chmod(0o755)
 
     def __exit__(self, kind, value, trace):
         processes = []
@@ -184,6 +199,8 @@ class Cluster:
 
     def stria(self, *args, check=True, timeout=COMMAND_S, environment=()):
         environment = {**os.environ, **{name: str(value) for name, value in dict(environment).items()}}
+        if self.programs:
+            environment["STRIA_BIN_DIR"] = str(self.programs)
         if (self.cluster / "cluster.json").exists():
             known = json.loads((self.cluster / "cluster.json").read_text())
             environment["STRIA_META"] = known["meta"]
@@ -233,6 +250,10 @@ class Cluster:
     def start(self, name, **environment):
         """`environment` is added to its own."""
         self.stria("dev", "start", name, "--dir", self.cluster, environment=environment)
+
+    def start_all(self):
+        """What does not run of the cluster and its mount: the nodes at once."""
+        self.stria("dev", "up", "--dir", self.cluster, "--nodes", self.shape[0])
 
     def arguments(self, name):
         """The command line of a process that runs."""
