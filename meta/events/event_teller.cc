@@ -81,11 +81,14 @@ void EventTeller::LookAt(const Judged& j, bool adopt, int64_t now_ns, int64_t wa
     told.seq = watch.seq = next_seq_++;
     step->events.push_back({told.seq, wall_ns, j.kind, j.severity, j.key.subject, j.text, j.action, 1, wall_ns});
   }
-  if (j.level == 0) {
-    Forget(j.key, step);
-  } else {
-    Set(j.key, told, step);
+  if (j.level == 0) return Forget(j.key, step);
+  Set(j.key, told, step);
+  if (!j.alone) return;
+  std::vector<EventKey> others;
+  for (const auto& [key, state] : told_) {
+    if (key.track == j.key.track && key.subject != j.key.subject) others.push_back(key);
   }
+  for (const EventKey& key : others) Forget(key, step);
 }
 
 void EventTeller::Settle(uint8_t level, int64_t now_ns, Watch* watch, Step* step) {

@@ -47,7 +47,8 @@ class JudgingMembers {
   }
   void Say(EventTrack track, const std::string& subject, uint8_t level, const char* kind, EventSeverity severity, std::string text, std::string action = "",
            int64_t hold_ns = 0) {
-    out_->items.push_back({{track, subject}, level, kind, severity, std::move(text), std::move(action), hold_ns, false});
+    const bool alone = track == EventTrack::kMetaPrimary;  // else nobody would know who was primary last
+    out_->items.push_back({{track, subject}, level, kind, severity, std::move(text), std::move(action), hold_ns, false, alone});
   }
   void Remember(EventTrack track, const std::string& subject, uint8_t level) {
     out_->items.push_back({{track, subject}, level, "", EventSeverity::kNote, "", "", 0, true});
@@ -81,16 +82,12 @@ class JudgingMembers {
     return std::to_string(in_sync_.size()) + " have everything that is durable (" + Listed(in_sync_) + ")";
   }
 
-  // What was told of the former one goes when this one was told: else nobody would know whom it has followed.
+  // What was told of the former one goes with what is told of this one: earlier, and nobody would know whom it has followed; later, and a
+  // former one that is primary again soon would count as told.
   void OfPrimary() {
     const std::string& primary = seen_.status.primary;
     if (primary.empty()) return;
-    if (IsTold(EventTrack::kMetaPrimary, primary)) {
-      for (const auto& [key, state] : told_) {
-        if (key.track == EventTrack::kMetaPrimary && key.subject != primary) out_->gone.push_back(key);
-      }
-      return Remember(EventTrack::kMetaPrimary, primary, 1);
-    }
+    if (IsTold(EventTrack::kMetaPrimary, primary)) return Remember(EventTrack::kMetaPrimary, primary, 1);
     std::string before;
     for (const auto& [key, state] : told_) {
       if (key.track == EventTrack::kMetaPrimary) before = key.subject;

@@ -135,6 +135,15 @@ TEST_F(JudgeMembersTest, WhoTakesOverIsToldOnceByTheNextOne) {
   EXPECT_NE(all.back().text.find("pc2 has handed over"), std::string::npos) << all.back().text;
 }
 
+TEST_F(JudgeMembersTest, WhoTakesOverAndIsLostAtOnceIsTold) {
+  AddSecond();
+  Becomes("pc2", false);
+  EXPECT_EQ(After(2 * kSecond), Kinds{"meta-failover pc2"}) << "one look";
+  Becomes("pc1", false);
+  EXPECT_EQ(After(2 * kSecond), Kinds{"meta-failover pc1"});
+  EXPECT_EQ(all.back().text, "Metadata server pc1 has taken over from pc2 and is the primary, in term 43.");
+}
+
 TEST_F(JudgeMembersTest, ThePrimaryThatStartsAgainIsNoEvent) {
   AddSecond();
   Becomes("pc1", false);
